@@ -18,7 +18,8 @@ usage() {
                                   Valkey 9.1, with the module's debug assertions
 ./build.sh bench [filter...]      measures what commands cost, compared with the server's own: target/bench/;
                                   with filters, only the rows whose names match;
-                                  sharded: looks up SHARDED_ITEMS items (default 100000000) in a cluster
+                                  sharded: looks up SHARDED_ITEMS items (default 100000000) in a cluster;
+                                  python [filter...]: measures the Python package beside others
 ./build.sh calculator             makes docs/calculator.html of crates/calculator, for WebAssembly
 ./build.sh calculator picture     takes its picture in docs/, with Chromium
 ./build.sh fuzz [seconds] [target...]  runs each target of fuzz/ (decode, args, batch) for 60 seconds or the given time;
@@ -32,6 +33,8 @@ usage() {
 ./build.sh package test           tests the package in clean roots of Debian, with Debian's servers; needs root
 ./build.sh arm [filter...]        tests the module for ARM64, emulated: the core's tests, a file there and back, some of
                                   the server's tests; with filters, only the server's tests whose names match
+./build.sh python [filter]        builds the Python package into target/wheels/ and runs its tests; with a filter, only
+                                  those whose names match
 ./build.sh scrapy                 runs a real Scrapy crawl with the class of docs/recipes.md
 ./build.sh clients                runs the test suites of redis-py, valkey-py and rustis for the module's commands
 ./build.sh deny                   checks licences, sources and known vulnerabilities of the dependencies with cargo-deny
@@ -189,6 +192,8 @@ run_tests() {
     [ $# = 0 ] || for tests in crate_tests server_tests; do $tests --list "$@"; done |
         grep ': test$' >/dev/null || fail "no test matches $*"
     crate_tests "$@"
+
+    [ $# -gt 0 ] || tools/python.sh test "$servers/valkey-9.1/valkey-server" "$module"
 
     # Tests spend most of their time waiting for servers, so run more of them than there are cores.
     export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((4 * $(nproc)))}"
@@ -359,6 +364,13 @@ scrapy() {
     test_on "$(find_server)" --ignored --exact recipes::a_crawl_by_scrapy_itself
 }
 
+# Builds and tests the Python package.
+python() { # filter
+    build
+    server=$(find_server)
+    exec tools/python.sh test "$server" "$module" "$@"
+}
+
 deny() {
     command -v cargo-deny >/dev/null || fail "missing: cargo-deny. Install with: cargo install cargo-deny --locked"
     checks="licenses bans sources"
@@ -367,7 +379,7 @@ deny() {
     else
         echo "build.sh: known vulnerabilities are not checked: their list can't be fetched" >&2
     fi
-    for manifest in Cargo.toml fuzz/Cargo.toml; do
+    for manifest in Cargo.toml crates/python/Cargo.toml fuzz/Cargo.toml; do
         # shellcheck disable=SC2086  # a list of checks
         cargo deny --manifest-path "$manifest" --locked --config deny.toml check --hide-inclusion-graph $checks
     done
@@ -380,12 +392,16 @@ case $command in
     serve) serve "$@" ;;
     test) run_tests "$@" ;;
     soak) soak "$@" ;;
-    bench) bench "$@" ;;
+    bench) case ${1-} in
+        python) shift; exec tools/python.sh bench "$@" ;;
+        *) bench "$@" ;;
+    esac ;;
     calculator) exec tools/calculator.sh "$@" ;;
     fuzz) fuzz "$@" ;;
     memcheck) memcheck "$@" ;;
     package) package "$@" ;;
     arm) arm "$@" ;;
+    python) python "$@" ;;
     scrapy) scrapy ;;
     clients) clients ;;
     deny) deny ;;

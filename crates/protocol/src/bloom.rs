@@ -274,6 +274,30 @@ impl Reserve {
     }
 }
 
+/// Requires that an object of this kind supports its items' time to live and id, if they have one.
+///
+/// # Errors
+/// [`Error::NoWindow`] or [`Error::NoCounters`].
+#[inline]
+pub fn require_suits(kind: Kind, ttl_ms: Option<u64>, id: Option<u64>) -> Result<(), Error> {
+    match kind {
+        Kind::Plain | Kind::Counting if ttl_ms.is_some() => Err(Error::NoWindow),
+        Kind::Plain | Kind::Windowed(_) if id.is_some() => Err(Error::NoCounters),
+        _ => Ok(()),
+    }
+}
+
+/// Requires that a time to live is not longer than the window, if there is one.
+///
+/// # Errors
+/// [`Error::LongTtl`]
+pub fn require_ttl_within(kind: Kind, ttl_ms: Option<u64>) -> Result<(), Error> {
+    match kind {
+        Kind::Windowed(window) if ttl_ms > Some(window.ms()) => Err(Error::LongTtl),
+        _ => Ok(()),
+    }
+}
+
 /// Returns the tightening that a ratio stands for. A client's ratio applies to this module's law; a replicated or stored
 /// one also encodes its law.
 fn tightening(ratio: Fraction, origin: Origin) -> Tightening {

@@ -66,11 +66,18 @@ pub trait RdbWrite {
     fn bytes(&mut self, value: &[u8]);
     /// Writes a filter as a string: its header and its cells. `blob` returns both, or `None` if a copy can't be
     /// allocated; `header` is the header alone.
+    fn filter<'b>(&mut self, _header: &[u8], blob: impl FnOnce() -> Option<Cow<'b, [u8]>>) {
+        match blob() {
+            Some(blob) => self.bytes(&blob),
+            None => self.no_memory("an interleaved filter"),
+        }
+    }
+    /// Gives up, because bytes to write can't be allocated.
     ///
     /// # Panics
-    /// If a copy can't be allocated: a server's callbacks cannot fail, and half a value must not be stored.
-    fn filter<'b>(&mut self, _header: &[u8], blob: impl FnOnce() -> Option<Cow<'b, [u8]>>) {
-        self.bytes(&blob().expect("no memory to write an interleaved filter"));
+    /// Unless the stream can fail: a server's callbacks cannot, and half a value must not be stored.
+    fn no_memory(&mut self, of: &str) {
+        panic!("no memory for {of}");
     }
 }
 

@@ -39,5 +39,5 @@ pub use machine::words::Width;
 #[doc(hidden)]
 pub use machine::work;
 pub use number::{Fraction, MAX_CAPACITY};
-pub use sketch::Sketch;
+pub use sketch::{Sketch, SketchRef};
 pub use slices::{BadOffsets, Bitmap, Offset, Slices};

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use crc::{CRC_64_REDIS, Crc};
 
-use crate::bytes::{ByteCursor, DecodeError, RdbRead, RdbWrite};
+use crate::bytes::{Buffer, ByteCursor, DecodeError, RdbRead, RdbWrite};
 use crate::machine::memory;
 
 static CHECKSUM: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
@@ -18,13 +18,24 @@ const STRING: u64 = 5;
 /// The letters in names of types, each at its number.
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Returns a payload for RESTORE with a value of a type, whose fields `write` writes. A log depends on it, so the
-/// program aborts if allocation fails.
+/// Returns a payload for RESTORE with a value of a type, whose fields `write` writes.
 ///
 /// # Panics
-/// If no server has such a type: its name has nine characters, letters, digits, `-` and `_`, and its encoding version is
+/// If allocation fails, because a log depends on it. If no server has such a type: its name has nine characters, letters, digits, `-` and `_`, and its encoding version is
 /// from 0 to 1023.
 pub fn restore(type_name: &CStr, rdb_version: i32, write: impl FnOnce(&mut Payload)) -> Vec<u8> {
+    try_restore(type_name, rdb_version, write).expect("no memory for a payload")
+}
+
+/// Returns what [`restore`] does, or `None` if allocation fails.
+///
+/// # Panics
+/// If no server has such a type, as [`restore`] does.
+pub fn try_restore(
+    type_name: &CStr,
+    rdb_version: i32,
+    write: impl FnOnce(&mut Payload),
+) -> Option<Vec<u8>> {
     const OLDEST_VERSION: u16 = 9;
     let name = type_name.to_bytes();
     let is_name = name.len() == 9 && name.iter().all(|letter| LETTERS.contains(letter));
@@ -33,13 +44,15 @@ pub fn restore(type_name: &CStr, rdb_version: i32, write: impl FnOnce(&mut Paylo
         (0..1024).contains(&rdb_version),
         "no encoding version: {rdb_version}"
     );
-    let mut payload = Payload(vec![MODULE_VALUE]);
+    let mut payload = Payload(Buffer::new());
+    payload.0.put(&[MODULE_VALUE]);
     payload.length(type_id(type_name) | u64::from(rdb_version.unsigned_abs()));
     write(&mut payload);
-    let mut bytes = payload.0;
-    bytes.push(END_OF_VALUE);
+    payload.0.put(&[END_OF_VALUE]);
+    let mut bytes = payload.0.end()?;
+    bytes.try_reserve_exact(FOOTER_BYTES).ok()?;
     dump_footer(&mut bytes, OLDEST_VERSION);
-    bytes
+    Some(bytes)
 }
 
 /// Returns the number that stands for a type in RDB: six bits for each letter of its name, then ten zeros, the bits of
@@ -56,25 +69,28 @@ pub fn dump_footer(payload: &mut Vec<u8>, rdb_version: u16) {
     payload.extend(CHECKSUM.checksum(payload).to_le_bytes());
 }
 
+/// The size of a footer, in bytes.
+const FOOTER_BYTES: usize = 10;
+
 /// The fields of a value, written the way the server writes them.
-pub struct Payload(Vec<u8>);
+pub struct Payload(Buffer);
 
 impl Payload {
     /// Appends a number in RDB's encoding of lengths: in as few bytes as possible, big endian.
     fn length(&mut self, value: u64) {
         match value {
-            0..0x40 => self.0.push(value.to_le_bytes()[0]),
+            0..0x40 => self.0.put(&value.to_le_bytes()[..1]),
             0x40..0x4000 => {
                 let [.., high, low] = value.to_be_bytes();
-                self.0.extend([0x40 | high, low]);
+                self.0.put(&[0x40 | high, low]);
             }
             0x4000..=0xffff_ffff => {
-                self.0.push(0x80);
-                self.0.extend(&value.to_be_bytes()[4..]);
+                self.0.put(&[0x80]);
+                self.0.put(&value.to_be_bytes()[4..]);
             }
             _ => {
-                self.0.push(0x81);
-                self.0.extend(value.to_be_bytes());
+                self.0.put(&[0x81]);
+                self.0.put(&value.to_be_bytes());
             }
         }
     }
@@ -82,19 +98,23 @@ impl Payload {
 
 impl RdbWrite for Payload {
     fn uint(&mut self, value: u64) {
-        self.0.push(2);
+        self.0.put(&[2]);
         self.length(value);
     }
 
     fn double(&mut self, value: f64) {
-        self.0.push(4);
-        self.0.extend(value.to_le_bytes());
+        self.0.put(&[4]);
+        self.0.put(&value.to_le_bytes());
     }
 
     fn bytes(&mut self, value: &[u8]) {
-        self.0.push(5);
+        self.0.put(&[5]);
         self.length(value.len() as u64);
-        self.0.extend(value);
+        self.0.put(value);
+    }
+
+    fn no_memory(&mut self, _of: &str) {
+        self.0.fail();
     }
 }
 

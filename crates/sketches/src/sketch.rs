@@ -90,25 +90,62 @@ impl Sketch {
     /// # Panics
     /// If memory can't be allocated.
     pub fn to_dump(&self) -> Vec<u8> {
+        self.by_ref().to_dump().expect("no memory for a payload")
+    }
+
+    /// Borrows the object.
+    pub const fn by_ref(&self) -> SketchRef<'_> {
+        match self {
+            Self::Bloom(object) => SketchRef::Bloom(object),
+            Self::Cuckoo(object) => SketchRef::Cuckoo(object),
+            Self::CountMin(object) => SketchRef::CountMin(object),
+            Self::TopK(object) => SketchRef::TopK(object),
+            Self::TDigest(object) => SketchRef::TDigest(object),
+        }
+    }
+}
+
+/// A borrowed object of any family.
+#[derive(Clone, Copy, Debug)]
+pub enum SketchRef<'s> {
+    /// A Bloom filter, in any of the [`Dialect`]s.
+    Bloom(&'s bloom::Object),
+    /// A cuckoo filter.
+    Cuckoo(&'s Cuckoo),
+    /// A count-min sketch.
+    CountMin(&'s CountMin),
+    /// A top-k list.
+    TopK(&'s TopK),
+    /// A t-digest.
+    TDigest(&'s TDigest),
+}
+
+impl SketchRef<'_> {
+    /// Encodes the object as a payload of RESTORE, or returns `None` if allocation fails.
+    pub fn to_dump(self) -> Option<Vec<u8>> {
+        use payload::try_restore;
         match self {
             Self::Bloom(object) => {
                 let dialect = Dialect::of(object);
-                payload::restore(dialect.type_name(), dialect.rdb_version(), |to| {
+                try_restore(dialect.type_name(), dialect.rdb_version(), |to| {
                     bloom::rdb::write(object, to);
                 })
             }
             Self::Cuckoo(object) => {
                 use cuckoo::wire::{RDB_VERSION, TYPE_NAME, write_rdb};
-                payload::restore(TYPE_NAME, RDB_VERSION, |to| write_rdb(object, to))
+                try_restore(TYPE_NAME, RDB_VERSION, |to| write_rdb(object, to))
             }
-            Self::CountMin(object) => cms::wire::payload(object),
+            Self::CountMin(object) => {
+                use cms::wire::{RDB_VERSION, TYPE_NAME, write_rdb};
+                try_restore(TYPE_NAME, RDB_VERSION, |to| write_rdb(object, to))
+            }
             Self::TopK(object) => {
                 use topk::wire::{RDB_VERSION, TYPE_NAME, write_rdb};
-                payload::restore(TYPE_NAME, RDB_VERSION, |to| write_rdb(object, to))
+                try_restore(TYPE_NAME, RDB_VERSION, |to| write_rdb(object, to))
             }
             Self::TDigest(object) => {
                 use tdigest::wire::{RDB_VERSION, TYPE_NAME, write_rdb};
-                payload::restore(TYPE_NAME, RDB_VERSION, |to| write_rdb(object, to))
+                try_restore(TYPE_NAME, RDB_VERSION, |to| write_rdb(object, to))
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ops::Range;
 
-use valkeybloom_protocol::bloom::{Insert, Reserve};
+use valkeybloom_protocol::bloom::{Insert, Reserve, require_suits, require_ttl_within};
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::Seed;
 use valkeybloom_sketches::bloom::{
@@ -154,25 +154,17 @@ impl Addition {
         }
     }
 
-    /// Requires that an object of this kind supports the items' time to live and id.
-    #[inline]
-    fn require_suits(&self, kind: Kind) -> Result<(), Error> {
-        match kind {
-            Kind::Plain | Kind::Counting if self.moment.ttl_ms.is_some() => Err(Error::NoWindow),
-            Kind::Plain | Kind::Windowed(_) if self.moment.id.is_some() => Err(Error::NoCounters),
-            _ => Ok(()),
-        }
-    }
-
     /// Returns the time and the moment of the write for an object of this shape, or an error if the object does not
     /// support the items' time to live or id.
     fn moment_for(&self, ctx: Ctx, shape: &Shape) -> Result<(Time, Moment), Error> {
-        self.require_suits(shape.kind)?;
-        let Moment { at_ms, ttl_ms, .. } = self.moment;
-        let window = shape.window();
-        if window.is_some_and(|window| ttl_ms > Some(window.ms())) && !ctx.must_obey() {
-            return Err(Error::LongTtl);
+        let Moment {
+            at_ms, ttl_ms, id, ..
+        } = self.moment;
+        require_suits(shape.kind, ttl_ms, id)?;
+        if !ctx.must_obey() {
+            require_ttl_within(shape.kind, ttl_ms)?;
         }
+        let window = shape.window();
         // An object without periods needs no time, so the clock is not read.
         let at_ms = window.map(|_| at_ms.unwrap_or_else(Ctx::now_ms));
         let now_ms = at_ms.unwrap_or(0);
@@ -278,7 +270,7 @@ fn add_to<'a>(
     let saturation = Saturation::of(ctx, addition.moment.saturate);
     let limits = || saturation.limits();
     let timed = if object.is_plain() {
-        addition.require_suits(Kind::Plain)?;
+        require_suits(Kind::Plain, addition.moment.ttl_ms, addition.moment.id)?;
         None
     } else {
         Some(addition.moment_for(ctx, &object.shape())?)

@@ -69,7 +69,7 @@ pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<Cuckoo, DecodeE
 /// Writes the fields in RDB.
 ///
 /// # Panics
-/// If the zeros of an unallocated filter can't be allocated: a server's callback cannot fail.
+/// If the zeros of an unallocated filter can't be allocated, and the stream can't fail.
 pub fn write_rdb(object: &Cuckoo, to: &mut impl RdbWrite) {
     let stored = object.outline();
     for number in [
@@ -90,7 +90,9 @@ pub fn write_rdb(object: &Cuckoo, to: &mut impl RdbWrite) {
     let largest = without_memory.next_back().map_or(0, size);
     work::bytes(largest);
     // The system does not back these pages, because nothing writes to them.
-    let zeros = memory::zeroed(largest).expect("no memory for an empty filter");
+    let Some(zeros) = memory::zeroed(largest) else {
+        return to.no_memory("an empty filter");
+    };
     for filter in object.filters() {
         to.uint(filter.buckets());
         work::bytes(size(filter));

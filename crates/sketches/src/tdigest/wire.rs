@@ -249,13 +249,15 @@ fn read_weights(
 /// Writes the fields in RDB. Unmerged nodes are compressed in a copy.
 ///
 /// # Panics
-/// If the copy can't be allocated: a server's callback cannot fail.
+/// If the copy can't be allocated, and the stream can't fail.
 pub fn write_rdb(digest: &TDigest, to: &mut impl RdbWrite) {
     if digest.unmerged_nodes() == 0 {
         write_merged(digest, to);
     } else {
-        let copy = digest.compressed_copy();
-        write_merged(&copy.expect("no memory for compressed nodes"), to);
+        match digest.compressed_copy() {
+            Some(copy) => write_merged(&copy, to),
+            None => to.no_memory("compressed nodes"),
+        }
     }
 }
 

@@ -96,7 +96,7 @@ fn string(from: &mut impl RdbRead, count: u64, size: usize) -> Result<Box<[u8]>,
 /// Writes the fields in RDB.
 ///
 /// # Panics
-/// If the heap's bytes can't be allocated: a server's callback cannot fail.
+/// If the heap's bytes can't be allocated, and the stream can't fail.
 pub fn write_rdb(object: &TopK, to: &mut impl RdbWrite) {
     let shape = object.shape();
     to.uint(shape.k().into());
@@ -106,7 +106,9 @@ pub fn write_rdb(object: &TopK, to: &mut impl RdbWrite) {
     to.bytes(object.cells());
     let entries = object.entries().len();
     work::bytes(object.cells().len() + entries * ENTRY_BYTES);
-    let mut heap = memory::zeroed(entries * ENTRY_BYTES).expect("no memory for the heap");
+    let Some(mut heap) = memory::zeroed(entries * ENTRY_BYTES) else {
+        return to.no_memory("the heap");
+    };
     let stored = heap.as_chunks_mut::<ENTRY_BYTES>().0.iter_mut();
     for (entry, (count, item)) in stored.zip(object.entries()) {
         let (fingerprint, item) = item.unwrap_or_default();
@@ -125,9 +127,9 @@ pub fn write_rdb(object: &TopK, to: &mut impl RdbWrite) {
         let item = item.map_or(&[][..], |(_, item)| item);
         work::bytes(item.len() + 1);
         ended.clear();
-        ended
-            .try_reserve(item.len() + 1)
-            .expect("no memory for an item");
+        if ended.try_reserve(item.len() + 1).is_err() {
+            return to.no_memory("an item");
+        }
         ended.extend_from_slice(item);
         ended.push(0);
         to.bytes(&ended);

@@ -1,0 +1,385 @@
+//! Bloom filters.
+
+use std::ops::ControlFlow;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use valkeybloom_protocol::bloom::{Defaults, Insert, Maker, Reserve};
+use valkeybloom_protocol::bloom::{require_suits, require_ttl_within};
+use valkeybloom_protocol::error::Error as Refused;
+use valkeybloom_protocol::words::Origin;
+use valkeybloom_sketches::bloom::chunks::{self, Piece, Value};
+use valkeybloom_sketches::bloom::{Added, Dialect, Growth, Limits, New, Object};
+use valkeybloom_sketches::bloom::{Params, Shape, Stage, Tightening, Time, dump};
+use valkeybloom_sketches::{Fraction, Seed, Sketch, SketchRef};
+
+use super::batch::Batch;
+use super::error::{Code, Error};
+use super::family::{Chunked, Family, undecodable};
+use super::random_seed;
+
+/// A program has no limits but its memory. A full filter that does not grow refuses items, as on a server.
+const LIMITS: Limits = Limits {
+    saturate: false,
+    ..Limits::NONE
+};
+
+/// The answers to missing options of BF.RESERVE.
+const DEFAULTS: Defaults = Defaults {
+    params: Params {
+        capacity: 100,
+        error_rate: Fraction::HALF,
+        tightening: Tightening::HALF,
+        growth: Growth::from_expansion(2),
+    },
+    maker: Maker::Own,
+};
+
+/// A Bloom filter: plain, with a window, or with counters; of this module's form or a peer's.
+#[derive(Debug)]
+pub struct Bloom(Object);
+
+/// When items are added, for how long, and what their id is. Without a time, the clock is read, if the filter has a
+/// window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    at_ms: Option<u64>,
+    ttl_ms: Option<u64>,
+    id: Option<u64>,
+}
+
+impl Moment {
+    /// Parses options of BF.INSERT: AT, TTL, ID, each with its value.
+    ///
+    /// # Errors
+    /// [`Code::Refused`]
+    pub fn of_words(options: &[&[u8]]) -> Result<Self, Error> {
+        let words = [&[&b"BF.INSERT"[..], b"key"], options, &[b"ITEMS", b"item"]].concat();
+        let insert = Insert::parse(&words[..], DEFAULTS, Origin::Elsewhere)?;
+        Ok(Self {
+            at_ms: insert.at_ms,
+            ttl_ms: insert.ttl_ms,
+            id: insert.id,
+        })
+    }
+
+    /// Returns the time, if it is given.
+    pub const fn at_ms(&self) -> Option<u64> {
+        self.at_ms
+    }
+}
+
+fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
+}
+
+impl Bloom {
+    /// Creates the filter of BF.RESERVE with these words after the key: the error rate, the capacity, and options. The
+    /// seed has 32 bytes; without one, it is random. A window begins at `at_ms`, or now.
+    ///
+    /// # Errors
+    /// [`Code::Refused`] or [`Code::NoMemory`].
+    pub fn reserve(
+        words: &[&[u8]],
+        seed: Option<&[u8]>,
+        at_ms: Option<u64>,
+    ) -> Result<Self, Error> {
+        let words = [&[&b"BF.RESERVE"[..], b"key"], words].concat();
+        let request = Reserve::parse(&words[..], DEFAULTS, Origin::Client)?;
+        let seed = match seed {
+            Some(bytes) => Seed::new(bytes.try_into().map_err(|_| Refused::Seed)?),
+            None => random_seed()?,
+        };
+        Self::make(&request.create?, seed, at_ms)
+    }
+
+    fn make(new: &New, seed: Seed, at_ms: Option<u64>) -> Result<Self, Error> {
+        let time = Time::at(at_ms.unwrap_or_else(now_ms));
+        let made = Object::make(new, seed, time, LIMITS);
+        Ok(Self(made.map_err(Refused::from)?))
+    }
+
+    /// Returns the time of a write, and frees what has expired by then.
+    #[inline]
+    fn begin(&mut self, moment: &Moment) -> Result<Time, Error> {
+        if self.0.is_plain() && *moment == Moment::default() {
+            return Ok(Time::default());
+        }
+        let Moment { at_ms, ttl_ms, id } = *moment;
+        let shape = self.0.shape();
+        require_suits(shape.kind, ttl_ms, id)?;
+        require_ttl_within(shape.kind, ttl_ms)?;
+        let mut time = Time { now_ms: 0, ttl_ms };
+        if shape.window().is_some() {
+            time.now_ms = at_ms.unwrap_or_else(now_ms);
+            self.0.tidy(time.now_ms);
+        }
+        Ok(time)
+    }
+
+    /// Adds an item. Returns whether it was new.
+    ///
+    /// # Errors
+    /// [`Code::Refused`] or [`Code::NoMemory`]. Then nothing has changed.
+    #[inline]
+    pub fn add(&mut self, item: &[u8], moment: &Moment) -> Result<bool, Error> {
+        let time = self.begin(moment)?;
+        let added = self.0.add(item, time, moment.id, || LIMITS);
+        Ok(added.map_err(Refused::from)? == Added::New)
+    }
+
+    /// Adds items in order. Returns how many were new.
+    ///
+    /// # Errors
+    /// [`Code::Refused`] or [`Code::NoMemory`]. Then the items before the first one without room are in the filter.
+    pub fn update(&mut self, batch: &Batch, moment: &Moment) -> Result<u64, Error> {
+        let time = self.begin(moment)?;
+        let (mut new, mut refused) = (0, None);
+        batch.visit(|items| {
+            let outcome = |added| match added {
+                Ok(added) => new += u64::from(added == Added::New),
+                Err(refusal) => refused = Some(refusal),
+            };
+            self.0.add_each(items, time, moment.id, || LIMITS, outcome);
+            match refused {
+                None => ControlFlow::Continue(()),
+                Some(_) => ControlFlow::Break(()),
+            }
+        })?;
+        match refused {
+            None => Ok(new),
+            Some(refusal) => Err(Refused::from(refusal).into()),
+        }
+    }
+
+    /// Returns whether the filter claims an item: false is certain, true is wrong at the error rate.
+    #[inline]
+    pub fn contains(&self, item: &[u8], at_ms: Option<u64>) -> bool {
+        self.0.contains(item, || at_ms.unwrap_or_else(now_ms))
+    }
+
+    /// Looks items up: 1 for each that the filter claims, 0 for each other, in order, as far as there are places for
+    /// answers.
+    ///
+    /// # Errors
+    /// [`Code::NoMemory`]
+    pub fn contains_each(
+        &self,
+        batch: &Batch,
+        at_ms: Option<u64>,
+        answers: &mut [u8],
+    ) -> Result<(), Error> {
+        let now = at_ms.unwrap_or_else(|| if self.0.is_plain() { 0 } else { now_ms() });
+        let mut answers = answers.iter_mut();
+        batch.visit_all(|items| {
+            self.0.contains_each(
+                items,
+                || now,
+                |claimed| {
+                    if let Some(answer) = answers.next() {
+                        *answer = claimed.into();
+                    }
+                },
+            );
+        })
+    }
+
+    /// Removes an item once from counters, one that was added with this id, if it is given. Returns whether it did.
+    ///
+    /// # Errors
+    /// [`Code::Refused`]: the filter has no counters.
+    pub fn remove(&mut self, item: &[u8], moment: &Moment) -> Result<bool, Error> {
+        self.require_counters()?;
+        Ok(self.0.remove(item, moment.id))
+    }
+
+    /// Returns how often an item is in counters: an upper bound, up to 15 for each filter.
+    ///
+    /// # Errors
+    /// [`Code::Refused`]: the filter has no counters.
+    pub fn count(&self, item: &[u8]) -> Result<u64, Error> {
+        self.require_counters()?;
+        Ok(self.0.count(item))
+    }
+
+    fn require_counters(&self) -> Result<(), Error> {
+        if self.0.shape().is_counting() {
+            Ok(())
+        } else {
+            Err(Refused::NoCounters.into())
+        }
+    }
+
+    /// Returns the union of filters, at least one, as BF.MERGE makes it.
+    ///
+    /// # Errors
+    /// [`Code::Refused`] with the reason that there is no exact union, or [`Code::NoMemory`].
+    pub fn union(filters: &[&Self], at_ms: Option<u64>) -> Result<Self, Error> {
+        let mut objects = Vec::new();
+        objects.try_reserve_exact(filters.len())?;
+        objects.extend(filters.iter().map(|filter| &filter.0));
+        let now = at_ms.unwrap_or_else(now_ms);
+        let union = Object::union(&objects, Some(now), LIMITS).map_err(Refused::Unlike)?;
+        let mut union = match (union, filters.first()) {
+            (Some(union), _) => Self(union),
+            (None, Some(first)) => first.try_clone()?,
+            (None, None) => return Err(Refused::NotFound.into()),
+        };
+        union.0.tidy(now);
+        Ok(union)
+    }
+
+    /// Returns whether additions alone lead from the filter of one header of chunks to that of a later one: then chunks
+    /// that were read in between belong to the first.
+    pub fn precedes(header: &[u8], later: &[u8]) -> bool {
+        let stages = Stage::of_header(header).zip(Stage::of_header(later));
+        stages.is_some_and(|(stage, later)| stage.precedes(&later))
+    }
+
+    /// Removes all items. The seed and the parameters stay.
+    ///
+    /// # Errors
+    /// [`Code::NoMemory`]
+    pub fn clear(&mut self, at_ms: Option<u64>) -> Result<(), Error> {
+        let shape = self.0.shape();
+        let new = match Dialect::of(&self.0) {
+            Dialect::RedisBloom => New::RedisBloom {
+                params: shape.params,
+                factor: shape.params.growth.expansion(),
+            },
+            Dialect::Bloomfltr | Dialect::Bloomfltx => New::Own(shape),
+        };
+        let seed = self.0.hasher().seed().copied().unwrap_or(Seed::FIXED);
+        *self = Self::make(&new, seed, at_ms)?;
+        Ok(())
+    }
+
+    /// Returns the number of items, as BF.CARD does.
+    pub fn items(&self, at_ms: Option<u64>) -> u64 {
+        self.0.items(|| at_ms.unwrap_or_else(now_ms))
+    }
+
+    /// Returns the number of items that fit before the filter grows or is full, those in it included.
+    pub fn capacity(&self, at_ms: Option<u64>) -> u64 {
+        self.0.capacity(|| at_ms.unwrap_or_else(now_ms))
+    }
+
+    /// Returns the number of filters that are stacked.
+    pub fn filters(&self, at_ms: Option<u64>) -> u64 {
+        self.0.filter_count(|| at_ms.unwrap_or_else(now_ms))
+    }
+
+    /// Returns the rate of false positives at present, estimated from the bits.
+    pub fn estimated_rate(&self, at_ms: Option<u64>) -> f64 {
+        let now = at_ms.unwrap_or_else(now_ms);
+        self.0.estimated_rate(|| now)
+    }
+
+    /// Returns the requested kind and parameters.
+    pub fn shape(&self) -> Shape {
+        self.0.shape()
+    }
+
+    /// Returns the length of a period in milliseconds, and the number of periods; `None` without a window.
+    pub fn window(&self) -> Option<(u64, u64)> {
+        let window = self.0.shape().window()?;
+        Some((window.period_ms(), window.periods()))
+    }
+
+    /// Returns the bytes of the seed; `None` for filters of `RedisBloom`, which have none.
+    pub fn seed(&self) -> Option<&[u8; 32]> {
+        self.0.hasher().seed().map(Seed::as_bytes)
+    }
+}
+
+impl Family for Bloom {
+    const NAME: &'static str = "Bloom filter";
+    const TYPE_NAMES: &'static [&'static str] = &["bloomfltr", "bloomfltx", "MBbloom--"];
+
+    fn of_sketch(sketch: Sketch) -> Result<Self, Sketch> {
+        match sketch {
+            Sketch::Bloom(object) => Ok(Self(object)),
+            other => Err(other),
+        }
+    }
+
+    fn by_ref(&self) -> SketchRef<'_> {
+        SketchRef::Bloom(&self.0)
+    }
+
+    fn try_clone(&self) -> Result<Self, Error> {
+        self.0.try_clone().map(Self).ok_or(Error::NO_MEMORY)
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.0.memory_bytes()
+    }
+
+    /// Returns the payload of BF.LOAD; that of RESTORE for a filter of `RedisBloom`, which has no other.
+    fn to_bytes(&self) -> Result<Vec<u8>, Error> {
+        let bytes = if Dialect::of(&self.0).has_dump() {
+            dump::encode(&self.0)
+        } else {
+            self.by_ref().to_dump()
+        };
+        bytes.ok_or(Error::NO_MEMORY)
+    }
+}
+
+impl Chunked for Bloom {
+    type Loading = Value;
+
+    fn piece(&self, cursor: u64) -> Result<(u64, Vec<u8>), Error> {
+        let (next, piece) = chunks::piece(&self.0, cursor).ok_or(Error::NO_MEMORY)?;
+        if let Piece::Header(header) = piece {
+            return Ok((next, header));
+        }
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(piece.bytes().len())?;
+        bytes.extend_from_slice(piece.bytes());
+        Ok((next, bytes))
+    }
+
+    fn begin(header: &[u8]) -> Result<Value, Error> {
+        chunks::begin(header, LIMITS).map_err(|error| match error {
+            Some(error) => error.into(),
+            None => Error::NO_MEMORY,
+        })
+    }
+
+    fn load(loading: &mut Value, cursor: u64, chunk: &[u8]) -> Result<(), Error> {
+        match loading {
+            Value::Complete(object) => Ok(chunks::overwrite(object, cursor, chunk)?),
+            Value::Partial(partial) => {
+                if let Some(object) = partial.load(cursor, chunk)? {
+                    *loading = Value::Complete(object);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn is_complete(loading: &Value) -> bool {
+        matches!(loading, Value::Complete(_))
+    }
+
+    fn end(loading: Value) -> Result<Self, Error> {
+        match loading {
+            Value::Complete(object) => Ok(Self(object)),
+            Value::Partial(_) => Err(undecodable("the filter lacks chunks")),
+        }
+    }
+}
+
+impl From<Object> for Bloom {
+    fn from(object: Object) -> Self {
+        Self(object)
+    }
+}
+
+impl Error {
+    /// The error of bytes that hold another family.
+    pub(crate) fn of_another_family(name: &str, found: &str) -> Self {
+        Self::new(Code::Undecodable, format!("a {found}, not a {name}"))
+    }
+}

@@ -1,0 +1,178 @@
+//! Count-min sketches.
+
+use valkeybloom_protocol::cms::{self as request, error};
+use valkeybloom_protocol::words::Origin;
+use valkeybloom_sketches::cms::{self, MergeError, NotCounted, Refusal, Shape, Term};
+use valkeybloom_sketches::{Sketch, SketchRef};
+
+use super::batch::Batch;
+use super::error::{Code, Error};
+use super::family::Family;
+
+/// A count-min sketch.
+#[derive(Debug)]
+pub struct CountMin(cms::CountMin);
+
+impl CountMin {
+    /// Creates the sketch of CMS.INITBYDIM with these words after the key: width, depth, and `CELL_SIZE`.
+    ///
+    /// # Errors
+    /// [`Code::Refused`] or [`Code::NoMemory`].
+    pub fn by_size(words: &[&[u8]]) -> Result<Self, Error> {
+        let words = [&[&b"CMS.INITBYDIM"[..], b"key"], words].concat();
+        request::require_count(&words[..])?;
+        Self::of_shape(request::shape_by_size(&words[..], Origin::Client)?)
+    }
+
+    /// Creates the sketch of CMS.INITBYPROB with these words after the key: error, probability, and `CELL_SIZE`.
+    ///
+    /// # Errors
+    /// [`Code::Refused`] or [`Code::NoMemory`].
+    pub fn by_rates(words: &[&[u8]]) -> Result<Self, Error> {
+        let words = [&[&b"CMS.INITBYPROB"[..], b"key"], words].concat();
+        request::require_count(&words[..])?;
+        Self::of_shape(request::shape_by_rates(&words[..])?)
+    }
+
+    fn of_shape(shape: Shape) -> Result<Self, Error> {
+        cms::CountMin::new(shape, u64::MAX)
+            .map(Self)
+            .map_err(|refusal| match refusal {
+                Refusal::OutOfMemory => Error::NO_MEMORY,
+                Refusal::MemoryLimit => error::not_created(refusal).into(),
+            })
+    }
+
+    /// Adds a number to an item, which may be negative. Returns the new estimate.
+    ///
+    /// # Errors
+    /// [`Code::Refused`]. Then nothing has changed, unless the item's counters are at their largest value.
+    #[inline]
+    pub fn add(&mut self, item: &[u8], by: i64) -> Result<u64, Error> {
+        if by == i64::MIN {
+            return Err(error::LEAST_INCREMENT.into());
+        }
+        self.0.increment(item, by).map_err(not_counted)
+    }
+
+    /// Adds to items in order: the number of each, or 1.
+    ///
+    /// # Errors
+    /// [`Code::Refused`]: with more or fewer numbers than items, or with the least of all, nothing has changed. If an item
+    /// is not counted, all others are.
+    pub fn update(&mut self, batch: &Batch, by: Option<&[i64]>) -> Result<(), Error> {
+        if let Some(by) = by {
+            if by.len() != batch.len() {
+                return Err(Error::new(
+                    Code::Refused,
+                    "there are more or fewer numbers than items",
+                ));
+            }
+            if by.contains(&i64::MIN) {
+                return Err(error::LEAST_INCREMENT.into());
+            }
+        }
+        let mut by = by.map(<[i64]>::iter);
+        let mut first = None;
+        batch.visit_all(|items| {
+            let pairs = items.map(|item| {
+                let next = by.as_mut().map(|by| by.next().copied().unwrap_or(0));
+                (item, next.unwrap_or(1))
+            });
+            self.0
+                .increment_each(pairs, |counted| first = first.or(counted.err()));
+        })?;
+        first.map_or(Ok(()), |why| Err(not_counted(why)))
+    }
+
+    /// Returns how often an item was counted, or somewhat more.
+    #[inline]
+    pub fn estimate(&self, item: &[u8]) -> u64 {
+        self.0.estimate(item)
+    }
+
+    /// Returns how often each item was counted, or somewhat more, as far as there are places for answers.
+    ///
+    /// # Errors
+    /// [`Code::NoMemory`]
+    pub fn estimate_each(&self, batch: &Batch, answers: &mut [u64]) -> Result<(), Error> {
+        let mut answers = answers.iter_mut();
+        batch.visit_all(|items| {
+            self.0.estimate_each(items, |estimate| {
+                if let Some(answer) = answers.next() {
+                    *answer = estimate;
+                }
+            });
+        })
+    }
+
+    /// Returns the weighted sum of sketches, as CMS.MERGE makes it.
+    ///
+    /// # Errors
+    /// [`Code::Refused`] or [`Code::NoMemory`].
+    pub fn merged(sketches: &[&Self], weights: &[i64]) -> Result<Self, Error> {
+        let mut terms = Vec::new();
+        terms.try_reserve_exact(sketches.len())?;
+        if sketches.len() != weights.len() {
+            return Err(error::WEIGHT_COUNT.into());
+        }
+        let pairs = sketches.iter().zip(weights);
+        terms.extend(pairs.map(|(sketch, weight)| Term {
+            source: &sketch.0,
+            weight: *weight,
+        }));
+        cms::CountMin::merged(&terms, true)
+            .map(Self)
+            .map_err(|error| match error {
+                MergeError::OutOfMemory => Error::NO_MEMORY,
+                other => error::not_merged(other).into(),
+            })
+    }
+
+    /// Removes all counts.
+    ///
+    /// # Errors
+    /// [`Code::NoMemory`]
+    pub fn clear(&mut self) -> Result<(), Error> {
+        *self = Self::of_shape(*self.0.shape())?;
+        Ok(())
+    }
+
+    /// Returns the sum of all numbers added.
+    pub const fn total(&self) -> u64 {
+        self.0.count()
+    }
+
+    /// Returns width, depth and size of counters.
+    pub const fn shape(&self) -> &Shape {
+        self.0.shape()
+    }
+}
+
+fn not_counted(why: NotCounted) -> Error {
+    error::not_counted(why).into()
+}
+
+impl Family for CountMin {
+    const NAME: &'static str = "count-min sketch";
+    const TYPE_NAMES: &'static [&'static str] = &["CMSk-TYPE"];
+
+    fn of_sketch(sketch: Sketch) -> Result<Self, Sketch> {
+        match sketch {
+            Sketch::CountMin(object) => Ok(Self(object)),
+            other => Err(other),
+        }
+    }
+
+    fn by_ref(&self) -> SketchRef<'_> {
+        SketchRef::CountMin(&self.0)
+    }
+
+    fn try_clone(&self) -> Result<Self, Error> {
+        self.0.try_clone().map(Self).ok_or(Error::NO_MEMORY)
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.0.memory_bytes()
+    }
+}

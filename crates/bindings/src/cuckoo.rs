@@ -1,0 +1,204 @@
+//! Cuckoo filters.
+
+use std::ops::ControlFlow;
+
+use valkeybloom_protocol::cuckoo::{self as request, error};
+use valkeybloom_protocol::words::Origin;
+use valkeybloom_sketches::cuckoo::{self, Limits, Params, Refusal, Shape, wire};
+use valkeybloom_sketches::{Sketch, SketchRef};
+
+use super::batch::Batch;
+use super::error::Error;
+use super::family::{Chunked, Family, undecodable};
+
+/// A cuckoo filter.
+#[derive(Debug)]
+pub struct Cuckoo(cuckoo::Cuckoo);
+
+fn refused(refusal: Refusal) -> Error {
+    match refusal {
+        Refusal::OutOfMemory => Error::NO_MEMORY,
+        other => error::refused(other).into(),
+    }
+}
+
+impl Cuckoo {
+    /// Creates the filter of CF.RESERVE with these words after the key: the capacity, and options.
+    ///
+    /// # Errors
+    /// [`Code::Refused`](super::Code::Refused) or [`Code::NoMemory`](super::Code::NoMemory).
+    pub fn reserve(words: &[&[u8]]) -> Result<Self, Error> {
+        let words = [&[&b"CF.RESERVE"[..], b"key"], words].concat();
+        let params = request::reserve(&words[..], Params::REDISBLOOM, Origin::Client)?;
+        let shape = Shape::new(&params).ok_or(error::RESERVE_CAPACITY)?;
+        let made = cuckoo::Cuckoo::new(shape, &Limits::NONE);
+        made.map(Self).map_err(refused)
+    }
+
+    /// Adds an item, even if the filter has it. Returns whether it did: always.
+    ///
+    /// # Errors
+    /// [`Code::Refused`](super::Code::Refused) or [`Code::NoMemory`](super::Code::NoMemory). Then nothing has changed.
+    #[inline]
+    pub fn add(&mut self, item: &[u8], unless_present: bool) -> Result<bool, Error> {
+        let added = self.0.add(item, unless_present, || Limits::NONE);
+        added.map_err(refused)
+    }
+
+    /// Adds items in order, all of them or those that the filter does not have. Returns how many were added.
+    ///
+    /// # Errors
+    /// [`Code::Refused`](super::Code::Refused) or [`Code::NoMemory`](super::Code::NoMemory). Then all other items that
+    /// have room are in the filter.
+    pub fn update(&mut self, batch: &Batch, unless_present: bool) -> Result<u64, Error> {
+        let (mut new, mut first_refusal) = (0, None);
+        batch.visit(|items| {
+            self.0.add_each(
+                items,
+                unless_present,
+                || Limits::NONE,
+                |added| match added {
+                    Ok(added) => new += u64::from(added),
+                    Err(refusal) => first_refusal = first_refusal.or(Some(refusal)),
+                },
+            );
+            match first_refusal {
+                None => ControlFlow::Continue(()),
+                Some(_) => ControlFlow::Break(()),
+            }
+        })?;
+        first_refusal.map_or(Ok(new), |refusal| Err(refused(refusal)))
+    }
+
+    /// Returns whether the filter claims an item: false is certain, true is probable.
+    #[inline]
+    pub fn contains(&self, item: &[u8]) -> bool {
+        self.0.contains(item)
+    }
+
+    /// Looks items up: 1 for each that the filter claims, 0 for each other, in order, as far as there are places for
+    /// answers.
+    ///
+    /// # Errors
+    /// [`Code::NoMemory`](super::Code::NoMemory)
+    pub fn contains_each(&self, batch: &Batch, answers: &mut [u8]) -> Result<(), Error> {
+        let mut answers = answers.iter_mut();
+        batch.visit_all(|items| {
+            self.0.contains_each(items, |claimed| {
+                if let Some(answer) = answers.next() {
+                    *answer = claimed.into();
+                }
+            });
+        })
+    }
+
+    /// Removes an item once. Returns whether it was claimed.
+    pub fn remove(&mut self, item: &[u8]) -> bool {
+        self.0.remove(item)
+    }
+
+    /// Returns how often an item is in the filter, as far as fingerprints show.
+    pub fn count(&self, item: &[u8]) -> u64 {
+        self.0.count(item)
+    }
+
+    /// Removes all items. The parameters stay.
+    ///
+    /// # Errors
+    /// [`Code::NoMemory`](super::Code::NoMemory)
+    pub fn clear(&mut self) -> Result<(), Error> {
+        let made = cuckoo::Cuckoo::new(*self.0.shape(), &Limits::NONE);
+        self.0 = made.map_err(refused)?;
+        Ok(())
+    }
+
+    /// Moves fingerprints of newer filters into older ones, and frees those that become empty, as CF.COMPACT does.
+    pub fn compact(&mut self) {
+        self.0.compact();
+    }
+
+    /// Returns the number of items.
+    pub const fn items(&self) -> u64 {
+        self.0.items()
+    }
+
+    /// Returns the number of slots for items.
+    pub const fn size(&self) -> u64 {
+        self.0.size()
+    }
+
+    /// Returns the number of filters.
+    pub fn filters(&self) -> usize {
+        self.0.filters().len()
+    }
+
+    /// Returns the numbers that determine the filters.
+    pub const fn shape(&self) -> &Shape {
+        self.0.shape()
+    }
+}
+
+impl Family for Cuckoo {
+    const NAME: &'static str = "cuckoo filter";
+    const TYPE_NAMES: &'static [&'static str] = &["MBbloomCF"];
+
+    fn of_sketch(sketch: Sketch) -> Result<Self, Sketch> {
+        match sketch {
+            Sketch::Cuckoo(object) => Ok(Self(object)),
+            other => Err(other),
+        }
+    }
+
+    fn by_ref(&self) -> SketchRef<'_> {
+        SketchRef::Cuckoo(&self.0)
+    }
+
+    fn try_clone(&self) -> Result<Self, Error> {
+        self.0.try_clone().map(Self).ok_or(Error::NO_MEMORY)
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.0.memory_bytes()
+    }
+}
+
+impl Chunked for Cuckoo {
+    type Loading = cuckoo::Cuckoo;
+
+    fn piece(&self, cursor: u64) -> Result<(u64, Vec<u8>), Error> {
+        if cursor == 0 {
+            return Ok((1, wire::write_header(&self.0)));
+        }
+        let piece = wire::chunk(&self.0, cursor).map_err(|_| Error::NO_MEMORY)?;
+        let Some((next, slots)) = piece else {
+            return Ok((0, Vec::new()));
+        };
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(slots.len())?;
+        bytes.extend_from_slice(&slots);
+        Ok((next, bytes))
+    }
+
+    fn begin(header: &[u8]) -> Result<cuckoo::Cuckoo, Error> {
+        wire::begin(header, &Limits::NONE).map_err(|error| match error {
+            wire::HeaderError::Length => error::BAD_HEADER.into(),
+            wire::HeaderError::Numbers => error::BAD_CLAIM.into(),
+        })
+    }
+
+    fn load(loading: &mut cuckoo::Cuckoo, cursor: u64, chunk: &[u8]) -> Result<(), Error> {
+        match wire::load(loading, cursor, chunk) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(undecodable("the chunk is not within one filter")),
+            Err(_) => Err(Error::NO_MEMORY),
+        }
+    }
+
+    fn is_complete(_: &cuckoo::Cuckoo) -> bool {
+        true
+    }
+
+    fn end(loading: cuckoo::Cuckoo) -> Result<Self, Error> {
+        Ok(Self(loading))
+    }
+}

@@ -1,0 +1,98 @@
+//! Errors as codes and texts.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use valkeybloom_protocol::error as protocol;
+use valkeybloom_sketches::DecodeError;
+use valkeybloom_sketches::bloom::{MergeError, Refusal};
+
+/// What kind of error it is: an exception's class, or a status. The numbers stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Code {
+    /// A parameter, an item or a union that the server refuses, too. The text is the server's.
+    Refused = 1,
+    /// Bytes that are no object, or no object of this family.
+    Undecodable = 2,
+    /// There is not enough memory. Nothing has changed, unless a batch was under way.
+    NoMemory = 3,
+    /// A batch whose items can't be read: a null, offsets that don't ascend.
+    BadBatch = 4,
+    /// A batch whose items are of a type that no item has.
+    BadType = 5,
+    /// An earlier call on this object panicked, so what it holds is unknown.
+    Broken = 6,
+}
+
+/// Why a call failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    code: Code,
+    text: Cow<'static, str>,
+}
+
+impl Error {
+    /// There is not enough memory.
+    pub const NO_MEMORY: Self = Self {
+        code: Code::NoMemory,
+        text: Cow::Borrowed("not enough memory"),
+    };
+
+    /// Creates an error.
+    pub fn new(code: Code, text: impl Into<Cow<'static, str>>) -> Self {
+        let text = text.into();
+        Self { code, text }
+    }
+
+    /// Returns the kind of the error.
+    pub const fn code(&self) -> Code {
+        self.code
+    }
+
+    /// Returns the text, without a line break.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<protocol::Error> for Error {
+    /// Takes the server's text, without the word in capitals before it, which clients take off, too.
+    fn from(error: protocol::Error) -> Self {
+        use protocol::Error::{Refused, Unlike};
+        let (Refused(Refusal::OutOfMemory) | Unlike(MergeError::Refused(Refusal::OutOfMemory))) =
+            error
+        else {
+            let text = error.to_string();
+            let (first, rest) = text.split_once(' ').unwrap_or_default();
+            let is_prefix = !first.is_empty() && first.bytes().all(|b| b.is_ascii_uppercase());
+            let text = if is_prefix { rest } else { &text };
+            return Self::new(Code::Refused, text.to_owned());
+        };
+        Self::NO_MEMORY
+    }
+}
+
+impl From<DecodeError> for Error {
+    fn from(error: DecodeError) -> Self {
+        match error {
+            DecodeError::NoMemory => Self::NO_MEMORY,
+            _ => Self::new(Code::Undecodable, error.to_string()),
+        }
+    }
+}
+
+/// The error of an allocation that failed.
+impl From<std::collections::TryReserveError> for Error {
+    fn from(_: std::collections::TryReserveError) -> Self {
+        Self::NO_MEMORY
+    }
+}

@@ -1,0 +1,172 @@
+//! What all families have in common: bytes, chunks, copies, equality.
+
+use valkeybloom_sketches::bloom::dump;
+use valkeybloom_sketches::{Sketch, SketchRef};
+
+use super::error::{Code, Error};
+use super::random_seed;
+
+/// An object of a family.
+pub trait Family: Sized {
+    /// The name of the family, in the singular.
+    const NAME: &'static str;
+    /// The names of its types in a server, as TYPE returns them.
+    const TYPE_NAMES: &'static [&'static str];
+
+    /// Takes the object if it is of this family, or returns it.
+    ///
+    /// # Errors
+    /// The object, if it is of another family.
+    #[allow(clippy::result_large_err, reason = "the other object is the error")]
+    fn of_sketch(sketch: Sketch) -> Result<Self, Sketch>;
+
+    /// Borrows the object.
+    fn by_ref(&self) -> SketchRef<'_>;
+
+    /// Copies the object.
+    ///
+    /// # Errors
+    /// [`Code::NoMemory`]
+    fn try_clone(&self) -> Result<Self, Error>;
+
+    /// Returns the memory that the object takes, in bytes.
+    fn memory_bytes(&self) -> u64;
+
+    /// Encodes the object: as a payload of RESTORE, unless the family has a form of its own.
+    ///
+    /// # Errors
+    /// [`Code::NoMemory`]
+    fn to_bytes(&self) -> Result<Vec<u8>, Error> {
+        self.by_ref().to_dump().ok_or(Error::NO_MEMORY)
+    }
+
+    /// Decodes the bytes of an object of this family, in any of their [forms](decode).
+    ///
+    /// # Errors
+    /// [`Code::Undecodable`] or [`Code::NoMemory`].
+    fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
+        let object = Self::of_sketch(decode(bytes)?);
+        object.map_err(|other| Error::of_another_family(Self::NAME, name_of(&other)))
+    }
+
+    /// Returns whether two objects are equal: whether the same bytes are stored of them.
+    ///
+    /// # Errors
+    /// [`Code::NoMemory`]
+    fn equals(&self, other: &Self) -> Result<bool, Error> {
+        Ok(self.to_bytes()? == other.to_bytes()?)
+    }
+}
+
+/// A family whose objects travel in chunks as well: pairs of a cursor and bytes, as SCANDUMP returns and LOADCHUNK takes
+/// them.
+pub trait Chunked: Family {
+    /// An object that is being loaded.
+    type Loading;
+
+    /// Returns the cursor of the next chunk, and the chunk at this cursor; 0 and nothing past the end. It begins with 0.
+    ///
+    /// # Errors
+    /// [`Code::NoMemory`]
+    fn piece(&self, cursor: u64) -> Result<(u64, Vec<u8>), Error>;
+
+    /// Begins with the first chunk, whose cursor is 1.
+    ///
+    /// # Errors
+    /// [`Code::Undecodable`] or [`Code::NoMemory`].
+    fn begin(header: &[u8]) -> Result<Self::Loading, Error>;
+
+    /// Loads the next chunk.
+    ///
+    /// # Errors
+    /// [`Code::Undecodable`] or [`Code::NoMemory`]. Then nothing has changed.
+    fn load(loading: &mut Self::Loading, cursor: u64, chunk: &[u8]) -> Result<(), Error>;
+
+    /// Returns whether no chunk is missing, as far as one can know.
+    fn is_complete(loading: &Self::Loading) -> bool;
+
+    /// Returns the object.
+    ///
+    /// # Errors
+    /// [`Code::Undecodable`]: chunks are missing.
+    fn end(loading: Self::Loading) -> Result<Self, Error>;
+}
+
+/// Loads an object from its chunks, one after the other.
+#[derive(Debug)]
+pub struct Loader<F: Chunked>(Option<F::Loading>);
+
+impl<F: Chunked> Default for Loader<F> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<F: Chunked> Loader<F> {
+    /// Begins without any chunk.
+    pub const fn new() -> Self {
+        Self(None)
+    }
+
+    /// Loads the next chunk, with its cursor. A cursor of 0, the end of SCANDUMP, has no effect.
+    ///
+    /// # Errors
+    /// [`Code::Undecodable`] or [`Code::NoMemory`].
+    pub fn load(&mut self, cursor: u64, chunk: &[u8]) -> Result<(), Error> {
+        match (cursor, &mut self.0) {
+            (0, _) => Ok(()),
+            (1, None) => {
+                self.0 = Some(F::begin(chunk)?);
+                Ok(())
+            }
+            (_, None) => Err(undecodable("the first chunk has cursor 1")),
+            (_, Some(loading)) => F::load(loading, cursor, chunk),
+        }
+    }
+
+    /// Returns whether no chunk is missing, as far as one can know.
+    pub fn is_complete(&self) -> bool {
+        self.0.as_ref().is_some_and(F::is_complete)
+    }
+
+    /// Returns the object.
+    ///
+    /// # Errors
+    /// [`Code::Undecodable`]: chunks are missing.
+    pub fn end(self) -> Result<F, Error> {
+        F::end(self.0.ok_or_else(|| undecodable("there are no chunks"))?)
+    }
+}
+
+pub(crate) fn undecodable(text: &'static str) -> Error {
+    Error::new(Code::Undecodable, text)
+}
+
+/// Decodes the bytes of an object of any family: a payload of DUMP, or of BF.LOAD.
+///
+/// # Errors
+/// [`Code::Undecodable`] or [`Code::NoMemory`].
+pub fn decode(bytes: &[u8]) -> Result<Sketch, Error> {
+    match Sketch::from_dump(bytes, random_seed()?) {
+        Ok(sketch) => Ok(sketch),
+        // A payload of BF.LOAD begins with another byte than one of DUMP.
+        Err(_) if !is_dump(bytes) => Ok(Sketch::Bloom(dump::decode(bytes)?)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns whether bytes begin like a payload of DUMP of a module's value, whose type is a number of 64 bits.
+fn is_dump(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[7, 0x81])
+}
+
+/// Returns the name of an object's family.
+pub fn name_of(sketch: &Sketch) -> &'static str {
+    match sketch {
+        Sketch::Bloom(_) => super::Bloom::NAME,
+        Sketch::Cuckoo(_) => super::Cuckoo::NAME,
+        Sketch::CountMin(_) => super::CountMin::NAME,
+        Sketch::TopK(_) => super::TopK::NAME,
+        Sketch::TDigest(_) => super::TDigest::NAME,
+    }
+}

@@ -1,0 +1,311 @@
+//! The elements of arrays: integers, and bytes of a fixed width.
+
+use std::marker::PhantomData;
+use std::ops::{ControlFlow, Range};
+
+use super::batch::{Items, Text};
+use super::error::{Code, Error};
+
+/// What an element of an array is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Element {
+    /// An integer of 1, 2, 4 or 8 bytes. The item is its decimal text.
+    Integer {
+        /// The size in bytes.
+        bytes: u8,
+        /// Whether it may be negative.
+        signed: bool,
+        /// Whether its bytes have the order that this machine does not use.
+        swapped: bool,
+    },
+    /// A double of 8 bytes, or a float of 4. It is no item, but a number.
+    Float {
+        /// The size in bytes.
+        bytes: u8,
+        /// Whether its bytes have the order that this machine does not use.
+        swapped: bool,
+    },
+    /// Bytes of a fixed width.
+    Bytes {
+        /// The number of bytes.
+        width: usize,
+        /// Whether zeros at the end are not part of an item, as in numpy's arrays of bytes.
+        padded: bool,
+    },
+}
+
+impl Element {
+    /// Returns the size in bytes.
+    pub const fn size(self) -> usize {
+        match self {
+            Self::Integer { bytes, .. } | Self::Float { bytes, .. } => bytes as usize,
+            Self::Bytes { width, .. } => width,
+        }
+    }
+}
+
+/// The elements of an array of one dimension, at equal distances in memory that others may write to.
+#[derive(Clone, Copy, Debug)]
+pub struct Strided<'b> {
+    first: *const u8,
+    len: usize,
+    /// From one element to the next, in bytes; it may be negative or 0.
+    stride: isize,
+    element: Element,
+    memory: PhantomData<&'b [u8]>,
+}
+
+// SAFETY: it only reads memory, which its creator promised to be readable, from whatever thread.
+unsafe impl Send for Strided<'_> {}
+// SAFETY: as above; there is no interior mutability.
+unsafe impl Sync for Strided<'_> {}
+
+/// The number of elements that are written as text at a time: they stay in the cache.
+const BLOCK: usize = 1024;
+
+impl Strided<'_> {
+    /// Creates the elements of an array.
+    ///
+    /// # Safety
+    /// For all of `'b`, `element.size()` bytes at `first + i * stride` are readable for each `i` below `len`.
+    pub const unsafe fn new(first: *const u8, len: usize, stride: isize, element: Element) -> Self {
+        Self {
+            first,
+            len,
+            stride,
+            element,
+            memory: PhantomData,
+        }
+    }
+
+    /// Returns what an element is.
+    pub const fn element(&self) -> Element {
+        self.element
+    }
+
+    /// Returns the number of elements.
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns whether there are no elements.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Passes a copy of each element to `visit`.
+    fn each(
+        &self,
+        indices: Range<usize>,
+        mut visit: impl FnMut(&[u8]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut copy = Vec::new();
+        copy.try_reserve_exact(self.element.size())?;
+        copy.resize(self.element.size(), 0);
+        for index in indices {
+            self.read(index, &mut copy);
+            visit(&copy)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the elements as items, a block at a time.
+    pub(crate) fn each_block(
+        &self,
+        block: &mut Text,
+        visit: &mut impl FnMut(Items<'_>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, Error> {
+        for start in (0..self.len).step_by(BLOCK) {
+            block.clear();
+            let indices = start..self.len.min(start + BLOCK);
+            self.each(indices, |bytes| write(self.element, bytes, block))?;
+            if visit(block.items()?).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Appends the elements as integers.
+    ///
+    /// # Errors
+    /// [`Code::BadType`] for other elements, [`Code::BadBatch`] for a number of 2⁶³ or more, and [`Code::NoMemory`].
+    pub fn append_integers(&self, to: &mut Vec<i64>) -> Result<(), Error> {
+        to.try_reserve(self.len)?;
+        self.each(0..self.len, |bytes| {
+            to.push(
+                match integer(self.element, bytes).ok_or_else(not_a_number)? {
+                    Integer::Signed(number) => number,
+                    Integer::Unsigned(number) => number
+                        .try_into()
+                        .map_err(|_| Error::new(Code::BadBatch, "a number is too large"))?,
+                },
+            );
+            Ok(())
+        })
+    }
+
+    /// Appends the elements as doubles.
+    ///
+    /// # Errors
+    /// [`Code::BadType`] for elements that are no numbers, and [`Code::NoMemory`].
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "as in Python, large integers are rounded"
+    )]
+    pub fn append_doubles(&self, to: &mut Vec<f64>) -> Result<(), Error> {
+        to.try_reserve(self.len)?;
+        self.each(0..self.len, |bytes| {
+            let number = match (self.element, integer(self.element, bytes)) {
+                (_, Some(Integer::Signed(number))) => number as f64,
+                (_, Some(Integer::Unsigned(number))) => number as f64,
+                (Element::Float { bytes: 4, swapped }, _) => {
+                    let bits = bits(bytes, swapped).to_le_bytes();
+                    f32::from_le_bytes([bits[0], bits[1], bits[2], bits[3]]).into()
+                }
+                (Element::Float { bytes: 8, swapped }, _) => f64::from_bits(bits(bytes, swapped)),
+                _ => return Err(not_a_number()),
+            };
+            to.push(number);
+            Ok(())
+        })
+    }
+
+    /// Copies an element, which is below the length.
+    fn read(&self, index: usize, to: &mut [u8]) {
+        debug_assert!(index < self.len && to.len() == self.element.size());
+        let distance = index.cast_signed().wrapping_mul(self.stride);
+        let from = self.first.wrapping_offset(distance);
+        // SAFETY: the creator promised that these bytes are readable. They are copied by their address: no reference to
+        // them is made, because others may write to them. The copy's own memory is elsewhere.
+        unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
+    }
+}
+
+fn not_a_number() -> Error {
+    Error::new(Code::BadType, "an array of numbers is needed")
+}
+
+/// Returns up to eight bytes as the bits of a number.
+fn bits(bytes: &[u8], swapped: bool) -> u64 {
+    let mut wide = [0; 8];
+    wide[..bytes.len()].copy_from_slice(bytes);
+    if swapped == cfg!(target_endian = "little") {
+        wide[..bytes.len()].reverse();
+    }
+    u64::from_le_bytes(wide)
+}
+
+enum Integer {
+    Signed(i64),
+    Unsigned(u64),
+}
+
+fn integer(element: Element, bytes: &[u8]) -> Option<Integer> {
+    let Element::Integer {
+        signed, swapped, ..
+    } = element
+    else {
+        return None;
+    };
+    let number = bits(bytes, swapped);
+    if signed {
+        let unused = 64 - 8 * u32::try_from(bytes.len()).unwrap_or(8);
+        Some(Integer::Signed((number << unused).cast_signed() >> unused))
+    } else {
+        Some(Integer::Unsigned(number))
+    }
+}
+
+fn write(element: Element, bytes: &[u8], to: &mut Text) -> Result<(), Error> {
+    match integer(element, bytes) {
+        Some(Integer::Signed(number)) => return to.push_integer(number),
+        Some(Integer::Unsigned(number)) => return to.push_integer(number),
+        None => {}
+    }
+    let end = match element {
+        Element::Bytes { padded: true, .. } => {
+            let last = bytes.iter().rposition(|byte| *byte != 0);
+            last.map_or(0, |last| last + 1)
+        }
+        _ => bytes.len(),
+    };
+    to.push(&bytes[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::Batch;
+
+    fn items(bytes: &[u8], len: usize, stride: isize, element: Element) -> Vec<String> {
+        let first = if stride < 0 {
+            bytes.len() - element.size()
+        } else {
+            0
+        };
+        // SAFETY: the tests' arrays have that many elements.
+        let elements = unsafe { Strided::new(bytes[first..].as_ptr(), len, stride, element) };
+        let mut batch = Batch::new();
+        batch.push_strided(elements).unwrap();
+        let mut found = Vec::new();
+        let text = |item: &[u8]| String::from_utf8(item.to_vec()).unwrap();
+        batch
+            .visit_all(|items| found.extend(items.map(text)))
+            .unwrap();
+        assert_eq!(found.len(), batch.len());
+        found
+    }
+
+    #[test]
+    fn integers_are_their_digits_whatever_their_size_and_order() {
+        for bytes in [1_u8, 2, 4, 8] {
+            for (signed, number) in [(true, -100_i64), (true, 100), (false, 200)] {
+                for swapped in [false, true] {
+                    let size = usize::from(bytes);
+                    let mut memory = number.to_ne_bytes()[..size].to_vec();
+                    if cfg!(target_endian = "big") {
+                        memory = number.to_ne_bytes()[8 - size..].to_vec();
+                    }
+                    if swapped {
+                        memory.reverse();
+                    }
+                    let element = Element::Integer {
+                        bytes,
+                        signed,
+                        swapped,
+                    };
+                    let twice = [memory.clone(), memory].concat();
+                    let stride = size.cast_signed();
+                    let text = number.to_string();
+                    assert_eq!(items(&twice, 2, stride, element), [text.clone(), text]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn elements_may_be_apart_and_backwards_and_many() {
+        let element = Element::Bytes {
+            width: 2,
+            padded: true,
+        };
+        let memory = b"a\0xxb\0xxcd";
+        assert_eq!(items(memory, 3, 4, element), ["a", "b", "cd"]);
+        assert_eq!(items(memory, 3, -4, element), ["cd", "b", "a"]);
+        assert_eq!(items(memory, 3, 0, element), ["a", "a", "a"]);
+        let unpadded = Element::Bytes {
+            width: 2,
+            padded: false,
+        };
+        assert_eq!(items(memory, 1, 4, unpadded), ["a\0"]);
+        let numbers: Vec<u8> = (0..5000_u32).flat_map(u32::to_ne_bytes).collect();
+        let element = Element::Integer {
+            bytes: 4,
+            signed: false,
+            swapped: false,
+        };
+        let expected: Vec<_> = (0..5000).map(|n| n.to_string()).collect();
+        assert_eq!(items(&numbers, 5000, 4, element), expected);
+    }
+}

@@ -1,0 +1,188 @@
+//! t-digests.
+
+use valkeybloom_protocol::numerals::double_text;
+use valkeybloom_protocol::tdigest::{self as request, error};
+use valkeybloom_sketches::tdigest::{self, Compressed, Compression, Refusal};
+use valkeybloom_sketches::{Sketch, SketchRef};
+
+use super::error::Error;
+use super::family::Family;
+
+/// A t-digest.
+#[derive(Debug)]
+pub struct TDigest(tdigest::TDigest);
+
+fn refused(refusal: Refusal) -> Error {
+    match refusal {
+        Refusal::NotFinite => error::INFINITE_ADDITION.into(),
+        Refusal::Overflow => error::OVERFLOW.into(),
+        Refusal::OutOfMemory => Error::NO_MEMORY,
+    }
+}
+
+impl TDigest {
+    /// Creates the digest of TDIGEST.CREATE with these words after the key: none, or COMPRESSION with its value.
+    ///
+    /// # Errors
+    /// [`Code::Refused`](super::Code::Refused)
+    pub fn create(words: &[&[u8]]) -> Result<Self, Error> {
+        let words = [&[&b"TDIGEST.CREATE"[..], b"key"], words].concat();
+        let compression = request::compression(&words[..])?;
+        let compression = compression.map_or(Some(Compression::DEFAULT), Compression::new);
+        let compression = compression.filter(|compression| compression.is_within_limits());
+        let compression = compression.ok_or(error::NOT_ALLOCATED)?;
+        Ok(Self(tdigest::TDigest::new(compression)))
+    }
+
+    /// Adds observations in order.
+    ///
+    /// # Errors
+    /// [`Code::Refused`](super::Code::Refused) for infinite ones and NaN, or [`Code::NoMemory`](super::Code::NoMemory).
+    /// Then none is added.
+    pub fn add(&mut self, values: &[f64]) -> Result<(), Error> {
+        self.0.add_each(values).map_err(refused)
+    }
+
+    fn compressed(&self) -> Result<Compressed<'_>, Error> {
+        self.0.compressed().ok_or(Error::NO_MEMORY)
+    }
+
+    /// Returns the value below which each share of the observations lies; NaN for an empty digest.
+    ///
+    /// # Errors
+    /// [`Code::Refused`](super::Code::Refused) for what is not from 0 to 1, or
+    /// [`Code::NoMemory`](super::Code::NoMemory).
+    pub fn quantiles(&self, shares: &mut [f64]) -> Result<(), Error> {
+        for share in &*shares {
+            request::quantile(double_text(*share).as_bytes())?;
+        }
+        let digest = self.compressed()?;
+        for share in shares {
+            *share = digest.quantile(*share);
+        }
+        Ok(())
+    }
+
+    /// Returns the share of the observations that are at most each value; NaN for an empty digest.
+    ///
+    /// # Errors
+    /// [`Code::NoMemory`](super::Code::NoMemory)
+    pub fn cdf(&self, values: &mut [f64]) -> Result<(), Error> {
+        let digest = self.compressed()?;
+        for value in values {
+            *value = digest.cdf(*value);
+        }
+        Ok(())
+    }
+
+    /// Returns the rank of a value: the number of observations below it, plus half of those equal to it.
+    ///
+    /// # Errors
+    /// [`Code::NoMemory`](super::Code::NoMemory)
+    pub fn rank(&self, value: f64) -> Result<i64, Error> {
+        Ok(self.compressed()?.rank(value))
+    }
+
+    /// Returns the rank of a value from the other end.
+    ///
+    /// # Errors
+    /// [`Code::NoMemory`](super::Code::NoMemory)
+    pub fn reverse_rank(&self, value: f64) -> Result<i64, Error> {
+        Ok(self.compressed()?.reverse_rank(value))
+    }
+
+    /// Returns the value with a rank, counted from 0 at the smallest.
+    ///
+    /// # Errors
+    /// [`Code::NoMemory`](super::Code::NoMemory)
+    pub fn by_rank(&self, rank: u64) -> Result<f64, Error> {
+        Ok(self.compressed()?.by_rank(rank))
+    }
+
+    /// Returns the value with a rank, counted from 0 at the largest.
+    ///
+    /// # Errors
+    /// [`Code::NoMemory`](super::Code::NoMemory)
+    pub fn by_reverse_rank(&self, rank: u64) -> Result<f64, Error> {
+        Ok(self.compressed()?.by_reverse_rank(rank))
+    }
+
+    /// Returns the mean of the observations between two quantiles.
+    ///
+    /// # Errors
+    /// [`Code::Refused`](super::Code::Refused) or [`Code::NoMemory`](super::Code::NoMemory).
+    pub fn trimmed_mean(&self, low: f64, high: f64) -> Result<f64, Error> {
+        let [low, high] = [low, high].map(double_text);
+        let words = [
+            &b"TDIGEST.TRIMMED_MEAN"[..],
+            b"key",
+            low.as_bytes(),
+            high.as_bytes(),
+        ];
+        let (low, high) = request::trim(&words[..])?;
+        Ok(self.compressed()?.trimmed_mean(low, high))
+    }
+
+    /// Returns a digest of the observations of several, with the largest of their compressions or this one.
+    ///
+    /// # Errors
+    /// [`Code::Refused`](super::Code::Refused) or [`Code::NoMemory`](super::Code::NoMemory).
+    pub fn merged(digests: &[&Self], compression: Option<u64>) -> Result<Self, Error> {
+        let compression = match compression {
+            Some(number) => Compression::new(number).filter(|c| c.is_within_limits()),
+            None => digests.iter().map(|digest| digest.0.compression()).max(),
+        };
+        let compression = compression.ok_or(error::DESTINATION_NOT_ALLOCATED)?;
+        let merged = tdigest::TDigest::merged(compression, digests.iter().map(|digest| &digest.0));
+        merged.map(Self).map_err(refused)
+    }
+
+    /// Removes all observations.
+    pub fn clear(&mut self) {
+        self.0.reset();
+    }
+
+    /// Returns the smallest observation; NaN for an empty digest.
+    pub const fn min(&self) -> f64 {
+        self.0.min()
+    }
+
+    /// Returns the largest observation; NaN for an empty digest.
+    pub const fn max(&self) -> f64 {
+        self.0.max()
+    }
+
+    /// Returns the number of observations.
+    pub const fn observations(&self) -> i64 {
+        self.0.observations()
+    }
+
+    /// Returns the compression.
+    pub const fn compression(&self) -> u64 {
+        self.0.compression().get()
+    }
+}
+
+impl Family for TDigest {
+    const NAME: &'static str = "t-digest";
+    const TYPE_NAMES: &'static [&'static str] = &["TDIS-TYPE"];
+
+    fn of_sketch(sketch: Sketch) -> Result<Self, Sketch> {
+        match sketch {
+            Sketch::TDigest(object) => Ok(Self(object)),
+            other => Err(other),
+        }
+    }
+
+    fn by_ref(&self) -> SketchRef<'_> {
+        SketchRef::TDigest(&self.0)
+    }
+
+    fn try_clone(&self) -> Result<Self, Error> {
+        self.0.try_clone().map(Self).ok_or(Error::NO_MEMORY)
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.0.memory_bytes()
+    }
+}

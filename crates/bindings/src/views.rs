@@ -1,0 +1,60 @@
+//! Arrow's views of strings: the short ones in place, the others in buffers.
+
+use super::error::{Code, Error};
+
+/// A view has the length in its first four bytes. Up to this many bytes follow in place; longer ones are in a buffer,
+/// whose number and offset are in the last eight bytes.
+const IN_PLACE: usize = 12;
+
+/// The items of views.
+#[derive(Clone, Debug)]
+pub struct Views<'b> {
+    views: &'b [[u8; 16]],
+    buffers: Vec<&'b [u8]>,
+}
+
+fn number(view: &[u8; 16], at: usize) -> Option<usize> {
+    let bytes = view.get(at..at + 4)?.try_into().ok()?;
+    usize::try_from(i32::from_le_bytes(bytes)).ok()
+}
+
+/// Returns the item of a view; `None` if it is outside of the buffers.
+#[inline]
+fn item<'b>(view: &'b [u8; 16], buffers: &[&'b [u8]]) -> Option<&'b [u8]> {
+    let length = number(view, 0)?;
+    if length <= IN_PLACE {
+        return view.get(4..4 + length);
+    }
+    let (buffer, offset) = (number(view, 8)?, number(view, 12)?);
+    buffers
+        .get(buffer)?
+        .get(offset..offset.checked_add(length)?)
+}
+
+impl<'b> Views<'b> {
+    pub fn new(views: &'b [[u8; 16]], buffers: Vec<&'b [u8]>) -> Result<Self, Error> {
+        if views.iter().all(|view| item(view, &buffers).is_some()) {
+            Ok(Self { views, buffers })
+        } else {
+            let text = "a view points outside of the buffers";
+            Err(Error::new(Code::BadBatch, text))
+        }
+    }
+}
+
+impl<'b> Iterator for Views<'b> {
+    type Item = &'b [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'b [u8]> {
+        let (first, rest) = self.views.split_first()?;
+        self.views = rest;
+        item(first, &self.buffers)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.views.len(), Some(self.views.len()))
+    }
+}
+
+impl ExactSizeIterator for Views<'_> {}

@@ -1,0 +1,39 @@
+"""Bloom filters and other sketches of Valkey and Redis, in your own process.
+
+>>> from valkeybloom import Bloom
+>>> seen = Bloom(1_000_000, 0.01)
+>>> seen.update(["red", "green"])
+2
+>>> "red" in seen, "blue" in seen
+(True, False)
+
+The classes are those of the families that the module valkeybloom gives to a server, with the same bits: `Bloom`,
+`CuckooFilter`, `CountMin`, `TopK` and `TDigest`. `store` sends an object to a server, and `fetch` copies one from there;
+`valkeybloom.asyncio` has both for asynchronous clients.
+
+An item is str, bytes or int. Objects may be used from several threads.
+"""
+
+from ._core import (
+    Bloom,
+    Chunks,
+    CountMin,
+    CuckooFilter,
+    TDigest,
+    TopK,
+    __version__,
+)
+from ._server import Sketch, fetch, store
+
+__all__ = [
+    "Bloom",
+    "Chunks",
+    "CountMin",
+    "CuckooFilter",
+    "Sketch",
+    "TDigest",
+    "TopK",
+    "__version__",
+    "fetch",
+    "store",
+]

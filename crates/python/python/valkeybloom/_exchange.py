@@ -1,0 +1,246 @@
+"""What is said to a server to fetch and store objects, whoever sends it.
+
+Both are generators: they yield commands, and are sent the replies. So a client that blocks and one that is awaited say
+the same.
+"""
+
+from __future__ import annotations
+
+import binascii
+import os
+import time
+
+from ._core import Bloom, BloomLoader, CountMin, CuckooFilter, TDigest, TopK
+
+# `typing` would take longer to import than all the rest.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import timedelta
+    from typing import Any
+
+    from ._types import Command, Exchange, Key
+
+Sketch = Bloom | CuckooFilter | CountMin | TopK | TDigest
+
+#: The classes by the names of their types, as TYPE returns them.
+FAMILIES: dict[str, type[Sketch]] = {
+    "bloomfltr": Bloom,
+    "bloomfltx": Bloom,
+    "MBbloom--": Bloom,
+    "MBbloomCF": CuckooFilter,
+    "CMSk-TYPE": CountMin,
+    "TopK-TYPE": TopK,
+    "TDIS-TYPE": TDigest,
+}
+
+#: Types whose values may change so that chunks read meanwhile do not belong together.
+MOVING = ("bloomfltx", "MBbloomCF")
+
+#: How often a filter is read that is replaced meanwhile.
+ATTEMPTS = 5
+
+#: The time in milliseconds that a temporary key outlives a program that was killed.
+LEASE_MS = 300_000
+
+
+def encoded(key: Key) -> bytes:
+    return key.encode() if isinstance(key, str) else bytes(key)
+
+
+def fetching(key: Key) -> Exchange:
+    kind = yield ("TYPE", key)
+    kind = kind.decode() if isinstance(kind, bytes) else str(kind)
+    if kind == "none":
+        raise KeyError(key)
+    family = FAMILIES.get(kind)
+    if family is None:
+        raise TypeError(f"{key!r} holds a value of type {kind}, which is no sketch")
+    if family is Bloom and kind not in MOVING:
+        fetched = yield from fetching_chunks(key)
+        if fetched is not None:
+            return fetched
+    payload = yield ("DUMP", key)
+    if payload is None:
+        raise KeyError(key)
+    return family.from_bytes(payload)
+
+
+def fetching_chunks(key: Key) -> Exchange:
+    """Reads a Bloom filter that only grows; None if the server has no chunks, or the filter is replaced all the time."""
+    for _ in range(ATTEMPTS):
+        try:
+            _, header = yield ("BF.SCANDUMP", key, 0)
+        except Exception as error:
+            if "unknown command" in str(error).lower():
+                return None
+            raise
+        loader, cursor = BloomLoader(), 1
+        try:
+            complete = loader.load(cursor, header)
+            while not complete:
+                cursor, chunk = yield ("BF.SCANDUMP", key, cursor)
+                if cursor == 0:
+                    break
+                complete = loader.load(cursor, chunk)
+        except ValueError:
+            # Chunks of another filter did not fit.
+            continue
+        _, now = yield ("BF.SCANDUMP", key, 0)
+        if complete and BloomLoader.precedes(header, now):
+            return loader.end()
+    return None
+
+
+def temporary(key: Key) -> bytes:
+    """Returns a new name in the slot of a key. It begins with the key's, because an ACL may grant keys by prefix."""
+    start = encoded(key) + b":valkeybloom-unfinished-" + os.urandom(8).hex().encode()
+    slot = slot_of(encoded(key))
+    number = 0
+    # A key's hash tag is that of the first name, too. Without one, about one name of 16,384 is in the key's slot.
+    while True:
+        name = start + b":{%d}" % number
+        if slot_of(name) == slot:
+            return name
+        number += 1
+
+
+def slot_of(key: bytes) -> int:
+    start = key.find(b"{")
+    end = key.find(b"}", start + 1)
+    if start >= 0 and end > start + 1:
+        key = key[start + 1 : end]
+    return binascii.crc_hqx(key, 0) % 16384
+
+
+BEGIN = """
+redis.call(ARGV[1], KEYS[1], 1, ARGV[2])
+return redis.call('PEXPIRE', KEYS[1], ARGV[3])
+"""
+
+# If the key exists and is to be kept, 0; else 1.
+NAME = """
+if ARGV[1] == 'keep' and redis.call('EXISTS', KEYS[2]) == 1 then
+    return 0
+end
+if ARGV[2] == '' then
+    redis.call('PERSIST', KEYS[1])
+else
+    redis.call('PEXPIRE', KEYS[1], ARGV[2])
+end
+redis.call('RENAME', KEYS[1], KEYS[2])
+return 1
+"""
+
+# The time to live stays, unless another is given.
+MERGE = """
+local ttl = ARGV[2]
+if redis.call('EXISTS', KEYS[2]) == 1 then
+    if ttl == '' then
+        ttl = redis.call('PTTL', KEYS[2])
+    end
+    if ARGV[1] == 'CMS.MERGE' then
+        redis.call(ARGV[1], KEYS[2], 2, KEYS[2], KEYS[1])
+    elseif ARGV[1] == 'TDIGEST.MERGE' then
+        redis.call(ARGV[1], KEYS[2], 1, KEYS[1])
+    else
+        redis.call(ARGV[1], KEYS[2], KEYS[1])
+    end
+    redis.call('DEL', KEYS[1])
+else
+    redis.call('PERSIST', KEYS[1])
+    redis.call('RENAME', KEYS[1], KEYS[2])
+end
+if ttl ~= '' and tonumber(ttl) > 0 then
+    redis.call('PEXPIRE', KEYS[2], ttl)
+end
+return 1
+"""
+
+MERGES: dict[type[Sketch], str] = {
+    Bloom: "BF.MERGE",
+    CountMin: "CMS.MERGE",
+    TDigest: "TDIGEST.MERGE",
+}
+
+#: The commands that load chunks.
+LOADS: dict[type[Sketch], str] = {
+    Bloom: "BF.LOADCHUNK",
+    CuckooFilter: "CF.LOADCHUNK",
+}
+
+
+def milliseconds(ttl: float | timedelta | None) -> bytes:
+    if ttl is None:
+        return b""
+    seconds = ttl if isinstance(ttl, (int, float)) else ttl.total_seconds()
+    ms = round(seconds * 1000)
+    if ms <= 0:
+        raise ValueError("(ttl should be larger than 0)")
+    return b"%d" % ms
+
+
+def storing(
+    key: Key,
+    sketch: Sketch,
+    *,
+    replace: bool = False,
+    ttl: float | timedelta | None = None,
+    merge: bool = False,
+) -> Exchange:
+    ttl_ms = milliseconds(ttl)
+    family = type(sketch)
+    if family not in FAMILIES.values():
+        raise TypeError(f"a sketch is needed, not {family.__name__}")
+    if replace and merge:
+        raise ValueError("a key is either replaced or merged")
+    if merge and family not in MERGES:
+        raise ValueError(f"objects of {family.__name__} can't be merged")
+    if not replace and not merge:
+        # The key may still come into being until the end, but then all is sent for nothing.
+        existing = yield ("EXISTS", key)
+        if int(existing):
+            raise ValueError("Target key name already exists.")
+    unfinished = temporary(key)
+    try:
+        if family in LOADS:
+            yield from sending_chunks(LOADS[family], unfinished, sketch.chunks())  # type: ignore[union-attr]
+        else:
+            yield ("RESTORE", unfinished, LEASE_MS, sketch.to_bytes())
+        if merge:
+            words: Command = (MERGES[family], ttl_ms)
+            script = MERGE
+        else:
+            words = ("replace" if replace else "keep", ttl_ms)
+            script = NAME
+        done = yield ("EVAL", script, 2, unfinished, key, *words)
+        if not int(done):
+            raise ValueError("Target key name already exists.")
+    except BaseException as error:
+        if not isinstance(error, GeneratorExit):
+            try:
+                yield ("UNLINK", unfinished)
+            except Exception:
+                # The key's time to live deletes it.
+                pass
+        raise
+
+
+def sending_chunks(
+    load: str, unfinished: bytes, chunks: Iterable[tuple[int, bytes]]
+) -> Exchange:
+    leased = time.monotonic()
+    for cursor, chunk in chunks:
+        if cursor == 1:
+            yield ("EVAL", BEGIN, 1, unfinished, load, chunk, LEASE_MS)
+            continue
+        if time.monotonic() - leased > LEASE_MS / 10_000:
+            yield ("PEXPIRE", unfinished, LEASE_MS)
+            leased = time.monotonic()
+        yield (load, unfinished, cursor, chunk)
+
+
+def options(client: Any) -> dict[str, Any]:
+    """Returns what makes a client return bytes, even if it decodes other replies."""
+    modules = {base.__module__.partition(".")[0] for base in type(client).__mro__}
+    return {"NEVER_DECODE": []} if modules & {"redis", "valkey"} else {}

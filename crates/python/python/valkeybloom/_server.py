@@ -1,0 +1,62 @@
+"""Objects on a server, over a client that blocks."""
+
+from __future__ import annotations
+
+from ._exchange import Sketch, fetching, options, storing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from datetime import timedelta
+    from typing import Any
+
+    from ._types import Client, Exchange, Key
+
+__all__ = ["Sketch", "fetch", "store"]
+
+
+def _run(client: Client, exchange: Exchange) -> Any:
+    never_decode = options(client)
+    try:
+        command = next(exchange)
+        while True:
+            try:
+                reply = client.execute_command(*command, **never_decode)
+            except BaseException as error:
+                command = exchange.throw(error)
+            else:
+                command = exchange.send(reply)
+    except StopIteration as end:
+        return end.value
+
+
+def fetch(client: Client, key: Key) -> Sketch:
+    """Copy the object of a key from a server: of the five families, in the forms of all modules that have them.
+
+    A Bloom filter is read in chunks. Items that others add meanwhile may be missing from the copy.
+
+    Raises KeyError if there is no such key, and TypeError if it holds something else.
+    """
+    sketch: Sketch = _run(client, fetching(key))
+    return sketch
+
+
+def store(
+    client: Client,
+    key: Key,
+    sketch: Sketch,
+    *,
+    replace: bool = False,
+    ttl: float | timedelta | None = None,
+    merge: bool = False,
+) -> None:
+    """Send an object to a server.
+
+    It goes to a temporary key, filters in chunks, and gets its name in one step. So others see the key with all of the
+    object, or as it was before; and what is left of a program that was killed is a key that expires within minutes.
+
+    With `replace`, an existing key is replaced. With `merge`, the object is merged with the one that is there (BF.MERGE,
+    CMS.MERGE, TDIGEST.MERGE). With neither, ValueError is raised if the key exists. `ttl` is the time to live of the
+    key, in seconds or as a timedelta; without it, the key does not expire, or when it is merged, no sooner or later than
+    before.
+    """
+    _run(client, storing(key, sketch, replace=replace, ttl=ttl, merge=merge))

@@ -1,0 +1,57 @@
+"""Names for what functions take, for type checkers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Generator, Iterable
+from typing import TYPE_CHECKING, Any, Protocol, SupportsFloat, SupportsIndex, TypeAlias
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+elif sys.version_info >= (3, 12):
+    from collections.abc import Buffer
+else:
+    Buffer = memoryview
+
+
+class ArrowArray(Protocol):
+    """An array of Arrow: of pyarrow, polars, nanoarrow."""
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> Any: ...
+
+
+class ArrowStream(Protocol):
+    """Arrays of Arrow in chunks, or a table of one column: of pyarrow, polars, pandas, DuckDB."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+
+
+class Client(Protocol):
+    """A client of redis-py or valkey-py, of a cluster too, or anything else that sends a command and returns its reply."""
+
+    def execute_command(self, *args: Any, **options: Any) -> Any: ...
+
+
+class AsyncClient(Protocol):
+    """An asynchronous client of redis-py or valkey-py, of a cluster too, or anything else that sends a command."""
+
+    def execute_command(self, *args: Any, **options: Any) -> Awaitable[Any]: ...
+
+
+Key: TypeAlias = str | bytes
+
+#: A command to send, and a dialogue of commands and their replies.
+Command: TypeAlias = tuple[str | bytes | int, ...]
+Exchange: TypeAlias = Generator[Command, Any, Any]
+
+#: An item: text is its UTF-8, and a number its decimal digits.
+Item: TypeAlias = str | bytes | bytearray | memoryview | int
+
+#: A batch of items.
+Items: TypeAlias = Iterable[Item] | Buffer | ArrowArray | ArrowStream
+
+#: A batch of whole numbers.
+Counts: TypeAlias = Iterable[SupportsIndex] | Buffer | ArrowArray | ArrowStream
+
+#: A batch of numbers.
+Values: TypeAlias = Iterable[SupportsFloat | SupportsIndex] | Buffer | ArrowArray | ArrowStream

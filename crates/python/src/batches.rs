@@ -1,0 +1,332 @@
+//! Batches of items: lists and all that can be iterated, arrays with Python's buffers, arrays of Arrow.
+
+use std::ffi::CStr;
+
+use pyo3::buffer::PyUntypedBuffer;
+use pyo3::exceptions::{PyImportError, PyTypeError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes, PyCapsule, PyList, PyMemoryView, PyString};
+use valkeybloom_bindings::arrow::{self, Arrays, ArrowArray, ArrowArrayStream, ArrowSchema};
+use valkeybloom_bindings::{Batch, Element, Error, Strided, Text};
+
+use super::errors::raise;
+use super::items::push;
+
+/// Items that Python holds, or that were collected from what it holds.
+pub enum Source<'py> {
+    Collected(Text),
+    Buffer(Buffer),
+    Array(Array<'py>),
+    Stream(Arrays),
+}
+
+impl<'py> Source<'py> {
+    /// Finds the items of an object. No code of Python runs afterwards, so a batch is all there or not at all. A list is
+    /// read as it is at each moment, if another thread changes it.
+    pub fn of(items: &Bound<'py, PyAny>) -> PyResult<Self> {
+        if let Ok(list) = items.cast_exact::<PyList>() {
+            let mut text = with_room_for(list.len())?;
+            for (index, item) in list.iter().enumerate() {
+                push(&item, &mut text).map_err(|error| at(items.py(), error, index))?;
+            }
+            return Ok(Self::Collected(text));
+        }
+        if is_an_item(items) {
+            return Err(PyTypeError::new_err(
+                "a batch of items is needed, not one item",
+            ));
+        }
+        match foreign(items)? {
+            Some(found) => Ok(found),
+            None => Ok(Self::Collected(of_iterable(items)?)),
+        }
+    }
+
+    /// Passes the items as a batch to `run`, while other threads of Python run.
+    pub fn with<R: Send>(
+        &self,
+        py: Python<'py>,
+        run: impl FnOnce(&Batch<'_>) -> Result<R, Error> + Send,
+    ) -> PyResult<R> {
+        let batch = match self {
+            Self::Collected(text) => text.batch().map_err(raise)?,
+            Self::Buffer(buffer) => {
+                let mut batch = Batch::new();
+                batch.push_strided(buffer.elements()).map_err(raise)?;
+                batch
+            }
+            Self::Array(array) => {
+                let mut batch = Batch::new();
+                array.push_to(&mut batch).map_err(raise)?;
+                batch
+            }
+            Self::Stream(arrays) => {
+                let mut batch = Batch::new();
+                arrays.push_to(&mut batch).map_err(raise)?;
+                batch
+            }
+        };
+        py.detach(|| run(&batch)).map_err(raise)
+    }
+}
+
+fn is_an_item(object: &Bound<'_, PyAny>) -> bool {
+    object.is_instance_of::<PyString>()
+        || object.is_instance_of::<PyBytes>()
+        || object.is_instance_of::<PyByteArray>()
+}
+
+/// Returns the items of an object that is an array, with a buffer or of Arrow.
+fn foreign<'py>(items: &Bound<'py, PyAny>) -> PyResult<Option<Source<'py>>> {
+    if let Some(found) = of_arrow(items)? {
+        return Ok(Some(found));
+    }
+    Ok(Buffer::of(items)?.map(Source::Buffer))
+}
+
+/// Makes room for this many items.
+fn with_room_for(items: usize) -> PyResult<Text> {
+    let mut text = Text::new();
+    text.reserve(items).map_err(raise)?;
+    Ok(text)
+}
+
+fn of_iterable(items: &Bound<'_, PyAny>) -> PyResult<Text> {
+    let mut text = Text::new();
+    for (index, item) in items.try_iter()?.enumerate() {
+        push(&item?, &mut text).map_err(|error| at(items.py(), error, index))?;
+    }
+    Ok(text)
+}
+
+/// Names the item that an error is about.
+#[cold]
+fn at(py: Python<'_>, error: PyErr, index: usize) -> PyErr {
+    if error.is_instance_of::<PyTypeError>(py) {
+        return PyTypeError::new_err(format!("item {index}: {}", error.value(py)));
+    }
+    error
+}
+
+/// An array of one dimension with a buffer.
+pub struct Buffer {
+    held: PyUntypedBuffer,
+    stride: isize,
+    element: Element,
+}
+
+impl Buffer {
+    /// Returns the buffer of an object, if it has one with elements that are items or numbers.
+    fn of(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        // SAFETY: the check only looks at the object's type.
+        if unsafe { pyo3::ffi::PyObject_CheckBuffer(object.as_ptr()) } == 0 {
+            return Ok(None);
+        }
+        // An array whose elements no buffer can describe, such as times, is iterated.
+        let Ok(buffer) = PyUntypedBuffer::get(object) else {
+            return Ok(None);
+        };
+        let Some(element) = element(buffer.format(), buffer.item_size()) else {
+            return Ok(None);
+        };
+        if buffer.dimensions() != 1 {
+            return Err(PyTypeError::new_err("a batch has one dimension"));
+        }
+        if buffer.suboffsets().is_some() {
+            return Ok(None);
+        }
+        let stride = buffer.strides().first().copied();
+        let stride = stride.unwrap_or_else(|| buffer.item_size().cast_signed());
+        Ok(Some(Self {
+            held: buffer,
+            stride,
+            element,
+        }))
+    }
+
+    pub fn elements(&self) -> Strided<'_> {
+        let first = self.held.buf_ptr().cast::<u8>();
+        // SAFETY: the buffer's exporter keeps the memory of all elements while the buffer is held, which `self` does.
+        unsafe { Strided::new(first, self.held.item_count(), self.stride, self.element) }
+    }
+}
+
+/// Returns what the elements of a buffer are, if they are integers, floats, or bytes of a fixed width.
+fn element(format: &CStr, size: usize) -> Option<Element> {
+    let format = format.to_bytes();
+    let (swapped, code) = match format {
+        [b'<', code @ ..] => (cfg!(target_endian = "big"), code),
+        [b'>' | b'!', code @ ..] => (cfg!(target_endian = "little"), code),
+        [b'@' | b'=', code @ ..] | code => (false, code),
+    };
+    let bytes = u8::try_from(size)
+        .ok()
+        .filter(|bytes| [1, 2, 4, 8].contains(bytes));
+    let integer = |signed| {
+        bytes.map(|bytes| Element::Integer {
+            bytes,
+            signed,
+            swapped,
+        })
+    };
+    match code {
+        [b'b' | b'h' | b'i' | b'l' | b'q' | b'n'] => integer(true),
+        [b'B' | b'H' | b'I' | b'L' | b'Q' | b'N'] => integer(false),
+        [b'f' | b'd'] => bytes
+            .filter(|bytes| *bytes >= 4)
+            .map(|bytes| Element::Float { bytes, swapped }),
+        [count @ .., b's'] if count.iter().all(u8::is_ascii_digit) => Some(Element::Bytes {
+            width: size,
+            padded: true,
+        }),
+        _ => None,
+    }
+}
+
+/// An array of Arrow, with the capsules that own it.
+pub struct Array<'py> {
+    schema: Bound<'py, PyCapsule>,
+    array: Bound<'py, PyCapsule>,
+}
+
+impl Array<'_> {
+    fn pointers(&self) -> PyResult<(*const ArrowSchema, *const ArrowArray)> {
+        let schema = self.schema.pointer_checked(Some(c"arrow_schema"))?;
+        let array = self.array.pointer_checked(Some(c"arrow_array"))?;
+        Ok((schema.cast().as_ptr(), array.cast().as_ptr()))
+    }
+
+    fn push_to<'b>(&'b self, batch: &mut Batch<'b>) -> Result<(), Error> {
+        let Ok((schema, array)) = self.pointers() else {
+            return Ok(());
+        };
+        // SAFETY: the capsules' names say what they point to; they own it, and `self` holds them.
+        unsafe { arrow::push(schema, array, batch) }
+    }
+
+    fn numbers(&self) -> PyResult<Strided<'_>> {
+        let (schema, array) = self.pointers()?;
+        // SAFETY: as above.
+        unsafe { arrow::numbers(schema, array, 0) }.map_err(raise)
+    }
+}
+
+/// Returns the items of an object with Arrow's interface, if it has one.
+fn of_arrow<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Source<'py>>> {
+    let py = object.py();
+    let array = intern!(py, "__arrow_c_array__");
+    let stream = intern!(py, "__arrow_c_stream__");
+    let (is_array, is_stream) = (object.hasattr(array)?, object.hasattr(stream)?);
+    if !is_array && !is_stream {
+        return Ok(None);
+    }
+    // pyarrow's arrays may be made of any buffers, and know whether these are long enough. The interface does not.
+    if let Some(validate) = object.getattr_opt(intern!(py, "validate"))? {
+        validate.call0()?;
+    }
+    if is_array {
+        let pair = object.call_method0(array)?;
+        let (schema, array) = pair.extract::<(Bound<'py, PyAny>, Bound<'py, PyAny>)>()?;
+        let found = Array {
+            schema: schema.cast_into()?,
+            array: array.cast_into()?,
+        };
+        found.pointers()?;
+        return Ok(Some(Source::Array(found)));
+    }
+    let capsule = match object.call_method0(stream) {
+        Ok(capsule) => capsule.cast_into::<PyCapsule>()?,
+        // pandas has the interface, and needs pyarrow for it.
+        Err(error) if error.is_instance_of::<PyImportError>(py) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let pointer = capsule.pointer_checked(Some(c"arrow_array_stream"))?;
+    let pointer = Pointer(pointer.cast::<ArrowArrayStream>().as_ptr());
+    let arrays = py.detach(move || {
+        let pointer = pointer;
+        // SAFETY: the capsule's name says what it points to; it owns the stream, and no one else has the capsule.
+        unsafe { Arrays::read(pointer.0) }
+    });
+    Ok(Some(Source::Stream(arrays.map_err(raise)?)))
+}
+
+/// A pointer that goes to a closure which runs in this thread.
+struct Pointer(*mut ArrowArrayStream);
+
+// SAFETY: the closure runs in the thread that made it.
+unsafe impl Send for Pointer {}
+
+/// Returns the whole numbers of an object: an array, or any iterable of `int`.
+pub fn integers(object: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
+    let mut numbers = Vec::new();
+    match foreign(object)? {
+        None => {
+            for number in object.try_iter()? {
+                numbers
+                    .try_reserve(1)
+                    .map_err(|error| raise(error.into()))?;
+                numbers.push(number?.extract()?);
+            }
+        }
+        Some(found) => found.each_numbers(|part| part.append_integers(&mut numbers))?,
+    }
+    Ok(numbers)
+}
+
+/// Returns the numbers of an object: an array, or any iterable of `float`.
+pub fn doubles(object: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
+    let mut numbers = Vec::new();
+    match foreign(object)? {
+        None => {
+            for number in object.try_iter()? {
+                numbers
+                    .try_reserve(1)
+                    .map_err(|error| raise(error.into()))?;
+                numbers.push(number?.extract()?);
+            }
+        }
+        Some(found) => found.each_numbers(|part| part.append_doubles(&mut numbers))?,
+    }
+    Ok(numbers)
+}
+
+impl Source<'_> {
+    fn each_numbers(
+        &self,
+        mut visit: impl FnMut(Strided<'_>) -> Result<(), Error>,
+    ) -> PyResult<()> {
+        match self {
+            Self::Collected(_) => Ok(()),
+            Self::Buffer(buffer) => visit(buffer.elements()).map_err(raise),
+            Self::Array(array) => visit(array.numbers()?).map_err(raise),
+            Self::Stream(arrays) => arrays.each_numbers(visit).map_err(raise),
+        }
+    }
+}
+
+/// Returns values as a view of memory with this format. Nothing is copied when an array is made of it.
+pub fn view<'py>(
+    py: Python<'py>,
+    values: &[u8],
+    format: &'static str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let bytes = bytes(py, values)?;
+    PyMemoryView::from(bytes.as_any())?.call_method1("cast", (format,))
+}
+
+/// Copies bytes into an object of Python.
+pub fn bytes<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    PyBytes::new_with(py, bytes.len(), |to| {
+        to.copy_from_slice(bytes);
+        Ok(())
+    })
+}
+
+/// Makes a table of answers.
+pub fn answers<T: Copy + Default>(count: usize) -> Result<Vec<T>, Error> {
+    let mut answers = Vec::new();
+    answers.try_reserve_exact(count)?;
+    answers.resize(count, T::default());
+    Ok(answers)
+}

@@ -1,0 +1,462 @@
+//! The class `Bloom`.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use valkeybloom_bindings::{Bloom as Filter, Family, Moment, Shared};
+
+use super::batches::{self, Source, answers};
+use super::chunks::{self, Chunks};
+use super::common::{self, common};
+use super::errors::raise;
+use super::items::with_item;
+use super::locked::{change, detached, look};
+use super::words::{Rate, Whole};
+
+/// A Bloom filter: it knows which items were added, in a few bits each.
+///
+/// `item in filter` is False for certain, and True wrongly for at most `error_rate` of the items that were not added.
+/// The filter holds `capacity` items. Then a second one, `expansion` times as large, is stacked on it, and the error rate
+/// of all still holds; with `expansion=None` it refuses further items. `seed` is 32 bytes, random by default: filters
+/// with equal seeds can be united, and so can filters of a server and their copies.
+///
+/// An item is str (its UTF-8), bytes, bytearray, memoryview or int (its decimal digits), so `42`, `"42"` and `b"42"` are
+/// the same item, as they are for a server. Everything else raises TypeError.
+///
+/// A batch is a list or any other iterable of items, an array with a buffer (numpy's integers and bytes) or an array of
+/// Arrow (pyarrow, polars, pandas, DuckDB), which is read in place. Batches let other threads run. A batch whose items
+/// can't be read is not added at all.
+///
+/// >>> from valkeybloom import Bloom
+/// >>> seen = Bloom(1_000_000, 0.01)
+/// >>> seen.add("a")
+/// True
+/// >>> seen.update(["a", "b", 3])
+/// 2
+/// >>> "b" in seen, b"3" in seen, "c" in seen
+/// (True, True, False)
+/// >>> list(seen.contains_many(["a", "c"]))
+/// [True, False]
+/// >>> len(seen)
+/// 3
+#[pyclass(frozen, module = "valkeybloom")]
+pub struct Bloom(pub(crate) Shared<Filter>);
+
+/// What a filter is made of, as words of BF.RESERVE.
+struct New<'a> {
+    capacity: &'a Whole,
+    error_rate: &'a Rate,
+    expansion: Option<&'a Whole>,
+    seed: Option<&'a [u8]>,
+}
+
+impl New<'_> {
+    fn make(&self, py: Python<'_>, kind: &[&[u8]], at_ms: Option<u64>) -> PyResult<Bloom> {
+        let mut words = vec![self.error_rate.word(), self.capacity.word()];
+        match self.expansion {
+            Some(expansion) => words.extend([b"EXPANSION", expansion.word()]),
+            None => words.push(b"NONSCALING"),
+        }
+        words.extend_from_slice(kind);
+        let filter = detached(py, || Filter::reserve(&words, self.seed, at_ms))?;
+        Ok(Bloom(Shared::new(filter)))
+    }
+}
+
+/// Returns when items are added, for how long, and with which id.
+#[inline]
+fn moment(ttl_ms: Option<Whole>, at_ms: Option<Whole>, id: Option<Whole>) -> PyResult<Moment> {
+    if ttl_ms.is_none() && at_ms.is_none() && id.is_none() {
+        return Ok(Moment::default());
+    }
+    if let Some(at_ms) = &at_ms {
+        at_ms.get("at_ms")?;
+    }
+    let options = [(&b"TTL"[..], ttl_ms), (b"AT", at_ms), (b"ID", id)];
+    let mut words = Vec::new();
+    for (name, value) in &options {
+        if let Some(value) = value {
+            words.extend([*name, value.word()]);
+        }
+    }
+    Moment::of_words(&words).map_err(raise)
+}
+
+fn time(at_ms: Option<Whole>) -> PyResult<Option<u64>> {
+    at_ms.map(|at_ms| at_ms.get("at_ms")).transpose()
+}
+
+#[pymethods]
+impl Bloom {
+    #[new]
+    #[pyo3(signature = (capacity, error_rate, *, expansion = Some(Whole::of(2)), seed = None), text_signature = "(capacity, error_rate, *, expansion=2, seed=None)")]
+    fn new(
+        py: Python<'_>,
+        capacity: Whole,
+        error_rate: Rate,
+        expansion: Option<Whole>,
+        seed: Option<&[u8]>,
+    ) -> PyResult<Self> {
+        let new = New {
+            capacity: &capacity,
+            error_rate: &error_rate,
+            expansion: expansion.as_ref(),
+            seed,
+        };
+        new.make(py, &[], None)
+    }
+
+    /// Make a filter that forgets: of `periods` periods of `window_ms` milliseconds each.
+    ///
+    /// An item is found for as long as `periods` periods, or one less. The capacity is that of one period. Where a method
+    /// has `at_ms`, it is the time in milliseconds since the epoch, instead of the clock's; and `ttl_ms` is how long
+    /// items stay, at most the whole window.
+    ///
+    /// >>> from valkeybloom import Bloom
+    /// >>> day = Bloom.window(100_000, 0.01, window_ms=3_600_000, periods=24, at_ms=0)
+    /// >>> day.add("a", at_ms=0)
+    /// True
+    /// >>> day.contains("a", at_ms=23 * 3_600_000), day.contains("a", at_ms=24 * 3_600_000)
+    /// (True, False)
+    #[staticmethod]
+    #[pyo3(
+        signature = (
+            capacity, error_rate, *, window_ms, periods,
+            expansion = Some(Whole::of(2)), seed = None, at_ms = None,
+        ),
+        text_signature = "(capacity, error_rate, *, window_ms, periods, expansion=2, seed=None, at_ms=None)",
+    )]
+    #[allow(clippy::too_many_arguments, reason = "they are named")]
+    fn window(
+        py: Python<'_>,
+        capacity: Whole,
+        error_rate: Rate,
+        window_ms: Whole,
+        periods: Whole,
+        expansion: Option<Whole>,
+        seed: Option<&[u8]>,
+        at_ms: Option<Whole>,
+    ) -> PyResult<Self> {
+        let new = New {
+            capacity: &capacity,
+            error_rate: &error_rate,
+            expansion: expansion.as_ref(),
+            seed,
+        };
+        let kind = [b"WINDOW", window_ms.word(), b"PERIODS", periods.word()];
+        new.make(py, &kind, time(at_ms)?)
+    }
+
+    /// Make a filter with counters, from which items can be removed. It takes four times the memory.
+    ///
+    /// Where a method has `id`, it is a number from 0 to 2**64 - 1 that is known for the item, such as a time or a line's
+    /// number: an item that is removed with the id of its addition is found even if the filter has grown since.
+    ///
+    /// >>> from valkeybloom import Bloom
+    /// >>> cart = Bloom.counting(1000, 0.01)
+    /// >>> cart.update(["a", "a", "b"])
+    /// 2
+    /// >>> cart.count("a"), cart.remove("a"), cart.count("a")
+    /// (2, True, 1)
+    #[staticmethod]
+    #[pyo3(
+        signature = (capacity, error_rate, *, expansion = Some(Whole::of(2)), seed = None),
+        text_signature = "(capacity, error_rate, *, expansion=2, seed=None)",
+    )]
+    fn counting(
+        py: Python<'_>,
+        capacity: Whole,
+        error_rate: Rate,
+        expansion: Option<Whole>,
+        seed: Option<&[u8]>,
+    ) -> PyResult<Self> {
+        let new = New {
+            capacity: &capacity,
+            error_rate: &error_rate,
+            expansion: expansion.as_ref(),
+            seed,
+        };
+        new.make(py, &[b"COUNTING"], None)
+    }
+
+    /// Add an item. Return True if it was new.
+    ///
+    /// Raises ValueError if the filter is full and does not grow.
+    #[pyo3(signature = (item, /, *, ttl_ms = None, at_ms = None, id = None))]
+    fn add(
+        &self,
+        item: &Bound<'_, PyAny>,
+        ttl_ms: Option<Whole>,
+        at_ms: Option<Whole>,
+        id: Option<Whole>,
+    ) -> PyResult<bool> {
+        let moment = moment(ttl_ms, at_ms, id)?;
+        with_item(item, |bytes| {
+            change(item.py(), &self.0, |filter| filter.add(bytes, &moment))
+        })?
+    }
+
+    /// Add a batch of items. Return how many were new.
+    ///
+    /// Raises ValueError if the filter is full and does not grow: the items that had room are in it then, as after
+    /// BF.MADD.
+    ///
+    /// >>> from valkeybloom import Bloom
+    /// >>> Bloom(100, 0.01).update(str(n % 10) for n in range(50))
+    /// 10
+    #[pyo3(signature = (items, /, *, ttl_ms = None, at_ms = None, id = None))]
+    fn update(
+        &self,
+        items: &Bound<'_, PyAny>,
+        ttl_ms: Option<Whole>,
+        at_ms: Option<Whole>,
+        id: Option<Whole>,
+    ) -> PyResult<u64> {
+        let moment = moment(ttl_ms, at_ms, id)?;
+        let source = Source::of(items)?;
+        source.with(items.py(), |batch| {
+            self.0.write(|filter| filter.update(batch, &moment))?
+        })
+    }
+
+    fn __contains__(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
+        with_item(item, |bytes| {
+            look(
+                item.py(),
+                &self.0,
+                |filter| Ok(filter.contains(bytes, None)),
+            )
+        })?
+    }
+
+    /// Return whether an item is in the filter, as `item in filter` does, at a time.
+    #[pyo3(signature = (item, /, *, at_ms = None))]
+    fn contains(&self, item: &Bound<'_, PyAny>, at_ms: Option<Whole>) -> PyResult<bool> {
+        let at_ms = time(at_ms)?;
+        with_item(item, |bytes| {
+            look(item.py(), &self.0, |filter| {
+                Ok(filter.contains(bytes, at_ms))
+            })
+        })?
+    }
+
+    /// Look a batch of items up. Return a memoryview of bool, one byte for each item.
+    ///
+    /// `list()` makes a list of it, and `numpy.asarray()` an array without a copy.
+    ///
+    /// >>> from valkeybloom import Bloom
+    /// >>> seen = Bloom(100, 0.01)
+    /// >>> seen.update(["a", "b"])
+    /// 2
+    /// >>> [item for item, old in zip("abc", seen.contains_many(list("abc"))) if not old]
+    /// ['c']
+    #[pyo3(signature = (items, /, *, at_ms = None))]
+    fn contains_many<'py>(
+        &self,
+        items: &Bound<'py, PyAny>,
+        at_ms: Option<Whole>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let at_ms = time(at_ms)?;
+        let source = Source::of(items)?;
+        let found = source.with(items.py(), |batch| {
+            let mut found = answers(batch.len())?;
+            self.0
+                .read(|filter| filter.contains_each(batch, at_ms, &mut found))??;
+            Ok(found)
+        })?;
+        batches::view(items.py(), &found, "?")
+    }
+
+    /// Remove an item once, with the id of its addition if it had one. Return whether it was removed.
+    ///
+    /// Only a filter made by `Bloom.counting` can; others raise ValueError. Removing an item that was never added may
+    /// remove others.
+    #[pyo3(signature = (item, /, *, id = None))]
+    fn remove(&self, item: &Bound<'_, PyAny>, id: Option<Whole>) -> PyResult<bool> {
+        let moment = moment(None, None, id)?;
+        with_item(item, |bytes| {
+            change(item.py(), &self.0, |filter| filter.remove(bytes, &moment))
+        })?
+    }
+
+    /// Return how often an item is in a filter made by `Bloom.counting`: at least that often, up to 15 for each of
+    /// its `filters`.
+    #[pyo3(signature = (item, /))]
+    fn count(&self, item: &Bound<'_, PyAny>) -> PyResult<u64> {
+        with_item(item, |bytes| {
+            look(item.py(), &self.0, |filter| filter.count(bytes))
+        })?
+    }
+
+    /// Return a new filter with the items of this one and of others.
+    ///
+    /// Raises ValueError and says why if there is no filter that claims what one of them claims: they have to be of one
+    /// kind and to have one seed.
+    ///
+    /// >>> from valkeybloom import Bloom
+    /// >>> monday = Bloom(1000, 0.01)
+    /// >>> tuesday = Bloom(1000, 0.01, seed=monday.seed)
+    /// >>> monday.add("a"), tuesday.add("b")
+    /// (True, True)
+    /// >>> both = monday | tuesday
+    /// >>> "a" in both, "b" in both
+    /// (True, True)
+    #[pyo3(signature = (*others))]
+    fn union(slf: &Bound<'_, Self>, others: Vec<Bound<'_, Self>>) -> PyResult<Self> {
+        let all: Vec<_> = [slf]
+            .into_iter()
+            .chain(&others)
+            .map(|f| &f.get().0)
+            .collect();
+        let union = detached(slf.py(), || {
+            Shared::read_all(&all, |all| Filter::union(all, None))?
+        })?;
+        Ok(Self(Shared::new(union)))
+    }
+
+    fn __or__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> PyResult<Py<PyAny>> {
+        let py = slf.py();
+        match other.cast::<Self>() {
+            Ok(other) => {
+                let union = Self::union(slf, vec![other.clone()])?;
+                Ok(Py::new(py, union)?.into_any())
+            }
+            Err(_) => Ok(py.NotImplemented()),
+        }
+    }
+
+    fn __ior__(&self, py: Python<'_>, other: &Bound<'_, Self>) -> PyResult<()> {
+        let other = &other.get().0;
+        detached(py, || {
+            self.0
+                .replace(&[&self.0, other], |both| Filter::union(both, None))
+        })
+    }
+
+    /// Remove all items. The parameters and the seed stay.
+    #[pyo3(signature = (*, at_ms = None))]
+    fn clear(&self, py: Python<'_>, at_ms: Option<Whole>) -> PyResult<()> {
+        let at_ms = time(at_ms)?;
+        detached(py, || self.0.write(|filter| filter.clear(at_ms))?)
+    }
+
+    /// Iterate over chunks: pairs of a cursor and bytes, as BF.LOADCHUNK takes them.
+    ///
+    /// Don't change the filter meanwhile.
+    fn chunks(slf: Bound<'_, Self>) -> Chunks {
+        Chunks::of_bloom(slf.unbind())
+    }
+
+    /// Load a filter from its chunks: those of `chunks`, or what BF.SCANDUMP returned.
+    ///
+    /// >>> from valkeybloom import Bloom
+    /// >>> seen = Bloom(1000, 0.01)
+    /// >>> Bloom.from_chunks(seen.chunks()) == seen
+    /// True
+    #[staticmethod]
+    #[pyo3(signature = (pairs, /))]
+    fn from_chunks(pairs: &Bound<'_, PyAny>) -> PyResult<Self> {
+        chunks::load(pairs).map(|filter| Self(Shared::new(filter)))
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        let items = self.card(py, None)?;
+        Ok(usize::try_from(items)
+            .unwrap_or(usize::MAX)
+            .min(isize::MAX.cast_unsigned()))
+    }
+
+    /// Return the number of items, as `len(filter)` does, at a time. Items that the filter wrongly claimed are not counted.
+    #[pyo3(signature = (*, at_ms = None))]
+    fn card(&self, py: Python<'_>, at_ms: Option<Whole>) -> PyResult<u64> {
+        let at_ms = time(at_ms)?;
+        look(py, &self.0, |filter| Ok(filter.items(at_ms)))
+    }
+
+    fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.card(py, None)? > 0)
+    }
+
+    /// The number of items that all filters of the stack have room for.
+    #[getter]
+    fn capacity(&self, py: Python<'_>) -> PyResult<u64> {
+        look(py, &self.0, |filter| Ok(filter.capacity(None)))
+    }
+
+    /// The error rate that was asked for.
+    #[getter]
+    fn error_rate(&self, py: Python<'_>) -> PyResult<f64> {
+        look(py, &self.0, |filter| {
+            Ok(filter.shape().params.error_rate.get())
+        })
+    }
+
+    /// The error rate at present, estimated from the bits.
+    #[getter]
+    fn estimated_error_rate(&self, py: Python<'_>) -> PyResult<f64> {
+        detached(py, || self.0.read(|filter| filter.estimated_rate(None)))
+    }
+
+    /// How much larger the next filter of the stack is; None if there will be none.
+    #[getter]
+    fn expansion(&self, py: Python<'_>) -> PyResult<Option<u32>> {
+        look(py, &self.0, |filter| {
+            let expansion = filter.shape().params.growth.expansion();
+            Ok((expansion > 0).then_some(expansion))
+        })
+    }
+
+    /// The number of filters in the stack.
+    #[getter]
+    fn filters(&self, py: Python<'_>) -> PyResult<u64> {
+        look(py, &self.0, |filter| Ok(filter.filters(None)))
+    }
+
+    /// The 32 bytes that decide which bits an item sets; None for filters of RedisBloom, which have no seed.
+    #[getter]
+    fn seed<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let seed = look(py, &self.0, |filter| Ok(filter.seed().copied()))?;
+        seed.map(|seed| batches::bytes(py, &seed)).transpose()
+    }
+
+    /// The length of a period in milliseconds; None without a window.
+    #[getter]
+    fn window_ms(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        look(py, &self.0, |filter| {
+            Ok(filter.window().map(|(window_ms, _)| window_ms))
+        })
+    }
+
+    /// The number of periods; None without a window.
+    #[getter]
+    fn periods(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        look(py, &self.0, |filter| {
+            Ok(filter.window().map(|(_, periods)| periods))
+        })
+    }
+
+    /// Whether items can be removed.
+    #[getter]
+    fn is_counting(&self, py: Python<'_>) -> PyResult<bool> {
+        look(py, &self.0, |filter| Ok(filter.shape().is_counting()))
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        look(py, &self.0, |filter| {
+            let shape = filter.shape();
+            let kind = match filter.window() {
+                Some((ms, periods)) => format!(".window(window_ms={ms}, periods={periods}, "),
+                None if shape.is_counting() => ".counting(".to_owned(),
+                None => "(".to_owned(),
+            };
+            let (capacity, rate) = (filter.capacity(None), shape.params.error_rate.get());
+            let items = filter.items(None);
+            Ok(format!(
+                "<Bloom{kind}capacity={capacity}, error_rate={rate}) of {items} items>"
+            ))
+        })
+    }
+}
+
+common!(Bloom, "Bloom(1000, 0.01)");

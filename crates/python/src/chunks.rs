@@ -1,0 +1,126 @@
+//! Objects in chunks, as SCANDUMP returns and LOADCHUNK takes them.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use valkeybloom_bindings::{Bloom as Filter, Chunked, Loader, Shared};
+
+use super::batches;
+use super::bloom::Bloom;
+use super::cuckoo::CuckooFilter;
+use super::errors::raise;
+use super::locked::detached;
+
+enum Object {
+    Bloom(Py<Bloom>),
+    Cuckoo(Py<CuckooFilter>),
+}
+
+/// An iterator over the chunks of a filter.
+#[pyclass(frozen, module = "valkeybloom")]
+pub struct Chunks {
+    of: Object,
+    /// The cursor of the next chunk.
+    next: AtomicU64,
+    begun: AtomicBool,
+}
+
+impl Chunks {
+    fn of(of: Object) -> Self {
+        Self {
+            of,
+            next: AtomicU64::new(0),
+            begun: false.into(),
+        }
+    }
+
+    pub fn of_bloom(filter: Py<Bloom>) -> Self {
+        Self::of(Object::Bloom(filter))
+    }
+
+    pub fn of_cuckoo(filter: Py<CuckooFilter>) -> Self {
+        Self::of(Object::Cuckoo(filter))
+    }
+}
+
+#[pymethods]
+impl Chunks {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<(u64, Bound<'py, PyBytes>)>> {
+        let cursor = self.next.load(Ordering::Relaxed);
+        if cursor == 0 && self.begun.swap(true, Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let (next, chunk) = match &self.of {
+            Object::Bloom(filter) => {
+                let filter = &filter.get().0;
+                detached(py, || filter.read(|filter| filter.piece(cursor))?)?
+            }
+            Object::Cuckoo(filter) => {
+                let filter = &filter.get().0;
+                detached(py, || filter.read(|filter| filter.piece(cursor))?)?
+            }
+        };
+        self.next.store(next, Ordering::Relaxed);
+        match next {
+            0 => Ok(None),
+            _ => Ok(Some((next, batches::bytes(py, &chunk)?))),
+        }
+    }
+}
+
+/// A Bloom filter that is being loaded, for the functions that fetch one.
+#[pyclass(frozen, module = "valkeybloom._core")]
+pub struct BloomLoader(Mutex<Loader<Filter>>);
+
+#[pymethods]
+impl BloomLoader {
+    #[new]
+    fn new() -> Self {
+        Self(Mutex::default())
+    }
+
+    /// Load the next chunk. Return True if no further chunk belongs to the filter.
+    fn load(&self, cursor: u64, chunk: &[u8]) -> PyResult<bool> {
+        let mut loader = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        loader.load(cursor, chunk).map_err(raise)?;
+        Ok(loader.is_complete())
+    }
+
+    /// Return the filter, once.
+    fn end(&self) -> PyResult<Bloom> {
+        let mut loader = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let whole = std::mem::take(&mut *loader).end().map_err(raise)?;
+        Ok(Bloom(Shared::new(whole)))
+    }
+
+    /// Return whether additions alone lead from the filter of one first chunk to that of a later one.
+    #[staticmethod]
+    fn precedes(first: &[u8], later: &[u8]) -> bool {
+        Filter::precedes(first, later)
+    }
+}
+
+/// Loads an object from an iterable of its chunks.
+pub fn load<F: Chunked>(pairs: &Bound<'_, PyAny>) -> PyResult<F> {
+    let mut loader = Loader::<F>::new();
+    for pair in pairs.try_iter()? {
+        let (cursor, chunk) = pair?.extract::<(u64, Bound<'_, PyAny>)>()?;
+        match chunk.cast::<PyBytes>() {
+            Ok(chunk) => loader.load(cursor, chunk.as_bytes()),
+            Err(_) if cursor == 0 => Ok(()),
+            Err(_) => {
+                let view = pyo3::types::PyMemoryView::from(&chunk)?;
+                let copy = view.call_method0("tobytes")?;
+                loader.load(cursor, copy.cast::<PyBytes>()?.as_bytes())
+            }
+        }
+        .map_err(raise)?;
+    }
+    loader.end().map_err(raise)
+}

@@ -1,0 +1,180 @@
+//! The class `CountMin`.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use valkeybloom_bindings::{CountMin as Sketch, Family, Shared};
+
+use super::batches::{self, Source, answers, integers};
+use super::common::{self, common};
+use super::items::with_item;
+use super::locked::{change, detached, look};
+use super::words::{Rate, Whole};
+
+/// A count-min sketch: how often each item was counted, or somewhat more, in memory that does not grow with the items.
+///
+/// It has `depth` rows of `width` counters of `cell_size` bytes (1, 2, 4 or 8). What items and batches are is told in the
+/// documentation of `Bloom`.
+///
+/// >>> from valkeybloom import CountMin
+/// >>> hits = CountMin(2000, 5)
+/// >>> hits.add("/index"), hits.add("/index", 9)
+/// (1, 10)
+/// >>> hits.update(["/about", "/index"], [3, 1])
+/// >>> hits.query("/index"), list(hits.query_many(["/about", "/none"]))
+/// (11, [3, 0])
+#[pyclass(frozen, module = "valkeybloom")]
+pub struct CountMin(Shared<Sketch>);
+
+/// Returns the words of the size of counters. The default is not named, as in commands of RedisBloom.
+fn with_cell_size<'a>(words: [&'a [u8]; 2], cell_size: &'a Whole) -> Vec<&'a [u8]> {
+    let mut words = words.to_vec();
+    words.extend([b"CELL_SIZE", cell_size.word()]);
+    words
+}
+
+#[pymethods]
+impl CountMin {
+    #[new]
+    #[pyo3(signature = (width, depth, *, cell_size = Whole::of(4)), text_signature = "(width, depth, *, cell_size=4)")]
+    fn new(py: Python<'_>, width: Whole, depth: Whole, cell_size: Whole) -> PyResult<Self> {
+        let words = with_cell_size([width.word(), depth.word()], &cell_size);
+        let sketch = detached(py, || Sketch::by_size(&words))?;
+        Ok(Self(Shared::new(sketch)))
+    }
+
+    /// Make a sketch for an error and a probability: an answer exceeds the truth by more than `error` times the sum of
+    /// all counts with at most this probability.
+    ///
+    /// >>> from valkeybloom import CountMin
+    /// >>> CountMin.from_rates(0.001, 0.01).width
+    /// 2000
+    #[staticmethod]
+    #[pyo3(
+        signature = (error, probability, *, cell_size = Whole::of(4)),
+        text_signature = "(error, probability, *, cell_size=4)",
+    )]
+    fn from_rates(
+        py: Python<'_>,
+        error: Rate,
+        probability: Rate,
+        cell_size: Whole,
+    ) -> PyResult<Self> {
+        let words = with_cell_size([error.word(), probability.word()], &cell_size);
+        let sketch = detached(py, || Sketch::by_rates(&words))?;
+        Ok(Self(Shared::new(sketch)))
+    }
+
+    /// Count an item `n` times; a negative number takes counts back. Return its new estimate.
+    ///
+    /// Raises ValueError if a counter would overflow or fall below 0.
+    #[pyo3(signature = (item, n = 1, /))]
+    fn add(&self, item: &Bound<'_, PyAny>, n: i64) -> PyResult<u64> {
+        with_item(item, |bytes| {
+            change(item.py(), &self.0, |sketch| sketch.add(bytes, n))
+        })?
+    }
+
+    /// Count a batch of items: each once, or as often as `counts` says, a batch of as many int.
+    ///
+    /// Raises ValueError if a counter would overflow or fall below 0: all other items are counted then, as by CMS.INCRBY.
+    #[pyo3(signature = (items, /, counts = None))]
+    fn update(&self, items: &Bound<'_, PyAny>, counts: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let counts = counts.map(integers).transpose()?;
+        let source = Source::of(items)?;
+        source.with(items.py(), |batch| {
+            self.0
+                .write(|sketch| sketch.update(batch, counts.as_deref()))?
+        })
+    }
+
+    /// Return how often an item was counted, or somewhat more.
+    #[pyo3(signature = (item, /))]
+    fn query(&self, item: &Bound<'_, PyAny>) -> PyResult<u64> {
+        with_item(item, |bytes| {
+            look(item.py(), &self.0, |sketch| Ok(sketch.estimate(bytes)))
+        })?
+    }
+
+    /// Return how often each item of a batch was counted, or somewhat more: a memoryview of integers of 64 bits.
+    #[pyo3(signature = (items, /))]
+    fn query_many<'py>(&self, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let source = Source::of(items)?;
+        let counts = source.with(items.py(), |batch| {
+            let mut counts = answers::<u64>(batch.len())?;
+            self.0
+                .read(|sketch| sketch.estimate_each(batch, &mut counts))??;
+            let mut bytes = Vec::new();
+            bytes.try_reserve_exact(8 * counts.len())?;
+            bytes.extend(counts.into_iter().flat_map(u64::to_ne_bytes));
+            Ok(bytes)
+        })?;
+        batches::view(items.py(), &counts, "Q")
+    }
+
+    /// Return the weighted sum of sketches, which have equal width, depth and cell size: of pairs of a sketch and a weight.
+    ///
+    /// >>> from valkeybloom import CountMin
+    /// >>> one, two = CountMin(2000, 5), CountMin(2000, 5)
+    /// >>> one.add("a", 5), two.add("a", 1)
+    /// (5, 1)
+    /// >>> CountMin.merge([(one, 1), (two, 10)]).query("a")
+    /// 15
+    #[staticmethod]
+    #[pyo3(signature = (pairs, /))]
+    fn merge(py: Python<'_>, pairs: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let (mut sketches, mut weights) = (Vec::new(), Vec::new());
+        for pair in pairs.try_iter()? {
+            let (sketch, weight) = pair?.extract::<(Bound<'_, Self>, i64)>()?;
+            sketches.push(sketch);
+            weights.push(weight);
+        }
+        let all: Vec<_> = sketches.iter().map(|sketch| &sketch.get().0).collect();
+        let merged = detached(py, || {
+            Shared::read_all(&all, |all| Sketch::merged(all, &weights))?
+        })?;
+        Ok(Self(Shared::new(merged)))
+    }
+
+    /// Remove all counts.
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || self.0.write(Sketch::clear)?)
+    }
+
+    /// The number of counters in a row.
+    #[getter]
+    fn width(&self, py: Python<'_>) -> PyResult<u64> {
+        look(py, &self.0, |sketch| Ok(sketch.shape().width()))
+    }
+
+    /// The number of rows.
+    #[getter]
+    fn depth(&self, py: Python<'_>) -> PyResult<u64> {
+        look(py, &self.0, |sketch| Ok(sketch.shape().depth()))
+    }
+
+    /// The size of a counter in bytes.
+    #[getter]
+    fn cell_size(&self, py: Python<'_>) -> PyResult<u64> {
+        look(py, &self.0, |sketch| Ok(sketch.shape().cell_size().bytes()))
+    }
+
+    /// The sum of all counts.
+    #[getter]
+    fn total(&self, py: Python<'_>) -> PyResult<u64> {
+        look(py, &self.0, |sketch| Ok(sketch.total()))
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        look(py, &self.0, |sketch| {
+            let (width, depth) = (sketch.shape().width(), sketch.shape().depth());
+            let total = sketch.total();
+            Ok(format!(
+                "<CountMin(width={width}, depth={depth}) of {total} counts>"
+            ))
+        })
+    }
+}
+
+common!(CountMin, "CountMin(2000, 5)");

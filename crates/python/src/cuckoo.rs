@@ -1,0 +1,199 @@
+//! The class `CuckooFilter`.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use valkeybloom_bindings::{Cuckoo as Filter, Family, Shared};
+
+use super::batches::{self, Source, answers};
+use super::chunks::{self, Chunks};
+use super::common::{self, common};
+use super::items::with_item;
+use super::locked::{change, detached, look};
+use super::words::Whole;
+
+/// A cuckoo filter: a set of fingerprints, from which items can be removed.
+///
+/// `item in filter` is False for certain, and True probably. The parameters are those of CF.RESERVE. What items and
+/// batches are is told in the documentation of `Bloom`.
+///
+/// >>> from valkeybloom import CuckooFilter
+/// >>> carts = CuckooFilter(100_000)
+/// >>> carts.add("a"), carts.add("a"), carts.add_new("a")
+/// (True, True, False)
+/// >>> carts.count("a"), carts.remove("a"), "a" in carts, len(carts)
+/// (2, True, True, 1)
+#[pyclass(frozen, module = "valkeybloom")]
+pub struct CuckooFilter(pub(crate) Shared<Filter>);
+
+#[pymethods]
+impl CuckooFilter {
+    #[new]
+    #[pyo3(signature = (
+        capacity, *,
+        bucket_size = Whole::of(2), max_iterations = Whole::of(20), expansion = Whole::of(1),
+    ), text_signature = "(capacity, *, bucket_size=2, max_iterations=20, expansion=1)")]
+    fn new(
+        py: Python<'_>,
+        capacity: Whole,
+        bucket_size: Whole,
+        max_iterations: Whole,
+        expansion: Whole,
+    ) -> PyResult<Self> {
+        let words = [
+            capacity.word(),
+            b"BUCKETSIZE",
+            bucket_size.word(),
+            b"MAXITERATIONS",
+            max_iterations.word(),
+            b"EXPANSION",
+            expansion.word(),
+        ];
+        let filter = detached(py, || Filter::reserve(&words))?;
+        Ok(Self(Shared::new(filter)))
+    }
+
+    /// Add an item, even if the filter has it already. Return True.
+    ///
+    /// Raises ValueError if the filter is full and does not grow.
+    #[pyo3(signature = (item, /))]
+    fn add(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
+        with_item(item, |bytes| {
+            change(item.py(), &self.0, |filter| filter.add(bytes, false))
+        })?
+    }
+
+    /// Add an item if the filter does not have it. Return whether it was added.
+    #[pyo3(signature = (item, /))]
+    fn add_new(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
+        with_item(item, |bytes| {
+            change(item.py(), &self.0, |filter| filter.add(bytes, true))
+        })?
+    }
+
+    /// Add a batch of items, even those that the filter has. Return how many there were.
+    #[pyo3(signature = (items, /))]
+    fn update(&self, items: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let source = Source::of(items)?;
+        source.with(items.py(), |batch| {
+            self.0.write(|filter| filter.update(batch, false))?
+        })
+    }
+
+    /// Add those of a batch of items that the filter does not have. Return how many were added.
+    #[pyo3(signature = (items, /))]
+    fn update_new(&self, items: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let source = Source::of(items)?;
+        source.with(items.py(), |batch| {
+            self.0.write(|filter| filter.update(batch, true))?
+        })
+    }
+
+    fn __contains__(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
+        with_item(item, |bytes| {
+            look(item.py(), &self.0, |filter| Ok(filter.contains(bytes)))
+        })?
+    }
+
+    /// Look a batch of items up. Return a memoryview of bool, one byte for each item.
+    #[pyo3(signature = (items, /))]
+    fn contains_many<'py>(&self, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let source = Source::of(items)?;
+        let found = source.with(items.py(), |batch| {
+            let mut found = answers(batch.len())?;
+            self.0
+                .read(|filter| filter.contains_each(batch, &mut found))??;
+            Ok(found)
+        })?;
+        batches::view(items.py(), &found, "?")
+    }
+
+    /// Remove an item once. Return whether the filter had it. Removing an item that was never added may remove others.
+    #[pyo3(signature = (item, /))]
+    fn remove(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
+        with_item(item, |bytes| {
+            change(item.py(), &self.0, |filter| Ok(filter.remove(bytes)))
+        })?
+    }
+
+    /// Return how often an item is in the filter, as far as fingerprints show.
+    #[pyo3(signature = (item, /))]
+    fn count(&self, item: &Bound<'_, PyAny>) -> PyResult<u64> {
+        with_item(item, |bytes| {
+            look(item.py(), &self.0, |filter| Ok(filter.count(bytes)))
+        })?
+    }
+
+    /// Move fingerprints into older filters of the stack, and free those that become empty.
+    fn compact(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || self.0.write(Filter::compact))
+    }
+
+    /// Remove all items. The parameters stay.
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || self.0.write(Filter::clear)?)
+    }
+
+    /// Iterate over chunks: pairs of a cursor and bytes, as CF.LOADCHUNK takes them.
+    ///
+    /// Don't change the filter meanwhile.
+    fn chunks(slf: Bound<'_, Self>) -> Chunks {
+        Chunks::of_cuckoo(slf.unbind())
+    }
+
+    /// Load a filter from its chunks: those of `chunks`, or what CF.SCANDUMP returned.
+    #[staticmethod]
+    #[pyo3(signature = (pairs, /))]
+    fn from_chunks(pairs: &Bound<'_, PyAny>) -> PyResult<Self> {
+        chunks::load(pairs).map(|filter| Self(Shared::new(filter)))
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        let items = look(py, &self.0, |filter| Ok(filter.items()))?;
+        Ok(usize::try_from(items)
+            .unwrap_or(usize::MAX)
+            .min(isize::MAX.cast_unsigned()))
+    }
+
+    /// The number of slots for fingerprints.
+    #[getter]
+    fn capacity(&self, py: Python<'_>) -> PyResult<u64> {
+        look(py, &self.0, |filter| Ok(filter.size()))
+    }
+
+    /// The number of filters in the stack.
+    #[getter]
+    fn filters(&self, py: Python<'_>) -> PyResult<usize> {
+        look(py, &self.0, |filter| Ok(filter.filters()))
+    }
+
+    /// The number of slots of a bucket.
+    #[getter]
+    fn bucket_size(&self, py: Python<'_>) -> PyResult<u8> {
+        look(py, &self.0, |filter| Ok(filter.shape().bucket_size()))
+    }
+
+    /// The most fingerprints that are moved to make room for one.
+    #[getter]
+    fn max_iterations(&self, py: Python<'_>) -> PyResult<u16> {
+        look(py, &self.0, |filter| Ok(filter.shape().max_iterations()))
+    }
+
+    /// How much larger the next filter of the stack is; 0 if there will be none.
+    #[getter]
+    fn expansion(&self, py: Python<'_>) -> PyResult<u16> {
+        look(py, &self.0, |filter| Ok(filter.shape().expansion()))
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        look(py, &self.0, |filter| {
+            let (capacity, items) = (filter.size(), filter.items());
+            Ok(format!(
+                "<CuckooFilter(capacity={capacity}) of {items} items>"
+            ))
+        })
+    }
+}
+
+common!(CuckooFilter, "CuckooFilter(1000)");

@@ -1,0 +1,81 @@
+//! The one rule of items: text is its UTF-8, bytes are themselves, an integer is its decimal digits.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyInt, PyMemoryView, PyString};
+use valkeybloom_bindings::Text;
+
+use super::errors::raise;
+
+/// Passes the bytes of an item to `visit`.
+#[inline(always)]
+pub fn with_item<R>(item: &Bound<'_, PyAny>, visit: impl FnOnce(&[u8]) -> R) -> PyResult<R> {
+    if let Ok(text) = item.cast_exact::<PyString>() {
+        return Ok(visit(text.to_str()?.as_bytes()));
+    }
+    if let Ok(bytes) = item.cast_exact::<PyBytes>() {
+        return Ok(visit(bytes.as_bytes()));
+    }
+    with_other(item, visit)
+}
+
+/// Passes the bytes of an item that is neither a plain string nor plain bytes to `visit`.
+#[cold]
+#[inline(never)]
+fn with_other<R>(item: &Bound<'_, PyAny>, visit: impl FnOnce(&[u8]) -> R) -> PyResult<R> {
+    let mut one = Text::new();
+    push_other(item, &mut one)?;
+    let mut bytes = Vec::new();
+    let all = one.batch().map_err(raise)?;
+    all.visit_all(|items| items.for_each(|item| bytes.extend_from_slice(item)))
+        .map_err(raise)?;
+    Ok(visit(&bytes))
+}
+
+/// Appends an item.
+#[inline(always)]
+pub fn push(item: &Bound<'_, PyAny>, to: &mut Text) -> PyResult<()> {
+    if let Ok(text) = item.cast_exact::<PyString>() {
+        return to.push(text.to_str()?.as_bytes()).map_err(raise);
+    }
+    push_other(item, to)
+}
+
+#[inline(never)]
+fn push_other(item: &Bound<'_, PyAny>, to: &mut Text) -> PyResult<()> {
+    let pushed = if let Ok(bytes) = item.cast::<PyBytes>() {
+        to.push(bytes.as_bytes())
+    } else if let Ok(text) = item.cast::<PyString>() {
+        to.push(text.to_str()?.as_bytes())
+    } else if item.is_instance_of::<PyBool>() {
+        return Err(no_item(item));
+    } else if let Ok(number) = item.cast::<PyInt>() {
+        if let Ok(number) = number.extract::<i64>() {
+            to.push_integer(number)
+        } else {
+            to.push(digits(number)?.as_bytes())
+        }
+    } else if let Ok(bytes) = item.cast::<PyByteArray>() {
+        to.push(&bytes.to_vec())
+    } else if item.is_instance_of::<PyMemoryView>() {
+        let bytes = item.call_method0("tobytes")?;
+        to.push(bytes.cast::<PyBytes>()?.as_bytes())
+    } else {
+        return Err(no_item(item));
+    };
+    pushed.map_err(raise)
+}
+
+/// Returns the digits of an integer of any size, whatever its class makes of `str`.
+pub fn digits(number: &Bound<'_, PyInt>) -> PyResult<String> {
+    let int = number.py().get_type::<PyInt>();
+    let text = int.call_method1("__repr__", (number,))?;
+    Ok(text.cast::<PyString>()?.to_str()?.to_owned())
+}
+
+#[cold]
+fn no_item(item: &Bound<'_, PyAny>) -> PyErr {
+    let name = item.get_type().name();
+    let name = name.map_or_else(|_| "?".to_owned(), |name| name.to_string());
+    PyTypeError::new_err(format!("an item is str, bytes or int, not {name}"))
+}

@@ -1,0 +1,184 @@
+//! The class `TDigest`.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+use valkeybloom_bindings::{Family, Shared, TDigest as Digest};
+
+use super::batches::doubles;
+use super::common::{self, common};
+use super::locked::{change, detached, look};
+use super::words::Whole;
+
+/// A t-digest: quantiles and ranks of a distribution, most exact at its ends.
+///
+/// An empty digest answers nan.
+///
+/// >>> from valkeybloom import TDigest
+/// >>> times = TDigest()
+/// >>> times.add(12.5, 40)
+/// >>> times.update(range(100))
+/// >>> times.min, times.max, len(times)
+/// (0.0, 99.0, 102)
+/// >>> 48 < times.quantile(0.5) < 51
+/// True
+#[pyclass(frozen, module = "valkeybloom")]
+pub struct TDigest(Shared<Digest>);
+
+#[pymethods]
+impl TDigest {
+    #[new]
+    #[pyo3(signature = (compression = Whole::of(100)), text_signature = "(compression=100)")]
+    fn new(py: Python<'_>, compression: Whole) -> PyResult<Self> {
+        let words = [b"COMPRESSION", compression.word()];
+        let digest = detached(py, || Digest::create(&words))?;
+        Ok(Self(Shared::new(digest)))
+    }
+
+    /// Add observations: float or int, finite.
+    #[pyo3(signature = (*values))]
+    fn add(&self, values: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let mut numbers = Vec::with_capacity(values.len());
+        for value in values {
+            numbers.push(value.extract::<f64>()?);
+        }
+        change(values.py(), &self.0, |digest| digest.add(&numbers))
+    }
+
+    /// Add a batch of observations: a list or any other iterable, or an array of numpy or Arrow.
+    ///
+    /// Raises ValueError if one is infinite or nan: none is added then.
+    #[pyo3(signature = (values, /))]
+    fn update(&self, values: &Bound<'_, PyAny>) -> PyResult<()> {
+        let numbers = doubles(values)?;
+        detached(values.py(), || {
+            self.0.write(|digest| digest.add(&numbers))?
+        })
+    }
+
+    /// Return the value below which a share of the observations lies, from 0 to 1.
+    #[pyo3(signature = (share, /))]
+    fn quantile(&self, py: Python<'_>, share: f64) -> PyResult<f64> {
+        Ok(self.quantiles(py, vec![share])?[0])
+    }
+
+    /// Return the value below which each share of the observations lies.
+    #[pyo3(signature = (shares, /))]
+    fn quantiles(&self, py: Python<'_>, mut shares: Vec<f64>) -> PyResult<Vec<f64>> {
+        look(py, &self.0, |digest| {
+            digest.quantiles(&mut shares)?;
+            Ok(shares)
+        })
+    }
+
+    /// Return the share of the observations that are at most a value; half of those equal to it count.
+    #[pyo3(signature = (value, /))]
+    fn cdf(&self, py: Python<'_>, value: f64) -> PyResult<f64> {
+        look(py, &self.0, |digest| {
+            let mut values = [value];
+            digest.cdf(&mut values)?;
+            Ok(values[0])
+        })
+    }
+
+    /// Return the number of observations below a value, plus half of those equal to it; -1 below the smallest, -2 for an
+    /// empty digest.
+    #[pyo3(signature = (value, /))]
+    fn rank(&self, py: Python<'_>, value: f64) -> PyResult<i64> {
+        look(py, &self.0, |digest| digest.rank(value))
+    }
+
+    /// Return the number of observations above a value, plus half of those equal to it; -1 above the largest, -2 for an
+    /// empty digest.
+    #[pyo3(signature = (value, /))]
+    fn rev_rank(&self, py: Python<'_>, value: f64) -> PyResult<i64> {
+        look(py, &self.0, |digest| digest.reverse_rank(value))
+    }
+
+    /// Return the observation with a rank, counted from 0 at the smallest; inf past the end.
+    #[pyo3(signature = (rank, /))]
+    fn by_rank(&self, py: Python<'_>, rank: Whole) -> PyResult<f64> {
+        let rank = rank.get("rank")?;
+        look(py, &self.0, |digest| digest.by_rank(rank))
+    }
+
+    /// Return the observation with a rank, counted from 0 at the largest; -inf past the end.
+    #[pyo3(signature = (rank, /))]
+    fn by_rev_rank(&self, py: Python<'_>, rank: Whole) -> PyResult<f64> {
+        let rank = rank.get("rank")?;
+        look(py, &self.0, |digest| digest.by_reverse_rank(rank))
+    }
+
+    /// Return the mean of the observations between two shares of them.
+    ///
+    /// >>> from valkeybloom import TDigest
+    /// >>> times = TDigest()
+    /// >>> times.update([1, 2, 3, 1000])
+    /// >>> times.trimmed_mean(0, 0.75)
+    /// 2.0
+    #[pyo3(signature = (low, high, /))]
+    fn trimmed_mean(&self, py: Python<'_>, low: f64, high: f64) -> PyResult<f64> {
+        look(py, &self.0, |digest| digest.trimmed_mean(low, high))
+    }
+
+    /// Return a digest of the observations of several, with this compression or the largest of theirs.
+    #[staticmethod]
+    #[pyo3(signature = (digests, /, compression = None))]
+    fn merge(
+        py: Python<'_>,
+        digests: &Bound<'_, PyAny>,
+        compression: Option<Whole>,
+    ) -> PyResult<Self> {
+        let compression = compression.map(|c| c.get("compression")).transpose()?;
+        let mut all = Vec::new();
+        for digest in digests.try_iter()? {
+            all.push(digest?.cast_into::<Self>()?);
+        }
+        let all: Vec<_> = all.iter().map(|digest| &digest.get().0).collect();
+        let merged = detached(py, || {
+            Shared::read_all(&all, |all| Digest::merged(all, compression))?
+        })?;
+        Ok(Self(Shared::new(merged)))
+    }
+
+    /// Remove all observations.
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        change(py, &self.0, |digest| {
+            digest.clear();
+            Ok(())
+        })
+    }
+
+    /// The smallest observation.
+    #[getter]
+    fn min(&self, py: Python<'_>) -> PyResult<f64> {
+        look(py, &self.0, |digest| Ok(digest.min()))
+    }
+
+    /// The largest observation.
+    #[getter]
+    fn max(&self, py: Python<'_>) -> PyResult<f64> {
+        look(py, &self.0, |digest| Ok(digest.max()))
+    }
+
+    /// How exact the digest is, and how large.
+    #[getter]
+    fn compression(&self, py: Python<'_>) -> PyResult<u64> {
+        look(py, &self.0, |digest| Ok(digest.compression()))
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        let observations = look(py, &self.0, |digest| Ok(digest.observations()))?;
+        Ok(usize::try_from(observations).unwrap_or(0))
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        look(py, &self.0, |digest| {
+            let (compression, count) = (digest.compression(), digest.observations());
+            Ok(format!("<TDigest({compression}) of {count} observations>"))
+        })
+    }
+}
+
+common!(TDigest, "TDigest(50)");

@@ -1,0 +1,100 @@
+"""Servers with the module, and what several files of tests share."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+import valkey
+
+CLIENTS = {"redis": redis, "valkey": valkey}
+
+#: The top of the repository.
+TOP = Path(__file__).parents[3]
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port if port < 55000 else port - 20000
+
+
+def needed(name: str) -> str:
+    value = os.environ.get(name)
+    if value is None:
+        pytest.fail(f"{name} is not set: run ./build.sh python")
+    return value
+
+
+@contextmanager
+def running(folder: Path, *options: str) -> Iterator[int]:
+    """Runs a server with the module on a port of its own."""
+    port = free_port()
+    command = [
+        needed("VALKEY_SERVER"), "--port", str(port), "--bind", "127.0.0.1", "--save", "",
+        "--dir", str(folder), "--enable-debug-command", "yes", *options, "--loadmodule", needed("VALKEYBLOOM_SO"),
+    ]  # fmt: skip
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        client = redis.Redis(port=port)
+        for _ in range(600):
+            try:
+                client.ping()
+                break
+            except (redis.ConnectionError, redis.BusyLoadingError):
+                assert process.poll() is None, (folder / "log").read_text()
+                time.sleep(0.05)
+        client.close()
+        yield port
+        assert process.poll() is None, (folder / "log").read_text()
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    with running(tmp_path_factory.mktemp("server")) as port:
+        yield port
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """Three servers with a third of the slots each. Returns the port of one of them."""
+    with ExitStack() as stack:
+        ports = []
+        for number in range(3):
+            folder = tmp_path_factory.mktemp(f"node{number}")
+            ports.append(stack.enter_context(running(folder, "--cluster-enabled", "yes")))
+        nodes = [redis.Redis(port=port, decode_responses=True) for port in ports]
+        for number, node in enumerate(nodes):
+            first, last = 16384 * number // 3, 16384 * (number + 1) // 3 - 1
+            node.execute_command("CLUSTER", "ADDSLOTSRANGE", first, last)
+            node.execute_command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+            node.execute_command("CLUSTER", "MEET", "127.0.0.1", ports[0])
+        wait(lambda: all("cluster_state:ok" in str(n.execute_command("CLUSTER", "INFO")) for n in nodes))
+        wait(lambda: all(len(n.execute_command("CLUSTER", "SLOTS")) == 3 for n in nodes))
+        for node in nodes:
+            node.close()
+        yield ports[0]
+
+
+def wait(until: Callable[[], bool]) -> None:
+    """Waits for what a server does by itself."""
+    for _ in range(600):
+        if until():
+            return
+        time.sleep(0.05)
+    pytest.fail("it did not happen within half a minute")
+
+

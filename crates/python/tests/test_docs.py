@@ -1,0 +1,151 @@
+"""The examples run, and the types are what the stubs say."""
+
+from __future__ import annotations
+
+import doctest
+import importlib.util
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+import valkeybloom
+import valkeybloom.asyncio
+
+TOP = Path(__file__).parents[3]
+CLASSES = [valkeybloom.Bloom, valkeybloom.CuckooFilter, valkeybloom.CountMin, valkeybloom.TopK, valkeybloom.TDigest]
+
+with_mypy = pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy is not installed")
+
+
+def test_examples_in_docstrings() -> None:
+    finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner()
+    for thing in (valkeybloom, valkeybloom.asyncio, *CLASSES):
+        for test in finder.find(thing):
+            runner.run(test)
+    assert runner.summarize().failed == 0 and runner.tries > 50
+
+
+def test_everything_public_has_a_docstring_and_a_signature() -> None:
+    for one in CLASSES:
+        assert inspect.signature(one).parameters and len(inspect.getdoc(one) or "") > 200
+        for name, member in vars(one).items():
+            if not name.startswith("_"):
+                assert inspect.getdoc(member), f"{one.__name__}.{name}"
+                if callable(getattr(one, name)):
+                    assert "..." not in str(inspect.signature(getattr(one, name)))
+
+
+@pytest.mark.parametrize("page", ["docs/python.md", "crates/python/README.md"])
+def test_examples_in_pages(page: str, server: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    text = (TOP / page).read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert blocks
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(redis.Redis, "__init__", connecting(redis.Redis.__init__, server))
+    monkeypatch.setattr(redis.asyncio.Redis, "__init__", connecting(redis.asyncio.Redis.__init__, server))
+    with redis.Redis() as client:
+        client.flushall()
+    names: dict[str, Any] = {}
+    for block in blocks:
+        # What a line returns stands behind it.
+        checked = re.sub(r"^(\S[^\n#=]*\S) +# (True|False|\d+|\[.*\])$", r"assert (\1) == \2", block, flags=re.MULTILINE)
+        exec(compile(checked, page, "exec"), names)
+
+
+def connecting(init: Any, port: int) -> Any:
+    def connect(self: Any, **options: Any) -> None:
+        init(self, **{"port": port, **options})
+
+    return connect
+
+
+TYPED = '''
+import asyncio
+from datetime import timedelta
+import numpy as np
+import pyarrow as pa
+import polars as pl
+import pandas as pd
+import redis
+import redis.asyncio
+import valkey
+from valkeybloom import Bloom, CountMin, CuckooFilter, TDigest, TopK, fetch, store
+from valkeybloom.asyncio import fetch as fetch_async
+
+f = Bloom(1000, 0.01, expansion=None, seed=bytes(32))
+a: bool = f.add("a", ttl_ms=5) and f.add(b"a", id=3) and f.add(5) and f.add(memoryview(b"x"))
+n: int = f.update(["a", b"b", 3]) + f.update(np.arange(5)) + f.update(str(i) for i in range(3)) + len(f)
+n = f.update({"a", "b"}) + f.update(memoryview(b"xy"))
+m: memoryview = f.contains_many(pl.Series(["a"]))
+g: Bloom = f | Bloom.window(10, 0.1, window_ms=10, periods=2) | f.copy()
+f |= g
+h: Bloom = Bloom.from_chunks(f.chunks())
+c = CountMin.from_rates(0.1, 0.1)
+c.update(["a"], np.array([1]))
+left: bytes | None = TopK(3).add("a")
+top: list[tuple[bytes, int]] = TopK(3).list()
+t = TDigest()
+t.add(1, 2.5)
+t.update(np.arange(3.0))
+q: list[float] = t.quantiles([0.5])
+store(redis.Redis(), "key", f, replace=True, ttl=timedelta(hours=1))
+store(valkey.Valkey(), b"key", c, merge=True, ttl=1.5)
+got = fetch(redis.Redis(), "key")
+if isinstance(got, Bloom):
+    print("a" in got)
+
+async def main() -> None:
+    await fetch_async(redis.asyncio.Redis(), "key")
+'''
+
+WRONG = '''
+from valkeybloom import Bloom, CountMin, TDigest, TopK
+f = Bloom(1000, 0.01)
+f.add(1.5)
+f.add(None)
+f.update([None])
+f.update(5)
+Bloom("10", 0.1)
+f | 5
+f.seed = b""
+CountMin(5, 5).add("a", "b")
+TopK(3).add("a") + 1
+TDigest().update(["a"])
+1.5 in f
+'''
+
+
+def mypy(path: Path, text: str) -> str:
+    path.write_text(text)
+    command = [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports", str(path)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=path.parent, timeout=600).stdout
+
+
+@with_mypy
+def test_types(tmp_path: Path) -> None:
+    found = mypy(tmp_path / "typed.py", TYPED)
+    assert found.startswith("Success"), found
+    found = mypy(tmp_path / "wrong.py", WRONG)
+    lines = {int(number) for number in re.findall(r"wrong.py:(\d+): error", found)}
+    assert lines >= set(range(4, 13)), found
+    command = [sys.executable, "-m", "mypy", "--strict", "-p", "valkeybloom"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=600)
+    assert done.returncode == 0, done.stdout
+
+
+@with_mypy
+def test_stubs(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mypy.stubtest", "valkeybloom"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=600)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_package_is_quickly_imported() -> None:
+    program = "import time; start = time.process_time(); import valkeybloom; print(time.process_time() - start)"
+    best = min(float(subprocess.check_output([sys.executable, "-c", program])) for _ in range(5))
+    assert best < 0.02

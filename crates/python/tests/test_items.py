@@ -1,0 +1,446 @@
+"""Items and batches: whatever holds an item, its bytes are the same."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from valkeybloom import Bloom, CountMin, CuckooFilter, TopK
+
+SEED = bytes(range(32))
+
+TEXTS = ["", "a", "é", "日本", "x" * 5000, "null\0inside", *map(str, range(-50, 500))]
+NUMBERS = [0, 1, -1, 127, -128, 9999]
+
+
+def fresh() -> Bloom:
+    return Bloom(10_000, 0.0001, seed=SEED)
+
+
+def of(items: list[bytes]) -> Bloom:
+    """Returns the filter of items that are added one by one."""
+    filter = fresh()
+    for item in items:
+        filter.add(item)
+    return filter
+
+
+def test_an_item_is_its_bytes() -> None:
+    for item, same in [
+        ("é", "é".encode()),
+        (b"\xff\0", bytearray(b"\xff\0")),
+        (b"abc", memoryview(b"abc")),
+        (b"ac", memoryview(b"abcd")[::2]),
+        (42, "42"),
+        (-7, b"-7"),
+        (0, "0"),
+        (2**64 - 1, "18446744073709551615"),
+        (-(10**30), str(-(10**30))),
+        (np.str_("text"), "text"),
+        (np.bytes_(b"text"), "text"),
+    ]:
+        one, other = fresh(), fresh()
+        assert one.add(item) and other.add(same) and one == other
+        assert same in one and item in other and other.contains(item)
+        others, top, hits = CuckooFilter(100), TopK(5), CountMin(100, 5)
+        for sketch in (others, top, hits):
+            sketch.add(item)
+        assert same in others and same in top and hits.query(same) == 1
+
+
+class Text(str):
+    """A string that says it is another."""
+
+    def encode(self, *_: Any) -> bytes:
+        return b"other"
+
+    def __str__(self) -> str:
+        return "other"
+
+
+class Number(int):
+    def __repr__(self) -> str:
+        return "other"
+
+    __str__ = __repr__
+
+
+def test_subclasses_are_what_they_hold() -> None:
+    assert fresh().update([Text("a"), Number(5)]) == 2
+    assert of([b"a", b"5"]) == of([Text("a"), Number(5)])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("item", [True, False, None, 1.0, [], ("a",), object(), np.int64(1), np.float64(1)])
+def test_everything_else_is_no_item(item: Any) -> None:
+    filter, other, hits, top = fresh(), CuckooFilter(10), CountMin(10, 2), TopK(2)
+    for call in (
+        filter.add, filter.contains, filter.__contains__, filter.remove, filter.count,
+        other.add, other.add_new, other.__contains__, other.remove, other.count,
+        hits.add, hits.query, top.add, top.count, top.__contains__,
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match="an item is str, bytes or int, not "):
+            call(item)
+    with pytest.raises(TypeError, match="item 2: an item is str, bytes or int"):
+        filter.update(["a", "b", item])
+    assert not filter
+
+
+def test_text_that_has_no_utf_8_is_refused() -> None:
+    filter = fresh()
+    for call in (lambda: filter.add("\ud800"), lambda: filter.update(["a", "\ud800"])):
+        with pytest.raises(UnicodeEncodeError):
+            call()
+    with pytest.raises(ValueError, match="4300 digits"):
+        filter.update(["a", 10**5000])
+    assert not filter
+
+
+ARRAYS: dict[str, Callable[[list[str]], Any]] = {
+    "list": list,
+    "tuple": tuple,
+    "set": set,
+    "dict": dict.fromkeys,
+    "iterator": iter,
+    "generator": lambda items: (item for item in items),
+    "bytes": lambda items: [item.encode() for item in items],
+    "numpy U": lambda items: np.array([i for i in items if "\0" not in i]),
+    "numpy O": lambda items: np.array(items, dtype=object),
+    "pyarrow": pa.array,
+    "pyarrow binary": lambda items: pa.array([i.encode() for i in items], pa.binary()),
+    "pyarrow large": lambda items: pa.array(items, pa.large_string()),
+    "pyarrow large binary": lambda items: pa.array([i.encode() for i in items], pa.large_binary()),
+    "pyarrow view": lambda items: pa.array(items, pa.string_view()),
+    "pyarrow binary view": lambda items: pa.array([i.encode() for i in items], pa.binary_view()),
+    "pyarrow chunks": lambda items: pa.chunked_array([[], items[:7], [], items[7:], []], pa.string()),
+    "pyarrow chunks of views": lambda items: pa.chunked_array([items[:7], items[7:]], pa.string_view()),
+    "pyarrow batch": lambda items: pa.record_batch({"a": pa.array(items)}),
+    "pyarrow table": lambda items: pa.table({"a": pa.chunked_array([items[:9], items[9:]])}),
+    "pyarrow struct": lambda items: pa.StructArray.from_arrays([pa.array(["no", *items, "no"])], ["a"])[1:-1],
+    "polars": pl.Series,
+    "polars frame": lambda items: pl.DataFrame({"a": items}),
+    "pandas": pd.Series,
+    "pandas of arrow": lambda items: pd.Series(items, dtype=pd.ArrowDtype(pa.string())),
+    "pandas frame": lambda items: pd.DataFrame({"a": items}),
+    "duckdb": lambda items: duckdb.from_arrow(pa.table({"a": items})),
+}
+
+
+@pytest.mark.parametrize("kind", ARRAYS)
+def test_batches_of_text(kind: str) -> None:
+    texts = [text for text in TEXTS if kind != "numpy U" or "\0" not in text]
+    expected = of([text.encode() for text in texts])
+    filter = fresh()
+    assert filter.update(ARRAYS[kind](texts)) == len(texts)
+    assert filter == expected
+    found = list(filter.contains_many(ARRAYS[kind](texts)))
+    assert found == [True] * len(texts)
+    # Every second item is in the filter, and the answers are in the order of the items.
+    if kind not in ("set", "iterator", "generator"):
+        some = of([text.encode() for text in texts[::2]])
+        assert list(some.contains_many(ARRAYS[kind](texts))) == [text in some for text in texts]
+
+
+def test_batches_without_items() -> None:
+    for batch in (
+        [], (), {}, iter([]), np.array([], dtype="i4"), np.array([], dtype="S3"), pa.array([], pa.string()),
+        pa.array([], pa.large_binary()), pa.array([], pa.string_view()), pa.array([], pa.int8()),
+        pa.chunked_array([], pa.string()), pl.Series([], dtype=pl.String), pl.Series([], dtype=pl.Int32),
+        pa.table({"a": pa.array([], pa.string())}), pa.nulls(0), pd.Series([], dtype="str"),
+    ):  # fmt: skip
+        filter = of([b"a"])
+        assert filter.update(batch) == 0
+        assert len(filter.contains_many(batch)) == 0
+
+
+@pytest.mark.parametrize("step", [1, 2, -1, -3])
+@pytest.mark.parametrize("kind", ["b", "B", "h", "H", "i", "I", "l", "L", "q", "Q", ">i4", ">u8", "<i2"])
+def test_batches_of_numbers(kind: str, step: int) -> None:
+    low, high = np.iinfo(kind).min, np.iinfo(kind).max
+    numbers = [n for n in [*NUMBERS, low, high] if low <= n <= high]
+    array = np.array(numbers * 400, dtype=kind)
+    expected = of([b"%d" % n for n in array[::step].tolist()])
+    for batch in (array[::step], memoryview(array[::step])):
+        filter = fresh()
+        filter.update(batch)
+        assert filter == expected
+    native = array[::step].astype(array.dtype.newbyteorder("="))
+    for batch in (pa.array(native), pl.Series(native.copy()), pd.Series(native)):
+        filter = fresh()
+        filter.update(batch)
+        assert filter == expected
+    assert fresh().update(array[:0]) == 0
+
+
+def test_bytes_of_a_fixed_width() -> None:
+    texts = [b"a", b"bc", b"", b"d\0e"]
+    assert of(texts) == of_batch(np.array(texts)) == of_batch(np.array(texts)[::-1])
+    wide = [b"abc", b"d\0\0", b"\0\0\0"]
+    assert of(wide) == of_batch(pa.array(wide, pa.binary(3)))
+    assert of(wide[1:]) == of_batch(pa.array(wide, pa.binary(3))[1:])
+    assert of([b""]) == of_batch(pa.array([b""] * 3, pa.binary(0)))
+
+
+def of_batch(batch: Any) -> Bloom:
+    filter = fresh()
+    filter.update(batch)
+    return filter
+
+
+def test_slices_of_arrays() -> None:
+    for kind in (pa.string(), pa.large_string(), pa.string_view()):
+        array = pa.array(TEXTS, kind)
+        for start, end in ((0, 3), (5, 400), (len(TEXTS), len(TEXTS)), (549, 556)):
+            part = array[start:end]
+            assert of_batch(part) == of([t.encode() for t in TEXTS[start:end]])
+
+
+@pytest.mark.parametrize("index", [0, 1, 6, 7, 8, 40])
+def test_a_null_is_refused_with_its_index(index: int) -> None:
+    items: list[str | None] = [str(n) for n in range(50)]
+    items[index] = None
+    numbers = [None if item is None else int(item) for item in items]
+    for batch in (
+        pa.array(items),
+        pa.array(["before", *items])[1:],
+        pa.array(items, pa.string_view()),
+        pa.array(items, pa.large_string()),
+        pa.chunked_array([items[:5], items[5:]]),
+        pa.array(numbers),
+        pl.Series(items),
+        pl.Series(numbers),
+        pd.Series(items),
+        pa.table({"a": items}),
+        pa.StructArray.from_arrays([pa.array(map(str, range(50)))], ["a"], mask=pa.array([i is None for i in items])),
+    ):
+        filter = fresh()
+        with pytest.raises(ValueError, match=f"^item {index} is null$"):
+            filter.update(batch)
+        with pytest.raises(ValueError, match=f"^item {index} is null$"):
+            filter.contains_many(batch)
+        assert not filter
+    with pytest.raises(ValueError, match="^item 0 is null$"):
+        fresh().update(pa.nulls(3))
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        "text", b"bytes", bytearray(b"bytes"), 5, None, 1.5,
+        np.arange(3.0), np.array([True]), np.array([1j]), np.array([["a"]]), np.zeros((2, 2), dtype="i4"), np.array(5),
+        np.array(["2020-01-01"], dtype="M8[D]"), np.array([(1, 2)], dtype="i4,i4"),
+        pa.array([1.5]), pa.array([True]), pa.array([["a"]]), pa.array(["a"]).dictionary_encode(),
+        pa.table({"a": ["x"], "b": ["y"]}), pl.Series([1.5]), pl.Series(["a"], dtype=pl.Categorical), [["a"]], [1.5],
+    ],
+)  # fmt: skip
+def test_what_is_no_batch(batch: Any) -> None:
+    filter = fresh()
+    for call in (filter.update, filter.contains_many):
+        with pytest.raises(TypeError):
+            call(batch)
+    assert not filter
+
+
+def test_a_batch_is_all_there_or_not_at_all() -> None:
+    def raises() -> Iterator[str]:
+        yield from map(str, range(5000))
+        raise RuntimeError("on purpose")
+
+    class Liar:
+        def __iter__(self) -> Iterator[str]:
+            return raises()
+
+        def __len__(self) -> int:
+            return -1
+
+    filter, hits, top, other = fresh(), CountMin(100, 3), TopK(3), CuckooFilter(100)
+    for sketch in (filter, hits, top, other):
+        empty = sketch.copy()
+        for batch in (raises(), Liar()):
+            with pytest.raises(RuntimeError, match="on purpose"):
+                sketch.update(batch)
+        with pytest.raises(TypeError):
+            sketch.update([*map(str, range(5000)), None])
+        assert sketch == empty
+
+
+def test_arrays_whose_offsets_lie() -> None:
+    data = pa.py_buffer(b"redgreenblue")
+    for kind, code in ((pa.string(), "i4"), (pa.large_string(), "i8"), (pa.binary(), "i4")):
+        for offsets in ([0, 3, 2], [0, 3, 1_000_000_000], [5, 4, 3], [0, 13, 12]):
+            buffers = [None, pa.py_buffer(np.array(offsets, dtype=code)), data]
+            filter = fresh()
+            # pyarrow looks at the last offset alone.
+            with pytest.raises(ValueError):
+                filter.update(pa.Array.from_buffers(kind, 2, buffers))
+            with pytest.raises(ValueError):
+                filter.update(pa.chunked_array([pa.Array.from_buffers(kind, 2, buffers)]))
+            assert not filter
+
+
+class Schema(ctypes.Structure):
+    _fields_ = [
+        ("format", ctypes.c_char_p), ("name", ctypes.c_char_p), ("metadata", ctypes.c_char_p), ("flags", ctypes.c_int64),
+        ("n_children", ctypes.c_int64), ("children", ctypes.c_void_p), ("dictionary", ctypes.c_void_p),
+        ("release", ctypes.c_void_p), ("private_data", ctypes.c_void_p),
+    ]  # fmt: skip
+
+
+class Array(ctypes.Structure):
+    _fields_ = [
+        ("length", ctypes.c_int64), ("null_count", ctypes.c_int64), ("offset", ctypes.c_int64),
+        ("n_buffers", ctypes.c_int64), ("n_children", ctypes.c_int64), ("buffers", ctypes.c_void_p),
+        ("children", ctypes.c_void_p), ("dictionary", ctypes.c_void_p), ("release", ctypes.c_void_p),
+        ("private_data", ctypes.c_void_p),
+    ]  # fmt: skip
+
+
+def capsule(pointer: Any, name: bytes) -> Any:
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    return new(ctypes.addressof(pointer), name, None)
+
+
+class Forged:
+    """An array with any numbers in its fields."""
+
+    NAMES = (b"arrow_schema", b"arrow_array")
+
+    def __init__(self, format: bytes | None, memory: list[Any], **fields: int) -> None:
+        self.data = [b if b is None else ctypes.create_string_buffer(bytes(b), max(len(bytes(b)), 1)) for b in memory]
+        addresses = [None if b is None else ctypes.addressof(b) for b in self.data]
+        self.buffers = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
+        self.schema = Schema(format=format, release=1)
+        default = {"length": 2, "n_buffers": len(memory), "buffers": ctypes.addressof(self.buffers), "release": 1}
+        self.array = Array(**{**default, **fields})
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
+        return capsule(self.schema, self.NAMES[0]), capsule(self.array, self.NAMES[1])
+
+
+class Misnamed(Forged):
+    NAMES = (b"arrow_schema", b"other")
+
+
+def views(*views: tuple[int, int, int]) -> bytes:
+    parts = (np.array([length, 0, buffer, offset], dtype="i4").tobytes() for length, buffer, offset in views)
+    return b"".join(parts)
+
+
+def test_forged_arrays_are_refused() -> None:
+    offsets, large = np.array([0, 3, 8], dtype="i4"), np.array([0, 3, 8], dtype="i8")
+    strings = [None, offsets, b"redgreen"]
+    assert of_batch(Forged(b"u", strings)) == of([b"red", b"green"])
+    assert of_batch(Forged(b"U", [None, large, b"redgreen"])) == of([b"red", b"green"])
+    long = b"a string in a buffer"
+    sizes = np.array([len(long)], dtype="i8")
+    assert of_batch(Forged(b"vz", [None, views((20, 0, 0), (18, 0, 2)), long, sizes])) == of([long, long[2:]])
+    two = 2**62
+    forged = [
+        *(Forged(b"u", strings, length=n) for n in (-1, -two, 2**63 - 1, two)),
+        *(Forged(b"u", strings, offset=n) for n in (-1, -two, 2**63 - 1, two)),
+        *(Forged(b"u", strings, n_buffers=n) for n in (-1, 0, 1, 2)),
+        Forged(b"u", strings, buffers=0),
+        Forged(b"u", strings, release=0),
+        Forged(b"u", [None, None, None]),
+        Forged(b"u", [None, offsets, None]),
+        Forged(b"u", [None, np.array([0, 5, 3], dtype="i4"), b"redgreen"]),
+        Forged(b"u", [None, np.array([0, -5, 3], dtype="i4"), b"redgreen"]),
+        Forged(b"U", [None, np.array([0, -5, -(2**63)], dtype="i8"), b"redgreen"]),
+        Forged(b"U", [None, np.array([2**62, 3, 5], dtype="i8"), b"redgreen"]),
+        Forged(b"vu", [None, views((20, 1, 0)), long, sizes], length=1),
+        Forged(b"vu", [None, views((21, 0, 0)), long, sizes], length=1),
+        Forged(b"vu", [None, views((-1, 0, 0)), long, sizes], length=1),
+        Forged(b"vu", [None, views((20, -1, 0)), long, sizes], length=1),
+        Forged(b"vu", [None, views((20, 0, -1)), long, sizes], length=1),
+        Forged(b"vu", [None, views((20, 0, 0)), long, np.array([-1], dtype="i8")], length=1),
+        Forged(b"vu", [None, views((20, 0, 0))], length=1),
+        Forged(b"vu", [None, None, None], length=1),
+        Forged(b"l", [None, None]),
+        Forged(b"l", [None]),
+        Forged(b"w:9223372036854775807", [None, b"ab"]),
+        Forged(b"w:99999999999999999999", [None, b"ab"]),
+        Forged(b"w:-1", [None, b"ab"]),
+        Forged(b"+s", [None]),
+        Forged(b"+s", [None], n_children=1),
+        Forged(b"+s", [None], n_children=-1),
+        Forged(b"", strings),
+        Forged(None, strings),
+        Forged(b"\xff\xfe", strings),
+        Misnamed(b"u", strings),
+    ]
+    for number, array in enumerate(forged):
+        filter = fresh()
+        with pytest.raises((ValueError, TypeError, MemoryError)):
+            filter.update(array)
+            pytest.fail(f"array {number} was taken")
+        assert not filter
+
+
+def test_methods_that_give_no_arrays() -> None:
+    for value in (None, 5, (), (1, 2), (1, 2, 3), "ab"):
+        for name in ("__arrow_c_array__", "__arrow_c_stream__"):
+            batch = type("Batch", (), {name: lambda self, value=value: value})()
+            with pytest.raises((TypeError, ValueError)):
+                fresh().update(batch)
+
+    class Raises:
+        def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+            raise KeyError("on purpose")
+
+    with pytest.raises(KeyError, match="on purpose"):
+        fresh().update(Raises())
+
+
+def test_what_has_no_arrays_without_another_package_is_iterated() -> None:
+    class Series:
+        def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+            raise ImportError("pyarrow is needed")
+
+        def __iter__(self) -> Iterator[str]:
+            return iter(["a", "b"])
+
+    assert of_batch(Series()) == of([b"a", b"b"])
+
+
+def test_a_stream_that_fails_and_one_that_was_read() -> None:
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"a": ["x", "y"]})
+        raise KeyError("on purpose")
+
+    schema = pa.schema({"a": pa.string()})
+    filter = fresh()
+    with pytest.raises(ValueError, match="on purpose"):
+        filter.update(pa.RecordBatchReader.from_batches(schema, batches()))
+    assert not filter
+    reader = pa.RecordBatchReader.from_batches(schema, [pa.record_batch({"a": ["x", "y"]})])
+    assert filter.update(reader) == 2
+    gc.collect()
+
+
+def test_answers_are_a_view_of_bytes() -> None:
+    filter = of([b"a"])
+    answers = filter.contains_many(["a", "b"])
+    assert answers.format == "?" and answers.itemsize == 1 and answers.readonly
+    array = np.asarray(answers)
+    assert array.dtype == bool and array.tolist() == [True, False]
+    hits = CountMin(100, 3)
+    hits.update(["a", "b", "a"])
+    counts = np.asarray(hits.query_many(["a", "b", "c"]))
+    assert counts.dtype == np.uint64 and counts.tolist() == [2, 1, 0]
+
+
+def test_more_than_two_to_the_31_bytes() -> None:
+    part = pa.array(["x" * (1 << 20)] * 1, pa.large_string())
+    large = pa.concat_arrays([part] * 2049)
+    assert large.nbytes > 2**31
+    filter = fresh()
+    assert filter.update(large) == 1
+    assert filter.contains_many(large).tobytes() == b"\1" * 2049

@@ -1,0 +1,94 @@
+#!/bin/sh
+# Builds the Python package into target/wheels/, and tests it on Debian's Python and on the newest that there is; with
+# `bench`, measures it beside other packages. What the tests need is installed once for each Python; the file `installed`
+# is written last.
+set -eu
+cd "$(dirname "$0")/.."
+fail() { echo "tools/python.sh: $*" >&2; exit 1; }
+
+[ $# -ge 1 ] || fail "usage: tools/python.sh test server module [filter...], or tools/python.sh bench [filter...]"
+action=$1
+shift
+mkdir -p "${CARGO_TARGET_DIR:=target}"
+target=$(cd "$CARGO_TARGET_DIR" && pwd)
+wheels=$target/wheels
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/valkeybloom
+package=crates/python
+
+builder="maturin==1.16.0"
+tests="pytest==9.2.0 numpy pyarrow==26.0.1 polars==2.1.0 pandas==3.1.1 duckdb==2.0.1 redis==8.1.0 valkey==6.2.0 mypy==2.4.1"
+# pybloomfiltermmap3 is compiled when it is installed.
+peers="rbloom==1.5.4 fastbloom-rs==0.5.10 pybloomfiltermmap3==0.6.3 pyarrow==26.0.1"
+
+# Prints the Pythons that can load the wheel, the oldest and the newest of them.
+pythons() {
+    for version in 11 12 13 14 15; do
+        for python in "/usr/bin/python3.$version" "python3.$version" "$HOME/.pyenv/versions/3.$version".*/bin/python; do
+            ! command -v "$python" >/dev/null || ! "$python" -c 'import ensurepip, venv' 2>/dev/null || command -v "$python"
+        done
+    done | sed -n '1p;$p' | uniq
+}
+
+# Prints the folder of a virtual environment with these packages.
+environment() { # name, python, packages...
+    venv=$cache/$1 python=$2
+    shift 2
+    wanted="$("$python" --version) $*"
+    if [ "$(cat "$venv/installed" 2>/dev/null)" != "$wanted" ]; then
+        echo "installing $* into $venv" >&2
+        "$python" -m venv --clear "$venv" >&2
+        "$venv/bin/pip" install --quiet "$@" >&2
+        echo "$wanted" >"$venv/installed"
+    fi
+    echo "$venv"
+}
+
+build() { # python
+    # shellcheck disable=SC2086  # a list of packages
+    venv=$(environment maturin "$1" $builder)
+    rm -f "$wheels"/valkeybloom-*.whl
+    CARGO_TARGET_DIR=$target/python "$venv/bin/maturin" build --release --locked --manifest-path $package/Cargo.toml \
+        --interpreter "$1" --out "$wheels"
+    wheel=$(ls "$wheels"/valkeybloom-*.whl)
+    [ "$(wc -c <"$wheel")" -lt 1000000 ] || fail "the wheel has a megabyte or more"
+}
+
+lint() { # python
+    cargo fmt --manifest-path $package/Cargo.toml --check
+    CARGO_TARGET_DIR=$target/python PYO3_PYTHON=$1 \
+        cargo clippy --locked --manifest-path $package/Cargo.toml --all-targets -- -D warnings
+}
+
+all=$(pythons)
+if [ -z "$all" ]; then
+    tools/packages.sh python3 python3-venv
+    all=$(pythons)
+    [ -n "$all" ] || fail "missing: Python 3.11 or newer"
+fi
+oldest=$(echo "$all" | head -n 1)
+
+case $action in
+    test)
+        [ $# -ge 2 ] || fail "name a server and a module"
+        VALKEY_SERVER=$1 VALKEYBLOOM_SO=$2
+        export VALKEY_SERVER VALKEYBLOOM_SO
+        shift 2
+        lint "$oldest"
+        build "$oldest"
+        for python in $all; do
+            printf '\n== %s\n' "$("$python" --version)"
+            # shellcheck disable=SC2086  # a list of packages
+            venv=$(environment "python-$("$python" -c 'import sys; print(*sys.version_info[:2], sep=".")')" "$python" $tests)
+            "$venv/bin/pip" install --quiet --force-reinstall --no-deps "$wheel"
+            "$venv/bin/python" -m pytest -q -p no:cacheprovider $package/tests ${1+-k "$1"}
+        done
+        ;;
+    bench)
+        build "$oldest"
+        # shellcheck disable=SC2086  # a list of packages
+        venv=$(environment python-peers "$oldest" $peers)
+        "$venv/bin/pip" install --quiet --force-reinstall --no-deps "$wheel"
+        WHEEL=$wheel "$venv/bin/python" benches/python.py "$@"
+        ;;
+    *) fail "no action is called $action" ;;
+esac
