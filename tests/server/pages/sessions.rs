@@ -196,7 +196,11 @@ fn check_shell_line(line: &str) {
     };
     match words[..] {
         // Nothing, what takes the module to where a server is, or what tests in plan, tool and crates/python run.
-        [] | ["#" | "pip" | "valkey-server" | "seq" | "(seq" | "valkeybloom", ..] => {}
+        []
+        | [
+            "#" | "pip" | "valkey-server" | "seq" | "(seq" | "valkeybloom",
+            ..,
+        ] => {}
         ["./build.sh", command, ..] => {
             let script = page("build.sh").text;
             let (_, commands) = script.split_once("\ncase $command in").expect("a list");
