@@ -150,6 +150,7 @@ const ELSEWHERE: &[(&str, &str, usize, &str)] = &[
     ("docs/in-process.md", "text", 1, "plan"),
     ("docs/in-process.md", "toml", 1, "pages"),
     ("docs/moving-in.md", "console", 7, "tool::rehearsed"),
+    ("docs/python.md", "python", 3, "of crates/python"),
     ("docs/recipes.md", "python", 7, "recipes"),
     ("docs/recipes.md", "text", 1, "recipes"),
     ("docs/sharded.md", "js", 1, "sharded"),
@@ -194,8 +195,12 @@ fn check_shell_line(line: &str) {
         at.and_then(|at| words.get(at + 1)).copied()
     };
     match words[..] {
-        // Nothing, what takes the module to where a server is, or what tests in plan and tool run.
-        [] | ["#" | "valkey-server" | "seq" | "(seq" | "valkeybloom", ..] => {}
+        // Nothing, what takes the module to where a server is, or what tests in plan, tool and crates/python run.
+        []
+        | [
+            "#" | "pip" | "valkey-server" | "seq" | "(seq" | "valkeybloom",
+            ..,
+        ] => {}
         ["./build.sh", command, ..] => {
             let script = page("build.sh").text;
             let (_, commands) = script.split_once("\ncase $command in").expect("a list");
