@@ -35,12 +35,12 @@ pub fn memory_bytes(object: &Object) -> u64 {
 /// Requires that an object has counters.
 ///
 /// # Errors
-/// [`Error::NoCounters`]
+/// [`Error::NO_COUNTERS`]
 pub fn require_counters(object: &Object) -> Result<(), Error> {
     if object.shape().is_counting() {
         Ok(())
     } else {
-        Err(Error::NoCounters)
+        Err(Error::NO_COUNTERS)
     }
 }
 
@@ -92,7 +92,7 @@ impl Family for Value {
     fn object(&self) -> Result<&Object, Error> {
         match self {
             Self::Complete(object) => Ok(object),
-            Self::Partial(_) => Err(Error::StillLoading),
+            Self::Partial(_) => Err(Error::STILL_LOADING),
         }
     }
 
@@ -100,7 +100,7 @@ impl Family for Value {
     fn object_mut(&mut self) -> Result<&mut Object, Error> {
         match self {
             Self::Complete(object) => Ok(object),
-            Self::Partial(_) => Err(Error::StillLoading),
+            Self::Partial(_) => Err(Error::STILL_LOADING),
         }
     }
 

@@ -62,7 +62,7 @@ fn create(
     let mut writer = Writer::open(keys, key(&args));
     match writer.exists() {
         Ok(false) => {}
-        Ok(true) | Err(Error::WrongType) => return Err(error::EXISTS),
+        Ok(true) | Err(Error::WRONG_TYPE) => return Err(error::EXISTS),
         Err(error) => return Err(error),
     }
     let shape = parse(&args)?;

@@ -76,7 +76,7 @@ pub fn reserve(Call { ctx, keys, args }: Call) -> Done {
     let params = parse_reserve(&args, settings::defaults(), origin(ctx))?;
     let mut writer = Writer::open(keys, key(&args));
     if writer.exists()? {
-        return Err(Error::Exists);
+        return Err(Error::EXISTS);
     }
     store(writer, create(ctx, &params)?, &params, &[]);
     Reply::Ok.send(ctx);
@@ -186,7 +186,7 @@ fn insert_items(Call { ctx, keys, args }: Call, unless_present: bool, as_bool: b
         }
         outcomes
     } else {
-        let params = request.create.ok_or(Error::NotFound)?;
+        let params = request.create.ok_or(Error::NOT_FOUND)?;
         add_to_new(ctx, writer, args, &addition, &params)?
     };
     ctx.reply_array(outcomes.len());
@@ -333,7 +333,7 @@ pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
     let mut writer = Writer::open(keys, key(&args));
     if cursor == 1 {
         if writer.exists()? {
-            return Err(Error::Exists);
+            return Err(Error::EXISTS);
         }
         let begun = wire::begin(data, &limits_for(ctx)).map_err(|error| match error {
             HeaderError::Length => error::BAD_HEADER,
@@ -344,7 +344,7 @@ pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
         // Negative cursors are past the end of any filter.
         let cursor = u64::try_from(cursor).unwrap_or(u64::MAX);
         let written = writer.update(|object| wire::load(object, cursor, data))?;
-        match written.ok_or(Error::NotFound)? {
+        match written.ok_or(Error::NOT_FOUND)? {
             Ok(true) => writer.publish_verbatim([]),
             Ok(false) => return Err(error::BAD_CHUNK),
             Err(no_memory) => return Err(error::refused(no_memory.into())),

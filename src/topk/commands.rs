@@ -45,7 +45,7 @@ pub fn reserve(Call { ctx, keys, args }: Call) -> Done {
     match writer.exists() {
         Ok(false) => {}
         // RedisBloom replies the same for a key of any type.
-        Ok(true) | Err(Error::WrongType) => return Err(error::EXISTS),
+        Ok(true) | Err(Error::WRONG_TYPE) => return Err(error::EXISTS),
         Err(error) => return Err(error),
     }
     let shape = request::shape(&args, origin(ctx))?;

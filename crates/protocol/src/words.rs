@@ -61,7 +61,7 @@ impl<'a, W: CommandWords + ?Sized> Cursor<'a, W> {
         let expansion = self.take().and_then(integer).map(u32::try_from);
         expansion
             .and_then(Result::ok)
-            .ok_or(Error::Bad(Field::Expansion))
+            .ok_or(Error::Bad(Field::EXPANSION))
     }
 
     /// Takes a whole number above 0.
@@ -75,18 +75,18 @@ impl<'a, W: CommandWords + ?Sized> Cursor<'a, W> {
 
     pub(crate) fn id(&mut self) -> Result<u64, Error> {
         let id = self.take().and_then(natural);
-        id.ok_or(Error::Bad(Field::Id))
+        id.ok_or(Error::Bad(Field::ID))
     }
 
     /// Takes a time since the epoch, in milliseconds.
     pub(crate) fn time(&mut self) -> Result<u64, Error> {
         let time = self.take().and_then(integer).map(u64::try_from);
-        time.and_then(Result::ok).ok_or(Error::UnknownOption)
+        time.and_then(Result::ok).ok_or(Error::UNKNOWN_OPTION)
     }
 
     pub(crate) fn seed(&mut self) -> Result<Seed, Error> {
         let bytes = self.take().and_then(|word| word.try_into().ok());
-        bytes.map(Seed::new).ok_or(Error::Seed)
+        bytes.map(Seed::new).ok_or(Error::SEED)
     }
 }
 

@@ -3,14 +3,14 @@
 use std::cell::Cell;
 use std::ops::Range;
 
-use valkeybloom_protocol::bloom::{Insert, Reserve};
+use valkeybloom_protocol::bloom::{Insert, Moment, Reserve};
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::Seed;
 use valkeybloom_sketches::bloom::{
     Added, Growth, Kind, Limits, New, Object, Refusal, Shape, Time, chunks,
 };
 
-use crate::bloom::keys::{self, Moment, Writer};
+use crate::bloom::keys::{self, Writer};
 use crate::bloom::settings;
 use crate::ffi::{Argv, Call, Ctx, Done, Str};
 use crate::reply::Reply;
@@ -65,17 +65,16 @@ pub fn insert(Call { ctx, keys, args }: Call) -> Done {
     if let (Some(wanted), Some(Ok(new))) = (request.scale_to, &request.create) {
         require_reach(new, wanted)?;
     }
+    let moment = request.moment;
+    let is_replicated = moment.at_ms.is_some() || moment.room.is_some() || moment.saturate;
+    if is_replicated && !ctx.must_obey() {
+        return Err(Error::UNKNOWN_OPTION);
+    }
     let addition = Addition {
         create: request.create,
         ttl_ms: None,
         seed: request.seed,
-        moment: Moment {
-            at_ms: replicated(ctx, request.at_ms)?,
-            ttl_ms: request.ttl_ms,
-            id: request.id,
-            room: replicated(ctx, request.room)?,
-            saturate: replicated(ctx, request.saturate.then_some(1))?.is_some(),
-        },
+        moment,
         items: request.items,
         only_items: false,
     };
@@ -84,23 +83,12 @@ pub fn insert(Call { ctx, keys, args }: Call) -> Done {
     Ok(())
 }
 
-/// Returns a number that only commands from a primary or an AOF may give.
-///
-/// # Errors
-/// [`Error::UnknownOption`] if a client gives it.
-fn replicated(ctx: Ctx, number: Option<u64>) -> Result<Option<u64>, Error> {
-    match number {
-        Some(_) if !ctx.must_obey() => Err(Error::UnknownOption),
-        number => Ok(number),
-    }
-}
-
 /// Requires that an object could grow to this capacity.
 fn require_reach(new: &New, wanted: u64) -> Result<(), Error> {
     match new.reach(keys::limits()) {
         (reached, _) if reached >= wanted => Ok(()),
-        (_, Some(Refusal::RateTooSmall)) => Err(Error::ScaleToRate),
-        _ => Err(Error::ScaleToMemory),
+        (_, Some(Refusal::RateTooSmall)) => Err(Error::SCALE_TO_RATE),
+        _ => Err(Error::SCALE_TO_MEMORY),
     }
 }
 
@@ -150,7 +138,7 @@ impl Addition {
         if self.only_items {
             settings::defaults().plain(origin(ctx))
         } else {
-            self.create.ok_or(Error::NotFound)?
+            self.create.ok_or(Error::NOT_FOUND)?
         }
     }
 
@@ -158,8 +146,8 @@ impl Addition {
     #[inline]
     fn require_suits(&self, kind: Kind) -> Result<(), Error> {
         match kind {
-            Kind::Plain | Kind::Counting if self.moment.ttl_ms.is_some() => Err(Error::NoWindow),
-            Kind::Plain | Kind::Windowed(_) if self.moment.id.is_some() => Err(Error::NoCounters),
+            Kind::Plain | Kind::Counting if self.moment.ttl_ms.is_some() => Err(Error::NO_WINDOW),
+            Kind::Plain | Kind::Windowed(_) if self.moment.id.is_some() => Err(Error::NO_COUNTERS),
             _ => Ok(()),
         }
     }
@@ -171,7 +159,7 @@ impl Addition {
         let Moment { at_ms, ttl_ms, .. } = self.moment;
         let window = shape.window();
         if window.is_some_and(|window| ttl_ms > Some(window.ms())) && !ctx.must_obey() {
-            return Err(Error::LongTtl);
+            return Err(Error::LONG_TTL);
         }
         // An object without periods needs no time, so the clock is not read.
         let at_ms = window.map(|_| at_ms.unwrap_or_else(Ctx::now_ms));
@@ -375,7 +363,7 @@ pub fn reserve(Call { ctx, keys, args }: Call) -> Done {
     } else if request.unless_exists {
         Reply::Null
     } else {
-        return Err(Error::Exists);
+        return Err(Error::EXISTS);
     };
     reply.send(ctx);
     Ok(())

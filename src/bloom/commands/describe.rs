@@ -25,7 +25,7 @@ pub fn info(Call { ctx, keys, args }: Call) -> Done {
             Reply::Table(rows.collect())
         }
         Some(field) => {
-            let value = value(object, &shape, field).ok_or(Error::UnknownField)?;
+            let value = value(object, &shape, field).ok_or(Error::UNKNOWN_FIELD)?;
             if ctx.is_resp3() {
                 Reply::Table(vec![(field.title(), value)])
             } else {

@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
-use crate::bloom::keys::{self, Moment, Readers, Writer};
+use crate::bloom::keys::{self, Readers, Writer};
 use crate::ffi::{Argv, Call, Ctx, Done, Keyspace, Str};
 use crate::reply::Reply;
+use valkeybloom_protocol::bloom::Moment;
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::{Limits, Object, Refusal};
 
@@ -44,13 +45,13 @@ fn try_merge<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) -> Resul
     let mut readers = Readers::new(keys);
     let existed = readers.open(key(&args))?.is_some();
     for name in &others {
-        readers.open(*name)?.ok_or(Error::NotFound)?;
+        readers.open(*name)?.ok_or(Error::NOT_FOUND)?;
     }
     if others.is_empty() {
         return if existed {
             Ok(())
         } else {
-            Err(Error::NotFound)
+            Err(Error::NOT_FOUND)
         };
     }
     let sources = readers.objects();
