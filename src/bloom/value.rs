@@ -8,7 +8,7 @@ use valkeybloom_sketches::{DecodeError, Relocate};
 
 pub use valkeybloom_sketches::bloom::chunks::Value;
 
-use crate::family::Family;
+use crate::family::{Family, Holds};
 use crate::ffi::{AofWriter, Command, Digest, Form, RdbReader, RdbWriter};
 use crate::settings::Setting;
 use crate::sums::{InfoSection, Totals};
@@ -53,15 +53,30 @@ fn dialect_of(value: &Value) -> Dialect {
 }
 
 const fn form(dialect: Dialect) -> Form {
-    Form {
-        name: dialect.type_name(),
-        version: dialect.rdb_version(),
+    Form::new(dialect.type_name(), dialect.rdb_version())
+}
+
+impl Holds for Value {
+    type Object = Object;
+
+    #[inline(always)]
+    fn object(&self) -> Result<&Object, Error> {
+        match self {
+            Self::Complete(object) => Ok(object),
+            Self::Partial(_) => Err(Error::STILL_LOADING),
+        }
+    }
+
+    #[inline]
+    fn object_mut(&mut self) -> Result<&mut Object, Error> {
+        match self {
+            Self::Complete(object) => Ok(object),
+            Self::Partial(_) => Err(Error::STILL_LOADING),
+        }
     }
 }
 
 impl Family for Value {
-    type Object = Object;
-
     const NUMBER: usize = 0;
     const FORMS: &'static [Form] = &{
         let [one, two, three] = Dialect::ALL;
@@ -86,22 +101,6 @@ impl Family for Value {
     fn form(&self) -> usize {
         let dialect = dialect_of(self);
         Dialect::ALL.iter().position(|d| *d == dialect).unwrap_or(0)
-    }
-
-    #[inline(always)]
-    fn object(&self) -> Result<&Object, Error> {
-        match self {
-            Self::Complete(object) => Ok(object),
-            Self::Partial(_) => Err(Error::STILL_LOADING),
-        }
-    }
-
-    #[inline]
-    fn object_mut(&mut self) -> Result<&mut Object, Error> {
-        match self {
-            Self::Complete(object) => Ok(object),
-            Self::Partial(_) => Err(Error::STILL_LOADING),
-        }
     }
 
     fn load(from: &mut RdbReader, form: usize, version: i32) -> Result<Self, DecodeError> {
