@@ -32,7 +32,6 @@ static MODULE: Module = Module {
     version: version(env!("CARGO_PKG_VERSION").as_bytes()),
     bundles: families::BUNDLES,
     configure: families::CONFIGURE,
-    on_configured: settings::on_configured,
     write_info: families::write_info,
     on_loaded: tdigest::log_mended,
 };

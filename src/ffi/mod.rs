@@ -47,7 +47,7 @@ pub(crate) use load::on_load;
 pub use load::{Bundle, Configure, Module, load_module};
 pub use positions::Sources;
 pub use replication::Argument;
-pub use setting::{Registration, Settable, SettingKind, TextSlot};
+pub use setting::Setting;
 pub use stream::{AofWriter, Digest, RdbReader, RdbWriter};
 pub use string::{Argv, RawArgv, Str};
 pub use value::{FORMS_MAX, Form, NativeType, TypeHandle, register_types};
