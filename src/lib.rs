@@ -15,7 +15,6 @@ mod ffi;
 mod keys;
 mod meter;
 mod mover;
-mod reply;
 mod request;
 mod settings;
 mod sums;

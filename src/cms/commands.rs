@@ -10,9 +10,8 @@ use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::words::CommandWords;
 use valkeybloom_sketches::cms::{CellSize, CountMin, NotCounted, Shape, Term};
 
-use crate::ffi::{Argument, Argv, Call, Ctx, Done, Keyspace, Str};
+use crate::ffi::{Argument, Argv, Call, Ctx, Done, Keyspace, Reply, Str};
 use crate::keys;
-use crate::reply::Reply;
 use crate::request::{List, item, items, key, origin};
 use crate::settings::{memory_limits, require_in_redisbloom};
 
@@ -79,8 +78,7 @@ fn create(
         change.replicate_verbatim();
     }
     change.publish([CREATED]);
-    Reply::Ok.send(ctx);
-    Ok(())
+    Ok(Reply::Ok)
 }
 
 /// The outcome for one item: its estimate, or why it was not counted.
@@ -115,7 +113,7 @@ pub fn incrby(Call { ctx, keys, args }: Call) -> Done {
         }
         reply_counted(ctx, &counted);
     }
-    Ok(())
+    Ok(Reply::Sent)
 }
 
 /// Parses an increment.
@@ -184,7 +182,7 @@ pub fn query(Call { ctx, keys, args }: Call) -> Done {
             ctx.reply_integer(estimate.cast_signed());
         });
     }
-    Ok(())
+    Ok(Reply::Sent)
 }
 
 /// `CMS.MERGE destination numkeys source [source ...] [WEIGHTS weight [weight ...]]`
@@ -198,8 +196,7 @@ pub fn merge(Call { ctx, keys, args }: Call) -> Done {
     {
         writer.publish_verbatim([MERGED]);
     }
-    Reply::Ok.send(ctx);
-    Ok(())
+    Ok(Reply::Ok)
 }
 
 /// Returns the weighted sum of the sources. The destination only determines their shape, unless it is a source.
@@ -245,7 +242,7 @@ fn require_shape(shape: Shape, source: &CountMin) -> Result<(), Error> {
 }
 
 /// `CMS.INFO key`
-pub fn info(Call { ctx, keys, args }: Call) -> Done {
+pub fn info(Call { keys, args, .. }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let sketch = reader.object()?.ok_or(error::NOT_FOUND)?;
     let shape = sketch.shape();
@@ -258,6 +255,5 @@ pub fn info(Call { ctx, keys, args }: Call) -> Done {
     if shape.cell_size() != CellSize::Four {
         rows.push((c"cell_size", Reply::Count(shape.cell_size().bytes())));
     }
-    Reply::Table(rows).send(ctx);
-    Ok(())
+    Ok(Reply::Table(rows))
 }

@@ -11,9 +11,8 @@ use valkeybloom_protocol::words::CommandWords;
 use valkeybloom_sketches::cuckoo::wire::{self, HeaderError};
 use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Outline, Params, Refusal, Shape};
 
-use crate::ffi::{Argument, Argv, Call, Ctx, Done, Str};
+use crate::ffi::{Argument, Argv, Call, Ctx, Done, Reply, Str};
 use crate::keys;
-use crate::reply::Reply;
 use crate::request::{List, item, items, key, origin, reserved};
 
 use super::settings;
@@ -41,11 +40,12 @@ fn limits_for(ctx: Ctx) -> Limits {
 }
 
 /// `CF.EXISTS key item`
-pub fn exists(Call { ctx, keys, args }: Call) -> Done {
+pub fn exists(Call { keys, args, .. }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let object = reader.object()?;
-    ctx.reply_bool(object.is_some_and(|object| object.contains(item(&args))));
-    Ok(())
+    Ok(Reply::Bool(
+        object.is_some_and(|object| object.contains(item(&args))),
+    ))
 }
 
 /// `CF.MEXISTS key item [item ...]`
@@ -60,15 +60,16 @@ pub fn mexists(Call { ctx, keys, args }: Call) -> Done {
             object.contains_each(items, |found| ctx.reply_bool(found));
         }
     }
-    Ok(())
+    Ok(Reply::Sent)
 }
 
 /// `CF.COUNT key item`
-pub fn count(Call { ctx, keys, args }: Call) -> Done {
+pub fn count(Call { keys, args, .. }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let object = reader.object()?;
-    Reply::Count(object.map_or(0, |object| object.count(item(&args)))).send(ctx);
-    Ok(())
+    Ok(Reply::Count(
+        object.map_or(0, |object| object.count(item(&args))),
+    ))
 }
 
 /// `CF.RESERVE key capacity [option value ...]`
@@ -79,8 +80,7 @@ pub fn reserve(Call { ctx, keys, args }: Call) -> Done {
         return Err(Error::EXISTS);
     }
     store(writer, create(ctx, &params)?, &params, &[]);
-    Reply::Ok.send(ctx);
-    Ok(())
+    Ok(Reply::Ok)
 }
 
 /// Creates an empty object.
@@ -126,8 +126,7 @@ fn add_one(Call { ctx, keys, args }: Call, unless_present: bool) -> Done {
         let outcomes = add_to_new(ctx, writer, args, &addition, &params)?;
         outcomes[0].map_err(error::refused)?
     };
-    ctx.reply_bool(added);
-    Ok(())
+    Ok(Reply::Bool(added))
 }
 
 /// Requires that an object has fewer filters than allowed. Otherwise no item is added, even if there is room for it.
@@ -198,7 +197,7 @@ fn insert_items(Call { ctx, keys, args }: Call, unless_present: bool, as_bool: b
             ctx.reply_integer(outcome.map_or(-1, i64::from));
         }
     }
-    Ok(())
+    Ok(Reply::Sent)
 }
 
 fn add_each<'a>(
@@ -242,30 +241,28 @@ fn add_to_new<'a>(
 }
 
 /// `CF.DEL key item`
-pub fn del(Call { ctx, keys, args }: Call) -> Done {
+pub fn del(Call { keys, args, .. }: Call) -> Done {
     let mut writer = Writer::open(keys, key(&args));
     let removed = writer.update(|object| object.remove(item(&args)))?;
     let removed = removed.ok_or(error::NOTHING_TO_REMOVE_FROM)?;
     if removed {
         writer.publish_verbatim([REMOVED]);
     }
-    ctx.reply_bool(removed);
-    Ok(())
+    Ok(Reply::Bool(removed))
 }
 
 /// `CF.COMPACT key`
-pub fn compact(Call { ctx, keys, args }: Call) -> Done {
+pub fn compact(Call { keys, args, .. }: Call) -> Done {
     let mut writer = Writer::open(keys, key(&args));
     let changed = writer.update(Cuckoo::compact)?;
     if changed.ok_or(error::NOTHING_TO_COMPACT)? {
         writer.publish_verbatim([]);
     }
-    Reply::Ok.send(ctx);
-    Ok(())
+    Ok(Reply::Ok)
 }
 
 /// `CF.INFO key`
-pub fn info(Call { ctx, keys, args }: Call) -> Done {
+pub fn info(Call { keys, args, .. }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let object = reader.existing()?;
     let stored = object.outline();
@@ -282,8 +279,7 @@ pub fn info(Call { ctx, keys, args }: Call) -> Done {
         (c"Max iterations", stored.max_iterations),
     ];
     let rows = rows.map(|(name, value)| (name, Reply::Count(value)));
-    Reply::Table(rows.into()).send(ctx);
-    Ok(())
+    Ok(Reply::Table(rows.into()))
 }
 
 /// `CF.DEBUG key`
@@ -301,7 +297,7 @@ pub fn debug(Call { ctx, keys, args }: Call) -> Done {
         stored.expansion
     );
     ctx.reply_bytes(line.as_bytes());
-    Ok(())
+    Ok(Reply::Sent)
 }
 
 /// `CF.SCANDUMP key cursor`
@@ -317,12 +313,11 @@ pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
     } else {
         wire::chunk(object, cursor).map_err(|e| error::refused(e.into()))?
     };
-    let pair = match &piece {
-        None => [Reply::Count(0), Reply::Null],
-        Some((next, bytes)) => [Reply::Count(*next), Reply::Bytes(bytes)],
-    };
-    Reply::List(pair.into()).send(ctx);
-    Ok(())
+    ctx.reply_array(2);
+    let (next, bytes) = piece.unzip();
+    Reply::Count(next.unwrap_or(0)).send(ctx);
+    bytes.map_or_else(|| ctx.reply_null(), |bytes| ctx.reply_bytes(&bytes));
+    Ok(Reply::Sent)
 }
 
 /// `CF.LOADCHUNK key cursor data`
@@ -350,8 +345,7 @@ pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
             Err(no_memory) => return Err(error::refused(no_memory.into())),
         }
     }
-    Reply::Ok.send(ctx);
-    Ok(())
+    Ok(Reply::Ok)
 }
 
 /// Stores a new object, which already holds these items, under the empty key. Every parameter is replicated, so

@@ -8,9 +8,8 @@ use valkeybloom_protocol::tdigest::{self as request, Merge, error};
 use valkeybloom_protocol::words::{CommandWords, Origin};
 use valkeybloom_sketches::tdigest::{Compressed, Compression, Refusal};
 
-use crate::ffi::{Argv, Call, Ctx, Done, Keyspace};
+use crate::ffi::{Argv, Call, Ctx, Done, Keyspace, Reply};
 use crate::keys;
-use crate::reply::Reply;
 use crate::request::{key, origin};
 use crate::settings::memory_limits;
 
@@ -52,8 +51,7 @@ pub fn create(Call { ctx, keys, args }: Call) -> Done {
     let compression = compression.filter(|compression| fits(ctx, *compression));
     let digest = TDigest::new(compression.ok_or(error::NOT_ALLOCATED)?);
     writer.store_verbatim(digest, CREATED);
-    Reply::Ok.send(ctx);
-    Ok(())
+    Ok(Reply::Ok)
 }
 
 /// Returns whether limits allow digests of a compression. A command that was already executed elsewhere has none.
@@ -71,18 +69,17 @@ fn refused(refusal: Refusal) -> Error {
 }
 
 /// `TDIGEST.RESET key`
-pub fn reset(Call { ctx, keys, args }: Call) -> Done {
+pub fn reset(Call { keys, args, .. }: Call) -> Done {
     let mut writer = Writer::open(keys, key(&args));
     let changed = writer.update(TDigest::reset)?;
     if changed.ok_or(error::NOT_FOUND)? {
         writer.publish_verbatim([RESET]);
     }
-    Reply::Ok.send(ctx);
-    Ok(())
+    Ok(Reply::Ok)
 }
 
 /// `TDIGEST.ADD key value [value ...]`
-pub fn add(Call { ctx, keys, args }: Call) -> Done {
+pub fn add(Call { keys, args, .. }: Call) -> Done {
     let mut writer = Writer::open(keys, key(&args));
     let added = writer.update(|digest| {
         let added = if args.len() == 3 {
@@ -94,8 +91,7 @@ pub fn add(Call { ctx, keys, args }: Call) -> Done {
     })?;
     added.ok_or(error::NOT_FOUND)??;
     writer.publish_verbatim([ADDED]);
-    Reply::Ok.send(ctx);
-    Ok(())
+    Ok(Reply::Ok)
 }
 
 /// Parses all words after the key.
@@ -118,8 +114,7 @@ pub fn merge(Call { ctx, keys, args }: Call) -> Done {
     // Like RedisBloom, and the server's own commands with `STORE` in their names, this replaces the key, and so removes its
     // time to live.
     writer.store_verbatim(merged, MERGED);
-    Reply::Ok.send(ctx);
-    Ok(())
+    Ok(Reply::Ok)
 }
 
 /// Returns the digest of all observations of the sources, and of the destination unless it is overwritten.
@@ -168,11 +163,10 @@ pub fn max(call: Call) -> Done {
     reply_number(call, TDigest::max)
 }
 
-fn reply_number(Call { ctx, keys, args }: Call, number: impl Fn(&TDigest) -> f64) -> Done {
+fn reply_number(Call { keys, args, .. }: Call, number: impl Fn(&TDigest) -> f64) -> Done {
     let reader = Reader::open(keys, key(&args));
     let digest = reader.object()?.ok_or(error::NOT_FOUND)?;
-    ctx.reply_double(number(digest));
-    Ok(())
+    Ok(Reply::Double(number(digest)))
 }
 
 /// `TDIGEST.QUANTILE key quantile [quantile ...]`
@@ -224,7 +218,7 @@ pub fn byrevrank(call: Call) -> Done {
 fn reply_each<T: Copy>(
     Call { ctx, keys, args }: Call,
     parse: impl Fn(&[u8]) -> Result<T, Error>,
-    answer: impl Fn(&Compressed, T) -> Reply<'static>,
+    answer: impl Fn(&Compressed, T) -> Reply,
 ) -> Done {
     let reader = Reader::open(keys, key(&args));
     let values = |digest: &TDigest| {
@@ -234,25 +228,24 @@ fn reply_each<T: Copy>(
         for value in values {
             answer(&digest, value).send(ctx);
         }
-        Ok::<_, Error>(())
+        Ok::<_, Error>(Reply::Sent)
     };
     reader.caching(values)?.ok_or(error::NOT_FOUND)?
 }
 
 /// `TDIGEST.TRIMMED_MEAN key low_cut_quantile high_cut_quantile`
-pub fn trimmed_mean(Call { ctx, keys, args }: Call) -> Done {
+pub fn trimmed_mean(Call { keys, args, .. }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let mean = reader.caching(|digest| {
         let (low, high) = request::trim(&args)?;
         let digest = digest.compressed().ok_or(error::NOT_ALLOCATED)?;
         Ok::<_, Error>(digest.trimmed_mean(low, high))
     })?;
-    ctx.reply_double(mean.ok_or(error::NOT_FOUND)??);
-    Ok(())
+    Ok(Reply::Double(mean.ok_or(error::NOT_FOUND)??))
 }
 
 /// `TDIGEST.INFO key`
-pub fn info(Call { ctx, keys, args }: Call) -> Done {
+pub fn info(Call { keys, args, .. }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let digest = reader.object()?.ok_or(error::NOT_FOUND)?;
     let compression = digest.compression();
@@ -269,6 +262,5 @@ pub fn info(Call { ctx, keys, args }: Call) -> Done {
         (c"Memory usage", compression.full_bytes()),
     ];
     let rows = rows.map(|(name, value)| (name, Reply::Integer(value.cast_signed())));
-    Reply::Table(rows.into()).send(ctx);
-    Ok(())
+    Ok(Reply::Table(rows.into()))
 }

@@ -8,9 +8,8 @@ use valkeybloom_protocol::topk::{self as request, error};
 use valkeybloom_protocol::words::CommandWords;
 use valkeybloom_sketches::topk::{Added, Refusal};
 
-use crate::ffi::{Argument, Argv, Call, Ctx, Done};
+use crate::ffi::{Argument, Argv, Call, Ctx, Done, Reply};
 use crate::keys;
-use crate::reply::Reply;
 use crate::request::{items, key, origin};
 use crate::settings::memory_limits;
 
@@ -51,8 +50,7 @@ pub fn reserve(Call { ctx, keys, args }: Call) -> Done {
     let shape = request::shape(&args, origin(ctx))?;
     let object = TopK::new(shape, seed(), limit_for(ctx)).map_err(|_| error::NOT_CREATED)?;
     writer.store_verbatim(object, CREATED);
-    Reply::Ok.send(ctx);
-    Ok(())
+    Ok(Reply::Ok)
 }
 
 /// `TOPK.ADD key item [item ...]`
@@ -114,7 +112,7 @@ fn add_each(
         }
     }
     outcome.reply(ctx, (args.len() - 2) / step);
-    Ok(())
+    Ok(Reply::Sent)
 }
 
 /// Publishes that a command added the items in these of its words, and no others.
@@ -183,7 +181,7 @@ pub fn query(Call { ctx, keys, args }: Call) -> Done {
     let object = reader.object()?.ok_or(error::NOT_FOUND)?;
     ctx.reply_array(args.len() - 2);
     items(args, 2..args.len()).for_each(|item| ctx.reply_bool(object.contains(item)));
-    Ok(())
+    Ok(Reply::Sent)
 }
 
 /// `TOPK.COUNT key item [item ...]`
@@ -192,7 +190,7 @@ pub fn count(Call { ctx, keys, args }: Call) -> Done {
     let object = reader.object()?.ok_or(error::NOT_FOUND)?;
     ctx.reply_array(args.len() - 2);
     items(args, 2..args.len()).for_each(|item| ctx.reply_integer(object.count(item).into()));
-    Ok(())
+    Ok(Reply::Sent)
 }
 
 /// `TOPK.LIST key [WITHCOUNT]`
@@ -209,11 +207,11 @@ pub fn list(Call { ctx, keys, args }: Call) -> Done {
             ctx.reply_integer(count.into());
         }
     }
-    Ok(())
+    Ok(Reply::Sent)
 }
 
 /// `TOPK.INFO key`
-pub fn info(Call { ctx, keys, args }: Call) -> Done {
+pub fn info(Call { keys, args, .. }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let shape = reader.object()?.ok_or(error::NOT_FOUND)?.shape();
     let rows = [
@@ -222,6 +220,5 @@ pub fn info(Call { ctx, keys, args }: Call) -> Done {
         (c"depth", Reply::Count(shape.depth().into())),
         (c"decay", Reply::Double(shape.decay())),
     ];
-    Reply::Table(rows.into()).send(ctx);
-    Ok(())
+    Ok(Reply::Table(rows.into()))
 }

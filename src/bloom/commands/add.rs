@@ -12,8 +12,7 @@ use valkeybloom_sketches::bloom::{
 
 use crate::bloom::keys::{self, Writer};
 use crate::bloom::settings;
-use crate::ffi::{Argv, Call, Ctx, Done, Str};
-use crate::reply::Reply;
+use crate::ffi::{Argv, Call, Ctx, Done, Reply, Str};
 use crate::request::{List, expiry, item, items, key, origin, reserved};
 
 /// `BF.ADD key item`
@@ -48,7 +47,7 @@ pub fn add(Call { ctx, keys, args }: Call) -> Done {
         Err(Refusal::Full) => ctx.reply_error_element(Refusal::Full.into()),
         Err(refusal) => return Err(refusal.into()),
     }
-    Ok(())
+    Ok(Reply::Sent)
 }
 
 /// `BF.MADD key item [item ...]`
@@ -56,7 +55,7 @@ pub fn madd(Call { ctx, keys, args }: Call) -> Done {
     let addition = Addition::of_items(2..args.len());
     let writer = Writer::open(keys, key(&args));
     reply_outcomes(ctx, &write(ctx, writer, args, &addition)?);
-    Ok(())
+    Ok(Reply::Sent)
 }
 
 /// `BF.INSERT key [option ...] [ITEMS item ...]`
@@ -80,7 +79,7 @@ pub fn insert(Call { ctx, keys, args }: Call) -> Done {
     };
     let writer = Writer::open(keys, key(&args));
     reply_outcomes(ctx, &write(ctx, writer, args, &addition)?);
-    Ok(())
+    Ok(Reply::Sent)
 }
 
 /// Requires that an object could grow to this capacity.
@@ -365,6 +364,5 @@ pub fn reserve(Call { ctx, keys, args }: Call) -> Done {
     } else {
         return Err(Error::EXISTS);
     };
-    reply.send(ctx);
-    Ok(())
+    Ok(reply)
 }

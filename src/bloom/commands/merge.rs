@@ -3,8 +3,7 @@
 use std::collections::HashSet;
 
 use crate::bloom::keys::{self, Readers, Writer};
-use crate::ffi::{Argv, Call, Ctx, Done, Keyspace, Str};
-use crate::reply::Reply;
+use crate::ffi::{Argv, Call, Ctx, Done, Keyspace, Reply, Str};
 use valkeybloom_protocol::bloom::Moment;
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::{Limits, Object, Refusal};
@@ -16,8 +15,7 @@ use crate::settings::require_in_peers;
 pub fn merge(Call { ctx, keys, args }: Call) -> Done {
     require_in_peers(ctx, "BF.MERGE")?;
     try_merge(ctx, keys, args)?;
-    Reply::Ok.send(ctx);
-    Ok(())
+    Ok(Reply::Ok)
 }
 
 /// Frees the periods of the object under the command's key that have expired at `at_ms`, if given.

@@ -7,8 +7,7 @@ use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::bloom::{Refusal, chunks, dump};
 
 use crate::bloom::keys::{self, Reader, Writer};
-use crate::ffi::{Argv, Call, Done};
-use crate::reply::Reply;
+use crate::ffi::{Argv, Call, Done, Reply};
 use crate::request::{expiry, key};
 
 /// `BF.LOAD key dump [ttl-ms]`
@@ -40,8 +39,7 @@ pub fn load(Call { ctx, keys, args }: Call) -> Done {
         return Err(Error::Refused(Refusal::MemoryLimit));
     }
     writer.create_loaded(object, bytes, expires_ms);
-    Reply::Ok.send(ctx);
-    Ok(())
+    Ok(Reply::Ok)
 }
 
 fn cursor(args: &Argv) -> Result<i64, Error> {
@@ -55,8 +53,10 @@ pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let piece = chunks::piece(reader.existing()?, cursor);
     let (next, piece) = piece.ok_or(Error::Refused(Refusal::OutOfMemory))?;
-    Reply::List(vec![Reply::Count(next), Reply::Bytes(piece.bytes())]).send(ctx);
-    Ok(())
+    ctx.reply_array(2);
+    Reply::Count(next).send(ctx);
+    ctx.reply_bytes(piece.bytes());
+    Ok(Reply::Sent)
 }
 
 /// `BF.LOADCHUNK key cursor data`
@@ -77,6 +77,5 @@ pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
         let cursor = u64::try_from(cursor).map_err(|_| Error::BAD_CHUNK)?;
         writer.load_chunk(cursor, data, ctx.must_obey())?;
     }
-    Reply::Ok.send(ctx);
-    Ok(())
+    Ok(Reply::Ok)
 }
