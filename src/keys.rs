@@ -158,6 +158,13 @@ impl<'k, 'a, V: Family> Writer<'k, 'a, V> {
         Change { keys, name }
     }
 
+    /// Closes the key, replicates `command` with the key and these arguments, and publishes an event.
+    pub fn publish(self, command: &CStr, arguments: &[Argument], event: &'static CStr) {
+        let mut change = self.close();
+        change.replicate(command, arguments);
+        change.publish([event]);
+    }
+
     /// Closes the key, replicates the command as it came, and publishes events.
     #[inline]
     pub fn publish_verbatim(self, events: impl IntoIterator<Item = &'static CStr>) {

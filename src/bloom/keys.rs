@@ -26,9 +26,9 @@ pub type Readers<'k, 'a> = keys::Readers<'k, 'a, Value>;
 /// The event of a new object.
 const CREATED: &CStr = c"bloom.reserve";
 /// The event of an item added to an object.
-const ADDED: &CStr = c"bloom.add";
+pub const ADDED: &CStr = c"bloom.add";
 /// The event of an item removed from an object.
-const REMOVED: &CStr = c"bloom.del";
+pub const REMOVED: &CStr = c"bloom.del";
 /// The server's event of a key that got a time to live.
 const EXPIRE: &CStr = c"expire";
 
@@ -136,19 +136,6 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Publishes that all items of the command were new to the object.
-    #[inline]
-    pub fn added_all(self) {
-        self.publish_verbatim([ADDED]);
-    }
-
-    /// Publishes that these items were new to the object.
-    pub fn added(self, new: &[Str]) {
-        let mut change = self.close();
-        change.replicate(c"BF.MADD", &[Argument::Items(new)]);
-        change.publish([ADDED]);
-    }
-
     /// Publishes that these items were added to an object with periods or counters, or to a full one. Without items,
     /// publishes that expired periods were freed.
     pub fn added_at(self, items: &[Str], moment: &Moment) {
@@ -157,18 +144,6 @@ impl Writer<'_, '_> {
         if !items.is_empty() {
             change.publish([ADDED]);
         }
-    }
-
-    /// Publishes that all items of the command were removed from the object.
-    pub fn removed_all(self) {
-        self.publish_verbatim([REMOVED]);
-    }
-
-    /// Publishes that these items were removed from the object.
-    pub fn removed(self, items: &[Str]) {
-        let mut change = self.close();
-        change.replicate(c"BF.MDEL", &[Argument::Items(items)]);
-        change.publish([REMOVED]);
     }
 
     /// Requires that the key is empty, without even a partly loaded object.

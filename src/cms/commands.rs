@@ -107,9 +107,7 @@ pub fn incrby(Call { ctx, keys, args }: Call) -> Done {
         if changed.len() == args.len() - 2 {
             writer.publish_verbatim([COUNTED]);
         } else if !changed.is_empty() {
-            let mut change = writer.close();
-            change.replicate(c"CMS.INCRBY", &[Argument::Items(&changed)]);
-            change.publish([COUNTED]);
+            writer.publish(c"CMS.INCRBY", &[Argument::Items(&changed)], COUNTED);
         }
         reply_counted(ctx, &counted);
     }

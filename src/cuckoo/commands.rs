@@ -179,9 +179,7 @@ fn insert_items(Call { ctx, keys, args }: Call, unless_present: bool, as_bool: b
     let outcomes = if let Some(written) = written {
         let (outcomes, added) = written?;
         if !added.is_empty() {
-            let mut change = writer.close();
-            change.replicate(c"CF.INSERT", &insertion(&added));
-            change.publish([ADDED]);
+            writer.publish(c"CF.INSERT", &insertion(&added), ADDED);
         }
         outcomes
     } else {

@@ -10,7 +10,7 @@ use valkeybloom_sketches::tdigest::{Compressed, Compression, Refusal};
 
 use crate::ffi::{Argv, Call, Ctx, Done, Keyspace, Reply};
 use crate::keys;
-use crate::request::{key, origin};
+use crate::request::{List, key, origin, reserved};
 use crate::settings::memory_limits;
 
 use super::value::{OVERHEAD_BYTES, TDigest};
@@ -82,12 +82,8 @@ pub fn reset(Call { keys, args, .. }: Call) -> Done {
 pub fn add(Call { keys, args, .. }: Call) -> Done {
     let mut writer = Writer::open(keys, key(&args));
     let added = writer.update(|digest| {
-        let added = if args.len() == 3 {
-            digest.add_each(&[request::value_to_add(args.word(2))?])
-        } else {
-            digest.add_each(&parsed(args, request::value_to_add)?)
-        };
-        added.map_err(refused)
+        let values = parsed(args, request::value_to_add)?;
+        digest.add_each(&values).map_err(refused)
     })?;
     added.ok_or(error::NOT_FOUND)??;
     writer.publish_verbatim([ADDED]);
@@ -95,12 +91,9 @@ pub fn add(Call { keys, args, .. }: Call) -> Done {
 }
 
 /// Parses all words after the key.
-fn parsed<T>(args: Argv, parse: impl Fn(&[u8]) -> Result<T, Error>) -> Result<Vec<T>, Error> {
-    let words = 2..args.len();
-    let mut values = Vec::new();
-    let room = values.try_reserve_exact(words.len());
-    room.map_err(|_| error::NOT_ALLOCATED)?;
-    for index in words {
+fn parsed<T>(args: Argv, parse: impl Fn(&[u8]) -> Result<T, Error>) -> Result<List<T>, Error> {
+    let mut values = reserved(args.len() - 2).map_err(|_| error::NOT_ALLOCATED)?;
+    for index in 2..args.len() {
         values.push(parse(args.word(index))?);
     }
     Ok(values)

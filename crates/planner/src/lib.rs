@@ -24,7 +24,7 @@ pub use bloom::{Bloom, Shards};
 pub use cuckoo::Cuckoo;
 pub use form::answer;
 pub use limits::{Limits, STORED_BYTES};
-pub use picture::{Curve, Picture};
+pub use picture::{Curve, Picture, to_double};
 pub use report::{Report, grouped, ratio};
 pub use sketch::{CountMin, TDigest, TopK};
 

@@ -12,7 +12,7 @@ use valkeybloom_sketches::bloom::{
 
 use crate::bloom::keys::{self, Writer};
 use crate::bloom::settings;
-use crate::ffi::{Argv, Call, Ctx, Done, Reply, Str};
+use crate::ffi::{Argument, Argv, Call, Ctx, Done, Reply, Str};
 use crate::request::{List, expiry, item, items, key, origin, reserved};
 
 /// `BF.ADD key item`
@@ -34,7 +34,7 @@ pub fn add(Call { ctx, keys, args }: Call) -> Done {
                 };
                 writer.added_at(&[args.string(2)], &moment);
             }
-            Ok(Added::New) => writer.added_all(),
+            Ok(Added::New) => writer.publish_verbatim([keys::ADDED]),
             _ => {}
         }
         added
@@ -190,7 +190,7 @@ fn write<'a>(
     } = written?;
     let all_new = |outcomes: &Outcomes| outcomes.iter().all(|o| *o == Ok(Added::New));
     if dated.is_none() && addition.only_items && all_new(&outcomes) {
-        writer.added_all();
+        writer.publish_verbatim([keys::ADDED]);
         return Ok(outcomes);
     }
     list_changed(&mut changed, args, addition.items.start, &outcomes);
@@ -198,7 +198,9 @@ fn write<'a>(
         Some(Dated { expired, moment }) if expired || !changed.is_empty() => {
             writer.added_at(&changed, &moment);
         }
-        None if !changed.is_empty() => writer.added(&changed),
+        None if !changed.is_empty() => {
+            writer.publish(c"BF.MADD", &[Argument::Items(&changed)], keys::ADDED);
+        }
         _ => {}
     }
     Ok(outcomes)

@@ -5,9 +5,9 @@ use std::ops::Range;
 use valkeybloom_protocol::bloom::Delete;
 use valkeybloom_protocol::error::Error;
 
-use crate::bloom::keys::Writer;
+use crate::bloom::keys::{REMOVED, Writer};
 use crate::bloom::value::require_counters;
-use crate::ffi::{Argv, Call, Done, Keyspace, Reply, Str};
+use crate::ffi::{Argument, Argv, Call, Done, Keyspace, Reply, Str};
 use crate::request::{List, items, key, reserved};
 
 /// `BF.DEL key item [ID id]`
@@ -51,8 +51,8 @@ fn remove<'a>(
     gone.extend(indexed.map(|(index, _)| args.string(index)));
     match gone.len() {
         0 => {}
-        all if all == removed.len() => writer.removed_all(),
-        _ => writer.removed(&gone),
+        all if all == removed.len() => writer.publish_verbatim([REMOVED]),
+        _ => writer.publish(c"BF.MDEL", &[Argument::Items(&gone)], REMOVED),
     }
     Ok(removed)
 }
