@@ -70,6 +70,16 @@ pub fn memory_limits(overhead_bytes: u64) -> (u64, u64) {
     (FILTER_MEMORY.unsigned(), object_bytes)
 }
 
+/// Returns the memory limit of a command on an object that is a single piece: none if the command was already executed
+/// elsewhere.
+pub fn piece_limit(ctx: Ctx, overhead_bytes: u64) -> u64 {
+    if ctx.must_obey() {
+        return u64::MAX;
+    }
+    let (filter_bytes, object_bytes) = memory_limits(overhead_bytes);
+    filter_bytes.min(object_bytes)
+}
+
 /// Returns the implementation that new filters follow.
 pub fn maker() -> Maker {
     Maker::ALL[NEW_FILTERS.index()]

@@ -179,18 +179,10 @@ impl Family for Value {
             Self::Complete(object) => object.totals(),
             Self::Partial(_) => (0, 0, 0),
         };
-        let of_redisbloom = u64::from(dialect_of(self) == Dialect::RedisBloom);
-        let half_loaded = u64::from(matches!(self, Self::Partial(_)));
+        let redisbloom = u64::from(dialect_of(self) == Dialect::RedisBloom);
+        let partial = u64::from(matches!(self, Self::Partial(_)));
         let bytes = self.memory_bytes();
-        [
-            bytes,
-            1,
-            filters,
-            items,
-            capacity,
-            of_redisbloom,
-            half_loaded,
-        ]
+        [bytes, 1, filters, items, capacity, redisbloom, partial]
     }
 
     fn try_clone(&self) -> Option<Self> {

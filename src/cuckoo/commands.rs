@@ -12,16 +12,11 @@ use valkeybloom_sketches::cuckoo::wire::{self, HeaderError};
 use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Outline, Params, Refusal, Shape};
 
 use crate::ffi::{Argument, Argv, Call, Ctx, Done, Reply, Str};
-use crate::keys;
+use crate::keys::{Reader, Writer};
 use crate::request::{List, item, items, key, origin, reserved};
 
 use super::settings;
 use super::value::OVERHEAD_BYTES;
-
-/// A key opened for reading.
-type Reader<'k, 'a> = keys::Reader<'k, 'a, Cuckoo>;
-/// A key opened for writing.
-type Writer<'k, 'a> = keys::Writer<'k, 'a, Cuckoo>;
 
 /// The event of a new object.
 const CREATED: &CStr = c"cuckoo.reserve";
@@ -41,7 +36,7 @@ fn limits_for(ctx: Ctx) -> Limits {
 
 /// `CF.EXISTS key item`
 pub fn exists(Call { keys, args, .. }: Call) -> Done {
-    let reader = Reader::open(keys, key(&args));
+    let reader = Reader::<Cuckoo>::open(keys, key(&args));
     let object = reader.object()?;
     Ok(Reply::Bool(
         object.is_some_and(|object| object.contains(item(&args))),
@@ -50,7 +45,7 @@ pub fn exists(Call { keys, args, .. }: Call) -> Done {
 
 /// `CF.MEXISTS key item [item ...]`
 pub fn mexists(Call { ctx, keys, args }: Call) -> Done {
-    let reader = Reader::open(keys, key(&args));
+    let reader = Reader::<Cuckoo>::open(keys, key(&args));
     let object = reader.object()?;
     ctx.reply_array(args.len() - 2);
     match object {
@@ -65,7 +60,7 @@ pub fn mexists(Call { ctx, keys, args }: Call) -> Done {
 
 /// `CF.COUNT key item`
 pub fn count(Call { keys, args, .. }: Call) -> Done {
-    let reader = Reader::open(keys, key(&args));
+    let reader = Reader::<Cuckoo>::open(keys, key(&args));
     let object = reader.object()?;
     Ok(Reply::Count(
         object.map_or(0, |object| object.count(item(&args))),
@@ -75,7 +70,7 @@ pub fn count(Call { keys, args, .. }: Call) -> Done {
 /// `CF.RESERVE key capacity [option value ...]`
 pub fn reserve(Call { ctx, keys, args }: Call) -> Done {
     let params = parse_reserve(&args, settings::defaults(), origin(ctx))?;
-    let mut writer = Writer::open(keys, key(&args));
+    let mut writer = Writer::<Cuckoo>::open(keys, key(&args));
     if writer.exists()? {
         return Err(Error::EXISTS);
     }
@@ -105,7 +100,7 @@ pub fn addnx(call: Call) -> Done {
 
 #[inline]
 fn add_one(Call { ctx, keys, args }: Call, unless_present: bool) -> Done {
-    let mut writer = Writer::open(keys, key(&args));
+    let mut writer = Writer::<Cuckoo>::open(keys, key(&args));
     let added = writer.update(|object| {
         require_room_for_filters(ctx, object)?;
         let added = object.add(item(&args), unless_present, || limits_for(ctx));
@@ -171,7 +166,7 @@ fn insert_items(Call { ctx, keys, args }: Call, unless_present: bool, as_bool: b
         items: request.items,
         unless_present,
     };
-    let mut writer = Writer::open(keys, key(&args));
+    let mut writer = Writer::<Cuckoo>::open(keys, key(&args));
     let written = writer.update(|object| {
         require_room_for_filters(ctx, object)?;
         add_each(ctx, object, args, &addition)
@@ -226,7 +221,7 @@ fn add_each<'a>(
 /// Creates an object with items in it. On an error, the key is not created.
 fn add_to_new<'a>(
     ctx: Ctx<'a>,
-    writer: Writer<'_, 'a>,
+    writer: Writer<'_, 'a, Cuckoo>,
     args: Argv<'a>,
     addition: &Addition,
     params: &Params,
@@ -240,7 +235,7 @@ fn add_to_new<'a>(
 
 /// `CF.DEL key item`
 pub fn del(Call { keys, args, .. }: Call) -> Done {
-    let mut writer = Writer::open(keys, key(&args));
+    let mut writer = Writer::<Cuckoo>::open(keys, key(&args));
     let removed = writer.update(|object| object.remove(item(&args)))?;
     let removed = removed.ok_or(error::NOTHING_TO_REMOVE_FROM)?;
     if removed {
@@ -251,7 +246,7 @@ pub fn del(Call { keys, args, .. }: Call) -> Done {
 
 /// `CF.COMPACT key`
 pub fn compact(Call { keys, args, .. }: Call) -> Done {
-    let mut writer = Writer::open(keys, key(&args));
+    let mut writer = Writer::<Cuckoo>::open(keys, key(&args));
     let changed = writer.update(Cuckoo::compact)?;
     if changed.ok_or(error::NOTHING_TO_COMPACT)? {
         writer.publish_verbatim([]);
@@ -261,7 +256,7 @@ pub fn compact(Call { keys, args, .. }: Call) -> Done {
 
 /// `CF.INFO key`
 pub fn info(Call { keys, args, .. }: Call) -> Done {
-    let reader = Reader::open(keys, key(&args));
+    let reader = Reader::<Cuckoo>::open(keys, key(&args));
     let object = reader.existing()?;
     let stored = object.outline();
     // This includes RedisBloom's own overhead, so that both modules report the same size.
@@ -282,7 +277,7 @@ pub fn info(Call { keys, args, .. }: Call) -> Done {
 
 /// `CF.DEBUG key`
 pub fn debug(Call { ctx, keys, args }: Call) -> Done {
-    let reader = Reader::open(keys, key(&args));
+    let reader = Reader::<Cuckoo>::open(keys, key(&args));
     let stored = reader.existing()?.outline();
     let line = format!(
         "bktsize:{} buckets:{} items:{} deletes:{} filters:{} max_iterations:{} expansion:{}",
@@ -302,7 +297,7 @@ pub fn debug(Call { ctx, keys, args }: Call) -> Done {
 pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
     let cursor = integer(args.word(2)).and_then(|cursor| u64::try_from(cursor).ok());
     let cursor = cursor.ok_or(error::BAD_CURSOR)?;
-    let reader = Reader::open(keys, key(&args));
+    let reader = Reader::<Cuckoo>::open(keys, key(&args));
     let object = reader.existing()?;
     let piece = if object.items() == 0 {
         None
@@ -323,7 +318,7 @@ pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
     let cursor = integer(args.word(2)).filter(|cursor| *cursor != 0);
     let cursor = cursor.ok_or(error::BAD_CURSOR)?;
     let data = args.string(3).bytes();
-    let mut writer = Writer::open(keys, key(&args));
+    let mut writer = Writer::<Cuckoo>::open(keys, key(&args));
     if cursor == 1 {
         if writer.exists()? {
             return Err(Error::EXISTS);
@@ -348,7 +343,7 @@ pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
 
 /// Stores a new object, which already holds these items, under the empty key. Every parameter is replicated, so
 /// that a server with other settings makes the same object.
-fn store(writer: Writer, object: Cuckoo, params: &Params, items: &[Str]) {
+fn store(writer: Writer<Cuckoo>, object: Cuckoo, params: &Params, items: &[Str]) {
     let name = writer.name().bytes();
     let empty = Outline {
         filters: 1,

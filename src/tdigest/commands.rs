@@ -5,22 +5,15 @@ use std::ffi::CStr;
 
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::tdigest::{self as request, Merge, error};
-use valkeybloom_protocol::words::{CommandWords, Origin};
+use valkeybloom_protocol::words::CommandWords;
 use valkeybloom_sketches::tdigest::{Compressed, Compression, Refusal};
 
 use crate::ffi::{Argv, Call, Ctx, Done, Keyspace, Reply};
-use crate::keys;
+use crate::keys::{Reader, Readers, Writer};
 use crate::request::{List, key, origin, reserved};
-use crate::settings::memory_limits;
+use crate::settings::piece_limit;
 
 use super::value::{OVERHEAD_BYTES, TDigest};
-
-/// A key opened for reading.
-type Reader<'k, 'a> = keys::Reader<'k, 'a, TDigest>;
-/// Keys opened for reading together.
-type Readers<'k, 'a> = keys::Readers<'k, 'a, TDigest>;
-/// A key opened for writing.
-type Writer<'k, 'a> = keys::Writer<'k, 'a, TDigest>;
 
 /// The event of a new digest.
 const CREATED: &CStr = c"tdigest.create";
@@ -31,18 +24,12 @@ const RESET: &CStr = c"tdigest.reset";
 /// The event of a digest that a merge made.
 const MERGED: &CStr = c"tdigest.merge";
 
-/// Returns the limit on the memory of a client's full digest in bytes.
-fn max_bytes() -> u64 {
-    let (filter_bytes, object_bytes) = memory_limits(OVERHEAD_BYTES);
-    filter_bytes.min(object_bytes)
-}
-
 /// `TDIGEST.CREATE key [COMPRESSION compression]`
 pub fn create(Call { ctx, keys, args }: Call) -> Done {
     if ![2, 4].contains(&args.len()) {
         return Err(Error::Arity);
     }
-    let mut writer = Writer::open(keys, key(&args));
+    let mut writer = Writer::<TDigest>::open(keys, key(&args));
     if writer.exists()? {
         return Err(error::EXISTS);
     }
@@ -56,8 +43,9 @@ pub fn create(Call { ctx, keys, args }: Call) -> Done {
 
 /// Returns whether limits allow digests of a compression. A command that was already executed elsewhere has none.
 fn fits(ctx: Ctx, compression: Compression) -> bool {
-    origin(ctx) == Origin::Elsewhere
-        || compression.is_within_limits() && TDigest::most_bytes(compression) <= max_bytes()
+    let limit = piece_limit(ctx, OVERHEAD_BYTES);
+    let fits = compression.is_within_limits() && TDigest::most_bytes(compression) <= limit;
+    fits || ctx.must_obey()
 }
 
 fn refused(refusal: Refusal) -> Error {
@@ -70,7 +58,7 @@ fn refused(refusal: Refusal) -> Error {
 
 /// `TDIGEST.RESET key`
 pub fn reset(Call { keys, args, .. }: Call) -> Done {
-    let mut writer = Writer::open(keys, key(&args));
+    let mut writer = Writer::<TDigest>::open(keys, key(&args));
     let changed = writer.update(TDigest::reset)?;
     if changed.ok_or(error::NOT_FOUND)? {
         writer.publish_verbatim([RESET]);
@@ -80,7 +68,7 @@ pub fn reset(Call { keys, args, .. }: Call) -> Done {
 
 /// `TDIGEST.ADD key value [value ...]`
 pub fn add(Call { keys, args, .. }: Call) -> Done {
-    let mut writer = Writer::open(keys, key(&args));
+    let mut writer = Writer::<TDigest>::open(keys, key(&args));
     let added = writer.update(|digest| {
         let values = parsed(args, request::value_to_add)?;
         digest.add_each(&values).map_err(refused)
@@ -102,7 +90,7 @@ fn parsed<T>(args: Argv, parse: impl Fn(&[u8]) -> Result<T, Error>) -> Result<Li
 /// `TDIGEST.MERGE destination numkeys source [source ...] [COMPRESSION compression] [OVERRIDE]`
 pub fn merge(Call { ctx, keys, args }: Call) -> Done {
     let merged = merge_sources(ctx, keys, args)?;
-    let mut writer = Writer::open(keys, key(&args));
+    let mut writer = Writer::<TDigest>::open(keys, key(&args));
     writer.exists()?;
     // Like RedisBloom, and the server's own commands with `STORE` in their names, this replaces the key, and so removes its
     // time to live.
@@ -116,9 +104,11 @@ fn merge_sources<'a>(
     keys: &mut Keyspace<'a>,
     args: Argv<'a>,
 ) -> Result<TDigest, Error> {
-    let exists = Reader::open(keys, key(&args)).object()?.is_some();
+    let exists = Reader::<TDigest>::open(keys, key(&args))
+        .object()?
+        .is_some();
     let request = Merge::parse(&args, origin(ctx))?;
-    let mut readers = Readers::new(keys);
+    let mut readers = Readers::<TDigest>::new(keys);
     let has_own = exists && !request.overrides;
     if has_own {
         readers.open(key(&args))?.ok_or(error::NOT_FOUND)?;
@@ -157,7 +147,7 @@ pub fn max(call: Call) -> Done {
 }
 
 fn reply_number(Call { keys, args, .. }: Call, number: impl Fn(&TDigest) -> f64) -> Done {
-    let reader = Reader::open(keys, key(&args));
+    let reader = Reader::<TDigest>::open(keys, key(&args));
     let digest = reader.object()?.ok_or(error::NOT_FOUND)?;
     Ok(Reply::Double(number(digest)))
 }
@@ -213,7 +203,7 @@ fn reply_each<T: Copy>(
     parse: impl Fn(&[u8]) -> Result<T, Error>,
     answer: impl Fn(&Compressed, T) -> Reply,
 ) -> Done {
-    let reader = Reader::open(keys, key(&args));
+    let reader = Reader::<TDigest>::open(keys, key(&args));
     let values = |digest: &TDigest| {
         let values = parsed(args, parse)?;
         let digest = digest.compressed().ok_or(error::NOT_ALLOCATED)?;
@@ -228,7 +218,7 @@ fn reply_each<T: Copy>(
 
 /// `TDIGEST.TRIMMED_MEAN key low_cut_quantile high_cut_quantile`
 pub fn trimmed_mean(Call { keys, args, .. }: Call) -> Done {
-    let reader = Reader::open(keys, key(&args));
+    let reader = Reader::<TDigest>::open(keys, key(&args));
     let mean = reader.caching(|digest| {
         let (low, high) = request::trim(&args)?;
         let digest = digest.compressed().ok_or(error::NOT_ALLOCATED)?;
@@ -239,7 +229,7 @@ pub fn trimmed_mean(Call { keys, args, .. }: Call) -> Done {
 
 /// `TDIGEST.INFO key`
 pub fn info(Call { keys, args, .. }: Call) -> Done {
-    let reader = Reader::open(keys, key(&args));
+    let reader = Reader::<TDigest>::open(keys, key(&args));
     let digest = reader.object()?.ok_or(error::NOT_FOUND)?;
     let compression = digest.compression();
     let rows = [

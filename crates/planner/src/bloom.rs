@@ -255,21 +255,17 @@ impl Request for Bloom {
             Kind::Windowed(_) => "items in a period",
             _ => "items",
         };
+        let picture = |title: &str, requested, curve| Picture {
+            title: format!("{title}{of}"),
+            x,
+            at,
+            requested,
+            curves: drawn(curve),
+        };
+        let rate = Some(self.rate.get());
         vec![
-            Picture {
-                title: format!("Bytes{of}"),
-                x,
-                at,
-                requested: None,
-                curves: drawn(Shard::bytes),
-            },
-            Picture {
-                title: format!("Error rate{of}"),
-                x,
-                at,
-                requested: Some(self.rate.get()),
-                curves: drawn(Shard::rates),
-            },
+            picture("Bytes", None, Shard::bytes),
+            picture("Error rate", rate, Shard::rates),
         ]
     }
 }

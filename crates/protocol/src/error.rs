@@ -4,6 +4,8 @@ use std::fmt;
 
 use valkeybloom_sketches::bloom::{MergeError, Refusal};
 
+use crate::names::NEW_FILTERS;
+
 /// The argument that an error is about, with its name there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Field(&'static str);
@@ -122,10 +124,7 @@ impl fmt::Display for Error {
             Self::Refused(Refusal::Full) => "ERR non scaling filter is full",
             Self::Refused(Refusal::OutOfMemory) => "OOM not enough memory for bloom object",
             Self::NotMade(maker, what) => {
-                return write!(
-                    f,
-                    "ERR {what} is not possible with bf.bloom-new-filters {maker}"
-                );
+                return write!(f, "ERR {what} is not possible with {NEW_FILTERS} {maker}");
             }
             Self::Text(text) => text,
         })

@@ -50,10 +50,8 @@ impl<'a, W: CommandWords + ?Sized> Cursor<'a, W> {
     }
 
     pub(crate) fn fraction(&mut self, field: Field) -> Result<Fraction, Error> {
-        let number = self
-            .take()
-            .and_then(text)
-            .and_then(|text| text.parse().ok());
+        let text = self.take().and_then(|word| str::from_utf8(word).ok());
+        let number = text.and_then(|text| text.parse().ok());
         Fraction::new(number.ok_or(Error::Bad(field))?).ok_or(Error::Range(field))
     }
 
@@ -88,10 +86,6 @@ impl<'a, W: CommandWords + ?Sized> Cursor<'a, W> {
         let bytes = self.take().and_then(|word| word.try_into().ok());
         bytes.map(Seed::new).ok_or(Error::SEED)
     }
-}
-
-fn text(word: &[u8]) -> Option<&str> {
-    std::str::from_utf8(word).ok()
 }
 
 /// The origin of a command.
