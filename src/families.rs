@@ -45,7 +45,7 @@ const fn section<V: Family>(number: usize) -> InfoSection {
     V::INFO
 }
 
-/// Takes the arguments after the module's path, and returns the settings to register.
+/// Takes the arguments after the module's path, and returns all settings.
 pub const CONFIGURE: Configure = |words| settings::configure(SETTINGS, words);
 
 /// Writes the sections of INFO.

@@ -10,10 +10,7 @@ use crate::settings::Setting;
 use crate::sums::{InfoSection, Totals};
 
 /// A family of values that keys can hold. The type of the values implements it.
-pub trait Family: Sized + Send + Sync + 'static {
-    /// The object that commands read and change.
-    type Object;
-
+pub trait Family: Holds + Send + Sync + 'static {
     /// The family's index in the list of families.
     const NUMBER: usize;
     /// The server's types for these values, at most three.
@@ -23,7 +20,7 @@ pub trait Family: Sized + Send + Sync + 'static {
     /// The ACL category of the commands.
     const CATEGORY: &'static CStr;
     /// The settings.
-    const SETTINGS: &'static [&'static Setting];
+    const SETTINGS: &'static [&'static Setting] = &[];
     /// The section of INFO.
     const INFO: InfoSection;
 
@@ -31,17 +28,6 @@ pub trait Family: Sized + Send + Sync + 'static {
     fn form(&self) -> usize {
         0
     }
-
-    /// Returns the object.
-    ///
-    /// # Errors
-    /// The value cannot be used yet.
-    fn object(&self) -> Result<&Self::Object, Error>;
-    /// Returns the object for changing.
-    ///
-    /// # Errors
-    /// The value cannot be used yet.
-    fn object_mut(&mut self) -> Result<&mut Self::Object, Error>;
 
     /// Reads a value of a form from an RDB stream, in an encoding version.
     ///
@@ -74,4 +60,38 @@ pub trait Family: Sized + Send + Sync + 'static {
     /// Has `by` replace the allocations within the value, beginning at a step. If time runs out, returns the step to
     /// resume at.
     fn relocate(&mut self, begin: usize, by: &mut impl Relocate) -> Option<usize>;
+}
+
+/// A value of which commands use an object.
+pub trait Holds: Sized {
+    /// The object that commands read and change.
+    type Object;
+
+    /// Returns the object.
+    ///
+    /// # Errors
+    /// The value cannot be used yet.
+    fn object(&self) -> Result<&Self::Object, Error>;
+    /// Returns the object for changing.
+    ///
+    /// # Errors
+    /// The value cannot be used yet.
+    fn object_mut(&mut self) -> Result<&mut Self::Object, Error>;
+}
+
+/// A value that is its own object.
+pub trait Whole: Sized {}
+
+impl<V: Whole> Holds for V {
+    type Object = Self;
+
+    #[inline(always)]
+    fn object(&self) -> Result<&Self, Error> {
+        Ok(self)
+    }
+
+    #[inline]
+    fn object_mut(&mut self) -> Result<&mut Self, Error> {
+        Ok(self)
+    }
 }

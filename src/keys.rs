@@ -15,7 +15,7 @@ use crate::values::Stored;
 /// Returns the object of a key, or `None` if there is no such key.
 ///
 /// # Errors
-/// [`Error::WrongType`], or the error of [`Family::object`].
+/// [`Error::WRONG_TYPE`], or the error of `Holds::object`.
 #[inline]
 fn object_in<V: Family>(held: Held<&Stored<V>>) -> Held<&V::Object> {
     held?.map(|stored| stored.value().object()).transpose()
@@ -34,7 +34,7 @@ impl<'k, 'a, V: Family> Reader<'k, 'a, V> {
     /// Returns the object, or `None` if there is no such key.
     ///
     /// # Errors
-    /// [`Error::WrongType`], or the error of [`Family::object`].
+    /// [`Error::WRONG_TYPE`], or the error of `Holds::object`.
     #[inline(always)]
     pub fn object(&self) -> Result<Option<&V::Object>, Error> {
         object_in::<V>(self.0.value())
@@ -43,7 +43,7 @@ impl<'k, 'a, V: Family> Reader<'k, 'a, V> {
     /// Reads the object by a function that may make a cache within it. Returns `None` if there is no such key.
     ///
     /// # Errors
-    /// [`Error::WrongType`], or the error of [`Family::object`].
+    /// [`Error::WRONG_TYPE`], or the error of `Holds::object`.
     pub fn caching<R>(&self, read: impl FnOnce(&V::Object) -> R) -> Result<Option<R>, Error> {
         let stored = self.0.value::<Stored<V>>()?;
         let read = stored.map(|stored| stored.caching(|value| value.object().map(read)));
@@ -53,10 +53,10 @@ impl<'k, 'a, V: Family> Reader<'k, 'a, V> {
     /// Returns the object.
     ///
     /// # Errors
-    /// [`Error::NotFound`], and the errors of [`object`](Self::object).
+    /// [`Error::NOT_FOUND`], and the errors of [`object`](Self::object).
     #[inline]
     pub fn existing(&self) -> Result<&V::Object, Error> {
-        self.object()?.ok_or(Error::NotFound)
+        self.object()?.ok_or(Error::NOT_FOUND)
     }
 }
 
@@ -73,7 +73,7 @@ impl<'k, 'a, V: Family> Readers<'k, 'a, V> {
     /// because subscribers may have run.
     ///
     /// # Errors
-    /// [`Error::WrongType`], or the error of [`Family::object`].
+    /// [`Error::WRONG_TYPE`], or the error of `Holds::object`.
     pub fn open(&mut self, name: Str<'a>) -> Result<Option<&V::Object>, Error> {
         object_in::<V>(self.0.open(name))
     }
@@ -105,7 +105,7 @@ impl<'k, 'a, V: Family> Writer<'k, 'a, V> {
     /// Returns the value under the key, or `None` if there is no such key.
     ///
     /// # Errors
-    /// [`Error::WrongType`] or [`Error::Saving`].
+    /// [`Error::WRONG_TYPE`] or [`Error::SAVING`].
     #[inline(always)]
     pub fn held(&mut self) -> Result<Option<&mut Stored<V>>, Error> {
         self.0.value_mut()
@@ -114,7 +114,7 @@ impl<'k, 'a, V: Family> Writer<'k, 'a, V> {
     /// Returns whether there is an object under the key.
     ///
     /// # Errors
-    /// [`Error::WrongType`], [`Error::Saving`], or the error of [`Family::object`].
+    /// [`Error::WRONG_TYPE`], [`Error::SAVING`], or the error of `Holds::object`.
     pub fn exists(&mut self) -> Result<bool, Error> {
         match self.held()? {
             Some(stored) => stored.value().object().map(|_| true),
@@ -125,7 +125,7 @@ impl<'k, 'a, V: Family> Writer<'k, 'a, V> {
     /// Changes the object under the key. Returns `None` if there is no such key.
     ///
     /// # Errors
-    /// [`Error::WrongType`], [`Error::Saving`], or the error of [`Family::object_mut`].
+    /// [`Error::WRONG_TYPE`], [`Error::SAVING`], or the error of `Holds::object_mut`.
     #[inline]
     pub fn update<R>(
         &mut self,
@@ -156,6 +156,13 @@ impl<'k, 'a, V: Family> Writer<'k, 'a, V> {
         let name = self.0.name();
         let keys = self.0.close();
         Change { keys, name }
+    }
+
+    /// Closes the key, replicates `command` with the key and these arguments, and publishes an event.
+    pub fn publish(self, command: &CStr, arguments: &[Argument], event: &'static CStr) {
+        let mut change = self.close();
+        change.replicate(command, arguments);
+        change.publish([event]);
     }
 
     /// Closes the key, replicates the command as it came, and publishes events.

@@ -15,7 +15,6 @@ mod ffi;
 mod keys;
 mod meter;
 mod mover;
-mod reply;
 mod request;
 mod settings;
 mod sums;
@@ -32,7 +31,6 @@ static MODULE: Module = Module {
     version: version(env!("CARGO_PKG_VERSION").as_bytes()),
     bundles: families::BUNDLES,
     configure: families::CONFIGURE,
-    on_configured: settings::on_configured,
     write_info: families::write_info,
     on_loaded: tdigest::log_mended,
 };

@@ -64,5 +64,5 @@ pub fn origin(ctx: Ctx) -> Origin {
 pub fn expiry(ttl_ms: u64) -> Result<i64, Error> {
     let at_ms = Ctx::now_ms().checked_add(ttl_ms);
     let at_ms = at_ms.and_then(|ms| i64::try_from(ms).ok());
-    at_ms.ok_or(Error::Bad(Field::Ttl))
+    at_ms.ok_or(Error::Bad(Field::TTL))
 }

@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 
 use smallvec::SmallVec;
+use valkeybloom_protocol::bloom::Moment;
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::numerals::double_text;
 use valkeybloom_sketches::bloom::chunks;
@@ -25,9 +26,9 @@ pub type Readers<'k, 'a> = keys::Readers<'k, 'a, Value>;
 /// The event of a new object.
 const CREATED: &CStr = c"bloom.reserve";
 /// The event of an item added to an object.
-const ADDED: &CStr = c"bloom.add";
+pub const ADDED: &CStr = c"bloom.add";
 /// The event of an item removed from an object.
-const REMOVED: &CStr = c"bloom.del";
+pub const REMOVED: &CStr = c"bloom.del";
 /// The server's event of a key that got a time to live.
 const EXPIRE: &CStr = c"expire";
 
@@ -50,37 +51,21 @@ pub fn limits_for(ctx: Ctx, saturate: bool) -> Limits {
     }
 }
 
-/// The time of a write, and its items' time to live and id; each is given only if the object uses it.
-#[derive(Clone, Copy, Default)]
-pub struct Moment {
-    /// Milliseconds since the epoch; `None` if the object has no periods.
-    pub at_ms: Option<u64>,
-    /// The items' time to live in milliseconds.
-    pub ttl_ms: Option<u64>,
-    /// The items' id.
-    pub id: Option<u64>,
-    /// The capacity of the period that the write began, if it differs from the reserved capacity.
-    pub room: Option<u64>,
-    /// Whether a full non-scaling object takes the items.
-    pub saturate: bool,
-}
-
-impl Moment {
-    fn add_to<'c>(&self, arguments: &mut impl Extend<Argument<'c>>) {
-        let words = [
-            (c"AT", self.at_ms),
-            (c"TTL", self.ttl_ms),
-            (c"ID", self.id),
-            (c"ROOM", self.room),
-        ];
-        for (word, number) in words {
-            if let Some(number) = number {
-                arguments.extend([Argument::Word(word), Argument::Number(number)]);
-            }
+/// Adds the options of a write, each of which is given only if the object uses it.
+fn add_moment<'c>(moment: &Moment, arguments: &mut impl Extend<Argument<'c>>) {
+    let words = [
+        (c"AT", moment.at_ms),
+        (c"TTL", moment.ttl_ms),
+        (c"ID", moment.id),
+        (c"ROOM", moment.room),
+    ];
+    for (word, number) in words {
+        if let Some(number) = number {
+            arguments.extend([Argument::Word(word), Argument::Number(number)]);
         }
-        if self.saturate {
-            arguments.extend([Argument::Word(c"SATURATE")]);
-        }
+    }
+    if moment.saturate {
+        arguments.extend([Argument::Word(c"SATURATE")]);
     }
 }
 
@@ -134,7 +119,7 @@ impl Writer<'_, '_> {
     /// Stores a merged object. `tidied` is the moment at which expired periods were freed from it, if any were.
     ///
     /// # Errors
-    /// [`Error::WrongType`], [`Error::StillLoading`] or [`Error::Saving`].
+    /// [`Error::WRONG_TYPE`], [`Error::STILL_LOADING`] or [`Error::SAVING`].
     pub fn merge(mut self, object: Object, tidied: Option<Moment>) -> Result<(), Error> {
         let (mut change, event) = if self.exists()? {
             // Replace the object in place, so that the key keeps its time to live.
@@ -151,19 +136,6 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Publishes that all items of the command were new to the object.
-    #[inline]
-    pub fn added_all(self) {
-        self.publish_verbatim([ADDED]);
-    }
-
-    /// Publishes that these items were new to the object.
-    pub fn added(self, new: &[Str]) {
-        let mut change = self.close();
-        change.replicate(c"BF.MADD", &[Argument::Items(new)]);
-        change.publish([ADDED]);
-    }
-
     /// Publishes that these items were added to an object with periods or counters, or to a full one. Without items,
     /// publishes that expired periods were freed.
     pub fn added_at(self, items: &[Str], moment: &Moment) {
@@ -174,25 +146,13 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Publishes that all items of the command were removed from the object.
-    pub fn removed_all(self) {
-        self.publish_verbatim([REMOVED]);
-    }
-
-    /// Publishes that these items were removed from the object.
-    pub fn removed(self, items: &[Str]) {
-        let mut change = self.close();
-        change.replicate(c"BF.MDEL", &[Argument::Items(items)]);
-        change.publish([REMOVED]);
-    }
-
     /// Requires that the key is empty, without even a partly loaded object.
     ///
     /// # Errors
-    /// [`Error::WrongType`], [`Error::Busy`] or [`Error::Saving`].
+    /// [`Error::WRONG_TYPE`], [`Error::BUSY`] or [`Error::SAVING`].
     pub fn require_empty(&mut self) -> Result<(), Error> {
         match self.held()? {
-            Some(_) => Err(Error::Busy),
+            Some(_) => Err(Error::BUSY),
             None => Ok(()),
         }
     }
@@ -208,22 +168,22 @@ impl Writer<'_, '_> {
     /// were accepted elsewhere.
     ///
     /// # Errors
-    /// [`Error::WrongType`], [`Error::Saving`], [`Error::BadChunk`] or a [`Refusal::OutOfMemory`]; chunks loaded before
+    /// [`Error::WRONG_TYPE`], [`Error::SAVING`], [`Error::BAD_CHUNK`] or a [`Refusal::OutOfMemory`]; chunks loaded before
     /// stay.
     pub fn load_chunk(mut self, cursor: u64, chunk: &[u8], must_obey: bool) -> Result<(), Error> {
-        let complete = self.held()?.ok_or(Error::BadChunk)?.update(|value| {
+        let complete = self.held()?.ok_or(Error::BAD_CHUNK)?.update(|value| {
             let partial = match value {
                 Value::Partial(partial) => partial,
                 Value::Complete(object) => {
                     let (_, items, _) = object.totals();
                     let accepts = must_obey || items == 0;
                     let loaded = accepts.then(|| chunks::overwrite(object, cursor, chunk).ok());
-                    return loaded.flatten().map(|()| false).ok_or(Error::BadChunk);
+                    return loaded.flatten().map(|()| false).ok_or(Error::BAD_CHUNK);
                 }
             };
             let object = partial.load(cursor, chunk).map_err(|error| match error {
                 DecodeError::NoMemory => Error::Refused(Refusal::OutOfMemory),
-                _ => Error::BadChunk,
+                _ => Error::BAD_CHUNK,
             })?;
             let complete = object.is_some();
             if let Some(object) = object {
@@ -249,7 +209,7 @@ type Arguments<'c> = SmallVec<[Argument<'c>; 12]>;
 fn addition<'c>(items: &'c [Str<'c>], moment: &Moment) -> Arguments<'c> {
     let mut arguments = Arguments::new();
     arguments.push(Argument::Word(c"NOCREATE"));
-    moment.add_to(&mut arguments);
+    add_moment(moment, &mut arguments);
     if !items.is_empty() {
         arguments.extend([Argument::Word(c"ITEMS"), Argument::Items(items)]);
     }
@@ -297,7 +257,7 @@ fn creation<'c>(
     if shape.is_counting() {
         arguments.push(Argument::Word(c"COUNTING"));
     }
-    moment.add_to(&mut arguments);
+    add_moment(moment, &mut arguments);
     if !new.is_empty() {
         arguments.extend([Argument::Word(c"ITEMS"), Argument::Items(new)]);
     }

@@ -8,7 +8,7 @@ use valkeybloom_sketches::{DecodeError, Relocate};
 
 pub use valkeybloom_sketches::bloom::chunks::Value;
 
-use crate::family::Family;
+use crate::family::{Family, Holds};
 use crate::ffi::{AofWriter, Digest, Form, RdbReader, RdbWriter};
 use crate::settings::Setting;
 use crate::sums::{InfoSection, Totals};
@@ -35,12 +35,12 @@ pub fn memory_bytes(object: &Object) -> u64 {
 /// Requires that an object has counters.
 ///
 /// # Errors
-/// [`Error::NoCounters`]
+/// [`Error::NO_COUNTERS`]
 pub fn require_counters(object: &Object) -> Result<(), Error> {
     if object.shape().is_counting() {
         Ok(())
     } else {
-        Err(Error::NoCounters)
+        Err(Error::NO_COUNTERS)
     }
 }
 
@@ -53,15 +53,30 @@ fn dialect_of(value: &Value) -> Dialect {
 }
 
 const fn form(dialect: Dialect) -> Form {
-    Form {
-        name: dialect.type_name(),
-        version: dialect.rdb_version(),
+    Form::new(dialect.type_name(), dialect.rdb_version())
+}
+
+impl Holds for Value {
+    type Object = Object;
+
+    #[inline(always)]
+    fn object(&self) -> Result<&Object, Error> {
+        match self {
+            Self::Complete(object) => Ok(object),
+            Self::Partial(_) => Err(Error::STILL_LOADING),
+        }
+    }
+
+    #[inline]
+    fn object_mut(&mut self) -> Result<&mut Object, Error> {
+        match self {
+            Self::Complete(object) => Ok(object),
+            Self::Partial(_) => Err(Error::STILL_LOADING),
+        }
     }
 }
 
 impl Family for Value {
-    type Object = Object;
-
     const NUMBER: usize = 0;
     const FORMS: &'static [Form] = &{
         let [one, two, three] = Dialect::ALL;
@@ -85,22 +100,6 @@ impl Family for Value {
     fn form(&self) -> usize {
         let dialect = dialect_of(self);
         Dialect::ALL.iter().position(|d| *d == dialect).unwrap_or(0)
-    }
-
-    #[inline(always)]
-    fn object(&self) -> Result<&Object, Error> {
-        match self {
-            Self::Complete(object) => Ok(object),
-            Self::Partial(_) => Err(Error::StillLoading),
-        }
-    }
-
-    #[inline]
-    fn object_mut(&mut self) -> Result<&mut Object, Error> {
-        match self {
-            Self::Complete(object) => Ok(object),
-            Self::Partial(_) => Err(Error::StillLoading),
-        }
     }
 
     fn load(from: &mut RdbReader, form: usize, version: i32) -> Result<Self, DecodeError> {
@@ -179,18 +178,10 @@ impl Family for Value {
             Self::Complete(object) => object.totals(),
             Self::Partial(_) => (0, 0, 0),
         };
-        let of_redisbloom = u64::from(dialect_of(self) == Dialect::RedisBloom);
-        let half_loaded = u64::from(matches!(self, Self::Partial(_)));
+        let redisbloom = u64::from(dialect_of(self) == Dialect::RedisBloom);
+        let partial = u64::from(matches!(self, Self::Partial(_)));
         let bytes = self.memory_bytes();
-        [
-            bytes,
-            1,
-            filters,
-            items,
-            capacity,
-            of_redisbloom,
-            half_loaded,
-        ]
+        [bytes, 1, filters, items, capacity, redisbloom, partial]
     }
 
     fn try_clone(&self) -> Option<Self> {

@@ -10,20 +10,12 @@ use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::words::CommandWords;
 use valkeybloom_sketches::cms::{CellSize, CountMin, NotCounted, Shape, Term};
 
-use crate::ffi::{Argument, Argv, Call, Ctx, Done, Keyspace, Str};
-use crate::keys;
-use crate::reply::Reply;
+use crate::ffi::{Argument, Argv, Call, Ctx, Done, Keyspace, Reply, Str};
+use crate::keys::{Reader, Readers, Writer};
 use crate::request::{List, item, items, key, origin};
 use crate::settings::{memory_limits, require_in_redisbloom};
 
 use super::value::OVERHEAD_BYTES;
-
-/// A key opened for reading.
-type Reader<'k, 'a> = keys::Reader<'k, 'a, CountMin>;
-/// Sketches under several keys, to be read together.
-type Readers<'k, 'a> = keys::Readers<'k, 'a, CountMin>;
-/// A key opened for writing.
-type Writer<'k, 'a> = keys::Writer<'k, 'a, CountMin>;
 
 /// The event of a new sketch.
 const CREATED: &CStr = c"cms.init";
@@ -59,10 +51,10 @@ fn create(
     parse: impl FnOnce(&Argv) -> Result<Shape, Error>,
 ) -> Done {
     require_count(&args)?;
-    let mut writer = Writer::open(keys, key(&args));
+    let mut writer = Writer::<CountMin>::open(keys, key(&args));
     match writer.exists() {
         Ok(false) => {}
-        Ok(true) | Err(Error::WrongType) => return Err(error::EXISTS),
+        Ok(true) | Err(Error::WRONG_TYPE) => return Err(error::EXISTS),
         Err(error) => return Err(error),
     }
     let shape = parse(&args)?;
@@ -79,8 +71,7 @@ fn create(
         change.replicate_verbatim();
     }
     change.publish([CREATED]);
-    Reply::Ok.send(ctx);
-    Ok(())
+    Ok(Reply::Ok)
 }
 
 /// The outcome for one item: its estimate, or why it was not counted.
@@ -91,7 +82,7 @@ pub fn incrby(Call { ctx, keys, args }: Call) -> Done {
     if !args.len().is_multiple_of(2) {
         return Err(Error::Arity);
     }
-    let mut writer = Writer::open(keys, key(&args));
+    let mut writer = Writer::<CountMin>::open(keys, key(&args));
     if args.len() == 4 {
         let counted = writer.update(|sketch| {
             let by = increment(ctx, args.word(3))?;
@@ -109,13 +100,11 @@ pub fn incrby(Call { ctx, keys, args }: Call) -> Done {
         if changed.len() == args.len() - 2 {
             writer.publish_verbatim([COUNTED]);
         } else if !changed.is_empty() {
-            let mut change = writer.close();
-            change.replicate(c"CMS.INCRBY", &[Argument::Items(&changed)]);
-            change.publish([COUNTED]);
+            writer.publish(c"CMS.INCRBY", &[Argument::Items(&changed)], COUNTED);
         }
         reply_counted(ctx, &counted);
     }
-    Ok(())
+    Ok(Reply::Sent)
 }
 
 /// Parses an increment.
@@ -173,7 +162,7 @@ fn reply_counted(ctx: Ctx, outcomes: &[Counted]) {
 
 /// `CMS.QUERY key item [item ...]`
 pub fn query(Call { ctx, keys, args }: Call) -> Done {
-    let reader = Reader::open(keys, key(&args));
+    let reader = Reader::<CountMin>::open(keys, key(&args));
     let sketch = reader.object()?.ok_or(error::NOT_FOUND)?;
     ctx.reply_array(args.len() - 2);
     // An estimate is at most 2⁶³ − 1.
@@ -184,13 +173,13 @@ pub fn query(Call { ctx, keys, args }: Call) -> Done {
             ctx.reply_integer(estimate.cast_signed());
         });
     }
-    Ok(())
+    Ok(Reply::Sent)
 }
 
 /// `CMS.MERGE destination numkeys source [source ...] [WEIGHTS weight [weight ...]]`
 pub fn merge(Call { ctx, keys, args }: Call) -> Done {
     let merged = merge_sources(ctx, keys, args)?;
-    let mut writer = Writer::open(keys, key(&args));
+    let mut writer = Writer::<CountMin>::open(keys, key(&args));
     let changed = writer.update(|sketch| sketch.replace(merged))?;
     if changed
         .ok_or(error::NOT_FOUND)?
@@ -198,8 +187,7 @@ pub fn merge(Call { ctx, keys, args }: Call) -> Done {
     {
         writer.publish_verbatim([MERGED]);
     }
-    Reply::Ok.send(ctx);
-    Ok(())
+    Ok(Reply::Ok)
 }
 
 /// Returns the weighted sum of the sources. The destination only determines their shape, unless it is a source.
@@ -208,7 +196,7 @@ fn merge_sources<'a>(
     keys: &mut Keyspace<'a>,
     args: Argv<'a>,
 ) -> Result<CountMin, Error> {
-    let mut readers = Readers::new(keys);
+    let mut readers = Readers::<CountMin>::new(keys);
     let destination = readers.open(key(&args))?.ok_or(error::NOT_FOUND)?;
     let shape = *destination.shape();
     let request = Merge::parse(&args)?;
@@ -245,8 +233,8 @@ fn require_shape(shape: Shape, source: &CountMin) -> Result<(), Error> {
 }
 
 /// `CMS.INFO key`
-pub fn info(Call { ctx, keys, args }: Call) -> Done {
-    let reader = Reader::open(keys, key(&args));
+pub fn info(Call { keys, args, .. }: Call) -> Done {
+    let reader = Reader::<CountMin>::open(keys, key(&args));
     let sketch = reader.object()?.ok_or(error::NOT_FOUND)?;
     let shape = sketch.shape();
     let mut rows = vec![
@@ -258,6 +246,5 @@ pub fn info(Call { ctx, keys, args }: Call) -> Done {
     if shape.cell_size() != CellSize::Four {
         rows.push((c"cell_size", Reply::Count(shape.cell_size().bytes())));
     }
-    Reply::Table(rows).send(ctx);
-    Ok(())
+    Ok(Reply::Table(rows))
 }

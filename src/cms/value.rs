@@ -2,32 +2,26 @@
 
 use std::ffi::CStr;
 
-use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::cms::wire;
 use valkeybloom_sketches::{DecodeError, Relocate};
 
 pub use valkeybloom_sketches::cms::CountMin;
 
-use crate::family::Family;
+use crate::family::{Family, Whole};
 use crate::ffi::{AofWriter, Digest, Form, RdbReader, RdbWriter};
-use crate::settings::Setting;
 use crate::sums::{InfoSection, Totals};
 use crate::values::Stored;
 
 /// The bytes that a key's value takes in addition to its sketch.
 pub const OVERHEAD_BYTES: u64 = Stored::<CountMin>::PLANNED_BYTES - CountMin::BASE_BYTES;
 
-impl Family for CountMin {
-    type Object = Self;
+impl Whole for CountMin {}
 
+impl Family for CountMin {
     const NUMBER: usize = 2;
-    const FORMS: &'static [Form] = &[Form {
-        name: wire::TYPE_NAME,
-        version: wire::RDB_VERSION,
-    }];
+    const FORMS: &'static [Form] = &[Form::new(wire::TYPE_NAME, wire::RDB_VERSION)];
     const YIELDS: bool = true;
     const CATEGORY: &'static CStr = c"cms";
-    const SETTINGS: &'static [&'static Setting] = &[];
     const INFO: InfoSection = InfoSection {
         section: c"cms_core_metrics",
         sums: &[
@@ -36,16 +30,6 @@ impl Family for CountMin {
             c"cms_num_counters_across_objects",
         ],
     };
-
-    #[inline]
-    fn object(&self) -> Result<&Self, Error> {
-        Ok(self)
-    }
-
-    #[inline]
-    fn object_mut(&mut self) -> Result<&mut Self, Error> {
-        Ok(self)
-    }
 
     fn load(from: &mut RdbReader, _form: usize, version: i32) -> Result<Self, DecodeError> {
         wire::read_rdb(version, from)

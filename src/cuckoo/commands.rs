@@ -11,18 +11,12 @@ use valkeybloom_protocol::words::CommandWords;
 use valkeybloom_sketches::cuckoo::wire::{self, HeaderError};
 use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Outline, Params, Refusal, Shape};
 
-use crate::ffi::{Argument, Argv, Call, Ctx, Done, Str};
-use crate::keys;
-use crate::reply::Reply;
+use crate::ffi::{Argument, Argv, Call, Ctx, Done, Reply, Str};
+use crate::keys::{Reader, Writer};
 use crate::request::{List, item, items, key, origin, reserved};
 
 use super::settings;
 use super::value::OVERHEAD_BYTES;
-
-/// A key opened for reading.
-type Reader<'k, 'a> = keys::Reader<'k, 'a, Cuckoo>;
-/// A key opened for writing.
-type Writer<'k, 'a> = keys::Writer<'k, 'a, Cuckoo>;
 
 /// The event of a new object.
 const CREATED: &CStr = c"cuckoo.reserve";
@@ -41,16 +35,17 @@ fn limits_for(ctx: Ctx) -> Limits {
 }
 
 /// `CF.EXISTS key item`
-pub fn exists(Call { ctx, keys, args }: Call) -> Done {
-    let reader = Reader::open(keys, key(&args));
+pub fn exists(Call { keys, args, .. }: Call) -> Done {
+    let reader = Reader::<Cuckoo>::open(keys, key(&args));
     let object = reader.object()?;
-    ctx.reply_bool(object.is_some_and(|object| object.contains(item(&args))));
-    Ok(())
+    Ok(Reply::Bool(
+        object.is_some_and(|object| object.contains(item(&args))),
+    ))
 }
 
 /// `CF.MEXISTS key item [item ...]`
 pub fn mexists(Call { ctx, keys, args }: Call) -> Done {
-    let reader = Reader::open(keys, key(&args));
+    let reader = Reader::<Cuckoo>::open(keys, key(&args));
     let object = reader.object()?;
     ctx.reply_array(args.len() - 2);
     match object {
@@ -60,27 +55,27 @@ pub fn mexists(Call { ctx, keys, args }: Call) -> Done {
             object.contains_each(items, |found| ctx.reply_bool(found));
         }
     }
-    Ok(())
+    Ok(Reply::Sent)
 }
 
 /// `CF.COUNT key item`
-pub fn count(Call { ctx, keys, args }: Call) -> Done {
-    let reader = Reader::open(keys, key(&args));
+pub fn count(Call { keys, args, .. }: Call) -> Done {
+    let reader = Reader::<Cuckoo>::open(keys, key(&args));
     let object = reader.object()?;
-    Reply::Count(object.map_or(0, |object| object.count(item(&args)))).send(ctx);
-    Ok(())
+    Ok(Reply::Count(
+        object.map_or(0, |object| object.count(item(&args))),
+    ))
 }
 
 /// `CF.RESERVE key capacity [option value ...]`
 pub fn reserve(Call { ctx, keys, args }: Call) -> Done {
     let params = parse_reserve(&args, settings::defaults(), origin(ctx))?;
-    let mut writer = Writer::open(keys, key(&args));
+    let mut writer = Writer::<Cuckoo>::open(keys, key(&args));
     if writer.exists()? {
-        return Err(Error::Exists);
+        return Err(Error::EXISTS);
     }
     store(writer, create(ctx, &params)?, &params, &[]);
-    Reply::Ok.send(ctx);
-    Ok(())
+    Ok(Reply::Ok)
 }
 
 /// Creates an empty object.
@@ -105,7 +100,7 @@ pub fn addnx(call: Call) -> Done {
 
 #[inline]
 fn add_one(Call { ctx, keys, args }: Call, unless_present: bool) -> Done {
-    let mut writer = Writer::open(keys, key(&args));
+    let mut writer = Writer::<Cuckoo>::open(keys, key(&args));
     let added = writer.update(|object| {
         require_room_for_filters(ctx, object)?;
         let added = object.add(item(&args), unless_present, || limits_for(ctx));
@@ -126,8 +121,7 @@ fn add_one(Call { ctx, keys, args }: Call, unless_present: bool) -> Done {
         let outcomes = add_to_new(ctx, writer, args, &addition, &params)?;
         outcomes[0].map_err(error::refused)?
     };
-    ctx.reply_bool(added);
-    Ok(())
+    Ok(Reply::Bool(added))
 }
 
 /// Requires that an object has fewer filters than allowed. Otherwise no item is added, even if there is room for it.
@@ -172,7 +166,7 @@ fn insert_items(Call { ctx, keys, args }: Call, unless_present: bool, as_bool: b
         items: request.items,
         unless_present,
     };
-    let mut writer = Writer::open(keys, key(&args));
+    let mut writer = Writer::<Cuckoo>::open(keys, key(&args));
     let written = writer.update(|object| {
         require_room_for_filters(ctx, object)?;
         add_each(ctx, object, args, &addition)
@@ -180,13 +174,11 @@ fn insert_items(Call { ctx, keys, args }: Call, unless_present: bool, as_bool: b
     let outcomes = if let Some(written) = written {
         let (outcomes, added) = written?;
         if !added.is_empty() {
-            let mut change = writer.close();
-            change.replicate(c"CF.INSERT", &insertion(&added));
-            change.publish([ADDED]);
+            writer.publish(c"CF.INSERT", &insertion(&added), ADDED);
         }
         outcomes
     } else {
-        let params = request.create.ok_or(Error::NotFound)?;
+        let params = request.create.ok_or(Error::NOT_FOUND)?;
         add_to_new(ctx, writer, args, &addition, &params)?
     };
     ctx.reply_array(outcomes.len());
@@ -198,7 +190,7 @@ fn insert_items(Call { ctx, keys, args }: Call, unless_present: bool, as_bool: b
             ctx.reply_integer(outcome.map_or(-1, i64::from));
         }
     }
-    Ok(())
+    Ok(Reply::Sent)
 }
 
 fn add_each<'a>(
@@ -229,7 +221,7 @@ fn add_each<'a>(
 /// Creates an object with items in it. On an error, the key is not created.
 fn add_to_new<'a>(
     ctx: Ctx<'a>,
-    writer: Writer<'_, 'a>,
+    writer: Writer<'_, 'a, Cuckoo>,
     args: Argv<'a>,
     addition: &Addition,
     params: &Params,
@@ -242,31 +234,29 @@ fn add_to_new<'a>(
 }
 
 /// `CF.DEL key item`
-pub fn del(Call { ctx, keys, args }: Call) -> Done {
-    let mut writer = Writer::open(keys, key(&args));
+pub fn del(Call { keys, args, .. }: Call) -> Done {
+    let mut writer = Writer::<Cuckoo>::open(keys, key(&args));
     let removed = writer.update(|object| object.remove(item(&args)))?;
     let removed = removed.ok_or(error::NOTHING_TO_REMOVE_FROM)?;
     if removed {
         writer.publish_verbatim([REMOVED]);
     }
-    ctx.reply_bool(removed);
-    Ok(())
+    Ok(Reply::Bool(removed))
 }
 
 /// `CF.COMPACT key`
-pub fn compact(Call { ctx, keys, args }: Call) -> Done {
-    let mut writer = Writer::open(keys, key(&args));
+pub fn compact(Call { keys, args, .. }: Call) -> Done {
+    let mut writer = Writer::<Cuckoo>::open(keys, key(&args));
     let changed = writer.update(Cuckoo::compact)?;
     if changed.ok_or(error::NOTHING_TO_COMPACT)? {
         writer.publish_verbatim([]);
     }
-    Reply::Ok.send(ctx);
-    Ok(())
+    Ok(Reply::Ok)
 }
 
 /// `CF.INFO key`
-pub fn info(Call { ctx, keys, args }: Call) -> Done {
-    let reader = Reader::open(keys, key(&args));
+pub fn info(Call { keys, args, .. }: Call) -> Done {
+    let reader = Reader::<Cuckoo>::open(keys, key(&args));
     let object = reader.existing()?;
     let stored = object.outline();
     // This includes RedisBloom's own overhead, so that both modules report the same size.
@@ -282,13 +272,12 @@ pub fn info(Call { ctx, keys, args }: Call) -> Done {
         (c"Max iterations", stored.max_iterations),
     ];
     let rows = rows.map(|(name, value)| (name, Reply::Count(value)));
-    Reply::Table(rows.into()).send(ctx);
-    Ok(())
+    Ok(Reply::Table(rows.into()))
 }
 
 /// `CF.DEBUG key`
 pub fn debug(Call { ctx, keys, args }: Call) -> Done {
-    let reader = Reader::open(keys, key(&args));
+    let reader = Reader::<Cuckoo>::open(keys, key(&args));
     let stored = reader.existing()?.outline();
     let line = format!(
         "bktsize:{} buckets:{} items:{} deletes:{} filters:{} max_iterations:{} expansion:{}",
@@ -301,14 +290,14 @@ pub fn debug(Call { ctx, keys, args }: Call) -> Done {
         stored.expansion
     );
     ctx.reply_bytes(line.as_bytes());
-    Ok(())
+    Ok(Reply::Sent)
 }
 
 /// `CF.SCANDUMP key cursor`
 pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
     let cursor = integer(args.word(2)).and_then(|cursor| u64::try_from(cursor).ok());
     let cursor = cursor.ok_or(error::BAD_CURSOR)?;
-    let reader = Reader::open(keys, key(&args));
+    let reader = Reader::<Cuckoo>::open(keys, key(&args));
     let object = reader.existing()?;
     let piece = if object.items() == 0 {
         None
@@ -317,12 +306,11 @@ pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
     } else {
         wire::chunk(object, cursor).map_err(|e| error::refused(e.into()))?
     };
-    let pair = match &piece {
-        None => [Reply::Count(0), Reply::Null],
-        Some((next, bytes)) => [Reply::Count(*next), Reply::Bytes(bytes)],
-    };
-    Reply::List(pair.into()).send(ctx);
-    Ok(())
+    ctx.reply_array(2);
+    let (next, bytes) = piece.unzip();
+    Reply::Count(next.unwrap_or(0)).send(ctx);
+    bytes.map_or_else(|| ctx.reply_null(), |bytes| ctx.reply_bytes(&bytes));
+    Ok(Reply::Sent)
 }
 
 /// `CF.LOADCHUNK key cursor data`
@@ -330,10 +318,10 @@ pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
     let cursor = integer(args.word(2)).filter(|cursor| *cursor != 0);
     let cursor = cursor.ok_or(error::BAD_CURSOR)?;
     let data = args.string(3).bytes();
-    let mut writer = Writer::open(keys, key(&args));
+    let mut writer = Writer::<Cuckoo>::open(keys, key(&args));
     if cursor == 1 {
         if writer.exists()? {
-            return Err(Error::Exists);
+            return Err(Error::EXISTS);
         }
         let begun = wire::begin(data, &limits_for(ctx)).map_err(|error| match error {
             HeaderError::Length => error::BAD_HEADER,
@@ -344,19 +332,18 @@ pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
         // Negative cursors are past the end of any filter.
         let cursor = u64::try_from(cursor).unwrap_or(u64::MAX);
         let written = writer.update(|object| wire::load(object, cursor, data))?;
-        match written.ok_or(Error::NotFound)? {
+        match written.ok_or(Error::NOT_FOUND)? {
             Ok(true) => writer.publish_verbatim([]),
             Ok(false) => return Err(error::BAD_CHUNK),
             Err(no_memory) => return Err(error::refused(no_memory.into())),
         }
     }
-    Reply::Ok.send(ctx);
-    Ok(())
+    Ok(Reply::Ok)
 }
 
 /// Stores a new object, which already holds these items, under the empty key. Every parameter is replicated, so
 /// that a server with other settings makes the same object.
-fn store(writer: Writer, object: Cuckoo, params: &Params, items: &[Str]) {
+fn store(writer: Writer<Cuckoo>, object: Cuckoo, params: &Params, items: &[Str]) {
     let name = writer.name().bytes();
     let empty = Outline {
         filters: 1,

@@ -2,13 +2,12 @@
 
 use std::ffi::CStr;
 
-use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::cuckoo::wire;
 use valkeybloom_sketches::{DecodeError, Relocate};
 
 pub use valkeybloom_sketches::cuckoo::Cuckoo;
 
-use crate::family::Family;
+use crate::family::{Family, Whole};
 use crate::ffi::{AofWriter, Digest, Form, RdbReader, RdbWriter};
 use crate::settings::Setting;
 use crate::sums::{InfoSection, Totals};
@@ -19,14 +18,11 @@ use super::settings;
 /// The bytes that a key's value takes in addition to its object.
 pub const OVERHEAD_BYTES: u64 = Stored::<Cuckoo>::PLANNED_BYTES - Cuckoo::BASE_BYTES;
 
-impl Family for Cuckoo {
-    type Object = Self;
+impl Whole for Cuckoo {}
 
+impl Family for Cuckoo {
     const NUMBER: usize = 1;
-    const FORMS: &'static [Form] = &[Form {
-        name: wire::TYPE_NAME,
-        version: wire::RDB_VERSION,
-    }];
+    const FORMS: &'static [Form] = &[Form::new(wire::TYPE_NAME, wire::RDB_VERSION)];
     const CATEGORY: &'static CStr = c"cuckoo";
     const SETTINGS: &'static [&'static Setting] = settings::ALL;
     const INFO: InfoSection = InfoSection {
@@ -39,16 +35,6 @@ impl Family for Cuckoo {
             c"cuckoo_num_slots_across_objects",
         ],
     };
-
-    #[inline]
-    fn object(&self) -> Result<&Self, Error> {
-        Ok(self)
-    }
-
-    #[inline]
-    fn object_mut(&mut self) -> Result<&mut Self, Error> {
-        Ok(self)
-    }
 
     fn load(from: &mut RdbReader, _form: usize, version: i32) -> Result<Self, DecodeError> {
         wire::read_rdb(version, from)

@@ -9,6 +9,7 @@ use valkeybloom_protocol::error::Error;
 use super::api::{OK, call};
 use super::context::{Ctx, Keyspace};
 use super::positions::{Effect, MERGES, Sources, key_specs, report_positions};
+use super::reply::Reply;
 use super::string::{Argv, RawArgv};
 
 /// A command: its registration, and its documentation in COMMAND DOCS.
@@ -209,8 +210,8 @@ pub struct Call<'c, 'a> {
     pub args: Argv<'a>,
 }
 
-/// The result of a command: it has replied, or the error is its reply.
-pub type Done = Result<(), Error>;
+/// The result of a command: its reply, or the error that is its reply.
+pub type Done = Result<Reply, Error>;
 
 /// Makes the [`Entry`] of a command with this arity from its handler, which takes a [`Call`] and returns [`Done`].
 /// With `numbered`, the command has a first key and numbered sources.
@@ -258,8 +259,9 @@ pub fn enter<'a>(
     // SAFETY: the server calls an entry point once for each command, and this function is the entire call.
     let mut keyspace = unsafe { Keyspace::new(ctx) };
     let keys = &mut keyspace;
-    if let Err(error) = handler(Call { ctx, keys, args }) {
-        ctx.reply_error(error);
+    match handler(Call { ctx, keys, args }) {
+        Ok(reply) => reply.send(ctx),
+        Err(error) => ctx.reply_error(error),
     }
     OK
 }

@@ -23,8 +23,8 @@ pub enum Access {
 /// The value of a key, or `None` if there is no such key.
 ///
 /// # Errors
-/// - [`Error::WrongType`]: the key holds a value of another type.
-/// - [`Error::Saving`]: the key is being saved without a fork, and can't be opened for writing until that is done.
+/// - [`Error::WRONG_TYPE`]: the key holds a value of another type.
+/// - [`Error::SAVING`]: the key is being saved without a fork, and can't be opened for writing until that is done.
 pub type Held<V> = Result<Option<V>, Error>;
 
 /// An open key, closed when it is dropped. While it is open, nothing runs that might remove its value.
@@ -177,7 +177,7 @@ impl Handle {
         if self.0.is_null() {
             return match access {
                 Access::Read => Ok(None),
-                Access::Write => Err(Error::Saving),
+                Access::Write => Err(Error::SAVING),
             };
         }
         // SAFETY: the key is open.
@@ -188,15 +188,17 @@ impl Handle {
             return if kind == raw::REDISMODULE_KEYTYPE_EMPTY as c_int {
                 Ok(None)
             } else {
-                Err(Error::WrongType)
+                Err(Error::WRONG_TYPE)
             };
         }
         if !T::handles().iter().any(|handle| found == handle.get()) {
-            return Err(Error::WrongType);
+            return Err(Error::WRONG_TYPE);
         }
         // SAFETY: the key is open, and holds a module's value.
         let value = unsafe { call!(RedisModule_ModuleTypeGetValue(self.0)) };
-        NonNull::new(value.cast()).map(Some).ok_or(Error::WrongType)
+        NonNull::new(value.cast())
+            .map(Some)
+            .ok_or(Error::WRONG_TYPE)
     }
 }
 

@@ -8,7 +8,7 @@ use super::api::{ERR, OK, Optional, call};
 use super::command::Command;
 use super::context::Ctx;
 use super::info::WriteInfo;
-use super::setting::Registration;
+use super::setting::Setting;
 use super::string::{Argv, RawArgv};
 use super::{allocator, api, command, context, events, info, setting};
 
@@ -18,10 +18,8 @@ pub struct Module {
     pub name: &'static CStr,
     /// The version, as MODULE LIST shows it.
     pub version: i32,
-    /// Takes the arguments after the module's path, and returns the settings to register.
+    /// Takes the arguments after the module's path, and returns all settings.
     pub configure: Configure,
-    /// Called when the server has applied its config file.
-    pub on_configured: fn(),
     /// The types and commands.
     pub bundles: &'static [Bundle],
     /// Writes the INFO sections.
@@ -42,8 +40,8 @@ pub struct Bundle {
     pub yields: bool,
 }
 
-/// Takes the arguments after the module's path, and returns the settings to register.
-pub type Configure = fn(&[&[u8]]) -> Result<Vec<Registration>, String>;
+/// Takes the arguments after the module's path, and returns all settings.
+pub type Configure = fn(&[&[u8]]) -> Result<Vec<&'static Setting>, String>;
 
 /// Defines `RedisModule_OnLoad`, the function that the server calls to load the module, for a [`Module`].
 macro_rules! on_load {
@@ -115,15 +113,14 @@ fn register(module: &Module, ctx: Ctx, args: Argv) -> Result<(), String> {
         }
     }
     let words: Vec<&[u8]> = (0..args.len()).map(|i| args.string(i).bytes()).collect();
-    for registration in (module.configure)(&words)? {
-        setting::register(ctx, &registration)?;
-    }
+    let settings = (module.configure)(&words)?;
+    setting::register_all(ctx, &settings)?;
     setting::apply_config_file(ctx)?;
     // These come last: Redis 7.0 goes on calling such callbacks of a module that failed to load and is gone.
     info::register(ctx, module.write_info)?;
     let migrates_slots = valkey_options & HANDLE_ATOMIC_SLOT_MIGRATION != 0;
     events::subscribe(ctx, module.on_loaded, migrates_slots)?;
-    (module.on_configured)();
+    setting::on_configured(&settings);
     Ok(())
 }
 

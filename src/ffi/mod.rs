@@ -7,6 +7,7 @@
 //!
 //! - `api` calls a function of the server.
 //! - `allocator`, `string`, `context`, `stream` and `defrag` wrap objects and functions of the server.
+//! - `reply` is what a command replies.
 //! - `replication` publishes a command's changes.
 //! - `positions` names the keys of a command.
 //! - `value`, `setting`, `command`, `info` and `events` define what the module registers.
@@ -31,6 +32,7 @@ mod key;
 mod load;
 mod positions;
 mod replication;
+mod reply;
 mod setting;
 mod stream;
 mod string;
@@ -47,7 +49,8 @@ pub(crate) use load::on_load;
 pub use load::{Bundle, Configure, Module, load_module};
 pub use positions::Sources;
 pub use replication::Argument;
-pub use setting::{Registration, Settable, SettingKind, TextSlot};
+pub use reply::Reply;
+pub use setting::Setting;
 pub use stream::{AofWriter, Digest, RdbReader, RdbWriter};
 pub use string::{Argv, RawArgv, Str};
 pub use value::{FORMS_MAX, Form, NativeType, TypeHandle, register_types};

@@ -1,60 +1,258 @@
-//! Settings, which CONFIG GET reads and CONFIG SET writes.
+//! Settings, which CONFIG GET reads and CONFIG SET writes: their definitions, values and registration.
+//!
+//! A setting may have an alias, the specification's name for it. While the module loads, the server sets every
+//! *name* to its value in the config file, or else to its default. The default of one name must not overwrite the
+//! value that the other name set, so during that time setting the default does nothing: the setting starts with
+//! it. If both names are set, the one with hyphens wins, because it is registered last.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_longlong, c_void};
+use std::ops::RangeInclusive;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, Ordering::Relaxed};
 
 use valkey_module::raw;
+use valkeybloom_protocol::numerals::{double_text, integer, memory_amount};
+use valkeybloom_sketches::Fraction;
 
 use super::api::{ERR, OK, accepted, call};
 use super::context::Ctx;
 use super::string::{bytes_of, new_string};
 
-/// The kind of a setting's values.
-#[derive(Clone, Copy)]
-pub enum SettingKind {
-    /// An integer.
-    Number {
-        /// The minimum.
-        min: i64,
-        /// The maximum.
-        max: i64,
-        /// Whether the number is an amount of memory, which may have a unit (`64mb`).
-        memory: bool,
-    },
-    /// Text.
-    Text,
-    /// A switch, yes or no.
-    Switch,
+/// Whether the server is still applying its config file.
+static LOADING: AtomicBool = AtomicBool::new(true);
+
+/// A setting: its names, its value, and the rules for valid values.
+pub struct Setting {
+    name: &'static CStr,
+    /// The specification's name.
+    alias: Option<&'static CStr>,
+    /// The name of `RedisBloom`'s argument for this setting, so that its `loadmodule` line works here.
+    argument: Option<&'static [u8]>,
+    kind: Kind,
+    /// The encoded value: a number itself, the bits of a fraction's double, 0 or 1 for a switch, the index of a choice
+    /// in its list.
+    value: AtomicI64,
+    default: AtomicI64,
+    /// Checks an otherwise valid value against other settings.
+    check: fn(i64) -> Result<(), String>,
+    /// Called with each value that is set, once the config file is applied.
+    effect: fn(i64),
+    slot: TextSlot,
 }
 
-/// A setting's value, which the server can get and set. It is encoded as an integer: a number itself, 0 or 1 for a
-/// switch.
-pub trait Settable: Sync {
-    /// Returns the current value.
-    fn get(&self) -> i64;
-    /// Sets the value.
-    ///
-    /// # Errors
-    /// The reason why the value is not valid.
-    fn set(&self, value: i64) -> Result<(), String>;
-    /// Returns a value as text.
-    fn text(&self, value: i64) -> String;
-    /// Encodes a text.
+enum Kind {
+    Number {
+        min: i64,
+        max: i64,
+        memory: bool,
+    },
+    Fraction,
+    Switch,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+}
+
+impl Setting {
+    const fn new(name: &'static CStr, kind: Kind, default: i64) -> Self {
+        Self {
+            name,
+            alias: None,
+            argument: None,
+            kind,
+            value: AtomicI64::new(default),
+            default: AtomicI64::new(default),
+            check: |_| Ok(()),
+            effect: |_| {},
+            slot: TextSlot::new(),
+        }
+    }
+
+    /// Makes a setting whose value is an integer in a range.
+    pub const fn integer(name: &'static CStr, default: i64, range: &RangeInclusive<u64>) -> Self {
+        let (min, max) = (range.start().cast_signed(), range.end().cast_signed());
+        let memory = false;
+        Self::new(name, Kind::Number { min, max, memory }, default)
+    }
+
+    /// Makes a setting whose value is an amount of memory in bytes.
+    pub const fn memory(name: &'static CStr, default: i64, min: i64) -> Self {
+        let (max, memory) = (i64::MAX, true);
+        Self::new(name, Kind::Number { min, max, memory }, default)
+    }
+
+    /// Makes a setting whose value is a number between 0 and 1.
+    pub const fn ratio(name: &'static CStr, default: f64) -> Self {
+        Self::new(name, Kind::Fraction, to_bits(default))
+    }
+
+    /// Makes a setting that is on or off.
+    pub const fn switch(name: &'static CStr, default: bool) -> Self {
+        Self::new(name, Kind::Switch, default as i64)
+    }
+
+    /// Makes a setting whose value is one of these words; the first is the default.
+    pub const fn choice(name: &'static CStr, words: &'static [&'static str]) -> Self {
+        Self::new(name, Kind::Choice(words), 0)
+    }
+
+    /// Adds the specification's name.
+    pub const fn with_alias(mut self, alias: &'static CStr) -> Self {
+        self.alias = Some(alias);
+        self
+    }
+
+    /// Adds the name of `RedisBloom`'s argument for this setting.
+    pub const fn with_argument(mut self, argument: &'static [u8]) -> Self {
+        self.argument = Some(argument);
+        self
+    }
+
+    /// Adds a check of the value against other settings.
+    pub const fn with_check(mut self, check: fn(i64) -> Result<(), String>) -> Self {
+        self.check = check;
+        self
+    }
+
+    /// Adds what a value does when it is set.
+    pub const fn with_effect(mut self, effect: fn(i64)) -> Self {
+        self.effect = effect;
+        self
+    }
+
+    /// Returns whether a switch is on.
+    pub fn is_on(&self) -> bool {
+        self.value.load(Relaxed) != 0
+    }
+
+    /// Returns the value of a number.
+    pub fn number(&self) -> i64 {
+        self.value.load(Relaxed)
+    }
+
+    /// Returns the value of a number that is not negative.
+    pub fn unsigned(&self) -> u64 {
+        self.number().cast_unsigned()
+    }
+
+    /// Returns the index of a choice in its list.
+    pub fn index(&self) -> usize {
+        usize::try_from(self.number()).expect("only indices are stored")
+    }
+
+    /// Returns the value of a fraction.
+    pub fn fraction(&self) -> Fraction {
+        Fraction::new(to_double(self.value.load(Relaxed))).unwrap_or(Fraction::HALF)
+    }
+
+    /// Returns whether a word of a `loadmodule` line names this setting.
+    pub fn has_name(&self, word: &[u8]) -> bool {
+        let prefix: &[u8] = b"bf.";
+        let name = match word.split_at_checked(prefix.len()) {
+            Some((start, rest)) if start.eq_ignore_ascii_case(prefix) => rest,
+            _ => word,
+        };
+        let names = [Some(self.name), self.alias];
+        let mut names = names.into_iter().flatten().map(CStr::to_bytes);
+        let is_argument = self
+            .argument
+            .is_some_and(|own| own.eq_ignore_ascii_case(word));
+        is_argument || names.any(|own| own.eq_ignore_ascii_case(name))
+    }
+
+    /// Sets the default, and the value.
     ///
     /// # Errors
     /// The reason why the text is not valid.
-    fn parse(&self, text: &str) -> Result<i64, String>;
-    /// Returns the slot that keeps the text last passed to the server.
-    fn slot(&self) -> &TextSlot;
+    pub fn set_default(&self, text: &str) -> Result<(), String> {
+        let value = self.parse(text)?;
+        self.default.store(value, Relaxed);
+        self.value.store(value, Relaxed);
+        Ok(())
+    }
+
+    /// Checks the value against other settings.
+    ///
+    /// # Errors
+    /// The reason why the value is not valid.
+    pub fn check(&self) -> Result<(), String> {
+        (self.check)(self.number())
+    }
+
+    fn set(&self, value: i64) -> Result<(), String> {
+        let loading = LOADING.load(Relaxed);
+        if loading && value == self.default.load(Relaxed) {
+            return Ok(());
+        }
+        (self.check)(value)?;
+        self.value.store(value, Relaxed);
+        if !loading {
+            (self.effect)(value);
+        }
+        Ok(())
+    }
+
+    fn text(&self, value: i64) -> String {
+        match self.kind {
+            Kind::Fraction => double_text(to_double(value)),
+            Kind::Choice(words) => words[usize::try_from(value).expect("an index")].to_owned(),
+            Kind::Number { .. } | Kind::Switch => value.to_string(),
+        }
+    }
+
+    fn parse(&self, text: &str) -> Result<i64, String> {
+        match self.kind {
+            Kind::Number { min, max, memory } => {
+                let number = if memory {
+                    memory_amount(text)
+                } else {
+                    integer(text.as_bytes())
+                };
+                let number = number.ok_or("argument must be a number")?;
+                let is_within = (min..=max).contains(&number);
+                let range = || format!("argument must be between {min} and {max} inclusive");
+                is_within.then_some(number).ok_or_else(range)
+            }
+            Kind::Fraction => {
+                let fraction = text.parse().ok().and_then(Fraction::new);
+                let fraction = fraction.map(|fraction| to_bits(fraction.get()));
+                fraction.ok_or("argument must be a number between 0 and 1 exclusive".to_owned())
+            }
+            Kind::Switch if text.eq_ignore_ascii_case("yes") => Ok(1),
+            Kind::Switch if text.eq_ignore_ascii_case("no") => Ok(0),
+            Kind::Switch => Err("argument must be 'yes' or 'no'".to_owned()),
+            Kind::Choice(words) => {
+                let mut numbered = (0..).zip(words);
+                let found = numbered.find(|(_, word)| word.eq_ignore_ascii_case(text));
+                let index = found.map(|(index, _)| index);
+                index.ok_or_else(|| format!("argument must be {}", one_of(words)))
+            }
+        }
+    }
+}
+
+/// Formats a list of words as `'a', 'b' or 'c'`.
+fn one_of(words: &[&str]) -> String {
+    match words {
+        [] => String::new(),
+        [only] => format!("'{only}'"),
+        [first, last] => format!("'{first}' or '{last}'"),
+        [first, rest @ ..] => format!("'{first}', {}", one_of(rest)),
+    }
+}
+
+const fn to_bits(value: f64) -> i64 {
+    value.to_bits().cast_signed()
+}
+
+const fn to_double(bits: i64) -> f64 {
+    f64::from_bits(bits.cast_unsigned())
 }
 
 /// The string last passed to the server as a setting's value. The server borrows it until it gets the value again.
-pub struct TextSlot(AtomicPtr<raw::RedisModuleString>);
+struct TextSlot(AtomicPtr<raw::RedisModuleString>);
 
 impl TextSlot {
-    /// Makes an empty slot.
-    pub const fn new() -> Self {
+    const fn new() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
@@ -70,41 +268,32 @@ impl TextSlot {
     }
 }
 
-/// A setting under one of its names.
-pub struct Registration {
-    /// The name, without the module's name.
-    pub name: &'static CStr,
-    /// The kind of the values.
-    pub kind: SettingKind,
-    /// The default.
-    pub default: i64,
-    /// The value.
-    pub target: &'static dyn Settable,
-    /// Whether CONFIG GET shows the setting by its full name only, not by a pattern.
-    pub hidden: bool,
+/// Registers settings under all their names, while the module loads: aliases first.
+pub(super) fn register_all(ctx: Ctx, settings: &[&'static Setting]) -> Result<(), String> {
+    for setting in settings {
+        if let Some(alias) = setting.alias {
+            register(ctx, setting, alias, raw::REDISMODULE_CONFIG_HIDDEN)?;
+        }
+    }
+    let mut settings = settings.iter();
+    settings.try_for_each(|setting| register(ctx, setting, setting.name, 0))
 }
 
-/// Registers a setting, while the module loads.
-pub(super) fn register(ctx: Ctx, registration: &Registration) -> Result<(), String> {
-    let name = registration.name.as_ptr();
-    // This leaks a small block for each name of a setting.
-    let private = Box::into_raw(Box::new(registration.target)).cast::<c_void>();
-    let hidden = if registration.hidden {
-        raw::REDISMODULE_CONFIG_HIDDEN
-    } else {
-        0
-    };
-    let Registration {
-        kind,
-        default,
-        target,
-        ..
-    } = *registration;
+/// Registers a setting under a name. CONFIG GET shows a hidden one by its full name only, not by a pattern.
+fn register(
+    ctx: Ctx,
+    setting: &'static Setting,
+    name: &'static CStr,
+    hidden: u32,
+) -> Result<(), String> {
+    let name = name.as_ptr();
+    let private = ptr::from_ref(setting).cast_mut().cast::<c_void>();
+    let default = setting.default.load(Relaxed);
     // SAFETY: the context is alive; the server copies names and defaults. The private data is a
-    // `&'static dyn Settable`, as the callbacks expect, and is never freed.
+    // setting that lives as long as the module, as the callbacks expect.
     let status = unsafe {
-        match kind {
-            SettingKind::Number { min, max, memory } => {
+        match setting.kind {
+            Kind::Number { min, max, memory } => {
                 let unit = if memory {
                     raw::REDISMODULE_CONFIG_MEMORY
                 } else {
@@ -123,8 +312,8 @@ pub(super) fn register(ctx: Ctx, registration: &Registration) -> Result<(), Stri
                     private
                 ))
             }
-            SettingKind::Text => {
-                let default = CString::new(target.text(default)).unwrap_or_default();
+            Kind::Fraction | Kind::Choice(_) => {
+                let default = CString::new(setting.text(default)).unwrap_or_default();
                 call!(RedisModule_RegisterStringConfig(
                     ctx.as_ptr(),
                     name,
@@ -136,7 +325,7 @@ pub(super) fn register(ctx: Ctx, registration: &Registration) -> Result<(), Stri
                     private
                 ))
             }
-            SettingKind::Switch => call!(RedisModule_RegisterBoolConfig(
+            Kind::Switch => call!(RedisModule_RegisterBoolConfig(
                 ctx.as_ptr(),
                 name,
                 default as c_int,
@@ -158,13 +347,21 @@ pub(super) fn apply_config_file(ctx: Ctx) -> Result<(), String> {
     accepted(status, "a value of a setting; see the line above")
 }
 
+/// Runs the effects of all settings, whose values from the config file are set now.
+pub(super) fn on_configured(settings: &[&'static Setting]) {
+    LOADING.store(false, Relaxed);
+    for setting in settings {
+        (setting.effect)(setting.number());
+    }
+}
+
 /// Returns the setting of a callback's private data.
 ///
 /// # Safety
 /// The pointer is the private data that `register` passed to the server.
-unsafe fn settable(private: *mut c_void) -> &'static dyn Settable {
-    // SAFETY: `register` made it from a box of this type, which is never freed.
-    unsafe { *private.cast::<&'static dyn Settable>() }
+unsafe fn setting<'s>(private: *mut c_void) -> &'s Setting {
+    // SAFETY: `register` made it from a setting, which is only shared, and lives as long as the module.
+    unsafe { &*private.cast::<Setting>() }
 }
 
 /// Returns a setter's status for the server, and writes the text of an error to `error`.
@@ -184,7 +381,7 @@ unsafe fn report(result: Result<(), String>, error: *mut *mut raw::RedisModuleSt
 
 unsafe extern "C" fn get_number(_: *const c_char, private: *mut c_void) -> c_longlong {
     // SAFETY: the server passes the private data from `register`.
-    unsafe { settable(private) }.get()
+    unsafe { setting(private) }.number()
 }
 
 unsafe extern "C" fn set_number(
@@ -194,12 +391,12 @@ unsafe extern "C" fn set_number(
     error: *mut *mut raw::RedisModuleString,
 ) -> c_int {
     // SAFETY: the server passes the private data from `register`, and a place for an error.
-    unsafe { report(settable(private).set(value), error) }
+    unsafe { report(setting(private).set(value), error) }
 }
 
 unsafe extern "C" fn get_switch(_: *const c_char, private: *mut c_void) -> c_int {
     // SAFETY: the server passes the private data from `register`.
-    unsafe { settable(private) }.get() as c_int
+    unsafe { setting(private) }.number() as c_int
 }
 
 unsafe extern "C" fn set_switch(
@@ -209,7 +406,7 @@ unsafe extern "C" fn set_switch(
     error: *mut *mut raw::RedisModuleString,
 ) -> c_int {
     // SAFETY: the server passes the private data from `register`, and a place for an error.
-    unsafe { report(settable(private).set(i64::from(value != 0)), error) }
+    unsafe { report(setting(private).set(i64::from(value != 0)), error) }
 }
 
 unsafe extern "C" fn get_text(
@@ -217,8 +414,8 @@ unsafe extern "C" fn get_text(
     private: *mut c_void,
 ) -> *mut raw::RedisModuleString {
     // SAFETY: the server passes the private data from `register`.
-    let setting = unsafe { settable(private) };
-    setting.slot().replace(&setting.text(setting.get()))
+    let setting = unsafe { setting(private) };
+    setting.slot.replace(&setting.text(setting.number()))
 }
 
 unsafe extern "C" fn set_text(
@@ -231,7 +428,7 @@ unsafe extern "C" fn set_text(
     let text = String::from_utf8_lossy(unsafe { bytes_of(value) });
     // SAFETY: the server passes the private data from `register`, and a place for an error.
     unsafe {
-        let setting = settable(private);
+        let setting = setting(private);
         let set = setting.parse(&text).and_then(|value| setting.set(value));
         report(set, error)
     }

@@ -57,6 +57,13 @@ pub struct Form {
     pub version: i32,
 }
 
+impl Form {
+    /// Names a type.
+    pub const fn new(name: &'static CStr, version: i32) -> Self {
+        Self { name, version }
+    }
+}
+
 /// The server's handle of a registered type.
 pub struct TypeHandle(AtomicPtr<raw::RedisModuleType>);
 

@@ -5,23 +5,15 @@ use std::ffi::CStr;
 
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::tdigest::{self as request, Merge, error};
-use valkeybloom_protocol::words::{CommandWords, Origin};
+use valkeybloom_protocol::words::CommandWords;
 use valkeybloom_sketches::tdigest::{Compressed, Compression, Refusal};
 
-use crate::ffi::{Argv, Call, Ctx, Done, Keyspace};
-use crate::keys;
-use crate::reply::Reply;
-use crate::request::{key, origin};
-use crate::settings::memory_limits;
+use crate::ffi::{Argv, Call, Ctx, Done, Keyspace, Reply};
+use crate::keys::{Reader, Readers, Writer};
+use crate::request::{List, key, origin, reserved};
+use crate::settings::piece_limit;
 
 use super::value::{OVERHEAD_BYTES, TDigest};
-
-/// A key opened for reading.
-type Reader<'k, 'a> = keys::Reader<'k, 'a, TDigest>;
-/// Keys opened for reading together.
-type Readers<'k, 'a> = keys::Readers<'k, 'a, TDigest>;
-/// A key opened for writing.
-type Writer<'k, 'a> = keys::Writer<'k, 'a, TDigest>;
 
 /// The event of a new digest.
 const CREATED: &CStr = c"tdigest.create";
@@ -32,18 +24,12 @@ const RESET: &CStr = c"tdigest.reset";
 /// The event of a digest that a merge made.
 const MERGED: &CStr = c"tdigest.merge";
 
-/// Returns the limit on the memory of a client's full digest in bytes.
-fn max_bytes() -> u64 {
-    let (filter_bytes, object_bytes) = memory_limits(OVERHEAD_BYTES);
-    filter_bytes.min(object_bytes)
-}
-
 /// `TDIGEST.CREATE key [COMPRESSION compression]`
 pub fn create(Call { ctx, keys, args }: Call) -> Done {
     if ![2, 4].contains(&args.len()) {
         return Err(Error::Arity);
     }
-    let mut writer = Writer::open(keys, key(&args));
+    let mut writer = Writer::<TDigest>::open(keys, key(&args));
     if writer.exists()? {
         return Err(error::EXISTS);
     }
@@ -52,14 +38,14 @@ pub fn create(Call { ctx, keys, args }: Call) -> Done {
     let compression = compression.filter(|compression| fits(ctx, *compression));
     let digest = TDigest::new(compression.ok_or(error::NOT_ALLOCATED)?);
     writer.store_verbatim(digest, CREATED);
-    Reply::Ok.send(ctx);
-    Ok(())
+    Ok(Reply::Ok)
 }
 
 /// Returns whether limits allow digests of a compression. A command that was already executed elsewhere has none.
 fn fits(ctx: Ctx, compression: Compression) -> bool {
-    origin(ctx) == Origin::Elsewhere
-        || compression.is_within_limits() && TDigest::most_bytes(compression) <= max_bytes()
+    let limit = piece_limit(ctx, OVERHEAD_BYTES);
+    let fits = compression.is_within_limits() && TDigest::most_bytes(compression) <= limit;
+    fits || ctx.must_obey()
 }
 
 fn refused(refusal: Refusal) -> Error {
@@ -71,40 +57,31 @@ fn refused(refusal: Refusal) -> Error {
 }
 
 /// `TDIGEST.RESET key`
-pub fn reset(Call { ctx, keys, args }: Call) -> Done {
-    let mut writer = Writer::open(keys, key(&args));
+pub fn reset(Call { keys, args, .. }: Call) -> Done {
+    let mut writer = Writer::<TDigest>::open(keys, key(&args));
     let changed = writer.update(TDigest::reset)?;
     if changed.ok_or(error::NOT_FOUND)? {
         writer.publish_verbatim([RESET]);
     }
-    Reply::Ok.send(ctx);
-    Ok(())
+    Ok(Reply::Ok)
 }
 
 /// `TDIGEST.ADD key value [value ...]`
-pub fn add(Call { ctx, keys, args }: Call) -> Done {
-    let mut writer = Writer::open(keys, key(&args));
+pub fn add(Call { keys, args, .. }: Call) -> Done {
+    let mut writer = Writer::<TDigest>::open(keys, key(&args));
     let added = writer.update(|digest| {
-        let added = if args.len() == 3 {
-            digest.add_each(&[request::value_to_add(args.word(2))?])
-        } else {
-            digest.add_each(&parsed(args, request::value_to_add)?)
-        };
-        added.map_err(refused)
+        let values = parsed(args, request::value_to_add)?;
+        digest.add_each(&values).map_err(refused)
     })?;
     added.ok_or(error::NOT_FOUND)??;
     writer.publish_verbatim([ADDED]);
-    Reply::Ok.send(ctx);
-    Ok(())
+    Ok(Reply::Ok)
 }
 
 /// Parses all words after the key.
-fn parsed<T>(args: Argv, parse: impl Fn(&[u8]) -> Result<T, Error>) -> Result<Vec<T>, Error> {
-    let words = 2..args.len();
-    let mut values = Vec::new();
-    let room = values.try_reserve_exact(words.len());
-    room.map_err(|_| error::NOT_ALLOCATED)?;
-    for index in words {
+fn parsed<T>(args: Argv, parse: impl Fn(&[u8]) -> Result<T, Error>) -> Result<List<T>, Error> {
+    let mut values = reserved(args.len() - 2).map_err(|_| error::NOT_ALLOCATED)?;
+    for index in 2..args.len() {
         values.push(parse(args.word(index))?);
     }
     Ok(values)
@@ -113,13 +90,12 @@ fn parsed<T>(args: Argv, parse: impl Fn(&[u8]) -> Result<T, Error>) -> Result<Ve
 /// `TDIGEST.MERGE destination numkeys source [source ...] [COMPRESSION compression] [OVERRIDE]`
 pub fn merge(Call { ctx, keys, args }: Call) -> Done {
     let merged = merge_sources(ctx, keys, args)?;
-    let mut writer = Writer::open(keys, key(&args));
+    let mut writer = Writer::<TDigest>::open(keys, key(&args));
     writer.exists()?;
     // Like RedisBloom, and the server's own commands with `STORE` in their names, this replaces the key, and so removes its
     // time to live.
     writer.store_verbatim(merged, MERGED);
-    Reply::Ok.send(ctx);
-    Ok(())
+    Ok(Reply::Ok)
 }
 
 /// Returns the digest of all observations of the sources, and of the destination unless it is overwritten.
@@ -128,9 +104,11 @@ fn merge_sources<'a>(
     keys: &mut Keyspace<'a>,
     args: Argv<'a>,
 ) -> Result<TDigest, Error> {
-    let exists = Reader::open(keys, key(&args)).object()?.is_some();
+    let exists = Reader::<TDigest>::open(keys, key(&args))
+        .object()?
+        .is_some();
     let request = Merge::parse(&args, origin(ctx))?;
-    let mut readers = Readers::new(keys);
+    let mut readers = Readers::<TDigest>::new(keys);
     let has_own = exists && !request.overrides;
     if has_own {
         readers.open(key(&args))?.ok_or(error::NOT_FOUND)?;
@@ -168,11 +146,10 @@ pub fn max(call: Call) -> Done {
     reply_number(call, TDigest::max)
 }
 
-fn reply_number(Call { ctx, keys, args }: Call, number: impl Fn(&TDigest) -> f64) -> Done {
-    let reader = Reader::open(keys, key(&args));
+fn reply_number(Call { keys, args, .. }: Call, number: impl Fn(&TDigest) -> f64) -> Done {
+    let reader = Reader::<TDigest>::open(keys, key(&args));
     let digest = reader.object()?.ok_or(error::NOT_FOUND)?;
-    ctx.reply_double(number(digest));
-    Ok(())
+    Ok(Reply::Double(number(digest)))
 }
 
 /// `TDIGEST.QUANTILE key quantile [quantile ...]`
@@ -224,9 +201,9 @@ pub fn byrevrank(call: Call) -> Done {
 fn reply_each<T: Copy>(
     Call { ctx, keys, args }: Call,
     parse: impl Fn(&[u8]) -> Result<T, Error>,
-    answer: impl Fn(&Compressed, T) -> Reply<'static>,
+    answer: impl Fn(&Compressed, T) -> Reply,
 ) -> Done {
-    let reader = Reader::open(keys, key(&args));
+    let reader = Reader::<TDigest>::open(keys, key(&args));
     let values = |digest: &TDigest| {
         let values = parsed(args, parse)?;
         let digest = digest.compressed().ok_or(error::NOT_ALLOCATED)?;
@@ -234,26 +211,25 @@ fn reply_each<T: Copy>(
         for value in values {
             answer(&digest, value).send(ctx);
         }
-        Ok::<_, Error>(())
+        Ok::<_, Error>(Reply::Sent)
     };
     reader.caching(values)?.ok_or(error::NOT_FOUND)?
 }
 
 /// `TDIGEST.TRIMMED_MEAN key low_cut_quantile high_cut_quantile`
-pub fn trimmed_mean(Call { ctx, keys, args }: Call) -> Done {
-    let reader = Reader::open(keys, key(&args));
+pub fn trimmed_mean(Call { keys, args, .. }: Call) -> Done {
+    let reader = Reader::<TDigest>::open(keys, key(&args));
     let mean = reader.caching(|digest| {
         let (low, high) = request::trim(&args)?;
         let digest = digest.compressed().ok_or(error::NOT_ALLOCATED)?;
         Ok::<_, Error>(digest.trimmed_mean(low, high))
     })?;
-    ctx.reply_double(mean.ok_or(error::NOT_FOUND)??);
-    Ok(())
+    Ok(Reply::Double(mean.ok_or(error::NOT_FOUND)??))
 }
 
 /// `TDIGEST.INFO key`
-pub fn info(Call { ctx, keys, args }: Call) -> Done {
-    let reader = Reader::open(keys, key(&args));
+pub fn info(Call { keys, args, .. }: Call) -> Done {
+    let reader = Reader::<TDigest>::open(keys, key(&args));
     let digest = reader.object()?.ok_or(error::NOT_FOUND)?;
     let compression = digest.compression();
     let rows = [
@@ -269,6 +245,5 @@ pub fn info(Call { ctx, keys, args }: Call) -> Done {
         (c"Memory usage", compression.full_bytes()),
     ];
     let rows = rows.map(|(name, value)| (name, Reply::Integer(value.cast_signed())));
-    Reply::Table(rows.into()).send(ctx);
-    Ok(())
+    Ok(Reply::Table(rows.into()))
 }

@@ -3,15 +3,13 @@
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::tdigest::wire;
 use valkeybloom_sketches::{DecodeError, Relocate, payload};
 
 pub use valkeybloom_sketches::tdigest::TDigest;
 
-use crate::family::Family;
+use crate::family::{Family, Whole};
 use crate::ffi::{AofWriter, Ctx, Digest, Form, RdbReader, RdbWriter};
-use crate::settings::Setting;
 use crate::sums::{InfoSection, Totals};
 use crate::values::{Stored, digest_fields};
 
@@ -31,17 +29,13 @@ pub fn log_mended() {
     }
 }
 
-impl Family for TDigest {
-    type Object = Self;
+impl Whole for TDigest {}
 
+impl Family for TDigest {
     const NUMBER: usize = 4;
-    const FORMS: &'static [Form] = &[Form {
-        name: wire::TYPE_NAME,
-        version: wire::RDB_VERSION,
-    }];
+    const FORMS: &'static [Form] = &[Form::new(wire::TYPE_NAME, wire::RDB_VERSION)];
     const YIELDS: bool = true;
     const CATEGORY: &'static CStr = c"tdigest";
-    const SETTINGS: &'static [&'static Setting] = &[];
     const INFO: InfoSection = InfoSection {
         section: c"tdigest_core_metrics",
         sums: &[
@@ -51,16 +45,6 @@ impl Family for TDigest {
             c"tdigest_num_observations_across_objects",
         ],
     };
-
-    #[inline]
-    fn object(&self) -> Result<&Self, Error> {
-        Ok(self)
-    }
-
-    #[inline]
-    fn object_mut(&mut self) -> Result<&mut Self, Error> {
-        Ok(self)
-    }
 
     fn load(from: &mut RdbReader, _form: usize, version: i32) -> Result<Self, DecodeError> {
         let wire::Loaded { digest, is_mended } = wire::load_rdb(version, from)?;

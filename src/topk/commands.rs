@@ -8,18 +8,12 @@ use valkeybloom_protocol::topk::{self as request, error};
 use valkeybloom_protocol::words::CommandWords;
 use valkeybloom_sketches::topk::{Added, Refusal};
 
-use crate::ffi::{Argument, Argv, Call, Ctx, Done};
-use crate::keys;
-use crate::reply::Reply;
+use crate::ffi::{Argument, Argv, Call, Ctx, Done, Reply};
+use crate::keys::{Reader, Writer};
 use crate::request::{items, key, origin};
-use crate::settings::memory_limits;
+use crate::settings::piece_limit;
 
 use super::value::{OVERHEAD_BYTES, TopK, seed};
-
-/// A key opened for reading.
-type Reader<'k, 'a> = keys::Reader<'k, 'a, TopK>;
-/// A key opened for writing.
-type Writer<'k, 'a> = keys::Writer<'k, 'a, TopK>;
 
 /// The event of a new list.
 const CREATED: &CStr = c"topk.reserve";
@@ -29,30 +23,21 @@ const ADDED: &CStr = c"topk.add";
 /// The number of words in a replicated part of a command, an even number.
 const PART: usize = 1024;
 
-/// Returns the limit on the memory of an object in bytes: none for a command that was already executed elsewhere.
-fn limit_for(ctx: Ctx) -> u64 {
-    if ctx.must_obey() {
-        return u64::MAX;
-    }
-    let (filter_bytes, object_bytes) = memory_limits(OVERHEAD_BYTES);
-    filter_bytes.min(object_bytes)
-}
-
 /// `TOPK.RESERVE key k [width depth decay]`
 pub fn reserve(Call { ctx, keys, args }: Call) -> Done {
     request::require_shape_words(&args)?;
-    let mut writer = Writer::open(keys, key(&args));
+    let mut writer = Writer::<TopK>::open(keys, key(&args));
     match writer.exists() {
         Ok(false) => {}
         // RedisBloom replies the same for a key of any type.
-        Ok(true) | Err(Error::WrongType) => return Err(error::EXISTS),
+        Ok(true) | Err(Error::WRONG_TYPE) => return Err(error::EXISTS),
         Err(error) => return Err(error),
     }
     let shape = request::shape(&args, origin(ctx))?;
-    let object = TopK::new(shape, seed(), limit_for(ctx)).map_err(|_| error::NOT_CREATED)?;
+    let object = TopK::new(shape, seed(), piece_limit(ctx, OVERHEAD_BYTES))
+        .map_err(|_| error::NOT_CREATED)?;
     writer.store_verbatim(object, CREATED);
-    Reply::Ok.send(ctx);
-    Ok(())
+    Ok(Reply::Ok)
 }
 
 /// `TOPK.ADD key item [item ...]`
@@ -86,7 +71,7 @@ fn add_each(
     step: usize,
     increment: impl Fn(&Argv, usize) -> Result<u32, Error>,
 ) -> Done {
-    let mut writer = Writer::open(keys, key(&args));
+    let mut writer = Writer::<TopK>::open(keys, key(&args));
     let outcome = writer.update(|object| {
         let mut outcome = Outcome::default();
         for index in (2..args.len()).step_by(step) {
@@ -114,11 +99,11 @@ fn add_each(
         }
     }
     outcome.reply(ctx, (args.len() - 2) / step);
-    Ok(())
+    Ok(Reply::Sent)
 }
 
 /// Publishes that a command added the items in these of its words, and no others.
-fn publish_part(writer: Writer, command: &CStr, args: Argv, words: Range<usize>) {
+fn publish_part(writer: Writer<TopK>, command: &CStr, args: Argv, words: Range<usize>) {
     let mut change = writer.close();
     for start in words.clone().step_by(PART) {
         let part = start..words.end.min(start + PART);
@@ -143,7 +128,11 @@ impl Outcome {
         let mut has_place = true;
         let most_bytes = || {
             has_place = self.left.try_reserve(1).is_ok();
-            if has_place { limit_for(ctx) } else { 0 }
+            if has_place {
+                piece_limit(ctx, OVERHEAD_BYTES)
+            } else {
+                0
+            }
         };
         let added = object.add(item, increment, most_bytes);
         let Added { changed, left } = added.map_err(|refusal| {
@@ -179,26 +168,26 @@ impl Outcome {
 
 /// `TOPK.QUERY key item [item ...]`
 pub fn query(Call { ctx, keys, args }: Call) -> Done {
-    let reader = Reader::open(keys, key(&args));
+    let reader = Reader::<TopK>::open(keys, key(&args));
     let object = reader.object()?.ok_or(error::NOT_FOUND)?;
     ctx.reply_array(args.len() - 2);
     items(args, 2..args.len()).for_each(|item| ctx.reply_bool(object.contains(item)));
-    Ok(())
+    Ok(Reply::Sent)
 }
 
 /// `TOPK.COUNT key item [item ...]`
 pub fn count(Call { ctx, keys, args }: Call) -> Done {
-    let reader = Reader::open(keys, key(&args));
+    let reader = Reader::<TopK>::open(keys, key(&args));
     let object = reader.object()?.ok_or(error::NOT_FOUND)?;
     ctx.reply_array(args.len() - 2);
     items(args, 2..args.len()).for_each(|item| ctx.reply_integer(object.count(item).into()));
-    Ok(())
+    Ok(Reply::Sent)
 }
 
 /// `TOPK.LIST key [WITHCOUNT]`
 pub fn list(Call { ctx, keys, args }: Call) -> Done {
     let with_counts = request::lists_counts(&args)?;
-    let reader = Reader::open(keys, key(&args));
+    let reader = Reader::<TopK>::open(keys, key(&args));
     let object = reader.object()?.ok_or(error::NOT_FOUND)?;
     let ranking = object.ranking();
     let ranking = ranking.ok_or(error::refused(Refusal::OutOfMemory))?;
@@ -209,12 +198,12 @@ pub fn list(Call { ctx, keys, args }: Call) -> Done {
             ctx.reply_integer(count.into());
         }
     }
-    Ok(())
+    Ok(Reply::Sent)
 }
 
 /// `TOPK.INFO key`
-pub fn info(Call { ctx, keys, args }: Call) -> Done {
-    let reader = Reader::open(keys, key(&args));
+pub fn info(Call { keys, args, .. }: Call) -> Done {
+    let reader = Reader::<TopK>::open(keys, key(&args));
     let shape = reader.object()?.ok_or(error::NOT_FOUND)?.shape();
     let rows = [
         (c"k", Reply::Count(shape.k().into())),
@@ -222,6 +211,5 @@ pub fn info(Call { ctx, keys, args }: Call) -> Done {
         (c"depth", Reply::Count(shape.depth().into())),
         (c"decay", Reply::Double(shape.decay())),
     ];
-    Reply::Table(rows.into()).send(ctx);
-    Ok(())
+    Ok(Reply::Table(rows.into()))
 }

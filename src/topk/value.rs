@@ -3,15 +3,13 @@
 use std::ffi::CStr;
 use std::sync::OnceLock;
 
-use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::topk::wire;
 use valkeybloom_sketches::{DecodeError, Relocate, Seed, payload};
 
 pub use valkeybloom_sketches::topk::TopK;
 
-use crate::family::Family;
+use crate::family::{Family, Whole};
 use crate::ffi::{AofWriter, Ctx, Digest, Form, RdbReader, RdbWriter};
-use crate::settings::Setting;
 use crate::sums::{InfoSection, Totals};
 use crate::values::{Stored, digest_fields};
 
@@ -24,17 +22,13 @@ pub fn seed() -> Seed {
     *SEED.get_or_init(|| Seed::new(Ctx::random_bytes()))
 }
 
-impl Family for TopK {
-    type Object = Self;
+impl Whole for TopK {}
 
+impl Family for TopK {
     const NUMBER: usize = 3;
-    const FORMS: &'static [Form] = &[Form {
-        name: wire::TYPE_NAME,
-        version: wire::RDB_VERSION,
-    }];
+    const FORMS: &'static [Form] = &[Form::new(wire::TYPE_NAME, wire::RDB_VERSION)];
     const YIELDS: bool = true;
     const CATEGORY: &'static CStr = c"topk";
-    const SETTINGS: &'static [&'static Setting] = &[];
     const INFO: InfoSection = InfoSection {
         section: c"topk_core_metrics",
         sums: &[
@@ -44,16 +38,6 @@ impl Family for TopK {
             c"topk_num_cells_across_objects",
         ],
     };
-
-    #[inline]
-    fn object(&self) -> Result<&Self, Error> {
-        Ok(self)
-    }
-
-    #[inline]
-    fn object_mut(&mut self) -> Result<&mut Self, Error> {
-        Ok(self)
-    }
 
     fn load(from: &mut RdbReader, _form: usize, version: i32) -> Result<Self, DecodeError> {
         wire::read_rdb(version, from, seed())

@@ -54,11 +54,11 @@ impl Moment {
     /// [`Code::Refused`]
     pub fn of_words(options: &[&[u8]]) -> Result<Self, Error> {
         let words = [&[&b"BF.INSERT"[..], b"key"], options, &[b"ITEMS", b"item"]].concat();
-        let insert = Insert::parse(&words[..], DEFAULTS, Origin::Elsewhere)?;
+        let moment = Insert::parse(&words[..], DEFAULTS, Origin::Elsewhere)?.moment;
         Ok(Self {
-            at_ms: insert.at_ms,
-            ttl_ms: insert.ttl_ms,
-            id: insert.id,
+            at_ms: moment.at_ms,
+            ttl_ms: moment.ttl_ms,
+            id: moment.id,
         })
     }
 
@@ -87,7 +87,7 @@ impl Bloom {
         let words = [&[&b"BF.RESERVE"[..], b"key"], words].concat();
         let request = Reserve::parse(&words[..], DEFAULTS, Origin::Client)?;
         let seed = match seed {
-            Some(bytes) => Seed::new(bytes.try_into().map_err(|_| Refused::Seed)?),
+            Some(bytes) => Seed::new(bytes.try_into().map_err(|_| Refused::SEED)?),
             None => random_seed()?,
         };
         Self::make(&request.create?, seed, at_ms)
@@ -206,7 +206,7 @@ impl Bloom {
         if self.0.shape().is_counting() {
             Ok(())
         } else {
-            Err(Refused::NoCounters.into())
+            Err(Refused::NO_COUNTERS.into())
         }
     }
 
@@ -223,7 +223,7 @@ impl Bloom {
         let mut union = match (union, filters.first()) {
             (Some(union), _) => Self(union),
             (None, Some(first)) => first.try_clone()?,
-            (None, None) => return Err(Refused::NotFound.into()),
+            (None, None) => return Err(Refused::NOT_FOUND.into()),
         };
         union.0.tidy(now);
         Ok(union)

@@ -140,7 +140,7 @@ impl Build {
                 }
                 let info = match Info::of(server, name.as_bytes()) {
                     // Nothing is lost with a part of a filter.
-                    Err(fault) if fault.is(Error::StillLoading) => return Ok(()),
+                    Err(fault) if fault.is(Error::STILL_LOADING) => return Ok(()),
                     info => info.map_err(failed)?,
                 };
                 let (what, option, is_same) = match info.of_filter::<u64>(InfoField::Window) {

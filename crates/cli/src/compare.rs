@@ -306,7 +306,7 @@ impl Comparing<'_> {
             Err(SideFault::Source(fault)) => (self.from, fault),
             Err(SideFault::Target(fault)) => (self.to, fault),
         };
-        let was_replaced = fault.is(Error::NotFound) || fault.is_wrong_type();
+        let was_replaced = fault.is(Error::NOT_FOUND) || fault.is_wrong_type();
         let reason = format!("{}: {fault}", server.address());
         unless_final::<()>(server, Err(fault))?;
         Ok((!was_replaced).then_some((Fate::Refused, Some(reason))))

@@ -24,7 +24,7 @@ pub fn scan(server: &Server, key: &[u8], cursor: u64) -> Result<(u64, Vec<u8>), 
 /// Reads the payload of DUMP.
 pub fn payload(server: &Server, key: &[u8]) -> Result<Vec<u8>, Fault> {
     let payload: Option<_> = server.get(key, cmd("DUMP").arg(key))?;
-    payload.ok_or_else(|| Error::NotFound.into())
+    payload.ok_or_else(|| Error::NOT_FOUND.into())
 }
 
 /// Returns whether a payload holds a module's value of this type, as TYPE returns it.

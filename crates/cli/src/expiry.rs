@@ -58,7 +58,7 @@ impl Expiry {
     /// Interprets a reply: milliseconds since `from`, −2 for a missing key, or −1 for a key without a time to live.
     fn read(time: i64, from: u64, slack: Duration) -> Result<Self, Fault> {
         if time == -2 {
-            return Err(Error::NotFound.into());
+            return Err(Error::NOT_FOUND.into());
         }
         let ms = u64::try_from(time).ok().map(|ms| ms.saturating_add(from));
         Ok(Self { ms, slack })

@@ -339,7 +339,7 @@ impl Moving<'_> {
         let to = self.to;
         let failed = |fault: Fault| {
             // The chunks do not match the header: the filter has grown or was replaced.
-            if fault.is(Error::BadChunk) {
+            if fault.is(Error::BAD_CHUNK) {
                 Stop::Changed
             } else {
                 target(to, &fault)
@@ -347,7 +347,7 @@ impl Moving<'_> {
         };
         let mut upload = Upload::begin(to, key, &header).map_err(|fault| match fault {
             // The header is whole, so the server does not know what it says.
-            fault if fault.is(Error::BadChunk) => unreadable(),
+            fault if fault.is(Error::BAD_CHUNK) => unreadable(),
             fault => target(to, &fault),
         })?;
         loop {
@@ -376,7 +376,7 @@ impl Moving<'_> {
         match upload.finish(expires_ms, existing) {
             Ok(true) => Ok(true),
             Ok(false) => Err(taken()),
-            Err(fault) if fault.is(Error::StillLoading) => Err(Stop::Changed),
+            Err(fault) if fault.is(Error::STILL_LOADING) => Err(Stop::Changed),
             Err(fault) => Err(target(to, &fault)),
         }
     }
@@ -411,7 +411,7 @@ impl Moving<'_> {
     }
 
     fn source(&self, fault: &Fault) -> Stop {
-        if fault.is(Error::NotFound) {
+        if fault.is(Error::NOT_FOUND) {
             gone()
         } else if fault.is_wrong_type() {
             Stop::Changed

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::failure::Result;
 
-pub use valkeybloom_planner::{Report, grouped, ratio};
+pub use valkeybloom_planner::{Report, grouped, ratio, to_double as double};
 
 /// Prints text to the standard output. If its reader has gone, as `head` does once it has read enough, this ends the
 /// program like the signal SIGPIPE.
@@ -60,9 +60,4 @@ pub fn two_digits(rate: f64) -> String {
 pub fn counted(number: u64, what: &str) -> String {
     let end = if number == 1 { "" } else { "s" };
     format!("{} {what}{end}", grouped(number))
-}
-
-#[allow(clippy::cast_precision_loss, reason = "a few digits are shown")]
-pub const fn double(number: u64) -> f64 {
-    number as f64
 }

@@ -189,7 +189,7 @@ impl Size {
             }
             (Some(What::Planned(planned)), _) => planned.request()?,
             (None, Some((items, rate))) => {
-                let request = Request::Bloom(Bloom::plain(items, rate));
+                let request: Box<dyn Request> = Box::new(Bloom::plain(items, rate));
                 (request, Limits::default())
             }
             (None, None) => return Err(Failure::usage("ITEMS and RATE are needed")),
@@ -202,7 +202,7 @@ impl Size {
 
 impl Planned {
     /// Returns the request, and the limits of the server.
-    fn request(self) -> Result<(Request, Limits)> {
+    fn request(self) -> Result<(Box<dyn Request>, Limits)> {
         Ok(match self {
             Self::Bloom(it) => {
                 let bloom = Bloom {
@@ -213,7 +213,7 @@ impl Planned {
                     shards: it.shards,
                     ..Bloom::plain(it.items, it.rate)
                 };
-                (Request::Bloom(bloom), it.limits.into())
+                (Box::new(bloom), it.limits.into())
             }
             Self::Cuckoo(it) => {
                 let cuckoo = Cuckoo {
@@ -227,7 +227,7 @@ impl Planned {
                     cuckoo_filters: it.max_filters,
                     ..it.limits.into()
                 };
-                (Request::Cuckoo(cuckoo), limits)
+                (Box::new(cuckoo), limits)
             }
             Self::Cms(it) => {
                 let sketch = CountMin {
@@ -235,7 +235,7 @@ impl Planned {
                     probability: it.probability,
                     cell_size: it.cell_size,
                 };
-                (Request::CountMin(sketch), it.limits.into())
+                (Box::new(sketch), it.limits.into())
             }
             Self::Topk(it) => {
                 let list = TopK {
@@ -244,11 +244,11 @@ impl Planned {
                     depth: it.depth,
                     decay: it.decay,
                 };
-                (Request::TopK(list), it.limits.into())
+                (Box::new(list), it.limits.into())
             }
             Self::Tdigest(it) => {
                 let compression = it.compression;
-                (Request::TDigest(TDigest { compression }), it.limits.into())
+                (Box::new(TDigest { compression }), it.limits.into())
             }
         })
     }

@@ -404,7 +404,7 @@ fn accepted(reply: Value) -> Result<Value, Error> {
 
 fn is_exists(error: &ServerError) -> bool {
     let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
-    text == valkeybloom_protocol::error::Error::Exists.to_string()
+    text == valkeybloom_protocol::error::Error::EXISTS.to_string()
 }
 
 fn read<T: FromRedisValue>(reply: Value) -> Result<T, Error> {

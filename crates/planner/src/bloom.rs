@@ -13,7 +13,7 @@ use valkeybloom_sketches::{Fraction, MAX_CAPACITY};
 use crate::limits::{Limits, STORED_BYTES, refusal, stop};
 use crate::picture::{Curve, Picture, to_double};
 use crate::report::{Report, ratio};
-use crate::{Fault, Planned};
+use crate::{Fault, Planned, Request};
 
 /// The most shards that are tried: the number of a cluster's slots.
 pub const MOST_SHARDS: u32 = 16_384;
@@ -58,55 +58,6 @@ struct Shard {
 }
 
 impl Bloom {
-    pub(crate) fn plan(&self, limits: &Limits) -> Result<Planned, Fault> {
-        let shards = self.shards(limits)?;
-        let shard = self.shard(shards, self.maker)?;
-        let admitted = shard.plan(limits.of_bloom()).is_ok();
-        let plan = shard.plan(BloomLimits::NONE)?;
-
-        let mut report = Report::default();
-        report.number("items", self.items);
-        report.row("error rate", self.rate.get().to_string(), self.rate.get());
-        if self.shards.is_some() {
-            report.number("shards", shards.get().into());
-            report.number("capacity of a shard", shard.new.shape().params.capacity);
-        }
-        let held = self.items.saturating_mul(plan.periods);
-        describe(&mut report, &plan, held, shards);
-        let rate = three_digits(plan.rate_at(shard.items));
-        report.row("rate when full", rate.to_string(), rate);
-        let (text, limit) = match shard.new.reach(limits.of_bloom()) {
-            (_, None) => ("none".to_owned(), serde_json::Value::Null),
-            (reach, Some(Refusal::Full)) => stop("NONSCALING", None, reach),
-            (reach, Some(Refusal::RateTooSmall)) => stop("error rate", None, reach),
-            (reach, Some(Refusal::MemoryLimit | Refusal::OutOfMemory)) => {
-                let further = shard.new.reach(limits.of_object().of_bloom()).0 > reach;
-                let (name, value) = limits.memory(further);
-                stop(name, Some(value), reach)
-            }
-        };
-        report.row("limit", text, limit);
-        if self.maker != Maker::Own {
-            let setting = format!("{NEW_FILTERS} {}", self.maker.name());
-            report.row("setting", &*setting, &*setting);
-        }
-        let key = self.shards.map_or("key", |_| "key:0");
-        let command = format!("{BF_RESERVE} {key} {}", shard.words);
-        let others = match shards.get() {
-            1 => String::new(),
-            shards => format!("   (and so on, up to key:{})", shards - 1),
-        };
-        report.row("command", command.clone() + &others, command);
-        let refusal = (!admitted).then(|| {
-            let largest = plan.filters.iter().map(|(_, size)| size.blob_bytes()).max();
-            let larger = largest.filter(|bytes| *bytes > limits.filter);
-            let (setting, _) = limits.memory(larger.is_some());
-            let bytes = larger.unwrap_or(plan.full_bytes + STORED_BYTES);
-            refusal(setting, bytes, ", or spread it over shards")
-        });
-        Ok(Planned { report, refusal })
-    }
-
     /// Returns the filter that BF.RESERVE without options creates.
     pub fn plain(items: u64, rate: Fraction) -> Self {
         Self {
@@ -224,9 +175,60 @@ impl Bloom {
         };
         format!("{} {capacity}{growth}{kind}", self.rate.get())
     }
+}
+
+impl Request for Bloom {
+    fn plan(&self, limits: &Limits) -> Result<Planned, Fault> {
+        let shards = self.shards(limits)?;
+        let shard = self.shard(shards, self.maker)?;
+        let admitted = shard.plan(limits.of_bloom()).is_ok();
+        let plan = shard.plan(BloomLimits::NONE)?;
+
+        let mut report = Report::default();
+        report.number("items", self.items);
+        report.row("error rate", self.rate.get().to_string(), self.rate.get());
+        if self.shards.is_some() {
+            report.number("shards", shards.get().into());
+            report.number("capacity of a shard", shard.new.shape().params.capacity);
+        }
+        let held = self.items.saturating_mul(plan.periods);
+        describe(&mut report, &plan, held, shards);
+        let rate = three_digits(plan.rate_at(shard.items));
+        report.row("rate when full", rate.to_string(), rate);
+        let (text, limit) = match shard.new.reach(limits.of_bloom()) {
+            (_, None) => ("none".to_owned(), serde_json::Value::Null),
+            (reach, Some(Refusal::Full)) => stop("NONSCALING", None, reach),
+            (reach, Some(Refusal::RateTooSmall)) => stop("error rate", None, reach),
+            (reach, Some(Refusal::MemoryLimit | Refusal::OutOfMemory)) => {
+                let further = shard.new.reach(limits.of_object().of_bloom()).0 > reach;
+                let (name, value) = limits.memory(further);
+                stop(name, Some(value), reach)
+            }
+        };
+        report.row("limit", text, limit);
+        if self.maker != Maker::Own {
+            let setting = format!("{NEW_FILTERS} {}", self.maker.name());
+            report.row("setting", &*setting, &*setting);
+        }
+        let key = self.shards.map_or("key", |_| "key:0");
+        let command = format!("{BF_RESERVE} {key} {}", shard.words);
+        let others = match shards.get() {
+            1 => String::new(),
+            shards => format!("   (and so on, up to key:{})", shards - 1),
+        };
+        report.row("command", command.clone() + &others, command);
+        let refusal = (!admitted).then(|| {
+            let largest = plan.filters.iter().map(|(_, size)| size.blob_bytes()).max();
+            let larger = largest.filter(|bytes| *bytes > limits.filter);
+            let (setting, _) = limits.memory(larger.is_some());
+            let bytes = larger.unwrap_or(plan.full_bytes + STORED_BYTES);
+            refusal(setting, bytes, ", or spread it over shards")
+        });
+        Ok(Planned { report, refusal })
+    }
 
     /// Returns pictures of one key, up to twice the items, compared with the peers' filters for the same words.
-    pub(crate) fn pictures(&self, limits: &Limits) -> Vec<Picture> {
+    fn pictures(&self, limits: &Limits) -> Vec<Picture> {
         let shards = self.shards(limits).unwrap_or(NonZeroU32::MIN);
         let own = std::iter::once(self.maker);
         let others = Maker::ALL.into_iter().filter(|maker| *maker != self.maker);
@@ -253,21 +255,17 @@ impl Bloom {
             Kind::Windowed(_) => "items in a period",
             _ => "items",
         };
+        let picture = |title: &str, requested, curve| Picture {
+            title: format!("{title}{of}"),
+            x,
+            at,
+            requested,
+            curves: drawn(curve),
+        };
+        let rate = Some(self.rate.get());
         vec![
-            Picture {
-                title: format!("Bytes{of}"),
-                x,
-                at,
-                requested: None,
-                curves: drawn(Shard::bytes),
-            },
-            Picture {
-                title: format!("Error rate{of}"),
-                x,
-                at,
-                requested: Some(self.rate.get()),
-                curves: drawn(Shard::rates),
-            },
+            picture("Bytes", None, Shard::bytes),
+            picture("Error rate", rate, Shard::rates),
         ]
     }
 }

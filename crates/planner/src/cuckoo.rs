@@ -6,7 +6,7 @@ use crate::bloom::three_digits;
 use crate::limits::{Limits, STORED_BYTES, refusal, stop};
 use crate::picture::{Curve, Picture, to_double};
 use crate::report::Report;
-use crate::{Fault, Planned};
+use crate::{Fault, Planned, Request};
 
 /// A cuckoo filter to plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +72,30 @@ impl Cuckoo {
         self.start.unwrap_or(self.items)
     }
 
-    pub(crate) fn plan(&self, limits: &Limits) -> Result<Planned, Fault> {
+    /// Returns the command. Options at their defaults are left out.
+    fn command(&self) -> String {
+        let defaults = Self::DEFAULTS;
+        let options: [(_, u64, u64); 3] = [
+            ("BUCKETSIZE", self.bucket_size, defaults.bucket_size.into()),
+            (
+                "MAXITERATIONS",
+                self.max_iterations,
+                defaults.max_iterations.into(),
+            ),
+            ("EXPANSION", self.expansion, defaults.expansion.into()),
+        ];
+        let options = options
+            .iter()
+            .filter(|(_, value, default)| value != default);
+        let command = format!("CF.RESERVE key {}", self.capacity());
+        options.fold(command, |command, (name, value, _)| {
+            format!("{command} {name} {value}")
+        })
+    }
+}
+
+impl Request for Cuckoo {
+    fn plan(&self, limits: &Limits) -> Result<Planned, Fault> {
         let shape = self.shape()?;
         let unlimited = CuckooLimits::NONE;
         let admitted = shape.plan(self.items, &limits.of_cuckoo());
@@ -116,28 +139,7 @@ impl Cuckoo {
         Ok(Planned { report, refusal })
     }
 
-    /// Returns the command. Options at their defaults are left out.
-    fn command(&self) -> String {
-        let defaults = Self::DEFAULTS;
-        let options: [(_, u64, u64); 3] = [
-            ("BUCKETSIZE", self.bucket_size, defaults.bucket_size.into()),
-            (
-                "MAXITERATIONS",
-                self.max_iterations,
-                defaults.max_iterations.into(),
-            ),
-            ("EXPANSION", self.expansion, defaults.expansion.into()),
-        ];
-        let options = options
-            .iter()
-            .filter(|(_, value, default)| value != default);
-        let command = format!("CF.RESERVE key {}", self.capacity());
-        options.fold(command, |command, (name, value, _)| {
-            format!("{command} {name} {value}")
-        })
-    }
-
-    pub(crate) fn pictures(&self) -> Vec<Picture> {
+    fn pictures(&self, _: &Limits) -> Vec<Picture> {
         let Ok(shape) = self.shape() else {
             return Vec::new();
         };

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use serde_json::{Map, Value, json};
 
 use valkeybloom_protocol::bloom::Maker;
+use valkeybloom_sketches::Fraction;
 use valkeybloom_sketches::bloom::{Growth, Kind, Window};
 use valkeybloom_sketches::cms::CellSize;
 use valkeybloom_sketches::topk;
@@ -35,17 +36,17 @@ pub fn answer(fields: &str) -> String {
     };
     let request = form.request();
     let limits = form.limits();
-    let answer = match (request, limits) {
-        (Some(request), Some(limits)) if form.faults.is_empty() => match request.plan(&limits) {
-            Err(fault) => faults(&[fault]),
-            Ok(planned) => json!({
-                "rows": planned.report.rows,
-                "values": planned.report.json,
-                "refusal": planned.refusal,
-                "pictures": request.pictures(&limits).iter().map(Picture::to_json).collect::<Vec<_>>(),
-            }),
-        },
-        _ => faults(&form.faults),
+    if !form.faults.is_empty() {
+        return faults(&form.faults).to_string();
+    }
+    let answer = match request.plan(&limits) {
+        Err(fault) => faults(&[fault]),
+        Ok(planned) => json!({
+            "rows": planned.report.rows,
+            "values": planned.report.json,
+            "refusal": planned.refusal,
+            "pictures": request.pictures(&limits).iter().map(Picture::to_json).collect::<Vec<_>>(),
+        }),
     };
     answer.to_string()
 }
@@ -62,20 +63,21 @@ impl Form {
         word.unwrap_or_default().trim()
     }
 
-    /// Reads a field that has to be filled in.
+    /// Reads a field that has to be filled in. A faulty field has the value of `stand_in`, which nobody sees.
     fn take<T>(
         &mut self,
         field: &'static str,
+        stand_in: T,
         read: impl Fn(&str) -> Result<T, String>,
-    ) -> Option<T> {
-        let word = self.word(field);
-        let value = match word {
+    ) -> T {
+        let value = match self.word(field) {
             "" => Err("a value is missing".to_owned()),
             word => read(word),
         };
-        value
-            .map_err(|text| self.faults.push(Fault::invalid(field, text)))
-            .ok()
+        value.unwrap_or_else(|text| {
+            self.faults.push(Fault::invalid(field, text));
+            stand_in
+        })
     }
 
     /// Reads a field that may be empty: then it has the default.
@@ -84,36 +86,33 @@ impl Form {
         field: &'static str,
         default: T,
         read: impl Fn(&str) -> Result<T, String>,
-    ) -> Option<T> {
+    ) -> T {
         if self.word(field).is_empty() {
-            Some(default)
+            default
         } else {
-            self.take(field, read)
+            self.take(field, default, read)
         }
     }
 
-    fn limits(&mut self) -> Option<Limits> {
+    fn limits(&mut self) -> Limits {
         let defaults = Limits::default();
-        let filter = self.take_or("filter_limit", defaults.filter, words::bytes);
-        let object = self.take_or("object_limit", defaults.object, words::bytes);
-        let filters = self.take_or("max_filters", defaults.cuckoo_filters, words::items);
-        Some(Limits {
-            filter: filter?,
-            object: object?,
-            cuckoo_filters: filters?,
-        })
+        Limits {
+            filter: self.take_or("filter_limit", defaults.filter, words::bytes),
+            object: self.take_or("object_limit", defaults.object, words::bytes),
+            cuckoo_filters: self.take_or("max_filters", defaults.cuckoo_filters, words::items),
+        }
     }
 
-    fn request(&mut self) -> Option<Request> {
-        Some(match self.word("structure") {
-            "cuckoo" => Request::Cuckoo(self.cuckoo()?),
-            "cms" => Request::CountMin(self.count_min()?),
-            "topk" => Request::TopK(self.top_k()?),
-            "tdigest" => Request::TDigest(TDigest {
-                compression: self.take("compression", words::items)?,
+    fn request(&mut self) -> Box<dyn Request> {
+        match self.word("structure") {
+            "cuckoo" => Box::new(self.cuckoo()),
+            "cms" => Box::new(self.count_min()),
+            "topk" => Box::new(self.top_k()),
+            "tdigest" => Box::new(TDigest {
+                compression: self.take("compression", 1, words::items),
             }),
-            _ => Request::Bloom(self.bloom()?),
-        })
+            _ => Box::new(self.bloom()),
+        }
     }
 
     fn is_fixed(&self) -> bool {
@@ -121,107 +120,82 @@ impl Form {
     }
 
     /// Reads the capacity to start with. A filter that does not grow has its whole capacity from the start.
-    #[allow(
-        clippy::option_option,
-        reason = "a fault, or a capacity that may be left out"
-    )]
-    fn start(&mut self) -> Option<Option<u64>> {
+    fn start(&mut self) -> Option<u64> {
         if self.is_fixed() {
-            return Some(None);
+            return None;
         }
         self.take_or("start", None, |word| words::items(word).map(Some))
     }
 
-    fn bloom(&mut self) -> Option<Bloom> {
-        let items = self.take("items", words::items);
-        let rate = self.take("rate", words::rate);
-        let is_fixed = self.is_fixed();
-        let start = self.start();
-        let growth = if is_fixed {
-            Some(Growth::Fixed)
-        } else {
-            self.take_or("expansion", Growth::from_expansion(2), |word| {
-                let factor = word.parse::<NonZeroU32>();
-                let factor = factor.map_err(|_| "not a whole number from 1 on".to_owned());
-                factor.map(Growth::By)
-            })
-        };
-        let kind = match self.word("forget") {
-            "window" => self.window().map(Kind::Windowed),
-            "counting" => Some(Kind::Counting),
-            _ => Some(Kind::Plain),
-        };
-        let maker = self.take_or("maker", Maker::Own, words::maker);
-        let shards = self.take_or("shards", None, |word| words::shards(word).map(Some));
-        Some(Bloom {
-            items: items?,
-            rate: rate?,
-            start: start?,
-            growth: growth?,
-            kind: kind?,
-            maker: maker?,
-            shards: shards?,
+    fn bloom(&mut self) -> Bloom {
+        Bloom {
+            items: self.take("items", 1, words::items),
+            rate: self.take("rate", Fraction::HALF, words::rate),
+            start: self.start(),
+            growth: self.growth(),
+            kind: match self.word("forget") {
+                "window" => self.window(),
+                "counting" => Kind::Counting,
+                _ => Kind::Plain,
+            },
+            maker: self.take_or("maker", Maker::Own, words::maker),
+            shards: self.take_or("shards", None, |word| words::shards(word).map(Some)),
+        }
+    }
+
+    fn growth(&mut self) -> Growth {
+        if self.is_fixed() {
+            return Growth::Fixed;
+        }
+        self.take_or("expansion", Growth::from_expansion(2), |word| {
+            let factor = word.parse::<NonZeroU32>();
+            let factor = factor.map_err(|_| "not a whole number from 1 on".to_owned());
+            factor.map(Growth::By)
         })
     }
 
-    fn window(&mut self) -> Option<Window> {
-        let ms = self.take("window", words::duration_ms);
-        let periods = self.take("periods", words::items);
-        let window = Window::new(ms?, periods?);
-        if window.is_none() {
+    fn window(&mut self) -> Kind {
+        let ms = self.take("window", 1, words::duration_ms);
+        let periods = self.take("periods", 1, words::items);
+        let Some(window) = Window::new(ms, periods) else {
             let text = "a window has 1 to 1440 periods";
             self.faults.push(Fault::invalid("periods", text));
-        }
-        window
-    }
-
-    fn cuckoo(&mut self) -> Option<Cuckoo> {
-        let defaults = Cuckoo::DEFAULTS;
-        let is_fixed = self.is_fixed();
-        let items = self.take("items", words::items);
-        let start = self.start();
-        let size = self.take_or("bucket_size", defaults.bucket_size.into(), words::items);
-        let moves = self.take_or(
-            "max_iterations",
-            defaults.max_iterations.into(),
-            words::items,
-        );
-        let expansion = if is_fixed {
-            Some(0)
-        } else {
-            self.take_or("expansion", defaults.expansion.into(), words::items)
+            return Kind::Plain;
         };
-        Some(Cuckoo {
-            items: items?,
-            start: start?,
-            bucket_size: size?,
-            max_iterations: moves?,
-            expansion: expansion?,
-        })
+        Kind::Windowed(window)
     }
 
-    fn count_min(&mut self) -> Option<CountMin> {
-        let error = self.take("error", words::rate);
-        let probability = self.take("probability", words::rate);
-        let cell_size = self.take_or("cell_size", CellSize::default(), words::cell_size);
-        Some(CountMin {
-            error: error?,
-            probability: probability?,
-            cell_size: cell_size?,
-        })
+    fn cuckoo(&mut self) -> Cuckoo {
+        let defaults = Cuckoo::DEFAULTS;
+        let (size, moves) = (defaults.bucket_size.into(), defaults.max_iterations.into());
+        Cuckoo {
+            items: self.take("items", 1, words::items),
+            start: self.start(),
+            bucket_size: self.take_or("bucket_size", size, words::items),
+            max_iterations: self.take_or("max_iterations", moves, words::items),
+            expansion: if self.is_fixed() {
+                0
+            } else {
+                self.take_or("expansion", defaults.expansion.into(), words::items)
+            },
+        }
     }
 
-    fn top_k(&mut self) -> Option<TopK> {
-        let k = self.take("k", words::items);
-        let width = TopK::advised_width(k.unwrap_or(1));
-        let width = self.take_or("width", width, words::items);
-        let depth = self.take_or("depth", topk::Shape::DEFAULT_DEPTH, words::items);
-        let decay = self.take_or("decay", topk::Shape::DEFAULT_DECAY, words::number);
-        Some(TopK {
-            k: k?,
-            width: width?,
-            depth: depth?,
-            decay: decay?,
-        })
+    fn count_min(&mut self) -> CountMin {
+        CountMin {
+            error: self.take("error", Fraction::HALF, words::rate),
+            probability: self.take("probability", Fraction::HALF, words::rate),
+            cell_size: self.take_or("cell_size", CellSize::default(), words::cell_size),
+        }
+    }
+
+    fn top_k(&mut self) -> TopK {
+        let k = self.take("k", 1, words::items);
+        TopK {
+            k,
+            width: self.take_or("width", TopK::advised_width(k), words::items),
+            depth: self.take_or("depth", topk::Shape::DEFAULT_DEPTH, words::items),
+            decay: self.take_or("decay", topk::Shape::DEFAULT_DECAY, words::number),
+        }
     }
 }

@@ -24,23 +24,20 @@ pub use bloom::{Bloom, Shards};
 pub use cuckoo::Cuckoo;
 pub use form::answer;
 pub use limits::{Limits, STORED_BYTES};
-pub use picture::{Curve, Picture};
+pub use picture::{Curve, Picture, to_double};
 pub use report::{Report, grouped, ratio};
 pub use sketch::{CountMin, TDigest, TopK};
 
-/// What to plan.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Request {
-    /// A Bloom filter.
-    Bloom(Bloom),
-    /// A cuckoo filter.
-    Cuckoo(Cuckoo),
-    /// A count-min sketch.
-    CountMin(CountMin),
-    /// A Top-K.
-    TopK(TopK),
-    /// A t-digest.
-    TDigest(TDigest),
+/// A filter or a sketch to plan.
+pub trait Request {
+    /// Plans it.
+    ///
+    /// # Errors
+    /// The parameter that no server takes.
+    fn plan(&self, limits: &Limits) -> Result<Planned, Fault>;
+
+    /// Returns pictures of the plan, and of what its neighbours take.
+    fn pictures(&self, limits: &Limits) -> Vec<Picture>;
 }
 
 /// A plan.
@@ -78,33 +75,6 @@ impl Fault {
         Self {
             is_invalid: false,
             ..Self::invalid(field, text)
-        }
-    }
-}
-
-impl Request {
-    /// Plans the filter or the sketch.
-    ///
-    /// # Errors
-    /// The parameter that no server takes.
-    pub fn plan(&self, limits: &Limits) -> Result<Planned, Fault> {
-        match self {
-            Self::Bloom(bloom) => bloom.plan(limits),
-            Self::Cuckoo(cuckoo) => cuckoo.plan(limits),
-            Self::CountMin(sketch) => sketch.plan(limits),
-            Self::TopK(sketch) => sketch.plan(limits),
-            Self::TDigest(sketch) => sketch.plan(limits),
-        }
-    }
-
-    /// Returns pictures of the plan, and of what its neighbours take.
-    pub fn pictures(&self, limits: &Limits) -> Vec<Picture> {
-        match self {
-            Self::Bloom(bloom) => bloom.pictures(limits),
-            Self::Cuckoo(cuckoo) => cuckoo.pictures(),
-            Self::CountMin(sketch) => sketch.pictures(),
-            Self::TopK(sketch) => sketch.pictures(),
-            Self::TDigest(sketch) => sketch.pictures(),
         }
     }
 }

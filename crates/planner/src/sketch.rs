@@ -10,7 +10,7 @@ use valkeybloom_sketches::topk;
 use crate::limits::{Limits, STORED_BYTES, refusal};
 use crate::picture::{Picture, sweep, to_double};
 use crate::report::{Report, grouped};
-use crate::{Fault, Planned};
+use crate::{Fault, Planned, Request};
 
 /// A count-min sketch to plan.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,8 +68,10 @@ impl CountMin {
         let bytes = shape.bytes()?.checked_add(cms::CountMin::BASE_BYTES)?;
         Some((shape, bytes))
     }
+}
 
-    pub(crate) fn plan(&self, limits: &Limits) -> Result<Planned, Fault> {
+impl Request for CountMin {
+    fn plan(&self, limits: &Limits) -> Result<Planned, Fault> {
         let none = || Fault::invalid("error", "no sketch has this error and probability");
         let (shape, bytes) = self.shape().ok_or_else(none)?;
         let (error, probability) = (self.error.get(), self.probability.get());
@@ -87,7 +89,7 @@ impl CountMin {
         Ok(planned(report, bytes, limits, command))
     }
 
-    pub(crate) fn pictures(&self) -> Vec<Picture> {
+    fn pictures(&self, _: &Limits) -> Vec<Picture> {
         let bytes = |error| {
             let error = Fraction::new(error)?;
             let (_, bytes) = Self { error, ..*self }.shape()?;
@@ -144,8 +146,10 @@ impl TopK {
             topk::Fault::Cells => Fault::invalid("width", "there are more than 4294967295 cells"),
         })
     }
+}
 
-    pub(crate) fn plan(&self, limits: &Limits) -> Result<Planned, Fault> {
+impl Request for TopK {
+    fn plan(&self, limits: &Limits) -> Result<Planned, Fault> {
         let bytes = topk::TopK::bytes_of(&self.shape()?);
         let mut report = Report::default();
         report.number("items listed", self.k);
@@ -155,7 +159,7 @@ impl TopK {
         Ok(planned(report, bytes, limits, self.command("key")))
     }
 
-    pub(crate) fn pictures(&self) -> Vec<Picture> {
+    fn pictures(&self, _: &Limits) -> Vec<Picture> {
         let bytes = |k| {
             let k = whole(k)?;
             let shape = Self { k, ..*self }.shape().ok()?;
@@ -166,8 +170,8 @@ impl TopK {
     }
 }
 
-impl TDigest {
-    pub(crate) fn plan(&self, limits: &Limits) -> Result<Planned, Fault> {
+impl Request for TDigest {
+    fn plan(&self, limits: &Limits) -> Result<Planned, Fault> {
         let none = || {
             let most = Compression::MAX.get();
             let text = format!("the compression is not within 1 to {most}");
@@ -184,7 +188,7 @@ impl TDigest {
         Ok(planned(report, bytes, limits, command))
     }
 
-    pub(crate) fn pictures(&self) -> Vec<Picture> {
+    fn pictures(&self, _: &Limits) -> Vec<Picture> {
         let at = to_double(self.compression);
         sweep("Bytes of a full digest", "compression", at, |compression| {
             let compression = Compression::new(whole(compression)?)?;

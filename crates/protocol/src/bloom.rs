@@ -31,11 +31,11 @@ impl ShapeWords {
         } else if option.eq_ignore_ascii_case(b"NONSCALING") {
             self.nonscaling = true;
         } else if option.eq_ignore_ascii_case(b"WINDOW") {
-            self.period_ms = Some(from.positive(Field::Window)?);
+            self.period_ms = Some(from.positive(Field::WINDOW)?);
         } else if option.eq_ignore_ascii_case(b"PERIODS") {
-            let periods = from.positive(Field::Periods)?;
+            let periods = from.positive(Field::PERIODS)?;
             let few = periods <= Window::MAX_PERIODS;
-            self.periods = Some(few.then_some(periods).ok_or(Error::Bad(Field::Periods))?);
+            self.periods = Some(few.then_some(periods).ok_or(Error::Bad(Field::PERIODS))?);
         } else if option.eq_ignore_ascii_case(b"COUNTING") {
             self.counting = true;
         } else {
@@ -47,7 +47,7 @@ impl ShapeWords {
     fn into_shape(self, params: Params) -> Result<Shape, Error> {
         let growth = match (self.nonscaling, self.expansion) {
             (true, None | Some(0)) => Growth::Fixed,
-            (true, Some(_)) => return Err(Error::FixedExpansion),
+            (true, Some(_)) => return Err(Error::FIXED_EXPANSION),
             (false, Some(expansion)) => Growth::from_expansion(expansion),
             (false, None) => params.growth,
         };
@@ -55,15 +55,15 @@ impl ShapeWords {
             (None, None) => None,
             (Some(period_ms), Some(periods)) => {
                 let window = Window::new(period_ms, periods);
-                Some(window.ok_or(Error::Bad(Field::Window))?)
+                Some(window.ok_or(Error::Bad(Field::WINDOW))?)
             }
-            _ => return Err(Error::HalfWindow),
+            _ => return Err(Error::HALF_WINDOW),
         };
         let kind = match (window, self.counting) {
             (None, false) => Kind::Plain,
             (None, true) => Kind::Counting,
             (Some(window), false) => Kind::Windowed(window),
-            (Some(_), true) => return Err(Error::CountingWindow),
+            (Some(_), true) => return Err(Error::COUNTING_WINDOW),
         };
         // Only this module makes objects with periods or counters. Its first versions did not mark their ratio.
         let tightening = match kind {
@@ -96,19 +96,11 @@ impl Maker {
     /// All makers.
     pub const ALL: [Self; 3] = [Self::Own, Self::ValkeyBloom, Self::RedisBloom];
     /// Their names, in the same order.
-    pub const NAMES: [&str; 3] = [
-        Self::Own.name(),
-        Self::ValkeyBloom.name(),
-        Self::RedisBloom.name(),
-    ];
+    pub const NAMES: [&str; 3] = ["own", "valkey-bloom", "redisbloom"];
 
     /// The name, as a value of the setting `bf.bloom-new-filters`.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Own => "own",
-            Self::ValkeyBloom => "valkey-bloom",
-            Self::RedisBloom => "redisbloom",
-        }
+        Self::NAMES[self as usize]
     }
 }
 
@@ -187,26 +179,18 @@ impl Wanted {
         let Params {
             capacity, growth, ..
         } = self.shape.params;
-        let of_both = [
+        let is_redisbloom = peer == Maker::RedisBloom;
+        let is_large = capacity > New::REDISBLOOM_CAPACITY;
+        let expands = growth.expansion() > New::REDISBLOOM_EXPANSION;
+        let mut all = [
             (self.shape.window().is_some(), "WINDOW"),
             (self.shape.is_counting(), "COUNTING"),
-        ];
-        let of_redisbloom = [
-            (self.tightening.is_some(), "TIGHTENING"),
-            (self.seeded, "SEED"),
-            (
-                capacity > New::REDISBLOOM_CAPACITY,
-                "a capacity above 1073741824",
-            ),
-            (
-                growth.expansion() > New::REDISBLOOM_EXPANSION,
-                "an expansion above 32768",
-            ),
-        ];
-        let of_redisbloom = of_redisbloom
-            .into_iter()
-            .filter(|_| peer == Maker::RedisBloom);
-        let mut all = of_both.into_iter().chain(of_redisbloom);
+            (is_redisbloom && self.tightening.is_some(), "TIGHTENING"),
+            (is_redisbloom && self.seeded, "SEED"),
+            (is_redisbloom && is_large, "a capacity above 1073741824"),
+            (is_redisbloom && expands, "an expansion above 32768"),
+        ]
+        .into_iter();
         all.find_map(|(is_wanted, what)| is_wanted.then_some(what))
     }
 }
@@ -236,20 +220,20 @@ impl Reserve {
             return Err(Error::Arity);
         }
         let mut from = Cursor::after_key(words);
-        let error_rate = from.fraction(Field::ErrorRate)?;
-        let capacity = from.positive(Field::Capacity)?;
+        let error_rate = from.fraction(Field::ERROR_RATE)?;
+        let capacity = from.positive(Field::CAPACITY)?;
         let (mut seconds_ms, mut ms, mut unless_exists) = (None, None, false);
         let mut shape = ShapeWords::default();
         while let Some(option) = from.take() {
             if option.eq_ignore_ascii_case(b"EX") {
-                let seconds = from.positive(Field::Ttl)?.checked_mul(1000);
-                seconds_ms = Some(seconds.ok_or(Error::Bad(Field::Ttl))?);
+                let seconds = from.positive(Field::TTL)?.checked_mul(1000);
+                seconds_ms = Some(seconds.ok_or(Error::Bad(Field::TTL))?);
             } else if option.eq_ignore_ascii_case(b"PX") {
-                ms = Some(from.positive(Field::Ttl)?);
+                ms = Some(from.positive(Field::TTL)?);
             } else if option.eq_ignore_ascii_case(b"NX") {
                 unless_exists = true;
             } else if !shape.take(option, &mut from)? {
-                return Err(Error::UnknownOption);
+                return Err(Error::UNKNOWN_OPTION);
             }
         }
         let params = Params {
@@ -264,7 +248,7 @@ impl Reserve {
             seeded: false,
         };
         if seconds_ms.is_some() && ms.is_some() {
-            return Err(Error::TwoTtls);
+            return Err(Error::TWO_TTLS);
         }
         Ok(Self {
             create: wanted.by(defaults, origin),
@@ -277,12 +261,12 @@ impl Reserve {
 /// Requires that an object of this kind supports its items' time to live and id, if they have one.
 ///
 /// # Errors
-/// [`Error::NoWindow`] or [`Error::NoCounters`].
+/// [`Error::NO_WINDOW`] or [`Error::NO_COUNTERS`].
 #[inline]
 pub fn require_suits(kind: Kind, ttl_ms: Option<u64>, id: Option<u64>) -> Result<(), Error> {
     match kind {
-        Kind::Plain | Kind::Counting if ttl_ms.is_some() => Err(Error::NoWindow),
-        Kind::Plain | Kind::Windowed(_) if id.is_some() => Err(Error::NoCounters),
+        Kind::Plain | Kind::Counting if ttl_ms.is_some() => Err(Error::NO_WINDOW),
+        Kind::Plain | Kind::Windowed(_) if id.is_some() => Err(Error::NO_COUNTERS),
         _ => Ok(()),
     }
 }
@@ -290,10 +274,10 @@ pub fn require_suits(kind: Kind, ttl_ms: Option<u64>, id: Option<u64>) -> Result
 /// Requires that a time to live is not longer than the window, if there is one.
 ///
 /// # Errors
-/// [`Error::LongTtl`]
+/// [`Error::LONG_TTL`]
 pub fn require_ttl_within(kind: Kind, ttl_ms: Option<u64>) -> Result<(), Error> {
     match kind {
-        Kind::Windowed(window) if ttl_ms > Some(window.ms()) => Err(Error::LongTtl),
+        Kind::Windowed(window) if ttl_ms > Some(window.ms()) => Err(Error::LONG_TTL),
         _ => Ok(()),
     }
 }
@@ -309,6 +293,22 @@ fn tightening(ratio: Fraction, origin: Origin) -> Tightening {
     }
 }
 
+/// The time of a write, and its items' time to live and id.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// AT: milliseconds since the epoch. Only a primary or an AOF may send it.
+    pub at_ms: Option<u64>,
+    /// TTL: the items' time to live in milliseconds.
+    pub ttl_ms: Option<u64>,
+    /// ID: the items' id.
+    pub id: Option<u64>,
+    /// ROOM: the capacity of the period that the write began, if it differs from the reserved one. Only a primary or an
+    /// AOF may send it.
+    pub room: Option<u64>,
+    /// SATURATE: whether a full non-scaling object takes the items. Only a primary or an AOF may send it.
+    pub saturate: bool,
+}
+
 /// The request of BF.INSERT.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Insert {
@@ -318,17 +318,8 @@ pub struct Insert {
     pub seed: Option<Seed>,
     /// The capacity that the object must be able to grow to.
     pub scale_to: Option<u64>,
-    /// The items' time to live in milliseconds.
-    pub ttl_ms: Option<u64>,
-    /// The items' id.
-    pub id: Option<u64>,
-    /// AT: the time of the write, in milliseconds since the epoch. Only a primary or an AOF may send it.
-    pub at_ms: Option<u64>,
-    /// ROOM: the initial capacity of the items' period, if it differs from the reserved one. Only a primary or an AOF
-    /// may send it.
-    pub room: Option<u64>,
-    /// SATURATE: whether a full non-scaling object takes the items. Only a primary or an AOF may send it.
-    pub saturate: bool,
+    /// The time of the write, and the items' time to live and id.
+    pub moment: Moment,
     /// The indices of the items among the words.
     pub items: Range<usize>,
 }
@@ -359,33 +350,33 @@ impl Insert {
                 break;
             }
             if option.eq_ignore_ascii_case(b"CAPACITY") {
-                capacity = Some(from.positive(Field::Capacity)?);
+                capacity = Some(from.positive(Field::CAPACITY)?);
             } else if option.eq_ignore_ascii_case(b"ERROR") {
-                error_rate = Some(from.fraction(Field::ErrorRate)?);
+                error_rate = Some(from.fraction(Field::ERROR_RATE)?);
             } else if option.eq_ignore_ascii_case(b"TIGHTENING") {
-                tightening = Some(from.fraction(Field::Tightening)?);
+                tightening = Some(from.fraction(Field::TIGHTENING)?);
             } else if option.eq_ignore_ascii_case(b"SEED") {
                 request.seed = Some(from.seed()?);
             } else if option.eq_ignore_ascii_case(b"VALIDATESCALETO") {
-                request.scale_to = Some(from.positive(Field::Capacity)?);
+                request.scale_to = Some(from.positive(Field::CAPACITY)?);
             } else if option.eq_ignore_ascii_case(b"TTL") {
-                request.ttl_ms = Some(from.positive(Field::Ttl)?);
+                request.moment.ttl_ms = Some(from.positive(Field::TTL)?);
             } else if option.eq_ignore_ascii_case(b"ID") {
-                request.id = Some(from.id()?);
+                request.moment.id = Some(from.id()?);
             } else if option.eq_ignore_ascii_case(b"AT") {
-                request.at_ms = Some(from.time()?);
+                request.moment.at_ms = Some(from.time()?);
             } else if option.eq_ignore_ascii_case(b"ROOM") {
-                request.room = Some(from.positive(Field::Capacity)?);
+                request.moment.room = Some(from.positive(Field::CAPACITY)?);
             } else if option.eq_ignore_ascii_case(b"SATURATE") {
-                request.saturate = true;
+                request.moment.saturate = true;
             } else if option.eq_ignore_ascii_case(b"NOCREATE") {
                 nocreate = true;
             } else if !shape.take(option, &mut from)? {
-                return Err(Error::UnknownOption);
+                return Err(Error::UNKNOWN_OPTION);
             }
         }
         if nocreate && (capacity.is_some() || error_rate.is_some()) {
-            return Err(Error::NoCreate);
+            return Err(Error::NO_CREATE);
         }
         let params = defaults.params;
         let expansion = shape.expansion;
@@ -397,7 +388,7 @@ impl Insert {
             growth: params.growth,
         })?;
         if request.scale_to.is_some() && shape.params.growth == Growth::Fixed {
-            return Err(Error::FixedScaleTo);
+            return Err(Error::FIXED_SCALE_TO);
         }
         let wanted = Wanted {
             shape,
@@ -421,7 +412,7 @@ impl Delete {
     /// Parses the words.
     ///
     /// # Errors
-    /// [`Error::Arity`], [`Error::Bad`] or [`Error::UnknownOption`].
+    /// [`Error::Arity`], [`Error::Bad`] or [`Error::UNKNOWN_OPTION`].
     pub fn parse<W: CommandWords + ?Sized>(words: &W) -> Result<Self, Error> {
         if words.count() < 3 {
             return Err(Error::Arity);
@@ -430,7 +421,7 @@ impl Delete {
         let mut id = None;
         while let Some(option) = from.take() {
             if !option.eq_ignore_ascii_case(b"ID") {
-                return Err(Error::UnknownOption);
+                return Err(Error::UNKNOWN_OPTION);
             }
             id = Some(from.id()?);
         }
@@ -504,7 +495,7 @@ impl InfoField {
     /// Parses the words of BF.INFO. Returns the requested field, or `None` for all fields.
     ///
     /// # Errors
-    /// [`Error::Arity`] or [`Error::UnknownField`].
+    /// [`Error::Arity`] or [`Error::UNKNOWN_FIELD`].
     pub fn parse<W: CommandWords + ?Sized>(words: &W) -> Result<Option<Self>, Error> {
         if !(2..=3).contains(&words.count()) {
             return Err(Error::Arity);
@@ -517,6 +508,6 @@ impl InfoField {
         let found = all.find(|(_, _, own)| word.eq_ignore_ascii_case(own.as_bytes()));
         found
             .map(|(field, ..)| Some(field))
-            .ok_or(Error::UnknownField)
+            .ok_or(Error::UNKNOWN_FIELD)
     }
 }

@@ -4,27 +4,31 @@ use std::fmt;
 
 use valkeybloom_sketches::bloom::{MergeError, Refusal};
 
-/// The argument that an error is about.
+use crate::names::NEW_FILTERS;
+
+/// The argument that an error is about, with its name there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Field {
+pub struct Field(&'static str);
+
+impl Field {
     /// The requested rate of false positives.
-    ErrorRate,
+    pub const ERROR_RATE: Self = Self("error rate");
     /// The capacity in items.
-    Capacity,
+    pub const CAPACITY: Self = Self("capacity");
     /// The growth factor from one filter to the next.
-    Expansion,
+    pub const EXPANSION: Self = Self("expansion");
     /// The ratio of successive filters' error rates.
-    Tightening,
+    pub const TIGHTENING: Self = Self("tightening ratio");
     /// The cursor of a chunk.
-    Cursor,
+    pub const CURSOR: Self = Self("cursor");
     /// A time to live.
-    Ttl,
+    pub const TTL: Self = Self("ttl");
     /// The length of a period.
-    Window,
+    pub const WINDOW: Self = Self("window");
     /// The number of periods.
-    Periods,
+    pub const PERIODS: Self = Self("periods");
     /// An item's id.
-    Id,
+    pub const ID: Self = Self("id");
 }
 
 /// The error of a command.
@@ -32,135 +36,97 @@ pub enum Field {
 pub enum Error {
     /// Too few arguments, or too many.
     Arity,
-    /// The key holds a value of the wrong type.
-    WrongType,
-    /// The key does not exist.
-    NotFound,
-    /// BF.RESERVE or CF.RESERVE was called for a key that exists.
-    Exists,
-    /// BF.LOAD or the first BF.LOADCHUNK was called for a key that exists.
-    Busy,
-    /// The key is being saved without a fork, and can't be opened for writing.
-    Saving,
     /// The word is not a number, or the number does not fit.
     Bad(Field),
     /// The number is outside its range.
     Range(Field),
-    /// The seed is not 32 bytes long.
-    Seed,
-    /// The word is not an option.
-    UnknownOption,
-    /// BF.INFO has no such field, or the object does not have it.
-    UnknownField,
-    /// WINDOW was given without PERIODS, or PERIODS without WINDOW.
-    HalfWindow,
-    /// WINDOW was given with COUNTING.
-    CountingWindow,
-    /// EX was given with PX.
-    TwoTtls,
-    /// The command needs a window, and the object has none.
-    NoWindow,
-    /// The command needs counters, and the object has none.
-    NoCounters,
-    /// The time to live is longer than the window.
-    LongTtl,
     /// The objects can't be merged.
     Unlike(MergeError),
-    /// EXPANSION was given with NONSCALING.
-    FixedExpansion,
-    /// NOCREATE was given with a parameter of a new object.
-    NoCreate,
-    /// VALIDATESCALETO was given with NONSCALING.
-    FixedScaleTo,
-    /// VALIDATESCALETO exceeds the capacity that the memory limit allows.
-    ScaleToMemory,
-    /// VALIDATESCALETO exceeds the capacity at which error rates become too small.
-    ScaleToRate,
     /// There is no room for an item or an object.
     Refused(Refusal),
-    /// The bytes do not decode to an object.
-    Undecodable,
-    /// The bytes have a newer format.
-    UnsupportedVersion,
-    /// The chunk does not fit the object.
-    BadChunk,
-    /// The object lacks some of its chunks.
-    StillLoading,
-    /// A command of another family failed, with this text.
-    Text(&'static str),
     /// `bf.bloom-new-filters` names this maker, whose filters can't have this property.
     NotMade(&'static str, &'static str),
+    /// Any other error, with this text.
+    Text(&'static str),
 }
 
-impl fmt::Display for Field {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ErrorRate => "error rate",
-            Self::Capacity => "capacity",
-            Self::Expansion => "expansion",
-            Self::Tightening => "tightening ratio",
-            Self::Cursor => "cursor",
-            Self::Ttl => "ttl",
-            Self::Window => "window",
-            Self::Periods => "periods",
-            Self::Id => "id",
-        })
-    }
+/// The errors of Bloom filters, and those that all families share. The others are in their families' files.
+impl Error {
+    /// The key holds a value of the wrong type.
+    pub const WRONG_TYPE: Self =
+        Self::Text("WRONGTYPE Operation against a key holding the wrong kind of value");
+    /// The key does not exist.
+    pub const NOT_FOUND: Self = Self::Text("ERR not found");
+    /// BF.RESERVE or CF.RESERVE was called for a key that exists.
+    pub const EXISTS: Self = Self::Text("ERR item exists");
+    /// BF.LOAD or the first BF.LOADCHUNK was called for a key that exists.
+    pub const BUSY: Self = Self::Text("BUSYKEY Target key name already exists.");
+    /// The key is being saved without a fork, and can't be opened for writing.
+    pub const SAVING: Self = Self::Text("TRYAGAIN key is being saved, try again");
+    /// The seed is not 32 bytes long.
+    pub const SEED: Self = Self::Text("ERR invalid seed");
+    /// The word is not an option.
+    pub const UNKNOWN_OPTION: Self = Self::Text("ERR unknown argument received");
+    /// BF.INFO has no such field, or the object does not have it.
+    pub const UNKNOWN_FIELD: Self = Self::Text("ERR invalid information value");
+    /// WINDOW was given without PERIODS, or PERIODS without WINDOW.
+    pub const HALF_WINDOW: Self = Self::Text("ERR WINDOW and PERIODS have to be given together");
+    /// WINDOW was given with COUNTING.
+    pub const COUNTING_WINDOW: Self = Self::Text("ERR WINDOW and COUNTING cannot be combined");
+    /// EX was given with PX.
+    pub const TWO_TTLS: Self = Self::Text("ERR EX and PX cannot be combined");
+    /// The command needs a window, and the object has none.
+    pub const NO_WINDOW: Self = Self::Text("ERR filter was not made with WINDOW");
+    /// The command needs counters, and the object has none.
+    pub const NO_COUNTERS: Self = Self::Text("ERR filter was not made with COUNTING");
+    /// The time to live is longer than the window.
+    pub const LONG_TTL: Self = Self::Text("ERR ttl is longer than the window");
+    /// EXPANSION was given with NONSCALING.
+    pub const FIXED_EXPANSION: Self = Self::Text("ERR nonscaling filters cannot expand");
+    /// NOCREATE was given with a parameter of a new object.
+    pub const NO_CREATE: Self = Self::Text("ERR NOCREATE cannot be used with CAPACITY or ERROR");
+    /// VALIDATESCALETO was given with NONSCALING.
+    pub const FIXED_SCALE_TO: Self =
+        Self::Text("ERR cannot use NONSCALING and VALIDATESCALETO options together");
+    /// VALIDATESCALETO exceeds the capacity that the memory limit allows.
+    pub const SCALE_TO_MEMORY: Self =
+        Self::Text("ERR provided VALIDATESCALETO causes bloom object to exceed memory limit");
+    /// VALIDATESCALETO exceeds the capacity at which error rates become too small.
+    pub const SCALE_TO_RATE: Self =
+        Self::Text("ERR provided VALIDATESCALETO causes false positive to degrade to 0");
+    /// The bytes do not decode to an object.
+    pub const UNDECODABLE: Self = Self::Text("ERR bloom object decoding failed");
+    /// The bytes have a newer format.
+    pub const UNSUPPORTED_VERSION: Self =
+        Self::Text("ERR bloom object decoding failed. Unsupported version");
+    /// The chunk does not fit the object.
+    pub const BAD_CHUNK: Self = Self::Text("ERR received bad data");
+    /// The object lacks some of its chunks.
+    pub const STILL_LOADING: Self = Self::Text("ERR bloom object is still being loaded");
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match *self {
             Self::Arity => "ERR wrong number of arguments",
-            Self::WrongType => "WRONGTYPE Operation against a key holding the wrong kind of value",
-            Self::NotFound => "ERR not found",
-            Self::Exists => "ERR item exists",
-            Self::Busy => "BUSYKEY Target key name already exists.",
-            Self::Saving => "TRYAGAIN key is being saved, try again",
-            Self::Bad(field) => return write!(f, "ERR bad {field}"),
-            Self::Range(field @ (Field::ErrorRate | Field::Tightening)) => {
-                return write!(f, "ERR (0 < {field} range < 1)");
-            }
-            Self::Range(field) => return write!(f, "ERR ({field} should be larger than 0)"),
-            Self::HalfWindow => "ERR WINDOW and PERIODS have to be given together",
-            Self::CountingWindow => "ERR WINDOW and COUNTING cannot be combined",
-            Self::TwoTtls => "ERR EX and PX cannot be combined",
-            Self::NoWindow => "ERR filter was not made with WINDOW",
-            Self::NoCounters => "ERR filter was not made with COUNTING",
-            Self::LongTtl => "ERR ttl is longer than the window",
+            Self::Bad(Field(name)) => return write!(f, "ERR bad {name}"),
+            Self::Range(Field::ERROR_RATE) => "ERR (0 < error rate range < 1)",
+            Self::Range(Field::TIGHTENING) => "ERR (0 < tightening ratio range < 1)",
+            Self::Range(Field(name)) => return write!(f, "ERR ({name} should be larger than 0)"),
             Self::Unlike(MergeError::Seeds) => "ERR filters have different seeds",
             Self::Unlike(MergeError::Kinds) => "ERR filters are of different kinds",
             Self::Unlike(MergeError::Rates) => "ERR error rates of the filters add up to 1 or more",
             Self::Unlike(MergeError::Refused(refusal)) => return Self::Refused(refusal).fmt(f),
-            Self::Seed => "ERR invalid seed",
-            Self::UnknownOption => "ERR unknown argument received",
-            Self::UnknownField => "ERR invalid information value",
-            Self::FixedExpansion => "ERR nonscaling filters cannot expand",
-            Self::NoCreate => "ERR NOCREATE cannot be used with CAPACITY or ERROR",
-            Self::FixedScaleTo => "ERR cannot use NONSCALING and VALIDATESCALETO options together",
-            Self::ScaleToMemory => {
-                "ERR provided VALIDATESCALETO causes bloom object to exceed memory limit"
-            }
-            Self::ScaleToRate => {
-                "ERR provided VALIDATESCALETO causes false positive to degrade to 0"
-            }
             Self::Refused(Refusal::MemoryLimit) => {
                 "ERR operation exceeds bloom object memory limit"
             }
             Self::Refused(Refusal::RateTooSmall) => "ERR false positive degrades to 0 on scale out",
             Self::Refused(Refusal::Full) => "ERR non scaling filter is full",
             Self::Refused(Refusal::OutOfMemory) => "OOM not enough memory for bloom object",
-            Self::Undecodable => "ERR bloom object decoding failed",
-            Self::UnsupportedVersion => "ERR bloom object decoding failed. Unsupported version",
-            Self::BadChunk => "ERR received bad data",
-            Self::StillLoading => "ERR bloom object is still being loaded",
-            Self::Text(text) => text,
             Self::NotMade(maker, what) => {
-                return write!(
-                    f,
-                    "ERR {what} is not possible with bf.bloom-new-filters {maker}"
-                );
+                return write!(f, "ERR {what} is not possible with {NEW_FILTERS} {maker}");
             }
+            Self::Text(text) => text,
         })
     }
 }

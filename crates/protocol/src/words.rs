@@ -50,10 +50,8 @@ impl<'a, W: CommandWords + ?Sized> Cursor<'a, W> {
     }
 
     pub(crate) fn fraction(&mut self, field: Field) -> Result<Fraction, Error> {
-        let number = self
-            .take()
-            .and_then(text)
-            .and_then(|text| text.parse().ok());
+        let text = self.take().and_then(|word| str::from_utf8(word).ok());
+        let number = text.and_then(|text| text.parse().ok());
         Fraction::new(number.ok_or(Error::Bad(field))?).ok_or(Error::Range(field))
     }
 
@@ -61,7 +59,7 @@ impl<'a, W: CommandWords + ?Sized> Cursor<'a, W> {
         let expansion = self.take().and_then(integer).map(u32::try_from);
         expansion
             .and_then(Result::ok)
-            .ok_or(Error::Bad(Field::Expansion))
+            .ok_or(Error::Bad(Field::EXPANSION))
     }
 
     /// Takes a whole number above 0.
@@ -75,23 +73,19 @@ impl<'a, W: CommandWords + ?Sized> Cursor<'a, W> {
 
     pub(crate) fn id(&mut self) -> Result<u64, Error> {
         let id = self.take().and_then(natural);
-        id.ok_or(Error::Bad(Field::Id))
+        id.ok_or(Error::Bad(Field::ID))
     }
 
     /// Takes a time since the epoch, in milliseconds.
     pub(crate) fn time(&mut self) -> Result<u64, Error> {
         let time = self.take().and_then(integer).map(u64::try_from);
-        time.and_then(Result::ok).ok_or(Error::UnknownOption)
+        time.and_then(Result::ok).ok_or(Error::UNKNOWN_OPTION)
     }
 
     pub(crate) fn seed(&mut self) -> Result<Seed, Error> {
         let bytes = self.take().and_then(|word| word.try_into().ok());
-        bytes.map(Seed::new).ok_or(Error::Seed)
+        bytes.map(Seed::new).ok_or(Error::SEED)
     }
-}
-
-fn text(word: &[u8]) -> Option<&str> {
-    std::str::from_utf8(word).ok()
 }
 
 /// The origin of a command.

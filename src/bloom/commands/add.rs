@@ -3,17 +3,16 @@
 use std::cell::Cell;
 use std::ops::Range;
 
-use valkeybloom_protocol::bloom::{Insert, Reserve, require_suits, require_ttl_within};
+use valkeybloom_protocol::bloom::{Insert, Moment, Reserve, require_suits, require_ttl_within};
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::Seed;
 use valkeybloom_sketches::bloom::{
     Added, Growth, Kind, Limits, New, Object, Refusal, Shape, Time, chunks,
 };
 
-use crate::bloom::keys::{self, Moment, Writer};
+use crate::bloom::keys::{self, Writer};
 use crate::bloom::settings;
-use crate::ffi::{Argv, Call, Ctx, Done, Str};
-use crate::reply::Reply;
+use crate::ffi::{Argument, Argv, Call, Ctx, Done, Reply, Str};
 use crate::request::{List, expiry, item, items, key, origin, reserved};
 
 /// `BF.ADD key item`
@@ -35,7 +34,7 @@ pub fn add(Call { ctx, keys, args }: Call) -> Done {
                 };
                 writer.added_at(&[args.string(2)], &moment);
             }
-            Ok(Added::New) => writer.added_all(),
+            Ok(Added::New) => writer.publish_verbatim([keys::ADDED]),
             _ => {}
         }
         added
@@ -48,7 +47,7 @@ pub fn add(Call { ctx, keys, args }: Call) -> Done {
         Err(Refusal::Full) => ctx.reply_error_element(Refusal::Full.into()),
         Err(refusal) => return Err(refusal.into()),
     }
-    Ok(())
+    Ok(Reply::Sent)
 }
 
 /// `BF.MADD key item [item ...]`
@@ -56,7 +55,7 @@ pub fn madd(Call { ctx, keys, args }: Call) -> Done {
     let addition = Addition::of_items(2..args.len());
     let writer = Writer::open(keys, key(&args));
     reply_outcomes(ctx, &write(ctx, writer, args, &addition)?);
-    Ok(())
+    Ok(Reply::Sent)
 }
 
 /// `BF.INSERT key [option ...] [ITEMS item ...]`
@@ -65,42 +64,30 @@ pub fn insert(Call { ctx, keys, args }: Call) -> Done {
     if let (Some(wanted), Some(Ok(new))) = (request.scale_to, &request.create) {
         require_reach(new, wanted)?;
     }
+    let moment = request.moment;
+    let is_replicated = moment.at_ms.is_some() || moment.room.is_some() || moment.saturate;
+    if is_replicated && !ctx.must_obey() {
+        return Err(Error::UNKNOWN_OPTION);
+    }
     let addition = Addition {
         create: request.create,
         ttl_ms: None,
         seed: request.seed,
-        moment: Moment {
-            at_ms: replicated(ctx, request.at_ms)?,
-            ttl_ms: request.ttl_ms,
-            id: request.id,
-            room: replicated(ctx, request.room)?,
-            saturate: replicated(ctx, request.saturate.then_some(1))?.is_some(),
-        },
+        moment,
         items: request.items,
         only_items: false,
     };
     let writer = Writer::open(keys, key(&args));
     reply_outcomes(ctx, &write(ctx, writer, args, &addition)?);
-    Ok(())
-}
-
-/// Returns a number that only commands from a primary or an AOF may give.
-///
-/// # Errors
-/// [`Error::UnknownOption`] if a client gives it.
-fn replicated(ctx: Ctx, number: Option<u64>) -> Result<Option<u64>, Error> {
-    match number {
-        Some(_) if !ctx.must_obey() => Err(Error::UnknownOption),
-        number => Ok(number),
-    }
+    Ok(Reply::Sent)
 }
 
 /// Requires that an object could grow to this capacity.
 fn require_reach(new: &New, wanted: u64) -> Result<(), Error> {
     match new.reach(keys::limits()) {
         (reached, _) if reached >= wanted => Ok(()),
-        (_, Some(Refusal::RateTooSmall)) => Err(Error::ScaleToRate),
-        _ => Err(Error::ScaleToMemory),
+        (_, Some(Refusal::RateTooSmall)) => Err(Error::SCALE_TO_RATE),
+        _ => Err(Error::SCALE_TO_MEMORY),
     }
 }
 
@@ -150,7 +137,7 @@ impl Addition {
         if self.only_items {
             settings::defaults().plain(origin(ctx))
         } else {
-            self.create.ok_or(Error::NotFound)?
+            self.create.ok_or(Error::NOT_FOUND)?
         }
     }
 
@@ -195,7 +182,7 @@ fn write<'a>(
     } = written?;
     let all_new = |outcomes: &Outcomes| outcomes.iter().all(|o| *o == Ok(Added::New));
     if dated.is_none() && addition.only_items && all_new(&outcomes) {
-        writer.added_all();
+        writer.publish_verbatim([keys::ADDED]);
         return Ok(outcomes);
     }
     list_changed(&mut changed, args, addition.items.start, &outcomes);
@@ -203,7 +190,9 @@ fn write<'a>(
         Some(Dated { expired, moment }) if expired || !changed.is_empty() => {
             writer.added_at(&changed, &moment);
         }
-        None if !changed.is_empty() => writer.added(&changed),
+        None if !changed.is_empty() => {
+            writer.publish(c"BF.MADD", &[Argument::Items(&changed)], keys::ADDED);
+        }
         _ => {}
     }
     Ok(outcomes)
@@ -367,8 +356,7 @@ pub fn reserve(Call { ctx, keys, args }: Call) -> Done {
     } else if request.unless_exists {
         Reply::Null
     } else {
-        return Err(Error::Exists);
+        return Err(Error::EXISTS);
     };
-    reply.send(ctx);
-    Ok(())
+    Ok(reply)
 }

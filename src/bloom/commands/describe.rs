@@ -7,8 +7,7 @@ use valkeybloom_sketches::bloom::{Growth, Object, Shape, View};
 
 use crate::bloom::keys::{self, Reader};
 use crate::bloom::value::memory_bytes;
-use crate::ffi::{Call, Ctx, Done};
-use crate::reply::Reply;
+use crate::ffi::{Call, Ctx, Done, Reply};
 use crate::request::key;
 
 /// `BF.INFO key [field]`
@@ -25,7 +24,7 @@ pub fn info(Call { ctx, keys, args }: Call) -> Done {
             Reply::Table(rows.collect())
         }
         Some(field) => {
-            let value = value(object, &shape, field).ok_or(Error::UnknownField)?;
+            let value = value(object, &shape, field).ok_or(Error::UNKNOWN_FIELD)?;
             if ctx.is_resp3() {
                 Reply::Table(vec![(field.title(), value)])
             } else {
@@ -33,12 +32,11 @@ pub fn info(Call { ctx, keys, args }: Call) -> Done {
             }
         }
     };
-    reply.send(ctx);
-    Ok(())
+    Ok(reply)
 }
 
 /// Returns the value of a field, or `None` if the object does not have the field.
-fn value(object: &Object, shape: &Shape, field: InfoField) -> Option<Reply<'static>> {
+fn value(object: &Object, shape: &Shape, field: InfoField) -> Option<Reply> {
     let (params, window) = (shape.params, shape.window());
     let scaling = params.growth != Growth::Fixed;
     let now = Ctx::now_ms;
@@ -80,7 +78,7 @@ pub fn debug(Call { ctx, keys, args }: Call) -> Done {
         let period = period.map(|period| format!(" period:{period}"));
         ctx.reply_bytes((line + &period.unwrap_or_default() + cell).as_bytes());
     }
-    Ok(())
+    Ok(Reply::Sent)
 }
 
 fn debug_line(filter: &View, hash_bits: u32, rate: f64) -> String {

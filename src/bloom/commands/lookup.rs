@@ -7,16 +7,16 @@ use valkeybloom_sketches::bloom::{Object, Refusal};
 
 use crate::bloom::keys::Reader;
 use crate::bloom::value::require_counters;
-use crate::ffi::{Argv, Call, Ctx, Done};
-use crate::reply::Reply;
+use crate::ffi::{Argv, Call, Ctx, Done, Reply};
 use crate::request::{item, items, key};
 
 /// `BF.EXISTS key item`
-pub fn exists(Call { ctx, keys, args }: Call) -> Done {
+pub fn exists(Call { keys, args, .. }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let object = reader.object()?;
-    ctx.reply_bool(object.is_some_and(|object| object.contains(item(&args), Ctx::now_ms)));
-    Ok(())
+    Ok(Reply::Bool(object.is_some_and(|object| {
+        object.contains(item(&args), Ctx::now_ms)
+    })))
 }
 
 /// `BF.MEXISTS key item [item ...]`
@@ -31,18 +31,17 @@ pub fn mexists(Call { ctx, keys, args }: Call) -> Done {
             object.contains_each(items, Ctx::now_ms, |found| ctx.reply_bool(found));
         }
     }
-    Ok(())
+    Ok(Reply::Sent)
 }
 
 /// `BF.MISSING key item [item ...]`
-pub fn missing(Call { ctx, keys, args }: Call) -> Done {
+pub fn missing(Call { keys, args, .. }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let missing = match reader.object()? {
         Some(object) => missing_of(object, args)?,
         None => distinct(items(args, 2..args.len()), args.len() - 2)?,
     };
-    Reply::Count(missing).send(ctx);
-    Ok(())
+    Ok(Reply::Count(missing))
 }
 
 /// Returns the number of distinct items that an object does not claim. Usually few items are missing, and two of them
@@ -82,7 +81,7 @@ fn distinct<'i>(items: impl Iterator<Item = &'i [u8]>, count: usize) -> Result<u
 }
 
 /// `BF.COUNT key item`
-pub fn count(Call { ctx, keys, args }: Call) -> Done {
+pub fn count(Call { keys, args, .. }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let count = match reader.object()? {
         None => 0,
@@ -91,14 +90,14 @@ pub fn count(Call { ctx, keys, args }: Call) -> Done {
             object.count(item(&args))
         }
     };
-    Reply::Count(count).send(ctx);
-    Ok(())
+    Ok(Reply::Count(count))
 }
 
 /// `BF.CARD key`
-pub fn card(Call { ctx, keys, args }: Call) -> Done {
+pub fn card(Call { keys, args, .. }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let object = reader.object()?;
-    Reply::Count(object.map_or(0, |object| object.items(Ctx::now_ms))).send(ctx);
-    Ok(())
+    Ok(Reply::Count(
+        object.map_or(0, |object| object.items(Ctx::now_ms)),
+    ))
 }

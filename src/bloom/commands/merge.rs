@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use crate::bloom::keys::{self, Moment, Readers, Writer};
-use crate::ffi::{Argv, Call, Ctx, Done, Keyspace, Str};
-use crate::reply::Reply;
+use crate::bloom::keys::{self, Readers, Writer};
+use crate::ffi::{Argv, Call, Ctx, Done, Keyspace, Reply, Str};
+use valkeybloom_protocol::bloom::Moment;
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::{Limits, Object, Refusal};
 
@@ -15,8 +15,7 @@ use crate::settings::require_in_peers;
 pub fn merge(Call { ctx, keys, args }: Call) -> Done {
     require_in_peers(ctx, "BF.MERGE")?;
     try_merge(ctx, keys, args)?;
-    Reply::Ok.send(ctx);
-    Ok(())
+    Ok(Reply::Ok)
 }
 
 /// Frees the periods of the object under the command's key that have expired at `at_ms`, if given.
@@ -44,13 +43,13 @@ fn try_merge<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) -> Resul
     let mut readers = Readers::new(keys);
     let existed = readers.open(key(&args))?.is_some();
     for name in &others {
-        readers.open(*name)?.ok_or(Error::NotFound)?;
+        readers.open(*name)?.ok_or(Error::NOT_FOUND)?;
     }
     if others.is_empty() {
         return if existed {
             Ok(())
         } else {
-            Err(Error::NotFound)
+            Err(Error::NOT_FOUND)
         };
     }
     let sources = readers.objects();

@@ -5,17 +5,16 @@ use std::ops::Range;
 use valkeybloom_protocol::bloom::Delete;
 use valkeybloom_protocol::error::Error;
 
-use crate::bloom::keys::Writer;
+use crate::bloom::keys::{REMOVED, Writer};
 use crate::bloom::value::require_counters;
-use crate::ffi::{Argv, Call, Done, Keyspace, Str};
+use crate::ffi::{Argument, Argv, Call, Done, Keyspace, Reply, Str};
 use crate::request::{List, items, key, reserved};
 
 /// `BF.DEL key item [ID id]`
-pub fn del(Call { ctx, keys, args }: Call) -> Done {
+pub fn del(Call { keys, args, .. }: Call) -> Done {
     let request = Delete::parse(&args)?;
     let removed = remove(keys, args, 2..3, request.id)?;
-    ctx.reply_bool(removed[0]);
-    Ok(())
+    Ok(Reply::Bool(removed[0]))
 }
 
 /// `BF.MDEL key item [item ...]`
@@ -25,7 +24,7 @@ pub fn mdel(Call { ctx, keys, args }: Call) -> Done {
     for removed in removed {
         ctx.reply_bool(removed);
     }
-    Ok(())
+    Ok(Reply::Sent)
 }
 
 /// Removes items from the object under the command's key. Returns for each whether it was removed.
@@ -52,8 +51,8 @@ fn remove<'a>(
     gone.extend(indexed.map(|(index, _)| args.string(index)));
     match gone.len() {
         0 => {}
-        all if all == removed.len() => writer.removed_all(),
-        _ => writer.removed(&gone),
+        all if all == removed.len() => writer.publish_verbatim([REMOVED]),
+        _ => writer.publish(c"BF.MDEL", &[Argument::Items(&gone)], REMOVED),
     }
     Ok(removed)
 }

@@ -7,8 +7,7 @@ use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::bloom::{Refusal, chunks, dump};
 
 use crate::bloom::keys::{self, Reader, Writer};
-use crate::ffi::{Argv, Call, Done};
-use crate::reply::Reply;
+use crate::ffi::{Argv, Call, Done, Reply};
 use crate::request::{expiry, key};
 
 /// `BF.LOAD key dump [ttl-ms]`
@@ -17,7 +16,7 @@ pub fn load(Call { ctx, keys, args }: Call) -> Done {
         3 => 0,
         4 => {
             let ttl = integer(args.word(3)).map(u64::try_from);
-            ttl.and_then(Result::ok).ok_or(Error::Bad(Field::Ttl))?
+            ttl.and_then(Result::ok).ok_or(Error::Bad(Field::TTL))?
         }
         _ => return Err(Error::Arity),
     };
@@ -28,24 +27,23 @@ pub fn load(Call { ctx, keys, args }: Call) -> Done {
     };
     let mut writer = Writer::open(keys, key(&args));
     if writer.exists()? {
-        return Err(Error::Busy);
+        return Err(Error::BUSY);
     }
     let bytes = args.string(2).bytes();
     let object = dump::decode(bytes).map_err(|error| match error {
-        DecodeError::UnsupportedVersion => Error::UnsupportedVersion,
-        DecodeError::Truncated | DecodeError::Malformed(_) => Error::Undecodable,
+        DecodeError::UnsupportedVersion => Error::UNSUPPORTED_VERSION,
+        DecodeError::Truncated | DecodeError::Malformed(_) => Error::UNDECODABLE,
         DecodeError::NoMemory => Error::Refused(Refusal::OutOfMemory),
     })?;
     if !object.is_within(keys::limits_for(ctx, false)) {
         return Err(Error::Refused(Refusal::MemoryLimit));
     }
     writer.create_loaded(object, bytes, expires_ms);
-    Reply::Ok.send(ctx);
-    Ok(())
+    Ok(Reply::Ok)
 }
 
 fn cursor(args: &Argv) -> Result<i64, Error> {
-    integer(args.word(2)).ok_or(Error::Bad(Field::Cursor))
+    integer(args.word(2)).ok_or(Error::Bad(Field::CURSOR))
 }
 
 /// `BF.SCANDUMP key cursor`
@@ -55,8 +53,10 @@ pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let piece = chunks::piece(reader.existing()?, cursor);
     let (next, piece) = piece.ok_or(Error::Refused(Refusal::OutOfMemory))?;
-    Reply::List(vec![Reply::Count(next), Reply::Bytes(piece.bytes())]).send(ctx);
-    Ok(())
+    ctx.reply_array(2);
+    Reply::Count(next).send(ctx);
+    ctx.reply_bytes(piece.bytes());
+    Ok(Reply::Sent)
 }
 
 /// `BF.LOADCHUNK key cursor data`
@@ -70,13 +70,12 @@ pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
         let begun = begun.map_err(|error| match error {
             None => Error::Refused(Refusal::MemoryLimit),
             Some(DecodeError::NoMemory) => Error::Refused(Refusal::OutOfMemory),
-            Some(_) => Error::BadChunk,
+            Some(_) => Error::BAD_CHUNK,
         })?;
         writer.begin(begun);
     } else {
-        let cursor = u64::try_from(cursor).map_err(|_| Error::BadChunk)?;
+        let cursor = u64::try_from(cursor).map_err(|_| Error::BAD_CHUNK)?;
         writer.load_chunk(cursor, data, ctx.must_obey())?;
     }
-    Reply::Ok.send(ctx);
-    Ok(())
+    Ok(Reply::Ok)
 }

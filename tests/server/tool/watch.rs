@@ -287,14 +287,19 @@ fn named_keys_are_watched() {
 #[test]
 fn a_small_terminal_has_the_first_columns() {
     let server = Server::start();
-    add(
-        &mut server.client(),
-        "a-key-with-a-long-name",
-        &numbered("item", 0..3),
-    );
+    // Wide characters take two columns of a terminal.
+    for key in ["a-key-with-a-long-name", "日本語テキスト"] {
+        add(&mut server.client(), key, &numbered("item", 0..3));
+    }
     for (size, shown) in [
+        // The last columns go, and the key has what is left.
+        ((45, 5), "key       type       items  items/s  capacity\n"),
+        ((45, 5), "a-ke…ame  bloomfltr      3"),
+        ((44, 5), "key                type       items  items/s\n"),
+        ((44, 5), "a-key-wi…ong-name  bloomfltr      3"),
         ((20, 5), "a-ke…name  bloomfltr"),
         ((8, 4), "a-ke…ame"),
+        ((8, 5), "日本…ト"),
         ((8, 2), "arro…end"),
         ((1, 1), "…"),
     ] {

@@ -184,20 +184,6 @@ mod tests {
     }
 
     #[test]
-    fn long_keys_are_cut_in_the_middle() {
-        for (text, width, short) in [
-            ("session", 7, "session"),
-            ("session", 6, "ses…on"),
-            ("session", 1, "…"),
-            // Wide characters take two columns of a terminal.
-            ("日本語テキスト", 7, "日…ト"),
-            ("日本", 4, "日本"),
-        ] {
-            assert_eq!(shortened(text, width), short);
-        }
-    }
-
-    #[test]
     fn a_table_fits_its_terminal() {
         let rows = [row(&"x".repeat(100), Some(1000)), row("short", None)];
         let rows: Vec<&Row> = rows.iter().collect();
@@ -210,26 +196,5 @@ mod tests {
         // The key keeps eight columns, however narrow the terminal is.
         let narrow = table().with_short_keys(10).row(rows[0]);
         assert!(narrow.starts_with("xxxx…xxx  "), "{narrow}");
-    }
-
-    #[test]
-    fn columns_are_dropped_from_the_right() {
-        let mut row = row("a-long-name-of-a-key", Some(12_345_678));
-        row.items = Some(1000);
-        let columns =
-            || listed().filter(|it| ["key", "type", "items", "bytes"].contains(&it.title));
-        for (width, widths) in [
-            (60, &[20, 9, 5, 10][..]),
-            (40, &[10, 9, 5, 10]),
-            (38, &[8, 9, 5, 10]),
-            (37, &[19, 9, 5]),
-            (20, &[9, 9]),
-            (18, &[18]),
-            (5, &[5]),
-        ] {
-            let table = Table::new(columns(), &[&row]).on_screen(width);
-            let fitted: Vec<usize> = table.0.iter().map(|(_, width)| *width).collect();
-            assert_eq!(fitted, widths, "{width}");
-        }
     }
 }

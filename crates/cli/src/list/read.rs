@@ -164,7 +164,7 @@ impl<'s> Reader<'s> {
         let key = found.key.clone();
         let row = match info {
             Ok(info) => Row::new(key, &found.kind, info),
-            Err(fault) if fault.is(Error::StillLoading) => Row::partly_loaded(key, &found.kind),
+            Err(fault) if fault.is(Error::STILL_LOADING) => Row::partly_loaded(key, &found.kind),
             Err(fault) if fault.is_final() || fault.is_temporary() || fault.lacks_command() => {
                 return Err(fault);
             }

@@ -1,6 +1,6 @@
 //! Windows, counters, times and ids.
 
-use valkeybloom_protocol::bloom::{Delete, InfoField, Reserve};
+use valkeybloom_protocol::bloom::{Delete, InfoField, Moment, Reserve};
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::words::Origin;
 use valkeybloom_sketches::bloom::Window;
@@ -231,15 +231,16 @@ fn insert_takes_times_and_ids() {
         ),
         ("BF.INSERT k AT 0 ID 0", None, Some(0), Some(0)),
     ] {
-        let request = insert(line).unwrap();
-        assert_eq!(
-            (request.ttl_ms, request.id, request.at_ms),
-            (ttl_ms, id, at_ms),
-            "{line}"
-        );
-        assert!(!request.saturate, "{line}");
+        let expected = Moment {
+            at_ms,
+            ttl_ms,
+            id,
+            ..Moment::default()
+        };
+        assert_eq!(insert(line).unwrap().moment, expected, "{line}");
     }
-    assert!(insert("BF.INSERT k saturate ITEMS a").unwrap().saturate);
+    let saturate = insert("BF.INSERT k saturate ITEMS a").unwrap().moment;
+    assert!(saturate.saturate);
     for (option, text) in [("TTL", BAD_TTL), ("ID", BAD_ID), ("AT", UNKNOWN)] {
         insert_refused(&format!("BF.INSERT k {option}"), text);
         insert_refused(&format!("BF.INSERT k {option} ITEMS a"), text);
@@ -341,7 +342,7 @@ fn info_takes_one_field_or_none() {
         assert_eq!(error.to_string(), "ERR invalid information value", "{word}");
     }
     let line: [&[u8]; 3] = [b"BF.INFO", b"k", b"\xff"];
-    assert_eq!(InfoField::parse(&line[..]), Err(Error::UnknownField));
+    assert_eq!(InfoField::parse(&line[..]), Err(Error::UNKNOWN_FIELD));
 }
 
 /// Every other letter small.

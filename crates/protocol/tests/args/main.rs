@@ -7,7 +7,7 @@ mod numerals;
 mod tdigest;
 mod topk;
 
-use valkeybloom_protocol::bloom::{Defaults, Insert, Maker, Reserve};
+use valkeybloom_protocol::bloom::{Defaults, Insert, Maker, Moment, Reserve};
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::words::Origin;
 use valkeybloom_sketches::Seed;
@@ -222,11 +222,7 @@ fn insert_uses_the_defaults_for_missing_options() {
         create: Some(Ok(New::Own(Shape::plain(defaults())))),
         seed: None,
         scale_to: None,
-        ttl_ms: None,
-        id: None,
-        at_ms: None,
-        saturate: false,
-        room: None,
+        moment: Moment::default(),
         items: 0..0,
     };
     assert_eq!(insert("BF.INSERT k"), Ok(expected));
@@ -412,7 +408,7 @@ fn insert_takes_a_seed_of_any_32_bytes() {
     bytes = std::array::from_fn(|index| 0xf0_u8.wrapping_add(index.to_le_bytes()[0]));
     assert_eq!(parse(&bytes), Ok(Some(Seed::new(bytes))));
     for length in [0, 1, 31, 33, 64] {
-        assert_eq!(parse(&vec![b's'; length]), Err(Error::Seed), "{length}");
+        assert_eq!(parse(&vec![b's'; length]), Err(Error::SEED), "{length}");
     }
 }
 

@@ -116,7 +116,7 @@ fn rate(value: f64, resp3: bool) -> Reply {
 /// Returns the end of a time to live, or the refusal of one that no clock reaches.
 fn expiry(ttl_ms: u64) -> Result<(), Error> {
     let end = now_ms().checked_add(ttl_ms).map(i64::try_from);
-    end.and_then(Result::ok).ok_or(Error::Bad(Field::Ttl))?;
+    end.and_then(Result::ok).ok_or(Error::Bad(Field::TTL))?;
     Ok(())
 }
 
@@ -124,7 +124,7 @@ fn require_counters(object: &Object) -> Result<(), Error> {
     if object.shape().is_counting() {
         Ok(())
     } else {
-        Err(Error::NoCounters)
+        Err(Error::NO_COUNTERS)
     }
 }
 
@@ -204,14 +204,14 @@ impl Model {
             "bf.merge" => self.merge(&words[1..])?,
             "bf.info" => {
                 let field = InfoField::parse(words)?;
-                let object = self.object(key)?.ok_or(Error::NotFound)?;
+                let object = self.object(key)?.ok_or(Error::NOT_FOUND)?;
                 info(object, field, resp3)?
             }
-            "bf.debug" => debug(self.object(key)?.ok_or(Error::NotFound)?),
+            "bf.debug" => debug(self.object(key)?.ok_or(Error::NOT_FOUND)?),
             "bf.scandump" => {
-                let cursor = integer(items[0]).ok_or(Error::Bad(Field::Cursor))?;
+                let cursor = integer(items[0]).ok_or(Error::Bad(Field::CURSOR))?;
                 let cursor = u64::try_from(cursor).unwrap_or(u64::MAX);
-                let object = self.object(key)?.ok_or(Error::NotFound)?;
+                let object = self.object(key)?.ok_or(Error::NOT_FOUND)?;
                 let (next, piece) = chunks::piece(object, cursor).expect("there is memory");
                 Reply::Array(vec![count(next), Reply::Bulk(piece.bytes().to_vec())])
             }
@@ -226,7 +226,7 @@ impl Model {
     fn held(&mut self, key: &[u8]) -> Result<Option<&mut chunks::Value>, Error> {
         match self.keys.get_mut(key) {
             None => Ok(None),
-            Some(Content::Other) => Err(Error::WrongType),
+            Some(Content::Other) => Err(Error::WRONG_TYPE),
             Some(Content::Ours { value, .. }) => Ok(Some(value)),
         }
     }
@@ -234,10 +234,10 @@ impl Model {
     fn object(&self, key: &[u8]) -> Result<Option<&Object>, Error> {
         match self.keys.get(key) {
             None => Ok(None),
-            Some(Content::Other) => Err(Error::WrongType),
+            Some(Content::Other) => Err(Error::WRONG_TYPE),
             Some(Content::Ours { value, .. }) => match value {
                 chunks::Value::Complete(object) => Ok(Some(object)),
-                chunks::Value::Partial(_) => Err(Error::StillLoading),
+                chunks::Value::Partial(_) => Err(Error::STILL_LOADING),
             },
         }
     }
@@ -246,7 +246,7 @@ impl Model {
         match self.held(key)? {
             None => Ok(None),
             Some(chunks::Value::Complete(object)) => Ok(Some(object)),
-            Some(chunks::Value::Partial(_)) => Err(Error::StillLoading),
+            Some(chunks::Value::Partial(_)) => Err(Error::STILL_LOADING),
         }
     }
 
@@ -277,9 +277,9 @@ impl Model {
             None => addition.create?.shape(),
         };
         match shape.kind {
-            Kind::Plain | Kind::Counting if ttl_ms.is_some() => return Err(Error::NoWindow),
-            Kind::Plain | Kind::Windowed(_) if id.is_some() => return Err(Error::NoCounters),
-            Kind::Windowed(window) if ttl_ms > Some(window.ms()) => return Err(Error::LongTtl),
+            Kind::Plain | Kind::Counting if ttl_ms.is_some() => return Err(Error::NO_WINDOW),
+            Kind::Plain | Kind::Windowed(_) if id.is_some() => return Err(Error::NO_COUNTERS),
+            Kind::Windowed(window) if ttl_ms > Some(window.ms()) => return Err(Error::LONG_TTL),
             _ => {}
         }
         if self.object(key)?.is_none() {
@@ -306,18 +306,19 @@ impl Model {
         if let (Some(wanted), Some(Ok(new))) = (request.scale_to, &request.create) {
             match new.reach(LIMITS) {
                 (reached, _) if reached >= wanted => {}
-                (_, Some(Refusal::RateTooSmall)) => return Err(Error::ScaleToRate),
-                _ => return Err(Error::ScaleToMemory),
+                (_, Some(Refusal::RateTooSmall)) => return Err(Error::SCALE_TO_RATE),
+                _ => return Err(Error::SCALE_TO_MEMORY),
             }
         }
-        if request.at_ms.is_some() || request.room.is_some() || request.saturate {
-            return Err(Error::UnknownOption);
+        let moment = request.moment;
+        if moment.at_ms.is_some() || moment.room.is_some() || moment.saturate {
+            return Err(Error::UNKNOWN_OPTION);
         }
         let addition = Addition {
-            create: request.create.unwrap_or(Err(Error::NotFound)),
+            create: request.create.unwrap_or(Err(Error::NOT_FOUND)),
             seed: request.seed,
-            ttl_ms: request.ttl_ms,
-            id: request.id,
+            ttl_ms: moment.ttl_ms,
+            id: moment.id,
             items: &words[request.items],
         };
         self.add(words[1], &addition)
@@ -329,7 +330,7 @@ impl Model {
             return if request.unless_exists {
                 Ok(Reply::Nil)
             } else {
-                Err(Error::Exists)
+                Err(Error::EXISTS)
             };
         }
         let new = request.create?;
@@ -365,10 +366,10 @@ impl Model {
             .collect();
         let mut sources: Vec<&Object> = self.object(keys[0])?.into_iter().collect();
         for name in &others {
-            sources.push(self.object(name)?.ok_or(Error::NotFound)?);
+            sources.push(self.object(name)?.ok_or(Error::NOT_FOUND)?);
         }
         if others.is_empty() {
-            return existed.then(ok).ok_or(Error::NotFound);
+            return existed.then(ok).ok_or(Error::NOT_FOUND);
         }
         let has_window = sources.iter().any(|it| it.shape().window().is_some());
         let at_ms = has_window.then(now_ms);
@@ -399,16 +400,16 @@ impl Model {
         let ttl_ms = words.get(3).map_or(Some(0), |word| {
             integer(word).and_then(|ttl| u64::try_from(ttl).ok())
         });
-        match ttl_ms.ok_or(Error::Bad(Field::Ttl))? {
+        match ttl_ms.ok_or(Error::Bad(Field::TTL))? {
             0 => {}
             ttl_ms => expiry(ttl_ms)?,
         }
         if self.object(words[1])?.is_some() {
-            return Err(Error::Busy);
+            return Err(Error::BUSY);
         }
         let object = dump::decode(words[2]).map_err(|error| match error {
-            DecodeError::UnsupportedVersion => Error::UnsupportedVersion,
-            _ => Error::Undecodable,
+            DecodeError::UnsupportedVersion => Error::UNSUPPORTED_VERSION,
+            _ => Error::UNDECODABLE,
         })?;
         if !object.is_within(LIMITS) {
             return Err(Error::Refused(Refusal::MemoryLimit));
@@ -419,28 +420,28 @@ impl Model {
 
     fn load_chunk(&mut self, words: &[&[u8]]) -> Result<Reply, Error> {
         let (key, data) = (words[1], words[3]);
-        let cursor = integer(words[2]).ok_or(Error::Bad(Field::Cursor))?;
+        let cursor = integer(words[2]).ok_or(Error::Bad(Field::CURSOR))?;
         if cursor == 1 {
             if self.held(key)?.is_some() {
-                return Err(Error::Busy);
+                return Err(Error::BUSY);
             }
             let value = chunks::begin(data, LIMITS);
-            let value = value.map_err(|error| error.map_or(OVER, |_| Error::BadChunk))?;
+            let value = value.map_err(|error| error.map_or(OVER, |_| Error::BAD_CHUNK))?;
             self.store(key, value, HashSet::new());
             return Ok(ok());
         }
-        let cursor = u64::try_from(cursor).map_err(|_| Error::BadChunk)?;
-        let value = self.held(key)?.ok_or(Error::BadChunk)?;
+        let cursor = u64::try_from(cursor).map_err(|_| Error::BAD_CHUNK)?;
+        let value = self.held(key)?.ok_or(Error::BAD_CHUNK)?;
         match value {
             chunks::Value::Complete(object) => {
                 let accepts = object.totals().1 == 0;
                 if !accepts || chunks::overwrite(object, cursor, data).is_err() {
-                    return Err(Error::BadChunk);
+                    return Err(Error::BAD_CHUNK);
                 }
             }
             chunks::Value::Partial(partial) => {
                 let loaded = partial.load(cursor, data);
-                if let Some(object) = loaded.map_err(|_| Error::BadChunk)? {
+                if let Some(object) = loaded.map_err(|_| Error::BAD_CHUNK)? {
                     *value = chunks::Value::Complete(object);
                 }
             }
@@ -517,13 +518,13 @@ fn info(object: &Object, field: Option<InfoField>, resp3: bool) -> Result<Reply,
         Some((simple(title), value(field)?))
     };
     Ok(match field {
-        Some(field) if !resp3 => Reply::Array(vec![value(field).ok_or(Error::UnknownField)?]),
+        Some(field) if !resp3 => Reply::Array(vec![value(field).ok_or(Error::UNKNOWN_FIELD)?]),
         _ => {
             let all = InfoField::ALL.into_iter();
             let all = all.filter(|(one, ..)| field.is_none_or(|field| *one == field));
             let rows: Vec<(Reply, Reply)> = all.filter_map(named).collect();
             if rows.is_empty() {
-                return Err(Error::UnknownField);
+                return Err(Error::UNKNOWN_FIELD);
             }
             if resp3 {
                 Reply::Map(rows)

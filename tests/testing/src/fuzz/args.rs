@@ -362,7 +362,7 @@ fn check_insert(words: &[&[u8]], cased: &[&[u8]], defaults: Defaults, origin: Or
             .scale_to
             .is_none_or(|items| (1..=MAX_CAPACITY).contains(&items))
     );
-    assert!(insert.ttl_ms.is_none_or(|ms| ms > 0));
+    assert!(insert.moment.ttl_ms.is_none_or(|ms| ms > 0));
     let Some(create) = insert.create else {
         return;
     };
@@ -392,11 +392,11 @@ fn check_insert(words: &[&[u8]], cased: &[&[u8]], defaults: Defaults, origin: Or
         line.extend([b"SEED".to_vec(), seed.as_bytes().to_vec()]);
     }
     option(&mut line, "VALIDATESCALETO", insert.scale_to);
-    option(&mut line, "TTL", insert.ttl_ms);
-    option(&mut line, "ID", insert.id);
-    option(&mut line, "AT", insert.at_ms);
-    option(&mut line, "ROOM", insert.room);
-    if insert.saturate {
+    option(&mut line, "TTL", insert.moment.ttl_ms);
+    option(&mut line, "ID", insert.moment.id);
+    option(&mut line, "AT", insert.moment.at_ms);
+    option(&mut line, "ROOM", insert.moment.room);
+    if insert.moment.saturate {
         line.push(b"SATURATE".to_vec());
     }
     let expected = Insert {

@@ -4,13 +4,17 @@ use std::ffi::CStr;
 
 use valkeybloom_protocol::numerals::double_text;
 
-use crate::ffi::Ctx;
+use super::context::Ctx;
 
 /// A command's reply.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Reply<'r> {
+pub enum Reply {
+    /// The command has replied already, element by element.
+    Sent,
     /// `OK`.
     Ok,
+    /// A boolean in RESP3, 0 or 1 in RESP2.
+    Bool(bool),
     /// An integer.
     Count(u64),
     /// A rate: a double in RESP3, a bulk string in RESP2.
@@ -21,18 +25,18 @@ pub enum Reply<'r> {
     Double(f64),
     /// Null.
     Null,
-    /// A bulk string.
-    Bytes(&'r [u8]),
     /// An array.
-    List(Vec<Reply<'r>>),
+    List(Vec<Reply>),
     /// Named replies: a map in RESP3, a flat array in RESP2.
-    Table(Vec<(&'static CStr, Reply<'r>)>),
+    Table(Vec<(&'static CStr, Reply)>),
 }
 
-impl Reply<'_> {
+impl Reply {
     /// Sends the reply.
     pub fn send(&self, ctx: Ctx) {
         match self {
+            Self::Sent => {}
+            Self::Bool(value) => ctx.reply_bool(*value),
             Self::Ok => ctx.reply_simple(c"OK"),
             Self::Count(count) => ctx.reply_integer(i64::try_from(*count).unwrap_or(i64::MAX)),
             Self::Rate(rate) if ctx.is_resp3() => ctx.reply_double(*rate),
@@ -40,7 +44,6 @@ impl Reply<'_> {
             Self::Integer(number) => ctx.reply_integer(*number),
             Self::Double(number) => ctx.reply_double(*number),
             Self::Null => ctx.reply_null(),
-            Self::Bytes(bytes) => ctx.reply_bytes(bytes),
             Self::List(replies) => {
                 ctx.reply_array(replies.len());
                 for reply in replies {
