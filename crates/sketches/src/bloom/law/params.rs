@@ -63,6 +63,10 @@ impl Tightening {
 
     /// Returns the ratio of an object that this module makes, cut to 15 digits.
     pub fn ours(ratio: Fraction) -> Self {
+        // Every command that may create an object reads the setting, and cutting goes through text.
+        if ratio == Fraction::HALF {
+            return Self::HALF;
+        }
         Self {
             ratio: cut(ratio),
             author: Author::Ours,
