@@ -251,15 +251,12 @@ fn read_weights(
 /// # Panics
 /// If the copy can't be allocated: a server's callback cannot fail.
 pub fn write_rdb(digest: &TDigest, to: &mut impl RdbWrite) {
-    if digest.unmerged_nodes() == 0 {
-        write_merged(digest, to);
-    } else {
-        let copy = digest.compressed_copy();
-        write_merged(&copy.expect("no memory for compressed nodes"), to);
+    let copy;
+    let mut digest = digest;
+    if digest.unmerged_nodes() > 0 {
+        copy = digest.compressed_copy();
+        digest = copy.as_ref().expect("no memory for compressed nodes");
     }
-}
-
-fn write_merged(digest: &TDigest, to: &mut impl RdbWrite) {
     let numbers = digest.numbers();
     let nodes = digest.nodes();
     work::bytes(size_of_val(nodes));
