@@ -124,7 +124,7 @@ impl Family for Value {
                     return to.emit(c"BF.LOAD", &dump);
                 }
                 for (cursor, piece) in chunks::pieces(object) {
-                    to.emit_numbered(c"BF.LOADCHUNK", cursor, piece.bytes());
+                    to.emit_numbered(c"BF.LOADCHUNK", cursor, &piece);
                 }
             }
             Self::Partial(partial) => {

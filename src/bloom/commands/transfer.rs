@@ -55,7 +55,7 @@ pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let piece = chunks::piece(reader.existing()?, cursor);
     let (next, piece) = piece.ok_or(Error::Refused(Refusal::OutOfMemory))?;
-    Reply::List(vec![Reply::Count(next), Reply::Bytes(piece.bytes())]).send(ctx);
+    Reply::List(vec![Reply::Count(next), Reply::Bytes(&piece)]).send(ctx);
     Ok(())
 }
 
