@@ -215,11 +215,11 @@ impl Summaries {
 
     /// Copies the summaries, or returns `None` if allocation fails.
     pub fn try_clone(&self) -> Option<Box<Self>> {
-        let copy = |lines: &Box<[u8]>| {
+        let groups = self.groups.iter().map(|lines| {
             work::bytes(lines.len());
             memory::copied(lines)
-        };
-        let groups = memory::collected(self.groups.iter().map(copy))?;
+        });
+        let groups = memory::collected(groups)?;
         Some(Box::new(Self { groups, ..*self }))
     }
 
