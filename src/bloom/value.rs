@@ -145,7 +145,7 @@ impl Family for Value {
                 if Dialect::of(object) != Dialect::Bloomfltr {
                     // The header is everything but the filters.
                     let header = chunks::piece(object, 0);
-                    to.add_bytes(header.expect(NO_MEMORY).1.bytes());
+                    to.add_bytes(&header.expect(NO_MEMORY).1);
                 }
                 for (view, blob) in object.views().zip(object.blobs()) {
                     to.add_bytes(&blob.expect(NO_MEMORY));
