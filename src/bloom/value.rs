@@ -122,7 +122,7 @@ impl Family for Value {
                     return to.emit(c"BF.LOAD", &dump);
                 }
                 for (cursor, piece) in chunks::pieces(object) {
-                    to.emit_numbered(c"BF.LOADCHUNK", cursor, piece.bytes());
+                    to.emit_numbered(c"BF.LOADCHUNK", cursor, &piece);
                 }
             }
             Self::Partial(partial) => {
@@ -143,7 +143,7 @@ impl Family for Value {
                 if Dialect::of(object) != Dialect::Bloomfltr {
                     // The header is everything but the filters.
                     let header = chunks::piece(object, 0);
-                    to.add_bytes(header.expect(NO_MEMORY).1.bytes());
+                    to.add_bytes(&header.expect(NO_MEMORY).1);
                 }
                 for (view, blob) in object.views().zip(object.blobs()) {
                     to.add_bytes(&blob.expect(NO_MEMORY));

@@ -1,5 +1,6 @@
 //! Bloom filters.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,7 +8,7 @@ use valkeybloom_protocol::bloom::{Defaults, Insert, Maker, Reserve};
 use valkeybloom_protocol::bloom::{require_suits, require_ttl_within};
 use valkeybloom_protocol::error::Error as Refused;
 use valkeybloom_protocol::words::Origin;
-use valkeybloom_sketches::bloom::chunks::{self, Piece, Value};
+use valkeybloom_sketches::bloom::chunks::{self, Value};
 use valkeybloom_sketches::bloom::{Added, Dialect, Growth, Limits, New, Object};
 use valkeybloom_sketches::bloom::{Params, Shape, Stage, Tightening, Time, dump};
 use valkeybloom_sketches::{Fraction, Seed, Sketch, SketchRef};
@@ -331,12 +332,12 @@ impl Chunked for Bloom {
 
     fn piece(&self, cursor: u64) -> Result<(u64, Vec<u8>), Error> {
         let (next, piece) = chunks::piece(&self.0, cursor).ok_or(Error::NO_MEMORY)?;
-        if let Piece::Header(header) = piece {
-            return Ok((next, header));
-        }
+        let Cow::Borrowed(piece) = piece else {
+            return Ok((next, piece.into_owned()));
+        };
         let mut bytes = Vec::new();
-        bytes.try_reserve_exact(piece.bytes().len())?;
-        bytes.extend_from_slice(piece.bytes());
+        bytes.try_reserve_exact(piece.len())?;
+        bytes.extend_from_slice(piece);
         Ok((next, bytes))
     }
 

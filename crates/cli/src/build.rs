@@ -215,9 +215,9 @@ impl Build {
         for (key, object) in keys.iter().zip(&objects) {
             let mut upload = begin(key, object)?;
             for (cursor, chunk) in chunks::pieces(object).skip(1) {
-                let sending = upload.chunk(cursor, chunk.bytes());
+                let sending = upload.chunk(cursor, &chunk);
                 sending.map_err(|fault| failed(key, object, &fault))?;
-                sent += chunk.bytes().len() as u64;
+                sent += chunk.len() as u64;
                 progress.at(sent, sent);
             }
             uploads.push(upload);

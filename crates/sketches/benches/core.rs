@@ -511,7 +511,7 @@ fn of_filters(filters: Vec<Vec<u8>>, bucket_size: u64) -> Cuckoo {
     };
     let outline = stored.check().expect("a valid outline");
     let object = Cuckoo::from_outline(&outline, filters);
-    object.expect("such filters").expect("there is memory")
+    object.expect("such filters, and memory")
 }
 
 /// Removes an item from an object of two filters that is due for compaction. The older filter is five sixths full; the

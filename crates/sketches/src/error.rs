@@ -3,9 +3,15 @@
 /// Implements `Display` and `Error` for an enum: a text for each variant.
 macro_rules! texts {
     ($error:ty { $($variant:pat => $text:expr),+ $(,)? }) => {
+        impl $error {
+            pub(crate) const fn text(&self) -> &'static str {
+                match self { $($variant => $text),+ }
+            }
+        }
+
         impl std::fmt::Display for $error {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(match self { $($variant => $text),+ })
+                f.write_str(self.text())
             }
         }
 

@@ -1,4 +1,4 @@
-//! Arithmetic that the other layers share: fractions, powers, checked sums, and the largest capacity.
+//! Arithmetic that the other layers share: fractions, powers, random numbers, checked sums, and the largest capacity.
 
 /// Exponentials and logarithms: unlike the C library's, the results are the same on every processor.
 pub use libm::{exp, expm1, log as ln, log1p as ln_1p, log2};
@@ -131,6 +131,16 @@ impl DoubleDouble {
 /// Returns the probability that at least one of several independent events happens, given their probabilities.
 pub fn either(events: impl Iterator<Item = f64>) -> f64 {
     events.fold(0.0, |any, event| any + event * (1.0 - any))
+}
+
+/// Returns the next pseudo-random number: `SplitMix64` (Steele, Lea and Flood 2014).
+#[inline]
+pub const fn next_random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut z = *state;
+    z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ z >> 31
 }
 
 /// Converts an integer to the nearest double.

@@ -247,11 +247,8 @@ fn decompressed(mut from: &[u8], length: u64) -> Result<Vec<u8>, DecodeError> {
         }
         if control < 32 {
             for _ in 0..run {
-                to.push(
-                    byte()
-                        .and_then(|byte| u8::try_from(byte).ok())
-                        .ok_or(INVALID)?,
-                );
+                let literal = byte().and_then(|byte| u8::try_from(byte).ok());
+                to.push(literal.ok_or(INVALID)?);
             }
         } else {
             let distance = ((control & 31) << 8 | byte().ok_or(INVALID)?) + 1;

@@ -82,11 +82,12 @@ pub fn debug(Call { ctx, keys, args }: Call) -> Done {
 }
 
 fn debug_line(filter: &View, hash_bits: u32, rate: f64) -> String {
+    let size = filter.geometry();
     format!(
         "bytes:{} bits:{} hashes:{} hashwidth:{hash_bits} capacity:{} size:{} ratio:{}",
-        filter.geometry().cell_bytes,
-        filter.positions(),
-        filter.hashes(),
+        size.cell_bytes,
+        size.positions,
+        size.hashes,
         filter.capacity(),
         filter.items(),
         double_text(rate)

@@ -55,7 +55,7 @@ pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
     let (next, piece) = piece.ok_or(Error::Refused(Refusal::OutOfMemory))?;
     ctx.reply_array(2);
     Reply::Count(next).send(ctx);
-    ctx.reply_bytes(piece.bytes());
+    ctx.reply_bytes(&piece);
     Ok(Reply::Sent)
 }
 

@@ -31,7 +31,7 @@ impl Workload {
         let mut random = Random(seed);
         let objects: Vec<Object> = (0..10).map(|_| random_object(&mut random)).collect();
         let chunked = objects.iter().map(|object| {
-            let pieces = chunks::pieces(object).map(|(next, piece)| (next, piece.bytes().to_vec()));
+            let pieces = chunks::pieces(object).map(|(next, piece)| (next, piece.to_vec()));
             split(&pieces.collect::<Pieces>(), 100)
         });
         let dumps = objects

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use valkeybloom_sketches::bloom::chunks::{self, Partial, Piece, Value};
+use valkeybloom_sketches::bloom::chunks::{self, Partial, Value};
 use valkeybloom_sketches::bloom::{
     Added, Dialect, Growth, Kind, Limits, Object, Params, Refusal, Shape, Tightening, Time, View,
     Window, dump, rdb,
@@ -351,8 +351,7 @@ pub fn read_fields(dialect: Dialect, stream: Stream) -> Result<Object, DecodeErr
 pub fn header_of(object: &Object) -> Vec<u8> {
     let (next, piece) = chunks::piece(object, 0).unwrap();
     assert_eq!(next, 1);
-    assert!(matches!(piece, Piece::Header(_)));
-    piece.bytes().to_vec()
+    piece.to_vec()
 }
 
 /// Reads a header; no limits are in the way here, so an error is one of decoding.
@@ -389,7 +388,7 @@ pub fn through_chunks(object: &Object) -> Object {
         // Without filters, or without items in the one of RedisBloom.
         Value::Complete(mut copy) => {
             for (cursor, piece) in chunks::pieces(object).skip(1) {
-                chunks::overwrite(&mut copy, cursor, piece.bytes()).unwrap();
+                chunks::overwrite(&mut copy, cursor, &piece).unwrap();
             }
             return copy;
         }
@@ -397,10 +396,9 @@ pub fn through_chunks(object: &Object) -> Object {
     let mut cursor = 1;
     loop {
         let (next, piece) = chunks::piece(object, cursor).unwrap();
-        assert!(matches!(piece, Piece::Chunk(_)));
         assert_ne!(next, 0, "more was expected than there is");
         cursor = next;
-        if let Some(copy) = partial.load(cursor, piece.bytes()).unwrap() {
+        if let Some(copy) = partial.load(cursor, &piece).unwrap() {
             assert_eq!(chunks::piece(object, cursor).unwrap().0, 0);
             return copy;
         }

@@ -137,12 +137,10 @@ impl<'s> Sources<'s> {
         if self.add_up(terms) == Some(true) {
             return Ok(true);
         }
-        for Distinct {
-            source, largest, ..
-        } in &mut self.0
-        {
-            work::bytes(source.table().len());
-            *largest = for_cell_size!(source.shape().cell_size(), largest_in(source.table()));
+        for distinct in &mut self.0 {
+            let (size, table) = (distinct.source.shape().cell_size(), distinct.source.table());
+            work::bytes(table.len());
+            distinct.largest = for_cell_size!(size, largest_in(table));
         }
         // A product with the largest counter is one of the intermediate results.
         self.add_up(terms).ok_or(MergeError::Overflow)

@@ -5,15 +5,10 @@ use std::ops::Range;
 use crate::machine::{memory, work};
 
 use super::place::{Place, Places, other_bucket};
+use super::shape::Refusal;
 
 /// Filters of at least this size are prefetched. Smaller ones stay in the processor's caches.
 const LARGE_BYTES: usize = 1 << 20;
-
-/// The error that a filter's slots can't be allocated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoMemory;
-
-crate::error::texts!(NoMemory { Self => "not enough memory" });
 
 /// A filter of an object.
 #[derive(Debug)]
@@ -77,10 +72,10 @@ impl Buckets {
 
     /// Allocates the slots, unless they have memory.
     #[inline]
-    pub(super) fn allocate(&mut self) -> Result<(), NoMemory> {
+    pub(super) fn allocate(&mut self) -> Result<(), Refusal> {
         if self.slots.is_empty() {
-            let size = usize::try_from(self.size()).map_err(|_| NoMemory)?;
-            self.slots = memory::zeroed(size).ok_or(NoMemory)?;
+            let size = usize::try_from(self.size()).map_err(|_| Refusal::OutOfMemory)?;
+            self.slots = memory::zeroed(size).ok_or(Refusal::OutOfMemory)?;
         }
         Ok(())
     }
@@ -187,7 +182,7 @@ impl Buckets {
     /// Puts the fingerprint into the first empty slot of its first bucket, or else of its second. Returns whether
     /// there was an empty slot.
     #[inline]
-    pub(super) fn put(&mut self, place: Place) -> Result<bool, NoMemory> {
+    pub(super) fn put(&mut self, place: Place) -> Result<bool, Refusal> {
         if self.empty_slots() == 0 {
             return Ok(false);
         }
@@ -262,7 +257,7 @@ impl Buckets {
     }
 
     /// Overwrites slots, starting at an index. All of them must exist. Returns whether a fingerprint was lost.
-    pub(super) fn write(&mut self, index: usize, slots: &[u8]) -> Result<bool, NoMemory> {
+    pub(super) fn write(&mut self, index: usize, slots: &[u8]) -> Result<bool, Refusal> {
         let occupied = count_occupied(slots);
         if occupied == 0 && self.slots.is_empty() {
             return Ok(false);
@@ -276,11 +271,11 @@ impl Buckets {
         Ok(lost)
     }
 
-    /// Copies the filter.
-    pub(super) fn try_clone(&self) -> Result<Self, NoMemory> {
+    /// Copies the filter, or returns `None` if allocation fails.
+    pub(super) fn try_clone(&self) -> Option<Self> {
         work::bytes(self.slots.len());
-        let slots = memory::copied(&self.slots).ok_or(NoMemory)?;
-        Ok(Self { slots, ..*self })
+        let slots = memory::copied(&self.slots)?;
+        Some(Self { slots, ..*self })
     }
 
     /// Moves the slots to other memory.
@@ -306,8 +301,6 @@ fn holds(slots: &[u8], fingerprint: u8) -> bool {
 fn count_occupied(slots: &[u8]) -> u64 {
     work::bytes(slots.len());
     let of_chunk = |slots: &[u8]| slots.iter().map(|slot| u8::from(*slot != 0)).sum::<u8>();
-    slots
-        .chunks(255)
-        .map(|slots| u64::from(of_chunk(slots)))
-        .sum()
+    let chunks = slots.chunks(255);
+    chunks.map(|slots| u64::from(of_chunk(slots))).sum()
 }

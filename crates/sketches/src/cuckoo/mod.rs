@@ -27,7 +27,7 @@ mod shape;
 mod summary;
 pub mod wire;
 
-pub use buckets::{Buckets, NoMemory};
+pub use buckets::Buckets;
 pub use growth::Plan;
 pub use object::Cuckoo;
 pub use outline::{Outline, ValidOutline};

@@ -1,21 +1,16 @@
 //! A cuckoo filter that grows: its filters, items and removals.
 
+use crate::bytes::DecodeError;
 use crate::machine::memory::{self, Relocate};
 use crate::machine::work;
 
-use super::buckets::{Buckets, NoMemory};
+use super::buckets::Buckets;
 use super::growth::Plan;
 use super::outline::{Outline, ValidOutline};
 use super::place::{Place, Places};
 use super::room::Room;
 use super::shape::{Limits, Refusal, Shape};
 use super::summary::{Summaries, group_size};
-
-impl From<NoMemory> for Refusal {
-    fn from(NoMemory: NoMemory) -> Self {
-        Self::OutOfMemory
-    }
-}
 
 /// A cuckoo filter that grows.
 #[derive(Debug)]
@@ -59,24 +54,19 @@ impl Cuckoo {
         let filters = usize::try_from(outline.filters).ok()?;
         let mut slots = memory::reserved(filters)?;
         slots.resize_with(filters, Vec::new);
-        Self::from_outline(outline, slots).ok()?
+        Self::from_outline(outline, slots).ok()
     }
 
     /// Creates the object of an outline and its filters' slots, oldest first. An empty list of slots stands for a
-    /// filter that is empty and takes no memory. Returns `None` if the table can't be allocated.
+    /// filter that is empty and takes no memory.
     ///
     /// # Errors
-    /// The reason that the slots are invalid, in words for a log.
-    pub fn from_outline(
-        outline: &ValidOutline,
-        slots: Vec<Vec<u8>>,
-    ) -> Result<Option<Self>, &'static str> {
-        Ok(outline.fill(slots)?.map(|filters| {
-            let mut object = Self::with_filters(outline.shape, filters);
-            (object.items, object.deletes) = (outline.items, outline.deletes);
-            object.assert_valid();
-            object
-        }))
+    /// The reason that the slots are invalid, or [`DecodeError::NoMemory`].
+    pub fn from_outline(outline: &ValidOutline, slots: Vec<Vec<u8>>) -> Result<Self, DecodeError> {
+        let mut object = Self::with_filters(outline.shape, outline.fill(slots)?);
+        (object.items, object.deletes) = (outline.items, outline.deletes);
+        object.assert_valid();
+        Ok(object)
     }
 
     /// Creates the object of these filters, without items.
@@ -329,9 +319,8 @@ impl Cuckoo {
         let summaries = self.summaries.as_ref();
         let end = summaries.map_or(usize::MAX, |summaries| summaries.end_of_holders(place));
         let end = end.min(self.filters.len());
-        let taken_from = self.filters[..end]
-            .iter_mut()
-            .rposition(|f| f.remove(place));
+        let mut filters = self.filters[..end].iter_mut();
+        let taken_from = filters.rposition(|filter| filter.remove(place));
         let Some(index) = taken_from else {
             return false;
         };
@@ -390,7 +379,7 @@ impl Cuckoo {
     ///
     /// # Errors
     /// If the slots can't be allocated.
-    pub fn write(&mut self, offset: u64, slots: &[u8]) -> Result<bool, NoMemory> {
+    pub fn write(&mut self, offset: u64, slots: &[u8]) -> Result<bool, Refusal> {
         let Some((index, within)) = self.find(offset) else {
             return Ok(false);
         };
@@ -399,7 +388,7 @@ impl Cuckoo {
             return Ok(false);
         }
         let unallocated = filter.slots().is_empty();
-        let start = usize::try_from(within).map_err(|_| NoMemory)?;
+        let start = usize::try_from(within).map_err(|_| Refusal::OutOfMemory)?;
         let lost = filter.write(start, slots)?;
         if unallocated {
             self.slot_bytes += filter.slots().len() as u64;
@@ -439,15 +428,10 @@ impl Cuckoo {
 
     /// Copies the object, or returns `None` if allocation fails.
     pub fn try_clone(&self) -> Option<Self> {
-        let mut filters = memory::reserved(self.filters.len())?;
-        for filter in &self.filters {
-            filters.push(filter.try_clone().ok()?);
-        }
         let summaries = self.summaries.as_ref();
-        let summaries = summaries.and_then(|summaries| summaries.try_clone());
         Some(Self {
-            filters,
-            summaries,
+            filters: memory::collected(self.filters.iter().map(Buckets::try_clone))?,
+            summaries: summaries.and_then(|summaries| summaries.try_clone()),
             ..*self
         })
     }

@@ -1,5 +1,6 @@
 //! Objects without their slots, and the rules of valid ones. Bytes from outside become an [`ValidOutline`] first.
 
+use crate::bytes::DecodeError;
 use crate::machine::{memory, work};
 
 use super::buckets::Buckets;
@@ -47,22 +48,14 @@ impl Outline {
         if !self.first_buckets.is_power_of_two() || self.first_buckets > FILTER_BYTES_MAX {
             return Err("number of buckets out of range");
         }
-        for (number, range, what) in [
-            (
-                self.bucket_size,
-                ranges::BUCKET_SIZE,
-                "bucket size out of range",
-            ),
-            (
-                self.max_iterations,
-                ranges::MAX_ITERATIONS,
-                "iterations out of range",
-            ),
-            (self.expansion, ranges::EXPANSION, "expansion out of range"),
-        ] {
-            if !range.contains(&number) {
-                return Err(what);
-            }
+        if !ranges::BUCKET_SIZE.contains(&self.bucket_size) {
+            return Err("bucket size out of range");
+        }
+        if !ranges::MAX_ITERATIONS.contains(&self.max_iterations) {
+            return Err("iterations out of range");
+        }
+        if !ranges::EXPANSION.contains(&self.expansion) {
+            return Err("expansion out of range");
         }
         if self.expansion > 0 && !self.expansion.is_power_of_two() {
             return Err("expansion is no power of two");
@@ -106,22 +99,17 @@ impl ValidOutline {
             })
     }
 
-    /// Creates the filters of these slots, oldest first, or returns `None` if the table can't be allocated. Empty lists
-    /// stand for filters that are empty and take no memory.
-    pub(super) fn fill(&self, slots: Vec<Vec<u8>>) -> Result<Option<Vec<Buckets>>, &'static str> {
+    /// Creates the filters of these slots, oldest first. Empty lists stand for filters that are empty and take no memory.
+    pub(super) fn fill(&self, slots: Vec<Vec<u8>>) -> Result<Vec<Buckets>, DecodeError> {
         if slots.len() as u64 != self.filters {
-            return Err("filters that are not as many as they should be");
+            return Err("filters that are not as many as they should be".into());
         }
-        let Some(mut filters) = memory::reserved(slots.len()) else {
-            return Ok(None);
-        };
+        let mut filters = memory::reserved(slots.len()).ok_or(DecodeError::NoMemory)?;
         for (slots, buckets) in slots.into_iter().zip(self.buckets()) {
-            let Some(slots) = memory::boxed(slots) else {
-                return Ok(None);
-            };
+            let slots = memory::boxed(slots).ok_or(DecodeError::NoMemory)?;
             let filter = Buckets::from_slots(slots, buckets, self.shape.bucket_size);
             filters.push(filter.ok_or("filter of another size than it should be")?);
         }
-        Ok(Some(filters))
+        Ok(filters)
     }
 }

@@ -215,11 +215,11 @@ impl Summaries {
 
     /// Copies the summaries, or returns `None` if allocation fails.
     pub fn try_clone(&self) -> Option<Box<Self>> {
-        let mut groups = memory::reserved(self.groups.len())?;
-        for lines in &self.groups {
+        let groups = self.groups.iter().map(|lines| {
             work::bytes(lines.len());
-            groups.push(memory::copied(lines)?);
-        }
+            memory::copied(lines)
+        });
+        let groups = memory::collected(groups)?;
         Some(Box::new(Self { groups, ..*self }))
     }
 

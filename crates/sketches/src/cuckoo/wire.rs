@@ -13,10 +13,10 @@ use std::borrow::Cow;
 
 use crate::machine::{memory, work};
 
-use super::buckets::{Buckets, NoMemory};
+use super::buckets::Buckets;
 use super::object::Cuckoo;
 use super::outline::Outline;
-use super::shape::Limits;
+use super::shape::{Limits, Refusal};
 
 use crate::bytes::{ByteCursor, CHUNK_BYTES, DecodeError, RdbRead, RdbWrite, push};
 
@@ -63,7 +63,7 @@ pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<Cuckoo, DecodeE
         }
         push(&mut filters, slots)?;
     }
-    Cuckoo::from_outline(&outline, filters)?.ok_or(DecodeError::NoMemory)
+    Cuckoo::from_outline(&outline, filters)
 }
 
 /// Writes the fields in RDB.
@@ -183,18 +183,22 @@ pub type Chunk<'a> = (u64, Cow<'a, [u8]>);
 ///
 /// # Errors
 /// If a filter takes no memory, and its empty slots can't be allocated.
-pub fn chunk(object: &Cuckoo, cursor: u64) -> Result<Option<Chunk<'_>>, NoMemory> {
+pub fn chunk(object: &Cuckoo, cursor: u64) -> Result<Option<Chunk<'_>>, Refusal> {
     let Some((index, within)) = cursor.checked_sub(1).and_then(|at| object.find(at)) else {
         return Ok(None);
     };
     let filter = &object.filters()[index];
     let length = (filter.size() - within).min(CHUNK_BYTES as u64);
     let next = cursor + length;
-    let position = |number| usize::try_from(number).map_err(|_| NoMemory);
+    let position = |number| usize::try_from(number).map_err(|_| Refusal::OutOfMemory);
     let (within, length) = (position(within)?, position(length)?);
     let slots = match filter.slots().get(within..within + length) {
         Some(slots) => Cow::Borrowed(slots),
-        None => Cow::Owned(memory::zeroed(length).ok_or(NoMemory)?.into_vec()),
+        None => Cow::Owned(
+            memory::zeroed(length)
+                .ok_or(Refusal::OutOfMemory)?
+                .into_vec(),
+        ),
     };
     Ok(Some((next, slots)))
 }
@@ -203,7 +207,7 @@ pub fn chunk(object: &Cuckoo, cursor: u64) -> Result<Option<Chunk<'_>>, NoMemory
 ///
 /// # Errors
 /// If the slots can't be allocated.
-pub fn load(object: &mut Cuckoo, cursor: u64, chunk: &[u8]) -> Result<bool, NoMemory> {
+pub fn load(object: &mut Cuckoo, cursor: u64, chunk: &[u8]) -> Result<bool, Refusal> {
     let offset = cursor.checked_sub(1);
     match offset.and_then(|end| end.checked_sub(chunk.len() as u64)) {
         Some(offset) => object.write(offset, chunk),

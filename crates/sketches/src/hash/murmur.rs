@@ -54,9 +54,8 @@ fn of_length<W: Words>(items: &[&[u8]], length: usize, seeds: W) -> W {
         hash = hash.xor(fold(block.mul(m)).mul(m)).mul(m);
     }
     if !length.is_multiple_of(8) {
-        hash = hash
-            .xor(words_of(items, |item| rest(&item[..length])))
-            .mul(m);
+        let rest: W = words_of(items, |item| rest(&item[..length]));
+        hash = hash.xor(rest).mul(m);
     }
     fold(fold(hash).mul(m))
 }

@@ -64,10 +64,8 @@ impl Rows {
             *seed = seed.wrapping_add(row);
         }
         let mut start = first * self.width;
-        for (cell, hash) in cells[..count]
-            .iter_mut()
-            .zip(murmur_32_of_seeds(item, seeds))
-        {
+        let hashes = murmur_32_of_seeds(item, seeds);
+        for (cell, hash) in cells[..count].iter_mut().zip(hashes) {
             *cell = start + memory::index(self.columns.of(hash));
             start += self.width;
         }
@@ -135,7 +133,7 @@ impl Columns {
     }
 
     /// Returns the column of a hash: less than the width, and less than 2³².
-    #[inline(always)]
+    #[inline]
     pub fn of(self, hash: u32) -> u64 {
         let fraction = self.reciprocal.wrapping_mul(hash.into());
         ((u128::from(fraction) * u128::from(self.width)) >> 64) as u64
@@ -156,10 +154,8 @@ mod tests {
             let most = u64::from(u32::MAX);
             let multiples = [0, 1, 2, 3, most / width / 2, most / width];
             let near = multiples.map(|times| near(times.saturating_mul(width)));
-            let hashes = near
-                .into_iter()
-                .flatten()
-                .chain([0, most / 2, most - 1, most]);
+            let hashes = near.into_iter().flatten();
+            let hashes = hashes.chain([0, most / 2, most - 1, most]);
             for hash in hashes.filter_map(|hash| u32::try_from(hash).ok()) {
                 let expected = u64::from(hash) % width;
                 assert_eq!(columns.of(hash), expected, "{hash} % {width}");

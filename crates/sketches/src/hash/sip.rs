@@ -66,12 +66,8 @@ impl Seed {
             }));
             let goes_on = |item: &[u8]| if index <= item.len() / 8 { u64::MAX } else { 0 };
             let mask = words_of(items, goes_on);
-            for (after, before) in sip
-                .0
-                .as_flattened_mut()
-                .iter_mut()
-                .zip(before.as_flattened())
-            {
+            let after = sip.0.as_flattened_mut().iter_mut();
+            for (after, before) in after.zip(before.as_flattened()) {
                 *after = before.xor(before.xor(*after).and(mask));
             }
         }

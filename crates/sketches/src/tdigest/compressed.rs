@@ -216,10 +216,8 @@ impl Compressed<'_> {
         if let [only] = nodes {
             return only.node.mean;
         }
-        let (low, high) = (
-            (self.marks.total * low).floor(),
-            (self.marks.total * high).ceil(),
-        );
+        let low = (self.marks.total * low).floor();
+        let high = (self.marks.total * high).ceil();
         let sum = |scale: f64| {
             let (mut sum, mut count) = (0.0, 0.0);
             for marked in nodes {

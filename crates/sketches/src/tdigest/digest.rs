@@ -48,11 +48,9 @@ impl Compression {
 
     /// Returns the number of nodes that a digest may grow to, merged and unmerged.
     pub const fn capacity(self) -> u64 {
-        let stored = self.stored_capacity().cast_signed();
-        if stored < 0 {
-            0
-        } else {
-            stored.cast_unsigned()
+        match self.stored_capacity().cast_signed() {
+            ..0 => 0,
+            capacity => capacity.cast_unsigned(),
         }
     }
 
@@ -166,19 +164,17 @@ impl TDigest {
 
     /// Returns the smallest observation, or NaN if the digest is empty.
     pub const fn min(&self) -> f64 {
-        if self.is_empty() {
-            f64::NAN
-        } else {
-            self.numbers.min
+        match self.count {
+            0 => f64::NAN,
+            _ => self.numbers.min,
         }
     }
 
     /// Returns the largest observation, or NaN if the digest is empty.
     pub const fn max(&self) -> f64 {
-        if self.is_empty() {
-            f64::NAN
-        } else {
-            self.numbers.max
+        match self.count {
+            0 => f64::NAN,
+            _ => self.numbers.max,
         }
     }
 

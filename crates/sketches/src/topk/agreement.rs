@@ -47,10 +47,8 @@ impl TopK {
     fn loss(&self) -> Option<f64> {
         let shape = self.shape();
         let (mut sharing, mut most) = (f64::from(shape.k()), 1.0_f64);
-        for row in self
-            .cells()
-            .chunks_exact(shape.width() as usize * PAIR_BYTES)
-        {
+        let row_bytes = shape.width() as usize * PAIR_BYTES;
+        for row in self.cells().chunks_exact(row_bytes) {
             let counts = (0..pairs::count(row)).map(|at| pairs::get(row, at).1);
             let (used, sum) = counts.fold((0.0, 0.0), |(used, sum), count| {
                 (used + f64::from(count.min(1)), sum + f64::from(count))
@@ -73,10 +71,10 @@ impl TopK {
             let (most_there, spread_there) = other.cells_of(item);
             let allowed = loss.map_or(0.0, |loss| loss.max(spread.into()).max(spread_there.into()));
             // At the end of a list, an item may not have got in.
-            let gap = other.listed_count(item).map_or_else(
-                || count.saturating_sub(most_there.max(other.least_listed())),
-                |there| count.abs_diff(there),
-            );
+            let gap = match other.list.find(item) {
+                Some(slot) => count.abs_diff(other.list.count(slot)),
+                None => count.saturating_sub(most_there.max(other.list.floor())),
+            };
             f64::from(gap) <= allowed
         })
     }

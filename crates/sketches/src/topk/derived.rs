@@ -98,9 +98,8 @@ impl State {
 
     /// Goes on to the next draw that may be without a loss. Returns the outcome at the end.
     fn skip_losses(&mut self, loss: f64, decay: &Decay, random: &mut Generator) -> Option<Contest> {
-        let losses = (wait(1.0 - loss, random) - 1)
-            .min(self.draws)
-            .min(self.count);
+        let most = self.draws.min(self.count);
+        let losses = (wait(1.0 - loss, random) - 1).min(most);
         self.draws -= losses;
         if let Some(outcome) = self.lose(losses) {
             return Some(outcome);

@@ -1,8 +1,10 @@
 //! Random numbers that follow from a collision.
 
+use crate::number::next_random;
+
 use super::chance::Collision;
 
-/// `SplitMix64` (Steele, Lea and Flood 2014).
+/// The state of a generator.
 pub struct Generator(u64);
 
 impl Generator {
@@ -24,25 +26,16 @@ impl Generator {
         Self(products.into_iter().fold(0, u64::wrapping_add))
     }
 
-    /// Returns the next 64 random bits.
-    #[inline]
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let bits = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ bits >> 31
-    }
-
     /// Returns the next random number below 2³¹.
     #[inline]
     #[allow(clippy::cast_possible_truncation, reason = "31 bits are left")]
     pub fn draw(&mut self) -> u32 {
-        (self.next() >> 33) as u32
+        (next_random(&mut self.0) >> 33) as u32
     }
 
     /// Returns the next random number above 0 and at most 1, a multiple of 2⁻⁵³.
     #[allow(clippy::cast_precision_loss, reason = "53 bits are left")]
     pub fn fraction(&mut self) -> f64 {
-        ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
+        ((next_random(&mut self.0) >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
 }

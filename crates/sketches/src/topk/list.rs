@@ -190,17 +190,15 @@ impl List {
     /// Moves an entry down past lesser children, and in the first step past an equal one. Returns whether it moved.
     fn sink(&mut self, mut at: usize) -> bool {
         let entry = self.entry(at);
-        let mut child = self
-            .lesser_child(at)
-            .filter(|(_, child)| child.count <= entry.count);
+        let mut child = self.lesser_child(at);
+        child = child.filter(|(_, child)| child.count <= entry.count);
         let moves = child.is_some();
         while let Some((place, lesser)) = child {
             work::steps(1);
             self.set(at, lesser);
             at = place;
-            child = self
-                .lesser_child(at)
-                .filter(|(_, child)| child.count < entry.count);
+            child = self.lesser_child(at);
+            child = child.filter(|(_, child)| child.count < entry.count);
         }
         if moves {
             self.set(at, entry);
@@ -245,7 +243,7 @@ impl List {
 
     /// Returns the sum of the items' lengths in bytes.
     pub const fn item_bytes(&self) -> u64 {
-        self.slots.item_bytes()
+        self.slots.item_bytes
     }
 
     /// Copies the list, or returns `None` if allocation fails.

@@ -24,7 +24,7 @@ pub struct TopK {
     decay: Decay,
     /// Pairs of the owner's fingerprint and the count, row by row. This is their stored form.
     cells: Box<[u8]>,
-    list: List,
+    pub(super) list: List,
     /// The number of collisions that hung on chance, modulo 2⁶³.
     collisions: u64,
 }
@@ -287,16 +287,6 @@ impl TopK {
             let (owner, count) = self.cell(index);
             visit(if owner == cells.fingerprint { count } else { 0 });
         });
-    }
-
-    /// Returns the count that the list has for an item.
-    pub(super) fn listed_count(&self, item: &[u8]) -> Option<u32> {
-        self.list.find(item).map(|slot| self.list.count(slot))
-    }
-
-    /// Returns the count that an item has to reach to be listed.
-    pub(super) fn least_listed(&self) -> u32 {
-        self.list.floor()
     }
 
     /// Returns the items of the list whose count is not 0, the largest count first. Returns `None` if allocation

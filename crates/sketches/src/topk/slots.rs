@@ -31,7 +31,7 @@ pub struct Slots {
     /// The number of items whose count is not 0, kept by the list.
     pub counted: u32,
     /// Sum of the items' lengths in bytes.
-    item_bytes: u64,
+    pub item_bytes: u64,
 }
 
 impl Slots {
@@ -43,11 +43,6 @@ impl Slots {
             counted: 0,
             item_bytes: 0,
         })
-    }
-
-    /// Returns the sum of the items' lengths in bytes.
-    pub const fn item_bytes(&self) -> u64 {
-        self.item_bytes
     }
 
     #[inline]

@@ -75,10 +75,9 @@ pub fn read_rdb(version: i32, from: &mut impl RdbRead, seed: Seed) -> Result<Top
     }
     let [_, _, low, high, ..] = heap.as_chunks().0.first().map_or([0; 6], words);
     let address = u64::from(high) << 32 | u64::from(low);
-    let collisions = if address & IS_NUMBER == 0 {
-        0
-    } else {
-        address ^ IS_NUMBER
+    let collisions = match address & IS_NUMBER {
+        0 => 0,
+        _ => address ^ IS_NUMBER,
     };
     Ok(TopK::from_parts(shape, cells, list, collisions))
 }

@@ -148,7 +148,7 @@ fn every_form_is_as_the_description_says() {
             filters: object
                 .views()
                 .map(|filter| FilterDraft {
-                    hashes: filter.hashes(),
+                    hashes: filter.geometry().hashes,
                     seed: *seed.as_bytes(),
                     ..FilterDraft::new(filter.capacity(), filter.items(), bitmap(&filter).to_vec())
                 })

@@ -123,7 +123,7 @@ fn the_deepest_stack_answers_as_its_filters_do() {
         assert!(matches!(added, Added::New | Added::Present));
     }
     members.pop();
-    let hashes: u64 = stack.views().map(|f| u64::from(f.hashes())).sum();
+    let hashes: u64 = stack.views().map(|f| u64::from(f.geometry().hashes)).sum();
     assert!(hashes > 10 * u64::from(PATIENCE), "{hashes} hash functions");
     let strangers: Vec<_> = (0..3_000).map(|_| rng.bytes(9)).collect();
     let items: Vec<_> = members.iter().chain(&strangers).collect();

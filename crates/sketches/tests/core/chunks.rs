@@ -1,7 +1,7 @@
 //! Objects piece by piece: what SCANDUMP returns, LOADCHUNK takes, and what lies between.
 
 use valkeybloom_sketches::CHUNK_BYTES;
-use valkeybloom_sketches::bloom::chunks::{self, Partial, Piece, Value};
+use valkeybloom_sketches::bloom::chunks::{self, Partial, Value};
 use valkeybloom_sketches::bloom::{Dialect, Limits, Object};
 use valkeybloom_sketches::{DecodeError, Seed};
 
@@ -17,12 +17,11 @@ fn dumped(object: &Object) -> Vec<(u64, Vec<u8>)> {
     loop {
         let (next, piece) = chunks::piece(object, cursor).unwrap();
         if next == 0 {
-            assert!(piece.bytes().is_empty());
+            assert!(piece.is_empty());
             return pairs;
         }
-        assert!(matches!(piece, Piece::Header(_)) == (cursor == 0));
-        assert!(!piece.bytes().is_empty());
-        pairs.push((next, piece.bytes().to_vec()));
+        assert!(!piece.is_empty());
+        pairs.push((next, piece.to_vec()));
         cursor = next;
     }
 }
@@ -159,13 +158,13 @@ fn any_cursor_returns_the_rest_of_its_filter() {
         let end = *ends.iter().find(|end| **end > offset).unwrap();
         let (next, piece) = chunks::piece(&object, offset as u64 + 1).unwrap();
         assert_eq!(next, end as u64 + 1);
-        assert_eq!(piece.bytes(), &all[offset..end]);
+        assert_eq!(piece, &all[offset..end]);
     }
     let past = all.len() as u64 + 1;
     for cursor in [past, past + 1, 1 << 32, 1 << 63, u64::MAX - 1, u64::MAX] {
         let (next, piece) = chunks::piece(&object, cursor).unwrap();
         assert_eq!(next, 0);
-        assert!(piece.bytes().is_empty());
+        assert!(piece.is_empty());
     }
 }
 

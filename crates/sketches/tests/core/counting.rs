@@ -91,7 +91,7 @@ fn an_item_that_shares_full_counters_is_removed() {
             };
             let before = (full(&object), in_use(&object), dump_of(&object));
             add(&mut object, item, None).unwrap();
-            let hashes = object.views().map(|f| f.hashes()).sum::<u32>() as usize;
+            let hashes = object.views().map(|f| f.geometry().hashes).sum::<u32>() as usize;
             shared += u32::from(in_use(&object) < before.1 + hashes);
             assert!(remove(&mut object, item, None), "item {item}");
             assert!(dump_of(&object) == before.2 && full(&object) == before.0);
@@ -198,11 +198,11 @@ fn counters_take_four_times_the_memory_of_bits() {
     assert!((3.9..4.1).contains(&times), "{times} times");
     for (counters, bits) in counters.views().zip(bits.views()) {
         // Somewhat more, for what their number of items may be wrong by.
-        let more = counters.positions() as f64 / bits.positions() as f64;
+        let more = counters.geometry().positions as f64 / bits.geometry().positions as f64;
         assert!((1.0..1.01).contains(&more), "{more}");
-        assert_eq!(counters.hashes(), bits.hashes());
+        assert_eq!(counters.geometry().hashes, bits.geometry().hashes);
         assert_eq!(
-            bitmap(&counters).len() as u64 * 8 / counters.positions(),
+            bitmap(&counters).len() as u64 * 8 / counters.geometry().positions,
             Cells::Counters.bits()
         );
     }

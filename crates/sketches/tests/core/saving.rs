@@ -78,7 +78,7 @@ fn partly_loaded_objects_are_saved_beside_readers() {
     let object = &objects()[0];
     let mut partial = begin_partial(&header_of(object)).unwrap();
     let (cursor, chunk) = chunks::piece(object, 1).unwrap();
-    assert!(partial.load(cursor, chunk.bytes()).unwrap().is_none());
+    assert!(partial.load(cursor, &chunk).unwrap().is_none());
     save_beside(
         || {
             let mut stream = Stream::default();

@@ -68,5 +68,5 @@ fn only_headers_have_stages() {
     header.push(0);
     assert_eq!(Stage::of_header(&header), None);
     let (_, chunk) = chunks::piece(&object, 1).expect("memory");
-    assert_eq!(Stage::of_header(chunk.bytes()), None);
+    assert_eq!(Stage::of_header(&chunk), None);
 }

@@ -23,9 +23,7 @@ use samples::{cuckoo_filter, fields_of, item, last_time, samples};
 /// Returns the bytes of an object, with all that is stored of it.
 fn stored(object: &Object) -> Vec<(u64, Vec<u8>)> {
     let pieces = chunks::pieces(object);
-    pieces
-        .map(|(next, piece)| (next, piece.bytes().to_vec()))
-        .collect()
+    pieces.map(|(next, piece)| (next, piece.to_vec())).collect()
 }
 
 /// Requires that what was made under refusals is this object, or that memory was refused.
@@ -189,7 +187,7 @@ fn pieces_are_written() {
             refusals += each_refused_of(
                 || chunks::piece(object, cursor),
                 |piece, refused| match piece {
-                    Some((end, piece)) => assert!(end == next && piece.bytes() == expected),
+                    Some((end, piece)) => assert!(end == next && *piece == *expected),
                     None => assert!(refused),
                 },
             );
@@ -211,8 +209,8 @@ fn pieces_are_shorter() {
             let (mut end, mut count) = (0, 0);
             for (cursor, chunk) in pieces.skip(1) {
                 let begin = end;
-                end += chunk.bytes().len();
-                assert!(chunk.bytes() == &cells[begin..end] && cursor == end as u64 + 1);
+                end += chunk.len();
+                assert!(*chunk == cells[begin..end] && cursor == end as u64 + 1);
                 count += 1;
             }
             (end, count)

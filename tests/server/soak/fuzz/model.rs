@@ -213,7 +213,7 @@ impl Model {
                 let cursor = u64::try_from(cursor).unwrap_or(u64::MAX);
                 let object = self.object(key)?.ok_or(Error::NOT_FOUND)?;
                 let (next, piece) = chunks::piece(object, cursor).expect("there is memory");
-                Reply::Array(vec![count(next), Reply::Bulk(piece.bytes().to_vec())])
+                Reply::Array(vec![count(next), Reply::Bulk(piece.to_vec())])
             }
             "bf.load" => self.load(words)?,
             "bf.loadchunk" => self.load_chunk(words)?,
@@ -547,8 +547,8 @@ fn debug(object: &Object) -> Reply {
         bulk(format!(
             "bytes:{} bits:{} hashes:{} hashwidth:{} capacity:{} size:{} ratio:{}{period}{cell}",
             filter.geometry().cell_bytes,
-            filter.positions(),
-            filter.hashes(),
+            filter.geometry().positions,
+            filter.geometry().hashes,
             object.hasher().bits(),
             filter.capacity(),
             filter.items(),

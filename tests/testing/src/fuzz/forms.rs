@@ -73,15 +73,13 @@ fn by_pieces(object: &Object) -> Object {
     let mut pieces = chunks::pieces(object);
     let mut piece = |cursor| {
         let (next, piece) = chunks::piece(object, cursor).unwrap();
-        let same = pieces
-            .next()
-            .map(|(next, piece)| (next, piece.bytes().to_vec()));
-        let expected = (next > 0).then(|| (next, piece.bytes().to_vec()));
+        let same = pieces.next().map(|(next, piece)| (next, piece.to_vec()));
+        let expected = (next > 0).then(|| (next, piece.to_vec()));
         assert!(same == expected, "one pass gives other pieces");
         (next, piece)
     };
     let (mut cursor, header) = piece(0);
-    let begun = chunks::begin(header.bytes(), Limits::NONE);
+    let begun = chunks::begin(&header, Limits::NONE);
     let mut partial = match begun.expect("it was written") {
         Value::Partial(partial) => partial,
         // The object has no filters, or is RedisBloom's and has no items.
@@ -90,14 +88,14 @@ fn by_pieces(object: &Object) -> Object {
             if next == 0 {
                 return copy;
             }
-            let loaded = chunks::overwrite(&mut copy, next, chunk.bytes());
+            let loaded = chunks::overwrite(&mut copy, next, &chunk);
             loaded.expect("it was written");
             cursor = next;
         },
     };
     loop {
         let (next, chunk) = piece(cursor);
-        let loaded = partial.load(next, chunk.bytes());
+        let loaded = partial.load(next, &chunk);
         cursor = next;
         if let Some(copy) = loaded.expect("it was written") {
             assert_eq!(piece(cursor).0, 0);

@@ -1,6 +1,6 @@
 //! Estimates of a filter's error rate.
 
-use crate::number::to_double;
+use crate::number::{next_random, to_double};
 
 use super::single::{Contents, Filter};
 use super::{bits, rate};
@@ -81,13 +81,4 @@ impl Filter {
 #[allow(clippy::cast_possible_truncation, reason = "the high half fits")]
 const fn below(bound: u64, random: u64) -> u64 {
     ((bound as u128 * random as u128) >> 64) as u64
-}
-
-/// Returns the next pseudo-random number: `SplitMix64` (Steele, Lea and Flood 2014).
-pub const fn next_random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut z = *state;
-    z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ z >> 31
 }

@@ -174,9 +174,8 @@ impl Interleaved {
                 self.blobs[blob][byte]
             } else {
                 let bits = own.iter().map(|blob| blob[HEADER_BYTES + byte] >> bit & 1);
-                (0..)
-                    .zip(bits)
-                    .fold(0, |all, (lane, bit)| all | bit << lane)
+                let bits = (0..).zip(bits);
+                bits.fold(0, |all, (lane, bit)| all | bit << lane)
             };
         }
         u32::from_le_bytes(word)

@@ -10,23 +10,12 @@ use super::transpose::{LANES, MOST_EIGHTS, PIECE_BYTES, Turn, exchange, of_blob}
 
 /// Bytes of each blob that are interleaved together.
 struct Step {
-    start: usize,
-    /// The end of the words without the newest eight.
-    end_before: usize,
-    /// The end of the words with the newest eight.
-    end: usize,
-    /// The end of the transposed bytes of the newest eight.
-    last: usize,
-}
-
-impl Step {
-    const fn before(&self) -> Range<usize> {
-        self.start..self.end_before
-    }
-
-    const fn words(&self) -> Range<usize> {
-        self.start..self.end
-    }
+    /// The words without the newest eight.
+    before: Range<usize>,
+    /// The words with the newest eight.
+    words: Range<usize>,
+    /// The transposed bytes of the newest eight.
+    turned: Range<usize>,
 }
 
 impl Interleaved {
@@ -83,10 +72,10 @@ impl Interleaved {
             }
             let (eights, before) = (self.eights(), self.eights_before());
             let step = self.step(self.done);
-            self.turn_newest(&step);
-            exchange(&mut self.blobs, before, step.before());
-            exchange(&mut self.blobs, eights, step.words());
-            self.done = step.end;
+            self.turn_newest(&step.turned);
+            exchange(&mut self.blobs, before, step.before);
+            self.done = step.words.end;
+            exchange(&mut self.blobs, eights, step.words);
         }
         begun
     }
@@ -106,10 +95,10 @@ impl Interleaved {
             }
             let (eights, before) = (self.eights(), self.eights_before());
             let step = self.step_to(self.done);
-            exchange(&mut self.blobs, eights, step.words());
-            exchange(&mut self.blobs, before, step.before());
-            self.turn_newest(&step);
-            self.done = step.start;
+            self.done = step.words.start;
+            exchange(&mut self.blobs, eights, step.words);
+            exchange(&mut self.blobs, before, step.before);
+            self.turn_newest(&step.turned);
         }
         begun
     }
@@ -125,10 +114,9 @@ impl Interleaved {
             (end, end, end)
         };
         Step {
-            start,
-            end_before,
-            end,
-            last,
+            before: start..end_before,
+            words: start..end,
+            turned: start..last,
         }
     }
 
@@ -144,8 +132,8 @@ impl Interleaved {
         (PIECE_BYTES / self.eights()).next_multiple_of(unit)
     }
 
-    fn turn_newest(&mut self, step: &Step) {
-        let bytes = of_blob(&(step.start..step.last));
+    fn turn_newest(&mut self, bytes: &Range<usize>) {
+        let bytes = of_blob(bytes);
         if let Some(newest) = self.blobs.last_chunk_mut::<LANES>() {
             words::run(Turn(newest.each_mut().map(|blob| &mut blob[bytes.clone()])));
         }

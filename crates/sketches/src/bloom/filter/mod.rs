@@ -16,7 +16,6 @@ mod transpose;
 mod union;
 
 pub use cells::{Cells, HEADER_BYTES};
-pub use estimate::next_random;
 pub use geometry::Geometry;
 pub use header::{Header, MAX_HASHES};
 pub use interleaved::Interleaved;

@@ -32,10 +32,8 @@ const RECIPROCALS: [f64; MANY_HASHES as usize] = {
 /// Returns `A(x)` and `xᵏ`. Terms are summed in four rows that do not wait for each other.
 pub fn items_per_position(fill: f64, hashes: u32) -> (f64, f64) {
     let square = fill * fill;
-    let (mut powers, fourth) = (
-        [fill, square, square * fill, square * square],
-        square * square,
-    );
+    let fourth = square * square;
+    let mut powers = [fill, square, square * fill, fourth];
     let mut sums = [0.0; 4];
     let mut rows = RECIPROCALS[..hashes.min(MANY_HASHES) as usize].chunks_exact(4);
     for reciprocals in &mut rows {

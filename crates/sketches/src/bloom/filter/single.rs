@@ -54,6 +54,11 @@ impl Filter {
     /// Creates an empty filter, or returns `None` if there is no memory for it.
     pub(crate) fn new(capacity: u64, geometry: Geometry, hasher: &Hasher) -> Option<Self> {
         let bytes = usize::try_from(geometry.blob_bytes()).ok()?;
+        Self::with_blob(bytes, capacity, geometry, hasher)
+    }
+
+    /// Creates an empty filter whose blob has this length: it may lack the cells.
+    fn with_blob(bytes: usize, capacity: u64, geometry: Geometry, hasher: &Hasher) -> Option<Self> {
         let mut blob = memory::zeroed(bytes)?;
         if geometry.cells != Cells::BareBits {
             let seed = *hasher.seed()?;
@@ -85,10 +90,7 @@ impl Filter {
     /// Creates an empty filter whose bits are in an empty lane of filters of this size. Returns `None` if there is no
     /// memory for it.
     pub(crate) fn in_lane(capacity: u64, geometry: Geometry, hasher: &Hasher) -> Option<Self> {
-        let mut blob = memory::zeroed(HEADER_BYTES)?;
-        let seed = *hasher.seed()?;
-        Header { geometry, seed }.write(&mut blob);
-        let mut filter = Self::over(blob, geometry, capacity, 0, 0).ok()?;
+        let mut filter = Self::with_blob(HEADER_BYTES, capacity, geometry, hasher)?;
         filter.enter_lane();
         Some(filter)
     }
@@ -271,7 +273,7 @@ impl Filter {
     }
 
     /// Returns the modulus of positions in the filter's own cells.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn modulus(&self) -> Modulus {
         Modulus::new(self.own_positions(), self.reciprocal, self.is_bare())
     }

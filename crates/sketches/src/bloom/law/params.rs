@@ -129,9 +129,7 @@ impl Tightening {
 /// below 1.
 fn cut(ratio: Fraction) -> Fraction {
     let digits = format!("{:.*e}", DIGITS - 1, ratio.get());
-    let cut = digits
-        .parse()
-        .map_or(ratio.get(), |cut: f64| cut.min(1.0 - 1e-15));
+    let cut = digits.parse().unwrap_or(ratio.get()).min(1.0 - 1e-15);
     Fraction::new(cut).unwrap_or(ratio)
 }
 

@@ -5,7 +5,7 @@
 //! capacity *entries*. The fields of a link are written back the way they were read.
 
 use crate::machine::memory;
-use crate::number::{Fraction, MAX_CAPACITY, log2, power};
+use crate::number::{Fraction, MAX_CAPACITY, log2, power, to_double, to_whole};
 
 use super::limits::{NextFilter, Refusal, State};
 use super::link::{Link, bits_per_entry};
@@ -135,30 +135,23 @@ impl Links {
     }
 
     /// Returns the link with this many entries that follows one with this rate.
-    #[allow(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the formulas are in doubles; a cast from a double saturates"
-    )]
     fn link_after(&self, entries: Option<u64>, error_rate: f64) -> Result<NextFilter, Refusal> {
-        let mut entries = entries
-            .filter(|entries| (1..=MAX_CAPACITY).contains(entries))
-            .ok_or(Refusal::MemoryLimit)?;
+        let entries = entries.filter(|entries| (1..=MAX_CAPACITY).contains(entries));
+        let mut entries = entries.ok_or(Refusal::MemoryLimit)?;
         let error_rate = error_rate * 0.5;
         let rate = Fraction::new(error_rate).filter(|_| error_rate.is_normal());
         let rate = rate.ok_or(Refusal::RateTooSmall)?.get();
         let bits_per_entry = bits_per_entry(rate);
-        let least = entries as f64 * bits_per_entry;
+        let least = to_double(entries) * bits_per_entry;
         // This exceeds any memory, so no limit admits it.
-        if least >= (1_u64 << 60) as f64 {
+        if least >= to_double(1 << 60) {
             return Err(Refusal::MemoryLimit);
         }
-        let (mut bits, mut exponent) = ((least as u64).max(1), 0);
+        let (mut bits, mut exponent) = (to_whole(least).max(1), 0);
         if self.options & NO_ROUND == 0 {
-            let rounded = log2(least.max(1.0)).floor() as u32 + 1;
+            let rounded = to_whole(log2(least.max(1.0)).floor()) + 1;
             // The surplus bits hold more entries.
-            entries += (((1_u64 << rounded) - bits) as f64 / bits_per_entry) as u64;
+            entries += to_whole(to_double((1 << rounded) - bits) / bits_per_entry);
             bits = 1 << rounded;
             exponent = rounded.to_le_bytes()[0];
         }

@@ -16,7 +16,7 @@ use super::ids::Ids;
 use super::period::Period;
 use super::shape::Shape;
 use super::timeline::Timeline;
-use super::view::{Blobs, View};
+use super::view::{self, View};
 use super::window::Time;
 
 /// A Bloom object: a stack of filters that acts as one, or a list of such stacks, one per period of its window.
@@ -72,8 +72,9 @@ impl Object {
     /// Panics if the object is not valid, in builds with debug assertions.
     #[inline]
     fn assert_valid(&self) {
-        #[cfg(debug_assertions)]
-        if let Err(what) = self.check() {
+        if cfg!(debug_assertions)
+            && let Err(what) = self.check()
+        {
             panic!("{what}: {self:?}");
         }
     }
@@ -453,7 +454,7 @@ impl Object {
     /// Returns the blobs of all filters that take memory: their stored forms. Interleaved filters are copied; yields
     /// `None` for a filter if its copy can't be allocated.
     pub fn blobs(&self) -> impl Iterator<Item = Option<Cow<'_, [u8]>>> {
-        Blobs::new(self.views())
+        view::blobs(self.views())
     }
 
     /// Returns the ids that the filters of counters took.
@@ -519,25 +520,14 @@ impl Object {
     /// Returns the number of filters that take memory, live or not, their items, and their capacity.
     #[inline]
     pub fn totals(&self) -> (u64, u64, u64) {
-        let of = |stack: &Stack| {
-            let filters = stack.filters().len() as u64;
-            (filters, stack.items(), stack.capacity())
-        };
-        match &self.0 {
-            Body::Stack(stack) => of(stack),
-            Body::Counters(counters) => (
-                of(&counters.stack).0,
-                counters.items(),
-                counters.stack.capacity(),
-            ),
-            Body::Timeline(timeline) => {
-                let all = timeline.periods.iter().map(|period| of(&period.stack));
-                all.fold((0, 0, 0), |sum, of| {
-                    let items = of.1.saturating_add(sum.1);
-                    (sum.0 + of.0, items, of.2.saturating_add(sum.2))
-                })
-            }
-        }
+        let (filters, items, capacity) = self.stacks().fold((0, 0, 0), |sum: (_, u64, u64), of| {
+            let stack = of.1;
+            let filters = sum.0 + stack.filters().len() as u64;
+            let items = sum.1.saturating_add(stack.items());
+            (filters, items, sum.2.saturating_add(stack.capacity()))
+        });
+        let repeats = self.ids().map_or(0, |ids| ids.repeats);
+        (filters, items.saturating_sub(repeats), capacity)
     }
 
     /// Returns the exact sum of the object's allocations in bytes, including itself.

@@ -1,13 +1,33 @@
 //! The rules of a valid object, for the fields that outlines and objects share. An outline is checked before it
 //! becomes an object, and an object after any change. The range of a single field is checked where it is read.
 
-use crate::bloom::filter::{Cells, Geometry, Header};
+use crate::bloom::filter::{Cells, Filter, Geometry, Header};
 use crate::bloom::law::{Depth, Growth, Law, MAX_FILTERS};
 use crate::hash::Hasher;
 use crate::number::{MAX_CAPACITY, Sums};
 
 use super::ids::Ids;
 use super::shape::{Kind, Shape};
+
+/// The fields of a filter, of an object or of its outline.
+pub struct FilterFields<'f> {
+    pub geometry: Geometry,
+    pub capacity: u64,
+    pub items: u64,
+    /// The header, if there is one, and perhaps cells.
+    pub blob: &'f [u8],
+}
+
+impl<'f> From<&'f Filter> for FilterFields<'f> {
+    fn from(filter: &'f Filter) -> Self {
+        Self {
+            geometry: filter.geometry(),
+            capacity: filter.capacity(),
+            items: filter.items(),
+            blob: filter.blob(),
+        }
+    }
+}
 
 /// The rules of a valid object.
 ///
@@ -22,130 +42,109 @@ use super::shape::{Kind, Shape};
 /// - Sums over a stack's filters fit. Stacks have no more filters, and objects no more filters and hash functions,
 ///   than any program makes: that bounds the time of a command.
 pub struct Check<'c> {
-    shape: &'c Shape,
-    hasher: &'c Hasher,
-    law: &'c Law,
-    ids: &'c Ids,
-    cells: Cells,
-    sums: Sums,
-    depth: Depth,
-    periods: usize,
-    last_period: Option<u64>,
-    /// Number of filters of the period not checked yet.
-    to_come: usize,
+    pub shape: &'c Shape,
+    pub hasher: &'c Hasher,
+    pub law: &'c Law,
+    pub ids: &'c Ids,
 }
 
-impl<'c> Check<'c> {
+impl Check<'_> {
+    /// Checks the object of these periods, each with its number and its filters.
+    pub fn object<'f, F>(&self, periods: impl Iterator<Item = (u64, F)>) -> Result<(), &'static str>
+    where
+        F: ExactSizeIterator<Item = FilterFields<'f>>,
+    {
+        self.whole()?;
+        let is_windowed = self.shape.window().is_some();
+        let (mut last, mut depth) = (None, Depth::default());
+        for (number, filters) in periods {
+            if last.is_some_and(|last| number <= last) || !is_windowed && number != 0 {
+                return Err("periods out of order");
+            }
+            last = Some(number);
+            let mut left = filters.len();
+            self.require_filters(left)?;
+            let mut sums = Sums::default();
+            for filter in filters {
+                left -= 1;
+                depth = depth.and(Depth {
+                    filters: 1,
+                    hashes: filter.geometry.hashes.into(),
+                });
+                if !depth.is_within(Depth::most(self.cells())) {
+                    return Err("more filters or hash functions than any program makes");
+                }
+                self.filter(&filter, left == 0)?;
+                sums.add(filter.capacity, filter.items, filter.geometry.cell_bytes)?;
+            }
+        }
+        let links = self.law.links();
+        if last.is_none() && !is_windowed {
+            Err("no filters")
+        } else if links.is_some_and(|links| links.all.len() as u64 != depth.filters) {
+            Err("links that are not the filters'")
+        } else {
+            Ok(())
+        }
+    }
+
+    fn cells(&self) -> Cells {
+        self.law.cells(self.shape.cells())
+    }
+
     /// Checks the fields of the whole object.
-    pub fn new(
-        shape: &'c Shape,
-        hasher: &'c Hasher,
-        law: &'c Law,
-        ids: &'c Ids,
-    ) -> Result<Self, &'static str> {
-        let cells = law.cells(shape.cells());
-        if let Some(links) = law.links() {
+    fn whole(&self) -> Result<(), &'static str> {
+        if let Some(links) = self.law.links() {
             links.check()?;
         }
-        if (cells == Cells::BareBits) != hasher.seed().is_none() {
+        if (self.cells() == Cells::BareBits) != self.hasher.seed().is_none() {
             return Err("filters hashed as none of their kind are");
         }
         // The capacity of a plain object is its first filter's.
-        let own_capacity = shape.kind != Kind::Plain;
-        if own_capacity && !(1..=MAX_CAPACITY).contains(&shape.params.capacity) {
+        let own_capacity = self.shape.kind != Kind::Plain;
+        if own_capacity && !(1..=MAX_CAPACITY).contains(&self.shape.params.capacity) {
             return Err("capacity out of range");
         }
-        Ok(Self {
-            shape,
-            hasher,
-            law,
-            ids,
-            cells,
-            sums: Sums::default(),
-            depth: Depth::default(),
-            periods: 0,
-            last_period: None,
-            to_come: 0,
-        })
+        Ok(())
     }
 
-    /// Checks the fields of the next period, which has `filters` filters.
-    pub fn period(&mut self, number: u64, filters: usize) -> Result<(), &'static str> {
-        let windowed = self.shape.window().is_some();
-        if self.last_period.is_some_and(|last| number <= last) || !windowed && number != 0 {
-            return Err("periods out of order");
-        }
+    /// Checks the number of filters of a period, and their ids.
+    fn require_filters(&self, count: usize) -> Result<(), &'static str> {
         if !self.shape.is_counting() && *self.ids != Ids::default() {
             return Err("ids out of order");
         }
-        self.ids.check(filters)?;
-        if filters == 0 {
-            return Err("no filters");
+        self.ids.check(count)?;
+        match count as u64 {
+            0 => Err("no filters"),
+            1..=MAX_FILTERS => Ok(()),
+            _ => Err("more filters than any program stacks"),
         }
-        if filters as u64 > MAX_FILTERS {
-            return Err("more filters than any program stacks");
-        }
-        self.last_period = Some(number);
-        self.periods += 1;
-        self.to_come = filters;
-        self.sums = Sums::default();
-        Ok(())
     }
 
-    /// Checks the next filter of the period. `blob` is at least its header.
-    pub fn filter(
-        &mut self,
-        geometry: Geometry,
-        capacity: u64,
-        items: u64,
-        blob: &[u8],
-    ) -> Result<(), &'static str> {
-        self.to_come = self.to_come.saturating_sub(1);
-        self.depth = self.depth.and(Depth {
-            filters: 1,
-            hashes: geometry.hashes.into(),
-        });
-        if !self.depth.is_within(Depth::most(self.cells)) {
-            return Err("more filters or hash functions than any program makes");
-        }
-        if geometry.cells != self.cells {
+    fn filter(&self, filter: &FilterFields, is_newest: bool) -> Result<(), &'static str> {
+        if filter.geometry.cells != self.cells() {
             return Err("filter of other cells");
         }
         if let Hasher::Sip(seed) = self.hasher {
-            let header = Header::parse(blob)?;
+            let header = Header::parse(filter.blob)?;
             if header.seed != *seed {
                 return Err("filters of different seeds");
             }
-            if header.geometry != geometry {
+            if header.geometry != filter.geometry {
                 return Err("filter's length is not what its header says");
             }
         }
-        if capacity == 0 {
+        if filter.capacity == 0 {
             return Err("capacity of zero");
         }
-        if self.cells == Cells::Bits {
-            if self.to_come > 0 && items != capacity {
+        if self.cells() == Cells::Bits {
+            if !is_newest && filter.items != filter.capacity {
                 return Err("filter stacked on one that is not full");
             }
-            if items > capacity && self.law.growth() != Growth::Fixed {
+            if filter.items > filter.capacity && self.law.growth() != Growth::Fixed {
                 return Err("more items than capacity");
             }
         }
-        self.sums.add(capacity, items, geometry.cell_bytes)?;
         Ok(())
-    }
-
-    /// Checks the totals.
-    pub fn end(self) -> Result<(), &'static str> {
-        let links = self
-            .law
-            .links()
-            .map_or(self.depth.filters, |links| links.all.len() as u64);
-        match self.shape.kind {
-            Kind::Plain | Kind::Counting if self.periods == 0 => Err("no filters"),
-            Kind::Plain | Kind::Counting if self.periods > 1 => Err("periods out of order"),
-            _ if links != self.depth.filters => Err("links that are not the filters'"),
-            _ => Ok(()),
-        }
     }
 }

@@ -28,10 +28,8 @@ impl Counters {
 
     /// Creates an object with an empty filter.
     pub fn new(shape: &Shape, hasher: Hasher, allowance: Allowance) -> Result<Self, Refusal> {
-        let (law, capacity) = (
-            shape.law().ok_or(Refusal::RateTooSmall)?,
-            shape.params.capacity,
-        );
+        let law = shape.law().ok_or(Refusal::RateTooSmall)?;
+        let capacity = shape.params.capacity;
         // The base of the stack is part of this object's.
         let allowance = allowance.beside(Self::BASE_BYTES - Stack::BASE_BYTES);
         let stack = Stack::new(law, hasher, Cells::Counters);
@@ -174,11 +172,12 @@ impl Counters {
                     *owner = index;
                 }
             }
-            *(if index > target {
+            let side = if index > target {
                 &mut after
             } else {
                 &mut before
-            }) |= claimed;
+            };
+            *side |= claimed;
         }
         for (item, owner) in owners.into_iter().enumerate().take(batch.len()).skip(first) {
             let (probe, bit) = (batch.probe(item), 1 << item);

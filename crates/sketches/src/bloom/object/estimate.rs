@@ -6,10 +6,9 @@
 use std::collections::HashMap;
 use std::iter;
 
-use crate::bloom::filter::next_random;
 use crate::bloom::stack::{Effort, claims_counted};
 use crate::hash::{BATCH, Batch, Probe};
-use crate::number::{either, exp, expm1, ln_1p, to_double};
+use crate::number::{either, exp, expm1, ln_1p, next_random, to_double};
 
 use super::view::View;
 
@@ -107,10 +106,8 @@ fn overlap(all: &[View], effort: &Effort) -> f64 {
         LEAST_ITEMS
     };
     let items = to_double(items as u64);
-    let rates: Vec<f64> = filters
-        .iter()
-        .map(|filter| filter.filter().estimated_rate())
-        .collect();
+    let rates = filters.iter().map(|view| view.filter().estimated_rate());
+    let rates: Vec<f64> = rates.collect();
     let sum: f64 = rates.iter().sum();
     let stride = to_double(stride as u64);
     let (mut found, mut expected) = (0.0, 0.0);

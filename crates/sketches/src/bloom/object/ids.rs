@@ -67,12 +67,8 @@ impl Ids {
         };
         let meet = |other: &Interval| other.0 <= highest && other.1 >= lowest;
         // The filter's own interval is one of them.
-        self.intervals
-            .iter()
-            .flatten()
-            .filter(|other| meet(other))
-            .count()
-            > 1
+        let intervals = self.intervals.iter().flatten();
+        intervals.filter(|other| meet(other)).count() > 1
     }
 
     /// Clears the ids of a filter that is empty again.

@@ -7,7 +7,7 @@ use crate::bytes::DecodeError;
 use crate::hash::{Hasher, Seed};
 
 use super::body::{Body, Object, beside_base};
-use super::check::Check;
+use super::check::{Check, FilterFields};
 use super::counters::Counters;
 use super::ids::Ids;
 use super::merge::{self, MergeError};
@@ -194,16 +194,19 @@ impl Object {
                 (law.ok_or("error rate out of range")?, &no_ids)
             }
         };
-        let mut check = Check::new(&shape, hasher, law, ids)?;
-        for (number, stack) in self.stacks() {
+        let check = Check {
+            shape: &shape,
+            hasher,
+            law,
+            ids,
+        };
+        check.object(self.stacks().map(|(number, stack)| {
+            let filters = stack.filters().iter();
+            (number, filters.map(FilterFields::from))
+        }))?;
+        for (_, stack) in self.stacks() {
             if stack.law() != law || stack.hasher() != hasher {
                 return Err("periods that grow or hash differently");
-            }
-            let filters = stack.filters();
-            check.period(number, filters.len())?;
-            for filter in filters {
-                let size = filter.geometry();
-                check.filter(size, filter.capacity(), filter.items(), filter.blob())?;
             }
             if !stack.has_right_sums() {
                 return Err("sums that are not the filters'");
@@ -212,7 +215,7 @@ impl Object {
         if let Body::Timeline(timeline) = &self.0 {
             timeline.check()?;
         }
-        check.end()
+        Ok(())
     }
 
     /// Returns the object if it is valid. The only possible fault of a new or merged one is a sum that overflows, and

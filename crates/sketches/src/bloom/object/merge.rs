@@ -18,7 +18,7 @@ use crate::number::Fraction;
 use super::ids::Ids;
 use super::period::Period;
 use super::timeline::Timeline;
-use super::union::{CowFilter, Member, SameSize, Search};
+use super::union::{Member, SameSize, Search};
 
 /// The reason that objects can't be merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,18 +33,12 @@ pub enum MergeError {
     Refused(Refusal),
 }
 
-impl std::fmt::Display for MergeError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Seeds => "the hash functions differ",
-            Self::Kinds => "the kinds of the objects differ",
-            Self::Rates => "the error rates add up to 1 or more",
-            Self::Refused(refusal) => return refusal.fmt(f),
-        })
-    }
-}
-
-impl std::error::Error for MergeError {}
+crate::error::texts!(MergeError {
+    Self::Seeds => "the hash functions differ",
+    Self::Kinds => "the kinds of the objects differ",
+    Self::Rates => "the error rates add up to 1 or more",
+    Self::Refused(refusal) => refusal.text(),
+});
 
 pub const NO_MEMORY: MergeError = MergeError::Refused(Refusal::OutOfMemory);
 pub const TOO_LARGE: MergeError = MergeError::Refused(Refusal::MemoryLimit);
@@ -188,7 +182,8 @@ fn unite<'s>(
             let link = stack.law().links();
             let link = link.and_then(|links| links.all.get(index).copied());
             let member = Member {
-                cells: CowFilter::Borrowed(filter),
+                source_filter: filter,
+                own_filter: None,
                 pending: None,
                 capacity: filter.capacity(),
                 items: filter.items(),

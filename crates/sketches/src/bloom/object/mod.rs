@@ -19,6 +19,7 @@ mod view;
 mod window;
 
 pub use body::Object;
+pub use check::FilterFields;
 pub use ids::{Ids, Interval};
 pub use merge::MergeError;
 pub use outline::{FilterOutline, Outline, PeriodOutline};

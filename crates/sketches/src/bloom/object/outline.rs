@@ -7,7 +7,7 @@ use crate::bytes::DecodeError;
 use crate::hash::Hasher;
 use crate::machine::memory;
 
-use super::check::Check;
+use super::check::{Check, FilterFields};
 use super::counters::Counters;
 use super::ids::Ids;
 use super::period::Period;
@@ -60,6 +60,17 @@ impl FilterOutline {
             items,
             blob,
         })
+    }
+}
+
+impl<'f> From<&'f FilterOutline> for FilterFields<'f> {
+    fn from(filter: &'f FilterOutline) -> Self {
+        Self {
+            geometry: filter.geometry,
+            capacity: filter.capacity,
+            items: filter.items,
+            blob: &filter.blob,
+        }
     }
 }
 
@@ -140,20 +151,17 @@ impl Outline {
 
     /// Checks that the outline is that of a valid object, whatever its cells contain.
     pub fn check(&self) -> Result<(), &'static str> {
-        let mut check = Check::new(&self.shape, &self.hasher, &self.law, &self.ids)?;
-        for period in &self.periods {
-            check.period(period.number, period.filters.len())?;
-            for filter in &period.filters {
-                let FilterOutline {
-                    geometry,
-                    capacity,
-                    items,
-                    ref blob,
-                } = *filter;
-                check.filter(geometry, capacity, items, blob)?;
-            }
-        }
-        check.end()
+        let periods = self.periods.iter().map(|period| {
+            let filters = period.filters.iter();
+            (period.number, filters.map(FilterFields::from))
+        });
+        let check = Check {
+            shape: &self.shape,
+            hasher: &self.hasher,
+            law: &self.law,
+            ids: &self.ids,
+        };
+        check.object(periods)
     }
 
     /// Returns the size of the tables in bytes, without `self` and the filters' blobs.

@@ -123,10 +123,9 @@ impl Timeline {
     /// Returns the live periods, split at a number.
     #[inline]
     pub(super) fn live_around(&self, number: u64, now_ms: u64) -> Live<'_> {
-        let own = if self.own_filters > 0 {
-            self.live(now_ms)
-        } else {
-            &[]
+        let own = match self.own_filters {
+            0 => &[],
+            _ => self.live(now_ms),
         };
         let (earlier, later) = own.split_at(own.partition_point(|p| p.number < number));
         Live {
@@ -405,7 +404,8 @@ impl Timeline {
     fn reach_from(&self, capacity: u64, allowance: Allowance) -> u64 {
         let bytes = self.memory_bytes() + self.entry_bytes();
         let rest = depth_of(&self.periods);
-        let reach = |lane| {
+        let reach = |groups| {
+            let lane = self.free_lane(capacity, groups);
             let beside = bytes - self.lanes.bytes_of_lane(lane);
             let first = self.shape().before_first(beside, capacity);
             first.map_or(0, |(law, at)| {
@@ -413,10 +413,9 @@ impl Timeline {
             })
         };
         // The same order of attempts as in `open_with`.
-        match (self.free_lane(capacity, Groups::HalfInUse), reach(None)) {
-            (None, 0) => reach(self.free_lane(capacity, Groups::All)),
-            (None, own) => own,
-            (lane, _) => reach(lane),
+        match reach(Groups::HalfInUse) {
+            0 => reach(Groups::All),
+            reached => reached,
         }
     }
 
@@ -435,11 +434,8 @@ impl Timeline {
 
     /// Returns how many bytes another period adds to the table.
     fn entry_bytes(&self) -> u64 {
-        if self.periods.capacity() > self.periods.len() {
-            0
-        } else {
-            size_of::<Period>() as u64
-        }
+        let is_full = self.periods.capacity() == self.periods.len();
+        u64::from(is_full) * size_of::<Period>() as u64
     }
 }
 

@@ -16,7 +16,9 @@ use super::ids::{Interval, hull};
 /// A filter of a union. A filter to merge into it stays pending until the next filter of its size is compared with it,
 /// or until the union is certain.
 pub struct Member<'s> {
-    pub cells: CowFilter<'s>,
+    /// A filter of a source, unless the member has one of its own.
+    pub source_filter: &'s Filter,
+    pub own_filter: Option<Filter>,
     pub pending: Option<&'s Filter>,
     pub capacity: u64,
     pub items: u64,
@@ -32,19 +34,10 @@ pub struct Member<'s> {
     pub rate: f64,
 }
 
-/// A filter that is copied only when it changes, or in the end.
-pub enum CowFilter<'s> {
-    Borrowed(&'s Filter),
-    Owned(Filter),
-}
-
 impl<'s> Member<'s> {
     /// Returns the filter, without the pending one.
-    pub const fn filter(&self) -> &Filter {
-        match &self.cells {
-            CowFilter::Borrowed(filter) => filter,
-            CowFilter::Owned(filter) => filter,
-        }
+    pub fn filter(&self) -> &Filter {
+        self.own_filter.as_ref().unwrap_or(self.source_filter)
     }
 
     pub fn room(&self) -> u64 {
@@ -71,7 +64,7 @@ impl<'s> Member<'s> {
         }
         let own = self.filter();
         if self.may_hold(other) && filter.holds(own) {
-            self.cells = CowFilter::Borrowed(filter);
+            (self.source_filter, self.own_filter) = (filter, None);
             self.items = self.items.max(other.items);
         } else {
             let (least, most) = self.bounds_with(filter);
@@ -99,13 +92,12 @@ impl<'s> Member<'s> {
             return Some(());
         };
         let (least, most) = self.bounds_with(filter);
-        let items = match &mut self.cells {
-            CowFilter::Borrowed(own) => {
-                let (union, items) = own.united(filter)?;
-                self.cells = CowFilter::Owned(union);
-                items
-            }
-            CowFilter::Owned(own) => own.absorb(filter),
+        let items = if let Some(own) = &mut self.own_filter {
+            own.absorb(filter)
+        } else {
+            let (union, items) = self.source_filter.united(filter)?;
+            self.own_filter = Some(union);
+            items
         };
         self.items = items.clamp(least, most);
         Some(())
@@ -113,13 +105,11 @@ impl<'s> Member<'s> {
 
     /// Returns the filter of a member without a pending one, or `None` if allocation fails.
     pub fn into_filter(self) -> Option<Filter> {
-        let filter = match self.cells {
-            CowFilter::Borrowed(filter) => {
-                work::bytes(2 * filter.bitmap().len());
-                filter.try_clone()?
-            }
-            CowFilter::Owned(filter) => filter,
+        let copy = || {
+            work::bytes(2 * self.source_filter.bitmap().len());
+            self.source_filter.try_clone()
         };
+        let filter = self.own_filter.or_else(copy)?;
         Some(filter.with_items(self.items, self.capacity))
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::ptr;
 
-use crate::bloom::filter::{Cells, Filter, Geometry, Interleaved, LANES, PIECE_BYTES};
+use crate::bloom::filter::{Filter, Geometry, Interleaved, LANES, PIECE_BYTES};
 use crate::hash::Probe;
 use crate::machine::memory;
 
@@ -29,21 +29,6 @@ impl<'o> View<'o> {
     /// Returns the size of the filter.
     pub fn geometry(&self) -> Geometry {
         self.filter.geometry()
-    }
-
-    /// Returns the number of positions: of bits, or of counters.
-    pub fn positions(&self) -> u64 {
-        self.filter.positions()
-    }
-
-    /// Returns the number of hash functions.
-    pub const fn hashes(&self) -> u32 {
-        self.filter.hashes()
-    }
-
-    /// Returns the kind of the filter's cells.
-    pub const fn cells(&self) -> Cells {
-        self.filter.cells()
     }
 
     /// Returns the capacity.
@@ -118,10 +103,7 @@ impl<'o> View<'o> {
 
     /// Copies header and cells of an interleaved filter, or returns `None` if allocation fails.
     fn copied(&self) -> Option<Vec<u8>> {
-        let mut blob = [memory::reserved(self.blob_bytes())?];
-        copy(&[*self], &mut blob);
-        let [blob] = blob;
-        Some(blob)
+        copies_of(&[*self]).pop()
     }
 
     /// Returns the length of header and cells in bytes. They are in memory, so it fits a `usize`.
@@ -167,9 +149,8 @@ fn copy(views: &[View], to: &mut [Vec<u8>]) {
         // The blob is the header alone, since the cells are interleaved.
         to.extend_from_slice(view.filter.blob());
         let (number, lane) = (usize::from(lane) / LANES, usize::from(lane) % LANES);
-        let found = eights
-            .iter()
-            .position(|eight| ptr::eq(eight.filters, filters) && eight.number == number);
+        let is_its = |eight: &Eight| ptr::eq(eight.filters, filters) && eight.number == number;
+        let found = eights.iter().position(is_its);
         let index = found.unwrap_or_else(|| {
             let to = [const { None }; LANES];
             eights.push(Eight {
@@ -193,63 +174,42 @@ fn copy(views: &[View], to: &mut [Vec<u8>]) {
     }
 }
 
-/// An iterator over the blobs of filters. Yields `None` for a filter if its copy can't be allocated.
-pub struct Blobs<'o, V> {
-    views: V,
-    /// Filters to be copied together, as far as the copies can be allocated.
-    waiting: std::vec::IntoIter<View<'o>>,
-    ready: std::vec::IntoIter<Cow<'o, [u8]>>,
-}
-
 /// Interleaved filters of about this total size are copied together, because their bits are in the same words; at least
 /// one and at most [`TOGETHER`] filters.
 const TOGETHER_BYTES: usize = 32 << 20;
 const TOGETHER: usize = 16;
 
-impl<V> Blobs<'_, V> {
-    pub(super) fn new(views: V) -> Self {
-        Self {
-            views,
-            waiting: Vec::new().into_iter(),
-            ready: Vec::new().into_iter(),
-        }
-    }
+/// Returns the blobs of filters, or `None` for a filter whose copy can't be allocated.
+pub fn blobs<'o>(
+    mut views: impl Iterator<Item = View<'o>>,
+) -> impl Iterator<Item = Option<Cow<'o, [u8]>>> {
+    let next_together = std::iter::from_fn(move || {
+        let first = views.next()?;
+        let together = match first.lane {
+            None => 1,
+            Some(_) => (TOGETHER_BYTES / first.blob_bytes()).clamp(1, TOGETHER),
+        };
+        let others = views.by_ref().take(together - 1);
+        Some(std::iter::once(first).chain(others).collect::<Vec<_>>())
+    });
+    next_together.flat_map(|together| {
+        let mut copies = copies_of(&together).into_iter();
+        // Filters without room beside the other copies are copied later, one at a time.
+        together.into_iter().map(move |view| match copies.next() {
+            Some(copy) if view.lane.is_some() => Some(copy.into()),
+            _ => view.blob(),
+        })
+    })
 }
 
-impl<'o, V: Iterator<Item = View<'o>>> Iterator for Blobs<'o, V> {
-    type Item = Option<Cow<'o, [u8]>>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let ready = self.ready.next();
-        if ready.is_some() {
-            return Some(ready);
-        }
-        if self.waiting.as_slice().is_empty() {
-            let first = self.views.next()?;
-            if first.lane.is_none() {
-                return Some(first.blob());
-            }
-            let together = (TOGETHER_BYTES / first.blob_bytes()).clamp(1, TOGETHER);
-            let others = self.views.by_ref().take(together - 1);
-            let together: Vec<_> = std::iter::once(first).chain(others).collect();
-            self.waiting = together.into_iter();
-        }
-        let room = |view: &View| match view.lane {
-            None => Some(Vec::new()),
-            Some(_) => memory::reserved(view.blob_bytes()),
-        };
-        let mut copies: Vec<_> = self.waiting.as_slice().iter().map_while(room).collect();
-        if copies.is_empty() {
-            self.waiting.next();
-            return Some(None);
-        }
-        copy(self.waiting.as_slice(), &mut copies);
-        let views = self.waiting.by_ref().take(copies.len());
-        let blobs = views.zip(copies).map(|(view, copy)| match view.lane {
-            None => view.filter.blob().into(),
-            Some(_) => copy.into(),
-        });
-        self.ready = blobs.collect::<Vec<_>>().into_iter();
-        Some(self.ready.next())
-    }
+/// Returns copies of the first of these filters, as far as they can be allocated; empty ones for filters with their own
+/// bits.
+fn copies_of(views: &[View]) -> Vec<Vec<u8>> {
+    let room = |view: &View| match view.lane {
+        None => Some(Vec::new()),
+        Some(_) => memory::reserved(view.blob_bytes()),
+    };
+    let mut copies: Vec<_> = views.iter().map_while(room).collect();
+    copy(views, &mut copies);
+    copies
 }

@@ -457,11 +457,9 @@ impl Stack {
     pub fn make_room_for_one(&mut self, allowance: Allowance) -> Result<(), Refusal> {
         // Only a file can claim this number of items.
         if self.items >= MAX_CAPACITY {
-            let fixed = self.law.growth() == Growth::Fixed;
-            return Err(if fixed {
-                Refusal::Full
-            } else {
-                Refusal::MemoryLimit
+            return Err(match self.law.growth() {
+                Growth::Fixed => Refusal::Full,
+                Growth::By(_) => Refusal::MemoryLimit,
             });
         }
         self.grow_or_saturate(allowance)
@@ -537,10 +535,8 @@ impl Stack {
 
 /// Returns the number of hash functions of all of these filters.
 fn hashes_of(filters: &[Filter]) -> u64 {
-    filters
-        .iter()
-        .map(|filter| u64::from(filter.hashes()))
-        .sum()
+    let hashes = filters.iter().map(|filter| u64::from(filter.hashes()));
+    hashes.sum()
 }
 
 /// Returns the error rate of filters, rounded after each filter the way it is when they are stacked one by one.

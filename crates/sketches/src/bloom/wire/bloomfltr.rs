@@ -10,7 +10,6 @@
 //! by hand: the format is frozen, and a cursor that refuses before it allocates is shorter than a guard around a
 //! general decoder.
 
-use crate::bloom::filter::HEADER_BYTES;
 use crate::bloom::law::Params;
 use crate::bloom::object::{FilterOutline, Object, Outline, Shape};
 use crate::hash::Seed;
@@ -22,13 +21,8 @@ use crate::bytes::{Buffer, ByteCursor, DecodeError, RdbRead, RdbWrite, push};
 /// The encoding version in RDB.
 pub const RDB_VERSION: i32 = 1;
 
-/// Returns the first byte of a dump or a header. They differ, so neither is mistaken for the other.
-const fn version(extent: Extent) -> u8 {
-    match extent {
-        Extent::Whole => 0x01,
-        Extent::Header => 0x81,
-    }
-}
+/// The version of dumps and headers.
+const VERSION: u8 = 1;
 
 /// Returns the seed-is-random flag in files: whether the seed differs from the fixed one.
 fn is_random(seed: &Seed) -> bool {
@@ -41,19 +35,15 @@ struct Stored {
     error_rate: f64,
     tightening: f64,
     seed_is_random: u64,
-    /// Blob, capacity and items of each filter.
-    filters: Vec<(Vec<u8>, u64, u64)>,
+    filters: Vec<FilterOutline>,
 }
 
 impl Stored {
-    fn outline(self) -> Result<Outline, DecodeError> {
+    fn outline(mut self) -> Result<Outline, DecodeError> {
         // The outline takes the capacity of the first filter.
         let params = Params::from_stored(0, self.error_rate, self.tightening, self.expansion)?;
-        let mut filters = memory::reserved(self.filters.len()).ok_or(DecodeError::NoMemory)?;
-        for (blob, capacity, items) in self.filters {
-            filters.push(FilterOutline::headed(blob, capacity, items)?);
-        }
-        let outline = Outline::plain(Shape::plain(params), filters)?;
+        memory::fit(&mut self.filters);
+        let outline = Outline::plain(Shape::plain(params), self.filters)?;
         let seed = outline.hasher.seed();
         let wrong = match (self.seed_is_random, seed.is_some_and(is_random)) {
             (0, false) | (1, _) => return Ok(outline),
@@ -82,7 +72,8 @@ pub fn read_rdb(from: &mut impl RdbRead) -> Result<Option<Outline>, DecodeError>
         let capacity = from.uint()?;
         let items = if left == 0 { from.uint()? } else { capacity };
         let blob = read_blob(from)?;
-        push(&mut stored.filters, (blob, capacity, items))?;
+        let filter = FilterOutline::headed(blob, capacity, items)?;
+        push(&mut stored.filters, filter)?;
     }
     stored.outline().map(Some)
 }
@@ -109,7 +100,7 @@ pub fn write_rdb(object: &Object, to: &mut impl RdbWrite) {
 pub fn write(object: &Object, extent: Extent) -> Option<Vec<u8>> {
     let params = object.shape().params;
     let mut out = Buffer::new();
-    out.put(&[version(extent)]);
+    out.put(&[extent.version(VERSION)]);
     out.put(&params.growth.expansion().to_le_bytes());
     out.put(&params.error_rate.get().to_le_bytes());
     out.put(&params.tightening.to_stored().to_le_bytes());
@@ -128,7 +119,7 @@ pub fn write(object: &Object, extent: Extent) -> Option<Vec<u8>> {
 /// Reads a whole dump or header.
 pub fn read(bytes: &[u8], extent: Extent) -> Result<Outline, DecodeError> {
     let mut from = ByteCursor(bytes);
-    if from.array::<1>()? != [version(extent)] {
+    if from.array::<1>()? != [extent.version(VERSION)] {
         return Err(DecodeError::UnsupportedVersion);
     }
     let mut stored = Stored {
@@ -142,31 +133,10 @@ pub fn read(bytes: &[u8], extent: Extent) -> Result<Outline, DecodeError> {
         let blob = from.bytes()?;
         // The format's numbers are signed. Negative ones are out of range when read as unsigned.
         let items = from.uint()?;
-        push(&mut stored.filters, (blob, from.uint()?, items))?;
+        let filter = FilterOutline::headed(blob, from.uint()?, items)?;
+        push(&mut stored.filters, filter)?;
     }
     from.end()?;
-    for (blob, ..) in &stored.filters {
-        extent.check(blob)?;
-    }
+    extent.check(&stored.filters)?;
     stored.outline()
-}
-
-/// Size of version, expansion, error rate, tightening ratio and seed-is-random.
-const PARAMETER_BYTES: usize = 1 + 4 + 8 + 8 + 1;
-
-/// Splits a valid header into the parameters of the object and those of each filter. Omits the number of filters and
-/// the items.
-pub fn parameters(header: &[u8]) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
-    const NUMBER_BYTES: usize = 8;
-    /// A length field and the filter's header.
-    const FRONT_BYTES: usize = NUMBER_BYTES + HEADER_BYTES;
-    let (own, rest) = header.split_at_checked(PARAMETER_BYTES)?;
-    let filters = rest.get(NUMBER_BYTES..)?;
-    // The items and the capacity follow the filter's header.
-    let filters = filters.chunks_exact(FRONT_BYTES + 2 * NUMBER_BYTES);
-    let filters = filters.map(|filter| {
-        let (front, numbers) = filter.split_at(FRONT_BYTES);
-        [front, &numbers[NUMBER_BYTES..]].concat()
-    });
-    Some((own.to_vec(), filters.collect()))
 }

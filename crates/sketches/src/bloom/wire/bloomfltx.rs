@@ -29,13 +29,8 @@ use crate::bytes::{Buffer, ByteCursor, DecodeError, RdbRead, RdbWrite, push};
 /// The encoding version in RDB.
 pub const RDB_VERSION: i32 = 1;
 
-/// Returns the first byte of a dump or a header. They differ, so neither is mistaken for the other.
-const fn version(extent: Extent) -> u8 {
-    match extent {
-        Extent::Whole => 0x02,
-        Extent::Header => 0x82,
-    }
-}
+/// The version of dumps and headers.
+pub const VERSION: u8 = 2;
 
 /// The values of the form, the first field.
 const WITHOUT_IDS: u64 = 1;
@@ -44,11 +39,6 @@ const WITH_REPEATS: u64 = 3;
 
 const WINDOW: u64 = 1;
 const COUNTERS: u64 = 2;
-
-/// Returns whether bytes are a dump or a header of this dialect.
-pub fn is(bytes: &[u8], extent: Extent) -> bool {
-    bytes.first() == Some(&version(extent))
-}
 
 /// Reads the fields in RDB, or returns `None` if a partly loaded object follows.
 pub fn read_rdb(from: &mut impl RdbRead) -> Result<Option<Outline>, DecodeError> {
@@ -62,14 +52,12 @@ pub fn read_rdb(from: &mut impl RdbRead) -> Result<Option<Outline>, DecodeError>
 /// Reads a whole dump or header.
 pub fn read(bytes: &[u8], extent: Extent) -> Result<Outline, DecodeError> {
     let mut from = ByteCursor(bytes);
-    if from.array::<1>()? != [version(extent)] {
+    if from.array::<1>()? != [extent.version(VERSION)] {
         return Err(DecodeError::UnsupportedVersion);
     }
     let outline = read_rdb(&mut from)?.ok_or(DecodeError::UnsupportedVersion)?;
     from.end()?;
-    for filter in outline.filters() {
-        extent.check(&filter.blob)?;
-    }
+    extent.check(outline.filters())?;
     Ok(outline)
 }
 
@@ -95,16 +83,13 @@ fn read_fields(form: u64, from: &mut impl RdbRead) -> Result<Outline, DecodeErro
     let mut ids = Ids::default();
     for _ in 0..from.uint()? {
         let number = from.uint()?;
-        let repeats = if form == WITH_REPEATS {
-            from.uint()?
-        } else {
-            0
+        let repeats = match form {
+            WITH_REPEATS => from.uint()?,
+            _ => 0,
         };
-        let may_have_ranges = form == WITHOUT_IDS && kind == Kind::Counting;
-        let ranges = if may_have_ranges {
-            read_ranges(from)?
-        } else {
-            None
+        let ranges = match (form, kind) {
+            (WITHOUT_IDS, Kind::Counting) => read_ranges(from)?,
+            _ => None,
         };
         let (intervals, filters) = read_filters(form != WITHOUT_IDS, from)?;
         let of_stack = match ranges {
@@ -159,12 +144,8 @@ fn append(
     }
     if !(ids.is_empty() && ids_of_more.is_empty()) {
         ids = ids.copy(count).ok_or(DecodeError::NoMemory)?;
-        for (to, interval) in ids.intervals[first..]
-            .iter_mut()
-            .zip(&ids_of_more.intervals)
-        {
-            *to = *interval;
-        }
+        let more = &ids_of_more.intervals;
+        ids.intervals[first..][..more.len()].copy_from_slice(more);
     }
     let room = filters.try_reserve(more.len());
     room.map_err(|_| DecodeError::NoMemory)?;
@@ -308,7 +289,7 @@ pub fn write(object: &Object, extent: Extent) -> Option<Vec<u8>> {
         written: Buffer::new(),
         extent,
     };
-    out.written.put(&[version(extent)]);
+    out.written.put(&[extent.version(VERSION)]);
     write_fields(object, &mut out);
     out.written.end()
 }

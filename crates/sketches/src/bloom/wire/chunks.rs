@@ -18,48 +18,33 @@ use crate::bloom::object::{Object, Outline, View};
 use crate::machine::memory;
 
 use super::dialect::{self, Dialect};
+use super::extent::Extent;
 use super::redisbloom;
 use crate::bytes::{CHUNK_BYTES, DecodeError, RdbRead, RdbWrite};
 
-/// The bytes that a cursor refers to.
-#[derive(Debug)]
-pub enum Piece<'o> {
-    /// The object without its cells.
-    Header(Vec<u8>),
-    /// Some bytes of one filter's cells; empty past the end.
-    Chunk(Cow<'o, [u8]>),
-}
-
-impl Piece<'_> {
-    /// Returns the bytes.
-    pub fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Header(bytes) => bytes,
-            Self::Chunk(bytes) => bytes,
-        }
-    }
-}
+/// The bytes at a cursor: the object without its cells, or some bytes of one filter's cells; empty past the end.
+pub type Piece<'o> = Cow<'o, [u8]>;
 
 /// Returns the cursor of the next piece and the piece at this cursor, or `None` if allocation fails.
 pub fn piece(object: &Object, cursor: u64) -> Option<(u64, Piece<'_>)> {
     let Some(offset) = cursor.checked_sub(1) else {
-        return Some((1, Piece::Header(header(object)?)));
+        return Some((1, header(object)?.into()));
     };
     let mut start = 0;
     for view in object.views() {
         let skipped = offset - start;
         if skipped < view.cell_bytes() {
             let chunk = chunk(&view, skipped, CHUNK_BYTES)?;
-            return Some((cursor + chunk.len() as u64, Piece::Chunk(chunk)));
+            return Some((cursor + chunk.len() as u64, chunk));
         }
         start += view.cell_bytes();
     }
-    Some((0, Piece::Chunk(Cow::default())))
+    Some((0, Cow::default()))
 }
 
 /// Returns the header, an object's first piece, or `None` if allocation fails.
 pub fn header(object: &Object) -> Option<Vec<u8>> {
-    dialect::write_header(object)
+    dialect::write(object, Extent::Header)
 }
 
 /// Returns a chunk of a filter's cells, at most `most` bytes from byte `begin` on, or `None` if allocation fails.
@@ -96,20 +81,10 @@ pub fn pieces(object: &Object) -> impl Iterator<Item = (u64, Piece<'_>)> {
     let mut cursor = 1;
     let chunks = object.views().flat_map(chunks_of_view).map(move |chunk| {
         cursor += chunk.len() as u64;
-        (cursor, Piece::Chunk(chunk))
+        (cursor, chunk)
     });
     let header = piece(object, 0).expect("no memory to write a header");
     std::iter::once(header).chain(chunks)
-}
-
-/// Returns the chunks of bitmaps, each with the cursor of the next.
-fn chunks_of<'b>(bitmaps: impl Iterator<Item = &'b [u8]>) -> impl Iterator<Item = (u64, &'b [u8])> {
-    let mut cursor = 1;
-    let chunks = bitmaps.flat_map(|bitmap| bitmap.chunks(CHUNK_BYTES));
-    chunks.map(move |chunk| {
-        cursor += chunk.len() as u64;
-        (cursor, chunk)
-    })
 }
 
 /// An object, complete or partly loaded.
@@ -182,10 +157,6 @@ pub struct Partial {
     dialect: Dialect,
     /// The outline. Its filters' blobs start with their headers and grow as chunks arrive.
     outline: Outline,
-    /// Sum of the blobs' capacities in bytes.
-    blob_bytes: usize,
-    /// Size of the outline's tables in bytes.
-    table_bytes: u64,
     /// The index of the filter being loaded, of all: those before it are complete.
     filter: usize,
     /// Number of bytes of cells loaded.
@@ -203,8 +174,6 @@ impl Partial {
         Ok(Self {
             header: memory::copied(header).ok_or(DecodeError::NoMemory)?,
             dialect,
-            blob_bytes: outline.filters().map(|f| f.blob.capacity()).sum(),
-            table_bytes: outline.table_bytes(),
             outline,
             filter: 0,
             loaded: 0,
@@ -227,7 +196,7 @@ impl Partial {
         }
         for filter in self.outline.filters_mut() {
             let missing = filter.geometry.blob_bytes() - filter.blob.len() as u64;
-            self.blob_bytes += reserve(&mut filter.blob, missing)?;
+            reserve(&mut filter.blob, missing)?;
         }
         Some(())
     }
@@ -244,9 +213,8 @@ impl Partial {
     /// allocation fails. Nothing is changed then.
     pub fn load(&mut self, cursor: u64, chunk: &[u8]) -> Result<Option<Object>, DecodeError> {
         let length = chunk.len() as u64;
-        let here = cursor
-            .checked_sub(1)
-            .and_then(|end| end.checked_sub(length));
+        let end = cursor.checked_sub(1);
+        let here = end.and_then(|end| end.checked_sub(length));
         if length == 0 || here != Some(self.loaded) {
             return Err("chunk out of order".into());
         }
@@ -261,7 +229,7 @@ impl Partial {
         let blob = &mut filter.blob;
         if blob.capacity() - blob.len() < chunk.len() {
             let room = lacking.min(length.max(blob.len() as u64));
-            self.blob_bytes += reserve(blob, room).ok_or(DecodeError::NoMemory)?;
+            reserve(blob, room).ok_or(DecodeError::NoMemory)?;
         }
         blob.extend_from_slice(chunk);
         self.loaded += length;
@@ -284,7 +252,12 @@ impl Partial {
 
     /// Returns the pieces that rebuild this state, header first, each with the cursor of the next.
     pub fn pieces(&self) -> impl Iterator<Item = (u64, &[u8])> {
-        let chunks = chunks_of(self.cells());
+        let mut cursor = 1;
+        let chunks = self.cells().flat_map(|cells| cells.chunks(CHUNK_BYTES));
+        let chunks = chunks.map(move |chunk| {
+            cursor += chunk.len() as u64;
+            (cursor, chunk)
+        });
         std::iter::once((1, &self.header[..])).chain(chunks)
     }
 
@@ -305,8 +278,9 @@ impl Partial {
 
     /// Returns the sum of the allocations in bytes, including `self`.
     pub fn memory_bytes(&self) -> u64 {
-        let own = size_of::<Self>() + self.header.len() + self.blob_bytes;
-        own as u64 + self.table_bytes
+        let blobs = self.outline.filters().map(|filter| filter.blob.capacity());
+        let own = size_of::<Self>() + self.header.len() + blobs.sum::<usize>();
+        own as u64 + self.outline.table_bytes()
     }
 
     /// Writes the object as RDB fields. An object of `RedisBloom` becomes one with zeros for its missing bytes, and a
@@ -371,9 +345,7 @@ impl Partial {
     }
 }
 
-/// Reserves room for more bytes in a blob. Returns by how much its capacity grew, or `None` if allocation fails.
-fn reserve(blob: &mut Vec<u8>, room: u64) -> Option<usize> {
-    let before = blob.capacity();
-    blob.try_reserve_exact(usize::try_from(room).ok()?).ok()?;
-    Some(blob.capacity() - before)
+/// Reserves room for more bytes in a blob, or returns `None` if allocation fails.
+fn reserve(blob: &mut Vec<u8>, room: u64) -> Option<()> {
+    blob.try_reserve_exact(usize::try_from(room).ok()?).ok()
 }

@@ -54,10 +54,7 @@ impl Dialect {
 
     /// Returns whether objects of this dialect have a dump.
     pub const fn has_dump(self) -> bool {
-        match self {
-            Self::Bloomfltr | Self::Bloomfltx => true,
-            Self::RedisBloom => false,
-        }
+        !matches!(self, Self::RedisBloom)
     }
 }
 
@@ -86,42 +83,31 @@ pub fn write_rdb(object: &Object, to: &mut impl RdbWrite) {
     }
 }
 
-pub fn read_dump(dump: &[u8]) -> Result<Outline, DecodeError> {
-    if bloomfltx::is(dump, Extent::Whole) {
-        bloomfltx::read(dump, Extent::Whole)
+/// Reads a whole dump or header of one of our dialects.
+pub fn read(bytes: &[u8], extent: Extent) -> Result<(Dialect, Outline), DecodeError> {
+    if bytes.first() == Some(&extent.version(bloomfltx::VERSION)) {
+        Ok((Dialect::Bloomfltx, bloomfltx::read(bytes, extent)?))
     } else {
-        bloomfltr::read(dump, Extent::Whole)
-    }
-}
-
-/// Writes a dump. Returns `None` if allocation fails, and for objects of `RedisBloom`, which have no dump.
-pub fn write_dump(object: &Object) -> Option<Vec<u8>> {
-    match Dialect::of(object) {
-        Dialect::Bloomfltr => bloomfltr::write(object, Extent::Whole),
-        Dialect::RedisBloom => None,
-        Dialect::Bloomfltx => bloomfltx::write(object, Extent::Whole),
+        Ok((Dialect::Bloomfltr, bloomfltr::read(bytes, extent)?))
     }
 }
 
 pub fn read_header(header: &[u8]) -> Result<(Dialect, Outline), DecodeError> {
-    let ours = if bloomfltx::is(header, Extent::Header) {
-        bloomfltx::read(header, Extent::Header).map(|outline| (Dialect::Bloomfltx, outline))
-    } else {
-        bloomfltr::read(header, Extent::Header).map(|outline| (Dialect::Bloomfltr, outline))
-    };
     // A header of RedisBloom begins with a number, which may equal a version of ours.
-    ours.or_else(|error| match redisbloom::read_header(header) {
+    read(header, Extent::Header).or_else(|error| match redisbloom::read_header(header) {
         Ok(outline) => Ok((Dialect::RedisBloom, outline)),
         Err(DecodeError::NoMemory) => Err(DecodeError::NoMemory),
         Err(_) => Err(error),
     })
 }
 
-/// Writes the header of chunks, or returns `None` if allocation fails.
-pub fn write_header(object: &Object) -> Option<Vec<u8>> {
-    match Dialect::of(object) {
-        Dialect::Bloomfltr => bloomfltr::write(object, Extent::Header),
-        Dialect::RedisBloom => redisbloom::write_header(object),
-        Dialect::Bloomfltx => bloomfltx::write(object, Extent::Header),
+/// Writes a dump, or the header of chunks. Returns `None` if allocation fails, and for a dump of an object of
+/// `RedisBloom`, which has none.
+pub fn write(object: &Object, extent: Extent) -> Option<Vec<u8>> {
+    match (Dialect::of(object), extent) {
+        (Dialect::Bloomfltr, _) => bloomfltr::write(object, extent),
+        (Dialect::RedisBloom, Extent::Whole) => None,
+        (Dialect::RedisBloom, Extent::Header) => redisbloom::write_header(object),
+        (Dialect::Bloomfltx, _) => bloomfltx::write(object, extent),
     }
 }

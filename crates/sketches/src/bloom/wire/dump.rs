@@ -3,6 +3,7 @@
 use crate::bloom::object::Object;
 
 use super::dialect::{self, Dialect};
+use super::extent::Extent;
 use crate::bytes::DecodeError;
 
 /// Decodes a whole dump.
@@ -34,13 +35,14 @@ use crate::bytes::DecodeError;
 /// # Errors
 /// Any [`DecodeError`].
 pub fn decode(dump: &[u8]) -> Result<Object, DecodeError> {
-    Object::from_outline(&mut dialect::read_dump(dump)?)
+    let (_, mut outline) = dialect::read(dump, Extent::Whole)?;
+    Object::from_outline(&mut outline)
 }
 
 /// Encodes an object as a dump. Returns `None` for an object of `RedisBloom`, which has no dump, and if allocation
 /// fails.
 pub fn encode(object: &Object) -> Option<Vec<u8>> {
-    dialect::write_dump(object)
+    dialect::write(object, Extent::Whole)
 }
 
 /// Returns the length in bytes of the dump that [`encode`] writes, or `None` if the object has no dump or the header
@@ -49,7 +51,7 @@ pub fn encoded_len(object: &Object) -> Option<usize> {
     if !Dialect::of(object).has_dump() {
         return None;
     }
-    let header = dialect::write_header(object)?.len();
+    let header = dialect::write(object, Extent::Header)?.len();
     let cells: u64 = object.views().map(|view| view.cell_bytes()).sum();
     Some(header.saturating_add(usize::try_from(cells).unwrap_or(usize::MAX)))
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::bloom::filter::HEADER_BYTES;
+use crate::bloom::object::FilterOutline;
 use crate::bytes::{Buffer, DecodeError, RdbRead, RdbWrite};
 
 /// Reads a string that is a filter with its header. Refuses a shorter one at once: its few bytes in a file would take
@@ -25,6 +26,15 @@ pub enum Extent {
 }
 
 impl Extent {
+    /// Returns the first byte of a dump or a header of this version of a dialect. They differ, so neither is mistaken for
+    /// the other.
+    pub const fn version(self, version: u8) -> u8 {
+        match self {
+            Self::Whole => version,
+            Self::Header => 0x80 | version,
+        }
+    }
+
     /// Returns the part of a blob that is written.
     pub fn of(self, blob: &[u8]) -> &[u8] {
         match self {
@@ -33,9 +43,13 @@ impl Extent {
         }
     }
 
-    /// Checks that a blob is no longer than the part that is written.
-    pub fn check(self, blob: &[u8]) -> Result<(), DecodeError> {
-        if self == Self::Header && blob.len() != HEADER_BYTES {
+    /// Checks that filters are no longer than the part that is written.
+    pub fn check<'f>(
+        self,
+        filters: impl IntoIterator<Item = &'f FilterOutline>,
+    ) -> Result<(), DecodeError> {
+        let mut filters = filters.into_iter();
+        if self == Self::Header && filters.any(|filter| filter.blob.len() != HEADER_BYTES) {
             return Err("header holds more than headers".into());
         }
         Ok(())

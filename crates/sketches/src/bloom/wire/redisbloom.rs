@@ -12,95 +12,42 @@
 
 use std::cmp::Ordering;
 
-use crate::bloom::filter::{Filter, Geometry};
 use crate::bloom::law::{Law, Link, Links, bits_per_entry, hashes_of};
-use crate::bloom::object::{FilterOutline, Ids, Object, Outline, PeriodOutline, Shape};
+use crate::bloom::object::{
+    FilterFields, FilterOutline, Ids, Object, Outline, PeriodOutline, Shape,
+};
 use crate::hash::Hasher;
 use crate::machine::memory;
+use crate::number::{to_double, to_whole};
 
 use crate::bytes::{Buffer, DecodeError, RdbRead, RdbWrite, push};
 
 /// The encoding version that is written, which is also the highest that is read.
 pub const RDB_VERSION: i32 = 4;
 
-/// A link, unchecked.
-struct StoredLink {
-    entries: u64,
-    hashes: u64,
-    items: u64,
-    /// Length of the bitmap in bytes.
-    bytes: u64,
-    /// The bitmap, or empty if it is elsewhere.
-    bitmap: Vec<u8>,
-    link: Link,
-}
-
-impl StoredLink {
-    /// Returns the fields of a filter, without its bitmap.
-    fn of(link: &Link, geometry: Geometry, entries: u64, items: u64) -> Self {
-        Self {
-            entries,
-            hashes: geometry.hashes.into(),
-            items,
-            bytes: geometry.cell_bytes,
-            bitmap: Vec::new(),
-            link: *link,
-        }
-    }
-
-    fn write(&self, bitmap: &[u8], to: &mut impl RdbWrite) {
-        to.uint(self.entries);
-        to.double(self.link.error_rate);
-        to.uint(self.hashes);
-        to.double(self.link.bits_per_entry);
-        to.uint(self.link.bits);
-        to.uint(self.link.exponent.into());
-        to.bytes(bitmap);
-        to.uint(self.items);
-    }
-}
-
 /// An object, unchecked.
 struct Stored {
     items: u64,
     options: u64,
     growth: u64,
-    links: Vec<StoredLink>,
+    /// The links, each with its filter.
+    links: Vec<Link>,
+    filters: Vec<FilterOutline>,
 }
 
 impl Stored {
-    /// Returns the header of the object's chunks.
-    fn header(self) -> Result<Vec<u8>, DecodeError> {
-        let narrow = |number: u64| u32::try_from(number).map_err(|_| "number out of range");
-        let (options, growth) = (narrow(self.options)?, narrow(self.growth)?);
-        let count = self.links.len() as u64;
-        let header = header(self.items, options, growth, count, self.links.into_iter());
-        header.ok_or(DecodeError::NoMemory)
-    }
-
     fn outline(mut self) -> Result<Outline, DecodeError> {
-        let count = self.links.len();
         // A mark is left where RedisBloom changed an object that was half loaded here: to it the object is whole.
-        for StoredLink { link, .. } in &mut self.links {
+        for link in &mut self.links {
             if let Some((_, original)) = decode_mark(link) {
                 link.bits_per_entry = original;
             }
         }
-        let mut links = memory::reserved(count).ok_or(DecodeError::NoMemory)?;
-        links.extend(self.links.iter().map(|stored| stored.link));
-        let links = Links::from_stored(self.options, self.growth, links)?;
-        let mut filters = memory::reserved(count).ok_or(DecodeError::NoMemory)?;
-        let mut items = 0_u64;
-        for stored in self.links {
-            items = items.saturating_add(stored.items);
-            filters.push(FilterOutline {
-                geometry: stored.link.geometry(stored.bytes, stored.hashes)?,
-                capacity: stored.entries,
-                items: stored.items,
-                blob: stored.bitmap,
-            });
-        }
-        if items != self.items {
+        memory::fit(&mut self.links);
+        memory::fit(&mut self.filters);
+        let links = Links::from_stored(self.options, self.growth, self.links)?;
+        let items = self.filters.iter().map(|filter| filter.items);
+        if items.fold(0, u64::saturating_add) != self.items {
             return Err("items of the filters are not the object's".into());
         }
         let hasher = if links.is_wide() {
@@ -108,14 +55,16 @@ impl Stored {
         } else {
             Hasher::Murmur32
         };
-        let first: &FilterOutline = filters.first().ok_or("no filters")?;
-        let capacity = first.capacity;
+        let capacity = self.filters.first().ok_or("no filters")?.capacity;
         Ok(Outline {
             shape: Shape::plain(links.series().params(capacity)),
             hasher,
             law: Law::RedisBloom(Box::new(links)),
             ids: Ids::default(),
-            periods: vec![PeriodOutline { number: 0, filters }],
+            periods: vec![PeriodOutline {
+                number: 0,
+                filters: self.filters,
+            }],
         })
     }
 }
@@ -150,17 +99,14 @@ const MAX_OFF: u64 = 15;
 
 impl Unfinished {
     /// Finds the mark in the links of an object.
-    fn find(links: &[StoredLink]) -> Option<Self> {
-        let mut marks = links
-            .iter()
-            .map(|stored| decode_mark(&stored.link))
-            .enumerate();
+    fn find(stored: &Stored) -> Option<Self> {
+        let mut marks = stored.links.iter().map(decode_mark).enumerate();
         let (filter, (loaded, bits_per_entry)) =
             marks.find_map(|(filter, mark)| Some((filter, mark?)))?;
-        let rest = links[filter].bitmap.get(loaded..)?;
-        let mut later = links[filter + 1..].iter().map(|stored| &stored.bitmap[..]);
+        let rest = stored.filters[filter].blob.get(loaded..)?;
+        let mut later = stored.filters[filter + 1..].iter();
         // The mark counts only if bytes are missing, and all of them are zeros.
-        let is_missing = !rest.is_empty() && is_zero(rest) && later.all(is_zero);
+        let is_missing = !rest.is_empty() && is_zero(rest) && later.all(|f| is_zero(&f.blob));
         is_missing.then_some(Self {
             filter,
             loaded,
@@ -219,17 +165,14 @@ pub fn write_partial(outline: &Outline, filter: usize, to: &mut impl RdbWrite) -
     let (Some(current), Some(link)) = (filters.get(filter), links.all.get(filter)) else {
         return false;
     };
-    let missing = filters
-        .iter()
-        .map(|filter| filter.geometry.cell_bytes - filter.blob.len() as u64);
+    let missing = |filter: &&FilterOutline| filter.geometry.cell_bytes - filter.blob.len() as u64;
+    let missing = filters.iter().map(missing);
     if missing.fold(0, u64::saturating_add) > MAX_MISSING {
         return false;
     }
     let loaded = current.blob.len();
-    let longest = filters[filter..]
-        .iter()
-        .map(|filter| filter.geometry.cell_bytes)
-        .max();
+    let incomplete = filters[filter..].iter();
+    let longest = incomplete.map(|filter| filter.geometry.cell_bytes).max();
     let zeros = longest.and_then(|bytes| memory::zeroed(usize::try_from(bytes).ok()?));
     let (Some(marked), Some(mut zeros)) =
         (encode_mark(link, current.geometry.hashes, loaded), zeros)
@@ -253,7 +196,7 @@ pub fn write_partial(outline: &Outline, filter: usize, to: &mut impl RdbWrite) -
                 (link, &zeros[..bytes])
             }
         };
-        StoredLink::of(link, outline.geometry, outline.capacity, outline.items).write(bitmap, to);
+        write_link(link, &outline.into(), bitmap, to);
     }
     true
 }
@@ -279,92 +222,90 @@ pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<Fields, DecodeE
     }
     let options = if version >= 2 { from.uint()? } else { 0 };
     let growth = if version >= 4 { from.uint()? } else { 2 };
-    let mut links = Vec::new();
-    for _ in 0..count {
-        push(&mut links, read_link(version, from)?)?;
-    }
     let mut stored = Stored {
         items,
         options,
         growth,
-        links,
+        links: Vec::new(),
+        filters: Vec::new(),
     };
-    let Some(stopped) = Unfinished::find(&stored.links) else {
+    for _ in 0..count {
+        let (link, filter) = read_link(version, from)?;
+        push(&mut stored.links, link)?;
+        push(&mut stored.filters, filter)?;
+    }
+    let Some(stopped) = Unfinished::find(&stored) else {
         return stored.outline().map(Fields::Whole);
     };
     let filter = stopped.filter;
+    stored.links[filter].bits_per_entry = stopped.bits_per_entry;
     let mut cells = memory::reserved(filter + 1).ok_or(DecodeError::NoMemory)?;
-    let links = &mut stored.links[..=filter];
-    cells.extend(
-        links
-            .iter_mut()
-            .map(|link| std::mem::take(&mut link.bitmap)),
-    );
+    let loaded = stored.filters[..=filter].iter_mut();
+    cells.extend(loaded.map(|filter| std::mem::take(&mut filter.blob)));
     cells[filter].truncate(stopped.loaded);
-    links[filter].link.bits_per_entry = stopped.bits_per_entry;
-    Ok(Fields::Unfinished(stored.header()?, cells))
+    let outline = stored.outline()?;
+    let filters = outline.filters().map(FilterFields::from);
+    let header = outline
+        .law
+        .links()
+        .and_then(|links| header(items, links, filters));
+    Ok(Fields::Unfinished(
+        header.ok_or(DecodeError::NoMemory)?,
+        cells,
+    ))
 }
 
-fn read_link(version: i32, from: &mut impl RdbRead) -> Result<StoredLink, DecodeError> {
-    let entries = from.uint()?;
+fn read_link(version: i32, from: &mut impl RdbRead) -> Result<(Link, FilterOutline), DecodeError> {
+    let capacity = from.uint()?;
     let error_rate = from.double()?;
     let hashes = from.uint()?;
     let bits_per_entry = from.double()?;
-    #[allow(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "RedisBloom's definition; impossible numbers are refused later"
-    )]
     let (bits, exponent) = if version >= 1 {
         (from.uint()?, from.uint()?)
     } else {
-        ((entries as f64 * bits_per_entry) as u64, 0)
+        // RedisBloom's definition. Impossible numbers are refused later.
+        (to_whole(to_double(capacity) * bits_per_entry), 0)
     };
-    let bitmap = from.bytes()?;
-    Ok(StoredLink {
-        entries,
-        hashes,
+    let link = Link {
+        error_rate,
+        bits_per_entry,
+        bits,
+        exponent: u8::try_from(exponent).map_err(|_| "exponent out of range")?,
+    };
+    let blob = from.bytes()?;
+    let filter = FilterOutline {
+        geometry: link.geometry(blob.len() as u64, hashes)?,
+        capacity,
         items: from.uint()?,
-        bytes: bitmap.len() as u64,
-        bitmap,
-        link: Link {
-            error_rate,
-            bits_per_entry,
-            bits,
-            exponent: u8::try_from(exponent).map_err(|_| "exponent out of range")?,
-        },
-    })
-}
-
-/// Returns the links of an object of this dialect, each with its filter.
-fn links_of(object: &Object) -> impl Iterator<Item = (StoredLink, &Filter)> {
-    let links = object.links().into_iter().flat_map(|links| &links.all);
-    links.zip(object.all_filters()).map(|(link, filter)| {
-        let (entries, items) = (filter.capacity(), filter.items());
-        (
-            StoredLink::of(link, filter.geometry(), entries, items),
-            filter,
-        )
-    })
-}
-
-fn options_and_growth(object: &Object) -> (u32, u32) {
-    let links = object.links();
-    links.map_or((0, 0), |links| (links.options, links.factor))
+        blob,
+    };
+    Ok((link, filter))
 }
 
 /// Writes the fields in RDB of [`RDB_VERSION`].
 pub fn write_rdb(object: &Object, to: &mut impl RdbWrite) {
+    let Some(links) = object.links() else {
+        return;
+    };
     let (count, items, _) = object.totals();
-    let (options, growth) = options_and_growth(object);
     to.uint(items);
     to.uint(count);
-    to.uint(u64::from(options));
-    to.uint(u64::from(growth));
-    for (link, filter) in links_of(object) {
-        link.write(filter.bitmap(), to);
+    to.uint(links.options.into());
+    to.uint(links.factor.into());
+    for (link, filter) in links.all.iter().zip(object.all_filters()) {
+        write_link(link, &filter.into(), filter.bitmap(), to);
     }
+}
+
+fn write_link(link: &Link, filter: &FilterFields, bitmap: &[u8], to: &mut impl RdbWrite) {
+    to.uint(filter.capacity);
+    to.double(link.error_rate);
+    to.uint(filter.geometry.hashes.into());
+    to.double(link.bits_per_entry);
+    to.uint(link.bits);
+    to.uint(link.exponent.into());
+    to.bytes(bitmap);
+    to.uint(filter.items);
 }
 
 /// Size of items, number of links, options and growth factor.
@@ -375,35 +316,30 @@ const PER_LINK_BYTES: usize = 8 + 8 + 8 + 8 + 8 + 4 + 8 + 1;
 
 /// Writes the header of chunks, or returns `None` if allocation fails.
 pub fn write_header(object: &Object) -> Option<Vec<u8>> {
-    let (count, items, _) = object.totals();
-    let (options, growth) = options_and_growth(object);
-    let links = links_of(object).map(|(link, _)| link);
-    header(items, options, growth, count, links)
+    let filters = object.all_filters().map(FilterFields::from);
+    header(object.totals().1, object.links()?, filters)
 }
 
-/// Encodes the header of chunks of these links, or returns `None` if allocation fails.
-fn header(
+/// Encodes the header of chunks of these filters, or returns `None` if allocation fails.
+fn header<'f>(
     items: u64,
-    options: u32,
-    growth: u32,
-    count: u64,
-    links: impl Iterator<Item = StoredLink>,
+    links: &Links,
+    filters: impl Iterator<Item = FilterFields<'f>>,
 ) -> Option<Vec<u8>> {
+    let count = u32::try_from(links.all.len()).unwrap_or(u32::MAX);
     let mut out = Buffer::new();
     out.put(&items.to_le_bytes());
-    out.put(&u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes());
-    out.put(&options.to_le_bytes());
-    out.put(&growth.to_le_bytes());
-    for stored in links {
-        let link = stored.link;
-        out.put(&stored.bytes.to_le_bytes());
+    out.put(&count.to_le_bytes());
+    out.put(&links.options.to_le_bytes());
+    out.put(&links.factor.to_le_bytes());
+    for (link, filter) in links.all.iter().zip(filters) {
+        out.put(&filter.geometry.cell_bytes.to_le_bytes());
         out.put(&link.bits.to_le_bytes());
-        out.put(&stored.items.to_le_bytes());
+        out.put(&filter.items.to_le_bytes());
         out.put(&link.error_rate.to_le_bytes());
         out.put(&link.bits_per_entry.to_le_bytes());
-        let hashes = u32::try_from(stored.hashes).unwrap_or(u32::MAX);
-        out.put(&hashes.to_le_bytes());
-        out.put(&stored.entries.to_le_bytes());
+        out.put(&filter.geometry.hashes.to_le_bytes());
+        out.put(&filter.capacity.to_le_bytes());
         out.put(&[link.exponent]);
     }
     out.end()
@@ -415,42 +351,32 @@ pub fn read_header(header: &[u8]) -> Result<Outline, DecodeError> {
         .split_first_chunk::<PREFIX_BYTES>()
         .ok_or(DecodeError::Truncated)?;
     let (links, surplus) = rest.as_chunks::<PER_LINK_BYTES>();
-    let count = number(&prefix[8..12]);
-    if !surplus.is_empty() || links.len() as u64 != count {
+    if !surplus.is_empty() || links.len() as u64 != number(&prefix[8..12]) {
         return Err("header's length is not that of its links".into());
     }
-    let mut stored = memory::reserved(links.len()).ok_or(DecodeError::NoMemory)?;
-    stored.extend(links.iter().map(|link| StoredLink {
-        bytes: number(&link[..8]),
-        items: number(&link[16..24]),
-        hashes: number(&link[40..44]),
-        entries: number(&link[44..52]),
-        bitmap: Vec::new(),
-        link: Link {
-            bits: number(&link[8..16]),
-            error_rate: f64::from_bits(number(&link[24..32])),
-            bits_per_entry: f64::from_bits(number(&link[32..40])),
-            exponent: link[52],
-        },
-    }));
-    let stored = Stored {
+    let mut stored = Stored {
         items: number(&prefix[..8]),
         options: number(&prefix[12..16]),
         growth: number(&prefix[16..20]),
-        links: stored,
+        links: memory::reserved(links.len()).ok_or(DecodeError::NoMemory)?,
+        filters: memory::reserved(links.len()).ok_or(DecodeError::NoMemory)?,
     };
+    for fields in links {
+        let link = Link {
+            bits: number(&fields[8..16]),
+            error_rate: f64::from_bits(number(&fields[24..32])),
+            bits_per_entry: f64::from_bits(number(&fields[32..40])),
+            exponent: fields[52],
+        };
+        stored.filters.push(FilterOutline {
+            geometry: link.geometry(number(&fields[..8]), number(&fields[40..44]))?,
+            capacity: number(&fields[44..52]),
+            items: number(&fields[16..24]),
+            blob: Vec::new(),
+        });
+        stored.links.push(link);
+    }
     stored.outline()
-}
-
-/// Splits a valid header into the parameters of the object and those of each filter. Omits the number of filters, the
-/// items, and the bits per entry, whose last digit depends on the program.
-pub fn parameters(header: &[u8]) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
-    let (prefix, rest) = header.split_first_chunk::<PREFIX_BYTES>()?;
-    let (links, _) = rest.as_chunks::<PER_LINK_BYTES>();
-    let filters = links
-        .iter()
-        .map(|link| [&link[..16], &link[24..32], &link[40..]].concat());
-    Some((prefix[12..].to_vec(), filters.collect()))
 }
 
 /// Reads a little-endian number of up to eight bytes.

@@ -3,45 +3,62 @@
 //! Additions to a plain object only set bits, increase item counts, and stack filters on existing ones. So two headers
 //! show whether additions alone can lead from one object to the other.
 
-use super::dialect::{self, Dialect};
-use super::{bloomfltr, redisbloom};
+use crate::bloom::filter::Geometry;
+use crate::bloom::law::{Link, Params};
+use crate::bloom::object::Kind;
+use crate::hash::Hasher;
+
+use super::dialect;
 
 /// A plain object at a point of its growth, without its cells.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct Stage {
-    dialect: Dialect,
-    /// The bytes of the object's parameters.
-    parameters: Vec<u8>,
+    parameters: Parameters,
     filters: Vec<StageFilter>,
 }
 
+/// What additions leave as it is.
+#[derive(Debug, PartialEq)]
+enum Parameters {
+    Ours(Params, Hasher),
+    /// The options and the growth factor of an object of `RedisBloom`.
+    RedisBloom(u32, u32),
+}
+
 /// A filter of a plain object at a point of its growth.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct StageFilter {
-    /// The bytes of the filter's parameters.
-    parameters: Vec<u8>,
+    geometry: Geometry,
+    capacity: u64,
     items: u64,
-    cell_bytes: u64,
+    link: Option<Link>,
 }
 
 impl Stage {
     /// Reads the header of an object's chunks. Returns `None` if the header is invalid, or its object is not plain.
     pub fn of_header(header: &[u8]) -> Option<Self> {
-        let (dialect, outline) = dialect::read_header(header).ok()?;
+        let (_, outline) = dialect::read_header(header).ok()?;
         outline.check().ok()?;
-        let (parameters, of_filters) = match dialect {
-            Dialect::Bloomfltr => bloomfltr::parameters(header)?,
-            Dialect::RedisBloom => redisbloom::parameters(header)?,
-            Dialect::Bloomfltx => return None,
+        let links = outline.law.links();
+        let parameters = match links {
+            Some(links) => Parameters::RedisBloom(links.options, links.factor),
+            None if outline.shape.kind != Kind::Plain => return None,
+            None => Parameters::Ours(outline.shape.params, outline.hasher),
         };
-        let filters = outline.filters().zip(of_filters);
-        let filters = filters.map(|(filter, parameters)| StageFilter {
-            parameters,
-            items: filter.items,
-            cell_bytes: filter.geometry.cell_bytes,
+        let filters = outline.filters().enumerate().map(|(index, filter)| {
+            // The last digit of the bits per entry depends on the program.
+            let link = links.map(|links| Link {
+                bits_per_entry: 0.0,
+                ..links.all[index]
+            });
+            StageFilter {
+                geometry: filter.geometry,
+                capacity: filter.capacity,
+                items: filter.items,
+                link,
+            }
         });
         Some(Self {
-            dialect,
             parameters,
             filters: filters.collect(),
         })
@@ -50,17 +67,17 @@ impl Stage {
     /// Returns whether additions can lead from this stage to `later`, or both are equal.
     pub fn precedes(&self, later: &Self) -> bool {
         let mut pairs = self.filters.iter().zip(&later.filters);
-        self.dialect == later.dialect
-            && self.parameters == later.parameters
+        self.parameters == later.parameters
             && self.filters.len() <= later.filters.len()
             && pairs.all(|(filter, later)| {
-                filter.parameters == later.parameters && filter.items <= later.items
+                let items = filter.items;
+                items <= later.items && *filter == StageFilter { items, ..*later }
             })
     }
 
     /// Returns the length of all filters' cells in bytes.
     pub fn cell_bytes(&self) -> u64 {
-        let bytes = self.filters.iter().map(|filter| filter.cell_bytes);
+        let bytes = self.filters.iter().map(|filter| filter.geometry.cell_bytes);
         bytes.fold(0, u64::saturating_add)
     }
 }

@@ -157,10 +157,8 @@ impl Words for Four {
         // AVX2 compares only signed words.
         native!({
             let top = _mm256_set1_epi64x(i64::MIN);
-            let (signed, other_signed) = (
-                _mm256_xor_si256(self.0, top),
-                _mm256_xor_si256(other.0, top),
-            );
+            let signed = _mm256_xor_si256(self.0, top);
+            let other_signed = _mm256_xor_si256(other.0, top);
             let greater = _mm256_cmpgt_epi64(signed, other_signed);
             Self(_mm256_blendv_epi8(self.0, other.0, greater))
         })

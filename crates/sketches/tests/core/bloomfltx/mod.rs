@@ -52,7 +52,7 @@ fn a_known_object_in_every_form() {
     }
     // Counters have room for a few more.
     let filter = counted.views().next().unwrap();
-    let size = (filter.positions() / 8, filter.hashes());
+    let size = (filter.geometry().positions / 8, filter.geometry().hashes);
     let mut theirs = sizes::crates(size, &Seed::FIXED);
     theirs.set(b"item");
     let bits = &theirs.as_slice()[45..];
@@ -248,7 +248,7 @@ fn earlier_forms_are_read_as_the_current_one() {
             let mut partial = begin_partial(&draft.header()).unwrap();
             let mut loaded = None;
             for (cursor, chunk) in chunks::pieces(&object).skip(1) {
-                loaded = partial.load(cursor, chunk.bytes()).unwrap();
+                loaded = partial.load(cursor, &chunk).unwrap();
             }
             let loaded = loaded.expect("complete with its last chunk");
             assert!(dump_of(&loaded) == expected.dump(), "{number}");
@@ -273,7 +273,7 @@ fn half_loaded_objects_are_kept() {
     let mut partial = begin_partial(&header_of(&object)).unwrap();
     loop {
         let (next, chunk) = chunks::piece(&object, cursor).unwrap();
-        let bytes = chunk.bytes();
+        let bytes = &chunk;
         let half = bytes.len() / 2;
         let middle = cursor + half as u64;
         assert!(matches!(partial.load(middle, &bytes[..half]), Ok(None)));
@@ -307,7 +307,7 @@ fn the_most_periods_are_loaded_and_kept() {
     let mut partial = begin_partial(&draft.header()).unwrap();
     let mut pieces = chunks::pieces(&object).skip(1).peekable();
     while let Some((cursor, chunk)) = pieces.next() {
-        let loaded = partial.load(cursor, chunk.bytes()).unwrap();
+        let loaded = partial.load(cursor, &chunk).unwrap();
         if pieces.peek().is_some() {
             assert!(loaded.is_none());
             assert!(partial.memory_bytes() > 0);

@@ -20,9 +20,7 @@ fn loaded(naive: &Naive) -> Cuckoo {
         max_iterations: naive.iterations,
         expansion: naive.expansion,
     };
-    Cuckoo::from_outline(&outline.check().unwrap(), naive.filters.clone())
-        .unwrap()
-        .unwrap()
+    Cuckoo::from_outline(&outline.check().unwrap(), naive.filters.clone()).unwrap()
 }
 
 /// Fills each slot with a chance in 1,000 for its filter.

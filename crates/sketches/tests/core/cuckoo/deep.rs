@@ -158,9 +158,7 @@ fn the_deepest_objects_are_not_searched_for_each_item() {
         };
         let slots = vec![7_u8; usize::try_from(buckets * bucket_size).unwrap()];
         let outline = outline.check().unwrap();
-        let mut object = Cuckoo::from_outline(&outline, vec![slots; 65_535])
-            .unwrap()
-            .unwrap();
+        let mut object = Cuckoo::from_outline(&outline, vec![slots; 65_535]).unwrap();
         let items = items();
         let slices = || items.iter().map(|item| &item[..]);
         work::take();

@@ -165,14 +165,17 @@ impl Model {
                 let bits = &of.bloom.as_slice()[HEADER_BYTES..];
                 assert!(*view.bitmap().unwrap() == *bits, "other bits");
                 assert_eq!(view.geometry().cell_bytes, bits.len() as u64);
-                assert_eq!(view.positions(), bits.len() as u64 * 8);
-                assert_eq!(view.hashes(), of.bloom.number_of_hash_functions());
-                assert_eq!((view.cells(), view.items()), (Cells::Bits, of.items));
+                assert_eq!(view.geometry().positions, bits.len() as u64 * 8);
+                assert_eq!(view.geometry().hashes, of.bloom.number_of_hash_functions());
+                assert_eq!(
+                    (view.geometry().cells, view.items()),
+                    (Cells::Bits, of.items)
+                );
                 for (byte, first) in bits.iter().zip((0..).step_by(8)) {
                     let in_use = (0..8).map(|bit| u8::from(view.is_in_use(first + bit)) << bit);
                     assert_eq!(in_use.sum::<u8>(), *byte);
                 }
-                assert!(!view.is_in_use(view.positions()) && !view.is_in_use(u64::MAX));
+                assert!(!view.is_in_use(view.geometry().positions) && !view.is_in_use(u64::MAX));
                 for item in items {
                     let claimed = view.contains(self.object.probe(item));
                     assert_eq!(claimed, of.bloom.check(item));

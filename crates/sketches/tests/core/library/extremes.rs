@@ -164,7 +164,7 @@ fn any_cursor_is_answered_or_refused() {
             let (next, piece) = chunks::piece(&object, cursor).unwrap();
             let is_past = cursor > end;
             assert_eq!(
-                (next == 0, piece.bytes().is_empty()),
+                (next == 0, piece.is_empty()),
                 (is_past, is_past),
                 "{cursor}"
             );

@@ -101,7 +101,7 @@ fn a_batch_on_big_filters_is_single_calls() {
         ..params(300, 1e-7, 2)
     };
     let (tight, members) = grown(&many_hashes, 3, &mut rng);
-    assert!(filters(&tight)[0].hashes() > 16);
+    assert!(filters(&tight)[0].geometry().hashes > 16);
     batches_are_single_calls(&tight, &members, &mut rng);
 
     // A small filter, nearly full, followed by a large one.

@@ -26,7 +26,7 @@ fn claimed(object: &Object, items: &[String]) -> usize {
 #[test]
 fn a_thousand_chosen_items_raise_the_rate_tenfold() {
     let [mut known, mut random] = pair();
-    let hashes = filters(&known)[0].hashes();
+    let hashes = filters(&known)[0].geometry().hashes;
     // Three bits in ten are free at the end: some thousands of tries find an item for them.
     let mut candidates = named("chosen");
     for _ in 0..CAPACITY {
