@@ -107,7 +107,9 @@ fn every_command_replies_in_its_shape() {
             ("BF.ADD n a", one(true)),
             ("BF.MERGE n r", error("ERR filters are of different kinds")),
             ("PEXPIREAT merged 33000000000000", int(1)),
+            ("BF.ADD r c", one(true)),
             ("BF.MERGE merged r", ok()),
+            ("BF.EXISTS merged c", one(true)),
             ("PEXPIRETIME n", int(33_000_000_000_000)),
             ("PEXPIRETIME merged", int(33_000_000_000_000)),
             // Nothing there.
