@@ -132,7 +132,7 @@ serve() {
 # Runs the tests of crates/, which need no server, and the examples in their documentation. Every build of tests covers
 # the whole workspace, so that dependencies are built once.
 crate_tests() {
-    cargo test --locked --workspace --lib --bins --test core --test memory --test args -- "$@"
+    cargo test --locked --workspace --lib --bins --test core --test memory --test args --test vectors -- "$@"
     cargo test --locked --workspace --doc -- "$@"
 }
 server_tests() { cargo test --locked --workspace --test server -- "$@"; }
