@@ -5,8 +5,8 @@
 //
 // Rules for all functions:
 //
-// - They return a status: VALKEYBLOOM_OK or the reason why they failed. valkeybloom_last_error() has its text. A call that
-//   fails leaves the places for its results as they were.
+// - They return a status: VALKEYBLOOM_STATUS_OK or the reason why they failed. valkeybloom_last_error() has its text. A
+//   call that fails leaves the places for its results as they were.
 // - Objects are opaque. A function that makes one puts its pointer into its last argument. It is yours, until you pass it
 //   to the function of its type whose name ends with _free. Whatever you pass in stays yours, and is not used after the
 //   call.
@@ -14,7 +14,7 @@
 //   the function of that type.
 // - An item is any bytes: a pointer and a length. The pointer may be null if the length is 0. If your items are text, pass
 //   UTF-8, and if they are numbers, pass their decimal digits: then all languages and servers mean the same item.
-// - Options are a text of words of the server's command, with blanks between them, or null: \"EXPANSION 4\".
+// - Options are a text of words of the server's command, with blanks between them, or null: `EXPANSION 4`.
 // - An object may be used by several threads at once. A batch is one call: other threads see all of it or nothing. But an
 //   object must not be freed while another thread uses it, and a loader is for one thread at a time.
 // - Pointers must be null, or valid for what they point to. Null is refused, unless a function says what it means; a place
@@ -33,8 +33,8 @@ struct ArrowSchema;
 struct ArrowArray;
 
 // Why a call failed. The numbers stay; there may be further ones.
-typedef enum valkeybloom_status {
-  // It did not.
+typedef enum {
+  // It did not: the call succeeded.
   VALKEYBLOOM_STATUS_OK = 0,
   // A parameter, an item or a union that a server refuses, too, with the same text.
   VALKEYBLOOM_STATUS_REFUSED = 1,
@@ -53,7 +53,7 @@ typedef enum valkeybloom_status {
 } valkeybloom_status;
 
 // The families of objects.
-typedef enum valkeybloom_family {
+typedef enum {
   // A Bloom filter: valkeybloom_bloom.
   VALKEYBLOOM_FAMILY_BLOOM = 1,
   // A cuckoo filter: valkeybloom_cuckoo.
@@ -89,7 +89,7 @@ typedef struct valkeybloom_tdigest valkeybloom_tdigest;
 typedef struct valkeybloom_top_k valkeybloom_top_k;
 
 // Bytes that are returned. They are yours: free them with valkeybloom_buffer_free.
-typedef struct valkeybloom_buffer {
+typedef struct {
   // Where they are; null if there are none to free.
   uint8_t *data;
   // How many there are.
@@ -97,7 +97,7 @@ typedef struct valkeybloom_buffer {
 } valkeybloom_buffer;
 
 // Items that are returned, end to end. They are yours: free them with valkeybloom_items_free.
-typedef struct valkeybloom_items {
+typedef struct {
   // How many there are.
   size_t length;
   // Their bytes.
@@ -114,7 +114,7 @@ typedef struct valkeybloom_items {
 // be null or 0. Nothing is copied, unless items are numbers.
 //
 // Item `i` is the bytes from `offsets[i]` up to `offsets[i + 1]` in the data.
-typedef struct valkeybloom_batch {
+typedef struct {
   // The number of items between offsets.
   size_t length;
   // The bytes of the items.
@@ -132,7 +132,7 @@ typedef struct valkeybloom_batch {
 } valkeybloom_batch;
 
 // What a filter is made of, and what is in it.
-typedef struct valkeybloom_bloom_info {
+typedef struct {
   // The number of items that were new.
   uint64_t items;
   // The number of items that fit before the filter grows or is full, those in it included.
@@ -157,7 +157,7 @@ typedef struct valkeybloom_bloom_info {
 } valkeybloom_bloom_info;
 
 // What a filter is made of, and what is in it.
-typedef struct valkeybloom_cuckoo_info {
+typedef struct {
   // The number of items.
   uint64_t items;
   // The number of slots for items.
@@ -175,7 +175,7 @@ typedef struct valkeybloom_cuckoo_info {
 } valkeybloom_cuckoo_info;
 
 // What a sketch is made of, and what is in it.
-typedef struct valkeybloom_count_min_info {
+typedef struct {
   // The number of counters in a row.
   uint64_t width;
   // The number of rows.
@@ -189,7 +189,7 @@ typedef struct valkeybloom_count_min_info {
 } valkeybloom_count_min_info;
 
 // What a list is made of, and what is in it.
-typedef struct valkeybloom_top_k_info {
+typedef struct {
   // The most items that the list has.
   uint64_t k;
   // The number of cells in a row.
@@ -205,7 +205,7 @@ typedef struct valkeybloom_top_k_info {
 } valkeybloom_top_k_info;
 
 // What a digest is made of, and what is in it.
-typedef struct valkeybloom_tdigest_info {
+typedef struct {
   // The compression.
   uint64_t compression;
   // The number of observations.
@@ -230,468 +230,436 @@ const char *valkeybloom_last_error(void);
 const char *valkeybloom_version(void);
 
 // Frees the bytes of a buffer, and sets it to null. A buffer that is null, and null itself, are left alone.
-void valkeybloom_buffer_free(struct valkeybloom_buffer *buffer);
+void valkeybloom_buffer_free(valkeybloom_buffer *buffer);
 
 // Frees items, and sets them to null. Items that are null, and null itself, are left alone.
-void valkeybloom_items_free(struct valkeybloom_items *items);
+void valkeybloom_items_free(valkeybloom_items *items);
 
 // Decodes the bytes of an object of any family, as the function of the family whose name ends with _from_bytes does.
 // `object` gets a pointer of the family's type, and you free it with the family's function.
-enum valkeybloom_status valkeybloom_decode(const uint8_t *data,
-                                           size_t length,
-                                           enum valkeybloom_family *family,
-                                           void **object);
+valkeybloom_status valkeybloom_decode(const uint8_t *data, size_t length, valkeybloom_family *family, void **object);
 
 // Makes a filter for `capacity` items with an error rate between 0 and 1. Beyond that it grows.
 //
 // Options are those of BF.RESERVE: EXPANSION n, NONSCALING, WINDOW ms PERIODS n, COUNTING; and AT ms: when a window
 // begins, in milliseconds since the epoch, instead of now. `seed` has 32 bytes, or is null for a random one. Filters can
 // only be united if their seeds are equal.
-enum valkeybloom_status valkeybloom_bloom_new(uint64_t capacity,
-                                              double error_rate,
-                                              const char *options,
-                                              const uint8_t *seed,
-                                              struct valkeybloom_bloom **filter);
+valkeybloom_status valkeybloom_bloom_new(uint64_t capacity,
+                                         double error_rate,
+                                         const char *options,
+                                         const uint8_t *seed,
+                                         valkeybloom_bloom **filter);
 
 // Frees a filter. Null is left alone.
-void valkeybloom_bloom_free(struct valkeybloom_bloom *filter);
+void valkeybloom_bloom_free(valkeybloom_bloom *filter);
 
 // Adds an item. `is_new` tells whether the filter did not have it.
 //
 // Options are those of BF.INSERT: AT ms, the time in milliseconds since the epoch instead of now, and TTL ms for filters
 // with a window, ID n for those with counters.
-enum valkeybloom_status valkeybloom_bloom_add(struct valkeybloom_bloom *filter,
-                                              const uint8_t *item,
-                                              size_t item_length,
-                                              const char *options,
-                                              bool *is_new);
+valkeybloom_status valkeybloom_bloom_add(valkeybloom_bloom *filter,
+                                         const uint8_t *item,
+                                         size_t item_length,
+                                         const char *options,
+                                         bool *is_new);
 
 // Adds the items of a batch in order, with the options of valkeybloom_bloom_add. `new_items` tells how many the filter
 // did not have. A full filter that does not grow is VALKEYBLOOM_STATUS_REFUSED: it has the items before the first one
 // without room. A batch that can't be read is not added at all.
-enum valkeybloom_status valkeybloom_bloom_add_many(struct valkeybloom_bloom *filter,
-                                                   const struct valkeybloom_batch *batch,
-                                                   const char *options,
-                                                   uint64_t *new_items);
+valkeybloom_status valkeybloom_bloom_add_many(valkeybloom_bloom *filter,
+                                              const valkeybloom_batch *batch,
+                                              const char *options,
+                                              uint64_t *new_items);
 
 // Tells whether the filter claims an item. The only option is AT ms, for filters with a window.
-enum valkeybloom_status valkeybloom_bloom_contains(const struct valkeybloom_bloom *filter,
-                                                   const uint8_t *item,
-                                                   size_t item_length,
-                                                   const char *options,
-                                                   bool *found);
+valkeybloom_status valkeybloom_bloom_contains(const valkeybloom_bloom *filter,
+                                              const uint8_t *item,
+                                              size_t item_length,
+                                              const char *options,
+                                              bool *found);
 
 // Looks the items of a batch up. `answers` gets a byte for each: 1 if the filter claims it, or 0. The only option is
 // AT ms, for filters with a window.
-enum valkeybloom_status valkeybloom_bloom_contains_many(const struct valkeybloom_bloom *filter,
-                                                        const struct valkeybloom_batch *batch,
-                                                        const char *options,
-                                                        uint8_t *answers);
+valkeybloom_status valkeybloom_bloom_contains_many(const valkeybloom_bloom *filter,
+                                                   const valkeybloom_batch *batch,
+                                                   const char *options,
+                                                   uint8_t *answers);
 
 // Removes an item once from a filter with counters. `removed` tells whether it did. The only option is ID n: the id with
 // which the item was added.
-enum valkeybloom_status valkeybloom_bloom_remove(struct valkeybloom_bloom *filter,
-                                                 const uint8_t *item,
-                                                 size_t item_length,
-                                                 const char *options,
-                                                 bool *removed);
+valkeybloom_status valkeybloom_bloom_remove(valkeybloom_bloom *filter,
+                                            const uint8_t *item,
+                                            size_t item_length,
+                                            const char *options,
+                                            bool *removed);
 
 // Tells how often, at most, an item is in a filter with counters, up to 15 for each of the filters that are stacked.
-enum valkeybloom_status valkeybloom_bloom_count(const struct valkeybloom_bloom *filter,
-                                                const uint8_t *item,
-                                                size_t item_length,
-                                                uint64_t *count);
+valkeybloom_status valkeybloom_bloom_count(const valkeybloom_bloom *filter,
+                                           const uint8_t *item,
+                                           size_t item_length,
+                                           uint64_t *count);
 
 // Makes the union of some filters, at least one: it claims what one of them claims. What BF.MERGE refuses is refused
 // here. The only option is AT ms, for filters with a window.
-enum valkeybloom_status valkeybloom_bloom_union(const struct valkeybloom_bloom *const *filters,
-                                                size_t filters_length,
-                                                const char *options,
-                                                struct valkeybloom_bloom **filter);
+valkeybloom_status valkeybloom_bloom_union(const valkeybloom_bloom *const *filters,
+                                           size_t filters_length,
+                                           const char *options,
+                                           valkeybloom_bloom **filter);
 
 // Removes all items. Seed and parameters stay. The only option is AT ms, for filters with a window.
-enum valkeybloom_status valkeybloom_bloom_clear(struct valkeybloom_bloom *filter, const char *options);
+valkeybloom_status valkeybloom_bloom_clear(valkeybloom_bloom *filter, const char *options);
 
 // Makes a copy of a filter.
-enum valkeybloom_status valkeybloom_bloom_copy(const struct valkeybloom_bloom *filter, struct valkeybloom_bloom **copy);
+valkeybloom_status valkeybloom_bloom_copy(const valkeybloom_bloom *filter, valkeybloom_bloom **copy);
 
 // Tells whether two filters are equal: whether their bytes are.
-enum valkeybloom_status valkeybloom_bloom_equal(const struct valkeybloom_bloom *filter,
-                                                const struct valkeybloom_bloom *other,
-                                                bool *equal);
+valkeybloom_status valkeybloom_bloom_equal(const valkeybloom_bloom *filter,
+                                           const valkeybloom_bloom *other,
+                                           bool *equal);
 
 // Describes a filter. The only option is AT ms, for filters with a window.
-enum valkeybloom_status valkeybloom_bloom_describe(const struct valkeybloom_bloom *filter,
-                                                   const char *options,
-                                                   struct valkeybloom_bloom_info *info);
+valkeybloom_status valkeybloom_bloom_describe(const valkeybloom_bloom *filter,
+                                              const char *options,
+                                              valkeybloom_bloom_info *info);
 
 // Estimates the rate of false positives at present, from the bits, all of which are read. The only option is AT ms, for
 // filters with a window.
-enum valkeybloom_status valkeybloom_bloom_estimated_error_rate(const struct valkeybloom_bloom *filter,
-                                                               const char *options,
-                                                               double *rate);
+valkeybloom_status valkeybloom_bloom_estimated_error_rate(const valkeybloom_bloom *filter,
+                                                          const char *options,
+                                                          double *rate);
 
 // Encodes a filter as BF.LOAD takes it; as RESTORE takes it if RedisBloom made the filter.
-enum valkeybloom_status valkeybloom_bloom_to_bytes(const struct valkeybloom_bloom *filter,
-                                                   struct valkeybloom_buffer *bytes);
+valkeybloom_status valkeybloom_bloom_to_bytes(const valkeybloom_bloom *filter, valkeybloom_buffer *bytes);
 
 // Decodes what valkeybloom_bloom_to_bytes or a server's DUMP returned, or what its AOF has for BF.LOAD.
-enum valkeybloom_status valkeybloom_bloom_from_bytes(const uint8_t *data,
-                                                     size_t length,
-                                                     struct valkeybloom_bloom **filter);
+valkeybloom_status valkeybloom_bloom_from_bytes(const uint8_t *data, size_t length, valkeybloom_bloom **filter);
 
 // Returns the next chunk of a filter, as BF.SCANDUMP does. `cursor` is 0 at first. Each call sets it to the cursor that
 // belongs to the chunk, or after the last chunk to 0, with a null buffer. The filter must not change meanwhile.
-enum valkeybloom_status valkeybloom_bloom_next_chunk(const struct valkeybloom_bloom *filter,
-                                                     uint64_t *cursor,
-                                                     struct valkeybloom_buffer *chunk);
+valkeybloom_status valkeybloom_bloom_next_chunk(const valkeybloom_bloom *filter,
+                                                uint64_t *cursor,
+                                                valkeybloom_buffer *chunk);
 
 // Makes a loader for the chunks of a filter.
-enum valkeybloom_status valkeybloom_bloom_loader_new(struct valkeybloom_bloom_loader **loader);
+valkeybloom_status valkeybloom_bloom_loader_new(valkeybloom_bloom_loader **loader);
 
 // Frees a loader. Null is left alone.
-void valkeybloom_bloom_loader_free(struct valkeybloom_bloom_loader *loader);
+void valkeybloom_bloom_loader_free(valkeybloom_bloom_loader *loader);
 
 // Loads a chunk with its cursor, in the order of BF.SCANDUMP. Cursor 0, its end, has no effect.
-enum valkeybloom_status valkeybloom_bloom_loader_load(struct valkeybloom_bloom_loader *loader,
-                                                      uint64_t cursor,
-                                                      const uint8_t *chunk,
-                                                      size_t chunk_length);
+valkeybloom_status valkeybloom_bloom_loader_load(valkeybloom_bloom_loader *loader,
+                                                 uint64_t cursor,
+                                                 const uint8_t *chunk,
+                                                 size_t chunk_length);
 
 // Makes the filter of the chunks that were loaded. Then the loader is empty, whether or not chunks were missing.
-enum valkeybloom_status valkeybloom_bloom_loader_finish(struct valkeybloom_bloom_loader *loader,
-                                                        struct valkeybloom_bloom **filter);
+valkeybloom_status valkeybloom_bloom_loader_finish(valkeybloom_bloom_loader *loader, valkeybloom_bloom **filter);
 
 // Makes a filter for `capacity` items. Options are those of CF.RESERVE: BUCKETSIZE n, MAXITERATIONS n, EXPANSION n.
-enum valkeybloom_status valkeybloom_cuckoo_new(uint64_t capacity,
-                                               const char *options,
-                                               struct valkeybloom_cuckoo **filter);
+valkeybloom_status valkeybloom_cuckoo_new(uint64_t capacity, const char *options, valkeybloom_cuckoo **filter);
 
 // Frees a filter. Null is left alone.
-void valkeybloom_cuckoo_free(struct valkeybloom_cuckoo *filter);
+void valkeybloom_cuckoo_free(valkeybloom_cuckoo *filter);
 
 // Adds an item: once more if the filter has it, or only if it does not, `unless_present`. `added` tells whether it did.
-enum valkeybloom_status valkeybloom_cuckoo_add(struct valkeybloom_cuckoo *filter,
-                                               const uint8_t *item,
-                                               size_t item_length,
-                                               bool unless_present,
-                                               bool *added);
+valkeybloom_status valkeybloom_cuckoo_add(valkeybloom_cuckoo *filter,
+                                          const uint8_t *item,
+                                          size_t item_length,
+                                          bool unless_present,
+                                          bool *added);
 
 // Adds the items of a batch in order, as valkeybloom_cuckoo_add does. `added` tells how many it added. A full filter is
 // VALKEYBLOOM_STATUS_REFUSED: it has all items that had room. A batch that can't be read is not added at all.
-enum valkeybloom_status valkeybloom_cuckoo_add_many(struct valkeybloom_cuckoo *filter,
-                                                    const struct valkeybloom_batch *batch,
-                                                    bool unless_present,
-                                                    uint64_t *added);
+valkeybloom_status valkeybloom_cuckoo_add_many(valkeybloom_cuckoo *filter,
+                                               const valkeybloom_batch *batch,
+                                               bool unless_present,
+                                               uint64_t *added);
 
 // Tells whether the filter claims an item.
-enum valkeybloom_status valkeybloom_cuckoo_contains(const struct valkeybloom_cuckoo *filter,
-                                                    const uint8_t *item,
-                                                    size_t item_length,
-                                                    bool *found);
+valkeybloom_status valkeybloom_cuckoo_contains(const valkeybloom_cuckoo *filter,
+                                               const uint8_t *item,
+                                               size_t item_length,
+                                               bool *found);
 
 // Looks the items of a batch up. `answers` gets a byte for each: 1 if the filter claims it, or 0.
-enum valkeybloom_status valkeybloom_cuckoo_contains_many(const struct valkeybloom_cuckoo *filter,
-                                                         const struct valkeybloom_batch *batch,
-                                                         uint8_t *answers);
+valkeybloom_status valkeybloom_cuckoo_contains_many(const valkeybloom_cuckoo *filter,
+                                                    const valkeybloom_batch *batch,
+                                                    uint8_t *answers);
 
 // Removes an item once. `removed` tells whether the filter claimed it. Removing an item that was never added may remove
 // another one.
-enum valkeybloom_status valkeybloom_cuckoo_remove(struct valkeybloom_cuckoo *filter,
-                                                  const uint8_t *item,
-                                                  size_t item_length,
-                                                  bool *removed);
+valkeybloom_status valkeybloom_cuckoo_remove(valkeybloom_cuckoo *filter,
+                                             const uint8_t *item,
+                                             size_t item_length,
+                                             bool *removed);
 
 // Tells how often an item is in the filter, as far as fingerprints show.
-enum valkeybloom_status valkeybloom_cuckoo_count(const struct valkeybloom_cuckoo *filter,
-                                                 const uint8_t *item,
-                                                 size_t item_length,
-                                                 uint64_t *count);
+valkeybloom_status valkeybloom_cuckoo_count(const valkeybloom_cuckoo *filter,
+                                            const uint8_t *item,
+                                            size_t item_length,
+                                            uint64_t *count);
 
 // Moves items of newer filters of the stack into older ones, and frees those that become empty, as CF.COMPACT does.
-enum valkeybloom_status valkeybloom_cuckoo_compact(struct valkeybloom_cuckoo *filter);
+valkeybloom_status valkeybloom_cuckoo_compact(valkeybloom_cuckoo *filter);
 
 // Removes all items. The parameters stay.
-enum valkeybloom_status valkeybloom_cuckoo_clear(struct valkeybloom_cuckoo *filter);
+valkeybloom_status valkeybloom_cuckoo_clear(valkeybloom_cuckoo *filter);
 
 // Makes a copy of a filter.
-enum valkeybloom_status valkeybloom_cuckoo_copy(const struct valkeybloom_cuckoo *filter,
-                                                struct valkeybloom_cuckoo **copy);
+valkeybloom_status valkeybloom_cuckoo_copy(const valkeybloom_cuckoo *filter, valkeybloom_cuckoo **copy);
 
 // Tells whether two filters are equal: whether their bytes are.
-enum valkeybloom_status valkeybloom_cuckoo_equal(const struct valkeybloom_cuckoo *filter,
-                                                 const struct valkeybloom_cuckoo *other,
-                                                 bool *equal);
+valkeybloom_status valkeybloom_cuckoo_equal(const valkeybloom_cuckoo *filter,
+                                            const valkeybloom_cuckoo *other,
+                                            bool *equal);
 
 // Describes a filter.
-enum valkeybloom_status valkeybloom_cuckoo_describe(const struct valkeybloom_cuckoo *filter,
-                                                    struct valkeybloom_cuckoo_info *info);
+valkeybloom_status valkeybloom_cuckoo_describe(const valkeybloom_cuckoo *filter, valkeybloom_cuckoo_info *info);
 
 // Encodes a filter as RESTORE takes it.
-enum valkeybloom_status valkeybloom_cuckoo_to_bytes(const struct valkeybloom_cuckoo *filter,
-                                                    struct valkeybloom_buffer *bytes);
+valkeybloom_status valkeybloom_cuckoo_to_bytes(const valkeybloom_cuckoo *filter, valkeybloom_buffer *bytes);
 
 // Decodes what valkeybloom_cuckoo_to_bytes or a server's DUMP returned.
-enum valkeybloom_status valkeybloom_cuckoo_from_bytes(const uint8_t *data,
-                                                      size_t length,
-                                                      struct valkeybloom_cuckoo **filter);
+valkeybloom_status valkeybloom_cuckoo_from_bytes(const uint8_t *data, size_t length, valkeybloom_cuckoo **filter);
 
 // Returns the next chunk of a filter, as CF.SCANDUMP does. `cursor` is 0 at first. Each call sets it to the cursor that
 // belongs to the chunk, or after the last chunk to 0, with a null buffer. The filter must not change meanwhile.
-enum valkeybloom_status valkeybloom_cuckoo_next_chunk(const struct valkeybloom_cuckoo *filter,
-                                                      uint64_t *cursor,
-                                                      struct valkeybloom_buffer *chunk);
+valkeybloom_status valkeybloom_cuckoo_next_chunk(const valkeybloom_cuckoo *filter,
+                                                 uint64_t *cursor,
+                                                 valkeybloom_buffer *chunk);
 
 // Makes a loader for the chunks of a filter.
-enum valkeybloom_status valkeybloom_cuckoo_loader_new(struct valkeybloom_cuckoo_loader **loader);
+valkeybloom_status valkeybloom_cuckoo_loader_new(valkeybloom_cuckoo_loader **loader);
 
 // Frees a loader. Null is left alone.
-void valkeybloom_cuckoo_loader_free(struct valkeybloom_cuckoo_loader *loader);
+void valkeybloom_cuckoo_loader_free(valkeybloom_cuckoo_loader *loader);
 
 // Loads a chunk with its cursor, in the order of CF.SCANDUMP. Cursor 0, its end, has no effect.
-enum valkeybloom_status valkeybloom_cuckoo_loader_load(struct valkeybloom_cuckoo_loader *loader,
-                                                       uint64_t cursor,
-                                                       const uint8_t *chunk,
-                                                       size_t chunk_length);
+valkeybloom_status valkeybloom_cuckoo_loader_load(valkeybloom_cuckoo_loader *loader,
+                                                  uint64_t cursor,
+                                                  const uint8_t *chunk,
+                                                  size_t chunk_length);
 
 // Makes the filter of the chunks that were loaded. Then the loader is empty, whether or not chunks were missing.
-enum valkeybloom_status valkeybloom_cuckoo_loader_finish(struct valkeybloom_cuckoo_loader *loader,
-                                                         struct valkeybloom_cuckoo **filter);
+valkeybloom_status valkeybloom_cuckoo_loader_finish(valkeybloom_cuckoo_loader *loader, valkeybloom_cuckoo **filter);
 
 // Makes a sketch with `depth` rows of `width` counters. The only option is CELL_SIZE n, the bytes of a counter, as in
 // CMS.INITBYDIM.
-enum valkeybloom_status valkeybloom_count_min_new(uint64_t width,
-                                                  uint64_t depth,
-                                                  const char *options,
-                                                  struct valkeybloom_count_min **sketch);
+valkeybloom_status valkeybloom_count_min_new(uint64_t width,
+                                             uint64_t depth,
+                                             const char *options,
+                                             valkeybloom_count_min **sketch);
 
 // Makes a sketch whose counts are too high by more than the share `error` of all counts with `probability`, as
 // CMS.INITBYPROB does. The only option is CELL_SIZE n.
-enum valkeybloom_status valkeybloom_count_min_from_rates(double error,
-                                                         double probability,
-                                                         const char *options,
-                                                         struct valkeybloom_count_min **sketch);
+valkeybloom_status valkeybloom_count_min_from_rates(double error,
+                                                    double probability,
+                                                    const char *options,
+                                                    valkeybloom_count_min **sketch);
 
 // Frees a sketch. Null is left alone.
-void valkeybloom_count_min_free(struct valkeybloom_count_min *sketch);
+void valkeybloom_count_min_free(valkeybloom_count_min *sketch);
 
 // Adds `by`, which may be negative, to the count of an item. `count` gets the new count.
-enum valkeybloom_status valkeybloom_count_min_add(struct valkeybloom_count_min *sketch,
-                                                  const uint8_t *item,
-                                                  size_t item_length,
-                                                  int64_t by,
-                                                  uint64_t *count);
+valkeybloom_status valkeybloom_count_min_add(valkeybloom_count_min *sketch,
+                                             const uint8_t *item,
+                                             size_t item_length,
+                                             int64_t by,
+                                             uint64_t *count);
 
 // Adds to the counts of the items of a batch: to each the number of `by` at its place, or 1 if `by` is null. If one is
 // refused, all others are counted. A batch that can't be read is not counted at all.
-enum valkeybloom_status valkeybloom_count_min_add_many(struct valkeybloom_count_min *sketch,
-                                                       const struct valkeybloom_batch *batch,
-                                                       const int64_t *by);
+valkeybloom_status valkeybloom_count_min_add_many(valkeybloom_count_min *sketch,
+                                                  const valkeybloom_batch *batch,
+                                                  const int64_t *by);
 
 // Tells how often an item was counted, or somewhat more.
-enum valkeybloom_status valkeybloom_count_min_count(const struct valkeybloom_count_min *sketch,
-                                                    const uint8_t *item,
-                                                    size_t item_length,
-                                                    uint64_t *count);
+valkeybloom_status valkeybloom_count_min_count(const valkeybloom_count_min *sketch,
+                                               const uint8_t *item,
+                                               size_t item_length,
+                                               uint64_t *count);
 
 // Looks the counts of the items of a batch up. `counts` gets one for each.
-enum valkeybloom_status valkeybloom_count_min_count_many(const struct valkeybloom_count_min *sketch,
-                                                         const struct valkeybloom_batch *batch,
-                                                         uint64_t *counts);
+valkeybloom_status valkeybloom_count_min_count_many(const valkeybloom_count_min *sketch,
+                                                    const valkeybloom_batch *batch,
+                                                    uint64_t *counts);
 
-// Makes the sum of some sketches, each times its weight, or times 1 if `weights` is null. What CMS.MERGE refuses is
+// Makes the sum of some sketches, at least one, each times its weight, or times 1 if `weights` is null. What CMS.MERGE refuses is
 // refused here.
-enum valkeybloom_status valkeybloom_count_min_merge(const struct valkeybloom_count_min *const *sketches,
-                                                    const int64_t *weights,
-                                                    size_t sketches_length,
-                                                    struct valkeybloom_count_min **sketch);
+valkeybloom_status valkeybloom_count_min_merge(const valkeybloom_count_min *const *sketches,
+                                               const int64_t *weights,
+                                               size_t sketches_length,
+                                               valkeybloom_count_min **sketch);
 
 // Sets all counts to 0.
-enum valkeybloom_status valkeybloom_count_min_clear(struct valkeybloom_count_min *sketch);
+valkeybloom_status valkeybloom_count_min_clear(valkeybloom_count_min *sketch);
 
 // Makes a copy of a sketch.
-enum valkeybloom_status valkeybloom_count_min_copy(const struct valkeybloom_count_min *sketch,
-                                                   struct valkeybloom_count_min **copy);
+valkeybloom_status valkeybloom_count_min_copy(const valkeybloom_count_min *sketch, valkeybloom_count_min **copy);
 
 // Tells whether two sketches are equal: whether their bytes are.
-enum valkeybloom_status valkeybloom_count_min_equal(const struct valkeybloom_count_min *sketch,
-                                                    const struct valkeybloom_count_min *other,
-                                                    bool *equal);
+valkeybloom_status valkeybloom_count_min_equal(const valkeybloom_count_min *sketch,
+                                               const valkeybloom_count_min *other,
+                                               bool *equal);
 
 // Describes a sketch.
-enum valkeybloom_status valkeybloom_count_min_describe(const struct valkeybloom_count_min *sketch,
-                                                       struct valkeybloom_count_min_info *info);
+valkeybloom_status valkeybloom_count_min_describe(const valkeybloom_count_min *sketch,
+                                                  valkeybloom_count_min_info *info);
 
 // Encodes a sketch as RESTORE takes it.
-enum valkeybloom_status valkeybloom_count_min_to_bytes(const struct valkeybloom_count_min *sketch,
-                                                       struct valkeybloom_buffer *bytes);
+valkeybloom_status valkeybloom_count_min_to_bytes(const valkeybloom_count_min *sketch, valkeybloom_buffer *bytes);
 
 // Decodes what valkeybloom_count_min_to_bytes or a server's DUMP returned.
-enum valkeybloom_status valkeybloom_count_min_from_bytes(const uint8_t *data,
-                                                         size_t length,
-                                                         struct valkeybloom_count_min **sketch);
+valkeybloom_status valkeybloom_count_min_from_bytes(const uint8_t *data, size_t length, valkeybloom_count_min **sketch);
 
 // Makes a list of the `k` most frequent items, with `depth` rows of `width` cells, as TOPK.RESERVE does: its own defaults
 // are 8, 7 and 0.9. `decay` is the probability that a count of 1 is lost to another item.
-enum valkeybloom_status valkeybloom_top_k_new(uint64_t k,
-                                              uint64_t width,
-                                              uint64_t depth,
-                                              double decay,
-                                              struct valkeybloom_top_k **list);
+valkeybloom_status valkeybloom_top_k_new(uint64_t k,
+                                         uint64_t width,
+                                         uint64_t depth,
+                                         double decay,
+                                         valkeybloom_top_k **list);
 
 // Frees a list. Null is left alone.
-void valkeybloom_top_k_free(struct valkeybloom_top_k *list);
+void valkeybloom_top_k_free(valkeybloom_top_k *list);
 
 // Adds an item `by` times. `left` gets the item that left the list for it, or a null buffer; it may be null.
-enum valkeybloom_status valkeybloom_top_k_add(struct valkeybloom_top_k *list,
-                                              const uint8_t *item,
-                                              size_t item_length,
-                                              int64_t by,
-                                              struct valkeybloom_buffer *left);
+valkeybloom_status valkeybloom_top_k_add(valkeybloom_top_k *list,
+                                         const uint8_t *item,
+                                         size_t item_length,
+                                         int64_t by,
+                                         valkeybloom_buffer *left);
 
 // Adds the items of a batch in order: each as often as the number of `by` at its place says, or once if `by` is null.
 // `left` gets the items that left the list, in order; it may be null. A batch that can't be read is not added at all.
-enum valkeybloom_status valkeybloom_top_k_add_many(struct valkeybloom_top_k *list,
-                                                   const struct valkeybloom_batch *batch,
-                                                   const int64_t *by,
-                                                   struct valkeybloom_items *left);
+valkeybloom_status valkeybloom_top_k_add_many(valkeybloom_top_k *list,
+                                              const valkeybloom_batch *batch,
+                                              const int64_t *by,
+                                              valkeybloom_items *left);
 
 // Tells whether an item is in the list.
-enum valkeybloom_status valkeybloom_top_k_contains(const struct valkeybloom_top_k *list,
-                                                   const uint8_t *item,
-                                                   size_t item_length,
-                                                   bool *found);
+valkeybloom_status valkeybloom_top_k_contains(const valkeybloom_top_k *list,
+                                              const uint8_t *item,
+                                              size_t item_length,
+                                              bool *found);
 
 // Looks the items of a batch up. `answers` gets a byte for each: 1 if it is in the list, or 0.
-enum valkeybloom_status valkeybloom_top_k_contains_many(const struct valkeybloom_top_k *list,
-                                                        const struct valkeybloom_batch *batch,
-                                                        uint8_t *answers);
+valkeybloom_status valkeybloom_top_k_contains_many(const valkeybloom_top_k *list,
+                                                   const valkeybloom_batch *batch,
+                                                   uint8_t *answers);
 
 // Tells the count of an item, which may be too low.
-enum valkeybloom_status valkeybloom_top_k_count(const struct valkeybloom_top_k *list,
-                                                const uint8_t *item,
-                                                size_t item_length,
-                                                uint64_t *count);
+valkeybloom_status valkeybloom_top_k_count(const valkeybloom_top_k *list,
+                                           const uint8_t *item,
+                                           size_t item_length,
+                                           uint64_t *count);
 
 // Returns the items of the list with their counts, the largest first.
-enum valkeybloom_status valkeybloom_top_k_list(const struct valkeybloom_top_k *list, struct valkeybloom_items *ranking);
+valkeybloom_status valkeybloom_top_k_list(const valkeybloom_top_k *list, valkeybloom_items *ranking);
 
 // Removes all items. The parameters stay.
-enum valkeybloom_status valkeybloom_top_k_clear(struct valkeybloom_top_k *list);
+valkeybloom_status valkeybloom_top_k_clear(valkeybloom_top_k *list);
 
 // Makes a copy of a list.
-enum valkeybloom_status valkeybloom_top_k_copy(const struct valkeybloom_top_k *list, struct valkeybloom_top_k **copy);
+valkeybloom_status valkeybloom_top_k_copy(const valkeybloom_top_k *list, valkeybloom_top_k **copy);
 
 // Tells whether two lists are equal: whether their bytes are.
-enum valkeybloom_status valkeybloom_top_k_equal(const struct valkeybloom_top_k *list,
-                                                const struct valkeybloom_top_k *other,
-                                                bool *equal);
+valkeybloom_status valkeybloom_top_k_equal(const valkeybloom_top_k *list, const valkeybloom_top_k *other, bool *equal);
 
 // Describes a list.
-enum valkeybloom_status valkeybloom_top_k_describe(const struct valkeybloom_top_k *list,
-                                                   struct valkeybloom_top_k_info *info);
+valkeybloom_status valkeybloom_top_k_describe(const valkeybloom_top_k *list, valkeybloom_top_k_info *info);
 
 // Encodes a list as RESTORE takes it.
-enum valkeybloom_status valkeybloom_top_k_to_bytes(const struct valkeybloom_top_k *list,
-                                                   struct valkeybloom_buffer *bytes);
+valkeybloom_status valkeybloom_top_k_to_bytes(const valkeybloom_top_k *list, valkeybloom_buffer *bytes);
 
 // Decodes what valkeybloom_top_k_to_bytes or a server's DUMP returned.
-enum valkeybloom_status valkeybloom_top_k_from_bytes(const uint8_t *data,
-                                                     size_t length,
-                                                     struct valkeybloom_top_k **list);
+valkeybloom_status valkeybloom_top_k_from_bytes(const uint8_t *data, size_t length, valkeybloom_top_k **list);
 
 // Makes a digest. The server's own compression is 100. A larger one is more exact, and takes more memory.
-enum valkeybloom_status valkeybloom_tdigest_new(uint64_t compression, struct valkeybloom_tdigest **digest);
+valkeybloom_status valkeybloom_tdigest_new(uint64_t compression, valkeybloom_tdigest **digest);
 
 // Frees a digest. Null is left alone.
-void valkeybloom_tdigest_free(struct valkeybloom_tdigest *digest);
+void valkeybloom_tdigest_free(valkeybloom_tdigest *digest);
 
 // Adds observations. If one is infinite or not a number, none is added.
-enum valkeybloom_status valkeybloom_tdigest_add(struct valkeybloom_tdigest *digest,
-                                                const double *values,
-                                                size_t length);
+valkeybloom_status valkeybloom_tdigest_add(valkeybloom_tdigest *digest, const double *values, size_t length);
 
 // Adds the observations of an array of Arrow: doubles, floats or integers. The array stays yours: it is not released.
-enum valkeybloom_status valkeybloom_tdigest_add_array(struct valkeybloom_tdigest *digest,
-                                                      const struct ArrowSchema *schema,
-                                                      const struct ArrowArray *array);
+valkeybloom_status valkeybloom_tdigest_add_array(valkeybloom_tdigest *digest,
+                                                 const struct ArrowSchema *schema,
+                                                 const struct ArrowArray *array);
 
 // Tells for each share, from 0 to 1, the value below which that share of the observations lies; NaN for an empty digest.
 // `values` may be `shares`.
-enum valkeybloom_status valkeybloom_tdigest_quantiles(const struct valkeybloom_tdigest *digest,
-                                                      const double *shares,
-                                                      size_t length,
-                                                      double *values);
+valkeybloom_status valkeybloom_tdigest_quantiles(const valkeybloom_tdigest *digest,
+                                                 const double *shares,
+                                                 size_t length,
+                                                 double *values);
 
 // Tells for each value the share of the observations that are at most this value; NaN for an empty digest. `shares` may
 // be `values`.
-enum valkeybloom_status valkeybloom_tdigest_cdf(const struct valkeybloom_tdigest *digest,
-                                                const double *values,
-                                                size_t length,
-                                                double *shares);
+valkeybloom_status valkeybloom_tdigest_cdf(const valkeybloom_tdigest *digest,
+                                           const double *values,
+                                           size_t length,
+                                           double *shares);
 
 // Tells for each value its rank: the number of observations below it, plus half of those equal to it; -1 if all are
 // larger, and -2 for an empty digest.
-enum valkeybloom_status valkeybloom_tdigest_ranks(const struct valkeybloom_tdigest *digest,
-                                                  const double *values,
-                                                  size_t length,
-                                                  int64_t *ranks);
+valkeybloom_status valkeybloom_tdigest_ranks(const valkeybloom_tdigest *digest,
+                                             const double *values,
+                                             size_t length,
+                                             int64_t *ranks);
 
 // As valkeybloom_tdigest_ranks, from the other end.
-enum valkeybloom_status valkeybloom_tdigest_reverse_ranks(const struct valkeybloom_tdigest *digest,
-                                                          const double *values,
-                                                          size_t length,
-                                                          int64_t *ranks);
+valkeybloom_status valkeybloom_tdigest_reverse_ranks(const valkeybloom_tdigest *digest,
+                                                     const double *values,
+                                                     size_t length,
+                                                     int64_t *ranks);
 
 // Tells for each rank, counted from 0 at the smallest observation, the value with this rank; infinity past the last one,
 // and NaN for an empty digest.
-enum valkeybloom_status valkeybloom_tdigest_by_ranks(const struct valkeybloom_tdigest *digest,
-                                                     const uint64_t *ranks,
-                                                     size_t length,
-                                                     double *values);
+valkeybloom_status valkeybloom_tdigest_by_ranks(const valkeybloom_tdigest *digest,
+                                                const uint64_t *ranks,
+                                                size_t length,
+                                                double *values);
 
 // As valkeybloom_tdigest_by_ranks, counted from the largest observation.
-enum valkeybloom_status valkeybloom_tdigest_by_reverse_ranks(const struct valkeybloom_tdigest *digest,
-                                                             const uint64_t *ranks,
-                                                             size_t length,
-                                                             double *values);
+valkeybloom_status valkeybloom_tdigest_by_reverse_ranks(const valkeybloom_tdigest *digest,
+                                                        const uint64_t *ranks,
+                                                        size_t length,
+                                                        double *values);
 
 // Tells the mean of the observations between two quantiles, from 0 to 1; NaN for an empty digest.
-enum valkeybloom_status valkeybloom_tdigest_trimmed_mean(const struct valkeybloom_tdigest *digest,
-                                                         double low,
-                                                         double high,
-                                                         double *mean);
+valkeybloom_status valkeybloom_tdigest_trimmed_mean(const valkeybloom_tdigest *digest,
+                                                    double low,
+                                                    double high,
+                                                    double *mean);
 
-// Makes a digest of the observations of some digests, with this compression, or the largest of theirs if it is 0.
-enum valkeybloom_status valkeybloom_tdigest_merge(const struct valkeybloom_tdigest *const *digests,
-                                                  size_t digests_length,
-                                                  uint64_t compression,
-                                                  struct valkeybloom_tdigest **digest);
+// Makes a digest of the observations of some digests, at least one, with this compression, or the largest of theirs if it is 0.
+valkeybloom_status valkeybloom_tdigest_merge(const valkeybloom_tdigest *const *digests,
+                                             size_t digests_length,
+                                             uint64_t compression,
+                                             valkeybloom_tdigest **digest);
 
 // Removes all observations. The compression stays.
-enum valkeybloom_status valkeybloom_tdigest_clear(struct valkeybloom_tdigest *digest);
+valkeybloom_status valkeybloom_tdigest_clear(valkeybloom_tdigest *digest);
 
 // Makes a copy of a digest.
-enum valkeybloom_status valkeybloom_tdigest_copy(const struct valkeybloom_tdigest *digest,
-                                                 struct valkeybloom_tdigest **copy);
+valkeybloom_status valkeybloom_tdigest_copy(const valkeybloom_tdigest *digest, valkeybloom_tdigest **copy);
 
 // Tells whether two digests are equal: whether their bytes are.
-enum valkeybloom_status valkeybloom_tdigest_equal(const struct valkeybloom_tdigest *digest,
-                                                  const struct valkeybloom_tdigest *other,
-                                                  bool *equal);
+valkeybloom_status valkeybloom_tdigest_equal(const valkeybloom_tdigest *digest,
+                                             const valkeybloom_tdigest *other,
+                                             bool *equal);
 
 // Describes a digest.
-enum valkeybloom_status valkeybloom_tdigest_describe(const struct valkeybloom_tdigest *digest,
-                                                     struct valkeybloom_tdigest_info *info);
+valkeybloom_status valkeybloom_tdigest_describe(const valkeybloom_tdigest *digest, valkeybloom_tdigest_info *info);
 
 // Encodes a digest as RESTORE takes it.
-enum valkeybloom_status valkeybloom_tdigest_to_bytes(const struct valkeybloom_tdigest *digest,
-                                                     struct valkeybloom_buffer *bytes);
+valkeybloom_status valkeybloom_tdigest_to_bytes(const valkeybloom_tdigest *digest, valkeybloom_buffer *bytes);
 
 // Decodes what valkeybloom_tdigest_to_bytes or a server's DUMP returned.
-enum valkeybloom_status valkeybloom_tdigest_from_bytes(const uint8_t *data,
-                                                       size_t length,
-                                                       struct valkeybloom_tdigest **digest);
+valkeybloom_status valkeybloom_tdigest_from_bytes(const uint8_t *data, size_t length, valkeybloom_tdigest **digest);
 
 #ifdef __cplusplus
 }  // extern "C"

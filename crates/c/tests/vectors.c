@@ -509,8 +509,9 @@ int main(int count, char **paths) {
         at = paths[i];
         char *text = read_file(paths[i]);
         cJSON *file = cJSON_Parse(text);
+        // hash.json has no family: no call returns hashes.
         const cJSON *family = field(file, "family"), *one;
-        CHECK(family != NULL);
+        CHECK(family != NULL || field(file, "hashes") != NULL);
         cJSON_ArrayForEach(one, field(file, "cases")) {
             at = field(one, "name")->valuestring;
             for (size_t j = 0; j < sizeof families / sizeof families[0]; j++) {
