@@ -80,9 +80,10 @@ test_in_c() {
     run_programs valgrind --quiet --error-exitcode=1 --leak-check=full --errors-for-leak-kinds=definite,possible
 }
 
-# Prints the block of docs/c.md in a language.
-block() { # language
-    awk -v fence="\`\`\`$1" '$0 == fence { on = 1; next } $0 == "```" { on = 0 } on' docs/c.md
+# Prints a block of docs/c.md in a language.
+block() { # language, number of the block
+    awk -v fence="\`\`\`$1" -v wanted="$2" \
+        '$0 == fence { on = ++count == wanted; next } $0 == "```" { on = 0 } on' docs/c.md
 }
 
 # Sends commands over a socket, and prints the first bytes of each reply.
@@ -121,9 +122,12 @@ expect() { # name, command...
 test_examples() { # server, module
     socket=$(mktemp -d)/server
     mkdir -p "$folder/go"
-    block c >"$folder/example.c"
-    block go >"$folder/go/main.go"
-    block ruby >"$folder/example.rb"
+    # The second block in C belongs into the first one.
+    block c 2 >"$folder/batch.c"
+    block c 1 | sed "/printf(\"%d/r $folder/batch.c" >"$folder/example.c"
+    grep -q contains_many "$folder/example.c" || fail "the examples in C don't fit together"
+    block go 1 >"$folder/go/main.go"
+    block ruby 1 >"$folder/example.rb"
     cc -Wall -Wextra -Werror "$folder/example.c" -o "$folder/example" $(pkg-config --cflags --libs valkeybloom-sketches)
     [ "$("$folder/example")" = "1 0" ] || fail "the example in C printed something else"
     export GOCACHE="$folder/go-cache" GOPATH="$folder/go-path" GOFLAGS=-mod=mod GO111MODULE=on
