@@ -28,7 +28,7 @@ impl Handle for Bloom {
 }
 
 /// Takes the time out of options: AT, with milliseconds since the epoch.
-fn split_time<'a>(mut words: Vec<&'a [u8]>) -> Outcome<(Vec<&'a [u8]>, Option<u64>)> {
+fn split_time(mut words: Vec<&[u8]>) -> Outcome<(Vec<&[u8]>, Option<u64>)> {
     let Some(at) = words
         .iter()
         .position(|word| word.eq_ignore_ascii_case(b"AT"))
@@ -308,6 +308,9 @@ pub unsafe extern "C" fn valkeybloom_bloom_describe(
         let at_ms = time(options)?;
         let found = borrow(filter)?.0.read(|filter| {
             let (shape, seed) = (filter.shape(), filter.seed());
+            let window = shape.window();
+            let (window_ms, periods) =
+                window.map_or((0, 0), |window| (window.period_ms(), window.periods()));
             BloomInfo {
                 items: filter.items(at_ms),
                 capacity: filter.capacity(at_ms),
@@ -315,8 +318,8 @@ pub unsafe extern "C" fn valkeybloom_bloom_describe(
                 memory_bytes: bindings::Family::memory_bytes(filter),
                 error_rate: shape.params.error_rate.get(),
                 expansion: shape.params.growth.expansion().into(),
-                window_ms: shape.window().map_or(0, |window| window.period_ms()),
-                periods: shape.window().map_or(0, |window| window.periods()),
+                window_ms,
+                periods,
                 is_counting: shape.is_counting(),
                 has_seed: seed.is_some(),
                 seed: seed.copied().unwrap_or_default(),

@@ -4,6 +4,11 @@
 //!
 //! Each function is one [`call`](border::call), which keeps panics inside and turns errors into a status.
 
+#![allow(
+    clippy::doc_markdown,
+    reason = "C programmers read these comments, in the header"
+)]
+
 mod bloom;
 mod border;
 mod count_min;
