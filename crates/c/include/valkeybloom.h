@@ -6,7 +6,7 @@
 // Rules for all functions:
 //
 // - They return a status: VALKEYBLOOM_STATUS_OK or the reason why they failed. valkeybloom_last_error() has its text. A
-//   call that fails leaves the places for its results as they were.
+//   call that fails leaves the places for its results as they were, but an array of answers may have been written to.
 // - Objects are opaque. A function that makes one puts its pointer into its last argument. It is yours, until you pass it
 //   to the function of its type whose name ends with _free. Whatever you pass in stays yours, and is not used after the
 //   call.
