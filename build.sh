@@ -35,6 +35,7 @@ usage() {
                                   the server's tests; with filters, only the server's tests whose names match
 ./build.sh python [filter]        builds the Python package into target/wheels/ and runs its tests; with a filter, only
                                   those whose names match
+./build.sh c                      tests the C library: from C, with AddressSanitizer and in valgrind, and from Go and Ruby
 ./build.sh scrapy                 runs a real Scrapy crawl with the class of docs/recipes.md
 ./build.sh clients                runs the test suites of redis-py, valkey-py and rustis for the module's commands
 ./build.sh deny                   checks licences, sources and known vulnerabilities of the dependencies with cargo-deny
@@ -135,7 +136,8 @@ serve() {
 # Runs the tests of crates/, which need no server, and the examples in their documentation. Every build of tests covers
 # the whole workspace, so that dependencies are built once.
 crate_tests() {
-    cargo test --locked --workspace --lib --bins --test core --test memory --test args --test report --test shards -- "$@"
+    cargo test --locked --workspace --lib --bins --test core --test memory --test args --test report \
+        --test shards --test vectors --test header -- "$@"
     cargo test --locked --workspace --doc -- "$@"
 }
 server_tests() { cargo test --locked --workspace --test server -- "$@"; }
@@ -205,6 +207,7 @@ run_tests() {
         # shellcheck disable=SC2086  # a list of names
         [ -z "$names" ] || test_on "$server" --exact $names
     done
+    [ $# -gt 0 ] || tools/c.sh test "$newest" "$module" "$target/c"
     # shellcheck disable=SC2086  # a list of options
     [ $# -gt 0 ] || set -- $skip
     for server in "$chosen" "$servers/valkey-8.0/usr/bin/valkey-server" "$servers/redis-7.0/usr/bin/redis-server"; do
@@ -238,6 +241,13 @@ clients() {
     build
     server=$(find_server)
     exec tools/clients.sh "$server" "$module" "$target/clients"
+}
+
+# Builds and tests the C library.
+c() {
+    build
+    server=$(find_server)
+    exec tools/c.sh test "$server" "$module" "$target/c"
 }
 
 host() { rustc -vV | sed -n 's/^host: //p'; }
@@ -402,6 +412,7 @@ case $command in
     package) package "$@" ;;
     arm) arm "$@" ;;
     python) python "$@" ;;
+    c) c ;;
     scrapy) scrapy ;;
     clients) clients ;;
     deny) deny ;;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the module for packages, for x86_64 or aarch64, and prints its path. With the second argument `tool`, builds
-# the program `valkeybloom` instead. The same sources and compiler make the same bytes in any folder.
+# the program `valkeybloom` instead, and with `library` the C library. The same sources and compiler make the same bytes in any folder.
 set -eu
 cd "$(dirname "$0")/.."
 fail() { echo "tools/module.sh: $*" >&2; exit 1; }
@@ -30,6 +30,7 @@ flags="$flags$tab--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
 cflags="-ffile-prefix-map=${CARGO_HOME:-$HOME/.cargo}=/cargo"
 case ${2-} in
     tool) folder=tool built=valkeybloom what="-p valkeybloom-cli" ;;
+    library) folder=library built=libvalkeybloom_sketches.so what="-p valkeybloom-c" ;;
     *) folder=packaged built=libvalkeybloom.so what=--lib ;;
 esac
 # shellcheck disable=SC2086  # a list of options

@@ -9,6 +9,7 @@ fail() { echo "tools/package-test.sh: $*" >&2; exit 1; }
 
 [ "$(id -u)" = 0 ] || fail "only root can make and enter roots of Debian"
 [ -n "$(command -v debootstrap)" ] || tools/packages.sh debootstrap
+command -v pkg-config >/dev/null || tools/packages.sh pkgconf
 [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || tools/packages.sh debian-archive-keyring
 target=$(cd "${CARGO_TARGET_DIR:-target}" && pwd)
 packages=$target/package
@@ -161,6 +162,16 @@ dpkg-deb -x "$deb" "$tmp/deb"
 tar -C "$tmp" -xzf "$packages/$name"
 cmp "$tmp/deb/usr/lib/valkey/modules/valkeybloom.so" "$tmp/${name%.tar.gz}/valkeybloom.so"
 (cd "$tmp/deb" && dpkg-deb --ctrl-tarfile "$deb" | tar -xO ./md5sums | md5sum -c --quiet)
+
+note "the C library"
+dev=$(find "$packages" -name "libvalkeybloom-dev_*_$architecture.deb")
+dpkg-deb -x "$dev" "$tmp/dev"
+diff -r "$tmp/dev/usr/lib" "$tmp/${name%.tar.gz}/lib"
+small_enough "$tmp/dev/usr/lib/libvalkeybloom_sketches.so" 2000000
+export PKG_CONFIG_PATH="$tmp/dev/usr/lib/pkgconfig"
+# shellcheck disable=SC2046  # a list of options
+cc crates/c/tests/basics.c -o "$tmp/basics" $(pkg-config --cflags --libs valkeybloom-sketches) -lpthread -lm
+LD_LIBRARY_PATH="$tmp/dev/usr/lib" "$tmp/basics"
 
 for suite in bookworm:bookworm-backports trixie: sid:; do
     tarball=$roots/${suite%:*}.tar

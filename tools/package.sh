@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes the packages of one architecture in target/package/: a .deb, a .tar.gz of the same files, an SBOM, and
-# SHA256SUMS of all files there. Two runs on the same commit with the same compiler give the same bytes.
+# Makes the packages of one architecture in target/package/: a .deb, one for C programmers, a .tar.gz of the same files,
+# SBOMs, and SHA256SUMS of all files there. Two runs on the same commit with the same compiler give the same bytes.
 set -eu
 umask 022
 cd "$(dirname "$0")/.."
@@ -19,6 +19,8 @@ version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 name=valkeybloom-$version-$arch
 module=$(tools/module.sh "$arch")
 tool=$(tools/module.sh "$arch" tool)
+library=$(tools/module.sh "$arch" library)
+[ "$arch" = "$(uname -m)" ] || export STRIP="$arch-linux-gnu-strip"
 target=$(cd "${CARGO_TARGET_DIR:-target}" && pwd)
 packages=$target/package
 mkdir -p "$packages"
@@ -26,7 +28,7 @@ tmp=$(mktemp -d "$target/package.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
 
-# Writes an SBOM of the module and one of the program. cargo-cyclonedx is built once. It writes into the folder of each
+# Writes an SBOM of the module, one of the program and one of the C library. cargo-cyclonedx is built once. It writes into the folder of each
 # manifest, and names that folder in the SBOM, so it works on a copy and the name is replaced.
 sboms() { # folder
     wanted=0.5.9
@@ -37,7 +39,7 @@ sboms() { # folder
     cp -r Cargo.toml Cargo.lock src crates benches tests examples "$tmp/workspace"
     "$tools/bin/cargo-cyclonedx" cyclonedx -qq --manifest-path "$tmp/workspace/Cargo.toml" --format json \
         --spec-version 1.5 --describe crate --no-build-deps --target "$arch-unknown-linux-gnu"
-    for part in valkeybloom:. valkeybloom-program:crates/cli; do
+    for part in valkeybloom:. valkeybloom-program:crates/cli valkeybloom-library:crates/c; do
         sed 's|path+file://[^"#]*#|path+file:///valkeybloom#|g' "$tmp/workspace/${part#*:}/"*.cdx.json \
             >"$1/${part%%:*}.cdx.json"
     done
@@ -85,9 +87,31 @@ tarball() {
     documents "$root"
     example "/path/to/valkeybloom.so" >"$root/valkeybloom.conf"
     cp "$tmp/sboms/"* "$root"
+    tools/c.sh install "$library" "$root"
     same_times "$root"
     tar --sort=name --format=ustar --owner=0 --group=0 --numeric-owner -C "$tmp" -cf - "$name" |
         gzip -9n >"$packages/$name.tar.gz"
+}
+
+# Prints the fields of a package that both have.
+fields() { # name
+    size=$(find "$root/usr" -type f -exec cat {} + | wc -c)
+    cat <<END
+Package: $1
+Version: $version
+Architecture: $debian
+Maintainer: The valkeybloom project <valkeybloom@invalid>
+Installed-Size: $(((size + 1023) / 1024))
+Priority: optional
+END
+}
+
+build_deb() { # name
+    (cd "$root" && find usr -type f -exec md5sum {} + | sort -k 2 >DEBIAN/md5sums)
+    same_times "$root"
+    find "$root/DEBIAN" -name 'p*' -exec chmod 755 {} +
+    # Only zlib gives the same bytes with any number of threads.
+    dpkg-deb --root-owner-group -Zgzip -z9 --build "$root" "$packages/$1_${version}_$debian.deb" >/dev/null
 }
 
 # Makes the .deb. No maintainer script touches a server: its operator decides whether and when it loads the module.
@@ -109,17 +133,11 @@ deb() {
     documents "$documentation"
     example "$installed" >"$documentation/examples/valkeybloom.conf"
     cp "$tmp/sboms/"* "$documentation"
-    size=$(find "$root/usr" -type f -exec cat {} + | wc -c)
-    cat >"$root/DEBIAN/control" <<END
-Package: valkeybloom
-Version: $version
-Architecture: $debian
-Maintainer: The valkeybloom project <valkeybloom@invalid>
-Installed-Size: $(((size + 1023) / 1024))
+    fields valkeybloom >"$root/DEBIAN/control"
+    cat >>"$root/DEBIAN/control" <<END
 Depends: libc6 (>= 2.34), libgcc-s1
 Enhances: valkey-server, redis-server
 Section: database
-Priority: optional
 Description: $(sed -n 's/^description = "\(.*\)"/\1/p' Cargo.toml)
  One module for Valkey 8.0 and newer and for Redis 7.0 and newer. It reads the
  data of RedisBloom's Bloom filters and of valkey-bloom as it is. A server
@@ -148,19 +166,36 @@ if [ "\$1" = remove ]; then
     echo "valkeybloom: data stays where it is. It loads again only in a server with the module."
 fi
 END
-    (cd "$root" && find usr -type f -exec md5sum {} + | sort -k 2 >DEBIAN/md5sums)
-    same_times "$root"
-    chmod 755 "$root/DEBIAN/postinst" "$root/DEBIAN/prerm"
-    # Only zlib gives the same bytes with any number of threads.
-    dpkg-deb --root-owner-group -Zgzip -z9 --build "$root" "$packages/valkeybloom_${version}_$debian.deb" >/dev/null
+    build_deb valkeybloom
+}
+
+# Makes the .deb for C programmers.
+deb_for_c() {
+    root=$tmp/deb-for-c
+    mkdir -p "$root/DEBIAN" "$root/usr/share/doc/libvalkeybloom-dev"
+    tools/c.sh install "$library" "$root/usr"
+    cp LICENSE "$root/usr/share/doc/libvalkeybloom-dev/copyright"
+    cp docs/c.md "$tmp/sboms/valkeybloom-library.cdx.json" "$root/usr/share/doc/libvalkeybloom-dev"
+    fields libvalkeybloom-dev >"$root/DEBIAN/control"
+    cat >>"$root/DEBIAN/control" <<END
+Depends: libc6 (>= 2.34), libgcc-s1
+Section: libdevel
+Description: Bloom filters and other sketches of valkeybloom in any program
+ A library for every language that can call C, without a server: Bloom and
+ cuckoo filters, count-min sketches, top-k lists and t-digests. It reads and
+ writes what the module for Valkey and Redis stores.
+END
+    build_deb libvalkeybloom-dev
 }
 
 sboms "$tmp/sboms"
 pages
 tarball
 deb
+deb_for_c
 cp "$tmp/sboms/valkeybloom.cdx.json" "$packages/$name.cdx.json"
 cp "$tmp/sboms/valkeybloom-program.cdx.json" "$packages/$name-program.cdx.json"
+cp "$tmp/sboms/valkeybloom-library.cdx.json" "$packages/$name-library.cdx.json"
 (
     cd "$packages"
     sha256sum -- *"$version"* >SHA256SUMS

@@ -39,6 +39,7 @@ mod tdigest;
 mod tool;
 mod topk;
 mod travel;
+mod vectors;
 mod windows;
 
 use valkeybloom_testing::{harness, plain};

@@ -144,6 +144,9 @@ fn sessions_are_what_the_server_says() {
 
 /// Blocks that are neither sessions nor lines for a shell, how many, and the tests that replay them.
 const ELSEWHERE: &[(&str, &str, usize, &str)] = &[
+    ("docs/c.md", "c", 2, "tools/c.sh"),
+    ("docs/c.md", "go", 1, "tools/c.sh"),
+    ("docs/c.md", "ruby", 1, "tools/c.sh"),
     ("docs/commands.md", "lua", 1, "scripting"),
     ("docs/http.md", "text", 1, "http"),
     ("docs/in-process.md", "rust", 1, "plan"),

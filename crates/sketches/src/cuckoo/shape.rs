@@ -84,6 +84,21 @@ impl Shape {
         })
     }
 
+    /// Returns the number of slots per bucket.
+    pub const fn bucket_size(&self) -> u8 {
+        self.bucket_size
+    }
+
+    /// Returns the most fingerprints that are moved to make room for one.
+    pub const fn max_iterations(&self) -> u16 {
+        self.max_iterations
+    }
+
+    /// Returns the growth factor from one filter to the next, a power of two; 0 for objects that do not grow.
+    pub const fn expansion(&self) -> u16 {
+        self.expansion
+    }
+
     /// Returns the number of buckets of filter `index`, or `None` if there can be no such filter. The number grows by
     /// the expansion from one filter to the next.
     pub fn buckets_of(&self, index: u64) -> Option<u64> {

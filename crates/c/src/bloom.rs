@@ -1,0 +1,419 @@
+//! Bloom filters.
+
+use std::ffi::c_char;
+
+use valkeybloom_bindings::{self as bindings, Loader, Moment, Shared};
+
+use super::border::{
+    Batch, Buffer, Failure, Outcome, Status, borrow, borrow_mut, call, items, places, put, require,
+    slice, words,
+};
+use super::object::{self, Handle};
+
+/// A Bloom filter: plain, with a window, or with counters. A lookup that finds nothing is certain. One that finds an item
+/// is wrong at the error rate.
+pub struct Bloom(Shared<bindings::Bloom>);
+
+/// A Bloom filter that is being loaded from chunks. For one thread at a time.
+pub struct BloomLoader(Loader<bindings::Bloom>);
+
+impl Handle for Bloom {
+    type Object = bindings::Bloom;
+    fn of(object: Shared<bindings::Bloom>) -> Self {
+        Self(object)
+    }
+    fn shared(&self) -> &Shared<bindings::Bloom> {
+        &self.0
+    }
+}
+
+/// Takes the time out of options: AT, with milliseconds since the epoch.
+fn split_time(mut words: Vec<&[u8]>) -> Outcome<(Vec<&[u8]>, Option<u64>)> {
+    let Some(at) = words
+        .iter()
+        .position(|word| word.eq_ignore_ascii_case(b"AT"))
+    else {
+        return Ok((words, None));
+    };
+    let end = words.len().min(at + 2);
+    let time: Vec<&[u8]> = words.drain(at..end).collect();
+    Ok((words, Moment::of_words(&time)?.at_ms()))
+}
+
+/// Returns the time of a call that has no other option.
+///
+/// # Safety
+/// As for [`words`].
+unsafe fn time(options: *const c_char) -> Outcome<Option<u64>> {
+    // SAFETY: the caller promises it.
+    let (others, time) = split_time(unsafe { words(options) })?;
+    if others.is_empty() {
+        Ok(time)
+    } else {
+        Err(Failure::refused("AT with a time is the only option here"))
+    }
+}
+
+/// Returns the options of a call that writes.
+///
+/// # Safety
+/// As for [`words`].
+unsafe fn moment(options: *const c_char) -> Outcome<Moment> {
+    if options.is_null() {
+        return Ok(Moment::default());
+    }
+    // SAFETY: the caller promises it.
+    Ok(Moment::of_words(&unsafe { words(options) })?)
+}
+
+/// Makes a filter for `capacity` items with an error rate between 0 and 1. Beyond that it grows.
+///
+/// Options are those of BF.RESERVE: EXPANSION n, NONSCALING, WINDOW ms PERIODS n, COUNTING; and AT ms: when a window
+/// begins, in milliseconds since the epoch, instead of now. `seed` has 32 bytes, or is null for a random one. Filters can
+/// only be united if their seeds are equal.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_bloom_new(
+    capacity: u64,
+    error_rate: f64,
+    options: *const c_char,
+    seed: *const u8,
+    filter: *mut *mut Bloom,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        let (rest, at_ms) = split_time(words(options))?;
+        let seed = if seed.is_null() {
+            None
+        } else {
+            Some(slice(seed, 32)?)
+        };
+        let numbers = [error_rate.to_string(), capacity.to_string()];
+        let mut all: Vec<&[u8]> = numbers.iter().map(String::as_bytes).collect();
+        all.extend(rest);
+        object::make(filter, || Ok(bindings::Bloom::reserve(&all, seed, at_ms)?))
+    })
+}
+
+/// Frees a filter. Null is left alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_bloom_free(filter: *mut Bloom) {
+    // SAFETY: the header asks for a filter that this library made, or null.
+    unsafe { object::free(filter) }
+}
+
+/// Adds an item. `is_new` tells whether the filter did not have it.
+///
+/// Options are those of BF.INSERT: AT ms, the time in milliseconds since the epoch instead of now, and TTL ms for filters
+/// with a window, ID n for those with counters.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_bloom_add(
+    filter: *mut Bloom,
+    item: *const u8,
+    item_length: usize,
+    options: *const c_char,
+    is_new: *mut bool,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        let (item, moment) = (slice(item, item_length)?, moment(options)?);
+        let added = borrow(filter)?
+            .0
+            .write(|filter| filter.add(item, &moment))?;
+        put(is_new, added?)
+    })
+}
+
+/// Adds the items of a batch in order, with the options of valkeybloom_bloom_add. `new_items` tells how many the filter
+/// did not have. A full filter that does not grow is VALKEYBLOOM_STATUS_REFUSED: it has the items before the first one
+/// without room. A batch that can't be read is not added at all.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_bloom_add_many(
+    filter: *mut Bloom,
+    batch: *const Batch,
+    options: *const c_char,
+    new_items: *mut u64,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        let (batch, moment) = (items(batch)?, moment(options)?);
+        let added = borrow(filter)?
+            .0
+            .write(|filter| filter.update(&batch, &moment))?;
+        put(new_items, added?)
+    })
+}
+
+/// Tells whether the filter claims an item. The only option is AT ms, for filters with a window.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_bloom_contains(
+    filter: *const Bloom,
+    item: *const u8,
+    item_length: usize,
+    options: *const c_char,
+    found: *mut bool,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        let (item, at_ms) = (slice(item, item_length)?, time(options)?);
+        put(
+            found,
+            borrow(filter)?
+                .0
+                .read(|filter| filter.contains(item, at_ms))?,
+        )
+    })
+}
+
+/// Looks the items of a batch up. `answers` gets a byte for each: 1 if the filter claims it, or 0. The only option is
+/// AT ms, for filters with a window.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_bloom_contains_many(
+    filter: *const Bloom,
+    batch: *const Batch,
+    options: *const c_char,
+    answers: *mut u8,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        let (batch, at_ms) = (items(batch)?, time(options)?);
+        let answers = places(answers, batch.len())?;
+        Ok(borrow(filter)?
+            .0
+            .read(|filter| filter.contains_each(&batch, at_ms, answers))??)
+    })
+}
+
+/// Removes an item once from a filter with counters. `removed` tells whether it did. The only option is ID n: the id with
+/// which the item was added.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_bloom_remove(
+    filter: *mut Bloom,
+    item: *const u8,
+    item_length: usize,
+    options: *const c_char,
+    removed: *mut bool,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        let (item, moment) = (slice(item, item_length)?, moment(options)?);
+        let outcome = borrow(filter)?
+            .0
+            .write(|filter| filter.remove(item, &moment))?;
+        put(removed, outcome?)
+    })
+}
+
+/// Tells how often, at most, an item is in a filter with counters, up to 15 for each of the filters that are stacked.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_bloom_count(
+    filter: *const Bloom,
+    item: *const u8,
+    item_length: usize,
+    count: *mut u64,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        let item = slice(item, item_length)?;
+        put(count, borrow(filter)?.0.read(|filter| filter.count(item))??)
+    })
+}
+
+/// Makes the union of some filters, at least one: it claims what one of them claims. What BF.MERGE refuses is refused
+/// here. The only option is AT ms, for filters with a window.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_bloom_union(
+    filters: *const *const Bloom,
+    filters_length: usize,
+    options: *const c_char,
+    filter: *mut *mut Bloom,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        let (all, at_ms) = (object::all(filters, filters_length)?, time(options)?);
+        let union = |filters: &[&bindings::Bloom]| bindings::Bloom::union(filters, at_ms);
+        object::make(filter, || Ok(Shared::read_all(&all, union)??))
+    })
+}
+
+/// Removes all items. Seed and parameters stay. The only option is AT ms, for filters with a window.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_bloom_clear(
+    filter: *mut Bloom,
+    options: *const c_char,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        let at_ms = time(options)?;
+        Ok(borrow(filter)?.0.write(|filter| filter.clear(at_ms))??)
+    })
+}
+
+/// Makes a copy of a filter.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_bloom_copy(
+    filter: *const Bloom,
+    copy: *mut *mut Bloom,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe { object::copy(filter, copy) })
+}
+
+/// Tells whether two filters are equal: whether their bytes are.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_bloom_equal(
+    filter: *const Bloom,
+    other: *const Bloom,
+    equal: *mut bool,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe { object::equal(filter, other, equal) })
+}
+
+/// What a filter is made of, and what is in it.
+#[repr(C)]
+pub struct BloomInfo {
+    /// The number of items that were new.
+    items: u64,
+    /// The number of items that fit before the filter grows or is full, those in it included.
+    capacity: u64,
+    /// The number of filters that are stacked.
+    filters: u64,
+    /// The memory that the filter takes, in bytes.
+    memory_bytes: u64,
+    /// The requested error rate.
+    error_rate: f64,
+    /// How many times larger the next filter of the stack is; 0 for a filter that does not grow.
+    expansion: u64,
+    /// The length of a period in milliseconds, and the number of periods; 0 without a window.
+    window_ms: u64,
+    periods: u64,
+    /// Whether it has counters.
+    is_counting: bool,
+    /// Whether it has a seed. Those that RedisBloom made have none.
+    has_seed: bool,
+    /// The seed, or zeros.
+    seed: [u8; 32],
+}
+
+/// Describes a filter. The only option is AT ms, for filters with a window.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_bloom_describe(
+    filter: *const Bloom,
+    options: *const c_char,
+    info: *mut BloomInfo,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        require(info)?;
+        let at_ms = time(options)?;
+        let found = borrow(filter)?.0.read(|filter| {
+            let (shape, seed) = (filter.shape(), filter.seed());
+            let window = shape.window();
+            let (window_ms, periods) =
+                window.map_or((0, 0), |window| (window.period_ms(), window.periods()));
+            BloomInfo {
+                items: filter.items(at_ms),
+                capacity: filter.capacity(at_ms),
+                filters: filter.filters(at_ms),
+                memory_bytes: bindings::Family::memory_bytes(filter),
+                error_rate: shape.params.error_rate.get(),
+                expansion: shape.params.growth.expansion().into(),
+                window_ms,
+                periods,
+                is_counting: shape.is_counting(),
+                has_seed: seed.is_some(),
+                seed: seed.copied().unwrap_or_default(),
+            }
+        })?;
+        put(info, found)
+    })
+}
+
+/// Estimates the rate of false positives at present, from the bits, all of which are read. The only option is AT ms, for
+/// filters with a window.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_bloom_estimated_error_rate(
+    filter: *const Bloom,
+    options: *const c_char,
+    rate: *mut f64,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        let at_ms = time(options)?;
+        put(
+            rate,
+            borrow(filter)?
+                .0
+                .read(|filter| filter.estimated_rate(at_ms))?,
+        )
+    })
+}
+
+/// Encodes a filter as BF.LOAD takes it; as RESTORE takes it if RedisBloom made the filter.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_bloom_to_bytes(
+    filter: *const Bloom,
+    bytes: *mut Buffer,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe { object::to_bytes(filter, bytes) })
+}
+
+/// Decodes what valkeybloom_bloom_to_bytes or a server's DUMP returned, or what its AOF has for BF.LOAD.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_bloom_from_bytes(
+    data: *const u8,
+    length: usize,
+    filter: *mut *mut Bloom,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe { object::from_bytes(data, length, filter) })
+}
+
+/// Returns the next chunk of a filter, as BF.SCANDUMP does. `cursor` is 0 at first. Each call sets it to the cursor that
+/// belongs to the chunk, or after the last chunk to 0, with a null buffer. The filter must not change meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_bloom_next_chunk(
+    filter: *const Bloom,
+    cursor: *mut u64,
+    chunk: *mut Buffer,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe { object::next_chunk(filter, cursor, chunk) })
+}
+
+/// Makes a loader for the chunks of a filter.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_bloom_loader_new(loader: *mut *mut BloomLoader) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe { object::give(loader, BloomLoader(Loader::new())) })
+}
+
+/// Frees a loader. Null is left alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_bloom_loader_free(loader: *mut BloomLoader) {
+    // SAFETY: the header asks for a loader that this library made, or null.
+    unsafe { object::free(loader) }
+}
+
+/// Loads a chunk with its cursor, in the order of BF.SCANDUMP. Cursor 0, its end, has no effect.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_bloom_loader_load(
+    loader: *mut BloomLoader,
+    cursor: u64,
+    chunk: *const u8,
+    chunk_length: usize,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe { object::load(&mut borrow_mut(loader)?.0, cursor, chunk, chunk_length) })
+}
+
+/// Makes the filter of the chunks that were loaded. Then the loader is empty, whether or not chunks were missing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_bloom_loader_finish(
+    loader: *mut BloomLoader,
+    filter: *mut *mut Bloom,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe { object::finish(&mut borrow_mut(loader)?.0, filter) })
+}

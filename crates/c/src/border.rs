@@ -1,0 +1,380 @@
+//! What crosses the border: statuses, texts of errors, memory of the caller's, bytes that are given away.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+
+use valkeybloom_bindings::arrow::{self, ArrowArray, ArrowSchema};
+use valkeybloom_bindings::{self as bindings, Code, Error};
+
+/// Why a call failed. The numbers stay; there may be further ones.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub enum Status {
+    /// It did not: the call succeeded.
+    Ok = 0,
+    /// A parameter, an item or a union that a server refuses, too, with the same text.
+    Refused = 1,
+    /// Bytes that are no object, or one of another family.
+    Undecodable = 2,
+    /// There is not enough memory. Nothing has changed, unless a batch was under way.
+    NoMemory = 3,
+    /// A batch whose items can't be read: a null, offsets that don't ascend within the data.
+    BadBatch = 4,
+    /// An array of Arrow whose elements are of a type that no item has.
+    BadType = 5,
+    /// A bug of this library, in this call or in an earlier one on this object. Free the object.
+    Broken = 6,
+    /// A pointer is null or not aligned, where the call needs what it points to.
+    BadPointer = 7,
+}
+
+/// Why a call failed, as a status and a text.
+pub struct Failure(Status, Cow<'static, str>);
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let status = match error.code() {
+            Code::Refused => Status::Refused,
+            Code::Undecodable => Status::Undecodable,
+            Code::NoMemory => Status::NoMemory,
+            Code::BadBatch => Status::BadBatch,
+            Code::BadType => Status::BadType,
+            Code::Broken => Status::Broken,
+        };
+        Self(status, error.text().to_owned().into())
+    }
+}
+
+impl From<std::collections::TryReserveError> for Failure {
+    fn from(error: std::collections::TryReserveError) -> Self {
+        Error::from(error).into()
+    }
+}
+
+impl Failure {
+    pub fn refused(text: &'static str) -> Self {
+        Error::new(Code::Refused, text).into()
+    }
+}
+
+pub type Outcome<T> = Result<T, Failure>;
+
+thread_local! {
+    static LAST_ERROR: RefCell<Option<CString>> = const { RefCell::new(None) };
+}
+
+/// Does the work of a call. Whatever panics is a bug, but does not unwind into C.
+pub fn call(work: impl FnOnce() -> Outcome<()>) -> Status {
+    let outcome = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        let text = "valkeybloom failed, which is a bug of it";
+        Err(Failure(Status::Broken, text.into()))
+    });
+    let Err(Failure(status, text)) = outcome else {
+        return Status::Ok;
+    };
+    let text = CString::new(text.replace('\0', "\\0")).ok();
+    // A thread that is ending may have no place for the text any more.
+    let _ = LAST_ERROR.try_with(|last| last.replace(text));
+    status
+}
+
+/// Returns the text of this thread's last call that failed, in one line; the empty text if none has. It is valid until
+/// the next call of this thread fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn valkeybloom_last_error() -> *const c_char {
+    let text = LAST_ERROR.try_with(|last| last.borrow().as_ref().map(|text| text.as_ptr()));
+    text.ok().flatten().unwrap_or(c"".as_ptr())
+}
+
+/// Returns the version of the library, "3.0.0". It is valid for ever.
+#[unsafe(no_mangle)]
+pub extern "C" fn valkeybloom_version() -> *const c_char {
+    const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
+    VERSION.as_ptr().cast()
+}
+
+fn bad_pointer(text: &'static str) -> Failure {
+    Failure(Status::BadPointer, text.into())
+}
+
+/// Requires that a place for a result can be written to.
+pub fn require<T>(place: *mut T) -> Outcome<()> {
+    if place.is_null() || !place.is_aligned() {
+        return Err(bad_pointer("there is no place for the result"));
+    }
+    Ok(())
+}
+
+/// Writes a result, if the caller wants it.
+///
+/// # Safety
+/// The pointer is null, or may be written to.
+pub unsafe fn put<T>(place: *mut T, value: T) -> Outcome<()> {
+    if !place.is_null() {
+        require(place)?;
+        // SAFETY: it is not null and aligned, and the caller promises the rest.
+        unsafe { place.write(value) };
+    }
+    Ok(())
+}
+
+/// Borrows what the caller has for the length of a call.
+///
+/// # Safety
+/// The pointer is null, or valid for the length of the call.
+pub unsafe fn borrow<'a, T>(pointer: *const T) -> Outcome<&'a T> {
+    if !pointer.is_aligned() {
+        return Err(bad_pointer("a pointer is not aligned"));
+    }
+    // SAFETY: it is aligned, and the caller promises the rest.
+    unsafe { pointer.as_ref() }.ok_or_else(|| bad_pointer("a pointer is null"))
+}
+
+/// As [`borrow`], for what no other thread uses meanwhile.
+///
+/// # Safety
+/// As for [`borrow`].
+pub unsafe fn borrow_mut<'a, T>(pointer: *mut T) -> Outcome<&'a mut T> {
+    if !pointer.is_aligned() {
+        return Err(bad_pointer("a pointer is not aligned"));
+    }
+    // SAFETY: it is aligned, and the caller promises the rest.
+    unsafe { pointer.as_mut() }.ok_or_else(|| bad_pointer("a pointer is null"))
+}
+
+/// Requires that an array can be in memory.
+fn require_array<T>(start: *const T, length: usize) -> Outcome<()> {
+    if start.is_null() || !start.is_aligned() {
+        return Err(bad_pointer(
+            "the pointer of an array is null or not aligned",
+        ));
+    }
+    if length > isize::MAX.cast_unsigned() / size_of::<T>().max(1) {
+        return Err(bad_pointer("an array is longer than the memory"));
+    }
+    Ok(())
+}
+
+/// Borrows an array of the caller's.
+///
+/// # Safety
+/// There are `length` elements, unless the pointer is null, for the length of the call.
+pub unsafe fn slice<'a, T>(start: *const T, length: usize) -> Outcome<&'a [T]> {
+    if length == 0 {
+        return Ok(&[]);
+    }
+    require_array(start, length)?;
+    // SAFETY: it is not null, aligned and no longer than the memory, and the caller promises the rest.
+    Ok(unsafe { std::slice::from_raw_parts(start, length) })
+}
+
+/// Borrows an array of numbers that the caller wants to have filled, with zeros in it.
+///
+/// # Safety
+/// `length` elements may be written, unless the pointer is null, for the length of the call.
+pub unsafe fn places<'a, T: From<u8>>(start: *mut T, length: usize) -> Outcome<&'a mut [T]> {
+    if length == 0 {
+        return Ok(&mut []);
+    }
+    require_array(start, length)?;
+    for index in 0..length {
+        // SAFETY: the element is in the array. It may not have a value yet.
+        unsafe { start.add(index).write(0.into()) };
+    }
+    // SAFETY: it is not null, aligned and no longer than the memory, and has values; the caller promises the rest.
+    Ok(unsafe { std::slice::from_raw_parts_mut(start, length) })
+}
+
+/// Returns the words of options.
+///
+/// # Safety
+/// The pointer is null, or that of a text that ends with a zero and is valid for the length of the call.
+pub unsafe fn words<'a>(options: *const c_char) -> Vec<&'a [u8]> {
+    if options.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: the caller promises it.
+    let text = unsafe { CStr::from_ptr(options) }.to_bytes();
+    let words = text.split(u8::is_ascii_whitespace);
+    words.filter(|word| !word.is_empty()).collect()
+}
+
+/// Many items, in the memory of the caller's: between offsets, or as an array of Arrow. Set what you use, and let the rest
+/// be null or 0. Nothing is copied, unless items are numbers.
+///
+/// Item `i` is the bytes from `offsets[i]` up to `offsets[i + 1]` in the data.
+#[repr(C)]
+pub struct Batch {
+    /// The number of items between offsets.
+    length: usize,
+    /// The bytes of the items.
+    data: *const u8,
+    /// The number of these bytes.
+    data_length: usize,
+    /// `length + 1` offsets, of 32 bits,
+    offsets32: *const i32,
+    /// or of 64 bits.
+    offsets64: *const i64,
+    /// Instead of all these, the type of an array: strings, bytes or integers,
+    schema: *const ArrowSchema,
+    /// and the array. Both stay yours: they are not released.
+    array: *const ArrowArray,
+}
+
+/// Returns the items of a batch.
+///
+/// # Safety
+/// The batch is as the header says, for the length of the call.
+pub unsafe fn items<'a>(batch: *const Batch) -> Outcome<bindings::Batch<'a>> {
+    // SAFETY: the caller promises it.
+    let batch = unsafe { borrow(batch) }?;
+    let mut all = bindings::Batch::new();
+    let given = [
+        !batch.offsets32.is_null(),
+        !batch.offsets64.is_null(),
+        !batch.array.is_null(),
+    ];
+    match given {
+        [false, false, false] if batch.length == 0 => {}
+        [false, false, true] => {
+            // SAFETY: the caller promises it.
+            unsafe { arrow::push(batch.schema, batch.array, &mut all) }?;
+        }
+        [true, false, false] | [false, true, false] => {
+            let count = batch.length.saturating_add(1);
+            // SAFETY: the caller promises that there are that many bytes.
+            let data = unsafe { slice(batch.data, batch.data_length) }?;
+            if given[0] {
+                // SAFETY: the caller promises that there are that many offsets.
+                all.push_small(data, unsafe { slice(batch.offsets32, count) }?)?;
+            } else {
+                // SAFETY: the caller promises that there are that many offsets.
+                all.push_large(data, unsafe { slice(batch.offsets64, count) }?)?;
+            }
+        }
+        _ => return Err(bad_pointer("a batch needs offsets of one size or an array")),
+    }
+    Ok(all)
+}
+
+/// Bytes that are returned. They are yours: free them with valkeybloom_buffer_free.
+#[repr(C)]
+pub struct Buffer {
+    /// Where they are; null if there are none to free.
+    data: *mut u8,
+    /// How many there are.
+    length: usize,
+}
+
+impl Buffer {
+    pub const NONE: Self = Self {
+        data: ptr::null_mut(),
+        length: 0,
+    };
+
+    pub fn of(bytes: impl Into<Box<[u8]>>) -> Self {
+        let (data, length) = give(bytes.into());
+        Self { data, length }
+    }
+}
+
+/// Gives an array away.
+fn give<T>(array: Box<[T]>) -> (*mut T, usize) {
+    let length = array.len();
+    (Box::into_raw(array).cast(), length)
+}
+
+/// Takes an array back, and frees it.
+///
+/// # Safety
+/// The pointer is null, or that of an array that was [given](give) away with this length, and not taken back.
+unsafe fn take<T>(data: *mut T, length: usize) {
+    if !data.is_null() {
+        let array = ptr::slice_from_raw_parts_mut(data, length);
+        // SAFETY: the caller promises it.
+        drop(unsafe { Box::from_raw(array) });
+    }
+}
+
+/// Frees the bytes of a buffer, and sets it to null. A buffer that is null, and null itself, are left alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_buffer_free(buffer: *mut Buffer) {
+    // SAFETY: the header asks for a buffer that this library filled, or one that is null.
+    if let Some(buffer) = unsafe { buffer.as_mut() } {
+        let Buffer { data, length } = std::mem::replace(buffer, Buffer::NONE);
+        // SAFETY: as above.
+        unsafe { take(data, length) };
+    }
+}
+
+/// Items that are returned, end to end. They are yours: free them with valkeybloom_items_free.
+#[repr(C)]
+pub struct Items {
+    /// How many there are.
+    length: usize,
+    /// Their bytes.
+    data: *mut u8,
+    /// The number of these bytes.
+    data_length: usize,
+    /// `length + 1` offsets: item `i` is the bytes from `offsets[i]` up to `offsets[i + 1]`.
+    offsets: *mut i64,
+    /// The count of each item; null if the call returns none.
+    counts: *mut u64,
+}
+
+impl Items {
+    const NONE: Self = Self {
+        length: 0,
+        data: ptr::null_mut(),
+        data_length: 0,
+        offsets: ptr::null_mut(),
+        counts: ptr::null_mut(),
+    };
+
+    /// Copies items, with the count of each or without.
+    pub fn of<'i>(items: impl ExactSizeIterator<Item = (&'i [u8], Option<u32>)>) -> Outcome<Self> {
+        let (mut data, mut offsets, mut counts) = (Vec::new(), Vec::new(), Vec::new());
+        offsets.try_reserve_exact(items.len() + 1)?;
+        counts.try_reserve_exact(items.len())?;
+        offsets.push(0);
+        for (item, count) in items {
+            data.try_reserve(item.len())?;
+            data.extend_from_slice(item);
+            offsets.push(data.len().cast_signed() as i64);
+            counts.extend(count.map(u64::from));
+        }
+        let length = offsets.len() - 1;
+        let (data, data_length) = give(data.into());
+        let (offsets, _) = give(offsets.into());
+        let counts = if counts.len() < length || length == 0 {
+            ptr::null_mut()
+        } else {
+            give(counts.into()).0
+        };
+        Ok(Self {
+            length,
+            data,
+            data_length,
+            offsets,
+            counts,
+        })
+    }
+}
+
+/// Frees items, and sets them to null. Items that are null, and null itself, are left alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_items_free(items: *mut Items) {
+    // SAFETY: the header asks for items that this library filled, or that are null.
+    if let Some(items) = unsafe { items.as_mut() } {
+        let items = std::mem::replace(items, Items::NONE);
+        // SAFETY: as above.
+        unsafe {
+            take(items.data, items.data_length);
+            take(items.offsets, items.length + 1);
+            take(items.counts, items.length);
+        }
+    }
+}

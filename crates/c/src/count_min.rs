@@ -1,0 +1,254 @@
+//! Count-min sketches.
+
+use std::ffi::c_char;
+
+use valkeybloom_bindings::{self as bindings, Family as _, Shared};
+
+use super::border::{
+    Batch, Buffer, Outcome, Status, borrow, call, items, places, put, require, slice, words,
+};
+use super::object::{self, Handle};
+
+/// A count-min sketch: how often was an item counted? It may say more, but never less.
+pub struct CountMin(Shared<bindings::CountMin>);
+
+impl Handle for CountMin {
+    type Object = bindings::CountMin;
+    fn of(object: Shared<bindings::CountMin>) -> Self {
+        Self(object)
+    }
+    fn shared(&self) -> &Shared<bindings::CountMin> {
+        &self.0
+    }
+}
+
+/// Makes a sketch with `depth` rows of `width` counters. The only option is CELL_SIZE n, the bytes of a counter, as in
+/// CMS.INITBYDIM.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_count_min_new(
+    width: u64,
+    depth: u64,
+    options: *const c_char,
+    sketch: *mut *mut CountMin,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        let numbers = [width.to_string(), depth.to_string()];
+        let mut all: Vec<&[u8]> = numbers.iter().map(String::as_bytes).collect();
+        all.extend(words(options));
+        object::make(sketch, || Ok(bindings::CountMin::by_size(&all)?))
+    })
+}
+
+/// Makes a sketch whose counts are too high by more than the share `error` of all counts with `probability`, as
+/// CMS.INITBYPROB does. The only option is CELL_SIZE n.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_count_min_from_rates(
+    error: f64,
+    probability: f64,
+    options: *const c_char,
+    sketch: *mut *mut CountMin,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        let numbers = [error.to_string(), probability.to_string()];
+        let mut all: Vec<&[u8]> = numbers.iter().map(String::as_bytes).collect();
+        all.extend(words(options));
+        object::make(sketch, || Ok(bindings::CountMin::by_rates(&all)?))
+    })
+}
+
+/// Frees a sketch. Null is left alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_count_min_free(sketch: *mut CountMin) {
+    // SAFETY: the header asks for a sketch that this library made, or null.
+    unsafe { object::free(sketch) }
+}
+
+/// Adds `by`, which may be negative, to the count of an item. `count` gets the new count.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_count_min_add(
+    sketch: *mut CountMin,
+    item: *const u8,
+    item_length: usize,
+    by: i64,
+    count: *mut u64,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        let item = slice(item, item_length)?;
+        put(
+            count,
+            borrow(sketch)?.0.write(|sketch| sketch.add(item, by))??,
+        )
+    })
+}
+
+/// Adds to the counts of the items of a batch: to each the number of `by` at its place, or 1 if `by` is null. If one is
+/// refused, all others are counted. A batch that can't be read is not counted at all.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_count_min_add_many(
+    sketch: *mut CountMin,
+    batch: *const Batch,
+    by: *const i64,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        let batch = items(batch)?;
+        let by = optional(by, batch.len())?;
+        Ok(borrow(sketch)?
+            .0
+            .write(|sketch| sketch.update(&batch, by))??)
+    })
+}
+
+/// Borrows an array of numbers, if there is one.
+///
+/// # Safety
+/// As for [`slice`].
+pub unsafe fn optional<'a>(numbers: *const i64, length: usize) -> Outcome<Option<&'a [i64]>> {
+    if numbers.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller promises it.
+    unsafe { slice(numbers, length) }.map(Some)
+}
+
+/// Tells how often an item was counted, or somewhat more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_count_min_count(
+    sketch: *const CountMin,
+    item: *const u8,
+    item_length: usize,
+    count: *mut u64,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        let item = slice(item, item_length)?;
+        put(
+            count,
+            borrow(sketch)?.0.read(|sketch| sketch.estimate(item))?,
+        )
+    })
+}
+
+/// Looks the counts of the items of a batch up. `counts` gets one for each.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_count_min_count_many(
+    sketch: *const CountMin,
+    batch: *const Batch,
+    counts: *mut u64,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        let batch = items(batch)?;
+        let counts = places(counts, batch.len())?;
+        Ok(borrow(sketch)?
+            .0
+            .read(|sketch| sketch.estimate_each(&batch, counts))??)
+    })
+}
+
+/// Makes the sum of some sketches, at least one, each times its weight, or times 1 if `weights` is null. What CMS.MERGE refuses is
+/// refused here.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_count_min_merge(
+    sketches: *const *const CountMin,
+    weights: *const i64,
+    sketches_length: usize,
+    sketch: *mut *mut CountMin,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        let all = object::all(sketches, sketches_length)?;
+        let ones = vec![1; all.len()];
+        let weights = optional(weights, sketches_length)?.unwrap_or(&ones);
+        let merged =
+            |sketches: &[&bindings::CountMin]| bindings::CountMin::merged(sketches, weights);
+        object::make(sketch, || Ok(Shared::read_all(&all, merged)??))
+    })
+}
+
+/// Sets all counts to 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_count_min_clear(sketch: *mut CountMin) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe { Ok(borrow(sketch)?.0.write(bindings::CountMin::clear)??) })
+}
+
+/// Makes a copy of a sketch.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_count_min_copy(
+    sketch: *const CountMin,
+    copy: *mut *mut CountMin,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe { object::copy(sketch, copy) })
+}
+
+/// Tells whether two sketches are equal: whether their bytes are.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_count_min_equal(
+    sketch: *const CountMin,
+    other: *const CountMin,
+    equal: *mut bool,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe { object::equal(sketch, other, equal) })
+}
+
+/// What a sketch is made of, and what is in it.
+#[repr(C)]
+pub struct CountMinInfo {
+    /// The number of counters in a row.
+    width: u64,
+    /// The number of rows.
+    depth: u64,
+    /// The bytes of a counter.
+    cell_size: u64,
+    /// The sum of all counts.
+    total: u64,
+    /// The memory that the sketch takes, in bytes.
+    memory_bytes: u64,
+}
+
+/// Describes a sketch.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_count_min_describe(
+    sketch: *const CountMin,
+    info: *mut CountMinInfo,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        require(info)?;
+        let found = borrow(sketch)?.0.read(|sketch| CountMinInfo {
+            width: sketch.shape().width(),
+            depth: sketch.shape().depth(),
+            cell_size: sketch.shape().cell_size().bytes(),
+            total: sketch.total(),
+            memory_bytes: sketch.memory_bytes(),
+        })?;
+        put(info, found)
+    })
+}
+
+/// Encodes a sketch as RESTORE takes it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_count_min_to_bytes(
+    sketch: *const CountMin,
+    bytes: *mut Buffer,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe { object::to_bytes(sketch, bytes) })
+}
+
+/// Decodes what valkeybloom_count_min_to_bytes or a server's DUMP returned.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_count_min_from_bytes(
+    data: *const u8,
+    length: usize,
+    sketch: *mut *mut CountMin,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe { object::from_bytes(data, length, sketch) })
+}

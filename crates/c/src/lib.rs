@@ -1,0 +1,18 @@
+//! The C library: one function for each method of the crate `bindings`, whose documentation says how this one stands on
+//! it. cbindgen makes `include/valkeybloom.h` of these files; it does not expand macros, so every function is written
+//! out.
+//!
+//! Each function is one [`call`](border::call), which keeps panics inside and turns errors into a status.
+
+#![allow(
+    clippy::doc_markdown,
+    reason = "C programmers read these comments, in the header"
+)]
+
+mod bloom;
+mod border;
+mod count_min;
+mod cuckoo;
+mod object;
+mod tdigest;
+mod top_k;

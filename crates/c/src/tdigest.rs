@@ -1,0 +1,334 @@
+//! t-digests.
+
+use valkeybloom_bindings::arrow::{self, ArrowArray, ArrowSchema};
+use valkeybloom_bindings::{self as bindings, Error, Family as _, Shared};
+
+use super::border::{Buffer, Outcome, Status, borrow, call, places, put, require, slice};
+use super::object::{self, Handle};
+
+/// A t-digest: which quantiles do observations have? It is most exact at both ends.
+pub struct TDigest(Shared<bindings::TDigest>);
+
+impl Handle for TDigest {
+    type Object = bindings::TDigest;
+    fn of(object: Shared<bindings::TDigest>) -> Self {
+        Self(object)
+    }
+    fn shared(&self) -> &Shared<bindings::TDigest> {
+        &self.0
+    }
+}
+
+/// Makes a digest. The server's own compression is 100. A larger one is more exact, and takes more memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_tdigest_new(
+    compression: u64,
+    digest: *mut *mut TDigest,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        let compression = compression.to_string();
+        let words = [&b"COMPRESSION"[..], compression.as_bytes()];
+        object::make(digest, || Ok(bindings::TDigest::create(&words)?))
+    })
+}
+
+/// Frees a digest. Null is left alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_tdigest_free(digest: *mut TDigest) {
+    // SAFETY: the header asks for a digest that this library made, or null.
+    unsafe { object::free(digest) }
+}
+
+/// Adds observations. If one is infinite or not a number, none is added.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_tdigest_add(
+    digest: *mut TDigest,
+    values: *const f64,
+    length: usize,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        let values = slice(values, length)?;
+        Ok(borrow(digest)?.0.write(|digest| digest.add(values))??)
+    })
+}
+
+/// Adds the observations of an array of Arrow: doubles, floats or integers. The array stays yours: it is not released.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_tdigest_add_array(
+    digest: *mut TDigest,
+    schema: *const ArrowSchema,
+    array: *const ArrowArray,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        let mut values = Vec::new();
+        arrow::numbers(schema, array, 0)?.append_doubles(&mut values)?;
+        Ok(borrow(digest)?.0.write(|digest| digest.add(&values))??)
+    })
+}
+
+/// Copies numbers to where their answers go, which may be the same place, and answers them there.
+///
+/// # Safety
+/// There are `length` numbers and as many places, unless a pointer is null, for the length of the call.
+unsafe fn answer_in_place(
+    numbers: *const f64,
+    length: usize,
+    answers: *mut f64,
+    answer: impl FnOnce(&mut [f64]) -> Result<(), Error>,
+) -> Outcome<()> {
+    let mut copies = Vec::new();
+    copies.try_reserve_exact(length)?;
+    // SAFETY: the caller promises it. A failure leaves the places as they are.
+    copies.extend_from_slice(unsafe { slice(numbers, length) }?);
+    answer(&mut copies)?;
+    // SAFETY: the caller promises it.
+    unsafe { places(answers, length) }?.copy_from_slice(&copies);
+    Ok(())
+}
+
+/// Answers each number, and writes the answers if there is one for all of them.
+///
+/// # Safety
+/// There are `length` numbers and as many places, unless a pointer is null, for the length of the call.
+unsafe fn answer_each<T: Copy + 'static, A: Copy + From<u8> + 'static>(
+    numbers: *const T,
+    length: usize,
+    answers: *mut A,
+    answer: impl FnMut(T) -> Result<A, Error>,
+) -> Outcome<()> {
+    // SAFETY: the caller promises it.
+    let numbers = unsafe { slice(numbers, length) }?;
+    let found: Vec<A> = numbers
+        .iter()
+        .copied()
+        .map(answer)
+        .collect::<Result<_, _>>()?;
+    // SAFETY: the caller promises it.
+    unsafe { places(answers, length) }?.copy_from_slice(&found);
+    Ok(())
+}
+
+/// Tells for each share, from 0 to 1, the value below which that share of the observations lies; NaN for an empty digest.
+/// `values` may be `shares`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_tdigest_quantiles(
+    digest: *const TDigest,
+    shares: *const f64,
+    length: usize,
+    values: *mut f64,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        let digest = &borrow(digest)?.0;
+        answer_in_place(shares, length, values, |all| {
+            digest.read(|digest| digest.quantiles(all))?
+        })
+    })
+}
+
+/// Tells for each value the share of the observations that are at most this value; NaN for an empty digest. `shares` may
+/// be `values`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_tdigest_cdf(
+    digest: *const TDigest,
+    values: *const f64,
+    length: usize,
+    shares: *mut f64,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        let digest = &borrow(digest)?.0;
+        answer_in_place(values, length, shares, |all| {
+            digest.read(|digest| digest.cdf(all))?
+        })
+    })
+}
+
+/// Tells for each value its rank: the number of observations below it, plus half of those equal to it; -1 if all are
+/// larger, and -2 for an empty digest.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_tdigest_ranks(
+    digest: *const TDigest,
+    values: *const f64,
+    length: usize,
+    ranks: *mut i64,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        let digest = &borrow(digest)?.0;
+        digest.read(|digest| answer_each(values, length, ranks, |value| digest.rank(value)))?
+    })
+}
+
+/// As valkeybloom_tdigest_ranks, from the other end.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_tdigest_reverse_ranks(
+    digest: *const TDigest,
+    values: *const f64,
+    length: usize,
+    ranks: *mut i64,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        let digest = &borrow(digest)?.0;
+        digest
+            .read(|digest| answer_each(values, length, ranks, |value| digest.reverse_rank(value)))?
+    })
+}
+
+/// Tells for each rank, counted from 0 at the smallest observation, the value with this rank; infinity past the last one,
+/// and NaN for an empty digest.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_tdigest_by_ranks(
+    digest: *const TDigest,
+    ranks: *const u64,
+    length: usize,
+    values: *mut f64,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        let digest = &borrow(digest)?.0;
+        digest.read(|digest| answer_each(ranks, length, values, |rank| digest.by_rank(rank)))?
+    })
+}
+
+/// As valkeybloom_tdigest_by_ranks, counted from the largest observation.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_tdigest_by_reverse_ranks(
+    digest: *const TDigest,
+    ranks: *const u64,
+    length: usize,
+    values: *mut f64,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        let digest = &borrow(digest)?.0;
+        digest.read(|digest| {
+            answer_each(ranks, length, values, |rank| digest.by_reverse_rank(rank))
+        })?
+    })
+}
+
+/// Tells the mean of the observations between two quantiles, from 0 to 1; NaN for an empty digest.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_tdigest_trimmed_mean(
+    digest: *const TDigest,
+    low: f64,
+    high: f64,
+    mean: *mut f64,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        put(
+            mean,
+            borrow(digest)?
+                .0
+                .read(|digest| digest.trimmed_mean(low, high))??,
+        )
+    })
+}
+
+/// Makes a digest of the observations of some digests, at least one, with this compression, or the largest of theirs if it is 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_tdigest_merge(
+    digests: *const *const TDigest,
+    digests_length: usize,
+    compression: u64,
+    digest: *mut *mut TDigest,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        let all = object::all(digests, digests_length)?;
+        let compression = Some(compression).filter(|compression| *compression > 0);
+        let merged =
+            |digests: &[&bindings::TDigest]| bindings::TDigest::merged(digests, compression);
+        object::make(digest, || Ok(Shared::read_all(&all, merged)??))
+    })
+}
+
+/// Removes all observations. The compression stays.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_tdigest_clear(digest: *mut TDigest) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe { Ok(borrow(digest)?.0.write(bindings::TDigest::clear)?) })
+}
+
+/// Makes a copy of a digest.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_tdigest_copy(
+    digest: *const TDigest,
+    copy: *mut *mut TDigest,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe { object::copy(digest, copy) })
+}
+
+/// Tells whether two digests are equal: whether their bytes are.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_tdigest_equal(
+    digest: *const TDigest,
+    other: *const TDigest,
+    equal: *mut bool,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe { object::equal(digest, other, equal) })
+}
+
+/// What a digest is made of, and what is in it.
+#[repr(C)]
+pub struct TDigestInfo {
+    /// The compression.
+    compression: u64,
+    /// The number of observations.
+    observations: u64,
+    /// The smallest observation; NaN for an empty digest.
+    min: f64,
+    /// The largest observation; NaN for an empty digest.
+    max: f64,
+    /// The memory that the digest takes, in bytes.
+    memory_bytes: u64,
+}
+
+/// Describes a digest.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_tdigest_describe(
+    digest: *const TDigest,
+    info: *mut TDigestInfo,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe {
+        require(info)?;
+        let found = borrow(digest)?.0.read(|digest| TDigestInfo {
+            compression: digest.compression(),
+            observations: digest.observations().unsigned_abs(),
+            min: digest.min(),
+            max: digest.max(),
+            memory_bytes: digest.memory_bytes(),
+        })?;
+        put(info, found)
+    })
+}
+
+/// Encodes a digest as RESTORE takes it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_tdigest_to_bytes(
+    digest: *const TDigest,
+    bytes: *mut Buffer,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe { object::to_bytes(digest, bytes) })
+}
+
+/// Decodes what valkeybloom_tdigest_to_bytes or a server's DUMP returned.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_tdigest_from_bytes(
+    data: *const u8,
+    length: usize,
+    digest: *mut *mut TDigest,
+) -> Status {
+    // SAFETY: the header asks for valid pointers, and null is checked.
+    call(|| unsafe { object::from_bytes(data, length, digest) })
+}

@@ -1,0 +1,509 @@
+// Each function of the header once, and what it refuses.
+
+#include <math.h>
+#include <pthread.h>
+
+#include "check.h"
+
+// Arrow's C data interface.
+struct ArrowSchema {
+    const char *format, *name, *metadata;
+    int64_t flags, n_children;
+    struct ArrowSchema **children, *dictionary;
+    void (*release)(struct ArrowSchema *);
+    void *private_data;
+};
+struct ArrowArray {
+    int64_t length, null_count, offset, n_buffers, n_children;
+    const void **buffers;
+    struct ArrowArray **children, *dictionary;
+    void (*release)(struct ArrowArray *);
+    void *private_data;
+};
+
+// The library must not release what it borrows.
+static void schema_is_kept(struct ArrowSchema *schema) {
+    (void)schema;
+    CHECK(!"the schema was released");
+}
+static void array_is_kept(struct ArrowArray *array) {
+    (void)array;
+    CHECK(!"the array was released");
+}
+
+static const int32_t small[] = {0, 3, 8, 8, 12};
+static const int64_t large[] = {0, 3, 8, 8, 12};
+#define DATA (const uint8_t *)"redgreenblue", 12
+static const valkeybloom_batch by_small = {.length = 4, .data = DATA, .offsets32 = small};
+static const valkeybloom_batch by_large = {.length = 4, .data = DATA, .offsets64 = large};
+
+static void bloom_filters(void) {
+    at = "Bloom filters";
+    valkeybloom_bloom *filter = NULL, *other = NULL;
+    uint8_t seed[32] = {7}, answers[4];
+    bool flag = false;
+    uint64_t number = 0;
+    OK(valkeybloom_bloom_new(1000, 0.01, NULL, seed, &filter));
+    OK(valkeybloom_bloom_add(filter, TEXT("red"), NULL, &flag));
+    CHECK(flag);
+    OK(valkeybloom_bloom_add(filter, TEXT("red"), NULL, &flag));
+    CHECK(!flag);
+    OK(valkeybloom_bloom_add_many(filter, &by_small, NULL, &number));
+    CHECK(number == 3);
+    OK(valkeybloom_bloom_contains(filter, NULL, 0, NULL, &flag));
+    CHECK(flag);
+    OK(valkeybloom_bloom_contains(filter, TEXT("yellow"), NULL, &flag));
+    CHECK(!flag);
+    OK(valkeybloom_bloom_contains_many(filter, &by_large, NULL, answers));
+    CHECK(memcmp(answers, "\1\1\1\1", 4) == 0);
+    // Results that no one wants.
+    OK(valkeybloom_bloom_add(filter, TEXT("black"), NULL, NULL));
+
+    valkeybloom_bloom_info info;
+    OK(valkeybloom_bloom_describe(filter, NULL, &info));
+    CHECK(info.items == 5 && info.capacity == 1000 && info.filters == 1 && info.error_rate == 0.01);
+    CHECK(info.expansion == 2 && info.window_ms == 0 && !info.is_counting && info.memory_bytes > 1000);
+    CHECK(info.has_seed && memcmp(info.seed, seed, 32) == 0);
+    double rate = 1;
+    OK(valkeybloom_bloom_estimated_error_rate(filter, NULL, &rate));
+    CHECK(rate < 0.01);
+
+    OK(valkeybloom_bloom_copy(filter, &other));
+    OK(valkeybloom_bloom_equal(filter, other, &flag));
+    CHECK(flag);
+    OK(valkeybloom_bloom_clear(other, NULL));
+    OK(valkeybloom_bloom_add(other, TEXT("yellow"), NULL, NULL));
+    OK(valkeybloom_bloom_equal(filter, other, &flag));
+    CHECK(!flag);
+    valkeybloom_bloom *united = NULL, *lone = NULL;
+    const valkeybloom_bloom *both[] = {filter, other};
+    OK(valkeybloom_bloom_union(both, 2, NULL, &united));
+    OK(valkeybloom_bloom_describe(united, NULL, &info));
+    CHECK(info.items >= 6);
+    OK(valkeybloom_bloom_contains(united, TEXT("yellow"), NULL, &flag));
+    CHECK(flag);
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "nothing", valkeybloom_bloom_union(NULL, 0, NULL, &lone));
+    OK(valkeybloom_bloom_new(1000, 0.01, NULL, NULL, &lone));
+    const valkeybloom_bloom *unlike[] = {filter, lone};
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "seed", valkeybloom_bloom_union(unlike, 2, NULL, &united));
+    valkeybloom_bloom_free(lone);
+    valkeybloom_bloom_free(united);
+    valkeybloom_bloom_free(other);
+
+    valkeybloom_buffer bytes;
+    OK(valkeybloom_bloom_to_bytes(filter, &bytes));
+    OK(valkeybloom_bloom_from_bytes(bytes.data, bytes.length, &other));
+    OK(valkeybloom_bloom_equal(filter, other, &flag));
+    CHECK(flag);
+    valkeybloom_bloom_free(other);
+    other = NULL;
+    for (size_t end = 0; end < bytes.length; end++) {
+        FAILS(VALKEYBLOOM_STATUS_UNDECODABLE, "", valkeybloom_bloom_from_bytes(bytes.data, end, &other));
+    }
+    CHECK(other == NULL);
+    // Bytes with one that is wrong are an object or are refused.
+    for (size_t place = 0; place < bytes.length; place++) {
+        for (int bit = 0; bit < 8; bit++) {
+            bytes.data[place] ^= 1 << bit;
+            if (valkeybloom_bloom_from_bytes(bytes.data, bytes.length, &other) == VALKEYBLOOM_STATUS_OK) {
+                OK(valkeybloom_bloom_contains_many(other, &by_large, NULL, answers));
+                valkeybloom_bloom_free(other);
+            } else {
+                CHECK(strlen(valkeybloom_last_error()) > 0);
+            }
+            bytes.data[place] ^= 1 << bit;
+        }
+    }
+    other = NULL;
+    valkeybloom_cuckoo *wrong = NULL;
+    FAILS(VALKEYBLOOM_STATUS_UNDECODABLE, "Bloom filter", valkeybloom_cuckoo_from_bytes(bytes.data, bytes.length, &wrong));
+    valkeybloom_buffer_free(&bytes);
+    CHECK(bytes.data == NULL && bytes.length == 0);
+    valkeybloom_buffer_free(&bytes);
+
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "error rate", valkeybloom_bloom_new(1000, 2, NULL, NULL, &other));
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "error rate", valkeybloom_bloom_new(1000, NAN, NULL, NULL, &other));
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_bloom_new(1000, 0.01, "EXPANSION", NULL, &other));
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "AT", valkeybloom_bloom_contains(filter, TEXT("a"), "TTL 5", &flag));
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_bloom_contains(filter, TEXT("a"), "AT", &flag));
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "COUNTING", valkeybloom_bloom_remove(filter, TEXT("a"), NULL, &flag));
+    FAILS(VALKEYBLOOM_STATUS_NO_MEMORY, "memory", valkeybloom_bloom_new(UINT64_MAX / 1024, 0.01, NULL, NULL, &other));
+    CHECK(other == NULL);
+    valkeybloom_bloom_free(filter);
+
+    OK(valkeybloom_bloom_new(10, 0.01, "COUNTING", NULL, &filter));
+    OK(valkeybloom_bloom_add(filter, TEXT("a"), "ID 1", NULL));
+    OK(valkeybloom_bloom_count(filter, TEXT("a"), &number));
+    CHECK(number == 1);
+    OK(valkeybloom_bloom_remove(filter, TEXT("a"), "ID 1", &flag));
+    CHECK(flag);
+    OK(valkeybloom_bloom_remove(filter, TEXT("a"), NULL, &flag));
+    CHECK(!flag);
+    valkeybloom_bloom_free(filter);
+
+    OK(valkeybloom_bloom_new(10, 0.01, "WINDOW 1000 PERIODS 4 AT 5000", NULL, &filter));
+    OK(valkeybloom_bloom_add(filter, TEXT("a"), "AT 5000 TTL 2000", NULL));
+    OK(valkeybloom_bloom_contains(filter, TEXT("a"), "at 5999", &flag));
+    CHECK(flag);
+    OK(valkeybloom_bloom_contains(filter, TEXT("a"), "AT 9000", &flag));
+    CHECK(!flag);
+    OK(valkeybloom_bloom_describe(filter, "AT 5000", &info));
+    CHECK(info.window_ms == 1000 && info.periods == 4 && info.items == 1);
+    valkeybloom_bloom_free(filter);
+    valkeybloom_bloom_free(NULL);
+}
+
+// Chunks travel from one object to another.
+static void chunks(void) {
+    at = "chunks";
+    valkeybloom_bloom *filter = NULL, *again = NULL;
+    valkeybloom_bloom_loader *loader = NULL;
+    valkeybloom_buffer chunk;
+    uint64_t cursor = 0, count = 0;
+    bool flag = false;
+    OK(valkeybloom_bloom_new(1000, 0.01, NULL, NULL, &filter));
+    OK(valkeybloom_bloom_add_many(filter, &by_small, NULL, NULL));
+    OK(valkeybloom_bloom_loader_new(&loader));
+    FAILS(VALKEYBLOOM_STATUS_UNDECODABLE, "chunk", valkeybloom_bloom_loader_finish(loader, &again));
+    FAILS(VALKEYBLOOM_STATUS_UNDECODABLE, "chunk", valkeybloom_bloom_loader_load(loader, 5, TEXT("x")));
+    for (;;) {
+        OK(valkeybloom_bloom_next_chunk(filter, &cursor, &chunk));
+        OK(valkeybloom_bloom_loader_load(loader, cursor, chunk.data, chunk.length));
+        valkeybloom_buffer_free(&chunk);
+        if (cursor == 0)
+            break;
+        count++;
+    }
+    CHECK(count >= 2);
+    OK(valkeybloom_bloom_loader_finish(loader, &again));
+    OK(valkeybloom_bloom_equal(filter, again, &flag));
+    CHECK(flag);
+    // The loader is empty again. One that is not may be freed as well.
+    OK(valkeybloom_bloom_next_chunk(filter, &cursor, &chunk));
+    OK(valkeybloom_bloom_loader_load(loader, cursor, chunk.data, chunk.length));
+    valkeybloom_buffer_free(&chunk);
+    valkeybloom_bloom_loader_free(loader);
+    valkeybloom_bloom_loader_free(NULL);
+    valkeybloom_bloom_free(again);
+    valkeybloom_bloom_free(filter);
+}
+
+static void cuckoo_filters(void) {
+    at = "cuckoo filters";
+    valkeybloom_cuckoo *filter = NULL, *other = NULL;
+    uint8_t answers[4];
+    bool flag = false;
+    uint64_t number = 0;
+    OK(valkeybloom_cuckoo_new(1000, "BUCKETSIZE 4", &filter));
+    OK(valkeybloom_cuckoo_add(filter, TEXT("red"), false, &flag));
+    OK(valkeybloom_cuckoo_add(filter, TEXT("red"), false, &flag));
+    CHECK(flag);
+    OK(valkeybloom_cuckoo_add(filter, TEXT("red"), true, &flag));
+    CHECK(!flag);
+    OK(valkeybloom_cuckoo_count(filter, TEXT("red"), &number));
+    CHECK(number == 2);
+    OK(valkeybloom_cuckoo_add_many(filter, &by_large, true, &number));
+    CHECK(number == 3);
+    OK(valkeybloom_cuckoo_contains_many(filter, &by_small, answers));
+    CHECK(memcmp(answers, "\1\1\1\1", 4) == 0);
+    OK(valkeybloom_cuckoo_remove(filter, TEXT("blue"), &flag));
+    CHECK(flag);
+    OK(valkeybloom_cuckoo_contains(filter, TEXT("blue"), &flag));
+    CHECK(!flag);
+    OK(valkeybloom_cuckoo_compact(filter));
+    valkeybloom_cuckoo_info info;
+    OK(valkeybloom_cuckoo_describe(filter, &info));
+    CHECK(info.items == 4 && info.bucket_size == 4 && info.slots >= 1000 && info.filters == 1);
+    OK(valkeybloom_cuckoo_copy(filter, &other));
+    OK(valkeybloom_cuckoo_equal(filter, other, &flag));
+    CHECK(flag);
+    OK(valkeybloom_cuckoo_clear(other));
+    OK(valkeybloom_cuckoo_equal(filter, other, &flag));
+    CHECK(!flag);
+    valkeybloom_cuckoo_free(other);
+    valkeybloom_cuckoo_loader *loader = NULL;
+    valkeybloom_buffer chunk;
+    uint64_t cursor = 0;
+    OK(valkeybloom_cuckoo_loader_new(&loader));
+    do {
+        OK(valkeybloom_cuckoo_next_chunk(filter, &cursor, &chunk));
+        OK(valkeybloom_cuckoo_loader_load(loader, cursor, chunk.data, chunk.length));
+        valkeybloom_buffer_free(&chunk);
+    } while (cursor != 0);
+    OK(valkeybloom_cuckoo_loader_finish(loader, &other));
+    OK(valkeybloom_cuckoo_equal(filter, other, &flag));
+    CHECK(flag);
+    valkeybloom_cuckoo_loader_free(loader);
+    valkeybloom_cuckoo_free(other);
+    valkeybloom_cuckoo_free(filter);
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "apacity", valkeybloom_cuckoo_new(0, NULL, &filter));
+}
+
+static void count_min_sketches(void) {
+    at = "count-min sketches";
+    valkeybloom_count_min *sketch = NULL, *other = NULL;
+    uint64_t counts[4], number = 0;
+    int64_t by[] = {1, 2, 3, 4};
+    bool flag = true;
+    OK(valkeybloom_count_min_new(2000, 5, NULL, &sketch));
+    OK(valkeybloom_count_min_add(sketch, TEXT("red"), 5, &number));
+    CHECK(number == 5);
+    OK(valkeybloom_count_min_add_many(sketch, &by_small, by));
+    OK(valkeybloom_count_min_add_many(sketch, &by_small, NULL));
+    OK(valkeybloom_count_min_count_many(sketch, &by_large, counts));
+    CHECK(counts[0] == 7 && counts[1] == 3 && counts[2] == 4 && counts[3] == 5);
+    OK(valkeybloom_count_min_count(sketch, TEXT("yellow"), &number));
+    CHECK(number == 0);
+    const valkeybloom_count_min *both[] = {sketch, sketch};
+    int64_t weights[] = {1, 2};
+    OK(valkeybloom_count_min_merge(both, weights, 2, &other));
+    OK(valkeybloom_count_min_count(other, TEXT("red"), &number));
+    CHECK(number == 21);
+    valkeybloom_count_min_free(other);
+    OK(valkeybloom_count_min_merge(both, NULL, 2, &other));
+    OK(valkeybloom_count_min_count(other, TEXT("red"), &number));
+    CHECK(number == 14);
+    OK(valkeybloom_count_min_equal(sketch, other, &flag));
+    CHECK(!flag);
+    valkeybloom_count_min_free(other);
+    OK(valkeybloom_count_min_copy(sketch, &other));
+    OK(valkeybloom_count_min_clear(other));
+    valkeybloom_count_min_info info;
+    OK(valkeybloom_count_min_describe(other, &info));
+    CHECK(info.width == 2000 && info.depth == 5 && info.total == 0 && info.cell_size == 4);
+    valkeybloom_count_min_free(other);
+    valkeybloom_count_min_free(sketch);
+    OK(valkeybloom_count_min_from_rates(0.001, 0.01, NULL, &sketch));
+    valkeybloom_count_min_free(sketch);
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "width", valkeybloom_count_min_new(0, 5, NULL, &sketch));
+}
+
+static void top_k_lists(void) {
+    at = "top-k lists";
+    valkeybloom_top_k *list = NULL, *other = NULL;
+    valkeybloom_buffer left;
+    valkeybloom_items items;
+    uint8_t answers[4];
+    bool flag = false;
+    uint64_t number = 0;
+    OK(valkeybloom_top_k_new(2, 50, 5, 0.9, &list));
+    OK(valkeybloom_top_k_add(list, TEXT("red"), 3, &left));
+    CHECK(left.data == NULL);
+    OK(valkeybloom_top_k_add(list, NULL, 0, 1, &left));
+    CHECK(left.data == NULL);
+    // The empty item leaves: it is not null.
+    OK(valkeybloom_top_k_add(list, TEXT("green"), 9, &left));
+    CHECK(left.data != NULL && left.length == 0);
+    valkeybloom_buffer_free(&left);
+    OK(valkeybloom_top_k_list(list, &items));
+    CHECK(items.length == 2 && items.counts[0] == 9 && items.counts[1] == 3);
+    CHECK(items.data_length == 8 && memcmp(items.data, "greenred", 8) == 0);
+    CHECK(items.offsets[0] == 0 && items.offsets[1] == 5 && items.offsets[2] == 8);
+    // Items that are returned are a batch.
+    valkeybloom_batch batch = {
+        .length = items.length, .data = items.data, .data_length = items.data_length, .offsets64 = items.offsets};
+    OK(valkeybloom_top_k_contains_many(list, &batch, answers));
+    CHECK(answers[0] && answers[1]);
+    valkeybloom_items_free(&items);
+    CHECK(items.data == NULL && items.length == 0);
+    valkeybloom_items_free(&items);
+    int64_t by[] = {1, 1, 1, 100};
+    OK(valkeybloom_top_k_add_many(list, &by_small, by, &items));
+    CHECK(items.length == 1 && items.counts == NULL && memcmp(items.data, "red", 3) == 0);
+    valkeybloom_items_free(&items);
+    OK(valkeybloom_top_k_add_many(list, &by_small, NULL, NULL));
+    OK(valkeybloom_top_k_contains(list, TEXT("blue"), &flag));
+    CHECK(flag);
+    OK(valkeybloom_top_k_count(list, TEXT("blue"), &number));
+    CHECK(number == 101);
+    valkeybloom_top_k_info info;
+    OK(valkeybloom_top_k_describe(list, &info));
+    CHECK(info.k == 2 && info.width == 50 && info.depth == 5 && info.decay == 0.9 && info.items == 2);
+    OK(valkeybloom_top_k_copy(list, &other));
+    OK(valkeybloom_top_k_equal(list, other, &flag));
+    CHECK(flag);
+    OK(valkeybloom_top_k_clear(other));
+    OK(valkeybloom_top_k_list(other, &items));
+    CHECK(items.length == 0);
+    valkeybloom_items_free(&items);
+    valkeybloom_top_k_free(other);
+    valkeybloom_top_k_free(list);
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_top_k_new(2, 50, 5, 7, &list));
+}
+
+static void t_digests(void) {
+    at = "t-digests";
+    valkeybloom_tdigest *digest = NULL, *other = NULL;
+    double values[] = {1, 2, 3, 4, 5}, answers[5], mean = 0;
+    int64_t ranks[5];
+    uint64_t by[] = {0, 4, 5};
+    bool flag = false;
+    OK(valkeybloom_tdigest_new(100, &digest));
+    OK(valkeybloom_tdigest_add(digest, values, 5));
+    double shares[] = {0, 0.5, 1};
+    OK(valkeybloom_tdigest_quantiles(digest, shares, 3, shares));
+    CHECK(shares[0] == 1 && shares[1] == 3 && shares[2] == 5);
+    OK(valkeybloom_tdigest_cdf(digest, values, 5, answers));
+    CHECK(answers[0] == 0.1 && answers[4] == 0.9);
+    OK(valkeybloom_tdigest_ranks(digest, values, 5, ranks));
+    CHECK(ranks[0] == 0 && ranks[4] == 4);
+    OK(valkeybloom_tdigest_reverse_ranks(digest, values, 5, ranks));
+    CHECK(ranks[0] == 4 && ranks[4] == 0);
+    OK(valkeybloom_tdigest_by_ranks(digest, by, 3, answers));
+    CHECK(answers[0] == 1 && answers[1] == 5 && isinf(answers[2]));
+    OK(valkeybloom_tdigest_by_reverse_ranks(digest, by, 3, answers));
+    CHECK(answers[0] == 5 && answers[1] == 1 && isinf(answers[2]));
+    OK(valkeybloom_tdigest_trimmed_mean(digest, 0, 1, &mean));
+    CHECK(mean == 3);
+    const valkeybloom_tdigest *both[] = {digest, digest};
+    OK(valkeybloom_tdigest_merge(both, 2, 0, &other));
+    valkeybloom_tdigest_info info;
+    OK(valkeybloom_tdigest_describe(other, &info));
+    CHECK(info.compression == 100 && info.observations == 10 && info.min == 1 && info.max == 5);
+    valkeybloom_tdigest_free(other);
+    OK(valkeybloom_tdigest_copy(digest, &other));
+    OK(valkeybloom_tdigest_equal(digest, other, &flag));
+    CHECK(flag);
+    OK(valkeybloom_tdigest_clear(other));
+
+    int32_t numbers[] = {0, 7, 9};
+    const void *buffers[] = {NULL, numbers};
+    struct ArrowSchema schema = {.format = "i", .release = schema_is_kept};
+    struct ArrowArray array = {
+        .length = 2, .offset = 1, .n_buffers = 2, .buffers = buffers, .release = array_is_kept};
+    OK(valkeybloom_tdigest_add_array(other, &schema, &array));
+    OK(valkeybloom_tdigest_describe(other, &info));
+    CHECK(info.observations == 2 && info.min == 7 && info.max == 9);
+    valkeybloom_tdigest_free(other);
+    values[2] = INFINITY;
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_tdigest_add(digest, values, 5));
+    shares[0] = 2;
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_tdigest_quantiles(digest, shares, 3, answers));
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_tdigest_new(0, &other));
+    valkeybloom_tdigest_free(digest);
+}
+
+static void batches(void) {
+    at = "batches";
+    valkeybloom_bloom *filter = NULL;
+    uint8_t answers[4];
+    uint64_t number = 0;
+    OK(valkeybloom_bloom_new(1000, 0.01, NULL, NULL, &filter));
+    const void *buffers[] = {NULL, small, "redgreenblue"};
+    struct ArrowSchema schema = {.format = "u", .release = schema_is_kept};
+    struct ArrowArray array = {
+        .length = 4, .n_buffers = 3, .buffers = buffers, .release = array_is_kept};
+    valkeybloom_batch batch = {.schema = &schema, .array = &array};
+    OK(valkeybloom_bloom_add_many(filter, &batch, NULL, &number));
+    CHECK(number == 4);
+    // Items that are numbers are their digits.
+    int64_t numbers[] = {42, -1};
+    const void *of_numbers[] = {NULL, numbers};
+    schema.format = "l";
+    array.length = 2;
+    array.n_buffers = 2;
+    array.buffers = of_numbers;
+    OK(valkeybloom_bloom_add_many(filter, &batch, NULL, &number));
+    CHECK(number == 2);
+    bool found = false;
+    OK(valkeybloom_bloom_contains(filter, TEXT("42"), NULL, &found));
+    CHECK(found);
+    schema.format = "g";
+    FAILS(VALKEYBLOOM_STATUS_BAD_TYPE, "float", valkeybloom_bloom_add_many(filter, &batch, NULL, NULL));
+    schema.format = "l";
+    uint8_t valid = 1;
+    of_numbers[0] = &valid;
+    array.null_count = 1;
+    FAILS(VALKEYBLOOM_STATUS_BAD_BATCH, "item 1 is null", valkeybloom_bloom_add_many(filter, &batch, NULL, NULL));
+
+    batch = (valkeybloom_batch){0};
+    OK(valkeybloom_bloom_add_many(filter, &batch, NULL, &number));
+    CHECK(number == 0);
+    OK(valkeybloom_bloom_contains_many(filter, &batch, NULL, NULL));
+    int64_t wrong[][5] = {{0, 3, 2, 8, 12}, {0, 3, 8, 8, 13}, {-1, 3, 8, 8, 12}, {0, 3, 8, 8, INT64_MAX}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        batch = by_large;
+        batch.offsets64 = wrong[i];
+        FAILS(VALKEYBLOOM_STATUS_BAD_BATCH, "offset", valkeybloom_bloom_contains_many(filter, &batch, NULL, answers));
+    }
+    batch = by_large;
+    batch.offsets32 = small;
+    FAILS(VALKEYBLOOM_STATUS_BAD_POINTER, "batch", valkeybloom_bloom_contains_many(filter, &batch, NULL, answers));
+    batch.offsets32 = NULL;
+    batch.offsets64 = NULL;
+    FAILS(VALKEYBLOOM_STATUS_BAD_POINTER, "batch", valkeybloom_bloom_contains_many(filter, &batch, NULL, answers));
+    batch.offsets64 = (const int64_t *)((const char *)large + 1);
+    FAILS(VALKEYBLOOM_STATUS_BAD_POINTER, "aligned", valkeybloom_bloom_contains_many(filter, &batch, NULL, answers));
+    FAILS(VALKEYBLOOM_STATUS_BAD_POINTER, "null", valkeybloom_bloom_contains_many(filter, &by_small, NULL, NULL));
+    FAILS(VALKEYBLOOM_STATUS_BAD_POINTER, "null", valkeybloom_bloom_contains_many(filter, NULL, NULL, answers));
+    FAILS(VALKEYBLOOM_STATUS_BAD_POINTER, "null", valkeybloom_bloom_add(filter, NULL, 1, NULL, NULL));
+    FAILS(VALKEYBLOOM_STATUS_BAD_POINTER, "null", valkeybloom_bloom_add(NULL, TEXT("a"), NULL, NULL));
+    FAILS(VALKEYBLOOM_STATUS_BAD_POINTER, "place", valkeybloom_bloom_new(10, 0.01, NULL, NULL, NULL));
+    FAILS(VALKEYBLOOM_STATUS_BAD_POINTER, "place", valkeybloom_bloom_to_bytes(filter, NULL));
+    FAILS(VALKEYBLOOM_STATUS_BAD_POINTER, "longer", valkeybloom_bloom_add(filter, (const uint8_t *)"a", SIZE_MAX, NULL, NULL));
+    valkeybloom_bloom_free(filter);
+}
+
+// Every family's bytes are recognized.
+static void any_family(void) {
+    at = "any family";
+    valkeybloom_top_k *list = NULL;
+    valkeybloom_buffer bytes;
+    valkeybloom_family family;
+    void *object = NULL;
+    OK(valkeybloom_top_k_new(2, 8, 7, 0.9, &list));
+    OK(valkeybloom_top_k_to_bytes(list, &bytes));
+    OK(valkeybloom_decode(bytes.data, bytes.length, &family, &object));
+    CHECK(family == VALKEYBLOOM_FAMILY_TOP_K);
+    bool equal = false;
+    OK(valkeybloom_top_k_equal(list, object, &equal));
+    CHECK(equal);
+    valkeybloom_top_k_free(object);
+    valkeybloom_top_k_free(list);
+    valkeybloom_buffer_free(&bytes);
+    FAILS(VALKEYBLOOM_STATUS_UNDECODABLE, "", valkeybloom_decode(TEXT("rubbish"), &family, &object));
+}
+
+// Each thread has its own last error, and adds its own items to one filter.
+static void *thread(void *shared) {
+    char item[32];
+    valkeybloom_bloom *filter = shared;
+    CHECK(strcmp(valkeybloom_last_error(), "") == 0);
+    for (int i = 0; i < 1000; i++) {
+        snprintf(item, sizeof item, "%p %d", (void *)&item, i);
+        OK(valkeybloom_bloom_add(filter, TEXT(item), NULL, NULL));
+        OK(valkeybloom_bloom_add_many(filter, &by_small, NULL, NULL));
+    }
+    CHECK(valkeybloom_bloom_add(NULL, NULL, 0, NULL, NULL) == VALKEYBLOOM_STATUS_BAD_POINTER);
+    CHECK(strcmp(valkeybloom_last_error(), "a pointer is null") == 0);
+    return NULL;
+}
+
+static void threads(void) {
+    at = "threads";
+    pthread_t all[4];
+    valkeybloom_bloom *filter = NULL;
+    valkeybloom_bloom_info info;
+    OK(valkeybloom_bloom_new(100000, 0.0001, NULL, NULL, &filter));
+    for (int i = 0; i < 4; i++) CHECK(pthread_create(&all[i], NULL, thread, filter) == 0);
+    for (int i = 0; i < 4; i++) CHECK(pthread_join(all[i], NULL) == 0);
+    OK(valkeybloom_bloom_describe(filter, NULL, &info));
+    // A false positive or two may have hidden an item.
+    CHECK(info.items <= 4004 && info.items >= 4000);
+    valkeybloom_bloom_free(filter);
+}
+
+int main(void) {
+    CHECK(strlen(valkeybloom_version()) >= 5);
+    threads();
+    bloom_filters();
+    chunks();
+    cuckoo_filters();
+    count_min_sketches();
+    top_k_lists();
+    t_digests();
+    batches();
+    any_family();
+    puts("basics: all is well");
+    return 0;
+}

@@ -1,0 +1,42 @@
+//! The header that is committed is the one that cbindgen makes of the sources.
+//!
+//! `HEADER=write cargo test -p valkeybloom-c --test header` writes it.
+
+use std::path::Path;
+use std::{env, fs};
+
+/// In the order in which a reader of the header meets them.
+const SOURCES: [&str; 7] = [
+    "border",
+    "object",
+    "bloom",
+    "cuckoo",
+    "count_min",
+    "top_k",
+    "tdigest",
+];
+
+#[test]
+fn the_header_is_made_of_the_sources() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let config = cbindgen::Config::from_file(folder.join("cbindgen.toml")).unwrap();
+    let builder = cbindgen::Builder::new().with_config(config);
+    let builder = SOURCES.iter().fold(builder, |builder, name| {
+        builder.with_src(folder.join("src").join(name).with_extension("rs"))
+    });
+    let mut made = Vec::new();
+    builder.generate().unwrap().write(&mut made);
+    let path = folder.join("include/valkeybloom.h");
+    if env::var_os("HEADER").is_some_and(|what| what == "write") {
+        fs::write(&path, &made).unwrap();
+    }
+    let committed = fs::read(&path).unwrap();
+    assert_eq!(
+        str::from_utf8(&committed).unwrap(),
+        str::from_utf8(&made).unwrap(),
+        "write it with HEADER=write"
+    );
+    let files = fs::read_dir(folder.join("src")).unwrap();
+    // All but lib.rs.
+    assert_eq!(files.count(), SOURCES.len() + 1);
+}
