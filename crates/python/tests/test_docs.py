@@ -40,10 +40,14 @@ def test_everything_public_has_a_docstring_and_a_signature() -> None:
                     assert "..." not in str(inspect.signature(getattr(one, name)))
 
 
-@pytest.mark.parametrize("page", ["docs/python.md", "crates/python/README.md"])
-def test_examples_in_pages(page: str, server: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", ["docs/python.md", "docs/recipes.md", "crates/python/README.md"])
+def test_examples_in_pages(
+    page: str, server: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = (TOP / page).read_text()
-    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    # What a program prints stands below it.
+    fenced = r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?"
+    blocks = [found for found in re.findall(fenced, text, re.MULTILINE | re.DOTALL) if "from valkeybloom" in found[0]]
     assert blocks
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(redis.Redis, "__init__", connecting(redis.Redis.__init__, server))
@@ -51,10 +55,11 @@ def test_examples_in_pages(page: str, server: int, monkeypatch: pytest.MonkeyPat
     with redis.Redis() as client:
         client.flushall()
     names: dict[str, Any] = {}
-    for block in blocks:
+    for block, printed in blocks:
         # What a line returns stands behind it.
         checked = re.sub(r"^(\S[^\n#=]*\S) +# (True|False|\d+|\[.*\])$", r"assert (\1) == \2", block, flags=re.MULTILINE)
         exec(compile(checked, page, "exec"), names)
+        assert capsys.readouterr().out == printed
 
 
 def connecting(init: Any, port: int) -> Any:
