@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib.util
 import inspect
+import json
 import re
 import subprocess
 import sys
@@ -60,6 +61,28 @@ def test_examples_in_pages(
         checked = re.sub(r"^(\S[^\n#=]*\S) +# (True|False|\d+|\[.*\])$", r"assert (\1) == \2", block, flags=re.MULTILINE)
         exec(compile(checked, page, "exec"), names)
         assert capsys.readouterr().out == printed
+
+
+PLANS = json.loads((TOP / "crates/planner/tests/python.json").read_text())
+
+
+@pytest.mark.parametrize(("command", "line"), [plan[1:] for plan in PLANS])
+def test_a_plan_has_the_line_of_its_command(command: str, line: str, server: int) -> None:
+    with redis.Redis(port=server) as client:
+        client.flushall()
+        client.execute_command(*command.split(" "))
+        [key] = client.keys()
+        made = valkeybloom.fetch(client, key)
+    assert parameters(eval(line, vars(valkeybloom))) == parameters(made)
+
+
+def parameters(of: valkeybloom.Sketch) -> dict[str, str]:
+    names = [name for name, member in vars(type(of)).items() if inspect.isgetsetdescriptor(member)]
+    # Seeds are chosen at random, and a copy may be allocated in another way.
+    names = [name for name in names if name not in ("seed", "nbytes")]
+    assert names
+    # As texts, for the smallest of no values is not even equal to itself.
+    return {"repr": repr(of), **{name: repr(getattr(of, name)) for name in names}}
 
 
 def connecting(init: Any, port: int) -> Any:
