@@ -233,7 +233,7 @@ fn the_line_of_python_stands_below_the_command() {
     let script = "
         return ['items=5k', 'forget=counting', 'maker=redisbloom', 'structure=tdigest'].map((hash) => {
             open(hash);
-            return byId('in-python').innerText;
+            return byId('in-python').checkVisibility() ? byId('in-python').textContent : '';
         });";
     let lines: [String; 4] = found(script);
     let expected = [
