@@ -120,6 +120,8 @@ function show() {
   byId('command').textContent = answer.values.command;
   const command = answer.rows.find(([name]) => name === 'command')[1];
   byId('others').textContent = command.slice(answer.values.command.length).trim();
+  byId('in-python').hidden = answer.python === null;
+  byId('python').textContent = answer.python ?? '';
   const rows = answer.rows.filter(([name]) => name !== 'command').map(([name, text]) =>
     element('tr', {}, element('th', { scope: 'row' }, name), element('td', { 'data-name': name }, text)));
   byId('rows').replaceChildren(...rows);

@@ -15,11 +15,11 @@ use crate::cuckoo::Cuckoo;
 use crate::limits::Limits;
 use crate::picture::Picture;
 use crate::sketch::{CountMin, TDigest, TopK};
-use crate::{Fault, Request, words};
+use crate::{Fault, Request, python, words};
 
 /// Answers the fields of the form, a JSON object of words by the fields' names. The answer is a JSON object: either the
-/// `faults` of the fields, or the `rows` for people, the `values` for programs, the `refusal` by a server or null, and
-/// the `pictures`.
+/// `faults` of the fields, or the `rows` for people, the `values` for programs, the `refusal` by a server or null, the
+/// line of `python` or null, and the `pictures`.
 pub fn answer(fields: &str) -> String {
     let fields = match serde_json::from_str(fields) {
         Ok(Value::Object(fields)) => fields,
@@ -45,6 +45,7 @@ pub fn answer(fields: &str) -> String {
             "rows": planned.report.rows,
             "values": planned.report.json,
             "refusal": planned.refusal,
+            "python": python::line(&planned.report.json),
             "pictures": request.pictures(&limits).iter().map(Picture::to_json).collect::<Vec<_>>(),
         }),
     };

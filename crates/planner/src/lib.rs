@@ -16,6 +16,7 @@ mod cuckoo;
 mod form;
 mod limits;
 mod picture;
+mod python;
 mod report;
 mod sketch;
 pub mod words;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib.util
 import inspect
+import json
 import re
 import subprocess
 import sys
@@ -40,10 +41,14 @@ def test_everything_public_has_a_docstring_and_a_signature() -> None:
                     assert "..." not in str(inspect.signature(getattr(one, name)))
 
 
-@pytest.mark.parametrize("page", ["docs/python.md", "crates/python/README.md"])
-def test_examples_in_pages(page: str, server: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", ["docs/python.md", "docs/recipes.md", "crates/python/README.md"])
+def test_examples_in_pages(
+    page: str, server: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = (TOP / page).read_text()
-    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    # What a program prints stands below it.
+    fenced = r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?"
+    blocks = [found for found in re.findall(fenced, text, re.MULTILINE | re.DOTALL) if "from valkeybloom" in found[0]]
     assert blocks
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(redis.Redis, "__init__", connecting(redis.Redis.__init__, server))
@@ -51,10 +56,33 @@ def test_examples_in_pages(page: str, server: int, monkeypatch: pytest.MonkeyPat
     with redis.Redis() as client:
         client.flushall()
     names: dict[str, Any] = {}
-    for block in blocks:
+    for block, printed in blocks:
         # What a line returns stands behind it.
         checked = re.sub(r"^(\S[^\n#=]*\S) +# (True|False|\d+|\[.*\])$", r"assert (\1) == \2", block, flags=re.MULTILINE)
         exec(compile(checked, page, "exec"), names)
+        assert capsys.readouterr().out == printed
+
+
+PLANS = json.loads((TOP / "crates/planner/tests/python.json").read_text())
+
+
+@pytest.mark.parametrize(("command", "line"), [plan[1:] for plan in PLANS])
+def test_a_plan_has_the_line_of_its_command(command: str, line: str, server: int) -> None:
+    with redis.Redis(port=server) as client:
+        client.flushall()
+        client.execute_command(*command.split(" "))
+        [key] = client.keys()
+        made = valkeybloom.fetch(client, key)
+    assert parameters(eval(line, vars(valkeybloom))) == parameters(made)
+
+
+def parameters(of: valkeybloom.Sketch) -> dict[str, str]:
+    names = [name for name, member in vars(type(of)).items() if inspect.isgetsetdescriptor(member)]
+    # Seeds are chosen at random, and a copy may be allocated in another way.
+    names = [name for name in names if name not in ("seed", "nbytes")]
+    assert names
+    # As texts, for the smallest of no values is not even equal to itself.
+    return {"repr": repr(of), **{name: repr(getattr(of, name)) for name in names}}
 
 
 def connecting(init: Any, port: int) -> Any:

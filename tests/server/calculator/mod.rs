@@ -229,6 +229,23 @@ fn the_page_works_without_a_mouse() {
 }
 
 #[test]
+fn the_line_of_python_stands_below_the_command() {
+    let script = "
+        return ['items=5k', 'forget=counting', 'maker=redisbloom', 'structure=tdigest'].map((hash) => {
+            open(hash);
+            return byId('in-python').checkVisibility() ? byId('in-python').textContent : '';
+        });";
+    let lines: [String; 4] = found(script);
+    let expected = [
+        "in Python: Bloom(5_000, 0.01)",
+        "in Python: Bloom.counting(1_000_000, 0.01)",
+        "",
+        "in Python: TDigest(100)",
+    ];
+    assert_eq!(lines, expected);
+}
+
+#[test]
 fn nothing_is_loaded_from_elsewhere() {
     let script = "
         const loaded = performance.getEntriesByType('resource').map((entry) => entry.name);
