@@ -4,8 +4,8 @@ mod workload;
 
 use std::collections::BTreeMap;
 
-use crate::harness::{Server, digest, error, int, ok, wait_in_sync, wait_until};
-use crate::support::aof::rewrite_aof;
+use crate::harness::{Reply, Server, digest, error, int, ok, wait_in_sync, wait_until};
+use crate::support::aof::{command, on_log_of, rewrite_aof, wire};
 use crate::support::configured::{OTHER_SETTINGS, configure, other_settings};
 use crate::support::population::Population;
 use crate::support::random::Random;
@@ -103,6 +103,62 @@ fn replicas_with_other_settings_hold_the_same_objects() {
     }
     let after = [&primary, &replica].map(full_syncs);
     assert_eq!(after, before, "all came over the wire");
+}
+
+/// A peer sends the commands of its clients as they came: valkey-bloom if an item was new, and RedisBloom also if it
+/// refused all of them. A node that gets them ends with the same objects, and counts no error.
+#[test]
+fn what_a_peer_sends_makes_the_same_objects() {
+    for maker in ["valkey-bloom", "redisbloom"] {
+        let settings = [
+            ("bf.bloom-new-filters", maker),
+            ("bf.bloom-use-random-seed", "no"),
+            ("bf.bloom-capacity", "30"),
+        ];
+        let primary = Server::with(&settings);
+        let mut client = primary.client();
+        let mut random = Random(0x7065_6572);
+        let (mut sent, mut refused) = (Vec::new(), 0);
+        // Other keys have filters that scale.
+        for (key, capacity) in [1, 2, 20, 50, 100, 150, 200, 250].iter().enumerate() {
+            let line = format!("BF.RESERVE {key} 0.01 {capacity} NONSCALING");
+            assert_eq!(client.cmd(&line), ok());
+            sent.push(command(&line));
+        }
+        for _ in 0..3000 {
+            let key = random.below(12);
+            let mut item = || format!("item{}", random.below(400));
+            let (one, many) = (item(), [item(), item(), item(), item()].join(" "));
+            let line = match random.below(20) {
+                0..8 => format!("BF.ADD {key} {one}"),
+                8..16 => format!("BF.MADD {key} {many}"),
+                _ => format!("BF.INSERT {key} ITEMS {many}"),
+            };
+            let reply = client.cmd(&line);
+            let replies = match &reply {
+                Reply::Array(replies) => &replies[..],
+                one => std::slice::from_ref(one),
+            };
+            let is_full = |reply: &Reply| reply.is_error() && reply.text().contains("full");
+            let is_refused = replies.iter().any(is_full);
+            refused += u32::from(is_refused);
+            let is_new = replies.contains(&int(1));
+            if is_new || is_refused && maker == "redisbloom" {
+                sent.push(command(&line));
+            }
+        }
+        assert!(refused > 500, "{refused} were refused");
+        let builder = Server::builder();
+        let builder = settings
+            .iter()
+            .fold(builder, |b, (name, value)| b.config(name, value));
+        let node = on_log_of(builder, &wire(&sent), &[]);
+        // Clients that came while it loaded were told so, which is an error of another kind.
+        let errors = node.info("errorstats");
+        assert!(!errors.contains_key("errorstat_ERR"), "{errors:?}");
+        assert!(!node.log_contains("CRITICAL"));
+        assert_eq!(state(&node), state(&primary), "{maker}");
+    }
 }
 
 #[test]
