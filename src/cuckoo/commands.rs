@@ -304,7 +304,7 @@ pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
     } else if cursor == 0 {
         Some((1, wire::write_header(object).into()))
     } else {
-        wire::chunk(object, cursor).map_err(|e| error::refused(e.into()))?
+        wire::chunk(object, cursor).map_err(error::refused)?
     };
     ctx.reply_array(2);
     let (next, bytes) = piece.unzip();
@@ -335,7 +335,7 @@ pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
         match written.ok_or(Error::NOT_FOUND)? {
             Ok(true) => writer.publish_verbatim([]),
             Ok(false) => return Err(error::BAD_CHUNK),
-            Err(no_memory) => return Err(error::refused(no_memory.into())),
+            Err(no_memory) => return Err(error::refused(no_memory)),
         }
     }
     Ok(Reply::Ok)
