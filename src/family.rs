@@ -85,7 +85,7 @@ pub trait Whole: Sized {}
 impl<V: Whole> Holds for V {
     type Object = Self;
 
-    #[inline(always)]
+    #[inline]
     fn object(&self) -> Result<&Self, Error> {
         Ok(self)
     }

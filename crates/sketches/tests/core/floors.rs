@@ -285,7 +285,7 @@ fn planted_faults_are_found() {
             "bloom/filter/bits.rs",
             "use super::Filter;\n",
         ),
-        ("", "reply.rs", "use crate::families::BUNDLES;\n"),
+        ("", "keys.rs", "use crate::families::BUNDLES;\n"),
         ("crates/protocol", "words.rs", "use crate::bloom::Insert;\n"),
     ] {
         assert_ne!(circle(&planted(of, file, line)), [""; 0], "{file}: {line}");
