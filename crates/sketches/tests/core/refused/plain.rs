@@ -72,7 +72,9 @@ fn wrong_blobs_are_refused() {
         refused(CUT, TRUNCATED, |d| d.filters[1].length = Some(length));
     }
     for length in [0, 44] {
-        refused(CUT, "filter shorter than its header", |d| d.filters[0].length = Some(length));
+        refused(CUT, "filter shorter than its header", |d| {
+            d.filters[0].length = Some(length)
+        });
     }
     refused(ALL, "sum out of range", |d| {
         d.filters[0].bitmap_bytes = Some(1 << 59);
