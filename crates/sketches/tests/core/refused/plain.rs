@@ -73,7 +73,7 @@ fn wrong_blobs_are_refused() {
     }
     for length in [0, 44] {
         refused(CUT, "filter shorter than its header", |d| {
-            d.filters[0].length = Some(length)
+            d.filters[0].length = Some(length);
         });
     }
     refused(ALL, "sum out of range", |d| {
