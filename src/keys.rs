@@ -106,7 +106,7 @@ impl<'k, 'a, V: Family> Writer<'k, 'a, V> {
     ///
     /// # Errors
     /// [`Error::WRONG_TYPE`] or [`Error::SAVING`].
-    #[inline(always)]
+    #[inline]
     pub fn held(&mut self) -> Result<Option<&mut Stored<V>>, Error> {
         self.0.value_mut()
     }

@@ -71,7 +71,7 @@ impl<'k, 'a> Key<'k, 'a> {
     }
 
     /// Returns the value for changing. The key must be open for writing.
-    #[inline]
+    #[inline(always)]
     pub fn value_mut<T: NativeType>(&mut self) -> Held<&mut T> {
         let mut found = self.handle.pointer::<T>(self.access)?;
         if found.is_none() {

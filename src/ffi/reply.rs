@@ -1,6 +1,7 @@
 //! Replies of every kind, and sending them.
 
 use std::ffi::CStr;
+use std::mem::ManuallyDrop;
 
 use valkeybloom_protocol::numerals::double_text;
 
@@ -33,16 +34,26 @@ pub enum Reply {
 
 impl Reply {
     /// Sends the reply.
-    pub fn send(&self, ctx: Ctx) {
-        match self {
+    #[inline(always)]
+    pub fn send(self, ctx: Ctx) {
+        // The replies to the most frequent commands have nothing to free.
+        let reply = ManuallyDrop::new(self);
+        match *reply {
             Self::Sent => {}
-            Self::Bool(value) => ctx.reply_bool(*value),
+            Self::Bool(value) => ctx.reply_bool(value),
+            Self::Count(count) => ctx.reply_integer(i64::try_from(count).unwrap_or(i64::MAX)),
+            _ => ManuallyDrop::into_inner(reply).send_other(ctx),
+        }
+    }
+
+    fn send_other(self, ctx: Ctx) {
+        match self {
+            Self::Sent | Self::Bool(_) | Self::Count(_) => self.send(ctx),
             Self::Ok => ctx.reply_simple(c"OK"),
-            Self::Count(count) => ctx.reply_integer(i64::try_from(*count).unwrap_or(i64::MAX)),
-            Self::Rate(rate) if ctx.is_resp3() => ctx.reply_double(*rate),
-            Self::Rate(rate) => ctx.reply_bytes(double_text(*rate).as_bytes()),
-            Self::Integer(number) => ctx.reply_integer(*number),
-            Self::Double(number) => ctx.reply_double(*number),
+            Self::Rate(rate) if ctx.is_resp3() => ctx.reply_double(rate),
+            Self::Rate(rate) => ctx.reply_bytes(double_text(rate).as_bytes()),
+            Self::Integer(number) => ctx.reply_integer(number),
+            Self::Double(number) => ctx.reply_double(number),
             Self::Null => ctx.reply_null(),
             Self::List(replies) => {
                 ctx.reply_array(replies.len());

@@ -160,6 +160,7 @@ const ELSEWHERE: &[(&str, &str, usize, &str)] = &[
     ("docs/sharded.md", "python", 1, "sharded"),
     ("docs/tool.md", "console", 15, "tool::manual"),
     ("docs/tool.md", "text", 1, "tool::grants"),
+    ("docs/vectors.md", "json", 1, "vectors"),
 ];
 
 #[test]

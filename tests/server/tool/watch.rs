@@ -299,7 +299,7 @@ fn a_small_terminal_has_the_first_columns() {
         ((44, 5), "a-key-wi…ong-name  bloomfltr      3"),
         ((20, 5), "a-ke…name  bloomfltr"),
         ((8, 4), "a-ke…ame"),
-        ((8, 5), "日本…ト"),
+        ((8, 5), "日 本 …ト"),
         ((8, 2), "arro…end"),
         ((1, 1), "…"),
     ] {

@@ -17,7 +17,7 @@ pub enum Hasher {
 
 impl Hasher {
     /// Hashes an item.
-    #[inline]
+    #[inline(always)]
     pub fn probe(&self, item: &[u8]) -> Probe {
         match self {
             Self::Sip(seed) => seed.probe(item),

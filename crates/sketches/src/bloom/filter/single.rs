@@ -287,15 +287,20 @@ impl Filter {
     /// Returns whether the filter claims an item: false is certain, true is probable.
     #[inline(always)]
     pub fn contains(&self, probe: Probe) -> bool {
-        if self.cells() == Cells::Counters {
-            return self.counts_item(probe);
+        if self.cells() == Cells::Bits {
+            return bits::all_set(self.bitmap(), self.positions_of(probe));
         }
-        bits::all_set(self.bitmap(), self.positions_of(probe))
+        self.contains_otherwise(probe)
     }
 
+    /// Looks up an item in cells of another kind than [`Cells::Bits`]. It is out of line, so that the usual kind is known
+    /// in the lookup above.
     #[inline(never)]
-    fn counts_item(&self, probe: Probe) -> bool {
-        counters::all_used(self.bitmap(), self.positions_of(probe))
+    fn contains_otherwise(&self, probe: Probe) -> bool {
+        match self.cells() {
+            Cells::Counters => counters::all_used(self.bitmap(), self.positions_of(probe)),
+            _ => bits::all_set(self.bitmap(), self.positions_of(probe)),
+        }
     }
 
     /// Prefetches the memory of the cell at a position.
@@ -313,13 +318,16 @@ impl Filter {
     /// Sets an item's bits, and counts the item if one of the bits was clear. Returns whether one was.
     #[inline(always)]
     pub(crate) fn insert(&mut self, probe: Probe) -> bool {
+        if self.is_bare() {
+            return self.insert_slowly(probe);
+        }
         self.insert_at(self.positions_of(probe))
     }
 
-    /// Calls [`insert`](Self::insert) out of line, for rare cases.
-    #[cold]
+    /// Does what [`insert`](Self::insert) does out of line, for rare cases and filters of `RedisBloom`.
+    #[inline(never)]
     pub(crate) fn insert_slowly(&mut self, probe: Probe) -> bool {
-        self.insert(probe)
+        self.insert_at(self.positions_of(probe))
     }
 
     /// Sets the bits at an item's positions, and counts the item if one of the bits was clear. Returns whether one was.

@@ -520,11 +520,21 @@ impl Object {
     /// Returns the number of filters that take memory, live or not, their items, and their capacity.
     #[inline]
     pub fn totals(&self) -> (u64, u64, u64) {
-        let (filters, items, capacity) = self.stacks().fold((0, 0, 0), |sum: (_, u64, u64), of| {
-            let stack = of.1;
-            let filters = sum.0 + stack.filters().len() as u64;
-            let items = sum.1.saturating_add(stack.items());
-            (filters, items, sum.2.saturating_add(stack.capacity()))
+        let of = |stack: &Stack| {
+            let filters = stack.filters().len() as u64;
+            (filters, stack.items(), stack.capacity())
+        };
+        // A module asks before and after each change.
+        if let Body::Stack(stack) = &self.0 {
+            return of(stack);
+        }
+        let stacks = self.stacks().map(|(_, stack)| of(stack));
+        let (filters, items, capacity) = stacks.fold((0, 0, 0), |sum: (_, u64, u64), of| {
+            (
+                sum.0 + of.0,
+                sum.1.saturating_add(of.1),
+                sum.2.saturating_add(of.2),
+            )
         });
         let repeats = self.ids().map_or(0, |ids| ids.repeats);
         (filters, items.saturating_sub(repeats), capacity)

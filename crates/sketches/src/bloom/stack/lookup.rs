@@ -45,7 +45,8 @@ pub fn any_contains<'f>(mut filters: impl Iterator<Item = &'f Filter>, probe: Pr
         return true;
     }
     while let Some(first) = filters.next() {
-        let mut group = [first; 64];
+        // Most stacks have fewer filters; filling a group of 64 would take longer than the lookup.
+        let mut group = [first; 16];
         // Each round would wait for all of its cache misses in large filters.
         let is_claimed = if first.is_large() {
             first.contains(probe)
@@ -70,7 +71,7 @@ fn fill<'f>(group: &mut [&'f Filter], next: &mut impl Iterator<Item = &'f Filter
     count
 }
 
-/// Looks up an item in these filters, 64 at most, a round in all of them before the next.
+/// Looks up an item in these filters, 16 at most, a round in all of them before the next.
 fn claimed_in_rounds(group: &[&Filter], probe: Probe) -> bool {
     let (kind, modulus) = (group[0].cells(), group[0].modulus());
     let (mut round, mut left) = (0, u64::MAX >> (64 - group.len()));
