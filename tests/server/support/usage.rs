@@ -12,14 +12,22 @@ pub fn memory(server: &Server, field: &str) -> i64 {
 /// Returns the most address space that the server has ever had, in bytes: memory that a claim requests counts here,
 /// even if it is returned at once and never touched.
 pub fn peak_address_space(server: &Server) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", server.pid()));
+    status_bytes(server.pid(), "VmPeak:").expect("it runs")
+}
+
+/// Returns the most memory that a process has ever held, in bytes, or `None` if the process has ended.
+pub fn most_resident(pid: u32) -> Option<u64> {
+    status_bytes(pid, "VmHWM:")
+}
+
+/// Returns a field of a process's status, in bytes. A process that has ended has none.
+fn status_bytes(pid: u32, field: &str) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"));
     let status = status.expect("the tests run on Linux");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmPeak:"));
-    let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
-    kilobytes
-        .and_then(|text| text.parse::<u64>().ok())
-        .expect("a size")
-        * 1024
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+    let kilobytes = line.trim().strip_suffix(" kB");
+    let kilobytes = kilobytes.and_then(|text| text.parse::<u64>().ok());
+    Some(kilobytes.expect("a size") * 1024)
 }
 
 pub fn nothing_is_being_freed(server: &Server) {

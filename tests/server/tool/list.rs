@@ -14,6 +14,7 @@ use crate::harness::cluster::nodes;
 use crate::harness::{Client, Server, array, int, ok, wait_until};
 use crate::support::recordings::{PROGRAMS, restore};
 use crate::support::sketches;
+use crate::support::usage::most_resident;
 
 use super::{Way, add, command, info, kill, numbered, run, url};
 
@@ -450,6 +451,63 @@ fn rows_are_written_while_others_are_read() {
             1000 + usize::from(form == "--json")
         );
     }
+}
+
+/// Lists these keys as JSON. Returns the number of rows, and the most memory that the program has held.
+fn most_held(server: &Server, pattern: &str) -> (usize, u64) {
+    let words = ["list", &url(server), "--json", "--rate", "0", "--quiet"];
+    let mut list = command(&words);
+    list.args(["--match", pattern]).stdout(Stdio::piped());
+    let mut list = list.spawn().expect("the program runs");
+    let mut out = list.stdout.take().expect("a pipe");
+    let (mut text, mut most) = (Vec::new(), None);
+    // The program can't end before all of its output but a pipe's capacity is read.
+    let mut piece = vec![0; 1 << 16];
+    loop {
+        most = most_resident(list.id()).max(most);
+        let count = out.read(&mut piece).expect("it is readable");
+        if count == 0 {
+            break;
+        }
+        text.extend(&piece[..count]);
+    }
+    assert!(list.wait().expect("it is ours").success());
+    let text = String::from_utf8(text).expect("it writes UTF-8");
+    (text.matches("\"key\":").count(), most.expect("it ran"))
+}
+
+/// A long listing keeps the names of its keys, and no rows.
+#[test]
+fn a_listing_in_json_keeps_no_rows() {
+    const FEW: u32 = 1_000;
+    const MANY: u32 = 40_000;
+    // A name takes about 120, and a row 400 more.
+    const BYTES_OF_KEY: u64 = 256;
+    let server = Server::start();
+    let mut client = server.client();
+    let made = |key: u32| {
+        let group = if key < FEW { "few" } else { "more" };
+        [
+            b"TDIGEST.CREATE".into(),
+            format!("key:{group}:{key}").into(),
+            b"COMPRESSION".into(),
+            b"1".into(),
+        ]
+        .to_vec()
+    };
+    let all: Vec<Vec<Vec<u8>>> = (0..MANY).map(made).collect();
+    for batch in all.chunks(1_000) {
+        assert!(client.call_all(batch).iter().all(|reply| *reply == ok()));
+    }
+    let (rows, least) = most_held(&server, "key:few:*");
+    assert_eq!(rows, FEW as usize);
+    let (rows, most) = most_held(&server, "key:*");
+    assert_eq!(rows, MANY as usize);
+    let each = most.saturating_sub(least) / u64::from(MANY);
+    assert!(
+        each < BYTES_OF_KEY,
+        "{each} bytes a key, from {least} to {most}"
+    );
 }
 
 /// JSON that has begun ends with the error, and the rows up to then.

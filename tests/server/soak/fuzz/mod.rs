@@ -5,11 +5,9 @@ mod grammar;
 mod model;
 mod words;
 
-use std::fs;
-
 use crate::harness::{Client, Server, int, ok, wait_until};
 use crate::support::sums;
-use crate::support::usage::memory;
+use crate::support::usage::{memory, most_resident};
 
 /// A command, and many of them.
 type Command = Vec<Vec<u8>>;
@@ -60,7 +58,7 @@ impl Target {
         assert_eq!(client.cmd("FLUSHALL SYNC"), ok());
         drop(client);
         let used = memory(&server, "used_memory");
-        let resident = most_resident(&server);
+        let resident = most_resident(server.pid()).expect("it runs");
         Self {
             server,
             used,
@@ -79,20 +77,9 @@ impl Target {
         wait_until("the memory is given back", || {
             (memory(&self.server, "used_memory") - self.used).abs() < NOISE
         });
-        let grown = most_resident(&self.server) - self.resident;
+        let resident = most_resident(self.server.pid()).expect("it runs");
+        let grown = resident - self.resident;
         assert!(grown < RESIDENT, "{grown} bytes were in use at once");
         assert!(!self.server.log_contains("BUG REPORT"));
     }
-}
-
-/// Returns the most memory that the server's process has ever held, in bytes.
-fn most_resident(server: &Server) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", server.pid()));
-    let status = status.expect("the tests run on Linux");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
-    kilobytes
-        .and_then(|text| text.parse::<u64>().ok())
-        .expect("a size")
-        * 1024
 }
