@@ -161,6 +161,45 @@ fn what_a_peer_sends_makes_the_same_objects() {
     }
 }
 
+/// A full filter that does not grow refuses on every node, whatever the setting there, unless the words of its primary
+/// say `SATURATE`. A period of a window and counters do, too.
+#[test]
+fn a_full_filter_refuses_what_a_primary_sends() {
+    for saturates in ["no", "yes"] {
+        let mut sent = Vec::new();
+        let mut push = |line: &str| sent.push(command(line));
+        for (key, kind, at) in [
+            ("plain", "", ""),
+            ("counted", " COUNTING", ""),
+            (
+                "lately",
+                " WINDOW 1000000000000 PERIODS 2",
+                " AT 1700000000000",
+            ),
+        ] {
+            for key in [key.to_owned(), format!("{key}:more")] {
+                push(&format!(
+                    "BF.INSERT {key} CAPACITY 2 ERROR 0.000001 NONSCALING{kind}{at} ITEMS a b"
+                ));
+                push(&format!("BF.INSERT {key} NOCREATE{at} ITEMS c d"));
+            }
+            push(&format!(
+                "BF.INSERT {key}:more NOCREATE{at} SATURATE ITEMS c d"
+            ));
+        }
+        let builder = Server::builder().config("bf.bloom-saturate-nonscaling", saturates);
+        let node = on_log_of(builder, &wire(&sent), &[]);
+        assert!(!node.info("errorstats").contains_key("errorstat_ERR"));
+        assert!(!node.log_contains("CRITICAL"));
+        let mut client = node.client();
+        for key in ["plain", "counted", "lately"] {
+            assert_eq!(client.cmd(&format!("BF.CARD {key}")), int(2), "{key}");
+            let more = client.cmd(&format!("BF.CARD {key}:more"));
+            assert_eq!(more, int(4), "{key}");
+        }
+    }
+}
+
 #[test]
 fn a_log_is_replayed_whatever_the_settings() {
     let mut server = SETTINGS
