@@ -4,12 +4,13 @@ use std::fmt::Write as _;
 
 use crate::harness::Client;
 use crate::harness::worst::{CALLS, Call, ITEMS, OBJECTS, Worst, name_of, prepare, suits};
-use crate::times::{command_ms, median};
+use crate::times::command_ms;
 use crate::{run, server};
 
 const TIMES: usize = 5;
 
-/// Returns a table of commands: the time of each on its worst object, and the time that the rule allows.
+/// Returns a table of commands: the least time of each on the object where it comes closest to what the rule allows, and
+/// the time that the rule allows there.
 pub(crate) fn table(wanted: &dyn Fn(&str) -> bool) -> String {
     if !wanted("blocking") {
         return String::new();
@@ -27,19 +28,25 @@ pub(crate) fn table(wanted: &dyn Fn(&str) -> bool) -> String {
                 continue;
             }
             let times = (0..TIMES).map_while(|_| time(&server, &mut client, call, object));
-            let times: Vec<f64> = times.collect();
-            if times.is_empty() {
+            // The rule is for a quiet machine, and whatever disturbs adds time.
+            let Some(ms) = times.min_by(f64::total_cmp) else {
                 continue;
-            }
-            let ms = median(times);
-            if row.is_none_or(|(worst, ..)| ms > worst) {
-                *row = Some((ms, allowed_ms(call, bytes), object.name));
+            };
+            let allowed = allowed_ms(call, bytes);
+            if row.is_none_or(|(worst, of_worst, _)| ms / allowed > worst / of_worst) {
+                *row = Some((ms, allowed, object.name));
             }
         }
     }
     let mut table = "| command | ms | the rule | worst object |\n|---|---|---|---|\n".to_owned();
     for (call, row) in CALLS.iter().zip(rows) {
-        let line = call.line.replace('*', "10,000 items").replace('@', "its ");
+        let line = call.line.replace("*100000", "10,000 items × 100,000");
+        let line = line.replace("*1", "10,000 items × 1");
+        let line = line
+            .replace("*shares", "10,000 shares")
+            .replace("*numbers", "10,000 numbers")
+            .replace('*', "10,000 items")
+            .replace('@', "its ");
         let (ms, allowed, object) = row.expect("a row for each command");
         let allowed = if call.is_named {
             "named".to_owned()
@@ -68,6 +75,7 @@ fn allowed_ms(call: &Call, bytes: f64) -> f64 {
         "copy deep",
         "digest",
         "chunk",
+        "list",
     ];
     let touched = if passes.iter().any(|word| call.line.contains(word)) {
         2.0 * bytes
