@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -324,6 +324,19 @@ fn signals_restore_the_terminal() {
         assert!(kill.expect("kill is there").success());
         assert_eq!(terminal.ended(), 0, "{signal}");
     }
+}
+
+/// A terminal goes with the program that plays it, whatever signals that sends.
+#[test]
+fn a_terminal_that_goes_away_ends_it() {
+    let server = Server::start();
+    add(&mut server.client(), "seen", &numbered("item", 0..3));
+    let terminal = Terminal::start(&server, &url(&server), (80, 10), "");
+    terminal.wait_for("the row", |text| rows(text) == ["seen"]);
+    let process = Path::new("/proc").join(terminal.pid());
+    assert!(process.exists());
+    drop(terminal);
+    wait_until("the program ends", || !process.exists());
 }
 
 #[test]

@@ -13,7 +13,8 @@ mod view;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::TryRecvError;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
+use std::thread;
 use std::time::Duration;
 
 use ratatui::DefaultTerminal;
@@ -60,6 +61,13 @@ fn end_signals() -> io::Result<Arc<AtomicBool>> {
     Ok(ended)
 }
 
+/// Reads what the user does, in a thread of its own: reading from a terminal that is gone does not end.
+fn events() -> Receiver<io::Result<Event>> {
+    let (sender, events) = mpsc::sync_channel(1);
+    thread::spawn(move || while sender.send(event::read()).is_ok() {});
+    events
+}
+
 /// Shows the view until it is to end.
 fn show(
     mut terminal: DefaultTerminal,
@@ -67,14 +75,15 @@ fn show(
     updates: &feed::Updates,
     ended: &AtomicBool,
 ) -> io::Result<()> {
+    let events = events();
     let mut changed = true;
     while !ended.load(Ordering::Relaxed) {
         if changed {
             terminal.draw(|frame| screen::draw(frame, &mut view))?;
         }
         changed = false;
-        if event::poll(POLL)? {
-            match event::read()? {
+        match events.recv_timeout(POLL) {
+            Ok(event) => match event? {
                 Event::Key(key) if key.kind != KeyEventKind::Release => {
                     let Some(action) = action(key, view.is_typing()) else {
                         continue;
@@ -86,7 +95,9 @@ fn show(
                 }
                 Event::Resize(..) => changed = true,
                 _ => {}
-            }
+            },
+            Err(RecvTimeoutError::Timeout) if io::stdin().is_terminal() => {}
+            Err(_) => return Err(io::Error::other("it is gone")),
         }
         loop {
             match updates.try_recv() {
