@@ -10,8 +10,8 @@ use super::border::{
 };
 use super::object::{self, Handle};
 
-/// A Bloom filter: plain, with a window, or with counters. A lookup that finds nothing is certain. One that finds an item
-/// is wrong at the error rate.
+/// A Bloom filter: plain, with a window, or with counters. "Not found" is certain; "found" is
+/// wrong at the error rate.
 pub struct Bloom(Shared<bindings::Bloom>);
 
 /// A Bloom filter that is being loaded from chunks. For one thread at a time.
@@ -27,7 +27,7 @@ impl Handle for Bloom {
     }
 }
 
-/// Takes the time out of options: AT, with milliseconds since the epoch.
+/// Splits AT and its time, in milliseconds since the epoch, off other options.
 fn split_time(mut words: Vec<&[u8]>) -> Outcome<(Vec<&[u8]>, Option<u64>)> {
     let Some(at) = words
         .iter()
@@ -40,7 +40,7 @@ fn split_time(mut words: Vec<&[u8]>) -> Outcome<(Vec<&[u8]>, Option<u64>)> {
     Ok((words, Moment::of_words(&time)?.at_ms()))
 }
 
-/// Returns the time of a call that has no other option.
+/// Returns the time of a call whose only option is AT.
 ///
 /// # Safety
 /// As for [`words`].
@@ -66,11 +66,11 @@ unsafe fn moment(options: *const c_char) -> Outcome<Moment> {
     Ok(Moment::of_words(&unsafe { words(options) })?)
 }
 
-/// Makes a filter for `capacity` items with an error rate between 0 and 1. Beyond that it grows.
+/// Makes a filter for `capacity` items with an error rate between 0 and 1. Beyond its capacity it grows.
 ///
-/// Options are those of BF.RESERVE: EXPANSION n, NONSCALING, WINDOW ms PERIODS n, COUNTING; and AT ms: when a window
-/// begins, in milliseconds since the epoch, instead of now. `seed` has 32 bytes, or is null for a random one. Filters can
-/// only be united if their seeds are equal.
+/// Options are those of BF.RESERVE: EXPANSION n, NONSCALING, WINDOW ms PERIODS n, COUNTING; and AT ms, the start of a
+/// window in milliseconds since the epoch, instead of now. `seed` has 32 bytes, or is null for a random seed. Filters
+/// can only be united if their seeds are equal.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_bloom_new(
     capacity: u64,
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn valkeybloom_bloom_new(
     seed: *const u8,
     filter: *mut *mut Bloom,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let (rest, at_ms) = split_time(words(options))?;
         let seed = if seed.is_null() {
@@ -94,17 +94,17 @@ pub unsafe extern "C" fn valkeybloom_bloom_new(
     })
 }
 
-/// Frees a filter. Null is left alone.
+/// Frees a filter. Null is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_bloom_free(filter: *mut Bloom) {
-    // SAFETY: the header asks for a filter that this library made, or null.
+    // SAFETY: the header requires a filter that this library made, or null.
     unsafe { object::free(filter) }
 }
 
-/// Adds an item. `is_new` tells whether the filter did not have it.
+/// Adds an item. `is_new` receives whether the filter lacked it.
 ///
-/// Options are those of BF.INSERT: AT ms, the time in milliseconds since the epoch instead of now, and TTL ms for filters
-/// with a window, ID n for those with counters.
+/// Options are those of BF.INSERT: AT ms (milliseconds since the epoch, instead of now) and TTL ms for filters with a
+/// window, ID n for filters with counters.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_bloom_add(
     filter: *mut Bloom,
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn valkeybloom_bloom_add(
     options: *const c_char,
     is_new: *mut bool,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let (item, moment) = (slice(item, item_length)?, moment(options)?);
         let added = borrow(filter)?
@@ -123,9 +123,9 @@ pub unsafe extern "C" fn valkeybloom_bloom_add(
     })
 }
 
-/// Adds the items of a batch in order, with the options of valkeybloom_bloom_add. `new_items` tells how many the filter
-/// did not have. A full filter that does not grow is VALKEYBLOOM_STATUS_REFUSED: it has the items before the first one
-/// without room. A batch that can't be read is not added at all.
+/// Adds the items of a batch in order, with the options of valkeybloom_bloom_add. `new_items` receives how many the
+/// filter lacked. If the filter is full and does not grow, the call returns VALKEYBLOOM_STATUS_REFUSED, and the items
+/// before the first one without room are added. If the batch can't be read, nothing is added.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_bloom_add_many(
     filter: *mut Bloom,
@@ -133,7 +133,7 @@ pub unsafe extern "C" fn valkeybloom_bloom_add_many(
     options: *const c_char,
     new_items: *mut u64,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let (batch, moment) = (items(batch)?, moment(options)?);
         let added = borrow(filter)?
@@ -143,7 +143,8 @@ pub unsafe extern "C" fn valkeybloom_bloom_add_many(
     })
 }
 
-/// Tells whether the filter claims an item. The only option is AT ms, for filters with a window.
+/// Looks an item up. `found` receives whether the filter claims it. The only option is AT ms, for filters with a
+/// window.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_bloom_contains(
     filter: *const Bloom,
@@ -152,7 +153,7 @@ pub unsafe extern "C" fn valkeybloom_bloom_contains(
     options: *const c_char,
     found: *mut bool,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let (item, at_ms) = (slice(item, item_length)?, time(options)?);
         put(
@@ -164,8 +165,8 @@ pub unsafe extern "C" fn valkeybloom_bloom_contains(
     })
 }
 
-/// Looks the items of a batch up. `answers` gets a byte for each: 1 if the filter claims it, or 0. The only option is
-/// AT ms, for filters with a window.
+/// Looks up the items of a batch. `answers` receives a byte for each: 1 if the filter claims it, else 0. The only
+/// option is AT ms, for filters with a window.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_bloom_contains_many(
     filter: *const Bloom,
@@ -173,7 +174,7 @@ pub unsafe extern "C" fn valkeybloom_bloom_contains_many(
     options: *const c_char,
     answers: *mut u8,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let (batch, at_ms) = (items(batch)?, time(options)?);
         let answers = places(answers, batch.len())?;
@@ -183,8 +184,8 @@ pub unsafe extern "C" fn valkeybloom_bloom_contains_many(
     })
 }
 
-/// Removes an item once from a filter with counters. `removed` tells whether it did. The only option is ID n: the id with
-/// which the item was added.
+/// Removes one copy of an item from a filter with counters. `removed` receives whether there was one. The only option
+/// is ID n, the id that the item was added with.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_bloom_remove(
     filter: *mut Bloom,
@@ -193,7 +194,7 @@ pub unsafe extern "C" fn valkeybloom_bloom_remove(
     options: *const c_char,
     removed: *mut bool,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let (item, moment) = (slice(item, item_length)?, moment(options)?);
         let outcome = borrow(filter)?
@@ -203,7 +204,7 @@ pub unsafe extern "C" fn valkeybloom_bloom_remove(
     })
 }
 
-/// Tells how often, at most, an item is in a filter with counters, up to 15 for each of the filters that are stacked.
+/// Counts an item in a filter with counters. `count` receives an upper bound, up to 15 for each stacked filter.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_bloom_count(
     filter: *const Bloom,
@@ -211,15 +212,15 @@ pub unsafe extern "C" fn valkeybloom_bloom_count(
     item_length: usize,
     count: *mut u64,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let item = slice(item, item_length)?;
         put(count, borrow(filter)?.0.read(|filter| filter.count(item))??)
     })
 }
 
-/// Makes the union of some filters, at least one: it claims what one of them claims. What BF.MERGE refuses is refused
-/// here. The only option is AT ms, for filters with a window.
+/// Makes the union of one or more filters: it claims every item that one of them claims. Filters that BF.MERGE refuses
+/// to merge are refused. The only option is AT ms, for filters with a window.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_bloom_union(
     filters: *const *const Bloom,
@@ -227,7 +228,7 @@ pub unsafe extern "C" fn valkeybloom_bloom_union(
     options: *const c_char,
     filter: *mut *mut Bloom,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let (all, at_ms) = (object::all(filters, filters_length)?, time(options)?);
         let union = |filters: &[&bindings::Bloom]| bindings::Bloom::union(filters, at_ms);
@@ -235,13 +236,13 @@ pub unsafe extern "C" fn valkeybloom_bloom_union(
     })
 }
 
-/// Removes all items. Seed and parameters stay. The only option is AT ms, for filters with a window.
+/// Removes all items. The seed and the parameters stay. The only option is AT ms, for filters with a window.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_bloom_clear(
     filter: *mut Bloom,
     options: *const c_char,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let at_ms = time(options)?;
         Ok(borrow(filter)?.0.write(|filter| filter.clear(at_ms))??)
@@ -254,31 +255,31 @@ pub unsafe extern "C" fn valkeybloom_bloom_copy(
     filter: *const Bloom,
     copy: *mut *mut Bloom,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { object::copy(filter, copy) })
 }
 
-/// Tells whether two filters are equal: whether their bytes are.
+/// Compares two filters. `equal` receives whether their bytes are equal.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_bloom_equal(
     filter: *const Bloom,
     other: *const Bloom,
     equal: *mut bool,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { object::equal(filter, other, equal) })
 }
 
-/// What a filter is made of, and what is in it.
+/// Parameters and contents of a filter.
 #[repr(C)]
 pub struct BloomInfo {
     /// The number of items that were new.
     items: u64,
-    /// The number of items that fit before the filter grows or is full, those in it included.
+    /// The number of items that the filter holds before it grows or is full.
     capacity: u64,
-    /// The number of filters that are stacked.
+    /// The number of stacked filters.
     filters: u64,
-    /// The memory that the filter takes, in bytes.
+    /// The filter's memory, in bytes.
     memory_bytes: u64,
     /// The requested error rate.
     error_rate: f64,
@@ -289,7 +290,7 @@ pub struct BloomInfo {
     periods: u64,
     /// Whether it has counters.
     is_counting: bool,
-    /// Whether it has a seed. Those that RedisBloom made have none.
+    /// Whether it has a seed. Filters made by RedisBloom have none.
     has_seed: bool,
     /// The seed, or zeros.
     seed: [u8; 32],
@@ -302,7 +303,7 @@ pub unsafe extern "C" fn valkeybloom_bloom_describe(
     options: *const c_char,
     info: *mut BloomInfo,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         require(info)?;
         let at_ms = time(options)?;
@@ -329,15 +330,15 @@ pub unsafe extern "C" fn valkeybloom_bloom_describe(
     })
 }
 
-/// Estimates the rate of false positives at present, from the bits, all of which are read. The only option is AT ms, for
-/// filters with a window.
+/// Estimates the present rate of false positives. All bits are read. The only option is AT ms, for filters with a
+/// window.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_bloom_estimated_error_rate(
     filter: *const Bloom,
     options: *const c_char,
     rate: *mut f64,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let at_ms = time(options)?;
         put(
@@ -349,54 +350,54 @@ pub unsafe extern "C" fn valkeybloom_bloom_estimated_error_rate(
     })
 }
 
-/// Encodes a filter as BF.LOAD takes it; as RESTORE takes it if RedisBloom made the filter.
+/// Encodes a filter as a payload of BF.LOAD; as a payload of RESTORE if RedisBloom made the filter.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_bloom_to_bytes(
     filter: *const Bloom,
     bytes: *mut Buffer,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { object::to_bytes(filter, bytes) })
 }
 
-/// Decodes what valkeybloom_bloom_to_bytes or a server's DUMP returned, or what its AOF has for BF.LOAD.
+/// Decodes bytes from valkeybloom_bloom_to_bytes, from DUMP, or from a BF.LOAD in an append-only file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_bloom_from_bytes(
     data: *const u8,
     length: usize,
     filter: *mut *mut Bloom,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { object::from_bytes(data, length, filter) })
 }
 
-/// Returns the next chunk of a filter, as BF.SCANDUMP does. `cursor` is 0 at first. Each call sets it to the cursor that
-/// belongs to the chunk, or after the last chunk to 0, with a null buffer. The filter must not change meanwhile.
+/// Returns the next chunk of a filter, as BF.SCANDUMP does. `cursor` is 0 at first. Each call sets it to the chunk's
+/// cursor; after the last chunk to 0, with a null buffer. The filter must not change between calls.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_bloom_next_chunk(
     filter: *const Bloom,
     cursor: *mut u64,
     chunk: *mut Buffer,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { object::next_chunk(filter, cursor, chunk) })
 }
 
 /// Makes a loader for the chunks of a filter.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_bloom_loader_new(loader: *mut *mut BloomLoader) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { object::give(loader, BloomLoader(Loader::new())) })
 }
 
-/// Frees a loader. Null is left alone.
+/// Frees a loader. Null is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_bloom_loader_free(loader: *mut BloomLoader) {
-    // SAFETY: the header asks for a loader that this library made, or null.
+    // SAFETY: the header requires a loader that this library made, or null.
     unsafe { object::free(loader) }
 }
 
-/// Loads a chunk with its cursor, in the order of BF.SCANDUMP. Cursor 0, its end, has no effect.
+/// Loads a chunk with its cursor, in the order of BF.SCANDUMP. Cursor 0, the end, has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_bloom_loader_load(
     loader: *mut BloomLoader,
@@ -404,16 +405,16 @@ pub unsafe extern "C" fn valkeybloom_bloom_loader_load(
     chunk: *const u8,
     chunk_length: usize,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { object::load(&mut borrow_mut(loader)?.0, cursor, chunk, chunk_length) })
 }
 
-/// Makes the filter of the chunks that were loaded. Then the loader is empty, whether or not chunks were missing.
+/// Makes a filter from the loaded chunks. Afterwards the loader is empty, even if chunks were missing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_bloom_loader_finish(
     loader: *mut BloomLoader,
     filter: *mut *mut Bloom,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { object::finish(&mut borrow_mut(loader)?.0, filter) })
 }

@@ -1,4 +1,4 @@
-//! What crosses the border: statuses, texts of errors, memory of the caller's, bytes that are given away.
+//! The border to C: statuses, texts of errors, the caller's memory, and memory given to the caller.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -9,29 +9,29 @@ use std::ptr;
 use valkeybloom_bindings::arrow::{self, ArrowArray, ArrowSchema};
 use valkeybloom_bindings::{self as bindings, Code, Error};
 
-/// Why a call failed. The numbers stay; there may be further ones.
+/// The outcome of a call. The numbers stay; later versions may add others.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub enum Status {
-    /// It did not: the call succeeded.
+    /// The call succeeded.
     Ok = 0,
-    /// A parameter, an item or a union that a server refuses, too, with the same text.
+    /// A server would refuse the parameter, item or union, with the same text.
     Refused = 1,
-    /// Bytes that are no object, or one of another family.
+    /// The bytes are not an object, or one of another family.
     Undecodable = 2,
     /// There is not enough memory. Nothing has changed, unless a batch was under way.
     NoMemory = 3,
-    /// A batch whose items can't be read: a null, offsets that don't ascend within the data.
+    /// The items of a batch can't be read: one is null, or the offsets don't ascend within the data.
     BadBatch = 4,
-    /// An array of Arrow whose elements are of a type that no item has.
+    /// The elements of an Arrow array have a type that items can't have.
     BadType = 5,
     /// A bug of this library, in this call or in an earlier one on this object. Free the object.
     Broken = 6,
-    /// A pointer is null or not aligned, where the call needs what it points to.
+    /// A pointer that the call needs is null or not aligned.
     BadPointer = 7,
 }
 
-/// Why a call failed, as a status and a text.
+/// The status and the text of a call that failed.
 pub struct Failure(Status, Cow<'static, str>);
 
 impl From<Error> for Failure {
@@ -66,30 +66,30 @@ thread_local! {
     static LAST_ERROR: RefCell<Option<CString>> = const { RefCell::new(None) };
 }
 
-/// Does the work of a call. Whatever panics is a bug, but does not unwind into C.
+/// Does the work of a call. A panic is a bug, but does not unwind into C.
 pub fn call(work: impl FnOnce() -> Outcome<()>) -> Status {
     let outcome = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        let text = "valkeybloom failed, which is a bug of it";
+        let text = "valkeybloom failed because of a bug in it";
         Err(Failure(Status::Broken, text.into()))
     });
     let Err(Failure(status, text)) = outcome else {
         return Status::Ok;
     };
     let text = CString::new(text.replace('\0', "\\0")).ok();
-    // A thread that is ending may have no place for the text any more.
+    // A thread that is ending may no longer have a place for the text.
     let _ = LAST_ERROR.try_with(|last| last.replace(text));
     status
 }
 
-/// Returns the text of this thread's last call that failed, in one line; the empty text if none has. It is valid until
-/// the next call of this thread fails.
+/// Returns the error text of this thread's last failed call, in one line; the empty text if none has failed. It is
+/// valid until the next call of this thread fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn valkeybloom_last_error() -> *const c_char {
     let text = LAST_ERROR.try_with(|last| last.borrow().as_ref().map(|text| text.as_ptr()));
     text.ok().flatten().unwrap_or(c"".as_ptr())
 }
 
-/// Returns the version of the library, "3.0.0". It is valid for ever.
+/// Returns the version of the library, such as "3.0.0". It is valid for ever.
 #[unsafe(no_mangle)]
 pub extern "C" fn valkeybloom_version() -> *const c_char {
     const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
@@ -121,7 +121,7 @@ pub unsafe fn put<T>(place: *mut T, value: T) -> Outcome<()> {
     Ok(())
 }
 
-/// Borrows what the caller has for the length of a call.
+/// Borrows a value of the caller's for the length of a call.
 ///
 /// # Safety
 /// The pointer is null, or valid for the length of the call.
@@ -133,7 +133,7 @@ pub unsafe fn borrow<'a, T>(pointer: *const T) -> Outcome<&'a T> {
     unsafe { pointer.as_ref() }.ok_or_else(|| bad_pointer("a pointer is null"))
 }
 
-/// As [`borrow`], for what no other thread uses meanwhile.
+/// Borrows a value of the caller's that no other thread uses during the call.
 ///
 /// # Safety
 /// As for [`borrow`].
@@ -145,7 +145,7 @@ pub unsafe fn borrow_mut<'a, T>(pointer: *mut T) -> Outcome<&'a mut T> {
     unsafe { pointer.as_mut() }.ok_or_else(|| bad_pointer("a pointer is null"))
 }
 
-/// Requires that an array can be in memory.
+/// Requires that an array fits an address space, and that its pointer is usable.
 fn require_array<T>(start: *const T, length: usize) -> Outcome<()> {
     if start.is_null() || !start.is_aligned() {
         return Err(bad_pointer(
@@ -171,7 +171,7 @@ pub unsafe fn slice<'a, T>(start: *const T, length: usize) -> Outcome<&'a [T]> {
     Ok(unsafe { std::slice::from_raw_parts(start, length) })
 }
 
-/// Borrows an array of numbers that the caller wants to have filled, with zeros in it.
+/// Borrows the caller's array for answers, and fills it with zeros.
 ///
 /// # Safety
 /// `length` elements may be written, unless the pointer is null, for the length of the call.
@@ -202,8 +202,8 @@ pub unsafe fn words<'a>(options: *const c_char) -> Vec<&'a [u8]> {
     words.filter(|word| !word.is_empty()).collect()
 }
 
-/// Many items, in the memory of the caller's: between offsets, or as an array of Arrow. Set what you use, and let the rest
-/// be null or 0. Nothing is copied, unless items are numbers.
+/// Many items in your memory: between offsets, or as an Arrow array. Set the fields you use; leave the others null or
+/// 0. Nothing is copied, unless items are numbers.
 ///
 /// Item `i` is the bytes from `offsets[i]` up to `offsets[i + 1]` in the data.
 #[repr(C)]
@@ -212,15 +212,15 @@ pub struct Batch {
     length: usize,
     /// The bytes of the items.
     data: *const u8,
-    /// The number of these bytes.
+    /// The number of bytes in `data`.
     data_length: usize,
-    /// `length + 1` offsets, of 32 bits,
+    /// `length + 1` offsets of 32 bits.
     offsets32: *const i32,
-    /// or of 64 bits.
+    /// `length + 1` offsets of 64 bits, instead of those of 32 bits.
     offsets64: *const i64,
-    /// Instead of all these, the type of an array: strings, bytes or integers,
+    /// The type of `array`: strings, bytes or integers. It stays yours: it is not released.
     schema: *const ArrowSchema,
-    /// and the array. Both stay yours: they are not released.
+    /// An Arrow array, instead of data and offsets. It stays yours: it is not released.
     array: *const ArrowArray,
 }
 
@@ -260,12 +260,12 @@ pub unsafe fn items<'a>(batch: *const Batch) -> Outcome<bindings::Batch<'a>> {
     Ok(all)
 }
 
-/// Bytes that are returned. They are yours: free them with valkeybloom_buffer_free.
+/// Returned bytes. They are yours: free them with valkeybloom_buffer_free.
 #[repr(C)]
 pub struct Buffer {
-    /// Where they are; null if there are none to free.
+    /// The first byte; null if there is nothing to free.
     data: *mut u8,
-    /// How many there are.
+    /// The number of bytes.
     length: usize,
 }
 
@@ -281,13 +281,13 @@ impl Buffer {
     }
 }
 
-/// Gives an array away.
+/// Gives away an array.
 fn give<T>(array: Box<[T]>) -> (*mut T, usize) {
     let length = array.len();
     (Box::into_raw(array).cast(), length)
 }
 
-/// Takes an array back, and frees it.
+/// Frees an array that was given away.
 ///
 /// # Safety
 /// The pointer is null, or that of an array that was [given](give) away with this length, and not taken back.
@@ -299,10 +299,10 @@ unsafe fn take<T>(data: *mut T, length: usize) {
     }
 }
 
-/// Frees the bytes of a buffer, and sets it to null. A buffer that is null, and null itself, are left alone.
+/// Frees the bytes of a buffer, and sets it to null. Null, and a buffer that is null, are ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_buffer_free(buffer: *mut Buffer) {
-    // SAFETY: the header asks for a buffer that this library filled, or one that is null.
+    // SAFETY: the header requires a buffer that this library filled, or a null one.
     if let Some(buffer) = unsafe { buffer.as_mut() } {
         let Buffer { data, length } = std::mem::replace(buffer, Buffer::NONE);
         // SAFETY: as above.
@@ -310,14 +310,14 @@ pub unsafe extern "C" fn valkeybloom_buffer_free(buffer: *mut Buffer) {
     }
 }
 
-/// Items that are returned, end to end. They are yours: free them with valkeybloom_items_free.
+/// Returned items, end to end. They are yours: free them with valkeybloom_items_free.
 #[repr(C)]
 pub struct Items {
-    /// How many there are.
+    /// The number of items.
     length: usize,
-    /// Their bytes.
+    /// The bytes of the items.
     data: *mut u8,
-    /// The number of these bytes.
+    /// The number of bytes in `data`.
     data_length: usize,
     /// `length + 1` offsets: item `i` is the bytes from `offsets[i]` up to `offsets[i + 1]`.
     offsets: *mut i64,
@@ -334,7 +334,7 @@ impl Items {
         counts: ptr::null_mut(),
     };
 
-    /// Copies items, with the count of each or without.
+    /// Copies items, with or without their counts.
     pub fn of<'i>(items: impl ExactSizeIterator<Item = (&'i [u8], Option<u32>)>) -> Outcome<Self> {
         let (mut data, mut offsets, mut counts) = (Vec::new(), Vec::new(), Vec::new());
         offsets.try_reserve_exact(items.len() + 1)?;
@@ -364,10 +364,10 @@ impl Items {
     }
 }
 
-/// Frees items, and sets them to null. Items that are null, and null itself, are left alone.
+/// Frees items, and sets them to null. Null, and items that are null, are ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_items_free(items: *mut Items) {
-    // SAFETY: the header asks for items that this library filled, or that are null.
+    // SAFETY: the header requires items that this library filled, or null ones.
     if let Some(items) = unsafe { items.as_mut() } {
         let items = std::mem::replace(items, Items::NONE);
         // SAFETY: as above.

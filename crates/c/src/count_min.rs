@@ -9,7 +9,7 @@ use super::border::{
 };
 use super::object::{self, Handle};
 
-/// A count-min sketch: how often was an item counted? It may say more, but never less.
+/// A count-min sketch: estimates how often items were counted. An estimate may be too high, but never too low.
 pub struct CountMin(Shared<bindings::CountMin>);
 
 impl Handle for CountMin {
@@ -22,8 +22,8 @@ impl Handle for CountMin {
     }
 }
 
-/// Makes a sketch with `depth` rows of `width` counters. The only option is CELL_SIZE n, the bytes of a counter, as in
-/// CMS.INITBYDIM.
+/// Makes a sketch with `depth` rows of `width` counters. The only option is CELL_SIZE n, the size of a counter in
+/// bytes, as in CMS.INITBYDIM.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_count_min_new(
     width: u64,
@@ -31,7 +31,7 @@ pub unsafe extern "C" fn valkeybloom_count_min_new(
     options: *const c_char,
     sketch: *mut *mut CountMin,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let numbers = [width.to_string(), depth.to_string()];
         let mut all: Vec<&[u8]> = numbers.iter().map(String::as_bytes).collect();
@@ -40,8 +40,8 @@ pub unsafe extern "C" fn valkeybloom_count_min_new(
     })
 }
 
-/// Makes a sketch whose counts are too high by more than the share `error` of all counts with `probability`, as
-/// CMS.INITBYPROB does. The only option is CELL_SIZE n.
+/// Makes a sketch whose estimates exceed the true counts by more than `error` times the sum of all counts with
+/// `probability` at most, as CMS.INITBYPROB does. The only option is CELL_SIZE n.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_count_min_from_rates(
     error: f64,
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn valkeybloom_count_min_from_rates(
     options: *const c_char,
     sketch: *mut *mut CountMin,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let numbers = [error.to_string(), probability.to_string()];
         let mut all: Vec<&[u8]> = numbers.iter().map(String::as_bytes).collect();
@@ -58,14 +58,14 @@ pub unsafe extern "C" fn valkeybloom_count_min_from_rates(
     })
 }
 
-/// Frees a sketch. Null is left alone.
+/// Frees a sketch. Null is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_count_min_free(sketch: *mut CountMin) {
-    // SAFETY: the header asks for a sketch that this library made, or null.
+    // SAFETY: the header requires a sketch that this library made, or null.
     unsafe { object::free(sketch) }
 }
 
-/// Adds `by`, which may be negative, to the count of an item. `count` gets the new count.
+/// Adds `by`, which may be negative, to the count of an item. `count` receives the new estimate.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_count_min_add(
     sketch: *mut CountMin,
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn valkeybloom_count_min_add(
     by: i64,
     count: *mut u64,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let item = slice(item, item_length)?;
         put(
@@ -84,15 +84,15 @@ pub unsafe extern "C" fn valkeybloom_count_min_add(
     })
 }
 
-/// Adds to the counts of the items of a batch: to each the number of `by` at its place, or 1 if `by` is null. If one is
-/// refused, all others are counted. A batch that can't be read is not counted at all.
+/// Counts the items of a batch in order. Adds `by[i]` to item `i`, or 1 if `by` is null. If an item is refused, all
+/// others are counted. If the batch can't be read, nothing is counted.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_count_min_add_many(
     sketch: *mut CountMin,
     batch: *const Batch,
     by: *const i64,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let batch = items(batch)?;
         let by = optional(by, batch.len())?;
@@ -114,7 +114,7 @@ pub unsafe fn optional<'a>(numbers: *const i64, length: usize) -> Outcome<Option
     unsafe { slice(numbers, length) }.map(Some)
 }
 
-/// Tells how often an item was counted, or somewhat more.
+/// Estimates the count of an item: `count` is never too low, but may be too high.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_count_min_count(
     sketch: *const CountMin,
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn valkeybloom_count_min_count(
     item_length: usize,
     count: *mut u64,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let item = slice(item, item_length)?;
         put(
@@ -132,14 +132,14 @@ pub unsafe extern "C" fn valkeybloom_count_min_count(
     })
 }
 
-/// Looks the counts of the items of a batch up. `counts` gets one for each.
+/// Estimates the counts of the items of a batch. `counts` receives one for each item.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_count_min_count_many(
     sketch: *const CountMin,
     batch: *const Batch,
     counts: *mut u64,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let batch = items(batch)?;
         let counts = places(counts, batch.len())?;
@@ -149,8 +149,8 @@ pub unsafe extern "C" fn valkeybloom_count_min_count_many(
     })
 }
 
-/// Makes the sum of some sketches, at least one, each times its weight, or times 1 if `weights` is null. What CMS.MERGE refuses is
-/// refused here.
+/// Makes the weighted sum of one or more sketches. If `weights` is null, each has weight 1. Sketches that CMS.MERGE
+/// refuses to merge are refused.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_count_min_merge(
     sketches: *const *const CountMin,
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn valkeybloom_count_min_merge(
     sketches_length: usize,
     sketch: *mut *mut CountMin,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let all = object::all(sketches, sketches_length)?;
         let ones = vec![1; all.len()];
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn valkeybloom_count_min_merge(
 /// Sets all counts to 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_count_min_clear(sketch: *mut CountMin) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { Ok(borrow(sketch)?.0.write(bindings::CountMin::clear)??) })
 }
 
@@ -182,33 +182,33 @@ pub unsafe extern "C" fn valkeybloom_count_min_copy(
     sketch: *const CountMin,
     copy: *mut *mut CountMin,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { object::copy(sketch, copy) })
 }
 
-/// Tells whether two sketches are equal: whether their bytes are.
+/// Compares two sketches. `equal` receives whether their bytes are equal.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_count_min_equal(
     sketch: *const CountMin,
     other: *const CountMin,
     equal: *mut bool,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { object::equal(sketch, other, equal) })
 }
 
-/// What a sketch is made of, and what is in it.
+/// Parameters and contents of a sketch.
 #[repr(C)]
 pub struct CountMinInfo {
     /// The number of counters in a row.
     width: u64,
     /// The number of rows.
     depth: u64,
-    /// The bytes of a counter.
+    /// The size of a counter in bytes.
     cell_size: u64,
     /// The sum of all counts.
     total: u64,
-    /// The memory that the sketch takes, in bytes.
+    /// The sketch's memory, in bytes.
     memory_bytes: u64,
 }
 
@@ -218,7 +218,7 @@ pub unsafe extern "C" fn valkeybloom_count_min_describe(
     sketch: *const CountMin,
     info: *mut CountMinInfo,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         require(info)?;
         let found = borrow(sketch)?.0.read(|sketch| CountMinInfo {
@@ -232,23 +232,23 @@ pub unsafe extern "C" fn valkeybloom_count_min_describe(
     })
 }
 
-/// Encodes a sketch as RESTORE takes it.
+/// Encodes a sketch as a payload of RESTORE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_count_min_to_bytes(
     sketch: *const CountMin,
     bytes: *mut Buffer,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { object::to_bytes(sketch, bytes) })
 }
 
-/// Decodes what valkeybloom_count_min_to_bytes or a server's DUMP returned.
+/// Decodes bytes from valkeybloom_count_min_to_bytes or DUMP.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_count_min_from_bytes(
     data: *const u8,
     length: usize,
     sketch: *mut *mut CountMin,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { object::from_bytes(data, length, sketch) })
 }

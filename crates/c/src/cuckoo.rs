@@ -9,7 +9,7 @@ use super::border::{
 };
 use super::object::{self, Handle};
 
-/// A cuckoo filter: it knows which items are in it, and items can be removed.
+/// A cuckoo filter: "not found" is certain, "found" is probable, and items can be removed.
 pub struct Cuckoo(Shared<bindings::Cuckoo>);
 
 /// A cuckoo filter that is being loaded from chunks. For one thread at a time.
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_new(
     options: *const c_char,
     filter: *mut *mut Cuckoo,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let capacity = capacity.to_string();
         let mut all = words(options);
@@ -41,14 +41,14 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_new(
     })
 }
 
-/// Frees a filter. Null is left alone.
+/// Frees a filter. Null is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_cuckoo_free(filter: *mut Cuckoo) {
-    // SAFETY: the header asks for a filter that this library made, or null.
+    // SAFETY: the header requires a filter that this library made, or null.
     unsafe { object::free(filter) }
 }
 
-/// Adds an item: once more if the filter has it, or only if it does not, `unless_present`. `added` tells whether it did.
+/// Adds an item, or with `unless_present` only an item that the filter lacks. `added` receives whether it was added.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_cuckoo_add(
     filter: *mut Cuckoo,
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_add(
     unless_present: bool,
     added: *mut bool,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let item = slice(item, item_length)?;
         let outcome = borrow(filter)?
@@ -67,8 +67,9 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_add(
     })
 }
 
-/// Adds the items of a batch in order, as valkeybloom_cuckoo_add does. `added` tells how many it added. A full filter is
-/// VALKEYBLOOM_STATUS_REFUSED: it has all items that had room. A batch that can't be read is not added at all.
+/// Adds the items of a batch in order, as valkeybloom_cuckoo_add does. `added` receives how many were added. If the
+/// filter is full, the call returns VALKEYBLOOM_STATUS_REFUSED, and all items that have room are added. If the batch
+/// can't be read, nothing is added.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_cuckoo_add_many(
     filter: *mut Cuckoo,
@@ -76,7 +77,7 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_add_many(
     unless_present: bool,
     added: *mut u64,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let batch = items(batch)?;
         let outcome = borrow(filter)?
@@ -86,7 +87,7 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_add_many(
     })
 }
 
-/// Tells whether the filter claims an item.
+/// Looks an item up. `found` receives whether the filter claims it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_cuckoo_contains(
     filter: *const Cuckoo,
@@ -94,7 +95,7 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_contains(
     item_length: usize,
     found: *mut bool,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let item = slice(item, item_length)?;
         put(
@@ -104,14 +105,14 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_contains(
     })
 }
 
-/// Looks the items of a batch up. `answers` gets a byte for each: 1 if the filter claims it, or 0.
+/// Looks up the items of a batch. `answers` receives a byte for each: 1 if the filter claims it, else 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_cuckoo_contains_many(
     filter: *const Cuckoo,
     batch: *const Batch,
     answers: *mut u8,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let batch = items(batch)?;
         let answers = places(answers, batch.len())?;
@@ -121,8 +122,8 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_contains_many(
     })
 }
 
-/// Removes an item once. `removed` tells whether the filter claimed it. Removing an item that was never added may remove
-/// another one.
+/// Removes one copy of an item. `removed` receives whether the filter claimed it. Removing an item that was never added
+/// may remove another item.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_cuckoo_remove(
     filter: *mut Cuckoo,
@@ -130,7 +131,7 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_remove(
     item_length: usize,
     removed: *mut bool,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let item = slice(item, item_length)?;
         put(
@@ -140,7 +141,7 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_remove(
     })
 }
 
-/// Tells how often an item is in the filter, as far as fingerprints show.
+/// Counts the copies of an item, and of items with the same fingerprint in the same buckets.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_cuckoo_count(
     filter: *const Cuckoo,
@@ -148,24 +149,25 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_count(
     item_length: usize,
     count: *mut u64,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let item = slice(item, item_length)?;
         put(count, borrow(filter)?.0.read(|filter| filter.count(item))?)
     })
 }
 
-/// Moves items of newer filters of the stack into older ones, and frees those that become empty, as CF.COMPACT does.
+/// Moves items from newer filters of the stack into older ones, and frees filters that become empty, as CF.COMPACT
+/// does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_cuckoo_compact(filter: *mut Cuckoo) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { Ok(borrow(filter)?.0.write(bindings::Cuckoo::compact)?) })
 }
 
 /// Removes all items. The parameters stay.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_cuckoo_clear(filter: *mut Cuckoo) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { Ok(borrow(filter)?.0.write(bindings::Cuckoo::clear)??) })
 }
 
@@ -175,35 +177,35 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_copy(
     filter: *const Cuckoo,
     copy: *mut *mut Cuckoo,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { object::copy(filter, copy) })
 }
 
-/// Tells whether two filters are equal: whether their bytes are.
+/// Compares two filters. `equal` receives whether their bytes are equal.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_cuckoo_equal(
     filter: *const Cuckoo,
     other: *const Cuckoo,
     equal: *mut bool,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { object::equal(filter, other, equal) })
 }
 
-/// What a filter is made of, and what is in it.
+/// Parameters and contents of a filter.
 #[repr(C)]
 pub struct CuckooInfo {
     /// The number of items.
     items: u64,
     /// The number of slots for items.
     slots: u64,
-    /// The number of filters that are stacked.
+    /// The number of stacked filters.
     filters: u64,
-    /// The memory that the filter takes, in bytes.
+    /// The filter's memory, in bytes.
     memory_bytes: u64,
     /// The number of slots in a bucket.
     bucket_size: u64,
-    /// How many items are moved, at most, to make room for one.
+    /// The most items that are moved to make room for one.
     max_iterations: u64,
     /// How many times larger the next filter of the stack is; 0 for a filter that does not grow.
     expansion: u64,
@@ -215,7 +217,7 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_describe(
     filter: *const Cuckoo,
     info: *mut CuckooInfo,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         require(info)?;
         let found = borrow(filter)?.0.read(|filter| CuckooInfo {
@@ -231,54 +233,54 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_describe(
     })
 }
 
-/// Encodes a filter as RESTORE takes it.
+/// Encodes a filter as a payload of RESTORE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_cuckoo_to_bytes(
     filter: *const Cuckoo,
     bytes: *mut Buffer,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { object::to_bytes(filter, bytes) })
 }
 
-/// Decodes what valkeybloom_cuckoo_to_bytes or a server's DUMP returned.
+/// Decodes bytes from valkeybloom_cuckoo_to_bytes or DUMP.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_cuckoo_from_bytes(
     data: *const u8,
     length: usize,
     filter: *mut *mut Cuckoo,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { object::from_bytes(data, length, filter) })
 }
 
-/// Returns the next chunk of a filter, as CF.SCANDUMP does. `cursor` is 0 at first. Each call sets it to the cursor that
-/// belongs to the chunk, or after the last chunk to 0, with a null buffer. The filter must not change meanwhile.
+/// Returns the next chunk of a filter, as CF.SCANDUMP does. `cursor` is 0 at first. Each call sets it to the chunk's
+/// cursor; after the last chunk to 0, with a null buffer. The filter must not change between calls.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_cuckoo_next_chunk(
     filter: *const Cuckoo,
     cursor: *mut u64,
     chunk: *mut Buffer,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { object::next_chunk(filter, cursor, chunk) })
 }
 
 /// Makes a loader for the chunks of a filter.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_cuckoo_loader_new(loader: *mut *mut CuckooLoader) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { object::give(loader, CuckooLoader(Loader::new())) })
 }
 
-/// Frees a loader. Null is left alone.
+/// Frees a loader. Null is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_cuckoo_loader_free(loader: *mut CuckooLoader) {
-    // SAFETY: the header asks for a loader that this library made, or null.
+    // SAFETY: the header requires a loader that this library made, or null.
     unsafe { object::free(loader) }
 }
 
-/// Loads a chunk with its cursor, in the order of CF.SCANDUMP. Cursor 0, its end, has no effect.
+/// Loads a chunk with its cursor, in the order of CF.SCANDUMP. Cursor 0, the end, has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_cuckoo_loader_load(
     loader: *mut CuckooLoader,
@@ -286,16 +288,16 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_loader_load(
     chunk: *const u8,
     chunk_length: usize,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { object::load(&mut borrow_mut(loader)?.0, cursor, chunk, chunk_length) })
 }
 
-/// Makes the filter of the chunks that were loaded. Then the loader is empty, whether or not chunks were missing.
+/// Makes a filter from the loaded chunks. Afterwards the loader is empty, even if chunks were missing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_cuckoo_loader_finish(
     loader: *mut CuckooLoader,
     filter: *mut *mut Cuckoo,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { object::finish(&mut borrow_mut(loader)?.0, filter) })
 }

@@ -1,5 +1,5 @@
-//! The C library: one function for each method of the crate `bindings`, whose documentation says how this one stands on
-//! it. cbindgen makes `include/valkeybloom.h` of these files; it does not expand macros, so every function is written
+//! The C library: one function for each method of the crate `bindings`, whose documentation describes the mapping.
+//! cbindgen generates `include/valkeybloom.h` from these files. It does not expand macros, so every function is written
 //! out.
 //!
 //! Each function is one [`call`](border::call), which keeps panics inside and turns errors into a status.

@@ -1,4 +1,4 @@
-//! What the objects of all families have in common.
+//! Functions that all families share.
 
 use std::ffi::c_void;
 
@@ -13,7 +13,7 @@ use super::cuckoo::Cuckoo;
 use super::tdigest::TDigest;
 use super::top_k::TopK;
 
-/// What a pointer that C holds points to.
+/// An object that C holds a pointer to.
 pub trait Handle: Sized {
     type Object: Family;
     fn of(object: Shared<Self::Object>) -> Self;
@@ -33,7 +33,7 @@ pub unsafe fn make<H: Handle>(
     unsafe { give(place, H::of(Shared::new(new()?))) }
 }
 
-/// As [`make`], for what is made already.
+/// Gives away an object that is already made.
 ///
 /// # Safety
 /// The place is null, or may be written to.
@@ -61,13 +61,13 @@ pub unsafe fn all<'a, H: Handle + 'a>(
     pointers.iter().map(shared).collect()
 }
 
-/// Takes back what was given away, and frees it.
+/// Frees an object that was given away.
 ///
 /// # Safety
 /// The pointer is null, or that of a box that was given away, and not taken back.
 pub unsafe fn free<T>(object: *mut T) {
     if !object.is_null() {
-        // A destructor that panics would be a bug, of which a caller could not hear.
+        // A destructor that panics would be a bug. There is no status to report it with.
         call(|| {
             // SAFETY: the caller promises it.
             drop(unsafe { Box::from_raw(object) });
@@ -76,6 +76,8 @@ pub unsafe fn free<T>(object: *mut T) {
     }
 }
 
+/// Gives away a copy of an object.
+///
 /// # Safety
 /// The pointers are null, or valid.
 pub unsafe fn copy<H: Handle>(object: *const H, place: *mut *mut H) -> Outcome<()> {
@@ -86,6 +88,8 @@ pub unsafe fn copy<H: Handle>(object: *const H, place: *mut *mut H) -> Outcome<(
     }
 }
 
+/// Compares two objects.
+///
 /// # Safety
 /// The pointers are null, or valid.
 pub unsafe fn equal<H: Handle>(one: *const H, other: *const H, equal: *mut bool) -> Outcome<()> {
@@ -96,6 +100,8 @@ pub unsafe fn equal<H: Handle>(one: *const H, other: *const H, equal: *mut bool)
     unsafe { put(equal, answer) }
 }
 
+/// Gives away the bytes of an object.
+///
 /// # Safety
 /// The pointers are null, or valid.
 pub unsafe fn to_bytes<H: Handle>(object: *const H, bytes: *mut Buffer) -> Outcome<()> {
@@ -109,6 +115,8 @@ pub unsafe fn to_bytes<H: Handle>(object: *const H, bytes: *mut Buffer) -> Outco
     }
 }
 
+/// Decodes an object, and gives it away.
+///
 /// # Safety
 /// The pointers are null, or valid.
 pub unsafe fn from_bytes<H: Handle>(
@@ -123,7 +131,7 @@ pub unsafe fn from_bytes<H: Handle>(
     }
 }
 
-/// Gives the chunk after a cursor away.
+/// Gives away the chunk after a cursor.
 ///
 /// # Safety
 /// The pointers are null, or valid.
@@ -166,7 +174,7 @@ pub unsafe fn load<F: Chunked>(
     Ok(loader.load(cursor, unsafe { slice(data, length) }?)?)
 }
 
-/// Gives a loaded object away, and leaves the loader empty.
+/// Gives away the loaded object, and leaves the loader empty.
 ///
 /// # Safety
 /// The place is null, or may be written to.
@@ -198,8 +206,8 @@ pub enum Kind {
     TDigest = 5,
 }
 
-/// Decodes the bytes of an object of any family, as the function of the family whose name ends with _from_bytes does.
-/// `object` gets a pointer of the family's type, and you free it with the family's function.
+/// Decodes the bytes of an object of any family, as the family's own function does, whose name ends with _from_bytes.
+/// `object` receives a pointer of the family's type. Free it with the family's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_decode(
     data: *const u8,
@@ -207,7 +215,7 @@ pub unsafe extern "C" fn valkeybloom_decode(
     family: *mut Kind,
     object: *mut *mut c_void,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         require(family)?;
         require(object)?;

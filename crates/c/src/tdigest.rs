@@ -6,7 +6,7 @@ use valkeybloom_bindings::{self as bindings, Error, Family as _, Shared};
 use super::border::{Buffer, Outcome, Status, borrow, call, places, put, require, slice};
 use super::object::{self, Handle};
 
-/// A t-digest: which quantiles do observations have? It is most exact at both ends.
+/// A t-digest: estimates quantiles of observations. It is most exact at both ends.
 pub struct TDigest(Shared<bindings::TDigest>);
 
 impl Handle for TDigest {
@@ -19,13 +19,13 @@ impl Handle for TDigest {
     }
 }
 
-/// Makes a digest. The server's own compression is 100. A larger one is more exact, and takes more memory.
+/// Makes a digest. The server's default compression is 100. A larger one is more exact and takes more memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_new(
     compression: u64,
     digest: *mut *mut TDigest,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let compression = compression.to_string();
         let words = [&b"COMPRESSION"[..], compression.as_bytes()];
@@ -33,35 +33,35 @@ pub unsafe extern "C" fn valkeybloom_tdigest_new(
     })
 }
 
-/// Frees a digest. Null is left alone.
+/// Frees a digest. Null is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_free(digest: *mut TDigest) {
-    // SAFETY: the header asks for a digest that this library made, or null.
+    // SAFETY: the header requires a digest that this library made, or null.
     unsafe { object::free(digest) }
 }
 
-/// Adds observations. If one is infinite or not a number, none is added.
+/// Adds observations. If one of them is infinite or NaN, nothing is added.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_add(
     digest: *mut TDigest,
     values: *const f64,
     length: usize,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let values = slice(values, length)?;
         Ok(borrow(digest)?.0.write(|digest| digest.add(values))??)
     })
 }
 
-/// Adds the observations of an array of Arrow: doubles, floats or integers. The array stays yours: it is not released.
+/// Adds the observations of an Arrow array: doubles, floats or integers. The array stays yours: it is not released.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_add_array(
     digest: *mut TDigest,
     schema: *const ArrowSchema,
     array: *const ArrowArray,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let mut values = Vec::new();
         arrow::numbers(schema, array, 0)?.append_doubles(&mut values)?;
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn valkeybloom_tdigest_add_array(
     })
 }
 
-/// Copies numbers to where their answers go, which may be the same place, and answers them there.
+/// Answers all numbers at once. The places of the answers may be those of the numbers.
 ///
 /// # Safety
 /// There are `length` numbers and as many places, unless a pointer is null, for the length of the call.
@@ -89,7 +89,7 @@ unsafe fn answer_in_place(
     Ok(())
 }
 
-/// Answers each number, and writes the answers if there is one for all of them.
+/// Answers numbers one by one, and writes the answers unless one of them fails.
 ///
 /// # Safety
 /// There are `length` numbers and as many places, unless a pointer is null, for the length of the call.
@@ -111,8 +111,8 @@ unsafe fn answer_each<T: Copy + 'static, A: Copy + From<u8> + 'static>(
     Ok(())
 }
 
-/// Tells for each share, from 0 to 1, the value below which that share of the observations lies; NaN for an empty digest.
-/// `values` may be `shares`.
+/// Estimates quantiles: for each share, from 0 to 1, the value that this share of the observations is below; NaN if the
+/// digest is empty. `values` may be `shares`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_quantiles(
     digest: *const TDigest,
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn valkeybloom_tdigest_quantiles(
     length: usize,
     values: *mut f64,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let digest = &borrow(digest)?.0;
         answer_in_place(shares, length, values, |all| {
@@ -129,8 +129,8 @@ pub unsafe extern "C" fn valkeybloom_tdigest_quantiles(
     })
 }
 
-/// Tells for each value the share of the observations that are at most this value; NaN for an empty digest. `shares` may
-/// be `values`.
+/// Estimates for each value the share of the observations below it, plus half of those equal to it; NaN if the digest
+/// is empty. `shares` may be `values`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_cdf(
     digest: *const TDigest,
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn valkeybloom_tdigest_cdf(
     length: usize,
     shares: *mut f64,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let digest = &borrow(digest)?.0;
         answer_in_place(values, length, shares, |all| {
@@ -147,8 +147,8 @@ pub unsafe extern "C" fn valkeybloom_tdigest_cdf(
     })
 }
 
-/// Tells for each value its rank: the number of observations below it, plus half of those equal to it; -1 if all are
-/// larger, and -2 for an empty digest.
+/// Estimates the rank of each value: the number of observations below it, plus half of those equal to it; -1 if all are
+/// larger, -2 if the digest is empty.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_ranks(
     digest: *const TDigest,
@@ -156,14 +156,15 @@ pub unsafe extern "C" fn valkeybloom_tdigest_ranks(
     length: usize,
     ranks: *mut i64,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let digest = &borrow(digest)?.0;
         digest.read(|digest| answer_each(values, length, ranks, |value| digest.rank(value)))?
     })
 }
 
-/// As valkeybloom_tdigest_ranks, from the other end.
+/// Estimates the reverse rank of each value: the number of observations above it, plus half of those equal to it; -1 if
+/// all are smaller, -2 if the digest is empty.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_reverse_ranks(
     digest: *const TDigest,
@@ -171,7 +172,7 @@ pub unsafe extern "C" fn valkeybloom_tdigest_reverse_ranks(
     length: usize,
     ranks: *mut i64,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let digest = &borrow(digest)?.0;
         digest
@@ -179,8 +180,8 @@ pub unsafe extern "C" fn valkeybloom_tdigest_reverse_ranks(
     })
 }
 
-/// Tells for each rank, counted from 0 at the smallest observation, the value with this rank; infinity past the last one,
-/// and NaN for an empty digest.
+/// Estimates the value of each rank, counted from 0 at the smallest observation; infinity past the last one, NaN if the
+/// digest is empty.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_by_ranks(
     digest: *const TDigest,
@@ -188,14 +189,15 @@ pub unsafe extern "C" fn valkeybloom_tdigest_by_ranks(
     length: usize,
     values: *mut f64,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let digest = &borrow(digest)?.0;
         digest.read(|digest| answer_each(ranks, length, values, |rank| digest.by_rank(rank)))?
     })
 }
 
-/// As valkeybloom_tdigest_by_ranks, counted from the largest observation.
+/// Estimates the value of each reverse rank, counted from 0 at the largest observation; -infinity past the last one,
+/// NaN if the digest is empty.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_by_reverse_ranks(
     digest: *const TDigest,
@@ -203,7 +205,7 @@ pub unsafe extern "C" fn valkeybloom_tdigest_by_reverse_ranks(
     length: usize,
     values: *mut f64,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let digest = &borrow(digest)?.0;
         digest.read(|digest| {
@@ -212,7 +214,7 @@ pub unsafe extern "C" fn valkeybloom_tdigest_by_reverse_ranks(
     })
 }
 
-/// Tells the mean of the observations between two quantiles, from 0 to 1; NaN for an empty digest.
+/// Estimates the mean of the observations between two quantiles, from 0 to 1; NaN if the digest is empty.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_trimmed_mean(
     digest: *const TDigest,
@@ -220,7 +222,7 @@ pub unsafe extern "C" fn valkeybloom_tdigest_trimmed_mean(
     high: f64,
     mean: *mut f64,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         put(
             mean,
@@ -231,7 +233,7 @@ pub unsafe extern "C" fn valkeybloom_tdigest_trimmed_mean(
     })
 }
 
-/// Makes a digest of the observations of some digests, at least one, with this compression, or the largest of theirs if it is 0.
+/// Makes a digest with the observations of one or more digests. If `compression` is 0, it is the largest of theirs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_merge(
     digests: *const *const TDigest,
@@ -239,7 +241,7 @@ pub unsafe extern "C" fn valkeybloom_tdigest_merge(
     compression: u64,
     digest: *mut *mut TDigest,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let all = object::all(digests, digests_length)?;
         let compression = Some(compression).filter(|compression| *compression > 0);
@@ -252,7 +254,7 @@ pub unsafe extern "C" fn valkeybloom_tdigest_merge(
 /// Removes all observations. The compression stays.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_clear(digest: *mut TDigest) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { Ok(borrow(digest)?.0.write(bindings::TDigest::clear)?) })
 }
 
@@ -262,33 +264,33 @@ pub unsafe extern "C" fn valkeybloom_tdigest_copy(
     digest: *const TDigest,
     copy: *mut *mut TDigest,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { object::copy(digest, copy) })
 }
 
-/// Tells whether two digests are equal: whether their bytes are.
+/// Compares two digests. `equal` receives whether their bytes are equal.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_equal(
     digest: *const TDigest,
     other: *const TDigest,
     equal: *mut bool,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { object::equal(digest, other, equal) })
 }
 
-/// What a digest is made of, and what is in it.
+/// Parameters and contents of a digest.
 #[repr(C)]
 pub struct TDigestInfo {
     /// The compression.
     compression: u64,
     /// The number of observations.
     observations: u64,
-    /// The smallest observation; NaN for an empty digest.
+    /// The smallest observation; NaN if the digest is empty.
     min: f64,
-    /// The largest observation; NaN for an empty digest.
+    /// The largest observation; NaN if the digest is empty.
     max: f64,
-    /// The memory that the digest takes, in bytes.
+    /// The digest's memory, in bytes.
     memory_bytes: u64,
 }
 
@@ -298,7 +300,7 @@ pub unsafe extern "C" fn valkeybloom_tdigest_describe(
     digest: *const TDigest,
     info: *mut TDigestInfo,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         require(info)?;
         let found = borrow(digest)?.0.read(|digest| TDigestInfo {
@@ -312,23 +314,23 @@ pub unsafe extern "C" fn valkeybloom_tdigest_describe(
     })
 }
 
-/// Encodes a digest as RESTORE takes it.
+/// Encodes a digest as a payload of RESTORE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_to_bytes(
     digest: *const TDigest,
     bytes: *mut Buffer,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { object::to_bytes(digest, bytes) })
 }
 
-/// Decodes what valkeybloom_tdigest_to_bytes or a server's DUMP returned.
+/// Decodes bytes from valkeybloom_tdigest_to_bytes or DUMP.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_from_bytes(
     data: *const u8,
     length: usize,
     digest: *mut *mut TDigest,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { object::from_bytes(data, length, digest) })
 }

@@ -8,7 +8,7 @@ use super::border::{
 use super::count_min::optional;
 use super::object::{self, Handle};
 
-/// A top-k list: which items are most frequent, and about how frequent?
+/// A top-k list: the most frequent items, with estimates of their counts.
 pub struct TopK(Shared<bindings::TopK>);
 
 impl Handle for TopK {
@@ -21,8 +21,8 @@ impl Handle for TopK {
     }
 }
 
-/// Makes a list of the `k` most frequent items, with `depth` rows of `width` cells, as TOPK.RESERVE does: its own defaults
-/// are 8, 7 and 0.9. `decay` is the probability that a count of 1 is lost to another item.
+/// Makes a list of the `k` most frequent items, with `depth` rows of `width` cells, as TOPK.RESERVE does. Its defaults
+/// are width 8, depth 7 and decay 0.9. `decay` is the probability that a count of 1 is lost to another item.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_top_k_new(
     k: u64,
@@ -31,7 +31,7 @@ pub unsafe extern "C" fn valkeybloom_top_k_new(
     decay: f64,
     list: *mut *mut TopK,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let numbers = [
             k.to_string(),
@@ -44,14 +44,15 @@ pub unsafe extern "C" fn valkeybloom_top_k_new(
     })
 }
 
-/// Frees a list. Null is left alone.
+/// Frees a list. Null is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_top_k_free(list: *mut TopK) {
-    // SAFETY: the header asks for a list that this library made, or null.
+    // SAFETY: the header requires a list that this library made, or null.
     unsafe { object::free(list) }
 }
 
-/// Adds an item `by` times. `left` gets the item that left the list for it, or a null buffer; it may be null.
+/// Adds an item `by` times. `left` receives the item that it expelled from the list, or a null buffer. `left` may be
+/// null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_top_k_add(
     list: *mut TopK,
@@ -60,7 +61,7 @@ pub unsafe extern "C" fn valkeybloom_top_k_add(
     by: i64,
     left: *mut Buffer,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let item = slice(item, item_length)?;
         let gone = borrow(list)?.0.write(|list| list.add(item, by))??;
@@ -72,8 +73,8 @@ pub unsafe extern "C" fn valkeybloom_top_k_add(
     })
 }
 
-/// Adds the items of a batch in order: each as often as the number of `by` at its place says, or once if `by` is null.
-/// `left` gets the items that left the list, in order; it may be null. A batch that can't be read is not added at all.
+/// Adds the items of a batch in order: item `i` `by[i]` times, or once if `by` is null. `left` receives the items that
+/// were expelled from the list, in order, and may be null. If the batch can't be read, nothing is added.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_top_k_add_many(
     list: *mut TopK,
@@ -81,7 +82,7 @@ pub unsafe extern "C" fn valkeybloom_top_k_add_many(
     by: *const i64,
     left: *mut Items,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let batch = items(batch)?;
         let by = optional(by, batch.len())?;
@@ -94,7 +95,7 @@ pub unsafe extern "C" fn valkeybloom_top_k_add_many(
     })
 }
 
-/// Tells whether an item is in the list.
+/// Looks an item up. `found` receives whether it is in the list.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_top_k_contains(
     list: *const TopK,
@@ -102,21 +103,21 @@ pub unsafe extern "C" fn valkeybloom_top_k_contains(
     item_length: usize,
     found: *mut bool,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let item = slice(item, item_length)?;
         put(found, borrow(list)?.0.read(|list| list.contains(item))?)
     })
 }
 
-/// Looks the items of a batch up. `answers` gets a byte for each: 1 if it is in the list, or 0.
+/// Looks up the items of a batch. `answers` receives a byte for each: 1 if it is in the list, else 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_top_k_contains_many(
     list: *const TopK,
     batch: *const Batch,
     answers: *mut u8,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let batch = items(batch)?;
         let answers = places(answers, batch.len())?;
@@ -126,7 +127,7 @@ pub unsafe extern "C" fn valkeybloom_top_k_contains_many(
     })
 }
 
-/// Tells the count of an item, which may be too low.
+/// Estimates the count of an item, in the list or not. `count` may be too low.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_top_k_count(
     list: *const TopK,
@@ -134,7 +135,7 @@ pub unsafe extern "C" fn valkeybloom_top_k_count(
     item_length: usize,
     count: *mut u64,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let item = slice(item, item_length)?;
         put(count, borrow(list)?.0.read(|list| list.count(item).into())?)
@@ -144,7 +145,7 @@ pub unsafe extern "C" fn valkeybloom_top_k_count(
 /// Returns the items of the list with their counts, the largest first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_top_k_list(list: *const TopK, ranking: *mut Items) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         require(ranking)?;
         let found = borrow(list)?.0.read(|list| {
@@ -158,32 +159,32 @@ pub unsafe extern "C" fn valkeybloom_top_k_list(list: *const TopK, ranking: *mut
 /// Removes all items. The parameters stay.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_top_k_clear(list: *mut TopK) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { Ok(borrow(list)?.0.write(bindings::TopK::clear)??) })
 }
 
 /// Makes a copy of a list.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_top_k_copy(list: *const TopK, copy: *mut *mut TopK) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { object::copy(list, copy) })
 }
 
-/// Tells whether two lists are equal: whether their bytes are.
+/// Compares two lists. `equal` receives whether their bytes are equal.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_top_k_equal(
     list: *const TopK,
     other: *const TopK,
     equal: *mut bool,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { object::equal(list, other, equal) })
 }
 
-/// What a list is made of, and what is in it.
+/// Parameters and contents of a list.
 #[repr(C)]
 pub struct TopKInfo {
-    /// The most items that the list has.
+    /// The length of the list when it is full.
     k: u64,
     /// The number of cells in a row.
     width: u64,
@@ -193,7 +194,7 @@ pub struct TopKInfo {
     decay: f64,
     /// The number of items in the list.
     items: u64,
-    /// The memory that the list takes, in bytes.
+    /// The list's memory, in bytes.
     memory_bytes: u64,
 }
 
@@ -203,7 +204,7 @@ pub unsafe extern "C" fn valkeybloom_top_k_describe(
     list: *const TopK,
     info: *mut TopKInfo,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         require(info)?;
         let found = borrow(list)?.0.read(|list| TopKInfo {
@@ -218,23 +219,23 @@ pub unsafe extern "C" fn valkeybloom_top_k_describe(
     })
 }
 
-/// Encodes a list as RESTORE takes it.
+/// Encodes a list as a payload of RESTORE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_top_k_to_bytes(
     list: *const TopK,
     bytes: *mut Buffer,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { object::to_bytes(list, bytes) })
 }
 
-/// Decodes what valkeybloom_top_k_to_bytes or a server's DUMP returned.
+/// Decodes bytes from valkeybloom_top_k_to_bytes or DUMP.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_top_k_from_bytes(
     data: *const u8,
     length: usize,
     list: *mut *mut TopK,
 ) -> Status {
-    // SAFETY: the header asks for valid pointers, and null is checked.
+    // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe { object::from_bytes(data, length, list) })
 }

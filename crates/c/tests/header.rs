@@ -1,11 +1,11 @@
-//! The header that is committed is the one that cbindgen makes of the sources.
+//! Compares the committed header with the one that cbindgen generates from the sources.
 //!
 //! `HEADER=write cargo test -p valkeybloom-c --test header` writes it.
 
 use std::path::Path;
 use std::{env, fs};
 
-/// In the order in which a reader of the header meets them.
+/// The sources, in the order of their parts in the header.
 const SOURCES: [&str; 7] = [
     "border",
     "object",
@@ -17,7 +17,7 @@ const SOURCES: [&str; 7] = [
 ];
 
 #[test]
-fn the_header_is_made_of_the_sources() {
+fn the_header_is_generated_from_the_sources() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let config = cbindgen::Config::from_file(folder.join("cbindgen.toml")).unwrap();
     let builder = cbindgen::Builder::new().with_config(config);
