@@ -1,8 +1,7 @@
 //! Arrays of Arrow's C data interface, as batches.
 //!
-//! The interface gives pointers, and says how long the memory behind them is only for views. What can be checked is
-//! checked; that the data of strings reach to their last offset is the word of the one who made the array, as for every
-//! reader of this interface.
+//! The interface gives pointers, but the length of their memory only for views. Everything that can be checked is
+//! checked. That the data of strings reach to the last offset has to be trusted, as by every reader of this interface.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -83,14 +82,14 @@ impl ArrowArray {
     };
 }
 
-/// All arrays of a stream, with their type. They are released when this is dropped.
+/// All arrays of a stream, with their type. Dropping it releases them.
 #[derive(Debug)]
 pub struct Arrays {
     schema: ArrowSchema,
     arrays: Vec<ArrowArray>,
 }
 
-// SAFETY: the interface lets any thread read and release what it gave.
+// SAFETY: the interface lets any thread read and release arrays.
 unsafe impl Send for Arrays {}
 // SAFETY: shared arrays are only read.
 unsafe impl Sync for Arrays {}
@@ -117,7 +116,7 @@ impl Arrays {
     /// [`Code::BadBatch`] with the stream's own error, or [`Code::NoMemory`].
     ///
     /// # Safety
-    /// The pointer is null, or that of a stream that follows the interface and that no one else uses meanwhile.
+    /// The pointer is null, or points to a stream that follows the interface and that no one else uses during the call.
     pub unsafe fn read(stream: *mut ArrowArrayStream) -> Result<Self, Error> {
         // SAFETY: the caller promises that it is null or valid.
         let callbacks = unsafe { stream.as_ref() }.filter(|stream| stream.release.is_some());
@@ -161,7 +160,8 @@ impl Arrays {
     ) -> Result<(), Error> {
         let mut before = 0;
         for array in &self.arrays {
-            // SAFETY: the stream gave these arrays and their schema, and they are not released before `self` is dropped.
+            // SAFETY: the stream gave these arrays and their schema, and they are not released before `self` is
+            // dropped.
             let numbers =
                 unsafe { numbers(&raw const self.schema, std::ptr::from_ref(array), before) }?;
             before += numbers.len();
@@ -176,7 +176,8 @@ impl Arrays {
     /// Those of [`push`].
     pub fn push_to<'b>(&'b self, batch: &mut Batch<'b>) -> Result<(), Error> {
         for array in &self.arrays {
-            // SAFETY: the stream gave these arrays and their schema, and they are not released before `self` is dropped.
+            // SAFETY: the stream gave these arrays and their schema, and they are not released before `self` is
+            // dropped.
             unsafe { push(&raw const self.schema, std::ptr::from_ref(array), batch) }?;
         }
         Ok(())
@@ -204,11 +205,11 @@ fn bad(text: &'static str) -> Error {
     Error::new(Code::BadBatch, text)
 }
 
-/// Appends the items of an array to a batch: strings, bytes, or integers. An array of structures, such as a table, has to
-/// have one column.
+/// Appends the items of an array to a batch: strings, bytes, or integers. An array of structures, such as a table, has
+/// to have one column.
 ///
 /// # Errors
-/// [`Code::BadType`] for any other type, [`Code::BadBatch`] for a null item and for numbers that can't be right, and
+/// [`Code::BadType`] for any other type, [`Code::BadBatch`] for a null item or an impossible length or offset, and
 /// [`Code::NoMemory`].
 ///
 /// # Safety
@@ -224,10 +225,10 @@ pub unsafe fn push(
     part.push_to(batch)
 }
 
-/// Returns the elements of an array of numbers, of which `before` precede it.
+/// Returns the elements of an array of numbers. `before` elements precede it, for the indices in errors.
 ///
 /// # Errors
-/// [`Code::BadType`] for any other type, and [`Code::BadBatch`] for a null and for numbers that can't be right.
+/// [`Code::BadType`] for any other type, and [`Code::BadBatch`] for a null or an impossible length or offset.
 ///
 /// # Safety
 /// As for [`push`], while the elements are used.
@@ -241,11 +242,11 @@ pub unsafe fn numbers<'b>(
     part.require_no_nulls(before)?;
     match element(part.format) {
         Some(element) => part.elements(1, element),
-        None => Err(part.unknown()),
+        None => Err(part.unknown("numbers")),
     }
 }
 
-/// Returns what an element of an array of this format is, if it is a number.
+/// Returns the kind of the elements of an array of numbers with this format.
 fn element(format: &[u8]) -> Option<Element> {
     let integer = |bytes, signed| Element::Integer {
         bytes,
@@ -270,6 +271,9 @@ fn element(format: &[u8]) -> Option<Element> {
         _ => return None,
     })
 }
+
+/// The elements that can be items.
+const ITEMS: &str = "strings, bytes or integers";
 
 /// Some elements of an array.
 struct Part<'b> {
@@ -302,7 +306,7 @@ impl<'b> Part<'b> {
             return Ok(whole);
         }
         if schema.n_children != 1 || array.n_children != 1 {
-            let text = "a table is no batch of items: pass one of its columns";
+            let text = "a table is not a batch of items: pass one of its columns";
             return Err(Error::new(Code::BadType, text));
         }
         whole.require_no_nulls(before)?;
@@ -316,7 +320,7 @@ impl<'b> Part<'b> {
         Self::of(schema, child, whole.offset, Some(whole.length))
     }
 
-    /// Returns the elements of an array from `more` on: all, or this many.
+    /// Returns the elements of an array after the first `more`: all of them, or `length`.
     fn of(
         schema: &'b ArrowSchema,
         array: &'b ArrowArray,
@@ -339,7 +343,7 @@ impl<'b> Part<'b> {
             return Err(wrong());
         }
         Ok(Self {
-            // The values of a dictionary are elsewhere, whatever the type of its indices.
+            // The format is that of the indices. The values are elsewhere.
             format: if schema.dictionary.is_null() {
                 format
             } else {
@@ -361,7 +365,7 @@ impl<'b> Part<'b> {
         Ok(unsafe { *self.array.buffers.add(index) }.cast())
     }
 
-    /// Returns `count` values of a buffer from its start; none if it is null, as it may be without elements.
+    /// Returns the first `count` values of a buffer. The buffer may be null if `count` is 0.
     fn values<T>(&self, index: usize, count: usize) -> Result<&'b [T], Error> {
         let start: *const T = self.buffer(index)?.cast();
         if count == 0 {
@@ -376,8 +380,8 @@ impl<'b> Part<'b> {
         if count > isize::MAX.cast_unsigned() / size_of::<T>() {
             return Err(bad("the array's length or offset can't be right"));
         }
-        // SAFETY: it is not null and aligned, the interface says that it has that many values, which are plain numbers or
-        // bytes, and they fit an address space. No one changes them for all of `'b`.
+        // SAFETY: it is not null and aligned, the interface says that it has that many values, which are plain numbers
+        // or bytes, and they fit an address space. No one changes them for all of `'b`.
         Ok(unsafe { std::slice::from_raw_parts(start, count) })
     }
 
@@ -417,13 +421,13 @@ impl<'b> Part<'b> {
             &self.values::<u8>(index, bytes)?[self.offset * element.size()..]
         };
         let stride = element.size().cast_signed();
-        // SAFETY: there are `length` elements of that size behind one another, all of them in the buffer.
+        // SAFETY: `length` elements of that size lie end to end in the buffer.
         Ok(unsafe { Strided::new(values.as_ptr(), self.length, stride, element) })
     }
 
-    fn unknown(&self) -> Error {
+    fn unknown(&self, wanted: &str) -> Error {
         let format = String::from_utf8_lossy(self.format);
-        let text = format!("an array of strings, bytes or integers is needed, not of {format}");
+        let text = format!("an array of {wanted} is needed, not of Arrow's type {format}");
         Error::new(Code::BadType, text)
     }
 
@@ -447,14 +451,14 @@ impl<'b> Part<'b> {
             [b'w', b':', width @ ..] => {
                 let width = str::from_utf8(width).ok().and_then(|w| w.parse().ok());
                 let element = Element::Bytes {
-                    width: width.ok_or_else(|| self.unknown())?,
+                    width: width.ok_or_else(|| self.unknown(ITEMS))?,
                     padded: false,
                 };
                 batch.push_strided(self.elements(1, element)?)
             }
             format => match element(format) {
                 Some(element) => batch.push_strided(self.elements(1, element)?),
-                None => Err(self.unknown()),
+                None => Err(self.unknown(ITEMS)),
             },
         }
     }
@@ -463,7 +467,7 @@ impl<'b> Part<'b> {
         if self.length == 0 {
             return Ok(());
         }
-        // After the nulls and the views, the buffers of long items, and last their sizes.
+        // The buffers of long items come after the nulls and the views. The last buffer has their sizes.
         let buffers = usize::try_from(self.array.n_buffers).unwrap_or(0);
         let count = buffers.checked_sub(3);
         let count = count.ok_or_else(|| bad("the array lacks a buffer"))?;
@@ -490,7 +494,7 @@ fn null(index: usize) -> Error {
     Error::new(Code::BadBatch, format!("item {index} is null"))
 }
 
-/// Returns the last of some offsets, where the data end.
+/// Returns the last offset, where the data end.
 fn end<O: Copy + TryInto<usize>>(offsets: &[O]) -> Result<usize, Error> {
     let end = offsets.last().map_or(Ok(0), |end| (*end).try_into());
     end.map_err(|_| BadOffsets.into())

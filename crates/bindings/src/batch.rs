@@ -1,4 +1,4 @@
-//! Batches: many items in the layouts in which languages and Arrow have them, as slices.
+//! Batches: many items as slices, in the layouts of languages and of Arrow.
 
 use std::ops::ControlFlow;
 
@@ -9,7 +9,7 @@ use super::strided::{Element, Strided};
 use super::views::Views;
 
 /// Items in order, in one or more pieces of memory. Nothing is copied but numbers, whose decimal digits are items, and
-/// elements of arrays that may be changed meanwhile.
+/// elements of arrays that others may write to at the same time.
 #[derive(Debug, Default)]
 pub struct Batch<'b> {
     runs: Vec<Run<'b>>,
@@ -100,16 +100,16 @@ impl<'b> Batch<'b> {
     /// Appends the elements of an array.
     ///
     /// # Errors
-    /// [`Code::BadType`] for floats, which are no items, and [`Code::NoMemory`].
+    /// [`Code::BadType`] for floats, which can't be items, and [`Code::NoMemory`].
     pub fn push_strided(&mut self, elements: Strided<'b>) -> Result<(), Error> {
         if matches!(elements.element(), Element::Float { .. }) {
-            return Err(Error::new(Code::BadType, "a float is no item"));
+            return Err(Error::new(Code::BadType, "a float can't be an item"));
         }
         self.push(Run::Strided(elements), elements.len())
     }
 
-    /// Passes the items to `visit`, in as few pieces as there are in memory, and in blocks where they have to be written
-    /// first. `visit` may break off.
+    /// Passes the items to `visit`: each run in one piece, but the elements of arrays in blocks, because they are
+    /// copied first. `visit` may stop early.
     ///
     /// # Errors
     /// [`Code::NoMemory`]: there is no memory for a block. Earlier items have been visited.
@@ -175,7 +175,7 @@ impl ExactSizeIterator for Items<'_> {}
 #[derive(Debug)]
 pub struct Text {
     data: Vec<u8>,
-    /// Where each item begins, and where the last one ends.
+    /// The start of each item, and the end of the last one.
     offsets: Vec<i64>,
 }
 

@@ -18,13 +18,13 @@ use super::error::{Code, Error};
 use super::family::{Chunked, Family, undecodable};
 use super::random_seed;
 
-/// A program has no limits but its memory. A full filter that does not grow refuses items, as on a server.
+/// Limits of a program: its memory alone. A full filter that does not grow refuses items, as on a server.
 const LIMITS: Limits = Limits {
     saturate: false,
     ..Limits::NONE
 };
 
-/// The answers to missing options of BF.RESERVE.
+/// Defaults for missing options of BF.RESERVE.
 const DEFAULTS: Defaults = Defaults {
     params: Params {
         capacity: 100,
@@ -35,12 +35,12 @@ const DEFAULTS: Defaults = Defaults {
     maker: Maker::Own,
 };
 
-/// A Bloom filter: plain, with a window, or with counters; of this module's form or a peer's.
+/// A Bloom filter: plain, with a window, or with counters; in this module's form or a peer's.
 #[derive(Debug)]
 pub struct Bloom(Object);
 
-/// When items are added, for how long, and what their id is. Without a time, the clock is read, if the filter has a
-/// window.
+/// The time of an addition, the items' time to live, and their id. If there is no time and the filter has a window, the
+/// clock is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
     at_ms: Option<u64>,
@@ -100,7 +100,7 @@ impl Bloom {
         Ok(Self(made.map_err(Refused::from)?))
     }
 
-    /// Returns the time of a write, and frees what has expired by then.
+    /// Returns the time of a write, and frees the items that have expired by then.
     #[inline]
     fn begin(&mut self, moment: &Moment) -> Result<Time, Error> {
         if self.0.is_plain() && *moment == Moment::default() {
@@ -132,7 +132,7 @@ impl Bloom {
     /// Adds items in order. Returns how many were new.
     ///
     /// # Errors
-    /// [`Code::Refused`] or [`Code::NoMemory`]. Then the items before the first one without room are in the filter.
+    /// [`Code::Refused`] or [`Code::NoMemory`]. Then the items before the first one without room are added.
     pub fn update(&mut self, batch: &Batch, moment: &Moment) -> Result<u64, Error> {
         let time = self.begin(moment)?;
         let (mut new, mut refused) = (0, None);
@@ -153,14 +153,13 @@ impl Bloom {
         }
     }
 
-    /// Returns whether the filter claims an item: false is certain, true is wrong at the error rate.
+    /// Returns whether the filter claims an item. False is certain; true is wrong at the error rate.
     #[inline]
     pub fn contains(&self, item: &[u8], at_ms: Option<u64>) -> bool {
         self.0.contains(item, || at_ms.unwrap_or_else(now_ms))
     }
 
-    /// Looks items up: 1 for each that the filter claims, 0 for each other, in order, as far as there are places for
-    /// answers.
+    /// Looks items up. Writes 1 for each item that the filter claims, 0 for each other, until `answers` is full.
     ///
     /// # Errors
     /// [`Code::NoMemory`]
@@ -185,8 +184,8 @@ impl Bloom {
         })
     }
 
-    /// Removes an item once from counters. If `moment` has an id, the item was added with that id. Returns whether the
-    /// item was there.
+    /// Removes one copy of an item from counters. If `moment` has an id, the item was added with that id. Returns
+    /// whether the item was there.
     ///
     /// # Errors
     /// [`Code::Refused`]: the filter has no counters, or `moment` has a time or a time to live.
@@ -201,7 +200,7 @@ impl Bloom {
         Ok(self.0.remove(item, moment.id))
     }
 
-    /// Returns how often an item is in counters: an upper bound, up to 15 for each filter.
+    /// Returns an upper bound on the copies of an item in counters, up to 15 for each filter.
     ///
     /// # Errors
     /// [`Code::Refused`]: the filter has no counters.
@@ -221,27 +220,21 @@ impl Bloom {
     /// Returns the union of filters, at least one, as BF.MERGE makes it.
     ///
     /// # Errors
-    /// [`Code::Refused`] with the reason that there is no exact union, or [`Code::NoMemory`].
+    /// [`Code::Refused`] if there is no exact union, with the reason, or [`Code::NoMemory`].
     pub fn union(filters: &[&Self], at_ms: Option<u64>) -> Result<Self, Error> {
+        let first = filters.first().ok_or(Error::NOTHING_TO_MERGE)?;
         let mut objects = Vec::new();
         objects.try_reserve_exact(filters.len())?;
         objects.extend(filters.iter().map(|filter| &filter.0));
         let now = at_ms.unwrap_or_else(now_ms);
         let union = Object::union(&objects, Some(now), LIMITS).map_err(Refused::Unlike)?;
-        let mut union = match (union, filters.first()) {
-            (Some(union), _) => Self(union),
-            (None, Some(first)) => first.try_clone()?,
-            (None, None) => {
-                let text = "a union of nothing: give at least one filter";
-                return Err(Error::new(Code::Refused, text));
-            }
-        };
+        let mut union = union.map_or_else(|| first.try_clone(), |union| Ok(Self(union)))?;
         union.0.tidy(now);
         Ok(union)
     }
 
-    /// Returns whether additions alone lead from the filter of one header of chunks to that of a later one: then chunks
-    /// that were read in between belong to the first.
+    /// Returns whether additions alone can turn the filter of one header of chunks into that of a later one. Then
+    /// chunks that were read in between belong to the first header.
     pub fn precedes(header: &[u8], later: &[u8]) -> bool {
         let stages = Stage::of_header(header).zip(Stage::of_header(later));
         stages.is_some_and(|(stage, later)| stage.precedes(&later))
@@ -270,12 +263,12 @@ impl Bloom {
         self.0.items(|| at_ms.unwrap_or_else(now_ms))
     }
 
-    /// Returns the number of items that fit before the filter grows or is full, those in it included.
+    /// Returns the number of items that the filter holds before it grows or is full.
     pub fn capacity(&self, at_ms: Option<u64>) -> u64 {
         self.0.capacity(|| at_ms.unwrap_or_else(now_ms))
     }
 
-    /// Returns the number of filters that are stacked.
+    /// Returns the number of stacked filters.
     pub fn filters(&self, at_ms: Option<u64>) -> u64 {
         self.0.filter_count(|| at_ms.unwrap_or_else(now_ms))
     }
@@ -326,7 +319,7 @@ impl Family for Bloom {
         self.0.memory_bytes()
     }
 
-    /// Returns the payload of BF.LOAD; that of RESTORE for a filter of `RedisBloom`, which has no other.
+    /// Returns a payload of BF.LOAD. A filter of `RedisBloom` only has a payload of RESTORE.
     fn to_bytes(&self) -> Result<Vec<u8>, Error> {
         let bytes = if Dialect::of(&self.0).has_dump() {
             dump::encode(&self.0)

@@ -43,7 +43,7 @@ impl CountMin {
             })
     }
 
-    /// Adds a number to an item, which may be negative. Returns the new estimate.
+    /// Adds a number, which may be negative, to an item's count. Returns the new estimate.
     ///
     /// # Errors
     /// [`Code::Refused`]. Then nothing has changed, unless the item's counters are at their largest value.
@@ -55,11 +55,10 @@ impl CountMin {
         self.0.increment(item, by).map_err(not_counted)
     }
 
-    /// Adds to items in order: the number of each, or 1.
+    /// Counts items in order: adds to each the number at its index, or 1.
     ///
-    /// # Errors
-    /// [`Code::Refused`]: with more or fewer numbers than items, or with the least of all, nothing has changed. If an item
-    /// is not counted, all others are.
+    /// # Errors [`Code::Refused`]: if there are more or fewer numbers than items, or one is `i64::MIN`, nothing has
+    /// changed. If an item's counters can't hold its number, all other items are counted.
     pub fn update(&mut self, batch: &Batch, by: Option<&[i64]>) -> Result<(), Error> {
         if let Some(by) = by {
             if by.len() != batch.len() {
@@ -85,13 +84,13 @@ impl CountMin {
         first.map_or(Ok(()), |why| Err(not_counted(why)))
     }
 
-    /// Returns how often an item was counted, or somewhat more.
+    /// Returns an estimate of an item's count, which is never too low.
     #[inline]
     pub fn estimate(&self, item: &[u8]) -> u64 {
         self.0.estimate(item)
     }
 
-    /// Returns how often each item was counted, or somewhat more, as far as there are places for answers.
+    /// Writes an estimate of each item's count, which is never too low, until `answers` is full.
     ///
     /// # Errors
     /// [`Code::NoMemory`]
@@ -106,11 +105,14 @@ impl CountMin {
         })
     }
 
-    /// Returns the weighted sum of sketches, as CMS.MERGE makes it.
+    /// Returns the weighted sum of sketches, at least one, as CMS.MERGE makes it.
     ///
     /// # Errors
     /// [`Code::Refused`] or [`Code::NoMemory`].
     pub fn merged(sketches: &[&Self], weights: &[i64]) -> Result<Self, Error> {
+        if sketches.is_empty() {
+            return Err(Error::NOTHING_TO_MERGE);
+        }
         let mut terms = Vec::new();
         terms.try_reserve_exact(sketches.len())?;
         if sketches.len() != weights.len() {
@@ -143,7 +145,7 @@ impl CountMin {
         self.0.count()
     }
 
-    /// Returns width, depth and size of counters.
+    /// Returns the width, the depth and the size of counters.
     pub const fn shape(&self) -> &Shape {
         self.0.shape()
     }

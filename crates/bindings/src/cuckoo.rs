@@ -35,7 +35,7 @@ impl Cuckoo {
         made.map(Self).map_err(refused)
     }
 
-    /// Adds an item, even if the filter has it. Returns whether it did: always.
+    /// Adds an item, or with `unless_present` only an item that the filter lacks. Returns whether it was added.
     ///
     /// # Errors
     /// [`Code::Refused`](super::Code::Refused) or [`Code::NoMemory`](super::Code::NoMemory). Then nothing has changed.
@@ -45,11 +45,11 @@ impl Cuckoo {
         added.map_err(refused)
     }
 
-    /// Adds items in order, all of them or those that the filter does not have. Returns how many were added.
+    /// Adds items in order, or with `unless_present` only those that the filter lacks. Returns how many were added.
     ///
     /// # Errors
     /// [`Code::Refused`](super::Code::Refused) or [`Code::NoMemory`](super::Code::NoMemory). Then all other items that
-    /// have room are in the filter.
+    /// have room are added.
     pub fn update(&mut self, batch: &Batch, unless_present: bool) -> Result<u64, Error> {
         let (mut new, mut first_refusal) = (0, None);
         batch.visit(|items| {
@@ -70,14 +70,13 @@ impl Cuckoo {
         first_refusal.map_or(Ok(new), |refusal| Err(refused(refusal)))
     }
 
-    /// Returns whether the filter claims an item: false is certain, true is probable.
+    /// Returns whether the filter claims an item. False is certain; true is probable.
     #[inline]
     pub fn contains(&self, item: &[u8]) -> bool {
         self.0.contains(item)
     }
 
-    /// Looks items up: 1 for each that the filter claims, 0 for each other, in order, as far as there are places for
-    /// answers.
+    /// Looks items up. Writes 1 for each item that the filter claims, 0 for each other, until `answers` is full.
     ///
     /// # Errors
     /// [`Code::NoMemory`](super::Code::NoMemory)
@@ -92,12 +91,12 @@ impl Cuckoo {
         })
     }
 
-    /// Removes an item once. Returns whether it was claimed.
+    /// Removes one copy of an item. Returns whether the filter claimed it.
     pub fn remove(&mut self, item: &[u8]) -> bool {
         self.0.remove(item)
     }
 
-    /// Returns how often an item is in the filter, as far as fingerprints show.
+    /// Counts the copies of an item, and of items with the same fingerprint in the same buckets.
     pub fn count(&self, item: &[u8]) -> u64 {
         self.0.count(item)
     }
@@ -112,7 +111,7 @@ impl Cuckoo {
         Ok(())
     }
 
-    /// Moves fingerprints of newer filters into older ones, and frees those that become empty, as CF.COMPACT does.
+    /// Moves fingerprints from newer filters into older ones, and frees filters that become empty, as CF.COMPACT does.
     pub fn compact(&mut self) {
         self.0.compact();
     }
@@ -132,7 +131,7 @@ impl Cuckoo {
         self.0.filters().len()
     }
 
-    /// Returns the numbers that determine the filters.
+    /// Returns the parameters.
     pub const fn shape(&self) -> &Shape {
         self.0.shape()
     }

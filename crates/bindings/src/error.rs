@@ -7,25 +7,25 @@ use valkeybloom_protocol::error as protocol;
 use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::bloom::{MergeError, Refusal};
 
-/// What kind of error it is: an exception's class, or a status. The numbers stay.
+/// The kind of an error, which becomes an exception's class or a status. The numbers stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Code {
-    /// A parameter, an item or a union that the server refuses, too. The text is the server's.
+    /// A server would refuse the parameter, item or union. The text is the server's.
     Refused = 1,
-    /// Bytes that are no object, or no object of this family.
+    /// The bytes are not an object of this family.
     Undecodable = 2,
     /// There is not enough memory. Nothing has changed, unless a batch was under way.
     NoMemory = 3,
-    /// A batch whose items can't be read: a null, offsets that don't ascend.
+    /// The items of a batch can't be read: one is null, or the offsets don't ascend.
     BadBatch = 4,
-    /// A batch whose items are of a type that no item has.
+    /// The elements of a batch have a type that items can't have.
     BadType = 5,
-    /// An earlier call on this object panicked, so what it holds is unknown.
+    /// An earlier call on this object panicked, so its state is unknown.
     Broken = 6,
 }
 
-/// Why a call failed.
+/// The reason for a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     code: Code,
@@ -37,6 +37,12 @@ impl Error {
     pub const NO_MEMORY: Self = Self {
         code: Code::NoMemory,
         text: Cow::Borrowed("not enough memory"),
+    };
+
+    /// A union or merge of no objects.
+    pub(crate) const NOTHING_TO_MERGE: Self = Self {
+        code: Code::Refused,
+        text: Cow::Borrowed("there is nothing to merge"),
     };
 
     /// Creates an error.
@@ -65,7 +71,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl From<protocol::Error> for Error {
-    /// Takes the server's text, without the word in capitals before it, which clients take off, too.
+    /// Takes the server's text without the word in capitals before it, which clients also remove.
     fn from(error: protocol::Error) -> Self {
         use protocol::Error::{Refused, Unlike};
         let (Refused(Refusal::OutOfMemory) | Unlike(MergeError::Refused(Refusal::OutOfMemory))) =
@@ -90,7 +96,6 @@ impl From<DecodeError> for Error {
     }
 }
 
-/// The error of an allocation that failed.
 impl From<std::collections::TryReserveError> for Error {
     fn from(_: std::collections::TryReserveError) -> Self {
         Self::NO_MEMORY

@@ -1,4 +1,4 @@
-//! What all families have in common: bytes, chunks, copies, equality.
+//! Traits of all families: bytes, chunks, copies, equality.
 
 use valkeybloom_sketches::bloom::dump;
 use valkeybloom_sketches::{Sketch, SketchRef};
@@ -13,7 +13,7 @@ pub trait Family: Sized {
     /// The names of its types in a server, as TYPE returns them.
     const TYPE_NAMES: &'static [&'static str];
 
-    /// Takes the object if it is of this family, or returns it.
+    /// Converts an object of any family, if it is of this family.
     ///
     /// # Errors
     /// The object, if it is of another family.
@@ -32,7 +32,7 @@ pub trait Family: Sized {
     /// Returns the memory that the object takes, in bytes.
     fn memory_bytes(&self) -> u64;
 
-    /// Encodes the object: as a payload of RESTORE, unless the family has a form of its own.
+    /// Encodes the object, as a payload of RESTORE unless the family has its own form.
     ///
     /// # Errors
     /// [`Code::NoMemory`]
@@ -40,7 +40,7 @@ pub trait Family: Sized {
         self.by_ref().to_dump().ok_or(Error::NO_MEMORY)
     }
 
-    /// Decodes the bytes of an object of this family, in any of their [forms](decode).
+    /// Decodes an object of this family, in any form that [`decode`] reads.
     ///
     /// # Errors
     /// [`Code::Undecodable`] or [`Code::NoMemory`].
@@ -49,7 +49,7 @@ pub trait Family: Sized {
         object.map_err(|other| Error::of_another_family(Self::NAME, name_of(&other)))
     }
 
-    /// Returns whether two objects are equal: whether the same bytes are stored of them.
+    /// Returns whether two objects are equal, which means that their bytes are.
     ///
     /// # Errors
     /// [`Code::NoMemory`]
@@ -58,13 +58,14 @@ pub trait Family: Sized {
     }
 }
 
-/// A family whose objects travel in chunks as well: pairs of a cursor and bytes, as SCANDUMP returns and LOADCHUNK takes
-/// them.
+/// A family whose objects can be split into chunks: pairs of a cursor and bytes, as SCANDUMP returns and LOADCHUNK
+/// takes them.
 pub trait Chunked: Family {
     /// An object that is being loaded.
     type Loading;
 
-    /// Returns the cursor of the next chunk, and the chunk at this cursor; 0 and nothing past the end. It begins with 0.
+    /// Returns the cursor and the bytes of the chunk after a cursor; 0 and no bytes past the end. The first cursor is
+    /// 0.
     ///
     /// # Errors
     /// [`Code::NoMemory`]
@@ -82,7 +83,7 @@ pub trait Chunked: Family {
     /// [`Code::Undecodable`] or [`Code::NoMemory`]. Then nothing has changed.
     fn load(loading: &mut Self::Loading, cursor: u64, chunk: &[u8]) -> Result<(), Error>;
 
-    /// Returns whether no chunk is missing, as far as one can know.
+    /// Returns whether no chunk is known to be missing.
     fn is_complete(loading: &Self::Loading) -> bool;
 
     /// Returns the object.
@@ -92,7 +93,7 @@ pub trait Chunked: Family {
     fn end(loading: Self::Loading) -> Result<Self, Error>;
 }
 
-/// Loads an object from its chunks, one after the other.
+/// Loads an object chunk by chunk.
 #[derive(Debug)]
 pub struct Loader<F: Chunked>(Option<F::Loading>);
 
@@ -124,7 +125,7 @@ impl<F: Chunked> Loader<F> {
         }
     }
 
-    /// Returns whether no chunk is missing, as far as one can know.
+    /// Returns whether no chunk is known to be missing.
     pub fn is_complete(&self) -> bool {
         self.0.as_ref().is_some_and(F::is_complete)
     }
@@ -149,7 +150,7 @@ pub(crate) fn undecodable(text: &'static str) -> Error {
 pub fn decode(bytes: &[u8]) -> Result<Sketch, Error> {
     match Sketch::from_dump(bytes, random_seed()?) {
         Ok(sketch) => Ok(sketch),
-        // A payload of BF.LOAD begins with another byte than one of DUMP.
+        // A payload of BF.LOAD and one of DUMP begin with different bytes.
         Err(_) if !is_dump(bytes) => Ok(Sketch::Bloom(dump::decode(bytes)?)),
         Err(error) => Err(error.into()),
     }

@@ -1,19 +1,18 @@
-//! What every foreign language needs of the sketches of valkeybloom and the crate `sketches` should not know. The
-//! Python package (`crates/python`) and the C library (`crates/c`) are thin layers over it.
+//! The sketches of valkeybloom for other languages. The Python package (`crates/python`) and the C library (`crates/c`)
+//! are thin layers over this crate.
 //!
 //! - **One type for each family**: [`Bloom`], [`Cuckoo`], [`CountMin`], [`TopK`], [`TDigest`]. A method takes words or
-//!   numbers and returns what the command of the server returns, or an [`Error`]. No rule of a family stands here: what a
-//!   client may ask is parsed by the crate `protocol`, from the words of the command, so that a refusal is the same in
-//!   every language and on the server.
-//! - **What families have in common** is in [`Family`] and [`Chunked`]: bytes, chunks, copies, equality. [`decode`] reads
-//!   an object of any family.
-//! - **Items are bytes.** How a language makes bytes of its strings and numbers is one rule: text is its UTF-8, a number
-//!   its decimal digits, and nothing else is an item.
-//! - **A [`Batch`]** is many items as slices, wherever they are in memory: between offsets, as [arrays of Arrow](arrow), at
-//!   equal distances ([`Strided`]), or collected one by one ([`Text`]). Answers go to a slice of the caller's.
-//! - **[`Shared`]** is the lock around an object. It also takes the locks of several objects, in an order that can't
-//!   block.
-//! - **An [`Error`]** is a [`Code`], which a language maps to exceptions or a status, and a text.
+//!   numbers and returns what the server's command returns, or an [`Error`]. No family's rules are repeated here: the
+//!   crate `protocol` parses the words of the command, so every language refuses what the server refuses, with the same
+//!   text.
+//! - **[`Family`] and [`Chunked`]** have what all families share: bytes, chunks, copies, equality. [`decode`] reads an
+//!   object of any family.
+//! - **Items are bytes.** All languages convert their values by one rule: text is its UTF-8, a number is its decimal
+//!   digits, and nothing else is an item.
+//! - **A [`Batch`]** is many items as slices: between offsets, in [Arrow arrays](arrow), at equal distances
+//!   ([`Strided`]), or collected one by one ([`Text`]). Answers go to a slice of the caller's.
+//! - **[`Shared`]** is the lock around an object. It also locks several objects at once, without deadlocks.
+//! - **An [`Error`]** is a [`Code`], which a language maps to an exception or a status, and a text.
 //!
 //! ```
 //! use valkeybloom_bindings::{Bloom, Family, Moment, Shared, Text};
@@ -37,21 +36,21 @@
 //! # Ok::<(), valkeybloom_bindings::Error>(())
 //! ```
 //!
-//! # How the C library stands on it
+//! # The mapping to C
 //!
 //! - A handle is a pointer to a boxed `Shared` of a family: `valkeybloom_bloom *`, `valkeybloom_cuckoo *`,
 //!   `valkeybloom_count_min *`, `valkeybloom_top_k *`, `valkeybloom_tdigest *`, each with its own `…_free`, which takes
-//!   null. `valkeybloom_decode` tells the family of bytes.
-//! - A function returns a status: 0, or the number of a [`Code`]. Results go to places that the caller names. The text of
-//!   a thread's last error is had by `valkeybloom_last_error`. One wrapper catches unwinding at every border: it should
-//!   never be needed, and its status is that of [`Code::Broken`].
+//!   null. `valkeybloom_decode` decodes bytes of any family.
+//! - A function returns a status: 0, or the number of a [`Code`]. Results go to places that the caller names.
+//!   `valkeybloom_last_error` returns the text of a thread's last error. One wrapper around every function catches
+//!   panics, which would be bugs, and returns the status of [`Code::Broken`].
 //! - An item is a pointer and a length. A batch is data with offsets of 32 or 64 bits ([`Batch::push_small`],
-//!   [`Batch::push_large`]), or a pair of `struct ArrowSchema *` and `struct ArrowArray *` ([`arrow::push`]). Answers go
-//!   to an array of bytes, one for each item, that the caller brings.
-//! - Parameters are numbers in the call, formatted as the words that `reserve` takes; what is rarely given is in options
-//!   at their end, as `NAME`, `value` pairs.
-//! - Bytes that are returned are a `valkeybloom_buffer` of pointer and length, freed by `valkeybloom_buffer_free`.
-//! - A new method of a family is one method here, and one function there, next to those of its family.
+//!   [`Batch::push_large`]), or a pair of `struct ArrowSchema *` and `struct ArrowArray *` ([`arrow::push`]). Answers
+//!   go to the caller's array of bytes, one for each item.
+//! - Required parameters are numbers, formatted as the words that `reserve` takes. Options are a text of words, such as
+//!   `EXPANSION 4`.
+//! - Returned bytes are a `valkeybloom_buffer` of pointer and length, freed by `valkeybloom_buffer_free`.
+//! - A new method of a family is one method here and one function there.
 
 #![deny(unsafe_code)]
 
@@ -83,7 +82,7 @@ pub use topk::{Left, TopK};
 
 use valkeybloom_sketches::Seed;
 
-/// Returns a new seed, which no one can guess.
+/// Returns a new random seed, which can't be guessed.
 fn random_seed() -> Result<Seed, Error> {
     let mut bytes = [0; 32];
     let filled = getrandom::fill(&mut bytes);

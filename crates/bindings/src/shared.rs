@@ -1,15 +1,15 @@
-//! Objects that several threads use.
+//! Objects shared by threads.
 
 use std::cmp::Ordering;
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 use super::error::{Code, Error};
 
-/// An object behind a lock. Calls that only look run side by side; a batch is one call, so other threads see all of it
+/// An object behind a lock. Calls that only read run in parallel. A batch is one call, so other threads see all of it
 /// or nothing.
 ///
-/// The lock is held for the length of a call, and no code of the caller runs meanwhile, except the closure. A thread
-/// that holds a lock of its language's own, as Python's does, tries first, and lets go of that lock before it waits.
+/// The lock is held for the length of a call. None of the caller's code runs in that time, except the closure. A thread
+/// that holds a lock of its language, such as Python's, tries first, and releases that lock before it waits.
 #[derive(Debug, Default)]
 pub struct Shared<T>(RwLock<T>);
 
@@ -26,15 +26,15 @@ impl<T> Shared<T> {
         Self(RwLock::new(object))
     }
 
-    /// Looks at the object, as soon as no other thread changes it.
+    /// Reads the object, once no other thread is changing it.
     ///
     /// # Errors
-    /// [`Code::Broken`], as for all methods.
+    /// [`Code::Broken`]
     pub fn read<R>(&self, look: impl FnOnce(&T) -> R) -> Result<R, Error> {
         Ok(look(&*self.0.read().map_err(broken)?))
     }
 
-    /// Changes the object, as soon as no other thread uses it.
+    /// Changes the object, once no other thread is using it.
     ///
     /// # Errors
     /// [`Code::Broken`]
@@ -42,7 +42,7 @@ impl<T> Shared<T> {
         Ok(change(&mut *self.0.write().map_err(broken)?))
     }
 
-    /// Looks at the object if no other thread is changing it; else returns the closure.
+    /// Reads the object if no other thread is changing it; else returns the closure.
     ///
     /// # Errors
     /// [`Code::Broken`]
@@ -68,7 +68,7 @@ impl<T> Shared<T> {
         }
     }
 
-    /// Looks at several objects at once. One may be given more than once.
+    /// Reads several objects at once. An object may occur more than once.
     ///
     /// # Errors
     /// [`Code::Broken`]
@@ -78,7 +78,7 @@ impl<T> Shared<T> {
         Ok(look(&all))
     }
 
-    /// Replaces an object by one that is made of others, and of itself if it is among them.
+    /// Replaces the object by one made from other objects. The object itself may be among them.
     ///
     /// # Errors
     /// [`Code::Broken`], and those of the closure. Then nothing has changed.
@@ -97,7 +97,8 @@ impl<T> Shared<T> {
     }
 }
 
-/// The locks of several objects, taken in the order of their addresses: so no two threads wait for one another.
+/// The locks of several objects, taken in the order of their addresses, so that threads can't wait for each other for
+/// ever.
 struct Locks<'s, T>(Vec<(&'s Shared<T>, Guard<'s, T>)>);
 
 enum Guard<'s, T> {

@@ -6,7 +6,7 @@ use std::ops::{ControlFlow, Range};
 use super::batch::{Items, Text};
 use super::error::{Code, Error};
 
-/// What an element of an array is.
+/// The kind of an array's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element {
     /// An integer of 1, 2, 4 or 8 bytes. The item is its decimal text.
@@ -15,14 +15,14 @@ pub enum Element {
         bytes: u8,
         /// Whether it may be negative.
         signed: bool,
-        /// Whether its bytes have the order that this machine does not use.
+        /// Whether its byte order is not this machine's.
         swapped: bool,
     },
-    /// A double of 8 bytes, or a float of 4. It is no item, but a number.
+    /// A double of 8 bytes, or a float of 4. It can't be an item, only a number.
     Float {
         /// The size in bytes.
         bytes: u8,
-        /// Whether its bytes have the order that this machine does not use.
+        /// Whether its byte order is not this machine's.
         swapped: bool,
     },
     /// Bytes of a fixed width.
@@ -49,18 +49,18 @@ impl Element {
 pub struct Strided<'b> {
     first: *const u8,
     len: usize,
-    /// From one element to the next, in bytes; it may be negative or 0.
+    /// The distance from one element to the next, in bytes. It may be negative or 0.
     stride: isize,
     element: Element,
     memory: PhantomData<&'b [u8]>,
 }
 
-// SAFETY: it only reads memory, which its creator promised to be readable, from whatever thread.
+// SAFETY: it only reads memory that its creator promised to be readable from any thread.
 unsafe impl Send for Strided<'_> {}
 // SAFETY: as above; there is no interior mutability.
 unsafe impl Sync for Strided<'_> {}
 
-/// The number of elements that are written as text at a time: they stay in the cache.
+/// The number of elements that are written as text at a time. They fit in the cache.
 const BLOCK: usize = 1024;
 
 impl Strided<'_> {
@@ -78,7 +78,7 @@ impl Strided<'_> {
         }
     }
 
-    /// Returns what an element is.
+    /// Returns the kind of the elements.
     pub const fn element(&self) -> Element {
         self.element
     }
@@ -134,7 +134,7 @@ impl Strided<'_> {
         to.try_reserve(self.len)?;
         self.each(0..self.len, |bytes| {
             to.push(
-                match integer(self.element, bytes).ok_or_else(not_a_number)? {
+                match integer(self.element, bytes).ok_or_else(|| not_an_array_of("integers"))? {
                     Integer::Signed(number) => number,
                     Integer::Unsigned(number) => number
                         .try_into()
@@ -164,7 +164,7 @@ impl Strided<'_> {
                     f32::from_le_bytes([bits[0], bits[1], bits[2], bits[3]]).into()
                 }
                 (Element::Float { bytes: 8, swapped }, _) => f64::from_bits(bits(bytes, swapped)),
-                _ => return Err(not_a_number()),
+                _ => return Err(not_an_array_of("numbers")),
             };
             to.push(number);
             Ok(())
@@ -182,8 +182,8 @@ impl Strided<'_> {
     }
 }
 
-fn not_a_number() -> Error {
-    Error::new(Code::BadType, "an array of numbers is needed")
+fn not_an_array_of(wanted: &str) -> Error {
+    Error::new(Code::BadType, format!("an array of {wanted} is needed"))
 }
 
 /// Returns up to eight bytes as the bits of a number.

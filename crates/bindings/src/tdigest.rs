@@ -38,7 +38,7 @@ impl TDigest {
     ///
     /// # Errors
     /// [`Code::Refused`](super::Code::Refused) for infinite ones and NaN, or [`Code::NoMemory`](super::Code::NoMemory).
-    /// Then none is added.
+    /// Then nothing is added.
     pub fn add(&mut self, values: &[f64]) -> Result<(), Error> {
         self.0.add_each(values).map_err(refused)
     }
@@ -47,10 +47,11 @@ impl TDigest {
         self.0.compressed().ok_or(Error::NO_MEMORY)
     }
 
-    /// Returns the value below which each share of the observations lies; NaN for an empty digest.
+    /// Replaces each share by its quantile: the value that this share of the observations is below; NaN if the digest
+    /// is empty.
     ///
     /// # Errors
-    /// [`Code::Refused`](super::Code::Refused) for what is not from 0 to 1, or
+    /// [`Code::Refused`](super::Code::Refused) for a share outside 0 to 1, or
     /// [`Code::NoMemory`](super::Code::NoMemory).
     pub fn quantiles(&self, shares: &mut [f64]) -> Result<(), Error> {
         for share in &*shares {
@@ -63,7 +64,8 @@ impl TDigest {
         Ok(())
     }
 
-    /// Returns the share of the observations that are at most each value; NaN for an empty digest.
+    /// Replaces each value by the share of the observations below it, plus half of those equal to it; NaN if the digest
+    /// is empty.
     ///
     /// # Errors
     /// [`Code::NoMemory`](super::Code::NoMemory)
@@ -83,7 +85,7 @@ impl TDigest {
         Ok(self.compressed()?.rank(value))
     }
 
-    /// Returns the rank of a value from the other end.
+    /// Returns the reverse rank of a value: the number of observations above it, plus half of those equal to it.
     ///
     /// # Errors
     /// [`Code::NoMemory`](super::Code::NoMemory)
@@ -123,11 +125,15 @@ impl TDigest {
         Ok(self.compressed()?.trimmed_mean(low, high))
     }
 
-    /// Returns a digest of the observations of several, with the largest of their compressions or this one.
+    /// Returns a digest with the observations of several digests, at least one. Without a compression, it takes the
+    /// largest of theirs.
     ///
     /// # Errors
     /// [`Code::Refused`](super::Code::Refused) or [`Code::NoMemory`](super::Code::NoMemory).
     pub fn merged(digests: &[&Self], compression: Option<u64>) -> Result<Self, Error> {
+        if digests.is_empty() {
+            return Err(Error::NOTHING_TO_MERGE);
+        }
         let compression = match compression {
             Some(number) => Compression::new(number).filter(|c| c.is_within_limits()),
             None => digests.iter().map(|digest| digest.0.compression()).max(),
@@ -142,12 +148,12 @@ impl TDigest {
         self.0.reset();
     }
 
-    /// Returns the smallest observation; NaN for an empty digest.
+    /// Returns the smallest observation; NaN if the digest is empty.
     pub const fn min(&self) -> f64 {
         self.0.min()
     }
 
-    /// Returns the largest observation; NaN for an empty digest.
+    /// Returns the largest observation; NaN if the digest is empty.
     pub const fn max(&self) -> f64 {
         self.0.max()
     }

@@ -17,7 +17,7 @@ use super::random_seed;
 #[derive(Debug)]
 pub struct TopK(topk::TopK);
 
-/// An item that left the list.
+/// An item that was expelled from the list.
 pub type Left = Box<[u8]>;
 
 fn refused(refusal: Refusal) -> Error {
@@ -30,7 +30,7 @@ fn refused(refusal: Refusal) -> Error {
 fn increment(by: i64) -> Result<u32, Error> {
     let by = u32::try_from(by).ok().filter(|by| *by <= INCREMENT_MAX);
     by.ok_or_else(|| {
-        // The server's text has many blanks in its middle.
+        // The server's text contains a run of blanks.
         let text = Error::from(error::BAD_INCREMENT);
         let words: Vec<&str> = text.text().split_whitespace().collect();
         Error::new(Code::Refused, words.join(" "))
@@ -38,7 +38,7 @@ fn increment(by: i64) -> Result<u32, Error> {
 }
 
 impl TopK {
-    /// Creates the list of TOPK.RESERVE with these words after the key: its length, or with it width, depth and decay.
+    /// Creates the list of TOPK.RESERVE with these words after the key: k alone, or k, width, depth and decay.
     ///
     /// # Errors
     /// [`Code::Refused`] or [`Code::NoMemory`].
@@ -57,7 +57,7 @@ impl TopK {
         made.map(Self).map_err(refused)
     }
 
-    /// Adds an item a number of times. Returns the item that left the list for it.
+    /// Adds an item a number of times. Returns the item that it expelled from the list.
     ///
     /// # Errors
     /// [`Code::Refused`] or [`Code::NoMemory`]. Then nothing has changed.
@@ -66,10 +66,11 @@ impl TopK {
         Ok(added.map_err(refused)?.left)
     }
 
-    /// Adds items in order: the number of each, or 1. Returns the items that left the list, in order.
+    /// Adds items in order: each as often as the number at its index, or once. Returns the items that were expelled
+    /// from the list, in order.
     ///
     /// # Errors
-    /// [`Code::Refused`]: with more or fewer numbers than items, or with one out of range, nothing has changed.
+    /// [`Code::Refused`]: if there are more or fewer numbers than items, or one is out of range, nothing has changed.
     /// [`Code::NoMemory`]: the items before the first one without room are added.
     pub fn update(&mut self, batch: &Batch, by: Option<&[i64]>) -> Result<Vec<Left>, Error> {
         if let Some(by) = by {
@@ -107,7 +108,7 @@ impl TopK {
         self.0.contains(item)
     }
 
-    /// Returns whether each item is in the list, as far as there are places for answers.
+    /// Looks items up. Writes 1 for each item in the list, 0 for each other, until `answers` is full.
     ///
     /// # Errors
     /// [`Code::NoMemory`]
@@ -147,7 +148,7 @@ impl TopK {
         self.0.listed()
     }
 
-    /// Returns the length of the list, width, depth and decay.
+    /// Returns k, width, depth and decay.
     pub const fn shape(&self) -> &Shape {
         self.0.shape()
     }

@@ -1,9 +1,9 @@
-//! Arrow's views of strings: the short ones in place, the others in buffers.
+//! Arrow's views of strings. Short strings are in place, long ones in buffers.
 
 use super::error::{Code, Error};
 
-/// A view has the length in its first four bytes. Up to this many bytes follow in place; longer ones are in a buffer,
-/// whose number and offset are in the last eight bytes.
+/// The longest string in place, in bytes. A view begins with the length in four bytes. A short string follows; the
+/// number and the offset of a long string's buffer are in the last eight bytes.
 const IN_PLACE: usize = 12;
 
 /// The items of views.
@@ -18,7 +18,7 @@ fn number(view: &[u8; 16], at: usize) -> Option<usize> {
     usize::try_from(i32::from_le_bytes(bytes)).ok()
 }
 
-/// Returns the item of a view; `None` if it is outside of the buffers.
+/// Returns the item of a view; `None` if it points outside the buffers.
 #[inline]
 fn item<'b>(view: &'b [u8; 16], buffers: &[&'b [u8]]) -> Option<&'b [u8]> {
     let length = number(view, 0)?;

@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use valkeybloom_bindings::{self as bindings, Family as _, Shared};
 
 use super::border::{
-    Batch, Buffer, Outcome, Status, borrow, call, items, places, put, require, slice, words,
+    Batch, Buffer, Status, borrow, call, items, optional, places, put, require, slice, words,
 };
 use super::object::{self, Handle};
 
@@ -100,18 +100,6 @@ pub unsafe extern "C" fn valkeybloom_count_min_add_many(
             .0
             .write(|sketch| sketch.update(&batch, by))??)
     })
-}
-
-/// Borrows an array of numbers, if there is one.
-///
-/// # Safety
-/// As for [`slice`].
-pub unsafe fn optional<'a>(numbers: *const i64, length: usize) -> Outcome<Option<&'a [i64]>> {
-    if numbers.is_null() {
-        return Ok(None);
-    }
-    // SAFETY: the caller promises it.
-    unsafe { slice(numbers, length) }.map(Some)
 }
 
 /// Estimates the count of an item: `count` is never too low, but may be too high.

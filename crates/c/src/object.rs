@@ -43,7 +43,7 @@ pub unsafe fn give<T>(place: *mut *mut T, object: T) -> Outcome<()> {
     unsafe { put(place, Box::into_raw(Box::new(object))) }
 }
 
-/// Borrows several objects, at least one.
+/// Borrows several objects.
 ///
 /// # Safety
 /// There are that many pointers, unless the array is null, each null or valid.
@@ -53,9 +53,6 @@ pub unsafe fn all<'a, H: Handle + 'a>(
 ) -> Outcome<Vec<&'a Shared<H::Object>>> {
     // SAFETY: the caller promises it.
     let pointers = unsafe { slice(objects, length) }?;
-    if pointers.is_empty() {
-        return Err(Failure::refused("there is nothing to merge"));
-    }
     // SAFETY: the caller promises it.
     let shared = |object: &*const H| Ok(unsafe { borrow(*object) }?.shared());
     pointers.iter().map(shared).collect()

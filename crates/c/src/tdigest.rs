@@ -97,15 +97,15 @@ unsafe fn answer_each<T: Copy + 'static, A: Copy + From<u8> + 'static>(
     numbers: *const T,
     length: usize,
     answers: *mut A,
-    answer: impl FnMut(T) -> Result<A, Error>,
+    mut answer: impl FnMut(T) -> Result<A, Error>,
 ) -> Outcome<()> {
     // SAFETY: the caller promises it.
     let numbers = unsafe { slice(numbers, length) }?;
-    let found: Vec<A> = numbers
-        .iter()
-        .copied()
-        .map(answer)
-        .collect::<Result<_, _>>()?;
+    let mut found = Vec::new();
+    found.try_reserve_exact(length)?;
+    for number in numbers {
+        found.push(answer(*number)?);
+    }
     // SAFETY: the caller promises it.
     unsafe { places(answers, length) }?.copy_from_slice(&found);
     Ok(())

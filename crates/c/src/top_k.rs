@@ -3,9 +3,8 @@
 use valkeybloom_bindings::{self as bindings, Family as _, Shared};
 
 use super::border::{
-    Batch, Buffer, Items, Status, borrow, call, items, places, put, require, slice,
+    Batch, Buffer, Items, Status, borrow, call, items, optional, places, put, require, slice,
 };
-use super::count_min::optional;
 use super::object::{self, Handle};
 
 /// A top-k list: the most frequent items, with estimates of their counts.

@@ -262,6 +262,7 @@ static void count_min_sketches(void) {
     OK(valkeybloom_count_min_count(other, TEXT("red"), &number));
     CHECK(number == 21);
     valkeybloom_count_min_free(other);
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "nothing", valkeybloom_count_min_merge(NULL, NULL, 0, &other));
     OK(valkeybloom_count_min_merge(both, NULL, 2, &other));
     OK(valkeybloom_count_min_count(other, TEXT("red"), &number));
     CHECK(number == 14);
@@ -358,6 +359,7 @@ static void t_digests(void) {
     OK(valkeybloom_tdigest_trimmed_mean(digest, 0, 1, &mean));
     CHECK(mean == 3);
     const valkeybloom_tdigest *both[] = {digest, digest};
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "nothing", valkeybloom_tdigest_merge(NULL, 0, 0, &other));
     OK(valkeybloom_tdigest_merge(both, 2, 0, &other));
     valkeybloom_tdigest_info info;
     OK(valkeybloom_tdigest_describe(other, &info));

@@ -1,4 +1,4 @@
-//! Batches of items: lists and all that can be iterated, arrays with Python's buffers, arrays of Arrow.
+//! Batches of items: lists and other iterables, arrays with Python's buffers, Arrow arrays.
 
 use std::ffi::CStr;
 
@@ -12,8 +12,9 @@ use valkeybloom_bindings::{Batch, Element, Error, Strided, Text};
 
 use super::errors::raise;
 use super::items::push;
+use super::words::Integer;
 
-/// Items that Python holds, or that were collected from what it holds.
+/// The items of a Python object: in its memory, or collected from it.
 pub enum Source<'py> {
     Collected(Text),
     Buffer(Buffer),
@@ -22,8 +23,8 @@ pub enum Source<'py> {
 }
 
 impl<'py> Source<'py> {
-    /// Finds the items of an object. No code of Python runs afterwards, so a batch is all there or not at all. A list is
-    /// read as it is at each moment, if another thread changes it.
+    /// Finds the items of an object. No Python code runs after that, so all of a batch is there or nothing. If another
+    /// thread changes a list while it is read, some of the changes are seen.
     pub fn of(items: &Bound<'py, PyAny>) -> PyResult<Self> {
         if let Ok(list) = items.cast_exact::<PyList>() {
             let mut text = with_room_for(list.len())?;
@@ -43,7 +44,7 @@ impl<'py> Source<'py> {
         }
     }
 
-    /// Passes the items as a batch to `run`, while other threads of Python run.
+    /// Passes the items as a batch to `run`, which runs without the interpreter lock.
     pub fn with<R: Send>(
         &self,
         py: Python<'py>,
@@ -77,7 +78,7 @@ fn is_an_item(object: &Bound<'_, PyAny>) -> bool {
         || object.is_instance_of::<PyByteArray>()
 }
 
-/// Returns the items of an object that is an array, with a buffer or of Arrow.
+/// Returns the items of an array with a buffer or an Arrow array.
 fn foreign<'py>(items: &Bound<'py, PyAny>) -> PyResult<Option<Source<'py>>> {
     if let Some(found) = of_arrow(items)? {
         return Ok(Some(found));
@@ -100,7 +101,7 @@ fn of_iterable(items: &Bound<'_, PyAny>) -> PyResult<Text> {
     Ok(text)
 }
 
-/// Names the item that an error is about.
+/// Adds the index of the item to a `TypeError`.
 #[cold]
 fn at(py: Python<'_>, error: PyErr, index: usize) -> PyErr {
     if error.is_instance_of::<PyTypeError>(py) {
@@ -117,13 +118,13 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Returns the buffer of an object, if it has one with elements that are items or numbers.
+    /// Returns the buffer of an object, if it has one, and its elements can be items or numbers.
     fn of(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         // SAFETY: the check only looks at the object's type.
         if unsafe { pyo3::ffi::PyObject_CheckBuffer(object.as_ptr()) } == 0 {
             return Ok(None);
         }
-        // An array whose elements no buffer can describe, such as times, is iterated.
+        // Some arrays can't describe their elements in a buffer, such as times. They are iterated.
         let Ok(buffer) = PyUntypedBuffer::get(object) else {
             return Ok(None);
         };
@@ -147,12 +148,12 @@ impl Buffer {
 
     pub fn elements(&self) -> Strided<'_> {
         let first = self.held.buf_ptr().cast::<u8>();
-        // SAFETY: the buffer's exporter keeps the memory of all elements while the buffer is held, which `self` does.
+        // SAFETY: the exporter keeps the memory of all elements while `self` holds the buffer.
         unsafe { Strided::new(first, self.held.item_count(), self.stride, self.element) }
     }
 }
 
-/// Returns what the elements of a buffer are, if they are integers, floats, or bytes of a fixed width.
+/// Returns the kind of a buffer's elements, if they are integers, floats, or bytes of a fixed width.
 fn element(format: &CStr, size: usize) -> Option<Element> {
     let format = format.to_bytes();
     let (swapped, code) = match format {
@@ -184,7 +185,7 @@ fn element(format: &CStr, size: usize) -> Option<Element> {
     }
 }
 
-/// An array of Arrow, with the capsules that own it.
+/// An Arrow array, with the capsules that own it.
 pub struct Array<'py> {
     schema: Bound<'py, PyCapsule>,
     array: Bound<'py, PyCapsule>,
@@ -221,7 +222,8 @@ fn of_arrow<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Source<'py>>> {
     if !is_array && !is_stream {
         return Ok(None);
     }
-    // pyarrow's arrays may be made of any buffers, and know whether these are long enough. The interface does not.
+    // Arrays of pyarrow can be made from any buffers. They know whether the buffers are long enough; the interface does
+    // not.
     if let Some(validate) = object.getattr_opt(intern!(py, "validate"))? {
         validate.call0()?;
     }
@@ -237,7 +239,7 @@ fn of_arrow<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Source<'py>>> {
     }
     let capsule = match object.call_method0(stream) {
         Ok(capsule) => capsule.cast_into::<PyCapsule>()?,
-        // pandas has the interface, and needs pyarrow for it.
+        // pandas has the interface, but needs pyarrow for it.
         Err(error) if error.is_instance_of::<PyImportError>(py) => return Ok(None),
         Err(error) => return Err(error),
     };
@@ -266,7 +268,7 @@ pub fn integers(object: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
                 numbers
                     .try_reserve(1)
                     .map_err(|error| raise(error.into()))?;
-                numbers.push(number?.extract()?);
+                numbers.push(number?.extract::<Integer>()?.0);
             }
         }
         Some(found) => found.each_numbers(|part| part.append_integers(&mut numbers))?,
@@ -305,7 +307,21 @@ impl Source<'_> {
     }
 }
 
-/// Returns values as a view of memory with this format. Nothing is copied when an array is made of it.
+/// Looks up a batch of items with `look`, which fills a table with 1 for each item that is found. Returns the table as
+/// a view of bool.
+pub fn contains_each<'py>(
+    items: &Bound<'py, PyAny>,
+    look: impl FnOnce(&Batch<'_>, &mut [u8]) -> Result<(), Error> + Send,
+) -> PyResult<Bound<'py, PyAny>> {
+    let found = Source::of(items)?.with(items.py(), |batch| {
+        let mut found = answers(batch.len())?;
+        look(batch, &mut found)?;
+        Ok(found)
+    })?;
+    view(items.py(), &found, "?")
+}
+
+/// Returns values as a memoryview with this format, from which arrays can be made without a copy.
 pub fn view<'py>(
     py: Python<'py>,
     values: &[u8],
@@ -315,7 +331,7 @@ pub fn view<'py>(
     PyMemoryView::from(bytes.as_any())?.call_method1("cast", (format,))
 }
 
-/// Copies bytes into an object of Python.
+/// Copies bytes into a Python object.
 pub fn bytes<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
     PyBytes::new_with(py, bytes.len(), |to| {
         to.copy_from_slice(bytes);
@@ -323,7 +339,7 @@ pub fn bytes<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>
     })
 }
 
-/// Makes a table of answers.
+/// Allocates a table of answers.
 pub fn answers<T: Copy + Default>(count: usize) -> Result<Vec<T>, Error> {
     let mut answers = Vec::new();
     answers.try_reserve_exact(count)?;

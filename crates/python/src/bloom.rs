@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use valkeybloom_bindings::{Bloom as Filter, Family, Moment, Shared};
 
-use super::batches::{self, Source, answers};
+use super::batches::{self, Source};
 use super::chunks::{self, Chunks};
 use super::common::{self, common};
 use super::errors::raise;
@@ -14,19 +14,19 @@ use super::items::with_item;
 use super::locked::{change, detached, look};
 use super::words::{Rate, Whole};
 
-/// A Bloom filter: it knows which items were added, in a few bits each.
+/// A Bloom filter: a set of items, in a few bits for each.
 ///
-/// `item in filter` is False for certain, and True wrongly for at most `error_rate` of the items that were not added.
-/// The filter holds `capacity` items. Then a second one, `expansion` times as large, is stacked on it, and the error rate
-/// of all still holds; with `expansion=None` it refuses further items. `seed` is 32 bytes, random by default: filters
-/// with equal seeds can be united, and so can filters of a server and their copies.
+/// If `item in filter` is False, the item was never added. It is wrongly True for at most `error_rate` of the items
+/// that were never added. When the filter holds `capacity` items, a second filter, `expansion` times as large, is
+/// stacked on it, and the error rate still holds. With `expansion=None`, a full filter refuses further items. `seed` is
+/// 32 bytes, random by default. Filters with equal seeds can be united, such as filters of a server and their copies.
 ///
-/// An item is str (its UTF-8), bytes, bytearray, memoryview or int (its decimal digits), so `42`, `"42"` and `b"42"` are
-/// the same item, as they are for a server. Everything else raises TypeError.
+/// An item is str (its UTF-8), bytes, bytearray, memoryview or int (its decimal digits), so `42`, `"42"` and `b"42"`
+/// are the same item, as on a server. Everything else raises TypeError.
 ///
-/// A batch is a list or any other iterable of items, an array with a buffer (numpy's integers and bytes) or an array of
-/// Arrow (pyarrow, polars, pandas, DuckDB), which is read in place. Batches let other threads run. A batch whose items
-/// can't be read is not added at all.
+/// A batch is a list or any other iterable of items, an array with a buffer (numpy's integers and bytes) or an
+/// Arrow array (pyarrow, polars, pandas, DuckDB), which is read in place. Other threads run while a batch is processed.
+/// If an item of a batch can't be read, nothing is added.
 ///
 /// >>> from valkeybloom import Bloom
 /// >>> seen = Bloom(1_000_000, 0.01)
@@ -43,7 +43,7 @@ use super::words::{Rate, Whole};
 #[pyclass(frozen, module = "valkeybloom")]
 pub struct Bloom(pub(crate) Shared<Filter>);
 
-/// What a filter is made of, as words of BF.RESERVE.
+/// The parameters of a filter, as words of BF.RESERVE.
 struct New<'a> {
     capacity: &'a Whole,
     error_rate: &'a Rate,
@@ -64,7 +64,7 @@ impl New<'_> {
     }
 }
 
-/// Returns when items are added, for how long, and with which id.
+/// Returns the time, the time to live and the id of an addition.
 #[inline]
 fn moment(ttl_ms: Option<Whole>, at_ms: Option<Whole>, id: Option<Whole>) -> PyResult<Moment> {
     if ttl_ms.is_none() && at_ms.is_none() && id.is_none() {
@@ -107,11 +107,11 @@ impl Bloom {
         new.make(py, &[], None)
     }
 
-    /// Make a filter that forgets: of `periods` periods of `window_ms` milliseconds each.
+    /// Make a filter whose items expire: a window of `periods` periods, each `window_ms` milliseconds long.
     ///
-    /// An item is found for as long as `periods` periods, or one less. The capacity is that of one period. Where a method
-    /// has `at_ms`, it is the time in milliseconds since the epoch, instead of the clock's; and `ttl_ms` is how long
-    /// items stay, at most the whole window.
+    /// An item is found for `periods - 1` to `periods` periods. `capacity` is for one period. Where a method has
+    /// `at_ms`, it is the time in milliseconds since the epoch, instead of the clock's. `ttl_ms` is how long items
+    /// stay, at most the whole window.
     ///
     /// >>> from valkeybloom import Bloom
     /// >>> day = Bloom.window(100_000, 0.01, window_ms=3_600_000, periods=24, at_ms=0)
@@ -150,8 +150,8 @@ impl Bloom {
 
     /// Make a filter with counters, from which items can be removed. It takes four times the memory.
     ///
-    /// Where a method has `id`, it is a number from 0 to 2**64 - 1 that is known for the item, such as a time or a line's
-    /// number: an item that is removed with the id of its addition is found even if the filter has grown since.
+    /// Where a method has `id`, it is a number from 0 to 2**64 - 1, such as a time or a line's number. An item that was
+    /// added with an id can be removed with it, even if the filter has grown since.
     ///
     /// >>> from valkeybloom import Bloom
     /// >>> cart = Bloom.counting(1000, 0.01)
@@ -199,8 +199,8 @@ impl Bloom {
 
     /// Add a batch of items. Return how many were new.
     ///
-    /// Raises ValueError if the filter is full and does not grow: the items that had room are in it then, as after
-    /// BF.MADD.
+    /// Raises ValueError if the filter is full and does not grow. The items before the first one without room are
+    /// added, as by BF.MADD.
     ///
     /// >>> from valkeybloom import Bloom
     /// >>> Bloom(100, 0.01).update(str(n % 10) for n in range(50))
@@ -230,7 +230,7 @@ impl Bloom {
         })?
     }
 
-    /// Return whether an item is in the filter, as `item in filter` does, at a time.
+    /// Return whether an item is in the filter at a time. Without `at_ms`, it is `item in filter`.
     #[pyo3(signature = (item, /, *, at_ms = None))]
     fn contains(&self, item: &Bound<'_, PyAny>, at_ms: Option<Whole>) -> PyResult<bool> {
         let at_ms = time(at_ms)?;
@@ -241,9 +241,9 @@ impl Bloom {
         })?
     }
 
-    /// Look a batch of items up. Return a memoryview of bool, one byte for each item.
+    /// Look up a batch of items. Return a memoryview of bool, one byte for each item.
     ///
-    /// `list()` makes a list of it, and `numpy.asarray()` an array without a copy.
+    /// `list()` turns it into a list, and `numpy.asarray()` into an array without a copy.
     ///
     /// >>> from valkeybloom import Bloom
     /// >>> seen = Bloom(100, 0.01)
@@ -258,20 +258,16 @@ impl Bloom {
         at_ms: Option<Whole>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let at_ms = time(at_ms)?;
-        let source = Source::of(items)?;
-        let found = source.with(items.py(), |batch| {
-            let mut found = answers(batch.len())?;
+        batches::contains_each(items, |batch, found| {
             self.0
-                .read(|filter| filter.contains_each(batch, at_ms, &mut found))??;
-            Ok(found)
-        })?;
-        batches::view(items.py(), &found, "?")
+                .read(|filter| filter.contains_each(batch, at_ms, found))?
+        })
     }
 
-    /// Remove an item once, with the id of its addition if it had one. Return whether it was removed.
+    /// Remove one copy of an item, with the id that it was added with, if any. Return whether it was removed.
     ///
-    /// Only a filter made by `Bloom.counting` can; others raise ValueError. Removing an item that was never added may
-    /// remove others.
+    /// Raises ValueError unless the filter was made by `Bloom.counting`. Removing an item that was never added may
+    /// remove other items.
     #[pyo3(signature = (item, /, *, id = None))]
     fn remove(&self, item: &Bound<'_, PyAny>, id: Option<Whole>) -> PyResult<bool> {
         let moment = moment(None, None, id)?;
@@ -280,8 +276,9 @@ impl Bloom {
         })?
     }
 
-    /// Return how often an item is in a filter made by `Bloom.counting`: at least that often, up to 15 for each of
-    /// its `filters`.
+    /// Return an upper bound on the copies of an item, up to 15 for each of the `filters`.
+    ///
+    /// Raises ValueError unless the filter was made by `Bloom.counting`.
     #[pyo3(signature = (item, /))]
     fn count(&self, item: &Bound<'_, PyAny>) -> PyResult<u64> {
         with_item(item, |bytes| {
@@ -291,8 +288,8 @@ impl Bloom {
 
     /// Return a new filter with the items of this one and of others.
     ///
-    /// Raises ValueError and says why if there is no filter that claims what one of them claims: they have to be of one
-    /// kind and to have one seed.
+    /// `at_ms` is the time at which items of a window have expired, instead of now. Raises ValueError with the reason
+    /// if the filters can't be united exactly: they need the same seed and kind.
     ///
     /// >>> from valkeybloom import Bloom
     /// >>> monday = Bloom(1000, 0.01)
@@ -302,15 +299,20 @@ impl Bloom {
     /// >>> both = monday | tuesday
     /// >>> "a" in both, "b" in both
     /// (True, True)
-    #[pyo3(signature = (*others))]
-    fn union(slf: &Bound<'_, Self>, others: Vec<Bound<'_, Self>>) -> PyResult<Self> {
+    #[pyo3(signature = (*others, at_ms = None))]
+    fn union(
+        slf: &Bound<'_, Self>,
+        others: Vec<Bound<'_, Self>>,
+        at_ms: Option<Whole>,
+    ) -> PyResult<Self> {
+        let at_ms = time(at_ms)?;
         let all: Vec<_> = [slf]
             .into_iter()
             .chain(&others)
             .map(|f| &f.get().0)
             .collect();
         let union = detached(slf.py(), || {
-            Shared::read_all(&all, |all| Filter::union(all, None))?
+            Shared::read_all(&all, |all| Filter::union(all, at_ms))?
         })?;
         Ok(Self(Shared::new(union)))
     }
@@ -319,7 +321,7 @@ impl Bloom {
         let py = slf.py();
         match other.cast::<Self>() {
             Ok(other) => {
-                let union = Self::union(slf, vec![other.clone()])?;
+                let union = Self::union(slf, vec![other.clone()], None)?;
                 Ok(Py::new(py, union)?.into_any())
             }
             Err(_) => Ok(py.NotImplemented()),
@@ -343,7 +345,7 @@ impl Bloom {
 
     /// Iterate over chunks: pairs of a cursor and bytes, as BF.LOADCHUNK takes them.
     ///
-    /// Don't change the filter meanwhile.
+    /// Don't change the filter while you iterate.
     fn chunks(slf: Bound<'_, Self>) -> Chunks {
         Chunks::of_bloom(slf.unbind())
     }
@@ -367,7 +369,8 @@ impl Bloom {
             .min(isize::MAX.cast_unsigned()))
     }
 
-    /// Return the number of items, as `len(filter)` does, at a time. Items that the filter wrongly claimed are not counted.
+    /// Return the number of items at a time. Without `at_ms`, it is `len(filter)`. It leaves out items that the filter
+    /// already claimed wrongly when they were added.
     #[pyo3(signature = (*, at_ms = None))]
     fn card(&self, py: Python<'_>, at_ms: Option<Whole>) -> PyResult<u64> {
         let at_ms = time(at_ms)?;
@@ -378,13 +381,13 @@ impl Bloom {
         Ok(self.card(py, None)? > 0)
     }
 
-    /// The number of items that all filters of the stack have room for.
+    /// The number of items that the filter holds before it grows or is full.
     #[getter]
     fn capacity(&self, py: Python<'_>) -> PyResult<u64> {
         look(py, &self.0, |filter| Ok(filter.capacity(None)))
     }
 
-    /// The error rate that was asked for.
+    /// The requested error rate.
     #[getter]
     fn error_rate(&self, py: Python<'_>) -> PyResult<f64> {
         look(py, &self.0, |filter| {
@@ -392,13 +395,13 @@ impl Bloom {
         })
     }
 
-    /// The error rate at present, estimated from the bits.
+    /// The present error rate, estimated from the bits.
     #[getter]
     fn estimated_error_rate(&self, py: Python<'_>) -> PyResult<f64> {
         detached(py, || self.0.read(|filter| filter.estimated_rate(None)))
     }
 
-    /// How much larger the next filter of the stack is; None if there will be none.
+    /// How many times larger the next filter of the stack is; None if the filter does not grow.
     #[getter]
     fn expansion(&self, py: Python<'_>) -> PyResult<Option<u32>> {
         look(py, &self.0, |filter| {
@@ -413,7 +416,7 @@ impl Bloom {
         look(py, &self.0, |filter| Ok(filter.filters(None)))
     }
 
-    /// The 32 bytes that decide which bits an item sets; None for filters of RedisBloom, which have no seed.
+    /// The 32 bytes that determine which bits an item sets; None for filters of RedisBloom, which have no seed.
     #[getter]
     fn seed<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let seed = look(py, &self.0, |filter| Ok(filter.seed().copied()))?;

@@ -1,4 +1,4 @@
-//! Objects in chunks, as SCANDUMP returns and LOADCHUNK takes them.
+//! Chunks of objects, as SCANDUMP returns and LOADCHUNK takes them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -74,7 +74,7 @@ impl Chunks {
     }
 }
 
-/// A Bloom filter that is being loaded, for the functions that fetch one.
+/// A Bloom filter that is being loaded. For `fetch`.
 #[pyclass(frozen, module = "valkeybloom._core")]
 pub struct BloomLoader(Mutex<Loader<Filter>>);
 
@@ -99,7 +99,7 @@ impl BloomLoader {
         Ok(Bloom(Shared::new(whole)))
     }
 
-    /// Return whether additions alone lead from the filter of one first chunk to that of a later one.
+    /// Return whether additions alone can turn the filter of one first chunk into that of a later one.
     #[staticmethod]
     fn precedes(first: &[u8], later: &[u8]) -> bool {
         Filter::precedes(first, later)

@@ -10,12 +10,13 @@ use super::batches::{self, Source, answers, integers};
 use super::common::{self, common};
 use super::items::with_item;
 use super::locked::{change, detached, look};
-use super::words::{Rate, Whole};
+use super::words::{Integer, Rate, Whole};
 
-/// A count-min sketch: how often each item was counted, or somewhat more, in memory that does not grow with the items.
+/// A count-min sketch: estimates of how often items were counted, in memory that does not grow with the items. An
+/// estimate may be too high, but is never too low.
 ///
-/// It has `depth` rows of `width` counters of `cell_size` bytes (1, 2, 4 or 8). What items and batches are is told in the
-/// documentation of `Bloom`.
+/// It has `depth` rows of `width` counters of `cell_size` bytes (1, 2, 4 or 8). `Bloom` documents items
+/// and batches.
 ///
 /// >>> from valkeybloom import CountMin
 /// >>> hits = CountMin(2000, 5)
@@ -27,7 +28,7 @@ use super::words::{Rate, Whole};
 #[pyclass(frozen, module = "valkeybloom")]
 pub struct CountMin(Shared<Sketch>);
 
-/// Returns the words of the size of counters. The default is not named, as in commands of RedisBloom.
+/// Appends the option for the size of counters to words.
 fn with_cell_size<'a>(words: [&'a [u8]; 2], cell_size: &'a Whole) -> Vec<&'a [u8]> {
     let mut words = words.to_vec();
     words.extend([b"CELL_SIZE", cell_size.word()]);
@@ -44,8 +45,8 @@ impl CountMin {
         Ok(Self(Shared::new(sketch)))
     }
 
-    /// Make a sketch for an error and a probability: an answer exceeds the truth by more than `error` times the sum of
-    /// all counts with at most this probability.
+    /// Make a sketch whose estimates exceed the true counts by more than `error` times the sum of all counts with
+    /// `probability` at most.
     ///
     /// >>> from valkeybloom import CountMin
     /// >>> CountMin.from_rates(0.001, 0.01).width
@@ -66,19 +67,19 @@ impl CountMin {
         Ok(Self(Shared::new(sketch)))
     }
 
-    /// Count an item `n` times; a negative number takes counts back. Return its new estimate.
+    /// Add `n`, which may be negative, to the count of an item. Return the new estimate.
     ///
     /// Raises ValueError if a counter would overflow or fall below 0.
-    #[pyo3(signature = (item, n = 1, /))]
-    fn add(&self, item: &Bound<'_, PyAny>, n: i64) -> PyResult<u64> {
+    #[pyo3(signature = (item, n = Integer(1), /), text_signature = "($self, item, n=1, /)")]
+    fn add(&self, item: &Bound<'_, PyAny>, n: Integer) -> PyResult<u64> {
         with_item(item, |bytes| {
-            change(item.py(), &self.0, |sketch| sketch.add(bytes, n))
+            change(item.py(), &self.0, |sketch| sketch.add(bytes, n.0))
         })?
     }
 
-    /// Count a batch of items: each once, or as often as `counts` says, a batch of as many int.
+    /// Count a batch of items: each once, or as often as the number at its index in `counts`, a batch of int.
     ///
-    /// Raises ValueError if a counter would overflow or fall below 0: all other items are counted then, as by CMS.INCRBY.
+    /// Raises ValueError if a counter would overflow or fall below 0. All other items are counted, as by CMS.INCRBY.
     #[pyo3(signature = (items, /, counts = None))]
     fn update(&self, items: &Bound<'_, PyAny>, counts: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let counts = counts.map(integers).transpose()?;
@@ -89,7 +90,7 @@ impl CountMin {
         })
     }
 
-    /// Return how often an item was counted, or somewhat more.
+    /// Return an estimate of an item's count, which is never too low.
     #[pyo3(signature = (item, /))]
     fn query(&self, item: &Bound<'_, PyAny>) -> PyResult<u64> {
         with_item(item, |bytes| {
@@ -97,7 +98,7 @@ impl CountMin {
         })?
     }
 
-    /// Return how often each item of a batch was counted, or somewhat more: a memoryview of integers of 64 bits.
+    /// Return an estimate for each item of a batch, which is never too low: a memoryview of 64-bit integers.
     #[pyo3(signature = (items, /))]
     fn query_many<'py>(&self, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let source = Source::of(items)?;
@@ -113,7 +114,7 @@ impl CountMin {
         batches::view(items.py(), &counts, "Q")
     }
 
-    /// Return the weighted sum of sketches, which have equal width, depth and cell size: of pairs of a sketch and a weight.
+    /// Return the weighted sum of sketches of equal width, depth and cell size. Each pair is a sketch and its weight.
     ///
     /// >>> from valkeybloom import CountMin
     /// >>> one, two = CountMin(2000, 5), CountMin(2000, 5)
@@ -126,9 +127,9 @@ impl CountMin {
     fn merge(py: Python<'_>, pairs: &Bound<'_, PyAny>) -> PyResult<Self> {
         let (mut sketches, mut weights) = (Vec::new(), Vec::new());
         for pair in pairs.try_iter()? {
-            let (sketch, weight) = pair?.extract::<(Bound<'_, Self>, i64)>()?;
+            let (sketch, weight) = pair?.extract::<(Bound<'_, Self>, Integer)>()?;
             sketches.push(sketch);
-            weights.push(weight);
+            weights.push(weight.0);
         }
         let all: Vec<_> = sketches.iter().map(|sketch| &sketch.get().0).collect();
         let merged = detached(py, || {

@@ -1,4 +1,4 @@
-//! What all classes have.
+//! Methods that all classes share.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::batches;
 use super::errors::raise;
 use super::locked::detached;
 
-/// Encodes an object, while other threads of Python run.
+/// Encodes an object without the interpreter lock.
 pub fn to_bytes<'py, F: Family + Send + Sync>(
     py: Python<'py>,
     object: &Shared<F>,
@@ -20,10 +20,10 @@ pub fn to_bytes<'py, F: Family + Send + Sync>(
     batches::bytes(py, &encoded)
 }
 
-/// Decodes an object, while other threads of Python run.
+/// Decodes an object without the interpreter lock.
 pub fn from_bytes<F: Family + Send>(data: &Bound<'_, PyAny>) -> PyResult<Shared<F>> {
     let py = data.py();
-    // The bytes are the buffer's of any object; other threads can't change those of `bytes`.
+    // Any object with a buffer will do. Other threads can't change `bytes`; anything else is copied.
     let data = if let Ok(bytes) = data.cast::<PyBytes>() {
         bytes.clone()
     } else {
@@ -96,14 +96,14 @@ pub fn load<F: Family + Send>(py: Python<'_>, path: PathBuf) -> PyResult<Shared<
     }
 }
 
-/// The methods that all classes have.
+/// Defines the methods that all classes share.
 macro_rules! common {
     ($class:ident, $new:literal) => {
         #[pymethods]
         impl $class {
             #[doc = concat!(
-                "Encode it as bytes, which any version of any language's library reads.\n\n",
-                "A server takes them, too: BF.LOAD those of a Bloom filter, RESTORE all others.\n\n",
+                "Encode the object as bytes, which the libraries of all languages read.\n\n",
+                "A server reads them, too: a Bloom filter with BF.LOAD, all others with RESTORE.\n\n",
                 ">>> x = ", $new, "\n",
                 ">>> ", stringify!($class), ".from_bytes(x.to_bytes()) == x\n",
                 "True"
@@ -112,9 +112,9 @@ macro_rules! common {
                 common::to_bytes(py, &self.0)
             }
 
-            /// Decode bytes: those of `to_bytes`, what a server's DUMP returned, or a payload of BF.LOAD.
+            /// Decode bytes from `to_bytes`, from a server's DUMP, or a payload of BF.LOAD.
             ///
-            /// Raises ValueError if they are no object of this class.
+            /// Raises ValueError if they are not an object of this class.
             #[staticmethod]
             #[pyo3(signature = (data, /))]
             fn from_bytes(data: &Bound<'_, PyAny>) -> PyResult<Self> {
@@ -172,7 +172,7 @@ macro_rules! common {
                 Ok(pyo3::types::PyBool::new(py, equal == wanted).to_owned().into_any())
             }
 
-            /// The memory that it takes, in bytes.
+            /// The object's memory, in bytes.
             #[getter]
             fn nbytes(&self, py: Python<'_>) -> PyResult<u64> {
                 look(py, &self.0, |object| Ok(object.memory_bytes()))

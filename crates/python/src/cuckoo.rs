@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use valkeybloom_bindings::{Cuckoo as Filter, Family, Shared};
 
-use super::batches::{self, Source, answers};
+use super::batches::{self, Source};
 use super::chunks::{self, Chunks};
 use super::common::{self, common};
 use super::items::with_item;
@@ -15,8 +15,8 @@ use super::words::Whole;
 
 /// A cuckoo filter: a set of fingerprints, from which items can be removed.
 ///
-/// `item in filter` is False for certain, and True probably. The parameters are those of CF.RESERVE. What items and
-/// batches are is told in the documentation of `Bloom`.
+/// If `item in filter` is False, the item is not there; if it is True, the item probably is. The parameters are those
+/// of CF.RESERVE. `Bloom` documents items and batches.
 ///
 /// >>> from valkeybloom import CuckooFilter
 /// >>> carts = CuckooFilter(100_000)
@@ -72,7 +72,7 @@ impl CuckooFilter {
         })?
     }
 
-    /// Add a batch of items, even those that the filter has. Return how many there were.
+    /// Add a batch of items, even those that the filter has. Return the number of items.
     #[pyo3(signature = (items, /))]
     fn update(&self, items: &Bound<'_, PyAny>) -> PyResult<u64> {
         let source = Source::of(items)?;
@@ -81,7 +81,7 @@ impl CuckooFilter {
         })
     }
 
-    /// Add those of a batch of items that the filter does not have. Return how many were added.
+    /// Add the items of a batch that the filter does not have. Return how many were added.
     #[pyo3(signature = (items, /))]
     fn update_new(&self, items: &Bound<'_, PyAny>) -> PyResult<u64> {
         let source = Source::of(items)?;
@@ -96,20 +96,16 @@ impl CuckooFilter {
         })?
     }
 
-    /// Look a batch of items up. Return a memoryview of bool, one byte for each item.
+    /// Look up a batch of items. Return a memoryview of bool, one byte for each item.
     #[pyo3(signature = (items, /))]
     fn contains_many<'py>(&self, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let source = Source::of(items)?;
-        let found = source.with(items.py(), |batch| {
-            let mut found = answers(batch.len())?;
-            self.0
-                .read(|filter| filter.contains_each(batch, &mut found))??;
-            Ok(found)
-        })?;
-        batches::view(items.py(), &found, "?")
+        batches::contains_each(items, |batch, found| {
+            self.0.read(|filter| filter.contains_each(batch, found))?
+        })
     }
 
-    /// Remove an item once. Return whether the filter had it. Removing an item that was never added may remove others.
+    /// Remove one copy of an item. Return whether the filter had it. Removing an item that was never added may remove
+    /// others.
     #[pyo3(signature = (item, /))]
     fn remove(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
         with_item(item, |bytes| {
@@ -117,7 +113,7 @@ impl CuckooFilter {
         })?
     }
 
-    /// Return how often an item is in the filter, as far as fingerprints show.
+    /// Count the copies of an item, and of items with the same fingerprint in the same buckets.
     #[pyo3(signature = (item, /))]
     fn count(&self, item: &Bound<'_, PyAny>) -> PyResult<u64> {
         with_item(item, |bytes| {
@@ -125,7 +121,7 @@ impl CuckooFilter {
         })?
     }
 
-    /// Move fingerprints into older filters of the stack, and free those that become empty.
+    /// Move fingerprints into older filters of the stack, and free filters that become empty.
     fn compact(&self, py: Python<'_>) -> PyResult<()> {
         detached(py, || self.0.write(Filter::compact))
     }
@@ -137,7 +133,7 @@ impl CuckooFilter {
 
     /// Iterate over chunks: pairs of a cursor and bytes, as CF.LOADCHUNK takes them.
     ///
-    /// Don't change the filter meanwhile.
+    /// Don't change the filter while you iterate.
     fn chunks(slf: Bound<'_, Self>) -> Chunks {
         Chunks::of_cuckoo(slf.unbind())
     }
@@ -168,7 +164,7 @@ impl CuckooFilter {
         look(py, &self.0, |filter| Ok(filter.filters()))
     }
 
-    /// The number of slots of a bucket.
+    /// The number of slots in a bucket.
     #[getter]
     fn bucket_size(&self, py: Python<'_>) -> PyResult<u8> {
         look(py, &self.0, |filter| Ok(filter.shape().bucket_size()))
@@ -180,7 +176,7 @@ impl CuckooFilter {
         look(py, &self.0, |filter| Ok(filter.shape().max_iterations()))
     }
 
-    /// How much larger the next filter of the stack is; 0 if there will be none.
+    /// How many times larger the next filter of the stack is; 0 if the filter does not grow.
     #[getter]
     fn expansion(&self, py: Python<'_>) -> PyResult<u16> {
         look(py, &self.0, |filter| Ok(filter.shape().expansion()))

@@ -1,4 +1,4 @@
-//! The one rule of items: text is its UTF-8, bytes are themselves, an integer is its decimal digits.
+//! The conversion of items: text is its UTF-8, bytes are themselves, an integer is its decimal digits.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -66,7 +66,7 @@ fn push_other(item: &Bound<'_, PyAny>, to: &mut Text) -> PyResult<()> {
     pushed.map_err(raise)
 }
 
-/// Returns the digits of an integer of any size, whatever its class makes of `str`.
+/// Returns the digits of an integer of any size, even if its class overrides `str`.
 pub fn digits(number: &Bound<'_, PyInt>) -> PyResult<String> {
     let int = number.py().get_type::<PyInt>();
     let text = int.call_method1("__repr__", (number,))?;

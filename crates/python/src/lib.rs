@@ -17,7 +17,7 @@ mod words;
 #[global_allocator]
 static PAGES: memory::Pages = memory::Pages;
 
-/// What valkeybloom has in Rust. The package's `__init__` tells more.
+/// The part of valkeybloom that is written in Rust. The package's `__init__` has the documentation.
 #[pyo3::pymodule(gil_used = false)]
 mod _core {
     #[pymodule_export]

@@ -1,11 +1,11 @@
-//! An object behind its lock, used by threads of Python.
+//! Access to objects behind their locks, for Python's threads.
 
 use pyo3::prelude::*;
 use valkeybloom_bindings::{Error, Shared};
 
 use super::errors::raise;
 
-/// Looks at an object for a moment. Other threads of Python run meanwhile only if it has to be waited for.
+/// Reads an object for a moment. Keeps the interpreter lock, unless it has to wait for the object.
 #[inline]
 pub fn look<T: Send + Sync, R: Send>(
     py: Python<'_>,
@@ -19,7 +19,7 @@ pub fn look<T: Send + Sync, R: Send>(
     result.map_err(raise)
 }
 
-/// Changes an object in a moment. Other threads of Python run meanwhile only if it has to be waited for.
+/// Changes an object in a moment. Keeps the interpreter lock, unless it has to wait for the object.
 #[inline]
 pub fn change<T: Send + Sync, R: Send>(
     py: Python<'_>,
@@ -33,7 +33,7 @@ pub fn change<T: Send + Sync, R: Send>(
     result.map_err(raise)
 }
 
-/// Does what takes longer, while other threads of Python run.
+/// Runs a longer task without the interpreter lock.
 pub fn detached<R: Send>(
     py: Python<'_>,
     run: impl FnOnce() -> Result<R, Error> + Send,

@@ -1,13 +1,13 @@
-//! Large blocks of memory, in large pages where the system has them: a filter is read at random places, and each page that
-//! is touched costs time.
+//! Large blocks of memory, in large pages if the system has them. A filter is read at random places, and each page
+//! touched costs time.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::{copy_nonoverlapping, null_mut};
 
-/// The system's allocator, and for large blocks its pages themselves.
+/// The system's allocator, but pages of their own for large blocks.
 pub struct Pages;
 
-/// From this size on, in bytes, a block has pages of its own.
+/// The size in bytes from which a block has pages of its own.
 const LARGE: usize = 4 << 20;
 
 /// The alignment that every page has.
@@ -32,7 +32,7 @@ fn map(bytes: usize) -> *mut u8 {
     block.cast()
 }
 
-/// Asks for large pages. If there are none, the small ones stay.
+/// Requests large pages. If there are none, the small ones stay.
 fn advise(block: *mut u8, bytes: usize) {
     #[cfg(target_os = "linux")]
     // SAFETY: the pages are this block's, and the advice does not change what they hold.
@@ -43,8 +43,8 @@ fn advise(block: *mut u8, bytes: usize) {
     let _ = (block, bytes);
 }
 
-// SAFETY: a block is allocated, resized and freed in one of two ways, which its layout alone decides. Both ways keep the
-// trait's contract: pages are aligned, are zero when they are new, and belong to one block.
+// SAFETY: a block is allocated, resized and freed in one of two ways, which its layout alone decides. Both ways keep
+// the trait's contract: pages are aligned, are zero when they are new, and belong to one block.
 unsafe impl GlobalAlloc for Pages {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if is_large(layout) {

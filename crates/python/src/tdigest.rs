@@ -11,9 +11,9 @@ use super::common::{self, common};
 use super::locked::{change, detached, look};
 use super::words::Whole;
 
-/// A t-digest: quantiles and ranks of a distribution, most exact at its ends.
+/// A t-digest: estimates of quantiles and ranks of a distribution, most exact at its ends.
 ///
-/// An empty digest answers nan.
+/// Quantiles, shares, means and extremes of an empty digest are nan.
 ///
 /// >>> from valkeybloom import TDigest
 /// >>> times = TDigest()
@@ -48,7 +48,7 @@ impl TDigest {
 
     /// Add a batch of observations: a list or any other iterable, or an array of numpy or Arrow.
     ///
-    /// Raises ValueError if one is infinite or nan: none is added then.
+    /// Raises ValueError if an observation is infinite or nan. Then nothing is added.
     #[pyo3(signature = (values, /))]
     fn update(&self, values: &Bound<'_, PyAny>) -> PyResult<()> {
         let numbers = doubles(values)?;
@@ -57,13 +57,13 @@ impl TDigest {
         })
     }
 
-    /// Return the value below which a share of the observations lies, from 0 to 1.
+    /// Return the value that a share of the observations, from 0 to 1, is below.
     #[pyo3(signature = (share, /))]
     fn quantile(&self, py: Python<'_>, share: f64) -> PyResult<f64> {
         Ok(self.quantiles(py, vec![share])?[0])
     }
 
-    /// Return the value below which each share of the observations lies.
+    /// Return for each share, from 0 to 1, the value that this share of the observations is below.
     #[pyo3(signature = (shares, /))]
     fn quantiles(&self, py: Python<'_>, mut shares: Vec<f64>) -> PyResult<Vec<f64>> {
         look(py, &self.0, |digest| {
@@ -72,7 +72,7 @@ impl TDigest {
         })
     }
 
-    /// Return the share of the observations that are at most a value; half of those equal to it count.
+    /// Return the share of the observations below a value, plus half of those equal to it.
     #[pyo3(signature = (value, /))]
     fn cdf(&self, py: Python<'_>, value: f64) -> PyResult<f64> {
         look(py, &self.0, |digest| {
@@ -82,15 +82,15 @@ impl TDigest {
         })
     }
 
-    /// Return the number of observations below a value, plus half of those equal to it; -1 below the smallest, -2 for an
-    /// empty digest.
+    /// Return the number of observations below a value, plus half of those equal to it; -1 if all are larger, -2 if
+    /// there are none.
     #[pyo3(signature = (value, /))]
     fn rank(&self, py: Python<'_>, value: f64) -> PyResult<i64> {
         look(py, &self.0, |digest| digest.rank(value))
     }
 
-    /// Return the number of observations above a value, plus half of those equal to it; -1 above the largest, -2 for an
-    /// empty digest.
+    /// Return the number of observations above a value, plus half of those equal to it; -1 if all are smaller, -2 if
+    /// there are none.
     #[pyo3(signature = (value, /))]
     fn rev_rank(&self, py: Python<'_>, value: f64) -> PyResult<i64> {
         look(py, &self.0, |digest| digest.reverse_rank(value))
@@ -110,7 +110,7 @@ impl TDigest {
         look(py, &self.0, |digest| digest.by_reverse_rank(rank))
     }
 
-    /// Return the mean of the observations between two shares of them.
+    /// Return the mean of the observations between two quantiles, from 0 to 1.
     ///
     /// >>> from valkeybloom import TDigest
     /// >>> times = TDigest()
@@ -122,7 +122,7 @@ impl TDigest {
         look(py, &self.0, |digest| digest.trimmed_mean(low, high))
     }
 
-    /// Return a digest of the observations of several, with this compression or the largest of theirs.
+    /// Return a digest with the observations of several digests. Without a compression, it takes the largest of theirs.
     #[staticmethod]
     #[pyo3(signature = (digests, /, compression = None))]
     fn merge(
@@ -162,7 +162,7 @@ impl TDigest {
         look(py, &self.0, |digest| Ok(digest.max()))
     }
 
-    /// How exact the digest is, and how large.
+    /// The compression: a higher one is more exact and takes more memory.
     #[getter]
     fn compression(&self, py: Python<'_>) -> PyResult<u64> {
         look(py, &self.0, |digest| Ok(digest.compression()))

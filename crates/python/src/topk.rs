@@ -6,17 +6,16 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use valkeybloom_bindings::{Family, Shared, TopK as List};
 
-use super::batches::{self, Source, answers, integers};
+use super::batches::{self, Source, integers};
 use super::common::{self, common};
 use super::errors::raise;
 use super::items::with_item;
 use super::locked::{change, detached, look};
-use super::words::{Rate, Whole};
+use super::words::{Integer, Rate, Whole};
 
 /// A top-k list: the most frequent items of a stream, in memory that does not grow with the stream.
 ///
-/// The parameters are those of TOPK.RESERVE. What items and batches are is told in the documentation of `Bloom`; items
-/// are returned as bytes.
+/// The parameters are those of TOPK.RESERVE. `Bloom` documents items and batches. Items are returned as bytes.
 ///
 /// >>> from valkeybloom import TopK
 /// >>> top = TopK(2, 100, 5)
@@ -39,18 +38,22 @@ impl TopK {
         Ok(Self(Shared::new(list)))
     }
 
-    /// Add an item `n` times, 0 to 100,000. Return the item that left the list for it, or None.
-    #[pyo3(signature = (item, n = 1, /))]
-    fn add<'py>(&self, item: &Bound<'py, PyAny>, n: i64) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    /// Add an item `n` times, 0 to 100,000. Return the item that it expelled from the list, or None.
+    #[pyo3(signature = (item, n = Integer(1), /), text_signature = "($self, item, n=1, /)")]
+    fn add<'py>(
+        &self,
+        item: &Bound<'py, PyAny>,
+        n: Integer,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let left = with_item(item, |bytes| {
-            change(item.py(), &self.0, |list| list.add(bytes, n))
+            change(item.py(), &self.0, |list| list.add(bytes, n.0))
         })??;
         left.map(|left| batches::bytes(item.py(), &left))
             .transpose()
     }
 
-    /// Add a batch of items: each once, or as often as `counts` says, a batch of as many int. Return the items that left
-    /// the list, in order.
+    /// Add a batch of items: each once, or as often as the number at its index in `counts`, a batch of int. Return the
+    /// items that were expelled from the list, in order.
     #[pyo3(signature = (items, /, counts = None))]
     fn update<'py>(
         &self,
@@ -76,17 +79,12 @@ impl TopK {
     /// Return whether each item of a batch is in the list: a memoryview of bool, one byte for each item.
     #[pyo3(signature = (items, /))]
     fn contains_many<'py>(&self, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let source = Source::of(items)?;
-        let found = source.with(items.py(), |batch| {
-            let mut found = answers(batch.len())?;
-            self.0
-                .read(|list| list.contains_each(batch, &mut found))??;
-            Ok(found)
-        })?;
-        batches::view(items.py(), &found, "?")
+        batches::contains_each(items, |batch, found| {
+            self.0.read(|list| list.contains_each(batch, found))?
+        })
     }
 
-    /// Return the count of an item, in the list or not. It may be too low.
+    /// Return an estimate of the count of an item, in the list or not. It may be too low.
     #[pyo3(signature = (item, /))]
     fn count(&self, item: &Bound<'_, PyAny>) -> PyResult<u32> {
         with_item(item, |bytes| {
@@ -124,7 +122,7 @@ impl TopK {
         look(py, &self.0, |list| Ok(list.listed() as usize))
     }
 
-    /// The most items that the list has.
+    /// The length of the list when it is full.
     #[getter]
     fn k(&self, py: Python<'_>) -> PyResult<u32> {
         look(py, &self.0, |list| Ok(list.shape().k()))

@@ -1,12 +1,12 @@
-//! Parameters as the words of commands, which are checked as the server checks them.
+//! Parameters as words of commands, so that they are checked as on a server.
 
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt};
 
 use super::items::digits;
 
-/// A whole number, as its digits: an `int`, or what can be an index, but not a `bool`.
+/// The digits of a whole number: an `int` or any other index, but not a `bool`.
 #[derive(Clone, Debug)]
 pub struct Whole(String);
 
@@ -46,7 +46,24 @@ impl<'py> FromPyObject<'_, 'py> for Whole {
     }
 }
 
-/// A number between whole ones, as the shortest text that is read as the same.
+/// An integer of 64 bits. A server refuses larger ones, so they raise `ValueError`, not `OverflowError`.
+#[derive(Clone, Copy, Debug)]
+pub struct Integer(pub i64);
+
+impl<'py> FromPyObject<'_, 'py> for Integer {
+    type Error = PyErr;
+
+    fn extract(number: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        number.extract().map(Self).map_err(|error: PyErr| {
+            if error.is_instance_of::<PyOverflowError>(number.py()) {
+                return PyValueError::new_err("a number is too large");
+            }
+            error
+        })
+    }
+}
+
+/// A fraction, as the shortest text that is parsed to the same number.
 #[derive(Clone, Debug)]
 pub struct Rate(String);
 

@@ -103,6 +103,13 @@ def test_windows_forget() -> None:
     # By the clock, all of that is long ago.
     assert "a" not in filter and len(filter) == 0
     assert filter.add("now") and "now" in filter and len(filter) == 1
+    one = Bloom.window(100, 0.01, window_ms=DAY, periods=3, at_ms=0)
+    other = Bloom.window(100, 0.01, window_ms=DAY, periods=3, at_ms=0, seed=one.seed)
+    one.add("a", at_ms=0)
+    other.add("b", at_ms=DAY)
+    both = one.union(other, at_ms=DAY)
+    assert both.contains("a", at_ms=DAY) and both.contains("b", at_ms=DAY)
+    assert len(one | other) == 0
     with pytest.raises(ValueError, match="^filter was not made with WINDOW$"):
         Bloom(10, 0.1).add("a", ttl_ms=5)
 
@@ -216,14 +223,27 @@ def test_counts_are_never_too_low() -> None:
         hits.add("a", -6)
     with pytest.raises(ValueError, match="^CMS: INCRBY overflow$"):
         CountMin(10, 1).add("a", 2**40)
-    with pytest.raises(OverflowError):
-        hits.add("a", 2**63)
     with pytest.raises(ValueError):
         hits.add("a", -(2**63))
+    for large in (2**63, -(2**63) - 1):
+        with pytest.raises(ValueError, match="^a number is too large"):
+            hits.add("a", large)
+        with pytest.raises(ValueError, match="^a number is too large"):
+            hits.update(["a"], [large])
+        with pytest.raises(ValueError, match="^a number is too large"):
+            TopK(5).add("a", large)
+        with pytest.raises(ValueError, match="^a number is too large"):
+            CountMin.merge([(hits, large)])
     for wrong in ([1.5, 2], ["a", "b"], None):
         if wrong is not None:
             with pytest.raises(TypeError):
                 hits.update(["a", "b"], wrong)
+
+
+def test_nothing_can_not_be_merged() -> None:
+    for merge in (CountMin.merge, TDigest.merge):
+        with pytest.raises(ValueError, match="^there is nothing to merge$"):
+            merge([])
 
 
 def test_weighted_sums() -> None:

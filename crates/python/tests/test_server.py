@@ -180,6 +180,9 @@ def test_a_time_to_live_is_that_of_the_key(server: int) -> None:
         for wrong in (0, -1, timedelta(0)):
             with pytest.raises(ValueError, match="ttl should be larger than 0"):
                 store(client, "other", TDigest(), ttl=wrong)
+        for wrong in (float("inf"), float("nan"), 1e30):
+            with pytest.raises(ValueError, match="^bad ttl$"):
+                store(client, "other", TDigest(), ttl=wrong)
         assert client.keys("*") == [b"key"]
 
 
@@ -189,10 +192,12 @@ def test_what_is_no_sketch_is_refused(server: int) -> None:
         client.set("text", "value")
         with pytest.raises(KeyError):
             fetch(client, "none")
-        with pytest.raises(TypeError, match="a value of type string, which is no sketch"):
+        with pytest.raises(TypeError, match="a value of type string, which is not a sketch"):
             fetch(client, "text")
         with pytest.raises(TypeError, match="a sketch is needed, not int"):
             store(client, "key", 1)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="returned Pipeline, not a reply"):
+            fetch(client.pipeline(), "text")
 
 
 def test_filters_of_redisbloom_come_and_go(server: int) -> None:

@@ -7,9 +7,9 @@
 >>> "red" in seen, "blue" in seen
 (True, False)
 
-The classes are those of the families that the module valkeybloom gives to a server, with the same bits: `Bloom`,
-`CuckooFilter`, `CountMin`, `TopK` and `TDigest`. `store` sends an object to a server, and `fetch` copies one from there;
-`valkeybloom.asyncio` has both for asynchronous clients.
+The classes are `Bloom`, `CuckooFilter`, `CountMin`, `TopK` and `TDigest`. Their bits are those of the module
+valkeybloom in a server. `store` sends an object to a server, and `fetch` copies one from there; `valkeybloom.asyncio`
+has both for asynchronous clients.
 
 An item is str, bytes or int. Objects may be used from several threads.
 """

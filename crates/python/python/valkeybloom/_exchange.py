@@ -1,7 +1,7 @@
-"""What is said to a server to fetch and store objects, whoever sends it.
+"""The commands that fetch and store objects, for any kind of client.
 
-Both are generators: they yield commands, and are sent the replies. So a client that blocks and one that is awaited say
-the same.
+`fetching` and `storing` are generators: they yield commands, and are sent the replies. So blocking and asynchronous
+clients share them.
 """
 
 from __future__ import annotations
@@ -34,14 +34,18 @@ FAMILIES: dict[str, type[Sketch]] = {
     "TDIS-TYPE": TDigest,
 }
 
-#: Types whose values may change so that chunks read meanwhile do not belong together.
+#: Types whose values may change while chunks are read so that the chunks do not belong together.
 MOVING = ("bloomfltx", "MBbloomCF")
 
-#: How often a filter is read that is replaced meanwhile.
+#: The most attempts to read a filter that is replaced while it is read.
 ATTEMPTS = 5
 
-#: The time in milliseconds that a temporary key outlives a program that was killed.
+#: The time to live of a temporary key in milliseconds: how long it outlives a program that was killed.
 LEASE_MS = 300_000
+
+
+#: The first time to live in milliseconds that is refused: the time of its end might not fit in 64 bits.
+TTL_END_MS = 2**62
 
 
 def encoded(key: Key) -> bytes:
@@ -50,12 +54,17 @@ def encoded(key: Key) -> bytes:
 
 def fetching(key: Key) -> Exchange:
     kind = yield ("TYPE", key)
-    kind = kind.decode() if isinstance(kind, bytes) else str(kind)
+    if not isinstance(kind, (str, bytes)):
+        raise TypeError(
+            f"execute_command returned {type(kind).__name__}, not a reply; "
+            "asynchronous clients need valkeybloom.asyncio"
+        )
+    kind = kind.decode() if isinstance(kind, bytes) else kind
     if kind == "none":
         raise KeyError(key)
     family = FAMILIES.get(kind)
     if family is None:
-        raise TypeError(f"{key!r} holds a value of type {kind}, which is no sketch")
+        raise TypeError(f"{key!r} holds a value of type {kind}, which is not a sketch")
     if family is Bloom and kind not in MOVING:
         fetched = yield from fetching_chunks(key)
         if fetched is not None:
@@ -67,7 +76,7 @@ def fetching(key: Key) -> Exchange:
 
 
 def fetching_chunks(key: Key) -> Exchange:
-    """Reads a Bloom filter that only grows; None if the server has no chunks, or the filter is replaced all the time."""
+    """Reads a Bloom filter that only grows; None if the server has no chunks, or keeps replacing the filter."""
     for _ in range(ATTEMPTS):
         try:
             _, header = yield ("BF.SCANDUMP", key, 0)
@@ -97,7 +106,7 @@ def temporary(key: Key) -> bytes:
     start = encoded(key) + b":valkeybloom-unfinished-" + os.urandom(8).hex().encode()
     slot = slot_of(encoded(key))
     number = 0
-    # A key's hash tag is that of the first name, too. Without one, about one name of 16,384 is in the key's slot.
+    # A key with a hash tag gives it to the first name. Without a tag, about one name in 16,384 is in the key's slot.
     while True:
         name = start + b":{%d}" % number
         if slot_of(name) == slot:
@@ -118,7 +127,7 @@ redis.call(ARGV[1], KEYS[1], 1, ARGV[2])
 return redis.call('PEXPIRE', KEYS[1], ARGV[3])
 """
 
-# If the key exists and is to be kept, 0; else 1.
+# Returns 0 if the key exists and is to be kept, else 1.
 NAME = """
 if ARGV[1] == 'keep' and redis.call('EXISTS', KEYS[2]) == 1 then
     return 0
@@ -132,7 +141,7 @@ redis.call('RENAME', KEYS[1], KEYS[2])
 return 1
 """
 
-# The time to live stays, unless another is given.
+# Keeps the time to live, unless a new one is given.
 MERGE = """
 local ttl = ARGV[2]
 if redis.call('EXISTS', KEYS[2]) == 1 then
@@ -163,7 +172,7 @@ MERGES: dict[type[Sketch], str] = {
     TDigest: "TDIGEST.MERGE",
 }
 
-#: The commands that load chunks.
+#: The commands that load chunks, for the classes that have them.
 LOADS: dict[type[Sketch], str] = {
     Bloom: "BF.LOADCHUNK",
     CuckooFilter: "CF.LOADCHUNK",
@@ -174,6 +183,8 @@ def milliseconds(ttl: float | timedelta | None) -> bytes:
     if ttl is None:
         return b""
     seconds = ttl if isinstance(ttl, (int, float)) else ttl.total_seconds()
+    if not seconds * 1000 < TTL_END_MS:
+        raise ValueError("bad ttl")
     ms = round(seconds * 1000)
     if ms <= 0:
         raise ValueError("(ttl should be larger than 0)")
@@ -197,7 +208,7 @@ def storing(
     if merge and family not in MERGES:
         raise ValueError(f"objects of {family.__name__} can't be merged")
     if not replace and not merge:
-        # The key may still come into being until the end, but then all is sent for nothing.
+        # Someone may still create the key before the end. This check avoids sending everything in vain.
         existing = yield ("EXISTS", key)
         if int(existing):
             raise ValueError("Target key name already exists.")
@@ -241,6 +252,6 @@ def sending_chunks(
 
 
 def options(client: Any) -> dict[str, Any]:
-    """Returns what makes a client return bytes, even if it decodes other replies."""
+    """Returns the options that make a client return bytes, even if it decodes other replies."""
     modules = {base.__module__.partition(".")[0] for base in type(client).__mro__}
     return {"NEVER_DECODE": []} if modules & {"redis", "valkey"} else {}

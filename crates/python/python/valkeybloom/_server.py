@@ -1,4 +1,4 @@
-"""Objects on a server, over a client that blocks."""
+"""`fetch` and `store` for blocking clients."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def _run(client: Client, exchange: Exchange) -> Any:
 
 
 def fetch(client: Client, key: Key) -> Sketch:
-    """Copy the object of a key from a server: of the five families, in the forms of all modules that have them.
+    """Copy the object of a key from a server. It may be of any of the five families, and of any module that has them.
 
-    A Bloom filter is read in chunks. Items that others add meanwhile may be missing from the copy.
+    A Bloom filter is read in chunks. Items that others add while it is read may be missing.
 
     Raises KeyError if there is no such key, and TypeError if it holds something else.
     """
@@ -51,12 +51,11 @@ def store(
 ) -> None:
     """Send an object to a server.
 
-    It goes to a temporary key, filters in chunks, and gets its name in one step. So others see the key with all of the
-    object, or as it was before; and what is left of a program that was killed is a key that expires within minutes.
+    The object goes to a temporary key, filters in chunks. Then the key gets its name in one step. So others see either
+    the old value or the whole object. A program that is killed leaves a temporary key, which expires within minutes.
 
     With `replace`, an existing key is replaced. With `merge`, the object is merged with the one that is there (BF.MERGE,
     CMS.MERGE, TDIGEST.MERGE). With neither, ValueError is raised if the key exists. `ttl` is the time to live of the
-    key, in seconds or as a timedelta; without it, the key does not expire, or when it is merged, no sooner or later than
-    before.
+    key, in seconds or as a timedelta. Without it, the key does not expire; with `merge`, it expires when it would have.
     """
     _run(client, storing(key, sketch, replace=replace, ttl=ttl, merge=merge))

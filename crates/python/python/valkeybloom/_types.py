@@ -1,4 +1,4 @@
-"""Names for what functions take, for type checkers."""
+"""Names of parameter types, for type checkers."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ else:
 
 
 class ArrowArray(Protocol):
-    """An array of Arrow: of pyarrow, polars, nanoarrow."""
+    """An Arrow array: of pyarrow, polars, nanoarrow."""
 
     def __arrow_c_array__(self, requested_schema: Any = None) -> Any: ...
 
 
 class ArrowStream(Protocol):
-    """Arrays of Arrow in chunks, or a table of one column: of pyarrow, polars, pandas, DuckDB."""
+    """Arrow arrays in chunks, or a table of one column: of pyarrow, polars, pandas, DuckDB."""
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
 
 
 class Client(Protocol):
-    """A client of redis-py or valkey-py, of a cluster too, or anything else that sends a command and returns its reply."""
+    """A client of redis-py or valkey-py, also for a cluster, or any object that sends a command and returns its reply."""
 
     def execute_command(self, *args: Any, **options: Any) -> Any: ...
 
 
 class AsyncClient(Protocol):
-    """An asynchronous client of redis-py or valkey-py, of a cluster too, or anything else that sends a command."""
+    """An asynchronous client of redis-py or valkey-py, also for a cluster, or any object that sends a command."""
 
     def execute_command(self, *args: Any, **options: Any) -> Awaitable[Any]: ...
 
 
 Key: TypeAlias = str | bytes
 
-#: A command to send, and a dialogue of commands and their replies.
+#: A command to send, and a generator that yields commands and is sent replies.
 Command: TypeAlias = tuple[str | bytes | int, ...]
 Exchange: TypeAlias = Generator[Command, Any, Any]
 
