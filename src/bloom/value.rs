@@ -27,7 +27,7 @@ const NO_MEMORY: &str = "no memory for a digest";
 pub const OVERHEAD_BYTES: u64 = Stored::<Value>::PLANNED_BYTES - Object::BASE_BYTES;
 
 /// Returns the total bytes of a key's object.
-#[inline(always)]
+#[inline]
 pub fn memory_bytes(object: &Object) -> u64 {
     object.memory_bytes() + OVERHEAD_BYTES
 }
@@ -59,7 +59,7 @@ const fn form(dialect: Dialect) -> Form {
 impl Holds for Value {
     type Object = Object;
 
-    #[inline(always)]
+    #[inline]
     fn object(&self) -> Result<&Object, Error> {
         match self {
             Self::Complete(object) => Ok(object),
