@@ -154,29 +154,3 @@ pub fn in_slot_of(key: &[u8], mut names: impl Iterator<Item = Vec<u8>>) -> Vec<u
     let name = names.find(|name| slot(name) == slot(key));
     name.expect("one of many names is in any slot")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_temporary_key_has_the_slot_and_the_prefix_of_the_key() {
-        for key in [
-            &b"seen"[..],
-            b"",
-            b"{tag}",
-            b"a{tag}b",
-            b"a{",
-            b"a}",
-            b"a{}b",
-            b"}{",
-            b"{{x}}",
-            b"\xff\0",
-        ] {
-            let name = temporary(key);
-            assert_eq!(slot(&name), slot(key), "{key:?}");
-            assert!(name.starts_with(key) && is_temporary(&name) && !is_temporary(key));
-            assert_ne!(name, temporary(key));
-        }
-    }
-}
