@@ -152,7 +152,7 @@ impl<V: Family> NativeType for Stored<V> {
     /// Writes the fields of the value. Any thread may call this while no other thread
     /// changes the value.
     fn save(&self, to: &mut RdbWriter) {
-        self.value.save(to);
+        self.value.write(to);
     }
 
     fn rewrite(&self, to: &mut AofWriter) {

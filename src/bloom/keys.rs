@@ -254,8 +254,6 @@ fn creation<'c>(
         arguments.extend([
             Argument::Word(c"WINDOW"),
             Argument::Number(window.period_ms()),
-        ]);
-        arguments.extend([
             Argument::Word(c"PERIODS"),
             Argument::Number(window.periods()),
         ]);
