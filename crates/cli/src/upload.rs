@@ -24,13 +24,6 @@ const MARK: &str = ":valkeybloom-unfinished-";
 /// The time that a temporary key outlives its run.
 const LEASE: Duration = Duration::from_secs(300);
 
-/// The treatment of an existing value under the key.
-#[derive(Clone, Copy, PartialEq)]
-pub enum Existing {
-    Replace,
-    Keep,
-}
-
 /// An upload. Dropping an unfinished one deletes its temporary key.
 pub struct Upload<'s> {
     server: &'s Server,
@@ -77,8 +70,8 @@ impl<'s> Upload<'s> {
     }
 
     /// Renames the complete filter to its key, to expire at `expires_ms` in milliseconds since the epoch, if given.
-    /// Returns false if the key exists and was to be kept.
-    pub fn finish(mut self, expires_ms: Option<u64>, existing: Existing) -> Result<bool, Fault> {
+    /// Returns false if the key exists, unless `replace` is set.
+    pub fn finish(mut self, expires_ms: Option<u64>, replace: bool) -> Result<bool, Fault> {
         // BF.INFO fails for a filter that lacks chunks.
         self.server
             .call(&self.key, cmd(BF_INFO).arg(&self.temporary))?;
@@ -87,10 +80,7 @@ impl<'s> Upload<'s> {
             Some(_) => cmd("PEXPIREAT"),
         };
         expiry.arg(&self.temporary).arg(expires_ms);
-        let mut rename = match existing {
-            Existing::Replace => cmd("RENAME"),
-            Existing::Keep => cmd("RENAMENX"),
-        };
+        let mut rename = cmd(if replace { "RENAME" } else { "RENAMENX" });
         rename.arg(&self.temporary).arg(&self.key);
         // If the rename fails, the temporary key needs its time to live again.
         let replies = self
