@@ -5,10 +5,10 @@ use std::ffi::CStr;
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::{DecodeError, RdbWrite, Relocate, payload};
 
+use crate::digest::digest_fields;
 use crate::ffi::{AofWriter, Digest, Form, RdbReader};
 use crate::settings::Setting;
 use crate::sums::{InfoSection, Totals};
-use crate::values::digest_fields;
 
 /// A family of values that keys can hold. The type of the values implements it.
 pub trait Family: Holds + Send + Sync + 'static {
