@@ -15,6 +15,7 @@ pub enum Use {
 pub const MAX_WORDS: usize = 8;
 
 /// A vector of 64-bit words. Arithmetic wraps.
+#[allow(clippy::return_self_not_must_use, reason = "only tasks have vectors")]
 pub trait Words: Copy {
     /// The number of words.
     const COUNT: usize;
