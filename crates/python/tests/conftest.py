@@ -99,12 +99,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         yield ports[0]
 
 
-def wait(until: Callable[[], bool]) -> None:
-    """Waits for what a server does by itself."""
-    for _ in range(600):
+def wait(until: Callable[[], bool], seconds: int = 30) -> None:
+    """Waits for what a server or another process does by itself."""
+    for _ in range(20 * seconds):
         if until():
             return
         time.sleep(0.05)
-    pytest.fail("it did not happen within half a minute")
+    pytest.fail(f"it did not happen within {seconds} seconds")
 
 

@@ -25,7 +25,7 @@ with_mypy = pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason=
 
 def test_examples_in_docstrings() -> None:
     finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner()
-    for thing in (valkeybloom, valkeybloom.asyncio, *CLASSES):
+    for thing in (valkeybloom, valkeybloom.asyncio, valkeybloom.template, *CLASSES):
         for test in finder.find(thing):
             runner.run(test)
     assert runner.summarize().failed == 0 and runner.tries > 50

@@ -9,9 +9,9 @@ from ._core import Bloom, CountMin, CuckooFilter, TDigest, TopK
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any, TypeVar
+    from typing import Any
 
-    Part = TypeVar("Part", Bloom, CountMin, TDigest)
+    from ._types import Part
 
 #: Why objects of a family can't be united.
 APART: dict[type, str] = {
