@@ -379,7 +379,11 @@ fn a_shard_keeps_working_while_its_slot_moves() {
 /// The programs of docs/sharded.md use the same shards as the crate, and report what a shard refuses.
 #[test]
 fn the_programs_of_the_page_find_the_shards_and_report_refusals() {
-    for (section, language) in [("In Python", "python"), ("In Node", "js")] {
+    let sections = [
+        ("In Python without the package", "python"),
+        ("In Node", "js"),
+    ];
+    for (section, language) in sections {
         let server = Server::start();
         let program = pages::block("docs/sharded.md", section, language);
         match language {

@@ -264,6 +264,18 @@ def test_the_scheme_is_that_of_the_page() -> None:
     assert shard_of(b"123456789", 1 << 32) == 0xCBF43926
 
 
+def test_the_example_of_the_page(cluster: int) -> None:
+    [example] = re.findall(r"^## In Python\n.*?^```python\n(.*?)^```", (TOP / "docs/sharded.md").read_text(), re.M | re.S)
+    example = example.replace("RedisCluster(host=", f"RedisCluster(port={cluster}, host=").replace("10.0.0.1", "127.0.0.1")
+    with redis.RedisCluster(host="127.0.0.1", port=cluster) as client:
+        client.flushall()
+    checked, found = re.subn(r"^(list.*\)) +# (\[.*\])$", r"assert \1 == \2", example, flags=re.M)
+    assert found == 1
+    exec(compile(checked, "docs/sharded.md", "exec"), {})
+    with redis.RedisCluster(host="127.0.0.1", port=cluster) as client:
+        client.flushall()
+
+
 def test_examples_in_docstrings_of_sharded(client: Any) -> None:
     finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner()
     for test in finder.find(valkeybloom.sharded, extraglobs={"client": client}):
