@@ -413,12 +413,13 @@ fn shards_that_spark_builds_have_the_same_answers_in_rust_and_python() {
     let program = pages::block("docs/builds.md", "Filters beyond one machine", "python");
     let program = program.replace("port=7000", &format!("port={port}"));
     std::fs::write(dir.join("program.py"), program).expect("the folder can be written to");
-    let output = Command::new(std::env::var_os("BUILDS_PYTHON").expect("./build.sh builds sets it"))
-        .args(["-B", "-c", include_str!("recipes/builds.py")])
-        .args([u64::from(port), BUILT, LIVE, ASKED].map(|number| number.to_string()))
-        .current_dir(dir)
-        .output()
-        .expect("there is a Python");
+    let output =
+        Command::new(std::env::var_os("BUILDS_PYTHON").expect("./build.sh builds sets it"))
+            .args(["-B", "-c", include_str!("recipes/builds.py")])
+            .args([u64::from(port), BUILT, LIVE, ASKED].map(|number| number.to_string()))
+            .current_dir(dir)
+            .output()
+            .expect("there is a Python");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
     let answers = output.stdout.trim_ascii_end().iter();
