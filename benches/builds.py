@@ -6,6 +6,7 @@ The figures of docs/builds.md. `BUILDS_ITEMS` is the number of items sent to a s
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import socket
 import subprocess
@@ -152,13 +153,19 @@ def to_a_server(folder: Path) -> None:
         paths = write(folder / "sent", SENT, PARTS)
         workers = cpu_count()
         new_part = template(Bloom(SENT * 21 // 20, 0.01))
-        with Cost(client) as cost, Pool(workers) as pool:
+        before = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+        with Cost(client) as cost:
             start = time.perf_counter()
-            parts = pool.imap(partial(fill, new_part), [paths[n::workers] for n in range(workers)])
-            seen = reduce(or_, parts)
+            with Pool(workers) as pool:
+                parts = pool.imap(partial(fill, new_part), [paths[n::workers] for n in range(workers)])
+                seen = reduce(or_, parts)
+                pool.close()
+                pool.join()
             built = time.perf_counter() - start
             store(client, "seen", seen)
-        print(f"  built in {built:.1f} s and stored: {cost.text}; the filter has {seen.nbytes / 1e6:.0f} MB", flush=True)
+        processors = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+        print(f"  built in {built:.1f} s, stored in all: {cost.text}; {seen.nbytes / 1e6:.0f} MB", flush=True)
+        print(f"  the workers took {processors - before:.1f} s of processors", flush=True)
         store(client, "live", new_part())
         client.execute_command("BF.MADD", "live", *range(1000))
         client.config_resetstat()

@@ -24,10 +24,10 @@ COMMAND_ITEMS = 10_000
 #: The bytes of items after which a batch is sent.
 BATCH_BYTES = 16 << 20
 
-#: The most shards that are asked again at a time.
-RETRIES = 32
+#: The most nodes or shards that are waited for at the same time.
+THREADS = 32
 
-#: An answer that is missing.
+#: A missing answer.
 NONE = 2
 
 
@@ -99,13 +99,13 @@ class ShardedBloom:
     shards belongs to the filter: with another number it is another filter. Nothing is sent to create the object: `reserve`
     creates the shards.
 
-    Batches are sent as one command for each shard, in one pipeline for each node, and nodes are asked at the same time.
-    Large batches are best: some thousand items for each shard. They are read as they are sent, in pieces of at most
-    10,000 items a shard. Items are those of `Bloom`.
+    A batch is sent as one command for each shard, in one pipeline for each node, to all nodes at the same time. Large
+    batches are best: a few thousand items for each shard. A batch with more than 10,000 items for one shard is sent in
+    pieces, while it is read. Items are those of `Bloom`.
 
-    If a shard can't be reached, or refuses items, `Unanswered` is raised with the answers of all others. A slot that
-    moves meanwhile is followed. So is a lost connection, by as many attempts as the client makes: an item that was new may
-    then count as known.
+    If a shard can't be reached, or refuses items, `Unanswered` is raised with the answers of all others. Commands follow
+    slots that move. After a lost connection they are sent again, as often as the client's settings allow; an item that
+    was new may then count as known.
 
     >>> seen = ShardedBloom.reserve(client, "seen", 24, 1_000_000, 0.01)
     >>> seen.add("a")
@@ -175,13 +175,13 @@ class ShardedBloom:
         return memoryview(self._each(("BF.MEXISTS",), iterated(items))).cast("?").toreadonly()
 
     def _each(self, words: tuple[str, ...], items: Iterable[Item]) -> bytearray:
-        """Sends a command with items, whose key is its second word. Returns the answers as bytes, 0 or 1."""
+        """Sends a command with items to their shards; the key goes after its name. Returns the answers, 0 or 1."""
         answers, errors = bytearray(), {}
+        command, *options = words
         for batch in self._batches(items):
             answers.extend(bytes([NONE]) * sum(len(own) for _, own in batch.values()))
-            # After its first error, a shard is left alone: waiting for a lost node takes long.
+            # A shard that failed is not tried again: each attempt to reach a lost node takes long.
             batch = {shard: part for shard, part in batch.items() if self._keys[shard] not in errors}
-            command, *options = words
             replies = self._call(
                 {shard: (command, self._keys[shard], *options, *own) for shard, (_, own) in batch.items()}
             )
@@ -198,13 +198,14 @@ class ShardedBloom:
 
     def _batches(self, items: Iterable[Item]) -> Iterator[dict[int, tuple[list[int], list[bytes]]]]:
         """Yields for each shard its items of a batch, and their positions among all items."""
-        shards, batch, size = len(self._keys), {}, 0  # type: int, dict[int, tuple[list[int], list[bytes]]], int
+        batch: dict[int, tuple[list[int], list[bytes]]] = {}
+        size = 0
         for position, item in enumerate(items):
             try:
                 word = encoded(item)
             except TypeError as error:
                 raise TypeError(f"item {position}: {error}") from None
-            positions, own = batch.setdefault(crc32(word) % shards, ([], []))
+            positions, own = batch.setdefault(crc32(word) % len(self._keys), ([], []))
             positions.append(position)
             own.append(word)
             size += len(word)
@@ -277,5 +278,5 @@ def at_once(run: Any, arguments: Iterable[tuple[Any, ...]]) -> list[Any]:
         return [run(*each) for each in arguments]
     from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(min(len(arguments), RETRIES)) as pool:
+    with ThreadPoolExecutor(min(len(arguments), THREADS)) as pool:
         return list(pool.map(lambda each: run(*each), arguments))
