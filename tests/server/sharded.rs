@@ -401,7 +401,7 @@ fn the_programs_of_the_page_find_the_shards_and_report_refusals() {
     }
 }
 
-/// Tasks of Spark fill a shard each. With a Python that has PySpark and the package.
+/// Tasks of Spark fill one shard each. `BUILDS_PYTHON` is a Python that has `pyspark` and the package.
 #[test]
 #[ignore = "installs PySpark: ./build.sh builds"]
 fn shards_that_spark_builds_have_the_same_answers_in_rust_and_python() {
