@@ -82,7 +82,7 @@ case $action in
             # shellcheck disable=SC2086  # a list of packages
             venv=$(environment "python-$("$python" -c 'import sys; print(*sys.version_info[:2], sep=".")')" "$python" $tests)
             "$venv/bin/pip" install --quiet --force-reinstall --no-deps "$wheel"
-            "$venv/bin/python" -m pytest -q -p no:cacheprovider $package/tests ${1+-k "$1"}
+            "$venv/bin/python" -m pytest -q -p no:cacheprovider -m "not spark" $package/tests ${1+-k "$1"}
         done
         ;;
     bench)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import re
 import signal
@@ -30,8 +29,7 @@ ITEMS = [f"item {number}" for number in range(FILES * IN_A_FILE)]
 LIVE = [f"live {number}" for number in range(1000)]
 OTHERS = [f"other {number}" for number in range(20_000)]
 
-with_spark = pytest.mark.skipif(importlib.util.find_spec("pyspark") is None, reason="./build.sh builds installs PySpark")
-PROGRAMS = ["multiprocessing and pyarrow", "Dask", pytest.param("PySpark", marks=with_spark)]
+PROGRAMS = ["multiprocessing and pyarrow", "Dask", pytest.param("PySpark", marks=pytest.mark.spark)]
 
 
 def block(heading: str) -> str:
