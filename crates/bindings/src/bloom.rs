@@ -185,11 +185,18 @@ impl Bloom {
         })
     }
 
-    /// Removes an item once from counters, one that was added with this id, if it is given. Returns whether it did.
+    /// Removes an item once from counters. If `moment` has an id, the item was added with that id. Returns whether the
+    /// item was there.
     ///
     /// # Errors
-    /// [`Code::Refused`]: the filter has no counters.
+    /// [`Code::Refused`]: the filter has no counters, or `moment` has a time or a time to live.
     pub fn remove(&mut self, item: &[u8], moment: &Moment) -> Result<bool, Error> {
+        if moment.at_ms.is_some() || moment.ttl_ms.is_some() {
+            return Err(Error::new(
+                Code::Refused,
+                "ID with a number is the only option here",
+            ));
+        }
         self.require_counters()?;
         Ok(self.0.remove(item, moment.id))
     }
@@ -224,7 +231,10 @@ impl Bloom {
         let mut union = match (union, filters.first()) {
             (Some(union), _) => Self(union),
             (None, Some(first)) => first.try_clone()?,
-            (None, None) => return Err(Refused::NOT_FOUND.into()),
+            (None, None) => {
+                let text = "a union of nothing: give at least one filter";
+                return Err(Error::new(Code::Refused, text));
+            }
         };
         union.0.tidy(now);
         Ok(union)

@@ -135,6 +135,8 @@ static void bloom_filters(void) {
     OK(valkeybloom_bloom_add(filter, TEXT("a"), "ID 1", NULL));
     OK(valkeybloom_bloom_count(filter, TEXT("a"), &number));
     CHECK(number == 1);
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "only option", valkeybloom_bloom_remove(filter, TEXT("a"), "AT 5", &flag));
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "only option", valkeybloom_bloom_remove(filter, TEXT("a"), "ID 1 TTL 5", &flag));
     OK(valkeybloom_bloom_remove(filter, TEXT("a"), "ID 1", &flag));
     CHECK(flag);
     OK(valkeybloom_bloom_remove(filter, TEXT("a"), NULL, &flag));

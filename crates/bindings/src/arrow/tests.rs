@@ -1,0 +1,192 @@
+use super::*;
+
+unsafe extern "C" fn nothing_to_do_for_a_schema(schema: *mut ArrowSchema) {
+    // SAFETY: the interface passes the schema.
+    unsafe { (*schema).release = None };
+}
+
+unsafe extern "C" fn nothing_to_do_for_an_array(array: *mut ArrowArray) {
+    // SAFETY: the interface passes the array.
+    unsafe { (*array).release = None };
+}
+
+fn schema(format: &'static CStr) -> ArrowSchema {
+    ArrowSchema {
+        format: format.as_ptr(),
+        release: Some(nothing_to_do_for_a_schema),
+        ..ArrowSchema::RELEASED
+    }
+}
+
+fn array(length: i64, offset: i64, buffers: &mut [*const c_void]) -> ArrowArray {
+    ArrowArray {
+        length,
+        offset,
+        n_buffers: buffers.len().cast_signed() as i64,
+        buffers: buffers.as_mut_ptr(),
+        release: Some(nothing_to_do_for_an_array),
+        ..ArrowArray::RELEASED
+    }
+}
+
+fn pointer<T>(values: &[T]) -> *const c_void {
+    values.as_ptr().cast()
+}
+
+/// Returns the items, or the text of the error.
+fn items(format: &'static CStr, array: &ArrowArray) -> Result<Vec<String>, String> {
+    let schema = schema(format);
+    let mut batch = Batch::new();
+    // SAFETY: the tests' buffers have what they say, or what is wrong is checked.
+    let pushed = unsafe { push(&raw const schema, std::ptr::from_ref(array), &mut batch) };
+    pushed.map_err(|error| error.text().to_owned())?;
+    let mut items = Vec::new();
+    let text = |item: &[u8]| String::from_utf8_lossy(item).into_owned();
+    batch
+        .visit_all(|found| items.extend(found.map(text)))
+        .unwrap();
+    assert_eq!(items.len(), batch.len());
+    Ok(items)
+}
+
+#[test]
+fn strings_between_offsets_may_be_a_slice() {
+    let data = b"redgreenblue";
+    let small = [0_i32, 3, 8, 8, 12];
+    let mut buffers = [std::ptr::null(), pointer(&small), pointer(data)];
+    let all = ["red", "green", "", "blue"];
+    assert_eq!(items(c"u", &array(4, 0, &mut buffers)).unwrap(), all);
+    assert_eq!(items(c"z", &array(2, 1, &mut buffers)).unwrap(), all[1..3]);
+    let large = small.map(i64::from);
+    buffers[1] = pointer(&large);
+    assert_eq!(items(c"U", &array(3, 1, &mut buffers)).unwrap(), all[1..]);
+    assert!(items(c"Z", &array(0, 0, &mut buffers)).unwrap().is_empty());
+    let mut without = [std::ptr::null(); 3];
+    assert!(items(c"u", &array(0, 0, &mut without)).unwrap().is_empty());
+    assert!(items(c"u", &array(1, 0, &mut without)).is_err());
+}
+
+#[test]
+fn offsets_and_views_that_lie_are_refused() {
+    let data = b"redgreenblue";
+    for offsets in [[0_i32, 9, 3], [0, -1, 3], [-4, 1, 2], [0, 3, i32::MIN]] {
+        let mut buffers = [std::ptr::null(), pointer(&offsets), pointer(data)];
+        let error = items(c"u", &array(2, 0, &mut buffers)).unwrap_err();
+        assert_eq!(error, "offsets do not ascend within the buffer");
+    }
+    for (length, offset) in [
+        (-1, 0),
+        (1, -1),
+        (i64::MAX, 1),
+        (1, i64::MAX),
+        (i64::MAX, 0),
+    ] {
+        let mut buffers = [std::ptr::null(), pointer(&[0_i32; 3]), pointer(data)];
+        assert!(items(c"u", &array(length, offset, &mut buffers)).is_err());
+    }
+    let long = *b"a string in a buffer";
+    let view = |length: i32, buffer: i32, offset: i32| {
+        let mut view = [0; 16];
+        view[..4].copy_from_slice(&length.to_le_bytes());
+        view[8..12].copy_from_slice(&buffer.to_le_bytes());
+        view[12..].copy_from_slice(&offset.to_le_bytes());
+        view
+    };
+    let sizes = [20_i64];
+    let of_view = |view: [u8; 16]| {
+        let views = [u128::from_ne_bytes(view)];
+        let mut buffers = [
+            std::ptr::null(),
+            pointer(&views),
+            pointer(&long),
+            pointer(&sizes),
+        ];
+        items(c"vu", &array(1, 0, &mut buffers))
+    };
+    assert_eq!(of_view(view(18, 0, 2)).unwrap(), ["string in a buffer"]);
+    for wrong in [
+        view(19, 0, 2),
+        view(-1, 0, 0),
+        view(13, 1, 0),
+        view(13, -1, 0),
+        view(13, 0, -1),
+    ] {
+        assert_eq!(
+            of_view(wrong).unwrap_err(),
+            "a view points outside of the buffers"
+        );
+    }
+    let mut short = view(3, 0, 0);
+    short[4..7].copy_from_slice(b"red");
+    assert_eq!(of_view(short).unwrap(), ["red"]);
+}
+
+#[test]
+fn a_null_is_refused_with_its_index() {
+    let mut valid = [0b1110_1111_u8, 0xff];
+    let numbers = [-1_i64; 9];
+    let mut buffers = [pointer(&valid), pointer(&numbers)];
+    let mut nulls = array(9, 0, &mut buffers);
+    nulls.null_count = 1;
+    assert_eq!(items(c"l", &nulls).unwrap_err(), "item 4 is null");
+    nulls.null_count = -1;
+    (nulls.offset, nulls.length) = (3, 4);
+    assert_eq!(items(c"l", &nulls).unwrap_err(), "item 1 is null");
+    (nulls.offset, nulls.length) = (5, 4);
+    assert_eq!(items(c"l", &nulls).unwrap(), ["-1"; 4]);
+    valid[0] = 0xff;
+    buffers[0] = pointer(&valid);
+    let mut all = array(9, 0, &mut buffers);
+    all.null_count = -1;
+    assert_eq!(items(c"l", &all).unwrap(), ["-1"; 9]);
+    assert_eq!(
+        items(c"n", &array(1, 0, &mut [])).unwrap_err(),
+        "item 0 is null"
+    );
+}
+
+#[test]
+fn integers_and_fixed_bytes_are_items_and_other_types_are_not() {
+    let numbers = [1_u16, 65_535, 3];
+    let mut buffers = [std::ptr::null(), pointer(&numbers)];
+    assert_eq!(
+        items(c"S", &array(2, 1, &mut buffers)).unwrap(),
+        ["65535", "3"]
+    );
+    assert_eq!(items(c"s", &array(1, 1, &mut buffers)).unwrap(), ["-1"]);
+    let mut buffers = [std::ptr::null(), pointer(b"ab\0def")];
+    assert_eq!(
+        items(c"w:3", &array(2, 0, &mut buffers)).unwrap(),
+        ["ab\0", "def"]
+    );
+    assert_eq!(items(c"w:0", &array(2, 0, &mut buffers)).unwrap(), ["", ""]);
+    for format in [c"g", c"b", c"+l", c"tdD", c"w:x", c""] {
+        assert!(items(format, &array(1, 0, &mut buffers)).is_err());
+    }
+}
+
+#[test]
+fn a_table_of_one_column_is_its_column() {
+    let numbers = [1_u8, 2, 3, 4];
+    let mut buffers = [std::ptr::null(), pointer(&numbers)];
+    let mut child = array(4, 0, &mut buffers);
+    let mut children = [&raw mut child];
+    let mut none = [std::ptr::null()];
+    let mut table = array(2, 1, &mut none);
+    (table.n_children, table.children) = (1, children.as_mut_ptr());
+    let mut column = schema(c"C");
+    let mut columns = [&raw mut column];
+    let mut of_table = schema(c"+s");
+    (of_table.n_children, of_table.children) = (1, columns.as_mut_ptr());
+    let mut batch = Batch::new();
+    // SAFETY: both have one child.
+    unsafe { push(&raw const of_table, &raw const table, &mut batch) }.unwrap();
+    assert_eq!(batch.len(), 2);
+    batch
+        .visit_all(|items| assert_eq!(items.collect::<Vec<_>>(), [b"2", b"3"]))
+        .unwrap();
+    table.length = 4;
+    // SAFETY: both have one child.
+    let longer = unsafe { push(&raw const of_table, &raw const table, &mut batch) };
+    assert_eq!(longer.unwrap_err().code(), Code::BadBatch);
+}
