@@ -35,6 +35,8 @@ usage() {
                                   the server's tests; with filters, only the server's tests whose names match
 ./build.sh python [filter]        builds the Python package into target/wheels/ and runs its tests; with a filter, only
                                   those whose names match
+./build.sh builds                 tests the programs of docs/builds.md, with PySpark, which takes half a gigabyte;
+                                  builds bench: measures them, and BF.MADD of BUILDS_ITEMS items (default 100000000)
 ./build.sh c                      tests the C library: from C, with AddressSanitizer and in valgrind, and from Go and Ruby
 ./build.sh scrapy                 runs a real Scrapy crawl with the class of docs/recipes.md
 ./build.sh clients                runs the test suites of redis-py, valkey-py and rustis for the module's commands
@@ -381,6 +383,13 @@ python() { # filter
     exec tools/python.sh test "$server" "$module" "$@"
 }
 
+# Tests or measures filters that many processes build.
+builds() { # test or bench
+    build
+    server=$(find_server)
+    exec tools/builds.sh "$server" "$module" "$@"
+}
+
 deny() {
     command -v cargo-deny >/dev/null || fail "missing: cargo-deny. Install with: cargo install cargo-deny --locked"
     checks="licenses bans sources"
@@ -412,6 +421,7 @@ case $command in
     package) package "$@" ;;
     arm) arm "$@" ;;
     python) python "$@" ;;
+    builds) builds "$@" ;;
     c) c ;;
     scrapy) scrapy ;;
     clients) clients ;;

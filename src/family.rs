@@ -3,9 +3,10 @@
 use std::ffi::CStr;
 
 use valkeybloom_protocol::error::Error;
-use valkeybloom_sketches::{DecodeError, Relocate};
+use valkeybloom_sketches::{DecodeError, RdbWrite, Relocate, payload};
 
-use crate::ffi::{AofWriter, Digest, Form, RdbReader, RdbWriter};
+use crate::digest::digest_fields;
+use crate::ffi::{AofWriter, Digest, Form, RdbReader};
 use crate::settings::Setting;
 use crate::sums::{InfoSection, Totals};
 
@@ -41,13 +42,19 @@ pub trait Family: Holds + Send + Sync + 'static {
     fn require_limits(&self) -> Result<(), DecodeError> {
         Ok(())
     }
-    /// Writes the value to an RDB stream. A server that saves without a fork calls this on another thread, while the
-    /// main thread may read the value, so this uses only the value and the stream.
-    fn save(&self, to: &mut RdbWriter);
-    /// Writes commands that build the value.
-    fn rewrite(&self, to: &mut AofWriter);
-    /// Feeds the digest that compares the values of two servers.
-    fn digest(&self, to: &mut Digest);
+    /// Writes the value's fields of an RDB stream. A server that saves without a fork calls this on another thread, while
+    /// the main thread may read the value, so this uses only the value and the stream.
+    fn write(&self, to: &mut impl RdbWrite);
+    /// Writes commands that build the value: one that restores it, unless the family has others.
+    fn rewrite(&self, to: &mut AofWriter) {
+        let form = &Self::FORMS[self.form()];
+        let payload = payload::restore(form.name, form.version, |to| self.write(to));
+        to.emit_numbered(c"RESTORE", 0, &payload);
+    }
+    /// Feeds the digest that compares the values of two servers: the value's fields, unless the family has others.
+    fn digest(&self, to: &mut Digest) {
+        digest_fields(to, |to| self.write(to));
+    }
 
     /// Returns the bytes that the value asks the allocator for.
     fn memory_bytes(&self) -> u64;

@@ -35,7 +35,7 @@ impl<'k, 'a, V: Family> Reader<'k, 'a, V> {
     ///
     /// # Errors
     /// [`Error::WRONG_TYPE`], or the error of `Holds::object`.
-    #[inline(always)]
+    #[inline]
     pub fn object(&self) -> Result<Option<&V::Object>, Error> {
         object_in::<V>(self.0.value())
     }

@@ -8,6 +8,7 @@
 mod bloom;
 mod cms;
 mod cuckoo;
+mod digest;
 mod families;
 mod family;
 #[allow(unsafe_code, reason = "the server's API is C")]

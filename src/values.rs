@@ -2,8 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use valkeybloom_sketches::RdbWrite;
-
 use crate::family::Family;
 use crate::ffi::{
     AofWriter, Ctx, Defrag, Digest, FORMS_MAX, Form, NativeType, RdbReader, RdbWriter, TypeHandle,
@@ -152,7 +150,7 @@ impl<V: Family> NativeType for Stored<V> {
     /// Writes the fields of the value. Any thread may call this while no other thread
     /// changes the value.
     fn save(&self, to: &mut RdbWriter) {
-        self.value.save(to);
+        self.value.write(to);
     }
 
     fn rewrite(&self, to: &mut AofWriter) {
@@ -193,54 +191,5 @@ impl<V: Family> NativeType for Stored<V> {
             by.set_cursor(next);
         }
         (value, next.is_none())
-    }
-}
-
-/// The bytes of fields that are hashed at a time. Each hashing of the server takes a third of a microsecond.
-const HASHED_BYTES: usize = 64 << 10;
-
-/// Feeds a digest the fields that `write` writes.
-pub fn digest_fields(to: &mut Digest, write: impl FnOnce(&mut DigestedFields)) {
-    let mut fields = DigestedFields {
-        to,
-        bytes: Vec::new(),
-    };
-    write(&mut fields);
-    fields.to.add_bytes(&fields.bytes);
-}
-
-/// Fields for a digest.
-pub struct DigestedFields<'d> {
-    to: &'d mut Digest,
-    /// The last fields, not hashed yet.
-    bytes: Vec<u8>,
-}
-
-impl DigestedFields<'_> {
-    fn add(&mut self, bytes: &[u8]) {
-        if self.bytes.len() + bytes.len() > HASHED_BYTES {
-            self.to.add_bytes(&self.bytes);
-            self.bytes.clear();
-        }
-        if bytes.len() > HASHED_BYTES {
-            self.to.add_bytes(bytes);
-        } else {
-            self.bytes.extend_from_slice(bytes);
-        }
-    }
-}
-
-impl RdbWrite for DigestedFields<'_> {
-    fn uint(&mut self, value: u64) {
-        self.add(&value.to_le_bytes());
-    }
-
-    fn double(&mut self, value: f64) {
-        self.add(&value.to_le_bytes());
-    }
-
-    fn bytes(&mut self, value: &[u8]) {
-        self.add(&(value.len() as u64).to_le_bytes());
-        self.add(value);
     }
 }

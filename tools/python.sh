@@ -1,12 +1,12 @@
 #!/bin/sh
 # Builds the Python package into target/wheels/, and tests it on Debian's Python and on the newest that there is; with
-# `bench`, measures it beside other packages. What the tests need is installed once for each Python; the file `installed`
-# is written last.
+# `bench`, measures it beside other packages; with `spark`, installs it beside PySpark. What the tests need is installed
+# once for each Python; the file `installed` is written last.
 set -eu
 cd "$(dirname "$0")/.."
 fail() { echo "tools/python.sh: $*" >&2; exit 1; }
 
-[ $# -ge 1 ] || fail "usage: tools/python.sh test server module [filter...], or tools/python.sh bench [filter...]"
+[ $# -ge 1 ] || fail "usage: tools/python.sh test server module [filter...], bench [filter...] or spark"
 action=$1
 shift
 mkdir -p "${CARGO_TARGET_DIR:=target}"
@@ -16,7 +16,9 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/valkeybloom
 package=crates/python
 
 builder="maturin==1.16.0"
-tests="pytest==9.2.0 numpy pyarrow==26.0.1 polars==2.1.0 pandas==3.1.1 duckdb==2.0.1 redis==8.1.0 valkey==6.2.0 mypy==2.4.1"
+tests="pytest==9.2.0 numpy pyarrow==26.0.1 polars==2.1.0 pandas==3.1.1 duckdb==2.0.1 redis==8.1.0 valkey==6.2.0 mypy==2.4.1 \
+dask==2026.8.0"
+spark="pyspark==4.3.0"
 # pybloomfiltermmap3 is compiled when it is installed.
 peers="rbloom==1.5.4 fastbloom-rs==0.5.10 pybloomfiltermmap3==0.6.3 pyarrow==26.0.1"
 
@@ -80,7 +82,7 @@ case $action in
             # shellcheck disable=SC2086  # a list of packages
             venv=$(environment "python-$("$python" -c 'import sys; print(*sys.version_info[:2], sep=".")')" "$python" $tests)
             "$venv/bin/pip" install --quiet --force-reinstall --no-deps "$wheel"
-            "$venv/bin/python" -m pytest -q -p no:cacheprovider $package/tests ${1+-k "$1"}
+            "$venv/bin/python" -m pytest -q -p no:cacheprovider -m "not spark" $package/tests ${1+-k "$1"}
         done
         ;;
     bench)
@@ -89,6 +91,14 @@ case $action in
         venv=$(environment python-peers "$oldest" $peers)
         "$venv/bin/pip" install --quiet --force-reinstall --no-deps "$wheel"
         WHEEL=$wheel "$venv/bin/python" benches/python.py "$@"
+        ;;
+    spark)
+        # Prints the path of the Python that has them.
+        build "$oldest" >&2
+        # shellcheck disable=SC2086  # lists of packages
+        venv=$(environment python-spark "$oldest" $tests $spark)
+        "$venv/bin/pip" install --quiet --force-reinstall --no-deps "$wheel" >&2
+        echo "$venv/bin/python"
         ;;
     *) fail "no action is called $action" ;;
 esac

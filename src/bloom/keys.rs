@@ -69,40 +69,46 @@ fn add_moment<'c>(moment: &Moment, arguments: &mut impl Extend<Argument<'c>>) {
     }
 }
 
+/// A new object, and what its replicas need to make it.
+pub struct NewObject {
+    /// The object, which already holds its items.
+    pub object: Object,
+    /// For an object of `RedisBloom`, the header of its chunks before any item was added.
+    pub header: Option<Vec<u8>>,
+    /// When the key expires, if it does.
+    pub expires_ms: Option<i64>,
+}
+
 impl Writer<'_, '_> {
-    /// Stores a new object, which already holds the items `new`, under the empty key. The key expires at
-    /// `expires_ms`, if given. For an object of `RedisBloom`, `header` is the header of its chunks before any item
-    /// was added.
-    pub fn create(
-        self,
-        object: Object,
-        header: Option<&[u8]>,
-        new: &[Str],
-        moment: &Moment,
-        expires_ms: Option<i64>,
-    ) {
+    /// Stores an object under the empty key. Replicas add `items` to theirs.
+    pub fn create(self, new: NewObject, items: &[Str], moment: &Moment) {
+        let NewObject {
+            object,
+            header,
+            expires_ms,
+        } = new;
         let shape = object.shape();
         let seed = object.hasher().seed().copied().unwrap_or(Seed::FIXED);
         let mut change = self.store(Value::Complete(object), expires_ms);
         match header {
-            None => change.replicate(c"BF.INSERT", &creation(&shape, &seed, new, moment)),
+            None => change.replicate(c"BF.INSERT", &creation(&shape, &seed, items, moment)),
             // Without items, the header is the entire object, on replicas too.
             Some(header) => {
                 change.replicate(
                     c"BF.LOADCHUNK",
-                    &[Argument::Word(c"1"), Argument::Bytes(header)],
+                    &[Argument::Word(c"1"), Argument::Bytes(&header)],
                 );
                 if moment.saturate {
-                    change.replicate(c"BF.INSERT", &addition(new, moment));
-                } else if !new.is_empty() {
-                    change.replicate(c"BF.MADD", &[Argument::Items(new)]);
+                    change.replicate(c"BF.INSERT", &addition(items, moment));
+                } else if !items.is_empty() {
+                    change.replicate(c"BF.MADD", &[Argument::Items(items)]);
                 }
             }
         }
         change.replicate_expiry(expires_ms);
         let events = [
             Some(CREATED),
-            (!new.is_empty()).then_some(ADDED),
+            (!items.is_empty()).then_some(ADDED),
             expires_ms.map(|_| EXPIRE),
         ];
         change.publish(events.into_iter().flatten());
@@ -248,8 +254,6 @@ fn creation<'c>(
         arguments.extend([
             Argument::Word(c"WINDOW"),
             Argument::Number(window.period_ms()),
-        ]);
-        arguments.extend([
             Argument::Word(c"PERIODS"),
             Argument::Number(window.periods()),
         ]);

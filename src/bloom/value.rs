@@ -4,12 +4,12 @@ use std::ffi::CStr;
 
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::{Dialect, Object, chunks, dump, rdb};
-use valkeybloom_sketches::{DecodeError, Relocate};
+use valkeybloom_sketches::{DecodeError, RdbWrite, Relocate};
 
 pub use valkeybloom_sketches::bloom::chunks::Value;
 
 use crate::family::{Family, Holds};
-use crate::ffi::{AofWriter, Digest, Form, RdbReader, RdbWriter};
+use crate::ffi::{AofWriter, Digest, Form, RdbReader};
 use crate::settings::Setting;
 use crate::sums::{InfoSection, Totals};
 use crate::values::Stored;
@@ -27,7 +27,7 @@ const NO_MEMORY: &str = "no memory for a digest";
 pub const OVERHEAD_BYTES: u64 = Stored::<Value>::PLANNED_BYTES - Object::BASE_BYTES;
 
 /// Returns the total bytes of a key's object.
-#[inline(always)]
+#[inline]
 pub fn memory_bytes(object: &Object) -> u64 {
     object.memory_bytes() + OVERHEAD_BYTES
 }
@@ -59,7 +59,7 @@ const fn form(dialect: Dialect) -> Form {
 impl Holds for Value {
     type Object = Object;
 
-    #[inline(always)]
+    #[inline]
     fn object(&self) -> Result<&Object, Error> {
         match self {
             Self::Complete(object) => Ok(object),
@@ -106,7 +106,7 @@ impl Family for Value {
         rdb::read(Dialect::ALL[form], version, from)
     }
 
-    fn save(&self, to: &mut RdbWriter) {
+    fn write(&self, to: &mut impl RdbWrite) {
         match self {
             Self::Complete(object) => rdb::write(object, to),
             Self::Partial(partial) => partial.write_rdb(to),

@@ -3,12 +3,12 @@
 use std::ffi::CStr;
 
 use valkeybloom_sketches::cms::wire;
-use valkeybloom_sketches::{DecodeError, Relocate};
+use valkeybloom_sketches::{DecodeError, RdbWrite, Relocate};
 
 pub use valkeybloom_sketches::cms::CountMin;
 
 use crate::family::{Family, Whole};
-use crate::ffi::{AofWriter, Digest, Form, RdbReader, RdbWriter};
+use crate::ffi::{Digest, Form, RdbReader};
 use crate::sums::{InfoSection, Totals};
 use crate::values::Stored;
 
@@ -43,12 +43,8 @@ impl Family for CountMin {
         }
     }
 
-    fn save(&self, to: &mut RdbWriter) {
+    fn write(&self, to: &mut impl RdbWrite) {
         wire::write_rdb(self, to);
-    }
-
-    fn rewrite(&self, to: &mut AofWriter) {
-        to.emit_numbered(c"RESTORE", 0, &wire::payload(self));
     }
 
     fn digest(&self, to: &mut Digest) {

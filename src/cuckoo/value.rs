@@ -3,12 +3,12 @@
 use std::ffi::CStr;
 
 use valkeybloom_sketches::cuckoo::wire;
-use valkeybloom_sketches::{DecodeError, Relocate};
+use valkeybloom_sketches::{DecodeError, RdbWrite, Relocate};
 
 pub use valkeybloom_sketches::cuckoo::Cuckoo;
 
 use crate::family::{Family, Whole};
-use crate::ffi::{AofWriter, Digest, Form, RdbReader, RdbWriter};
+use crate::ffi::{AofWriter, Digest, Form, RdbReader};
 use crate::settings::Setting;
 use crate::sums::{InfoSection, Totals};
 use crate::values::Stored;
@@ -40,7 +40,7 @@ impl Family for Cuckoo {
         wire::read_rdb(version, from)
     }
 
-    fn save(&self, to: &mut RdbWriter) {
+    fn write(&self, to: &mut impl RdbWrite) {
         wire::write_rdb(self, to);
     }
 

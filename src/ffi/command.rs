@@ -41,9 +41,14 @@ impl Command {
         }
     }
 
-    /// Returns a command that reads its key. It may keep a cache for later reads in the value.
+    /// Returns a command that reads its key.
     pub const fn reads(name: &'static CStr, entry: Entry) -> Self {
         Self::new(name, entry, Effect::Reads)
+    }
+
+    /// Returns a command that reads its key, and keeps what it computed in the value, for later reads.
+    pub const fn reads_caching(name: &'static CStr, entry: Entry) -> Self {
+        Self::reads(name, entry)
     }
 
     /// Returns a command that adds to its key.

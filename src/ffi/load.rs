@@ -139,8 +139,8 @@ const HANDLE_ATOMIC_SLOT_MIGRATION: c_int = 1 << 5;
 /// being saved can't be opened for writing. If any module lacks this option, the server forks instead.
 const HANDLE_FORKLESS_SAVE: c_int = 1 << 6;
 
-/// The function that returns the options that the server supports. Only Valkey exports this name; in Redis the
-/// bits above may get another meaning.
+/// Returns the options that a server supports. Only Valkey exports this name. Redis may give the bits above another
+/// meaning one day, so it gets none of them.
 static VALKEY_OPTIONS: Optional = Optional::new(c"ValkeyModule_GetModuleOptionsAll");
 
 /// Returns those of Valkey's own options above that the server supports.

@@ -1,4 +1,4 @@
-//! Values that keys can hold: the trait of their types, its callbacks, and their registration.
+//! Values that keys can hold: the trait of their types, the callbacks that the server gets, and how a type is registered.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;

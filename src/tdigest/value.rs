@@ -4,14 +4,14 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use valkeybloom_sketches::tdigest::wire;
-use valkeybloom_sketches::{DecodeError, Relocate, payload};
+use valkeybloom_sketches::{DecodeError, RdbWrite, Relocate};
 
 pub use valkeybloom_sketches::tdigest::TDigest;
 
 use crate::family::{Family, Whole};
-use crate::ffi::{AofWriter, Ctx, Digest, Form, RdbReader, RdbWriter};
+use crate::ffi::{Ctx, Form, RdbReader};
 use crate::sums::{InfoSection, Totals};
-use crate::values::{Stored, digest_fields};
+use crate::values::Stored;
 
 /// The bytes that a key's value takes in addition to its object.
 pub const OVERHEAD_BYTES: u64 = Stored::<TDigest>::PLANNED_BYTES - TDigest::BASE_BYTES;
@@ -65,19 +65,8 @@ impl Family for TDigest {
         }
     }
 
-    fn save(&self, to: &mut RdbWriter) {
+    fn write(&self, to: &mut impl RdbWrite) {
         wire::write_rdb(self, to);
-    }
-
-    fn rewrite(&self, to: &mut AofWriter) {
-        let write = |to: &mut payload::Payload| wire::write_rdb(self, to);
-        let payload = payload::restore(wire::TYPE_NAME, wire::RDB_VERSION, write);
-        to.emit_numbered(c"RESTORE", 0, &payload);
-    }
-
-    /// Feeds the compressed form, which a file holds.
-    fn digest(&self, to: &mut Digest) {
-        digest_fields(to, |to| wire::write_rdb(self, to));
     }
 
     #[inline]

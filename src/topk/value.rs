@@ -4,14 +4,14 @@ use std::ffi::CStr;
 use std::sync::OnceLock;
 
 use valkeybloom_sketches::topk::wire;
-use valkeybloom_sketches::{DecodeError, Relocate, Seed, payload};
+use valkeybloom_sketches::{DecodeError, RdbWrite, Relocate, Seed};
 
 pub use valkeybloom_sketches::topk::TopK;
 
 use crate::family::{Family, Whole};
-use crate::ffi::{AofWriter, Ctx, Digest, Form, RdbReader, RdbWriter};
+use crate::ffi::{Ctx, Form, RdbReader};
 use crate::sums::{InfoSection, Totals};
-use crate::values::{Stored, digest_fields};
+use crate::values::Stored;
 
 /// The bytes that a key's value takes in addition to its object.
 pub const OVERHEAD_BYTES: u64 = Stored::<TopK>::PLANNED_BYTES - TopK::BASE_BYTES;
@@ -51,18 +51,8 @@ impl Family for TopK {
         }
     }
 
-    fn save(&self, to: &mut RdbWriter) {
+    fn write(&self, to: &mut impl RdbWrite) {
         wire::write_rdb(self, to);
-    }
-
-    fn rewrite(&self, to: &mut AofWriter) {
-        let write = |to: &mut payload::Payload| wire::write_rdb(self, to);
-        let payload = payload::restore(wire::TYPE_NAME, wire::RDB_VERSION, write);
-        to.emit_numbered(c"RESTORE", 0, &payload);
-    }
-
-    fn digest(&self, to: &mut Digest) {
-        digest_fields(to, |to| wire::write_rdb(self, to));
     }
 
     #[inline]

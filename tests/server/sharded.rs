@@ -379,7 +379,11 @@ fn a_shard_keeps_working_while_its_slot_moves() {
 /// The programs of docs/sharded.md use the same shards as the crate, and report what a shard refuses.
 #[test]
 fn the_programs_of_the_page_find_the_shards_and_report_refusals() {
-    for (section, language) in [("In Python", "python"), ("In Node", "js")] {
+    let sections = [
+        ("In Python without the package", "python"),
+        ("In Node", "js"),
+    ];
+    for (section, language) in sections {
         let server = Server::start();
         let program = pages::block("docs/sharded.md", section, language);
         match language {
@@ -395,4 +399,38 @@ fn the_programs_of_the_page_find_the_shards_and_report_refusals() {
             assert_eq!(exists, int(1), "{language}: {item}");
         }
     }
+}
+
+/// Tasks of Spark fill one shard each. `BUILDS_PYTHON` is a Python that has `pyspark` and the package.
+#[test]
+#[ignore = "installs PySpark: ./build.sh builds"]
+fn shards_that_spark_builds_have_the_same_answers_in_rust_and_python() {
+    const BUILT: u64 = 100_000;
+    const LIVE: u64 = 1000;
+    const ASKED: u64 = 300_000;
+    let cluster = Cluster::start(NEVER);
+    let (port, dir) = (cluster.nodes[0].port(), cluster.nodes[0].dir());
+    let program = pages::block("docs/builds.md", "Filters beyond one machine", "python");
+    let program = program.replace("port=7000", &format!("port={port}"));
+    std::fs::write(dir.join("program.py"), program).expect("the folder can be written to");
+    let output =
+        Command::new(std::env::var_os("BUILDS_PYTHON").expect("./build.sh builds sets it"))
+            .args(["-B", "-c", include_str!("recipes/builds.py")])
+            .args([u64::from(port), BUILT, LIVE, ASKED].map(|number| number.to_string()))
+            .current_dir(dir)
+            .output()
+            .expect("there is a Python");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let answers = output.stdout.trim_ascii_end().iter();
+    let in_python: Vec<_> = answers.map(|answer| Ok(*answer == b'1')).collect();
+
+    let in_rust = Runtime::new().expect("a runtime").block_on(async {
+        let filter = filter(&cluster, "seen", SHARDS).await;
+        filter.ask(&numbered(0..ASKED)).await
+    });
+    assert!(in_rust == in_python);
+    let found = count_yes(in_rust);
+    let most = BUILT + LIVE + ASKED / 50;
+    assert!((BUILT + LIVE..most).contains(&found), "{found} are found");
 }

@@ -23,7 +23,7 @@ use super::options::{self, FilterOptions, KindOptions};
 use super::progress::{Progress, Show};
 use super::report::{self, Report};
 use super::server::{Server, Tls, dialect_of, is_filter};
-use super::upload::{Existing, Upload, now_ms};
+use super::upload::{Upload, now_ms};
 
 /// The most items in one command, which takes some hundred microseconds of the server's time.
 const COMMAND_ITEMS: usize = 1000;
@@ -225,7 +225,7 @@ impl Build {
         progress.end(sent);
         let expires_ms = self.ttl.map(|ttl| now_ms().saturating_add(ttl));
         for ((key, object), upload) in keys.iter().zip(&objects).zip(uploads) {
-            let finished = upload.finish(expires_ms, Existing::Replace);
+            let finished = upload.finish(expires_ms, true);
             finished.map_err(|fault| failed(key, object, &fault))?;
         }
         Ok(counts)

@@ -26,7 +26,7 @@ use super::progress::{Progress, Show};
 use super::report::{grouped, print_json, print_line};
 use super::server::{Server, Tls, is_filter};
 use super::sketches;
-use super::upload::{Existing, Upload, is_temporary};
+use super::upload::{Upload, is_temporary};
 
 /// The most bytes of a filter that goes by DUMP: a few chunks.
 const DUMP_BYTES: u64 = 16 << 20;
@@ -368,12 +368,7 @@ impl Moving<'_> {
         if self.write(upload.type_name())? != *kind {
             return Err(Stop::Changed);
         }
-        let existing = if self.options.replace {
-            Existing::Replace
-        } else {
-            Existing::Keep
-        };
-        match upload.finish(expires_ms, existing) {
+        match upload.finish(expires_ms, self.options.replace) {
             Ok(true) => Ok(true),
             Ok(false) => Err(taken()),
             Err(fault) if fault.is(Error::STILL_LOADING) => Err(Stop::Changed),

@@ -24,13 +24,6 @@ const MARK: &str = ":valkeybloom-unfinished-";
 /// The time that a temporary key outlives its run.
 const LEASE: Duration = Duration::from_secs(300);
 
-/// The treatment of an existing value under the key.
-#[derive(Clone, Copy, PartialEq)]
-pub enum Existing {
-    Replace,
-    Keep,
-}
-
 /// An upload. Dropping an unfinished one deletes its temporary key.
 pub struct Upload<'s> {
     server: &'s Server,
@@ -77,8 +70,8 @@ impl<'s> Upload<'s> {
     }
 
     /// Renames the complete filter to its key, to expire at `expires_ms` in milliseconds since the epoch, if given.
-    /// Returns false if the key exists and was to be kept.
-    pub fn finish(mut self, expires_ms: Option<u64>, existing: Existing) -> Result<bool, Fault> {
+    /// Returns false if the key exists, unless `replace` is set.
+    pub fn finish(mut self, expires_ms: Option<u64>, replace: bool) -> Result<bool, Fault> {
         // BF.INFO fails for a filter that lacks chunks.
         self.server
             .call(&self.key, cmd(BF_INFO).arg(&self.temporary))?;
@@ -87,10 +80,7 @@ impl<'s> Upload<'s> {
             Some(_) => cmd("PEXPIREAT"),
         };
         expiry.arg(&self.temporary).arg(expires_ms);
-        let mut rename = match existing {
-            Existing::Replace => cmd("RENAME"),
-            Existing::Keep => cmd("RENAMENX"),
-        };
+        let mut rename = cmd(if replace { "RENAME" } else { "RENAMENX" });
         rename.arg(&self.temporary).arg(&self.key);
         // If the rename fails, the temporary key needs its time to live again.
         let replies = self
@@ -153,30 +143,4 @@ fn temporary(key: &[u8]) -> Vec<u8> {
 pub fn in_slot_of(key: &[u8], mut names: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     let name = names.find(|name| slot(name) == slot(key));
     name.expect("one of many names is in any slot")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_temporary_key_has_the_slot_and_the_prefix_of_the_key() {
-        for key in [
-            &b"seen"[..],
-            b"",
-            b"{tag}",
-            b"a{tag}b",
-            b"a{",
-            b"a}",
-            b"a{}b",
-            b"}{",
-            b"{{x}}",
-            b"\xff\0",
-        ] {
-            let name = temporary(key);
-            assert_eq!(slot(&name), slot(key), "{key:?}");
-            assert!(name.starts_with(key) && is_temporary(&name) && !is_temporary(key));
-            assert_ne!(name, temporary(key));
-        }
-    }
 }

@@ -10,8 +10,8 @@ use valkeybloom_sketches::bloom::{
 };
 use valkeybloom_sketches::{Fraction, MAX_CAPACITY};
 
-use crate::limits::{Limits, STORED_BYTES, refusal, stop};
-use crate::picture::{Curve, Picture, to_double};
+use crate::limits::{Limits, stop, stored};
+use crate::picture::{Curve, Picture, to_double, whole};
 use crate::report::{Report, ratio};
 use crate::{Fault, Planned, Request};
 
@@ -104,12 +104,7 @@ impl Bloom {
         } else {
             depth
         };
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a cast from a double saturates"
-        )]
-        let first = (to_double(self.items) / series) as u64;
+        let first = whole(to_double(self.items) / series);
         let stack = Self {
             items: self.items.saturating_add(1),
             start: Some(first.max(1)),
@@ -219,10 +214,7 @@ impl Request for Bloom {
         report.row("command", command.clone() + &others, command);
         let refusal = (!admitted).then(|| {
             let largest = plan.filters.iter().map(|(_, size)| size.blob_bytes()).max();
-            let larger = largest.filter(|bytes| *bytes > limits.filter);
-            let (setting, _) = limits.memory(larger.is_some());
-            let bytes = larger.unwrap_or(plan.full_bytes + STORED_BYTES);
-            refusal(setting, bytes, ", or spread it over shards")
+            limits.refusal(largest, plan.full_bytes, ", or spread it over shards")
         });
         Ok(Planned { report, refusal })
     }
@@ -356,17 +348,8 @@ impl Shard {
             points.extend(of_plan.map(|(items, rate)| (to_double(items), rate)));
             before = plan.capacity();
         }
-        let curve = Curve {
-            name: name.to_owned(),
-            points,
-        };
-        curve.until(end)
+        Curve::new(name, points).until(end)
     }
-}
-
-/// Returns the size of a value with an object of this size.
-fn stored(bytes: u64) -> u64 {
-    bytes.saturating_add(STORED_BYTES)
 }
 
 /// Adds the rows for the memory of all shards of a plan, which hold at most `items` items.

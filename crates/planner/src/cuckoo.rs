@@ -3,8 +3,8 @@
 use valkeybloom_sketches::cuckoo::{Limits as CuckooLimits, Params, Plan, Refusal, Shape, ranges};
 
 use crate::bloom::three_digits;
-use crate::limits::{Limits, STORED_BYTES, refusal, stop};
-use crate::picture::{Curve, Picture, to_double};
+use crate::limits::{Limits, refusal, stop, stored};
+use crate::picture::{Curve, Picture, to_double, whole};
 use crate::report::Report;
 use crate::{Fault, Planned, Request};
 
@@ -114,10 +114,9 @@ impl Request for Cuckoo {
         let mut report = Report::default();
         report.number("items", self.items);
         report.number("slots", plan.slots);
-        let stored = |plan: &Plan| plan.bytes.saturating_add(STORED_BYTES);
-        report.number("bytes when made", stored(&made));
+        report.number("bytes when made", stored(made.bytes));
         // An item that finds no room needs the next filter, so the filters are never filled to the last slot.
-        report.number("bytes at least", stored(&plan));
+        report.number("bytes at least", stored(plan.bytes));
         report.number("filters at least", plan.filters);
         let rate = three_digits(shape.rate_at(self.items));
         report.row("rate when full", rate.to_string(), rate);
@@ -132,9 +131,7 @@ impl Request for Cuckoo {
                 return refusal(setting, plan.filters, ", or reserve a larger capacity");
             }
             let largest = shape.bytes_of(plan.filters - 1);
-            let larger = largest.filter(|bytes| *bytes > limits.filter);
-            let (setting, _) = limits.memory(larger.is_some());
-            refusal(setting, larger.unwrap_or(stored(&plan)), "")
+            limits.refusal(largest, plan.bytes, "")
         });
         Ok(Planned { report, refusal })
     }
@@ -149,19 +146,13 @@ impl Request for Cuckoo {
             && let Ok(plan) = shape.plan(items + 1, &CuckooLimits::NONE)
             && steps.len() < 1000
         {
-            steps.push((plan.slots, plan.bytes.saturating_add(STORED_BYTES)));
+            steps.push((plan.slots, stored(plan.bytes)));
             items = plan.slots;
         }
         let most = to_double(items).min(end);
         let rates = (0..=100).map(|part| {
             let items = most * f64::from(part) / 100.0;
-            #[allow(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "positive"
-            )]
-            let rate = shape.rate_at(items as u64);
-            (items, rate)
+            (items, shape.rate_at(whole(items)))
         });
         let name = "this module and RedisBloom";
         let picture = |title: &str, curve| Picture {
@@ -173,13 +164,7 @@ impl Request for Cuckoo {
         };
         vec![
             picture("Bytes at least", Curve::of_steps(name, steps, end)),
-            picture(
-                "Error rate",
-                Curve {
-                    name: name.to_owned(),
-                    points: rates.collect(),
-                },
-            ),
+            picture("Error rate", Curve::new(name, rates)),
         ]
     }
 }

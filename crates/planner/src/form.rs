@@ -17,9 +17,10 @@ use crate::picture::Picture;
 use crate::sketch::{CountMin, TDigest, TopK};
 use crate::{Fault, Request, python, words};
 
-/// Answers the fields of the form, a JSON object of words by the fields' names. The answer is a JSON object: either the
-/// `faults` of the fields, or the `rows` for people, the `values` for programs, the `refusal` by a server or null, the
-/// line of `python` or null, and the `pictures`.
+/// Plans what the form asks for. `fields` is a JSON object: the words in the form, by the names of their fields. The answer
+/// is a JSON object, too. If fields are wrong, it has only their `faults`. Otherwise it has `rows` for people, `values` for
+/// programs, `refusal`, the reason why a server refuses the command, or null, `python`, a line of Python, or null, and
+/// `pictures`.
 pub fn answer(fields: &str) -> String {
     let fields = match serde_json::from_str(fields) {
         Ok(Value::Object(fields)) => fields,

@@ -10,6 +10,11 @@ use crate::report::grouped;
 /// The bytes that a server counts for each value besides the filters or the sketch.
 pub const STORED_BYTES: u64 = 8;
 
+/// Returns the size of a value with an object of this size.
+pub(crate) const fn stored(bytes: u64) -> u64 {
+    bytes.saturating_add(STORED_BYTES)
+}
+
 /// The limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -79,6 +84,14 @@ impl Limits {
         } else {
             (OBJECT_MEMORY, self.object)
         }
+    }
+
+    /// Returns why a server with these limits refuses an object of this size, whose largest filter has `largest` bytes, and
+    /// what to do about it.
+    pub(crate) fn refusal(&self, largest: Option<u64>, bytes: u64, or: &str) -> String {
+        let larger = largest.filter(|largest| *largest > self.filter);
+        let (setting, _) = self.memory(larger.is_some());
+        refusal(setting, larger.unwrap_or(stored(bytes)), or)
     }
 
     /// Returns the setting that limits the number of cuckoo filters, and its value.

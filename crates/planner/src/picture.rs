@@ -42,6 +42,14 @@ impl Picture {
 }
 
 impl Curve {
+    /// Makes a curve of points.
+    pub fn new(name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        Self {
+            name: name.to_owned(),
+            points: points.into_iter().collect(),
+        }
+    }
+
     /// Returns the curve of the bytes of an object that takes `bytes` until it holds `items`, for each pair of these.
     pub fn of_steps(name: &str, steps: impl IntoIterator<Item = (u64, u64)>, end: f64) -> Self {
         let (mut points, mut before) = (Vec::new(), 0.0);
@@ -50,10 +58,7 @@ impl Curve {
             points.extend([(before, to_double(bytes)), (items, to_double(bytes))]);
             before = items;
         }
-        Self {
-            name: name.to_owned(),
-            points,
-        }
+        Self::new(name, points)
     }
 
     /// Returns the curve without the points beyond `end`. A line that crosses it ends there.
@@ -77,6 +82,16 @@ pub const fn to_double(number: u64) -> f64 {
     number as f64
 }
 
+/// Returns the whole number below a positive one.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cast from a double saturates"
+)]
+pub const fn whole(number: f64) -> u64 {
+    number as u64
+}
+
 /// Returns a picture of a sketch's bytes, for a quarter to four times of a parameter's value. Values without a sketch are
 /// left out.
 pub fn sweep(
@@ -92,9 +107,6 @@ pub fn sweep(
         x,
         at,
         requested: None,
-        curves: vec![Curve {
-            name: "bytes".to_owned(),
-            points: points.collect(),
-        }],
+        curves: vec![Curve::new("bytes", points)],
     }]
 }

@@ -7,8 +7,8 @@ use valkeybloom_sketches::cms::{self, CellSize};
 use valkeybloom_sketches::tdigest::{self, Compression};
 use valkeybloom_sketches::topk;
 
-use crate::limits::{Limits, STORED_BYTES, refusal};
-use crate::picture::{Picture, sweep, to_double};
+use crate::limits::{Limits, refusal, stored};
+use crate::picture::{Picture, sweep, to_double, whole};
 use crate::report::{Report, grouped};
 use crate::{Fault, Planned, Request};
 
@@ -45,7 +45,7 @@ pub struct TDigest {
 
 /// Adds what all sketches have to a report: the bytes, the limit and the command.
 fn planned(mut report: Report, bytes: u64, limits: &Limits, command: String) -> Planned {
-    let bytes = bytes.saturating_add(STORED_BYTES);
+    let bytes = stored(bytes);
     report.number("bytes", bytes);
     let refusing = limits.refusing(bytes);
     let (text, found) = match refusing {
@@ -93,7 +93,7 @@ impl Request for CountMin {
         let bytes = |error| {
             let error = Fraction::new(error)?;
             let (_, bytes) = Self { error, ..*self }.shape()?;
-            Some(bytes.saturating_add(STORED_BYTES))
+            Some(stored(bytes))
         };
         sweep("Bytes", "error", self.error.get(), bytes)
     }
@@ -127,7 +127,7 @@ impl TopK {
     /// Returns the size in bytes of the value with a full list, without its items; `None` if there is no such list.
     pub fn when_full(&self) -> Option<u64> {
         let shape = topk::Shape::new(self.k, self.width, self.depth, self.decay).ok()?;
-        Some(topk::TopK::bytes_of(&shape).saturating_add(STORED_BYTES))
+        Some(stored(topk::TopK::bytes_of(&shape)))
     }
 
     fn shape(&self) -> Result<topk::Shape, Fault> {
@@ -161,9 +161,9 @@ impl Request for TopK {
 
     fn pictures(&self, _: &Limits) -> Vec<Picture> {
         let bytes = |k| {
-            let k = whole(k)?;
+            let k = whole(k);
             let shape = Self { k, ..*self }.shape().ok()?;
-            Some(topk::TopK::bytes_of(&shape).saturating_add(STORED_BYTES))
+            Some(stored(topk::TopK::bytes_of(&shape)))
         };
         let at = to_double(self.k);
         sweep("Bytes, without the items", "items listed", at, bytes)
@@ -191,19 +191,9 @@ impl Request for TDigest {
     fn pictures(&self, _: &Limits) -> Vec<Picture> {
         let at = to_double(self.compression);
         sweep("Bytes of a full digest", "compression", at, |compression| {
-            let compression = Compression::new(whole(compression)?)?;
+            let compression = Compression::new(whole(compression))?;
             compression.is_within_limits().then_some(())?;
-            Some(tdigest::TDigest::most_bytes(compression).saturating_add(STORED_BYTES))
+            Some(stored(tdigest::TDigest::most_bytes(compression)))
         })
     }
-}
-
-/// Returns the whole number below a positive one, unless it is 0.
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a cast from a double saturates"
-)]
-fn whole(number: f64) -> Option<u64> {
-    Some(number as u64).filter(|number| *number > 0)
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import time
@@ -56,7 +57,8 @@ def running(folder: Path, *options: str) -> Iterator[int]:
                 time.sleep(0.05)
         client.close()
         yield port
-        assert process.poll() is None, (folder / "log").read_text()
+        # Tests may kill it.
+        assert process.poll() in (None, -signal.SIGKILL), (folder / "log").read_text()
     finally:
         process.terminate()
         process.wait(30)
@@ -68,14 +70,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         yield port
 
 
-@pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """Three servers with a third of the slots each. Returns the port of one of them."""
+@contextmanager
+def joined(folder: Path, *options: str) -> Iterator[list[int]]:
+    """Runs three servers with a third of the slots each, on ports of their own."""
     with ExitStack() as stack:
         ports = []
         for number in range(3):
-            folder = tmp_path_factory.mktemp(f"node{number}")
-            ports.append(stack.enter_context(running(folder, "--cluster-enabled", "yes")))
+            own = folder / f"node{number}"
+            own.mkdir()
+            ports.append(stack.enter_context(running(own, "--cluster-enabled", "yes", *options)))
         nodes = [redis.Redis(port=port, decode_responses=True) for port in ports]
         for number, node in enumerate(nodes):
             first, last = 16384 * number // 3, 16384 * (number + 1) // 3 - 1
@@ -86,15 +89,22 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         wait(lambda: all(len(n.execute_command("CLUSTER", "SLOTS")) == 3 for n in nodes))
         for node in nodes:
             node.close()
+        yield ports
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """Three servers that are one cluster. Returns the port of one of them."""
+    with joined(tmp_path_factory.mktemp("cluster")) as ports:
         yield ports[0]
 
 
-def wait(until: Callable[[], bool]) -> None:
-    """Waits for what a server does by itself."""
-    for _ in range(600):
+def wait(until: Callable[[], bool], seconds: int = 30) -> None:
+    """Waits for what a server or another process does by itself."""
+    for _ in range(20 * seconds):
         if until():
             return
         time.sleep(0.05)
-    pytest.fail("it did not happen within half a minute")
+    pytest.fail(f"it did not happen within {seconds} seconds")
 
 

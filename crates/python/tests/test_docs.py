@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import importlib.util
 import inspect
 import json
 import re
@@ -20,12 +19,10 @@ import valkeybloom.asyncio
 TOP = Path(__file__).parents[3]
 CLASSES = [valkeybloom.Bloom, valkeybloom.CuckooFilter, valkeybloom.CountMin, valkeybloom.TopK, valkeybloom.TDigest]
 
-with_mypy = pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy is not installed")
-
 
 def test_examples_in_docstrings() -> None:
     finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner()
-    for thing in (valkeybloom, valkeybloom.asyncio, *CLASSES):
+    for thing in (valkeybloom, valkeybloom.asyncio, valkeybloom.template, *CLASSES):
         for test in finder.find(thing):
             runner.run(test)
     assert runner.summarize().failed == 0 and runner.tries > 50
@@ -154,7 +151,6 @@ def mypy(path: Path, text: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, cwd=path.parent, timeout=600).stdout
 
 
-@with_mypy
 def test_types(tmp_path: Path) -> None:
     found = mypy(tmp_path / "typed.py", TYPED)
     assert found.startswith("Success"), found
@@ -166,7 +162,6 @@ def test_types(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-@with_mypy
 def test_stubs(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mypy.stubtest", "valkeybloom"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=600)

@@ -37,7 +37,7 @@ pub use hash::{Hasher, Probe, Seed};
 pub use machine::memory::Relocate;
 pub use machine::words::Width;
 #[doc(hidden)]
-pub use machine::work;
+pub use machine::{words, work};
 pub use number::{Fraction, MAX_CAPACITY};
 pub use sketch::{Sketch, SketchRef};
 pub use slices::{BadOffsets, Bitmap, Offset, Slices};

@@ -21,8 +21,8 @@ const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxy
 /// Returns a payload for RESTORE with a value of a type, whose fields `write` writes.
 ///
 /// # Panics
-/// If allocation fails, because a log depends on it. If no server has such a type: its name has nine characters, letters, digits, `-` and `_`, and its encoding version is
-/// from 0 to 1023.
+/// If allocation fails, because a log depends on it. If no server has such a type: a name has nine characters, letters,
+/// digits, `-` and `_`, and an encoding version is from 0 to 1023.
 pub fn restore(type_name: &CStr, rdb_version: i32, write: impl FnOnce(&mut Payload)) -> Vec<u8> {
     try_restore(type_name, rdb_version, write).expect("no memory for a payload")
 }

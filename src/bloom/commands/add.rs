@@ -10,7 +10,7 @@ use valkeybloom_sketches::bloom::{
     Added, Growth, Kind, Limits, New, Object, Refusal, Shape, Time, chunks,
 };
 
-use crate::bloom::keys::{self, Writer};
+use crate::bloom::keys::{self, NewObject, Writer};
 use crate::bloom::settings;
 use crate::ffi::{Argument, Argv, Call, Ctx, Done, Reply, Str};
 use crate::request::{List, expiry, item, items, key, origin, reserved};
@@ -336,7 +336,12 @@ fn create<'a>(
     object.add_each(items, time, moment.id, limits, |o| outcomes.push(o));
     moment.saturate = saturation.is_used_by(&object);
     list_changed(&mut changed, args, first, &outcomes);
-    writer.create(object, header.as_deref(), &changed, &moment, expires_ms);
+    let new = NewObject {
+        object,
+        header,
+        expires_ms,
+    };
+    writer.create(new, &changed, &moment);
     Ok(outcomes)
 }
 

@@ -144,6 +144,7 @@ fn sessions_are_what_the_server_says() {
 
 /// Blocks that are neither sessions nor lines for a shell, how many, and the tests that replay them.
 const ELSEWHERE: &[(&str, &str, usize, &str)] = &[
+    ("docs/builds.md", "python", 5, "sharded, of crates/python"),
     ("docs/c.md", "c", 2, "tools/c.sh"),
     ("docs/c.md", "go", 1, "tools/c.sh"),
     ("docs/c.md", "ruby", 1, "tools/c.sh"),
@@ -157,7 +158,7 @@ const ELSEWHERE: &[(&str, &str, usize, &str)] = &[
     ("docs/recipes.md", "python", 10, "recipes, of crates/python"),
     ("docs/recipes.md", "text", 4, "recipes, of crates/python"),
     ("docs/sharded.md", "js", 1, "sharded"),
-    ("docs/sharded.md", "python", 1, "sharded"),
+    ("docs/sharded.md", "python", 2, "sharded, of crates/python"),
     ("docs/tool.md", "console", 15, "tool::manual"),
     ("docs/tool.md", "text", 1, "tool::grants"),
     ("docs/vectors.md", "json", 1, "vectors"),

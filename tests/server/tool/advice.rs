@@ -121,6 +121,30 @@ fn advice_is_true() {
     assert_eq!(client.cmd(&command), int(1));
 }
 
+/// A cuckoo filter is to have as many slots as all the filters that it may have, or more if it holds more than they would.
+#[test]
+fn an_advised_cuckoo_filter_has_room_for_what_is_there() {
+    let server = Server::start();
+    let mut client = server.client();
+    assert_eq!(client.cmd("CONFIG SET bf.cf-max-expansions 4"), ok());
+    let items = |count: u32| numbered("", 0..count).concat();
+    let made = client.cmd(&format!("CF.INSERT made ITEMS{}", items(1500)));
+    assert_eq!(made.as_array().len(), 1500);
+    // It has two filters of 1,024 slots. The limit may be lowered later.
+    for (most, capacity) in [(4, 4096), (3, 3072), (2, 2250), (1, 2250)] {
+        assert_eq!(
+            client.cmd(&format!("CONFIG SET bf.cf-max-expansions {most}")),
+            ok()
+        );
+        let (command, _) = advised(&list(&server, &["--advice", "--match", "made"]), "made");
+        assert_eq!(
+            command,
+            format!("CF.RESERVE {{made}}:new {capacity}"),
+            "{most}"
+        );
+    }
+}
+
 #[test]
 fn advice_names_the_setting_that_ends_growth() {
     let server = Server::start();

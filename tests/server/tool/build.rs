@@ -16,7 +16,7 @@ use crate::cluster::slot;
 use crate::harness::cluster::{Cluster, id, nodes};
 use crate::harness::{Client, Reply, Server, digest, int, ok, wait_until};
 
-use super::{Way, add, command, ended, found, info, kill, left, numbered, run_line, url};
+use super::{Way, add, command, ended, found, info, kill, left, numbered, run, run_line, url};
 
 /// Writes a file in the server's folder, which goes with it. Returns its path.
 fn file(server: &Server, name: &str, bytes: impl AsRef<[u8]>) -> String {
@@ -339,6 +339,22 @@ fn shards_are_those_of_the_scheme() {
     assert!(card > 20_000);
     for node in &cluster.nodes {
         assert_eq!(left(&mut node.client()), []);
+    }
+}
+
+/// A temporary key is in the slot of its key, or the cluster would refuse to rename it.
+#[test]
+fn a_key_of_any_form_is_built_in_a_cluster() {
+    let cluster = nodes(2, 2, Duration::from_secs(30));
+    let path = lines(&cluster[0], "list", &numbered("item", 0..10));
+    let to = url(&cluster[0]);
+    for key in [
+        "seen", "{tag}", "a{tag}b", "a{", "a}", "a{}b", "}{", "{{x}}",
+    ] {
+        run(&["build", &path, "--to", &to, "--key", key, "--rate", "0.01"]).done();
+        let words: [&[u8]; 2] = [b"BF.CARD", key.as_bytes()];
+        let cards = cluster.iter().map(|node| node.client().call(&words));
+        assert_eq!(cards.filter(|card| *card == int(10)).count(), 1, "{key}");
     }
 }
 

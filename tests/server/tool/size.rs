@@ -120,11 +120,41 @@ fn errors_of_the_limits_name_a_way_out() {
     assert_eq!(client.cmd(&format!("CONFIG SET {name} {bytes}")), ok());
     assert_eq!(client.cmd(&command), ok());
 
-    let limited = "size bloom 100k 0.01 --growing-from 1000 --object-limit 200kb";
-    let why = run_line(limited).failed(1);
-    let enough = why.split(' ').find_map(|word| word.parse::<u64>().ok());
-    let enough = enough.expect("a number of bytes").to_string();
-    run_line(&limited.replace("200kb", &enough)).done();
+    // The number of bytes is the least that suffices.
+    let (filter, object) = (
+        "bf.bloom-filter-max-memory-usage",
+        "bf.bloom-memory-usage-limit",
+    );
+    for (planned, option, name) in [
+        (
+            "bloom 100k 0.01 --growing-from 1000",
+            "--object-limit",
+            object,
+        ),
+        (
+            "bloom 100k 0.01 --growing-from 1000",
+            "--filter-limit",
+            filter,
+        ),
+        (
+            "cuckoo 5000 --growing-from 1k --expansion 2",
+            "--object-limit",
+            object,
+        ),
+        (
+            "cuckoo 5000 --growing-from 1k --expansion 2",
+            "--filter-limit",
+            filter,
+        ),
+    ] {
+        let limited = |bytes: u64| run_line(&format!("size {planned} {option} {bytes}"));
+        let why = limited(1500).failed(1);
+        assert!(why.contains(&format!("set {name} to ")), "{why}");
+        let enough = why.split([' ', ',']).find_map(|word| word.parse().ok());
+        let enough = enough.expect("a number of bytes");
+        limited(enough).done();
+        assert_eq!(limited(enough - 1).failed(1), why);
+    }
 }
 
 /// As the table of docs/sharded.md has them.

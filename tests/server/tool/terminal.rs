@@ -6,13 +6,18 @@ use std::process::{Command, Stdio};
 use crate::example::valkeybloom;
 use crate::harness::Server;
 
-use super::{command, ended, numbered, run, url};
+use super::{add, command, ended, numbered, run, url};
 
 /// Returns the output on a terminal.
 fn on_terminal(words: &[&str], no_color: bool) -> String {
     let line = format!("{} {}", valkeybloom().display(), words.join(" "));
+    of_terminal(&line, no_color)
+}
+
+/// Returns the output of a line of a shell on a terminal.
+fn of_terminal(line: &str, no_color: bool) -> String {
     let mut script = Command::new("script");
-    script.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
+    script.args(["--quiet", "--return", "--command", line, "/dev/null"]);
     script
         .env("TERM", "xterm")
         .env_remove("NO_COLOR")
@@ -21,7 +26,7 @@ fn on_terminal(words: &[&str], no_color: bool) -> String {
         script.env("NO_COLOR", "1");
     }
     let output = script.output().expect("script is there");
-    assert!(output.status.success(), "{words:?}: {output:?}");
+    assert!(output.status.success(), "{line}: {output:?}");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
@@ -97,4 +102,30 @@ fn every_subcommand_has_help_with_examples_and_pages() {
         version,
         format!("valkeybloom {}\n", env!("CARGO_PKG_VERSION"))
     );
+}
+
+/// The key is cut to what the other columns leave of the terminal, and keeps eight columns however narrow it is.
+#[test]
+fn a_table_fits_its_terminal() {
+    let server = Server::start();
+    let key = "x".repeat(100);
+    add(&mut server.client(), &key, &numbered("item", 0..3));
+    let table = |width: usize| {
+        let program = valkeybloom().display().to_string();
+        let line = format!("stty cols {width}; {program} list {} --quiet", url(&server));
+        let shown = of_terminal(&line, true);
+        let rows = shown
+            .lines()
+            .filter(|line| line.starts_with("key") || line.starts_with('x'));
+        rows.map(str::to_owned).collect::<Vec<_>>()
+    };
+    for (width, cell) in [(90, "xx…xx"), (10, "xxxx…xxx  ")] {
+        let [head, row] = &table(width)[..] else {
+            panic!("not a row and its head")
+        };
+        assert!(row.contains(cell), "{row}");
+        assert_eq!(head.chars().count(), row.chars().count());
+        assert!(width == 10 || row.chars().count() <= width, "{row}");
+    }
+    assert!(table(300)[1].starts_with(&key));
 }

@@ -171,30 +171,3 @@ pub fn json(row: &Row) -> Value {
     }
     object
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn row(key: &str, bytes: Option<u64>) -> Row {
-        Row {
-            bytes,
-            ..Row::partly_loaded(key.into(), "bloomfltr")
-        }
-    }
-
-    #[test]
-    fn a_table_fits_its_terminal() {
-        let rows = [row(&"x".repeat(100), Some(1000)), row("short", None)];
-        let rows: Vec<&Row> = rows.iter().collect();
-        let table = || Table::new(listed(), &rows);
-        assert!(table().row(rows[0]).starts_with(&"x".repeat(100)));
-        let fitted = table().with_short_keys(90);
-        let lines = [fitted.head(), fitted.row(rows[0]), fitted.row(rows[1])];
-        assert!(lines.iter().all(|line| line.width() <= 90), "{lines:?}");
-        assert!(lines[1].contains("x…x"));
-        // The key keeps eight columns, however narrow the terminal is.
-        let narrow = table().with_short_keys(10).row(rows[0]);
-        assert!(narrow.starts_with("xxxx…xxx  "), "{narrow}");
-    }
-}

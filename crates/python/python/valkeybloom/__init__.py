@@ -9,7 +9,8 @@
 
 The classes are `Bloom`, `CuckooFilter`, `CountMin`, `TopK` and `TDigest`. Their bits are those of the module
 valkeybloom in a server. `store` sends an object to a server, and `fetch` copies one from there; `valkeybloom.asyncio`
-has both for asynchronous clients.
+has both for asynchronous clients. `template` makes empty objects in several processes, whose parts unite exactly.
+`valkeybloom.sharded` has one filter over many keys of a cluster.
 
 An item is str, bytes or int. Objects may be used from several threads.
 """
@@ -24,6 +25,7 @@ from ._core import (
     __version__,
 )
 from ._server import Sketch, fetch, store
+from ._template import template
 
 __all__ = [
     "Bloom",
@@ -36,4 +38,5 @@ __all__ = [
     "__version__",
     "fetch",
     "store",
+    "template",
 ]

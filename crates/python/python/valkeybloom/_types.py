@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Generator, Iterable
-from typing import TYPE_CHECKING, Any, Protocol, SupportsFloat, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, SupportsFloat, SupportsIndex, TypeAlias, TypeVar
+
+from ._core import Bloom, CountMin, TDigest
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -55,3 +57,6 @@ Counts: TypeAlias = Iterable[SupportsIndex] | Buffer | ArrowArray | ArrowStream
 
 #: A batch of numbers.
 Values: TypeAlias = Iterable[SupportsFloat | SupportsIndex] | Buffer | ArrowArray | ArrowStream
+
+#: An object that others of its family can be united with.
+Part = TypeVar("Part", Bloom, CountMin, TDigest)

@@ -11,7 +11,6 @@
 
 use crate::bytes::{DecodeError, RdbRead, RdbWrite};
 use crate::machine::{memory, work};
-use crate::payload;
 
 use super::object::CountMin;
 use super::shape::{CellSize, Shape};
@@ -78,10 +77,4 @@ pub fn write_rdb(sketch: &CountMin, to: &mut impl RdbWrite) {
     if shape.cell_size() != CellSize::Four {
         to.uint(shape.cell_size().bytes());
     }
-}
-
-/// Returns a payload for RESTORE that every server reads. A log depends on it, so the program aborts if allocation
-/// fails.
-pub fn payload(sketch: &CountMin) -> Vec<u8> {
-    payload::restore(TYPE_NAME, RDB_VERSION, |to| write_rdb(sketch, to))
 }

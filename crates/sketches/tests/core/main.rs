@@ -32,5 +32,6 @@ mod tdigest;
 mod topk;
 mod unions;
 mod windows;
+mod words;
 
 use valkeybloom_testing::{murmur, naive, plain, support};

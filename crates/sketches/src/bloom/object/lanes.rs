@@ -154,6 +154,15 @@ pub struct Next {
     pub bytes: u64,
 }
 
+/// The numbers of the live periods, split at a target.
+#[derive(Clone, Copy, Debug)]
+pub struct Numbers {
+    /// The oldest one that may be live.
+    pub oldest: u64,
+    /// The one at which they are split.
+    pub target: u64,
+}
+
 /// The masks of the items of a batch that periods claim. A single item is number 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Claimed {
@@ -337,22 +346,22 @@ impl Lanes {
         }
     }
 
-    /// Looks up an item in the lanes of periods from number `oldest` on. If a period from `target` on claims it, claims by
-    /// earlier ones may be missing.
-    pub fn claims_of_one(&self, probe: Probe, oldest: u64, target: u64) -> Claimed {
+    /// Looks up an item in the lanes of live periods. If the target or a later period claims it, claims by earlier ones
+    /// may be missing.
+    pub fn claims_of_one(&self, probe: Probe, live: Numbers) -> Claimed {
         let mut claimed = Claimed::default();
         for groups in self.all.chunks(TOGETHER) {
             let mut filters = [&groups[0].filters; TOGETHER];
             let mut lanes = [0; TOGETHER];
             for (index, group) in groups.iter().enumerate() {
                 filters[index] = &group.filters;
-                lanes[index] = group.since(oldest);
+                lanes[index] = group.since(live.oldest);
             }
             let lanes = &mut lanes[..groups.len()];
             narrow(&filters[..groups.len()], lanes, probe);
             // No lane claims most items.
             for (group, lanes) in groups.iter().zip(lanes).filter(|(_, lanes)| **lanes != 0) {
-                let later = *lanes & group.since(target);
+                let later = *lanes & group.since(live.target);
                 claimed.later |= u64::from(later != 0);
                 claimed.earlier |= u64::from(*lanes & !later != 0);
             }
@@ -363,14 +372,13 @@ impl Lanes {
         claimed
     }
 
-    /// Looks up the items of a batch whose bit in `candidates` is set, in the lanes of periods from number `oldest` on. If
-    /// a period from `target` on claims an item, claims by earlier ones may be missing.
+    /// Looks up the items of a batch whose bit in `candidates` is set, in the lanes of live periods. If the target or a
+    /// later period claims an item, claims by earlier ones may be missing.
     pub fn claims(
         &self,
         batch: &Batch,
         candidates: u64,
-        oldest: u64,
-        target: u64,
+        live: Numbers,
         tally: &mut impl Tally,
     ) -> Claimed {
         let mut claimed = Claimed::default();
@@ -383,15 +391,15 @@ impl Lanes {
             let mut lanes: [LanesOfBatch; TOGETHER] = [[0; BATCH]; TOGETHER];
             for (index, group) in groups.iter().enumerate() {
                 filters[index] = &group.filters;
-                let live = group.since(oldest);
+                let since = group.since(live.oldest);
                 for (item, lanes) in lanes[index].iter_mut().enumerate() {
-                    *lanes = live * (candidates >> item & 1) as u32;
+                    *lanes = since * (candidates >> item & 1) as u32;
                 }
             }
             let lanes = &mut lanes[..groups.len()];
             narrow_batch(&filters[..groups.len()], lanes, batch, tally);
             for (group, lanes) in groups.iter().zip(lanes) {
-                let later = group.since(target);
+                let later = group.since(live.target);
                 for (item, lanes) in lanes.iter().enumerate() {
                     claimed.later |= u64::from(lanes & later != 0) << item;
                     claimed.earlier |= u64::from(lanes & !later != 0) << item;

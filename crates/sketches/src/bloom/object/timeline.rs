@@ -12,7 +12,7 @@ use crate::bloom::stack::{self, PATIENCE, Patience, Stack, ToTheEnd};
 use crate::hash::{Batch, Hasher, Probe};
 use crate::machine::memory;
 
-use super::lanes::{Claimed, Groups, Lanes, Next};
+use super::lanes::{Claimed, Groups, Lanes, Next, Numbers};
 use super::period::{Lane, Period};
 use super::shape::{Kind, Shape};
 use super::view::View;
@@ -34,12 +34,9 @@ pub struct Timeline {
     pub(super) is_deep: bool,
 }
 
-/// The live periods, and a number that splits them.
+/// The live periods, split at the target.
 pub struct Live<'t> {
-    /// The number of the oldest one that may be live.
-    pub oldest: u64,
-    /// The number at which they are split.
-    pub target: u64,
+    pub numbers: Numbers,
     /// The periods before the target. Those without filters that have their own bits may be missing.
     pub earlier: &'t [Period],
     /// The target and later periods, with the same exception.
@@ -129,8 +126,10 @@ impl Timeline {
         };
         let (earlier, later) = own.split_at(own.partition_point(|p| p.number < number));
         Live {
-            oldest: self.window.oldest(self.window.period_at(now_ms)),
-            target: number,
+            numbers: Numbers {
+                oldest: self.window.oldest(self.window.period_at(now_ms)),
+                target: number,
+            },
             earlier,
             later,
         }
@@ -155,7 +154,7 @@ impl Timeline {
                 later: 1,
             };
         }
-        let mut claimed = self.lanes.claims_of_one(probe, live.oldest, live.target);
+        let mut claimed = self.lanes.claims_of_one(probe, live.numbers);
         if claimed.any() == 0 {
             claimed.earlier = is_in(live.earlier).into();
         }
@@ -179,9 +178,8 @@ impl Timeline {
         if self.is_deep {
             return self.claims_patiently(batch, items, live);
         }
-        let mut claimed = self
-            .lanes
-            .claims(batch, items, live.oldest, live.target, &mut ToTheEnd);
+        let lanes = &self.lanes;
+        let mut claimed = lanes.claims(batch, items, live.numbers, &mut ToTheEnd);
         let left = items & !claimed.later;
         claimed.later |= stack::claims_of_any(batch, newest_first(live.later), left);
         let left = items & !claimed.any();
@@ -194,7 +192,7 @@ impl Timeline {
     fn claims_patiently(&self, batch: &Batch, items: u64, live: &Live) -> Claimed {
         let mut patience = Patience::new();
         let lanes = &self.lanes;
-        let mut claimed = lanes.claims(batch, items, live.oldest, live.target, &mut patience);
+        let mut claimed = lanes.claims(batch, items, live.numbers, &mut patience);
         let left = items & !(claimed.later | patience.exhausted());
         let later = newest_first(live.later);
         let found = stack::claims_patiently(batch, later, left, &mut patience);

@@ -225,6 +225,3 @@ mod sample {
         best.1
     }
 }
-
-#[cfg(test)]
-mod tests;

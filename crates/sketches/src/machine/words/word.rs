@@ -15,22 +15,30 @@ pub enum Use {
 pub const MAX_WORDS: usize = 8;
 
 /// A vector of 64-bit words. Arithmetic wraps.
+#[allow(clippy::return_self_not_must_use, reason = "only tasks have vectors")]
 pub trait Words: Copy {
     /// The number of words.
     const COUNT: usize;
     /// Whether [`mul_high`](Self::mul_high) is exact.
     const EXACT: bool;
 
+    /// Makes a vector of copies of a word.
     fn splat(word: u64) -> Self;
     /// Loads the first words of a slice, which has at least [`COUNT`](Self::COUNT).
     fn load(words: &[u64]) -> Self;
     /// Stores to the first words of a slice, which has at least [`COUNT`](Self::COUNT).
     fn store(self, words: &mut [u64]);
+    /// Adds the words of another vector.
     fn add(self, other: Self) -> Self;
+    /// Subtracts the words of another vector.
     fn sub(self, other: Self) -> Self;
+    /// Returns the bits that are set in exactly one of both.
     fn xor(self, other: Self) -> Self;
+    /// Returns the bits that are set in both.
     fn and(self, other: Self) -> Self;
+    /// Returns the smaller of both words.
     fn min(self, other: Self) -> Self;
+    /// Rotates to the left.
     fn rotate<const BY: i32>(self) -> Self;
     /// Shifts right by up to 64 bits.
     fn shift_right(self, by: u32) -> Self;
@@ -113,6 +121,7 @@ pub fn is_used<const CELL_BITS: u64>(cells: &[u8], position: u64) -> u64 {
 pub trait Task {
     /// The operations that dominate the task: those of a plain pass, unless it says otherwise.
     const USE: Use = Use::Passes;
+    /// What the task computes.
     type Output;
     /// Runs the task. Implementations are `#[inline]`, so that they are compiled for each width.
     fn run<W: Words>(self) -> Self::Output;

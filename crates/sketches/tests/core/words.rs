@@ -1,6 +1,8 @@
-//! Tests of every operation at every width.
+//! Every operation on words, at every width.
 
-use super::*;
+use valkeybloom_sketches::words::{Task, Use, Words, groups, run};
+
+use crate::support::at_each_width;
 
 /// All operations of a width, applied to these words.
 struct Operations<'a>(&'a [u64; 8], &'a [u64; 8]);
@@ -10,7 +12,7 @@ impl Task for Operations<'_> {
     /// The words that result, and masks of the cells in use.
     type Output = ([[u64; 8]; 13], Vec<u64>);
 
-    #[inline(always)]
+    #[inline]
     fn run<W: Words>(self) -> Self::Output {
         let mut results = [[0; 8]; 13];
         for start in (0..8).step_by(W::COUNT) {
@@ -64,14 +66,13 @@ fn every_width_computes_the_same() {
         let mut other = edges;
         other.rotate_left(turn);
         let ([exact, expected @ ..], masks) = Operations(&edges, &other).run::<u64>();
-        for width in Width::ALL {
-            width.limit_to();
+        at_each_width(|width| {
             let ([high, actual @ ..], masks_here) = run(Operations(&edges, &other));
             assert_eq!((actual, &masks_here), (expected, &masks), "{width:?}");
             for (estimate, exact) in high.into_iter().zip(exact) {
                 let below = exact.wrapping_sub(estimate);
                 assert!(below <= 2, "{width:?}: {estimate} for {exact}");
             }
-        }
+        });
     }
 }
