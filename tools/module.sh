@@ -1,6 +1,7 @@
 #!/bin/sh
 # Builds the module for packages, for x86_64 or aarch64, and prints its path. With the second argument `tool`, builds
-# the program `valkeybloom` instead, and with `library` the C library. The same sources and compiler make the same bytes in any folder.
+# the program `valkeybloom` instead, and with `library` the C library. The same sources and compiler make the same bytes
+# in any folder.
 set -eu
 cd "$(dirname "$0")/.."
 fail() { echo "tools/module.sh: $*" >&2; exit 1; }

@@ -28,8 +28,8 @@ tmp=$(mktemp -d "$target/package.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
 
-# Writes an SBOM of the module, one of the program and one of the C library. cargo-cyclonedx is built once. It writes into the folder of each
-# manifest, and names that folder in the SBOM, so it works on a copy and the name is replaced.
+# Writes an SBOM of the module, one of the program and one of the C library. cargo-cyclonedx is built once. It writes
+# into the folder of each manifest, and names that folder in the SBOM, so it works on a copy and the name is replaced.
 sboms() { # folder
     wanted=0.5.9
     tools=${XDG_CACHE_HOME:-$HOME/.cache}/valkeybloom/tools
@@ -132,7 +132,7 @@ deb() {
     ln -s copyright "$documentation/LICENSE"
     documents "$documentation"
     example "$installed" >"$documentation/examples/valkeybloom.conf"
-    cp "$tmp/sboms/"* "$documentation"
+    cp "$tmp/sboms/valkeybloom.cdx.json" "$tmp/sboms/valkeybloom-program.cdx.json" "$documentation"
     fields valkeybloom >"$root/DEBIAN/control"
     cat >>"$root/DEBIAN/control" <<END
 Depends: libc6 (>= 2.34), libgcc-s1
