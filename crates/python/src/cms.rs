@@ -73,7 +73,7 @@ impl CountMin {
     fn add(&self, item: &Bound<'_, PyAny>, n: i64) -> PyResult<u64> {
         with_item(item, |bytes| {
             change(item.py(), &self.0, |sketch| sketch.add(bytes, n))
-        })?
+        })
     }
 
     /// Count a batch of items: each once, or as often as `counts` says, a batch of as many int.
@@ -94,7 +94,7 @@ impl CountMin {
     fn query(&self, item: &Bound<'_, PyAny>) -> PyResult<u64> {
         with_item(item, |bytes| {
             look(item.py(), &self.0, |sketch| Ok(sketch.estimate(bytes)))
-        })?
+        })
     }
 
     /// Return how often each item of a batch was counted, or somewhat more: a memoryview of integers of 64 bits.

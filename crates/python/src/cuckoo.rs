@@ -61,7 +61,7 @@ impl CuckooFilter {
     fn add(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
         with_item(item, |bytes| {
             change(item.py(), &self.0, |filter| filter.add(bytes, false))
-        })?
+        })
     }
 
     /// Add an item if the filter does not have it. Return whether it was added.
@@ -69,7 +69,7 @@ impl CuckooFilter {
     fn add_new(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
         with_item(item, |bytes| {
             change(item.py(), &self.0, |filter| filter.add(bytes, true))
-        })?
+        })
     }
 
     /// Add a batch of items, even those that the filter has. Return how many there were.
@@ -93,7 +93,7 @@ impl CuckooFilter {
     fn __contains__(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
         with_item(item, |bytes| {
             look(item.py(), &self.0, |filter| Ok(filter.contains(bytes)))
-        })?
+        })
     }
 
     /// Look a batch of items up. Return a memoryview of bool, one byte for each item.
@@ -114,7 +114,7 @@ impl CuckooFilter {
     fn remove(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
         with_item(item, |bytes| {
             change(item.py(), &self.0, |filter| Ok(filter.remove(bytes)))
-        })?
+        })
     }
 
     /// Return how often an item is in the filter, as far as fingerprints show.
@@ -122,7 +122,7 @@ impl CuckooFilter {
     fn count(&self, item: &Bound<'_, PyAny>) -> PyResult<u64> {
         with_item(item, |bytes| {
             look(item.py(), &self.0, |filter| Ok(filter.count(bytes)))
-        })?
+        })
     }
 
     /// Move fingerprints into older filters of the stack, and free those that become empty.
