@@ -64,22 +64,38 @@ impl New<'_> {
     }
 }
 
+/// An optional argument as it is passed: it is seldom there, and costs nothing then.
+type Argument<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
+
 /// Returns the time, the time to live and the id of an addition.
 #[inline]
-fn moment(ttl_ms: Option<Whole>, at_ms: Option<Whole>, id: Option<Whole>) -> PyResult<Moment> {
+fn moment(
+    ttl_ms: Argument<'_, '_>,
+    at_ms: Argument<'_, '_>,
+    id: Argument<'_, '_>,
+) -> PyResult<Moment> {
     if ttl_ms.is_none() && at_ms.is_none() && id.is_none() {
         return Ok(Moment::default());
     }
-    if let Some(at_ms) = &at_ms {
-        at_ms.get("at_ms")?;
-    }
-    let options = [(&b"TTL"[..], ttl_ms), (b"AT", at_ms), (b"ID", id)];
-    let mut words = Vec::new();
-    for (name, value) in &options {
+    moment_of([(&b"TTL"[..], ttl_ms), (b"AT", at_ms), (b"ID", id)])
+}
+
+#[cold]
+fn moment_of(options: [(&[u8], Argument<'_, '_>); 3]) -> PyResult<Moment> {
+    let mut values = Vec::new();
+    for (name, value) in options {
         if let Some(value) = value {
-            words.extend([*name, value.word()]);
+            let value = value.extract::<Whole>()?;
+            if name == b"AT" {
+                value.get("at_ms")?;
+            }
+            values.push((name, value));
         }
     }
+    let words: Vec<_> = values
+        .iter()
+        .flat_map(|(name, value)| [*name, value.word()])
+        .collect();
     Moment::of_words(&words).map_err(raise)
 }
 
@@ -187,14 +203,14 @@ impl Bloom {
     fn add(
         &self,
         item: &Bound<'_, PyAny>,
-        ttl_ms: Option<Whole>,
-        at_ms: Option<Whole>,
-        id: Option<Whole>,
+        ttl_ms: Argument<'_, '_>,
+        at_ms: Argument<'_, '_>,
+        id: Argument<'_, '_>,
     ) -> PyResult<bool> {
         let moment = moment(ttl_ms, at_ms, id)?;
         with_item(item, |bytes| {
             change(item.py(), &self.0, |filter| filter.add(bytes, &moment))
-        })?
+        })
     }
 
     /// Add a batch of items. Return how many were new.
@@ -209,9 +225,9 @@ impl Bloom {
     fn update(
         &self,
         items: &Bound<'_, PyAny>,
-        ttl_ms: Option<Whole>,
-        at_ms: Option<Whole>,
-        id: Option<Whole>,
+        ttl_ms: Argument<'_, '_>,
+        at_ms: Argument<'_, '_>,
+        id: Argument<'_, '_>,
     ) -> PyResult<u64> {
         let moment = moment(ttl_ms, at_ms, id)?;
         let source = Source::of(items)?;
@@ -227,7 +243,7 @@ impl Bloom {
                 &self.0,
                 |filter| Ok(filter.contains(bytes, None)),
             )
-        })?
+        })
     }
 
     /// Return whether an item is in the filter at a time. Without `at_ms`, it is `item in filter`.
@@ -238,7 +254,7 @@ impl Bloom {
             look(item.py(), &self.0, |filter| {
                 Ok(filter.contains(bytes, at_ms))
             })
-        })?
+        })
     }
 
     /// Look up a batch of items. Return a memoryview of bool, one byte for each item.
@@ -269,11 +285,11 @@ impl Bloom {
     /// Raises ValueError unless the filter was made by `Bloom.counting`. Removing an item that was never added may
     /// remove other items.
     #[pyo3(signature = (item, /, *, id = None))]
-    fn remove(&self, item: &Bound<'_, PyAny>, id: Option<Whole>) -> PyResult<bool> {
+    fn remove(&self, item: &Bound<'_, PyAny>, id: Argument<'_, '_>) -> PyResult<bool> {
         let moment = moment(None, None, id)?;
         with_item(item, |bytes| {
             change(item.py(), &self.0, |filter| filter.remove(bytes, &moment))
-        })?
+        })
     }
 
     /// Return an upper bound on the copies of an item, up to 15 for each of the `filters`.
@@ -283,7 +299,7 @@ impl Bloom {
     fn count(&self, item: &Bound<'_, PyAny>) -> PyResult<u64> {
         with_item(item, |bytes| {
             look(item.py(), &self.0, |filter| filter.count(bytes))
-        })?
+        })
     }
 
     /// Return a new filter with the items of this one and of others.

@@ -74,7 +74,7 @@ impl CountMin {
     fn add(&self, item: &Bound<'_, PyAny>, n: Integer) -> PyResult<u64> {
         with_item(item, |bytes| {
             change(item.py(), &self.0, |sketch| sketch.add(bytes, n.0))
-        })?
+        })
     }
 
     /// Count a batch of items: each once, or as often as the number at its index in `counts`, a batch of int.
@@ -95,7 +95,7 @@ impl CountMin {
     fn query(&self, item: &Bound<'_, PyAny>) -> PyResult<u64> {
         with_item(item, |bytes| {
             look(item.py(), &self.0, |sketch| Ok(sketch.estimate(bytes)))
-        })?
+        })
     }
 
     /// Return an estimate for each item of a batch, which is never too low: a memoryview of 64-bit integers.

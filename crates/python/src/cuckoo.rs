@@ -61,7 +61,7 @@ impl CuckooFilter {
     fn add(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
         with_item(item, |bytes| {
             change(item.py(), &self.0, |filter| filter.add(bytes, false))
-        })?
+        })
     }
 
     /// Add an item if the filter does not have it. Return whether it was added.
@@ -69,7 +69,7 @@ impl CuckooFilter {
     fn add_new(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
         with_item(item, |bytes| {
             change(item.py(), &self.0, |filter| filter.add(bytes, true))
-        })?
+        })
     }
 
     /// Add a batch of items, even those that the filter has. Return the number of items.
@@ -93,7 +93,7 @@ impl CuckooFilter {
     fn __contains__(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
         with_item(item, |bytes| {
             look(item.py(), &self.0, |filter| Ok(filter.contains(bytes)))
-        })?
+        })
     }
 
     /// Look up a batch of items. Return a memoryview of bool, one byte for each item.
@@ -110,7 +110,7 @@ impl CuckooFilter {
     fn remove(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
         with_item(item, |bytes| {
             change(item.py(), &self.0, |filter| Ok(filter.remove(bytes)))
-        })?
+        })
     }
 
     /// Count the copies of an item, and of items with the same fingerprint in the same buckets.
@@ -118,7 +118,7 @@ impl CuckooFilter {
     fn count(&self, item: &Bound<'_, PyAny>) -> PyResult<u64> {
         with_item(item, |bytes| {
             look(item.py(), &self.0, |filter| Ok(filter.count(bytes)))
-        })?
+        })
     }
 
     /// Move fingerprints into older filters of the stack, and free filters that become empty.

@@ -9,12 +9,15 @@ use super::errors::raise;
 
 /// Passes the bytes of an item to `visit`.
 #[inline(always)]
-pub fn with_item<R>(item: &Bound<'_, PyAny>, visit: impl FnOnce(&[u8]) -> R) -> PyResult<R> {
+pub fn with_item<R>(
+    item: &Bound<'_, PyAny>,
+    visit: impl FnOnce(&[u8]) -> PyResult<R>,
+) -> PyResult<R> {
     if let Ok(text) = item.cast_exact::<PyString>() {
-        return Ok(visit(text.to_str()?.as_bytes()));
+        return visit(text.to_str()?.as_bytes());
     }
     if let Ok(bytes) = item.cast_exact::<PyBytes>() {
-        return Ok(visit(bytes.as_bytes()));
+        return visit(bytes.as_bytes());
     }
     with_other(item, visit)
 }
@@ -22,14 +25,14 @@ pub fn with_item<R>(item: &Bound<'_, PyAny>, visit: impl FnOnce(&[u8]) -> R) -> 
 /// Passes the bytes of an item that is neither a plain string nor plain bytes to `visit`.
 #[cold]
 #[inline(never)]
-fn with_other<R>(item: &Bound<'_, PyAny>, visit: impl FnOnce(&[u8]) -> R) -> PyResult<R> {
+fn with_other<R>(item: &Bound<'_, PyAny>, visit: impl FnOnce(&[u8]) -> PyResult<R>) -> PyResult<R> {
     let mut one = Text::new();
     push_other(item, &mut one)?;
     let mut bytes = Vec::new();
     let all = one.batch().map_err(raise)?;
     all.visit_all(|items| items.for_each(|item| bytes.extend_from_slice(item)))
         .map_err(raise)?;
-    Ok(visit(&bytes))
+    visit(&bytes)
 }
 
 /// Appends an item.

@@ -47,7 +47,7 @@ impl TopK {
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let left = with_item(item, |bytes| {
             change(item.py(), &self.0, |list| list.add(bytes, n.0))
-        })??;
+        })?;
         left.map(|left| batches::bytes(item.py(), &left))
             .transpose()
     }
@@ -73,7 +73,7 @@ impl TopK {
     fn __contains__(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
         with_item(item, |bytes| {
             look(item.py(), &self.0, |list| Ok(list.contains(bytes)))
-        })?
+        })
     }
 
     /// Return whether each item of a batch is in the list: a memoryview of bool, one byte for each item.
@@ -89,7 +89,7 @@ impl TopK {
     fn count(&self, item: &Bound<'_, PyAny>) -> PyResult<u32> {
         with_item(item, |bytes| {
             look(item.py(), &self.0, |list| Ok(list.count(bytes)))
-        })?
+        })
     }
 
     /// Return the items of the list with their counts, the most frequent first.

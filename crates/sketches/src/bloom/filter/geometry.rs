@@ -25,6 +25,9 @@ const MOST_POSITIONS: f64 = (1_u64 << 63) as f64;
 /// The least size in bytes of a filter whose cells are likely to miss the caches.
 pub const LARGE_BYTES: usize = 256 * 1024;
 
+/// The least size in bytes of a filter most of whose cells are in memory alone.
+pub const MEMORY_BYTES: usize = 8 << 20;
+
 /// How far the number of items in counters may differ from what the counters in use stand for, in standard
 /// deviations.
 pub const DRIFT: f64 = 5.0;

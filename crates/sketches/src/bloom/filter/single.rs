@@ -315,6 +315,12 @@ impl Filter {
         self.blob.len() >= geometry::LARGE_BYTES
     }
 
+    /// Returns whether most of the cells are in no cache.
+    #[inline]
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.blob.len() >= geometry::MEMORY_BYTES
+    }
+
     /// Sets an item's bits, and counts the item if one of the bits was clear. Returns whether one was.
     #[inline(always)]
     pub(crate) fn insert(&mut self, probe: Probe) -> bool {

@@ -154,7 +154,50 @@ pub fn claims_patiently<'f>(
 /// Returns the candidates that a filter claims; candidates and claims are masks of the items of a batch.
 #[inline]
 pub fn claims(batch: &Batch, filter: &Filter, candidates: u64) -> u64 {
+    if filter.is_in_memory() {
+        return claims_in_memory(batch, filter, candidates);
+    }
     claims_counted(batch, filter, candidates, &mut ToTheEnd)
+}
+
+/// Returns the candidates that a filter claims which is in no cache; candidates and claims are masks of the items of a
+/// batch.
+///
+/// A round waits for the last of its words, because the next one depends on it. So after two rounds, which rule most
+/// strangers out, the positions of all the others are asked for at once.
+#[inline(never)]
+fn claims_in_memory(batch: &Batch, filter: &Filter, candidates: u64) -> u64 {
+    let left = words::run(Lookup {
+        batch,
+        filter,
+        candidates,
+        rounds: filter.hashes().min(2),
+        tally: &mut ToTheEnd,
+    });
+    let mut others = left;
+    let rest = Batch::of_probes(&mut std::iter::from_fn(|| {
+        let item = others.trailing_zeros() as usize;
+        others &= others.checked_sub(1)?;
+        Some(batch.probe(item))
+    }));
+    let mut row = Row::new(&rest);
+    let (mut claims, mut next) = (0, 0);
+    words::each_bit(left, |item| {
+        if !row.has(next) {
+            row.locate(next, filter);
+        }
+        // Without a branch, the next item's words are read before this one's have come.
+        let is_claimed = match row.positions(next) {
+            Some(positions) => {
+                work::steps(positions.len());
+                positions.fold(true, |all, at| all & filter.is_in_use(at))
+            }
+            None => filter.contains(batch.probe(item)),
+        };
+        claims |= u64::from(is_claimed) << item;
+        next += 1;
+    });
+    claims
 }
 
 /// Returns the candidates that a filter claims, and those whose lookups `tally` cut short; candidates and claims are masks
@@ -170,6 +213,7 @@ pub fn claims_counted(
         batch,
         filter,
         candidates,
+        rounds: filter.hashes(),
         tally,
     })
 }
@@ -179,6 +223,8 @@ struct Lookup<'l, T> {
     batch: &'l Batch,
     filter: &'l Filter,
     candidates: u64,
+    /// The number of positions to look at.
+    rounds: u32,
     tally: &'l mut T,
 }
 
@@ -193,7 +239,7 @@ impl<T: Tally> Task for Lookup<'_, T> {
         // `a + i·b`, before round `i`.
         let mut sums = self.batch.a;
         let (mut claims, mut exhausted) = (self.candidates, 0);
-        for round in 0..self.filter.hashes() {
+        for round in 0..self.rounds {
             let candidates = std::mem::take(&mut claims);
             if candidates == 0 {
                 break;
@@ -372,7 +418,7 @@ impl<'b> Row<'b> {
     /// Returns the positions of an item of the row. Returns `None` if the item is the only one of its batch, or the filter
     /// has more than [`ROW_HASHES`] hash functions.
     #[inline]
-    pub fn positions(&self, item: usize) -> Option<impl Iterator<Item = u64>> {
+    pub fn positions(&self, item: usize) -> Option<impl ExactSizeIterator<Item = u64>> {
         let rounds = self.positions.as_ref()?.get(..self.hashes)?.iter();
         Some(rounds.map(move |items| items[item % ROW]))
     }
