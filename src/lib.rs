@@ -10,6 +10,7 @@ mod cms;
 mod cuckoo;
 mod families;
 mod family;
+mod feeds;
 #[allow(unsafe_code, reason = "the server's API is C")]
 mod ffi;
 mod keys;

@@ -12,17 +12,29 @@ use valkeybloom_sketches::bloom::{
 
 use crate::bloom::keys::{self, Writer};
 use crate::bloom::settings;
+use crate::feeds::Fed;
 use crate::ffi::{Argument, Argv, Call, Ctx, Done, Reply, Str};
 use crate::request::{List, expiry, item, items, key, origin, reserved};
 
 /// `BF.ADD key item`
 pub fn add(Call { ctx, keys, args }: Call) -> Done {
     let mut writer = Writer::open(keys, key(&args));
-    let added = writer.update(|object| {
+    let added = writer.update_fed(|object, feed| {
         let saturation = Saturation::of(ctx, false);
         let limits = || saturation.limits();
         let plain = object.is_plain();
-        let added = plain.then(|| object.add(item(&args), Time::default(), None, limits));
+        let added = plain.then(|| {
+            let probe = object.probe(item(&args));
+            let added = object.add_probe(probe, Time::default(), None, limits);
+            if added == Ok(Added::New)
+                && let Some(mut feed) = feed.appending()
+            {
+                let most_bytes = keys::feed_bytes(object);
+                feed.push(probe, most_bytes);
+                feed.fit(most_bytes);
+            }
+            added
+        });
         added.map(|added| (added, saturation.is_used_by(object)))
     })?;
     let outcome = if let Some((added, saturate)) = added.flatten() {
@@ -172,7 +184,9 @@ fn write<'a>(
     args: Argv<'a>,
     addition: &Addition,
 ) -> Result<Outcomes, Error> {
-    let Some(written) = writer.update(|object| add_to(ctx, object, args, addition))? else {
+    let Some(written) =
+        writer.update_fed(|object, feed| add_to(ctx, object, feed, args, addition))?
+    else {
         return create(ctx, writer, args, addition);
     };
     let Written {
@@ -252,6 +266,7 @@ impl<'a> Saturation<'a> {
 fn add_to<'a>(
     ctx: Ctx<'a>,
     object: &mut Object,
+    feed: &Fed,
     args: Argv<'a>,
     addition: &Addition,
 ) -> Result<Written<'a>, Error> {
@@ -266,10 +281,22 @@ fn add_to<'a>(
     };
     let (mut outcomes, changed) = (reserved(range.len())?, reserved(range.len())?);
     let given = items(args, range.clone());
-    let push = |outcome| outcomes.push(outcome);
+    let mut push = |outcome| outcomes.push(outcome);
     let dated = match timed {
         None => {
-            object.add_each(given, Time::default(), None, limits, push);
+            match feed.appending() {
+                None => object.add_each(given, Time::default(), None, limits, push),
+                Some(mut feed) => {
+                    let most_bytes = keys::feed_bytes(object);
+                    object.add_each_probed(given, limits, |probe, outcome| {
+                        if outcome == Ok(Added::New) {
+                            feed.push(probe, most_bytes);
+                        }
+                        push(outcome);
+                    });
+                    feed.fit(keys::feed_bytes(object));
+                }
+            }
             saturation.is_used_by(object).then_some(Dated {
                 expired: false,
                 moment: Moment {

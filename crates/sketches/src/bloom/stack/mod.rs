@@ -313,18 +313,21 @@ impl Stack {
         self.add_to_newest(probe, |newest| newest.insert(probe), allowance)
     }
 
-    /// Adds each item in turn to a stack of bits, and passes the result of [`add`](Self::add) to `outcome`.
-    /// Stops after the first refusal: the items after it are not tried.
+    /// Adds each item in turn to a stack of bits, and passes its probe and the result of [`add`](Self::add) to
+    /// `outcome`. Stops after the first refusal: the items after it are not tried.
     pub fn add_each<'i>(
         &mut self,
         mut items: impl Iterator<Item = &'i [u8]>,
         allowance: impl Fn() -> Allowance,
-        mut outcome: impl FnMut(Result<Added, Refusal>),
+        mut outcome: impl FnMut(Probe, Result<Added, Refusal>),
     ) {
         loop {
             let batch = Batch::of(&self.hasher, &mut items);
+            let mut probes = batch.probes();
             let each = |added: Result<_, _>| {
-                outcome(added);
+                if let Some(probe) = probes.next() {
+                    outcome(probe, added);
+                }
                 added.is_ok()
             };
             let all = self.add_rest(&mut Rest::of(&batch), &allowance, each);
