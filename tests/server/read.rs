@@ -101,7 +101,10 @@ fn a_reader_gets_the_new_items_in_order() {
             client.cmd("BF.EXISTS k f");
             let news = read(client, "k", &start).unwrap();
             assert_eq!(news.probes, of(&["a", "b", "c", "d", "e"]), "{maker}");
-            assert_eq!((news.items, news.cursor.as_str()), (6, &*format!("{feed}-5")));
+            assert_eq!(
+                (news.items, news.cursor.as_str()),
+                (6, &*format!("{feed}-5"))
+            );
             // The same again, and in parts, each with the number of items that the filter had there.
             assert_eq!(read(client, "k", &start).unwrap().probes, news.probes);
             let mut cursor = start.clone();
@@ -140,7 +143,11 @@ fn a_reply_has_65536_items_at_most_unless_asked_for_more() {
     assert_eq!((first.probes.len(), first.items), (65_536, 65_536));
     let rest = read(&mut client, "k", &first.cursor).unwrap();
     assert_eq!(rest.probes.len(), added - 65_536);
-    let all = read(&mut client, "k", &format!("{start} MAX_COUNT 9223372036854775807"));
+    let all = read(
+        &mut client,
+        "k",
+        &format!("{start} MAX_COUNT 9223372036854775807"),
+    );
     assert_eq!(all.unwrap().probes, [first.probes, rest.probes].concat());
 }
 
@@ -160,9 +167,15 @@ const ENDS: &[(&str, &str)] = &[
     ("BF.MERGE k other", CHANGED),
     ("BF.MERGE k other / BF.ADD k z", CHANGED),
     ("DEL k / BF.MERGE k other", UNKNOWN),
-    ("DEL k / BF.LOADCHUNK k 1 <header>", "ERR bloom object is still being loaded"),
+    (
+        "DEL k / BF.LOADCHUNK k 1 <header>",
+        "ERR bloom object is still being loaded",
+    ),
     ("DEL k / <chunks>", UNKNOWN),
-    ("SET k v", "WRONGTYPE Operation against a key holding the wrong kind of value"),
+    (
+        "SET k v",
+        "WRONGTYPE Operation against a key holding the wrong kind of value",
+    ),
     ("FLUSHDB", MISSING),
     ("FLUSHDB ASYNC", MISSING),
     ("FLUSHALL", MISSING),
@@ -175,10 +188,16 @@ const ENDS: &[(&str, &str)] = &[
     ("MOVE k 1 / BF.ADD k a", UNKNOWN),
     ("PEXPIRE k 1 / ~PING", MISSING),
     ("PEXPIRE k 1 / ~PING / BF.ADD k a", UNKNOWN),
-    ("CONFIG SET maxmemory-policy allkeys-random maxmemory 1 / ~PING / CONFIG SET maxmemory 0", MISSING),
+    (
+        "CONFIG SET maxmemory-policy allkeys-random maxmemory 1 / ~PING / CONFIG SET maxmemory 0",
+        MISSING,
+    ),
     ("DEBUG RELOAD", UNKNOWN),
     ("CONFIG SET bf.bloom-feed-bytes 1024 / <65 items>", OVERRUN),
-    ("CONFIG SET bf.bloom-feed-bytes 1024 / <65 items> / BF.MERGE k other", CHANGED),
+    (
+        "CONFIG SET bf.bloom-feed-bytes 1024 / <65 items> / BF.MERGE k other",
+        CHANGED,
+    ),
 ];
 
 fn given(client: &mut Client) -> String {
@@ -325,11 +344,18 @@ fn cursors_of_no_feed_are_unknown() {
     let mut client = server.client();
     assert_eq!(client.cmd("BF.RESERVE k 0.01 1000"), ok());
     // Nobody has begun to read.
-    assert_eq!(read(&mut client, "k", "0123456789abcdef-0").unwrap_err(), UNKNOWN);
+    assert_eq!(
+        read(&mut client, "k", "0123456789abcdef-0").unwrap_err(),
+        UNKNOWN
+    );
     let cursor = begin(&mut client, "k");
     let (feed, _) = cursor.split_once('-').expect("two parts");
     for wrong in [format!("{feed}-1"), "0123456789abcdef-0".to_owned()] {
-        assert_eq!(read(&mut client, "k", &wrong).unwrap_err(), UNKNOWN, "{wrong}");
+        assert_eq!(
+            read(&mut client, "k", &wrong).unwrap_err(),
+            UNKNOWN,
+            "{wrong}"
+        );
     }
     let mut feeds: Vec<_> = (0..100)
         .map(|number| {
@@ -356,7 +382,7 @@ impl Copy {
     }
 
     /// Adds what is new, at most some items at a time. Returns the error of the server, if it does not know the cursor.
-    fn catch_up(&mut self, client: &mut Client, key: &str, most: u64) -> Result<(), String> {
+    fn catch_up(&mut self, client: &mut Client, key: &str, most: usize) -> Result<(), String> {
         loop {
             let news = read(client, key, &format!("{} MAX_COUNT {most}", self.cursor))?;
             self.cursor = news.cursor;
@@ -399,8 +425,8 @@ fn a_copy_stays_equal_to_its_filter() {
     for (number, (maker, _)) in (1..).zip(KINDS) {
         let select = format!("CONFIG SET bf.bloom-new-filters {maker}");
         assert_eq!(client.cmd(&select), ok());
-        let mut random = Random::new(number);
-        let (mut grown, mut resyncs, mut next) = (0, 0, 0);
+        let mut random = Random(number);
+        let (mut grown, mut resyncs, mut next) = (0, 0, 0_usize);
         for life in 0..4 {
             assert_eq!(client.cmd("FLUSHALL"), ok());
             let growth = ["EXPANSION 2", "EXPANSION 1", "NONSCALING", "EXPANSION 4"][life];
@@ -408,8 +434,8 @@ fn a_copy_stays_equal_to_its_filter() {
             assert_eq!(client.cmd(&make), ok());
             let mut copy = Copy::of(&mut client, "k");
             for _ in 0..150 {
-                let writer = &mut writers[random.below(3) as usize];
-                let mut item = || {
+                let writer = &mut writers[random.below(3)];
+                let mut item = |random: &mut Random| {
                     next += random.below(2);
                     next.to_string()
                 };
@@ -425,20 +451,28 @@ fn a_copy_stays_equal_to_its_filter() {
                             "CONFIG SET bf.bloom-feed-bytes 100000",
                             "BF.MERGE k other",
                         ];
-                        writer.cmd(events[random.below(events.len() as u64) as usize]);
+                        writer.cmd(random.pick(&events));
                         writer.cmd(&make)
                     }
                     1..=6 => {
-                        let items: Vec<_> = (0..=random.below(60)).map(|_| item()).collect();
+                        let count = 1 + random.below(60);
+                        let items: Vec<_> = (0..count).map(|_| item(&mut random)).collect();
                         writer.cmd(&format!("BF.MADD k {}", items.join(" ")))
                     }
-                    7..=9 => writer.cmd(&format!("BF.INSERT k ITEMS {} {}", item(), item())),
-                    _ => writer.cmd(&format!("BF.ADD k {}", item())),
+                    7..=9 => writer.cmd(&format!(
+                        "BF.INSERT k ITEMS {} {}",
+                        item(&mut random),
+                        item(&mut random)
+                    )),
+                    _ => writer.cmd(&format!("BF.ADD k {}", item(&mut random))),
                 };
                 let refused = added.is_error() && added != error("ERR item exists");
                 assert!(!refused, "{added:?}");
                 if random.one_in(3) {
-                    if copy.catch_up(&mut client, "k", 1 + random.below(40)).is_err() {
+                    if copy
+                        .catch_up(&mut client, "k", 1 + random.below(40))
+                        .is_err()
+                    {
                         resyncs += 1;
                         copy = Copy::of(&mut client, "k");
                     }
@@ -553,7 +587,10 @@ fn a_feed_counts_as_memory_until_nobody_reads_it() {
     }
     // It has grown to its limit.
     let with = usage(&mut client, "k");
-    assert!((64 << 10..(64 << 10) + 200).contains(&(with - without)), "{with}");
+    assert!(
+        (64 << 10..(64 << 10) + 200).contains(&(with - without)),
+        "{with}"
+    );
     sums::is_balanced(&mut client);
     let held = memory(&server, "used_memory");
     wait_until("the feed is freed", || usage(&mut client, "k") == without);
@@ -587,7 +624,10 @@ fn a_feed_takes_no_more_than_its_filter() {
     let mut client = server.client();
     for capacity in [1, 10, 100, 1000, 10_000] {
         let key = format!("k{capacity}");
-        assert_eq!(client.cmd(&format!("BF.RESERVE {key} 0.01 {capacity} EXPANSION 1")), ok());
+        assert_eq!(
+            client.cmd(&format!("BF.RESERVE {key} 0.01 {capacity} EXPANSION 1")),
+            ok()
+        );
         let without = usage(&mut client, &key);
         begin(&mut client, &key);
         for batch in 0..4 {
@@ -596,7 +636,10 @@ fn a_feed_takes_no_more_than_its_filter() {
             assert_eq!(client.cmd(&format!("COPY {key} copy REPLACE")), int(1));
             let own = usage(&mut client, "copy");
             let with = usage(&mut client, &key);
-            assert!(with - own <= own + 200, "{capacity}: {with} of {own}, first {without}");
+            assert!(
+                with - own <= own + 200,
+                "{capacity}: {with} of {own}, first {without}"
+            );
         }
     }
     nothing_is_being_freed(&server);
@@ -653,7 +696,10 @@ fn reading_is_no_write() {
         b"k",
         cursor.as_bytes(),
     ];
-    assert_eq!(client.call(&script), array([bulk(&cursor), int(0), bulk("")]));
+    assert_eq!(
+        client.call(&script),
+        array([bulk(&cursor), int(0), bulk("")])
+    );
     // A read signals no change, and no reader of another key is disturbed.
     let mut watching = server.client();
     assert_eq!(watching.cmd("BF.RESERVE other 0.01 100"), ok());
