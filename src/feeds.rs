@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::Refusal;
-use valkeybloom_sketches::{Cursor, Feed, Lost, Probe};
+use valkeybloom_sketches::{Cursor, Feed, Lost};
 
 use crate::ffi::{self, Ctx};
 use crate::sums::{self, NOTHING, Totals};
@@ -41,10 +41,24 @@ impl Fed {
         (self.0.load(Relaxed) as usize).checked_sub(1)
     }
 
-    /// Returns the value's feed for appending new items, or `None` if nobody reads it.
+    /// Returns whether somebody has begun to read the value.
     #[inline(always)]
-    pub fn appending(&self) -> Option<Appending> {
-        self.index().and_then(Appending::to)
+    pub fn is_begun(&self) -> bool {
+        self.index().is_some()
+    }
+
+    /// Passes the value's feed to a function that appends new items, and counts its bytes anew. Does nothing, and returns
+    /// false, if nobody reads the value.
+    pub fn append(&self, append: impl FnOnce(&mut Feed)) -> bool {
+        let Some(index) = self.index() else {
+            return false;
+        };
+        let Place::Open(open) = &mut table().places[index] else {
+            return false;
+        };
+        append(&mut open.feed);
+        open.count_bytes();
+        true
     }
 
     /// Returns the bytes of the feed.
@@ -94,35 +108,6 @@ impl Drop for Fed {
     fn drop(&mut self) {
         if let Some(index) = self.index() {
             table().leave(index);
-        }
-    }
-}
-
-/// A feed that takes new items.
-pub struct Appending {
-    table: MutexGuard<'static, Table>,
-    index: usize,
-}
-
-impl Appending {
-    #[cold]
-    fn to(index: usize) -> Option<Self> {
-        let table = table();
-        matches!(table.places[index], Place::Open(_)).then_some(Self { table, index })
-    }
-
-    /// Appends an item, where the ring may take this many bytes.
-    pub fn push(&mut self, probe: Probe, most_bytes: u64) {
-        if let Place::Open(open) = &mut self.table.places[self.index] {
-            open.feed.push(probe, most_bytes);
-        }
-    }
-
-    /// Shrinks a ring that takes more than this many bytes, and counts its bytes anew.
-    pub fn fit(mut self, most_bytes: u64) {
-        if let Place::Open(open) = &mut self.table.places[self.index] {
-            open.feed.fit(most_bytes);
-            open.count_bytes();
         }
     }
 }

@@ -63,7 +63,9 @@ const TYPES: [(&str, &str); 4] = [
 fn has_its_type(argument: &Reply) {
     let name = text(argument, "name").unwrap();
     let kind = text(argument, "type").unwrap();
-    let known = TYPES.iter().filter(|(_, names)| names.split(' ').any(|known| known == name));
+    let known = TYPES
+        .iter()
+        .filter(|(_, names)| names.split(' ').any(|known| known == name));
     let mut known: Vec<_> = known.map(|(kind, _)| *kind).collect();
     if known.is_empty() || kind == "pure-token" {
         known = vec!["block", "oneof", "pure-token"];

@@ -585,10 +585,7 @@ fn a_feed_counts_as_memory_until_nobody_reads_it() {
     }
     // It has grown to its limit.
     let with = usage(&mut client, "k");
-    assert!(
-        (RING..RING + 200).contains(&(with - without)),
-        "{with}"
-    );
+    assert!((RING..RING + 200).contains(&(with - without)), "{with}");
     sums::is_balanced(&mut client);
     let held = memory(&server, "used_memory");
     wait_until("the feed is freed", || usage(&mut client, "k") == without);

@@ -75,12 +75,18 @@ impl Feed {
         (self.ring.capacity() * Self::ITEM_BYTES) as u64
     }
 
-    /// Appends an item. The ring doubles until it has this many bytes, or there is no memory. Then it drops its oldest item
-    /// for each new one.
+    /// Appends an item. The ring doubles until it has `most_bytes`, or there is no memory. Then it drops its oldest item
+    /// for each new one. It asks for `most_bytes` once in a round.
     #[inline]
-    pub fn push(&mut self, probe: Probe, most_bytes: u64) {
-        if self.ring.len() == self.ring.capacity() {
-            self.make_room(most_bytes);
+    pub fn push(&mut self, probe: Probe, most_bytes: impl FnOnce() -> u64) {
+        let capacity = self.ring.capacity();
+        if self.ring.len() == capacity {
+            // The capacity is a power of two, or 0.
+            if self.count & (capacity as u64).saturating_sub(1) == 0 {
+                self.make_room(most_bytes());
+            } else {
+                self.ring.pop_front();
+            }
         }
         if self.ring.capacity() > 0 {
             self.ring.push_back(probe);

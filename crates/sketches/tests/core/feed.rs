@@ -26,7 +26,7 @@ fn a_feed_holds_the_last_items_of_a_list() {
         let mut feed = Feed::new(7);
         let mut all = Vec::new();
         for number in 0..3000 {
-            feed.push(probe(number), most);
+            feed.push(probe(number), || most);
             all.push(probe(number));
             let held = power(usize::try_from(most).unwrap() / 16).min(all.len());
             let from_all = |sequence: usize| {
@@ -58,7 +58,7 @@ fn a_ring_grows_from_small_and_shrinks_to_fit() {
     assert_eq!(feed.ring_bytes(), 0);
     let mut sizes = Vec::new();
     for number in 0..1024 {
-        feed.push(probe(number), 1 << 14);
+        feed.push(probe(number), || 1 << 14);
         sizes.push(feed.ring_bytes());
     }
     sizes.dedup();
@@ -82,7 +82,7 @@ fn a_ring_grows_from_small_and_shrinks_to_fit() {
             (items * 16, items as usize)
         );
     }
-    feed.push(probe(0), 0);
+    feed.push(probe(0), || 0);
     assert_eq!((feed.end().sequence, held(&feed)), (1025, 0));
 }
 
@@ -98,7 +98,7 @@ fn limits_may_change_between_items() {
             .wrapping_add(1);
         let most = (state >> 33) % 4096;
         if state >> 63 == 0 {
-            feed.push(probe(number), most);
+            feed.push(probe(number), || most);
             last.push_back(probe(number));
         } else {
             feed.fit(most);
@@ -122,7 +122,7 @@ fn limits_may_change_between_items() {
 #[test]
 fn a_cursor_is_one_of_its_feed() {
     let mut feed = Feed::new(0xab);
-    feed.push(probe(1), 1024);
+    feed.push(probe(1), || 1024);
     assert_eq!(feed.end().to_string(), "00000000000000ab-1");
     let of_another = Cursor {
         feed: 0xac,
@@ -165,7 +165,7 @@ fn a_copy_that_adds_the_items_of_the_feed_becomes_the_object() {
                 || Limits::NONE,
                 |probe, added| {
                     if added == Ok(Added::New) {
-                        feed.push(probe, 1 << 12);
+                        feed.push(probe, || 1 << 12);
                     }
                 },
             );

@@ -294,7 +294,7 @@ impl Object {
         }
         match &mut self.0 {
             Body::Stack(stack) => {
-                stack.add_each(items, || limits().into(), |_, added| outcome(added));
+                stack.add_each(items, || limits().into(), |_, _, added| outcome(added));
             }
             Body::Counters(counters) => {
                 counters.add_each(items, id, || beside_base(limits()), outcome);
@@ -312,10 +312,16 @@ impl Object {
         &mut self,
         items: impl Iterator<Item = &'i [u8]>,
         limits: impl Fn() -> Limits,
-        outcome: impl FnMut(Probe, Result<Added, Refusal>),
+        mut outcome: impl FnMut(Probe, Result<Added, Refusal>),
     ) {
         if let Body::Stack(stack) = &mut self.0 {
-            stack.add_each(items, || limits().into(), outcome);
+            stack.add_each(
+                items,
+                || limits().into(),
+                |batch, index, added| {
+                    outcome(batch.probe(index), added);
+                },
+            );
         }
         self.assert_valid();
     }
