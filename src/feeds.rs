@@ -84,12 +84,12 @@ impl Fed {
     /// There is no memory for it.
     pub fn begin(&self, family: usize) -> Result<Cursor, Error> {
         let mut table = table();
-        let index = match self.index() {
-            Some(index) => index,
-            None => table.occupy().ok_or(OUT_OF_MEMORY)?,
-        };
-        self.0.store(index as u32 + 1, Relaxed);
-        table.begin(index, family)
+        if self.index().is_none() {
+            let number = table.occupy().ok_or(OUT_OF_MEMORY)?;
+            self.0.store(number, Relaxed);
+        }
+        let index = self.index().ok_or(OUT_OF_MEMORY)?;
+        Ok(table.begin(index, family))
     }
 
     /// Returns the bytes of at most `most` items from a cursor on, the cursor behind them, and the number of items that
@@ -107,7 +107,7 @@ impl Drop for Fed {
     #[inline]
     fn drop(&mut self) {
         if let Some(index) = self.index() {
-            table().leave(index);
+            table().leave(index, self.0.load(Relaxed));
         }
     }
 }
@@ -200,7 +200,7 @@ impl Place {
 /// All feeds.
 struct Table {
     places: Vec<Place>,
-    /// The indices of empty places. It has room for all of them, because values leave where nothing may fail.
+    /// The numbers of empty places, which are above their indices by one. It has room for all of them, because values leave where nothing may fail.
     empty: Vec<u32>,
     /// Whether a look for idle feeds is due.
     is_watched: bool,
@@ -217,23 +217,23 @@ fn table() -> MutexGuard<'static, Table> {
 }
 
 impl Table {
-    /// Returns the index of an empty place, which is taken, or `None` if there is no memory for one.
-    fn occupy(&mut self) -> Option<usize> {
-        if let Some(index) = self.empty.pop() {
-            return Some(index as usize);
+    /// Returns the number of an empty place, which is taken, or `None` if there is no memory for one.
+    fn occupy(&mut self) -> Option<u32> {
+        if let Some(number) = self.empty.pop() {
+            return Some(number);
         }
-        let index = self.places.len();
-        u32::try_from(index + 1).ok()?;
+        let places = self.places.len() + 1;
+        let number = u32::try_from(places).ok()?;
         self.places.try_reserve(1).ok()?;
-        self.empty.try_reserve(index + 1).ok()?;
+        self.empty.try_reserve(places).ok()?;
         self.places.push(Place::Empty);
-        Some(index)
+        Some(number)
     }
 
     /// Frees the place of a value.
-    fn leave(&mut self, index: usize) {
+    fn leave(&mut self, index: usize, number: u32) {
         self.places[index] = Place::Empty;
-        self.empty.push(index as u32);
+        self.empty.push(number);
         if self.empty.len() == self.places.len() {
             (self.places, self.empty) = (Vec::new(), Vec::new());
         }
@@ -246,11 +246,11 @@ impl Table {
         }
     }
 
-    fn begin(&mut self, index: usize, family: usize) -> Result<Cursor, Error> {
+    fn begin(&mut self, index: usize, family: usize) -> Cursor {
         let read_ms = Ctx::now_ms();
         if let Place::Open(open) = &mut self.places[index] {
             open.read_ms = read_ms;
-            return Ok(open.feed.end());
+            return open.feed.end();
         }
         let [id, ..] = Ctx::random_words();
         let mut open = Box::new(Open {
@@ -266,7 +266,7 @@ impl Table {
             self.is_watched = true;
             ffi::call_after(LOOK_MS, end_idle);
         }
-        Ok(cursor)
+        cursor
     }
 }
 

@@ -8,7 +8,7 @@ use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::{
     Added, Growth, Kind, Limits, New, Object, Refusal, Shape, Time, chunks,
 };
-use valkeybloom_sketches::{Feed, Seed};
+use valkeybloom_sketches::{Feed, Probe, Seed};
 
 use crate::bloom::keys::{self, Writer};
 use crate::bloom::settings;
@@ -24,10 +24,12 @@ pub fn add(Call { ctx, keys, args }: Call) -> Done {
         let limits = || saturation.limits();
         let plain = object.is_plain();
         let added = plain.then(|| {
-            if feed.is_begun() {
-                return add_one_and_append(feed, object, item(&args), limits);
+            let probe = object.probe(item(&args));
+            let added = object.add_probe(probe, Time::default(), None, limits);
+            if added == Ok(Added::New) && feed.is_begun() {
+                append(feed, object, probe);
             }
-            object.add(item(&args), Time::default(), None, limits)
+            added
         });
         added.map(|added| (added, saturation.is_used_by(object)))
     })?;
@@ -56,23 +58,13 @@ pub fn add(Call { ctx, keys, args }: Call) -> Done {
     Ok(Reply::Sent)
 }
 
-/// Adds an item to a plain object, and appends it to its feed if it is new. Out of line, because few filters are read.
+/// Appends an item to the feed of the object that it was new to.
 #[cold]
-fn add_one_and_append(
-    feed: &Fed,
-    object: &mut Object,
-    item: &[u8],
-    limits: impl Fn() -> Limits,
-) -> Result<Added, Refusal> {
-    let probe = object.probe(item);
-    let added = object.add_probe(probe, Time::default(), None, limits);
-    if added == Ok(Added::New) {
-        feed.append(|feed| {
-            feed.push(probe, || keys::feed_bytes(object));
-            give_way(feed, object);
-        });
-    }
-    added
+fn append(feed: &Fed, object: &Object, probe: Probe) {
+    feed.append(|feed| {
+        feed.push(probe, || keys::feed_bytes(object));
+        give_way(feed, object);
+    });
 }
 
 /// Adds items to a plain object, and appends the new ones to its feed. Returns false, and does nothing, without one.
