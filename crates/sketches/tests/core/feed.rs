@@ -77,10 +77,7 @@ fn a_ring_grows_from_small_and_shrinks_to_fit() {
     assert_eq!(held(&feed), 1024);
     for (most, items) in [(1 << 14, 1024), (5000, 256), (16, 1), (15, 0)] {
         feed.fit(most);
-        assert_eq!(
-            (feed.ring_bytes(), held(&feed)),
-            (items * 16, items as usize)
-        );
+        assert_eq!((feed.ring_bytes(), held(&feed) as u64), (items * 16, items));
     }
     feed.push(probe(0), || 0);
     assert_eq!((feed.end().sequence, held(&feed)), (1025, 0));
