@@ -9,6 +9,7 @@ use std::marker::PhantomData;
 use valkeybloom_protocol::error::Error;
 
 use crate::family::Family;
+use crate::feeds::Fed;
 use crate::ffi::{Access, Argument, Held, Key, Keyspace, Str, Values};
 use crate::values::Stored;
 
@@ -48,6 +49,16 @@ impl<'k, 'a, V: Family> Reader<'k, 'a, V> {
         let stored = self.0.value::<Stored<V>>()?;
         let read = stored.map(|stored| stored.caching(|value| value.object().map(read)));
         read.transpose()
+    }
+
+    /// Returns the object and its feed.
+    ///
+    /// # Errors
+    /// [`Error::NOT_FOUND`], and the errors of [`object`](Self::object).
+    pub fn fed(&self) -> Result<(&V::Object, &Fed), Error> {
+        let stored = self.0.value::<Stored<V>>()?;
+        let stored = stored.ok_or(Error::NOT_FOUND)?;
+        Ok((stored.value().object()?, stored.feed()))
     }
 
     /// Returns the object.
@@ -122,7 +133,7 @@ impl<'k, 'a, V: Family> Writer<'k, 'a, V> {
         }
     }
 
-    /// Changes the object under the key. Returns `None` if there is no such key.
+    /// Changes the object under the key, whose feed ends. Returns `None` if there is no such key.
     ///
     /// # Errors
     /// [`Error::WRONG_TYPE`], [`Error::SAVING`], or the error of `Holds::object_mut`.
@@ -133,6 +144,23 @@ impl<'k, 'a, V: Family> Writer<'k, 'a, V> {
     ) -> Result<Option<R>, Error> {
         let stored = self.held()?;
         let changed = stored.map(|stored| stored.update(|value| value.object_mut().map(change)));
+        changed.transpose()
+    }
+
+    /// Changes the object under the key. `change` appends the items that were new to the object's feed, or ends it.
+    /// Returns `None` if there is no such key.
+    ///
+    /// # Errors
+    /// [`Error::WRONG_TYPE`], [`Error::SAVING`], or the error of `Holds::object_mut`.
+    #[inline]
+    pub fn update_fed<R>(
+        &mut self,
+        change: impl FnOnce(&mut V::Object, &Fed) -> R,
+    ) -> Result<Option<R>, Error> {
+        let stored = self.held()?;
+        let changed = stored.map(|stored| {
+            stored.update_fed(|value, feed| value.object_mut().map(|object| change(object, feed)))
+        });
         changed.transpose()
     }
 

@@ -11,6 +11,7 @@ mod cuckoo;
 mod digest;
 mod families;
 mod family;
+mod feeds;
 #[allow(unsafe_code, reason = "the server's API is C")]
 mod ffi;
 mod keys;

@@ -20,7 +20,7 @@ impl CommandWords for Argv<'_> {
 }
 
 /// Returns the items in a range of the words.
-pub fn items(args: Argv<'_>, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
+pub fn items(args: Argv<'_>, range: Range<usize>) -> impl Iterator<Item = &[u8]> + Clone {
     args.bytes_in(range)
 }
 

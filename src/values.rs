@@ -1,8 +1,9 @@
 //! The server's operations on a value of any family: save, load, copy, move, free.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::family::Family;
+use crate::feeds::Fed;
 use crate::ffi::{
     AofWriter, Ctx, Defrag, Digest, FORMS_MAX, Form, NativeType, RdbReader, RdbWriter, TypeHandle,
     bytes_given_for,
@@ -19,9 +20,9 @@ const FREED_AT_ONCE_BYTES: u64 = 2 << 20;
 /// The bytes that are freed in the time of freeing one small allocation, about 50 ns.
 const ALLOCATION_BYTES: u64 = 1 << 10;
 
-/// A change of a value's bytes is measured anew if it exceeds this fraction of them: 2 to the power of minus six. Between
-/// two measurements the allocator's share stays as it was.
-const STALE_SHIFT: u32 = 6;
+/// A change of a value's bytes is measured anew if it exceeds this fraction of them. Between two measurements the
+/// allocator's share stays as it was.
+const STALE: f32 = 1.0 / 64.0;
 
 /// The bytes that an allocation may add to what is asked for, with which allocations count in the weight of a value.
 const BLOCK_BYTES: u64 = 32;
@@ -32,8 +33,10 @@ pub struct Stored<V: Family> {
     /// The bytes that the allocator gave beyond [`Family::memory_bytes`], when they were last measured. Only the main
     /// thread writes here; a read that makes a cache has no exclusive access.
     spare_bytes: AtomicU64,
-    /// The value's weight when its spare bytes were last measured.
-    weight: AtomicU64,
+    /// The bits of the value's weight when its spare bytes were last measured.
+    weight: AtomicU32,
+    /// What readers of the value get. Its own bytes are not among those of the value.
+    feed: Fed,
 }
 
 impl<V: Family> Stored<V> {
@@ -45,7 +48,8 @@ impl<V: Family> Stored<V> {
         let mut stored = Self {
             value,
             spare_bytes: AtomicU64::new(0),
-            weight: AtomicU64::new(0),
+            weight: AtomicU32::new(0),
+            feed: Fed::new(),
         };
         stored.measure();
         sums::change(V::NUMBER, &NOTHING, &stored.totals());
@@ -58,11 +62,24 @@ impl<V: Family> Stored<V> {
         &self.value
     }
 
-    /// Changes the value, and updates the sums.
+    /// Returns the value's feed.
+    #[inline]
+    pub fn feed(&self) -> &Fed {
+        &self.feed
+    }
+
+    /// Changes the value, and updates the sums. The value's feed ends.
     #[inline]
     pub fn update<R>(&mut self, change: impl FnOnce(&mut V) -> R) -> R {
+        self.feed.end();
+        self.update_fed(|value, _| change(value))
+    }
+
+    /// Changes the value, and updates the sums. `change` appends the items that were new to the value's feed, or ends it.
+    #[inline]
+    pub fn update_fed<R>(&mut self, change: impl FnOnce(&mut V, &Fed) -> R) -> R {
         let before = self.value.totals();
-        let result = change(&mut self.value);
+        let result = change(&mut self.value, &self.feed);
         let after = self.value.totals();
         sums::change(V::NUMBER, &before, &after);
         if after[0] != before[0] && self.is_stale() {
@@ -84,7 +101,7 @@ impl<V: Family> Stored<V> {
             self.spare_bytes.fetch_add(spare_bytes, Relaxed);
             after[0] += spare_bytes;
             // The change that drops the cache makes the weight differ again.
-            self.weight.store(self.weigh(), Relaxed);
+            self.weight.store(self.weigh().to_bits(), Relaxed);
         }
         sums::change(V::NUMBER, &before, &after);
         result
@@ -99,22 +116,26 @@ impl<V: Family> Stored<V> {
     }
 
     /// Returns the bytes of the value, with an allowance for each allocation.
-    fn weigh(&self) -> u64 {
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "weights are compared to within a hundredth"
+    )]
+    fn weigh(&self) -> f32 {
         let blocks = self.value.allocations().saturating_mul(BLOCK_BYTES);
-        self.value.memory_bytes().saturating_add(blocks)
+        self.value.memory_bytes().saturating_add(blocks) as f32
     }
 
     #[cold]
     fn is_stale(&self) -> bool {
-        let weight = self.weight.load(Relaxed);
-        self.weigh().abs_diff(weight) > weight >> STALE_SHIFT
+        let weight = f32::from_bits(self.weight.load(Relaxed));
+        (self.weigh() - weight).abs() > weight * STALE
     }
 
     #[cold]
     fn measure(&mut self) {
         let own = bytes_given_for(size_of::<Self>() as u64).saturating_sub(Self::PLANNED_BYTES);
         *self.spare_bytes.get_mut() = own + meter::spare_bytes(&mut self.value);
-        *self.weight.get_mut() = self.weigh();
+        *self.weight.get_mut() = self.weigh().to_bits();
     }
 }
 
@@ -158,7 +179,7 @@ impl<V: Family> NativeType for Stored<V> {
     }
 
     fn memory_bytes(&self) -> u64 {
-        self.totals()[0]
+        self.totals()[0] + self.feed.bytes()
     }
 
     fn digest(&self, to: &mut Digest) {

@@ -14,7 +14,7 @@ use crate::ffi::{Argument, Ctx, Str};
 use crate::keys::{self, Change};
 
 use super::settings;
-use super::value::{OVERHEAD_BYTES, Value};
+use super::value::{OVERHEAD_BYTES, Value, memory_bytes};
 
 /// A key opened for reading.
 pub type Reader<'k, 'a> = keys::Reader<'k, 'a, Value>;
@@ -49,6 +49,11 @@ pub fn limits_for(ctx: Ctx, saturate: bool) -> Limits {
     } else {
         limits()
     }
+}
+
+/// Returns the bytes that an object's feed may take.
+pub fn feed_bytes(object: &Object) -> u64 {
+    settings::feed_bytes(memory_bytes(object))
 }
 
 /// Adds the options of a write, each of which is given only if the object uses it.
@@ -177,14 +182,19 @@ impl Writer<'_, '_> {
     /// [`Error::WRONG_TYPE`], [`Error::SAVING`], [`Error::BAD_CHUNK`] or a [`Refusal::OutOfMemory`]; chunks loaded before
     /// stay.
     pub fn load_chunk(mut self, cursor: u64, chunk: &[u8], must_obey: bool) -> Result<(), Error> {
-        let complete = self.held()?.ok_or(Error::BAD_CHUNK)?.update(|value| {
+        let held = self.held()?.ok_or(Error::BAD_CHUNK)?;
+        let complete = held.update_fed(|value, feed| {
             let partial = match value {
                 Value::Partial(partial) => partial,
                 Value::Complete(object) => {
                     let (_, items, _) = object.totals();
                     let accepts = must_obey || items == 0;
                     let loaded = accepts.then(|| chunks::overwrite(object, cursor, chunk).ok());
-                    return loaded.flatten().map(|()| false).ok_or(Error::BAD_CHUNK);
+                    let loaded = loaded.flatten().ok_or(Error::BAD_CHUNK);
+                    return loaded.map(|()| {
+                        feed.end();
+                        false
+                    });
                 }
             };
             let object = partial.load(cursor, chunk).map_err(|error| match error {

@@ -17,6 +17,7 @@ static FP_RATE: Setting = Setting::ratio(c"bloom-fp-rate", 0.01)
     .with_argument(b"ERROR_RATE");
 static TIGHTENING: Setting = Setting::ratio(c"bloom-tightening-ratio", 0.5);
 static SATURATE: Setting = Setting::switch(c"bloom-saturate-nonscaling", false);
+static FEED: Setting = Setting::memory(c"bloom-feed-bytes", 1 << 20, 1024);
 static RANDOM_SEED: Setting = Setting::switch(c"bloom-use-random-seed", true);
 
 /// The settings of this family.
@@ -27,6 +28,7 @@ pub const ALL: &[&Setting] = &[
     &TIGHTENING,
     &SATURATE,
     &RANDOM_SEED,
+    &FEED,
 ];
 
 /// Returns the parameters of a new object that its command does not give.
@@ -49,6 +51,13 @@ pub fn new_seed() -> Seed {
     } else {
         Seed::FIXED
     }
+}
+
+/// Returns the bytes that the feed of an object may take, which takes `memory_bytes` itself: no more than the object, and
+/// no more than its limit leaves, so that a reader never keeps an object from growing.
+pub fn feed_bytes(memory_bytes: u64) -> u64 {
+    let (_, object_bytes) = memory_limits(memory_bytes);
+    FEED.unsigned().min(memory_bytes).min(object_bytes)
 }
 
 /// Returns the limits on objects of clients. The memory of a value includes `overhead_bytes` besides the object's

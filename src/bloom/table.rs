@@ -95,6 +95,14 @@ pub const COMMANDS: &[Command] = &[
         .summary(c"Restores a bloom filter chunk by chunk.")
         .complexity(c"O(S), where S is the size of the chunk; with the last one, that of all.")
         .args(&[Arg::integer(c"cursor"), Arg::text(c"data")]),
+    Command::reads(c"bf.read", entry!(commands::read, -3))
+        .slow()
+        .summary(c"Returns the hashes of the items that were new to a bloom filter since a cursor, and the next cursor.")
+        .complexity(c"O(N), where N is the number of items returned.")
+        .args(&[
+            Arg::text(c"cursor"),
+            Arg::integer(c"max_count").after(c"MAX_COUNT").optional(),
+        ]),
     Command::reads(c"bf.debug", entry!(commands::debug, 2))
         .slow()
         .summary(c"Returns the sizes of each filter in a bloom filter's stack.")

@@ -45,6 +45,7 @@ required! {
     RedisModule_Alloc RedisModule_Calloc RedisModule_CloseKey RedisModule_CommandFilterArgGet
     RedisModule_CommandFilterArgReplace RedisModule_CommandFilterArgsCount
     RedisModule_CreateCommand RedisModule_CreateDataType RedisModule_CreateString
+    RedisModule_CreateTimer
     RedisModule_DefragAlloc RedisModule_DefragCursorGet RedisModule_DefragCursorSet
     RedisModule_DefragShouldStop RedisModule_DigestAddLongLong RedisModule_DigestAddStringBuffer
     RedisModule_DigestEndSequence RedisModule_EmitAOF RedisModule_Free RedisModule_FreeString

@@ -123,6 +123,15 @@ impl Ctx<'_> {
         bytes
     }
 
+    /// Returns four random numbers from the server's generator.
+    pub fn random_words() -> [u64; 4] {
+        let bytes = Self::random_bytes();
+        std::array::from_fn(|index| {
+            let word = bytes[8 * index..].first_chunk();
+            u64::from_le_bytes(*word.unwrap_or(&[0; 8]))
+        })
+    }
+
     /// Writes a line to the server's log. Zero bytes become question marks.
     pub fn log_warning(text: &str) {
         let text = CString::new(text.replace('\0', "?")).unwrap_or_default();

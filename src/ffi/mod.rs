@@ -7,6 +7,7 @@
 //!
 //! - `api` calls a function of the server.
 //! - `allocator`, `string`, `context`, `stream` and `defrag` wrap objects and functions of the server.
+//! - `timer` calls functions later.
 //! - `reply` is what a command replies.
 //! - `replication` publishes a command's changes.
 //! - `positions` names the keys of a command.
@@ -36,6 +37,7 @@ mod reply;
 mod setting;
 mod stream;
 mod string;
+mod timer;
 mod value;
 
 pub use allocator::{bytes_given, bytes_given_for};
@@ -53,4 +55,5 @@ pub use reply::Reply;
 pub use setting::Setting;
 pub use stream::{AofWriter, Digest, RdbReader, RdbWriter};
 pub use string::{Argv, RawArgv, Str};
+pub use timer::call_after;
 pub use value::{FORMS_MAX, Form, NativeType, TypeHandle, register_types};

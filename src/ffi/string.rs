@@ -94,7 +94,10 @@ impl<'a> Argv<'a> {
     /// # Panics
     /// If the range is out of bounds. It comes from the program, never from a client.
     #[inline]
-    pub fn bytes_in(&self, range: Range<usize>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    pub fn bytes_in(
+        &self,
+        range: Range<usize>,
+    ) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
         self.0[range].iter().map(|string| string.bytes())
     }
 }

@@ -14,7 +14,7 @@ use crate::support::population::Population;
 use crate::support::sums;
 
 /// Returns two primaries, all slots with the first.
-fn pair() -> (Server, Server) {
+pub fn pair() -> (Server, Server) {
     let (first, second) = (node().start(), node().start());
     let mut client = first.client();
     assert_eq!(client.cmd("CLUSTER ADDSLOTSRANGE 0 16383"), ok());

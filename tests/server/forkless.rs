@@ -54,6 +54,7 @@ fn a_thread_saves_values_while_they_are_read() {
                 "BF.INFO {}",
                 "BF.DEBUG {}",
                 "BF.SCANDUMP {} 0",
+                "BF.READ {} $",
                 "BF.MISSING {} a b",
                 "BF.MERGE into {}",
                 "CF.MEXISTS {} a b c d e",

@@ -23,6 +23,7 @@ mod pages;
 mod persistence;
 mod plan;
 mod pulled;
+mod read;
 mod recipes;
 mod recorded;
 mod refusals;

@@ -21,6 +21,8 @@ impl Field {
     pub const TIGHTENING: Self = Self("tightening ratio");
     /// The cursor of a chunk.
     pub const CURSOR: Self = Self("cursor");
+    /// The most items of a reply.
+    pub const MAX_COUNT: Self = Self("max_count");
     /// A time to live.
     pub const TTL: Self = Self("ttl");
     /// The length of a period.
@@ -101,6 +103,20 @@ impl Error {
         Self::Text("ERR bloom object decoding failed. Unsupported version");
     /// The chunk does not fit the object.
     pub const BAD_CHUNK: Self = Self::Text("ERR received bad data");
+    /// The object has periods or counters, so its changes are not new items alone.
+    pub const NO_FEED: Self = Self::Text("ERR filters with WINDOW or COUNTING have no feed");
+    /// The cursor is of the feed of another object, or of no feed.
+    pub const FEED_UNKNOWN: Self = Self::Text(
+        "RESYNC unknown feed: the key holds another filter, or this is another server or start of it",
+    );
+    /// More items were new since the cursor than the feed holds.
+    pub const FEED_OVERRUN: Self =
+        Self::Text("RESYNC feed overrun: it no longer holds all items since the cursor");
+    /// The object changed by other means than new items.
+    pub const FEED_CHANGED: Self =
+        Self::Text("RESYNC feed ended: the filter was merged into, or chunks were loaded over it");
+    /// The feed was freed.
+    pub const FEED_IDLE: Self = Self::Text("RESYNC feed ended: nobody read it for a minute");
     /// The object lacks some of its chunks.
     pub const STILL_LOADING: Self = Self::Text("ERR bloom object is still being loaded");
 }

@@ -9,6 +9,7 @@
 //! Each family is a module with its stored forms: [`bloom`], [`cuckoo`], [`cms`], [`topk`], [`tdigest`]. All families
 //! share the hashes, byte cursors, checked arithmetic and SIMD words. [`Sketch`] is an object of any family, read from what
 //! a server's `DUMP` returns. [`Slices`] hands the items of a buffer to the batches of the families.
+//! [`Feed`] lists the items that were new to an object, for copies of it.
 //!
 //! Objects are copied by `try_clone`, which returns `None` if there is no memory; they may be large, so they have no
 //! `Clone`. Nor have they `PartialEq`: two objects with the same answers may differ in what only their memory shows, a
@@ -25,6 +26,7 @@ pub mod topk;
 
 mod bytes;
 mod error;
+mod feed;
 mod hash;
 #[allow(unsafe_code, reason = "it wraps the processor's intrinsics")]
 mod machine;
@@ -33,6 +35,7 @@ mod sketch;
 mod slices;
 
 pub use bytes::{CHUNK_BYTES, DecodeError, RdbRead, RdbWrite};
+pub use feed::{Cursor, Feed, Lost};
 pub use hash::{Hasher, Probe, Seed};
 pub use machine::memory::Relocate;
 pub use machine::words::Width;

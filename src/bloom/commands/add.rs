@@ -5,24 +5,32 @@ use std::ops::Range;
 
 use valkeybloom_protocol::bloom::{Insert, Moment, Reserve, require_suits, require_ttl_within};
 use valkeybloom_protocol::error::Error;
-use valkeybloom_sketches::Seed;
 use valkeybloom_sketches::bloom::{
     Added, Growth, Kind, Limits, New, Object, Refusal, Shape, Time, chunks,
 };
+use valkeybloom_sketches::{Feed, Probe, Seed};
 
 use crate::bloom::keys::{self, NewObject, Writer};
 use crate::bloom::settings;
+use crate::feeds::Fed;
 use crate::ffi::{Argument, Argv, Call, Ctx, Done, Reply, Str};
 use crate::request::{List, expiry, item, items, key, origin, reserved};
 
 /// `BF.ADD key item`
 pub fn add(Call { ctx, keys, args }: Call) -> Done {
     let mut writer = Writer::open(keys, key(&args));
-    let added = writer.update(|object| {
+    let added = writer.update_fed(|object, feed| {
         let saturation = Saturation::of(ctx, false);
         let limits = || saturation.limits();
         let plain = object.is_plain();
-        let added = plain.then(|| object.add(item(&args), Time::default(), None, limits));
+        let added = plain.then(|| {
+            let probe = object.probe(item(&args));
+            let added = object.add_probe(probe, Time::default(), None, limits);
+            if added == Ok(Added::New) && feed.is_begun() {
+                append(feed, object, probe);
+            }
+            added
+        });
         added.map(|added| (added, saturation.is_used_by(object)))
     })?;
     let outcome = if let Some((added, saturate)) = added.flatten() {
@@ -48,6 +56,43 @@ pub fn add(Call { ctx, keys, args }: Call) -> Done {
         Err(refusal) => return Err(refusal.into()),
     }
     Ok(Reply::Sent)
+}
+
+/// Appends an item to the feed of the object that it was new to.
+#[cold]
+fn append(feed: &Fed, object: &Object, probe: Probe) {
+    feed.append(|feed| {
+        feed.push(probe, || keys::feed_bytes(object));
+        give_way(feed, object);
+    });
+}
+
+/// Adds items to a plain object, and appends the new ones to its feed. Returns false, and does nothing, without one.
+fn add_and_append<'i>(
+    feed: &Fed,
+    object: &mut Object,
+    items: impl Iterator<Item = &'i [u8]>,
+    limits: impl Fn() -> Limits,
+    mut outcome: impl FnMut(Result<Added, Refusal>),
+) -> bool {
+    feed.append(|feed| {
+        let most_bytes = keys::feed_bytes(object);
+        object.add_each_probed(items, limits, |probe, added| {
+            if added == Ok(Added::New) {
+                feed.push(probe, || most_bytes);
+            }
+            outcome(added);
+        });
+        give_way(feed, object);
+    })
+}
+
+/// Shrinks the feed of an object that has grown, if it takes what the limit does not leave. Without a limit, the room of
+/// a feed grows with its object.
+fn give_way(feed: &mut Feed, object: &Object) {
+    if keys::limits().object_bytes < u64::MAX {
+        feed.fit(keys::feed_bytes(object));
+    }
 }
 
 /// `BF.MADD key item [item ...]`
@@ -172,7 +217,9 @@ fn write<'a>(
     args: Argv<'a>,
     addition: &Addition,
 ) -> Result<Outcomes, Error> {
-    let Some(written) = writer.update(|object| add_to(ctx, object, args, addition))? else {
+    let Some(written) =
+        writer.update_fed(|object, feed| add_to(ctx, object, feed, args, addition))?
+    else {
         return create(ctx, writer, args, addition);
     };
     let Written {
@@ -252,6 +299,7 @@ impl<'a> Saturation<'a> {
 fn add_to<'a>(
     ctx: Ctx<'a>,
     object: &mut Object,
+    feed: &Fed,
     args: Argv<'a>,
     addition: &Addition,
 ) -> Result<Written<'a>, Error> {
@@ -266,10 +314,14 @@ fn add_to<'a>(
     };
     let (mut outcomes, changed) = (reserved(range.len())?, reserved(range.len())?);
     let given = items(args, range.clone());
-    let push = |outcome| outcomes.push(outcome);
+    let mut push = |outcome| outcomes.push(outcome);
     let dated = match timed {
         None => {
-            object.add_each(given, Time::default(), None, limits, push);
+            let is_appended =
+                feed.is_begun() && add_and_append(feed, object, given.clone(), limits, &mut push);
+            if !is_appended {
+                object.add_each(given, Time::default(), None, limits, push);
+            }
             saturation.is_used_by(object).then_some(Dated {
                 expired: false,
                 moment: Moment {

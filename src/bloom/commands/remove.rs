@@ -38,7 +38,8 @@ fn remove<'a>(
     let mut removed = reserved(range.len())?;
     let mut gone = reserved::<Str>(range.len())?;
     let mut writer = Writer::open(keys, key(&args));
-    let found = writer.update(|object| {
+    // Counters have no feed, and other objects stay as they are.
+    let found = writer.update_fed(|object, _| {
         require_counters(object)?;
         removed.extend(items(args, range.clone()).map(|item| object.remove(item, id)));
         Ok::<_, Error>(())

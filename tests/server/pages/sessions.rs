@@ -39,10 +39,14 @@ impl Console {
         let words = words(line, &self.left_out);
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         let reply = self.client.call(&words);
-        if let Reply::Array(replies) = &reply
-            && let Some(Reply::Bulk(bytes)) = replies.last()
-        {
-            self.left_out.clone_from(bytes);
+        if let Reply::Array(replies) = &reply {
+            let first = replies.iter().find_map(|reply| match reply {
+                Reply::Bulk(bytes) if !bytes.is_empty() => Some(bytes),
+                _ => None,
+            });
+            if let Some(bytes) = first {
+                self.left_out.clone_from(bytes);
+            }
         }
         reply
     }

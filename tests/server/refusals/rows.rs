@@ -42,6 +42,21 @@ TWO / BF.INSERT k CAPACITY 1 VALIDATESCALETO 9223372036854775807 EXPANSION 42949
 BF.INSERT k CAPACITY 1 EXPANSION 1 TIGHTENING 1e-322 VALIDATESCALETO 1000 ITEMS a
 => ERR provided VALIDATESCALETO causes false positive to degrade to 0
 BF.SCANDUMP k x => ERR bad cursor
+BF.READ k x => ERR bad cursor
+TWO / BF.READ k 0123456789abcdeG-0 => ERR bad cursor
+TWO / BF.READ k 0123456789abcdef-01 => ERR bad cursor
+TWO / BF.READ k 0123456789abcdef => ERR bad cursor
+TWO / BF.READ k 0123456789abcdef-18446744073709551616 => ERR bad cursor
+TWO / BF.READ k $ MAX_COUNT => ERR bad max_count
+TWO / BF.READ k $ MAX_COUNT -1 => ERR bad max_count
+TWO / BF.READ k $ MAX_COUNT 0 => ERR (max_count should be larger than 0)
+TWO / BF.READ k $ LIMIT 5 => ERR unknown argument received
+TWO / BF.READ k 0123456789abcdef-0
+=> RESYNC unknown feed: the key holds another filter, or this is another server or start of it
+COUNTED / BF.READ k $ => ERR filters with WINDOW or COUNTING have no feed
+WINDOWED / BF.READ k 0123456789abcdef-0 => ERR filters with WINDOW or COUNTING have no feed
+LOADING / BF.READ k $ => ERR bloom object is still being loaded
+BF.READ k $ => ERR not found
 TWO / BF.SCANDUMP k 1.5 => ERR bad cursor
 TWO / BF.LOADCHUNK k x <header> => ERR bad cursor
 BF.LOADCHUNK k 2 <header> => ERR received bad data

@@ -27,6 +27,7 @@ const NO_SWITCH: &str = "argument must be 'yes' or 'no'";
 const MAKERS: &str = "argument must be 'own', 'valkey-bloom' or 'redisbloom'";
 const NO_RATE: &str = "argument must be a number between 0 and 1 exclusive";
 const FROM_0: &str = "argument must be between 0 and 9223372036854775807 inclusive";
+const FROM_1024: &str = "argument must be between 1024 and 9223372036854775807 inclusive";
 const FROM_1: &str = "argument must be between 1 and 9223372036854775807 inclusive";
 const TO_U32: &str = "argument must be between 0 and 4294967295 inclusive";
 
@@ -44,7 +45,7 @@ const RATES: &[&str] = &["1e-300", "0.9999999999999999", "0.25"];
 const WRONG_SWITCHES: &[(&str, &str)] = &[("maybe", NO_SWITCH), ("1", NO_SWITCH), ("", NO_SWITCH)];
 const SWITCHES: &[&str] = &["yes", "no"];
 
-const SETTINGS: [Setting; 12] = [
+const SETTINGS: [Setting; 13] = [
     Setting {
         name: "bf.bloom-capacity",
         alias: Some("bf.bloom_capacity"),
@@ -140,6 +141,14 @@ const SETTINGS: [Setting; 12] = [
         other: ("no", "no"),
         wrong: WRONG_SWITCHES,
         edges: SWITCHES,
+    },
+    Setting {
+        name: "bf.bloom-feed-bytes",
+        alias: None,
+        default: "1048576",
+        other: ("64kb", "65536"),
+        wrong: &[("1023", FROM_1024), ("-1", NO_MEMORY), ("x", NO_MEMORY)],
+        edges: &["1024", "9223372036854775807"],
     },
     Setting {
         name: "bf.bloom-defrag-enabled",

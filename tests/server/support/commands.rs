@@ -90,7 +90,7 @@ const fn slow(example: &'static str, arity: i64, access: Access) -> Command {
 }
 
 /// The commands for Bloom filters.
-pub static BLOOM: [Command; 17] = [
+pub static BLOOM: [Command; 18] = [
     fast("BF.ADD {} item", 3, Write),
     fast("BF.MADD {} a b c", -3, Write),
     fast("BF.EXISTS {} item", 3, Read),
@@ -102,6 +102,7 @@ pub static BLOOM: [Command; 17] = [
     slow("BF.LOAD {} dump 1000", -3, Write),
     slow("BF.SCANDUMP {} 0", 3, Read),
     slow("BF.LOADCHUNK {} 1 data", 4, Write),
+    slow("BF.READ {} $ MAX_COUNT 100", -3, Read),
     slow("BF.DEBUG {}", 2, Read),
     fast("BF.DEL {} item ID 5", -3, Remove),
     fast("BF.MDEL {} a b", -3, Remove),

@@ -303,6 +303,7 @@ SET k v / BF.ADD k a => -
 KNOWN / BF.MEXISTS k a b => -
 KNOWN / BF.INFO k => -
 KNOWN / BF.SCANDUMP k 0 => -
+KNOWN / BF.READ k $ => -
 BF.EXISTS k a => -
 # A second add of an item counts, and so does a removal, which is sent with what was removed.
 COUNTED / BF.ADD k a => bloom.add | BF.INSERT k NOCREATE ITEMS a

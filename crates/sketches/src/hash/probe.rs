@@ -15,6 +15,11 @@ impl Probe {
         Self { a, b }
     }
 
+    /// Returns the probe of two hashes, which [`hashes`](Self::hashes) returned for an object with an equal hasher.
+    pub const fn from_hashes(a: u64, b: u64) -> Self {
+        Self::new(a, b)
+    }
+
     /// Returns the two hashes.
     pub const fn hashes(&self) -> (u64, u64) {
         (self.a, self.b)

@@ -10,6 +10,7 @@ mod chunks;
 mod cms;
 mod counting;
 mod cuckoo;
+mod feed;
 mod floors;
 mod foreign;
 mod fuzz;

@@ -120,7 +120,7 @@ const fn named(line: &'static str) -> Call {
 }
 
 /// All commands that the module serves, and those of the server that read a whole value.
-pub const CALLS: [Call; 74] = [
+pub const CALLS: [Call; 75] = [
     call("bf.add copy stranger"),
     call("bf.madd copy *"),
     call("bf.exists deep stranger"),
@@ -130,6 +130,7 @@ pub const CALLS: [Call; 74] = [
     call("bf.insert copy ITEMS *"),
     call("bf.info deep"),
     call("bf.load new @dump"),
+    call("bf.read deep $"),
     call("bf.scandump deep 0"),
     call("bf.scandump deep 1"),
     call("bf.loadchunk new 1 @header"),

@@ -131,7 +131,7 @@ impl Timeline {
         let before = period.stack.filters().len();
         let Addition { rest, renewed, .. } = addition;
         let mut item = rest.next;
-        let each = |added| {
+        let mut each = |added| {
             let added = match added {
                 Ok(Added::New) if *renewed >> item & 1 == 1 => Ok(Added::Again),
                 // There is no room to keep the item for longer.
@@ -150,7 +150,7 @@ impl Timeline {
             }
             _ => {
                 rest.searched = before - 1;
-                stack.add_rest(rest, allowance, each)
+                stack.add_rest(rest, allowance, |_, added| each(added))
             }
         };
         if period.stack.filters().len() > before {

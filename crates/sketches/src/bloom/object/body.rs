@@ -293,13 +293,35 @@ impl Object {
             return items.for_each(|item| outcome(self.add(item, time, id, &limits)));
         }
         match &mut self.0 {
-            Body::Stack(stack) => stack.add_each(items, || limits().into(), outcome),
+            Body::Stack(stack) => {
+                stack.add_each(items, || limits().into(), |_, _, added| outcome(added));
+            }
             Body::Counters(counters) => {
                 counters.add_each(items, id, || beside_base(limits()), outcome);
             }
             Body::Timeline(timeline) => {
                 timeline.add_each(items, time, || beside_base(limits()), outcome);
             }
+        }
+        self.assert_valid();
+    }
+
+    /// Adds items to a plain object as [`add_each`](Self::add_each) does, and passes the probe of each to `outcome`, too.
+    /// Does nothing to other objects.
+    pub fn add_each_probed<'i>(
+        &mut self,
+        items: impl Iterator<Item = &'i [u8]>,
+        limits: impl Fn() -> Limits,
+        mut outcome: impl FnMut(Probe, Result<Added, Refusal>),
+    ) {
+        if let Body::Stack(stack) = &mut self.0 {
+            stack.add_each(
+                items,
+                || limits().into(),
+                |batch, index, added| {
+                    outcome(batch.probe(index), added);
+                },
+            );
         }
         self.assert_valid();
     }

@@ -313,18 +313,18 @@ impl Stack {
         self.add_to_newest(probe, |newest| newest.insert(probe), allowance)
     }
 
-    /// Adds each item in turn to a stack of bits, and passes the result of [`add`](Self::add) to `outcome`.
-    /// Stops after the first refusal: the items after it are not tried.
+    /// Adds each item in turn to a stack of bits, and passes its batch, its index there and the result of
+    /// [`add`](Self::add) to `outcome`. Stops after the first refusal: the items after it are not tried.
     pub fn add_each<'i>(
         &mut self,
         mut items: impl Iterator<Item = &'i [u8]>,
         allowance: impl Fn() -> Allowance,
-        mut outcome: impl FnMut(Result<Added, Refusal>),
+        mut outcome: impl FnMut(&Batch, usize, Result<Added, Refusal>),
     ) {
         loop {
             let batch = Batch::of(&self.hasher, &mut items);
-            let each = |added: Result<_, _>| {
-                outcome(added);
+            let each = |index, added: Result<_, _>| {
+                outcome(&batch, index, added);
                 added.is_ok()
             };
             let all = self.add_rest(&mut Rest::of(&batch), &allowance, each);
@@ -334,14 +334,14 @@ impl Stack {
         }
     }
 
-    /// Adds the rest of a batch, and passes each result to `outcome`, until that returns false. Returns whether all items
+    /// Adds the rest of a batch, and passes each index and result to `outcome`, until that returns false. Returns whether all items
     /// were tried.
     #[inline]
     pub fn add_rest(
         &mut self,
         rest: &mut Rest,
         allowance: impl Fn() -> Allowance,
-        mut outcome: impl FnMut(Result<Added, Refusal>) -> bool,
+        mut outcome: impl FnMut(usize, Result<Added, Refusal>) -> bool,
     ) -> bool {
         let batch = rest.row.batch;
         let mut patience = None;
@@ -374,7 +374,7 @@ impl Stack {
                 self.add_to_newest(probe, insert, &allowance)
             };
             rest.next += 1;
-            if !outcome(added) {
+            if !outcome(rest.next - 1, added) {
                 return false;
             }
         }

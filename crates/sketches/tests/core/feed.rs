@@ -1,0 +1,186 @@
+//! The feed of an object's new items: against a list of all of them, and as what makes a copy equal its object.
+
+use std::collections::VecDeque;
+
+use valkeybloom_sketches::bloom::{
+    Added, Growth, Limits, New, Object, Params, Shape, Tightening, Time, dump,
+};
+use valkeybloom_sketches::{Cursor, Feed, Fraction, Hasher, Lost, Probe, Seed};
+
+fn probe(number: u64) -> Probe {
+    Hasher::Sip(Seed::FIXED).probe(&number.to_le_bytes())
+}
+
+/// The largest power of two that is at most a number of items, or 0.
+fn power(items: usize) -> usize {
+    let powers = (0..usize::BITS).map(|log| 1_usize << log);
+    powers
+        .take_while(|power| *power <= items)
+        .last()
+        .unwrap_or(0)
+}
+
+#[test]
+fn a_feed_holds_the_last_items_of_a_list() {
+    for most in [0, 1, 15, 16, 31, 32, 1000, 1024, 4096, 100_000] {
+        let mut feed = Feed::new(7);
+        let mut all = Vec::new();
+        for number in 0..3000 {
+            feed.push(probe(number), || most);
+            all.push(probe(number));
+            let held = power(usize::try_from(most).unwrap() / 16).min(all.len());
+            let from_all = |sequence: usize| {
+                let cursor = Cursor {
+                    feed: 7,
+                    sequence: sequence as u64,
+                };
+                feed.since(cursor).map(Iterator::collect::<Vec<_>>)
+            };
+            assert_eq!(from_all(all.len()), Ok(vec![]));
+            assert_eq!(from_all(all.len() + 1), Err(Lost::Unknown));
+            assert_eq!(
+                from_all(all.len() - held),
+                Ok(all[all.len() - held..].to_vec())
+            );
+            if held < all.len() {
+                assert_eq!(from_all(all.len() - held - 1), Err(Lost::Overrun), "{most}");
+                assert_eq!(from_all(0), Err(Lost::Overrun));
+            }
+            assert!(feed.ring_bytes() <= most);
+        }
+        assert_eq!(feed.end().sequence, 3000);
+    }
+}
+
+#[test]
+fn a_ring_grows_from_small_and_shrinks_to_fit() {
+    let mut feed = Feed::new(1);
+    assert_eq!(feed.ring_bytes(), 0);
+    let mut sizes = Vec::new();
+    for number in 0..1024 {
+        feed.push(probe(number), || 1 << 14);
+        sizes.push(feed.ring_bytes());
+    }
+    sizes.dedup();
+    assert_eq!(sizes, [1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14]);
+    let held = |feed: &Feed| {
+        let sequences = (0..=feed.end().sequence).rev();
+        let known = sequences.take_while(|sequence| {
+            let cursor = Cursor {
+                feed: 1,
+                sequence: *sequence,
+            };
+            feed.since(cursor).is_ok()
+        });
+        known.count() - 1
+    };
+    assert_eq!(held(&feed), 1024);
+    for (most, items) in [(1 << 14, 1024), (5000, 256), (16, 1), (15, 0)] {
+        feed.fit(most);
+        assert_eq!((feed.ring_bytes(), held(&feed) as u64), (items * 16, items));
+    }
+    feed.push(probe(0), || 0);
+    assert_eq!((feed.end().sequence, held(&feed)), (1025, 0));
+}
+
+/// The ring may be shrunk at any time: what it holds is always the end of the list.
+#[test]
+fn limits_may_change_between_items() {
+    let mut feed = Feed::new(3);
+    let mut last = VecDeque::new();
+    let mut state = 12345_u64;
+    for number in 0..20_000 {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let most = (state >> 33) % 4096;
+        if state >> 63 == 0 {
+            feed.push(probe(number), || most);
+            last.push_back(probe(number));
+        } else {
+            feed.fit(most);
+            assert!(feed.ring_bytes() <= most);
+        }
+        let end = feed.end();
+        let known = (0..=end.sequence).rev().find_map(|sequence| {
+            let next = feed.since(Cursor { sequence, ..end });
+            next.is_err().then_some(sequence + 1)
+        });
+        let oldest = Cursor {
+            sequence: known.unwrap_or(0),
+            ..end
+        };
+        let items: Vec<_> = feed.since(oldest).unwrap().collect();
+        assert!(items.iter().rev().eq(last.iter().rev().take(items.len())));
+        assert!(items.len() as u64 * 16 <= feed.ring_bytes());
+    }
+}
+
+#[test]
+fn a_cursor_is_one_of_its_feed() {
+    let mut feed = Feed::new(0xab);
+    feed.push(probe(1), || 1024);
+    assert_eq!(feed.end().to_string(), "00000000000000ab-1");
+    let of_another = Cursor {
+        feed: 0xac,
+        sequence: 1,
+    };
+    assert_eq!(feed.since(of_another).map(drop), Err(Lost::Unknown));
+    let (a, b) = probe(9).hashes();
+    assert_eq!(Probe::from_hashes(a, b), probe(9));
+}
+
+/// The same new items in the same order stack the same filters and set the same bits.
+#[test]
+fn a_copy_that_adds_the_items_of_the_feed_becomes_the_object() {
+    let params = Params {
+        capacity: 50,
+        error_rate: Fraction::new(0.05).unwrap(),
+        tightening: Tightening::HALF,
+        growth: Growth::from_expansion(2),
+    };
+    let like_valkey_bloom = Params {
+        tightening: Tightening::of_valkey_bloom(Fraction::new(0.5).unwrap()),
+        ..params
+    };
+    let kinds = [
+        New::Own(Shape::plain(params)),
+        New::Own(Shape::plain(like_valkey_bloom)),
+        New::RedisBloom { params, factor: 2 },
+    ];
+    for new in kinds {
+        let make = || Object::make(&new, Seed::FIXED, Time::default(), Limits::NONE).unwrap();
+        let (mut object, mut copy, mut feed) = (make(), make(), Feed::new(1));
+        let mut cursor = feed.end();
+        for batch in 0..40_u64 {
+            // Every third item is there already.
+            let items: Vec<_> = (0..70).map(|i| (batch * 50 + i) / 3 * 2 + i % 2).collect();
+            let items: Vec<_> = items.iter().map(|item| item.to_le_bytes()).collect();
+            let given = items.iter().map(|item| &item[..]);
+            object.add_each_probed(
+                given,
+                || Limits::NONE,
+                |probe, added| {
+                    if added == Ok(Added::New) {
+                        feed.push(probe, || 1 << 12);
+                    }
+                },
+            );
+            for probe in feed.since(cursor).unwrap() {
+                let added = copy.add_probe(probe, Time::default(), None, || Limits::NONE);
+                assert_eq!(added, Ok(Added::New));
+            }
+            cursor = feed.end();
+            assert_eq!(copy.totals(), object.totals());
+            let blobs = |object: &Object| {
+                object
+                    .blobs()
+                    .map(|b| b.unwrap().into_owned())
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(blobs(&copy), blobs(&object));
+            assert_eq!(dump::encode(&copy), dump::encode(&object));
+        }
+        assert!(object.filter_count(|| 0) > 3, "it grew");
+    }
+}

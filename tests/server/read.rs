@@ -1,0 +1,706 @@
+//! BF.READ: the items that were new to a filter since a cursor, and what makes a cursor unknown.
+
+use valkeybloom_sketches::Probe;
+use valkeybloom_sketches::bloom::{Added, Limits, Object, Time, chunks};
+
+use crate::cluster::pair;
+use crate::harness::cluster::id;
+use crate::harness::{
+    Client, Reply, Server, array, bulk, error, int, ok, wait_in_sync, wait_until,
+};
+use crate::support::pieces::{self, load_piece, pieces};
+use crate::support::protocols::{in_both_protocols, with_fixed_seed};
+use crate::support::random::Random;
+use crate::support::sums;
+use crate::support::usage::{memory, nothing_is_being_freed};
+
+const UNKNOWN: &str =
+    "RESYNC unknown feed: the key holds another filter, or this is another server or start of it";
+const OVERRUN: &str = "RESYNC feed overrun: it no longer holds all items since the cursor";
+const CHANGED: &str =
+    "RESYNC feed ended: the filter was merged into, or chunks were loaded over it";
+const IDLE: &str = "RESYNC feed ended: nobody read it for a minute";
+const MISSING: &str = "ERR not found";
+
+/// A reply of BF.READ.
+#[derive(Debug)]
+struct News {
+    cursor: String,
+    items: i64,
+    probes: Vec<Probe>,
+}
+
+fn probes(bytes: &[u8]) -> Vec<Probe> {
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+    assert_eq!(bytes.len() % 16, 0);
+    let pairs = bytes.chunks(16).map(|pair| pair.split_at(8));
+    pairs
+        .map(|(a, b)| Probe::from_hashes(word(a), word(b)))
+        .collect()
+}
+
+/// Reads a key from a cursor, perhaps with options after it; or returns the error.
+fn read(client: &mut Client, key: &str, from: &str) -> Result<News, String> {
+    let reply = client.cmd(&format!("BF.READ {key} {from}"));
+    if reply.is_error() {
+        return Err(reply.text());
+    }
+    let [Reply::Bulk(cursor), Reply::Int(items), Reply::Bulk(bytes)] = reply.as_array() else {
+        panic!("{reply:?}");
+    };
+    Ok(News {
+        cursor: String::from_utf8(cursor.clone()).expect("a cursor is text"),
+        items: *items,
+        probes: probes(bytes),
+    })
+}
+
+#[track_caller]
+fn begin(client: &mut Client, key: &str) -> String {
+    let news = read(client, key, "$").expect("the key can be read");
+    assert_eq!(news.probes, []);
+    news.cursor
+}
+
+/// How a client makes a filter of each kind.
+const KINDS: [(&str, &str); 3] = [
+    ("own", "bloomfltr"),
+    ("valkey-bloom", "bloomfltr"),
+    ("redisbloom", "MBbloom--"),
+];
+
+#[test]
+fn a_reader_gets_the_new_items_in_order() {
+    let server = Server::start();
+    in_both_protocols(&server, |client, _| {
+        for (maker, kind) in KINDS {
+            let select = format!("CONFIG SET bf.bloom-new-filters {maker}");
+            assert_eq!(client.cmd(&select), ok());
+            assert_eq!(client.cmd("FLUSHALL"), ok());
+            assert!(!client.cmd("BF.RESERVE k 0.0001 1000").is_error());
+            assert!(!client.cmd("BF.ADD k before").is_error());
+            assert_eq!(client.cmd("TYPE k"), Reply::Simple(kind.to_owned()));
+            let object = pieces::object(&pieces(client, "k"));
+            let of = |items: &[&str]| -> Vec<Probe> {
+                items.iter().map(|i| object.probe(i.as_bytes())).collect()
+            };
+
+            let start = begin(client, "k");
+            let (feed, sequence) = start.split_once('-').expect("two parts");
+            assert_eq!((feed.len(), sequence), (16, "0"));
+            // Nothing is new: the cursor stays, also in a second feed of the same key.
+            assert_eq!(begin(client, "k"), start);
+            let reply = client.cmd(&format!("BF.READ k {start}"));
+            assert_eq!(reply, array([bulk(&start), int(1), bulk("")]));
+
+            client.cmd("BF.ADD k a");
+            client.cmd("BF.ADD k a");
+            client.cmd("BF.MADD k b before a c b");
+            client.cmd("BF.INSERT k ITEMS d");
+            client.cmd("BF.INSERT k NOCREATE ITEMS d e before");
+            client.cmd("BF.EXISTS k f");
+            let news = read(client, "k", &start).unwrap();
+            assert_eq!(news.probes, of(&["a", "b", "c", "d", "e"]), "{maker}");
+            assert_eq!(
+                (news.items, news.cursor.as_str()),
+                (6, &*format!("{feed}-5"))
+            );
+            // The same again, and in parts, each with the number of items that the filter had there.
+            assert_eq!(read(client, "k", &start).unwrap().probes, news.probes);
+            let mut cursor = start.clone();
+            for (count, items, expected) in [
+                (2, 3, of(&["a", "b"])),
+                (1, 4, of(&["c"])),
+                (10, 6, of(&["d", "e"])),
+                (1, 6, vec![]),
+            ] {
+                let part = read(client, "k", &format!("{cursor} max_count {count}")).unwrap();
+                assert_eq!((part.items, part.probes), (items, expected), "{maker}");
+                cursor = part.cursor;
+            }
+            assert_eq!(cursor, news.cursor);
+            assert_eq!(begin(client, "k"), news.cursor);
+        }
+        assert_eq!(client.cmd("CONFIG SET bf.bloom-new-filters own"), ok());
+        sums::is_balanced(&mut server.client());
+    });
+}
+
+#[test]
+fn a_reply_has_65536_items_at_most_unless_asked_for_more() {
+    let server = Server::with(&[("bf.bloom-feed-bytes", "4mb")]);
+    let mut client = server.client();
+    assert_eq!(client.cmd("BF.RESERVE k 0.000001 2000000"), ok());
+    let start = begin(&mut client, "k");
+    let mut added = 0;
+    for batch in 0..75 {
+        let items: Vec<String> = (0..1000).map(|i| format!("{}", batch * 1000 + i)).collect();
+        let reply = client.cmd(&format!("BF.MADD k {}", items.join(" ")));
+        added += reply.as_array().iter().filter(|r| **r == int(1)).count();
+    }
+    assert!(added > 70_000);
+    let first = read(&mut client, "k", &start).unwrap();
+    assert_eq!((first.probes.len(), first.items), (65_536, 65_536));
+    let rest = read(&mut client, "k", &first.cursor).unwrap();
+    assert_eq!(rest.probes.len(), added - 65_536);
+    let all = read(
+        &mut client,
+        "k",
+        &format!("{start} MAX_COUNT 9223372036854775807"),
+    );
+    assert_eq!(all.unwrap().probes, [first.probes, rest.probes].concat());
+}
+
+/// What happens to the key `k`, line by line, and the error that a reader of it gets with a cursor from before. A line
+/// begins with its condition: `~` means that the line is repeated until the key is gone.
+const ENDS: &[(&str, &str)] = &[
+    ("DEL k", MISSING),
+    ("DEL k / BF.ADD k a", UNKNOWN),
+    ("UNLINK k / BF.INSERT k CAPACITY 1000 ITEMS a b", UNKNOWN),
+    ("RENAME k away", MISSING),
+    ("RENAME k away / BF.ADD k a", UNKNOWN),
+    ("RENAME other k", UNKNOWN),
+    ("COPY other k REPLACE", UNKNOWN),
+    ("COPY k copy / RENAME copy k", UNKNOWN),
+    ("RESTORE k 0 <k> REPLACE", UNKNOWN),
+    ("RESTORE k 0 <other> REPLACE", UNKNOWN),
+    ("BF.MERGE k other", CHANGED),
+    ("BF.MERGE k other / BF.ADD k z", CHANGED),
+    ("DEL k / BF.MERGE k other", UNKNOWN),
+    (
+        "DEL k / BF.LOADCHUNK k 1 <header>",
+        "ERR bloom object is still being loaded",
+    ),
+    ("DEL k / <chunks>", UNKNOWN),
+    (
+        "SET k v",
+        "WRONGTYPE Operation against a key holding the wrong kind of value",
+    ),
+    ("FLUSHDB", MISSING),
+    ("FLUSHDB ASYNC", MISSING),
+    ("FLUSHALL", MISSING),
+    ("FLUSHALL ASYNC", MISSING),
+    ("FLUSHALL SYNC / BF.ADD k a", UNKNOWN),
+    ("FLUSHALL ASYNC / BF.ADD k a", UNKNOWN),
+    ("SWAPDB 0 1", MISSING),
+    ("SELECT 1 / BF.ADD k a / SELECT 0 / SWAPDB 0 1", UNKNOWN),
+    ("MOVE k 1", MISSING),
+    ("MOVE k 1 / BF.ADD k a", UNKNOWN),
+    ("PEXPIRE k 1 / ~PING", MISSING),
+    ("PEXPIRE k 1 / ~PING / BF.ADD k a", UNKNOWN),
+    (
+        "CONFIG SET maxmemory-policy allkeys-random maxmemory 1 / ~PING / CONFIG SET maxmemory 0",
+        MISSING,
+    ),
+    ("DEBUG RELOAD", UNKNOWN),
+    ("CONFIG SET bf.bloom-feed-bytes 1024 / <65 items>", OVERRUN),
+    (
+        "CONFIG SET bf.bloom-feed-bytes 1024 / <65 items> / BF.MERGE k other",
+        CHANGED,
+    ),
+];
+
+fn given(client: &mut Client) -> String {
+    for line in [
+        "FLUSHALL",
+        "CONFIG SET bf.bloom-feed-bytes 1mb",
+        "BF.RESERVE k 0.000001 1000",
+        "BF.RESERVE other 0.000001 1000",
+    ] {
+        assert_eq!(client.cmd(line), ok(), "{line}");
+    }
+    assert!(!client.cmd("BF.MADD k a b c").is_error());
+    assert!(!client.cmd("BF.MADD other c d").is_error());
+    let cursor = begin(client, "k");
+    assert!(!client.cmd("BF.ADD k e").is_error());
+    cursor
+}
+
+fn run(client: &mut Client, line: &str, dumps: &[(&str, Vec<u8>)], own: &pieces::Pieces) {
+    let reply = match line {
+        "<chunks>" => {
+            pieces::load_chunks(client, "k", own);
+            return;
+        }
+        "<65 items>" => {
+            let items: Vec<String> = (0..65).map(|i| format!("new{i}")).collect();
+            client.cmd(&format!("BF.MADD k {}", items.join(" ")))
+        }
+        "BF.LOADCHUNK k 1 <header>" => load_piece(client, "k", &own[0]),
+        line if line.starts_with('~') => {
+            return wait_until("the key is gone", || {
+                client.cmd(&line[1..]);
+                client.cmd("EXISTS k") == int(0)
+            });
+        }
+        line => {
+            let words = line.split(' ').map(|word| {
+                let named = dumps.iter().find(|(name, _)| *name == word);
+                named.map_or(word.as_bytes(), |(_, dump)| dump)
+            });
+            client.call(&words.collect::<Vec<_>>())
+        }
+    };
+    assert!(!reply.is_error(), "{line}: {reply:?}");
+}
+
+#[test]
+fn what_makes_a_cursor_unknown() {
+    let server = Server::with(&[
+        ("bf.bloom-use-random-seed", "no"),
+        ("enable-debug-command", "yes"),
+    ]);
+    in_both_protocols(&server, |client, _| {
+        for (event, expected) in ENDS {
+            let cursor = given(client);
+            let dumps = [("<k>", "k"), ("<other>", "other")]
+                .map(|(name, key)| (name, client.cmd(&format!("DUMP {key}")).as_bytes().to_vec()));
+            let own = pieces(client, "k");
+            for line in event.split(" / ") {
+                run(client, line, &dumps, &own);
+            }
+            let refused = client.cmd(&format!("BF.READ k {cursor}"));
+            assert_eq!(refused, error(expected), "{event}");
+            if expected.starts_with("RESYNC") {
+                // The reader begins anew, and goes on.
+                let cursor = begin(client, "k");
+                assert!(!client.cmd("BF.ADD k later").is_error());
+                let news = read(client, "k", &cursor).expect(event);
+                assert_eq!(news.probes.len(), 1, "{event}");
+            }
+            sums::is_balanced(&mut server.client());
+        }
+        assert_eq!(client.cmd("CONFIG SET maxmemory-policy noeviction"), ok());
+    });
+    nothing_is_being_freed(&server);
+}
+
+/// What leaves the feed as it is: the filter only took items, or nothing happened to it.
+const STAYS: &[&str] = &[
+    "BF.ADD k a",
+    "BF.DEL k a",
+    "BF.MDEL k a",
+    "BF.INSERT k ID 5 ITEMS a",
+    "BF.LOADCHUNK k 1 x",
+    "BF.LOADCHUNK k 5 x",
+    "BF.LOAD k x",
+    "BF.RESERVE k 0.01 100",
+    "BF.MERGE k counting",
+    "BF.MERGE k k",
+    "BF.MERGE copy k",
+    "BF.INFO k",
+    "BF.SCANDUMP k 0",
+    "COPY k other REPLACE",
+    "DUMP k",
+    "PEXPIRE k 100000000",
+    "PERSIST k",
+    "RENAME k away / RENAME away k",
+    "SWAPDB 0 1 / SWAPDB 0 1",
+    "MULTI / BF.EXISTS k a / EXEC",
+    "SAVE",
+    "BF.READ k $",
+];
+
+#[test]
+fn what_leaves_a_cursor_valid() {
+    let server = with_fixed_seed();
+    in_both_protocols(&server, |client, _| {
+        for event in STAYS {
+            let cursor = given(client);
+            assert_eq!(client.cmd("BF.RESERVE counting 0.01 100 COUNTING"), ok());
+            for line in event.split(" / ") {
+                client.cmd(line);
+            }
+            assert!(!client.cmd("BF.ADD k f").is_error());
+            let news = read(client, "k", &cursor).expect(event);
+            assert_eq!((news.probes.len(), news.items), (2, 5), "{event}");
+        }
+    });
+}
+
+/// An empty filter of `RedisBloom` takes chunks although it is complete.
+#[test]
+fn chunks_over_a_complete_filter_end_its_feed() {
+    let server = Server::with(&[("bf.bloom-new-filters", "redisbloom")]);
+    let mut client = server.client();
+    for key in ["k", "from"] {
+        assert_eq!(client.cmd(&format!("BF.RESERVE {key} 0.01 1000")), ok());
+    }
+    assert_eq!(client.cmd("BF.ADD from a"), int(1));
+    let cursor = begin(&mut client, "k");
+    let chunk = &pieces(&mut client, "from")[1];
+    assert_eq!(
+        load_piece(&mut client, "k", &(3, b"x".repeat(1 << 20))),
+        error("ERR received bad data")
+    );
+    assert!(read(&mut client, "k", &cursor).is_ok());
+    assert_eq!(load_piece(&mut client, "k", chunk), ok());
+    assert_eq!(read(&mut client, "k", &cursor).unwrap_err(), CHANGED);
+}
+
+#[test]
+fn cursors_of_no_feed_are_unknown() {
+    let server = Server::start();
+    let mut client = server.client();
+    assert_eq!(client.cmd("BF.RESERVE k 0.01 1000"), ok());
+    // Nobody has begun to read.
+    assert_eq!(
+        read(&mut client, "k", "0123456789abcdef-0").unwrap_err(),
+        UNKNOWN
+    );
+    let cursor = begin(&mut client, "k");
+    let (feed, _) = cursor.split_once('-').expect("two parts");
+    for wrong in [format!("{feed}-1"), "0123456789abcdef-0".to_owned()] {
+        assert_eq!(
+            read(&mut client, "k", &wrong).unwrap_err(),
+            UNKNOWN,
+            "{wrong}"
+        );
+    }
+    let mut feeds: Vec<_> = (0..100)
+        .map(|number| {
+            assert_eq!(client.cmd(&format!("BF.RESERVE k{number} 0.01 10")), ok());
+            begin(&mut client, &format!("k{number}"))
+        })
+        .collect();
+    feeds.sort();
+    feeds.dedup();
+    assert_eq!(feeds.len(), 100);
+}
+
+/// A copy of a filter that a reader keeps.
+struct Copy {
+    object: Object,
+    cursor: String,
+}
+
+impl Copy {
+    fn of(client: &mut Client, key: &str) -> Self {
+        let cursor = begin(client, key);
+        let object = pieces::object(&pieces(client, key));
+        Self { object, cursor }
+    }
+
+    /// Adds what is new, at most some items at a time. Returns the error of the server, if it does not know the cursor.
+    fn catch_up(&mut self, client: &mut Client, key: &str, most: usize) -> Result<(), String> {
+        loop {
+            let news = read(client, key, &format!("{} MAX_COUNT {most}", self.cursor))?;
+            self.cursor = news.cursor;
+            if news.probes.is_empty() {
+                return Ok(());
+            }
+            let limits = || Limits {
+                saturate: true,
+                ..Limits::NONE
+            };
+            for probe in news.probes {
+                let added = self.object.add_probe(probe, Time::default(), None, limits);
+                assert_eq!(added, Ok(Added::New), "what was new there is new here");
+            }
+            assert_eq!(self.object.items(|| 0).cast_signed(), news.items);
+        }
+    }
+
+    #[track_caller]
+    fn is_equal(&self, client: &mut Client, key: &str) {
+        let own = chunks::pieces(&self.object);
+        let own = own.map(|(cursor, piece)| (cursor, piece.into_owned()));
+        let own: Vec<_> = own.collect();
+        assert!(own == pieces(client, key), "{key} differs");
+    }
+}
+
+/// A reader that applies what it reads holds the same bytes as the server at every cursor, while the filter grows, is
+/// replaced, merged into and overrun.
+#[test]
+fn a_copy_stays_equal_to_its_filter() {
+    let server = Server::with(&[
+        ("bf.bloom-capacity", "50"),
+        ("bf.bloom-saturate-nonscaling", "yes"),
+        ("bf.bloom-feed-bytes", "2048"),
+        ("enable-debug-command", "yes"),
+    ]);
+    let mut client = server.client();
+    let mut writers = [server.client(), server.client3(), server.client()];
+    for (number, (maker, _)) in (1..).zip(KINDS) {
+        let select = format!("CONFIG SET bf.bloom-new-filters {maker}");
+        assert_eq!(client.cmd(&select), ok());
+        let mut random = Random(number);
+        let (mut grown, mut resyncs, mut next) = (0, 0, 0_usize);
+        for life in 0..4 {
+            assert_eq!(client.cmd("FLUSHALL"), ok());
+            let growth = ["EXPANSION 2", "EXPANSION 1", "NONSCALING", "EXPANSION 4"][life];
+            let make = format!("BF.RESERVE k 0.02 50 {growth}");
+            assert_eq!(client.cmd(&make), ok());
+            let mut copy = Copy::of(&mut client, "k");
+            for _ in 0..300 {
+                let writer = &mut writers[random.below(3)];
+                let mut item = |random: &mut Random| {
+                    next += random.below(2);
+                    next.to_string()
+                };
+                let added = match random.below(40) {
+                    0 => {
+                        let events = [
+                            "DEL k",
+                            "DEBUG RELOAD",
+                            "COPY k other REPLACE",
+                            "RENAME k away",
+                            "RENAME other k",
+                            "CONFIG SET bf.bloom-feed-bytes 1024",
+                            "CONFIG SET bf.bloom-feed-bytes 100000",
+                            "BF.MERGE k other",
+                        ];
+                        writer.cmd(random.pick(&events));
+                        writer.cmd(&make)
+                    }
+                    1..=12 => {
+                        let count = 1 + random.below(60);
+                        let items: Vec<_> = (0..count).map(|_| item(&mut random)).collect();
+                        writer.cmd(&format!("BF.MADD k {}", items.join(" ")))
+                    }
+                    13..=18 => writer.cmd(&format!(
+                        "BF.INSERT k ITEMS {} {}",
+                        item(&mut random),
+                        item(&mut random)
+                    )),
+                    _ => writer.cmd(&format!("BF.ADD k {}", item(&mut random))),
+                };
+                let refused = added.is_error() && added != error("ERR item exists");
+                assert!(!refused, "{added:?}");
+                if random.one_in(3) {
+                    if copy
+                        .catch_up(&mut client, "k", 1 + random.below(40))
+                        .is_err()
+                    {
+                        resyncs += 1;
+                        copy = Copy::of(&mut client, "k");
+                    }
+                    copy.is_equal(&mut client, "k");
+                    grown = grown.max(copy.object.filter_count(|| 0));
+                }
+            }
+            sums::is_balanced(&mut client);
+        }
+        assert!(grown > 3, "{maker}: {grown} filters");
+        assert!(resyncs > 3, "{maker}: {resyncs} resyncs");
+    }
+}
+
+#[test]
+fn a_replica_has_its_own_feed() {
+    let primary = Server::start();
+    let replica = Server::replica_of(&primary).start();
+    let (mut near, mut far) = (primary.client(), replica.client());
+    assert_eq!(near.cmd("BF.RESERVE k 0.0001 1000"), ok());
+    wait_in_sync(&primary, &replica);
+    let (here, there) = (begin(&mut near, "k"), begin(&mut far, "k"));
+    assert_ne!(here, there);
+    near.cmd("BF.ADD k a");
+    near.cmd("BF.MADD k a b c");
+    near.cmd("BF.INSERT k ITEMS d a");
+    wait_in_sync(&primary, &replica);
+    let at = read(&mut near, "k", &here).unwrap();
+    let of_replica = read(&mut far, "k", &there).unwrap();
+    assert_eq!((at.probes.len(), at.items), (4, 4));
+    assert_eq!((of_replica.probes, of_replica.items), (at.probes, 4));
+    assert_eq!(read(&mut far, "k", &at.cursor).unwrap_err(), UNKNOWN);
+
+    // A failover: who read the replica goes on, who read the old primary begins anew.
+    assert_eq!(far.cmd("REPLICAOF NO ONE"), ok());
+    far.cmd("BF.ADD k e");
+    assert_eq!(read(&mut far, "k", &there).unwrap().probes.len(), 5);
+    assert_eq!(read(&mut far, "k", &at.cursor).unwrap_err(), UNKNOWN);
+    sums::is_balanced(&mut far);
+
+    // The old primary gets everything anew.
+    let follow = format!("REPLICAOF 127.0.0.1 {}", replica.port());
+    near.cmd("BF.ADD k lost");
+    assert_eq!(near.cmd(&follow), ok());
+    wait_in_sync(&replica, &primary);
+    assert_eq!(read(&mut near, "k", &at.cursor).unwrap_err(), UNKNOWN);
+    nothing_is_being_freed(&primary);
+    sums::is_balanced(&mut near);
+}
+
+#[test]
+fn feeds_stay_behind_when_keys_migrate() {
+    let (from, to) = (Server::start(), Server::start());
+    let (mut near, mut far) = (from.client(), to.client());
+    assert_eq!(near.cmd("BF.RESERVE k 0.0001 1000"), ok());
+    let cursor = begin(&mut near, "k");
+    let migrate = format!("MIGRATE 127.0.0.1 {} k 0 60000", to.port());
+    assert_eq!(near.cmd(&migrate), ok());
+    assert_eq!(read(&mut near, "k", &cursor).unwrap_err(), MISSING);
+    assert_eq!(read(&mut far, "k", &cursor).unwrap_err(), UNKNOWN);
+}
+
+#[test]
+fn feeds_stay_behind_when_slots_migrate() {
+    let (first, second) = pair();
+    let version = first.version();
+    if !version.valkey || version.major < 9 {
+        return;
+    }
+    let (mut near, mut far) = (first.client(), second.client());
+    assert_eq!(near.cmd("BF.RESERVE k 0.0001 1000"), ok());
+    let cursor = begin(&mut near, "k");
+    let slots = format!("SLOTSRANGE 1 16383 NODE {}", id(&second));
+    assert_eq!(near.cmd(&format!("CLUSTER MIGRATESLOTS {slots}")), ok());
+    wait_until("the other serves the slots", || {
+        !far.cmd("BF.CARD k").is_error()
+    });
+    assert_eq!(read(&mut far, "k", &cursor).unwrap_err(), UNKNOWN);
+    let moved = read(&mut near, "k", &cursor).unwrap_err();
+    assert!(moved.starts_with("MOVED "), "{moved}");
+}
+
+fn usage(client: &mut Client, key: &str) -> i64 {
+    client.cmd(&format!("MEMORY USAGE {key}")).as_int()
+}
+
+fn add_many(client: &mut Client, key: &str, first: u64, count: u64) {
+    let items: Vec<_> = (first..first + count).map(|i| i.to_string()).collect();
+    let added = client.cmd(&format!("BF.MADD {key} {}", items.join(" ")));
+    assert!(!added.is_error());
+}
+
+/// The module with debug assertions waits a second for a reader, not a minute.
+#[test]
+fn a_feed_counts_as_memory_until_nobody_reads_it() {
+    const RING: i64 = 1 << 20;
+    let server = Server::builder().checked().start();
+    let mut client = server.client();
+    assert_eq!(client.cmd("BF.RESERVE k 0.000001 500000"), ok());
+    let without = usage(&mut client, "k");
+    let mut cursor = begin(&mut client, "k");
+    assert!((without..without + 200).contains(&usage(&mut client, "k")));
+    let mut last = usage(&mut client, "k");
+    for batch in 0..70 {
+        add_many(&mut client, "k", batch * 1000, 1000);
+        let now = usage(&mut client, "k");
+        assert!(now >= last);
+        last = now;
+        cursor = read(&mut client, "k", &cursor).unwrap().cursor;
+    }
+    // It has grown to its limit.
+    let with = usage(&mut client, "k");
+    assert!((RING..RING + 200).contains(&(with - without)), "{with}");
+    sums::is_balanced(&mut client);
+    let held = memory(&server, "used_memory");
+    wait_until("the feed is freed", || usage(&mut client, "k") == without);
+    let freed = held - memory(&server, "used_memory");
+    assert!((freed - RING).abs() < RING * 3 / 100, "{freed} bytes");
+    assert_eq!(read(&mut client, "k", &cursor).unwrap_err(), IDLE);
+    sums::is_balanced(&mut client);
+
+    // Who reads every now and then keeps the feed, and feeds of removed keys are looked for, too.
+    assert_eq!(client.cmd("BF.RESERVE gone 0.01 100"), ok());
+    begin(&mut client, "gone");
+    assert_eq!(client.cmd("BF.RESERVE idle 0.01 100"), ok());
+    let idle = begin(&mut client, "idle");
+    let mut cursor = begin(&mut client, "k");
+    assert_eq!(client.cmd("DEL gone"), int(1));
+    wait_until("the other feed is freed", || {
+        cursor = read(&mut client, "k", &cursor).expect("it is read").cursor;
+        let probe = usage(&mut client, "idle");
+        assert_eq!(client.cmd("BF.RESERVE twin 0.01 100"), ok());
+        let twin = usage(&mut client, "twin");
+        assert_eq!(client.cmd("DEL twin"), int(1));
+        probe == twin
+    });
+    assert_eq!(read(&mut client, "idle", &idle).unwrap_err(), IDLE);
+    sums::is_balanced(&mut client);
+}
+
+#[test]
+fn a_feed_takes_no_more_than_its_filter() {
+    let server = Server::start();
+    let mut client = server.client();
+    for capacity in [1, 10, 100, 1000, 10_000] {
+        let key = format!("k{capacity}");
+        assert_eq!(
+            client.cmd(&format!("BF.RESERVE {key} 0.01 {capacity} EXPANSION 1")),
+            ok()
+        );
+        let without = usage(&mut client, &key);
+        begin(&mut client, &key);
+        for batch in 0..4 {
+            add_many(&mut client, &key, batch * 5000, 5000);
+            // What the filter itself takes, a copy takes.
+            assert_eq!(client.cmd(&format!("COPY {key} copy REPLACE")), int(1));
+            let own = usage(&mut client, "copy");
+            let with = usage(&mut client, &key);
+            assert!(
+                with - own <= own + 200,
+                "{capacity}: {with} of {own}, first {without}"
+            );
+        }
+    }
+    nothing_is_being_freed(&server);
+    sums::is_balanced(&mut client);
+}
+
+/// A reader never keeps a filter from growing: its feed takes what the limit leaves.
+#[test]
+fn a_feed_gives_way_to_its_filter() {
+    let server = Server::with(&[
+        ("bf.bloom-use-random-seed", "no"),
+        ("bf.bloom-memory-usage-limit", "20000"),
+    ]);
+    let mut client = server.client();
+    for key in ["read", "twin"] {
+        assert_eq!(client.cmd(&format!("BF.RESERVE {key} 0.01 200")), ok());
+    }
+    let cursor = begin(&mut client, "read");
+    let (mut most, mut refused) = (0, false);
+    for number in 0..20_000 {
+        let added = ["read", "twin"].map(|key| client.cmd(&format!("BF.ADD {key} {number}")));
+        assert_eq!(added[0], added[1], "{number}");
+        refused |= added[0].is_error();
+        let usage = usage(&mut client, "read");
+        // Besides the ring, a feed has some words of its own.
+        assert!(usage <= 20_000 + 200, "{number}: {usage}");
+        most = most.max(usage - self::usage(&mut client, "twin"));
+        if refused {
+            break;
+        }
+    }
+    assert!(refused && most > 2000, "{most}");
+    assert_eq!(read(&mut client, "read", &cursor).unwrap_err(), OVERRUN);
+    sums::is_balanced(&mut client);
+}
+
+/// Scripts that may only read can read a feed, and so can users who may only run BF.READ.
+#[test]
+fn reading_is_no_write() {
+    let server = Server::start();
+    let mut client = server.client();
+    assert_eq!(client.cmd("BF.RESERVE k 0.01 100"), ok());
+    let made = client.cmd("ACL SETUSER reader on nopass %R~k resetchannels -@all +bf.read");
+    assert_eq!(made, ok());
+    let mut reader = server.client();
+    assert_eq!(reader.cmd("AUTH reader any"), ok());
+    let cursor = begin(&mut reader, "k");
+    let refused = reader.cmd("BF.SCANDUMP k 0").text();
+    assert!(refused.starts_with("NOPERM "), "{refused}");
+    let script: [&[u8]; 5] = [
+        b"EVAL_RO",
+        b"return redis.call('BF.READ', KEYS[1], ARGV[1])",
+        b"1",
+        b"k",
+        cursor.as_bytes(),
+    ];
+    assert_eq!(
+        client.call(&script),
+        array([bulk(&cursor), int(0), bulk("")])
+    );
+    // A read signals no change, and no reader of another key is disturbed.
+    let mut watching = server.client();
+    assert_eq!(watching.cmd("BF.RESERVE other 0.01 100"), ok());
+    assert_eq!(watching.cmd("WATCH other"), ok());
+    begin(&mut client, "other");
+    assert_eq!(watching.cmd("MULTI"), ok());
+    watching.cmd("BF.CARD other");
+    assert_eq!(watching.cmd("EXEC"), array([int(0)]));
+}
