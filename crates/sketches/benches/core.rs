@@ -1,5 +1,5 @@
 //! Micro-benchmarks of the core: times of lookups and additions by size and depth, for single items and in batches, and
-//! of the crate that sets the same bits, and of `fastbloom`.
+//! of the crate that sets the same bits.
 //!
 //! `cargo bench` runs all of them, `cargo bench -- contains` those whose name contains that word.
 
@@ -83,50 +83,6 @@ fn contains_miss_of_the_crate(bencher: Bencher, capacity: u64) {
         bloom.set(&item);
     }
     each(bencher, &items(100_000, 2), |item| bloom.check(item));
-}
-
-/// The crate `fastbloom`, with a hasher and a filter of its own.
-mod fastbloom {
-    use fastbloom::BloomFilter;
-
-    use super::{Bencher, SIZES, each, items};
-
-    fn empty(capacity: u64) -> BloomFilter {
-        let size = usize::try_from(capacity).expect("64 bits");
-        BloomFilter::with_false_pos(0.005)
-            .seed(&7)
-            .expected_items(size)
-    }
-
-    fn filled(capacity: u64) -> BloomFilter {
-        let mut filter = empty(capacity);
-        for item in items(capacity.min(1_000_000), 1) {
-            filter.insert(&item[..]);
-        }
-        filter
-    }
-
-    #[divan::bench(args = SIZES)]
-    fn contains_hit(bencher: Bencher, capacity: u64) {
-        let filter = filled(capacity);
-        each(bencher, &items(capacity.min(1_000_000), 1), |item| {
-            filter.contains(item)
-        });
-    }
-
-    #[divan::bench(args = SIZES)]
-    fn contains_miss(bencher: Bencher, capacity: u64) {
-        let filter = filled(capacity);
-        each(bencher, &items(100_000, 2), |item| filter.contains(item));
-    }
-
-    #[divan::bench(args = SIZES)]
-    fn add_new(bencher: Bencher, capacity: u64) {
-        let mut filter = empty(capacity);
-        each(bencher, &items(capacity.min(1_000_000), 1), |item| {
-            filter.insert(item)
-        });
-    }
 }
 
 /// Uses words of each width, or the processor's widest words if it lacks that width.
