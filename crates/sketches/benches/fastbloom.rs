@@ -6,8 +6,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use valkeybloom_sketches::bloom::{Limits, Time};
 use valkeybloom_sketches::Seed;
+use valkeybloom_sketches::bloom::{Limits, Time};
 use valkeybloom_testing::support::{Rng, object, params};
 
 type Item = [u8; 16];
@@ -29,7 +29,8 @@ fn time(items: &[Item], mut look: impl FnMut(&Item) -> bool) -> f64 {
     for item in items {
         black_box(look(item));
     }
-    begun.elapsed().as_secs_f64() * 1e9 / items.len() as f64
+    let items = u32::try_from(items.len()).expect("fewer than 2³² items");
+    begun.elapsed().as_secs_f64() * 1e9 / f64::from(items)
 }
 
 /// Returns the smallest of five measurements.
@@ -51,7 +52,8 @@ fn measure(capacity: u64, rng: &mut Rng) {
     };
     let (mut ours, mut theirs) = (our_empty(), their_empty());
     let add = |ours: &mut valkeybloom_sketches::bloom::Object, item: &Item| {
-        ours.add(item, Time::default(), None, || Limits::NONE).is_ok()
+        ours.add(item, Time::default(), None, || Limits::NONE)
+            .is_ok()
     };
     let our_add = best(|| {
         ours = our_empty();
@@ -81,7 +83,9 @@ fn measure(capacity: u64, rng: &mut Rng) {
 }
 
 fn main() {
-    let mut sizes: Vec<u64> = std::env::args().filter_map(|word| word.parse().ok()).collect();
+    let mut sizes: Vec<u64> = std::env::args()
+        .filter_map(|word| word.parse().ok())
+        .collect();
     if sizes.is_empty() {
         sizes = vec![100_000, 10_000_000];
     }
