@@ -200,7 +200,8 @@ impl Place {
 /// All feeds.
 struct Table {
     places: Vec<Place>,
-    /// The numbers of empty places, which are above their indices by one. It has room for all of them, because values leave where nothing may fail.
+    /// The numbers of empty places, which are above their indices by one. It has room for all of them, because values
+    /// leave where nothing may fail.
     empty: Vec<u32>,
     /// Whether a look for idle feeds is due.
     is_watched: bool,
@@ -252,9 +253,8 @@ impl Table {
             open.read_ms = read_ms;
             return open.feed.end();
         }
-        let [id, ..] = Ctx::random_words();
         let mut open = Box::new(Open {
-            feed: Feed::new(id),
+            feed: Feed::new(u64::from_le_bytes(Ctx::random_bytes())),
             read_ms,
             family,
             counted_bytes: 0,

@@ -115,21 +115,12 @@ impl Ctx<'_> {
         now_ms.max(0) as u64
     }
 
-    /// Returns 32 random bytes from the server's generator.
-    pub fn random_bytes() -> [u8; 32] {
-        let mut bytes = [0; 32];
+    /// Returns random bytes from the server's generator.
+    pub fn random_bytes<const N: usize>() -> [u8; N] {
+        let mut bytes = [0; N];
         // SAFETY: the server writes as many bytes as the array has.
         unsafe { call!(RedisModule_GetRandomBytes(bytes.as_mut_ptr(), bytes.len())) };
         bytes
-    }
-
-    /// Returns four random numbers from the server's generator.
-    pub fn random_words() -> [u64; 4] {
-        let bytes = Self::random_bytes();
-        std::array::from_fn(|index| {
-            let word = bytes[8 * index..].first_chunk();
-            u64::from_le_bytes(*word.unwrap_or(&[0; 8]))
-        })
     }
 
     /// Writes a line to the server's log. Zero bytes become question marks.
