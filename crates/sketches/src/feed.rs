@@ -39,7 +39,7 @@ pub enum Lost {
     Overrun,
 }
 
-/// The items that were new to an object, of which a ring holds the last.
+/// The items that were new to an object. A ring holds the last of them.
 #[derive(Debug)]
 pub struct Feed {
     id: u64,
@@ -76,7 +76,7 @@ impl Feed {
     }
 
     /// Appends an item. The ring doubles until it has `most_bytes`, or there is no memory. Then it drops its oldest item
-    /// for each new one. It asks for `most_bytes` once in a round.
+    /// for each new one. It calls `most_bytes` each time that it has filled up or gone round once.
     #[inline]
     pub fn push(&mut self, probe: Probe, most_bytes: impl FnOnce() -> u64) {
         let capacity = self.ring.capacity();

@@ -153,7 +153,7 @@ fn what_a_peer_sends_makes_the_same_objects() {
             .iter()
             .fold(builder, |b, (name, value)| b.config(name, value));
         let node = on_log_of(builder, &wire(&sent), &[]);
-        // Clients that came while it loaded were told so, which is an error of another kind.
+        // Clients that came while it loaded got an error of another kind.
         let errors = node.info("errorstats");
         assert!(!errors.contains_key("errorstat_ERR"), "{errors:?}");
         assert!(!node.log_contains("CRITICAL"));

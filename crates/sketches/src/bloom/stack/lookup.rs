@@ -160,11 +160,11 @@ pub fn claims(batch: &Batch, filter: &Filter, candidates: u64) -> u64 {
     claims_counted(batch, filter, candidates, &mut ToTheEnd)
 }
 
-/// Returns the candidates that a filter claims which is in no cache; candidates and claims are masks of the items of a
-/// batch.
+/// Returns the candidates that a filter claims whose cells miss the caches; candidates and claims are masks of the items
+/// of a batch.
 ///
-/// A round waits for the last of its words, because the next one depends on it. So after two rounds, which rule most
-/// strangers out, the positions of all the others are asked for at once.
+/// A round waits for the last of its words, because the next one depends on it. Two rounds rule most absent items out.
+/// Then the remaining positions of all other items are read together.
 #[inline(never)]
 fn claims_in_memory(batch: &Batch, filter: &Filter, candidates: u64) -> u64 {
     let left = words::run(Lookup {

@@ -334,8 +334,8 @@ impl Stack {
         }
     }
 
-    /// Adds the rest of a batch, and passes each index and result to `outcome`, until that returns false. Returns whether all items
-    /// were tried.
+    /// Adds the rest of a batch, and passes each index and result to `outcome`, until that returns false. Returns whether
+    /// all items were tried.
     #[inline]
     pub fn add_rest(
         &mut self,
