@@ -326,6 +326,25 @@ impl Object {
         self.assert_valid();
     }
 
+    /// Adds the items of a [`Feed`](crate::Feed) to a copy of the plain object that they were new to. Each counts, even if
+    /// the copy has its bits already, as it may if the copy was made in chunks while items were added. Does nothing to
+    /// other objects.
+    ///
+    /// # Errors
+    /// Any [`Refusal`]. The items before it are added.
+    pub fn replay_each(
+        &mut self,
+        probes: impl Iterator<Item = Probe>,
+        limits: Limits,
+    ) -> Result<(), Refusal> {
+        let replayed = match &mut self.0 {
+            Body::Stack(stack) => stack.replay_each(probes, limits.into()),
+            Body::Counters(_) | Body::Timeline(_) => Ok(()),
+        };
+        self.assert_valid();
+        replayed
+    }
+
     /// Overwrites cells of a plain object's filters, starting at byte `begin` of all cells end to end. Returns whether
     /// the bytes are within one filter; if not, nothing is written.
     pub fn overwrite(&mut self, begin: u64, bytes: &[u8]) -> bool {

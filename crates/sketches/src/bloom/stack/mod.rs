@@ -381,6 +381,37 @@ impl Stack {
         true
     }
 
+    /// Adds items that were new to the stack that this one is a copy of: each counts, even if its bits are set already.
+    pub fn replay_each(
+        &mut self,
+        mut probes: impl Iterator<Item = Probe>,
+        allowance: Allowance,
+    ) -> Result<(), Refusal> {
+        loop {
+            let batch = Batch::of_probes(&mut probes);
+            let mut row = Row::new(&batch);
+            for (item, probe) in batch.probes().enumerate() {
+                if self.is_full() {
+                    self.make_room_for_one(allowance)?;
+                    row.forget();
+                }
+                let newest = self.filters.last_mut().ok_or(Refusal::MemoryLimit)?;
+                if !row.has(item) {
+                    row.locate(item, newest);
+                }
+                let had_clear_bits = match row.positions(item) {
+                    Some(positions) => newest.insert_at(positions),
+                    None => newest.insert_slowly(probe),
+                };
+                newest.count_if(!had_clear_bits);
+                self.items += 1;
+            }
+            if batch.len() < BATCH {
+                return Ok(());
+            }
+        }
+    }
+
     /// Returns whether the newest filter takes no more items.
     pub fn is_full(&self) -> bool {
         self.items >= MAX_CAPACITY || self.filters.last().is_none_or(Filter::is_full)

@@ -1,0 +1,423 @@
+//! What a follower does, step by step.
+
+use std::time::Duration;
+
+use valkeybloom_protocol::bloom::Read;
+use valkeybloom_protocol::error::Error;
+use valkeybloom_sketches::Probe;
+use valkeybloom_sketches::bloom::{Limits, Object};
+
+use crate::copy::Copy;
+use crate::loading::{Loading, Mark};
+use crate::{Options, Reply, Request, State, Stats, Step};
+
+/// The longest time between two attempts after errors, unless polls are rarer.
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
+
+/// The time within which a follower begins anew, in polls. So a thousand followers that lose their feeds together do
+/// not fetch together.
+const SPREAD: u32 = 20;
+
+/// The bytes of an item in a reply of `BF.READ`.
+const ITEM_BYTES: usize = size_of::<Probe>();
+
+/// A copy of a server's filter, and what it takes to keep it fresh.
+///
+/// A driver repeats [`next`](Self::next): it sends the command and passes the reply to [`take`](Self::take), or waits. It
+/// sends no other command of the follower in the meantime. All commands of a follower go to the same server: no other knows
+/// its cursors.
+#[derive(Debug)]
+pub struct Follower {
+    options: Options,
+    phase: Phase,
+    /// What answers, while it is fresh.
+    answers: Answers,
+    /// When the answers end to be fresh.
+    fresh_until: Duration,
+    /// When the poll was sent that the answers are from, once there was one.
+    read_at: Option<Duration>,
+    /// When the next command is due.
+    due: Duration,
+    /// When the last command was sent.
+    sent: Duration,
+    /// When the program last wrote an item that could not be kept until the copy has it.
+    unkept: Option<Duration>,
+    /// The number of failures since the last success.
+    failures: u32,
+    stats: Stats,
+}
+
+/// What answers lookups.
+#[derive(Debug)]
+enum Answers {
+    None,
+    /// There is no such key, so the filter has no items.
+    Missing,
+    Copy(Box<Copy>),
+}
+
+/// What is being done about the copy.
+#[derive(Debug)]
+enum Phase {
+    /// The feed's cursor is to be taken.
+    Begin,
+    /// The feed is refused, for good reasons. The cursor is tried to be taken now and then.
+    Refused,
+    /// The filter is being fetched. Without a feed, an older copy may answer meanwhile.
+    Fetch(Box<Loading>),
+    /// The copy is read from this cursor on. The first `counted` items of the feed are in the copy already.
+    Follow { cursor: Box<[u8]>, counted: u64 },
+}
+
+impl Follower {
+    /// Returns a follower without a copy. It begins to fetch one at once.
+    pub fn new(options: Options) -> Self {
+        Self {
+            options,
+            phase: Phase::Begin,
+            answers: Answers::None,
+            fresh_until: Duration::ZERO,
+            read_at: None,
+            due: Duration::ZERO,
+            sent: Duration::ZERO,
+            unkept: None,
+            failures: 0,
+            stats: Stats::default(),
+        }
+    }
+
+    /// Returns whether the filter claims an item, or `None` if the server has to be asked.
+    #[inline]
+    pub fn contains(&self, item: &[u8], now: Duration) -> Option<bool> {
+        if now >= self.fresh_until {
+            return None;
+        }
+        let claimed = match &self.answers {
+            Answers::Copy(copy) => copy.claims(item),
+            Answers::Missing => false,
+            Answers::None => return None,
+        };
+        (claimed || !self.options.confirm).then_some(claimed)
+    }
+
+    /// Passes the result of [`contains`](Self::contains) for each item to `answer`.
+    pub fn contains_each<'i>(
+        &self,
+        items: impl Iterator<Item = &'i [u8]>,
+        now: Duration,
+        mut answer: impl FnMut(Option<bool>),
+    ) {
+        let is_fresh = now < self.fresh_until;
+        let claimed = |claimed: bool| (claimed || !self.options.confirm).then_some(claimed);
+        match &self.answers {
+            Answers::Copy(copy) if is_fresh => copy.claims_each(items, |c| answer(claimed(c))),
+            Answers::Missing if is_fresh => items.for_each(|_| answer(claimed(false))),
+            _ => items.for_each(|_| answer(None)),
+        }
+    }
+
+    /// Notes that the server has an item, which the program added, so that lookups claim it before the copy has it.
+    pub fn keep(&mut self, item: &[u8], now: Duration) {
+        let is_kept = match &mut self.answers {
+            Answers::Copy(copy) => copy.keep(item, now),
+            Answers::None | Answers::Missing => false,
+        };
+        if !is_kept {
+            self.unkept = Some(now);
+            self.fresh_until = Duration::ZERO;
+        }
+    }
+
+    /// Returns how old the copy is: the time since the last complete poll was sent. `None` if there is no copy.
+    pub fn age(&self, now: Duration) -> Option<Duration> {
+        self.read_at.map(|read_at| now.saturating_sub(read_at))
+    }
+
+    /// Returns what the follower is doing.
+    pub const fn state(&self) -> State {
+        match (&self.phase, &self.answers) {
+            (Phase::Refused, _) => State::Refused,
+            (_, Answers::Missing) => State::Missing,
+            (_, Answers::Copy(_)) if self.read_at.is_some() => State::Following,
+            _ => State::Syncing,
+        }
+    }
+
+    /// Returns what the follower has done.
+    pub const fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Returns the copy, and the cursor that it is at. There is none before it has caught up for the first time, or if
+    /// there is no such key.
+    pub fn copy(&self) -> Option<(&Object, Option<&[u8]>)> {
+        let Answers::Copy(copy) = &self.answers else {
+            return None;
+        };
+        let cursor = match &self.phase {
+            Phase::Follow { cursor, .. } => Some(&cursor[..]),
+            _ => None,
+        };
+        self.read_at.map(|_| (&copy.object, cursor))
+    }
+
+    /// Returns what to do next.
+    pub fn next(&mut self, now: Duration) -> Step {
+        if now < self.due {
+            return Step::Wait(self.due);
+        }
+        self.sent = now;
+        Step::Send(match &self.phase {
+            Phase::Begin | Phase::Refused => Request::Read(Box::from(*b"$")),
+            Phase::Follow { cursor, .. } => Request::Read(cursor.clone()),
+            Phase::Fetch(loading) => Request::Piece(loading.next),
+        })
+    }
+
+    /// Takes what became of the command that [`next`](Self::next) returned last. `random` is from 0 to 1.
+    pub fn take(&mut self, reply: Reply<'_>, now: Duration, random: f64) {
+        let random = random.clamp(0.0, 1.0);
+        let taken = match (std::mem::replace(&mut self.phase, Phase::Begin), reply) {
+            (Phase::Begin | Phase::Refused, Reply::News { cursor, items, .. }) => {
+                let cursor = cursor.into();
+                self.fetch(Some(Mark { cursor, items }), now);
+                Ok(())
+            }
+            (Phase::Fetch(loading), Reply::Piece { cursor, bytes }) => {
+                self.load(loading, cursor, bytes, now, random)
+            }
+            (
+                Phase::Follow { counted, .. },
+                Reply::News {
+                    cursor,
+                    items,
+                    hashes,
+                },
+            ) => self.apply(counted, cursor, items, hashes, now, random),
+            (_, Reply::News { .. } | Reply::Piece { .. }) => Err("an unexpected reply".to_owned()),
+            (phase, Reply::Refused(text)) => {
+                self.be_refused(phase, text, now, random);
+                Ok(())
+            }
+            (phase, Reply::Lost(why)) => {
+                self.lose(phase, why, now, random);
+                Ok(())
+            }
+        };
+        if let Err(why) = taken {
+            self.begin_anew(&why, now, random);
+        }
+    }
+
+    /// Begins to fetch the filter.
+    fn fetch(&mut self, mark: Option<Mark>, now: Duration) {
+        self.phase = Phase::Fetch(Box::new(Loading::new(mark, now)));
+        self.due = now;
+    }
+
+    /// Loads a piece of the filter.
+    fn load(
+        &mut self,
+        mut loading: Box<Loading>,
+        cursor: u64,
+        piece: &[u8],
+        now: Duration,
+        random: f64,
+    ) -> Result<(), String> {
+        self.stats.bytes += piece.len() as u64;
+        self.due = now;
+        if !loading.load(cursor, piece)? {
+            self.phase = Phase::Fetch(loading);
+            return Ok(());
+        }
+        let begun = loading.begun;
+        let (mark, object) = loading.end().ok_or("the filter lacks chunks")?;
+        if !object.is_plain() {
+            self.refuse(&Error::NO_FEED.to_string(), now, random);
+            return Ok(());
+        }
+        self.stats.fetches += 1;
+        let items = object.items(|| 0);
+        self.answers = Answers::Copy(Box::new(Copy::of(object)));
+        match mark {
+            Some(Mark {
+                cursor,
+                items: at_mark,
+            }) => {
+                let counted = items.checked_sub(at_mark);
+                let counted = counted.ok_or("the filter was replaced while it was fetched")?;
+                self.phase = Phase::Follow { cursor, counted };
+            }
+            None => self.rest(begun, now, random),
+        }
+        Ok(())
+    }
+
+    /// Adds the new items to the copy.
+    fn apply(
+        &mut self,
+        counted: u64,
+        next: &[u8],
+        items: u64,
+        hashes: &[u8],
+        now: Duration,
+        random: f64,
+    ) -> Result<(), String> {
+        self.stats.polls += 1;
+        self.stats.bytes += hashes.len() as u64;
+        let Answers::Copy(copy) = &mut self.answers else {
+            return Err("there is no copy".to_owned());
+        };
+        let (new, []) = hashes.as_chunks::<ITEM_BYTES>() else {
+            return Err("half a hash".to_owned());
+        };
+        let skipped = new
+            .len()
+            .min(usize::try_from(counted).unwrap_or(usize::MAX));
+        let added = copy
+            .object
+            .replay_each(new[skipped..].iter().map(probe), WITHOUT_LIMITS);
+        added.map_err(|refusal| Error::from(refusal).to_string())?;
+        let counted = counted - skipped as u64;
+        self.stats.items += new.len() as u64;
+        let is_complete = (new.len() as u64) < Read::MAX_COUNT;
+        let is_equal = copy.object.items(|| 0) == items + counted;
+        if !is_equal || is_complete && counted > 0 {
+            return Err("the copy has another number of items than the filter".to_owned());
+        }
+        let cursor = next.into();
+        self.phase = Phase::Follow { cursor, counted };
+        self.due = now;
+        if is_complete {
+            self.be_fresh(self.sent, self.options.max_age);
+            self.due = self.sent + shortened(self.options.every, random);
+        }
+        Ok(())
+    }
+
+    /// Notes that the answers are what the server had at a time, and that they are good for a while.
+    fn be_fresh(&mut self, had: Duration, age: Duration) {
+        self.failures = 0;
+        self.read_at = Some(had);
+        // The server that is read from had all own writes until then.
+        let until = had.saturating_sub(self.options.lag);
+        if let Answers::Copy(copy) = &mut self.answers {
+            copy.forget_until(until);
+        }
+        if self.unkept.is_none_or(|unkept| unkept <= until) {
+            self.unkept = None;
+            self.fresh_until = had + age;
+        }
+    }
+
+    /// Keeps what answers until it is fetched anew.
+    fn rest(&mut self, begun: Duration, now: Duration, random: f64) {
+        let refresh = self.options.refresh.unwrap_or(LONGEST_DELAY);
+        self.be_fresh(begun, refresh + self.options.max_age);
+        let due = begun + shortened(refresh, random);
+        self.fetch(None, due.max(now));
+    }
+
+    /// Takes an error of the server.
+    fn be_refused(&mut self, phase: Phase, text: &str, now: Duration, random: f64) {
+        let is = |error: Error| {
+            let error = error.to_string();
+            text == error || Some(text) == error.strip_prefix("ERR ")
+        };
+        let has_feed = !matches!(&phase, Phase::Fetch(loading) if loading.mark.is_none());
+        let is_denied = text.contains("unknown command")
+            || text.contains("no permissions")
+            || text.starts_with("NOPERM");
+        if is(Error::NOT_FOUND) {
+            self.drop_copy(now);
+            self.answers = Answers::Missing;
+            if has_feed {
+                self.be_fresh(self.sent, self.options.max_age);
+                self.due = self.sent + shortened(self.options.every, random);
+            } else {
+                self.rest(self.sent, now, random);
+            }
+        } else if is_denied && has_feed && self.options.refresh.is_some() {
+            self.drop_copy(now);
+            self.fetch(None, now);
+        } else if is_denied || is(Error::NO_FEED) || is(Error::WRONG_TYPE) {
+            self.refuse(text, now, random);
+        } else if text.starts_with("RESYNC") || is(Error::STILL_LOADING) {
+            self.begin_anew(text, now, random);
+        } else {
+            self.lose(phase, text, now, random);
+        }
+    }
+
+    /// Gives up, for a reason that will hardly go away.
+    fn refuse(&mut self, why: &str, now: Duration, random: f64) {
+        self.fail(why);
+        self.drop_copy(now);
+        self.phase = Phase::Refused;
+        self.due = now + shortened(LONGEST_DELAY.max(self.options.every), random);
+    }
+
+    /// Drops the copy, and begins anew after a random delay.
+    fn begin_anew(&mut self, why: &str, now: Duration, random: f64) {
+        self.fail(why);
+        self.stats.resyncs += 1;
+        self.drop_copy(now);
+        self.phase = Phase::Begin;
+        self.due = now + self.delay(SPREAD).mul_f64(random);
+    }
+
+    /// Tries again after a delay. A copy may be from another server than the next reply, so what was fetched of one is
+    /// dropped.
+    fn lose(&mut self, phase: Phase, why: &str, now: Duration, random: f64) {
+        self.fail(why);
+        let due = now + shortened(self.delay(1), random);
+        match phase {
+            Phase::Fetch(loading) if loading.mark.is_some() => self.phase = Phase::Begin,
+            Phase::Fetch(_) => self.fetch(None, due),
+            phase => self.phase = phase,
+        }
+        self.due = due;
+    }
+
+    fn fail(&mut self, why: &str) {
+        self.failures = self.failures.saturating_add(1);
+        self.stats.errors += 1;
+        self.stats.last_error = Some(why.to_owned());
+    }
+
+    /// Returns a delay of some polls, which doubles with each failure.
+    fn delay(&self, polls: u32) -> Duration {
+        let factor = 1_u32.checked_shl(self.failures).unwrap_or(u32::MAX);
+        let delay = self
+            .options
+            .every
+            .saturating_mul(polls.saturating_mul(factor));
+        delay.min(LONGEST_DELAY.max(self.options.every))
+    }
+
+    fn drop_copy(&mut self, now: Duration) {
+        if matches!(&self.answers, Answers::Copy(copy) if copy.lacks_own()) {
+            self.unkept = Some(now);
+        }
+        self.answers = Answers::None;
+        self.fresh_until = Duration::ZERO;
+        self.read_at = None;
+    }
+}
+
+/// Limits of a program: its memory alone. What the server could add, the copy can.
+const WITHOUT_LIMITS: Limits = Limits {
+    saturate: true,
+    ..Limits::NONE
+};
+
+fn probe(bytes: &[u8; ITEM_BYTES]) -> Probe {
+    let whole = u128::from_le_bytes(*bytes);
+    #[allow(clippy::cast_possible_truncation, reason = "each half has 64 bits")]
+    Probe::from_hashes(whole as u64, (whole >> 64) as u64)
+}
+
+/// Returns a time that is shorter by up to a tenth.
+fn shortened(time: Duration, random: f64) -> Duration {
+    time.mul_f64(1.0 - random / 10.0)
+}

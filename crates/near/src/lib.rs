@@ -1,0 +1,144 @@
+//! A copy of a server's Bloom filter that follows it, without network, clock or randomness.
+//!
+//! A [`Follower`] says which command to send next and when, takes the reply, and answers lookups from the copy as long as
+//! the copy is fresh. A driver sends the commands: the Rust client with tokio, the Python package with a thread, a test
+//! with a clock of its own. So the rules stand here once.
+//!
+//! ```text
+//!   Begin ──$──> Fetch ──last chunk──> Follow ──┐ BF.READ every 50 ms
+//!     ^                                  │  ^───┘
+//!     └──── RESYNC, after a random delay ┘
+//! ```
+//!
+//! 1. Take the cursor `$`, then fetch the header and the chunks.
+//! 2. Read from that cursor. The header has counted the first of the new items already, as many as it exceeds the number of
+//!    items at `$`; the copy skips these. It adds all others as new, even if a chunk had their bits already.
+//! 3. Once a reply has all that is new, the copy equals the filter at that cursor, byte for byte, and is fresh.
+//!
+//! For servers without `BF.READ`, the follower fetches the filter anew now and then, if [`Options::refresh`] is set.
+//!
+//! All times are measured from a moment that the driver chooses, by a clock that is never set back.
+
+mod copy;
+mod follower;
+mod loading;
+
+use std::time::Duration;
+
+pub use follower::Follower;
+
+/// How a copy follows its filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The time between two polls: 50 ms by default. Each is shortened by up to a tenth, at random, so that many
+    /// followers do not poll in step.
+    pub every: Duration,
+    /// How old a copy may be that answers: 1 s by default. Its age is the time since the last complete poll was sent.
+    pub max_age: Duration,
+    /// Whether only the server denies items. The copy then only claims items.
+    pub confirm: bool,
+    /// The time between two fetches from a server without `BF.READ`, to which the copy's permitted age is added. `None`,
+    /// the default, refuses such servers.
+    pub refresh: Option<Duration>,
+    /// How far the server that is read from may be behind the one that is written to: 0, the default, if it is the same
+    /// one.
+    pub lag: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            every: Duration::from_millis(50),
+            max_age: Duration::from_secs(1),
+            confirm: false,
+            refresh: None,
+            lag: Duration::ZERO,
+        }
+    }
+}
+
+/// A command to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// `BF.READ key cursor`
+    Read(Box<[u8]>),
+    /// `BF.SCANDUMP key cursor`
+    Piece(u64),
+}
+
+impl Request {
+    /// Returns the words of the command.
+    pub fn words(&self, key: &[u8]) -> [Vec<u8>; 3] {
+        let (name, cursor) = match self {
+            Self::Read(cursor) => (&b"BF.READ"[..], cursor.to_vec()),
+            Self::Piece(cursor) => (&b"BF.SCANDUMP"[..], cursor.to_string().into_bytes()),
+        };
+        [name.to_vec(), key.to_vec(), cursor]
+    }
+}
+
+/// What became of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply<'a> {
+    /// The reply of `BF.READ`.
+    News {
+        /// The next cursor.
+        cursor: &'a [u8],
+        /// The number of items that the filter had there.
+        items: u64,
+        /// 16 bytes for each new item.
+        hashes: &'a [u8],
+    },
+    /// The reply of `BF.SCANDUMP`.
+    Piece {
+        /// The next cursor.
+        cursor: u64,
+        /// The chunk.
+        bytes: &'a [u8],
+    },
+    /// An error of the server, with its text. A missing `ERR` at its front does not matter.
+    Refused(&'a str),
+    /// There was no reply, for this reason. The command may be sent again.
+    Lost(&'a str),
+}
+
+/// What a driver does next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Send this command, and pass what becomes of it to [`Follower::take`].
+    Send(Request),
+    /// Wait until this time.
+    Wait(Duration),
+}
+
+/// What a follower is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It is fetching a copy, or catching up with the filter.
+    Syncing,
+    /// It has a copy, and polls.
+    Following,
+    /// The key does not exist, so the filter has no items.
+    Missing,
+    /// The server or the key can't be followed, for the reason in [`Stats::last_error`]. It tries again every now and then.
+    Refused,
+}
+
+/// What a follower has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// The number of replies of `BF.READ`.
+    pub polls: u64,
+    /// The number of new items in them.
+    pub items: u64,
+    /// The bytes of chunks and hashes received.
+    pub bytes: u64,
+    /// The number of copies that were fetched completely.
+    pub fetches: u64,
+    /// The number of copies that were given up because the filter could no longer be followed.
+    pub resyncs: u64,
+    /// The number of errors, and of commands without a reply.
+    pub errors: u64,
+    /// The latest error.
+    pub last_error: Option<String>,
+}

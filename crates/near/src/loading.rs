@@ -1,0 +1,85 @@
+//! A filter that is being fetched in chunks.
+
+use std::time::Duration;
+
+use valkeybloom_sketches::bloom::chunks::{self, Value};
+use valkeybloom_sketches::bloom::{Limits, Object, Stage};
+
+/// Where fetching began in the filter's feed.
+#[derive(Debug)]
+pub struct Mark {
+    pub cursor: Box<[u8]>,
+    pub items: u64,
+}
+
+/// A filter that is being fetched.
+#[derive(Debug)]
+pub struct Loading {
+    /// `None` if the filter has no feed.
+    pub mark: Option<Mark>,
+    /// When the first piece was asked for.
+    pub begun: Duration,
+    /// The cursor of the next piece.
+    pub next: u64,
+    /// The first piece.
+    header: Box<[u8]>,
+    value: Option<Value>,
+}
+
+impl Loading {
+    pub fn new(mark: Option<Mark>, begun: Duration) -> Self {
+        Self {
+            mark,
+            begun,
+            next: 0,
+            header: Box::default(),
+            value: None,
+        }
+    }
+
+    /// Loads the piece at [`next`](Self::next), which came with the cursor behind it. Returns whether the filter is
+    /// complete. Without a feed, that is only so once the first piece has come again, and shows that all pieces belong
+    /// together.
+    ///
+    /// # Errors
+    /// The reason why the piece does not fit.
+    pub fn load(&mut self, cursor: u64, piece: &[u8]) -> Result<bool, String> {
+        match &mut self.value {
+            None => {
+                let begun = chunks::begin(piece, Limits::NONE);
+                self.value = Some(begun.map_err(|error| match error {
+                    Some(error) => error.to_string(),
+                    None => "out of memory".to_owned(),
+                })?);
+                self.header = piece.into();
+            }
+            Some(Value::Partial(partial)) => {
+                let loaded = partial.load(cursor, piece);
+                if let Some(object) = loaded.map_err(|error| error.to_string())? {
+                    self.value = Some(Value::Complete(object));
+                }
+            }
+            Some(Value::Complete(_)) if precedes(&self.header, piece) => return Ok(true),
+            Some(Value::Complete(_)) => {
+                return Err("the filter was replaced while it was fetched".to_owned());
+            }
+        }
+        let is_complete = matches!(self.value, Some(Value::Complete(_)));
+        self.next = if is_complete { 0 } else { cursor };
+        Ok(is_complete && self.mark.is_some())
+    }
+
+    /// Returns the filter, if it is complete.
+    pub fn end(self) -> Option<(Option<Mark>, Object)> {
+        match self.value {
+            Some(Value::Complete(object)) => Some((self.mark, object)),
+            _ => None,
+        }
+    }
+}
+
+/// Returns whether additions alone lead from one header to a later one.
+fn precedes(header: &[u8], later: &[u8]) -> bool {
+    let stages = Stage::of_header(header).zip(Stage::of_header(later));
+    stages.is_some_and(|(stage, later)| stage.precedes(&later))
+}
