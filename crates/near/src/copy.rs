@@ -46,17 +46,26 @@ impl Copy {
         !self.own.is_empty() && self.own.contains_key(&hash)
     }
 
-    /// Keeps an item that the server has, unless the copy has it. Returns whether there was room.
+    /// Keeps an item that the server has. Returns whether there was room. An item that the filter claims is kept, too: the
+    /// filter that replaces it may have been read before.
     pub fn keep(&mut self, item: &[u8], now: Duration) -> bool {
-        let probe = self.object.probe(item);
-        if self.object.contains_probe(probe, || 0) {
-            return true;
-        }
         let has_room = self.own.len() < MOST_OWN;
         if has_room {
+            let probe = self.object.probe(item);
             self.own.insert(probe.hashes().0, now);
         }
         has_room
+    }
+
+    /// Replaces the filter. Returns whether the items that the program added are still claimed: another hasher makes their
+    /// hashes useless.
+    pub fn replace(&mut self, object: Object) -> bool {
+        let is_kept = !self.lacks_own() || self.object.hasher() == object.hasher();
+        self.object = object;
+        if !is_kept {
+            self.own = HashMap::new();
+        }
+        is_kept
     }
 
     /// Returns whether the copy lacks own writes.
@@ -64,9 +73,9 @@ impl Copy {
         !self.own.is_empty()
     }
 
-    /// Forgets the items that the server had at this time, because the copy has what the server had then.
-    pub fn forget_until(&mut self, time: Duration) {
-        self.own.retain(|_, had| *had > time);
+    /// Forgets the items that the server had before this time, because the copy has what the server had then.
+    pub fn forget_before(&mut self, time: Duration) {
+        self.own.retain(|_, had| *had >= time);
         if self.own.is_empty() {
             self.own = HashMap::new();
         }

@@ -18,6 +18,12 @@ const LONGEST_DELAY: Duration = Duration::from_secs(30);
 /// not fetch together.
 const SPREAD: u32 = 20;
 
+/// The shortest time between two polls.
+const SHORTEST_POLL: Duration = Duration::from_millis(1);
+
+/// The longest time that an option can be, 136 years: sums of such times do not overflow.
+const LONGEST_OPTION: Duration = Duration::from_secs(u32::MAX as u64);
+
 /// The bytes of an item in a reply of `BF.READ`.
 const ITEM_BYTES: usize = size_of::<Probe>();
 
@@ -72,8 +78,15 @@ enum Phase {
 impl Follower {
     /// Returns a follower without a copy. It begins to fetch one at once.
     pub fn new(options: Options) -> Self {
+        let bounded = |time: Duration| time.min(LONGEST_OPTION);
         Self {
-            options,
+            options: Options {
+                every: bounded(options.every).max(SHORTEST_POLL),
+                max_age: bounded(options.max_age),
+                confirm: options.confirm,
+                refresh: options.refresh.map(bounded),
+                lag: bounded(options.lag),
+            },
             phase: Phase::Begin,
             answers: Answers::None,
             fresh_until: Duration::ZERO,
@@ -89,7 +102,7 @@ impl Follower {
     /// Returns whether the filter claims an item, or `None` if the server has to be asked.
     #[inline]
     pub fn contains(&self, item: &[u8], now: Duration) -> Option<bool> {
-        if now >= self.fresh_until {
+        if !self.is_fresh(now) {
             return None;
         }
         let claimed = match &self.answers {
@@ -107,7 +120,7 @@ impl Follower {
         now: Duration,
         mut answer: impl FnMut(Option<bool>),
     ) {
-        let is_fresh = now < self.fresh_until;
+        let is_fresh = self.is_fresh(now);
         let claimed = |claimed: bool| (claimed || !self.options.confirm).then_some(claimed);
         match &self.answers {
             Answers::Copy(copy) if is_fresh => copy.claims_each(items, |c| answer(claimed(c))),
@@ -123,9 +136,14 @@ impl Follower {
             Answers::None | Answers::Missing => false,
         };
         if !is_kept {
-            self.unkept = Some(now);
-            self.fresh_until = Duration::ZERO;
+            self.lose_own(now);
         }
+    }
+
+    /// Returns whether the copy answers: it claims items, and denies others unless only the server does.
+    #[inline]
+    pub fn is_fresh(&self, now: Duration) -> bool {
+        now < self.fresh_until
     }
 
     /// Returns how old the copy is: the time since the last complete poll was sent. `None` if there is no copy.
@@ -238,7 +256,14 @@ impl Follower {
         }
         self.stats.fetches += 1;
         let items = object.items(|| 0);
-        self.answers = Answers::Copy(Box::new(Copy::of(object)));
+        match &mut self.answers {
+            Answers::Copy(copy) => {
+                if !copy.replace(object) {
+                    self.lose_own(now);
+                }
+            }
+            answers => *answers = Answers::Copy(Box::new(Copy::of(object))),
+        }
         match mark {
             Some(Mark {
                 cursor,
@@ -247,6 +272,9 @@ impl Follower {
                 let counted = items.checked_sub(at_mark);
                 let counted = counted.ok_or("the filter was replaced while it was fetched")?;
                 self.phase = Phase::Follow { cursor, counted };
+                // It has to catch up first.
+                self.fresh_until = Duration::ZERO;
+                self.read_at = None;
             }
             None => self.rest(begun, now, random),
         }
@@ -299,12 +327,12 @@ impl Follower {
     fn be_fresh(&mut self, had: Duration, age: Duration) {
         self.failures = 0;
         self.read_at = Some(had);
-        // The server that is read from had all own writes until then.
+        // The server that is read from had all that was written before. The clock may be coarse.
         let until = had.saturating_sub(self.options.lag);
         if let Answers::Copy(copy) = &mut self.answers {
-            copy.forget_until(until);
+            copy.forget_before(until);
         }
-        if self.unkept.is_none_or(|unkept| unkept <= until) {
+        if self.unkept.is_none_or(|unkept| unkept < until) {
             self.unkept = None;
             self.fresh_until = had + age;
         }
@@ -338,7 +366,6 @@ impl Follower {
                 self.rest(self.sent, now, random);
             }
         } else if is_denied && has_feed && self.options.refresh.is_some() {
-            self.drop_copy(now);
             self.fetch(None, now);
         } else if is_denied || is(Error::NO_FEED) || is(Error::WRONG_TYPE) {
             self.refuse(text, now, random);
@@ -366,17 +393,14 @@ impl Follower {
         self.due = now + self.delay(SPREAD).mul_f64(random);
     }
 
-    /// Tries again after a delay. A copy may be from another server than the next reply, so what was fetched of one is
-    /// dropped.
+    /// Tries again after a delay. The next reply may come from another server, so what was fetched is dropped.
     fn lose(&mut self, phase: Phase, why: &str, now: Duration, random: f64) {
         self.fail(why);
-        let due = now + shortened(self.delay(1), random);
-        match phase {
-            Phase::Fetch(loading) if loading.mark.is_some() => self.phase = Phase::Begin,
-            Phase::Fetch(_) => self.fetch(None, due),
-            phase => self.phase = phase,
-        }
-        self.due = due;
+        self.phase = match phase {
+            Phase::Fetch(_) => Phase::Begin,
+            phase => phase,
+        };
+        self.due = now + shortened(self.delay(1), random);
     }
 
     fn fail(&mut self, why: &str) {
@@ -385,9 +409,10 @@ impl Follower {
         self.stats.last_error = Some(why.to_owned());
     }
 
-    /// Returns a delay of some polls, which doubles with each failure.
+    /// Returns a delay of some polls, which doubles with each failure after the first.
     fn delay(&self, polls: u32) -> Duration {
-        let factor = 1_u32.checked_shl(self.failures).unwrap_or(u32::MAX);
+        let doublings = self.failures.saturating_sub(1);
+        let factor = 1_u32.checked_shl(doublings).unwrap_or(u32::MAX);
         let delay = self
             .options
             .every
@@ -397,11 +422,17 @@ impl Follower {
 
     fn drop_copy(&mut self, now: Duration) {
         if matches!(&self.answers, Answers::Copy(copy) if copy.lacks_own()) {
-            self.unkept = Some(now);
+            self.lose_own(now);
         }
         self.answers = Answers::None;
         self.fresh_until = Duration::ZERO;
         self.read_at = None;
+    }
+
+    /// Lets nothing answer until what is read from the server has all that the program added.
+    fn lose_own(&mut self, now: Duration) {
+        self.unkept = Some(now);
+        self.fresh_until = Duration::ZERO;
     }
 }
 

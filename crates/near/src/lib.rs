@@ -30,8 +30,8 @@ pub use follower::Follower;
 /// How a copy follows its filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The time between two polls: 50 ms by default. Each is shortened by up to a tenth, at random, so that many
-    /// followers do not poll in step.
+    /// The time between two polls: 50 ms by default, and at least 1 ms. Each is shortened by up to a tenth, at random, so
+    /// that many followers do not poll in step. A server forgets followers that do not poll for a minute.
     pub every: Duration,
     /// How old a copy may be that answers: 1 s by default. Its age is the time since the last complete poll was sent.
     pub max_age: Duration,
