@@ -139,7 +139,7 @@ serve() {
 # the whole workspace, so that dependencies are built once.
 crate_tests() {
     cargo test --locked --workspace --lib --bins --test core --test memory --test args --test report \
-        --test shards --test vectors --test header -- "$@"
+        --test follow --test shards --test vectors --test header -- "$@"
     cargo test --locked --workspace --doc -- "$@"
 }
 server_tests() { cargo test --locked --workspace --test server -- "$@"; }

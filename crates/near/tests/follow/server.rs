@@ -1,0 +1,372 @@
+//! A server in memory with one key, and what it replies to a follower.
+
+use std::time::Duration;
+
+use valkeybloom_near::{Follower, Reply, Request, Step};
+use valkeybloom_protocol::error::Error;
+use valkeybloom_sketches::bloom::{
+    Added, Growth, Kind, Limits, New, Object, Params, Shape, Tightening, Time, Window, chunks,
+};
+use valkeybloom_sketches::{Cursor, Feed, Fraction, Lost, Probe, Seed};
+use valkeybloom_testing::support::Rng;
+
+/// The most items of one reply of `BF.READ`.
+const MAX_COUNT: usize = 65_536;
+
+/// The text of a server that lacks a command.
+pub const UNKNOWN_COMMAND: &str =
+    "ERR unknown command 'BF.READ', with args beginning with: 'k' '$' ";
+
+/// What a key holds.
+#[derive(Debug)]
+pub enum Held {
+    Nothing,
+    Text,
+    HalfLoaded,
+    Filter(Filter),
+}
+
+#[derive(Debug)]
+pub struct Filter {
+    pub object: Object,
+    feed: Option<Feed>,
+    /// The id of a feed that ended before its filter.
+    ended: Option<u64>,
+}
+
+/// A change of what the key holds.
+#[derive(Clone, Debug)]
+pub enum Change {
+    Make(Make),
+    Add(Vec<Vec<u8>>),
+    Delete,
+    Text,
+    HalfLoad,
+    /// Items are merged in, which ends the feed.
+    Merge(Vec<Vec<u8>>),
+    /// The data is loaded from a file, or comes from a primary.
+    Reload,
+}
+
+/// A filter to make.
+#[derive(Clone, Copy, Debug)]
+pub struct Make {
+    pub by: Maker,
+    pub capacity: u64,
+    pub growth: Growth,
+    pub seed: u8,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Maker {
+    Own,
+    ValkeyBloom,
+    RedisBloom,
+    Windowed,
+    Counting,
+}
+
+impl Make {
+    pub fn object(&self) -> Object {
+        let mut params = Params {
+            capacity: self.capacity,
+            error_rate: Fraction::new(0.02).unwrap(),
+            tightening: Tightening::HALF,
+            growth: self.growth,
+        };
+        if matches!(self.by, Maker::ValkeyBloom) {
+            params.tightening = Tightening::of_valkey_bloom(Fraction::new(0.5).unwrap());
+        }
+        let shape = Shape::plain(params);
+        let window = Window::new(60_000, 3).unwrap();
+        let new = match self.by {
+            Maker::Own | Maker::ValkeyBloom => New::Own(shape),
+            Maker::RedisBloom => New::RedisBloom {
+                params,
+                factor: self.growth.expansion().max(2),
+            },
+            Maker::Windowed => New::Own(Shape {
+                kind: Kind::Windowed(window),
+                ..shape
+            }),
+            Maker::Counting => New::Own(Shape {
+                kind: Kind::Counting,
+                ..shape
+            }),
+        };
+        let seed = Seed::new([self.seed; 32]);
+        Object::make(&new, seed, Time::default(), Limits::NONE).unwrap()
+    }
+}
+
+/// What came back for a command.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    News {
+        cursor: Vec<u8>,
+        items: u64,
+        hashes: Vec<u8>,
+    },
+    Piece {
+        cursor: u64,
+        bytes: Vec<u8>,
+    },
+    Refused(String),
+    Lost,
+}
+
+impl Answer {
+    pub fn as_reply(&self) -> Reply<'_> {
+        match self {
+            Self::News {
+                cursor,
+                items,
+                hashes,
+            } => Reply::News {
+                cursor,
+                items: *items,
+                hashes,
+            },
+            Self::Piece { cursor, bytes } => Reply::Piece {
+                cursor: *cursor,
+                bytes,
+            },
+            Self::Refused(text) => Reply::Refused(text),
+            Self::Lost => Reply::Lost("connection reset"),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Server {
+    pub held: Held,
+    /// The most bytes of a feed.
+    pub feed_bytes: u64,
+    /// The most bytes of a chunk.
+    pub chunk_bytes: usize,
+    /// Whether it knows `BF.READ`.
+    pub has_feeds: bool,
+    /// Whether the follower may run its commands.
+    pub permits: bool,
+    next_feed: u64,
+}
+
+impl Server {
+    pub fn new(first_feed: u64) -> Self {
+        Self {
+            held: Held::Nothing,
+            feed_bytes: 1 << 20,
+            chunk_bytes: 4 << 20,
+            has_feeds: true,
+            permits: true,
+            next_feed: first_feed,
+        }
+    }
+
+    pub fn with(object: Object) -> Self {
+        let mut server = Self::new(1);
+        server.hold(object);
+        server
+    }
+
+    fn hold(&mut self, object: Object) {
+        self.held = Held::Filter(Filter {
+            object,
+            feed: None,
+            ended: None,
+        });
+    }
+
+    pub fn object(&self) -> Option<&Object> {
+        match &self.held {
+            Held::Filter(filter) => Some(&filter.object),
+            _ => None,
+        }
+    }
+
+    /// Returns the cursor behind the last item of the filter's feed.
+    pub fn cursor(&self) -> Option<String> {
+        match &self.held {
+            Held::Filter(filter) => filter.feed.as_ref().map(|feed| feed.end().to_string()),
+            _ => None,
+        }
+    }
+
+    pub fn contains(&self, item: &[u8]) -> bool {
+        self.object()
+            .is_some_and(|object| object.contains(item, || 0))
+    }
+
+    pub fn add(&mut self, item: &[u8]) {
+        self.change(&Change::Add(vec![item.to_vec()]));
+    }
+
+    pub fn change(&mut self, change: &Change) {
+        match (change, &mut self.held) {
+            (Change::Make(make), _) => self.hold(make.object()),
+            (Change::Delete, held) => *held = Held::Nothing,
+            (Change::Text, held) => *held = Held::Text,
+            (Change::HalfLoad, held) => *held = Held::HalfLoaded,
+            (Change::Reload, Held::Filter(filter)) => (filter.feed, filter.ended) = (None, None),
+            (Change::Add(items), Held::Filter(filter)) => filter.add(items, self.feed_bytes),
+            (Change::Merge(items), Held::Filter(filter)) => filter.merge(items),
+            (Change::Add(_) | Change::Merge(_) | Change::Reload, _) => {}
+        }
+    }
+
+    /// Returns the reply to a follower's command.
+    pub fn reply(&mut self, request: &Request) -> Answer {
+        self.try_reply(request).unwrap_or_else(Answer::Refused)
+    }
+
+    fn try_reply(&mut self, request: &Request) -> Result<Answer, String> {
+        let [name, key, cursor] = request.words(b"k");
+        assert_eq!(key, b"k");
+        if !self.permits {
+            let name = String::from_utf8(name).unwrap().to_lowercase();
+            return Err(format!(
+                "NOPERM User reader has no permissions to run the '{name}' command"
+            ));
+        }
+        if name == b"BF.READ" && !self.has_feeds {
+            return Err(UNKNOWN_COMMAND.to_owned());
+        }
+        let filter = match &mut self.held {
+            Held::Nothing => return Err(Error::NOT_FOUND.to_string()),
+            Held::Text => return Err(Error::WRONG_TYPE.to_string()),
+            Held::HalfLoaded => return Err(Error::STILL_LOADING.to_string()),
+            Held::Filter(filter) => filter,
+        };
+        let cursor = String::from_utf8(cursor).unwrap();
+        if name == b"BF.SCANDUMP" {
+            return Ok(filter.piece(cursor.parse().unwrap(), self.chunk_bytes));
+        }
+        assert_eq!(name, b"BF.READ");
+        if !filter.object.is_plain() {
+            return Err(Error::NO_FEED.to_string());
+        }
+        if cursor == "$" {
+            let id = &mut self.next_feed;
+            let feed = filter.feed.get_or_insert_with(|| {
+                *id += 1;
+                Feed::new(*id)
+            });
+            return Ok(Answer::News {
+                cursor: feed.end().to_string().into_bytes(),
+                items: filter.object.items(|| 0),
+                hashes: Vec::new(),
+            });
+        }
+        filter.read(&cursor)
+    }
+}
+
+impl Filter {
+    fn add(&mut self, items: &[Vec<u8>], feed_bytes: u64) {
+        let feed = &mut self.feed;
+        let items = items.iter().map(Vec::as_slice);
+        self.object.add_each_probed(
+            items,
+            || Limits::NONE,
+            |probe, added| {
+                if let Some(feed) = feed
+                    && added.unwrap() == Added::New
+                {
+                    feed.push(probe, || feed_bytes);
+                }
+            },
+        );
+    }
+
+    fn merge(&mut self, items: &[Vec<u8>]) {
+        let mut other = self.object.try_clone().unwrap();
+        for item in items {
+            other
+                .add(item, Time::default(), None, || Limits::NONE)
+                .unwrap();
+        }
+        if let Ok(merged) = Object::merged(&[&self.object, &other], Limits::NONE) {
+            self.object = merged;
+            self.ended = self.feed.take().map(|feed| feed.id());
+        }
+    }
+
+    fn piece(&self, cursor: u64, most: usize) -> Answer {
+        let (next, bytes) = chunks::piece(&self.object, cursor).unwrap();
+        let bytes = bytes.into_owned();
+        if cursor == 0 || bytes.len() <= most {
+            return Answer::Piece {
+                cursor: next,
+                bytes,
+            };
+        }
+        Answer::Piece {
+            cursor: cursor + most as u64,
+            bytes: bytes[..most].to_vec(),
+        }
+    }
+
+    fn read(&self, cursor: &str) -> Result<Answer, String> {
+        let (id, sequence) = cursor.split_once('-').unwrap();
+        let from = Cursor {
+            feed: u64::from_str_radix(id, 16).unwrap(),
+            sequence: sequence.parse().unwrap(),
+        };
+        if self.ended == Some(from.feed) {
+            return Err(Error::FEED_CHANGED.to_string());
+        }
+        let feed = self.feed.as_ref().ok_or(Error::FEED_UNKNOWN.to_string())?;
+        let probes = feed.since(from).map_err(|lost| match lost {
+            Lost::Unknown => Error::FEED_UNKNOWN.to_string(),
+            Lost::Overrun => Error::FEED_OVERRUN.to_string(),
+        })?;
+        let probes: Vec<Probe> = probes.collect();
+        let count = probes.len().min(MAX_COUNT);
+        let hashes = probes[..count].iter().flat_map(|probe| {
+            let (a, b) = probe.hashes();
+            [a.to_le_bytes(), b.to_le_bytes()].concat()
+        });
+        let next = Cursor {
+            sequence: from.sequence + count as u64,
+            ..from
+        };
+        Ok(Answer::News {
+            cursor: next.to_string().into_bytes(),
+            items: self.object.items(|| 0) - (probes.len() - count) as u64,
+            hashes: hashes.collect(),
+        })
+    }
+}
+
+/// Returns a random number from 0 to 1.
+pub fn fraction(random: &mut Rng) -> f64 {
+    f64::from(u16::try_from(random.below(10_001)).unwrap()) / 10_000.0
+}
+
+/// Returns all pieces of an object.
+pub fn pieces(object: &Object) -> Vec<(u64, Vec<u8>)> {
+    let pieces = chunks::pieces(object);
+    let pieces = pieces.map(|(cursor, piece)| (cursor, piece.into_owned()));
+    pieces.collect()
+}
+
+/// Asserts that a copy equals its filter, byte for byte.
+#[track_caller]
+pub fn is_equal(follower: &Follower, server: &Server) {
+    let (copy, _) = follower.copy().expect("there is a copy");
+    let object = server.object().expect("there is a filter");
+    assert!(pieces(copy) == pieces(object), "the copy differs");
+}
+
+/// Sends a follower's commands, with no time between a command and its reply, until it waits. Returns until when.
+pub fn drive(follower: &mut Follower, server: &mut Server, now: Duration) -> Duration {
+    loop {
+        match follower.next(now) {
+            Step::Wait(until) => return until,
+            Step::Send(request) => {
+                let answer = server.reply(&request);
+                follower.take(answer.as_reply(), now, 0.5);
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The commands of a follower, and long replies.
+
+use std::time::Duration;
+
+use valkeybloom_near::{Follower, Options, Request, State, Step};
+use valkeybloom_sketches::bloom::Growth;
+
+use super::server::{Change, Make, Maker, Server, drive, is_equal};
+
+#[test]
+fn the_words_of_commands() {
+    let words = |request: Request| request.words(b"a key\r\n");
+    let expected = |words: [&[u8]; 3]| words.map(<[u8]>::to_vec);
+    let read = Request::Read(b"0123456789abcdef-5".to_vec().into());
+    assert_eq!(
+        words(read),
+        expected([b"BF.READ", b"a key\r\n", b"0123456789abcdef-5"])
+    );
+    let piece = Request::Piece(4_194_305);
+    assert_eq!(
+        words(piece),
+        expected([b"BF.SCANDUMP", b"a key\r\n", b"4194305"])
+    );
+}
+
+/// More items are new than fit into one reply, before the header is fetched and after it.
+#[test]
+fn more_items_than_a_reply_holds() {
+    for by in [Maker::Own, Maker::ValkeyBloom, Maker::RedisBloom] {
+        let make = Make {
+            by,
+            capacity: 1_000_000,
+            growth: Growth::from_expansion(2),
+            seed: 5,
+        };
+        let mut server = Server::with(make.object());
+        server.feed_bytes = 16 << 20;
+        server.chunk_bytes = 100_000;
+        let mut next = 0_u64;
+        let mut add = |server: &mut Server, count: u64| {
+            let items = (next..next + count).map(|number| number.to_le_bytes().to_vec());
+            server.change(&Change::Add(items.collect()));
+            next += count;
+        };
+        let mut follower = Follower::new(Options::default());
+        let now = Duration::from_secs(100);
+        let mut commands = 0;
+        while let Step::Send(request) = follower.next(now) {
+            // The items before the header are counted in it, those after it are not.
+            if commands == 1 {
+                add(&mut server, 150_000);
+            }
+            if commands == 2 {
+                add(&mut server, 200_000);
+            }
+            commands += 1;
+            let answer = server.reply(&request);
+            follower.take(answer.as_reply(), now, 0.0);
+            let is_caught_up = follower.age(now).is_some();
+            assert_eq!(is_caught_up, follower.state() == State::Following);
+            assert_eq!(is_caught_up, follower.copy().is_some());
+        }
+        is_equal(&follower, &server);
+        assert!(follower.stats().items > 5 * 65_536);
+        assert_eq!(follower.stats().resyncs, 0);
+        add(&mut server, 100_000);
+        drive(&mut follower, &mut server, now + Duration::from_secs(1));
+        is_equal(&follower, &server);
+        assert_eq!(follower.stats().fetches, 1);
+    }
+}
+
+/// A full filter that does not grow takes more items if the server is set so; its copy does the same.
+#[test]
+fn a_full_filter_that_takes_more_items() {
+    for by in [Maker::Own, Maker::ValkeyBloom, Maker::RedisBloom] {
+        let make = Make {
+            by,
+            capacity: 10,
+            growth: Growth::Fixed,
+            seed: 5,
+        };
+        let mut server = Server::with(make.object());
+        for number in 0..15_u64 {
+            server.add(&number.to_le_bytes());
+        }
+        let mut follower = Follower::new(Options::default());
+        let now = drive(&mut follower, &mut server, Duration::from_secs(100));
+        for number in 15..60_u64 {
+            server.add(&number.to_le_bytes());
+        }
+        drive(&mut follower, &mut server, now);
+        is_equal(&follower, &server);
+        assert_eq!(follower.stats().fetches, 1);
+        let (copy, _) = follower.copy().unwrap();
+        assert!(copy.items(|| 0) > 10);
+    }
+}
+
+/// Times at the ends of their range.
+#[test]
+fn options_without_a_bound() {
+    let mut server = Server::with(
+        Make {
+            by: Maker::Own,
+            capacity: 10,
+            growth: Growth::Fixed,
+            seed: 5,
+        }
+        .object(),
+    );
+    for has_feeds in [true, false] {
+        server.has_feeds = has_feeds;
+        for every in [Duration::ZERO, Duration::MAX] {
+            let mut follower = Follower::new(Options {
+                every,
+                max_age: Duration::MAX,
+                refresh: Some(Duration::MAX),
+                lag: Duration::MAX,
+                ..Options::default()
+            });
+            let now = Duration::from_secs(10);
+            let until = drive(&mut follower, &mut server, now);
+            assert!(until > now);
+            let later = Duration::from_secs(1 << 30);
+            assert_eq!(follower.contains(b"item", later), Some(false));
+            follower.take(valkeybloom_near::Reply::Lost("gone"), now, 1.0);
+            follower.take(valkeybloom_near::Reply::Refused("RESYNC"), now, 1.0);
+            drive(&mut follower, &mut server, later);
+        }
+    }
+}
