@@ -7,7 +7,7 @@ use crate::support::at_each_width;
 
 #[test]
 fn decode_bears_what_was_found_and_what_is_near() {
-    replay("decode", 50_000, decode::run);
+    replay("decode", 15_000, decode::run);
 }
 
 #[test]

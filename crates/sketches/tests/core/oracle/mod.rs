@@ -239,7 +239,7 @@ fn sizes_by_formula_are_the_crates() {
 fn sizes_for_a_rate_are_the_least_that_keep_it() {
     let mut rng = Rng::new(13);
     let mut compared = 0;
-    while compared < 6_000 {
+    while compared < 2_000 {
         let (capacity, rate) = (any_capacity(&mut rng), any_rate(&mut rng));
         let ours = Geometry::for_rate(capacity, fraction(rate), Cells::Bits);
         let name = format!("{capacity} items at {rate:e}");

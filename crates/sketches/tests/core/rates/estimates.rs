@@ -117,7 +117,7 @@ fn estimates_are_accurate_for_objects_of_valkey_bloom() {
     let mut wrong = Vec::new();
     for rate in [0.1, 0.01, 0.001] {
         for capacity in [1, 10, 100] {
-            for (expansion, depth) in [(0, 1), (1, 5), (1, 100), (2, 6)] {
+            for (expansion, depth) in [(0, 1), (1, 5), (1, 30), (2, 6)] {
                 let params = theirs(capacity, rate, expansion);
                 let cell = cell(&params, Until::Depth(depth), 8, 40_000, &mut rng);
                 wrong.extend(cell.untrue());
@@ -156,7 +156,7 @@ fn estimates_are_accurate_for_objects_of_redisbloom() {
     let mut wrong = Vec::new();
     for rate in [0.1, 0.01, 0.001] {
         for capacity in [1, 10, 100] {
-            for (growth, depth) in [(1, 5), (1, 100), (2, 6)] {
+            for (growth, depth) in [(1, 5), (1, 30), (2, 6)] {
                 let mut cell = Cell::new(format!("{rate}, {capacity}, x{growth}, {depth} links"));
                 // Objects of RedisBloom have no seed, so their items differ instead.
                 for _ in 0..8 {
