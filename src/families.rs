@@ -1,11 +1,11 @@
-//! The list of families, and the module's tables derived from it.
+//! The list of families, the setting that selects some of them, and the module's tables derived from the list.
 
 use crate::bloom;
 use crate::cms;
 use crate::cuckoo;
 use crate::family::Family;
-use crate::ffi::{self, Bundle, Command, Configure, InfoWriter};
-use crate::settings::{self, Setting};
+use crate::ffi::{self, Bundle, Command, Ctx, InfoWriter};
+use crate::settings::Setting;
 use crate::sums::{self, InfoSection};
 use crate::tdigest;
 use crate::topk;
@@ -13,12 +13,13 @@ use crate::values::Stored;
 
 macro_rules! families {
     ($($number:literal $value:ty, $commands:path;)*) => {
-        /// The types and commands of all families.
+        /// The types, commands and settings of all families.
         pub static BUNDLES: &[Bundle] = &[$(bundle::<$value>($commands)),*];
-        /// The settings of all families, except shared settings.
-        static SETTINGS: &[&[&Setting]] = &[$(<$value>::SETTINGS),*];
         /// The sections of INFO of all families.
         static SECTIONS: &[InfoSection] = &[$(section::<$value>($number)),*];
+        /// The families that are loaded. The other ones have no types, commands, settings or sections of INFO.
+        pub static FAMILIES: Setting =
+            Setting::subset(c"families", &[$(<$value>::NAME),*]).fixed();
     };
 }
 
@@ -32,9 +33,11 @@ families! {
 
 const fn bundle<V: Family>(commands: &'static [Command]) -> Bundle {
     Bundle {
+        name: V::NAME,
+        types: V::FORMS,
         register_types: ffi::register_types::<Stored<V>>,
-        category: V::CATEGORY,
         commands,
+        settings: V::SETTINGS,
         yields: V::YIELDS,
     }
 }
@@ -45,10 +48,38 @@ const fn section<V: Family>(number: usize) -> InfoSection {
     V::INFO
 }
 
-/// Takes the arguments after the module's path, and returns all settings.
-pub const CONFIGURE: Configure = |words| settings::configure(SETTINGS, words);
-
-/// Writes the sections of INFO.
+/// Writes the sections of INFO of the families that are loaded.
 pub fn write_info(to: &mut InfoWriter) {
-    sums::write_info(SECTIONS, to);
+    sums::write_info(SECTIONS, |number| FAMILIES.has(number), to);
+}
+
+/// Logs which families are not loaded, if there are any, before the server reads data that may hold their values. It
+/// stops at such a value, and its own error names only the type or the command.
+pub fn log_left_out() {
+    let bundles = BUNDLES.iter().enumerate();
+    let left_out = bundles.filter(|(number, _)| !FAMILIES.has(*number));
+    let names = left_out.map(
+        |(
+            _,
+            Bundle {
+                name,
+                types,
+                commands,
+                ..
+            },
+        )| {
+            let types = types.iter().map(|form| form.name.to_string_lossy());
+            let types = types.collect::<Vec<_>>().join(", ");
+            let prefix = commands.first().map_or(String::new(), Command::prefix);
+            format!("{name} ({prefix}.*, {types})")
+        },
+    );
+    let names: Vec<_> = names.collect();
+    if !names.is_empty() {
+        Ctx::log_warning(&format!(
+            "families that are not loaded: {}. If the data has their values or commands, loading stops there: \
+             add the family to bf.families",
+            names.join(", ")
+        ));
+    }
 }

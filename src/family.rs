@@ -1,7 +1,5 @@
 //! The trait of a family of values; the code for the server is written once, over [`Family`].
 
-use std::ffi::CStr;
-
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::{DecodeError, RdbWrite, Relocate, payload};
 
@@ -18,9 +16,9 @@ pub trait Family: Holds + Send + Sync + 'static {
     const FORMS: &'static [Form];
     /// Whether the family is left to another module that has already registered one of its types or commands.
     const YIELDS: bool = false;
-    /// The ACL category of the commands.
-    const CATEGORY: &'static CStr;
-    /// The settings.
+    /// The family's name in the setting that selects families, and the ACL category of its commands.
+    const NAME: &'static str;
+    /// The settings, except those that all families share.
     const SETTINGS: &'static [&'static Setting] = &[];
     /// The section of INFO.
     const INFO: InfoSection;

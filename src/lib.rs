@@ -32,8 +32,10 @@ static MODULE: Module = Module {
     name: c"bf",
     version: version(env!("CARGO_PKG_VERSION").as_bytes()),
     bundles: families::BUNDLES,
-    configure: families::CONFIGURE,
+    selection: &families::FAMILIES,
+    settings: &settings::SHARED,
     write_info: families::write_info,
+    on_loading: families::log_left_out,
     on_loaded: tdigest::log_mended,
 };
 

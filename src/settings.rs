@@ -1,7 +1,4 @@
-//! The settings that all families share, and what the arguments of the module set.
-//!
-//! The arguments after the module's path on a `loadmodule` line become the defaults, so a line of the config file
-//! overrides them, and CONFIG REWRITE writes a line exactly for a value that differs.
+//! The settings that all families share.
 
 use valkeybloom_protocol::bloom::Maker;
 use valkeybloom_protocol::error::Error;
@@ -26,7 +23,7 @@ static INFO_ALIAS: Setting =
     Setting::switch(c"bloom-info-alias", true).with_effect(|value| ffi::set_info_alias(value != 0));
 
 /// The settings that all families share; their names are from the time when there was only one family.
-static SHARED: [&Setting; 6] = [
+pub static SHARED: [&Setting; 6] = [
     &FILTER_MEMORY,
     &OBJECT_MEMORY,
     &LARGE,
@@ -34,31 +31,6 @@ static SHARED: [&Setting; 6] = [
     &DEFRAG,
     &INFO_ALIAS,
 ];
-
-/// Sets the defaults from the arguments after the module's path, which are pairs of a name and a value,
-/// and returns all settings.
-///
-/// # Errors
-/// An unknown name, a name without a value, or an invalid value.
-pub fn configure(
-    families: &[&[&'static Setting]],
-    words: &[&[u8]],
-) -> Result<Vec<&'static Setting>, String> {
-    let families = families.iter().copied().flatten();
-    let all: Vec<_> = families.chain(&SHARED).copied().collect();
-    for pair in words.chunks(2) {
-        let &[name, value] = pair else {
-            return Err(format!("no value for {}", String::from_utf8_lossy(pair[0])));
-        };
-        let shown = String::from_utf8_lossy(name);
-        let setting = all.iter().find(|setting| setting.has_name(name));
-        let setting = setting.ok_or_else(|| format!("no setting is called {shown}"))?;
-        let set = setting.set_default(&String::from_utf8_lossy(value));
-        set.map_err(|what| format!("{shown}: {what}"))?;
-    }
-    all.iter().try_for_each(|setting| setting.check())?;
-    Ok(all)
-}
 
 /// Returns the memory limits for clients in bytes: of a filter, and of an object. The setting for objects limits the
 /// total memory of a value, which includes `overhead_bytes` besides the object's own bytes.

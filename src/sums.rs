@@ -47,12 +47,18 @@ pub fn change(family: usize, before: &Totals, after: &Totals) {
     }
 }
 
-/// Writes the INFO sections of all families, in the order of their numbers.
-pub fn write_info(sections: &[InfoSection], to: &mut InfoWriter) {
+/// Writes the INFO sections of the families that are loaded, in the order of their numbers.
+pub fn write_info(
+    sections: &[InfoSection],
+    is_loaded: impl Fn(usize) -> bool,
+    to: &mut InfoWriter,
+) {
     for (number, (info, sums)) in sections.iter().zip(&ALL).enumerate() {
-        to.section(info.section);
-        for (name, sum) in info.sums.iter().zip(sums) {
-            to.field(name, sum.load(Relaxed));
+        if is_loaded(number) {
+            to.section(info.section);
+            for (name, sum) in info.sums.iter().zip(sums) {
+                to.field(name, sum.load(Relaxed));
+            }
         }
         if number == 0 {
             // These count all families; the names are from the time when there was only one.

@@ -1,7 +1,5 @@
 //! Bloom objects as values of keys.
 
-use std::ffi::CStr;
-
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::{Dialect, Object, chunks, dump, rdb};
 use valkeybloom_sketches::{DecodeError, RdbWrite, Relocate};
@@ -82,7 +80,7 @@ impl Family for Value {
         let [one, two, three] = Dialect::ALL;
         [form(one), form(two), form(three)]
     };
-    const CATEGORY: &'static CStr = c"bloom";
+    const NAME: &'static str = "bloom";
     const SETTINGS: &'static [&'static Setting] = settings::ALL;
     const INFO: InfoSection = InfoSection {
         section: c"bloom_core_metrics",

@@ -1,7 +1,5 @@
 //! Count-min sketches as values of keys.
 
-use std::ffi::CStr;
-
 use valkeybloom_sketches::cms::wire;
 use valkeybloom_sketches::{DecodeError, RdbWrite, Relocate};
 
@@ -21,7 +19,7 @@ impl Family for CountMin {
     const NUMBER: usize = 2;
     const FORMS: &'static [Form] = &[Form::new(wire::TYPE_NAME, wire::RDB_VERSION)];
     const YIELDS: bool = true;
-    const CATEGORY: &'static CStr = c"cms";
+    const NAME: &'static str = "cms";
     const INFO: InfoSection = InfoSection {
         section: c"cms_core_metrics",
         sums: &[

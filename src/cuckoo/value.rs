@@ -1,7 +1,5 @@
 //! Cuckoo filters as values of keys.
 
-use std::ffi::CStr;
-
 use valkeybloom_sketches::cuckoo::wire;
 use valkeybloom_sketches::{DecodeError, RdbWrite, Relocate};
 
@@ -23,7 +21,7 @@ impl Whole for Cuckoo {}
 impl Family for Cuckoo {
     const NUMBER: usize = 1;
     const FORMS: &'static [Form] = &[Form::new(wire::TYPE_NAME, wire::RDB_VERSION)];
-    const CATEGORY: &'static CStr = c"cuckoo";
+    const NAME: &'static str = "cuckoo";
     const SETTINGS: &'static [&'static Setting] = settings::ALL;
     const INFO: InfoSection = InfoSection {
         section: c"cuckoo_core_metrics",

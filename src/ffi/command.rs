@@ -79,6 +79,13 @@ impl Command {
             .slow()
     }
 
+    /// Returns the part of the name before the dot, in capitals: `BF` of `bf.add`.
+    pub fn prefix(&self) -> String {
+        let name = self.name.to_string_lossy();
+        let prefix = name.split('.').next().unwrap_or_default();
+        prefix.to_ascii_uppercase()
+    }
+
     /// Sets the source keys after the first key. The command only reads them.
     pub const fn sources(mut self, sources: Sources) -> Self {
         self.sources = sources;
@@ -292,11 +299,12 @@ pub fn enter_numbered<'a>(
 }
 
 /// Registers commands and their ACL category, while the module loads.
-pub(super) fn register(ctx: Ctx, category: &CStr, commands: &[Command]) -> Result<(), String> {
+pub(super) fn register(ctx: Ctx, category: &str, commands: &[Command]) -> Result<(), String> {
+    let name = CString::new(category).unwrap_or_default();
     // SAFETY: the context is alive; the server copies the category's name.
     let added =
-        unsafe { raw::RedisModule_AddACLCategory.map(|add| add(ctx.as_ptr(), category.as_ptr())) };
-    let category = if added == Some(OK) { category } else { c"" };
+        unsafe { raw::RedisModule_AddACLCategory.map(|add| add(ctx.as_ptr(), name.as_ptr())) };
+    let category = if added == Some(OK) { category } else { "" };
     let refused = commands.iter().find(|command| {
         let handle = create(ctx, command);
         !handle.is_some_and(|handle| {
@@ -350,7 +358,7 @@ fn create(ctx: Ctx, command: &Command) -> Option<Handle> {
 
 /// Puts a command into ACL categories of the server and the module's own one, if the server supports this. Returns
 /// whether the server did not refuse.
-fn categorize(handle: Handle, command: &Command, own: &CStr) -> bool {
+fn categorize(handle: Handle, command: &Command, own: &str) -> bool {
     // SAFETY: nobody writes to the API's table once it is filled.
     let Some(set) = (unsafe { raw::RedisModule_SetCommandACLCategories }) else {
         return true;
@@ -360,7 +368,7 @@ fn categorize(handle: Handle, command: &Command, own: &CStr) -> bool {
         _ => "write",
     };
     let speed = if command.fast { "fast" } else { "slow" };
-    let categories = format!("{access} {speed} {}", own.to_string_lossy());
+    let categories = format!("{access} {speed} {own}");
     let categories = CString::new(categories.trim_end()).unwrap_or_default();
     // SAFETY: the handle is a command of this module; the server copies the text.
     unsafe { set(handle.as_ptr(), categories.as_ptr()) == OK }

@@ -8,6 +8,8 @@ use valkey_module::raw;
 use super::api::{accepted, call};
 use super::context::{self, Ctx};
 
+/// Called before a file, a log or a full resync is read.
+static ON_LOADING: OnceLock<fn()> = OnceLock::new();
 /// Called when a file, a log or a full resync has been read, or reading it failed.
 static ON_LOADED: OnceLock<fn()> = OnceLock::new();
 
@@ -17,9 +19,15 @@ const IMPORT_STARTED: u64 = 0;
 const IMPORT_ABORTED: u64 = 2;
 const IMPORT_COMPLETED: u64 = 4;
 
-/// Has the server call `on_loaded` when it has loaded data. `migrates_slots` is set for servers with atomic slot
-/// migrations, whose imports are noted.
-pub(super) fn subscribe(ctx: Ctx, on_loaded: fn(), migrates_slots: bool) -> Result<(), String> {
+/// Has the server call `on_loading` before it loads data, and `on_loaded` after that. `migrates_slots` is set for servers
+/// with atomic slot migrations, whose imports are noted.
+pub(super) fn subscribe(
+    ctx: Ctx,
+    on_loading: fn(),
+    on_loaded: fn(),
+    migrates_slots: bool,
+) -> Result<(), String> {
+    ON_LOADING.get_or_init(|| on_loading);
     ON_LOADED.get_or_init(|| on_loaded);
     let migration = migrates_slots.then_some(SLOT_MIGRATION);
     for id in [raw::REDISMODULE_EVENT_LOADING]
@@ -51,12 +59,14 @@ unsafe extern "C" fn on_server_event(
     _data: *mut c_void,
 ) {
     match (event.id, subevent) {
-        (
-            raw::REDISMODULE_EVENT_LOADING,
-            raw::REDISMODULE_SUBEVENT_LOADING_ENDED | raw::REDISMODULE_SUBEVENT_LOADING_FAILED,
-        ) => {
-            if let Some(on_loaded) = ON_LOADED.get() {
-                on_loaded();
+        (raw::REDISMODULE_EVENT_LOADING, subevent) => {
+            let has_ended = matches!(
+                subevent,
+                raw::REDISMODULE_SUBEVENT_LOADING_ENDED | raw::REDISMODULE_SUBEVENT_LOADING_FAILED
+            );
+            let handler = if has_ended { &ON_LOADED } else { &ON_LOADING };
+            if let Some(handler) = handler.get() {
+                handler();
             }
         }
         (SLOT_MIGRATION, IMPORT_STARTED) => context::import_started(),

@@ -10,6 +10,7 @@ use super::context::Ctx;
 use super::info::WriteInfo;
 use super::setting::Setting;
 use super::string::{Argv, RawArgv};
+use super::value::Form;
 use super::{allocator, api, command, context, events, info, setting};
 
 /// The module: its name, its parts and its callbacks.
@@ -18,30 +19,35 @@ pub struct Module {
     pub name: &'static CStr,
     /// The version, as MODULE LIST shows it.
     pub version: i32,
-    /// Takes the arguments after the module's path, and returns all settings.
-    pub configure: Configure,
-    /// The types and commands.
+    /// The setting that selects bundles: the set of their names, in the same order.
+    pub selection: &'static Setting,
+    /// The types, commands and settings.
     pub bundles: &'static [Bundle],
+    /// The settings that all bundles share.
+    pub settings: &'static [&'static Setting],
     /// Writes the INFO sections.
     pub write_info: WriteInfo,
+    /// Called before a file, a log or a full resync is read.
+    pub on_loading: fn(),
     /// Called when a file, a log or a full resync has been read, or reading it failed.
     pub on_loaded: fn(),
 }
 
-/// Types and commands that belong together.
+/// Types, commands and settings that belong together.
 pub struct Bundle {
+    /// The name, which is the ACL category of the commands, too.
+    pub name: &'static str,
+    /// The types.
+    pub types: &'static [Form],
     /// Registers the types.
     pub register_types: fn(Ctx) -> Result<(), String>,
-    /// The ACL category of the commands.
-    pub category: &'static CStr,
     /// The commands.
     pub commands: &'static [Command],
+    /// The settings.
+    pub settings: &'static [&'static Setting],
     /// Whether all of it is left to another module that has already registered one of the types or commands.
     pub yields: bool,
 }
-
-/// Takes the arguments after the module's path, and returns all settings.
-pub type Configure = fn(&[&[u8]]) -> Result<Vec<&'static Setting>, String>;
 
 /// Defines `RedisModule_OnLoad`, the function that the server calls to load the module, for a [`Module`].
 macro_rules! on_load {
@@ -104,7 +110,12 @@ fn register(module: &Module, ctx: Ctx, args: Argv) -> Result<(), String> {
     // SAFETY: the context is alive.
     unsafe { call!(RedisModule_SetModuleOptions(ctx.as_ptr(), options)) };
     context::make_detached(ctx);
-    for bundle in module.bundles {
+    let words: Vec<&[u8]> = (0..args.len()).map(|i| args.string(i).bytes()).collect();
+    let bundles = select(module, ctx, &words)?;
+    let own = bundles.iter().flat_map(|bundle| bundle.settings);
+    let settings: Vec<_> = own.chain(module.settings).copied().collect();
+    set_defaults(module, &settings, &words)?;
+    for bundle in bundles {
         match register_bundle(ctx, bundle) {
             Err(why) if bundle.yields => {
                 Ctx::log_warning(&format!("left to another module: {why}"));
@@ -112,22 +123,74 @@ fn register(module: &Module, ctx: Ctx, args: Argv) -> Result<(), String> {
             done => done?,
         }
     }
-    let words: Vec<&[u8]> = (0..args.len()).map(|i| args.string(i).bytes()).collect();
-    let settings = (module.configure)(&words)?;
     setting::register_all(ctx, &settings)?;
     setting::apply_config_file(ctx)?;
     // These come last: Redis 7.0 goes on calling such callbacks of a module that failed to load and is gone.
     info::register(ctx, module.write_info)?;
     let migrates_slots = valkey_options & HANDLE_ATOMIC_SLOT_MIGRATION != 0;
-    events::subscribe(ctx, module.on_loaded, migrates_slots)?;
+    events::subscribe(ctx, module.on_loading, module.on_loaded, migrates_slots)?;
     setting::on_configured(&settings);
     Ok(())
+}
+
+/// Returns the bundles that the arguments after the module's path or the config file select. That has to be known before
+/// anything else is registered, so the setting that selects them is registered first, and alone.
+fn select(module: &Module, ctx: Ctx, words: &[&[u8]]) -> Result<Vec<&'static Bundle>, String> {
+    let selection = module.selection;
+    for (name, value) in pairs(words)? {
+        if selection.has_name(name) {
+            set_default(selection, name, value)?;
+        }
+    }
+    setting::register_all(ctx, &[selection])?;
+    setting::apply_config_file(ctx)?;
+    let bundles = module.bundles.iter().enumerate();
+    let selected = bundles.filter(|(index, _)| selection.has(*index));
+    Ok(selected.map(|(_, bundle)| bundle).collect())
+}
+
+/// Sets the defaults of settings from the arguments after the module's path. A line of the config file overrides a default,
+/// and CONFIG REWRITE writes a line exactly for a value that differs from it.
+fn set_defaults(module: &Module, settings: &[&Setting], words: &[&[u8]]) -> Result<(), String> {
+    for (name, value) in pairs(words)? {
+        if module.selection.has_name(name) {
+            continue;
+        }
+        if let Some(setting) = settings.iter().find(|setting| setting.has_name(name)) {
+            set_default(setting, name, value)?;
+            continue;
+        }
+        let shown = String::from_utf8_lossy(name);
+        let has_name = |bundle: &&Bundle| bundle.settings.iter().any(|own| own.has_name(name));
+        return Err(match module.bundles.iter().find(has_name) {
+            Some(bundle) => format!(
+                "{shown} is a setting of {}, which is not loaded",
+                bundle.name
+            ),
+            None => format!("no setting is called {shown}"),
+        });
+    }
+    settings.iter().try_for_each(|setting| setting.check())
+}
+
+fn set_default(setting: &Setting, name: &[u8], value: &[u8]) -> Result<(), String> {
+    let set = setting.set_default(&String::from_utf8_lossy(value));
+    set.map_err(|what| format!("{}: {what}", String::from_utf8_lossy(name)))
+}
+
+/// Returns the names and values that the arguments after the module's path consist of.
+fn pairs<'w>(words: &[&'w [u8]]) -> Result<Vec<(&'w [u8], &'w [u8])>, String> {
+    let pairs = words.chunks(2).map(|pair| match *pair {
+        [name, value] => Ok((name, value)),
+        _ => Err(format!("no value for {}", String::from_utf8_lossy(pair[0]))),
+    });
+    pairs.collect()
 }
 
 /// Registers the types, and then the commands. Stops at the first one that is refused.
 fn register_bundle(ctx: Ctx, bundle: &Bundle) -> Result<(), String> {
     (bundle.register_types)(ctx)?;
-    command::register(ctx, bundle.category, bundle.commands)
+    command::register(ctx, bundle.name, bundle.commands)
 }
 
 /// Replicates commands without looking them up first, where the server supports that: they are the module's own and

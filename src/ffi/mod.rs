@@ -48,7 +48,7 @@ pub use defrag::Defrag;
 pub use info::{InfoWriter, set_info_alias};
 pub use key::{Access, Held, Key, Values};
 pub(crate) use load::on_load;
-pub use load::{Bundle, Configure, Module, load_module};
+pub use load::{Bundle, Module, load_module};
 pub use positions::Sources;
 pub use replication::Argument;
 pub use reply::Reply;

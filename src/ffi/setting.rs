@@ -30,13 +30,15 @@ pub struct Setting {
     argument: Option<&'static [u8]>,
     kind: Kind,
     /// The encoded value: a number itself, the bits of a fraction's double, 0 or 1 for a switch, the index of a choice
-    /// in its list.
+    /// in its list, a bit for each word of a subset.
     value: AtomicI64,
     default: AtomicI64,
     /// Checks an otherwise valid value against other settings.
     check: fn(i64) -> Result<(), String>,
     /// Called with each value that is set, once the config file is applied.
     effect: fn(i64),
+    /// Whether the value can't change once the module is loaded.
+    fixed: bool,
     slot: TextSlot,
 }
 
@@ -50,6 +52,8 @@ enum Kind {
     Switch,
     /// One of these words.
     Choice(&'static [&'static str]),
+    /// One or more of these words.
+    Subset(&'static [&'static str]),
 }
 
 impl Setting {
@@ -63,6 +67,7 @@ impl Setting {
             default: AtomicI64::new(default),
             check: |_| Ok(()),
             effect: |_| {},
+            fixed: false,
             slot: TextSlot::new(),
         }
     }
@@ -95,6 +100,12 @@ impl Setting {
         Self::new(name, Kind::Choice(words), 0)
     }
 
+    /// Makes a setting whose value is one or more of these words, at most 63; the default is all of them.
+    pub const fn subset(name: &'static CStr, words: &'static [&'static str]) -> Self {
+        assert!(words.len() < 64);
+        Self::new(name, Kind::Subset(words), (1 << words.len()) - 1)
+    }
+
     /// Adds the specification's name.
     pub const fn with_alias(mut self, alias: &'static CStr) -> Self {
         self.alias = Some(alias);
@@ -119,6 +130,12 @@ impl Setting {
         self
     }
 
+    /// Declares that the value can't change once the module is loaded.
+    pub const fn fixed(mut self) -> Self {
+        self.fixed = true;
+        self
+    }
+
     /// Returns whether a switch is on.
     pub fn is_on(&self) -> bool {
         self.value.load(Relaxed) != 0
@@ -137,6 +154,11 @@ impl Setting {
     /// Returns the index of a choice in its list.
     pub fn index(&self) -> usize {
         usize::try_from(self.number()).expect("only indices are stored")
+    }
+
+    /// Returns whether a subset has the word at an index in the list of all.
+    pub fn has(&self, index: usize) -> bool {
+        self.number() >> index & 1 == 1
     }
 
     /// Returns the value of a fraction.
@@ -195,6 +217,11 @@ impl Setting {
         match self.kind {
             Kind::Fraction => double_text(to_double(value)),
             Kind::Choice(words) => words[usize::try_from(value).expect("an index")].to_owned(),
+            Kind::Subset(words) => {
+                let words = words.iter().enumerate();
+                let held = words.filter(|(index, _)| value >> index & 1 == 1);
+                held.map(|(_, word)| *word).collect::<Vec<_>>().join(",")
+            }
             Kind::Number { .. } | Kind::Switch => value.to_string(),
         }
     }
@@ -221,13 +248,28 @@ impl Setting {
             Kind::Switch if text.eq_ignore_ascii_case("no") => Ok(0),
             Kind::Switch => Err("argument must be 'yes' or 'no'".to_owned()),
             Kind::Choice(words) => {
-                let mut numbered = (0..).zip(words);
-                let found = numbered.find(|(_, word)| word.eq_ignore_ascii_case(text));
-                let index = found.map(|(index, _)| index);
-                index.ok_or_else(|| format!("argument must be {}", one_of(words)))
+                index_of(words, text).ok_or_else(|| format!("argument must be {}", one_of(words)))
+            }
+            Kind::Subset(words) => {
+                let mut indices = text.split(',').map(|word| index_of(words, word));
+                let set = indices.try_fold(0, |set, index| Some(set | 1 << index?));
+                let words = || one_of(words);
+                set.ok_or_else(|| {
+                    format!(
+                        "argument must be {}, or several of these, separated by commas",
+                        words()
+                    )
+                })
             }
         }
     }
+}
+
+/// Returns the index of a word in a list, in any case of letters.
+fn index_of(words: &[&str], word: &str) -> Option<i64> {
+    let mut numbered = (0..).zip(words);
+    let found = numbered.find(|(_, own)| own.eq_ignore_ascii_case(word));
+    found.map(|(index, _)| index)
 }
 
 /// Formats a list of words as `'a', 'b' or 'c'`.
@@ -279,13 +321,17 @@ pub(super) fn register_all(ctx: Ctx, settings: &[&'static Setting]) -> Result<()
     settings.try_for_each(|setting| register(ctx, setting, setting.name, 0))
 }
 
-/// Registers a setting under a name. CONFIG GET shows a hidden one by its full name only, not by a pattern.
+/// Registers a setting under a name, with the flags of a hidden name or none. CONFIG GET shows a hidden one by its full
+/// name only, not by a pattern.
 fn register(
     ctx: Ctx,
     setting: &'static Setting,
     name: &'static CStr,
-    hidden: u32,
+    mut flags: u32,
 ) -> Result<(), String> {
+    if setting.fixed {
+        flags |= raw::REDISMODULE_CONFIG_IMMUTABLE;
+    }
     let name = name.as_ptr();
     let private = ptr::from_ref(setting).cast_mut().cast::<c_void>();
     let default = setting.default.load(Relaxed);
@@ -303,7 +349,7 @@ fn register(
                     ctx.as_ptr(),
                     name,
                     default,
-                    hidden | unit,
+                    flags | unit,
                     min,
                     max,
                     Some(get_number),
@@ -312,13 +358,13 @@ fn register(
                     private
                 ))
             }
-            Kind::Fraction | Kind::Choice(_) => {
+            Kind::Fraction | Kind::Choice(_) | Kind::Subset(_) => {
                 let default = CString::new(setting.text(default)).unwrap_or_default();
                 call!(RedisModule_RegisterStringConfig(
                     ctx.as_ptr(),
                     name,
                     default.as_ptr(),
-                    hidden,
+                    flags,
                     Some(get_text),
                     Some(set_text),
                     None,
@@ -329,7 +375,7 @@ fn register(
                 ctx.as_ptr(),
                 name,
                 default as c_int,
-                hidden,
+                flags,
                 Some(get_switch),
                 Some(set_switch),
                 None,
@@ -340,7 +386,8 @@ fn register(
     accepted(status, "a setting")
 }
 
-/// Has the server set every registered setting to its value in the config file, or else to its default.
+/// Has the server set every registered setting to its value in the config file, or else to its default, which changes
+/// nothing while the module loads. It may be called again after more settings were registered.
 pub(super) fn apply_config_file(ctx: Ctx) -> Result<(), String> {
     // SAFETY: the context is alive.
     let status = unsafe { call!(RedisModule_LoadConfigs(ctx.as_ptr())) };

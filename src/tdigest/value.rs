@@ -1,6 +1,5 @@
 //! T-digests as values of keys.
 
-use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use valkeybloom_sketches::tdigest::wire;
@@ -35,7 +34,7 @@ impl Family for TDigest {
     const NUMBER: usize = 4;
     const FORMS: &'static [Form] = &[Form::new(wire::TYPE_NAME, wire::RDB_VERSION)];
     const YIELDS: bool = true;
-    const CATEGORY: &'static CStr = c"tdigest";
+    const NAME: &'static str = "tdigest";
     const INFO: InfoSection = InfoSection {
         section: c"tdigest_core_metrics",
         sums: &[

@@ -1,6 +1,5 @@
 //! Top-k lists as values of keys.
 
-use std::ffi::CStr;
 use std::sync::OnceLock;
 
 use valkeybloom_sketches::topk::wire;
@@ -28,7 +27,7 @@ impl Family for TopK {
     const NUMBER: usize = 3;
     const FORMS: &'static [Form] = &[Form::new(wire::TYPE_NAME, wire::RDB_VERSION)];
     const YIELDS: bool = true;
-    const CATEGORY: &'static CStr = c"topk";
+    const NAME: &'static str = "topk";
     const INFO: InfoSection = InfoSection {
         section: c"topk_core_metrics",
         sums: &[

@@ -72,7 +72,7 @@ fn users_run_the_commands_and_reach_the_keys_that_they_were_given() {
 }
 
 /// The categories of the families, and the prefixes of their commands.
-const FAMILIES: [(&str, &str); 5] = [
+pub const FAMILIES: [(&str, &str); 5] = [
     ("bloom", "bf."),
     ("cuckoo", "cf."),
     ("cms", "cms."),

@@ -31,6 +31,7 @@ mod releases;
 mod replication;
 mod replies;
 mod scripting;
+mod selected;
 mod settings;
 mod sharded;
 mod sketches;

@@ -250,7 +250,7 @@ fn only_the_names_with_hyphens_are_listed() {
         let reported = client.cmd(&format!("CONFIG GET {pattern}"));
         let pairs = reported.as_array().chunks(2);
         let names = pairs.map(|pair| pair[0].text());
-        let own = names.filter(|name| name.starts_with("bf.") && !name.starts_with("bf.cf-"));
+        let own = names.filter(|name| name.starts_with("bf.bloom"));
         own.collect()
     };
     let expected: BTreeSet<String> = SETTINGS.iter().map(|s| s.name.to_owned()).collect();

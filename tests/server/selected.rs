@@ -1,0 +1,491 @@
+//! Servers that load some of the families: what they have, and what becomes of the data of the others.
+
+use std::collections::BTreeSet;
+use std::env;
+
+use crate::acl::{self, has_categories};
+use crate::harness::{
+    Builder, Client, Plugin, Reply, Server, array, error, int, nil, ok, simple, wait_in_sync,
+    wait_until,
+};
+use crate::support::aof::{rewrite_aof, with_command_log};
+use crate::support::commands;
+use crate::support::configured::configure;
+
+/// A family: its name, the prefix of its commands, its type, and a command that makes a value under its name.
+struct Family {
+    name: &'static str,
+    prefix: &'static str,
+    kind: &'static str,
+    make: &'static str,
+}
+
+const FAMILIES: [Family; 5] = [
+    Family {
+        name: "bloom",
+        prefix: "bf.",
+        kind: "bloomfltr",
+        make: "BF.RESERVE bloom 0.01 100",
+    },
+    Family {
+        name: "cuckoo",
+        prefix: "cf.",
+        kind: "MBbloomCF",
+        make: "CF.RESERVE cuckoo 100",
+    },
+    Family {
+        name: "cms",
+        prefix: "cms.",
+        kind: "CMSk-TYPE",
+        make: "CMS.INITBYDIM cms 10 2",
+    },
+    Family {
+        name: "topk",
+        prefix: "topk.",
+        kind: "TopK-TYPE",
+        make: "TOPK.RESERVE topk 2",
+    },
+    Family {
+        name: "tdigest",
+        prefix: "tdigest.",
+        kind: "TDIS-TYPE",
+        make: "TDIGEST.CREATE tdigest",
+    },
+];
+
+const ALL: &str = "bloom,cuckoo,cms,topk,tdigest";
+
+/// The settings that every server has.
+const SHARED: [&str; 7] = [
+    "bf.bloom-defrag-enabled",
+    "bf.bloom-filter-max-memory-usage",
+    "bf.bloom-info-alias",
+    "bf.bloom-large-item-threshold",
+    "bf.bloom-memory-usage-limit",
+    "bf.bloom-new-filters",
+    "bf.families",
+];
+
+/// Returns a server that loads these families.
+pub fn with_families(families: &str) -> Builder {
+    Server::builder().module_args(&["families", families])
+}
+
+fn texts(reply: &Reply) -> BTreeSet<String> {
+    reply.as_array().iter().map(Reply::text).collect()
+}
+
+fn families(client: &mut Client) -> String {
+    client.cmd("CONFIG GET bf.families").as_array()[1].text()
+}
+
+fn settings(client: &mut Client) -> BTreeSet<String> {
+    let reported = client.cmd("CONFIG GET bf.*");
+    let pairs = reported.as_array().chunks(2);
+    pairs.map(|pair| pair[0].text()).collect()
+}
+
+/// Returns the family of a setting, or `None` if all families share it.
+fn family_of(setting: &str) -> Option<&'static str> {
+    if SHARED.contains(&setting) {
+        None
+    } else if setting.starts_with("bf.cf-") {
+        Some("cuckoo")
+    } else {
+        Some("bloom")
+    }
+}
+
+/// Makes a value of each family, and returns their payloads.
+fn payloads(client: &mut Client) -> Vec<Vec<u8>> {
+    let payloads = FAMILIES.map(|family| {
+        assert_eq!(client.cmd(family.make), ok());
+        client
+            .cmd(&format!("DUMP {}", family.name))
+            .as_bytes()
+            .to_vec()
+    });
+    payloads.to_vec()
+}
+
+#[test]
+fn a_server_has_what_its_families_have() {
+    let full = Server::start();
+    let payloads = payloads(&mut full.client());
+    let all_settings = settings(&mut full.client());
+    for selected in [
+        "bloom",
+        "cuckoo",
+        "cms",
+        "topk",
+        "tdigest",
+        "bloom,cuckoo",
+        "cuckoo,cms,topk,tdigest",
+        ALL,
+    ] {
+        let server = with_families(selected).start();
+        let version = server.version();
+        let mut client = server.client();
+        let is_selected = |name: &str| selected.split(',').any(|word| word == name);
+        assert_eq!(families(&mut client), selected);
+
+        let has = |setting: &&String| family_of(setting).is_none_or(is_selected);
+        let expected: BTreeSet<_> = all_settings.iter().filter(has).cloned().collect();
+        assert_eq!(settings(&mut client), expected, "{selected}");
+
+        let names = FAMILIES.iter().filter(|family| is_selected(family.name));
+        let prefixes: Vec<_> = names.map(|family| family.prefix).collect();
+        let commands = commands::all().map(|command| command.name());
+        let (present, absent): (BTreeSet<_>, BTreeSet<_>) =
+            commands.partition(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)));
+        let listed = client.cmd("COMMAND LIST FILTERBY MODULE bf");
+        assert_eq!(texts(&listed), present, "{selected}");
+        for name in &absent {
+            let described = client.cmd(&format!("COMMAND INFO {name}"));
+            assert_eq!(described, array([nil()]), "{selected}: {name}");
+            let docs = client.cmd(&format!("COMMAND DOCS {name}"));
+            assert_eq!(docs, array([]), "{selected}: {name}");
+        }
+
+        let mut sections = BTreeSet::from(["bf_bloom_defrag_metrics".to_owned()]);
+        for (family, payload) in FAMILIES.iter().zip(&payloads) {
+            let name = family.name;
+            let restore: [&[u8]; 4] = [b"RESTORE", name.as_bytes(), b"0", payload];
+            let (made, restored) = if is_selected(name) {
+                sections.insert(format!("bf_{name}_core_metrics"));
+                (ok(), ok())
+            } else {
+                let (command, args) = family.make.split_once(' ').expect("several words");
+                let args = args.replace(' ', "' '");
+                let unknown =
+                    format!("ERR unknown command '{command}', with args beginning with: '{args}' ");
+                (error(&unknown), error("ERR Bad data format"))
+            };
+            assert_eq!(client.cmd(family.make), made, "{selected}");
+            client.cmd(&format!("DEL {name}"));
+            assert_eq!(client.call(&restore), restored, "{selected}: {name}");
+            let kind = if is_selected(name) {
+                family.kind
+            } else {
+                "none"
+            };
+            let reported = client.cmd(&format!("TYPE {name}"));
+            assert_eq!(reported, simple(kind), "{selected}");
+            if has_categories(&version) {
+                let category = client.cmd(&format!("ACL CAT {name}"));
+                assert_eq!(
+                    !category.is_error(),
+                    is_selected(name),
+                    "{selected}: {name}"
+                );
+            }
+        }
+        let info = client.cmd("INFO bf").text();
+        let headings = info.lines().filter_map(|line| line.strip_prefix("# "));
+        let headings: BTreeSet<String> = headings.map(str::to_owned).collect();
+        assert_eq!(headings, sections, "{selected}");
+        assert_eq!(client.cmd("INFO bloom").text(), info, "{selected}");
+    }
+}
+
+/// The names of the families are those of the ACL categories.
+#[test]
+fn families_are_named_like_their_categories() {
+    let named = FAMILIES.map(|family| (family.name, family.prefix));
+    assert_eq!(named, acl::FAMILIES);
+    let server = Server::start();
+    assert_eq!(families(&mut server.client()), ALL);
+}
+
+#[test]
+fn the_families_are_fixed_once_the_module_is_loaded() {
+    let server = with_families("cms").start();
+    let mut client = server.client();
+    let refused = error(
+        "ERR CONFIG SET failed (possibly related to argument 'bf.families') - can't set immutable config",
+    );
+    for value in ["cms", "cms,topk", "none"] {
+        let reply = client.cmd(&format!("CONFIG SET bf.families {value}"));
+        assert_eq!(reply, refused, "{value}");
+    }
+    assert_eq!(families(&mut client), "cms");
+}
+
+fn load(words: &str) -> Server {
+    let server = Server::builder().without_module().start();
+    let module = env::var("VALKEYBLOOM_SO").expect("the harness asks for it, too");
+    let loaded = server
+        .client()
+        .cmd(&format!("MODULE LOADEX {module} {words}"));
+    assert_eq!(loaded, ok(), "{words}: {}", server.log());
+    server
+}
+
+/// Every source of settings can name them, in any order and any case of letters. CONFIG REWRITE keeps them.
+#[test]
+fn families_are_named_in_any_source() {
+    for (mut server, selected) in [
+        (with_families("cuckoo,bloom").start(), "bloom,cuckoo"),
+        (with_families("TopK,topk,CMS").start(), "cms,topk"),
+        (with_families(ALL).start(), ALL),
+        (
+            Server::builder()
+                .module_args(&["BF.FAMILIES cms bloom-capacity 5 families bloom"])
+                .start(),
+            "bloom",
+        ),
+        (
+            Server::with(&[("bf.families", "tdigest,cuckoo")]),
+            "cuckoo,tdigest",
+        ),
+        (
+            Server::builder()
+                .after_module("bf.families tdigest")
+                .start(),
+            "tdigest",
+        ),
+        // A line of the config file goes before an argument.
+        (
+            with_families("bloom")
+                .after_module("bf.families cms")
+                .start(),
+            "cms",
+        ),
+    ] {
+        for _ in 0..2 {
+            assert_eq!(families(&mut server.client()), selected);
+            assert_eq!(server.client().cmd("CONFIG REWRITE"), ok());
+            server.restart();
+        }
+    }
+    for (words, selected) in [
+        ("CONFIG bf.families topk,cms", "cms,topk"),
+        ("ARGS families topk", "topk"),
+        (
+            "CONFIG bf.families bloom CONFIG bf.bloom-capacity 7 ARGS families topk",
+            "bloom",
+        ),
+    ] {
+        assert_eq!(families(&mut load(words).client()), selected, "{words}");
+    }
+}
+
+/// Settings of a family that is loaded are given as ever, before and after the families.
+#[test]
+fn settings_of_a_family_are_given_beside_the_families() {
+    let value = |server: &Server, name: &str| {
+        let reported = server.client().cmd(&format!("CONFIG GET {name}"));
+        reported.as_array()[1].text()
+    };
+    let args = [
+        "cf-initial-size 64",
+        "families cuckoo",
+        "bloom-memory-usage-limit 1mb",
+    ];
+    let server = Server::builder()
+        .module_args(&args)
+        .before_module("bf.cf-bucket-size 4")
+        .start();
+    assert_eq!(value(&server, "bf.cf-initial-size"), "64");
+    assert_eq!(value(&server, "bf.cf-bucket-size"), "4");
+    assert_eq!(value(&server, "bf.bloom-memory-usage-limit"), "1048576");
+}
+
+/// Returns the lines of a log from the module, without what the server writes before them.
+fn said(log: &str) -> Vec<&str> {
+    let lines = log.lines().filter_map(|line| line.split_once("<module> "));
+    lines.map(|(_, text)| text).collect()
+}
+
+#[test]
+fn wrong_families_are_refused_with_the_valid_ones() {
+    let valid = "argument must be 'bloom', 'cuckoo', 'cms', 'topk' or 'tdigest', or several of these, \
+         separated by commas";
+    for (args, why) in [
+        ("families bf", format!("families: {valid}")),
+        ("families bloom,cukoo", format!("families: {valid}")),
+        ("families \"\"", format!("families: {valid}")),
+        ("families ,", format!("families: {valid}")),
+        ("families bloom,", format!("families: {valid}")),
+        ("families bloom,,cms", format!("families: {valid}")),
+        ("families \"bloom cms\"", format!("families: {valid}")),
+        // CONFIG REWRITE would write it as two words.
+        ("families \"bloom, cms\"", format!("families: {valid}")),
+        ("families all", format!("families: {valid}")),
+        ("BF.Families none", format!("BF.Families: {valid}")),
+        ("families", "no value for families".to_owned()),
+        ("families bloom cms", "no value for cms".to_owned()),
+        (
+            "families bloom cf-bucket-size 4",
+            "cf-bucket-size is a setting of cuckoo, which is not loaded".to_owned(),
+        ),
+        (
+            "families cuckoo ERROR_RATE 0.1",
+            "ERROR_RATE is a setting of bloom, which is not loaded".to_owned(),
+        ),
+    ] {
+        let log = Server::builder().module_args(&[args]).try_start().err();
+        let log = log.unwrap_or_else(|| panic!("it starts with {args}"));
+        assert_eq!(said(&log), [format!("\"bf\" not loaded: {why}")], "{args}");
+        assert!(log.contains("Can't load module from"), "{args}");
+    }
+    for value in ["bf", "\"\"", "bloom,"] {
+        let line = format!("bf.families {value}");
+        for builder in [
+            Server::builder().before_module(&line),
+            Server::builder().after_module(&line),
+        ] {
+            let log = builder.try_start().err();
+            let log = log.unwrap_or_else(|| panic!("it starts with {line}"));
+            assert!(log.contains(valid), "{line}:\n{log}");
+        }
+    }
+    // No module takes a line about a family that is not loaded.
+    let builder = with_families("bloom").after_module("bf.cf-bucket-size 4");
+    let log = builder.try_start().err();
+    let log = log.unwrap_or_else(|| panic!("it starts with another family's setting"));
+    assert!(
+        log.contains("Module Configuration detected without loadmodule directive"),
+        "{log}"
+    );
+}
+
+/// A module that is refused for its families leaves nothing behind.
+#[test]
+fn a_server_goes_on_after_wrong_families() {
+    let module = env::var("VALKEYBLOOM_SO").expect("the harness asks for it, too");
+    let server = Server::builder().without_module().start();
+    let mut client = server.client();
+    for wrong in [
+        "CONFIG bf.families bf",
+        "ARGS families bf",
+        "ARGS families bloom cf-bucket-size 4",
+    ] {
+        let reported = client.cmd(&format!("MODULE LOADEX {module} {wrong}"));
+        assert!(reported.is_error(), "{wrong}");
+        assert_eq!(client.cmd("CONFIG GET bf.*"), array([]), "{wrong}");
+    }
+    assert_eq!(client.cmd(&format!("MODULE LOADEX {module}")), ok());
+    assert_eq!(families(&mut client), ALL);
+}
+
+/// Another module may serve a family that is not loaded here, in either order.
+#[test]
+fn another_module_may_serve_a_family_that_is_left_out() {
+    let plugin = Plugin::build("sketches.c");
+    for builder in [
+        with_families("bloom,topk").before_module(&plugin.line()),
+        with_families("bloom,topk").after_module(&plugin.line()),
+    ] {
+        let server = builder.start();
+        let mut client = server.client();
+        assert_eq!(client.cmd("CMS.INFO k"), simple("served"));
+        assert_eq!(client.cmd("BF.ADD k a"), int(1));
+        assert_eq!(said(&server.log()), Vec::<&str>::new());
+    }
+}
+
+/// The line that stands in a log before data is read without a family.
+fn warning(family: &Family) -> String {
+    let prefix = family.prefix.to_uppercase();
+    let kinds = match family.name {
+        "bloom" => "bloomfltr, MBbloom--, bloomfltx",
+        _ => family.kind,
+    };
+    let name = family.name;
+    format!(
+        "families that are not loaded: {name} ({prefix}*, {kinds}). If the data has their values or commands, \
+         loading stops there: add the family to bf.families"
+    )
+}
+
+fn others(family: &Family) -> String {
+    let names = FAMILIES.map(|family| family.name);
+    let others = names.into_iter().filter(|name| *name != family.name);
+    others.collect::<Vec<_>>().join(",")
+}
+
+fn digest_of_all(server: &Server) -> String {
+    server.client().cmd("DEBUG DIGEST").text()
+}
+
+/// Returns whether a log has a text, in any case of letters, after the line that names a family.
+fn names_before(log: &str, line: &str, text: &str) -> bool {
+    let after = log.split_once(line).map(|(_, after)| after.to_lowercase());
+    after.is_some_and(|after| after.contains(&text.to_lowercase()))
+}
+
+/// Files and logs with a value of a family that is not loaded: the server does not start, its log names the family,
+/// and nothing is lost.
+#[test]
+fn a_server_does_not_start_without_a_family_of_its_data() {
+    for family in &FAMILIES {
+        let kind = family.kind;
+        let unknown_type = format!("no matching module type '{kind}'");
+        let unknown_command = format!("unknown command '{}", family.prefix);
+        let file = Server::start();
+        let preamble = Server::with(&[("appendonly", "yes")]);
+        assert_eq!(preamble.client().cmd(family.make), ok());
+        rewrite_aof(&preamble);
+        assert_eq!(preamble.client().cmd("FLUSHALL"), ok());
+        for (mut server, why) in [
+            (file, &unknown_type),
+            (preamble, &unknown_type),
+            (with_command_log(), &unknown_command),
+        ] {
+            assert_eq!(server.client().cmd(family.make), ok());
+            let before = digest_of_all(&server);
+            server.shutdown_save();
+            configure(&server, &format!("bf.families {}\n", others(family)));
+            let log = server.try_start_again().expect_err("a family is missing");
+            // The server reads a broken file again, to check it.
+            let mut lines = said(&log);
+            lines.dedup();
+            assert_eq!(lines, [warning(family)], "{log}");
+            assert!(names_before(&log, lines[0], why), "{why}:\n{log}");
+            configure(&server, &format!("bf.families {ALL}\n"));
+            server.start_again();
+            assert_eq!(digest_of_all(&server), before, "{kind}");
+        }
+    }
+}
+
+/// A replica without a family of its primary's data.
+#[test]
+fn a_replica_without_a_family_follows_until_a_value_of_it_arrives() {
+    let primary = Server::start();
+    let mut client = primary.client();
+    let topk = &FAMILIES[3];
+    let line = warning(topk);
+    assert_eq!(client.cmd("BF.ADD bloom a"), int(1));
+    let replica = Server::replica_of(&primary)
+        .module_args(&["families", &others(topk)])
+        .start();
+    wait_in_sync(&primary, &replica);
+    assert_eq!(said(&replica.log()), [&line]);
+    // Its log has the errors of the family's commands, and it lacks their values.
+    assert_eq!(client.cmd(topk.make), ok());
+    assert_eq!(client.cmd("BF.ADD bloom b"), int(1));
+    wait_in_sync(&primary, &replica);
+    assert_eq!(replica.client().cmd("EXISTS topk"), int(0));
+    assert_eq!(replica.client().cmd("BF.EXISTS bloom b"), int(1));
+    wait_until("the log names the command", || {
+        replica.log_contains("unknown command 'TOPK.RESERVE'")
+    });
+    drop(replica);
+
+    for load in ["disabled", "on-empty-db", "swapdb"] {
+        let mut replica = with_families(&others(topk))
+            .config("repl-diskless-load", load)
+            .start();
+        let follow = format!("REPLICAOF 127.0.0.1 {}", primary.port());
+        assert_eq!(replica.client().cmd(&follow), ok());
+        wait_until("the replica has ended", || {
+            Client::connect(replica.port()).is_err()
+        });
+        let log = replica.log();
+        let why = "no matching module type 'TopK-TYPE'";
+        assert!(names_before(&log, &line, why), "{load}:\n{log}");
+        replica.kill();
+    }
+}
