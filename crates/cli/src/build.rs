@@ -108,7 +108,7 @@ impl Build {
             bytes,
             show,
         };
-        building.server.require_module()?;
+        building.server.require_bloom_filters()?;
         for key in &keys {
             self.check_key(building.server, key, kind)?;
         }

@@ -24,7 +24,7 @@ use super::expiry::Expiry;
 use super::failure::{Failure, Fault, Result};
 use super::keys::{Found, Selection};
 use super::outcomes::{Fate, Outcome, Outcomes};
-use super::program::Program;
+use super::program::Target;
 use super::progress::{Progress, Show};
 use super::report::print_json;
 use super::server::{Server, Tls, dialect_of, is_filter};
@@ -89,13 +89,13 @@ impl Compare {
     pub fn run(&self, tls: &Tls, show: Show, json: bool) -> Result<()> {
         let from = Server::connect(&self.source, tls)?;
         let to = Server::connect(&self.target, tls)?;
-        let program = Program::of(&to)?;
+        let target = Target::of(&to)?;
         let jobs = jobs([self.keys.find(&from)?, self.keys.find(&to)?]);
         let mut comparing = Comparing {
             kinds: self.keys.kinds(),
             from: &from,
             to: &to,
-            program,
+            target,
             outcomes: Outcomes::default(),
             progress: Progress::new(show, "comparing", "keys", Some(jobs.len() as u64)),
             done: 0,
@@ -162,8 +162,8 @@ struct Comparing<'c> {
     kinds: Vec<&'c str>,
     from: &'c Server,
     to: &'c Server,
-    /// The target's program.
-    program: Program,
+    /// What the target takes.
+    target: Target,
     outcomes: Outcomes,
     progress: Progress,
     /// The number of keys that are done.
@@ -363,9 +363,9 @@ impl Comparing<'_> {
     /// Returns the reason why the target can't take a key that only the source has, if there is one.
     fn obstacle(&self, job: &Job) -> Option<String> {
         let kind = job.here.as_deref()?;
-        self.program.obstacle_of_type(kind).or_else(|| {
+        self.target.obstacle_of_type(kind).or_else(|| {
             let payload = (!is_filter(kind)).then(|| dump::payload(self.from, &job.key))?;
-            sketches::obstacle(&payload.ok()?, self.program)
+            sketches::obstacle(&payload.ok()?, self.target.program)
         })
     }
 

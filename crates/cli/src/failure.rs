@@ -149,7 +149,9 @@ impl Fault {
             _ if starts(&format!("ERR unknown command '{BF_LOADCHUNK}'")) => {
                 "the module there takes no filters in chunks: load valkeybloom instead"
             }
-            _ if self.is_unknown_command() => "load the module there",
+            _ if self.is_unknown_command() => {
+                "load the module there, or add the command's family to its bf.families"
+            }
             _ if is(Refusal::MemoryLimit) => {
                 let limits = format!("{FILTER_MEMORY} or {OBJECT_MEMORY}");
                 return Some(format!("raise {limits} there, whichever it exceeds"));

@@ -21,7 +21,7 @@ use super::failure::{Failure, Fault, Result};
 use super::info::Info;
 use super::keys::{Found, Selection};
 use super::outcomes::{Fate, Outcome, Outcomes};
-use super::program::Program;
+use super::program::{Program, Target};
 use super::progress::{Progress, Show};
 use super::report::{grouped, print_json, print_line};
 use super::server::{Server, Tls, is_filter};
@@ -89,7 +89,7 @@ impl Move {
     pub fn run(&self, tls: &Tls, show: Show, json: bool) -> Result<()> {
         let from = Server::connect(&self.from, tls)?;
         let to = Server::connect(&self.to, tls)?;
-        let program = Program::of(&to)?;
+        let target = Target::of(&to)?;
         let filters = self.keys.find(&from)?;
 
         let bar = if self.dry_run { Show::Nothing } else { show };
@@ -99,7 +99,7 @@ impl Move {
             kinds: self.keys.kinds(),
             from: &from,
             to: &to,
-            program,
+            target,
             bytes: 0,
             progress: Progress::new(bar, "moving", "bytes", total),
             done: 0,
@@ -174,8 +174,8 @@ struct Moving<'m> {
     kinds: Vec<&'m str>,
     from: &'m Server,
     to: &'m Server,
-    /// The target's program.
-    program: Program,
+    /// What the target takes.
+    target: Target,
     /// The bytes that were copied.
     bytes: u64,
     progress: Progress,
@@ -237,7 +237,7 @@ impl Moving<'_> {
                 return Err(Stop::Refused(format!("there it is of type {other}")));
             }
         };
-        if let Some(obstacle) = self.program.obstacle_of_type(&found.kind) {
+        if let Some(obstacle) = self.target.obstacle_of_type(&found.kind) {
             return Err(Stop::Refused(obstacle));
         }
         if self.options.dry_run {
@@ -271,7 +271,7 @@ impl Moving<'_> {
             return Ok(());
         }
         let payload = self.read(dump::payload(self.from, key))?;
-        let obstacle = sketches::obstacle(&payload, self.program);
+        let obstacle = sketches::obstacle(&payload, self.target.program);
         obstacle.map_or(Ok(()), |obstacle| Err(Stop::Refused(obstacle)))
     }
 
@@ -282,7 +282,7 @@ impl Moving<'_> {
                 self.bytes += bytes;
                 return Ok(());
             }
-            if self.program != Program::ValkeyBloom && self.by_chunks(found, expires_ms)? {
+            if self.target.program != Program::ValkeyBloom && self.by_chunks(found, expires_ms)? {
                 return Ok(());
             }
         }
@@ -316,7 +316,7 @@ impl Moving<'_> {
         match self.to.call(key, &restore) {
             Ok(_) => Ok(None),
             Err(fault) if dump::is_unreadable(&fault) => {
-                let obstacle = sketches::obstacle(&payload, self.program);
+                let obstacle = sketches::obstacle(&payload, self.target.program);
                 Ok(Some(obstacle.map_or_else(unreadable, Stop::Refused)))
             }
             Err(fault) if fault.lacks_command() => Ok(Some(target(self.to, &fault))),

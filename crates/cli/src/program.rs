@@ -1,12 +1,15 @@
 //! The program that a target runs, and what it can't take.
 
-use valkeybloom_protocol::names::{BF_MDEL, BF_SCANDUMP};
+use valkeybloom_protocol::names::{
+    BF_MDEL, BF_SCANDUMP, COUNT_MIN, CUCKOO, T_DIGEST, TOP_K, TYPES,
+};
 use valkeybloom_sketches::bloom::Dialect;
 
 use super::failure::Result;
-use super::server::{Server, dialect_of};
+use super::list::row::info_command;
+use super::server::{Server, dialect_of, is_filter};
 
-/// A program that has Bloom filters.
+/// A program that has filters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Program {
     ThisModule,
@@ -14,29 +17,65 @@ pub enum Program {
     ValkeyBloom,
 }
 
-impl Program {
-    /// Asks a server, which must have Bloom filters. The user needs no permission.
+/// A server that takes values.
+pub struct Target {
+    pub program: Program,
+    /// The types that this module was loaded without.
+    lacking: Vec<&'static str>,
+}
+
+impl Target {
+    /// Asks a server, which must have filters or sketches. The user needs no permission.
     pub fn of(server: &Server) -> Result<Self> {
-        server.require_module()?;
-        Ok(if server.lacks(BF_MDEL)?.is_none() {
-            Self::ThisModule
+        let mut lacking = Vec::new();
+        for kind in TYPES {
+            if server.lacks(info_command(kind))?.is_some() {
+                lacking.push(kind);
+            }
+        }
+        if lacking.len() == TYPES.len() {
+            server.require_bloom_filters()?;
+        }
+        // Only this module can be loaded without Bloom filters.
+        let has_other_families_only = lacking.iter().any(|kind| is_filter(kind));
+        let program = if has_other_families_only || server.lacks(BF_MDEL)?.is_none() {
+            Program::ThisModule
         } else if server.lacks(BF_SCANDUMP)?.is_none() {
-            Self::RedisBloom
+            Program::RedisBloom
         } else {
-            Self::ValkeyBloom
-        })
+            Program::ValkeyBloom
+        };
+        Ok(Self { program, lacking })
     }
 
-    /// Returns the reason why the program can't hold values of a type; `None` if it can.
-    pub fn obstacle_of_type(self, kind: &str) -> Option<String> {
-        let (name, has_type) = match (self, dialect_of(kind)) {
-            (Self::ThisModule, _) => return None,
-            (Self::RedisBloom, dialect) => (
+    /// Returns the reason why the server can't hold values of a type; `None` if it can.
+    pub fn obstacle_of_type(&self, kind: &str) -> Option<String> {
+        let dialect = dialect_of(kind);
+        let (name, has_type) = match self.program {
+            Program::ThisModule if self.lacking.contains(&kind) => {
+                let family = family(kind);
+                return Some(format!(
+                    "the server there has no {kind}: add {family} to its bf.families"
+                ));
+            }
+            Program::ThisModule => return None,
+            Program::RedisBloom => (
                 "RedisBloom",
                 dialect.is_none_or(|it| it == Dialect::RedisBloom),
             ),
-            (Self::ValkeyBloom, dialect) => ("valkey-bloom", dialect == Some(Dialect::Bloomfltr)),
+            Program::ValkeyBloom => ("valkey-bloom", dialect == Some(Dialect::Bloomfltr)),
         };
         (!has_type).then(|| format!("{name} has no {kind}"))
+    }
+}
+
+/// Returns the family of a type, as the setting `bf.families` names it.
+fn family(kind: &str) -> &'static str {
+    match kind {
+        CUCKOO => "cuckoo",
+        COUNT_MIN => "cms",
+        TOP_K => "topk",
+        T_DIGEST => "tdigest",
+        _ => "bloom",
     }
 }

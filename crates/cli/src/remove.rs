@@ -48,7 +48,6 @@ impl Remove {
     pub fn run(&self, tls: &Tls, show: Show, json: bool) -> Result<()> {
         let bytes = self.input.bytes()?;
         let server = Server::connect(&self.from, tls)?;
-        server.require_module()?;
         let removing = Removing {
             server: &server,
             key: &self.key,

@@ -265,7 +265,7 @@ impl Server {
     }
 
     /// Requires that the server has Bloom filters.
-    pub fn require_module(&self) -> Result<()> {
+    pub fn require_bloom_filters(&self) -> Result<()> {
         match self.lacks(BF_INFO)? {
             Some(fault) => Err(self.failure("could not find filters at", &fault)),
             None => Ok(()),

@@ -6,6 +6,7 @@ mod changing;
 mod comparing;
 mod grants;
 mod kinds;
+mod lacking;
 mod list;
 mod manual;
 mod metrics;

@@ -378,7 +378,10 @@ fn errors_name_what_a_server_lacks() {
         )),
         "{why}"
     );
-    assert!(why.ends_with("; load the module there"), "{why}");
+    assert!(
+        why.ends_with("; load the module there, or add the command's family to its bf.families"),
+        "{why}"
+    );
 
     assert_eq!(client.cmd("CONFIG SET maxmemory 1"), ok());
     assert_eq!(
@@ -439,7 +442,10 @@ fn refused_moves_name_the_reason() {
     let [from, to] = [(); 2].map(|()| Server::start());
     let bare = Server::builder().without_module().start();
     let why = run(&["move", &url(&from), &url(&bare)]).failed(1);
-    assert!(why.ends_with("; load the module there"), "{why}");
+    assert!(
+        why.ends_with("; load the module there, or add the command's family to its bf.families"),
+        "{why}"
+    );
     let replica = Server::replica_of(&to).start();
     wait_in_sync(&to, &replica);
     add(&mut from.client(), "seen", &numbered("item", 0..10));

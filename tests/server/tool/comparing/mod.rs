@@ -475,7 +475,10 @@ fn servers_that_can_not_be_compared_are_named() {
     let [from, to] = pair();
     let bare = Server::builder().without_module().start();
     let why = compare(&from, &bare, &[]).failed(1);
-    assert!(why.ends_with("; load the module there"), "{why}");
+    assert!(
+        why.ends_with("; load the module there, or add the command's family to its bf.families"),
+        "{why}"
+    );
     let why = run(&["compare", "127.0.0.1:1", &url(&to)]).failed(1);
     assert!(
         why.starts_with("could not connect to 127.0.0.1:1: "),
