@@ -1,0 +1,15 @@
+#!/bin/sh
+# Builds a program of crates.io, once on this machine, and prints its path. It is built without optimization, which takes
+# a fraction of the time, because it runs for seconds.
+set -eu
+cd "$(dirname "$0")/.."
+. tools/steps.sh
+
+[ $# -ge 2 ] || { echo "usage: tools/cargo-tool.sh program version [option of cargo install...]" >&2; exit 1; }
+name=$1 version=$2
+shift 2
+folder=${XDG_CACHE_HOME:-$HOME/.cache}/valkeybloom/tools/$name-$version
+[ -x "$folder/bin/$name" ] ||
+    step "$name, which is built once on this machine" \
+        env -u CARGO_TARGET_DIR cargo install --locked --debug --root "$folder" --version "$version" "$@" "$name" >&2
+echo "$folder/bin/$name"

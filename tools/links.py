@@ -1,0 +1,58 @@
+"""Checks the links of a site on the disk: each names a file, and each anchor an element of it. Links to other sites are
+not followed."""
+
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+
+class Page(HTMLParser):
+    """The links and the anchors of a page."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.links, self.anchors = [], set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attributes):
+        named = dict(attributes)
+        for name in ("id", "name"):
+            if named.get(name):
+                self.anchors.add(named[name])
+        for name in ("href", "src"):
+            # A base or a link without a value leads to its own page.
+            if named.get(name):
+                self.links.append(named[name])
+
+
+def target(page, path, root):
+    """Returns the file that a link leads to, or None."""
+    file = (page.parent / unquote(path)).resolve() if path else page
+    if file.is_dir():
+        file /= "index.html"
+    return file if file.is_file() and root in file.parents else None
+
+
+def main(folder):
+    root = Path(folder).resolve()
+    pages = {path: Page(path) for path in sorted(root.rglob("*.html"))}
+    checked, broken = 0, []
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            checked += 1
+            file = target(path, parts.path, root)
+            anchor = unquote(parts.fragment)
+            if file is None:
+                broken.append(f"{path.relative_to(root)}: {link}: no such file")
+            elif anchor and file in pages and anchor not in pages[file].anchors:
+                broken.append(f"{path.relative_to(root)}: {link}: no such anchor")
+    print("\n".join(broken) or f"{len(pages)} pages, {checked} links, all lead somewhere")
+    if not checked or broken:
+        sys.exit(1)
+
+
+main(sys.argv[1])
