@@ -89,7 +89,7 @@ document() {
 
 notes() {
     echo "# valkeybloom $version"
-    section
+    section | sed 's/^### /## /'
     printf '\nMade of commit %s with %s. docs/releasing.md says how to verify the files.\n' "$commit" "$(rustc --version)"
 }
 
