@@ -37,7 +37,7 @@ take() { # path
     mkdir -p "$root/$(dirname "$1")"
     cp -P "$all/$1" "$root/$1"
     if [ -L "$all/$1" ]; then
-        take "$(dirname "$1")/$(readlink "$all/$1")"
+        take "$(realpath -ms --relative-to="$all" "$all/$(dirname "$1")/$(readlink "$all/$1")")"
     else
         echo "$1" >>"$tmp/taken"
         take_libraries "$all/$1"
