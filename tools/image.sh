@@ -60,7 +60,7 @@ fill() {
     mkdir -p "$root/usr$(dirname "$loader")"
     take "usr${loader}"
     for link in bin lib "$(basename "$(dirname "$loader")")"; do ln -sfn "usr/$link" "$root/$link"; done
-    install -D -m 644 "$module" "$root/usr/lib/valkey/modules/valkeybloom.so"
+    install -D -m 755 "$module" "$root/usr/lib/valkey/modules/valkeybloom.so"
     take_libraries "$module"
     install -m 755 "$tool" "$root/usr/bin/valkeybloom"
     take_libraries "$tool"
