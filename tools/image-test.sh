@@ -92,7 +92,7 @@ pid=$(runc state first | sed -n 's/.*"pid": \([0-9]*\),/\1/p')
     fail "the server runs as $(grep '^Uid' "/proc/$pid/status")"
 expect 1 valkey-cli BF.ADD seen item
 expect OK valkey-cli CF.RESERVE links 1000
-run valkeybloom list | grep -q seen || fail "the program does not list the filter"
+run valkeybloom list redis://127.0.0.1:6379 | grep -q seen || fail "the program does not list the filter"
 ! run sh -c true 2>/dev/null || fail "the image has a shell"
 stop
 
@@ -105,7 +105,7 @@ expect "maxmemory 104857600" valkey-cli CONFIG GET maxmemory
 stop
 
 start secret --requirepass secret
-await --env VALKEYCLI_AUTH=secret
+await --env REDISCLI_AUTH=secret
 ! run valkey-cli -e ping >/dev/null 2>&1 || fail "the health check passes without the password"
 stop
 
