@@ -78,7 +78,7 @@ check() {
 crates() { # options of cargo package...
     rm -f "$target/crates/package"/*.crate
     # shellcheck disable=SC2046  # a list of options
-    CARGO_TARGET_DIR=$target/crates cargo package --locked "$@" $(tools/crates.sh | sed 's/\t.*//; s/^/-p /')
+    CARGO_TARGET_DIR=$target/crates CARGO_PROFILE_DEV_DEBUG=false cargo package --locked "$@" $(tools/crates.sh | sed 's/\t.*//; s/^/-p /')
     cp "$target/crates/package"/*.crate "$new"
 }
 

@@ -72,6 +72,8 @@ src = "book"
 [output.html]
 no-section-label = true
 preferred-dark-theme = "navy"
+# It would need the address of the site.
+input-404 = ""
 [output.html.print]
 enable = false
 [output.html.playground]
