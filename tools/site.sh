@@ -8,6 +8,8 @@ fail() { echo "tools/site.sh: $*" >&2; exit 1; }
 
 command -v cargo >/dev/null || fail "missing: cargo. Install Rust with rustup"
 command -v python3 >/dev/null || tools/packages.sh python3
+browser=${BROWSER:-chromium}
+command -v "$browser" >/dev/null || tools/packages.sh chromium
 target=$(mkdir -p "${CARGO_TARGET_DIR:=target}" && cd "$CARGO_TARGET_DIR" && pwd)
 site=$target/site
 tmp=$(mktemp -d "$target/site.XXXXXX")
@@ -74,11 +76,14 @@ no-section-label = true
 preferred-dark-theme = "navy"
 # It would need the address of the site.
 input-404 = ""
+additional-css = ["site.css"]
 [output.html.print]
 enable = false
 [output.html.playground]
 runnable = false
 TOML
+    # The pages have lines of 120 columns in their blocks.
+    echo ':root { --content-max-width: 1000px; }' >"$tmp/site.css"
 }
 
 # Another run may have left the documentation of other crates.
@@ -89,11 +94,19 @@ document() {
     cp -r "$target/doc" "$tmp/site/api"
 }
 
+# Opens the site from the disk, where a browser refuses to fetch files, and searches for a word.
+search() {
+    "$browser" --headless=new --no-sandbox --disable-gpu --virtual-time-budget=10000 --dump-dom \
+        "file://$tmp/site/index.html?search=cuckoo" 2>/dev/null >"$tmp/found"
+    grep -q "[0-9] search results for 'cuckoo'" "$tmp/found" || fail "the search finds nothing"
+}
+
 mdbook=$(tools/cargo-tool.sh mdbook 0.5.4 --no-default-features --features search)
 lay_out
 step "chapters" "$mdbook" build "$tmp" --dest-dir "$tmp/site"
 step "documentation of the crates" document
 step "links" python3 tools/links.py "$tmp/site"
+step "search" search
 rm -rf "$site"
 mv "$tmp/site" "$site"
 echo "$site/index.html"
