@@ -56,6 +56,22 @@ build() { # python
     [ "$(wc -c <"$wheel")" -lt 1000000 ] || fail "the wheel has a megabyte or more"
 }
 
+# Makes the root of an unpacked sdist its workspace. Cargo numbers crates outside of the workspace by their absolute
+# paths, and these numbers change the bytes of the wheel.
+widen_workspace() ( # folder
+    cd "$1"
+    {
+        printf '[workspace]\nresolver = "3"\nmembers = ["python"]\nexclude = ['
+        for manifest in */Cargo.toml; do
+            [ "$manifest" = python/Cargo.toml ] || printf '"%s", ' "${manifest%/*}"
+        done
+        printf ']\n\n'
+        sed -n '/^\[profile/,/^$/p' python/Cargo.toml
+    } >Cargo.toml
+    sed -i '/^\[workspace\]/d; /^\[profile/,/^$/d' python/Cargo.toml
+    mv python/Cargo.lock .
+)
+
 # Makes the sdist, and from it alone a wheel for each architecture: the same bytes in any folder. Only this machine's
 # wheel can be loaded here.
 release() { # python, folder
@@ -69,6 +85,7 @@ release() { # python, folder
     "$venv/bin/maturin" sdist --manifest-path $package/Cargo.toml --out "$tmp/made"
     tar -C "$tmp" -xzf "$tmp/made"/*.tar.gz
     source=$(echo "$tmp"/valkeybloom-*)
+    widen_workspace "$source"
     for arch in x86_64 aarch64; do
         (
             . tools/cross.sh
