@@ -92,6 +92,9 @@ document() {
     # shellcheck disable=SC2046  # a list of options
     RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps $(tools/crates.sh | sed 's/\t.*//; s/^/-p /')
     cp -r "$target/doc" "$tmp/site/api"
+    # Some of its pages link to a list of the crates, which only unstable options make.
+    echo '<!doctype html><meta http-equiv="refresh" content="0; url=../libraries.html"><a href="../libraries.html">Crates</a>' \
+        >"$tmp/site/api/index.html"
 }
 
 # Opens the site from the disk, where a browser refuses to fetch files, and searches for a word.
