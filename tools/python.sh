@@ -86,12 +86,16 @@ release() { # python, folder
     tar -C "$tmp" -xzf "$tmp/made"/*.tar.gz
     source=$(echo "$tmp"/valkeybloom-*)
     widen_workspace "$source"
+    cyclonedx=$(tools/cargo-tool.sh cargo-cyclonedx 0.5.9)
     for arch in x86_64 aarch64; do
         (
             . tools/cross.sh
             cd "$source"
+            "$cyclonedx" cyclonedx -qq --manifest-path python/Cargo.toml --format json --spec-version 1.5 \
+                --describe crate --no-build-deps --target "$triple"
+            sed 's|path+file://[^"#]*#|path+file:///valkeybloom#|g' python/*.cdx.json >"$tmp/valkeybloom.cdx.json"
             CARGO_TARGET_DIR=$target/python-release "$venv/bin/maturin" build --release --locked --target "$triple" \
-                --interpreter "$1" --out "$tmp/made"
+                --interpreter "$1" --out "$tmp/made" --sbom-include "$tmp/valkeybloom.cdx.json"
         )
     done
     for python in $all; do
