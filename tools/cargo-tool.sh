@@ -5,9 +5,13 @@ set -eu
 cd "$(dirname "$0")/.."
 . tools/steps.sh
 
-[ $# -ge 2 ] || { echo "usage: tools/cargo-tool.sh program version [option of cargo install...]" >&2; exit 1; }
-name=$1 version=$2
-shift 2
+case ${1-} in
+    cargo-cyclonedx) version=0.5.9 ;;
+    mdbook) version=0.5.4 && set -- mdbook --no-default-features --features search ;;
+    *) echo "usage: tools/cargo-tool.sh cargo-cyclonedx or mdbook" >&2 && exit 1 ;;
+esac
+name=$1
+shift
 folder=${XDG_CACHE_HOME:-$HOME/.cache}/valkeybloom/tools/$name-$version
 [ -x "$folder/bin/$name" ] ||
     step "$name, which is built once on this machine" \

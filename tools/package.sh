@@ -33,7 +33,7 @@ trap 'exit 1' HUP INT TERM
 # Writes an SBOM of the module, one of the program and one of the C library. cargo-cyclonedx writes into the folder of
 # each manifest, and names that folder in the SBOM, so it works on a copy and the name is replaced.
 sboms() { # folder
-    cyclonedx=$(tools/cargo-tool.sh cargo-cyclonedx 0.5.9)
+    cyclonedx=$(tools/cargo-tool.sh cargo-cyclonedx)
     mkdir "$tmp/workspace" "$1"
     cp -r Cargo.toml Cargo.lock src crates benches tests examples "$tmp/workspace"
     "$cyclonedx" cyclonedx -qq --manifest-path "$tmp/workspace/Cargo.toml" --format json \

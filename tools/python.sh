@@ -86,7 +86,7 @@ release() { # python, folder
     tar -C "$tmp" -xzf "$tmp/made"/*.tar.gz
     source=$(echo "$tmp"/valkeybloom-*)
     widen_workspace "$source"
-    cyclonedx=$(tools/cargo-tool.sh cargo-cyclonedx 0.5.9)
+    cyclonedx=$(tools/cargo-tool.sh cargo-cyclonedx)
     for arch in x86_64 aarch64; do
         (
             . tools/cross.sh

@@ -104,7 +104,7 @@ search() {
     grep -q "[0-9] search results for 'cuckoo'" "$tmp/found" || fail "the search finds nothing"
 }
 
-mdbook=$(tools/cargo-tool.sh mdbook 0.5.4 --no-default-features --features search)
+mdbook=$(tools/cargo-tool.sh mdbook)
 lay_out
 step "chapters" "$mdbook" build "$tmp" --dest-dir "$tmp/site"
 step "documentation of the crates" document
