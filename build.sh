@@ -31,6 +31,11 @@ usage() {
 ./build.sh package [architecture]  makes a .deb, a .tar.gz, an SBOM and checksums in target/package/; for this machine's
                                   architecture, or x86_64 or aarch64
 ./build.sh package test           tests the package in clean roots of Debian, with Debian's servers; needs root
+./build.sh image [architecture]   makes an OCI image of Debian's packages in target/image/ and tests it; for this machine's
+                                  architecture, or x86_64 or aarch64, which is not tested elsewhere
+./build.sh release                makes everything that is published in target/release-VERSION/, and tests it: takes half
+                                  an hour; release again: makes it once more elsewhere, and compares the checksums
+./build.sh site                   makes the pages a site in target/site/, and checks its links
 ./build.sh arm [filter...]        tests the module for ARM64, emulated: the core's tests, a file there and back, some of
                                   the server's tests; with filters, only the server's tests whose names match
 ./build.sh python [filter]        builds the Python package into target/wheels/ and runs its tests; with a filter, only
@@ -354,6 +359,14 @@ package() { # architecture, or "test"
     exec tools/package.sh "$@"
 }
 
+# Makes an image, and tests it if this machine can run it.
+image() { # architecture
+    bring_compilers
+    images=$target/image
+    tools/image.sh "${1:-$(uname -m)}" "$images"
+    [ "${1:-$(uname -m)}" != "$(uname -m)" ] || exec tools/image-test.sh "$images"
+}
+
 arm() { # filters...
     bring_compilers
     exec tools/arm.sh "$@"
@@ -419,6 +432,9 @@ case $command in
     fuzz) fuzz "$@" ;;
     memcheck) memcheck "$@" ;;
     package) package "$@" ;;
+    image) image "$@" ;;
+    release) exec tools/release.sh "$@" ;;
+    site) exec tools/site.sh ;;
     arm) arm "$@" ;;
     python) python "$@" ;;
     builds) builds "$@" ;;

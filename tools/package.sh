@@ -1,10 +1,12 @@
 #!/bin/sh
-# Makes the packages of one architecture in target/package/: a .deb, one for C programmers, a .tar.gz of the same files,
-# SBOMs, and SHA256SUMS of all files there. Two runs on the same commit with the same compiler give the same bytes.
+# Makes the packages of one architecture in target/package/, or in the folder $PACKAGES: a .deb, one for C programmers, a
+# .tar.gz of the same files, SBOMs, and SHA256SUMS of all files there. Two runs on the same commit with the same compiler
+# give the same bytes.
 set -eu
 umask 022
 cd "$(dirname "$0")/.."
 fail() { echo "tools/package.sh: $*" >&2; exit 1; }
+. tools/steps.sh
 
 arch=${1:-$(uname -m)}
 case $arch in
@@ -17,27 +19,24 @@ export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/
 [ -n "$SOURCE_DATE_EPOCH" ] || fail "this is not a git checkout: set SOURCE_DATE_EPOCH to the time of the release"
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 name=valkeybloom-$version-$arch
-module=$(tools/module.sh "$arch")
-tool=$(tools/module.sh "$arch" tool)
-library=$(tools/module.sh "$arch" library)
+module=$(step "the module for $arch" tools/module.sh "$arch")
+tool=$(step "the program for $arch" tools/module.sh "$arch" tool)
+library=$(step "the C library for $arch" tools/module.sh "$arch" library)
 [ "$arch" = "$(uname -m)" ] || export STRIP="$arch-linux-gnu-strip"
 target=$(cd "${CARGO_TARGET_DIR:-target}" && pwd)
-packages=$target/package
+packages=${PACKAGES:-$target/package}
 mkdir -p "$packages"
 tmp=$(mktemp -d "$target/package.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
 
-# Writes an SBOM of the module, one of the program and one of the C library. cargo-cyclonedx is built once. It writes
-# into the folder of each manifest, and names that folder in the SBOM, so it works on a copy and the name is replaced.
+# Writes an SBOM of the module, one of the program and one of the C library. cargo-cyclonedx writes into the folder of
+# each manifest, and names that folder in the SBOM, so it works on a copy and the name is replaced.
 sboms() { # folder
-    wanted=0.5.9
-    tools=${XDG_CACHE_HOME:-$HOME/.cache}/valkeybloom/tools
-    [ "$("$tools/bin/cargo-cyclonedx" cyclonedx --version 2>/dev/null)" = "cargo-cyclonedx-cyclonedx $wanted" ] ||
-        cargo install --quiet --locked --root "$tools" --version "$wanted" cargo-cyclonedx
+    cyclonedx=$(tools/cargo-tool.sh cargo-cyclonedx)
     mkdir "$tmp/workspace" "$1"
     cp -r Cargo.toml Cargo.lock src crates benches tests examples "$tmp/workspace"
-    "$tools/bin/cargo-cyclonedx" cyclonedx -qq --manifest-path "$tmp/workspace/Cargo.toml" --format json \
+    "$cyclonedx" cyclonedx -qq --manifest-path "$tmp/workspace/Cargo.toml" --format json \
         --spec-version 1.5 --describe crate --no-build-deps --target "$arch-unknown-linux-gnu"
     for part in valkeybloom:. valkeybloom-program:crates/cli valkeybloom-library:crates/c; do
         sed 's|path+file://[^"#]*#|path+file:///valkeybloom#|g' "$tmp/workspace/${part#*:}/"*.cdx.json \

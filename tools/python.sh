@@ -1,12 +1,13 @@
 #!/bin/sh
 # Builds the Python package into target/wheels/, and tests it on Debian's Python and on the newest that there is; with
-# `bench`, measures it beside other packages; with `spark`, installs it beside PySpark. What the tests need is installed
+# `bench`, measures it beside other packages; with `spark`, installs it beside PySpark; with `release`, makes an sdist
+# and wheels for both architectures. What the tests need is installed
 # once for each Python; the file `installed` is written last.
 set -eu
 cd "$(dirname "$0")/.."
 fail() { echo "tools/python.sh: $*" >&2; exit 1; }
 
-[ $# -ge 1 ] || fail "usage: tools/python.sh test server module [filter...], bench [filter...] or spark"
+[ $# -ge 1 ] || fail "usage: tools/python.sh test server module [filter...], bench [filter...], spark or release folder"
 action=$1
 shift
 mkdir -p "${CARGO_TARGET_DIR:=target}"
@@ -55,6 +56,60 @@ build() { # python
     [ "$(wc -c <"$wheel")" -lt 1000000 ] || fail "the wheel has a megabyte or more"
 }
 
+# Makes the root of an unpacked sdist its workspace. Cargo numbers crates outside of the workspace by their absolute
+# paths, and these numbers change the bytes of the wheel.
+widen_workspace() ( # folder
+    cd "$1"
+    {
+        printf '[workspace]\nresolver = "3"\nmembers = ["python"]\nexclude = ['
+        for manifest in */Cargo.toml; do
+            [ "$manifest" = python/Cargo.toml ] || printf '"%s", ' "${manifest%/*}"
+        done
+        printf ']\n\n'
+        sed -n '/^\[profile/,/^$/p' python/Cargo.toml
+    } >Cargo.toml
+    sed -i '/^\[workspace\]/d; /^\[profile/,/^$/d' python/Cargo.toml
+    mv python/Cargo.lock .
+)
+
+# Makes the sdist, and from it alone a wheel for each architecture: the same bytes in any folder. Only this machine's
+# wheel can be loaded here.
+release() { # python, folder
+    # shellcheck disable=SC2086  # a list of packages
+    venv=$(environment maturin "$1" $builder)
+    SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+    export SOURCE_DATE_EPOCH
+    tmp=$(mktemp -d "$target/python.XXXXXX")
+    trap 'rm -rf "$tmp"' EXIT
+    trap 'exit 1' HUP INT TERM
+    "$venv/bin/maturin" sdist --manifest-path $package/Cargo.toml --out "$tmp/made"
+    tar -C "$tmp" -xzf "$tmp/made"/*.tar.gz
+    source=$(echo "$tmp"/valkeybloom-*)
+    widen_workspace "$source"
+    cyclonedx=$(tools/cargo-tool.sh cargo-cyclonedx)
+    for arch in x86_64 aarch64; do
+        (
+            . tools/cross.sh
+            cd "$source"
+            "$cyclonedx" cyclonedx -qq --manifest-path python/Cargo.toml --format json --spec-version 1.5 \
+                --describe crate --no-build-deps --target "$triple"
+            sed 's|path+file://[^"#]*#|path+file:///valkeybloom#|g' python/*.cdx.json >"$tmp/valkeybloom.cdx.json"
+            CARGO_TARGET_DIR=$target/python-release "$venv/bin/maturin" build --release --locked --target "$triple" \
+                --interpreter "$1" --out "$tmp/made" --sbom-include "$tmp/valkeybloom.cdx.json"
+        )
+    done
+    for python in $all; do
+        "$python" -m venv --clear "$tmp/venv"
+        "$tmp/venv/bin/pip" install --quiet --no-deps "$tmp/made"/*_"$(uname -m)".whl
+        "$tmp/venv/bin/python" -c "
+from valkeybloom import Bloom
+filter = Bloom(1000, 0.01)
+filter.add('item')
+assert 'item' in filter and 'other' not in filter"
+    done
+    cp "$tmp/made"/* "$2"
+}
+
 lint() { # python
     cargo fmt --manifest-path $package/Cargo.toml --check
     CARGO_TARGET_DIR=$target/python PYO3_PYTHON=$1 \
@@ -91,6 +146,10 @@ case $action in
         venv=$(environment python-peers "$oldest" $peers)
         "$venv/bin/pip" install --quiet --force-reinstall --no-deps "$wheel"
         WHEEL=$wheel "$venv/bin/python" benches/python.py "$@"
+        ;;
+    release)
+        [ $# = 1 ] || fail "name a folder"
+        release "$oldest" "$1"
         ;;
     spark)
         # Prints the path of the Python that has them.

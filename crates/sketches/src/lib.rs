@@ -44,3 +44,7 @@ pub use machine::{words, work};
 pub use number::{Fraction, MAX_CAPACITY};
 pub use sketch::{Sketch, SketchRef};
 pub use slices::{BadOffsets, Bitmap, Offset, Slices};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
