@@ -178,8 +178,11 @@ fn set_default(setting: &Setting, name: &[u8], value: &[u8]) -> Result<(), Strin
     set.map_err(|what| format!("{}: {what}", String::from_utf8_lossy(name)))
 }
 
+/// A name and a value.
+type Pair<'w> = (&'w [u8], &'w [u8]);
+
 /// Returns the names and values that the arguments after the module's path consist of.
-fn pairs<'w>(words: &[&'w [u8]]) -> Result<Vec<(&'w [u8], &'w [u8])>, String> {
+fn pairs<'w>(words: &[&'w [u8]]) -> Result<Vec<Pair<'w>>, String> {
     let pairs = words.chunks(2).map(|pair| match *pair {
         [name, value] => Ok((name, value)),
         _ => Err(format!("no value for {}", String::from_utf8_lossy(pair[0]))),

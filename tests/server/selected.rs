@@ -9,7 +9,7 @@ use crate::harness::{
     wait_until,
 };
 use crate::support::aof::{rewrite_aof, with_command_log};
-use crate::support::commands;
+use crate::support::commands::{self, Command};
 use crate::support::configured::configure;
 
 /// A family: its name, the prefix of its commands, its type, and a command that makes a value under its name.
@@ -135,7 +135,7 @@ fn a_server_has_what_its_families_have() {
 
         let names = FAMILIES.iter().filter(|family| is_selected(family.name));
         let prefixes: Vec<_> = names.map(|family| family.prefix).collect();
-        let commands = commands::all().map(|command| command.name());
+        let commands = commands::all().map(Command::name);
         let (present, absent): (BTreeSet<_>, BTreeSet<_>) =
             commands.partition(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)));
         let listed = client.cmd("COMMAND LIST FILTERBY MODULE bf");
