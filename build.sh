@@ -33,8 +33,8 @@ usage() {
 ./build.sh package test           tests the package in clean roots of Debian, with Debian's servers; needs root
 ./build.sh image [architecture]   makes an OCI image of Debian's packages in target/image/ and tests it; for this machine's
                                   architecture, or x86_64 or aarch64, which is not tested elsewhere
-./build.sh release                makes everything that is published in target/release-VERSION/, and tests it: takes half
-                                  an hour; release again: makes it once more elsewhere, and compares the checksums
+./build.sh release                makes everything that is published in target/release-VERSION/, and tests it;
+                                  release again: makes it once more in another folder, and compares the checksums
 ./build.sh site                   makes the pages a site in target/site/, and checks its links
 ./build.sh arm [filter...]        tests the module for ARM64, emulated: the core's tests, a file there and back, some of
                                   the server's tests; with filters, only the server's tests whose names match
