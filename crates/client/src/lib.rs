@@ -38,11 +38,42 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # A filter near the program
+//!
+//! A [`Near`] is a copy of a filter in the program's memory that stays fresh. A lookup takes some 30 ns instead of the
+//! network's 50 µs, and is never answered from a copy older than a bound.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use valkeybloom_client::Near;
+//! use valkeybloom_client::near::Options;
+//!
+//! # async fn crawl() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = redis::Client::open("redis://10.0.0.1/")?;
+//! let connection = client.get_connection_manager().await?;
+//! let seen = Near::follow(connection, "seen", Options {
+//!     max_age: Duration::from_millis(500),
+//!     ..Options::default()
+//! });
+//! seen.ready().await?;
+//! for link in ["https://example.org/", "https://example.org/elsewhere"] {
+//!     if !seen.contains(link).await? {
+//!         // Visit the link.
+//!         seen.add(link).await?;
+//!     }
+//! }
+//! println!("{} of all lookups went to the server", seen.stats().asked);
+//! # Ok(())
+//! # }
+//! ```
 
 mod batches;
 mod error;
+pub mod near;
 mod sharded;
 
 pub use error::Error;
+pub use near::Near;
 pub use sharded::{Info, ShardedFilter, shard_keys, shard_of};
 pub use valkeybloom_sketches::bloom::shard_capacity;
