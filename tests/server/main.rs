@@ -19,6 +19,7 @@ mod http;
 mod info_sums;
 mod makers;
 mod memory;
+mod near;
 mod pages;
 mod persistence;
 mod plan;

@@ -20,7 +20,7 @@ const OVERRUN: &str = "RESYNC feed overrun: it no longer holds all items since t
 const CHANGED: &str =
     "RESYNC feed ended: the filter was merged into, or chunks were loaded over it";
 const IDLE: &str = "RESYNC feed ended: nobody read it for a minute";
-const MISSING: &str = "ERR not found";
+pub const MISSING: &str = "ERR not found";
 
 /// A reply of BF.READ.
 #[derive(Debug)]
@@ -153,7 +153,7 @@ fn a_reply_has_65536_items_at_most_unless_asked_for_more() {
 
 /// What happens to the key `k`, line by line, and the error that a reader of it gets with a cursor from before. A line
 /// begins with its condition: `~` means that the line is repeated until the key is gone.
-const ENDS: &[(&str, &str)] = &[
+pub const ENDS: &[(&str, &str)] = &[
     ("DEL k", MISSING),
     ("DEL k / BF.ADD k a", UNKNOWN),
     ("UNLINK k / BF.INSERT k CAPACITY 1000 ITEMS a b", UNKNOWN),
@@ -200,7 +200,8 @@ const ENDS: &[(&str, &str)] = &[
     ),
 ];
 
-fn given(client: &mut Client) -> String {
+/// Makes the keys of [`ENDS`], and returns a cursor of `k`.
+pub fn given(client: &mut Client) -> String {
     for line in [
         "FLUSHALL",
         "CONFIG SET bf.bloom-feed-bytes 1mb",
@@ -214,6 +215,16 @@ fn given(client: &mut Client) -> String {
     let cursor = begin(client, "k");
     assert!(!client.cmd("BF.ADD k e").is_error());
     cursor
+}
+
+/// Does what a row of [`ENDS`] says.
+pub fn happen(client: &mut Client, event: &str) {
+    let dumps = [("<k>", "k"), ("<other>", "other")]
+        .map(|(name, key)| (name, client.cmd(&format!("DUMP {key}")).as_bytes().to_vec()));
+    let own = pieces(client, "k");
+    for line in event.split(" / ") {
+        run(client, line, &dumps, &own);
+    }
 }
 
 fn run(client: &mut Client, line: &str, dumps: &[(&str, Vec<u8>)], own: &pieces::Pieces) {
@@ -253,12 +264,7 @@ fn what_makes_a_cursor_unknown() {
     in_both_protocols(&server, |client, _| {
         for (event, expected) in ENDS {
             let cursor = given(client);
-            let dumps = [("<k>", "k"), ("<other>", "other")]
-                .map(|(name, key)| (name, client.cmd(&format!("DUMP {key}")).as_bytes().to_vec()));
-            let own = pieces(client, "k");
-            for line in event.split(" / ") {
-                run(client, line, &dumps, &own);
-            }
+            happen(client, event);
             let refused = client.cmd(&format!("BF.READ k {cursor}"));
             assert_eq!(refused, error(expected), "{event}");
             if expected.starts_with("RESYNC") {

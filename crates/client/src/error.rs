@@ -1,4 +1,4 @@
-//! The errors of a sharded filter.
+//! What can go wrong.
 
 use std::fmt;
 
@@ -11,10 +11,10 @@ pub enum Error {
     /// The name contains a brace. Only the part of a key in braces determines its slot, so all shards would be on one
     /// node.
     Name,
-    /// The shard's node can't be reached, or refused the command: `ERR not found` for a shard that was never created,
+    /// The server can't be reached, or refused the command: `ERR not found` for a shard that was never created,
     /// `ERR non scaling filter is full`.
     Node(RedisError),
-    /// The shard's node has not answered in time. The command may still take effect.
+    /// The server has not answered in time. The command may still take effect.
     Timeout,
     /// The shard's primary applied the write, but only some replicas acknowledged it in time.
     Unacknowledged {
@@ -23,8 +23,13 @@ pub enum Error {
     },
     /// The item was not tried, because an earlier one of its shard failed.
     NotTried,
-    /// The shard's node sent a reply that this module never sends.
+    /// The server sent a reply that this module never sends.
     Unexpected,
+    /// The filter can't be followed, for this reason: its key holds something else or a filter with a window or counters,
+    /// or the server lacks `BF.READ`, or does not permit it.
+    Refused(String),
+    /// The copy was closed, so it never answers.
+    Closed,
 }
 
 impl fmt::Display for Error {
@@ -32,12 +37,14 @@ impl fmt::Display for Error {
         match self {
             Self::Name => f.write_str("the name of a sharded filter can't hold braces"),
             Self::Node(error) => error.fmt(f),
-            Self::Timeout => f.write_str("the shard's node did not answer in time"),
+            Self::Timeout => f.write_str("the server did not answer in time"),
             Self::Unacknowledged { replicas } => {
                 write!(f, "acknowledged by {replicas} replicas only")
             }
             Self::NotTried => f.write_str("not tried, since an item before it failed"),
-            Self::Unexpected => f.write_str("the shard's node gave an unexpected answer"),
+            Self::Unexpected => f.write_str("the server sent an unexpected reply"),
+            Self::Refused(why) => write!(f, "the filter can't be followed: {why}"),
+            Self::Closed => f.write_str("the copy of the filter was closed"),
         }
     }
 }

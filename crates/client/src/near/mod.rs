@@ -1,0 +1,381 @@
+//! A copy of a server's filter that stays fresh, so that lookups need no network.
+
+mod clock;
+mod connection;
+mod driver;
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use valkeybloom_near::Follower;
+
+use crate::Error;
+use crate::batches::{BF_MEXISTS, TIMEOUT, answers_of, commands, is_yes};
+
+pub use connection::Connection;
+pub use valkeybloom_near::{Options, State};
+
+const BF_MADD: &str = "BF.MADD";
+
+/// The most items that are looked up at a time, so that a large batch does not keep the copy from being updated.
+const LOOKUP_ITEMS: usize = 4096;
+
+/// What a copy has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// The number of items that lookups had to ask the server for.
+    pub asked: u64,
+    /// What following took.
+    pub follower: valkeybloom_near::Stats,
+}
+
+/// A copy of a server's Bloom filter in this program's memory. Clones are cheap handles to the same copy.
+///
+/// A task polls the server for new items (`BF.READ`). The copy answers lookups while its last poll is younger than
+/// [`Options::max_age`]. Otherwise the server is asked, and if it can't be reached, lookups fail: an answer is never
+/// older than that. So each answer is the one that the server gave at some moment within the last `max_age`.
+///
+/// With [`Options::confirm`], the copy only claims items, and the server is asked about all others. Its answers are
+/// then the server's own, except that items of a filter that was deleted or replaced are claimed until the next poll.
+///
+/// The task ends when the last handle is dropped. It needs a few microseconds for each poll.
+#[derive(Clone)]
+pub struct Near {
+    inner: Arc<Inner>,
+    timeout: Duration,
+}
+
+struct Inner {
+    follower: RwLock<Follower>,
+    /// The connection to the server that is asked and written to.
+    connection: Box<dyn Connection>,
+    key: Arc<[u8]>,
+    max_age: Duration,
+    /// The number of items that the server was asked for.
+    asked: AtomicU64,
+    /// Notifies after each step of the follower.
+    changed: Notify,
+    is_closed: AtomicBool,
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Near {
+    /// Begins to follow the filter at a key. The copy answers as soon as it is fetched; until then the server is asked.
+    ///
+    /// A missing key is a filter without items. If it appears, it is followed.
+    ///
+    /// The connection's own response timeout ends commands earlier if it is shorter. The copy is fetched in pieces of up
+    /// to 4 MiB, which must arrive within it and within 5 seconds.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime with time.
+    pub fn follow(
+        connection: impl Connection + Clone,
+        key: impl AsRef<[u8]>,
+        options: Options,
+    ) -> Self {
+        Self::start(connection.clone(), connection, key.as_ref(), options)
+    }
+
+    /// Begins to follow the filter at a key as [`follow`](Self::follow) does, but reads it from a replica: a connection
+    /// to one server, in a cluster one that sent `READONLY`.
+    ///
+    /// The copy is behind by as much as the replica, besides `max_age`. A replica that has lost its primary goes on to
+    /// serve old data, unless its setting `replica-serve-stale-data` is `no`. [`Options::lag`] is how far it may be behind
+    /// the primary, `max_age` if it is 0: for so long, items that this program adds are kept beside the copy.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime with time.
+    pub fn follow_replica(
+        replica: impl Connection,
+        connection: impl Connection,
+        key: impl AsRef<[u8]>,
+        mut options: Options,
+    ) -> Self {
+        if options.lag.is_zero() {
+            options.lag = options.max_age;
+        }
+        Self::start(replica, connection, key.as_ref(), options)
+    }
+
+    fn start(
+        reads: impl Connection,
+        connection: impl Connection,
+        key: &[u8],
+        options: Options,
+    ) -> Self {
+        let inner = Arc::new(Inner {
+            follower: RwLock::new(Follower::new(options)),
+            connection: Box::new(connection),
+            key: key.into(),
+            max_age: options.max_age,
+            asked: AtomicU64::new(0),
+            changed: Notify::new(),
+            is_closed: AtomicBool::new(false),
+            task: Mutex::new(None),
+        });
+        let task = tokio::spawn(driver::drive(Arc::downgrade(&inner), reads));
+        *inner.task() = Some(task);
+        Self {
+            inner,
+            timeout: TIMEOUT,
+        }
+    }
+
+    /// Sets the timeout of a command that this handle sends: 5 seconds by default. The connection's own timeouts end it
+    /// earlier if they are shorter.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Returns whether an item was added: `true` for every item that was, and for other items at the filter's error rate.
+    /// Asks the server if the copy can't answer.
+    ///
+    /// # Errors
+    ///
+    /// The server was asked and can't be reached, refused, or did not answer in time.
+    pub async fn contains(&self, item: impl AsRef<[u8]>) -> Result<bool, Error> {
+        if let Some(answer) = self.local(item.as_ref()) {
+            return Ok(answer);
+        }
+        self.inner.asked.fetch_add(1, Relaxed);
+        let mut command = redis::cmd("BF.EXISTS");
+        command.arg(&self.inner.key[..]).arg(item.as_ref());
+        let reply = self.send(command).await?;
+        is_yes(&reply).ok_or(Error::Unexpected)
+    }
+
+    /// Returns for each item, in order, whether it was added. Asks the server about the items that the copy can't answer
+    /// for, up to 10,000 in a command.
+    ///
+    /// # Errors
+    ///
+    /// The server was asked and can't be reached, refused, or did not answer in time.
+    pub async fn contains_each(&self, items: &[impl AsRef<[u8]>]) -> Result<Vec<bool>, Error> {
+        let mut answers = Vec::with_capacity(items.len());
+        let mut unknown = Vec::new();
+        for part in items.chunks(LOOKUP_ITEMS) {
+            let follower = self.inner.follower();
+            let part = part.iter().map(AsRef::as_ref);
+            follower.contains_each(part, now_for(&follower), |answer| {
+                if answer.is_none() {
+                    unknown.push(answers.len());
+                }
+                answers.push(answer.unwrap_or_default());
+            });
+        }
+        self.inner.asked.fetch_add(unknown.len() as u64, Relaxed);
+        let asked = self.each_at_server(BF_MEXISTS, items, &unknown).await;
+        for (&at, answer) in unknown.iter().zip(asked) {
+            answers[at] = answer?;
+        }
+        Ok(answers)
+    }
+
+    /// Returns whether an item was added, or `None` if the server has to be asked: the copy is too old or not yet there, or
+    /// does not claim the item and only the server may deny it. Neither waits for the network nor needs a runtime.
+    #[inline]
+    pub fn local(&self, item: impl AsRef<[u8]>) -> Option<bool> {
+        let follower = self.inner.follower();
+        follower.contains(item.as_ref(), now_for(&follower))
+    }
+
+    /// Adds an item, and returns whether it was new. A false positive counts as not new. The server creates a missing
+    /// filter.
+    ///
+    /// An item that the copy claims is not new, and nothing is sent. So the answer is the one that the server would have
+    /// given at some moment within the last `max_age`: an item of a filter that was deleted since is not added anew. From
+    /// then on lookups through this copy claim the item.
+    ///
+    /// # Errors
+    ///
+    /// The server can't be reached, refused, or did not answer in time. The item may have been added.
+    pub async fn add(&self, item: impl AsRef<[u8]>) -> Result<bool, Error> {
+        let item = item.as_ref();
+        if self.local(item) == Some(true) {
+            return Ok(false);
+        }
+        let mut command = redis::cmd("BF.ADD");
+        command.arg(&self.inner.key[..]).arg(item);
+        let reply = self.send(command).await?;
+        let is_new = is_yes(&reply).ok_or(Error::Unexpected)?;
+        self.inner.follower_mut().keep(item, clock::now());
+        Ok(is_new)
+    }
+
+    /// Adds items, and returns for each, in order, whether it was new, as [`add`](Self::add) does. Only the first of equal
+    /// items is new. Sends up to 10,000 items in a command.
+    ///
+    /// If a command fails, or the server refuses an item, that item gets the error, or all items of the command, and items
+    /// after it get [`Error::NotTried`]. An item with an error may have been added.
+    pub async fn add_each(&self, items: &[impl AsRef<[u8]>]) -> Vec<Result<bool, Error>> {
+        let mut answers = vec![Ok(false); items.len()];
+        let mut unknown = Vec::new();
+        for (number, part) in items.chunks(LOOKUP_ITEMS).enumerate() {
+            let mut at = number * LOOKUP_ITEMS;
+            let follower = self.inner.follower();
+            let part = part.iter().map(AsRef::as_ref);
+            follower.contains_each(part, now_for(&follower), |answer| {
+                if answer != Some(true) {
+                    unknown.push(at);
+                    answers[at] = Err(Error::NotTried);
+                }
+                at += 1;
+            });
+        }
+        let added = self.each_at_server(BF_MADD, items, &unknown).await;
+        let now = clock::now();
+        let mut follower = self.inner.follower_mut();
+        for (&at, answer) in unknown.iter().zip(added) {
+            if answer.is_ok() {
+                follower.keep(items[at].as_ref(), now);
+            }
+            answers[at] = answer;
+        }
+        answers
+    }
+
+    /// Returns how old the copy is: the time since its last complete poll. `None` if there is no copy.
+    pub fn age(&self) -> Option<Duration> {
+        self.inner.follower().age(clock::now())
+    }
+
+    /// Returns what the copy is doing.
+    pub fn state(&self) -> State {
+        self.inner.follower().state()
+    }
+
+    /// Returns what the copy has done.
+    pub fn stats(&self) -> Stats {
+        Stats {
+            asked: self.inner.asked.load(Relaxed),
+            follower: self.inner.follower().stats().clone(),
+        }
+    }
+
+    /// Returns once the copy answers, at once if it does already. Waits while the server can't be reached;
+    /// [`stats`](Self::stats) has the latest error.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] if the filter can't be followed, and [`Error::Closed`]. The server is tried again every half
+    /// minute, so that a later call may succeed.
+    pub async fn ready(&self) -> Result<(), Error> {
+        loop {
+            let mut changed = std::pin::pin!(self.inner.changed.notified());
+            // From here on no notification is missed.
+            changed.as_mut().enable();
+            if self.inner.is_closed.load(Relaxed) {
+                return Err(Error::Closed);
+            }
+            {
+                let follower = self.inner.follower();
+                if follower.is_fresh(clock::now()) {
+                    return Ok(());
+                }
+                if follower.state() == State::Refused {
+                    let why = follower.stats().last_error.clone();
+                    return Err(Error::Refused(why.unwrap_or_default()));
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// Ends the task, for all handles, and returns once it has ended. The copy answers until it is too old; then the server
+    /// is asked.
+    pub async fn close(&self) {
+        let task = self.inner.task().take();
+        self.inner.is_closed.store(true, Relaxed);
+        self.inner.changed.notify_waiters();
+        if let Some(task) = task {
+            task.abort();
+            // It was cancelled, which is what is awaited.
+            let _ = task.await;
+        }
+    }
+
+    /// Returns the server's answers for the items at these positions, up to the first failed command.
+    async fn each_at_server(
+        &self,
+        name: &str,
+        items: &[impl AsRef<[u8]>],
+        positions: &[usize],
+    ) -> Vec<Result<bool, Error>> {
+        let mut answers = Vec::with_capacity(positions.len());
+        let words = [name.as_bytes(), &self.inner.key];
+        for (command, count) in commands(&words, items, positions) {
+            match self.send(command).await {
+                Ok(reply) => answers.extend(answers_of(reply, count)),
+                Err(error) => {
+                    answers.extend(vec![Err(error); count]);
+                    break;
+                }
+            }
+        }
+        answers
+    }
+
+    async fn send(&self, command: Cmd) -> Result<Value, Error> {
+        let reply = self.inner.connection.send(&self.inner.key, command);
+        let reply = tokio::time::timeout(self.timeout, reply).await;
+        match reply.map_err(|_| Error::Timeout)?? {
+            Value::ServerError(error) => Err(error.into()),
+            reply => Ok(reply),
+        }
+    }
+}
+
+/// Returns the time for a lookup: the exact one only if it may matter, since the rough one is read faster.
+#[inline]
+fn now_for(follower: &Follower) -> Duration {
+    let latest = clock::roughly() + clock::SLACK;
+    if follower.is_fresh(latest) {
+        latest
+    } else {
+        clock::now()
+    }
+}
+
+impl Inner {
+    #[inline]
+    fn follower(&self) -> RwLockReadGuard<'_, Follower> {
+        self.follower.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn follower_mut(&self) -> RwLockWriteGuard<'_, Follower> {
+        let follower = self.follower.write();
+        follower.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn task(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+        self.task.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(task) = self.task().take() {
+            task.abort();
+        }
+    }
+}
+
+impl fmt::Debug for Near {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Near")
+            .field("key", &format_args!("{}", self.inner.key.escape_ascii()))
+            .field("state", &self.state())
+            .field("age", &self.age())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,326 @@
+//! Whatever happens to a filter, its copy becomes equal to it again.
+
+use std::time::Duration;
+
+use valkeybloom_near::{Options, State};
+
+use super::Driven;
+use crate::harness::{Client, Server, int, ok, wait_in_sync};
+use crate::read::{ENDS, MISSING, given, happen};
+use crate::support::protocols::in_both_protocols;
+use crate::support::random::Random;
+
+/// How a client makes a filter of each kind.
+const MAKERS: [&str; 3] = ["own", "valkey-bloom", "redisbloom"];
+
+fn server() -> Server {
+    Server::with(&[
+        ("bf.bloom-use-random-seed", "no"),
+        ("enable-debug-command", "yes"),
+    ])
+}
+
+fn make_filters_of(client: &mut Client, maker: &str) {
+    let select = format!("CONFIG SET bf.bloom-new-filters {maker}");
+    assert_eq!(client.cmd(&select), ok());
+}
+
+/// What a follower does after an event whose reader gets this error.
+fn state_after(error: &str) -> State {
+    match error {
+        MISSING => State::Missing,
+        error if error.starts_with("RESYNC ") => State::Following,
+        error if error.starts_with("WRONGTYPE ") => State::Refused,
+        _ => State::Syncing,
+    }
+}
+
+/// Each event happens to a copy that follows, and after each command of one that begins.
+#[test]
+fn every_event_ends_in_an_equal_copy() {
+    let server = server();
+    in_both_protocols(&server, |client, resp3| {
+        for confirm in [false, true] {
+            for (event, error) in ENDS {
+                for commands in [0, 1, 2, 3, 4] {
+                    given(client);
+                    let options = Options {
+                        confirm,
+                        ..Options::default()
+                    };
+                    let reader = if resp3 {
+                        server.client3()
+                    } else {
+                        server.client()
+                    };
+                    let mut near = Driven::new(reader, options);
+                    for _ in 0..commands {
+                        near.step();
+                    }
+                    happen(client, event);
+                    let expected = state_after(error);
+                    assert_eq!(near.catch_up(), expected, "{event} after {commands}");
+                    is_like_its_server(&near, client, event, confirm);
+                    if matches!(expected, State::Following | State::Missing) {
+                        client.cmd("BF.MADD k later latest");
+                        assert_eq!(near.catch_up(), State::Following, "{event}");
+                        is_like_its_server(&near, client, event, confirm);
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[track_caller]
+fn is_like_its_server(near: &Driven, client: &mut Client, event: &str, confirm: bool) {
+    let state = near.follower.state();
+    if state == State::Following {
+        near.is_equal(client, event);
+    }
+    for item in [
+        "a", "b", "c", "d", "e", "z", "later", "latest", "new7", "never",
+    ] {
+        let answer = near.contains(item);
+        if matches!(state, State::Following | State::Missing) {
+            let exists = client.cmd(&format!("BF.EXISTS k {item}"));
+            let exists = exists == int(1) || exists == crate::harness::boolean(true);
+            assert_eq!(
+                answer,
+                (exists || !confirm).then_some(exists),
+                "{event}: {item}"
+            );
+        } else {
+            assert_eq!(answer, None, "{event}: {item}");
+        }
+    }
+}
+
+/// The same feed goes on, so nothing is fetched anew.
+#[test]
+fn what_leaves_the_filter_as_it_is_needs_no_new_copy() {
+    let server = server();
+    in_both_protocols(&server, |client, _| {
+        given(client);
+        let mut near = Driven::new(server.client(), Options::default());
+        assert_eq!(near.catch_up(), State::Following);
+        for event in [
+            "RENAME k away / RENAME away k",
+            "SWAPDB 0 1 / SWAPDB 0 1",
+            "SELECT 1 / SELECT 0",
+            "COPY k another REPLACE",
+            "EXPIRE k 1000 / PERSIST k",
+            "BF.MADD k f g / BF.MADD k f h",
+            "BF.INSERT k ITEMS i",
+            "MULTI / BF.ADD k j / BF.ADD k k / EXEC",
+            "BF.MERGE another k",
+        ] {
+            for line in event.split(" / ") {
+                assert!(!client.cmd(line).is_error(), "{line}");
+            }
+            assert_eq!(near.catch_up(), State::Following, "{event}");
+            near.is_equal(client, event);
+        }
+        let stats = near.follower.stats();
+        assert_eq!((stats.fetches, stats.resyncs), (1, 0), "{stats:?}");
+    });
+}
+
+/// Clients add while the filter grows and its copy is fetched and read.
+#[test]
+fn filters_of_all_kinds_are_followed_through_their_growth() {
+    let server = Server::with(&[
+        ("bf.bloom-saturate-nonscaling", "yes"),
+        ("bf.bloom-feed-bytes", "65536"),
+    ]);
+    let mut client = server.client();
+    let mut writers = [server.client(), server.client3(), server.client()];
+    let mut random = Random(11);
+    for maker in MAKERS {
+        make_filters_of(&mut client, maker);
+        for growth in ["EXPANSION 1", "EXPANSION 2", "NONSCALING"] {
+            assert_eq!(client.cmd("FLUSHALL"), ok());
+            let made = client.cmd(&format!("BF.RESERVE k 0.001 50 {growth}"));
+            assert_eq!(made, ok());
+            let mut near = Driven::new(server.client(), Options::default());
+            for round in 0..400 {
+                let count = 1 + random.below(if round < 20 { 60 } else { 10 });
+                let items: Vec<_> = (0..count).map(|_| random.below(5000).to_string()).collect();
+                let line = format!("BF.MADD k {}", items.join(" "));
+                assert!(!writers[random.below(3)].cmd(&line).is_error());
+                near.step();
+                if random.one_in(20) {
+                    assert_eq!(near.catch_up(), State::Following);
+                    near.is_equal(&mut client, growth);
+                }
+            }
+            let (copy, _) = near.follower.copy().expect("there is a copy");
+            let filters = copy.filter_count(|| 0);
+            assert!(
+                growth == "NONSCALING" || filters > 3,
+                "{maker} {growth}: {filters}"
+            );
+            assert!(
+                near.follower.stats().fetches < 10,
+                "{:?}",
+                near.follower.stats()
+            );
+        }
+    }
+}
+
+/// A full sync gives a replica another filter, and a promoted replica lacks what it had not received.
+#[test]
+fn replicas_are_followed_through_syncs_and_failovers() {
+    let mut primary = Server::start();
+    let replica = Server::replica_of(&primary).start();
+    let mut here = primary.client();
+    assert_eq!(here.cmd("BF.RESERVE k 0.000001 1000"), ok());
+    here.cmd("BF.MADD k a b c");
+    wait_in_sync(&primary, &replica);
+    let lag = Options {
+        lag: Duration::from_secs(1),
+        ..Options::default()
+    };
+    let mut of_replica = Driven::new(replica.client(), lag);
+    let mut of_primary = Driven::new(primary.client(), Options::default());
+    for near in [&mut of_replica, &mut of_primary] {
+        assert_eq!(near.catch_up(), State::Following);
+    }
+    here.cmd("BF.ADD k d");
+    wait_in_sync(&primary, &replica);
+    assert_eq!(of_replica.catch_up(), State::Following);
+    of_replica.is_equal(&mut replica.client(), "an add");
+    assert_eq!(of_replica.follower.stats().fetches, 1);
+
+    // The primary starts anew, and the replica gets everything anew.
+    here.cmd("BF.ADD k e");
+    primary.restart_saving();
+    let mut here = primary.client();
+    here.cmd("BF.ADD k f");
+    wait_in_sync(&primary, &replica);
+    assert_eq!(of_replica.catch_up(), State::Following);
+    of_replica.is_equal(&mut replica.client(), "a full sync");
+    // Its connection is lost.
+    of_primary.catch_up();
+    of_primary.client = primary.client();
+    assert_eq!(of_primary.catch_up(), State::Following);
+    of_primary.is_equal(&mut here, "a restart");
+
+    // The replica is promoted, and lacks what was added since.
+    let mut there = replica.client();
+    assert_eq!(there.cmd("REPLICAOF NO ONE"), ok());
+    here.cmd("BF.MADD k lost lost2");
+    assert_eq!(of_primary.catch_up(), State::Following);
+    assert_eq!(of_primary.contains("lost"), Some(true));
+    of_primary.client = replica.client();
+    // The same number of items, but others.
+    there.cmd("BF.MADD k other other2");
+    assert_eq!(of_primary.catch_up(), State::Following);
+    assert_eq!(of_primary.contains("lost"), Some(false));
+    assert_eq!(of_primary.contains("other"), Some(true));
+    of_primary.is_equal(&mut there, "a failover");
+    assert_eq!(of_replica.catch_up(), State::Following);
+    of_replica.is_equal(&mut there, "a promotion");
+}
+
+/// Users who may not run BF.READ, and servers that lack it.
+#[test]
+fn filters_without_a_feed_are_refused_or_fetched_anew() {
+    const MAY: [(&str, bool); 2] = [("+bf.read +bf.scandump", true), ("+bf.scandump", false)];
+    let server = server();
+    let plain = Server::builder().without_module().start();
+    let mut client = server.client();
+    let refresh = Options {
+        refresh: Some(Duration::from_secs(10)),
+        ..Options::default()
+    };
+    for maker in MAKERS {
+        make_filters_of(&mut client, maker);
+        for (may, may_read) in MAY {
+            given(&mut client);
+            let user = format!("ACL SETUSER near reset on nopass ~* {may}");
+            assert_eq!(client.cmd(&user), ok());
+            for (options, expected) in [
+                (refresh, State::Following),
+                (
+                    Options::default(),
+                    if may_read {
+                        State::Following
+                    } else {
+                        State::Refused
+                    },
+                ),
+            ] {
+                let mut reader = server.client();
+                assert_eq!(reader.cmd("AUTH near any"), ok());
+                let mut near = Driven::new(reader, options);
+                assert_eq!(near.catch_up(), expected, "{maker} {may}");
+                if expected == State::Refused {
+                    let why = near.follower.stats().last_error.clone().expect("a reason");
+                    assert!(
+                        why.starts_with("NOPERM ") && why.contains("bf.read"),
+                        "{why}"
+                    );
+                    assert_eq!(near.contains("a"), None);
+                    continue;
+                }
+                near.is_equal(&mut client, may);
+                let many: Vec<_> = (0..3000).map(|n| n.to_string()).collect();
+                client.cmd(&format!("BF.MADD k {}", many.join(" ")));
+                assert_eq!(near.catch_up(), expected);
+                near.is_equal(&mut client, may);
+                client.cmd("DEL k");
+                assert_eq!(near.catch_up(), State::Missing);
+                given(&mut client);
+                assert_eq!(near.catch_up(), State::Following);
+                near.is_equal(&mut client, may);
+                // The copy is good for as long as the time between two fetches besides.
+                assert_eq!(near.contains("a"), Some(true));
+            }
+        }
+    }
+    for options in [refresh, Options::default()] {
+        let mut near = Driven::new(plain.client(), options);
+        assert_eq!(near.catch_up(), State::Refused);
+        let why = near.follower.stats().last_error.clone().expect("a reason");
+        assert!(why.starts_with("ERR unknown command"), "{why}");
+    }
+}
+
+/// Filters that forget, and keys that hold something else.
+#[test]
+fn what_has_no_feed_is_refused() {
+    let server = Server::start();
+    in_both_protocols(&server, |client, _| {
+        for (make, why) in [
+            (
+                "BF.RESERVE k 0.01 100 COUNTING",
+                "ERR filters with WINDOW or COUNTING have no feed",
+            ),
+            (
+                "BF.RESERVE k 0.01 100 WINDOW 60000 PERIODS 3",
+                "ERR filters with WINDOW or COUNTING have no feed",
+            ),
+            (
+                "CF.RESERVE k 100",
+                "WRONGTYPE Operation against a key holding the wrong kind of value",
+            ),
+            (
+                "SET k text",
+                "WRONGTYPE Operation against a key holding the wrong kind of value",
+            ),
+        ] {
+            assert_eq!(client.cmd("FLUSHALL"), ok());
+            assert_eq!(client.cmd(make), ok());
+            let mut near = Driven::new(server.client(), Options::default());
+            assert_eq!(near.catch_up(), State::Refused, "{make}");
+            assert_eq!(near.follower.stats().last_error.as_deref(), Some(why));
+            // The key gets a filter after all.
+            assert_eq!(client.cmd("DEL k"), int(1));
+            client.cmd("BF.ADD k a");
+            while near.catch_up() == State::Refused {}
+            near.is_equal(client, make);
+        }
+    });
+}

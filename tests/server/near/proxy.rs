@@ -1,0 +1,219 @@
+//! A proxy that stalls and cuts: no answer is ever older than it may be.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redis::aio::ConnectionManagerConfig;
+use tokio::runtime::Runtime;
+use valkeybloom_client::near::Options;
+use valkeybloom_client::{Error, Near};
+
+use super::KEY;
+use super::task::{becomes_equal, url};
+use crate::harness::{Server, int, ok, wait_until};
+use crate::support::random::Random;
+
+/// What a proxy does with all its connections.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(u8)]
+enum Mode {
+    Forward,
+    /// Bytes wait.
+    Stall,
+    /// Connections end, and new ones too.
+    Cut,
+}
+
+struct Proxy {
+    port: u16,
+    mode: Arc<AtomicU8>,
+}
+
+impl Proxy {
+    fn of(server: &Server) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let port = listener.local_addr().expect("it is bound").port();
+        let mode = Arc::new(AtomicU8::new(Mode::Forward as u8));
+        let (to, of_all) = (server.port(), mode.clone());
+        thread::spawn(move || {
+            for from in listener.incoming() {
+                let from = from.expect("a connection");
+                let Ok(to) = TcpStream::connect((Ipv4Addr::LOCALHOST, to)) else {
+                    continue;
+                };
+                for (from, to) in [(&from, &to), (&to, &from)] {
+                    let from = from.try_clone().expect("a handle can be copied");
+                    let to = to.try_clone().expect("a handle can be copied");
+                    let mode = of_all.clone();
+                    thread::spawn(move || pass(from, to, &mode));
+                }
+            }
+        });
+        Self { port, mode }
+    }
+
+    fn set(&self, mode: Mode) {
+        self.mode.store(mode as u8, SeqCst);
+    }
+}
+
+/// Passes bytes on until either side ends or the proxy cuts.
+fn pass(mut from: TcpStream, mut to: TcpStream, mode: &AtomicU8) {
+    let tick = Some(Duration::from_millis(1));
+    from.set_read_timeout(tick).expect("a time");
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        let is = |wanted: Mode| mode.load(SeqCst) == wanted as u8;
+        if is(Mode::Cut) {
+            break;
+        }
+        match from.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => {
+                while is(Mode::Stall) {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                if is(Mode::Cut) || to.write_all(&buffer[..count]).is_err() {
+                    break;
+                }
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(_) => break,
+        }
+    }
+    let _ = from.shutdown(Shutdown::Both);
+    let _ = to.shutdown(Shutdown::Both);
+}
+
+/// Returns a copy that is read and asked through a proxy, and gives up soon.
+fn follow(runtime: &Runtime, proxy: &Proxy, options: Options) -> Near {
+    runtime.block_on(async {
+        let client = redis::Client::open(url(proxy.port, false)).expect("a valid address");
+        let config = ConnectionManagerConfig::new()
+            .set_number_of_retries(2)
+            .set_min_delay(Duration::from_millis(5))
+            .set_max_delay(Duration::from_millis(20))
+            .set_connection_timeout(Some(Duration::from_millis(100)));
+        let connection = client.get_connection_manager_with_config(config).await;
+        let near = Near::follow(connection.expect("it is up"), KEY, options);
+        near.timeout(Duration::from_millis(200))
+    })
+}
+
+/// The items of the writer, each with the last moment at which the server did not have it, or no longer had it.
+#[test]
+fn no_answer_is_older_than_it_may_be() {
+    let max_age = Duration::from_millis(150);
+    let options = Options {
+        every: Duration::from_millis(10),
+        max_age,
+        ..Options::default()
+    };
+    let server = Server::start();
+    let proxy = Proxy::of(&server);
+    let runtime = Runtime::new().expect("a runtime");
+    let mut writer = server.client();
+    let reserve = "BF.RESERVE k 0.000000001 100000";
+    assert_eq!(writer.cmd(reserve), ok());
+    let near = follow(&runtime, &proxy, options);
+    assert_eq!(runtime.block_on(near.ready()), Ok(()));
+
+    let mut random = Random(23);
+    let (mut added, mut deleted) = (Vec::new(), Vec::new());
+    let (mut fresh, mut stale, mut next) = (0, 0, 0_u64);
+    for phase in 0..120 {
+        let modes = [Mode::Forward, Mode::Forward, Mode::Stall, Mode::Cut];
+        let mode = random.pick(&modes);
+        proxy.set(mode);
+        let end = Instant::now() + Duration::from_millis(20 + random.below(250) as u64);
+        if phase % 7 == 6 {
+            assert_eq!(writer.cmd("DEL k"), int(1));
+            let now = Instant::now();
+            deleted = added
+                .drain(..)
+                .map(|(item, _): (String, _)| (item, now))
+                .collect();
+            assert_eq!(writer.cmd(reserve), ok());
+        }
+        while Instant::now() < end {
+            next += 1;
+            let item = next.to_string();
+            assert_eq!(writer.cmd(&format!("BF.ADD k {item}")), int(1));
+            added.push((item, Instant::now()));
+            let recent = added.iter().rev().take(200).map(|item| (item, false));
+            let gone = deleted.iter().take(200).map(|item| (item, true));
+            for ((item, changed), wrong) in recent.chain(gone) {
+                // Time that passes between these lines only makes an answer younger than it seems.
+                let since = changed.elapsed();
+                match near.local(item) {
+                    Some(answer) => {
+                        fresh += 1;
+                        assert!(answer != wrong || since < max_age, "{mode:?}: {since:?}");
+                    }
+                    None => stale += 1,
+                }
+            }
+        }
+    }
+    assert!(
+        fresh > 10_000 && stale > 10_000,
+        "{fresh} fresh, {stale} stale"
+    );
+    assert!(near.stats().follower.errors > 10, "{:?}", near.stats());
+
+    proxy.set(Mode::Forward);
+    let mut client = server.client();
+    let exists = |item: &str| client.cmd(&format!("BF.EXISTS k {item}")) == int(1);
+    becomes_equal(&near, false, exists, "all that");
+    let last = [next.to_string(), (next + 1).to_string()];
+    assert_eq!(
+        runtime.block_on(near.contains_each(&last)),
+        Ok(vec![true, false])
+    );
+}
+
+/// Where the copy is too old and the server can't be reached, lookups fail.
+#[test]
+fn lookups_fail_rather_than_be_wrong() {
+    let server = Server::start();
+    let proxy = Proxy::of(&server);
+    let runtime = Runtime::new().expect("a runtime");
+    let mut writer = server.client();
+    assert_eq!(writer.cmd("BF.RESERVE k 0.000001 1000"), ok());
+    assert_eq!(writer.cmd("BF.ADD k a"), int(1));
+    for confirm in [false, true] {
+        let options = Options {
+            every: Duration::from_millis(10),
+            max_age: Duration::from_millis(300),
+            confirm,
+            ..Options::default()
+        };
+        let near = follow(&runtime, &proxy, options);
+        for mode in [Mode::Stall, Mode::Cut] {
+            assert_eq!(runtime.block_on(near.ready()), Ok(()));
+            assert_eq!(near.local("a"), Some(true));
+            proxy.set(mode);
+            wait_until("the copy is too old", || near.local("a").is_none());
+            let (lookup, batch, add, adds) = runtime.block_on(async {
+                let batch = near.contains_each(&["a", "b"]).await;
+                let adds = near.add_each(&["a"]).await;
+                (near.contains("a").await, batch, near.add("c").await, adds)
+            });
+            let errors = [lookup.err(), batch.err(), add.err(), adds[0].clone().err()];
+            for error in errors {
+                match error {
+                    Some(Error::Timeout) => {}
+                    Some(Error::Node(error)) => assert!(error.code().is_none(), "{error}"),
+                    other => panic!("{mode:?}: {other:?}"),
+                }
+            }
+            assert!(near.age().expect("there is a copy") >= options.max_age);
+            proxy.set(Mode::Forward);
+            wait_until("the copy is fresh again", || near.local("a").is_some());
+        }
+    }
+}
