@@ -258,7 +258,11 @@ impl Text {
         Ok(batch)
     }
 
-    pub(crate) fn items(&self) -> Result<Items<'_>, Error> {
+    /// Returns an iterator over the items.
+    ///
+    /// # Errors
+    /// [`Code::BadBatch`], which does not happen: the offsets always ascend.
+    pub fn items(&self) -> Result<Items<'_>, Error> {
         Ok(Items(Run::Large(Slices::new(&self.data, &self.offsets)?)))
     }
 }

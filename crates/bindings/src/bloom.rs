@@ -100,6 +100,14 @@ impl Bloom {
         Ok(Self(made.map_err(Refused::from)?))
     }
 
+    /// Copies an object of the library.
+    ///
+    /// # Errors
+    /// [`Code::NoMemory`]
+    pub fn copy_of(object: &Object) -> Result<Self, Error> {
+        object.try_clone().map(Self).ok_or(Error::NO_MEMORY)
+    }
+
     /// Returns the time of a write, and frees the items that have expired by then.
     #[inline]
     fn begin(&mut self, moment: &Moment) -> Result<Time, Error> {
@@ -312,7 +320,7 @@ impl Family for Bloom {
     }
 
     fn try_clone(&self) -> Result<Self, Error> {
-        self.0.try_clone().map(Self).ok_or(Error::NO_MEMORY)
+        Self::copy_of(&self.0)
     }
 
     fn memory_bytes(&self) -> u64 {

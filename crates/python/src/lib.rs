@@ -3,6 +3,7 @@
 mod batches;
 mod bloom;
 mod chunks;
+mod clock;
 mod cms;
 mod common;
 mod cuckoo;
@@ -10,6 +11,7 @@ mod errors;
 mod items;
 mod locked;
 mod memory;
+mod near;
 mod tdigest;
 mod topk;
 mod words;
@@ -28,6 +30,8 @@ mod _core {
     use super::cms::CountMin;
     #[pymodule_export]
     use super::cuckoo::CuckooFilter;
+    #[pymodule_export]
+    use super::near::{Follower, NearStats, forked};
     #[pymodule_export]
     use super::tdigest::TDigest;
     #[pymodule_export]

@@ -70,6 +70,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         yield port
 
 
+@pytest.fixture
+def client(server: int) -> Iterator[redis.Redis]:
+    """A client of a server without keys."""
+    with redis.Redis(port=server) as client:
+        client.flushall()
+        yield client
+
+
 @contextmanager
 def joined(folder: Path, *options: str) -> Iterator[list[int]]:
     """Runs three servers with a third of the slots each, on ports of their own."""
@@ -106,5 +114,3 @@ def wait(until: Callable[[], bool], seconds: int = 30) -> None:
             return
         time.sleep(0.05)
     pytest.fail(f"it did not happen within {seconds} seconds")
-
-

@@ -20,18 +20,22 @@ TOP = Path(__file__).parents[3]
 CLASSES = [valkeybloom.Bloom, valkeybloom.CuckooFilter, valkeybloom.CountMin, valkeybloom.TopK, valkeybloom.TDigest]
 
 
-def test_examples_in_docstrings() -> None:
+def test_examples_in_docstrings(server: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redis.Redis, "__init__", connecting(redis.Redis.__init__, server))
+    with redis.Redis() as client:
+        client.flushall()
     finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner()
-    for thing in (valkeybloom, valkeybloom.asyncio, valkeybloom.template, *CLASSES):
+    for thing in (valkeybloom, valkeybloom.asyncio, valkeybloom.template, valkeybloom.Near, *CLASSES):
         for test in finder.find(thing):
             runner.run(test)
     assert runner.summarize().failed == 0 and runner.tries > 50
 
 
 def test_everything_public_has_a_docstring_and_a_signature() -> None:
-    for one in CLASSES:
+    for one in (*CLASSES, valkeybloom.Near):
         assert inspect.signature(one).parameters and len(inspect.getdoc(one) or "") > 200
-        for name, member in vars(one).items():
+        own = {name: member for base in one.__mro__[:-1] for name, member in vars(base).items()}
+        for name, member in own.items():
             if not name.startswith("_"):
                 assert inspect.getdoc(member), f"{one.__name__}.{name}"
                 if callable(getattr(one, name)):
@@ -99,7 +103,7 @@ import pandas as pd
 import redis
 import redis.asyncio
 import valkey
-from valkeybloom import Bloom, CountMin, CuckooFilter, TDigest, TopK, fetch, store
+from valkeybloom import Bloom, CountMin, CuckooFilter, Near, NearStats, TDigest, TopK, fetch, store
 from valkeybloom.asyncio import fetch as fetch_async
 
 f = Bloom(1000, 0.01, expansion=None, seed=bytes(32))
@@ -123,13 +127,21 @@ store(valkey.Valkey(), b"key", c, merge=True, ttl=1.5)
 got = fetch(redis.Redis(), "key")
 if isinstance(got, Bloom):
     print("a" in got)
+with Near(redis.Redis(), b"key", max_age=timedelta(seconds=5), confirm=True, refresh=60, reader=valkey.Valkey()) as near:
+    a = "a" in near or near.contains(b"a") or near.add(5) or near.wait(1.5)
+    n = near.update(pa.array(["a"])) + near.stats.asked
+    m = near.contains_many(np.arange(5))
+    age: float | None = near.age
+    state: str = near.state
+    stats: NearStats = near.stats
+    copy: Bloom | None = near.copy()
 
 async def main() -> None:
     await fetch_async(redis.asyncio.Redis(), "key")
 '''
 
 WRONG = '''
-from valkeybloom import Bloom, CountMin, TDigest, TopK
+from valkeybloom import Bloom, CountMin, Near, TDigest, TopK
 f = Bloom(1000, 0.01)
 f.add(1.5)
 f.add(None)
@@ -142,6 +154,7 @@ CountMin(5, 5).add("a", "b")
 TopK(3).add("a") + 1
 TDigest().update(["a"])
 1.5 in f
+Near(5, "key")
 '''
 
 
@@ -156,7 +169,7 @@ def test_types(tmp_path: Path) -> None:
     assert found.startswith("Success"), found
     found = mypy(tmp_path / "wrong.py", WRONG)
     lines = {int(number) for number in re.findall(r"wrong.py:(\d+): error", found)}
-    assert lines >= set(range(4, 13)), found
+    assert lines >= {*range(4, 13), 15}, found
     command = [sys.executable, "-m", "mypy", "--strict", "-p", "valkeybloom"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=600)
     assert done.returncode == 0, done.stdout

@@ -46,6 +46,9 @@ Key: TypeAlias = str | bytes
 Command: TypeAlias = tuple[str | bytes | int, ...]
 Exchange: TypeAlias = Generator[Command, Any, Any]
 
+#: What became of a command: the name of the method that takes it, and its arguments.
+Outcome: TypeAlias = tuple[str, tuple[Any, ...]]
+
 #: An item: text is its UTF-8, and a number its decimal digits.
 Item: TypeAlias = str | bytes | bytearray | memoryview | int
 

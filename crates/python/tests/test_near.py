@@ -1,0 +1,400 @@
+"""`Near`: copies that answer as the server does, whatever happens to its filter."""
+
+from __future__ import annotations
+
+import random
+import threading
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import redis
+from conftest import CLIENTS, running, wait
+from following import QUICK, Gate, calls, equals, items
+from test_threads import together
+from valkeybloom import Bloom, Near, fetch, store
+
+
+def test_a_copy_answers_as_the_server_does(server: int) -> None:
+    for library in CLIENTS.values():
+        for protocol in (2, 3):
+            for decode in (False, True):
+                kind = library.Redis if library is redis else library.Valkey
+                with kind(port=server, protocol=protocol, decode_responses=decode) as client:
+                    client.flushall()
+                    client.execute_command("BF.RESERVE", "seen", 0.01, 100_000)
+                    client.execute_command("BF.MADD", "seen", *items(1000))
+                    with Near(client, b"seen", **QUICK) as near:
+                        assert near.wait(30) and near.state == "following" and 0 <= (near.age or 0) < 60
+                        asked = items(2000)
+                        answers = [bool(answer) for answer in client.execute_command("BF.MEXISTS", "seen", *asked)]
+                        assert list(near.contains_many(asked)) == answers
+                        assert [item in near for item in asked] == answers == [near.contains(item) for item in asked]
+                        client.execute_command("BF.MADD", "seen", *items(3000, 2000))
+                        wait(lambda: equals(near, client, "seen"))
+                        assert all(near.contains_many(items(3000, 2000)))
+                        stats = near.stats
+                        assert (stats.fetches, stats.resyncs, stats.errors, stats.asked) == (1, 0, 0, 0)
+                        assert stats.polls > 1 and 2900 < stats.items <= 3000 and stats.bytes > 16 * stats.items
+                        assert stats.last_error is None
+                        assert repr(near).startswith("<Near b'seen' following, 0.0")
+                        assert repr(stats).startswith(f"<NearStats polls={stats.polls} ")
+                    assert near.state == "closed" and near.age is None and near.copy() is None
+
+
+def test_items_and_batches_are_those_of_a_filter(client: Any) -> None:
+    batches: list[Any] = [
+        ["a", b"b", bytearray(b"c"), memoryview(b"d"), 5, -(10**30), "é", "", b"\0\xff"],
+        np.arange(10, 13),
+        np.array([b"xy", b"z"]),
+        pa.array(["arrow", "ö"]),
+        pa.chunked_array([[b"1", b"2"], [b"3"]]),
+        {"set"},
+        memoryview(b"ABC"),
+        (),
+    ]
+    for options in ({}, {"confirm": True}):
+        client.delete("items")
+        with Near(client, "items", **QUICK, **options) as near:
+            assert near.wait(30) and near.state == "missing"
+            plain = Bloom(1000, 1e-9)
+            for batch in batches:
+                assert not any(near.contains_many(batch))
+                assert near.update(batch) == plain.update(batch)
+                assert near.update(batch) == 0 and all(near.contains_many(batch))
+                found = near.contains_many(batch)
+                assert found.format == "?" and len(found) == len(plain.contains_many(batch))
+            generated = (str(number) for number in range(20, 25))
+            assert near.update(generated) == 5
+            wait(lambda: equals(near, client, "items"))
+            assert client.execute_command("BF.CARD", "items") == len(plain) + 5
+            before = calls(client, "bf.mexists")
+            for wrong, text in ((["a", None], "item 1"), ([True], "not bool"), ([1.5], "not float"), ("t", "not one item")):
+                for call in (near.update, near.contains_many):
+                    with pytest.raises(TypeError, match=text):
+                        call(wrong)  # type: ignore[operator]
+            for wrong in (None, 1.5, True, ["a"]):
+                for call in (near.add, near.contains, near.__contains__):
+                    with pytest.raises(TypeError, match="str, bytes or int"):
+                        call(wrong)  # type: ignore[operator]
+            assert calls(client, "bf.mexists") == before
+
+
+def test_what_is_written_is_read_at_once(client: Any) -> None:
+    with Near(client, "own", **QUICK) as near, Near(client, "own", confirm=True, **QUICK) as confirming:
+        for own in (near, confirming):
+            for item in items(500, 1000 * (own is near)):
+                assert own.add(item) and item in own and not own.add(item)
+                assert own.contains_many([item]) == memoryview(b"\1")
+        # More than are kept until the copy has them, in several commands.
+        client.config_resetstat()
+        many = [f"many {number}" for number in range(100_000)]
+        assert near.update(many) > 98_000
+        assert all(near.contains_many(many))
+        assert calls(client, "bf.madd") == 10
+        assert near.wait(30)
+        wait(lambda: equals(near, client, "own"))
+        before = calls(client, "bf.madd"), near.stats.asked
+        assert near.update(many) == 0 and all(near.contains_many(many))
+        assert (calls(client, "bf.madd"), near.stats.asked) == before
+
+
+def test_others_add_while_lookups_run(client: Any, server: int) -> None:
+    client.execute_command("BF.RESERVE", "busy", 0.001, 100)
+    ended = threading.Event()
+    with Near(client, "busy", **QUICK) as near:
+        near.wait(30)
+        left = [3]
+        lock = threading.Lock()
+
+        def write(number: int) -> None:
+            try:
+                with redis.Redis(port=server) as own:
+                    for start in range(0, 6000, 100):
+                        own.execute_command("BF.MADD", "busy", *items(100, 10_000 * number + start))
+            finally:
+                with lock:
+                    left[0] -= 1
+                    if left[0] == 0:
+                        ended.set()
+
+        def read() -> None:
+            claimed = np.zeros(6000, bool)
+            while not ended.is_set():
+                asked = near.stats.asked
+                answers = np.asarray(near.contains_many(items(6000)))
+                # Copies never deny what they have claimed. The server may know more.
+                if near.stats.asked == asked:
+                    assert (answers >= claimed).all()
+                    claimed = answers
+
+        together(*(lambda number=number: write(number) for number in range(3)), read, read, read)  # type: ignore[misc]
+        wait(lambda: equals(near, client, "busy"))
+        assert all(all(near.contains_many(items(6000, 10_000 * number))) for number in range(3))
+        copy = near.copy()
+        assert copy is not None and copy.filters > 5 and list(copy.chunks()) == list(fetch(client, "busy").chunks())  # type: ignore[union-attr]
+
+
+def test_copies_and_their_filters_are_equal_after_any_life(tmp_path: Path) -> None:
+    with running(tmp_path) as port:
+        for seed in range(24):
+            chance = random.Random(seed)
+            library, protocol = chance.choice(list(CLIENTS.values())), chance.choice((2, 3))
+            kind = library.Redis if library is redis else library.Valkey
+            client = kind(port=port, protocol=protocol)
+            client.flushall()
+            client.config_set("bf.bloom-new-filters", chance.choice(("own", "own", "redisbloom")))
+            client.config_set("bf.bloom-feed-bytes", chance.choice((4096, 1 << 20)))
+            with Near(client, "key", confirm=chance.random() < 0.3, **QUICK) as near:
+                for _ in range(12):
+                    if chance.random() < 0.3:
+                        near.wait(30)
+                    happen(chance, client)
+                if chance.random() < 0.8:
+                    client.execute_command("BF.MADD", "key", "last")
+                    wait(lambda: equals(near, client, "key"))
+                    assert ("last" in near) == bool(client.execute_command("BF.EXISTS", "key", "last")), seed
+                    assert near.state == "following", seed
+                else:
+                    client.delete("key")
+                    wait(lambda: near.state == "missing")
+                    assert "last" not in near and near.copy() is None, seed
+            client.close()
+
+
+def happen(chance: random.Random, client: Any) -> None:
+    """Lets one thing happen to the key."""
+
+    def add(key: str = "key") -> None:
+        client.execute_command("BF.MADD", key, *(chance.randrange(1 << 40) for _ in range(chance.choice((1, 30, 3000)))))
+
+    def reserve() -> None:
+        client.delete("key")
+        client.execute_command("BF.RESERVE", "key", 0.01, chance.choice((1, 100, 10_000)), "EXPANSION", chance.choice((1, 2)))
+
+    def merge() -> None:
+        add()
+        client.execute_command("COPY", "key", "other", "REPLACE")
+        add("other")
+        client.execute_command("BF.MERGE", "key", "other")
+
+    def rename() -> None:
+        client.execute_command("BF.MADD", "other", "a")
+        client.rename("other", "key")
+
+    def away() -> None:
+        add()
+        client.rename("key", "other")
+
+    def restore() -> None:
+        add()
+        payload = client.execute_command("DUMP", "key", NEVER_DECODE=[])
+        add()
+        client.execute_command("RESTORE", "key", 0, payload, "REPLACE")
+
+    def expire() -> None:
+        client.pexpire("key", 1)
+        wait(lambda: not client.exists("key"))
+
+    def reload() -> None:
+        client.execute_command("DEBUG", "RELOAD")
+
+    def swap() -> None:
+        client.execute_command("SWAPDB", 0, 1)
+
+    acts = [add, add, add, add, add, reserve, merge, rename, away, restore, expire, reload, swap, client.flushall]
+    act = chance.choice(acts)
+    try:
+        act()
+    except (redis.ResponseError, CLIENTS["valkey"].ResponseError) as error:
+        # RedisBloom's filters can't be merged, and an expansion of 1 ends.
+        assert act is merge or "degrades" in str(error) or "exceeds" in str(error), error
+
+
+def test_a_confirming_copy_sends_what_it_denies(client: Any) -> None:
+    known = items(9000)
+    client.execute_command("BF.RESERVE", "seen", 1e-6, 100_000)
+    client.execute_command("BF.MADD", "seen", *known)
+    stream = known + [f"new {number}" for number in range(1000)]
+    random.Random(1).shuffle(stream)
+    with Near(client, "seen", confirm=True, **QUICK) as near:
+        assert near.wait(30)
+        client.config_resetstat()
+        assert [item for item in stream if item not in near] == [item for item in stream if item.startswith("new")]
+        assert calls(client, "bf.exists") == near.stats.asked == 1000
+        answers = near.contains_many(stream)
+        assert [item for item, found in zip(stream, answers) if not found] == [i for i in stream if i.startswith("new")]
+        assert (calls(client, "bf.exists"), calls(client, "bf.mexists")) == (1000, 1)
+        assert sum(near.add(item) for item in stream) == 1000
+        assert calls(client, "bf.add") == 1000
+    with Near(client, "seen", **QUICK) as near:
+        assert near.wait(30)
+        client.config_resetstat()
+        assert all(item in near for item in stream) and "other" not in near
+        assert calls(client, "bf.exists") == near.stats.asked == 0
+
+
+def test_a_confirming_copy_never_denies_what_the_server_has(client: Any) -> None:
+    gate = Gate(client)
+    with Near(client, "seen", confirm=True, reader=gate, **QUICK) as near, Near(client, "seen", reader=gate, **QUICK) as trusting:
+        assert near.wait(30) and trusting.wait(30)
+        with gate.held():
+            client.execute_command("BF.ADD", "seen", "a")
+            assert "a" in near and list(near.contains_many(["a", "b"])) == [True, False]
+            # This is what `max_age` permits.
+            assert "a" not in trusting and list(trusting.contains_many(["a"])) == [False]
+        wait(lambda: "a" in trusting)
+
+
+def test_a_user_without_rights(client: Any, server: int) -> None:
+    client.execute_command("BF.ADD", "seen", "a")
+    for library in CLIENTS.values():
+        kind = library.Redis if library is redis else library.Valkey
+        rights = {
+            "unread": ("~*", "+@all", "-bf.read"),
+            "keyless": ("~other", "+@all"),
+            "fetching": ("~*", "+@all", "-bf.scandump"),
+        }
+        for name, rules in rights.items():
+            client.execute_command("ACL", "SETUSER", name, "on", ">secret", *rules)
+            with kind(port=server, username=name, password="secret") as user, Near(user, "seen", **QUICK) as near:
+                with pytest.raises(ValueError, match="(?i)no permissions"):
+                    near.wait(30)
+                assert near.state == "refused" and near.age is None
+                if name != "keyless":
+                    assert "a" in near and "b" not in near and near.stats.asked == 2
+                else:
+                    with pytest.raises(library.exceptions.NoPermissionError):
+                        near.contains("a")
+        with (
+            kind(port=server, username="unread", password="secret") as user,
+            Near(user, "seen", refresh=0.05, **QUICK) as near,
+        ):
+            assert near.wait(30) and "a" in near and "later" not in near
+            client.execute_command("BF.ADD", "seen", f"later {kind}")
+            wait(lambda: f"later {kind}" in near)
+            assert near.stats.fetches > 1 and near.stats.polls == near.stats.asked == 0
+            assert equals(near, client, "seen")
+    client.execute_command("ACL", "DELUSER", *rights)
+
+
+def test_what_can_not_be_followed_is_refused_in_words(client: Any) -> None:
+    client.execute_command("BF.RESERVE", "window", 0.01, 100, "WINDOW", 1000, "PERIODS", 3)
+    client.execute_command("BF.RESERVE", "counters", 0.01, 100, "COUNTING")
+    client.set("text", "value")
+    rows = {
+        "window": "^ERR filters with WINDOW or COUNTING have no feed$",
+        "counters": "^ERR filters with WINDOW or COUNTING have no feed$",
+        "text": "^WRONGTYPE Operation against a key holding the wrong kind of value$",
+    }
+    for key, text in rows.items():
+        with Near(client, key, **QUICK) as near:
+            with pytest.raises(ValueError, match=text.replace("ERR ", "(ERR )?")):
+                near.wait(30)
+            assert near.state == "refused" and near.copy() is None
+            if key == "text":
+                with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+                    near.contains("a")
+            else:
+                assert "a" not in near and near.add("a") and "a" in near
+
+    class Plain:
+        """A client of a server without BF.READ."""
+
+        def execute_command(self, *words: Any, **options: Any) -> Any:
+            if words[0] == "BF.READ":
+                raise redis.ResponseError("unknown command 'BF.READ', with args beginning with: 'key' '$' ")
+            return client.execute_command(*words, **options)
+
+    client.execute_command("BF.ADD", "plain", "a")
+    with Near(Plain(), "plain", **QUICK) as near, pytest.raises(ValueError, match="^unknown command 'BF.READ', with args"):
+        near.wait(30)
+    with Near(Plain(), "plain", refresh=timedelta(milliseconds=20), **QUICK) as near:
+        assert near.wait(30) and "a" in near and near.stats.asked == 0
+        client.execute_command("BF.ADD", "plain", "b")
+        wait(lambda: "b" in near)
+        assert near.add("c") and "c" in near
+
+
+def test_wrong_arguments_are_refused(client: Any) -> None:
+    rows: list[tuple[dict[str, Any], type[Exception], str]] = [
+        ({"every": 0}, ValueError, "^bad every$"),
+        ({"every": -1}, ValueError, "^bad every$"),
+        ({"every": float("nan")}, ValueError, "^bad every$"),
+        ({"max_age": float("inf")}, ValueError, "^bad max_age$"),
+        ({"max_age": timedelta(0)}, ValueError, "^bad max_age$"),
+        ({"refresh": 0}, ValueError, "^bad refresh$"),
+        ({"every": 2}, ValueError, r"^\(max_age should be larger than every\)$"),
+        ({"reader": redis.asyncio.Redis()}, TypeError, "^a blocking client is needed, not an asynchronous one$"),
+        ({"every": "a"}, AttributeError, "total_seconds"),
+    ]
+    for options, kind, text in rows:
+        with pytest.raises(kind, match=text):
+            Near(client, "seen", **options)
+    with pytest.raises(TypeError, match="not an asynchronous one"):
+        Near(redis.asyncio.Redis(), "seen")
+    with pytest.raises(AttributeError, match="execute_command"):
+        Near(5, "seen")  # type: ignore[arg-type]
+
+
+def test_what_is_no_reply_is_not_taken_for_one(client: Any) -> None:
+    class Odd:
+        reply: Any = None
+
+        def execute_command(self, *_: Any, **__: Any) -> Any:
+            return self.reply
+
+    odd = Odd()
+    for reply in (None, [], [b"1", b"2"], ["0-0", 1, b""], [-1, b""], [b"a", -1, b""], client.pipeline()):
+        odd.reply = reply
+        with Near(odd, "seen", every=0.01) as near:
+            wait(lambda near=near: near.stats.errors > 0)  # type: ignore[misc]
+            assert near.wait(0) is False and near.state == "syncing"
+            assert near.stats.last_error == f"execute_command returned {type(reply).__name__}, not the reply of BF.READ"
+            for call in (near.add, near.contains):
+                with pytest.raises(TypeError):
+                    call("a")
+            with pytest.raises((TypeError, ValueError)):
+                near.contains_many(["a", "b", "c"])
+    odd.reply = [1, 0]
+    with Near(odd, "seen", every=0.01) as near, pytest.raises(ValueError, match="^BF.MEXISTS returned too few replies$"):
+        near.contains_many(["a", "b", "c"])
+
+
+def test_a_full_filter_refuses_items(client: Any) -> None:
+    client.execute_command("BF.RESERVE", "full", 1e-9, 10, "NONSCALING")
+    with Near(client, "full", **QUICK) as near:
+        assert near.wait(30)
+        with pytest.raises(redis.ResponseError, match="non scaling filter is full"):
+            near.update(items(20))
+        assert list(near.contains_many(items(20))) == [True] * 10 + [False] * 10
+        with pytest.raises(redis.ResponseError, match="non scaling filter is full"):
+            near.add("other")
+        assert not near.add("item 0") and "other" not in near
+        wait(lambda: equals(near, client, "full"))
+
+
+def test_a_copy_is_not_pickled(client: Any) -> None:
+    import copy
+    import pickle
+
+    with Near(client, "seen") as near:
+        for call in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match="pickle"):
+                call(near)
+
+
+def test_large_filters_are_fetched_and_followed(client: Any) -> None:
+    client.config_set("bf.bloom-memory-usage-limit", 1 << 30)
+    seen = Bloom(20_000_000, 0.01)
+    seen.update(range(100_000))
+    store(client, "large", seen)
+    with Near(client, "large", **QUICK) as near:
+        assert near.wait(60) and all(near.contains_many(range(100_000)))
+        client.execute_command("BF.MADD", "large", *range(100_000, 150_000))
+        wait(lambda: equals(near, client, "large"))
+        assert near.stats.fetches == 1
+    client.delete("large")

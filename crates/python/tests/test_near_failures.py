@@ -1,0 +1,410 @@
+"""`Near` while servers stall and end, slots move, processes fork, and nobody closes it."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+import valkey
+from conftest import CLIENTS, joined, running, wait
+from following import QUICK, Gate, calls, equals, impatient, is_found, items, proxy_of, thread_of
+from test_threads import together
+from valkeybloom import Near
+from valkeybloom._exchange import slot_of
+
+
+def test_no_copy_answers_beyond_its_age(client: Any, server: int) -> None:
+    client.execute_command("BF.ADD", "seen", "old")
+    with proxy_of(server) as proxy:
+        through = impatient(proxy.port)
+        for name, fail in (("stalled", proxy.flows.clear), ("cut", proxy.cut)):
+            with Near(through, "seen", every=0.01, max_age=0.5) as near:
+                assert near.wait(30)
+                proxy.refuses = name == "cut"
+                fail()
+                client.execute_command("BF.ADD", "seen", name)
+
+                def look(near: Near = near, item: str = name) -> None:
+                    while True:
+                        # It only gets older, so the lookup is of a copy at least as old.
+                        age = near.age
+                        try:
+                            found = near.contains_many(["old", item])
+                            assert "old" in near
+                        except redis.RedisError:
+                            assert age is not None
+                            if age >= 0.5:
+                                return
+                        else:
+                            assert age is not None and age < 0.5 and found[0]
+
+                together(look, look, look)
+                assert near.stats.asked and near.state == "following"
+                for call in (near.add, near.contains, lambda item: near.update([item])):
+                    with pytest.raises(redis.RedisError):
+                        call("other")
+                assert near.wait(0) is False
+                proxy.refuses = False
+                proxy.flows.set()
+                assert near.wait(30)
+                wait(lambda near=near, item=name: is_found(near, item))  # type: ignore[misc]
+                assert near.stats.errors and near.stats.last_error
+        through.close()
+
+
+def test_a_server_that_ends_and_another_one(tmp_path: Path) -> None:
+    folders = [tmp_path / str(number) for number in range(3)]
+    for folder in folders:
+        folder.mkdir()
+    with running(folders[0]) as first, proxy_of(first) as proxy:
+        through = impatient(proxy.port)
+        with Near(through, "seen", every=0.01, max_age=0.3) as near:
+            assert near.add("first") and near.wait(30) and "first" in near
+            with redis.Redis(port=first) as client:
+                os.kill(client.info("server")["process_id"], signal.SIGKILL)
+            with pytest.raises(redis.RedisError):
+                while "first" in near:
+                    pass
+            with running(folders[1]) as second, redis.Redis(port=second) as client:
+                client.execute_command("BF.MADD", "seen", "second")
+                proxy.target = second
+                wait(lambda: equals(near, client, "seen"))
+                wait(lambda: is_found(near, "second") and not is_found(near, "first"))
+                assert near.stats.resyncs == 1
+                os.kill(client.info("server")["process_id"], signal.SIGKILL)
+            with running(folders[2]) as third:
+                proxy.target = third
+                wait(lambda: near.state == "missing")
+                assert near.wait(30) and not is_found(near, "second")
+        through.close()
+
+
+def test_a_dropped_copy_ends_its_thread(client: Any) -> None:
+    near = Near(client, "seen", **QUICK)
+    thread = thread_of(near)
+    assert near.wait(30)
+    del near
+    thread.join(30)
+    assert not thread.is_alive()
+
+    # Also while it sleeps for long, and as part of a cycle.
+    circle: list[Any] = [Near(client, "seen", every=3000, max_age=6000)]
+    circle.append(circle)
+    thread = thread_of(circle[0])
+    assert circle[0].wait(30)
+    del circle
+    gc.collect()
+    thread.join(30)
+    assert not thread.is_alive()
+
+    # Also while a command is held up.
+    gate = Gate(client)
+    near = Near(gate, "seen", **QUICK)
+    thread = thread_of(near)
+    assert near.wait(30)
+    with gate.held():
+        del near
+        gc.collect()
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+def test_a_close_does_not_wait_for_the_server(client: Any) -> None:
+    client.execute_command("BF.RESERVE", "seen", 0.01, 1000)
+    gate = Gate(client)
+    near = Near(client, "seen", reader=gate, **QUICK)
+    thread = thread_of(near)
+    assert near.wait(30) and near.add("a")
+    with gate.held():
+        near.close()
+        assert near.state == "closed" and near.age is None and near.copy() is None
+        # The server answers.
+        asked = near.stats.asked
+        assert "a" in near and "b" not in near and near.stats.asked == asked + 2
+        assert near.add("b") and near.update(["b", "c"]) == 1
+        with pytest.raises(ValueError, match="^the copy is closed$"):
+            near.wait()
+        near.close()
+    thread.join(30)
+    assert not thread.is_alive() and near.state == "closed" and thread_of(near) is thread
+
+    # A thread that waits is woken.
+    gate.open.clear()
+    near = Near(gate, "seen", **QUICK)
+
+    def close() -> None:
+        assert gate.waiting.wait(30)
+        near.close()
+
+    def until_closed() -> None:
+        with pytest.raises(ValueError, match="closed"):
+            near.wait()
+
+    together(until_closed, until_closed, close)
+    gate.open.set()
+    thread_of(near).join(30)
+
+
+def test_rounds_leave_no_threads_memory_or_files(client: Any) -> None:
+    client.execute_command("BF.RESERVE", "seen", 0.01, 1_000_000)
+
+    def turn() -> None:
+        with Near(client, "seen", **QUICK) as near:
+            assert near.wait(30) and "a" not in near
+        thread_of(near).join(30)
+        other = Near(client, "seen", **QUICK)
+        thread = thread_of(other)
+        assert other.wait(30) and not any(other.contains_many(["a", "b"]))
+        del other
+        thread.join(30)
+
+    def figures() -> tuple[int, int, int]:
+        gc.collect()
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return threading.active_count(), len(os.listdir("/proc/self/fd")), pages * 4096
+
+    for _ in range(20):
+        turn()
+    threads, files, memory = figures()
+    for _ in range(100):
+        turn()
+    now = figures()
+    assert now[0] <= threads and now[1] <= files + 1
+    # A leak of one copy in ten rounds would be more.
+    assert now[2] - memory < 10_000_000
+
+
+def test_a_replica_is_read(tmp_path: Path, client: Any, server: int) -> None:
+    with running(tmp_path, "--replicaof", "127.0.0.1", str(server)) as port, redis.Redis(port=port) as replica:
+        wait(lambda: replica.info("replication")["master_link_status"] == "up")
+        client.execute_command("BF.RESERVE", "seen", 1e-9, 10_000)
+        wait(lambda: bool(replica.exists("seen")))
+        with Near(client, "seen", reader=replica, **QUICK) as near:
+            assert near.wait(30)
+            client.config_resetstat()
+            # What was written is found before the replica has it.
+            assert all(near.add(item) and item in near for item in items(1000))
+            assert near.stats.asked == calls(client, "bf.read") == 0
+            wait(lambda: equals(near, client, "seen"))
+            replica.execute_command("REPLICAOF", "NO", "ONE")
+            client.execute_command("BF.ADD", "seen", "only there")
+            assert "only there" not in near and near.stats.asked == 0
+
+
+def test_lookups_keep_no_memory(client: Any) -> None:
+    def resident() -> int:
+        gc.collect()
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+    client.execute_command("BF.ADD", "seen", "a")
+    with Near(client, "seen", **QUICK) as near, Near(client, "seen", confirm=True, **QUICK) as confirming:
+        assert near.wait(30) and confirming.wait(30)
+        rounds: dict[int, Any] = {
+            300_000: lambda: ("a" in near, b"b" in near, 5 in near),
+            100_000: lambda: (near.contains_many(["a", b"b", 3]), near.add("a"), near.update(["a"])),
+            50_000: lambda: (near.stats, near.state, near.age, repr(near), near.copy()),
+            3_000: lambda: ("b" in confirming, confirming.contains_many(["a", "b"]), confirming.wait(1)),
+        }
+        for count, run in rounds.items():
+            for _ in range(count // 20):
+                run()
+            before = resident()
+            for _ in range(count):
+                run()
+            # A leak of eight bytes a round would be more, or of a poll's objects.
+            assert resident() - before < max(500_000, 8 * count)
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_slot_that_moves_is_followed(name: str, tmp_path: Path) -> None:
+    kind = "RedisCluster" if name == "redis" else "ValkeyCluster"
+    with joined(tmp_path) as ports:
+        # valkey-py does not follow slots with version 3 of the protocol.
+        protocol = 3 if name == "redis" else 2
+        client = getattr(CLIENTS[name], kind)(host="127.0.0.1", port=ports[0], protocol=protocol, decode_responses=True)
+        slot = slot_of(b"moving")
+        at = slot * 3 // 16384
+        nodes = [redis.Redis(port=port, decode_responses=True) for port in ports]
+        source, target = nodes[at], nodes[(at + 1) % 3]
+        target_port = ports[(at + 1) % 3]
+        source_id, target_id = (node.execute_command("CLUSTER", "MYID") for node in (source, target))
+        with Near(client, "moving", **QUICK) as near, Near(client, "missing", **QUICK) as missing:
+            assert near.update(items(5000)) > 4900 and near.wait(30) and missing.wait(30)
+            wait(lambda: equals(near, client, "moving"))
+            assert calls(source, "bf.read") and not calls(target, "bf.scandump")
+            target.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", source_id)
+            source.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", target_id)
+            source.execute_command("MIGRATE", "127.0.0.1", target_port, "moving", 0, 30_000)
+            # ASK
+            client.execute_command("BF.ADD", "moving", "asking")
+            wait(lambda: "asking" in near)
+            for node in (target, source):
+                node.execute_command("CLUSTER", "SETSLOT", slot, "NODE", target_id)
+            # MOVED
+            client.execute_command("BF.ADD", "moving", "moved")
+            wait(lambda: "moved" in near and near.wait(30) and equals(near, client, "moving"))
+            assert all(near.contains_many(items(5000)))
+            assert client.get_node_from_key("moving").port == target_port and calls(target, "bf.scandump")
+            assert missing.state == "missing" and missing.stats.errors <= 1
+        for node in nodes:
+            node.close()
+        client.close()
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_failover_is_followed(name: str, tmp_path: Path) -> None:
+    kind, error = ("RedisCluster", redis.RedisError) if name == "redis" else ("ValkeyCluster", valkey.ValkeyError)
+    options = ("--cluster-node-timeout", "1000")
+    spare = tmp_path / "spare"
+    spare.mkdir()
+    with joined(tmp_path, *options) as ports, running(spare, "--cluster-enabled", "yes", *options) as port:
+        primary, replica = ports[slot_of(b"moving") * 3 // 16384], redis.Redis(port=port, decode_responses=True)
+        with redis.Redis(port=primary, decode_responses=True) as node:
+            own, process = node.execute_command("CLUSTER", "MYID"), node.info("server")["process_id"]
+        replica.execute_command("CLUSTER", "MEET", "127.0.0.1", primary)
+        wait(lambda: own in str(replica.execute_command("CLUSTER", "NODES")))
+        replica.execute_command("CLUSTER", "REPLICATE", own)
+        wait(lambda: replica.info("replication").get("master_link_status") == "up")
+        client = getattr(CLIENTS[name], kind)(host="127.0.0.1", port=ports[0], socket_timeout=5)
+        with Near(client, "moving", every=0.01, max_age=60) as near:
+            assert near.update(items(5000)) > 4900 and near.wait(30)
+            with redis.Redis(port=primary) as node:
+                sent = node.info("replication")["master_repl_offset"]
+            wait(lambda: replica.info("replication")["slave_repl_offset"] >= sent)
+            os.kill(process, signal.SIGKILL)
+            wait(lambda: replica.info("replication")["role"] == "master")
+
+            def is_added() -> bool:
+                try:
+                    client.execute_command("BF.ADD", "moving", "after")
+                    return equals(near, client, "moving")
+                except error:
+                    return False
+
+            wait(is_added, 120)
+            assert all(near.contains_many(["after", *items(5000)])) and near.stats.resyncs
+        replica.close()
+        client.close()
+
+
+FORKING = """
+import os, sys, threading, warnings
+import redis
+from valkeybloom import Near
+
+warnings.simplefilter("ignore")
+client = redis.Redis(port=int(sys.argv[1]))
+near = Near(client, "seen", every=0.005, max_age=float(sys.argv[2]))
+closed = Near(client, "seen")
+closed.close()
+batch = [f"item {n}" for n in range(20_000)]
+near.update(batch)
+assert near.wait(30)
+done = threading.Event()
+
+def look():
+    while not done.is_set():
+        assert all(near.contains_many(batch))
+
+threads = [threading.Thread(target=look, daemon=True) for _ in range(2)]
+for thread in threads:
+    thread.start()
+
+def child(number):
+    assert closed.state == "closed" and "item 0" in closed
+    assert "item 0" in near and "never" not in near
+    assert near.add(f"child {number}") and f"child {number}" in near
+    assert near.wait(30) and all(near.contains_many(batch))
+    other = redis.Redis(port=int(sys.argv[1]))
+    other.execute_command("BF.ADD", "seen", f"other {number}")
+    while f"other {number}" not in near:
+        pass
+    assert near._worker.thread.is_alive()
+    if number % 5 == 0:
+        grandchild = os.fork()
+        if grandchild == 0:
+            assert near.wait(30) and f"other {number}" in near
+            near.close()
+            assert "item 0" in near
+            os._exit(0)
+        assert os.waitpid(grandchild, 0)[1] == 0
+    if number % 2:
+        near.close()
+
+children = []
+for number in range(20):
+    pid = os.fork()
+    if pid == 0:
+        try:
+            child(number)
+            os._exit(0)
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+        os._exit(1)
+    children.append(pid)
+    if len(children) == 4:
+        for pid in children:
+            assert os.waitpid(pid, 0)[1] == 0
+        children = []
+done.set()
+for thread in threads:
+    thread.join()
+assert near.wait(30) and near._worker.thread.is_alive()
+while not all(near.contains_many([f"other {n}" for n in range(20)])):
+    pass
+print("all is well", end="")
+"""
+
+
+@pytest.mark.parametrize("max_age", ["60", "0.2"])
+def test_children_of_a_fork_go_on(client: Any, server: int, max_age: str) -> None:
+    command = [sys.executable, "-c", FORKING, str(server), max_age]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "all is well", "")
+
+
+EXITING = """
+import atexit, sys, threading
+import redis
+
+# Both before the threads end and after that.
+answer = lambda: print("a" in near, "b" in near, end=" ")
+atexit.register(answer)
+from valkeybloom import Near
+
+client = redis.Redis(port=int(sys.argv[1]))
+held = threading.Event()
+
+class Held:
+    def execute_command(self, *words, **options):
+        if held.is_set():
+            waiting.set()
+            threading.Event().wait()
+        return client.execute_command(*words, **options)
+
+waiting = threading.Event()
+atexit.register(answer)
+near = Near(client, "seen", every=0.002)
+nears = [Near(client, "seen", every=0.002, max_age=2 + n) for n in range(4)]
+other = Near(client, "seen", reader=Held(), every=0.002)
+assert near.add("a") and all(one.wait(30) for one in (near, other, *nears))
+held.set()
+assert waiting.wait(30)
+"""
+
+
+def test_an_interpreter_that_ends_ends_all_threads(client: Any, server: int) -> None:
+    for _ in range(10):
+        client.delete("seen")
+        command = [sys.executable, "-c", EXITING, str(server)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "True False True False ", "")
