@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use valkeybloom_protocol::bloom::{Insert, Moment, Reserve, require_suits, require_ttl_within};
 use valkeybloom_protocol::error::Error;
+use valkeybloom_sketches::Seed;
 use valkeybloom_sketches::bloom::{
     Added, Growth, Kind, Limits, New, Object, Refusal, Shape, Time, chunks,
 };
-use valkeybloom_sketches::{Feed, Probe, Seed};
 
 use crate::bloom::keys::{self, NewObject, Writer};
 use crate::bloom::settings;
@@ -26,8 +26,8 @@ pub fn add(Call { ctx, keys, args }: Call) -> Done {
         let added = plain.then(|| {
             let probe = object.probe(item(&args));
             let added = object.add_probe(probe, Time::default(), None, limits);
-            if added == Ok(Added::New) && feed.is_begun() {
-                append(feed, object, probe);
+            if added == Ok(Added::New) && feed.may_be_open() {
+                feed.update(|feed| feed.push(probe, || keys::feed_bytes(object)));
             }
             added
         });
@@ -58,15 +58,6 @@ pub fn add(Call { ctx, keys, args }: Call) -> Done {
     Ok(Reply::Sent)
 }
 
-/// Appends an item to the feed of the object that it was new to.
-#[cold]
-fn append(feed: &Fed, object: &Object, probe: Probe) {
-    feed.append(|feed| {
-        feed.push(probe, || keys::feed_bytes(object));
-        give_way(feed, object);
-    });
-}
-
 /// Adds items to a plain object, and appends the new ones to its feed. Returns false, and does nothing, without one.
 fn add_and_append<'i>(
     feed: &Fed,
@@ -75,7 +66,7 @@ fn add_and_append<'i>(
     limits: impl Fn() -> Limits,
     mut outcome: impl FnMut(Result<Added, Refusal>),
 ) -> bool {
-    feed.append(|feed| {
+    feed.update(|feed| {
         let most_bytes = keys::feed_bytes(object);
         object.add_each_probed(items, limits, |probe, added| {
             if added == Ok(Added::New) {
@@ -83,16 +74,7 @@ fn add_and_append<'i>(
             }
             outcome(added);
         });
-        give_way(feed, object);
     })
-}
-
-/// Shrinks the feed of an object that has grown, if it takes what the limit does not leave. Without a limit, the room of
-/// a feed grows with its object.
-fn give_way(feed: &mut Feed, object: &Object) {
-    if keys::limits().object_bytes < u64::MAX {
-        feed.fit(keys::feed_bytes(object));
-    }
 }
 
 /// `BF.MADD key item [item ...]`
@@ -317,8 +299,8 @@ fn add_to<'a>(
     let mut push = |outcome| outcomes.push(outcome);
     let dated = match timed {
         None => {
-            let is_appended =
-                feed.is_begun() && add_and_append(feed, object, given.clone(), limits, &mut push);
+            let is_appended = feed.may_be_open()
+                && add_and_append(feed, object, given.clone(), limits, &mut push);
             if !is_appended {
                 object.add_each(given, Time::default(), None, limits, push);
             }

@@ -39,7 +39,7 @@ const fn column(
 }
 
 /// The columns of `watch`.
-pub static WATCHED: [Column; 11] = [
+pub static WATCHED: [Column; 12] = [
     column("key", "key", |row| Some(Text(&row.key))),
     column("type", "type", |row| Some(Text(row.kind.as_bytes()))),
     column("items", "items", |row| row.items.map(Count)),
@@ -55,6 +55,7 @@ pub static WATCHED: [Column; 11] = [
     column("filters", "filters", |row| row.filters.map(Count)),
     column("bytes", "bytes", |row| row.bytes.map(Count)),
     column("ttl", "ttl_ms", |row| row.ttl.map(Cell::Ttl)),
+    column("readers", "readers", |row| row.bloom()?.readers.map(Count)),
 ];
 
 /// Returns the columns of `list`, which does not know changes.

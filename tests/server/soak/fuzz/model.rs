@@ -511,6 +511,8 @@ fn info(object: &Object, field: Option<InfoField>, resp3: bool) -> Result<Reply,
             InfoField::Periods => count(window?.periods()),
             InfoField::LivePeriods => count(object.live_periods(now)?),
             InfoField::PeriodItems => count(object.period_items(now)?),
+            // Nobody reads a filter here.
+            InfoField::FeedBytes | InfoField::FeedReaders => return None,
         })
     };
     let named = |(field, _, _): (InfoField, _, _)| {
