@@ -211,7 +211,7 @@ fn without_feed(words: &Command, reply: &Reply) -> Reply {
     let field = words.get(2).map(|field| field.to_ascii_uppercase());
     let of_field = field.is_some_and(|field| field.starts_with(b"FEED"));
     match reply {
-        Reply::Array(parts) if is("BF.READ") && parts[0].as_bytes().ends_with(b"-0") => {
+        Reply::Array(parts) if is("BF.READ") && parts.len() == 3 => {
             let begin = std::iter::once(bulk(""));
             Reply::Array(begin.chain(parts[1..].iter().cloned()).collect())
         }
