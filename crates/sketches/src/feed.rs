@@ -42,13 +42,15 @@ pub enum Lost {
 #[derive(Debug)]
 pub struct Feed {
     id: u64,
-    /// The item with number `n` is at `n` modulo the length, which is a power of two, or 0.
+    /// The last items. The length is a power of two, or 0.
     ring: Vec<Item>,
-    /// The ring holds no item before this one, even if it has room for more.
-    first: u64,
+    /// The place of the next item in the ring, which is that of the oldest one if the ring is full.
+    next: usize,
     /// The number of items that were ever pushed.
     count: u64,
-    /// The number of the item that looks for more room: the ring is full then, or has gone round once more.
+    /// The number of items before the first one that the ring may hold, even if it has room for more.
+    first: u64,
+    /// The number of items at which the next one looks for more room: the ring is full then, or has gone round once more.
     due: u64,
 }
 
@@ -67,8 +69,9 @@ impl Feed {
         Self {
             id,
             ring: Vec::new(),
-            first: 0,
+            next: 0,
             count: 0,
+            first: 0,
             due: 0,
         }
     }
@@ -91,9 +94,9 @@ impl Feed {
         if self.count == self.due {
             self.make_room(most_bytes());
         }
-        let place = place(self.count, self.ring.len());
-        if let Some(item) = self.ring.get_mut(place) {
-            *item = to_item(probe);
+        if let Some(place) = self.ring.get_mut(self.next) {
+            *place = to_item(probe);
+            self.next = (self.next + 1) & (self.ring.len() - 1);
         }
         self.count += 1;
     }
@@ -112,7 +115,7 @@ impl Feed {
     /// Has [`push`](Self::push) look for more room when the ring is full, or, if it is full already, a round later.
     fn look_when_full(&mut self) {
         let length = self.ring.len();
-        let full = self.first() + length as u64;
+        let full = self.oldest() + length as u64;
         self.due = if full > self.count {
             full
         } else {
@@ -134,23 +137,34 @@ impl Feed {
     fn resize(&mut self, length: usize) {
         let mut ring = Vec::new();
         if ring.try_reserve_exact(length).is_ok() {
+            self.first = self.oldest().max(self.count.saturating_sub(length as u64));
+            let [older, newer] = self.from(self.first);
+            ring.extend_from_slice(older);
+            ring.extend_from_slice(newer);
+            self.next = ring.len() & length.wrapping_sub(1);
             ring.resize(length, Item::default());
         } else if length > self.ring.len() {
             return;
+        } else {
+            (self.first, self.next) = (self.count, 0);
         }
-        let length = ring.len();
-        let first = self.first().max(self.count.saturating_sub(length as u64));
-        for number in first..self.count {
-            ring[place(number, length)] = self.ring[place(number, self.ring.len())];
-        }
-        self.first = first;
         self.ring = ring;
     }
 
     /// Returns the number of the oldest item in the ring.
-    fn first(&self) -> u64 {
+    fn oldest(&self) -> u64 {
         let kept = self.count.saturating_sub(self.ring.len() as u64);
         self.first.max(kept)
+    }
+
+    /// Returns the items from one in the ring on, in two parts.
+    fn from(&self, number: u64) -> [&[Item]; 2] {
+        let count = usize::try_from(self.count - number).unwrap_or(usize::MAX);
+        let (newer, older) = self.ring.split_at(self.next);
+        match newer.len().checked_sub(count) {
+            Some(begin) => [&newer[begin..], &[]],
+            None => [&older[older.len() - (count - newer.len())..], newer],
+        }
     }
 
     /// Returns the cursor behind the last item.
@@ -161,40 +175,19 @@ impl Feed {
         }
     }
 
-    /// Returns the items from a cursor on, oldest first, in two parts. The second one is empty unless the ring wraps
-    /// between them.
+    /// Returns the items from a cursor on, oldest first, in two parts, because the ring may wrap between them.
     ///
     /// # Errors
     /// [`Lost`]
     pub fn since(&self, cursor: Cursor) -> Result<[&[Item]; 2], Lost> {
         if cursor.feed != self.id || cursor.sequence > self.count {
-            return Err(Lost::Unknown);
-        }
-        if cursor.sequence < self.first() {
-            return Err(Lost::Overrun);
-        }
-        if cursor.sequence == self.count {
-            return Ok([&[], &[]]);
-        }
-        let begin = place(cursor.sequence, self.ring.len());
-        let end = place(self.count, self.ring.len());
-        Ok(if begin < end {
-            [&self.ring[begin..end], &[]]
+            Err(Lost::Unknown)
+        } else if cursor.sequence < self.oldest() {
+            Err(Lost::Overrun)
         } else {
-            [&self.ring[begin..], &self.ring[..end]]
-        })
+            Ok(self.from(cursor.sequence))
+        }
     }
-}
-
-/// Returns the place of an item in a ring of this length.
-#[inline]
-fn place(number: u64, length: usize) -> usize {
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "the low bits are the place"
-    )]
-    let number = number as usize;
-    number & length.wrapping_sub(1)
 }
 
 #[inline]

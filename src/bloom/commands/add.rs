@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use valkeybloom_protocol::bloom::{Insert, Moment, Reserve, require_suits, require_ttl_within};
 use valkeybloom_protocol::error::Error;
-use valkeybloom_sketches::Seed;
+use valkeybloom_sketches::{Probe, Seed};
 use valkeybloom_sketches::bloom::{
     Added, Growth, Kind, Limits, New, Object, Refusal, Shape, Time, chunks,
 };
@@ -27,7 +27,7 @@ pub fn add(Call { ctx, keys, args }: Call) -> Done {
             let probe = object.probe(item(&args));
             let added = object.add_probe(probe, Time::default(), None, limits);
             if added == Ok(Added::New) && feed.may_be_open() {
-                feed.update(|feed| feed.push(probe, || keys::feed_bytes(object)));
+                append(feed, object, probe);
             }
             added
         });
@@ -56,6 +56,12 @@ pub fn add(Call { ctx, keys, args }: Call) -> Done {
         Err(refusal) => return Err(refusal.into()),
     }
     Ok(Reply::Sent)
+}
+
+/// Appends an item to the feed of the object that it was new to.
+#[cold]
+fn append(feed: &Fed, object: &Object, probe: Probe) {
+    feed.update(|feed| feed.push(probe, || keys::feed_bytes(object)));
 }
 
 /// Adds items to a plain object, and appends the new ones to its feed. Returns false, and does nothing, without one.
