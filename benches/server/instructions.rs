@@ -167,6 +167,9 @@ fn count(rows: &[&Row]) -> BTreeMap<&'static str, Counted> {
     fill(&mut client, "BF.MADD", "counting", 0..100_000);
     run(&mut client, "BF.RESERVE new 0.01 4000000");
     run(&mut client, "BF.RESERVE read 0.01 4000000");
+    // The feed has its final size.
+    run(&mut client, "BF.READ read $");
+    fill(&mut client, "BF.MADD", "read", 0..100_000);
     let mut next = 0;
     let counted = rows.iter().map(|row| {
         // The first command is not counted, because it includes one-time work. A feed ends a minute after its last read.

@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use valkeybloom_protocol::bloom::{Insert, Moment, Reserve, require_suits, require_ttl_within};
 use valkeybloom_protocol::error::Error;
-use valkeybloom_sketches::{Probe, Seed};
 use valkeybloom_sketches::bloom::{
     Added, Growth, Kind, Limits, New, Object, Refusal, Shape, Time, chunks,
 };
+use valkeybloom_sketches::{Probe, Seed};
 
 use crate::bloom::keys::{self, NewObject, Writer};
 use crate::bloom::settings;
@@ -70,15 +70,12 @@ fn add_and_append<'i>(
     object: &mut Object,
     items: impl Iterator<Item = &'i [u8]>,
     limits: impl Fn() -> Limits,
-    mut outcome: impl FnMut(Result<Added, Refusal>),
+    outcome: impl FnMut(Result<Added, Refusal>),
 ) -> bool {
     feed.update(|feed| {
         let most_bytes = keys::feed_bytes(object);
-        object.add_each_probed(items, limits, |probe, added| {
-            if added == Ok(Added::New) {
-                feed.push(probe, || most_bytes);
-            }
-            outcome(added);
+        object.add_each_probed(items, limits, outcome, |probe| {
+            feed.push(probe, || most_bytes);
         });
     })
 }

@@ -294,7 +294,7 @@ impl Object {
         }
         match &mut self.0 {
             Body::Stack(stack) => {
-                stack.add_each(items, || limits().into(), |_, _, added| outcome(added));
+                stack.add_each(items, || limits().into(), outcome, |_, _| {});
             }
             Body::Counters(counters) => {
                 counters.add_each(items, id, || beside_base(limits()), outcome);
@@ -306,20 +306,22 @@ impl Object {
         self.assert_valid();
     }
 
-    /// Adds items to a plain object as [`add_each`](Self::add_each) does, and passes the probe of each to `outcome`, too.
-    /// Does nothing to other objects.
+    /// Adds items to a plain object as [`add_each`](Self::add_each) does, and passes the probes of new ones to `new`, in
+    /// order, some after later outcomes. Does nothing to other objects.
     pub fn add_each_probed<'i>(
         &mut self,
         items: impl Iterator<Item = &'i [u8]>,
         limits: impl Fn() -> Limits,
-        mut outcome: impl FnMut(Probe, Result<Added, Refusal>),
+        outcome: impl FnMut(Result<Added, Refusal>),
+        mut new: impl FnMut(Probe),
     ) {
         if let Body::Stack(stack) = &mut self.0 {
             stack.add_each(
                 items,
                 || limits().into(),
-                |batch, index, added| {
-                    outcome(batch.probe(index), added);
+                outcome,
+                |batch, added| {
+                    batch.probes_in(added).for_each(&mut new);
                 },
             );
         }
