@@ -1,6 +1,6 @@
 //! Feeds: the memory that they take, who reads them, and what an operator sees of both.
 
-use crate::harness::{Client, Reply, Server, array, error, int, ok, wait_until};
+use crate::harness::{Client, Server, array, error, int, ok, wait_until};
 use crate::read::{IDLE, OVERRUN, begin, read};
 use crate::support::sums;
 use crate::support::usage::{memory, nothing_is_being_freed};

@@ -26,7 +26,7 @@ pub fn add(Call { ctx, keys, args }: Call) -> Done {
         let added = plain.then(|| {
             let probe = object.probe(item(&args));
             let added = object.add_probe(probe, Time::default(), None, limits);
-            if added == Ok(Added::New) && feed.may_be_open() {
+            if matches!(added, Ok(Added::New)) && feed.may_be_open() {
                 append(feed, object, probe);
             }
             added
@@ -74,8 +74,8 @@ fn add_and_append<'i>(
 ) -> bool {
     feed.update(|feed| {
         let most_bytes = keys::feed_bytes(object);
-        object.add_each_probed(items, limits, outcome, |probe| {
-            feed.push(probe, || most_bytes);
+        object.add_each_probed(items, limits, outcome, |new| {
+            feed.extend(new, || most_bytes);
         });
     })
 }

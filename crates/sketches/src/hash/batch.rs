@@ -82,16 +82,6 @@ impl Batch {
         hashes.map(|(a, b)| Probe::new(*a, *b))
     }
 
-    /// Returns the probes of the items in a mask.
-    #[inline]
-    pub fn probes_in(&self, mut mask: u64) -> impl Iterator<Item = Probe> {
-        std::iter::from_fn(move || {
-            let index = (mask != 0).then(|| mask.trailing_zeros() as usize)?;
-            mask &= mask - 1;
-            Some(self.probe(index))
-        })
-    }
-
     #[inline]
     pub const fn probe(&self, index: usize) -> Probe {
         Probe::new(self.a[index], self.b[index])

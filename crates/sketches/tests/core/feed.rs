@@ -104,9 +104,13 @@ fn limits_may_change_between_items() {
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
         let most = (state >> 33) % 4096;
-        if state >> 63 == 0 {
+        if state >> 62 == 0 {
             feed.push(probe(number), || most);
             last.push_back(probe(number));
+        } else if state >> 62 == 1 {
+            let many: Vec<_> = (0..state % 150).map(|i| probe(number << 32 | i)).collect();
+            feed.extend(&many, || most);
+            last.extend(many);
         } else {
             feed.fit(most);
             assert!(feed.ring_bytes() <= most);
@@ -171,7 +175,7 @@ fn a_copy_that_adds_the_items_of_the_feed_becomes_the_object() {
                 given,
                 || Limits::NONE,
                 |_| {},
-                |probe| feed.push(probe, || 1 << 12),
+                |new| feed.extend(new, || 1 << 12),
             );
             for probe in since(&feed, cursor).unwrap() {
                 let added = copy.add_probe(probe, Time::default(), None, || Limits::NONE);

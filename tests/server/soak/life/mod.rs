@@ -237,7 +237,7 @@ impl Life {
             _ => self.whole_server(),
         };
         *self.taken.entry(kind).or_default() += 1;
-        let keys = [key, other];
+        let keys = [key.clone(), other];
         self.check_keys(&keys);
         self.are_replicated(&keys);
         sums::is_balanced(&mut self.client);

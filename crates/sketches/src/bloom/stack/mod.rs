@@ -313,26 +313,21 @@ impl Stack {
         self.add_to_newest(probe, |newest| newest.insert(probe), allowance)
     }
 
-    /// Adds each item in turn to a stack of bits, and passes the result of [`add`](Self::add) to `outcome`. After each batch,
-    /// passes it to `added` with a mask of the items that were new. Stops after the first refusal: the items after it are
-    /// not tried.
+    /// Adds each item in turn to a stack of bits, and passes its batch, its index there and the result of
+    /// [`add`](Self::add) to `outcome`. Stops after the first refusal: the items after it are not tried.
     pub fn add_each<'i>(
         &mut self,
         mut items: impl Iterator<Item = &'i [u8]>,
         allowance: impl Fn() -> Allowance,
-        mut outcome: impl FnMut(Result<Added, Refusal>),
-        mut added: impl FnMut(&Batch, u64),
+        mut outcome: impl FnMut(&Batch, usize, Result<Added, Refusal>),
     ) {
         loop {
             let batch = Batch::of(&self.hasher, &mut items);
-            let mut new = 0;
             let each = |index, added: Result<_, _>| {
-                new |= u64::from(added == Ok(Added::New)) << index;
-                outcome(added);
+                outcome(&batch, index, added);
                 added.is_ok()
             };
             let all = self.add_rest(&mut Rest::of(&batch), &allowance, each);
-            added(&batch, new);
             if !all || batch.len() < BATCH {
                 return;
             }
