@@ -43,6 +43,8 @@ pub(crate) fn table(wanted: &dyn Fn(&str) -> bool) -> String {
 
     let server = server();
     let mut client = server.client();
+    let limit = "CONFIG SET bf.bloom-filter-max-memory-usage 256mb";
+    run(&mut client, limit);
     for (key, capacity, items, goal) in [
         ("small", "100000", 100_000, "≤ 40 ns"),
         ("large", "100000000 NONSCALING", 2_000_000, "≤ 120 ns"),

@@ -146,7 +146,7 @@ fn sum(client: &mut Client, name: &str) -> i64 {
 fn each_client_that_reads_is_a_reader() {
     let server = Server::start();
     let mut client = server.client();
-    assert_eq!(client.cmd("BF.RESERVE k 0.01 1000"), ok());
+    assert_eq!(client.cmd("BF.RESERVE k 0.01 10000"), ok());
     assert_eq!(client.cmd("COPY k other"), int(1));
     let unread = client.cmd("BF.INFO k");
     let wrong = error("ERR invalid information value");
