@@ -187,6 +187,7 @@ fn each_client_that_reads_is_a_reader() {
     assert_eq!(sum(&mut client, "feed_memory_bytes"), bytes + of_other);
 
     // A feed that ends takes its readers along.
+    assert_eq!(client.cmd("BF.ADD other new"), int(1));
     assert_eq!(client.cmd("BF.MERGE k other"), ok());
     assert_eq!(client.cmd("DEL other"), int(1));
     assert_eq!(readers(&mut client, "k"), None);
