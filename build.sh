@@ -19,6 +19,7 @@ usage() {
 ./build.sh bench [filter...]      measures what commands cost, compared with the server's own: target/bench/;
                                   with filters, only the rows whose names match;
                                   sharded: looks up SHARDED_ITEMS items (default 100000000) in a cluster;
+                                  near: measures followers;
                                   python [filter...]: measures the Python package beside others
 ./build.sh calculator             makes docs/calculator.html of crates/calculator, for WebAssembly
 ./build.sh calculator picture     takes its picture in docs/, with Chromium

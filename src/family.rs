@@ -60,6 +60,10 @@ pub trait Family: Holds + Send + Sync + 'static {
     fn allocations(&self) -> u64;
     /// Returns the value's share of the sums that [`INFO`](Self::INFO) lists.
     fn totals(&self) -> Totals;
+    /// Returns the bytes that the value's feed may take.
+    fn feed_bytes(&self) -> u64 {
+        0
+    }
     /// Copies the value, or returns `None` if there is no memory for a copy.
     fn try_clone(&self) -> Option<Self>;
     /// Has `by` replace the allocations within the value, beginning at a step. If time runs out, returns the step to

@@ -2,7 +2,7 @@
 //!
 //! A value keeps four bytes, so that one that nobody reads costs no more. The table frees what nobody has read for a
 //! minute, which only a list of all feeds allows. A feed is never saved, copied or replicated: where its value goes
-//! within the keyspace, it goes too, and it ends with the value.
+//! within the keyspace, it goes too, and it ends with the value, which a background thread may free.
 //!
 //! The bytes of a feed count in the sums of INFO from here on, apart from those of its value.
 
@@ -14,7 +14,8 @@ use valkeybloom_sketches::bloom::Refusal;
 use valkeybloom_sketches::{Cursor, Feed, Lost};
 
 use crate::ffi::{self, Ctx};
-use crate::sums::{self, NOTHING, Totals};
+use crate::readers::Readers;
+use crate::sums;
 
 /// How long a feed is kept without a reader, in milliseconds. Tests do not wait for a minute.
 const IDLE_MS: u64 = if cfg!(debug_assertions) {
@@ -26,8 +27,14 @@ const IDLE_MS: u64 = if cfg!(debug_assertions) {
 /// The time between two looks for idle feeds, in milliseconds, while there are any feeds.
 const LOOK_MS: u64 = IDLE_MS / 6;
 
-/// A value's feed, if it has one.
+/// The most places of the table that are looked at before commands have their turn.
+const LOOK_PLACES: usize = 1_000;
+
+/// A value's place in the table: its index plus one, or 0 if nobody has ever read the value.
 pub struct Fed(AtomicU32);
+
+/// Marks a place whose feed was found to have ended, so that additions do not look again.
+const ENDED: u32 = 1 << 31;
 
 impl Fed {
     /// Returns the place of a value without a feed.
@@ -36,70 +43,87 @@ impl Fed {
     }
 
     /// Returns the index of the value's place in the table.
-    #[inline(always)]
     fn index(&self) -> Option<usize> {
-        (self.0.load(Relaxed) as usize).checked_sub(1)
+        ((self.0.load(Relaxed) & !ENDED) as usize).checked_sub(1)
     }
 
-    /// Returns whether somebody has begun to read the value.
+    /// Returns whether the value may have a feed, for which there must be a place without the mark.
     #[inline(always)]
-    pub fn is_begun(&self) -> bool {
-        self.index().is_some()
+    pub fn may_be_open(&self) -> bool {
+        self.0.load(Relaxed).cast_signed() > 0
     }
 
-    /// Passes the value's feed to a function that appends new items, and counts its bytes anew. Does nothing, and returns
+    /// Passes the value's feed to a function that appends new items or makes the feed smaller. Does nothing, and returns
     /// false, if nobody reads the value.
-    pub fn append(&self, append: impl FnOnce(&mut Feed)) -> bool {
+    #[inline]
+    pub fn update(&self, update: impl FnOnce(&mut Feed)) -> bool {
         let Some(index) = self.index() else {
             return false;
         };
-        let Place::Open(open) = &mut table().places[index] else {
+        let mut table = table();
+        let Some(Place::Open(open)) = table.places.get_mut(index) else {
+            self.0.fetch_or(ENDED, Relaxed);
             return false;
         };
-        append(&mut open.feed);
-        open.count_bytes();
+        let ring_bytes = open.feed.ring_bytes();
+        update(&mut open.feed);
+        if open.feed.ring_bytes() != ring_bytes {
+            open.count();
+        }
         true
     }
 
-    /// Returns the bytes of the feed.
-    pub fn bytes(&self) -> u64 {
-        self.index()
-            .map_or(0, |index| match &table().places[index] {
-                Place::Open(open) => open.counted_bytes,
-                Place::Empty | Place::Ended { .. } => 0,
-            })
+    /// Returns the bytes of the feed and the number of its readers, or `None` if nobody reads the value.
+    pub fn share(&self) -> Option<Share> {
+        let index = self.index()?;
+        match &table().places[index] {
+            Place::Open(open) => Some(open.counted),
+            Place::Empty | Place::Ended { .. } => None,
+        }
     }
 
     /// Ends the feed, because its value changes by more than new items.
     #[inline(always)]
     pub fn end(&self) {
-        if let Some(index) = self.index() {
+        if self.may_be_open()
+            && let Some(index) = self.index()
+        {
             table().end(index, Ending::Changed);
         }
     }
 
-    /// Returns the cursor behind the last item. Makes a feed if there is none; its bytes count in a family's sums.
+    /// Returns the cursor behind the last item, for a client. Makes a feed if there is none; its bytes count in a family's
+    /// sums.
     ///
     /// # Errors
     /// There is no memory for it.
-    pub fn begin(&self, family: usize) -> Result<Cursor, Error> {
+    pub fn begin(&self, family: usize, client: u64) -> Result<Cursor, Error> {
         let mut table = table();
-        if self.index().is_none() {
-            let number = table.occupy().ok_or(OUT_OF_MEMORY)?;
-            self.0.store(number, Relaxed);
-        }
-        let index = self.index().ok_or(OUT_OF_MEMORY)?;
-        Ok(table.begin(index, family))
+        let index = match self.index() {
+            Some(index) => index,
+            None => table.occupy().ok_or(OUT_OF_MEMORY)?,
+        };
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "there are at most 2^31 - 1 places"
+        )]
+        self.0.store(index as u32 + 1, Relaxed);
+        Ok(table.begin(index, family, client))
     }
 
-    /// Returns the bytes of at most `most` items from a cursor on, the cursor behind them, and the number of items that
-    /// follow.
+    /// Returns the bytes of at most `most` items from a client's cursor on, the cursor behind them, and the number of items
+    /// that follow.
     ///
     /// # Errors
     /// The feed can't be read from this cursor, or there is no memory for the bytes.
-    pub fn read(&self, from: Cursor, most: u64) -> Result<(Vec<u8>, Cursor, u64), Error> {
+    pub fn read(
+        &self,
+        from: Cursor,
+        most: u64,
+        client: u64,
+    ) -> Result<(Vec<u8>, Cursor, u64), Error> {
         let index = self.index().ok_or(Error::FEED_UNKNOWN)?;
-        table().places[index].read(from, most)
+        table().places[index].read(from, most, client)
     }
 }
 
@@ -107,12 +131,33 @@ impl Drop for Fed {
     #[inline]
     fn drop(&mut self) {
         if let Some(index) = self.index() {
-            table().leave(index, self.0.load(Relaxed));
+            table().leave(index);
         }
     }
 }
 
 const OUT_OF_MEMORY: Error = Error::Refused(Refusal::OutOfMemory);
+
+/// A feed's share of the sums of INFO.
+#[derive(Clone, Copy, Default)]
+pub struct Share {
+    /// The bytes that the feed takes.
+    pub bytes: u64,
+    /// The number of clients that read it lately.
+    pub readers: u64,
+    feeds: u64,
+}
+
+impl Share {
+    /// Replaces this share in the sums of all feeds, and its bytes in those of a family.
+    fn replace(&mut self, by: Self, family: usize) {
+        let of_family = |share: &Self| sums::totals([share.bytes]);
+        let of_feeds = |share: &Self| sums::totals([share.bytes, share.feeds, share.readers]);
+        sums::change(family, &of_family(self), &of_family(&by));
+        sums::change(sums::FEEDS, &of_feeds(self), &of_feeds(&by));
+        *self = by;
+    }
+}
 
 /// Why a feed ended before its value.
 #[derive(Clone, Copy)]
@@ -133,37 +178,52 @@ enum Place {
 
 struct Open {
     feed: Feed,
+    readers: Readers,
     /// When it was last read, in milliseconds since the epoch.
     read_ms: u64,
     family: usize,
-    /// The bytes that the family's sums contain.
-    counted_bytes: u64,
+    /// What the sums contain of it.
+    counted: Share,
 }
 
 impl Open {
-    fn count_bytes(&mut self) {
-        let bytes = size_of::<Self>() as u64 + self.feed.ring_bytes();
-        if bytes != self.counted_bytes {
-            sums::change(self.family, &of_bytes(self.counted_bytes), &of_bytes(bytes));
-            self.counted_bytes = bytes;
-        }
+    /// Returns the cursor behind the last item, for a client.
+    fn begin(&mut self, client: u64) -> Cursor {
+        self.note(client);
+        self.feed.end()
+    }
+
+    /// Notes a read by a client.
+    fn note(&mut self, client: u64) {
+        self.read_ms = Ctx::now_ms();
+        self.readers.note(client, self.read_ms);
+        self.count();
+    }
+
+    /// Brings the sums up to date.
+    fn count(&mut self) {
+        let share = Share {
+            bytes: size_of::<Self>() as u64 + self.feed.ring_bytes() + self.readers.bytes(),
+            readers: self.readers.count(),
+            feeds: 1,
+        };
+        self.counted.replace(share, self.family);
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        sums::change(self.family, &of_bytes(self.counted_bytes), &NOTHING);
+        self.counted.replace(Share::default(), self.family);
     }
 }
 
-fn of_bytes(bytes: u64) -> Totals {
-    let mut totals = NOTHING;
-    totals[0] = bytes;
-    totals
-}
-
 impl Place {
-    fn read(&mut self, from: Cursor, most: u64) -> Result<(Vec<u8>, Cursor, u64), Error> {
+    fn read(
+        &mut self,
+        from: Cursor,
+        most: u64,
+        client: u64,
+    ) -> Result<(Vec<u8>, Cursor, u64), Error> {
         let open = match self {
             Self::Open(open) => open,
             Self::Ended { id, ending } if *id == from.feed => {
@@ -174,21 +234,20 @@ impl Place {
             }
             Self::Ended { .. } | Self::Empty => return Err(Error::FEED_UNKNOWN),
         };
-        let items = open.feed.since(from).map_err(|lost| match lost {
+        let [older, newer] = open.feed.since(from).map_err(|lost| match lost {
             Lost::Unknown => Error::FEED_UNKNOWN,
             Lost::Overrun => Error::FEED_OVERRUN,
         })?;
-        let all = items.len();
+        let all = older.len() + newer.len();
         let count = all.min(usize::try_from(most).unwrap_or(usize::MAX));
+        let older = &older[..count.min(older.len())];
+        let newer = &newer[..count - older.len()];
         let mut bytes = Vec::new();
         let room = bytes.try_reserve_exact(count * Feed::ITEM_BYTES);
         room.map_err(|_| OUT_OF_MEMORY)?;
-        for probe in items.take(count) {
-            let (a, b) = probe.hashes();
-            bytes.extend_from_slice(&a.to_le_bytes());
-            bytes.extend_from_slice(&b.to_le_bytes());
-        }
-        open.read_ms = Ctx::now_ms();
+        bytes.extend_from_slice(older.as_flattened());
+        bytes.extend_from_slice(newer.as_flattened());
+        open.note(client);
         let next = Cursor {
             sequence: from.sequence + count as u64,
             ..from
@@ -200,41 +259,43 @@ impl Place {
 /// All feeds.
 struct Table {
     places: Vec<Place>,
-    /// The numbers of empty places, which are above their indices by one. It has room for all of them, because values
-    /// leave where nothing may fail.
-    empty: Vec<u32>,
-    /// Whether a look for idle feeds is due.
-    is_watched: bool,
+    /// The indices of empty places. It has room for all of them, because values leave where nothing may fail.
+    empty: Vec<usize>,
+    /// The index that the next look for idle feeds begins at; `None` if no look is due.
+    look: Option<usize>,
 }
 
 static TABLE: Mutex<Table> = Mutex::new(Table {
     places: Vec::new(),
     empty: Vec::new(),
-    is_watched: false,
+    look: None,
 });
 
+#[inline]
 fn table() -> MutexGuard<'static, Table> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Table {
-    /// Returns the number of an empty place, which is taken, or `None` if there is no memory for one.
-    fn occupy(&mut self) -> Option<u32> {
-        if let Some(number) = self.empty.pop() {
-            return Some(number);
+    /// Returns the index of an empty place, which is taken, or `None` if there is no memory for one.
+    fn occupy(&mut self) -> Option<usize> {
+        if let Some(index) = self.empty.pop() {
+            return Some(index);
         }
-        let places = self.places.len() + 1;
-        let number = u32::try_from(places).ok()?;
+        let index = self.places.len();
+        if index + 1 >= ENDED as usize {
+            return None;
+        }
         self.places.try_reserve(1).ok()?;
-        self.empty.try_reserve(places).ok()?;
+        self.empty.try_reserve(index + 1).ok()?;
         self.places.push(Place::Empty);
-        Some(number)
+        Some(index)
     }
 
     /// Frees the place of a value.
-    fn leave(&mut self, index: usize, number: u32) {
+    fn leave(&mut self, index: usize) {
         self.places[index] = Place::Empty;
-        self.empty.push(number);
+        self.empty.push(index);
         if self.empty.len() == self.places.len() {
             (self.places, self.empty) = (Vec::new(), Vec::new());
         }
@@ -247,26 +308,37 @@ impl Table {
         }
     }
 
-    fn begin(&mut self, index: usize, family: usize) -> Cursor {
-        let read_ms = Ctx::now_ms();
+    fn begin(&mut self, index: usize, family: usize, client: u64) -> Cursor {
         if let Place::Open(open) = &mut self.places[index] {
-            open.read_ms = read_ms;
-            return open.feed.end();
+            return open.begin(client);
         }
         let mut open = Box::new(Open {
             feed: Feed::new(u64::from_le_bytes(Ctx::random_bytes())),
-            read_ms,
+            readers: Readers::new(),
+            read_ms: 0,
             family,
-            counted_bytes: 0,
+            counted: Share::default(),
         });
-        open.count_bytes();
-        let cursor = open.feed.end();
+        let cursor = open.begin(client);
         self.places[index] = Place::Open(open);
-        if !self.is_watched {
-            self.is_watched = true;
+        if self.look.is_none() {
+            self.look = Some(0);
             ffi::call_after(LOOK_MS, end_idle);
         }
         cursor
+    }
+
+    /// Ends the feed in a place if nobody has read it lately, and forgets readers that are gone.
+    fn look_at(&mut self, index: usize, now_ms: u64) {
+        if let Place::Open(open) = &mut self.places[index] {
+            // The clock may have been set back.
+            if now_ms.abs_diff(open.read_ms) >= IDLE_MS {
+                self.end(index, Ending::Idle);
+            } else {
+                open.readers.forget(now_ms, IDLE_MS);
+                open.count();
+            }
+        }
     }
 }
 
@@ -274,18 +346,20 @@ impl Table {
 fn end_idle() {
     let now_ms = Ctx::now_ms();
     let mut table = table();
-    table.is_watched = false;
-    for index in 0..table.places.len() {
-        if let Place::Open(open) = &table.places[index] {
-            // The clock may have been set back.
-            if now_ms.abs_diff(open.read_ms) >= IDLE_MS {
-                table.end(index, Ending::Idle);
-            } else {
-                table.is_watched = true;
-            }
-        }
+    let all = table.places.len();
+    let begin = table.look.unwrap_or(0).min(all);
+    let end = all.min(begin + LOOK_PLACES);
+    for index in begin..end {
+        table.look_at(index, now_ms);
     }
-    if table.is_watched {
-        ffi::call_after(LOOK_MS, end_idle);
+    let has_feeds = sums::feeds() > 0;
+    let (look, after_ms) = if end < all {
+        (Some(end), 1)
+    } else {
+        (has_feeds.then_some(0), LOOK_MS)
+    };
+    table.look = look;
+    if look.is_some() {
+        ffi::call_after(after_ms, end_idle);
     }
 }

@@ -17,6 +17,7 @@ mod ffi;
 mod keys;
 mod meter;
 mod mover;
+mod readers;
 mod request;
 mod settings;
 mod sums;

@@ -24,6 +24,20 @@ pub type Totals = [u64; SUMS];
 /// The totals before a value exists, and after it is gone.
 pub const NOTHING: Totals = [0; SUMS];
 
+/// The number of the sums of all feeds, which are no family: their bytes, which are also among those of a family; their
+/// number; and that of their readers.
+pub const FEEDS: usize = FAMILIES;
+
+/// The section of [`FEEDS`].
+const FEEDS_INFO: InfoSection = InfoSection {
+    section: c"bloom_feed_metrics",
+    sums: &[
+        c"bloom_feed_memory_bytes",
+        c"bloom_num_feeds",
+        c"bloom_num_feed_readers",
+    ],
+};
+
 /// A family's section of INFO. The server puts the module's name before all names.
 pub struct InfoSection {
     /// The name of the section.
@@ -32,11 +46,18 @@ pub struct InfoSection {
     pub sums: &'static [&'static CStr],
 }
 
-/// The sums of each family.
-static ALL: [[AtomicU64; SUMS]; FAMILIES] =
-    [const { [const { AtomicU64::new(0) }; SUMS] }; FAMILIES];
+/// The sums of each family, and of feeds.
+static ALL: [[AtomicU64; SUMS]; FAMILIES + 1] =
+    [const { [const { AtomicU64::new(0) }; SUMS] }; FAMILIES + 1];
 
-/// Replaces the totals of a value of a family. Any thread may call this.
+/// Returns totals that begin with these.
+pub fn totals<const N: usize>(first: [u64; N]) -> Totals {
+    let mut totals = NOTHING;
+    totals[..N].copy_from_slice(&first);
+    totals
+}
+
+/// Replaces the totals of a value of a family, or of a feed. Any thread may call this.
 #[inline]
 pub fn change(family: usize, before: &Totals, after: &Totals) {
     for ((sum, before), after) in ALL[family].iter().zip(before).zip(after) {
@@ -47,20 +68,32 @@ pub fn change(family: usize, before: &Totals, after: &Totals) {
     }
 }
 
+/// Returns the number of feeds.
+pub fn feeds() -> u64 {
+    ALL[FEEDS][1].load(Relaxed)
+}
+
+fn write_section(info: &InfoSection, number: usize, to: &mut InfoWriter) {
+    to.section(info.section);
+    for (name, sum) in info.sums.iter().zip(&ALL[number]) {
+        to.field(name, sum.load(Relaxed));
+    }
+}
+
 /// Writes the INFO sections of the families that are loaded, in the order of their numbers.
 pub fn write_info(
     sections: &[InfoSection],
     is_loaded: impl Fn(usize) -> bool,
     to: &mut InfoWriter,
 ) {
-    for (number, (info, sums)) in sections.iter().zip(&ALL).enumerate() {
+    for (number, info) in sections.iter().enumerate() {
         if is_loaded(number) {
-            to.section(info.section);
-            for (name, sum) in info.sums.iter().zip(sums) {
-                to.field(name, sum.load(Relaxed));
-            }
+            write_section(info, number, to);
         }
         if number == 0 {
+            if is_loaded(number) {
+                write_section(&FEEDS_INFO, FEEDS, to);
+            }
             // These count all families; the names are from the time when there was only one.
             to.section(c"bloom_defrag_metrics");
             to.field(c"bloom_defrag_hits", mover::HITS.load(Relaxed));

@@ -82,12 +82,24 @@ impl<V: Family> Stored<V> {
         let result = change(&mut self.value, &self.feed);
         let after = self.value.totals();
         sums::change(V::NUMBER, &before, &after);
-        if after[0] != before[0] && self.is_stale() {
+        if after[0] != before[0] {
+            self.be_resized();
+        }
+        result
+    }
+
+    /// Follows a change of the value's bytes: its feed takes no more than they leave to it, and its spare bytes may be
+    /// others.
+    #[cold]
+    fn be_resized(&mut self) {
+        if self.feed.may_be_open() {
+            self.feed.update(|feed| feed.fit(self.value.feed_bytes()));
+        }
+        if self.is_stale() {
             let before = self.totals();
             self.measure();
             sums::change(V::NUMBER, &before, &self.totals());
         }
-        result
     }
 
     /// Reads the value, and updates the sums: a read may make a cache within the value.
@@ -125,7 +137,6 @@ impl<V: Family> Stored<V> {
         self.value.memory_bytes().saturating_add(blocks) as f32
     }
 
-    #[cold]
     fn is_stale(&self) -> bool {
         let weight = f32::from_bits(self.weight.load(Relaxed));
         (self.weigh() - weight).abs() > weight * STALE
@@ -179,7 +190,7 @@ impl<V: Family> NativeType for Stored<V> {
     }
 
     fn memory_bytes(&self) -> u64 {
-        self.totals()[0] + self.feed.bytes()
+        self.totals()[0] + self.feed.share().map_or(0, |share| share.bytes)
     }
 
     fn digest(&self, to: &mut Digest) {

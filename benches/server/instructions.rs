@@ -1,13 +1,15 @@
 //! Counts the module's own instructions for a command with callgrind: the cost of a command without the server's share.
-//! The counts hardly change from run to run. Valgrind has no AVX-512, so words of four, or one, are counted.
+//! For adds to a filter that is being read, it counts the server's, too. The counts hardly change from run to run. Valgrind
+//! has no AVX-512, so words of four, or one, are counted.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::Command;
 use std::{env, fs};
 
 use crate::harness::{Client, Server};
 use crate::objects::fill;
-use crate::{Goal, Line, run};
+use crate::{Line, run};
 
 struct Row {
     name: &'static str,
@@ -15,7 +17,16 @@ struct Row {
     items: u64,
     /// Whether every command has new items, which are not in the filter.
     new: bool,
-    goal: f64,
+    goal: Goal,
+}
+
+/// What a figure is compared with.
+enum Goal {
+    /// The most instructions of the module.
+    AtMost(f64),
+    /// The row with the same command on a filter that nobody reads. The ratio is that of all instructions, from the words
+    /// of the command to its reply.
+    Unread(&'static str),
 }
 
 const ROWS: &[Row] = &[
@@ -24,49 +35,82 @@ const ROWS: &[Row] = &[
         command: "BF.EXISTS small",
         items: 1,
         new: false,
-        goal: 500.0,
+        goal: Goal::AtMost(500.0),
     },
     Row {
         name: "instructions of BF.EXISTS hit, counting",
         command: "BF.EXISTS counting",
         items: 1,
         new: false,
-        goal: 600.0,
+        goal: Goal::AtMost(600.0),
     },
     Row {
         name: "instructions of BF.ADD known",
         command: "BF.ADD small",
         items: 1,
         new: false,
-        goal: 670.0,
+        goal: Goal::AtMost(670.0),
     },
     Row {
         name: "instructions of BF.ADD new",
         command: "BF.ADD new",
         items: 1,
         new: true,
-        goal: 690.0,
+        goal: Goal::AtMost(690.0),
+    },
+    Row {
+        name: "instructions of BF.ADD new, being read",
+        command: "BF.ADD read",
+        items: 1,
+        new: true,
+        goal: Goal::Unread("instructions of BF.ADD new"),
     },
     Row {
         name: "instructions of BF.MEXISTS 100 miss",
         command: "BF.MEXISTS small",
         items: 100,
         new: true,
-        goal: 18_000.0,
+        goal: Goal::AtMost(18_000.0),
     },
     Row {
         name: "instructions of BF.MADD 100 new",
         command: "BF.MADD new",
         items: 100,
         new: true,
-        goal: 50_000.0,
+        goal: Goal::AtMost(50_000.0),
+    },
+    Row {
+        name: "instructions of BF.MADD 100 new, being read",
+        command: "BF.MADD read",
+        items: 100,
+        new: true,
+        goal: Goal::Unread("instructions of BF.MADD 100 new"),
     },
 ];
 
+/// The largest share of instructions that a reader may add to an add.
+const MOST_FOR_READER: f64 = 1.02;
+
 const TIMES: u64 = 200;
 
+/// The instructions of a command.
+#[derive(Clone, Copy)]
+struct Counted {
+    /// Those of the module alone.
+    own: f64,
+    /// Those of the module and the server, from the words of the command to its reply.
+    whole: f64,
+}
+
 pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
-    let rows: Vec<&Row> = ROWS.iter().filter(|row| wanted(row.name)).collect();
+    let mut needed: Vec<&str> = Vec::new();
+    for row in ROWS.iter().filter(|row| wanted(row.name)) {
+        needed.push(row.name);
+        if let Goal::Unread(other) = row.goal {
+            needed.push(other);
+        }
+    }
+    let rows: Vec<&Row> = ROWS.iter().filter(|r| needed.contains(&r.name)).collect();
     if rows.is_empty() {
         return Vec::new();
     }
@@ -74,6 +118,34 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
         eprintln!("instructions are not counted: there is no valgrind");
         return Vec::new();
     }
+    let counted = count(&rows);
+    let rows = rows.into_iter().filter(|row| wanted(row.name));
+    rows.flat_map(|row| {
+        let measured = counted[row.name];
+        let line = |what: &str, measured: f64, compared_with: f64, goal| Line {
+            case: format!("{}{what}", row.name),
+            measured: format!("{measured:.0}"),
+            compared_with: format!("{compared_with:.0}"),
+            ratio: measured / compared_with,
+            goal,
+        };
+        match row.goal {
+            Goal::AtMost(most) => vec![line("", measured.own, most, crate::Goal::AtMost(1.0))],
+            Goal::Unread(other) => {
+                let unread = counted[other];
+                let most = crate::Goal::AtMost(MOST_FOR_READER);
+                vec![
+                    line("", measured.own, unread.own, crate::Goal::None),
+                    line(", with the server's", measured.whole, unread.whole, most),
+                ]
+            }
+        }
+    })
+    .collect()
+}
+
+/// Counts the instructions of each row's command.
+fn count(rows: &[&Row]) -> BTreeMap<&'static str, Counted> {
     let folder = env::temp_dir().join(format!("instructions.{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder");
     let out = format!("--callgrind-out-file={}/out", folder.display());
@@ -94,9 +166,14 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
     run(&mut client, "BF.RESERVE counting 0.01 100000 COUNTING");
     fill(&mut client, "BF.MADD", "counting", 0..100_000);
     run(&mut client, "BF.RESERVE new 0.01 4000000");
+    run(&mut client, "BF.RESERVE read 0.01 4000000");
+    // The feed has its final size.
+    run(&mut client, "BF.READ read $");
+    fill(&mut client, "BF.MADD", "read", 0..100_000);
     let mut next = 0;
-    let lines = rows.into_iter().map(|row| {
-        // The first command is not counted, because it includes one-time work.
+    let counted = rows.iter().map(|row| {
+        // The first command is not counted, because it includes one-time work. A feed ends a minute after its last read.
+        run(&mut client, "BF.READ read $");
         send(&mut client, row, &mut next);
         control(&server, &["--zero"]);
         control(&server, &["--instr=on"]);
@@ -106,20 +183,19 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
         control(&server, &["--instr=off"]);
         control(&server, &["--dump"]);
         #[allow(clippy::cast_precision_loss, reason = "some millions")]
-        let each = counted(&folder) as f64 / TIMES as f64;
-        Line {
-            case: row.name.to_owned(),
-            measured: format!("{each:.0}"),
-            compared_with: format!("{:.0}", row.goal),
-            ratio: each / row.goal,
-            goal: Goal::AtMost(1.0),
-        }
+        let each = |sum: u64| sum as f64 / TIMES as f64;
+        let (own, whole) = counted(&folder);
+        let counted = Counted {
+            own: each(own),
+            whole: each(whole),
+        };
+        (row.name, counted)
     });
-    let lines = lines.collect();
+    let counted = counted.collect();
     drop(server);
     // A folder that can't be removed does no harm.
     let _ = fs::remove_dir_all(&folder);
-    lines
+    counted
 }
 
 fn send(client: &mut Client, row: &Row, next: &mut u64) {
@@ -145,8 +221,12 @@ fn control(server: &Server, words: &[&str]) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// Returns the module's instructions in the last dump, without those of the functions that it calls.
-fn counted(folder: &std::path::Path) -> u64 {
+/// The server's function that parses a command's words, runs it and writes its reply. It does not read or write sockets.
+const WHOLE: &str = "processInputBuffer";
+
+/// Returns the instructions in the last dump: those of the module, without those of the functions that it calls, and those
+/// of [`WHOLE`], with them.
+fn counted(folder: &std::path::Path) -> (u64, u64) {
     let dumps = fs::read_dir(folder).expect("the folder");
     let number = |path: &std::path::Path| {
         let number = path.extension()?.to_str()?;
@@ -156,22 +236,28 @@ fn counted(folder: &std::path::Path) -> u64 {
     let last = paths.max_by_key(|path| number(path)).expect("a dump");
     let text = fs::read(&last).expect("a dump");
     let text = String::from_utf8_lossy(&text);
-    let (mut is_ours, mut of_call, mut sum) = (false, false, 0);
+    let (mut is_ours, mut of_call, mut called, mut own, mut whole) = (false, false, "", 0, 0);
     for line in text.lines() {
         if let Some(object) = line.strip_prefix("ob=") {
             is_ours = object.ends_with("valkeybloom.so");
+        } else if let Some(function) = line.strip_prefix("cfn=") {
+            called = function;
         } else if line.starts_with("calls=") {
             of_call = true;
         } else if line.starts_with(|first: char| first.is_ascii_digit() || "+-*".contains(first)) {
+            let cost = line
+                .rsplit_once(' ')
+                .and_then(|(_, cost)| cost.parse().ok());
+            let cost = cost.unwrap_or(0_u64);
             // The line after a call has the cost of that call.
-            if is_ours && !of_call {
-                let cost = line
-                    .rsplit_once(' ')
-                    .and_then(|(_, cost)| cost.parse().ok());
-                sum += cost.unwrap_or(0_u64);
+            if of_call && called == WHOLE {
+                whole += cost;
+            } else if is_ours && !of_call {
+                own += cost;
             }
             of_call = false;
         }
     }
-    sum
+    assert!(whole > own, "the server has a function {WHOLE}");
+    (own, whole)
 }

@@ -10,6 +10,7 @@ mod deepest;
 mod instructions;
 mod load;
 mod memory;
+mod near;
 mod objects;
 mod sharded;
 mod snapshot;
@@ -113,10 +114,12 @@ fn main() {
     lines.extend(instructions::lines(&wanted));
     let deepest_table = deepest::table(&wanted);
     let sharded_table = sharded::table(&wanted);
+    let near_table = near::table(&wanted);
     let any = !lines.is_empty()
         || !blocking_table.is_empty()
         || !deepest_table.is_empty()
-        || !sharded_table.is_empty();
+        || !sharded_table.is_empty()
+        || !near_table.is_empty();
     assert!(any, "no row matches {words:?}");
 
     let mut table =
@@ -125,7 +128,7 @@ fn main() {
         table += &line.markdown();
         table += "\n";
     }
-    print!("\n{table}\n{blocking_table}\n{deepest_table}\n{sharded_table}");
+    print!("\n{table}\n{blocking_table}\n{deepest_table}\n{sharded_table}\n{near_table}");
     let folder = env::var("BENCH_DIR").unwrap_or_else(|_| "target/bench".to_owned());
     let write = |name: &str, text: &str| {
         let path = format!("{folder}/{name}");
@@ -136,4 +139,5 @@ fn main() {
     write("table.md", &table);
     write("blocking.md", &format!("{blocking_table}\n{deepest_table}"));
     write("sharded.md", &sharded_table);
+    write("near.md", &near_table);
 }

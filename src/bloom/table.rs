@@ -77,6 +77,8 @@ pub const COMMANDS: &[Command] = &[
                 Arg::keyword(c"periods", c"PERIODS"),
                 Arg::keyword(c"liveperiods", c"LIVEPERIODS"),
                 Arg::keyword(c"perioditems", c"PERIODITEMS"),
+                Arg::keyword(c"feedbytes", c"FEEDBYTES"),
+                Arg::keyword(c"feedreaders", c"FEEDREADERS"),
             ],
         )
         .optional()]),

@@ -182,6 +182,10 @@ impl Family for Value {
         [bytes, 1, filters, items, capacity, redisbloom, partial]
     }
 
+    fn feed_bytes(&self) -> u64 {
+        settings::feed_bytes(self.memory_bytes())
+    }
+
     fn try_clone(&self) -> Option<Self> {
         Some(match self {
             Self::Complete(object) => Self::Complete(object.try_clone()?),

@@ -49,7 +49,8 @@ required! {
     RedisModule_DefragAlloc RedisModule_DefragCursorGet RedisModule_DefragCursorSet
     RedisModule_DefragShouldStop RedisModule_DigestAddLongLong RedisModule_DigestAddStringBuffer
     RedisModule_DigestEndSequence RedisModule_EmitAOF RedisModule_Free RedisModule_FreeString
-    RedisModule_FreeThreadSafeContext RedisModule_GetCommand RedisModule_GetContextFlags
+    RedisModule_FreeThreadSafeContext RedisModule_GetClientId RedisModule_GetCommand
+    RedisModule_GetContextFlags
     RedisModule_GetDetachedThreadSafeContext RedisModule_GetRandomBytes
     RedisModule_InfoAddFieldULongLong RedisModule_InfoAddSection RedisModule_IsIOError
     RedisModule_IsKeysPositionRequest RedisModule_KeyAtPosWithFlags RedisModule_KeyType

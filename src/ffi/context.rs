@@ -74,6 +74,12 @@ impl Ctx<'_> {
         self.flags() & raw::REDISMODULE_CTX_FLAGS_RESP3 != 0
     }
 
+    /// Returns the id of the client, which no other client of this server gets. All scripts have one client.
+    pub fn client_id(self) -> u64 {
+        // SAFETY: the context is alive.
+        unsafe { call!(RedisModule_GetClientId(self.0)) }
+    }
+
     /// Returns whether the command comes from the primary, an AOF or a slot import. It was already executed
     /// there, so it must be executed here too, whatever this server's settings are.
     pub fn must_obey(self) -> bool {

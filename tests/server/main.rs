@@ -12,6 +12,7 @@ mod docs;
 mod events;
 mod example;
 mod families;
+mod feeds;
 mod foreign;
 mod forkless;
 mod hostile;

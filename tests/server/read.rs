@@ -12,20 +12,20 @@ use crate::support::pieces::{self, load_piece, pieces};
 use crate::support::protocols::{in_both_protocols, with_fixed_seed};
 use crate::support::random::Random;
 use crate::support::sums;
-use crate::support::usage::{memory, nothing_is_being_freed};
+use crate::support::usage::nothing_is_being_freed;
 
 const UNKNOWN: &str =
     "RESYNC unknown feed: the key holds another filter, or this is another server or start of it";
-const OVERRUN: &str = "RESYNC feed overrun: it no longer holds all items since the cursor";
+pub const OVERRUN: &str = "RESYNC feed overrun: it no longer holds all items since the cursor";
 const CHANGED: &str =
     "RESYNC feed ended: the filter was merged into, or chunks were loaded over it";
-const IDLE: &str = "RESYNC feed ended: nobody read it for a minute";
+pub const IDLE: &str = "RESYNC feed ended: nobody read it for a minute";
 pub const MISSING: &str = "ERR not found";
 
 /// A reply of BF.READ.
 #[derive(Debug)]
-struct News {
-    cursor: String,
+pub struct News {
+    pub cursor: String,
     items: i64,
     probes: Vec<Probe>,
 }
@@ -40,7 +40,7 @@ fn probes(bytes: &[u8]) -> Vec<Probe> {
 }
 
 /// Reads a key from a cursor, perhaps with options after it; or returns the error.
-fn read(client: &mut Client, key: &str, from: &str) -> Result<News, String> {
+pub fn read(client: &mut Client, key: &str, from: &str) -> Result<News, String> {
     let reply = client.cmd(&format!("BF.READ {key} {from}"));
     if reply.is_error() {
         return Err(reply.text());
@@ -56,7 +56,7 @@ fn read(client: &mut Client, key: &str, from: &str) -> Result<News, String> {
 }
 
 #[track_caller]
-fn begin(client: &mut Client, key: &str) -> String {
+pub fn begin(client: &mut Client, key: &str) -> String {
     let news = read(client, key, "$").expect("the key can be read");
     assert_eq!(news.probes, []);
     news.cursor
@@ -559,122 +559,6 @@ fn feeds_stay_behind_when_slots_migrate() {
     assert_eq!(read(&mut far, "k", &cursor).unwrap_err(), UNKNOWN);
     let moved = read(&mut near, "k", &cursor).unwrap_err();
     assert!(moved.starts_with("MOVED "), "{moved}");
-}
-
-fn usage(client: &mut Client, key: &str) -> i64 {
-    client.cmd(&format!("MEMORY USAGE {key}")).as_int()
-}
-
-fn add_many(client: &mut Client, key: &str, first: u64, count: u64) {
-    let items: Vec<_> = (first..first + count).map(|i| i.to_string()).collect();
-    let added = client.cmd(&format!("BF.MADD {key} {}", items.join(" ")));
-    assert!(!added.is_error());
-}
-
-/// The module with debug assertions waits a second for a reader, not a minute.
-#[test]
-fn a_feed_counts_as_memory_until_nobody_reads_it() {
-    const RING: i64 = 1 << 20;
-    let server = Server::builder().checked().start();
-    let mut client = server.client();
-    assert_eq!(client.cmd("BF.RESERVE k 0.000001 500000"), ok());
-    let without = usage(&mut client, "k");
-    let mut cursor = begin(&mut client, "k");
-    assert!((without..without + 200).contains(&usage(&mut client, "k")));
-    let mut last = usage(&mut client, "k");
-    for batch in 0..70 {
-        add_many(&mut client, "k", batch * 1000, 1000);
-        let now = usage(&mut client, "k");
-        assert!(now >= last);
-        last = now;
-        cursor = read(&mut client, "k", &cursor).unwrap().cursor;
-    }
-    // It has grown to its limit.
-    let with = usage(&mut client, "k");
-    assert!((RING..RING + 200).contains(&(with - without)), "{with}");
-    sums::is_balanced(&mut client);
-    let held = memory(&server, "used_memory");
-    wait_until("the feed is freed", || usage(&mut client, "k") == without);
-    let freed = held - memory(&server, "used_memory");
-    assert!((freed - RING).abs() < RING * 3 / 100, "{freed} bytes");
-    assert_eq!(read(&mut client, "k", &cursor).unwrap_err(), IDLE);
-    sums::is_balanced(&mut client);
-
-    // Who reads every now and then keeps the feed, and feeds of removed keys are looked for, too.
-    assert_eq!(client.cmd("BF.RESERVE gone 0.01 100"), ok());
-    begin(&mut client, "gone");
-    assert_eq!(client.cmd("BF.RESERVE idle 0.01 100"), ok());
-    let idle = begin(&mut client, "idle");
-    let mut cursor = begin(&mut client, "k");
-    assert_eq!(client.cmd("DEL gone"), int(1));
-    wait_until("the other feed is freed", || {
-        cursor = read(&mut client, "k", &cursor).expect("it is read").cursor;
-        let probe = usage(&mut client, "idle");
-        assert_eq!(client.cmd("BF.RESERVE twin 0.01 100"), ok());
-        let twin = usage(&mut client, "twin");
-        assert_eq!(client.cmd("DEL twin"), int(1));
-        probe == twin
-    });
-    assert_eq!(read(&mut client, "idle", &idle).unwrap_err(), IDLE);
-    sums::is_balanced(&mut client);
-}
-
-#[test]
-fn a_feed_takes_no_more_than_its_filter() {
-    let server = Server::start();
-    let mut client = server.client();
-    for capacity in [1, 10, 100, 1000, 10_000] {
-        let key = format!("k{capacity}");
-        assert_eq!(
-            client.cmd(&format!("BF.RESERVE {key} 0.01 {capacity} EXPANSION 1")),
-            ok()
-        );
-        let without = usage(&mut client, &key);
-        begin(&mut client, &key);
-        for batch in 0..4 {
-            add_many(&mut client, &key, batch * 5000, 5000);
-            // What the filter itself takes, a copy takes.
-            assert_eq!(client.cmd(&format!("COPY {key} copy REPLACE")), int(1));
-            let own = usage(&mut client, "copy");
-            let with = usage(&mut client, &key);
-            assert!(
-                with - own <= own + 200,
-                "{capacity}: {with} of {own}, first {without}"
-            );
-        }
-    }
-    nothing_is_being_freed(&server);
-    sums::is_balanced(&mut client);
-}
-
-/// A reader never keeps a filter from growing: its feed takes what the limit leaves.
-#[test]
-fn a_feed_gives_way_to_its_filter() {
-    let server = Server::with(&[
-        ("bf.bloom-use-random-seed", "no"),
-        ("bf.bloom-memory-usage-limit", "20000"),
-    ]);
-    let mut client = server.client();
-    for key in ["read", "twin"] {
-        assert_eq!(client.cmd(&format!("BF.RESERVE {key} 0.01 200")), ok());
-    }
-    let cursor = begin(&mut client, "read");
-    let (mut most, mut refused) = (0, false);
-    for number in 0..20_000 {
-        let added = ["read", "twin"].map(|key| client.cmd(&format!("BF.ADD {key} {number}")));
-        assert_eq!(added[0], added[1], "{number}");
-        refused |= added[0].is_error();
-        let usage = usage(&mut client, "read");
-        // Besides the ring, a feed has some words of its own.
-        assert!(usage <= 20_000 + 200, "{number}: {usage}");
-        most = most.max(usage - self::usage(&mut client, "twin"));
-        if refused {
-            break;
-        }
-    }
-    assert!(refused && most > 2000, "{most}");
-    assert_eq!(read(&mut client, "read", &cursor).unwrap_err(), OVERRUN);
-    sums::is_balanced(&mut client);
 }
 
 /// Scripts that may only read can read a feed, and so can users who may only run BF.READ.

@@ -26,7 +26,13 @@ use super::server::{Server, is_filter};
 use super::sketches::{self, Difference};
 
 /// The fields of BF.INFO that depend on the server, or follow from other fields.
-const SERVER_FIELDS: [&str; 3] = ["Size", "Max scaled capacity", "Estimated error rate"];
+const SERVER_FIELDS: [&str; 5] = [
+    "Size",
+    "Max scaled capacity",
+    "Estimated error rate",
+    "Feed bytes",
+    "Feed readers",
+];
 
 /// The bytes of cells that are compared at a time.
 const SPAN_BYTES: u64 = 16 << 20;

@@ -459,12 +459,16 @@ pub enum InfoField {
     LivePeriods,
     /// The number of items in the period that takes additions.
     PeriodItems,
+    /// The bytes of the feed.
+    FeedBytes,
+    /// The number of clients that read the feed lately.
+    FeedReaders,
 }
 
 impl InfoField {
     /// All fields in the order of the reply, which is that of their declaration, each with its name there and its word in
     /// the command.
-    pub const ALL: [(Self, &'static CStr, &'static str); 13] = [
+    pub const ALL: [(Self, &'static CStr, &'static str); 15] = [
         (Self::Capacity, c"Capacity", "CAPACITY"),
         (Self::Size, c"Size", "SIZE"),
         (Self::Filters, c"Number of filters", "FILTERS"),
@@ -486,6 +490,8 @@ impl InfoField {
         (Self::Periods, c"Periods", "PERIODS"),
         (Self::LivePeriods, c"Live periods", "LIVEPERIODS"),
         (Self::PeriodItems, c"Items in current period", "PERIODITEMS"),
+        (Self::FeedBytes, c"Feed bytes", "FEEDBYTES"),
+        (Self::FeedReaders, c"Feed readers", "FEEDREADERS"),
     ];
 
     /// Returns the field's name in the reply.

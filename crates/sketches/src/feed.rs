@@ -4,7 +4,6 @@
 //! [`Cursor`] is a point between two of them. The same new items in the same order set the same bits and stack the same
 //! filters, so a copy of the object at one cursor becomes the object at a later cursor.
 
-use std::collections::VecDeque;
 use std::fmt;
 
 use crate::hash::Probe;
@@ -43,14 +42,23 @@ pub enum Lost {
 #[derive(Debug)]
 pub struct Feed {
     id: u64,
-    /// The hashes of the last items, oldest first.
-    ring: VecDeque<Probe>,
+    /// The last items. The length is a power of two, or 0.
+    ring: Vec<Item>,
+    /// The place of the next item in the ring, which is that of the oldest one if the ring is full.
+    next: usize,
     /// The number of items that were ever pushed.
     count: u64,
+    /// The number of items before the first one that the ring may hold, even if it has room for more.
+    first: u64,
+    /// The number of items at which the next one looks for more room: the ring is full then, or has gone round once more.
+    due: u64,
 }
 
+/// An item of a feed, as a reader gets it: its two hashes, little-endian.
+type Item = [u8; Feed::ITEM_BYTES];
+
 impl Feed {
-    /// The bytes of an item, in the ring and in a reply: its two hashes.
+    /// The bytes of an item, in the ring and in a reply.
     pub const ITEM_BYTES: usize = size_of::<Probe>();
 
     /// The number of items in a ring that has just been allocated.
@@ -60,8 +68,11 @@ impl Feed {
     pub const fn new(id: u64) -> Self {
         Self {
             id,
-            ring: VecDeque::new(),
+            ring: Vec::new(),
+            next: 0,
             count: 0,
+            first: 0,
+            due: 0,
         }
     }
 
@@ -71,48 +82,108 @@ impl Feed {
     }
 
     /// Returns the bytes of the ring, which are a power of two, or 0.
-    pub fn ring_bytes(&self) -> u64 {
-        (self.ring.capacity() * Self::ITEM_BYTES) as u64
+    #[inline]
+    pub const fn ring_bytes(&self) -> u64 {
+        (self.ring.len() * Self::ITEM_BYTES) as u64
     }
 
     /// Appends an item. The ring doubles until it has `most_bytes`, or there is no memory. Then it drops its oldest item
     /// for each new one. It calls `most_bytes` each time that it has filled up or gone round once.
     #[inline]
     pub fn push(&mut self, probe: Probe, most_bytes: impl FnOnce() -> u64) {
-        let capacity = self.ring.capacity();
-        if self.ring.len() == capacity {
-            // The capacity is a power of two, or 0.
-            if self.count & (capacity as u64).saturating_sub(1) == 0 {
-                self.make_room(most_bytes());
-            } else {
-                self.ring.pop_front();
-            }
+        if self.count == self.due {
+            self.make_room(most_bytes());
         }
-        if self.ring.capacity() > 0 {
-            self.ring.push_back(probe);
+        if let Some(place) = self.ring.get_mut(self.next) {
+            *place = to_item(probe);
+            self.next = (self.next + 1) & (self.ring.len() - 1);
         }
         self.count += 1;
     }
 
+    /// Appends items, as [`push`](Self::push) does.
+    pub fn extend(&mut self, mut probes: &[Probe], most_bytes: impl Fn() -> u64) {
+        while !probes.is_empty() {
+            if self.count == self.due {
+                self.make_room(most_bytes());
+            }
+            let room = usize::try_from(self.due - self.count).unwrap_or(usize::MAX);
+            let mut count = room.min(probes.len());
+            if let Some(places) = self.ring.get_mut(self.next..).filter(|it| !it.is_empty()) {
+                count = count.min(places.len());
+                for (place, probe) in places.iter_mut().zip(&probes[..count]) {
+                    *place = to_item(*probe);
+                }
+                self.next = (self.next + count) & (self.ring.len() - 1);
+            }
+            probes = &probes[count..];
+            self.count += count as u64;
+        }
+    }
+
     #[cold]
     fn make_room(&mut self, most_bytes: u64) {
-        self.fit(most_bytes);
-        let (length, capacity) = (self.ring.len(), self.ring.capacity());
-        if length < capacity {
-            return;
+        let most = items_in(most_bytes);
+        let length = self.ring.len();
+        let wanted = (2 * length).max(Self::FIRST).min(most);
+        if wanted != length {
+            self.resize(wanted);
         }
-        let wanted = (2 * capacity).max(Self::FIRST).min(items_in(most_bytes));
-        if wanted <= capacity || self.ring.try_reserve_exact(wanted - length).is_err() {
-            self.ring.pop_front();
-        }
+        self.look_when_full();
+    }
+
+    /// Has [`push`](Self::push) look for more room when the ring is full, or, if it is full already, a round later.
+    fn look_when_full(&mut self) {
+        let length = self.ring.len();
+        let full = self.oldest() + length as u64;
+        self.due = if full > self.count {
+            full
+        } else {
+            self.count + length.max(Self::FIRST) as u64
+        };
     }
 
     /// Shrinks a ring of more than this many bytes. It drops its oldest items.
     pub fn fit(&mut self, most_bytes: u64) {
         let most = items_in(most_bytes);
-        if self.ring.capacity() > most {
-            self.ring.drain(..self.ring.len().saturating_sub(most));
-            self.ring.shrink_to(most);
+        if self.ring.len() > most {
+            self.resize(most);
+            self.look_when_full();
+        }
+    }
+
+    /// Gives the ring another length, and keeps its last items. Without memory, a longer ring is not made, and a shorter
+    /// one is empty.
+    fn resize(&mut self, length: usize) {
+        let mut ring = Vec::new();
+        if ring.try_reserve_exact(length).is_ok() {
+            self.first = self.oldest().max(self.count.saturating_sub(length as u64));
+            let [older, newer] = self.from(self.first);
+            ring.extend_from_slice(older);
+            ring.extend_from_slice(newer);
+            self.next = ring.len() & length.wrapping_sub(1);
+            ring.resize(length, Item::default());
+        } else if length > self.ring.len() {
+            return;
+        } else {
+            (self.first, self.next) = (self.count, 0);
+        }
+        self.ring = ring;
+    }
+
+    /// Returns the number of the oldest item in the ring.
+    fn oldest(&self) -> u64 {
+        let kept = self.count.saturating_sub(self.ring.len() as u64);
+        self.first.max(kept)
+    }
+
+    /// Returns the items from one in the ring on, in two parts.
+    fn from(&self, number: u64) -> [&[Item]; 2] {
+        let count = usize::try_from(self.count - number).unwrap_or(usize::MAX);
+        let (newer, older) = self.ring.split_at(self.next);
+        match newer.len().checked_sub(count) {
+            Some(begin) => [&newer[begin..], &[]],
+            None => [&older[older.len() - (count - newer.len())..], newer],
         }
     }
 
@@ -124,17 +195,25 @@ impl Feed {
         }
     }
 
-    /// Returns the items from a cursor on, oldest first.
+    /// Returns the items from a cursor on, oldest first, in two parts, because the ring may wrap between them.
     ///
     /// # Errors
     /// [`Lost`]
-    pub fn since(&self, cursor: Cursor) -> Result<impl ExactSizeIterator<Item = Probe> + '_, Lost> {
-        let behind = self.count.checked_sub(cursor.sequence);
-        let behind = behind.filter(|_| cursor.feed == self.id);
-        let behind = usize::try_from(behind.ok_or(Lost::Unknown)?).unwrap_or(usize::MAX);
-        let skipped = self.ring.len().checked_sub(behind);
-        Ok(self.ring.range(skipped.ok_or(Lost::Overrun)?..).copied())
+    pub fn since(&self, cursor: Cursor) -> Result<[&[Item]; 2], Lost> {
+        if cursor.feed != self.id || cursor.sequence > self.count {
+            Err(Lost::Unknown)
+        } else if cursor.sequence < self.oldest() {
+            Err(Lost::Overrun)
+        } else {
+            Ok(self.from(cursor.sequence))
+        }
     }
+}
+
+#[inline]
+fn to_item(probe: Probe) -> Item {
+    let (a, b) = probe.hashes();
+    (u128::from(a) | u128::from(b) << 64).to_le_bytes()
 }
 
 /// Returns the number of items of the largest ring that has at most this many bytes. It is a power of two, because

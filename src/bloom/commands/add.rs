@@ -8,7 +8,7 @@ use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::{
     Added, Growth, Kind, Limits, New, Object, Refusal, Shape, Time, chunks,
 };
-use valkeybloom_sketches::{Feed, Probe, Seed};
+use valkeybloom_sketches::{Probe, Seed};
 
 use crate::bloom::keys::{self, NewObject, Writer};
 use crate::bloom::settings;
@@ -26,7 +26,7 @@ pub fn add(Call { ctx, keys, args }: Call) -> Done {
         let added = plain.then(|| {
             let probe = object.probe(item(&args));
             let added = object.add_probe(probe, Time::default(), None, limits);
-            if added == Ok(Added::New) && feed.is_begun() {
+            if matches!(added, Ok(Added::New)) && feed.may_be_open() {
                 append(feed, object, probe);
             }
             added
@@ -61,10 +61,7 @@ pub fn add(Call { ctx, keys, args }: Call) -> Done {
 /// Appends an item to the feed of the object that it was new to.
 #[cold]
 fn append(feed: &Fed, object: &Object, probe: Probe) {
-    feed.append(|feed| {
-        feed.push(probe, || keys::feed_bytes(object));
-        give_way(feed, object);
-    });
+    feed.update(|feed| feed.push(probe, || keys::feed_bytes(object)));
 }
 
 /// Adds items to a plain object, and appends the new ones to its feed. Returns false, and does nothing, without one.
@@ -73,26 +70,14 @@ fn add_and_append<'i>(
     object: &mut Object,
     items: impl Iterator<Item = &'i [u8]>,
     limits: impl Fn() -> Limits,
-    mut outcome: impl FnMut(Result<Added, Refusal>),
+    outcome: impl FnMut(Result<Added, Refusal>),
 ) -> bool {
-    feed.append(|feed| {
+    feed.update(|feed| {
         let most_bytes = keys::feed_bytes(object);
-        object.add_each_probed(items, limits, |probe, added| {
-            if added == Ok(Added::New) {
-                feed.push(probe, || most_bytes);
-            }
-            outcome(added);
+        object.add_each_probed(items, limits, outcome, |new| {
+            feed.extend(new, || most_bytes);
         });
-        give_way(feed, object);
     })
-}
-
-/// Shrinks the feed of an object that has grown, if it takes what the limit does not leave. Without a limit, the room of
-/// a feed grows with its object.
-fn give_way(feed: &mut Feed, object: &Object) {
-    if keys::limits().object_bytes < u64::MAX {
-        feed.fit(keys::feed_bytes(object));
-    }
 }
 
 /// `BF.MADD key item [item ...]`
@@ -317,8 +302,8 @@ fn add_to<'a>(
     let mut push = |outcome| outcomes.push(outcome);
     let dated = match timed {
         None => {
-            let is_appended =
-                feed.is_begun() && add_and_append(feed, object, given.clone(), limits, &mut push);
+            let is_appended = feed.may_be_open()
+                && add_and_append(feed, object, given.clone(), limits, &mut push);
             if !is_appended {
                 object.add_each(given, Time::default(), None, limits, push);
             }

@@ -7,6 +7,7 @@ use valkeybloom_sketches::bloom::{Growth, Object, Shape, View};
 
 use crate::bloom::keys::{self, Reader};
 use crate::bloom::value::memory_bytes;
+use crate::feeds::Fed;
 use crate::ffi::{Call, Ctx, Done, Reply};
 use crate::request::key;
 
@@ -14,17 +15,17 @@ use crate::request::key;
 pub fn info(Call { ctx, keys, args }: Call) -> Done {
     let field = InfoField::parse(&args)?;
     let reader = Reader::open(keys, key(&args));
-    let object = reader.existing()?;
+    let (object, feed) = reader.fed()?;
     let shape = object.shape();
+    let value = |field| value(object, feed, &shape, field);
     let reply = match field {
         None => {
             let rows = InfoField::ALL.into_iter();
-            let rows =
-                rows.filter_map(|(field, title, _)| Some((title, value(object, &shape, field)?)));
+            let rows = rows.filter_map(|(field, title, _)| Some((title, value(field)?)));
             Reply::Table(rows.collect())
         }
         Some(field) => {
-            let value = value(object, &shape, field).ok_or(Error::UNKNOWN_FIELD)?;
+            let value = value(field).ok_or(Error::UNKNOWN_FIELD)?;
             if ctx.is_resp3() {
                 Reply::Table(vec![(field.title(), value)])
             } else {
@@ -36,7 +37,7 @@ pub fn info(Call { ctx, keys, args }: Call) -> Done {
 }
 
 /// Returns the value of a field, or `None` if the object does not have the field.
-fn value(object: &Object, shape: &Shape, field: InfoField) -> Option<Reply> {
+fn value(object: &Object, feed: &Fed, shape: &Shape, field: InfoField) -> Option<Reply> {
     let (params, window) = (shape.params, shape.window());
     let scaling = params.growth != Growth::Fixed;
     let now = Ctx::now_ms;
@@ -56,6 +57,8 @@ fn value(object: &Object, shape: &Shape, field: InfoField) -> Option<Reply> {
         InfoField::Periods => Reply::Count(window?.periods()),
         InfoField::LivePeriods => Reply::Count(object.live_periods(now)?),
         InfoField::PeriodItems => Reply::Count(object.period_items(now)?),
+        InfoField::FeedBytes => Reply::Count(feed.share()?.bytes),
+        InfoField::FeedReaders => Reply::Count(feed.share()?.readers),
     })
 }
 

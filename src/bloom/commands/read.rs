@@ -17,9 +17,10 @@ pub fn read(Call { ctx, keys, args }: Call) -> Done {
     if !object.is_plain() {
         return Err(Error::NO_FEED);
     }
+    let client = ctx.client_id();
     let (bytes, next, behind) = match request.from {
-        None => (Vec::new(), feed.begin(Value::NUMBER)?, 0),
-        Some(from) => feed.read(from, request.max_count)?,
+        None => (Vec::new(), feed.begin(Value::NUMBER, client)?, 0),
+        Some(from) => feed.read(from, request.max_count, client)?,
     };
     ctx.reply_array(3);
     ctx.reply_bytes(next.to_string().as_bytes());

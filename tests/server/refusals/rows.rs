@@ -153,6 +153,9 @@ TWO / BF.INFO k WINDOW => ERR invalid information value
 TWO / BF.INFO k PERIODS => ERR invalid information value
 TWO / BF.INFO k LIVEPERIODS => ERR invalid information value
 TWO / BF.INFO k PERIODITEMS => ERR invalid information value
+TWO / BF.INFO k FEEDBYTES => ERR invalid information value
+TWO / BF.INFO k FEEDREADERS => ERR invalid information value
+WINDOWED / BF.INFO k FEEDREADERS => ERR invalid information value
 COUNTED / BF.INFO k WINDOW => ERR invalid information value
 # The widest window, and a rate that can't be divided by its periods.
 BF.RESERVE k 0.01 1 WINDOW 6405119470038038 PERIODS 1440 => OK

@@ -25,6 +25,11 @@ fn info_bloom_is_info_bf() {
              bf_bloom_num_redisbloom_objects:0\r\n\
              bf_bloom_num_half_loaded_objects:0\r\n\
              \r\n\
+             # bf_bloom_feed_metrics\r\n\
+             bf_bloom_feed_memory_bytes:0\r\n\
+             bf_bloom_num_feeds:0\r\n\
+             bf_bloom_num_feed_readers:0\r\n\
+             \r\n\
              # bf_bloom_defrag_metrics\r\n\
              bf_bloom_defrag_hits:0\r\n\
              bf_bloom_defrag_misses:0\r\n\

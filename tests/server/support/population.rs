@@ -316,13 +316,24 @@ impl Seen {
         };
         Self {
             digest: digest(client, key),
-            info: client.cmd(&format!("{family}.INFO {key}")),
+            info: without_feed(client.cmd(&format!("{family}.INFO {key}"))),
             debug: client.cmd(&format!("{family}.DEBUG {key}")),
             kind,
             answers,
             expires_ms: client.cmd(&format!("PEXPIRETIME {key}")).as_int(),
         }
     }
+}
+
+/// Returns a reply of INFO without what is only there while the key is read.
+fn without_feed(info: Reply) -> Reply {
+    let Reply::Array(fields) = info else {
+        return info;
+    };
+    let (rows, _) = fields.as_chunks::<2>();
+    let of_feed = [simple("Feed bytes"), simple("Feed readers")];
+    let rows = rows.iter().filter(|[title, _]| !of_feed.contains(title));
+    Reply::Array(rows.flatten().cloned().collect())
 }
 
 impl Seen {

@@ -70,6 +70,8 @@ fn family_of(kind: &str) -> Option<usize> {
 pub struct Sums {
     bytes: [i64; 5],
     counts: [[i64; 6]; 5],
+    /// The number of feeds, their bytes, and their readers.
+    feeds: [i64; 3],
 }
 
 impl Sums {
@@ -94,6 +96,8 @@ impl Sums {
                 *to = field(family, name);
             }
         }
+        let names = ["num_feeds", "feed_memory_bytes", "num_feed_readers"];
+        sums.feeds = names.map(|name| field("bloom", name));
         sums
     }
 
@@ -146,6 +150,20 @@ fn counts(client: &mut Client, key: &[u8], family: usize, kind: &str) -> [i64; 6
     }
 }
 
+/// Returns the share of a Bloom filter in the sums of feeds.
+fn feed(client: &mut Client, key: &[u8]) -> Option<[i64; 3]> {
+    let info = client.call(&[FAMILIES[0].2, key]);
+    if info.is_error() {
+        return None;
+    }
+    let (rows, _) = info.as_array().as_chunks::<2>();
+    let field = |name: &str| {
+        let row = rows.iter().find(|[title, _]| *title == simple(name));
+        row.map(|[_, value]| value.as_int())
+    };
+    Some([1, field("Feed bytes")?, field("Feed readers")?])
+}
+
 /// The most that MEMORY USAGE counts for a key beyond its value.
 const PER_KEY_MAX: i64 = 200;
 
@@ -157,7 +175,30 @@ pub fn is_balanced(client: &mut Client) {
 
 #[track_caller]
 pub fn is_balanced_after(client: &mut Client, step: &str) {
-    let reported = Sums::read(client);
+    let mut reported = Sums::read(client);
+    let found = loop {
+        let found = found(client);
+        let then = Sums::read(client);
+        if then == reported {
+            break found;
+        }
+        // A feed has ended meanwhile, or lost a reader.
+        assert_eq!(reported.counts, then.counts, "after {step}");
+        reported = then;
+    };
+    assert_eq!(reported.counts, found.counts, "after {step}");
+    assert_eq!(reported.feeds, found.feeds, "after {step}");
+    for (family, values) in found.counts.map(|counts| counts[0]).into_iter().enumerate() {
+        let beyond = found.bytes[family] - reported.bytes[family];
+        assert!(
+            (0..=values * PER_KEY_MAX).contains(&beyond),
+            "after {step}: {found:?} found, {reported:?} reported"
+        );
+    }
+}
+
+/// Returns the sums over all keys of all databases. The connection is in the first database then.
+fn found(client: &mut Client) -> Sums {
     let mut found = Sums::default();
     let keyspace = client.cmd("INFO keyspace").text();
     let databases = keyspace.lines().filter_map(|line| {
@@ -179,15 +220,12 @@ pub fn is_balanced_after(client: &mut Client, step: &str) {
             for (sum, count) in found.counts[family].iter_mut().zip(counts) {
                 *sum += count;
             }
+            let feed = if family == 0 { feed(client, key) } else { None };
+            for (sum, count) in found.feeds.iter_mut().zip(feed.unwrap_or_default()) {
+                *sum += count;
+            }
         }
     }
     assert_eq!(client.cmd("SELECT 0"), ok());
-    assert_eq!(reported.counts, found.counts, "after {step}");
-    for (family, values) in found.counts.map(|counts| counts[0]).into_iter().enumerate() {
-        let beyond = found.bytes[family] - reported.bytes[family];
-        assert!(
-            (0..=values * PER_KEY_MAX).contains(&beyond),
-            "after {step}: {found:?} found, {reported:?} reported"
-        );
-    }
+    found
 }

@@ -126,6 +126,40 @@ fn all_families_are_listed() {
     assert_eq!(found["types"]["bloomfltx"]["keys"], 1);
 }
 
+/// Readers are shown where there are any.
+#[test]
+fn a_filter_that_is_read_is_listed_with_its_readers() {
+    let server = Server::start();
+    let mut client = server.client();
+    make_all(&mut client);
+    let titles = || {
+        let table = run(&["list", &url(&server), "--quiet"]).done();
+        table.lines().next().expect("a line").to_owned()
+    };
+    assert!(titles().ends_with("  ttl"), "{}", titles());
+    assert!(!client.cmd("BF.READ bloom $").is_error());
+    assert!(!server.client().cmd("BF.READ bloom $").is_error());
+    assert!(titles().ends_with("  ttl  readers"), "{}", titles());
+    let all = keys(&list(&server, &[]));
+    let bytes = info(&mut client, "bloom", "Feed bytes").as_int();
+    let bloom = &all["bloom"];
+    assert_eq!(
+        (&bloom["readers"], &bloom["feed_bytes"]),
+        (&2.into(), &bytes.into())
+    );
+    let window = &all["window"];
+    assert_eq!(
+        (&window["readers"], window.get("feed_bytes")),
+        (&Value::Null, None)
+    );
+    let sorted = run(&["list", &url(&server), "--csv", "--sort", "readers"]).done();
+    let first = sorted.lines().nth(1).expect("a row");
+    assert!(
+        first.starts_with("bloom,") && first.ends_with(",2"),
+        "{first}"
+    );
+}
+
 /// A table and CSV have the same rows, sorted by any column.
 #[test]
 fn tables_are_sorted_by_any_column() {

@@ -65,6 +65,7 @@ fn metrics_are_valid_and_replace_a_file_at_once() {
     ] {
         assert!(!client.cmd(command).is_error(), "{command}");
     }
+    assert!(!client.cmd("BF.READ plain $").is_error());
     let text = metrics(&server);
     assert_valid(&text);
     let of = format!(
@@ -72,9 +73,12 @@ fn metrics_are_valid_and_replace_a_file_at_once() {
         server.port()
     );
     let bytes = info(&mut client, "plain", "Size").as_int();
+    let feed_bytes = info(&mut client, "plain", "Feed bytes").as_int();
     for line in [
         format!("valkeybloom_items{{key=\"plain\",{of}}} 1\n"),
         format!("valkeybloom_bytes{{key=\"plain\",{of}}} {bytes}\n"),
+        format!("valkeybloom_feed_bytes{{key=\"plain\",{of}}} {feed_bytes}\n"),
+        format!("valkeybloom_feed_readers{{key=\"plain\",{of}}} 1\n"),
         format!("valkeybloom_items{{key=\"quo\\\"te\",{of}}} 1\n"),
         format!("valkeybloom_items{{key=\"new\\nline\",{of}}} 1\n"),
         format!("valkeybloom_items{{key=\"\\\"\\\\xff\\\"\",{of}}} 1\n"),
@@ -87,7 +91,9 @@ fn metrics_are_valid_and_replace_a_file_at_once() {
     ] {
         assert!(text.contains(&line), "{line}{text}");
     }
-    assert_eq!(text.matches("\nvalkeybloom_ttl_seconds{").count(), 1);
+    for metric in ["valkeybloom_ttl_seconds", "valkeybloom_feed_readers"] {
+        assert_eq!(text.matches(&format!("\n{metric}{{")).count(), 1);
+    }
 
     let file = server.dir().join("valkeybloom.prom");
     let path = file.to_str().expect("ASCII");

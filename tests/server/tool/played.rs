@@ -475,18 +475,18 @@ fn cells_have_a_form_in_tables_and_in_csv() {
     let all = [
         filter("a key\n", -1, "0"),
         filter("b", 999, "0.0000000000000321"),
-        filter("c", 59_999, "0.000001"),
-        filter("d", 3_600_000, "0.001234"),
+        filter("c", 59_999, "0.000001").with("Feed readers", 3),
+        filter("d", 3_600_000, "0.001234").with("Feed readers", 0),
         filter("e,\"f\"", 90_061_000, "nil"),
     ];
     let table = run(&["list", &play(all.to_vec(), &[]), "--quiet"]).done();
     let expected = "\
-key        type           items   capacity  full %  rate  rate now  filters  bytes    ttl
-\"a key\\n\"  bloomfltr  1,234,567  2,000,000    61.7  0.01         0        3      5  never
-b          bloomfltr  1,234,567  2,000,000    61.7  0.01   3.2e-14        3      5     0s
-c          bloomfltr  1,234,567  2,000,000    61.7  0.01  0.000001        3      5    59s
-d          bloomfltr  1,234,567  2,000,000    61.7  0.01    0.0012        3      5     1h
-e,\"f\"      bloomfltr  1,234,567  2,000,000    61.7  0.01         -        3      5  1d 1h
+key        type           items   capacity  full %  rate  rate now  filters  bytes    ttl  readers
+\"a key\\n\"  bloomfltr  1,234,567  2,000,000    61.7  0.01         0        3      5  never        -
+b          bloomfltr  1,234,567  2,000,000    61.7  0.01   3.2e-14        3      5     0s        -
+c          bloomfltr  1,234,567  2,000,000    61.7  0.01  0.000001        3      5    59s        3
+d          bloomfltr  1,234,567  2,000,000    61.7  0.01    0.0012        3      5     1h        0
+e,\"f\"      bloomfltr  1,234,567  2,000,000    61.7  0.01         -        3      5  1d 1h        -
 5 keys, 25 bytes: 5 bloomfltr
 ";
     assert_eq!(table, expected);
@@ -496,19 +496,19 @@ e,\"f\"      bloomfltr  1,234,567  2,000,000    61.7  0.01         -        3   
     for (line, expected) in [
         (
             0,
-            "key,type,items,capacity,full,error_rate,error_rate_now,filters,bytes,ttl_ms",
+            "key,type,items,capacity,full,error_rate,error_rate_now,filters,bytes,ttl_ms,readers",
         ),
         (
             1,
-            r#""""a key\n""",bloomfltr,1234567,2000000,0.6172835,0.01,0,3,5,-1"#,
+            r#""""a key\n""",bloomfltr,1234567,2000000,0.6172835,0.01,0,3,5,-1,"#,
         ),
         (
             2,
-            "b,bloomfltr,1234567,2000000,0.6172835,0.01,0.0000000000000321,3,5,999",
+            "b,bloomfltr,1234567,2000000,0.6172835,0.01,0.0000000000000321,3,5,999,",
         ),
         (
             5,
-            r#""e,""f""",bloomfltr,1234567,2000000,0.6172835,0.01,,3,5,90061000"#,
+            r#""e,""f""",bloomfltr,1234567,2000000,0.6172835,0.01,,3,5,90061000,"#,
         ),
     ] {
         assert_eq!(lines[line], expected);

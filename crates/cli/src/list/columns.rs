@@ -16,6 +16,8 @@ pub struct Column {
     pub title: &'static str,
     /// The name in CSV and JSON.
     pub field: &'static str,
+    /// Whether tables leave it out if no row has a value.
+    is_rare: bool,
     cell: fn(&Row) -> Option<Cell<'_>>,
 }
 
@@ -35,11 +37,16 @@ const fn column(
     field: &'static str,
     cell: fn(&Row) -> Option<Cell<'_>>,
 ) -> Column {
-    Column { title, field, cell }
+    Column {
+        title,
+        field,
+        is_rare: false,
+        cell,
+    }
 }
 
 /// The columns of `watch`.
-pub static WATCHED: [Column; 11] = [
+pub static WATCHED: [Column; 12] = [
     column("key", "key", |row| Some(Text(&row.key))),
     column("type", "type", |row| Some(Text(row.kind.as_bytes()))),
     column("items", "items", |row| row.items.map(Count)),
@@ -55,6 +62,10 @@ pub static WATCHED: [Column; 11] = [
     column("filters", "filters", |row| row.filters.map(Count)),
     column("bytes", "bytes", |row| row.bytes.map(Count)),
     column("ttl", "ttl_ms", |row| row.ttl.map(Cell::Ttl)),
+    Column {
+        is_rare: true,
+        ..column("readers", "readers", |row| row.bloom()?.readers.map(Count))
+    },
 ];
 
 /// Returns the columns of `list`, which does not know changes.
@@ -71,6 +82,11 @@ impl Column {
     /// Returns whether its values are texts, which are aligned on the left and sorted in ascending order.
     pub fn is_text(&self) -> bool {
         ["key", "type"].contains(&self.title)
+    }
+
+    /// Returns whether a table of these rows has the column.
+    pub fn is_shown(&self, rows: &[&Row]) -> bool {
+        !self.is_rare || rows.iter().any(|row| (self.cell)(row).is_some())
     }
 
     /// Returns the text of a cell in tables.

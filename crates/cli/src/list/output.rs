@@ -49,7 +49,8 @@ impl Table {
             let cells = rows.iter().map(|row| column.text(row).width());
             cells.max().unwrap_or(0).max(column.title.width())
         };
-        Self(columns.map(|column| (column, width(column))).collect())
+        let shown = columns.filter(|column| column.is_shown(rows));
+        Self(shown.map(|column| (column, width(column))).collect())
     }
 
     /// Narrows the column of keys, if a line does not fit into this width.

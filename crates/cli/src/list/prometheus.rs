@@ -23,7 +23,7 @@ pub struct Memory {
 /// A metric of each key: its name, its help, and its value.
 type Metric = (&'static str, &'static str, fn(&Row) -> Option<f64>);
 
-const METRICS: [Metric; 11] = [
+const METRICS: [Metric; 13] = [
     (
         "valkeybloom_items",
         "Items of a filter or a Top-K, increments of a count-min sketch, observations of a t-digest.",
@@ -67,6 +67,16 @@ const METRICS: [Metric; 11] = [
             let live = row.bloom().and_then(|bloom| bloom.live_periods);
             row.filters.map(|_| double(live.unwrap_or(1).max(1)))
         },
+    ),
+    (
+        "valkeybloom_feed_bytes",
+        "Memory of the feed of a Bloom filter that is being read.",
+        |row| row.bloom()?.feed_bytes.map(double),
+    ),
+    (
+        "valkeybloom_feed_readers",
+        "Connections that read the feed of a Bloom filter within the last minute.",
+        |row| row.bloom()?.readers.map(double),
     ),
     (
         "valkeybloom_partly_loaded",

@@ -72,6 +72,10 @@ pub struct Bloom {
     pub reaching: Option<u64>,
     pub window: Option<Window>,
     pub live_periods: Option<u64>,
+    /// The bytes of its feed, if it has one.
+    pub feed_bytes: Option<u64>,
+    /// The number of clients that read its feed lately.
+    pub readers: Option<u64>,
 }
 
 /// The parameters of a count-min sketch.
@@ -157,6 +161,8 @@ impl Row {
             reaching,
             window,
             live_periods,
+            feed_bytes: info.of_filter(InfoField::FeedBytes),
+            readers: info.of_filter(InfoField::FeedReaders),
         })
     }
 
@@ -248,6 +254,9 @@ impl Details {
                     fields["periods"] = window.periods().into();
                     fields["live_periods"] = bloom.live_periods.into();
                     fields["period_items"] = bloom.reaching.into();
+                }
+                if let Some(bytes) = bloom.feed_bytes {
+                    fields["feed_bytes"] = bytes.into();
                 }
                 fields
             }

@@ -315,6 +315,8 @@ fn info_takes_one_field_or_none() {
         ("PERIODS", InfoField::Periods),
         ("LIVEPERIODS", InfoField::LivePeriods),
         ("PERIODITEMS", InfoField::PeriodItems),
+        ("FEEDBYTES", InfoField::FeedBytes),
+        ("FEEDREADERS", InfoField::FeedReaders),
     ] {
         for word in [word.to_owned(), word.to_lowercase(), mixed(word)] {
             assert_eq!(

@@ -66,7 +66,7 @@ const KEY_TTLS: &str = "1000000000|1000000000|1000000000|0|-5|soon|9223372036854
 const TIMES: [&str; 3] = ["EX", "PX", "WINDOW"];
 
 const FIELDS: &str = "CAPACITY|SIZE|FILTERS|ITEMS|EXPANSION|ERROR|TIGHTENING|MAXSCALEDCAPACITY|ESTIMATEDERROR|\
-    WINDOW|PERIODS|LIVEPERIODS|PERIODITEMS||SIZES|CAP|Number of filters";
+    WINDOW|PERIODS|LIVEPERIODS|PERIODITEMS|FEEDBYTES|FEEDREADERS||SIZES|CAP|Number of filters";
 
 /// Bytes that the server has handed out, to be handed back.
 pub struct Library {
@@ -287,7 +287,7 @@ impl Grammar<'_> {
     /// Adds the next command, or some that belong together.
     pub fn next(&mut self, commands: &mut Vec<Command>) {
         let key = self.key();
-        let (name, mut words) = match self.random.below(48) {
+        let (name, mut words) = match self.random.below(50) {
             0..8 => ("BF.ADD", vec![key, self.item()]),
             8..12 => ("BF.MADD", [vec![key], self.items()].concat()),
             12..16 => ("BF.EXISTS", vec![key, self.item()]),
@@ -325,6 +325,7 @@ impl Grammar<'_> {
             41 => ("BF.MDEL", [vec![key], self.items()].concat()),
             42 => ("BF.COUNT", vec![key, self.popular()]),
             43 => ("BF.MISSING", [vec![key], self.items()].concat()),
+            46 | 47 => ("BF.READ", self.read(key)),
             44 | 45 => {
                 let sources = 1 + self.random.below(2);
                 let sources = (0..sources).map(|_| self.key());
@@ -356,6 +357,17 @@ impl Grammar<'_> {
             name.make_ascii_lowercase();
         }
         commands.push([vec![name], words].concat());
+    }
+
+    fn read(&mut self, key: Vec<u8>) -> Command {
+        let mut words = vec![
+            key,
+            self.word("$|$|0123456789abcdef-0|0123456789ABCDEF-0|5|$$|"),
+        ];
+        if self.random.one_in(3) {
+            words.extend([self.name("MAX_COUNT"), self.integer()]);
+        }
+        words
     }
 
     fn load(&mut self, key: Vec<u8>) -> Command {

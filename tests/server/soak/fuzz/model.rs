@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::mem::size_of;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use valkeybloom_protocol::bloom::{Defaults, Delete, InfoField, Insert, Maker, Reserve};
+use valkeybloom_protocol::bloom::{Defaults, Delete, InfoField, Insert, Maker, Read, Reserve};
 use valkeybloom_protocol::error::{Error, Field};
 use valkeybloom_protocol::numerals::{double_text, integer};
 use valkeybloom_protocol::words::Origin;
@@ -29,7 +29,7 @@ const BESIDE_OBJECT: u64 =
     (size_of::<chunks::Value>() + size_of::<u64>()) as u64 - Object::BASE_BYTES;
 
 /// The commands, with the fewest and the most words they take.
-pub const ARITY: [(&str, usize, usize); 19] = [
+pub const ARITY: [(&str, usize, usize); 20] = [
     ("bf.add", 3, 3),
     ("bf.madd", 3, usize::MAX),
     ("bf.exists", 3, 3),
@@ -41,6 +41,7 @@ pub const ARITY: [(&str, usize, usize); 19] = [
     ("bf.load", 3, 4),
     ("bf.scandump", 3, 3),
     ("bf.loadchunk", 4, 4),
+    ("bf.read", 3, usize::MAX),
     ("bf.debug", 2, 2),
     ("bf.del", 3, usize::MAX),
     ("bf.mdel", 3, usize::MAX),
@@ -214,6 +215,17 @@ impl Model {
                 let object = self.object(key)?.ok_or(Error::NOT_FOUND)?;
                 let (next, piece) = chunks::piece(object, cursor).expect("there is memory");
                 Reply::Array(vec![count(next), Reply::Bulk(piece.to_vec())])
+            }
+            "bf.read" => {
+                let request = Read::parse(words)?;
+                let object = self.object(key)?.ok_or(Error::NOT_FOUND)?;
+                if !object.is_plain() {
+                    return Err(Error::NO_FEED);
+                }
+                if request.from.is_some() {
+                    return Err(Error::FEED_UNKNOWN);
+                }
+                Reply::Array(vec![bulk(""), count(object.items(now_ms)), bulk("")])
             }
             "bf.load" => self.load(words)?,
             "bf.loadchunk" => self.load_chunk(words)?,
@@ -511,6 +523,8 @@ fn info(object: &Object, field: Option<InfoField>, resp3: bool) -> Result<Reply,
             InfoField::Periods => count(window?.periods()),
             InfoField::LivePeriods => count(object.live_periods(now)?),
             InfoField::PeriodItems => count(object.period_items(now)?),
+            // What depends on readers is left out of replies.
+            InfoField::FeedBytes | InfoField::FeedReaders => return None,
         })
     };
     let named = |(field, _, _): (InfoField, _, _)| {

@@ -3,6 +3,7 @@
 //! matter of the core's tests and of the random commands.
 
 mod keys;
+mod near;
 mod servers;
 mod words;
 
@@ -14,6 +15,8 @@ use crate::harness::{Builder, Client, Reply, Server, array, digest, int, ok, wai
 use crate::support::pieces::Pieces;
 use crate::support::sketches::{self, Sketch};
 use crate::support::sums;
+
+use near::Near;
 
 const DATABASES: usize = 3;
 const KEYS: usize = 10;
@@ -81,6 +84,10 @@ struct Life {
     compared: u64,
     /// The number of steps of each kind.
     taken: BTreeMap<&'static str, u64>,
+    /// Copies that follow keys of databases.
+    nears: BTreeMap<(usize, String), Near>,
+    /// How often a copy was found equal, and how often one had to be fetched again.
+    followed: BTreeMap<&'static str, u64>,
 }
 
 /// Returns a server that keeps all that it has acknowledged when it dies. Its objects without options have other
@@ -109,6 +116,8 @@ impl Life {
             changed_by: BTreeSet::new(),
             compared: 0,
             taken: BTreeMap::new(),
+            nears: BTreeMap::new(),
+            followed: BTreeMap::new(),
         }
     }
 
@@ -228,12 +237,15 @@ impl Life {
             _ => self.whole_server(),
         };
         *self.taken.entry(kind).or_default() += 1;
-        let keys = [key, other];
+        let keys = [key.clone(), other];
         self.check_keys(&keys);
         self.are_replicated(&keys);
         sums::is_balanced(&mut self.client);
         let select = format!("SELECT {}", self.database);
         assert_eq!(self.client.cmd(&select), ok());
+        if self.random.one_in(2) {
+            self.follow(&key);
+        }
     }
 
     /// Writes a few times to the filter of a key. What is refused changes nothing.
@@ -340,9 +352,12 @@ fn live(mut life: Life, budget: Budget) {
     }
     let steps = life.taken.values().sum::<u64>();
     eprintln!(
-        "{:?}, in all {steps}; {} times compared; changed by {:?}",
-        life.taken, life.compared, life.changed_by
+        "{:?}, in all {steps}; {} times compared; changed by {:?}; copies: {:?}",
+        life.taken, life.compared, life.changed_by, life.followed
     );
+    for what in ["equal", "again"] {
+        assert!(life.followed[what] > 10, "{:?}", life.followed);
+    }
     assert!(life.changed_by.len() > 6, "{:?}", life.changed_by);
 }
 

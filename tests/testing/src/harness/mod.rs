@@ -2,6 +2,7 @@
 
 mod client;
 pub mod cluster;
+mod follow;
 mod plugin;
 pub mod worst;
 
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 use std::{env, io, thread};
 
 pub use client::{Client, Reply, array, boolean, bulk, double, error, int, map, nil, ok, simple};
+pub use follow::Answer;
 pub use plugin::Plugin;
 
 /// The time after which a wait counts as failed. Long, for busy machines.

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use crate::bloom::filter::{Cells, Filter};
 use crate::bloom::law::{Allowance, Limits, Links, Refusal};
 use crate::bloom::stack::{Added, Stack};
-use crate::hash::{Hasher, Probe};
+use crate::hash::{BATCH, Hasher, Probe};
 use crate::machine::memory::{self, Relocate};
 use crate::number::{MAX_CAPACITY, either};
 
@@ -306,22 +306,33 @@ impl Object {
         self.assert_valid();
     }
 
-    /// Adds items to a plain object as [`add_each`](Self::add_each) does, and passes the probe of each to `outcome`, too.
-    /// Does nothing to other objects.
+    /// Adds items to a plain object as [`add_each`](Self::add_each) does, and passes the probes of new ones to `new`, many at
+    /// a time, in order. Does nothing to other objects.
     pub fn add_each_probed<'i>(
         &mut self,
         items: impl Iterator<Item = &'i [u8]>,
         limits: impl Fn() -> Limits,
-        mut outcome: impl FnMut(Probe, Result<Added, Refusal>),
+        mut outcome: impl FnMut(Result<Added, Refusal>),
+        mut new: impl FnMut(&[Probe]),
     ) {
         if let Body::Stack(stack) = &mut self.0 {
+            let mut probes = [Probe::default(); BATCH];
+            let mut count = 0;
             stack.add_each(
                 items,
                 || limits().into(),
                 |batch, index, added| {
-                    outcome(batch.probe(index), added);
+                    // An item that is not new is overwritten by the next one.
+                    probes[count] = batch.probe(index);
+                    count += usize::from(matches!(added, Ok(Added::New)));
+                    if count == BATCH {
+                        new(&probes);
+                        count = 0;
+                    }
+                    outcome(added);
                 },
             );
+            new(&probes[..count]);
         }
         self.assert_valid();
     }

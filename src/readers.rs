@@ -1,0 +1,50 @@
+//! The clients that read a feed.
+
+/// The clients that read a feed lately, each with its last read.
+#[derive(Default)]
+pub struct Readers(Vec<Reader>);
+
+struct Reader {
+    /// The server's id of the client.
+    client: u64,
+    /// In milliseconds since the epoch.
+    read_ms: u64,
+}
+
+impl Readers {
+    /// The most clients that are counted, so that clients that come and go take no more memory: 16 KiB.
+    const MOST: usize = 1024;
+
+    /// Creates an empty list.
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Notes a read. A further client is left out if the list is full, or there is no memory.
+    pub fn note(&mut self, client: u64, read_ms: u64) {
+        match self.0.binary_search_by_key(&client, |reader| reader.client) {
+            Ok(found) => self.0[found].read_ms = read_ms,
+            Err(place) if self.0.len() < Self::MOST && self.0.try_reserve(1).is_ok() => {
+                self.0.insert(place, Reader { client, read_ms });
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Forgets the clients that have not read for `idle_ms`.
+    pub fn forget(&mut self, now_ms: u64, idle_ms: u64) {
+        // The clock may have been set back.
+        self.0
+            .retain(|reader| now_ms.abs_diff(reader.read_ms) < idle_ms);
+    }
+
+    /// Returns the number of clients.
+    pub const fn count(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    /// Returns the bytes of the list.
+    pub const fn bytes(&self) -> u64 {
+        (self.0.capacity() * size_of::<Reader>()) as u64
+    }
+}

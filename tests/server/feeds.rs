@@ -1,0 +1,235 @@
+//! Feeds: the memory that they take, who reads them, and what an operator sees of both.
+
+use crate::harness::{Client, Server, array, error, int, ok, wait_until};
+use crate::read::{IDLE, OVERRUN, begin, read};
+use crate::support::sums;
+use crate::support::usage::{memory, nothing_is_being_freed};
+
+fn usage(client: &mut Client, key: &str) -> i64 {
+    client.cmd(&format!("MEMORY USAGE {key}")).as_int()
+}
+
+fn add_many(client: &mut Client, key: &str, first: u64, count: u64) {
+    let items: Vec<_> = (first..first + count).map(|i| i.to_string()).collect();
+    let added = client.cmd(&format!("BF.MADD {key} {}", items.join(" ")));
+    assert!(!added.is_error());
+}
+
+/// The module with debug assertions waits a second for a reader, not a minute.
+#[test]
+fn a_feed_counts_as_memory_until_nobody_reads_it() {
+    const RING: i64 = 1 << 20;
+    let server = Server::builder().checked().start();
+    let mut client = server.client();
+    assert_eq!(client.cmd("BF.RESERVE k 0.000001 500000"), ok());
+    let without = usage(&mut client, "k");
+    let mut cursor = begin(&mut client, "k");
+    assert!((without..without + 200).contains(&usage(&mut client, "k")));
+    let mut last = usage(&mut client, "k");
+    for batch in 0..70 {
+        add_many(&mut client, "k", batch * 1000, 1000);
+        let now = usage(&mut client, "k");
+        assert!(now >= last);
+        last = now;
+        cursor = read(&mut client, "k", &cursor).unwrap().cursor;
+    }
+    // It has grown to its limit.
+    let with = usage(&mut client, "k");
+    assert!((RING..RING + 200).contains(&(with - without)), "{with}");
+    sums::is_balanced(&mut client);
+    let held = memory(&server, "used_memory");
+    wait_until("the feed is freed", || usage(&mut client, "k") == without);
+    let freed = held - memory(&server, "used_memory");
+    assert!((freed - RING).abs() < RING * 3 / 100, "{freed} bytes");
+    assert_eq!(read(&mut client, "k", &cursor).unwrap_err(), IDLE);
+    sums::is_balanced(&mut client);
+
+    // Who reads every now and then keeps the feed, and feeds of removed keys are looked for, too.
+    assert_eq!(client.cmd("BF.RESERVE gone 0.01 100"), ok());
+    begin(&mut client, "gone");
+    assert_eq!(client.cmd("BF.RESERVE idle 0.01 100"), ok());
+    let idle = begin(&mut client, "idle");
+    let mut cursor = begin(&mut client, "k");
+    assert_eq!(client.cmd("DEL gone"), int(1));
+    wait_until("the other feed is freed", || {
+        cursor = read(&mut client, "k", &cursor).expect("it is read").cursor;
+        let probe = usage(&mut client, "idle");
+        assert_eq!(client.cmd("BF.RESERVE twin 0.01 100"), ok());
+        let twin = usage(&mut client, "twin");
+        assert_eq!(client.cmd("DEL twin"), int(1));
+        probe == twin
+    });
+    assert_eq!(read(&mut client, "idle", &idle).unwrap_err(), IDLE);
+    sums::is_balanced(&mut client);
+}
+
+#[test]
+fn a_feed_takes_no_more_than_its_filter() {
+    let server = Server::start();
+    let mut client = server.client();
+    for capacity in [1, 10, 100, 1000, 10_000] {
+        let key = format!("k{capacity}");
+        assert_eq!(
+            client.cmd(&format!("BF.RESERVE {key} 0.01 {capacity} EXPANSION 1")),
+            ok()
+        );
+        let without = usage(&mut client, &key);
+        begin(&mut client, &key);
+        for batch in 0..4 {
+            add_many(&mut client, &key, batch * 5000, 5000);
+            // What the filter itself takes, a copy takes.
+            assert_eq!(client.cmd(&format!("COPY {key} copy REPLACE")), int(1));
+            let own = usage(&mut client, "copy");
+            let with = usage(&mut client, &key);
+            assert!(
+                with - own <= own + 200,
+                "{capacity}: {with} of {own}, first {without}"
+            );
+        }
+    }
+    nothing_is_being_freed(&server);
+    sums::is_balanced(&mut client);
+}
+
+/// A reader never keeps a filter from growing: its feed takes what the limit leaves.
+#[test]
+fn a_feed_gives_way_to_its_filter() {
+    let server = Server::with(&[
+        ("bf.bloom-use-random-seed", "no"),
+        ("bf.bloom-memory-usage-limit", "20000"),
+    ]);
+    let mut client = server.client();
+    for key in ["read", "twin"] {
+        assert_eq!(client.cmd(&format!("BF.RESERVE {key} 0.01 200")), ok());
+    }
+    let cursor = begin(&mut client, "read");
+    let (mut most, mut refused) = (0, false);
+    for number in 0..20_000 {
+        let added = ["read", "twin"].map(|key| client.cmd(&format!("BF.ADD {key} {number}")));
+        assert_eq!(added[0], added[1], "{number}");
+        refused |= added[0].is_error();
+        let usage = usage(&mut client, "read");
+        // Besides the ring, a feed has some words of its own.
+        assert!(usage <= 20_000 + 200, "{number}: {usage}");
+        most = most.max(usage - self::usage(&mut client, "twin"));
+        if refused {
+            break;
+        }
+    }
+    assert!(refused && most > 2000, "{most}");
+    assert_eq!(read(&mut client, "read", &cursor).unwrap_err(), OVERRUN);
+    sums::is_balanced(&mut client);
+}
+
+/// Returns a field of BF.INFO, if the filter has it.
+fn field(client: &mut Client, key: &str, name: &str) -> Option<i64> {
+    let info = client.cmd(&format!("BF.INFO {key}"));
+    let (rows, _) = info.as_array().as_chunks::<2>();
+    let row = rows.iter().find(|[title, _]| title.text() == name);
+    row.map(|[_, value]| value.as_int())
+}
+
+fn readers(client: &mut Client, key: &str) -> Option<i64> {
+    field(client, key, "Feed readers")
+}
+
+/// Returns a sum of INFO.
+fn sum(client: &mut Client, name: &str) -> i64 {
+    let info = client.cmd("INFO bf").text();
+    let name = format!("bf_bloom_{name}:");
+    let mut lines = info.lines();
+    let value = lines.find_map(|line| line.strip_prefix(&name));
+    value.and_then(|value| value.parse().ok()).expect(&name)
+}
+
+#[test]
+fn each_client_that_reads_is_a_reader() {
+    let server = Server::start();
+    let mut client = server.client();
+    assert_eq!(client.cmd("BF.RESERVE k 0.01 10000"), ok());
+    assert_eq!(client.cmd("COPY k other"), int(1));
+    let unread = client.cmd("BF.INFO k");
+    let wrong = error("ERR invalid information value");
+    assert_eq!(client.cmd("BF.INFO k FEEDREADERS"), wrong);
+
+    // A read counts, wherever it begins, and whatever it finds.
+    let mut clients: Vec<Client> = (0..5).map(|_| server.client()).collect();
+    let cursor = begin(&mut clients[0], "k");
+    assert_eq!(readers(&mut client, "k"), Some(1));
+    add_many(&mut client, "k", 0, 100);
+    for (count, reader) in (1..).zip(&mut clients) {
+        for _ in 0..3 {
+            read(reader, "k", &cursor).unwrap();
+        }
+        assert_eq!(readers(&mut client, "k"), Some(count));
+    }
+    // But not a read that is refused.
+    read(&mut server.client(), "k", "0123456789abcdef-0").unwrap_err();
+    assert_eq!(client.cmd("BF.INFO k FEEDREADERS"), array([int(5)]));
+    let bytes = field(&mut client, "k", "Feed bytes").expect("it has a feed");
+    assert_eq!(client.cmd("BF.INFO k feedbytes"), array([int(bytes)]));
+    assert!((2048..2048 + 300).contains(&bytes), "{bytes}");
+    assert_eq!(
+        client.cmd("BF.INFO other").as_array().len(),
+        unread.as_array().len()
+    );
+
+    // All scripts are one client.
+    for _ in 0..3 {
+        let script = "return redis.call('BF.READ', 'other', '$')";
+        let read: [&[u8]; 3] = [b"EVAL", script.as_bytes(), b"0"];
+        assert!(!client.call(&read).is_error());
+        assert_eq!(readers(&mut client, "other"), Some(1));
+    }
+    assert_eq!(sum(&mut client, "num_feeds"), 2);
+    assert_eq!(sum(&mut client, "num_feed_readers"), 6);
+    let of_other = field(&mut client, "other", "Feed bytes").expect("it has a feed");
+    assert_eq!(sum(&mut client, "feed_memory_bytes"), bytes + of_other);
+
+    // A feed that ends takes its readers along.
+    assert_eq!(client.cmd("BF.ADD other new"), int(1));
+    assert_eq!(client.cmd("BF.MERGE k other"), ok());
+    assert_eq!(client.cmd("DEL other"), int(1));
+    assert_eq!(readers(&mut client, "k"), None);
+    for name in ["num_feeds", "num_feed_readers", "feed_memory_bytes"] {
+        assert_eq!(sum(&mut client, name), 0, "{name}");
+    }
+    sums::is_balanced(&mut client);
+}
+
+/// The module with debug assertions waits a second, not a minute.
+#[test]
+fn a_client_that_reads_no_more_is_no_reader() {
+    let server = Server::builder().checked().start();
+    let [mut client, mut stays, mut leaves] = [(); 3].map(|()| server.client());
+    assert_eq!(client.cmd("BF.RESERVE k 0.01 1000"), ok());
+    let unread = client.cmd("BF.INFO k");
+    let cursor = begin(&mut stays, "k");
+    read(&mut leaves, "k", &cursor).unwrap();
+    assert_eq!(readers(&mut client, "k"), Some(2));
+    wait_until("one has left", || {
+        read(&mut stays, "k", &cursor).unwrap();
+        sum(&mut client, "num_feed_readers") == 1
+    });
+    assert_eq!(readers(&mut client, "k"), Some(1));
+    wait_until("nobody reads", || sum(&mut client, "num_feeds") == 0);
+    assert_eq!(client.cmd("BF.INFO k"), unread);
+    sums::is_balanced(&mut client);
+}
+
+/// Clients that come and go take no more memory than a list of 1024.
+#[test]
+fn the_readers_of_a_feed_are_counted_up_to_1024() {
+    let server = Server::start();
+    let mut client = server.client();
+    assert_eq!(client.cmd("BF.RESERVE k 0.01 1000"), ok());
+    let cursor = begin(&mut client, "k");
+    for count in 2..1100 {
+        read(&mut server.client(), "k", &cursor).unwrap();
+        let counted = readers(&mut client, "k");
+        assert_eq!(counted, Some(count.min(1024)), "{count}");
+    }
+    let bytes = field(&mut client, "k", "Feed bytes").expect("it has a feed");
+    assert!((16_384..16_384 + 200).contains(&bytes), "{bytes}");
+    sums::is_balanced(&mut client);
+}
