@@ -137,7 +137,7 @@ impl Near {
         let now = self.start.elapsed();
         let step = next().next(now);
         match step {
-            Step::Wait(until) => Some(until - now),
+            Step::Wait(until) => Some(until.saturating_sub(now)),
             Step::Send(request) => {
                 let mut client = self.client.lock().expect("no thread has panicked");
                 let answer = Answer::to(&request, &mut client, self.key);

@@ -517,14 +517,16 @@ fn info(object: &Object, field: Option<InfoField>, resp3: bool) -> Result<Reply,
             InfoField::Error => rate(params.error_rate.get(), resp3),
             InfoField::Tightening if scaling => rate(params.tightening.ratio(), resp3),
             InfoField::MaxScaledCapacity if scaling => count(object.reach(now, LIMITS)),
-            InfoField::Tightening | InfoField::MaxScaledCapacity => return None,
             InfoField::EstimatedError => rate(object.estimated_rate(now), resp3),
             InfoField::Window => count(window?.period_ms()),
             InfoField::Periods => count(window?.periods()),
             InfoField::LivePeriods => count(object.live_periods(now)?),
             InfoField::PeriodItems => count(object.period_items(now)?),
             // What depends on readers is left out of replies.
-            InfoField::FeedBytes | InfoField::FeedReaders => return None,
+            InfoField::Tightening
+            | InfoField::MaxScaledCapacity
+            | InfoField::FeedBytes
+            | InfoField::FeedReaders => return None,
         })
     };
     let named = |(field, _, _): (InfoField, _, _)| {

@@ -41,7 +41,7 @@ impl Near {
                     self.follower.take(answer.reply(), self.now, chance);
                     commands += 1;
                     let age = self.follower.age(self.now);
-                    let is_new = age.is_some_and(|age| age <= self.now - begin);
+                    let is_new = age.is_some_and(|age| age <= self.now.saturating_sub(begin));
                     if is_new || self.follower.state() == State::Refused {
                         return;
                     }
