@@ -11,8 +11,12 @@ use crate::copy::Copy;
 use crate::loading::{Loading, Mark};
 use crate::{Options, Reply, Request, State, Stats, Step};
 
-/// The longest time between two attempts after errors, unless polls are rarer.
+/// The longest time until the filter is fetched again, unless polls are rarer.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
+
+/// The longest time between two attempts to reach a server, unless polls are rarer: attempts cost little, and lookups
+/// have to ask the server as long as the follower does not know that it is back.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// The time within which a follower begins anew, in polls. So a thousand followers that lose their feeds together do
 /// not fetch together.
@@ -195,6 +199,7 @@ impl Follower {
     /// Takes what became of the command that [`next`](Self::next) returned last. `random` is from 0 to 1.
     pub fn take(&mut self, reply: Reply<'_>, now: Duration, random: f64) {
         let random = random.clamp(0.0, 1.0);
+        let at = Moment { now, random };
         let taken = match (std::mem::replace(&mut self.phase, Phase::Begin), reply) {
             (Phase::Begin | Phase::Refused, Reply::News { cursor, items, .. }) => {
                 let cursor = cursor.into();
@@ -202,7 +207,7 @@ impl Follower {
                 Ok(())
             }
             (Phase::Fetch(loading), Reply::Piece { cursor, bytes }) => {
-                self.load(loading, cursor, bytes, now, random)
+                self.load(loading, cursor, bytes, at)
             }
             (
                 Phase::Follow { counted, .. },
@@ -211,19 +216,19 @@ impl Follower {
                     items,
                     hashes,
                 },
-            ) => self.apply(counted, cursor, items, hashes, now, random),
+            ) => self.apply(counted, cursor, items, hashes, at),
             (_, Reply::News { .. } | Reply::Piece { .. }) => Err("an unexpected reply".to_owned()),
             (phase, Reply::Refused(text)) => {
-                self.be_refused(phase, text, now, random);
+                self.be_refused(phase, text, at);
                 Ok(())
             }
             (phase, Reply::Lost(why)) => {
-                self.lose(phase, why, now, random);
+                self.lose(phase, why, at);
                 Ok(())
             }
         };
         if let Err(why) = taken {
-            self.begin_anew(&why, now, random);
+            self.begin_anew(&why, at);
         }
     }
 
@@ -239,11 +244,10 @@ impl Follower {
         mut loading: Box<Loading>,
         cursor: u64,
         piece: &[u8],
-        now: Duration,
-        random: f64,
+        at: Moment,
     ) -> Result<(), String> {
         self.stats.bytes += piece.len() as u64;
-        self.due = now;
+        self.due = at.now;
         if !loading.load(cursor, piece)? {
             self.phase = Phase::Fetch(loading);
             return Ok(());
@@ -251,7 +255,7 @@ impl Follower {
         let begun = loading.begun;
         let (mark, object) = loading.end().ok_or("the filter lacks chunks")?;
         if !object.is_plain() {
-            self.refuse(&Error::NO_FEED.to_string(), now, random);
+            self.refuse(&Error::NO_FEED.to_string(), at);
             return Ok(());
         }
         self.stats.fetches += 1;
@@ -259,7 +263,7 @@ impl Follower {
         match &mut self.answers {
             Answers::Copy(copy) => {
                 if !copy.replace(object) {
-                    self.lose_own(now);
+                    self.lose_own(at.now);
                 }
             }
             answers => *answers = Answers::Copy(Box::new(Copy::of(object))),
@@ -276,7 +280,7 @@ impl Follower {
                 self.fresh_until = Duration::ZERO;
                 self.read_at = None;
             }
-            None => self.rest(begun, now, random),
+            None => self.rest(begun, at),
         }
         Ok(())
     }
@@ -288,8 +292,7 @@ impl Follower {
         next: &[u8],
         items: u64,
         hashes: &[u8],
-        now: Duration,
-        random: f64,
+        at: Moment,
     ) -> Result<(), String> {
         self.stats.polls += 1;
         self.stats.bytes += hashes.len() as u64;
@@ -315,10 +318,10 @@ impl Follower {
         }
         let cursor = next.into();
         self.phase = Phase::Follow { cursor, counted };
-        self.due = now;
+        self.due = at.now;
         if is_complete {
             self.be_fresh(self.sent, self.options.max_age);
-            self.due = self.sent + shortened(self.options.every, random);
+            self.due = self.sent + at.shortened(self.options.every);
         }
         Ok(())
     }
@@ -339,15 +342,15 @@ impl Follower {
     }
 
     /// Keeps what answers until it is fetched anew.
-    fn rest(&mut self, begun: Duration, now: Duration, random: f64) {
+    fn rest(&mut self, begun: Duration, at: Moment) {
         let refresh = self.options.refresh.unwrap_or(LONGEST_DELAY);
         self.be_fresh(begun, refresh + self.options.max_age);
-        let due = begun + shortened(refresh, random);
-        self.fetch(None, due.max(now));
+        let due = begun + at.shortened(refresh);
+        self.fetch(None, due.max(at.now));
     }
 
     /// Takes an error of the server.
-    fn be_refused(&mut self, phase: Phase, text: &str, now: Duration, random: f64) {
+    fn be_refused(&mut self, phase: Phase, text: &str, at: Moment) {
         let is = |error: Error| {
             let error = error.to_string();
             text == error || Some(text) == error.strip_prefix("ERR ")
@@ -357,50 +360,50 @@ impl Follower {
             || text.contains("no permissions")
             || text.starts_with("NOPERM");
         if is(Error::NOT_FOUND) {
-            self.drop_copy(now);
+            self.drop_copy(at.now);
             self.answers = Answers::Missing;
             if has_feed {
                 self.be_fresh(self.sent, self.options.max_age);
-                self.due = self.sent + shortened(self.options.every, random);
+                self.due = self.sent + at.shortened(self.options.every);
             } else {
-                self.rest(self.sent, now, random);
+                self.rest(self.sent, at);
             }
         } else if is_denied && has_feed && self.options.refresh.is_some() {
-            self.fetch(None, now);
+            self.fetch(None, at.now);
         } else if is_denied || is(Error::NO_FEED) || is(Error::WRONG_TYPE) {
-            self.refuse(text, now, random);
+            self.refuse(text, at);
         } else if text.starts_with("RESYNC") || is(Error::STILL_LOADING) {
-            self.begin_anew(text, now, random);
+            self.begin_anew(text, at);
         } else {
-            self.lose(phase, text, now, random);
+            self.lose(phase, text, at);
         }
     }
 
     /// Gives up, for a reason that will hardly go away.
-    fn refuse(&mut self, why: &str, now: Duration, random: f64) {
+    fn refuse(&mut self, why: &str, at: Moment) {
         self.fail(why);
-        self.drop_copy(now);
+        self.drop_copy(at.now);
         self.phase = Phase::Refused;
-        self.due = now + shortened(LONGEST_DELAY.max(self.options.every), random);
+        self.due = at.now + at.shortened(LONGEST_DELAY.max(self.options.every));
     }
 
     /// Drops the copy, and begins anew after a random delay.
-    fn begin_anew(&mut self, why: &str, now: Duration, random: f64) {
+    fn begin_anew(&mut self, why: &str, at: Moment) {
         self.fail(why);
         self.stats.resyncs += 1;
-        self.drop_copy(now);
+        self.drop_copy(at.now);
         self.phase = Phase::Begin;
-        self.due = now + self.delay(SPREAD).mul_f64(random);
+        self.due = at.now + self.delay(SPREAD, LONGEST_DELAY).mul_f64(at.random);
     }
 
     /// Tries again after a delay. The next reply may come from another server, so what was fetched is dropped.
-    fn lose(&mut self, phase: Phase, why: &str, now: Duration, random: f64) {
+    fn lose(&mut self, phase: Phase, why: &str, at: Moment) {
         self.fail(why);
         self.phase = match phase {
             Phase::Fetch(_) => Phase::Begin,
             phase => phase,
         };
-        self.due = now + shortened(self.delay(1), random);
+        self.due = at.now + at.shortened(self.delay(1, LONGEST_PAUSE));
     }
 
     fn fail(&mut self, why: &str) {
@@ -409,15 +412,15 @@ impl Follower {
         self.stats.last_error = Some(why.to_owned());
     }
 
-    /// Returns a delay of some polls, which doubles with each failure after the first.
-    fn delay(&self, polls: u32) -> Duration {
+    /// Returns a delay of some polls, which doubles with each failure after the first, up to `longest`.
+    fn delay(&self, polls: u32, longest: Duration) -> Duration {
         let doublings = self.failures.saturating_sub(1);
         let factor = 1_u32.checked_shl(doublings).unwrap_or(u32::MAX);
         let delay = self
             .options
             .every
             .saturating_mul(polls.saturating_mul(factor));
-        delay.min(LONGEST_DELAY.max(self.options.every))
+        delay.min(longest.max(self.options.every))
     }
 
     fn drop_copy(&mut self, now: Duration) {
@@ -448,7 +451,16 @@ fn probe(bytes: &[u8; ITEM_BYTES]) -> Probe {
     Probe::from_hashes(whole as u64, (whole >> 64) as u64)
 }
 
-/// Returns a time that is shorter by up to a tenth.
-fn shortened(time: Duration, random: f64) -> Duration {
-    time.mul_f64(1.0 - random / 10.0)
+/// When a reply came, and a random number from 0 to 1.
+#[derive(Clone, Copy)]
+struct Moment {
+    now: Duration,
+    random: f64,
+}
+
+impl Moment {
+    /// Returns a time that is shorter by up to a tenth.
+    fn shortened(&self, time: Duration) -> Duration {
+        time.mul_f64(1.0 - self.random / 10.0)
+    }
 }

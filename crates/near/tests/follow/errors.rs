@@ -52,6 +52,7 @@ const EVERY: Duration = Duration::from_millis(50);
 /// Twenty polls.
 const SPREAD: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(30);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 const REFRESH: Duration = Duration::from_secs(10);
 
 const NOPERM: &str = "NOPERM User reader has no permissions to run the 'bf.read' command";
@@ -382,7 +383,7 @@ fn a_lost_reply_is_asked_for_again() {
 }
 
 #[test]
-fn delays_double_until_half_a_minute() {
+fn delays_double_until_two_seconds() {
     let (mut follower, _, mut now) = follower(Polling, false);
     let mut delays = Vec::new();
     for _ in 0..40 {
@@ -394,7 +395,7 @@ fn delays_double_until_half_a_minute() {
         now = until;
         assert!(matches!(follower.next(now), Step::Send(_)));
     }
-    let expected = (0..40).map(|n| LONG.min(EVERY * 2_u32.pow(n.min(20))));
+    let expected = (0..40).map(|n| LONGEST_PAUSE.min(EVERY * 2_u32.pow(n.min(20))));
     assert!(delays.into_iter().eq(expected));
     // A reply ends that.
     let mut server = filter();
