@@ -77,3 +77,8 @@ pub use error::Error;
 pub use near::Near;
 pub use sharded::{Info, ShardedFilter, shard_keys, shard_of};
 pub use valkeybloom_sketches::bloom::shard_capacity;
+
+// The Rust program of the page compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/near.md")]
+struct NearPage;

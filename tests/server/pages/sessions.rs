@@ -159,7 +159,7 @@ const ELSEWHERE: &[(&str, &str, usize, &str)] = &[
     ("docs/in-process.md", "toml", 1, "pages"),
     ("docs/moving-in.md", "console", 7, "tool::rehearsed"),
     ("docs/near.md", "python", 3, "of crates/python"),
-    ("docs/near.md", "rust", 1, "of crates/client"),
+    ("docs/near.md", "rust", 1, "NearPage, of crates/client"),
     ("docs/near.md", "text", 2, "of crates/python"),
     ("docs/python.md", "python", 4, "of crates/python"),
     ("docs/recipes.md", "python", 10, "recipes, of crates/python"),
