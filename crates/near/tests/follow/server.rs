@@ -5,9 +5,9 @@ use std::time::Duration;
 use valkeybloom_near::{Follower, Reply, Request, Step};
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::{
-    Added, Growth, Kind, Limits, New, Object, Params, Shape, Tightening, Time, Window, chunks,
+    Growth, Kind, Limits, New, Object, Params, Shape, Tightening, Time, Window, chunks,
 };
-use valkeybloom_sketches::{Cursor, Feed, Fraction, Lost, Probe, Seed};
+use valkeybloom_sketches::{Cursor, Feed, Fraction, Lost, Seed};
 use valkeybloom_testing::support::Rng;
 
 /// The most items of one reply of `BF.READ`.
@@ -268,11 +268,10 @@ impl Filter {
         self.object.add_each_probed(
             items,
             || Limits::NONE,
-            |probe, added| {
-                if let Some(feed) = feed
-                    && added.unwrap() == Added::New
-                {
-                    feed.push(probe, || feed_bytes);
+            |added| assert!(added.is_ok()),
+            |new| {
+                if let Some(feed) = feed {
+                    feed.extend(new, || feed_bytes);
                 }
             },
         );
@@ -316,24 +315,20 @@ impl Filter {
             return Err(Error::FEED_CHANGED.to_string());
         }
         let feed = self.feed.as_ref().ok_or(Error::FEED_UNKNOWN.to_string())?;
-        let probes = feed.since(from).map_err(|lost| match lost {
+        let parts = feed.since(from).map_err(|lost| match lost {
             Lost::Unknown => Error::FEED_UNKNOWN.to_string(),
             Lost::Overrun => Error::FEED_OVERRUN.to_string(),
         })?;
-        let probes: Vec<Probe> = probes.collect();
-        let count = probes.len().min(MAX_COUNT);
-        let hashes = probes[..count].iter().flat_map(|probe| {
-            let (a, b) = probe.hashes();
-            [a.to_le_bytes(), b.to_le_bytes()].concat()
-        });
+        let new = parts.concat();
+        let count = new.len().min(MAX_COUNT);
         let next = Cursor {
             sequence: from.sequence + count as u64,
             ..from
         };
         Ok(Answer::News {
             cursor: next.to_string().into_bytes(),
-            items: self.object.items(|| 0) - (probes.len() - count) as u64,
-            hashes: hashes.collect(),
+            items: self.object.items(|| 0) - (new.len() - count) as u64,
+            hashes: new[..count].concat(),
         })
     }
 }
