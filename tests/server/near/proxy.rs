@@ -159,10 +159,7 @@ fn no_answer_is_older_than_it_may_be() {
             }
         }
     }
-    assert!(
-        fresh > 1000 && stale > 1000,
-        "{fresh} fresh, {stale} stale"
-    );
+    assert!(fresh > 1000 && stale > 1000, "{fresh} fresh, {stale} stale");
     assert!(near.stats().follower.errors > 10, "{:?}", near.stats());
 
     proxy.set(Mode::Forward);
