@@ -269,9 +269,9 @@ impl Filter {
             items,
             || Limits::NONE,
             |added| assert!(added.is_ok()),
-            |probes| {
+            |new| {
                 if let Some(feed) = feed {
-                    feed.extend(probes, || feed_bytes);
+                    feed.extend(new, || feed_bytes);
                 }
             },
         );
@@ -319,16 +319,16 @@ impl Filter {
             Lost::Unknown => Error::FEED_UNKNOWN.to_string(),
             Lost::Overrun => Error::FEED_OVERRUN.to_string(),
         })?;
-        let items = parts.concat();
-        let count = items.len().min(MAX_COUNT);
+        let new = parts.concat();
+        let count = new.len().min(MAX_COUNT);
         let next = Cursor {
             sequence: from.sequence + count as u64,
             ..from
         };
         Ok(Answer::News {
             cursor: next.to_string().into_bytes(),
-            items: self.object.items(|| 0) - (items.len() - count) as u64,
-            hashes: items[..count].concat(),
+            items: self.object.items(|| 0) - (new.len() - count) as u64,
+            hashes: new[..count].concat(),
         })
     }
 }

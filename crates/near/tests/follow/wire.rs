@@ -97,6 +97,58 @@ fn a_full_filter_that_takes_more_items() {
     }
 }
 
+/// The pieces are of two filters: a later header, or fewer items than at the cursor, shows it.
+#[test]
+fn a_filter_that_is_replaced_while_it_is_fetched() {
+    let make = |seed| Make {
+        by: Maker::Own,
+        capacity: 1000,
+        growth: Growth::from_expansion(2),
+        seed,
+    };
+    for has_feeds in [false, true] {
+        // Before this command, another filter takes the place.
+        for replaced in 1..4 {
+            let mut server = Server::with(make(1).object());
+            server.has_feeds = has_feeds;
+            server.add(b"old");
+            let mut follower = Follower::new(Options {
+                refresh: Some(Duration::from_secs(10)),
+                ..Options::default()
+            });
+            let now = Duration::from_secs(100);
+            let mut fetched = 0;
+            while let Step::Send(request) = follower.next(now) {
+                if matches!(request, Request::Piece(_)) {
+                    fetched += 1;
+                    if fetched == replaced {
+                        server.change(&Change::Make(make(2)));
+                    }
+                }
+                let answer = server.reply(&request);
+                follower.take(answer.as_reply(), now, 0.5);
+            }
+            // The first piece, the only chunk, and without a feed the first piece again.
+            let is_noticed = fetched >= replaced && (has_feeds || replaced > 1);
+            let stats = follower.stats();
+            assert_eq!(
+                stats.resyncs,
+                u64::from(is_noticed),
+                "{has_feeds} {replaced}"
+            );
+            if is_noticed && !has_feeds {
+                let why = "the filter was replaced while it was fetched";
+                assert_eq!(stats.last_error.as_deref(), Some(why));
+            }
+            assert_eq!(follower.copy().is_some(), !is_noticed);
+            if is_noticed {
+                drive(&mut follower, &mut server, now + Duration::from_secs(10));
+                is_equal(&follower, &server);
+            }
+        }
+    }
+}
+
 /// Times at the ends of their range.
 #[test]
 fn options_without_a_bound() {
