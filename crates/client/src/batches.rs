@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::{Cmd, Value};
 
-use crate::Error;
+use crate::error::Error;
 
 /// The most items in one command, which blocks the server for some milliseconds.
 const COMMAND_ITEMS: usize = 10_000;

@@ -17,8 +17,8 @@ use valkeybloom_protocol::names::{BF_INFO, BF_INSERT, BF_RESERVE};
 use valkeybloom_sketches::Fraction;
 use valkeybloom_sketches::bloom::{Growth, shard_capacity};
 
-use crate::Error;
 use crate::batches::{BF_MEXISTS, TIMEOUT, answers_of, commands, is_yes};
+use crate::error::Error;
 
 /// Returns the keys of the shards of a filter.
 ///

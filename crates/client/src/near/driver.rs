@@ -8,10 +8,12 @@ use redis::{Cmd, Value};
 use tokio::time::{sleep, timeout};
 use valkeybloom_near::{Reply, Request, Step};
 
-use crate::Error;
 use crate::batches::TIMEOUT;
+use crate::error::Error;
 
-use super::{Connection, Inner, clock};
+use super::clock;
+use super::connection::Connection;
+use super::shared::Inner;
 
 /// The shortest timeout of a poll, for copies that may hardly age.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(100);

@@ -3,19 +3,20 @@
 mod clock;
 mod connection;
 mod driver;
+mod shared;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use redis::{Cmd, Value};
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
 use valkeybloom_near::Follower;
 
-use crate::Error;
 use crate::batches::{BF_MEXISTS, TIMEOUT, answers_of, commands, is_yes};
+use crate::error::Error;
+use shared::Inner;
 
 pub use connection::Connection;
 pub use valkeybloom_near::{Options, State};
@@ -48,20 +49,6 @@ pub struct Stats {
 pub struct Near {
     inner: Arc<Inner>,
     timeout: Duration,
-}
-
-struct Inner {
-    follower: RwLock<Follower>,
-    /// The connection to the server that is asked and written to.
-    connection: Box<dyn Connection>,
-    key: Arc<[u8]>,
-    max_age: Duration,
-    /// The number of items that the server was asked for.
-    asked: AtomicU64,
-    /// Notifies after each step of the follower.
-    changed: Notify,
-    is_closed: AtomicBool,
-    task: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Near {
@@ -343,30 +330,6 @@ fn now_for(follower: &Follower) -> Duration {
         latest
     } else {
         clock::now()
-    }
-}
-
-impl Inner {
-    #[inline]
-    fn follower(&self) -> RwLockReadGuard<'_, Follower> {
-        self.follower.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn follower_mut(&self) -> RwLockWriteGuard<'_, Follower> {
-        let follower = self.follower.write();
-        follower.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn task(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
-        self.task.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        if let Some(task) = self.task().take() {
-            task.abort();
-        }
     }
 }
 
