@@ -148,6 +148,9 @@ fn a_server_has_what_its_families_have() {
         }
 
         let mut sections = BTreeSet::from(["bf_bloom_defrag_metrics".to_owned()]);
+        if is_selected("bloom") {
+            sections.insert("bf_bloom_feed_metrics".to_owned());
+        }
         for (family, payload) in FAMILIES.iter().zip(&payloads) {
             let name = family.name;
             let restore: [&[u8]; 4] = [b"RESTORE", name.as_bytes(), b"0", payload];
