@@ -41,7 +41,7 @@
 //!
 //! # A filter near the program
 //!
-//! A [`Near`] is a copy of a filter in the program's memory that stays fresh. A lookup takes some 30 ns instead of the
+//! A [`Near`] is a copy of a filter in the program's memory that stays fresh. A lookup takes some 40 ns instead of the
 //! network's 50 µs, and is never answered from a copy older than a bound.
 //!
 //! ```no_run
