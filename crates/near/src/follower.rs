@@ -42,7 +42,7 @@ pub struct Follower {
     phase: Phase,
     /// What answers, while it is fresh.
     answers: Answers,
-    /// When the answers end to be fresh.
+    /// When the answers stop being fresh.
     fresh_until: Duration,
     /// When the poll was sent that the answers are from, once there was one.
     read_at: Option<Duration>,
@@ -71,7 +71,7 @@ enum Answers {
 enum Phase {
     /// The feed's cursor is to be taken.
     Begin,
-    /// The feed is refused, for good reasons. The cursor is tried to be taken now and then.
+    /// The server refused the feed, and probably will again. The cursor is asked for now and then.
     Refused,
     /// The filter is being fetched. Without a feed, an older copy may answer meanwhile.
     Fetch(Box<Loading>),
