@@ -101,26 +101,6 @@ impl Feed {
         self.count += 1;
     }
 
-    /// Appends items, as [`push`](Self::push) does.
-    pub fn extend(&mut self, mut probes: &[Probe], most_bytes: impl Fn() -> u64) {
-        while !probes.is_empty() {
-            if self.count == self.due {
-                self.make_room(most_bytes());
-            }
-            let room = usize::try_from(self.due - self.count).unwrap_or(usize::MAX);
-            let mut count = room.min(probes.len());
-            if let Some(places) = self.ring.get_mut(self.next..).filter(|it| !it.is_empty()) {
-                count = count.min(places.len());
-                for (place, probe) in places.iter_mut().zip(&probes[..count]) {
-                    *place = to_item(*probe);
-                }
-                self.next = (self.next + count) & (self.ring.len() - 1);
-            }
-            probes = &probes[count..];
-            self.count += count as u64;
-        }
-    }
-
     #[cold]
     fn make_room(&mut self, most_bytes: u64) {
         let most = items_in(most_bytes);

@@ -74,9 +74,7 @@ fn add_and_append<'i>(
 ) -> bool {
     feed.update(|feed| {
         let most_bytes = keys::feed_bytes(object);
-        object.add_each_probed(items, limits, outcome, |new| {
-            feed.extend(new, || most_bytes);
-        });
+        object.add_each_probed(items, limits, outcome, |new| feed.push(new, || most_bytes));
     })
 }
 

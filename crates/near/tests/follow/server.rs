@@ -271,7 +271,7 @@ impl Filter {
             |added| assert!(added.is_ok()),
             |new| {
                 if let Some(feed) = feed {
-                    feed.extend(new, || feed_bytes);
+                    feed.push(new, || feed_bytes);
                 }
             },
         );

@@ -109,7 +109,9 @@ fn limits_may_change_between_items() {
             last.push_back(probe(number));
         } else if state >> 62 == 1 {
             let many: Vec<_> = (0..state % 150).map(|i| probe(number << 32 | i)).collect();
-            feed.extend(&many, || most);
+            for probe in &many {
+                feed.push(*probe, || most);
+            }
             last.extend(many);
         } else {
             feed.fit(most);
@@ -175,7 +177,7 @@ fn a_copy_that_adds_the_items_of_the_feed_becomes_the_object() {
                 given,
                 || Limits::NONE,
                 |_| {},
-                |new| feed.extend(new, || 1 << 12),
+                |new| feed.push(new, || 1 << 12),
             );
             for probe in since(&feed, cursor).unwrap() {
                 let added = copy.add_probe(probe, Time::default(), None, || Limits::NONE);

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use crate::bloom::filter::{Cells, Filter};
 use crate::bloom::law::{Allowance, Limits, Links, Refusal};
 use crate::bloom::stack::{Added, Stack};
-use crate::hash::{BATCH, Hasher, Probe};
+use crate::hash::{Hasher, Probe};
 use crate::machine::memory::{self, Relocate};
 use crate::number::{MAX_CAPACITY, either};
 
@@ -71,7 +71,7 @@ impl Object {
 
     /// Panics if the object is not valid, in builds with debug assertions.
     #[inline]
-    fn assert_valid(&self) {
+    pub(super) fn assert_valid(&self) {
         if cfg!(debug_assertions)
             && let Err(what) = self.check()
         {
@@ -304,56 +304,6 @@ impl Object {
             }
         }
         self.assert_valid();
-    }
-
-    /// Adds items to a plain object as [`add_each`](Self::add_each) does, and passes the probes of new ones to `new`, many at
-    /// a time, in order. Does nothing to other objects.
-    pub fn add_each_probed<'i>(
-        &mut self,
-        items: impl Iterator<Item = &'i [u8]>,
-        limits: impl Fn() -> Limits,
-        mut outcome: impl FnMut(Result<Added, Refusal>),
-        mut new: impl FnMut(&[Probe]),
-    ) {
-        if let Body::Stack(stack) = &mut self.0 {
-            let mut probes = [Probe::default(); BATCH];
-            let mut count = 0;
-            stack.add_each(
-                items,
-                || limits().into(),
-                |batch, index, added| {
-                    // An item that is not new is overwritten by the next one.
-                    probes[count] = batch.probe(index);
-                    count += usize::from(matches!(added, Ok(Added::New)));
-                    if count == BATCH {
-                        new(&probes);
-                        count = 0;
-                    }
-                    outcome(added);
-                },
-            );
-            new(&probes[..count]);
-        }
-        self.assert_valid();
-    }
-
-    /// Adds the items of a [`Feed`](crate::Feed) to a copy of the plain object that they were new to. Each counts, even if
-    /// the copy has its bits already, as it may if the copy was made in chunks while items were added. Does nothing to
-    /// other objects.
-    ///
-    /// # Errors
-    /// Any [`Refusal`]. The items before it are added.
-    pub fn replay_each(
-        &mut self,
-        probes: impl Iterator<Item = Probe>,
-        limits: Limits,
-    ) -> Result<(), Refusal> {
-        let replayed = match &mut self.0 {
-            Body::Stack(stack) => stack.replay_each(probes, limits.into()),
-            Body::Counters(_) | Body::Timeline(_) => Ok(()),
-        };
-        self.assert_valid();
-        replayed
     }
 
     /// Overwrites cells of a plain object's filters, starting at byte `begin` of all cells end to end. Returns whether

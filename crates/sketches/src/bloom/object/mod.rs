@@ -5,6 +5,7 @@ mod body;
 mod check;
 mod counters;
 mod estimate;
+mod feeding;
 mod ids;
 mod lanes;
 mod make;
