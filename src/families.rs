@@ -58,22 +58,16 @@ pub fn write_info(to: &mut InfoWriter) {
 pub fn log_left_out() {
     let bundles = BUNDLES.iter().enumerate();
     let left_out = bundles.filter(|(number, _)| !FAMILIES.has(*number));
-    let names = left_out.map(
-        |(
-            _,
-            Bundle {
-                name,
-                types,
-                commands,
-                ..
-            },
-        )| {
-            let types = types.iter().map(|form| form.name.to_string_lossy());
-            let types = types.collect::<Vec<_>>().join(", ");
-            let prefix = commands.first().map_or(String::new(), Command::prefix);
-            format!("{name} ({prefix}.*, {types})")
-        },
-    );
+    let names = left_out.map(|(_, bundle)| {
+        let types = bundle.types.iter().map(|form| form.name.to_string_lossy());
+        let types = types.collect::<Vec<_>>().join(", ");
+        let prefix = bundle.commands.first().map(Command::prefix);
+        format!(
+            "{} ({}.*, {types})",
+            bundle.name,
+            prefix.unwrap_or_default()
+        )
+    });
     let names: Vec<_> = names.collect();
     if !names.is_empty() {
         Ctx::log_warning(&format!(

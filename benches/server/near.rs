@@ -25,7 +25,7 @@ const FOLLOWERS: usize = 100;
 /// The time for which the server is watched.
 const WATCHED: Duration = Duration::from_secs(10);
 
-/// The additions of which it is measured how soon a copy has them.
+/// The number of additions that are timed until a copy has them.
 const SEEN: usize = 2_000;
 
 /// The lookups, and those of a round.

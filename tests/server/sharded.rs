@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use redis::ProtocolVersion;
-use redis::cluster::ClusterClient;
+use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
 use tokio::runtime::Runtime;
 use valkeybloom_client::{Error, ShardedFilter, shard_of};
@@ -26,16 +26,23 @@ const SHARDS: u32 = 12;
 /// No failover happens in tests that do not wait for one.
 const NEVER: Duration = Duration::from_secs(30);
 
-async fn connect(cluster: &Cluster, protocol: ProtocolVersion) -> ClusterConnection {
+/// Connects to a cluster, with further options of the client.
+pub async fn connect_with(
+    cluster: &Cluster,
+    options: impl FnOnce(ClusterClientBuilder) -> ClusterClientBuilder,
+) -> ClusterConnection {
     let nodes = cluster.nodes.iter().map(Server::port);
     let client = ClusterClient::builder(nodes.map(|port| format!("redis://127.0.0.1:{port}/")))
-        .use_protocol(protocol)
         .retries(4)
         .min_retry_wait(10)
-        .max_retry_wait(100)
-        .build();
+        .max_retry_wait(100);
+    let client = options(client).build();
     let client = client.expect("the addresses are well formed");
     client.get_async_connection().await.expect("it is up")
+}
+
+async fn connect(cluster: &Cluster, protocol: ProtocolVersion) -> ClusterConnection {
+    connect_with(cluster, |client| client.use_protocol(protocol)).await
 }
 
 async fn filter(cluster: &Cluster, name: &str, shards: u32) -> ShardedFilter {

@@ -75,6 +75,16 @@ fn mixed(capacity: u64) -> Vec<String> {
         .collect()
 }
 
+/// Returns a copy of a full filter.
+fn copy_of(capacity: u64, runtime: &Runtime) -> Near {
+    runtime.block_on(async {
+        let server = Server(Arc::new(full(capacity)));
+        let near = Near::follow(server, "seen", Options::default());
+        near.ready().await.expect("it is followed");
+        near
+    })
+}
+
 const CAPACITIES: [u64; 2] = [10_000, 100_000_000];
 
 #[divan::bench(args = CAPACITIES)]
@@ -93,12 +103,7 @@ fn filter(bencher: Bencher, capacity: u64) {
 #[divan::bench(args = CAPACITIES)]
 fn copy(bencher: Bencher, capacity: u64) {
     let (runtime, items) = (Runtime::new().expect("a runtime"), mixed(capacity));
-    let near = runtime.block_on(async {
-        let server = Server(Arc::new(full(capacity)));
-        let near = Near::follow(server, "seen", Options::default());
-        near.ready().await.expect("it is followed");
-        near
-    });
+    let near = copy_of(capacity, &runtime);
     bencher
         .counter(ItemsCount::new(items.len()))
         .bench_local(|| {
@@ -110,12 +115,7 @@ fn copy(bencher: Bencher, capacity: u64) {
 #[divan::bench(args = CAPACITIES)]
 fn copy_in_batches(bencher: Bencher, capacity: u64) {
     let (runtime, items) = (Runtime::new().expect("a runtime"), mixed(capacity));
-    let near = runtime.block_on(async {
-        let server = Server(Arc::new(full(capacity)));
-        let near = Near::follow(server, "seen", Options::default());
-        near.ready().await.expect("it is followed");
-        near
-    });
+    let near = copy_of(capacity, &runtime);
     bencher
         .counter(ItemsCount::new(items.len()))
         .bench_local(|| black_box(runtime.block_on(near.contains_each(&items))));

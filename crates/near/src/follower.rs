@@ -170,8 +170,8 @@ impl Follower {
         &self.stats
     }
 
-    /// Returns the copy, and the cursor that it is at. There is none before it has caught up for the first time, or if
-    /// there is no such key.
+    /// Returns the copy and its cursor. Returns `None` before the copy has caught up for the first time, and if there is no
+    /// such key.
     pub fn copy(&self) -> Option<(&Object, Option<&[u8]>)> {
         let Answers::Copy(copy) = &self.answers else {
             return None;
@@ -439,7 +439,7 @@ impl Follower {
     }
 }
 
-/// Limits of a program: its memory alone. What the server could add, the copy can.
+/// A copy is limited by the memory of its program alone: it takes every item that the server took.
 const WITHOUT_LIMITS: Limits = Limits {
     saturate: true,
     ..Limits::NONE

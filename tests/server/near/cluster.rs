@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use redis::cluster::ClusterClient;
-use redis::cluster_async::ClusterConnection;
+use redis::cluster::ClusterClientBuilder;
 use redis::cluster_read_routing::RandomReplicaStrategy;
 use tokio::runtime::Runtime;
 use valkeybloom_client::Near;
@@ -12,19 +11,8 @@ use super::KEY;
 use super::task::{becomes_equal, many_items, quick};
 use crate::cluster::{Router, migrate_keys, slot};
 use crate::harness::cluster::{Cluster, SHARDS, SLOTS, id};
-use crate::harness::{Server, int, ok};
-
-async fn connect(cluster: &Cluster) -> ClusterConnection {
-    let nodes = cluster.nodes.iter().map(Server::port);
-    let client = ClusterClient::builder(nodes.map(|port| format!("redis://127.0.0.1:{port}/")))
-        .read_routing_strategy(RandomReplicaStrategy)
-        .retries(4)
-        .min_retry_wait(10)
-        .max_retry_wait(100)
-        .build();
-    let client = client.expect("the addresses are well formed");
-    client.get_async_connection().await.expect("it is up")
-}
+use crate::harness::{int, ok};
+use crate::sharded::connect_with;
 
 /// Adds some of the items whose answers are compared, and waits until the copy has them.
 #[track_caller]
@@ -46,7 +34,11 @@ fn a_filter_is_followed_to_where_its_slot_goes() {
     let mut router = Router::of(&cluster);
     let runtime = Runtime::new().expect("a runtime");
     assert_eq!(router.cmd("BF.RESERVE k 0.000001 1000"), ok());
-    let near = runtime.block_on(async { Near::follow(connect(&cluster).await, KEY, quick()) });
+    let near = runtime.block_on(async {
+        let by_replicas =
+            |client: ClusterClientBuilder| client.read_routing_strategy(RandomReplicaStrategy);
+        Near::follow(connect_with(&cluster, by_replicas).await, KEY, quick())
+    });
     assert_eq!(runtime.block_on(near.ready()), Ok(()));
     add_and_compare(&near, &mut router, 0, "adds");
     assert_eq!(near.stats().follower.resyncs, 0);

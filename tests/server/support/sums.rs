@@ -182,7 +182,7 @@ pub fn is_balanced_after(client: &mut Client, step: &str) {
         if then == reported {
             break found;
         }
-        // A feed has ended meanwhile, or lost a reader.
+        // In the meantime a feed ended, or lost a reader.
         assert_eq!(reported.counts, then.counts, "after {step}");
         reported = then;
     };

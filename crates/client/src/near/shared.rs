@@ -16,7 +16,7 @@ pub struct Inner {
     pub connection: Box<dyn Connection>,
     pub key: Arc<[u8]>,
     pub max_age: Duration,
-    /// The number of items that the server was asked for.
+    /// The number of lookups that the server answered.
     pub asked: AtomicU64,
     /// Notifies after each step of the follower.
     pub changed: Notify,
