@@ -74,12 +74,13 @@ check() {
         echo "tools/release.sh: CHANGELOG.md calls $version unreleased: date it before you publish" >&2
 }
 
-# Packages the crates together. Cargo then builds each of them from its own archive, and from those of the others.
+# Packages the crates together. Cargo then builds each of them from its own archive, and from those of the others. It keeps
+# what it unpacks by the path of its folder and the crate's version, so each release has a folder of its own: another one of
+# this version would leave its sources to the next.
 crates() { # options of cargo package...
-    rm -f "$target/crates/package"/*.crate
     # shellcheck disable=SC2046  # a list of options
-    CARGO_TARGET_DIR=$target/crates CARGO_PROFILE_DEV_DEBUG=false cargo package --locked "$@" $(tools/crates.sh | sed 's/\t.*//; s/^/-p /')
-    cp "$target/crates/package"/*.crate "$new"
+    CARGO_TARGET_DIR=$tmp/crates CARGO_PROFILE_DEV_DEBUG=false cargo package --locked "$@" $(tools/crates.sh | sed 's/\t.*//; s/^/-p /')
+    cp "$tmp/crates/package"/*.crate "$new"
 }
 
 document() {
