@@ -3,6 +3,7 @@
 
 use std::ffi::CStr;
 
+use smallvec::SmallVec;
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::tdigest::{self as request, Merge, error};
 use valkeybloom_protocol::words::CommandWords;
@@ -10,7 +11,7 @@ use valkeybloom_sketches::tdigest::{Compressed, Compression, Refusal};
 
 use crate::ffi::{Argv, Call, Ctx, Done, Keyspace, Reply};
 use crate::keys::{Reader, Readers, Writer};
-use crate::request::{List, key, origin, reserved};
+use crate::request::{key, origin};
 use crate::settings::piece_limit;
 
 use super::value::{OVERHEAD_BYTES, TDigest};
@@ -70,7 +71,8 @@ pub fn reset(Call { keys, args, .. }: Call) -> Done {
 pub fn add(Call { keys, args, .. }: Call) -> Done {
     let mut writer = Writer::<TDigest>::open(keys, key(&args));
     let added = writer.update(|digest| {
-        let values = parsed(args, request::value_to_add)?;
+        let mut values = Numbers::new();
+        parse_all(args, request::value_to_add, &mut values)?;
         digest.add_each(&values).map_err(refused)
     })?;
     added.ok_or(error::NOT_FOUND)??;
@@ -78,13 +80,21 @@ pub fn add(Call { keys, args, .. }: Call) -> Done {
     Ok(Reply::Ok)
 }
 
-/// Parses all words after the key.
-fn parsed<T>(args: Argv, parse: impl Fn(&[u8]) -> Result<T, Error>) -> Result<List<T>, Error> {
-    let mut values = reserved(args.len() - 2).map_err(|_| error::NOT_ALLOCATED)?;
+/// The numbers of a command. Most commands have few of them, whose list is not allocated.
+type Numbers<T> = SmallVec<[T; 8]>;
+
+/// Parses all words after the key into an empty list.
+fn parse_all<T>(
+    args: Argv,
+    parse: impl Fn(&[u8]) -> Result<T, Error>,
+    numbers: &mut Numbers<T>,
+) -> Result<(), Error> {
+    let room = numbers.try_reserve_exact(args.len() - 2);
+    room.map_err(|_| error::NOT_ALLOCATED)?;
     for index in 2..args.len() {
-        values.push(parse(args.word(index))?);
+        numbers.push(parse(args.word(index))?);
     }
-    Ok(values)
+    Ok(())
 }
 
 /// `TDIGEST.MERGE destination numkeys source [source ...] [COMPRESSION compression] [OVERRIDE]`
@@ -205,7 +215,8 @@ fn reply_each<T: Copy>(
 ) -> Done {
     let reader = Reader::<TDigest>::open(keys, key(&args));
     let values = |digest: &TDigest| {
-        let values = parsed(args, parse)?;
+        let mut values = Numbers::new();
+        parse_all(args, parse, &mut values)?;
         let digest = digest.compressed().ok_or(error::NOT_ALLOCATED)?;
         ctx.reply_array(values.len());
         for value in values {

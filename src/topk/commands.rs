@@ -72,8 +72,8 @@ fn add_each(
     increment: impl Fn(&Argv, usize) -> Result<u32, Error>,
 ) -> Done {
     let mut writer = Writer::<TopK>::open(keys, key(&args));
-    let outcome = writer.update(|object| {
-        let mut outcome = Outcome::default();
+    let mut outcome = Outcome::default();
+    let found = writer.update(|object| {
         for index in (2..args.len()).step_by(step) {
             let item = args.string(index).bytes();
             let added = increment(&args, index)
@@ -83,9 +83,8 @@ fn add_each(
                 break;
             }
         }
-        outcome
     })?;
-    let outcome = outcome.ok_or(error::NOT_FOUND)?;
+    found.ok_or(error::NOT_FOUND)?;
     if outcome.changed {
         if outcome.refused.is_some() {
             let command = if step == 2 {

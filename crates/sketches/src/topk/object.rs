@@ -16,6 +16,9 @@ use super::slots::Listed;
 /// The numbers of collisions are counted modulo this.
 const COLLISIONS: u64 = 1 << 63;
 
+/// The bytes of cells that a processor's second cache holds beside other data.
+const CACHED_BYTES: usize = 256 << 10;
+
 /// A top-k list with its sketch.
 #[derive(Debug)]
 pub struct TopK {
@@ -113,14 +116,12 @@ impl TopK {
         pairs::get(&self.cells, index)
     }
 
-    /// Returns the cells of an item, and prefetches them.
+    /// Returns the cells of an item.
     #[inline]
     fn locate<'i>(&self, item: &'i [u8], room: &'i mut [[usize; GROUP]; 1]) -> Cells<'i> {
         let (width, depth) = (self.shape.width(), self.shape.depth());
         let rows = Rows::new(self.columns, width.into(), depth.into());
-        let cells = Cells::of(item, rows, room);
-        cells.each(|cell| memory::prefetch(&self.cells, cell * PAIR_BYTES));
-        cells
+        Cells::of(item, rows, room)
     }
 
     /// Adds an item `increment` times. `most_bytes` returns the limit on the sketch's memory in bytes, with the
@@ -151,9 +152,20 @@ impl TopK {
     ) -> Result<Added, Refusal> {
         let mut room = [[0; GROUP]];
         let cells = self.locate(item, &mut room);
-        let listed = self.list.find(item);
         let floor = self.list.floor();
-        let copy = if listed.is_none() && self.most_after(&cells, increment) >= floor {
+        // Many cells come from memory while the list is searched. A few are in the cache, and most items turn out not to
+        // reach the least count of the list, which needs no search.
+        let are_cached = self.cells.len() <= CACHED_BYTES;
+        let mut listed = None;
+        if !are_cached {
+            cells.each(|cell| memory::prefetch(&self.cells, cell * PAIR_BYTES));
+            listed = self.list.find(item);
+        }
+        let may_enter = listed.is_none() && self.most_after(&cells, increment) >= floor;
+        if are_cached && may_enter {
+            listed = self.list.find(item);
+        }
+        let copy = if may_enter && listed.is_none() {
             Some(self.copy_for_list(item, most_bytes)?)
         } else {
             None
