@@ -37,7 +37,7 @@ const fn bundle<V: Family>(commands: &'static [Command]) -> Bundle {
         types: V::FORMS,
         register_types: ffi::register_types::<Stored<V>>,
         commands,
-        settings: V::SETTINGS,
+        settings: V::settings,
         yields: V::YIELDS,
     }
 }

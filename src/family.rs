@@ -18,10 +18,13 @@ pub trait Family: Holds + Send + Sync + 'static {
     const YIELDS: bool = false;
     /// The family's name in the setting that selects families, and the ACL category of its commands.
     const NAME: &'static str;
-    /// The settings, except those that all families share.
-    const SETTINGS: &'static [&'static Setting] = &[];
     /// The section of INFO.
     const INFO: InfoSection;
+
+    /// Returns the settings, except those that all families share.
+    fn settings() -> &'static [&'static Setting] {
+        &[]
+    }
 
     /// Returns the index of this value's type in [`FORMS`](Self::FORMS).
     fn form(&self) -> usize {

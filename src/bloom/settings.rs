@@ -21,7 +21,7 @@ static FEED: Setting = Setting::memory(c"bloom-feed-bytes", 1 << 20, 1024);
 static RANDOM_SEED: Setting = Setting::switch(c"bloom-use-random-seed", true);
 
 /// The settings of this family.
-pub const ALL: &[&Setting] = &[
+pub static ALL: &[&Setting] = &[
     &CAPACITY,
     &EXPANSION,
     &FP_RATE,

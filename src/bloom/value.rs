@@ -81,7 +81,6 @@ impl Family for Value {
         [form(one), form(two), form(three)]
     };
     const NAME: &'static str = "bloom";
-    const SETTINGS: &'static [&'static Setting] = settings::ALL;
     const INFO: InfoSection = InfoSection {
         section: c"bloom_core_metrics",
         sums: &[
@@ -94,6 +93,10 @@ impl Family for Value {
             c"bloom_num_half_loaded_objects",
         ],
     };
+
+    fn settings() -> &'static [&'static Setting] {
+        settings::ALL
+    }
 
     fn form(&self) -> usize {
         let dialect = dialect_of(self);

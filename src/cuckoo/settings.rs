@@ -17,7 +17,7 @@ static MAX_FILTERS: Setting =
 
 /// The settings of this family. The server applies its config file in this order, so the initial size is compared
 /// with the new bucket size.
-pub const ALL: &[&Setting] = &[
+pub static ALL: &[&Setting] = &[
     &BUCKET_SIZE,
     &INITIAL_SIZE,
     &MAX_ITERATIONS,

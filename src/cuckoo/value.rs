@@ -22,7 +22,6 @@ impl Family for Cuckoo {
     const NUMBER: usize = 1;
     const FORMS: &'static [Form] = &[Form::new(wire::TYPE_NAME, wire::RDB_VERSION)];
     const NAME: &'static str = "cuckoo";
-    const SETTINGS: &'static [&'static Setting] = settings::ALL;
     const INFO: InfoSection = InfoSection {
         section: c"cuckoo_core_metrics",
         sums: &[
@@ -33,6 +32,10 @@ impl Family for Cuckoo {
             c"cuckoo_num_slots_across_objects",
         ],
     };
+
+    fn settings() -> &'static [&'static Setting] {
+        settings::ALL
+    }
 
     fn load(from: &mut RdbReader, _form: usize, version: i32) -> Result<Self, DecodeError> {
         wire::read_rdb(version, from)

@@ -43,8 +43,8 @@ pub struct Bundle {
     pub register_types: fn(Ctx) -> Result<(), String>,
     /// The commands.
     pub commands: &'static [Command],
-    /// The settings.
-    pub settings: &'static [&'static Setting],
+    /// Returns the settings.
+    pub settings: fn() -> &'static [&'static Setting],
     /// Whether all of it is left to another module that has already registered one of the types or commands.
     pub yields: bool,
 }
@@ -112,7 +112,7 @@ fn register(module: &Module, ctx: Ctx, args: Argv) -> Result<(), String> {
     context::make_detached(ctx);
     let words: Vec<&[u8]> = (0..args.len()).map(|i| args.string(i).bytes()).collect();
     let bundles = select(module, ctx, &words)?;
-    let own = bundles.iter().flat_map(|bundle| bundle.settings);
+    let own = bundles.iter().flat_map(|bundle| (bundle.settings)());
     let settings: Vec<_> = own.chain(module.settings).copied().collect();
     set_defaults(module, &settings, &words)?;
     for bundle in bundles {
@@ -161,7 +161,7 @@ fn set_defaults(module: &Module, settings: &[&Setting], words: &[&[u8]]) -> Resu
             continue;
         }
         let shown = String::from_utf8_lossy(name);
-        let has_name = |bundle: &&Bundle| bundle.settings.iter().any(|own| own.has_name(name));
+        let has_name = |bundle: &&Bundle| (bundle.settings)().iter().any(|own| own.has_name(name));
         return Err(match module.bundles.iter().find(has_name) {
             Some(bundle) => format!(
                 "{shown} is a setting of {}, which is not loaded",
