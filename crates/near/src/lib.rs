@@ -1,8 +1,8 @@
-//! A copy of a server's Bloom filter that follows it, without network, clock or randomness.
+//! The rules by which a copy of a server's Bloom filter follows it, without network, clock or randomness.
 //!
 //! A [`Follower`] says which command to send next and when, takes the reply, and answers lookups from the copy as long as
 //! the copy is fresh. A driver sends the commands: the Rust client with tokio, the Python package with a thread, a test
-//! with a clock of its own. So the rules stand here once.
+//! with a clock of its own. So the rules stand here once. The module [`clock`] has the clock of the first two.
 //!
 //! ```text
 //!   Begin ──$──> Fetch ──last chunk──> Follow ──┐ BF.READ every 50 ms
@@ -19,6 +19,7 @@
 //!
 //! All times are measured from a moment that the driver chooses, by a clock that is never set back.
 
+pub mod clock;
 mod copy;
 mod follower;
 mod loading;

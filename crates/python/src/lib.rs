@@ -3,7 +3,6 @@
 mod batches;
 mod bloom;
 mod chunks;
-mod clock;
 mod cms;
 mod common;
 mod cuckoo;

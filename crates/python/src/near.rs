@@ -11,11 +11,11 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple};
 use valkeybloom_bindings::{Bloom as Filter, Shared, Text};
+use valkeybloom_near::clock::{now, now_for};
 use valkeybloom_near::{self as near, Options, Reply, Request, State, Step};
 
 use super::batches::{self, Source};
 use super::bloom::Bloom;
-use super::clock::{now, now_before};
 use super::errors::raise;
 use super::items::with_item;
 use super::locked::{change, detached, look};
@@ -155,8 +155,7 @@ impl Follower {
     #[inline]
     fn answer(&self, py: Python<'_>, item: &[u8]) -> PyResult<Option<bool>> {
         look(py, self.follower(), |follower| {
-            let now = now_before(|time| follower.is_fresh(time));
-            Ok(follower.contains(item, now))
+            Ok(follower.contains(item, now_for(follower)))
         })
     }
 

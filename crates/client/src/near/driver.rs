@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use redis::{Cmd, Value};
 use tokio::time::{sleep, timeout};
-use valkeybloom_near::{Reply, Request, Step};
+use valkeybloom_near::{Reply, Request, Step, clock};
 
 use crate::batches::TIMEOUT;
 use crate::error::Error;
 
-use super::clock;
 use super::connection::Connection;
 use super::shared::Inner;
 

@@ -1,6 +1,5 @@
 //! A copy of a server's filter that stays fresh, so that lookups need no network.
 
-mod clock;
 mod connection;
 mod driver;
 mod shared;
@@ -12,7 +11,7 @@ use std::time::Duration;
 
 use redis::{Cmd, Value};
 use tokio::sync::Notify;
-use valkeybloom_near::Follower;
+use valkeybloom_near::{Follower, clock};
 
 use crate::batches::{BF_MEXISTS, TIMEOUT, answers_of, commands, is_yes};
 use crate::error::Error;
@@ -153,7 +152,7 @@ impl Near {
         for part in items.chunks(LOOKUP_ITEMS) {
             let follower = self.inner.follower();
             let part = part.iter().map(AsRef::as_ref);
-            follower.contains_each(part, now_for(&follower), |answer| {
+            follower.contains_each(part, clock::now_for(&follower), |answer| {
                 if answer.is_none() {
                     unknown.push(answers.len());
                 }
@@ -173,7 +172,7 @@ impl Near {
     #[inline]
     pub fn local(&self, item: impl AsRef<[u8]>) -> Option<bool> {
         let follower = self.inner.follower();
-        follower.contains(item.as_ref(), now_for(&follower))
+        follower.contains(item.as_ref(), clock::now_for(&follower))
     }
 
     /// Adds an item, and returns whether it was new. A false positive counts as not new. The server creates a missing
@@ -211,7 +210,7 @@ impl Near {
             let mut at = number * LOOKUP_ITEMS;
             let follower = self.inner.follower();
             let part = part.iter().map(AsRef::as_ref);
-            follower.contains_each(part, now_for(&follower), |answer| {
+            follower.contains_each(part, clock::now_for(&follower), |answer| {
                 if answer != Some(true) {
                     unknown.push(at);
                     answers[at] = Err(Error::NotTried);
@@ -319,17 +318,6 @@ impl Near {
             Value::ServerError(error) => Err(error.into()),
             reply => Ok(reply),
         }
-    }
-}
-
-/// Returns the time for a lookup: the exact one only if it may matter, since the rough one is read faster.
-#[inline]
-fn now_for(follower: &Follower) -> Duration {
-    let latest = clock::roughly() + clock::SLACK;
-    if follower.is_fresh(latest) {
-        latest
-    } else {
-        clock::now()
     }
 }
 

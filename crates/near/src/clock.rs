@@ -1,9 +1,32 @@
-//! A clock that is never set back, read in a few nanoseconds. The time in which the machine sleeps does not count.
+//! A clock for drivers. It is never set back, and stands still while the machine is suspended.
+//!
+//! The rules read no clock: a driver passes the time to each method of a [`Follower`]. A driver with a clock of its own,
+//! such as a test, does not need this one.
 
 use std::time::Duration;
 
+use crate::Follower;
+
 /// How far [`roughly`] may be behind [`now`], with a wide margin: Linux sets its coarse clock every 1 to 10 ms.
-pub const SLACK: Duration = Duration::from_millis(100);
+const SLACK: Duration = Duration::from_millis(100);
+
+/// Returns the time since a moment that is the same for the whole life of a process.
+pub fn now() -> Duration {
+    system::now()
+}
+
+/// Returns a time for a lookup in a follower. The result of the lookup is the one at [`now`].
+///
+/// On Linux, it takes a quarter of the time of [`now`] while the copy stays fresh for a while: the coarse clock shows that.
+#[inline]
+pub fn now_for(follower: &Follower) -> Duration {
+    let latest = system::roughly() + SLACK;
+    if follower.is_fresh(latest) {
+        latest
+    } else {
+        now()
+    }
+}
 
 #[cfg(target_os = "linux")]
 mod system {
@@ -48,10 +71,9 @@ mod system {
     }
 }
 
-pub use system::{now, roughly};
-
 #[cfg(test)]
 mod tests {
+    use super::system::roughly;
     use super::*;
 
     #[test]
