@@ -1,22 +1,16 @@
-//! `valkeybloom list`: every key is listed as its server describes it, whatever happens to it during the run.
+//! `valkeybloom list`: every key is listed as its server describes it.
 
 use std::collections::BTreeMap;
-use std::io::Read;
-use std::process::Stdio;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::harness::cluster::nodes;
-use crate::harness::{Client, Server, array, int, ok, wait_until};
+use crate::harness::{Client, Server, array, int, ok};
 use crate::support::recordings::{PROGRAMS, restore};
 use crate::support::sketches;
-use crate::support::usage::most_resident;
 
-use super::{Way, add, command, info, kill, numbered, run, url};
+use super::{add, info, numbered, run, url};
 
 /// Returns the keys of a listing in JSON, by name.
 pub(super) fn keys(found: &Value) -> BTreeMap<String, Value> {
@@ -267,39 +261,6 @@ fn values_of_the_peers_are_listed() {
     }
 }
 
-/// The key changes just before it is described.
-#[test]
-fn keys_that_change_are_listed_as_what_they_are_now() {
-    for (change, left) in [
-        ("DEL changing", None),
-        ("SET changing text", None),
-        ("PEXPIRE changing 0", None),
-        ("CF.ADD changing item", Some("MBbloomCF")),
-        ("BF.RESERVE changing 0.01 100 COUNTING", Some("bloomfltx")),
-    ] {
-        let server = Server::start();
-        let mut client = server.client();
-        for key in ["changing", "other"] {
-            add(&mut client, key, &numbered("item", 0..3));
-        }
-        let way = Way::before(&server, "BF.INFO", 1, move || {
-            if !change.starts_with("PEXPIRE") {
-                assert_eq!(client.cmd("DEL changing"), int(1));
-            }
-            let reply = client.cmd(change);
-            assert!(!reply.is_error(), "{change}: {reply:?}");
-        });
-        let found = run(&["list", &way.url(), "--json"]).json();
-        let all = keys(&found);
-        assert_eq!(all["other"]["items"], 3, "{change}");
-        let kind = all
-            .get("changing")
-            .map(|row| row["type"].as_str().expect("a name"));
-        assert_eq!(kind, left, "{change}");
-        assert_eq!(found["unreadable"], 0, "{change}");
-    }
-}
-
 /// Keys that a user may not read are counted, and the others are listed.
 #[test]
 fn forbidden_keys_are_counted() {
@@ -382,196 +343,6 @@ fn names_of_keys_are_printed_safely() {
         shown.iter().all(|key| names.contains_key(*key)),
         "{names:?}"
     );
-}
-
-/// There are ten thousand keys. A third of them come and go, change their types or expire during the listing.
-#[test]
-fn a_listing_under_churn_has_every_lasting_key() {
-    const KEYS: u32 = 10_000;
-    let server = Server::start();
-    let mut client = server.client();
-    let made = |number: u32| {
-        let key = format!("key:{number}").into_bytes();
-        let command = ["BF.ADD", "CF.ADD", "TDIGEST.CREATE"][number as usize % 3];
-        let mut words = vec![command.into(), key];
-        if command != "TDIGEST.CREATE" {
-            words.push(b"item".to_vec());
-        }
-        words
-    };
-    let all: Vec<Vec<Vec<u8>>> = (0..KEYS).map(made).collect();
-    for batch in all.chunks(1000) {
-        assert!(client.call_all(batch).iter().all(|reply| !reply.is_error()));
-    }
-    let stop = Arc::new(AtomicBool::new(false));
-    let rounds = Arc::new(AtomicU32::new(0));
-    let writer = {
-        let (stop, rounds, mut client) = (Arc::clone(&stop), Arc::clone(&rounds), server.client());
-        thread::spawn(move || {
-            let mut round = 0_u32;
-            while !stop.load(Relaxed) {
-                // Every third key changes.
-                let key = format!("key:{}", round * 3 % KEYS / 3 * 3);
-                let change = match round % 4 {
-                    0 => format!("SET {key} text"),
-                    1 => format!("UNLINK {key}"),
-                    2 => format!("PEXPIRE {key} 1"),
-                    _ => format!("TOPK.RESERVE {key} 3"),
-                };
-                client.cmd(&change);
-                round = round.wrapping_add(1);
-                rounds.store(round, Relaxed);
-            }
-        })
-    };
-    wait_until("keys change", || rounds.load(Relaxed) > 100);
-    for rate in ["20000", "0"] {
-        let found = list(&server, &["--rate", rate]);
-        let all = keys(&found);
-        assert_eq!(found["unreadable"], 0);
-        for number in (0..KEYS).filter(|number| number % 3 != 0) {
-            let kind = ["", "MBbloomCF", "TDIS-TYPE"][number as usize % 3];
-            let row = all.get(&format!("key:{number}"));
-            let row = row.unwrap_or_else(|| panic!("key:{number} is missing"));
-            assert_eq!(row["type"], kind, "key:{number}");
-        }
-    }
-    stop.store(true, Relaxed);
-    writer.join().expect("the writer ends");
-}
-
-/// The server waits in the middle of a listing until its first rows are written.
-#[test]
-fn rows_are_written_while_others_are_read() {
-    let server = Server::start();
-    let keys = (0..1000).map(|key| {
-        [
-            "BF.ADD".into(),
-            format!("key:{key}").into_bytes(),
-            "i".into(),
-        ]
-        .to_vec()
-    });
-    let made = server
-        .client()
-        .call_all(&keys.collect::<Vec<Vec<Vec<u8>>>>());
-    assert!(made.iter().all(|reply| *reply == int(1)));
-    for (form, row) in [("--json", "\"key\":\"key:0\""), ("--csv", "key:0,")] {
-        let written = Arc::new(AtomicBool::new(false));
-        let mut described = 0;
-        let is_third_batch = move |sent: &[u8]| {
-            described += sent.windows(7).filter(|word| word == b"BF.INFO").count();
-            described > 400
-        };
-        let way = Way::at(&server, is_third_batch, {
-            let written = Arc::clone(&written);
-            move || wait_until("rows are written", || written.load(Relaxed))
-        });
-        let mut list = command(&["list", &way.url(), form, "--rate", "0", "--quiet"]);
-        let mut list = list
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the program runs");
-        let mut out = list.stdout.take().expect("a pipe");
-        let mut text = vec![0; 1000];
-        out.read_exact(&mut text).expect("there are more rows");
-        written.store(true, Relaxed);
-        out.read_to_end(&mut text).expect("it ends");
-        let text = String::from_utf8(text).expect("it writes UTF-8");
-        assert!(text.contains(row), "{text}");
-        assert!(list.wait().expect("it is ours").success());
-        assert_eq!(
-            text.matches("bloomfltr").count(),
-            1000 + usize::from(form == "--json")
-        );
-    }
-}
-
-/// Lists these keys as JSON. Returns the number of rows, and the most memory that the program has held.
-fn most_held(server: &Server, pattern: &str) -> (usize, u64) {
-    let words = ["list", &url(server), "--json", "--rate", "0", "--quiet"];
-    let mut list = command(&words);
-    list.args(["--match", pattern]).stdout(Stdio::piped());
-    let mut list = list.spawn().expect("the program runs");
-    let mut out = list.stdout.take().expect("a pipe");
-    let (mut text, mut most) = (Vec::new(), None);
-    // The program can't end before all of its output but a pipe's capacity is read.
-    let mut piece = vec![0; 1 << 16];
-    loop {
-        most = most_resident(list.id()).max(most);
-        let count = out.read(&mut piece).expect("it is readable");
-        if count == 0 {
-            break;
-        }
-        text.extend(&piece[..count]);
-    }
-    assert!(list.wait().expect("it is ours").success());
-    let text = String::from_utf8(text).expect("it writes UTF-8");
-    (text.matches("\"key\":").count(), most.expect("it ran"))
-}
-
-/// A long listing keeps the names of its keys, and no rows.
-#[test]
-fn a_listing_in_json_keeps_no_rows() {
-    const FEW: u32 = 1_000;
-    const MANY: u32 = 40_000;
-    // A name takes about 120, and a row 400 more.
-    const BYTES_OF_KEY: u64 = 256;
-    let server = Server::start();
-    let mut client = server.client();
-    let made = |key: u32| {
-        let group = if key < FEW { "few" } else { "more" };
-        [
-            b"TDIGEST.CREATE".into(),
-            format!("key:{group}:{key}").into(),
-            b"COMPRESSION".into(),
-            b"1".into(),
-        ]
-        .to_vec()
-    };
-    let all: Vec<Vec<Vec<u8>>> = (0..MANY).map(made).collect();
-    for batch in all.chunks(1_000) {
-        assert!(client.call_all(batch).iter().all(|reply| *reply == ok()));
-    }
-    let (rows, least) = most_held(&server, "key:few:*");
-    assert_eq!(rows, FEW as usize);
-    let (rows, most) = most_held(&server, "key:*");
-    assert_eq!(rows, MANY as usize);
-    let each = most.saturating_sub(least) / u64::from(MANY);
-    assert!(
-        each < BYTES_OF_KEY,
-        "{each} bytes a key, from {least} to {most}"
-    );
-}
-
-/// JSON that has begun ends with the error, and the rows up to then.
-#[test]
-fn a_listing_that_breaks_off_is_still_one_object() {
-    let mut server = Server::start();
-    let keys = (0..1000).map(|key| {
-        [
-            "BF.ADD".into(),
-            format!("key:{key}").into_bytes(),
-            "i".into(),
-        ]
-        .to_vec()
-    });
-    server
-        .client()
-        .call_all(&keys.collect::<Vec<Vec<Vec<u8>>>>());
-    let mut described = 0;
-    let is_third_batch = move |sent: &[u8]| {
-        described += sent.windows(7).filter(|word| word == b"BF.INFO").count();
-        described > 400
-    };
-    let pid = server.pid();
-    let way = Way::at(&server, is_third_batch, move || kill(pid));
-    let broken = run(&["list", &way.url(), "--json", "--rate", "0", "--quiet"]);
-    let found: Value = serde_json::from_str(&broken.out).expect("one object");
-    assert_eq!(found["keys"].as_array().map(Vec::len), Some(400));
-    let why = broken.failed(1);
-    assert_eq!(found["error"], why);
-    server.kill();
 }
 
 #[test]

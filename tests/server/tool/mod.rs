@@ -10,6 +10,7 @@ mod lacking;
 mod list;
 mod manual;
 mod metrics;
+mod midway;
 mod moving;
 mod played;
 mod refused;
