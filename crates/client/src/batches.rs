@@ -3,13 +3,10 @@
 use std::time::Duration;
 
 use redis::{Cmd, Value};
+use valkeybloom_protocol::batch::next_command;
 
 use crate::error::Error;
 
-/// The most items in one command, which blocks the server for some milliseconds.
-const COMMAND_ITEMS: usize = 10_000;
-/// The most bytes of items in one command with more than one item.
-const COMMAND_BYTES: usize = 16 << 20;
 /// The default timeout of a command.
 pub const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -25,7 +22,7 @@ pub fn commands<'c>(
 ) -> impl Iterator<Item = (Cmd, usize)> {
     std::iter::from_fn(move || {
         let lengths = positions.iter().map(|&at| items[at].as_ref().len());
-        let (count, bytes) = command_size(lengths);
+        let (count, bytes) = next_command(lengths);
         let (now, later) = positions.split_at(count);
         positions = later;
         let word_bytes: usize = words.iter().map(|word| word.len()).sum();
@@ -38,19 +35,6 @@ pub fn commands<'c>(
         }
         (count > 0).then_some((command, count))
     })
-}
-
-/// Returns the number of items that fit into one command, and their bytes.
-fn command_size(lengths: impl Iterator<Item = usize>) -> (usize, usize) {
-    let (mut count, mut bytes) = (0, 0);
-    for length in lengths.take(COMMAND_ITEMS) {
-        if count > 0 && bytes + length > COMMAND_BYTES {
-            break;
-        }
-        count += 1;
-        bytes += length;
-    }
-    (count, bytes)
 }
 
 /// Returns the answer that a boolean of RESP3 or an integer of RESP2 stands for.
@@ -74,18 +58,4 @@ pub fn answers_of(reply: Value, count: usize) -> impl Iterator<Item = Result<boo
     });
     let not_tried = std::iter::repeat_with(|| Err(Error::NotTried));
     answers.chain(not_tried).take(count)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_are_cut_at_their_bounds() {
-        let size = |lengths: &[usize]| command_size(lengths.iter().copied());
-        assert_eq!(size(&[0, 5, 7]), (3, 12));
-        assert_eq!(size(&[COMMAND_BYTES + 1, 1]), (1, COMMAND_BYTES + 1));
-        assert_eq!(size(&[COMMAND_BYTES - 1, 1, 1]), (2, COMMAND_BYTES));
-        assert_eq!(size(&vec![1; 12_345]), (COMMAND_ITEMS, COMMAND_ITEMS));
-    }
 }

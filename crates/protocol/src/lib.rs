@@ -1,8 +1,9 @@
 //! The protocol between clients and the server, without the server: requests parsed from the words of commands, numbers
-//! as text, names, and the texts of errors.
+//! as text, names, the texts of errors, and how much a client sends in one command.
 
 #![forbid(unsafe_code)]
 
+pub mod batch;
 pub mod bloom;
 pub mod cms;
 pub mod cuckoo;

@@ -21,6 +21,8 @@ static PAGES: memory::Pages = memory::Pages;
 /// The part of valkeybloom that is written in Rust. The package's `__init__` has the documentation.
 #[pyo3::pymodule(gil_used = false)]
 mod _core {
+    use valkeybloom_protocol::batch;
+
     #[pymodule_export]
     use super::bloom::Bloom;
     #[pymodule_export]
@@ -40,4 +42,10 @@ mod _core {
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python's name")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
+    /// The most items in one command.
+    #[pymodule_export]
+    const COMMAND_ITEMS: usize = batch::COMMAND_ITEMS;
+    /// The most bytes of items in one command.
+    #[pymodule_export]
+    const COMMAND_BYTES: usize = batch::COMMAND_BYTES;
 }

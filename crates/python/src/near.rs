@@ -13,18 +13,13 @@ use pyo3::types::{PyBytes, PyString, PyTuple};
 use valkeybloom_bindings::{Bloom as Filter, Shared, Text};
 use valkeybloom_near::clock::{now, now_for};
 use valkeybloom_near::{self as near, Options, Reply, Request, State, Step};
+use valkeybloom_protocol::batch::next_command;
 
 use super::batches::{self, Source};
 use super::bloom::Bloom;
 use super::errors::raise;
 use super::items::with_item;
 use super::locked::{change, detached, look};
-
-/// The most items in one command, which keeps a server busy for some milliseconds.
-const COMMAND_ITEMS: usize = 10_000;
-
-/// The bytes of items after which a command is sent.
-const COMMAND_BYTES: usize = 16 << 20;
 
 /// The longest time that is taken, in seconds: 30 years.
 const LONGEST: f64 = 1e9;
@@ -227,17 +222,16 @@ fn send_each(
     mut take: impl FnMut(&[&[u8]], &[bool]) -> PyResult<()>,
 ) -> PyResult<()> {
     let py = of.py();
-    let mut items = items.items().map_err(raise)?.peekable();
-    while items.peek().is_some() {
+    let mut items = items.items().map_err(raise)?;
+    loop {
+        let (count, _) = next_command(items.clone().map(<[u8]>::len));
+        if count == 0 {
+            return Ok(());
+        }
+        let piece: Vec<&[u8]> = items.by_ref().take(count).collect();
         let mut words = vec![PyString::new(py, command).into_any()];
-        let (mut piece, mut size) = (Vec::new(), 0);
-        while piece.len() < COMMAND_ITEMS
-            && size < COMMAND_BYTES
-            && let Some(item) = items.next()
-        {
+        for item in &piece {
             words.push(batches::bytes(py, item)?.into_any());
-            piece.push(item);
-            size += item.len();
         }
         let replies = of.call_method1(intern!(py, "_send"), PyTuple::new(py, words)?)?;
         let (mut ones, mut end) = (Vec::with_capacity(piece.len()), Ok(()));
@@ -258,7 +252,6 @@ fn send_each(
             return Err(PyValueError::new_err(text));
         }
     }
-    Ok(())
 }
 
 /// Returns whether a reply is 1 or true. A refusal among the replies to a batch is an exception that was not raised.

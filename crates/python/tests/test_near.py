@@ -102,6 +102,15 @@ def test_what_is_written_is_read_at_once(client: Any) -> None:
         assert (calls(client, "bf.madd"), near.stats.asked) == before
 
 
+def test_a_command_has_at_most_16_mebibytes_of_items(client: Any) -> None:
+    client.execute_command("BF.RESERVE", "large", 1e-9, 100)
+    with Near(client, "large", **QUICK) as near:
+        assert near.wait(30)
+        client.config_resetstat()
+        large = [bytes([number]) * (6 << 20) for number in range(3)]
+        assert (near.update(large), calls(client, "bf.madd")) == (3, 2)
+
+
 def test_others_add_while_lookups_run(client: Any, server: int) -> None:
     client.execute_command("BF.RESERVE", "busy", 0.001, 100)
     ended = threading.Event()

@@ -10,6 +10,8 @@ from ._types import Counts, Item, Items, Values
 __all__ = [
     "Bloom",
     "BloomLoader",
+    "COMMAND_BYTES",
+    "COMMAND_ITEMS",
     "Chunks",
     "CountMin",
     "CuckooFilter",
@@ -21,6 +23,8 @@ __all__ = [
     "forked",
 ]
 
+COMMAND_BYTES: int
+COMMAND_ITEMS: int
 __version__: str
 
 @final

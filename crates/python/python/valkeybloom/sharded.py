@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from zlib import crc32
 
+from ._core import COMMAND_BYTES, COMMAND_ITEMS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -17,12 +19,6 @@ if TYPE_CHECKING:
     from ._types import Client, Command, Item, Items
 
 __all__ = ["ShardedBloom", "Unanswered", "shard_capacity", "shard_of"]
-
-#: The most items in one command, which keeps a server busy for some milliseconds.
-COMMAND_ITEMS = 10_000
-
-#: The bytes of items after which a batch is sent.
-BATCH_BYTES = 16 << 20
 
 #: The most nodes or shards that are waited for at the same time.
 THREADS = 32
@@ -209,7 +205,7 @@ class ShardedBloom:
             positions.append(position)
             own.append(word)
             size += len(word)
-            if len(own) == COMMAND_ITEMS or size >= BATCH_BYTES:
+            if len(own) == COMMAND_ITEMS or size >= COMMAND_BYTES:
                 yield batch
                 batch, size = {}, 0
         if batch:
