@@ -222,15 +222,14 @@ fn send_each(
     mut take: impl FnMut(&[&[u8]], &[bool]) -> PyResult<()>,
 ) -> PyResult<()> {
     let py = of.py();
-    let mut items = items.items().map_err(raise)?;
-    loop {
-        let (count, _) = next_command(items.clone().map(<[u8]>::len));
-        if count == 0 {
-            return Ok(());
-        }
-        let piece: Vec<&[u8]> = items.by_ref().take(count).collect();
+    let items: Vec<&[u8]> = items.items().map_err(raise)?.collect();
+    let mut left = &items[..];
+    while !left.is_empty() {
+        let (count, _) = next_command(left.iter().map(|item| item.len()));
+        let (piece, later) = left.split_at(count);
+        left = later;
         let mut words = vec![PyString::new(py, command).into_any()];
-        for item in &piece {
+        for item in piece {
             words.push(batches::bytes(py, item)?.into_any());
         }
         let replies = of.call_method1(intern!(py, "_send"), PyTuple::new(py, words)?)?;
@@ -252,6 +251,7 @@ fn send_each(
             return Err(PyValueError::new_err(text));
         }
     }
+    Ok(())
 }
 
 /// Returns whether a reply is 1 or true. A refusal among the replies to a batch is an exception that was not raised.
