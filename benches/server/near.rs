@@ -12,7 +12,7 @@ use std::sync::{Mutex, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use valkeybloom_near::{Follower, Options, Step};
+use valkeybloom_near::{Follower, Options, Step, clock};
 
 use crate::harness::{Answer, Client, Server};
 use crate::objects::fill;
@@ -109,7 +109,6 @@ fn percent(share: f64) -> String {
 /// A follower of a key with its own connection.
 struct Near {
     follower: RwLock<Follower>,
-    start: Instant,
     client: Mutex<Client>,
     key: &'static str,
 }
@@ -118,7 +117,6 @@ impl Near {
     fn of(server: &Server, key: &'static str) -> Self {
         Self {
             follower: RwLock::new(Follower::new(Options::default())),
-            start: Instant::now(),
             client: Mutex::new(server.client()),
             key,
         }
@@ -127,20 +125,20 @@ impl Near {
     /// Returns whether the copy claims an item.
     fn contains(&self, item: &[u8]) -> Option<bool> {
         let follower = self.follower.read().expect("no thread has panicked");
-        follower.contains(item, self.start.elapsed())
+        follower.contains(item, clock::now_for(&follower))
     }
 
     /// Does the next step. Returns the time to wait, if it is to wait.
     fn step(&self, random: f64) -> Option<Duration> {
         let next = || self.follower.write().expect("no thread has panicked");
-        let now = self.start.elapsed();
+        let now = clock::now();
         let step = next().next(now);
         match step {
             Step::Wait(until) => Some(until.saturating_sub(now)),
             Step::Send(request) => {
                 let mut client = self.client.lock().expect("no thread has panicked");
                 let answer = Answer::to(&request, &mut client, self.key);
-                next().take(answer.reply(), self.start.elapsed(), random);
+                next().take(answer.reply(), clock::now(), random);
                 None
             }
         }

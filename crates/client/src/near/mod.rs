@@ -20,8 +20,6 @@ use shared::Inner;
 pub use connection::Connection;
 pub use valkeybloom_near::{Options, State};
 
-const BF_MADD: &str = "BF.MADD";
-
 /// The most items that are looked up at a time, so that a large batch does not keep the copy from being updated.
 const LOOKUP_ITEMS: usize = 4096;
 
@@ -147,18 +145,12 @@ impl Near {
     ///
     /// The server was asked and can't be reached, refused, or did not answer in time.
     pub async fn contains_each(&self, items: &[impl AsRef<[u8]>]) -> Result<Vec<bool>, Error> {
-        let mut answers = Vec::with_capacity(items.len());
+        let mut answers = vec![false; items.len()];
         let mut unknown = Vec::new();
-        for part in items.chunks(LOOKUP_ITEMS) {
-            let follower = self.inner.follower();
-            let part = part.iter().map(AsRef::as_ref);
-            follower.contains_each(part, clock::now_for(&follower), |answer| {
-                if answer.is_none() {
-                    unknown.push(answers.len());
-                }
-                answers.push(answer.unwrap_or_default());
-            });
-        }
+        self.each_local(items, |at, answer| match answer {
+            Some(answer) => answers[at] = answer,
+            None => unknown.push(at),
+        });
         self.inner.asked.fetch_add(unknown.len() as u64, Relaxed);
         let asked = self.each_at_server(BF_MEXISTS, items, &unknown).await;
         for (&at, answer) in unknown.iter().zip(asked) {
@@ -206,19 +198,13 @@ impl Near {
     pub async fn add_each(&self, items: &[impl AsRef<[u8]>]) -> Vec<Result<bool, Error>> {
         let mut answers = vec![Ok(false); items.len()];
         let mut unknown = Vec::new();
-        for (number, part) in items.chunks(LOOKUP_ITEMS).enumerate() {
-            let mut at = number * LOOKUP_ITEMS;
-            let follower = self.inner.follower();
-            let part = part.iter().map(AsRef::as_ref);
-            follower.contains_each(part, clock::now_for(&follower), |answer| {
-                if answer != Some(true) {
-                    unknown.push(at);
-                    answers[at] = Err(Error::NotTried);
-                }
-                at += 1;
-            });
-        }
-        let added = self.each_at_server(BF_MADD, items, &unknown).await;
+        self.each_local(items, |at, answer| {
+            if answer != Some(true) {
+                unknown.push(at);
+                answers[at] = Err(Error::NotTried);
+            }
+        });
+        let added = self.each_at_server("BF.MADD", items, &unknown).await;
         let now = clock::now();
         let mut follower = self.inner.follower_mut();
         for (&at, answer) in unknown.iter().zip(added) {
@@ -287,6 +273,19 @@ impl Near {
             task.abort();
             // It was cancelled, which is what is awaited.
             let _ = task.await;
+        }
+    }
+
+    /// Passes the position of each item and the result of [`local`](Self::local) to `answer`.
+    fn each_local(&self, items: &[impl AsRef<[u8]>], mut answer: impl FnMut(usize, Option<bool>)) {
+        let mut at = 0;
+        for part in items.chunks(LOOKUP_ITEMS) {
+            let follower = self.inner.follower();
+            let part = part.iter().map(AsRef::as_ref);
+            follower.contains_each(part, clock::now_for(&follower), |found| {
+                answer(at, found);
+                at += 1;
+            });
         }
     }
 
