@@ -22,11 +22,8 @@ use super::list::limits::Settings;
 use super::options::{self, FilterOptions, KindOptions};
 use super::progress::{Progress, Show};
 use super::report::{self, Report};
-use super::server::{Server, Tls, dialect_of, is_filter};
+use super::server::{COMMAND_ITEMS, Server, Tls, dialect_of, is_filter};
 use super::upload::{Upload, now_ms};
-
-/// The most items in one command, which takes some hundred microseconds of the server's time.
-const COMMAND_ITEMS: usize = 1000;
 
 /// No memory limits, because the server has its own. A non-scaling filter refuses items when it is full.
 const LIMITS: Limits = Limits {

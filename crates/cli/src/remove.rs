@@ -10,10 +10,7 @@ use super::failure::{Failure, Fault, Result, shown};
 use super::lines::Input;
 use super::progress::{Progress, Show};
 use super::report::{self, Report, grouped};
-use super::server::{Server, Tls, is_filter};
-
-/// The most items in one command, which takes some hundred microseconds of the server's time.
-const COMMAND_ITEMS: usize = 1000;
+use super::server::{COMMAND_ITEMS, Server, Tls, is_filter};
 
 /// Remove the items in files from a filter with counters, or from a cuckoo filter
 #[derive(Args)]

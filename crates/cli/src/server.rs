@@ -20,6 +20,8 @@ use valkeybloom_sketches::bloom::Dialect;
 
 use super::failure::{Failure, Fault, Result, shown, unless_refused};
 
+/// The most items in one command, which takes some hundred microseconds of the server's time.
+pub const COMMAND_ITEMS: usize = 1000;
 /// The timeout of a connection attempt.
 const CONNECT: Duration = Duration::from_secs(5);
 /// The timeout of a reply. A server that saves its data replies slowly.

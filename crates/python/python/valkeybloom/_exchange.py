@@ -43,7 +43,6 @@ ATTEMPTS = 5
 #: The time to live of a temporary key in milliseconds: how long it outlives a program that was killed.
 LEASE_MS = 300_000
 
-
 #: The first time to live in milliseconds that is refused: the time of its end might not fit in 64 bits.
 TTL_END_MS = 2**62
 
