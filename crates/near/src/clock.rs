@@ -17,7 +17,7 @@ pub fn now() -> Duration {
 
 /// Returns a time for a lookup in a follower. The result of the lookup is the one at [`now`].
 ///
-/// On Linux, it takes a quarter of the time of [`now`] while the copy stays fresh for a while: the coarse clock shows that.
+/// On Linux it reads the coarse clock, which takes a quarter of the time, unless the copy is about to become too old.
 #[inline]
 pub fn now_for(follower: &Follower) -> Duration {
     let latest = system::roughly() + SLACK;
