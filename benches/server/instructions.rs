@@ -1,6 +1,6 @@
-//! Counts the module's own instructions for a command with callgrind: the cost of a command without the server's share.
-//! For adds to a filter that is being read, it counts the server's, too. The counts hardly change from run to run. Valgrind
-//! has no AVX-512, so words of four, or one, are counted.
+//! Counts the module's own instructions for a command with callgrind, and those of the server and the module together, from
+//! the words of the command to its reply. The counts hardly change from run to run. Valgrind has no AVX-512, so words of
+//! four, or one, are counted.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,10 +22,9 @@ struct Row {
 
 /// What a figure is compared with.
 enum Goal {
-    /// The most instructions of the module.
+    /// The most instructions of the module. A second line has its share of all instructions.
     AtMost(f64),
-    /// The row with the same command on a filter that nobody reads. The ratio is that of all instructions, from the words
-    /// of the command to its reply.
+    /// The row with the same command on a filter that nobody reads. The ratio is that of all instructions.
     Unread(&'static str),
 }
 
@@ -86,6 +85,48 @@ const ROWS: &[Row] = &[
         new: true,
         goal: Goal::Unread("instructions of BF.MADD 100 new"),
     },
+    Row {
+        name: "instructions of TOPK.ADD, k 10",
+        command: "TOPK.ADD shortlist",
+        items: 1,
+        new: false,
+        goal: Goal::AtMost(2_950.0),
+    },
+    Row {
+        name: "instructions of TOPK.ADD, k 100",
+        command: "TOPK.ADD toplist",
+        items: 1,
+        new: false,
+        goal: Goal::AtMost(2_950.0),
+    },
+    Row {
+        name: "instructions of TDIGEST.ADD",
+        command: "TDIGEST.ADD values",
+        items: 1,
+        new: false,
+        goal: Goal::AtMost(600.0),
+    },
+    Row {
+        name: "instructions of TDIGEST.QUANTILE",
+        command: "TDIGEST.QUANTILE digest 0.99",
+        items: 0,
+        new: false,
+        goal: Goal::AtMost(600.0),
+    },
+    Row {
+        name: "instructions of TDIGEST.QUANTILE 5",
+        command: "TDIGEST.QUANTILE digest 0.5 0.9 0.95 0.99 0.999",
+        items: 0,
+        new: false,
+        goal: Goal::AtMost(2_100.0),
+    },
+    Row {
+        name: "instructions of TDIGEST.RANK",
+        command: "TDIGEST.RANK digest",
+        items: 1,
+        new: false,
+        goal: Goal::AtMost(750.0),
+    },
 ];
 
 /// The largest share of instructions that a reader may add to an add.
@@ -130,7 +171,10 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
             goal,
         };
         match row.goal {
-            Goal::AtMost(most) => vec![line("", measured.own, most, crate::Goal::AtMost(1.0))],
+            Goal::AtMost(most) => vec![
+                line("", measured.own, most, crate::Goal::AtMost(1.0)),
+                line(", of all", measured.own, measured.whole, crate::Goal::None),
+            ],
             Goal::Unread(other) => {
                 let unread = counted[other];
                 let most = crate::Goal::AtMost(MOST_FOR_READER);
@@ -166,6 +210,13 @@ fn count(rows: &[&Row]) -> BTreeMap<&'static str, Counted> {
     run(&mut client, "BF.RESERVE counting 0.01 100000 COUNTING");
     fill(&mut client, "BF.MADD", "counting", 0..100_000);
     run(&mut client, "BF.RESERVE new 0.01 4000000");
+    run(&mut client, "TOPK.RESERVE shortlist 10");
+    fill(&mut client, "TOPK.ADD", "shortlist", 0..100_000);
+    run(&mut client, "TOPK.RESERVE toplist 100 1000 7 0.9");
+    fill(&mut client, "TOPK.ADD", "toplist", 0..100_000);
+    run(&mut client, "TDIGEST.CREATE values");
+    run(&mut client, "TDIGEST.CREATE digest");
+    fill(&mut client, "TDIGEST.ADD", "digest", 0..100_000);
     run(&mut client, "BF.RESERVE read 0.01 4000000");
     // The feed has its final size.
     run(&mut client, "BF.READ read $");
