@@ -239,16 +239,10 @@ fn items_that_are_not_replicated_are_not_acknowledged() {
 
 #[test]
 fn acknowledged_items_outlive_a_primary() {
+    const ITEMS: u64 = 1_000_000;
     const BATCH: u64 = 20_000;
     static ACKNOWLEDGED: AtomicU64 = AtomicU64::new(0);
     let mut cluster = Cluster::start(Duration::from_secs(3));
-    // The client is the same on every server: the whole of it on one is enough.
-    let version = cluster.nodes[0].version();
-    let items: u64 = if version.valkey && version.major >= 9 {
-        10_000_000
-    } else {
-        1_000_000
-    };
     let runtime = Runtime::new().expect("a runtime");
     let (adding, filter) = runtime.block_on(async {
         let filter = filter(&cluster, "lasting", SHARDS).await;
@@ -256,7 +250,7 @@ fn acknowledged_items_outlive_a_primary() {
             .clone()
             .timeout(Duration::from_secs(10))
             .acknowledged_by(NonZeroU32::MIN, Duration::from_secs(10));
-        filter.create(items, rate(0.01), by_two()).await.unwrap();
+        filter.create(ITEMS, rate(0.01), by_two()).await.unwrap();
         (adding, filter)
     });
     cluster.in_sync();
@@ -265,9 +259,9 @@ fn acknowledged_items_outlive_a_primary() {
     let adder = runtime.spawn(async move {
         let (mut next, mut failed, mut errors) = (0, Vec::new(), 0_u64);
         let mut progress = Instant::now();
-        while next < items || !failed.is_empty() {
+        while next < ITEMS || !failed.is_empty() {
             // Failed items are retried before new ones.
-            let fresh = next..items.min(next + BATCH - BATCH.min(failed.len() as u64));
+            let fresh = next..ITEMS.min(next + BATCH - BATCH.min(failed.len() as u64));
             next = fresh.end;
             let batch: Vec<u64> = failed.drain(..).chain(fresh).collect();
             let words = numbered(batch.iter().copied());
@@ -290,7 +284,7 @@ fn acknowledged_items_outlive_a_primary() {
         errors
     });
     wait_until("a third is in", || {
-        adder.is_finished() || ACKNOWLEDGED.load(Ordering::Relaxed) > items / 3
+        adder.is_finished() || ACKNOWLEDGED.load(Ordering::Relaxed) > ITEMS / 3
     });
     cluster.nodes[killed].kill();
     let replica = &cluster.nodes[killed + PRIMARIES];
@@ -299,10 +293,10 @@ fn acknowledged_items_outlive_a_primary() {
     cluster.nodes[killed].start_again();
     let errors = runtime.block_on(adder).expect("the adder ends");
     assert!(errors > 0, "the outage caused no errors");
-    assert_eq!(ACKNOWLEDGED.load(Ordering::Relaxed), items);
+    assert_eq!(ACKNOWLEDGED.load(Ordering::Relaxed), ITEMS);
 
-    for start in (0..items).step_by(100_000) {
-        let batch = numbered(start..items.min(start + 100_000));
+    for start in (0..ITEMS).step_by(100_000) {
+        let batch = numbered(start..ITEMS.min(start + 100_000));
         for (item, answer) in batch.iter().zip(runtime.block_on(filter.ask(&batch))) {
             assert_eq!(answer, Ok(true), "{item}");
         }
