@@ -43,7 +43,7 @@ pub trait Words: Copy {
     /// Shifts right by up to 64 bits.
     fn shift_right(self, by: u32) -> Self;
     /// Subtracts `other`, or returns the word itself where the difference would be negative. Both words are below 2⁶³.
-    #[inline(always)]
+    #[inline]
     fn sub_if_more(self, other: Self) -> Self {
         self.min(self.sub(other))
     }
@@ -52,7 +52,7 @@ pub trait Words: Copy {
     /// Returns the product of the lower halves.
     fn mul_lower(self, other: Self) -> Self;
     /// Returns the high half of the product; up to 2 less where not [`EXACT`](Self::EXACT).
-    #[inline(always)]
+    #[inline]
     fn mul_high(self, other: Self) -> Self {
         // Sums the partial products of the halves, without the lowest.
         let (high, other_high) = (self.shift_right(32), other.shift_right(32));

@@ -1,5 +1,4 @@
-//! Four and eight words on x86-64 processors. All functions are inlined, in tests as well: only within a function that has
-//! the processor's features is an intrinsic an instruction, and not a call.
+//! Four and eight words on x86-64 processors.
 
 #[allow(clippy::wildcard_imports, reason = "intrinsics have distinctive names")]
 use std::arch::x86_64::*;
@@ -61,7 +60,7 @@ macro_rules! native {
 /// Defines binary operations that are a single intrinsic.
 macro_rules! operations {
     ($($name:ident: $intrinsic:ident),*) => {
-        $(#[inline(always)]
+        $(#[inline]
         fn $name(self, other: Self) -> Self {
             Self(native!($intrinsic(self.0, other.0)))
         })*
@@ -77,26 +76,26 @@ impl Words for Eight {
         mul: _mm512_mullo_epi64, mul_lower: _mm512_mul_epu32,
         xor: _mm512_xor_si512, and: _mm512_and_si512, min: _mm512_min_epu64
     }
-    #[inline(always)]
+    #[inline]
     fn splat(word: u64) -> Self {
         Self(native!(_mm512_set1_epi64(word.cast_signed())))
     }
-    #[inline(always)]
+    #[inline]
     fn load(words: &[u64]) -> Self {
         let (words, _) = words.split_first_chunk::<8>().expect("eight words");
         Self(native!(_mm512_loadu_si512(words.as_ptr().cast())))
     }
-    #[inline(always)]
+    #[inline]
     fn store(self, words: &mut [u64]) {
         let (words, _) = words.split_first_chunk_mut::<8>().expect("eight words");
         native!(_mm512_storeu_si512(words.as_mut_ptr().cast(), self.0));
     }
-    #[inline(always)]
+    #[inline]
     fn shift_right(self, by: u32) -> Self {
         let by = native!(_mm_cvtsi64_si128(by.into()));
         Self(native!(_mm512_srl_epi64(self.0, by)))
     }
-    #[inline(always)]
+    #[inline]
     fn rotate<const BY: i32>(self) -> Self {
         Self(native!(_mm512_rol_epi64::<BY>(self.0)))
     }
@@ -139,21 +138,21 @@ impl Words for Four {
         add: _mm256_add_epi64, sub: _mm256_sub_epi64, mul_lower: _mm256_mul_epu32,
         xor: _mm256_xor_si256, and: _mm256_and_si256
     }
-    #[inline(always)]
+    #[inline]
     fn splat(word: u64) -> Self {
         Self(native!(_mm256_set1_epi64x(word.cast_signed())))
     }
-    #[inline(always)]
+    #[inline]
     fn load(words: &[u64]) -> Self {
         let (words, _) = words.split_first_chunk::<4>().expect("four words");
         Self(native!(_mm256_loadu_si256(words.as_ptr().cast())))
     }
-    #[inline(always)]
+    #[inline]
     fn store(self, words: &mut [u64]) {
         let (words, _) = words.split_first_chunk_mut::<4>().expect("four words");
         native!(_mm256_storeu_si256(words.as_mut_ptr().cast(), self.0));
     }
-    #[inline(always)]
+    #[inline]
     fn min(self, other: Self) -> Self {
         // AVX2 compares only signed words.
         native!({
@@ -164,7 +163,7 @@ impl Words for Four {
             Self(_mm256_blendv_epi8(self.0, other.0, greater))
         })
     }
-    #[inline(always)]
+    #[inline]
     fn sub_if_more(self, other: Self) -> Self {
         // The sign of the difference selects the result.
         native!({
@@ -174,12 +173,12 @@ impl Words for Four {
             Self(_mm256_castpd_si256(chosen))
         })
     }
-    #[inline(always)]
+    #[inline]
     fn shift_right(self, by: u32) -> Self {
         let by = native!(_mm_cvtsi64_si128(by.into()));
         Self(native!(_mm256_srl_epi64(self.0, by)))
     }
-    #[inline(always)]
+    #[inline]
     fn rotate<const BY: i32>(self) -> Self {
         native!({
             let left = _mm256_sllv_epi64(self.0, _mm256_set1_epi64x(i64::from(BY)));
@@ -187,7 +186,7 @@ impl Words for Four {
             Self(_mm256_or_si256(left, right))
         })
     }
-    #[inline(always)]
+    #[inline]
     fn mul(self, other: Self) -> Self {
         let left = self.shift_right(32).mul_lower(other);
         let right = self.mul_lower(other.shift_right(32));
