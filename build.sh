@@ -242,23 +242,24 @@ run_tests() {
         begin c tools/c.sh test "$newest" "$module" "$target/c"
         skip=$(skip_once)
     fi
-    names=$(tests_of "$further" "$@")
+    names=$(tests_of "$further" "$@") allocated_names=$(tests_of "$further $allocated" "$@")
+    # shellcheck disable=SC2086  # a list of options
+    [ $# -gt 0 ] || set -- $skip
+    begin redis test_on "$servers/redis-7.0/usr/bin/redis-server" --test server -- "$@"
     for server in "$servers/trixie/valkey-server" "$servers/trixie/redis-server"; do
         # shellcheck disable=SC2086  # a list of names
         [ -z "$names" ] || test_on "$server" --test server -- --exact $names
     done
     if [ "$(version "$chosen")" = "$(version "$newest")" ]; then
-        names=$(tests_of "$further $allocated" "$@")
         # shellcheck disable=SC2086  # a list of names
-        [ -z "$names" ] || [ "$(readlink -f "$chosen")" = "$(readlink -f "$newest")" ] ||
-            test_on "$chosen" --test server -- --exact $names
+        [ -z "$allocated_names" ] || [ "$(readlink -f "$chosen")" = "$(readlink -f "$newest")" ] ||
+            test_on "$chosen" --test server -- --exact $allocated_names
         chosen=
     fi
-    # shellcheck disable=SC2086  # a list of options
-    [ $# -gt 0 ] || set -- $skip
-    for server in ${chosen:+"$chosen"} "$servers/valkey-8.0/usr/bin/valkey-server" "$servers/redis-7.0/usr/bin/redis-server"; do
+    for server in ${chosen:+"$chosen"} "$servers/valkey-8.0/usr/bin/valkey-server"; do
         test_on "$server" --test server -- "$@"
     done
+    await redis
     [ -z "${skip-}" ] || await c
 }
 

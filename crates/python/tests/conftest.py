@@ -22,11 +22,15 @@ CLIENTS = {"redis": redis, "valkey": valkey}
 TOP = Path(__file__).parents[3]
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port if port < 55000 else port - 20000
+def ports() -> Iterator[int]:
+    """Returns ports to try. They lie below those of outgoing connections, and so does the cluster bus, 10000 above."""
+    first = os.getpid() * 97
+    while True:
+        for step in range(10_000):
+            yield 10_000 + (first + step) % 10_000
+
+
+PORTS = ports()
 
 
 def needed(name: str) -> str:
@@ -36,26 +40,34 @@ def needed(name: str) -> str:
     return value
 
 
+def started(folder: Path, *options: str) -> tuple[subprocess.Popen[bytes], int]:
+    """Starts a server with the module, and returns it with its port once it answers."""
+    for port in PORTS:
+        command = [
+            needed("VALKEY_SERVER"), "--port", str(port), "--bind", "127.0.0.1", "--save", "",
+            "--dir", str(folder), "--enable-debug-command", "yes", *options, "--loadmodule", needed("VALKEYBLOOM_SO"),
+        ]  # fmt: skip
+        with (folder / "log").open("w") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+        with redis.Redis(port=port, socket_timeout=5) as client:
+            while process.poll() is None:
+                try:
+                    # Another program may have the port.
+                    if client.info("server")["process_id"] == process.pid:
+                        return process, port
+                except redis.RedisError:
+                    pass
+                time.sleep(0.05)
+        text = (folder / "log").read_text()
+        assert "Address already in use" in text, text
+    raise AssertionError
+
+
 @contextmanager
 def running(folder: Path, *options: str) -> Iterator[int]:
     """Runs a server with the module on a port of its own."""
-    port = free_port()
-    command = [
-        needed("VALKEY_SERVER"), "--port", str(port), "--bind", "127.0.0.1", "--save", "",
-        "--dir", str(folder), "--enable-debug-command", "yes", *options, "--loadmodule", needed("VALKEYBLOOM_SO"),
-    ]  # fmt: skip
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
+    process, port = started(folder, *options)
     try:
-        client = redis.Redis(port=port)
-        for _ in range(600):
-            try:
-                client.ping()
-                break
-            except (redis.ConnectionError, redis.BusyLoadingError):
-                assert process.poll() is None, (folder / "log").read_text()
-                time.sleep(0.05)
-        client.close()
         yield port
         # Tests may kill it.
         assert process.poll() in (None, -signal.SIGKILL), (folder / "log").read_text()
