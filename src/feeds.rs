@@ -48,7 +48,7 @@ impl Fed {
     }
 
     /// Returns whether the value may have a feed, for which there must be a place without the mark.
-    #[inline(always)]
+    #[inline]
     pub fn may_be_open(&self) -> bool {
         self.0.load(Relaxed).cast_signed() > 0
     }
@@ -83,7 +83,7 @@ impl Fed {
     }
 
     /// Ends the feed, because its value changes by more than new items.
-    #[inline(always)]
+    #[inline]
     pub fn end(&self) {
         if self.may_be_open()
             && let Some(index) = self.index()

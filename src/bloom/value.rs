@@ -161,7 +161,7 @@ impl Family for Value {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn memory_bytes(&self) -> u64 {
         match self {
             Self::Complete(object) => memory_bytes(object),
