@@ -164,6 +164,7 @@ def mypy(path: Path, text: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, cwd=path.parent, timeout=600).stdout
 
 
+@pytest.mark.once
 def test_types(tmp_path: Path) -> None:
     found = mypy(tmp_path / "typed.py", TYPED)
     assert found.startswith("Success"), found
@@ -175,6 +176,7 @@ def test_types(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.once
 def test_stubs(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mypy.stubtest", "valkeybloom"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=600)

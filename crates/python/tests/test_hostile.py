@@ -182,11 +182,13 @@ def run(program: str, *arguments: str) -> tuple[int, int]:
     return taken, refused
 
 
+@pytest.mark.once
 def test_the_inputs_of_the_fuzzer() -> None:
     taken, refused = run(CORPUS, str(TOP / "fuzz/corpus"), str(TOP / "fuzz/regressions"))
     assert taken > 10 and refused > 1000
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("seed", range(4))
 def test_mutations(seed: int) -> None:
     rounds = int(os.environ.get("MUTATIONS", 1_000_000)) // 4

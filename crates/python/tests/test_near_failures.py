@@ -259,6 +259,7 @@ def test_a_slot_that_moves_is_followed(name: str, tmp_path: Path) -> None:
         client.close()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", CLIENTS)
 def test_a_failover_is_followed(name: str, tmp_path: Path) -> None:
     kind, error = ("RedisCluster", redis.RedisError) if name == "redis" else ("ValkeyCluster", valkey.ValkeyError)
