@@ -27,7 +27,10 @@ peers="rbloom==1.5.4 fastbloom-rs==0.5.10 pybloomfiltermmap3==0.6.3 pyarrow==26.
 pythons() {
     for version in 11 12 13 14 15; do
         for python in "/usr/bin/python3.$version" "python3.$version" "$HOME/.pyenv/versions/3.$version".*/bin/python; do
-            ! command -v "$python" >/dev/null || ! "$python" -c 'import ensurepip, venv' 2>/dev/null || command -v "$python"
+            if "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+                command -v "$python"
+                break
+            fi
         done
     done | sed -n '1p;$p' | uniq
 }
@@ -40,7 +43,7 @@ environment() { # name, python, packages...
     if [ "$(cat "$venv/installed" 2>/dev/null)" != "$wanted" ]; then
         echo "installing $* into $venv" >&2
         "$python" -m venv --clear "$venv" >&2
-        "$venv/bin/pip" install --quiet "$@" >&2
+        "$venv/bin/pip" install --quiet --no-compile "$@" >&2
         echo "$wanted" >"$venv/installed"
     fi
     echo "$venv"
