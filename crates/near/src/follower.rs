@@ -71,7 +71,7 @@ enum Answers {
 enum Phase {
     /// The feed's cursor is to be taken.
     Begin,
-    /// The server refused the feed, and probably will again. The cursor is asked for now and then.
+    /// The server refused the feed, and will probably refuse it again. A request for the cursor is repeated now and then.
     Refused,
     /// The filter is being fetched. Without a feed, an older copy may answer meanwhile.
     Fetch(Box<Loading>),
