@@ -6,6 +6,7 @@ cd "$(dirname "$0")"
 mkdir -p "${CARGO_TARGET_DIR:=target}"
 target=$(cd "$CARGO_TARGET_DIR" && pwd)
 module=$target/release/valkeybloom.so
+. tools/beside.sh
 
 usage() {
     cat <<'END'
@@ -185,20 +186,6 @@ test_on() { # server, options of cargo test...
     export VALKEY_SERVER="$1" VALKEYBLOOM_SO="$module" SERVERS_DIR="$servers"
     shift
     tests "$@"
-}
-
-# Runs a command beside those that follow. `await` shows its output, in one piece.
-begin() { # name, command...
-    log=$target/$1.log
-    shift
-    "$@" >"$log" 2>&1 &
-    echo $! >"$log.pid"
-}
-await() { # name
-    log=$target/$1.log passed=yes
-    wait "$(cat "$log.pid")" || passed=
-    cat "$log"
-    [ -n "$passed" ] || fail "$1: there are failures, see above"
 }
 
 bring_servers() { tools/servers.sh && find_server; }

@@ -6,6 +6,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 fail() { echo "tools/python.sh: $*" >&2; exit 1; }
+. tools/beside.sh
 
 [ $# -ge 1 ] || fail "usage: tools/python.sh test server module [filter...], bench [filter...], spark or release folder"
 action=$1
@@ -147,18 +148,15 @@ case $action in
         lint "$oldest"
         build "$oldest"
         # The tests of a Python use one processor most of the time.
-        running=
         trap 'trap - TERM; kill 0' INT TERM
+        versions=
         for python in $all; do
             version=$("$python" -c 'import sys; print(*sys.version_info[:2], sep=".")')
-            test_with "$python" "$version" "$@" >"$target/python-$version.log" 2>&1 &
-            running="$running $!:$version"
+            begin "python-$version" test_with "$python" "$version" "$@"
+            versions="$versions $version"
         done
         failed=
-        for one in $running; do
-            wait "${one%%:*}" || failed=yes
-            cat "$target/python-${one#*:}.log"
-        done
+        for version in $versions; do await "python-$version" || failed=yes; done
         [ -z "$failed" ] || fail "there are failed tests, see above"
         ;;
     bench)
