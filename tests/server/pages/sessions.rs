@@ -228,12 +228,16 @@ fn check_shell_line(line: &str) {
             );
         }
         ["cargo", ..] => {
-            let name = behind("--example").map(|name| format!("examples/{name}.rs"));
+            let name = behind("--example").map(|name| format!("examples/{name}"));
             let package = behind("-p").and_then(|name| name.strip_prefix("valkeybloom-"));
             let folder = package.map_or(String::new(), |name| format!("crates/{name}/"));
-            let name = name.or(behind("--bench").map(|name| format!("{folder}benches/{name}.rs")));
-            let file = name.unwrap_or_else(|| panic!("no program: {line}"));
-            assert!(root().join(file).exists(), "{line}");
+            let name = name.or(behind("--bench").map(|name| format!("{folder}benches/{name}")));
+            let name = name.unwrap_or_else(|| panic!("no program: {line}"));
+            let files = [format!("{name}.rs"), format!("{name}/main.rs")];
+            assert!(
+                files.iter().any(|file| root().join(file).exists()),
+                "{line}"
+            );
         }
         ["docker", ..] => assert!(root().join("Dockerfile").exists(), "{line}"),
         ["redis-cli", ..] => {
