@@ -51,15 +51,29 @@ impl Timeline {
         self.interleave(STEPS_PER_ITEM, time.now_ms, &allowance);
         let target = self.window.target(time);
         let claimed = self.claims_of_one(probe, &self.live_around(target, time.now_ms));
-        let mut outcome = Ok(Added::Present);
-        if claimed.later == 0 {
-            let batch = Batch::of_one(probe);
-            let mut addition = Addition::new(&batch, target);
-            addition.enter(claimed);
-            while !addition.rest.is_empty()
-                && self.go_on(&mut addition, &allowance, |added| outcome = added)
-            {}
+        if claimed.later != 0 {
+            return Ok(Added::Present);
         }
+        // Where the newest filter has room and bits of its own, a batch would take 2 % more instructions of the command.
+        if let Some(index) = self.index_of(target)
+            && let Period { stack, lane, .. } = &mut self.periods[index]
+            && !stack.is_full()
+            && (lane.is_none() || stack.filters().len() > 1)
+        {
+            let added = stack.add_unclaimed(probe, &allowance);
+            return if claimed.earlier == 0 {
+                added
+            } else {
+                renewed_by(added)
+            };
+        }
+        let batch = Batch::of_one(probe);
+        let mut addition = Addition::new(&batch, target);
+        addition.enter(claimed);
+        let mut outcome = Ok(Added::Present);
+        while !addition.rest.is_empty()
+            && self.go_on(&mut addition, &allowance, |added| outcome = added)
+        {}
         outcome
     }
 
@@ -132,11 +146,9 @@ impl Timeline {
         let Addition { rest, renewed, .. } = addition;
         let mut item = rest.next;
         let mut each = |added| {
-            let added = match added {
-                Ok(Added::New) if *renewed >> item & 1 == 1 => Ok(Added::Again),
-                // There is no room to keep the item for longer.
-                Err(Refusal::Full) if *renewed >> item & 1 == 1 => Ok(Added::Present),
-                added => added,
+            let added = match *renewed >> item & 1 {
+                0 => added,
+                _ => renewed_by(added),
             };
             item += 1;
             outcome(added);
@@ -157,6 +169,16 @@ impl Timeline {
             self.count_own();
         }
         all
+    }
+}
+
+/// Returns the outcome for an item that an earlier period claims.
+const fn renewed_by(added: Result<Added, Refusal>) -> Result<Added, Refusal> {
+    match added {
+        Ok(Added::New) => Ok(Added::Again),
+        // There is no room to keep the item for longer.
+        Err(Refusal::Full) => Ok(Added::Present),
+        added => added,
     }
 }
 

@@ -424,6 +424,39 @@ impl<'b> Row<'b> {
     }
 }
 
+/// The items of a batch that are not added yet.
+pub struct Rest<'b> {
+    pub row: Row<'b>,
+    /// The index of the next item.
+    pub next: usize,
+    /// The mask of items that are present already.
+    pub present: u64,
+    /// The number of filters, oldest first, that were searched for these.
+    pub searched: usize,
+}
+
+impl<'b> Rest<'b> {
+    /// Returns all items of a batch, before any lookup.
+    pub const fn of(batch: &'b Batch) -> Self {
+        Self {
+            row: Row::new(batch),
+            next: 0,
+            present: 0,
+            searched: 0,
+        }
+    }
+
+    /// Returns whether no item is left.
+    pub const fn is_empty(&self) -> bool {
+        self.next == self.row.batch.len()
+    }
+
+    /// Returns whether the next item is present already.
+    pub const fn is_next_present(&self) -> bool {
+        self.present >> self.next & 1 == 1
+    }
+}
+
 /// The computation of a row.
 struct Locate<'l, P> {
     /// Positions by hash function, then by item.

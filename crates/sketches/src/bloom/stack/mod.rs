@@ -13,7 +13,7 @@ use crate::number::{MAX_CAPACITY, Sums, either};
 
 pub use lanes::{LanesOfBatch, TOGETHER, narrow, narrow_batch};
 pub use lookup::{
-    Row, any_contains, claims, claims_counted, claims_of_any, claims_patiently, contains_each,
+    Rest, Row, any_contains, claims, claims_counted, claims_of_any, claims_patiently, contains_each,
 };
 pub use patience::{Effort, PATIENCE, Patience, Tally, ToTheEnd};
 
@@ -26,39 +26,6 @@ pub enum Added {
     Present,
     /// The object claimed the item already, and added it once more. Only objects with periods or counters do.
     Again,
-}
-
-/// The items of a batch that are not added yet.
-pub struct Rest<'b> {
-    pub row: Row<'b>,
-    /// The index of the next item.
-    pub next: usize,
-    /// The mask of items that are present already.
-    pub present: u64,
-    /// The number of filters, oldest first, that were searched for these.
-    pub searched: usize,
-}
-
-impl<'b> Rest<'b> {
-    /// Returns all items of a batch, before any lookup.
-    pub const fn of(batch: &'b Batch) -> Self {
-        Self {
-            row: Row::new(batch),
-            next: 0,
-            present: 0,
-            searched: 0,
-        }
-    }
-
-    /// Returns whether no item is left.
-    pub const fn is_empty(&self) -> bool {
-        self.next == self.row.batch.len()
-    }
-
-    /// Returns whether the next item is present already.
-    pub const fn is_next_present(&self) -> bool {
-        self.present >> self.next & 1 == 1
-    }
 }
 
 /// A stack of filters.
@@ -310,6 +277,16 @@ impl Stack {
         if self.filters.len() > 1 && self.contains(probe) {
             return Ok(Added::Present);
         }
+        self.add_unclaimed(probe, allowance)
+    }
+
+    /// Adds an item that no older filter claims. Calls `allowance` only if the stack must grow.
+    #[inline]
+    pub fn add_unclaimed(
+        &mut self,
+        probe: Probe,
+        allowance: impl FnOnce() -> Allowance,
+    ) -> Result<Added, Refusal> {
         self.add_to_newest(probe, |newest| newest.insert(probe), allowance)
     }
 
