@@ -81,10 +81,13 @@ build() {
     mv "$module.new" "$module"
 }
 
-# Builds the module with debug assertions, as the tests are built: every change to an object ends with a check of all of
-# it, and work is counted. It is optimized, as it computes more than the tests do.
+# Builds what tests run, before those that wait for it: the programs, and the module with debug assertions, as the tests
+# are built. In it every change to an object ends with a check of all of it, and work is counted. It is optimized, as it
+# computes more than the tests do. All are built at once, with the features of the tests' dependencies: alone, the
+# module would have fewer, and its dependencies would be built twice.
 build_checked() {
-    cargo build --profile test --locked --workspace --lib --config profile.test.package.valkeybloom.opt-level=2
+    cargo build --profile test --locked --workspace --lib --bins --examples \
+        --config profile.test.package.valkeybloom.opt-level=2
     cp "$target/debug/libvalkeybloom.so" "$target/checked.so.new"
     mv "$target/checked.so.new" "$target/checked.so"
     export VALKEYBLOOM_CHECKED_SO="$target/checked.so"
@@ -150,7 +153,7 @@ server_tests() { tests --test server -- "$@"; }
 # Modules of tests/server that do not depend on the server: the client's side of the wire, the text of the pages,
 # decisions of the core. They run only on Valkey 9.1. All other modules run on every server, and so do tests that a
 # filter names.
-once="blocking calculator http pages plan recipes sharded soak::fuzz tool::build tool::manual tool::metrics tool::size tool::terminal tool::watch"
+once="blocking calculator families::hostile http near::proxy pages plan recipes sharded soak::fuzz tool::build tool::comparing::churn tool::manual tool::metrics tool::rehearsed tool::size tool::terminal tool::watch"
 
 # Modules of tests/server that also run on Debian trixie's Valkey 8.1 and Redis 8.0. These servers behave almost like
 # the versions before and after them, so a few modules are enough.
@@ -214,8 +217,6 @@ run_tests() {
     # Python's tests spend most of their time waiting.
     [ $# -gt 0 ] || begin python tools/python.sh test "$newest" "$module"
     build_checked
-    # What tests run, before those that wait for it.
-    cargo build --profile test --locked --workspace --bins --examples
     # Cargo does not fail if a filter matches nothing, so a mistyped name would go unnoticed.
     [ $# = 0 ] || for kind in --tests --doc; do tests $kind -- --list "$@"; done |
         grep ': test$' >/dev/null || fail "no test matches $*"

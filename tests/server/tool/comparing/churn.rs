@@ -94,7 +94,7 @@ fn a_replica_under_constant_writes_compares_equal() {
     let plain = format!("redis://plain:secret@127.0.0.1:{}", from.port());
     let writer = Writer::start(from.client(), WRITTEN);
     for source in [&url(&from), &plain] {
-        for _ in 0..4 {
+        for _ in 0..2 {
             writer.goes_on();
             run(&["compare", source, &url(&to)]).done();
         }
