@@ -54,18 +54,15 @@ impl Timeline {
         if claimed.later != 0 {
             return Ok(Added::Present);
         }
-        // Where the newest filter has room and bits of its own, a batch would take 2 % more instructions of the command.
+        // Where the newest filter has bits of its own and room, nothing grows, and a batch would take 2 % more instructions of
+        // the command.
         if let Some(index) = self.index_of(target)
             && let Period { stack, lane, .. } = &mut self.periods[index]
             && !stack.is_full()
             && (lane.is_none() || stack.filters().len() > 1)
         {
             let added = stack.add_unclaimed(probe, &allowance);
-            return if claimed.earlier == 0 {
-                added
-            } else {
-                renewed_by(added)
-            };
+            return renewing(claimed.earlier != 0, added);
         }
         let batch = Batch::of_one(probe);
         let mut addition = Addition::new(&batch, target);
@@ -146,10 +143,7 @@ impl Timeline {
         let Addition { rest, renewed, .. } = addition;
         let mut item = rest.next;
         let mut each = |added| {
-            let added = match *renewed >> item & 1 {
-                0 => added,
-                _ => renewed_by(added),
-            };
+            let added = renewing(*renewed >> item & 1 == 1, added);
             item += 1;
             outcome(added);
             added.is_ok()
@@ -172,12 +166,12 @@ impl Timeline {
     }
 }
 
-/// Returns the outcome for an item that an earlier period claims.
-const fn renewed_by(added: Result<Added, Refusal>) -> Result<Added, Refusal> {
+/// Returns the outcome of an addition to a period, which renews the item if an earlier one claims it.
+const fn renewing(renews: bool, added: Result<Added, Refusal>) -> Result<Added, Refusal> {
     match added {
-        Ok(Added::New) => Ok(Added::Again),
+        Ok(Added::New) if renews => Ok(Added::Again),
         // There is no room to keep the item for longer.
-        Err(Refusal::Full) => Ok(Added::Present),
+        Err(Refusal::Full) if renews => Ok(Added::Present),
         added => added,
     }
 }
