@@ -195,9 +195,6 @@ test_on() { # server, options of cargo test...
 bring_servers() { tools/servers.sh && find_server; }
 
 run_tests() {
-    # A failure waits for what was begun, and an interruption ends it.
-    trap wait EXIT
-    trap 'trap - TERM; kill 0' INT TERM
     bring_compilers
     # The tests run the programs of the pages, in Python and in JavaScript.
     command -v python3 >/dev/null || tools/packages.sh python3

@@ -1,8 +1,10 @@
 # shellcheck shell=sh
 # For scripts that run commands beside each other, which read it with `.`: the folder $target has their logs.
 
-# Runs a command beside those that follow.
+# Runs a command beside those that follow. A failure waits for what was begun, and an interruption ends it.
 begin() { # name, command...
+    trap wait EXIT
+    trap 'trap - TERM; kill 0' INT TERM
     log=$target/$1.log
     shift
     "$@" >"$log" 2>&1 &

@@ -148,7 +148,6 @@ case $action in
         lint "$oldest"
         build "$oldest"
         # The tests of a Python use one processor most of the time.
-        trap 'trap - TERM; kill 0' INT TERM
         versions=
         for python in $all; do
             version=$("$python" -c 'import sys; print(*sys.version_info[:2], sep=".")')
