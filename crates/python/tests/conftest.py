@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -21,15 +22,8 @@ CLIENTS = {"redis": redis, "valkey": valkey}
 TOP = Path(__file__).parents[3]
 
 
-def ports() -> Iterator[int]:
-    """Returns ports to try. They lie below those of outgoing connections, and so does the cluster bus, 10000 above."""
-    first = os.getpid() * 97
-    while True:
-        for step in range(10_000):
-            yield 10_000 + (first + step) % 10_000
-
-
-PORTS = ports()
+#: Ports to try. They lie below those of outgoing connections, and so does the cluster bus, 10000 above.
+PORTS = (10_000 + number % 10_000 for number in itertools.count(os.getpid() * 97))
 
 
 def needed(name: str) -> str:
@@ -41,7 +35,8 @@ def needed(name: str) -> str:
 
 def started(folder: Path, *options: str) -> tuple[subprocess.Popen[bytes], int]:
     """Starts a server with the module, and returns it with its port once it answers."""
-    for port in PORTS:
+    while True:
+        port = next(PORTS)
         command = [
             needed("VALKEY_SERVER"), "--port", str(port), "--bind", "127.0.0.1", "--save", "",
             "--dir", str(folder), "--enable-debug-command", "yes", *options, "--loadmodule", needed("VALKEYBLOOM_SO"),
@@ -59,7 +54,6 @@ def started(folder: Path, *options: str) -> tuple[subprocess.Popen[bytes], int]:
                 time.sleep(0.05)
         text = (folder / "log").read_text()
         assert "Address already in use" in text, text
-    raise AssertionError
 
 
 @contextmanager
