@@ -227,7 +227,9 @@ fn objects_are_moved_unchanged_under_traffic() {
         assert!(starts_to_defragment(&server));
         wait_until("the first objects are moved", || offered(&server).0 > 0);
         let (asked, added) = seen();
-        wait_until("many objects are moved", || offered(&server).0 > 1000);
+        wait_until("many objects are moved", || {
+            offered(&server).0 > OBJECTS as u64 / 4
+        });
         wait_until("there is less fragmentation", || {
             fragmentation(&server) < 1.0 + (fragmented - 1.0) * 0.6
         });

@@ -125,7 +125,7 @@ fn no_answer_is_older_than_it_may_be() {
     let mut random = Random(23);
     let (mut added, mut deleted) = (Vec::new(), Vec::new());
     let (mut fresh, mut stale, mut next) = (0, 0, 0_u64);
-    for phase in 0..60 {
+    for phase in 0..80 {
         let modes = [Mode::Forward, Mode::Forward, Mode::Stall, Mode::Cut];
         let mode = random.pick(&modes);
         proxy.set(mode);
@@ -160,7 +160,7 @@ fn no_answer_is_older_than_it_may_be() {
         }
     }
     assert!(fresh > 1000 && stale > 1000, "{fresh} fresh, {stale} stale");
-    assert!(near.stats().follower.errors > 5, "{:?}", near.stats());
+    assert!(near.stats().follower.errors > 10, "{:?}", near.stats());
 
     proxy.set(Mode::Forward);
     let mut client = server.client();
