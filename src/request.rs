@@ -5,8 +5,9 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use crate::ffi::{Argv, Ctx, Str};
+use crate::settings::follows_redisbloom;
 use valkeybloom_protocol::error::{Error, Field};
-use valkeybloom_protocol::words::{CommandWords, Origin};
+use valkeybloom_protocol::words::{CommandWords, Grammar, Origin};
 use valkeybloom_sketches::bloom::Refusal;
 
 impl CommandWords for Argv<'_> {
@@ -54,6 +55,15 @@ pub fn origin(ctx: Ctx) -> Origin {
         Origin::Elsewhere
     } else {
         Origin::Client
+    }
+}
+
+/// Returns the grammar of the words of a command that `RedisBloom` has, too.
+pub fn grammar(ctx: Ctx) -> Grammar {
+    if ctx.must_obey() || follows_redisbloom(ctx) {
+        Grammar::RedisBloom
+    } else {
+        Grammar::Own
     }
 }
 

@@ -57,6 +57,11 @@ pub fn maker() -> Maker {
     Maker::ALL[NEW_FILTERS.index()]
 }
 
+/// Returns whether a command is a client's, on a server that follows `RedisBloom`.
+pub fn follows_redisbloom(ctx: Ctx) -> bool {
+    maker() == Maker::RedisBloom && !ctx.must_obey()
+}
+
 /// Allows a client what `RedisBloom` 8.8 does not have.
 ///
 /// # Errors

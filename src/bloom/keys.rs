@@ -7,7 +7,7 @@ use valkeybloom_protocol::bloom::Moment;
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::numerals::double_text;
 use valkeybloom_sketches::bloom::chunks;
-use valkeybloom_sketches::bloom::{Growth, Limits, Object, Refusal, Shape};
+use valkeybloom_sketches::bloom::{Dialect, Growth, Limits, Object, Refusal, Shape};
 use valkeybloom_sketches::{DecodeError, Seed};
 
 use crate::ffi::{Argument, Ctx, Str};
@@ -56,10 +56,11 @@ pub fn feed_bytes(object: &Object) -> u64 {
     settings::feed_bytes(memory_bytes(object))
 }
 
-/// Adds the options of a write, each of which is given only if the object uses it.
+/// Adds the options of a write, each of which is given only if the object uses it. ID is never the first, because
+/// `RedisBloom`'s grammar, which a replica may follow, reads it as ITEMS. It refuses AT.
 fn add_moment<'c>(moment: &Moment, arguments: &mut impl Extend<Argument<'c>>) {
     let words = [
-        (c"AT", moment.at_ms),
+        (c"AT", moment.at_ms.or(moment.id.map(|_| 0))),
         (c"TTL", moment.ttl_ms),
         (c"ID", moment.id),
         (c"ROOM", moment.room),
@@ -168,6 +169,17 @@ impl Writer<'_, '_> {
         }
     }
 
+    /// Returns whether the key holds a complete object of `RedisBloom`'s kind.
+    ///
+    /// # Errors
+    /// [`Error::WRONG_TYPE`] or [`Error::SAVING`].
+    pub fn holds_redisbloom(&mut self) -> Result<bool, Error> {
+        Ok(self.held()?.is_some_and(|stored| match stored.value() {
+            Value::Complete(object) => Dialect::of(object) == Dialect::RedisBloom,
+            Value::Partial(_) => false,
+        }))
+    }
+
     /// Stores the value decoded from an object's first chunk, its header, under the empty key.
     pub fn begin(self, value: Value) {
         let complete = matches!(value, Value::Complete(_));
@@ -175,20 +187,20 @@ impl Writer<'_, '_> {
     }
 
     /// Loads the next chunk of an object whose header was loaded. An object of `RedisBloom` without items is complete
-    /// with its header, and still accepts chunks. With items it accepts them only if `must_obey` is set, because they
-    /// were accepted elsewhere.
+    /// with its header, and still accepts chunks. With items it accepts them only if `overwrites` is set, because they
+    /// replace bits of the items.
     ///
     /// # Errors
     /// [`Error::WRONG_TYPE`], [`Error::SAVING`], [`Error::BAD_CHUNK`] or a [`Refusal::OutOfMemory`]; chunks loaded before
     /// stay.
-    pub fn load_chunk(mut self, cursor: u64, chunk: &[u8], must_obey: bool) -> Result<(), Error> {
+    pub fn load_chunk(mut self, cursor: u64, chunk: &[u8], overwrites: bool) -> Result<(), Error> {
         let held = self.held()?.ok_or(Error::BAD_CHUNK)?;
         let complete = held.update_fed(|value, feed| {
             let partial = match value {
                 Value::Partial(partial) => partial,
                 Value::Complete(object) => {
                     let (_, items, _) = object.totals();
-                    let accepts = must_obey || items == 0;
+                    let accepts = overwrites || items == 0;
                     let loaded = accepts.then(|| chunks::overwrite(object, cursor, chunk).ok());
                     let loaded = loaded.flatten().ok_or(Error::BAD_CHUNK);
                     return loaded.map(|()| {

@@ -1,6 +1,6 @@
 //! The settings of Bloom filters, and the values that commands derive from them.
 
-use valkeybloom_protocol::bloom::Defaults;
+use valkeybloom_protocol::bloom::{Defaults, InfoFields};
 use valkeybloom_sketches::bloom::{Growth, Limits, Params, Tightening};
 use valkeybloom_sketches::{MAX_CAPACITY, Seed};
 
@@ -18,6 +18,7 @@ static FP_RATE: Setting = Setting::ratio(c"bloom-fp-rate", 0.01)
 static TIGHTENING: Setting = Setting::ratio(c"bloom-tightening-ratio", 0.5);
 static SATURATE: Setting = Setting::switch(c"bloom-saturate-nonscaling", false);
 static FEED: Setting = Setting::memory(c"bloom-feed-bytes", 1 << 20, 1024);
+static INFO_FIELDS: Setting = Setting::choice(c"bloom-info-fields", &InfoFields::NAMES);
 static RANDOM_SEED: Setting = Setting::switch(c"bloom-use-random-seed", true);
 
 /// The settings of this family.
@@ -29,6 +30,7 @@ pub static ALL: &[&Setting] = &[
     &SATURATE,
     &RANDOM_SEED,
     &FEED,
+    &INFO_FIELDS,
 ];
 
 /// Returns the parameters of a new object that its command does not give.
@@ -42,6 +44,11 @@ pub fn defaults() -> Defaults {
         },
         maker: maker(),
     }
+}
+
+/// Returns what BF.INFO without a field answers.
+pub fn info_fields() -> InfoFields {
+    InfoFields::ALL[INFO_FIELDS.index()]
 }
 
 /// Returns the seed of a new object.

@@ -79,6 +79,7 @@ pub const COMMANDS: &[Command] = &[
                 Arg::keyword(c"perioditems", c"PERIODITEMS"),
                 Arg::keyword(c"feedbytes", c"FEEDBYTES"),
                 Arg::keyword(c"feedreaders", c"FEEDREADERS"),
+                Arg::keyword(c"all", c"ALL"),
             ],
         )
         .optional()]),

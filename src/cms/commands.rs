@@ -4,7 +4,7 @@
 use std::ffi::CStr;
 
 use valkeybloom_protocol::cms::{
-    self as request, Merge, error, error::lacking, require_count, shape_by_rates, shape_by_size,
+    self as request, Merge, error, require_count, shape_by_rates, shape_by_size,
 };
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::words::CommandWords;
@@ -13,7 +13,7 @@ use valkeybloom_sketches::cms::{CellSize, CountMin, NotCounted, Shape, Term};
 use crate::ffi::{Argument, Argv, Call, Ctx, Done, Keyspace, Reply, Str};
 use crate::keys::{Reader, Readers, Writer};
 use crate::request::{List, item, items, key, origin};
-use crate::settings::{memory_limits, require_in_redisbloom};
+use crate::settings::{follows_redisbloom, memory_limits, require_in_redisbloom};
 
 use super::value::OVERHEAD_BYTES;
 
@@ -59,7 +59,7 @@ fn create(
     }
     let shape = parse(&args)?;
     if shape.cell_size() != CellSize::Four {
-        require_in_redisbloom(ctx, lacking::CELL_SIZE)?;
+        require_in_redisbloom(ctx, error::OTHER_CELL_SIZE)?;
     }
     let created = CountMin::new(shape, max_bytes_for(ctx));
     let mut change = writer.store(created.map_err(error::not_created)?, None);
@@ -85,7 +85,7 @@ pub fn incrby(Call { ctx, keys, args }: Call) -> Done {
     let mut writer = Writer::<CountMin>::open(keys, key(&args));
     if args.len() == 4 {
         let counted = writer.update(|sketch| {
-            let by = increment(ctx, args.word(3))?;
+            let by = request::increment(args.word(3), || follows_redisbloom(ctx))?;
             let counted = sketch.increment(item(&args), by);
             Ok::<_, Error>((counted, changes(by, counted)))
         })?;
@@ -107,16 +107,6 @@ pub fn incrby(Call { ctx, keys, args }: Call) -> Done {
     Ok(Reply::Sent)
 }
 
-/// Parses an increment.
-#[inline]
-fn increment(ctx: Ctx, word: &[u8]) -> Result<i64, Error> {
-    let by = request::increment(word)?;
-    if by < 0 {
-        require_in_redisbloom(ctx, lacking::NEGATIVE_INCREMENT)?;
-    }
-    Ok(by)
-}
-
 /// Returns whether an increment with this outcome changed the sketch.
 const fn changes(by: i64, counted: Counted) -> bool {
     by != 0 && matches!(counted, Ok(_) | Err(NotCounted::Saturated))
@@ -133,7 +123,7 @@ fn count_each<'a>(
     let (mut increments, mut outcomes) = (reserved(pairs)?, reserved(pairs)?);
     let mut changed = reserved(2 * pairs)?;
     for word in items(args, 2..args.len()).skip(1).step_by(2) {
-        increments.push(increment(ctx, word)?);
+        increments.push(request::increment(word, || follows_redisbloom(ctx))?);
     }
     let items = items(args, 2..args.len()).step_by(2);
     sketch.increment_each(items.zip(increments.iter().copied()), |counted| {
@@ -200,8 +190,8 @@ fn merge_sources<'a>(
     let destination = readers.open(key(&args))?.ok_or(error::NOT_FOUND)?;
     let shape = *destination.shape();
     let request = Merge::parse(&args)?;
-    if request.has_source_like_keyword(&args) {
-        require_in_redisbloom(ctx, lacking::SOURCE)?;
+    if request.has_source_like_keyword(&args) && follows_redisbloom(ctx) {
+        return Err(error::WEIGHT_COUNT);
     }
     let mut weights = reserved(request.sources.len())?;
     for index in request.sources.clone() {

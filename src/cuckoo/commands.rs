@@ -13,7 +13,7 @@ use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Outline, Params, Refusal, Sha
 
 use crate::ffi::{Argument, Argv, Call, Ctx, Done, Reply, Str};
 use crate::keys::{Reader, Writer};
-use crate::request::{List, item, items, key, origin, reserved};
+use crate::request::{List, grammar, item, items, key, reserved};
 
 use super::settings;
 use super::value::OVERHEAD_BYTES;
@@ -69,7 +69,7 @@ pub fn count(Call { keys, args, .. }: Call) -> Done {
 
 /// `CF.RESERVE key capacity [option value ...]`
 pub fn reserve(Call { ctx, keys, args }: Call) -> Done {
-    let params = parse_reserve(&args, settings::defaults(), origin(ctx))?;
+    let params = parse_reserve(&args, settings::defaults(), grammar(ctx))?;
     let mut writer = Writer::<Cuckoo>::open(keys, key(&args));
     if writer.exists()? {
         return Err(Error::EXISTS);
@@ -161,7 +161,7 @@ pub fn insertnx(call: Call) -> Done {
 }
 
 fn insert_items(Call { ctx, keys, args }: Call, unless_present: bool, as_bool: bool) -> Done {
-    let request = Insert::parse(&args, settings::defaults(), origin(ctx))?;
+    let request = Insert::parse(&args, settings::defaults(), grammar(ctx))?;
     let addition = Addition {
         items: request.items,
         unless_present,
@@ -233,10 +233,18 @@ fn add_to_new<'a>(
     Ok(outcomes)
 }
 
+/// Treats a key of another type as missing, because `RedisBloom`'s errors do not distinguish the two.
+fn missing_if_other<R>(found: Result<Option<R>, Error>) -> Result<Option<R>, Error> {
+    match found {
+        Err(Error::WRONG_TYPE) => Ok(None),
+        found => found,
+    }
+}
+
 /// `CF.DEL key item`
 pub fn del(Call { keys, args, .. }: Call) -> Done {
     let mut writer = Writer::<Cuckoo>::open(keys, key(&args));
-    let removed = writer.update(|object| object.remove(item(&args)))?;
+    let removed = missing_if_other(writer.update(|object| object.remove(item(&args))))?;
     let removed = removed.ok_or(error::NOTHING_TO_REMOVE_FROM)?;
     if removed {
         writer.publish_verbatim([REMOVED]);
@@ -247,7 +255,7 @@ pub fn del(Call { keys, args, .. }: Call) -> Done {
 /// `CF.COMPACT key`
 pub fn compact(Call { keys, args, .. }: Call) -> Done {
     let mut writer = Writer::<Cuckoo>::open(keys, key(&args));
-    let changed = writer.update(Cuckoo::compact)?;
+    let changed = missing_if_other(writer.update(Cuckoo::compact))?;
     if changed.ok_or(error::NOTHING_TO_COMPACT)? {
         writer.publish_verbatim([]);
     }

@@ -11,7 +11,7 @@ use valkeybloom_sketches::tdigest::{Compressed, Compression, Refusal};
 
 use crate::ffi::{Argv, Call, Ctx, Done, Keyspace, Reply};
 use crate::keys::{Reader, Readers, Writer};
-use crate::request::{key, origin};
+use crate::request::{grammar, key};
 use crate::settings::piece_limit;
 
 use super::value::{OVERHEAD_BYTES, TDigest};
@@ -117,7 +117,7 @@ fn merge_sources<'a>(
     let exists = Reader::<TDigest>::open(keys, key(&args))
         .object()?
         .is_some();
-    let request = Merge::parse(&args, origin(ctx))?;
+    let request = Merge::parse(&args, grammar(ctx))?;
     let mut readers = Readers::<TDigest>::new(keys);
     let has_own = exists && !request.overrides;
     if has_own {

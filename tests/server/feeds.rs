@@ -123,7 +123,7 @@ fn a_feed_gives_way_to_its_filter() {
 
 /// Returns a field of BF.INFO, if the filter has it.
 fn field(client: &mut Client, key: &str, name: &str) -> Option<i64> {
-    let info = client.cmd(&format!("BF.INFO {key}"));
+    let info = client.cmd(&format!("BF.INFO {key} ALL"));
     let (rows, _) = info.as_array().as_chunks::<2>();
     let row = rows.iter().find(|[title, _]| title.text() == name);
     row.map(|[_, value]| value.as_int())
@@ -148,7 +148,7 @@ fn each_client_that_reads_is_a_reader() {
     let mut client = server.client();
     assert_eq!(client.cmd("BF.RESERVE k 0.01 10000"), ok());
     assert_eq!(client.cmd("COPY k other"), int(1));
-    let unread = client.cmd("BF.INFO k");
+    let unread = client.cmd("BF.INFO k ALL");
     let wrong = error("ERR invalid information value");
     assert_eq!(client.cmd("BF.INFO k FEEDREADERS"), wrong);
 
@@ -170,7 +170,7 @@ fn each_client_that_reads_is_a_reader() {
     assert_eq!(client.cmd("BF.INFO k feedbytes"), array([int(bytes)]));
     assert!((2048..2048 + 300).contains(&bytes), "{bytes}");
     assert_eq!(
-        client.cmd("BF.INFO other").as_array().len(),
+        client.cmd("BF.INFO other ALL").as_array().len(),
         unread.as_array().len()
     );
 
@@ -203,7 +203,7 @@ fn a_client_that_reads_no_more_is_no_reader() {
     let server = Server::builder().checked().start();
     let [mut client, mut stays, mut leaves] = [(); 3].map(|()| server.client());
     assert_eq!(client.cmd("BF.RESERVE k 0.01 1000"), ok());
-    let unread = client.cmd("BF.INFO k");
+    let unread = client.cmd("BF.INFO k ALL");
     let cursor = begin(&mut stays, "k");
     read(&mut leaves, "k", &cursor).unwrap();
     assert_eq!(readers(&mut client, "k"), Some(2));
@@ -213,7 +213,7 @@ fn a_client_that_reads_no_more_is_no_reader() {
     });
     assert_eq!(readers(&mut client, "k"), Some(1));
     wait_until("nobody reads", || sum(&mut client, "num_feeds") == 0);
-    assert_eq!(client.cmd("BF.INFO k"), unread);
+    assert_eq!(client.cmd("BF.INFO k ALL"), unread);
     sums::is_balanced(&mut client);
 }
 

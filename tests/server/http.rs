@@ -334,7 +334,7 @@ fn the_server_may_come_and_go() {
         .client()
         .cmd("BF.RESERVE mneme 0.01 100000 WINDOW 60000 PERIODS 3");
     assert_eq!(again, error("ERR item exists"));
-    let info = server.client().cmd("BF.INFO mneme");
+    let info = server.client().cmd("BF.INFO mneme ALL");
     let fields = info.as_array().chunks(2);
     let mut window = fields.filter(|field| field[0].text() == "Window");
     assert_eq!(window.next().expect("it has a window")[1].as_int(), 60_000);

@@ -168,9 +168,8 @@ BF.MADD added a b => BF.MADD added b
 BF.ADD added c => BF.ADD added c
 BF.ADD added a => -
 BF.INSERT added ITEMS a d => BF.MADD added d
-BF.RESERVE refused 0.01 100 COUNTING => -
-BF.RESERVE passing 0.01 100 EX 1000
-=> MULTI ; BF.LOADCHUNK passing 1 <first> ; PEXPIREAT passing <time> ; EXEC
+BF.RESERVE refused 0.01 100 EXPANSION 2 NONSCALING => -
+BF.RESERVE passing 0.01 100 EX 1000 COUNTING => BF.LOADCHUNK passing 1 <first>
 CONFIG SET bf.bloom-new-filters valkey-bloom bf.bloom-use-random-seed no => -
 BF.MADD theirs a b a
 => BF.INSERT theirs CAPACITY 100 ERROR 0.01 TIGHTENING 0.5 SEED <seed> EXPANSION 2 ITEMS a b
@@ -197,10 +196,6 @@ fn creations_are_sent_in_the_peers_words() {
             "<wider>" => first(3),
             "<fixed>" => header(13, 2, 512, (0.02, 0x4020_48e3_d8e4_a628, 6, 500)),
             "<seed>" => Seed::FIXED.as_bytes().to_vec(),
-            "<time>" => {
-                let at = server.client().cmd("PEXPIRETIME passing").as_int();
-                at.to_string().into_bytes()
-            }
             word => word.as_bytes().to_vec(),
         };
         let parts = row.parts().into_iter();
@@ -296,7 +291,7 @@ fn an_empty_object_is_whole_with_its_header() {
     let bits = vec![0xff; 100];
     assert_eq!(load(&mut client, 1 + 2584, &bits), ok());
     assert_eq!(load(&mut client, 1 + 100, &bits), ok());
-    for (cursor, bytes) in [(2586, &bits[..]), (100, &bits), (101, &[]), (0, &bits)] {
+    for (cursor, bytes) in [(2586, &bits), (100, &bits), (0, &bits)] {
         assert_eq!(
             load(&mut client, cursor, bytes),
             error("ERR received bad data")

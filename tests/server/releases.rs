@@ -79,7 +79,7 @@ fn answers(client: &mut Client, key: &str, added: usize) -> String {
 
 /// Returns the reply of BF.INFO without the memory, which depends on the program.
 fn info(client: &mut Client, key: &str) -> Value {
-    let reported = client.cmd(&format!("BF.INFO {key}"));
+    let reported = client.cmd(&format!("BF.INFO {key} ALL"));
     let fields = reported.as_array().chunks_exact(2).map(|pair| {
         let value = match &pair[1] {
             Reply::Int(number) => json!(number),

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use valkeybloom_protocol::cuckoo::{self as request, error};
-use valkeybloom_protocol::words::Origin;
+use valkeybloom_protocol::words::Grammar;
 use valkeybloom_sketches::cuckoo::{self, Limits, Params, Refusal, Shape, wire};
 use valkeybloom_sketches::{Sketch, SketchRef};
 
@@ -29,7 +29,7 @@ impl Cuckoo {
     /// [`Code::Refused`](super::Code::Refused) or [`Code::NoMemory`](super::Code::NoMemory).
     pub fn reserve(words: &[&[u8]]) -> Result<Self, Error> {
         let words = [&[&b"CF.RESERVE"[..], b"key"], words].concat();
-        let params = request::reserve(&words[..], Params::REDISBLOOM, Origin::Client)?;
+        let params = request::reserve(&words[..], Params::REDISBLOOM, Grammar::Own)?;
         let shape = Shape::new(&params).ok_or(error::RESERVE_CAPACITY)?;
         let made = cuckoo::Cuckoo::new(shape, &Limits::NONE);
         made.map(Self).map_err(refused)

@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 use valkeybloom_protocol::bloom::{Defaults, Maker, Reserve};
+use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::names::{BF_RESERVE, NEW_FILTERS};
 use valkeybloom_protocol::words::Origin;
 use valkeybloom_sketches::bloom::{
@@ -145,6 +146,12 @@ impl Bloom {
         };
         let reserve = Reserve::parse(&*command, Defaults { params, maker }, Origin::Client);
         let new = reserve.and_then(|reserve| reserve.create);
+        // RedisBloom ignores the options that make filters of other kinds.
+        let new = new.and_then(|new| match self.kind {
+            kind if kind == new.shape().kind => Ok(new),
+            Kind::Counting => Err(Error::NotMade(maker.name(), "COUNTING")),
+            _ => Err(Error::NotMade(maker.name(), "WINDOW")),
+        });
         let new = new.map_err(|error| {
             let text = error.to_string();
             Fault::invalid("maker", text.trim_start_matches("ERR "))

@@ -64,14 +64,16 @@ fn natural(word: &[u8]) -> Option<u64> {
     integer(word).and_then(|number| u64::try_from(number).ok())
 }
 
-/// Parses an increment of CMS.INCRBY, which may be negative.
+/// Parses an increment of CMS.INCRBY, which may be negative unless `RedisBloom` 8.8 is followed.
 ///
 /// # Errors
-/// [`BAD_INCREMENT`](error::BAD_INCREMENT) or [`LEAST_INCREMENT`](error::LEAST_INCREMENT)
+/// [`BAD_INCREMENT`](error::BAD_INCREMENT), [`LEAST_INCREMENT`](error::LEAST_INCREMENT) or
+/// [`NEGATIVE_INCREMENT`](error::NEGATIVE_INCREMENT).
 #[inline]
-pub fn increment(word: &[u8]) -> Result<i64, Error> {
+pub fn increment(word: &[u8], is_redisbloom: impl FnOnce() -> bool) -> Result<i64, Error> {
     match integer(word) {
         None => Err(error::BAD_INCREMENT),
+        Some(number) if number < 0 && is_redisbloom() => Err(error::NEGATIVE_INCREMENT),
         Some(i64::MIN) => Err(error::LEAST_INCREMENT),
         Some(number) => Ok(number),
     }
@@ -142,70 +144,65 @@ pub mod error {
 
     use crate::error::Error;
 
-    /// What `RedisBloom` 8.8 does not have: each the first part of an [`Error::NotMade`].
-    pub mod lacking {
-        /// Counters of another size.
-        pub const CELL_SIZE: &str = "a CELL_SIZE other than 4";
-        /// Subtraction.
-        pub const NEGATIVE_INCREMENT: &str = "a negative increment";
-        /// A source with the name of the option.
-        pub const SOURCE: &str = "a source called WEIGHTS";
-    }
+    /// What `RedisBloom` 8.8 does not have, in an [`Error::NotMade`]: counters of another size.
+    pub const OTHER_CELL_SIZE: &str = "a CELL_SIZE other than 4";
 
     /// The sketch to create exists, or its key holds something else.
-    pub const EXISTS: Error = Error::Text("ERR CMS: key already exists");
+    pub const EXISTS: Error = Error::Text("CMS: key already exists");
     /// The key does not exist.
-    pub const NOT_FOUND: Error = Error::Text("ERR CMS: key does not exist");
+    pub const NOT_FOUND: Error = Error::Text("CMS: key does not exist");
     /// The width is not a positive integer.
-    pub const BAD_WIDTH: Error = Error::Text("ERR CMS: invalid width");
+    pub const BAD_WIDTH: Error = Error::Text("CMS: invalid width");
     /// The depth is not an integer in its range.
-    pub const BAD_DEPTH: Error = Error::Text("ERR CMS: invalid depth");
+    pub const BAD_DEPTH: Error = Error::Text("CMS: invalid depth");
     /// The error rate is not a number between 0 and 1.
-    pub const BAD_ERROR_RATE: Error = Error::Text("ERR CMS: invalid overestimation value");
+    pub const BAD_ERROR_RATE: Error = Error::Text("CMS: invalid overestimation value");
     /// The probability is not a number between 0 and 1.
-    pub const BAD_PROBABILITY: Error = Error::Text("ERR CMS: invalid prob value");
+    pub const BAD_PROBABILITY: Error = Error::Text("CMS: invalid prob value");
     /// The word is not an option.
-    pub const UNKNOWN_OPTION: Error = Error::Text("ERR CMS: unknown argument");
+    pub const UNKNOWN_OPTION: Error = Error::Text("CMS: unknown argument");
     /// The size of counters is not one of those that there are.
-    pub const BAD_CELL_SIZE: Error = Error::Text("ERR CMS: CELL_SIZE must be 1, 2, 4 or 8");
+    pub const BAD_CELL_SIZE: Error = Error::Text("CMS: CELL_SIZE must be 1, 2, 4 or 8");
     /// No sketch has this shape.
-    pub const BAD_SHAPE: Error = Error::Text("ERR CMS: invalid init arguments");
+    pub const BAD_SHAPE: Error = Error::Text("CMS: invalid init arguments");
     /// The increment is not an integer.
-    pub const BAD_INCREMENT: Error = Error::Text("ERR CMS: Cannot parse number");
+    pub const BAD_INCREMENT: Error = Error::Text("CMS: Cannot parse number");
+    /// The increment is negative, and `RedisBloom` 8.8 is followed.
+    pub const NEGATIVE_INCREMENT: Error = Error::Text("CMS: Number cannot be negative");
     /// The increment is the least integer, which has no opposite.
-    pub const LEAST_INCREMENT: Error = Error::Text("ERR CMS: invalid increment");
+    pub const LEAST_INCREMENT: Error = Error::Text("CMS: invalid increment");
     /// The number of sources is not an integer.
-    pub const BAD_SOURCE_COUNT: Error = Error::Text("ERR CMS: invalid numkeys");
+    pub const BAD_SOURCE_COUNT: Error = Error::Text("CMS: invalid numkeys");
     /// The number of sources is below 1.
-    pub const NO_SOURCES: Error = Error::Text("ERR CMS: Number of keys must be positive");
+    pub const NO_SOURCES: Error = Error::Text("CMS: Number of keys must be positive");
     /// There are more or fewer sources than their number says.
-    pub const SOURCE_COUNT: Error = Error::Text("ERR CMS: wrong number of keys");
+    pub const SOURCE_COUNT: Error = Error::Text("CMS: wrong number of keys");
     /// There are more or fewer sources or weights than the number of sources says.
-    pub const WEIGHT_COUNT: Error = Error::Text("ERR CMS: wrong number of keys/weights");
+    pub const WEIGHT_COUNT: Error = Error::Text("CMS: wrong number of keys/weights");
     /// The weight is not an integer.
-    pub const BAD_WEIGHT: Error = Error::Text("ERR CMS: invalid weight value");
+    pub const BAD_WEIGHT: Error = Error::Text("CMS: invalid weight value");
     /// The source and the destination differ in width or depth.
-    pub const UNLIKE_SHAPE: Error = Error::Text("ERR CMS: width/depth is not equal");
+    pub const UNLIKE_SHAPE: Error = Error::Text("CMS: width/depth is not equal");
     /// The source and the destination differ in the size of counters.
-    pub const UNLIKE_CELL_SIZE: Error = Error::Text("ERR CMS: cell size is not equal");
+    pub const UNLIKE_CELL_SIZE: Error = Error::Text("CMS: cell size is not equal");
     /// There is not enough memory for the command.
-    pub const OUT_OF_MEMORY: Error = Error::Text("ERR CMS: Insufficient memory");
+    pub const OUT_OF_MEMORY: Error = Error::Text("CMS: Insufficient memory");
 
     /// Returns the error of a sketch that was not created.
     pub const fn not_created(refusal: Refusal) -> Error {
         Error::Text(match refusal {
             Refusal::MemoryLimit => {
-                "ERR CMS: Insufficient memory to create the key: operation exceeds bloom object memory limit"
+                "CMS: Insufficient memory to create the key: operation exceeds bloom object memory limit"
             }
-            Refusal::OutOfMemory => "ERR CMS: Insufficient memory to create the key",
+            Refusal::OutOfMemory => "CMS: Insufficient memory to create the key",
         })
     }
 
     /// Returns the error of an item that was not counted.
     pub const fn not_counted(why: NotCounted) -> Error {
         Error::Text(match why {
-            NotCounted::Overflow | NotCounted::Saturated => "ERR CMS: INCRBY overflow",
-            NotCounted::Underflow => "ERR CMS: INCRBY underflow",
+            NotCounted::Overflow | NotCounted::Saturated => "CMS: INCRBY overflow",
+            NotCounted::Underflow => "CMS: INCRBY underflow",
         })
     }
 
@@ -213,7 +210,7 @@ pub mod error {
     pub const fn not_merged(error: MergeError) -> Error {
         match error {
             MergeError::Shape => UNLIKE_SHAPE,
-            MergeError::Overflow => Error::Text("ERR CMS: MERGE overflow"),
+            MergeError::Overflow => Error::Text("CMS: MERGE overflow"),
             MergeError::OutOfMemory => OUT_OF_MEMORY,
         }
     }

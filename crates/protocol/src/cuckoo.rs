@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::error::Error;
 use crate::numerals::integer;
-use crate::words::{CommandWords, Cursor, Origin};
+use crate::words::{CommandWords, Cursor, Grammar};
 
 use self::error::CuckooOption;
 use valkeybloom_sketches::cuckoo::Params;
@@ -16,7 +16,7 @@ use valkeybloom_sketches::cuckoo::Params;
 pub fn reserve<W: CommandWords + ?Sized>(
     words: &W,
     defaults: Params,
-    origin: Origin,
+    grammar: Grammar,
 ) -> Result<Params, Error> {
     // Pairs of an option and its value follow the command's name, the key and the capacity.
     if words.count() < 3 || words.count().is_multiple_of(2) {
@@ -24,7 +24,7 @@ pub fn reserve<W: CommandWords + ?Sized>(
     }
     let capacity = integer(words.word(2)).ok_or(error::BAD_CAPACITY)?;
     let value = |option: &CuckooOption| -> Result<Option<u64>, Error> {
-        let Some(word) = value_of(words, option, origin) else {
+        let Some(word) = value_of(words, option, grammar) else {
             return Ok(None);
         };
         let value = integer(word).ok_or(option.bad)?;
@@ -36,7 +36,7 @@ pub fn reserve<W: CommandWords + ?Sized>(
     let bucket_size = value(&CuckooOption::BUCKET_SIZE)?;
     let expansion = value(&CuckooOption::EXPANSION)?;
     let known = |word: &[u8]| CuckooOption::ALL.iter().any(|option| option.is(word));
-    if origin == Origin::Client
+    if grammar == Grammar::Own
         && (3..words.count())
             .step_by(2)
             .any(|at| !known(words.word(at)))
@@ -63,16 +63,15 @@ fn narrow<N: TryFrom<u64>>(value: Option<u64>, default: N) -> N {
         .unwrap_or(default)
 }
 
-/// Returns the word after the first occurrence of an option. All words of a command executed elsewhere are searched,
-/// the key included, because `RedisBloom` does that.
+/// Returns the word after the first occurrence of an option. `RedisBloom` searches all words, the key included.
 fn value_of<'w, W: CommandWords + ?Sized>(
     words: &'w W,
     option: &CuckooOption,
-    origin: Origin,
+    grammar: Grammar,
 ) -> Option<&'w [u8]> {
-    let mut places = match origin {
-        Origin::Client => (3..words.count() - 1).step_by(2),
-        Origin::Elsewhere => (1..words.count() - 1).step_by(1),
+    let mut places = match grammar {
+        Grammar::Own => (3..words.count() - 1).step_by(2),
+        Grammar::RedisBloom => (1..words.count() - 1).step_by(1),
     };
     let place = places.find(|place| option.is(words.word(*place)))?;
     Some(words.word(place + 1))
@@ -95,15 +94,15 @@ impl Insert {
     pub fn parse<W: CommandWords + ?Sized>(
         words: &W,
         defaults: Params,
-        origin: Origin,
+        grammar: Grammar,
     ) -> Result<Self, Error> {
         if words.count() < 4 {
             return Err(Error::Arity);
         }
         // RedisBloom distinguishes options by their first letter.
-        let is = |word: &[u8], option: &[u8]| match origin {
-            Origin::Client => word.eq_ignore_ascii_case(option),
-            Origin::Elsewhere => word
+        let is = |word: &[u8], option: &[u8]| match grammar {
+            Grammar::Own => word.eq_ignore_ascii_case(option),
+            Grammar::RedisBloom => word
                 .first()
                 .is_some_and(|letter| letter.eq_ignore_ascii_case(&option[0])),
         };
@@ -153,35 +152,35 @@ pub mod error {
     use crate::error::Error;
 
     /// The capacity is not a number.
-    pub const BAD_CAPACITY: Error = Error::Text("ERR Bad capacity");
+    pub const BAD_CAPACITY: Error = Error::Text("Bad capacity");
     /// The word is not an option.
-    pub const UNKNOWN_OPTION: Error = Error::Text("ERR Unknown argument received");
+    pub const UNKNOWN_OPTION: Error = Error::Text("Unknown argument received");
     /// The key to remove from does not exist.
-    pub const NOTHING_TO_REMOVE_FROM: Error = Error::Text("ERR Not found");
+    pub const NOTHING_TO_REMOVE_FROM: Error = Error::Text("Not found");
     /// The key to compact does not exist.
-    pub const NOTHING_TO_COMPACT: Error = Error::Text("ERR Cuckoo filter was not found");
+    pub const NOTHING_TO_COMPACT: Error = Error::Text("Cuckoo filter was not found");
     /// There is no memory for the first filter.
     pub const NOT_CREATED: Error = Error::Text("ERR Insufficient memory to create filter");
     /// The cursor is invalid.
-    pub const BAD_CURSOR: Error = Error::Text("ERR Invalid position");
+    pub const BAD_CURSOR: Error = Error::Text("Invalid position");
     /// The header has the wrong length.
-    pub const BAD_HEADER: Error = Error::Text("ERR Invalid header");
+    pub const BAD_HEADER: Error = Error::Text("Invalid header");
     /// The header describes an impossible filter.
-    pub const BAD_CLAIM: Error = Error::Text("ERR Couldn't create filter!");
+    pub const BAD_CLAIM: Error = Error::Text("Couldn't create filter!");
     /// The chunk does not fit the filter.
-    pub const BAD_CHUNK: Error = Error::Text("ERR Couldn't load chunk!");
+    pub const BAD_CHUNK: Error = Error::Text("Couldn't load chunk!");
     /// The capacity is outside the range of CF.RESERVE.
     pub const RESERVE_CAPACITY: Error =
-        Error::Text("ERR Capacity must be in the range [2 * BUCKETSIZE, 1073741824]");
+        Error::Text("Capacity must be in the range [2 * BUCKETSIZE, 1073741824]");
     /// The capacity is outside the range of CF.INSERT.
     pub const INSERT_CAPACITY: Error =
-        Error::Text("ERR Capacity must be in the range [cf-bucket-size * 2, 1073741824]");
+        Error::Text("Capacity must be in the range [cf-bucket-size * 2, 1073741824]");
 
     /// Returns the error of an item or a filter that there is no room for.
     pub const fn refused(refusal: Refusal) -> Error {
         Error::Text(match refusal {
-            Refusal::Full => "ERR Filter is full",
-            Refusal::MaxFilters => "ERR Maximum expansions reached",
+            Refusal::Full => "Filter is full",
+            Refusal::MaxFilters => "Maximum expansions reached",
             Refusal::MemoryLimit => {
                 "ERR Insufficient memory: operation exceeds cuckoo filter memory limit"
             }
@@ -207,22 +206,22 @@ pub mod error {
         pub const BUCKET_SIZE: Self = Self {
             word: "BUCKETSIZE",
             range: ranges::BUCKET_SIZE,
-            bad: Error::Text("ERR Couldn't parse BUCKETSIZE"),
-            out_of_range: Error::Text("ERR BUCKETSIZE: value must be in the range [1, 255]"),
+            bad: Error::Text("Couldn't parse BUCKETSIZE"),
+            out_of_range: Error::Text("BUCKETSIZE: value must be in the range [1, 255]"),
         };
         /// The most fingerprints that are moved to make room for one.
         pub const MAX_ITERATIONS: Self = Self {
             word: "MAXITERATIONS",
             range: ranges::MAX_ITERATIONS,
-            bad: Error::Text("ERR Couldn't parse MAXITERATIONS"),
-            out_of_range: Error::Text("ERR MAXITERATIONS: value must be in the range [1, 65535]"),
+            bad: Error::Text("Couldn't parse MAXITERATIONS"),
+            out_of_range: Error::Text("MAXITERATIONS: value must be in the range [1, 65535]"),
         };
         /// The growth factor from one filter to the next.
         pub const EXPANSION: Self = Self {
             word: "EXPANSION",
             range: ranges::EXPANSION,
-            bad: Error::Text("ERR Couldn't parse EXPANSION"),
-            out_of_range: Error::Text("ERR EXPANSION: value must be in the range [0, 32768]"),
+            bad: Error::Text("Couldn't parse EXPANSION"),
+            out_of_range: Error::Text("EXPANSION: value must be in the range [0, 32768]"),
         };
         /// All options.
         pub const ALL: [Self; 3] = [Self::BUCKET_SIZE, Self::MAX_ITERATIONS, Self::EXPANSION];

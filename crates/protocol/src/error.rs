@@ -85,8 +85,6 @@ impl Error {
     pub const LONG_TTL: Self = Self::Text("ERR ttl is longer than the window");
     /// EXPANSION was given with NONSCALING.
     pub const FIXED_EXPANSION: Self = Self::Text("ERR nonscaling filters cannot expand");
-    /// NOCREATE was given with a parameter of a new object.
-    pub const NO_CREATE: Self = Self::Text("ERR NOCREATE cannot be used with CAPACITY or ERROR");
     /// VALIDATESCALETO was given with NONSCALING.
     pub const FIXED_SCALE_TO: Self =
         Self::Text("ERR cannot use NONSCALING and VALIDATESCALETO options together");

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::error::Error;
 use crate::numerals::{double, integer};
-use crate::words::{CommandWords, Origin};
+use crate::words::{CommandWords, Grammar};
 
 /// Parses a value to add, which is finite.
 ///
@@ -81,7 +81,8 @@ pub fn compression<W: CommandWords + ?Sized>(words: &W) -> Result<Option<u64>, E
     if words.count() < 4 {
         return Ok(None);
     }
-    if !words.word(2).eq_ignore_ascii_case(b"COMPRESSION") {
+    // RedisBloom accepts the keyword in either place, and always parses the last word.
+    if !(2..4).any(|place| words.word(place).eq_ignore_ascii_case(b"COMPRESSION")) {
         return Err(error::BAD_OPTION);
     }
     positive(words.word(3)).map(Some)
@@ -99,11 +100,11 @@ pub struct Merge {
 }
 
 impl Merge {
-    /// Parses the words after the destination. `RedisBloom` ignores unknown and repeated options, and replicates them.
+    /// Parses the words after the destination. `RedisBloom` ignores unknown and repeated options if it knows any of them.
     ///
     /// # Errors
     /// The error of the first argument that is wrong.
-    pub fn parse<W: CommandWords + ?Sized>(words: &W, origin: Origin) -> Result<Self, Error> {
+    pub fn parse<W: CommandWords + ?Sized>(words: &W, grammar: Grammar) -> Result<Self, Error> {
         const FIRST: usize = 3;
         let count = integer(words.word(2)).ok_or(error::BAD_SOURCES)?;
         let count = u64::try_from(count).ok().filter(|count| *count > 0);
@@ -117,21 +118,25 @@ impl Merge {
             compression: None,
             overrides: false,
         };
-        let mut next = merge.sources.end;
-        while next < words.count() {
-            let option = words.word(next);
-            next += 1;
-            if option.eq_ignore_ascii_case(b"OVERRIDE") && !merge.overrides {
+        let rest = merge.sources.end..words.count();
+        let is = |place: usize, option: &[u8]| words.word(place).eq_ignore_ascii_case(option);
+        let mut places = rest.clone();
+        while let Some(place) = places.next() {
+            if is(place, b"OVERRIDE") && !merge.overrides {
                 merge.overrides = true;
-            } else if option.eq_ignore_ascii_case(b"COMPRESSION") && merge.compression.is_none() {
-                if next == words.count() {
+            } else if is(place, b"COMPRESSION") && merge.compression.is_none() {
+                let value = place + 1;
+                if value == rest.end {
                     return Err(Error::Arity);
                 }
-                merge.compression = Some(positive(words.word(next))?);
-                next += 1;
-            } else if origin == Origin::Client {
+                merge.compression = Some(positive(words.word(value))?);
+                places.start = value + 1;
+            } else if grammar == Grammar::Own {
                 return Err(error::BAD_OPTION);
             }
+        }
+        if !rest.is_empty() && !merge.overrides && merge.compression.is_none() {
+            return Err(error::BAD_OPTION);
         }
         Ok(merge)
     }

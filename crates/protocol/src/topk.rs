@@ -94,27 +94,26 @@ pub mod error {
     use crate::error::Error;
 
     /// TOPK.RESERVE was called for a key that exists.
-    pub const EXISTS: Error = Error::Text("ERR TopK: key already exists");
+    pub const EXISTS: Error = Error::Text("TopK: key already exists");
     /// The key does not exist.
-    pub const NOT_FOUND: Error = Error::Text("ERR TopK: key does not exist");
+    pub const NOT_FOUND: Error = Error::Text("TopK: key does not exist");
     /// The length of the list is not a number, or outside its range.
-    pub const BAD_K: Error = Error::Text("ERR TopK: invalid k");
+    pub const BAD_K: Error = Error::Text("TopK: invalid k");
     /// The width is not a number, or outside its range.
-    pub const BAD_WIDTH: Error = Error::Text("ERR TopK: invalid width");
+    pub const BAD_WIDTH: Error = Error::Text("TopK: invalid width");
     /// The depth is not a number, or outside its range.
-    pub const BAD_DEPTH: Error = Error::Text("ERR TopK: invalid depth");
+    pub const BAD_DEPTH: Error = Error::Text("TopK: invalid depth");
     /// The decay is not a number, or outside its range.
-    pub const BAD_DECAY: Error =
-        Error::Text("ERR TopK: invalid decay value. must be '<= 1' & '> 0'");
+    pub const BAD_DECAY: Error = Error::Text("TopK: invalid decay value. must be '<= 1' & '> 0'");
     /// There is no memory for a new list.
     pub const NOT_CREATED: Error =
         Error::Text("ERR Insufficient memory to create topk data structure");
     /// The increment is not a number, or outside its range. `RedisBloom`'s text has these blanks.
     pub const BAD_INCREMENT: Error = Error::Text(
-        "ERR TopK: increment must be an integer greater or equal to 0                            and smaller or equal to 100,000",
+        "TopK: increment must be an integer greater or equal to 0                            and smaller or equal to 100,000",
     );
     /// The word is not WITHCOUNT.
-    pub const BAD_LIST_OPTION: Error = Error::Text("ERR WITHCOUNT keyword expected");
+    pub const BAD_LIST_OPTION: Error = Error::Text("WITHCOUNT keyword expected");
 
     /// Returns the error of an item or a reply that there is no memory for.
     pub const fn refused(refusal: Refusal) -> Error {

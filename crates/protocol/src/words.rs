@@ -96,3 +96,13 @@ pub enum Origin {
     /// A primary, an AOF or a slot import: the command was executed there before.
     Elsewhere,
 }
+
+/// The grammar of the words of commands that `RedisBloom` has, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grammar {
+    /// This module's: unknown words are errors.
+    Own,
+    /// `RedisBloom`'s. It ignores words and takes abbreviations, and replicates both, so commands that were already
+    /// executed elsewhere are parsed by it.
+    RedisBloom,
+}

@@ -1,39 +1,50 @@
 //! BF.INFO and DEBUG.
 
-use valkeybloom_protocol::bloom::InfoField;
+use valkeybloom_protocol::bloom::redisbloom::error as redisbloom;
+use valkeybloom_protocol::bloom::{InfoField, InfoFields, InfoRequest};
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::numerals::double_text;
-use valkeybloom_sketches::bloom::{Growth, Object, Shape, View};
+use valkeybloom_sketches::bloom::{Dialect, Growth, Object, Shape, View};
 
 use crate::bloom::keys::{self, Reader};
+use crate::bloom::settings;
 use crate::bloom::value::memory_bytes;
 use crate::feeds::Fed;
 use crate::ffi::{Call, Ctx, Done, Reply};
 use crate::request::key;
+use crate::settings::follows_redisbloom;
 
-/// `BF.INFO key [field]`
+/// `BF.INFO key [field | ALL]`
 pub fn info(Call { ctx, keys, args }: Call) -> Done {
-    let field = InfoField::parse(&args)?;
+    let unknown = if follows_redisbloom(ctx) {
+        redisbloom::UNKNOWN_FIELD
+    } else {
+        Error::UNKNOWN_FIELD
+    };
+    let request = InfoRequest::parse(&args, unknown);
+    if request == Err(Error::Arity) {
+        return Err(Error::Arity);
+    }
+    // RedisBloom looks for the key before it parses.
     let reader = Reader::open(keys, key(&args));
     let (object, feed) = reader.fed()?;
     let shape = object.shape();
     let value = |field| value(object, feed, &shape, field);
-    let reply = match field {
-        None => {
-            let rows = InfoField::ALL.into_iter();
-            let rows = rows.filter_map(|(field, title, _)| Some((title, value(field)?)));
-            Reply::Table(rows.collect())
-        }
-        Some(field) => {
-            let value = value(field).ok_or(Error::UNKNOWN_FIELD)?;
-            if ctx.is_resp3() {
+    let fields = match request? {
+        InfoRequest::Plain => settings::info_fields(),
+        InfoRequest::All => InfoFields::All,
+        InfoRequest::One(field) => {
+            let value = value(field).ok_or(unknown)?;
+            return Ok(if ctx.is_resp3() {
                 Reply::Table(vec![(field.title(), value)])
             } else {
                 Reply::List(vec![value])
-            }
+            });
         }
     };
-    Ok(reply)
+    let rows = fields.fields();
+    let rows = rows.filter_map(|field| Some((field.title(), value(field)?)));
+    Ok(Reply::Table(rows.collect()))
 }
 
 /// Returns the value of a field, or `None` if the object does not have the field.
@@ -43,7 +54,7 @@ fn value(object: &Object, feed: &Fed, shape: &Shape, field: InfoField) -> Option
     let now = Ctx::now_ms;
     Some(match field {
         InfoField::Capacity => Reply::Count(object.capacity(now)),
-        InfoField::Size => Reply::Count(memory_bytes(object)),
+        InfoField::Size => Reply::Count(reported_bytes(object)),
         InfoField::Filters => Reply::Count(object.filter_count(now)),
         InfoField::Items => Reply::Count(object.items(now)),
         InfoField::Expansion if !scaling => Reply::Null,
@@ -60,6 +71,17 @@ fn value(object: &Object, feed: &Fed, shape: &Shape, field: InfoField) -> Option
         InfoField::FeedBytes => Reply::Count(feed.share()?.bytes),
         InfoField::FeedReaders => Reply::Count(feed.share()?.readers),
     })
+}
+
+/// Returns the size of an object: the bytes of its value, or what `RedisBloom` reports for an object of its kind, which
+/// counts 32 bytes for the object and 64 for each filter besides the bits.
+fn reported_bytes(object: &Object) -> u64 {
+    if Dialect::of(object) != Dialect::RedisBloom {
+        return memory_bytes(object);
+    }
+    let filters = object.filters(|| 0);
+    let filters = filters.map(|(_, filter, _)| 64 + filter.geometry().cell_bytes);
+    32 + filters.sum::<u64>()
 }
 
 /// `BF.DEBUG key`

@@ -1,5 +1,6 @@
 //! BF.LOAD, SCANDUMP, and LOADCHUNK: filters as dumps or in chunks.
 
+use valkeybloom_protocol::bloom::redisbloom::error as redisbloom;
 use valkeybloom_protocol::error::{Error, Field};
 use valkeybloom_protocol::numerals::integer;
 use valkeybloom_protocol::words::CommandWords;
@@ -7,8 +8,9 @@ use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::bloom::{Refusal, chunks, dump};
 
 use crate::bloom::keys::{self, Reader, Writer};
-use crate::ffi::{Argv, Call, Done, Reply};
+use crate::ffi::{Argv, Call, Ctx, Done, Reply};
 use crate::request::{expiry, key};
+use crate::settings::follows_redisbloom;
 
 /// `BF.LOAD key dump [ttl-ms]`
 pub fn load(Call { ctx, keys, args }: Call) -> Done {
@@ -42,16 +44,25 @@ pub fn load(Call { ctx, keys, args }: Call) -> Done {
     Ok(Reply::Ok)
 }
 
-fn cursor(args: &Argv) -> Result<i64, Error> {
-    integer(args.word(2)).ok_or(Error::Bad(Field::CURSOR))
+/// Parses a cursor. `redisbloom` is the error of one that is not a number on a server that follows `RedisBloom`.
+fn cursor(ctx: Ctx, args: &Argv, redisbloom: Error) -> Result<i64, Error> {
+    integer(args.word(2)).ok_or_else(|| {
+        if follows_redisbloom(ctx) {
+            redisbloom
+        } else {
+            Error::Bad(Field::CURSOR)
+        }
+    })
 }
 
 /// `BF.SCANDUMP key cursor`
 pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
-    // A negative cursor is past the end, like a cursor above all bitmaps.
-    let cursor = u64::try_from(cursor(&args)?).unwrap_or(u64::MAX);
     let reader = Reader::open(keys, key(&args));
-    let piece = chunks::piece(reader.existing()?, cursor);
+    // RedisBloom looks for the key before it parses.
+    let object = reader.existing()?;
+    // A negative cursor is past the end, like a cursor above all bitmaps.
+    let cursor = cursor(ctx, &args, redisbloom::SCANDUMP_CURSOR)?;
+    let piece = chunks::piece(object, u64::try_from(cursor).unwrap_or(u64::MAX));
     let (next, piece) = piece.ok_or(Error::Refused(Refusal::OutOfMemory))?;
     ctx.reply_array(2);
     Reply::Count(next).send(ctx);
@@ -61,10 +72,11 @@ pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
 
 /// `BF.LOADCHUNK key cursor data`
 pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
-    let cursor = cursor(&args)?;
+    let cursor = cursor(ctx, &args, redisbloom::LOADCHUNK_CURSOR)?;
     let data = args.string(3).bytes();
     let mut writer = Writer::open(keys, key(&args));
-    if cursor == 1 {
+    let is_redisbloom = follows_redisbloom(ctx);
+    if cursor == 1 && !(is_redisbloom && writer.holds_redisbloom()?) {
         writer.require_empty()?;
         let begun = chunks::begin(data, keys::limits_for(ctx, false));
         let begun = begun.map_err(|error| match error {
@@ -74,8 +86,11 @@ pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
         })?;
         writer.begin(begun);
     } else {
+        if is_redisbloom && writer.held()?.is_none() {
+            return Err(Error::NOT_FOUND);
+        }
         let cursor = u64::try_from(cursor).map_err(|_| Error::BAD_CHUNK)?;
-        writer.load_chunk(cursor, data, ctx.must_obey())?;
+        writer.load_chunk(cursor, data, is_redisbloom || ctx.must_obey())?;
     }
     Ok(Reply::Ok)
 }

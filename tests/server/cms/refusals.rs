@@ -5,59 +5,59 @@ use crate::support::protocols::in_both_protocols;
 use crate::support::refused::Refusals;
 use crate::support::usage::least_limit;
 
-const EXISTS: &str = "ERR CMS: key already exists";
+const EXISTS: &str = "CMS: key already exists";
 
 /// Commands, and the error of each. `k` and `like` are sketches of 10 × 5, `other` is one of 10 × 4, `small` one of
 /// 10 × 5 with counters of one byte; `none` is not a key, and `text` a string.
 const ROWS: &str = "
-CMS.INITBYDIM k x y => ERR CMS: key already exists
-CMS.INITBYDIM text 1 1 => ERR CMS: key already exists
-CMS.INITBYDIM new 0 x => ERR CMS: invalid width
+CMS.INITBYDIM k x y => CMS: key already exists
+CMS.INITBYDIM text 1 1 => CMS: key already exists
+CMS.INITBYDIM new 0 x => CMS: invalid width
 # A lookup takes time for each row.
-CMS.INITBYDIM new 1 257 => ERR CMS: invalid depth
-CMS.INITBYDIM new 1 5 WORD 4 => ERR CMS: unknown argument
-CMS.INITBYDIM new 1 5 CELL_SIZE 3 => ERR CMS: CELL_SIZE must be 1, 2, 4 or 8
-CMS.INITBYDIM new 9223372036854775807 2 => ERR CMS: invalid init arguments
+CMS.INITBYDIM new 1 257 => CMS: invalid depth
+CMS.INITBYDIM new 1 5 WORD 4 => CMS: unknown argument
+CMS.INITBYDIM new 1 5 CELL_SIZE 3 => CMS: CELL_SIZE must be 1, 2, 4 or 8
+CMS.INITBYDIM new 9223372036854775807 2 => CMS: invalid init arguments
 # Without a limit it is too much for any machine.
-CMS.INITBYDIM new 4611686018427387903 2 => ERR CMS: Insufficient memory to create the key
+CMS.INITBYDIM new 4611686018427387903 2 => CMS: Insufficient memory to create the key
 CMS.INITBYDIM new 4194304 4
-=> ERR CMS: Insufficient memory to create the key: operation exceeds bloom object memory limit
+=> CMS: Insufficient memory to create the key: operation exceeds bloom object memory limit
 CMS.INITBYDIM new 9223372036854775807 1 CELL_SIZE 1
-=> ERR CMS: Insufficient memory to create the key: operation exceeds bloom object memory limit
-CMS.INITBYPROB k x y => ERR CMS: key already exists
-CMS.INITBYPROB new 0 x => ERR CMS: invalid overestimation value
-CMS.INITBYPROB new 0.1 0 => ERR CMS: invalid prob value
-CMS.INITBYPROB new 0.1 0.1 WORD 3 => ERR CMS: unknown argument
-CMS.INITBYPROB new 0.1 0.1 CELL_SIZE 16 => ERR CMS: CELL_SIZE must be 1, 2, 4 or 8
-CMS.INITBYPROB new 1e-19 0.5 => ERR CMS: invalid init arguments
+=> CMS: Insufficient memory to create the key: operation exceeds bloom object memory limit
+CMS.INITBYPROB k x y => CMS: key already exists
+CMS.INITBYPROB new 0 x => CMS: invalid overestimation value
+CMS.INITBYPROB new 0.1 0 => CMS: invalid prob value
+CMS.INITBYPROB new 0.1 0.1 WORD 3 => CMS: unknown argument
+CMS.INITBYPROB new 0.1 0.1 CELL_SIZE 16 => CMS: CELL_SIZE must be 1, 2, 4 or 8
+CMS.INITBYPROB new 1e-19 0.5 => CMS: invalid init arguments
 CMS.INITBYPROB new 0.0000001 0.1
-=> ERR CMS: Insufficient memory to create the key: operation exceeds bloom object memory limit
-CMS.INCRBY none a x => ERR CMS: key does not exist
+=> CMS: Insufficient memory to create the key: operation exceeds bloom object memory limit
+CMS.INCRBY none a x => CMS: key does not exist
 # Nothing is counted before all numbers are read.
-CMS.INCRBY k a 1 b x => ERR CMS: Cannot parse number
-CMS.INCRBY k a 1 b -9223372036854775808 c x => ERR CMS: invalid increment
-CMS.QUERY none a => ERR CMS: key does not exist
-CMS.INFO none => ERR CMS: key does not exist
-CMS.MERGE none x k => ERR CMS: key does not exist
+CMS.INCRBY k a 1 b x => CMS: Cannot parse number
+CMS.INCRBY k a 1 b -9223372036854775808 c x => CMS: invalid increment
+CMS.QUERY none a => CMS: key does not exist
+CMS.INFO none => CMS: key does not exist
+CMS.MERGE none x k => CMS: key does not exist
 CMS.MERGE text x k => WRONGTYPE Operation against a key holding the wrong kind of value
-CMS.MERGE k x k => ERR CMS: invalid numkeys
-CMS.MERGE k 0 k => ERR CMS: Number of keys must be positive
-CMS.MERGE k 2 k => ERR CMS: wrong number of keys
-CMS.MERGE k 1 k WEIGHTS => ERR CMS: wrong number of keys/weights
-CMS.MERGE k 1 none WEIGHTS x => ERR CMS: invalid weight value
+CMS.MERGE k x k => CMS: invalid numkeys
+CMS.MERGE k 0 k => CMS: Number of keys must be positive
+CMS.MERGE k 2 k => CMS: wrong number of keys
+CMS.MERGE k 1 k WEIGHTS => CMS: wrong number of keys/weights
+CMS.MERGE k 1 none WEIGHTS x => CMS: invalid weight value
 # Source by source: the weight, then the key, then its shape.
-CMS.MERGE k 2 none like WEIGHTS 1 x => ERR CMS: key does not exist
-CMS.MERGE k 2 other none => ERR CMS: width/depth is not equal
-CMS.MERGE k 2 like none => ERR CMS: key does not exist
+CMS.MERGE k 2 none like WEIGHTS 1 x => CMS: key does not exist
+CMS.MERGE k 2 other none => CMS: width/depth is not equal
+CMS.MERGE k 2 like none => CMS: key does not exist
 CMS.MERGE k 2 like text => WRONGTYPE Operation against a key holding the wrong kind of value
-CMS.MERGE k 2 like other => ERR CMS: width/depth is not equal
-CMS.MERGE small 1 other => ERR CMS: width/depth is not equal
-CMS.MERGE k 1 small => ERR CMS: cell size is not equal
-CMS.MERGE small 1 k => ERR CMS: cell size is not equal
-CMS.MERGE k 1 k WEIGHTS -1 => ERR CMS: MERGE overflow
-CMS.MERGE k 1 k WEIGHTS 9223372036854775807 => ERR CMS: MERGE overflow
-CMS.MERGE k 1 k WEIGHTS 4294967295 => ERR CMS: MERGE overflow
-CMS.MERGE small 2 small small WEIGHTS 100 100 => ERR CMS: MERGE overflow
+CMS.MERGE k 2 like other => CMS: width/depth is not equal
+CMS.MERGE small 1 other => CMS: width/depth is not equal
+CMS.MERGE k 1 small => CMS: cell size is not equal
+CMS.MERGE small 1 k => CMS: cell size is not equal
+CMS.MERGE k 1 k WEIGHTS -1 => CMS: MERGE overflow
+CMS.MERGE k 1 k WEIGHTS 9223372036854775807 => CMS: MERGE overflow
+CMS.MERGE k 1 k WEIGHTS 4294967295 => CMS: MERGE overflow
+CMS.MERGE small 2 small small WEIGHTS 100 100 => CMS: MERGE overflow
 # The number of words comes first.
 CMS.INITBYDIM k 1 => ERR wrong number of arguments for 'cms.initbydim' command
 CMS.INITBYPROB k 0.1 0.1 CELL_SIZE => ERR wrong number of arguments for 'cms.initbyprob' command
@@ -71,12 +71,11 @@ CMS.INITBYDIM new 10 5 CELL_SIZE 8
 => ERR a CELL_SIZE other than 4 is not possible with bf.bloom-new-filters redisbloom
 CMS.INITBYPROB new 0.1 0.1 CELL_SIZE 1
 => ERR a CELL_SIZE other than 4 is not possible with bf.bloom-new-filters redisbloom
-CMS.INCRBY k a -1 => ERR a negative increment is not possible with bf.bloom-new-filters redisbloom
-CMS.INCRBY k a 1 b -1 => ERR a negative increment is not possible with bf.bloom-new-filters redisbloom
-CMS.INCRBY none a -1 => ERR CMS: key does not exist
-CMS.MERGE k 2 k weights => ERR a source called WEIGHTS is not possible with bf.bloom-new-filters redisbloom
-CMS.MERGE k 1 Weights WEIGHTS 1
-=> ERR a source called WEIGHTS is not possible with bf.bloom-new-filters redisbloom
+CMS.INCRBY k a -1 => CMS: Number cannot be negative
+CMS.INCRBY k a 1 b -9223372036854775808 => CMS: Number cannot be negative
+CMS.INCRBY none a -1 => CMS: key does not exist
+CMS.MERGE k 2 k weights => CMS: wrong number of keys/weights
+CMS.MERGE k 1 Weights WEIGHTS 1 => CMS: wrong number of keys/weights
 ";
 
 #[test]
@@ -108,7 +107,8 @@ fn refused_commands_change_nothing() {
 /// Both settings limit a sketch as a whole. Neither limits what was made already.
 #[test]
 fn the_memory_limits_hold_for_new_sketches() {
-    const TOO_LARGE: &str = "ERR CMS: Insufficient memory to create the key: operation exceeds bloom object memory limit";
+    const TOO_LARGE: &str =
+        "CMS: Insufficient memory to create the key: operation exceeds bloom object memory limit";
     let server = Server::start();
     in_both_protocols(&server, |client, _| {
         assert_eq!(client.cmd("CMS.INITBYDIM model 1000 5"), ok());

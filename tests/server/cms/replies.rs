@@ -4,8 +4,8 @@ use crate::harness::{Client, Reply, Server, array, error, int, ok};
 use crate::scripting::takes_an_error_for_the_list;
 use crate::support::protocols::{in_both_protocols, table};
 
-const OVERFLOW: &str = "ERR CMS: INCRBY overflow";
-const UNDERFLOW: &str = "ERR CMS: INCRBY underflow";
+const OVERFLOW: &str = "CMS: INCRBY overflow";
+const UNDERFLOW: &str = "CMS: INCRBY underflow";
 
 fn ints(numbers: &[i64]) -> Reply {
     array(numbers.iter().map(|number| int(*number)))

@@ -58,7 +58,7 @@ fn adds_stop_at_the_largest_number_of_filters() {
         client.cmd("CF.INSERT k ITEMS foo foo foo foo foo foo foo foo foo foo foo foo foo foo");
     let numbers: Vec<i64> = reply.as_array().iter().map(Reply::as_int).collect();
     assert_eq!(numbers, [vec![1; 12], vec![-1; 2]].concat());
-    let refused = error("ERR Maximum expansions reached");
+    let refused = error("Maximum expansions reached");
     assert_eq!(client.cmd("CF.ADD k b"), refused);
     assert_eq!(client.cmd("CF.ADDNX k foo"), refused, "though it is known");
     client.cmd("CF.DEL k foo");

@@ -173,10 +173,10 @@ fn forged_headers_are_refused() {
         (2, 65_535),
     ] {
         let claim = header([1, buckets, 0, filters], [2, 20, 1]);
-        let refused = error("ERR Couldn't create filter!");
+        let refused = error("Couldn't create filter!");
         assert_eq!(begin(&claim), refused, "{filters} of {buckets}");
     }
-    assert_eq!(begin(&[0; 37]), error("ERR Invalid header"));
+    assert_eq!(begin(&[0; 37]), error("Invalid header"));
     assert_eq!(begin(&header([1, 2, 0, 32], [2, 20, 1])), ok());
 }
 

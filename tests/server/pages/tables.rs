@@ -150,7 +150,7 @@ fn bytes_per_item_match_the_server() {
         "<!-- which: held against BF.INFO by a test -->",
     ) {
         assert_eq!(client.cmd(&row[1]).text(), "OK", "{}", row[1]);
-        let info = client.cmd("BF.INFO key");
+        let info = client.cmd("BF.INFO key ALL");
         let number = |name| field(&info, name).expect("it is reported").as_int();
         #[allow(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
         let per_item = number("Size") as f64 / number("Capacity") as f64;

@@ -63,7 +63,10 @@ fn check(client: &mut Client, resp3: bool, given: &[String], call: [&str; 2], bl
     let got = shown(&send(client, &command, blobs));
     assert_eq!(got, reply, "{given:?} {command}");
     let begins = |code| reply.trim_start_matches('[').starts_with(code);
-    if ["ERR ", "WRONGTYPE ", "BUSYKEY "].into_iter().any(begins) {
+    // Some errors of RedisBloom have no code.
+    let bare = ["Bad ", "Invalid ", "Nonscaling ", "Second ", "Unknown "];
+    let coded = ["ERR ", "WRONGTYPE ", "BUSYKEY "];
+    if coded.into_iter().chain(bare).any(begins) {
         let after = (client.cmd("DEBUG DIGEST"), client.cmd("DBSIZE"));
         assert_eq!(after, (data, keys), "{given:?} {command}");
     }
@@ -162,7 +165,7 @@ fn numbers_parse_like_those_of_the_servers_own_commands() {
         };
         for number in ODD_NUMBERS.iter().chain(WIDEST) {
             let bad = is_bad("INCRBY n {}", number);
-            assert_eq!(is_bad("BF.SCANDUMP k {}", number), bad, "{number:?}");
+            assert_eq!(is_bad("BF.LOADCHUNK k {} x", number), bad, "{number:?}");
         }
         for number in ODD_NUMBERS {
             let bad = is_bad("INCRBY n {}", number) || number.starts_with(b"-");

@@ -69,10 +69,23 @@ fn info_returns_all_fields_in_order_and_each_alone() {
                 assert_eq!(client.cmd(&format!("bf.info {key} {lower}")), alone);
             }
             let rows = rows.into_iter().map(|(_, title, value)| (title, value));
-            assert_eq!(
-                client.cmd(&format!("BF.INFO {key}")),
-                table(resp3, rows.collect())
-            );
+            let rows: Vec<_> = rows.collect();
+            // RedisBloom's five, and valkey-bloom's in its order.
+            let mut peer = rows[..rows.len() - 1].to_vec();
+            peer.swap(4, 5);
+            for (fields, expected) in [
+                ("five", &rows[..5]),
+                ("valkey-bloom", &peer),
+                ("all", &rows),
+            ] {
+                let set = format!("CONFIG SET bf.bloom-info-fields {fields}");
+                assert_eq!(client.cmd(&set), ok());
+                for (words, rows) in [("", expected), (" all", &rows)] {
+                    let all = client.cmd(&format!("BF.INFO {key}{words}"));
+                    assert_eq!(all, table(resp3, rows.to_vec()), "{fields}{words}");
+                }
+            }
+            assert_eq!(client.cmd("CONFIG SET bf.bloom-info-fields five"), ok());
         }
     });
 }

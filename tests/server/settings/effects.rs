@@ -30,7 +30,7 @@ fn new_objects_are_made_as_the_settings_say() {
     ] {
         assert!(!client.cmd(create).is_error(), "{create}");
         let key = create.split(' ').nth(1).expect("a key");
-        let info = client.cmd(&format!("BF.INFO {key}"));
+        let info = client.cmd(&format!("BF.INFO {key} ALL"));
         let reported = [1, 9, 11, 13].map(|index| info.as_array()[index].clone());
         let expected = [int(capacity), expansion, bulk(rate), bulk(ratio)];
         assert_eq!(reported, expected, "{create}");
@@ -40,7 +40,7 @@ fn new_objects_are_made_as_the_settings_say() {
     set(&mut client, "bf.bloom-expansion", "0");
     assert_eq!(client.cmd("BF.ADD fixed item"), int(1));
     assert_eq!(client.cmd("BF.INFO fixed EXPANSION"), array([nil()]));
-    assert_eq!(client.cmd("BF.INFO fixed").as_array().len(), 14);
+    assert_eq!(client.cmd("BF.INFO fixed ALL").as_array().len(), 14);
     assert_eq!(client.cmd("BF.RESERVE scaling 0.01 10 EXPANSION 2"), ok());
     assert_eq!(field(&mut client, "scaling", "EXPANSION"), 2);
     assert_eq!(field(&mut client, "a", "EXPANSION"), 3);

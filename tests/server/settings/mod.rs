@@ -41,11 +41,12 @@ const WRONG_RATES: &[(&str, &str)] = &[
     ("x", NO_RATE),
     ("", NO_RATE),
 ];
+const FIELDS: &str = "argument must be 'five', 'valkey-bloom' or 'all'";
 const RATES: &[&str] = &["1e-300", "0.9999999999999999", "0.25"];
 const WRONG_SWITCHES: &[(&str, &str)] = &[("maybe", NO_SWITCH), ("1", NO_SWITCH), ("", NO_SWITCH)];
 const SWITCHES: &[&str] = &["yes", "no"];
 
-const SETTINGS: [Setting; 13] = [
+const SETTINGS: [Setting; 14] = [
     Setting {
         name: "bf.bloom-capacity",
         alias: Some("bf.bloom_capacity"),
@@ -133,6 +134,14 @@ const SETTINGS: [Setting; 13] = [
         other: ("RedisBloom", "redisbloom"),
         wrong: &[("mine", MAKERS), ("", MAKERS)],
         edges: &["own", "valkey-bloom", "redisbloom"],
+    },
+    Setting {
+        name: "bf.bloom-info-fields",
+        alias: None,
+        default: "five",
+        other: ("ALL", "all"),
+        wrong: &[("eight", FIELDS), ("", FIELDS)],
+        edges: &["five", "valkey-bloom", "all"],
     },
     Setting {
         name: "bf.bloom-use-random-seed",

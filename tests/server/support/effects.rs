@@ -189,7 +189,8 @@ impl Stage {
         let sent = self.log.since().into_iter().map(|command| {
             let words = command.iter().enumerate().map(|(index, word)| {
                 let before = index.checked_sub(1).map(|before| &command[before][..]);
-                let is_time = before == Some(b"AT") || command[0] == b"PEXPIREAT" && index == 2;
+                let is_time = before == Some(b"AT") && word != b"0"
+                    || command[0] == b"PEXPIREAT" && index == 2;
                 if is_time {
                     let ms: u64 = String::from_utf8_lossy(word).parse().expect("a time");
                     // After this was written, and in this century.
@@ -239,7 +240,7 @@ bf.insert k expansion 7 tightening 0.25 error 1e-5 capacity 9 items a b a
 BF.INSERT k VALIDATESCALETO 1000 SEED <seed> ITEMS a
 => bloom.reserve bloom.add | BF.INSERT k CAPACITY 50 ERROR 0.03 TIGHTENING 0.5000000000000001 SEED <seed> EXPANSION 3 ITEMS a
 BF.INSERT k COUNTING ID 5 ITEMS a b
-=> bloom.reserve bloom.add | BF.INSERT k CAPACITY 50 ERROR 0.03 <ours> EXPANSION 3 COUNTING ID 5 ITEMS a b
+=> bloom.reserve bloom.add | BF.INSERT k CAPACITY 50 ERROR 0.03 <ours> EXPANSION 3 COUNTING AT 0 ID 5 ITEMS a b
 BF.INSERT k WINDOW 1000000000000 PERIODS 2 TTL 1 ITEMS a
 => bloom.reserve bloom.add | BF.INSERT k CAPACITY 50 ERROR 0.03 <ours> EXPANSION 3 WINDOW 1000000000000 PERIODS 2 AT <time> TTL 1 ITEMS a
 bf.add k a
@@ -308,7 +309,7 @@ BF.EXISTS k a => -
 # A second add of an item counts, and so does a removal, which is sent with what was removed.
 COUNTED / BF.ADD k a => bloom.add | BF.INSERT k NOCREATE ITEMS a
 COUNTED / BF.MADD k a b a => bloom.add | BF.INSERT k NOCREATE ITEMS a b a
-COUNTED / BF.INSERT k CAPACITY 7 ID 7 ITEMS a => bloom.add | BF.INSERT k NOCREATE ID 7 ITEMS a
+COUNTED / BF.INSERT k CAPACITY 7 ID 7 ITEMS a => bloom.add | BF.INSERT k NOCREATE AT 0 ID 7 ITEMS a
 COUNTED / BF.DEL k a => bloom.del
 COUNTED / BF.INSERT k ID 9 ITEMS c / BF.DEL k c ID 9 => bloom.del
 COUNTED / BF.DEL k c => -

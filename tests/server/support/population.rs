@@ -301,6 +301,7 @@ impl Seen {
         } else {
             "BF"
         };
+        let all = if family == "BF" { " ALL" } else { "" };
         let ask = format!("{family}.MEXISTS");
         let others: Vec<String> = (0..OTHERS).map(|i| format!("other {i}")).collect();
         let mut ask: Vec<&[u8]> = vec![ask.as_bytes(), key.as_bytes()];
@@ -316,7 +317,7 @@ impl Seen {
         };
         Self {
             digest: digest(client, key),
-            info: without_feed(client.cmd(&format!("{family}.INFO {key}"))),
+            info: without_feed(client.cmd(&format!("{family}.INFO {key}{all}"))),
             debug: client.cmd(&format!("{family}.DEBUG {key}")),
             kind,
             answers,

@@ -55,12 +55,25 @@ impl<'c> Refusals<'c> {
             let expected = if creates { of_creation } else { WRONG_TYPE };
             let keys = ["bloom", "cuckoo", "text"].into_iter();
             for key in keys.filter(|key| prefix != "cf." || *key != "cuckoo") {
-                self.check(&command.on(key), expected);
+                self.check(
+                    &command.on(key),
+                    other_type(&command.on(key)).unwrap_or(expected),
+                );
             }
         }
         let of_cuckoo = CUCKOO.iter().filter(|_| prefix != "cf.");
         for command in BLOOM.iter().chain(of_cuckoo) {
-            self.check(&command.on("k"), WRONG_TYPE);
+            let line = command.on("k");
+            self.check(&line, other_type(&line).unwrap_or(WRONG_TYPE));
         }
+    }
+}
+
+/// Returns the error of a command that does not distinguish a key of another type from a missing one.
+fn other_type(line: &str) -> Option<&'static str> {
+    match line.split(' ').next()? {
+        "CF.DEL" => Some("Not found"),
+        "CF.COMPACT" => Some("Cuckoo filter was not found"),
+        _ => None,
     }
 }

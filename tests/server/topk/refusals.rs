@@ -4,30 +4,30 @@ use crate::harness::{Server, array, error, ok};
 use crate::support::protocols::in_both_protocols;
 use crate::support::refused::Refusals;
 
-const EXISTS: &str = "ERR TopK: key already exists";
-pub const BAD_INCREMENT: &str = "ERR TopK: increment must be an integer greater or equal to 0                            and smaller or equal to 100,000";
+const EXISTS: &str = "TopK: key already exists";
+pub const BAD_INCREMENT: &str = "TopK: increment must be an integer greater or equal to 0                            and smaller or equal to 100,000";
 
 /// Commands, and the error of each. `k` is a list, `none` is not a key, and `text` a string.
 const ROWS: &str = "
-TOPK.RESERVE k x => ERR TopK: key already exists
-TOPK.RESERVE text 5 => ERR TopK: key already exists
-TOPK.RESERVE new 0 0 0 0 => ERR TopK: invalid k
-TOPK.RESERVE new 1 0 x x => ERR TopK: invalid width
+TOPK.RESERVE k x => TopK: key already exists
+TOPK.RESERVE text 5 => TopK: key already exists
+TOPK.RESERVE new 0 0 0 0 => TopK: invalid k
+TOPK.RESERVE new 1 0 x x => TopK: invalid width
 # Adding takes time for each row.
-TOPK.RESERVE new 1 1 33 1 => ERR TopK: invalid depth
-TOPK.RESERVE new 1 1 1 0 => ERR TopK: invalid decay value. must be '<= 1' & '> 0'
+TOPK.RESERVE new 1 1 33 1 => TopK: invalid depth
+TOPK.RESERVE new 1 1 1 0 => TopK: invalid decay value. must be '<= 1' & '> 0'
 TOPK.RESERVE new 1 4294967295 2 1 => ERR Insufficient memory to create topk data structure
 TOPK.RESERVE new 1 134217727 32 1 => ERR Insufficient memory to create topk data structure
 TOPK.RESERVE new 4294967295 => ERR Insufficient memory to create topk data structure
-TOPK.ADD none a => ERR TopK: key does not exist
-TOPK.INCRBY none a x => ERR TopK: key does not exist
-TOPK.QUERY none a => ERR TopK: key does not exist
-TOPK.COUNT none a => ERR TopK: key does not exist
-TOPK.LIST none => ERR TopK: key does not exist
-TOPK.INFO none => ERR TopK: key does not exist
-TOPK.LIST k x => ERR WITHCOUNT keyword expected
-TOPK.LIST none x => ERR WITHCOUNT keyword expected
-TOPK.LIST text x => ERR WITHCOUNT keyword expected
+TOPK.ADD none a => TopK: key does not exist
+TOPK.INCRBY none a x => TopK: key does not exist
+TOPK.QUERY none a => TopK: key does not exist
+TOPK.COUNT none a => TopK: key does not exist
+TOPK.LIST none => TopK: key does not exist
+TOPK.INFO none => TopK: key does not exist
+TOPK.LIST k x => WITHCOUNT keyword expected
+TOPK.LIST none x => WITHCOUNT keyword expected
+TOPK.LIST text x => WITHCOUNT keyword expected
 # The number of words comes first.
 TOPK.RESERVE k 5 5 5 => ERR wrong number of arguments for 'topk.reserve' command
 TOPK.INCRBY none a 1 b => ERR wrong number of arguments for 'topk.incrby' command
@@ -48,7 +48,7 @@ fn refused_commands_change_nothing() {
         // The empty word, and words that go on after a zero byte.
         for word in [&b""[..], b"withcount\0", b"WITHCOUNT\0x"] {
             let listed = client.call(&[b"TOPK.LIST", b"k", word]);
-            assert_eq!(listed, error("ERR WITHCOUNT keyword expected"));
+            assert_eq!(listed, error("WITHCOUNT keyword expected"));
         }
         for word in [
             "x",

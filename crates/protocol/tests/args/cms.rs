@@ -8,13 +8,13 @@ use valkeybloom_sketches::cms::{CellSize, Shape};
 
 use super::{NO_COUNTS, NO_NUMBERS, words};
 
-const WIDTH: &str = "ERR CMS: invalid width";
-const DEPTH: &str = "ERR CMS: invalid depth";
-const SHAPE: &str = "ERR CMS: invalid init arguments";
-const OPTION: &str = "ERR CMS: unknown argument";
-const CELL_SIZE: &str = "ERR CMS: CELL_SIZE must be 1, 2, 4 or 8";
-const ERROR_RATE: &str = "ERR CMS: invalid overestimation value";
-const PROBABILITY: &str = "ERR CMS: invalid prob value";
+const WIDTH: &str = "CMS: invalid width";
+const DEPTH: &str = "CMS: invalid depth";
+const SHAPE: &str = "CMS: invalid init arguments";
+const OPTION: &str = "CMS: unknown argument";
+const CELL_SIZE: &str = "CMS: CELL_SIZE must be 1, 2, 4 or 8";
+const ERROR_RATE: &str = "CMS: invalid overestimation value";
+const PROBABILITY: &str = "CMS: invalid prob value";
 
 /// Parses the words after the name and the key.
 fn by_size(line: &str) -> Result<Shape, String> {
@@ -142,17 +142,23 @@ fn increments_are_integers() {
         ("9223372036854775807", i64::MAX),
         ("-9223372036854775807", -i64::MAX),
     ] {
-        assert_eq!(increment(word.as_bytes()), Ok(number));
+        assert_eq!(increment(word.as_bytes(), || false), Ok(number));
     }
     for word in NO_NUMBERS.into_iter().chain(["9223372036854775808", "1.5"]) {
         assert_eq!(
-            increment(word.as_bytes()),
+            increment(word.as_bytes(), || false),
             Err(error::BAD_INCREMENT),
             "{word}"
         );
     }
-    let least = increment(b"-9223372036854775808").unwrap_err();
-    assert_eq!(least.to_string(), "ERR CMS: invalid increment");
+    let least = increment(b"-9223372036854775808", || false).unwrap_err();
+    assert_eq!(least.to_string(), "CMS: invalid increment");
+    // RedisBloom 8.8 has no negative increments.
+    for word in ["-1", "-9223372036854775808"] {
+        let refused = increment(word.as_bytes(), || true);
+        assert_eq!(refused, Err(error::NEGATIVE_INCREMENT));
+    }
+    assert_eq!(increment(b"0", || true), Ok(0));
 }
 
 /// Parses the words after the name and the destination, and returns the sources with their weights.
@@ -172,11 +178,11 @@ fn merge(line: &str) -> Result<Vec<(String, i64)>, String> {
 
 #[test]
 fn sources_and_weights_are_found() {
-    const NUMBER: &str = "ERR CMS: invalid numkeys";
-    const POSITIVE: &str = "ERR CMS: Number of keys must be positive";
-    const SOURCES: &str = "ERR CMS: wrong number of keys";
-    const WEIGHTS: &str = "ERR CMS: wrong number of keys/weights";
-    const WEIGHT: &str = "ERR CMS: invalid weight value";
+    const NUMBER: &str = "CMS: invalid numkeys";
+    const POSITIVE: &str = "CMS: Number of keys must be positive";
+    const SOURCES: &str = "CMS: wrong number of keys";
+    const WEIGHTS: &str = "CMS: wrong number of keys/weights";
+    const WEIGHT: &str = "CMS: invalid weight value";
     for (line, expected) in [
         ("1 a", &[("a", 1)][..]),
         ("2 a b", &[("a", 1), ("b", 1)]),

@@ -1,12 +1,12 @@
 //! Windows, counters, times and ids.
 
-use valkeybloom_protocol::bloom::{Delete, InfoField, Moment, Reserve};
+use valkeybloom_protocol::bloom::{Delete, InfoField, InfoRequest, Moment, Reserve};
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::words::Origin;
 use valkeybloom_sketches::bloom::Window;
 
 use super::{
-    ARITY, CANNOT_EXPAND, NO_COUNTS, NO_NUMBERS, NOCREATE, UNKNOWN, created, defaults, insert,
+    ARITY, CANNOT_EXPAND, NO_COUNTS, NO_NUMBERS, UNKNOWN, created, defaults, insert,
     insert_refused, own, reserve_refused, words,
 };
 
@@ -143,10 +143,6 @@ fn windows_do_not_combine_with_counters() {
     insert_refused(
         "BF.INSERT k WINDOW 5 PERIODS 5 COUNTING NOCREATE ITEMS a",
         COUNTING_WINDOW,
-    );
-    insert_refused(
-        "BF.INSERT k WINDOW 5 PERIODS 5 COUNTING NOCREATE CAPACITY 5",
-        NOCREATE,
     );
     insert_refused(
         "BF.INSERT k WINDOW 5 PERIODS 5 COUNTING NONSCALING VALIDATESCALETO 5",
@@ -298,9 +294,11 @@ fn del_takes_an_id() {
 }
 
 #[test]
-fn info_takes_one_field_or_none() {
-    let parse = |line: &str| InfoField::parse(&words(line)[..]);
-    assert_eq!(parse("BF.INFO k"), Ok(None));
+fn info_takes_one_field_or_all_or_none() {
+    let info = |line: &[&[u8]]| InfoRequest::parse(line, Error::UNKNOWN_FIELD);
+    let parse = |line: &str| info(&words(line));
+    assert_eq!(parse("BF.INFO k"), Ok(InfoRequest::Plain));
+    assert_eq!(parse("BF.INFO k All"), Ok(InfoRequest::All));
     for (word, field) in [
         ("CAPACITY", InfoField::Capacity),
         ("SIZE", InfoField::Size),
@@ -321,7 +319,7 @@ fn info_takes_one_field_or_none() {
         for word in [word.to_owned(), word.to_lowercase(), mixed(word)] {
             assert_eq!(
                 parse(&format!("BF.INFO k {word}")),
-                Ok(Some(field)),
+                Ok(InfoRequest::One(field)),
                 "{word}"
             );
         }
@@ -340,11 +338,11 @@ fn info_takes_one_field_or_none() {
         "*",
     ] {
         let line: [&[u8]; 3] = [b"BF.INFO", b"k", word.as_bytes()];
-        let error = InfoField::parse(&line[..]).unwrap_err();
+        let error = info(&line).unwrap_err();
         assert_eq!(error.to_string(), "ERR invalid information value", "{word}");
     }
     let line: [&[u8]; 3] = [b"BF.INFO", b"k", b"\xff"];
-    assert_eq!(InfoField::parse(&line[..]), Err(Error::UNKNOWN_FIELD));
+    assert_eq!(info(&line), Err(Error::UNKNOWN_FIELD));
 }
 
 /// Every other letter small.

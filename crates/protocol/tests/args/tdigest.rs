@@ -2,7 +2,7 @@
 
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::tdigest::{self, Merge};
-use valkeybloom_protocol::words::Origin;
+use valkeybloom_protocol::words::Grammar;
 
 use crate::{NO_COUNTS, NO_NUMBERS, words};
 
@@ -180,10 +180,17 @@ fn create_takes_a_compression() {
         assert_eq!(compression(line), Ok(expected), "{line}");
     }
     for word in ["", "COMPRESSIO", "COMPRESSIONS", "100", "OVERRIDE"] {
-        for value in ["100", "COMPRESSION", "x", "0"] {
+        for value in ["100", "x", "0"] {
             let line = format!("TDIGEST.CREATE k {word} {value}");
             assert_eq!(compression(&line), Err(KEYWORD.to_owned()), "{line}");
         }
+        // RedisBloom finds the keyword in the last place, too, and parses it.
+        let line = format!("TDIGEST.CREATE k {word} COMPRESSION");
+        assert_eq!(
+            compression(&line),
+            Err(BAD_COMPRESSION.to_owned()),
+            "{line}"
+        );
     }
     for (word, expected) in bad_compressions() {
         let line = format!("TDIGEST.CREATE k COMPRESSION {word}");
@@ -210,7 +217,7 @@ fn positive_or(
 }
 
 fn merge(line: &str) -> Result<Merge, String> {
-    Merge::parse(&words(line)[..], Origin::Client).map_err(|error| error.to_string())
+    Merge::parse(&words(line)[..], Grammar::Own).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -247,7 +254,7 @@ fn merge_takes_sources_and_options_in_any_order() {
 }
 
 #[test]
-fn a_merge_from_elsewhere_is_parsed_like_redisbloom() {
+fn redisbloom_s_grammar_ignores_words_of_merge() {
     for (options, compression, overrides) in [
         ("OVERRIDE what", None, true),
         ("what 5 OVERRIDE OVERRIDE", None, true),
@@ -260,7 +267,7 @@ fn a_merge_from_elsewhere_is_parsed_like_redisbloom() {
             compression,
             overrides,
         };
-        let merge = Merge::parse(&words(&line)[..], Origin::Elsewhere);
+        let merge = Merge::parse(&words(&line)[..], Grammar::RedisBloom);
         assert_eq!(merge, Ok(expected), "{line}");
     }
 }

@@ -7,13 +7,13 @@ use valkeybloom_sketches::topk::Shape;
 use crate::{NO_COUNTS, NO_NUMBERS, words};
 
 const ARITY: &str = "ERR wrong number of arguments";
-const BAD_K: &str = "ERR TopK: invalid k";
-const BAD_WIDTH: &str = "ERR TopK: invalid width";
-const BAD_DEPTH: &str = "ERR TopK: invalid depth";
-const BAD_DECAY: &str = "ERR TopK: invalid decay value. must be '<= 1' & '> 0'";
+const BAD_K: &str = "TopK: invalid k";
+const BAD_WIDTH: &str = "TopK: invalid width";
+const BAD_DEPTH: &str = "TopK: invalid depth";
+const BAD_DECAY: &str = "TopK: invalid decay value. must be '<= 1' & '> 0'";
 const MEMORY: &str = "ERR Insufficient memory to create topk data structure";
-const BAD_INCREMENT: &str = "ERR TopK: increment must be an integer greater or equal to 0                            and smaller or equal to 100,000";
-const BAD_OPTION: &str = "ERR WITHCOUNT keyword expected";
+const BAD_INCREMENT: &str = "TopK: increment must be an integer greater or equal to 0                            and smaller or equal to 100,000";
+const BAD_OPTION: &str = "WITHCOUNT keyword expected";
 
 fn reserve(line: &str) -> Result<Shape, String> {
     let words = words(line);

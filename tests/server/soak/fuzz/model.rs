@@ -6,7 +6,9 @@ use std::collections::{HashMap, HashSet};
 use std::mem::size_of;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use valkeybloom_protocol::bloom::{Defaults, Delete, InfoField, Insert, Maker, Read, Reserve};
+use valkeybloom_protocol::bloom::{
+    Defaults, Delete, InfoField, InfoFields, InfoRequest, Insert, Maker, Read, Reserve,
+};
 use valkeybloom_protocol::error::{Error, Field};
 use valkeybloom_protocol::numerals::{double_text, integer};
 use valkeybloom_protocol::words::Origin;
@@ -204,15 +206,15 @@ impl Model {
             }
             "bf.merge" => self.merge(&words[1..])?,
             "bf.info" => {
-                let field = InfoField::parse(words)?;
                 let object = self.object(key)?.ok_or(Error::NOT_FOUND)?;
-                info(object, field, resp3)?
+                let request = InfoRequest::parse(words, Error::UNKNOWN_FIELD)?;
+                info(object, request, resp3)?
             }
             "bf.debug" => debug(self.object(key)?.ok_or(Error::NOT_FOUND)?),
             "bf.scandump" => {
+                let object = self.object(key)?.ok_or(Error::NOT_FOUND)?;
                 let cursor = integer(items[0]).ok_or(Error::Bad(Field::CURSOR))?;
                 let cursor = u64::try_from(cursor).unwrap_or(u64::MAX);
-                let object = self.object(key)?.ok_or(Error::NOT_FOUND)?;
                 let (next, piece) = chunks::piece(object, cursor).expect("there is memory");
                 Reply::Array(vec![count(next), Reply::Bulk(piece.to_vec())])
             }
@@ -502,7 +504,7 @@ fn outcomes(outcomes: &[Result<Added, Refusal>], resp3: bool) -> Reply {
     Reply::Array(each.collect())
 }
 
-fn info(object: &Object, field: Option<InfoField>, resp3: bool) -> Result<Reply, Error> {
+fn info(object: &Object, request: InfoRequest, resp3: bool) -> Result<Reply, Error> {
     let (shape, now) = (object.shape(), now_ms);
     let (params, window) = (shape.params, shape.window());
     let scaling = params.growth != Growth::Fixed;
@@ -529,25 +531,24 @@ fn info(object: &Object, field: Option<InfoField>, resp3: bool) -> Result<Reply,
             | InfoField::FeedReaders => return None,
         })
     };
-    let named = |(field, _, _): (InfoField, _, _)| {
+    let named = |field: InfoField| {
         let title = field.title().to_str().expect("it is text");
         Some((simple(title), value(field)?))
     };
-    Ok(match field {
-        Some(field) if !resp3 => Reply::Array(vec![value(field).ok_or(Error::UNKNOWN_FIELD)?]),
-        _ => {
-            let all = InfoField::ALL.into_iter();
-            let all = all.filter(|(one, ..)| field.is_none_or(|field| *one == field));
-            let rows: Vec<(Reply, Reply)> = all.filter_map(named).collect();
-            if rows.is_empty() {
-                return Err(Error::UNKNOWN_FIELD);
-            }
-            if resp3 {
-                Reply::Map(rows)
-            } else {
-                Reply::Array(rows.into_iter().flat_map(<[Reply; 2]>::from).collect())
-            }
+    let rows: Vec<(Reply, Reply)> = match request {
+        InfoRequest::One(field) if !resp3 => {
+            return Ok(Reply::Array(vec![
+                value(field).ok_or(Error::UNKNOWN_FIELD)?,
+            ]));
         }
+        InfoRequest::One(field) => vec![named(field).ok_or(Error::UNKNOWN_FIELD)?],
+        InfoRequest::Plain => InfoFields::Five.fields().filter_map(named).collect(),
+        InfoRequest::All => InfoFields::All.fields().filter_map(named).collect(),
+    };
+    Ok(if resp3 {
+        Reply::Map(rows)
+    } else {
+        Reply::Array(rows.into_iter().flat_map(<[Reply; 2]>::from).collect())
     })
 }
 

@@ -45,7 +45,7 @@ fn split(line: &str) -> Vec<&[u8]> {
 
 /// The errors that a fuzzer meets sooner or later if it reaches everything. Only filters stacked at loose rates are refused
 /// for their rates: `refusals` has a row for that.
-const ERRORS: [Error; 45] = [
+const ERRORS: [Error; 44] = [
     Error::WRONG_TYPE,
     Error::BUSY,
     Error::STILL_LOADING,
@@ -62,7 +62,6 @@ const ERRORS: [Error; 45] = [
     Error::SEED,
     Error::FIXED_EXPANSION,
     Error::FIXED_SCALE_TO,
-    Error::NO_CREATE,
     Error::SCALE_TO_MEMORY,
     Error::SCALE_TO_RATE,
     Error::NO_WINDOW,
@@ -197,7 +196,11 @@ impl Talk {
         }
         let questions = questions.iter().flat_map(|words| {
             let ask = |name: &[u8]| command(&[name, &words[1]]);
-            [ask(b"BF.INFO"), ask(b"BF.DEBUG"), ask(b"BF.CARD")]
+            [
+                command(&[b"BF.INFO", &words[1], b"ALL"]),
+                ask(b"BF.DEBUG"),
+                ask(b"BF.CARD"),
+            ]
         });
         let questions: Vec<Command> = questions.collect();
         self.say(&questions, false);

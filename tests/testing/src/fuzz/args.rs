@@ -1,14 +1,14 @@
 //! Parses the words of a command. The result is in range, does not depend on the case of the words, and parses to the
 //! same value when it is written out again.
 
-use valkeybloom_protocol::bloom::{Defaults, Delete, InfoField, Insert, Maker, Reserve};
+use valkeybloom_protocol::bloom::{Defaults, Delete, InfoRequest, Insert, Maker, Reserve};
 use valkeybloom_protocol::cms as cms_words;
 use valkeybloom_protocol::cuckoo as cuckoo_words;
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::numerals::integer;
 use valkeybloom_protocol::tdigest as tdigest_words;
 use valkeybloom_protocol::topk as topk_words;
-use valkeybloom_protocol::words::{CommandWords, Origin};
+use valkeybloom_protocol::words::{CommandWords, Grammar, Origin};
 use valkeybloom_sketches::bloom::{Growth, Kind, New, Params, Shape, Tightening, Window};
 use valkeybloom_sketches::cuckoo;
 use valkeybloom_sketches::{Fraction, MAX_CAPACITY};
@@ -63,14 +63,16 @@ pub fn run(bytes: &[u8]) {
     }
     for origin in [Origin::Client, Origin::Elsewhere] {
         check_insert(words, &cased, defaults, origin);
-        check_cuckoo(words, &cased, origin);
+    }
+    for grammar in [Grammar::Own, Grammar::RedisBloom] {
+        check_cuckoo(words, &cased, grammar);
     }
     check_delete(words, &cased);
     check_cms(words, &cased);
     check_topk(words, &cased);
     check_tdigest(words, &cased);
-    let field = InfoField::parse(words);
-    assert_eq!(InfoField::parse(&cased[..]), field);
+    let [info, other] = [words, &cased].map(|it| InfoRequest::parse(it, Error::UNKNOWN_FIELD));
+    assert_eq!(info, other);
     for word in words {
         if let Some(number) = integer(word) {
             assert_eq!(number.to_string().as_bytes(), *word);
@@ -150,7 +152,7 @@ fn check_cms(words: &[&[u8]], cased: &[&[u8]]) {
         }
     }
     for word in words {
-        if let Ok(increment) = cms_words::increment(word) {
+        if let Ok(increment) = cms_words::increment(word, || false) {
             assert!(increment > i64::MIN);
             assert_eq!(increment.to_string().as_bytes(), *word);
         }
@@ -253,8 +255,8 @@ fn check_tdigest(words: &[&[u8]], cased: &[&[u8]]) {
     if let Ok((low, high)) = cuts {
         assert!(0.0 <= low && low < high && high <= 1.0);
     }
-    let merge = tdigest_words::Merge::parse(words, Origin::Client);
-    assert_eq!(tdigest_words::Merge::parse(cased, Origin::Client), merge);
+    let merge = tdigest_words::Merge::parse(words, Grammar::Own);
+    assert_eq!(tdigest_words::Merge::parse(cased, Grammar::Own), merge);
     if let Ok(merge) = merge {
         assert!(!merge.sources.is_empty());
         assert_eq!(merge.sources.start, 3);
@@ -270,22 +272,22 @@ fn check_tdigest(words: &[&[u8]], cased: &[&[u8]]) {
         option(&mut line, "COMPRESSION", merge.compression);
         let words: Vec<&[u8]> = line.iter().map(Vec::as_slice).collect();
         assert_eq!(
-            tdigest_words::Merge::parse(&words[..], Origin::Client),
+            tdigest_words::Merge::parse(&words[..], Grammar::Own),
             Ok(merge)
         );
     }
 }
 
 /// Parses the words of CF.RESERVE and CF.INSERT.
-fn check_cuckoo(words: &[&[u8]], cased: &[&[u8]], origin: Origin) {
+fn check_cuckoo(words: &[&[u8]], cased: &[&[u8]], grammar: Grammar) {
     let defaults = cuckoo::Params {
         capacity: 77,
         bucket_size: 5,
         max_iterations: 3,
         expansion: 2,
     };
-    let reserve = cuckoo_words::reserve(words, defaults, origin);
-    assert_eq!(cuckoo_words::reserve(cased, defaults, origin), reserve);
+    let reserve = cuckoo_words::reserve(words, defaults, grammar);
+    assert_eq!(cuckoo_words::reserve(cased, defaults, grammar), reserve);
     if let Ok(params) = reserve {
         assert!(params.are_valid());
         let numbers = [
@@ -298,13 +300,13 @@ fn check_cuckoo(words: &[&[u8]], cased: &[&[u8]], origin: Origin) {
         let line: Vec<&[u8]> = line.as_flattened().iter().map(String::as_bytes).collect();
         // The first empty word takes the place of the key.
         let line = [&[&b"CF.RESERVE"[..]], &line[..]].concat();
-        for origin in [Origin::Client, Origin::Elsewhere] {
-            let again = cuckoo_words::reserve(&line[..], cuckoo::Params::REDISBLOOM, origin);
+        for grammar in [Grammar::Own, Grammar::RedisBloom] {
+            let again = cuckoo_words::reserve(&line[..], cuckoo::Params::REDISBLOOM, grammar);
             assert_eq!(again, Ok(params));
         }
     }
-    let insert = cuckoo_words::Insert::parse(words, defaults, origin);
-    let other = cuckoo_words::Insert::parse(cased, defaults, origin);
+    let insert = cuckoo_words::Insert::parse(words, defaults, grammar);
+    let other = cuckoo_words::Insert::parse(cased, defaults, grammar);
     assert_eq!(other, insert);
     if let Ok(insert) = insert {
         assert!(!insert.items.is_empty());
@@ -312,8 +314,8 @@ fn check_cuckoo(words: &[&[u8]], cased: &[&[u8]], origin: Origin) {
         if let Some(params) = insert.create {
             assert!(params.are_valid());
         }
-        if origin == Origin::Client {
-            let read = cuckoo_words::Insert::parse(words, defaults, Origin::Elsewhere);
+        if grammar == Grammar::Own {
+            let read = cuckoo_words::Insert::parse(words, defaults, Grammar::RedisBloom);
             assert_eq!(read, Ok(insert));
         }
     }

@@ -139,8 +139,8 @@ impl Links {
         let entries = entries.filter(|entries| (1..=MAX_CAPACITY).contains(entries));
         let mut entries = entries.ok_or(Refusal::MemoryLimit)?;
         let error_rate = error_rate * 0.5;
-        let rate = Fraction::new(error_rate).filter(|_| error_rate.is_normal());
-        let rate = rate.ok_or(Refusal::RateTooSmall)?.get();
+        let rate = Fraction::new(error_rate).ok_or(Refusal::RateTooSmall)?;
+        let rate = rate.get();
         let bits_per_entry = bits_per_entry(rate);
         let least = to_double(entries) * bits_per_entry;
         // This exceeds any memory, so no limit admits it.

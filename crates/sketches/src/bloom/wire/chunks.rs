@@ -138,11 +138,11 @@ pub fn begin(header: &[u8], limits: Limits) -> Result<Value, Option<DecodeError>
 /// `cursor`.
 ///
 /// # Errors
-/// If the chunk is empty or not within one filter, or the object is not of `RedisBloom`.
+/// If the chunk is not within one filter, or the object is not of `RedisBloom`.
 pub fn overwrite(object: &mut Object, cursor: u64, chunk: &[u8]) -> Result<(), DecodeError> {
     let end = cursor.checked_sub(1);
     let begin = end.and_then(|end| end.checked_sub(chunk.len() as u64));
-    let begin = begin.filter(|_| !chunk.is_empty() && Dialect::of(object) == Dialect::RedisBloom);
+    let begin = begin.filter(|_| Dialect::of(object) == Dialect::RedisBloom);
     if begin.is_some_and(|begin| object.overwrite(begin, chunk)) {
         Ok(())
     } else {

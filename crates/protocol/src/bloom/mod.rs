@@ -1,7 +1,10 @@
 //! Parsers for the BF commands with options, one type each. Malformed arguments are refused here, before a key is
 //! opened.
 
-use std::ffi::CStr;
+mod info;
+mod maker;
+pub mod redisbloom;
+
 use std::ops::Range;
 
 use crate::error::{Error, Field};
@@ -9,6 +12,26 @@ use crate::numerals::natural;
 use crate::words::{CommandWords, Cursor, Origin};
 use valkeybloom_sketches::bloom::{Growth, Kind, New, Params, Shape, Tightening, Window};
 use valkeybloom_sketches::{Cursor as FeedCursor, Fraction, Seed};
+
+pub use info::{InfoField, InfoFields, InfoRequest};
+pub use maker::{Defaults, Maker};
+
+use maker::Wanted;
+
+/// Parses words by the maker's grammar. A server that follows `RedisBloom` may get this module's own words from a primary
+/// or a log: `RedisBloom`'s grammar refuses every form that this module replicates, or reads the same in it.
+fn by_grammar<R>(
+    maker: Maker,
+    origin: Origin,
+    own: impl FnOnce() -> Result<R, Error>,
+    redisbloom: impl FnOnce() -> Result<R, Error>,
+) -> Result<R, Error> {
+    match (maker, origin) {
+        (Maker::Own | Maker::ValkeyBloom, _) => own(),
+        (Maker::RedisBloom, Origin::Client) => redisbloom(),
+        (Maker::RedisBloom, Origin::Elsewhere) => redisbloom().or_else(|_| own()),
+    }
+}
 
 /// The options for an object's kind and growth, which may come in any order.
 #[derive(Default)]
@@ -82,120 +105,6 @@ impl ShapeWords {
     }
 }
 
-/// The implementation that new filters follow, set by `bf.bloom-new-filters`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Maker {
-    /// This module.
-    Own,
-    /// valkey-bloom 1.0, given the same words.
-    ValkeyBloom,
-    /// `RedisBloom` 8.8, given the same words.
-    RedisBloom,
-}
-
-impl Maker {
-    /// All makers.
-    pub const ALL: [Self; 3] = [Self::Own, Self::ValkeyBloom, Self::RedisBloom];
-    /// Their names, in the same order.
-    pub const NAMES: [&str; 3] = ["own", "valkey-bloom", "redisbloom"];
-
-    /// The name, as a value of the setting `bf.bloom-new-filters`.
-    pub const fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
-}
-
-/// The defaults for missing words.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Defaults {
-    /// The parameters of a new object.
-    pub params: Params,
-    /// The maker of a new object.
-    pub maker: Maker,
-}
-
-impl Defaults {
-    /// Returns the plain object that a command without options creates.
-    ///
-    /// # Errors
-    /// [`Error::NotMade`]: this maker makes no object with these parameters.
-    pub fn plain(self, origin: Origin) -> Result<New, Error> {
-        let wanted = Wanted {
-            shape: Shape::plain(self.params),
-            expansion: None,
-            tightening: None,
-            seeded: false,
-        };
-        wanted.by(self, origin)
-    }
-}
-
-/// The object that the words of a command describe.
-struct Wanted {
-    shape: Shape,
-    /// The value of EXPANSION, if given.
-    expansion: Option<u32>,
-    /// The value of TIGHTENING, if given.
-    tightening: Option<Fraction>,
-    /// Whether SEED is given.
-    seeded: bool,
-}
-
-impl Wanted {
-    /// Returns the object to create: the one that the words describe, or the maker's version of it.
-    ///
-    /// # Errors
-    /// [`Error::NotMade`]: a client wants an object that this maker does not make.
-    fn by(self, defaults: Defaults, origin: Origin) -> Result<New, Error> {
-        let Defaults { params, maker } = defaults;
-        let own = New::Own(self.shape);
-        // Commands that this module replicates specify every parameter.
-        let specifies_all =
-            self.seeded || self.tightening.is_some() || self.shape.kind != Kind::Plain;
-        if maker == Maker::Own || origin == Origin::Elsewhere && specifies_all {
-            return Ok(own);
-        }
-        match (self.not_made_by(maker), origin) {
-            (Some(what), Origin::Client) => Err(Error::NotMade(maker.name(), what)),
-            (Some(_), Origin::Elsewhere) => Ok(own),
-            (None, _) if maker == Maker::RedisBloom => {
-                let default = params.growth.expansion().min(New::REDISBLOOM_EXPANSION);
-                Ok(New::RedisBloom {
-                    params: self.shape.params,
-                    factor: self.expansion.unwrap_or(default),
-                })
-            }
-            (None, _) => {
-                let mut shape = self.shape;
-                let default = shape.params.tightening.ratio();
-                let ratio = self.tightening.map_or(default, Fraction::get);
-                shape.params.tightening = Tightening::like_valkey_bloom(ratio);
-                Ok(New::Own(shape))
-            }
-        }
-    }
-
-    /// Returns the first property that a peer's filters can't have, if there is one.
-    fn not_made_by(&self, peer: Maker) -> Option<&'static str> {
-        let Params {
-            capacity, growth, ..
-        } = self.shape.params;
-        let is_redisbloom = peer == Maker::RedisBloom;
-        let is_large = capacity > New::REDISBLOOM_CAPACITY;
-        let expands = growth.expansion() > New::REDISBLOOM_EXPANSION;
-        let mut all = [
-            (self.shape.window().is_some(), "WINDOW"),
-            (self.shape.is_counting(), "COUNTING"),
-            (is_redisbloom && self.tightening.is_some(), "TIGHTENING"),
-            (is_redisbloom && self.seeded, "SEED"),
-            (is_redisbloom && is_large, "a capacity above 1073741824"),
-            (is_redisbloom && expands, "an expansion above 32768"),
-        ]
-        .into_iter();
-        all.find_map(|(is_wanted, what)| is_wanted.then_some(what))
-    }
-}
-
 /// The request of BF.RESERVE.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reserve {
@@ -213,6 +122,24 @@ impl Reserve {
     /// # Errors
     /// The error of the first argument that is wrong.
     pub fn parse<W: CommandWords + ?Sized>(
+        words: &W,
+        defaults: Defaults,
+        origin: Origin,
+    ) -> Result<Self, Error> {
+        let own = || Self::parse_own(words, defaults, origin);
+        let redisbloom = || {
+            let given = redisbloom::reserve(words)?;
+            let wanted = Wanted::plain(given.params(defaults.params), given.expansion);
+            Ok(Self {
+                create: wanted.by(defaults, origin),
+                ttl_ms: None,
+                unless_exists: false,
+            })
+        };
+        by_grammar(defaults.maker, origin, own, redisbloom)
+    }
+
+    fn parse_own<W: CommandWords + ?Sized>(
         words: &W,
         defaults: Defaults,
         origin: Origin,
@@ -335,6 +262,24 @@ impl Insert {
         defaults: Defaults,
         origin: Origin,
     ) -> Result<Self, Error> {
+        let own = || Self::parse_own(words, defaults, origin);
+        let redisbloom = || {
+            let (given, items) = redisbloom::insert(words)?;
+            let wanted = Wanted::plain(given.params(defaults.params), given.expansion);
+            Ok(Self {
+                create: (!given.nocreate).then(|| wanted.by(defaults, origin)),
+                items,
+                ..Self::default()
+            })
+        };
+        by_grammar(defaults.maker, origin, own, redisbloom)
+    }
+
+    fn parse_own<W: CommandWords + ?Sized>(
+        words: &W,
+        defaults: Defaults,
+        origin: Origin,
+    ) -> Result<Self, Error> {
         if words.count() < 2 {
             return Err(Error::Arity);
         }
@@ -375,9 +320,6 @@ impl Insert {
             } else if !shape.take(option, &mut from)? {
                 return Err(Error::UNKNOWN_OPTION);
             }
-        }
-        if nocreate && (capacity.is_some() || error_rate.is_some()) {
-            return Err(Error::NO_CREATE);
         }
         let params = defaults.params;
         let expansion = shape.expansion;
@@ -427,95 +369,6 @@ impl Delete {
             id = Some(from.id()?);
         }
         Ok(Self { id })
-    }
-}
-
-/// A field of BF.INFO.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InfoField {
-    /// The sum of the filters' capacities.
-    Capacity,
-    /// The object's memory in bytes.
-    Size,
-    /// The number of filters in the stack.
-    Filters,
-    /// The number of items inserted.
-    Items,
-    /// The growth factor.
-    Expansion,
-    /// The requested error rate.
-    Error,
-    /// The ratio of successive filters' error rates.
-    Tightening,
-    /// The capacity that the object can grow to.
-    MaxScaledCapacity,
-    /// The error rate estimated from the fill of the filters.
-    EstimatedError,
-    /// The length of a period.
-    Window,
-    /// The number of periods.
-    Periods,
-    /// The number of periods that lookups search.
-    LivePeriods,
-    /// The number of items in the period that takes additions.
-    PeriodItems,
-    /// The bytes of the feed.
-    FeedBytes,
-    /// The number of clients that read the feed lately.
-    FeedReaders,
-}
-
-impl InfoField {
-    /// All fields in the order of the reply, which is that of their declaration, each with its name there and its word in
-    /// the command.
-    pub const ALL: [(Self, &'static CStr, &'static str); 15] = [
-        (Self::Capacity, c"Capacity", "CAPACITY"),
-        (Self::Size, c"Size", "SIZE"),
-        (Self::Filters, c"Number of filters", "FILTERS"),
-        (Self::Items, c"Number of items inserted", "ITEMS"),
-        (Self::Expansion, c"Expansion rate", "EXPANSION"),
-        (Self::Error, c"Error rate", "ERROR"),
-        (Self::Tightening, c"Tightening ratio", "TIGHTENING"),
-        (
-            Self::MaxScaledCapacity,
-            c"Max scaled capacity",
-            "MAXSCALEDCAPACITY",
-        ),
-        (
-            Self::EstimatedError,
-            c"Estimated error rate",
-            "ESTIMATEDERROR",
-        ),
-        (Self::Window, c"Window", "WINDOW"),
-        (Self::Periods, c"Periods", "PERIODS"),
-        (Self::LivePeriods, c"Live periods", "LIVEPERIODS"),
-        (Self::PeriodItems, c"Items in current period", "PERIODITEMS"),
-        (Self::FeedBytes, c"Feed bytes", "FEEDBYTES"),
-        (Self::FeedReaders, c"Feed readers", "FEEDREADERS"),
-    ];
-
-    /// Returns the field's name in the reply.
-    pub const fn title(self) -> &'static CStr {
-        Self::ALL[self as usize].1
-    }
-
-    /// Parses the words of BF.INFO. Returns the requested field, or `None` for all fields.
-    ///
-    /// # Errors
-    /// [`Error::Arity`] or [`Error::UNKNOWN_FIELD`].
-    pub fn parse<W: CommandWords + ?Sized>(words: &W) -> Result<Option<Self>, Error> {
-        if !(2..=3).contains(&words.count()) {
-            return Err(Error::Arity);
-        }
-        let mut from = Cursor::after_key(words);
-        let Some(word) = from.take() else {
-            return Ok(None);
-        };
-        let mut all = Self::ALL.into_iter();
-        let found = all.find(|(_, _, own)| word.eq_ignore_ascii_case(own.as_bytes()));
-        found
-            .map(|(field, ..)| Some(field))
-            .ok_or(Error::UNKNOWN_FIELD)
     }
 }
 

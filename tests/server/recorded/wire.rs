@@ -1,0 +1,161 @@
+//! Every reply of RedisBloom to 1,507 commands of all families, right and wrong, byte for byte in both protocols. Where a
+//! reply differs, docs/compatibility.md has a row for the kind of the difference.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+
+use crate::harness::Server;
+use crate::support::recordings::REPLIES;
+
+/// A kind of difference: the beginning of its row on the page, and whether a command with RedisBloom's reply and ours is
+/// an example of it.
+type Kind = (&'static str, fn(&Exchange) -> bool);
+
+struct Exchange {
+    words: Vec<String>,
+    recorded: String,
+    own: String,
+}
+
+impl Exchange {
+    fn is(&self, commands: &[&str]) -> bool {
+        commands.contains(&&*self.words[0])
+    }
+}
+
+const KINDS: [Kind; 3] = [
+    ("a lookup in a key of another type", |it| {
+        let looks_up = [
+            "BF.EXISTS",
+            "BF.MEXISTS",
+            "CF.EXISTS",
+            "CF.MEXISTS",
+            "CF.COUNT",
+        ];
+        it.is(&looks_up)
+            && it.own == "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
+            && !it.recorded.contains(":1")
+            && !it.recorded.contains("#t")
+    }),
+    ("`CF.SCANDUMP` from within a filter", |it| {
+        it.is(&["CF.SCANDUMP"]) && it.own.starts_with("*2\r\n:")
+    }),
+    ("`TDIGEST.INFO` after a query", |it| {
+        it.is(&["TDIGEST.INFO"]) && it.own.len() == it.recorded.len()
+    }),
+];
+
+/// A connection that returns replies as bytes.
+struct Raw {
+    stream: TcpStream,
+    sent: u32,
+}
+
+impl Raw {
+    /// Sends a command, and ECHO with a mark that no reply has: the bytes before the mark are the reply.
+    fn call(&mut self, words: &[Vec<u8>]) -> String {
+        self.sent += 1;
+        let mark = format!("the reply before is number {}", self.sent);
+        let mut request = Vec::new();
+        for words in [words, &[b"ECHO".to_vec(), mark.clone().into_bytes()]] {
+            request.extend(format!("*{}\r\n", words.len()).bytes());
+            for word in words {
+                request.extend(format!("${}\r\n", word.len()).bytes());
+                request.extend(word.iter().chain(b"\r\n"));
+            }
+        }
+        self.stream.write_all(&request).expect("the server reads");
+        let end = format!("${}\r\n{mark}\r\n", mark.len()).into_bytes();
+        let mut reply = Vec::new();
+        while !reply.ends_with(&end) {
+            let mut part = [0; 1 << 12];
+            let length = self.stream.read(&mut part).expect("the server replies");
+            assert!(length > 0, "the server closed the connection");
+            reply.extend(&part[..length]);
+        }
+        reply.truncate(reply.len() - end.len());
+        reply.into_iter().map(char::from).collect()
+    }
+}
+
+/// Returns whether two replies are equal but for the digits of doubles, which are the server's: parts that are numbers are
+/// equal, and their lengths may differ.
+fn equal_but_for_digits(one: &str, other: &str) -> bool {
+    let parts = |reply: &str| -> Vec<String> {
+        let parts = reply.split("\r\n").filter(|part| !part.starts_with('$'));
+        let parts = parts.map(|part| match part.trim_start_matches(',').parse::<f64>() {
+            Ok(number) => number.to_string(),
+            Err(_) => part.to_owned(),
+        });
+        parts.collect()
+    };
+    parts(one) == parts(other)
+}
+
+#[test]
+fn replies_are_redisbloom_s_byte_for_byte() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/compatibility.md");
+    let page = fs::read_to_string(page).expect("the page is there");
+    let rows: Vec<_> = page
+        .lines()
+        .skip_while(|line| !line.starts_with("<!-- replies:"))
+        .take_while(|line| !line.is_empty())
+        .skip(3)
+        .collect();
+    let mut examples = [0; KINDS.len()];
+    for (name, _) in KINDS {
+        let row = rows
+            .iter()
+            .find(|row| row.starts_with(&format!("| {name}")));
+        assert!(row.is_some(), "the page has no row for {name}");
+    }
+    assert!(rows.len() <= 12, "a dozen kinds at most");
+    for protocol in [2, 3] {
+        let server = Server::builder()
+            .config("bf.bloom-new-filters", "redisbloom")
+            .config("bf.bloom-capacity", "100")
+            .start();
+        let has_shortest_doubles = server.version().valkey && server.version().major >= 9;
+        let stream = TcpStream::connect(("127.0.0.1", server.port())).expect("the server is up");
+        let mut client = Raw { stream, sent: 0 };
+        client.call(&[b"HELLO".to_vec(), protocol.to_string().into_bytes()]);
+        let script = REPLIES.json("replies.json");
+        for row in script.as_array().expect("a list") {
+            let text = |value: &serde_json::Value| value.as_str().expect("text").to_owned();
+            let words: Vec<String> = row[0].as_array().expect("words").iter().map(text).collect();
+            let recorded = text(&row[protocol - 1]);
+            // The bytes are recorded as Latin-1.
+            let bytes = |word: &String| {
+                word.chars()
+                    .map(|c| u8::try_from(c).expect("Latin-1"))
+                    .collect()
+            };
+            let own = client.call(&words.iter().map(bytes).collect::<Vec<Vec<u8>>>());
+            let is_equal =
+                own == recorded || !has_shortest_doubles && equal_but_for_digits(&own, &recorded);
+            if is_equal {
+                continue;
+            }
+            let exchange = Exchange {
+                words,
+                recorded,
+                own,
+            };
+            let kind = KINDS
+                .iter()
+                .position(|(_, is_example)| is_example(&exchange));
+            let Exchange {
+                words,
+                recorded,
+                own,
+            } = exchange;
+            let kind = kind.unwrap_or_else(|| panic!("{words:?}: {recorded:?}, {own:?}"));
+            examples[kind] += 1;
+        }
+    }
+    for ((name, _), count) in KINDS.iter().zip(examples) {
+        assert!(count > 0, "{name} does not occur");
+    }
+}
