@@ -87,7 +87,10 @@ fn new_objects_keep_the_limits() {
         new(too_large).reach(Limits::NONE),
         (0, Some(Refusal::MemoryLimit))
     );
-    let tiny = params(10, f64::MIN_POSITIVE, 2);
+    // RedisBloom takes rates below the smallest normal double, until half of one is zero.
+    let subnormal = made(params(10, 1e-320, 2), Limits::NONE);
+    assert_eq!(subnormal.map(|object| object.capacity(|| 0)).ok(), Some(10));
+    let tiny = params(10, 5e-324, 2);
     assert_eq!(made(tiny, Limits::NONE).unwrap_err(), Refusal::RateTooSmall);
 }
 
