@@ -25,10 +25,10 @@ bring() {
     [ -e /usr/include/cjson/cJSON.h ] || missing="$missing libcjson-dev"
     command -v pkg-config >/dev/null || missing="$missing pkgconf"
     command -v valgrind >/dev/null || missing="$missing valgrind"
-    command -v go >/dev/null || missing="$missing golang-go"
     command -v ruby >/dev/null || missing="$missing ruby"
     # shellcheck disable=SC2086  # a list of packages
     [ -z "$missing" ] || tools/packages.sh $missing
+    command -v go >/dev/null || PATH=$(tools/go.sh "${folder%/*}/go"):$PATH
 }
 
 # cJSON ends a text at its first zero, so texts with one become digits.
@@ -130,7 +130,7 @@ test_examples() { # server, module
     block ruby 1 >"$folder/example.rb"
     cc -Wall -Wextra -Werror "$folder/example.c" -o "$folder/example" $(pkg-config --cflags --libs valkeybloom-sketches)
     [ "$("$folder/example")" = "1 0" ] || fail "the example in C printed something else"
-    export GOCACHE="$folder/go-cache" GOPATH="$folder/go-path" GOFLAGS=-mod=mod GO111MODULE=on
+    export GOCACHE="${folder%/*}/go/cache" GOPATH="$folder/go-path" GOFLAGS=-mod=mod GO111MODULE=on
     printf 'module example\n\ngo 1.19\n' >"$folder/go/go.mod"
     # Go does not see that a header outside of its folder has changed.
     printf 'package main\n\n// %s\n' "$(sha256sum <"$root/include/valkeybloom.h")" >"$folder/go/header.go"
@@ -153,9 +153,9 @@ test_examples() { # server, module
 case ${1-} in
     install) install_library "$2" "$3" ;;
     test)
-        bring
         mkdir -p "$4/json"
         folder=$(cd "$4" && pwd) root=$folder/root
+        bring
         cargo build --release --locked -p valkeybloom-c
         install_library "${CARGO_TARGET_DIR:-target}/release/libvalkeybloom_sketches.so" "$root"
         export PKG_CONFIG_PATH="$root/lib/pkgconfig" LD_LIBRARY_PATH="$root/lib"

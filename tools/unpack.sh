@@ -1,13 +1,14 @@
 #!/bin/sh
-# Unpacks Debian packages and their dependencies into a new folder. Its programs run on any Linux of that architecture,
-# with the libraries in the folder. Its var/lib/dpkg/status.d describes the packages, where scanners of images without
-# dpkg look for them. apt uses its own lists, cache and sources, so that the machine's stay untouched and root is not
-# needed. A mirror may be some days behind. Releases get their security updates if the machine does.
+# Unpacks Debian packages and their dependencies into a new folder; packages after -- come without theirs. The programs
+# run on any Linux of that architecture, with the libraries in the folder. Its var/lib/dpkg/status.d describes the
+# packages, where scanners of images without dpkg look for them. apt uses its own lists, cache and sources, so that the
+# machine's stay untouched and root is not needed. A mirror may be some days behind. Releases get their security updates
+# if the machine does.
 set -eu
 tools=$(cd "$(dirname "$0")" && pwd)
 fail() { echo "tools/unpack.sh: $*" >&2; exit 1; }
 
-[ $# -ge 4 ] || fail "usage: tools/unpack.sh folder suite architecture package..."
+[ $# -ge 4 ] || fail "usage: tools/unpack.sh folder suite architecture package... [-- package...]"
 folder=$1 suite=$2 architecture=$3
 shift 3
 keys=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -32,7 +33,14 @@ apt() {
         { tail -n 5 "$tmp/log" >&2 && fail "apt-get $*"; }
 }
 apt update
-apt install -y --no-install-recommends --download-only "$@"
+whole=
+while [ $# -gt 0 ] && [ "$1" != -- ]; do
+    whole="$whole $1"
+    shift
+done
+# shellcheck disable=SC2086  # a list of packages
+[ -z "$whole" ] || apt install -y --no-install-recommends --download-only $whole
+[ $# = 0 ] || (shift && cd "$tmp/archives" && apt download "$@")
 status=$folder/var/lib/dpkg/status.d
 # The link comes from base-files, which no package depends on, so it is made here.
 mkdir -p "$folder/usr/lib" "$status"
