@@ -1,7 +1,7 @@
 #!/bin/sh
 # Unpacks Go and the packages that tests import into a folder, once, and prints the folder of Go's programs. The file
-# `unpacked` in it is written last. Go comes from Debian trixie, since bookworm's is too old for go-redis, which only newer
-# releases have. Only that package comes from forky: its dependencies are those of other parts of it.
+# `unpacked` in it is written last. Go comes from Debian trixie, because bookworm's is too old for go-redis. Only forky has
+# go-redis itself; most of that package's dependencies are for parts that no test imports.
 set -eu
 tools=$(cd "$(dirname "$0")" && pwd)
 
