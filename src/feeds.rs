@@ -92,12 +92,16 @@ impl Fed {
         }
     }
 
-    /// Returns the cursor behind the last item, for a client. Makes a feed if there is none; its bytes count in a family's
-    /// sums.
+    /// Returns the cursor after the last item, for a client. Makes a feed if there is none; its bytes count in a family's
+    /// sums. The list of readers takes at most `most_bytes`.
     ///
     /// # Errors
-    /// There is no memory for it.
-    pub fn begin(&self, family: usize, client: u64) -> Result<Cursor, Error> {
+    /// There is no memory for it, or the server may use no more.
+    pub fn begin(&self, family: usize, client: u64, most_bytes: u64) -> Result<Cursor, Error> {
+        // Reading is allowed when memory is out, but it must not take any.
+        if self.share().is_none() && Ctx::memory_is_out() {
+            return Err(Error::OUT_OF_MEMORY);
+        }
         let mut table = table();
         let index = match self.index() {
             Some(index) => index,
@@ -108,11 +112,11 @@ impl Fed {
             reason = "there are at most 2^31 - 1 places"
         )]
         self.0.store(index as u32 + 1, Relaxed);
-        Ok(table.begin(index, family, client))
+        Ok(table.begin(index, family, client, most_bytes))
     }
 
-    /// Returns the bytes of at most `most` items from a client's cursor on, the cursor behind them, and the number of items
-    /// that follow.
+    /// Returns the bytes of at most `most` items from a client's cursor on, the cursor after them, and the number of items
+    /// that follow. The list of readers takes at most `most_bytes`.
     ///
     /// # Errors
     /// The feed can't be read from this cursor, or there is no memory for the bytes.
@@ -121,9 +125,10 @@ impl Fed {
         from: Cursor,
         most: u64,
         client: u64,
+        most_bytes: u64,
     ) -> Result<(Vec<u8>, Cursor, u64), Error> {
         let index = self.index().ok_or(Error::FEED_UNKNOWN)?;
-        table().places[index].read(from, most, client)
+        table().places[index].read(from, most, client, most_bytes)
     }
 }
 
@@ -187,16 +192,16 @@ struct Open {
 }
 
 impl Open {
-    /// Returns the cursor behind the last item, for a client.
-    fn begin(&mut self, client: u64) -> Cursor {
-        self.note(client);
+    /// Returns the cursor after the last item, for a client.
+    fn begin(&mut self, client: u64, most_bytes: u64) -> Cursor {
+        self.note(client, most_bytes);
         self.feed.end()
     }
 
     /// Notes a read by a client.
-    fn note(&mut self, client: u64) {
+    fn note(&mut self, client: u64, most_bytes: u64) {
         self.read_ms = Ctx::now_ms();
-        self.readers.note(client, self.read_ms);
+        self.readers.note(client, self.read_ms, most_bytes);
         self.count();
     }
 
@@ -223,6 +228,7 @@ impl Place {
         from: Cursor,
         most: u64,
         client: u64,
+        most_bytes: u64,
     ) -> Result<(Vec<u8>, Cursor, u64), Error> {
         let open = match self {
             Self::Open(open) => open,
@@ -247,7 +253,7 @@ impl Place {
         room.map_err(|_| OUT_OF_MEMORY)?;
         bytes.extend_from_slice(older.as_flattened());
         bytes.extend_from_slice(newer.as_flattened());
-        open.note(client);
+        open.note(client, most_bytes);
         let next = Cursor {
             sequence: from.sequence + count as u64,
             ..from
@@ -308,9 +314,9 @@ impl Table {
         }
     }
 
-    fn begin(&mut self, index: usize, family: usize, client: u64) -> Cursor {
+    fn begin(&mut self, index: usize, family: usize, client: u64, most_bytes: u64) -> Cursor {
         if let Place::Open(open) = &mut self.places[index] {
-            return open.begin(client);
+            return open.begin(client, most_bytes);
         }
         let mut open = Box::new(Open {
             feed: Feed::new(u64::from_le_bytes(Ctx::random_bytes())),
@@ -319,7 +325,7 @@ impl Table {
             family,
             counted: Share::default(),
         });
-        let cursor = open.begin(client);
+        let cursor = open.begin(client, most_bytes);
         self.places[index] = Place::Open(open);
         if self.look.is_none() {
             self.look = Some(0);

@@ -13,18 +13,20 @@ struct Reader {
 
 impl Readers {
     /// The most clients that are counted, so that clients that come and go take no more memory: 16 KiB.
-    const MOST: usize = 1024;
+    const MOST: u64 = 1024;
 
     /// Creates an empty list.
     pub const fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// Notes a read. A further client is left out if the list is full, or there is no memory.
-    pub fn note(&mut self, client: u64, read_ms: u64) {
+    /// Notes a read. A further client is left out if the list is full, would take more than `most_bytes`, or there is no
+    /// memory.
+    pub fn note(&mut self, client: u64, read_ms: u64, most_bytes: u64) {
+        let most = Self::MOST.min(most_bytes / size_of::<Reader>() as u64);
         match self.0.binary_search_by_key(&client, |reader| reader.client) {
             Ok(found) => self.0[found].read_ms = read_ms,
-            Err(place) if self.0.len() < Self::MOST && self.0.try_reserve(1).is_ok() => {
+            Err(place) if self.count() < most && self.0.try_reserve_exact(1).is_ok() => {
                 self.0.insert(place, Reader { client, read_ms });
             }
             Err(_) => {}

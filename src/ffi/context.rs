@@ -99,6 +99,11 @@ impl Ctx<'_> {
         server_flags() & LOADING != 0
     }
 
+    /// Returns whether the server uses more memory than `maxmemory` allows.
+    pub fn memory_is_out() -> bool {
+        server_flags() & raw::REDISMODULE_CTX_FLAGS_OOM != 0
+    }
+
     /// Returns whether bytes that are loaded now come from a client. The server does not report who sent a RESTORE. On a
     /// replica it counts as the primary's, also if a client sent it to a writable replica, and during an atomic slot
     /// migration to this node as the migration's.

@@ -217,12 +217,23 @@ fn a_client_that_reads_no_more_is_no_reader() {
     sums::is_balanced(&mut client);
 }
 
-/// Clients that come and go take no more memory than a list of 1024.
+/// Clients that come and go take no more memory than a list of 1024, nor more than the filter.
 #[test]
 fn the_readers_of_a_feed_are_counted_up_to_1024() {
     let server = Server::start();
     let mut client = server.client();
-    assert_eq!(client.cmd("BF.RESERVE k 0.01 1000"), ok());
+    assert_eq!(client.cmd("BF.RESERVE small 0.01 100"), ok());
+    let (cursor, size) = (
+        begin(&mut client, "small"),
+        field(&mut client, "small", "Size"),
+    );
+    for _ in 0..100 {
+        read(&mut server.client(), "small", &cursor).unwrap();
+    }
+    let counted = size.expect("a size") / 16;
+    assert!(counted < 100);
+    assert_eq!(readers(&mut client, "small"), Some(counted));
+    assert_eq!(client.cmd("BF.RESERVE k 0.01 20000"), ok());
     let cursor = begin(&mut client, "k");
     for count in 2..1100 {
         read(&mut server.client(), "k", &cursor).unwrap();
@@ -232,4 +243,24 @@ fn the_readers_of_a_feed_are_counted_up_to_1024() {
     let bytes = field(&mut client, "k", "Feed bytes").expect("it has a feed");
     assert!((16_384..16_384 + 200).contains(&bytes), "{bytes}");
     sums::is_balanced(&mut client);
+}
+
+/// Whoever may only read takes no memory when there is none.
+#[test]
+fn no_feed_begins_when_memory_is_out() {
+    let server = Server::start();
+    let mut client = server.client();
+    for key in ["read", "unread"] {
+        assert_eq!(client.cmd(&format!("BF.RESERVE {key} 0.01 1000")), ok());
+    }
+    let cursor = begin(&mut client, "read");
+    assert_eq!(client.cmd("CONFIG SET maxmemory 1"), ok());
+    let refused = client.cmd("BF.READ unread $");
+    let text = "OOM command not allowed when used memory > 'maxmemory'.";
+    assert_eq!(refused, error(text));
+    assert_eq!(readers(&mut client, "unread"), None);
+    read(&mut client, "read", &cursor).unwrap();
+    assert_eq!(begin(&mut client, "read"), cursor);
+    assert_eq!(client.cmd("CONFIG SET maxmemory 0"), ok());
+    begin(&mut client, "unread");
 }

@@ -4,7 +4,7 @@ use valkeybloom_protocol::bloom::Read;
 use valkeybloom_protocol::error::Error;
 
 use crate::bloom::keys::Reader;
-use crate::bloom::value::Value;
+use crate::bloom::value::{Value, memory_bytes};
 use crate::family::Family;
 use crate::ffi::{Call, Ctx, Done, Reply};
 use crate::request::key;
@@ -18,9 +18,14 @@ pub fn read(Call { ctx, keys, args }: Call) -> Done {
         return Err(Error::NO_FEED);
     }
     let client = ctx.client_id();
+    let most_bytes = memory_bytes(object);
     let (bytes, next, behind) = match request.from {
-        None => (Vec::new(), feed.begin(Value::NUMBER, client)?, 0),
-        Some(from) => feed.read(from, request.max_count, client)?,
+        None => (
+            Vec::new(),
+            feed.begin(Value::NUMBER, client, most_bytes)?,
+            0,
+        ),
+        Some(from) => feed.read(from, request.max_count, client, most_bytes)?,
     };
     ctx.reply_array(3);
     ctx.reply_bytes(next.to_string().as_bytes());
