@@ -1,21 +1,34 @@
 //! The replies to BF.INFO and the other families' INFO commands, from any module.
+//!
+//! `BF.INFO key ALL` returns every field. RedisBloom, valkey-bloom and older builds of this module lack ALL, and return
+//! all that they have without it. A node's first refusal shows that it lacks ALL, for as long as the program is connected.
 
 use std::collections::HashMap;
 
-use redis::{FromRedisValue, Value, cmd};
+use redis::{Cmd, FromRedisValue, Value, cmd};
 
 use valkeybloom_protocol::bloom::InfoField;
 use valkeybloom_protocol::names::BF_INFO;
 
 use super::failure::Fault;
-use super::server::Server;
+use super::server::{Server, slot};
 
 /// The fields of a reply, by name.
 pub struct Info(pub HashMap<String, Value>);
 
 impl Info {
-    /// Reads the fields of a Bloom filter.
+    /// Reads all fields of a Bloom filter that its server reports.
     pub fn of(server: &Server, key: &[u8]) -> Result<Self, Fault> {
+        let mut reply = server.call(key, &command(server, key));
+        if lacks_all(&reply) {
+            leave_out_all(server, key);
+            reply = server.call(key, &command(server, key));
+        }
+        Ok(Self::from(reply?))
+    }
+
+    /// Reads the fields of a Bloom filter that every server reports. No server has to estimate one of them.
+    pub fn brief(server: &Server, key: &[u8]) -> Result<Self, Fault> {
         Ok(Self::from(server.call(key, cmd(BF_INFO).arg(key))?))
     }
 
@@ -35,4 +48,54 @@ impl From<Value> for Info {
     fn from(reply: Value) -> Self {
         Self(HashMap::from_redis_value(reply).unwrap_or_default())
     }
+}
+
+/// Returns the command that reads all fields of a Bloom filter. Send it by [`call_all`].
+pub fn command(server: &Server, key: &[u8]) -> Cmd {
+    let mut info = cmd(BF_INFO);
+    info.arg(key);
+    if !server.without_all.borrow().contains(&slot(key)) {
+        info.arg("ALL");
+    }
+    info
+}
+
+/// Calls commands in parallel, as [`Server::call_all`] does, and those again whose server turns out to lack ALL.
+pub fn call_all(server: &Server, commands: &[(Vec<u8>, Cmd)]) -> Vec<Result<Value, Fault>> {
+    let mut replies = server.call_all(commands);
+    let refused = (0..replies.len()).filter(|&at| lacks_all(&replies[at]));
+    let refused: Vec<usize> = refused.collect();
+    let again = refused.iter().map(|&at| {
+        let key = &commands[at].0;
+        leave_out_all(server, key);
+        (key.clone(), command(server, key))
+    });
+    let again: Vec<_> = again.collect();
+    for (at, reply) in refused.into_iter().zip(server.call_all(&again)) {
+        replies[at] = reply;
+    }
+    replies
+}
+
+/// Notes that the node of a key lacks ALL.
+fn leave_out_all(server: &Server, key: &[u8]) {
+    let is_known = server.without_all.borrow().contains(&slot(key));
+    if !is_known {
+        // If the node's slots can't be read, at least this one is known.
+        let slots = server.slots_with(key).unwrap_or_default();
+        let mut without_all = server.without_all.borrow_mut();
+        without_all.extend(slots);
+        without_all.insert(slot(key));
+    }
+}
+
+/// Returns whether a server refused ALL. Modules differ in the code and the case of the text, and the oldest take no
+/// field.
+fn lacks_all(reply: &Result<Value, Fault>) -> bool {
+    let Err(Fault::Refused(text)) = reply else {
+        return false;
+    };
+    let text = text.strip_prefix("ERR ").unwrap_or(text);
+    text.eq_ignore_ascii_case("invalid information value")
+        || text.starts_with("wrong number of arguments for 'bf.info'")
 }

@@ -258,7 +258,8 @@ impl Moving<'_> {
     /// Returns the bytes of a value at the source.
     fn size(&self, Found { key, kind }: &Found) -> Result<u64, Stop> {
         let size = if is_filter(kind) {
-            Info::of(self.from, key).map(|info| Some(info.of_filter(InfoField::Size).unwrap_or(0)))
+            Info::brief(self.from, key)
+                .map(|info| Some(info.of_filter(InfoField::Size).unwrap_or(0)))
         } else {
             self.from.get(key, cmd("MEMORY").arg("USAGE").arg(key))
         };

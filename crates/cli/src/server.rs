@@ -1,6 +1,9 @@
 //! A connection to a server, or to a cluster, where commands go to the node of their key.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -28,6 +31,8 @@ const CONNECT: Duration = Duration::from_secs(5);
 const REPLY: Duration = Duration::from_secs(60);
 /// The most time that a slot may take to move to another node.
 const SLOT_MOVE: Duration = Duration::from_secs(20);
+/// The highest slot of a cluster.
+const LAST_SLOT: u16 = 16_383;
 
 /// The options for TLS, which an address with `rediss://` requests.
 #[derive(clap::Args)]
@@ -87,6 +92,8 @@ pub struct Server {
     connection: Connection,
     address: String,
     database: i64,
+    /// The slots of nodes whose BF.INFO is known to lack ALL.
+    pub without_all: RefCell<HashSet<Route>>,
 }
 
 impl Server {
@@ -123,6 +130,7 @@ impl Server {
             connection,
             address: shown,
             database,
+            without_all: RefCell::default(),
         })
     }
 
@@ -211,22 +219,43 @@ impl Server {
 
     /// Returns the nodes that hold keys: a cluster's primaries, or the server itself.
     pub fn primaries(&self) -> Result<Vec<SingleNodeRoutingInfo>, Fault> {
+        Ok(self.nodes()?.into_iter().map(|(node, _)| node).collect())
+    }
+
+    /// Returns all slots of the node that has a key.
+    pub fn slots_with(&self, key: &[u8]) -> Result<Vec<Route>, Fault> {
+        let mut all = self.nodes()?.into_iter().map(|(_, slots)| slots);
+        let own = all.find(|slots| slots.contains(&slot(key)));
+        Ok(own.unwrap_or_default())
+    }
+
+    /// Returns the nodes that hold keys, each with its slots.
+    fn nodes(&self) -> Result<Vec<(SingleNodeRoutingInfo, Vec<Route>)>, Fault> {
+        let routes = |slots: RangeInclusive<u16>| {
+            let routes = slots.map(|slot| Route::new(slot, SlotAddr::Master));
+            routes.collect::<Vec<_>>()
+        };
         if let Connection::One(_) = &self.connection {
-            return Ok(vec![SingleNodeRoutingInfo::RandomPrimary]);
+            return Ok(vec![(
+                SingleNodeRoutingInfo::RandomPrimary,
+                routes(0..=LAST_SLOT),
+            )]);
         }
-        let slots: Vec<Vec<Value>> = self.get(b"", &words("CLUSTER SLOTS"))?;
-        let mut nodes = Vec::new();
-        for range in slots {
+        let ranges: Vec<Vec<Value>> = self.get(b"", &words("CLUSTER SLOTS"))?;
+        let mut nodes: Vec<(_, Vec<Route>)> = Vec::new();
+        for range in ranges {
             // A range consists of its first and last slot, its primary, and the replicas.
-            if let Some(Value::Array(primary)) = range.get(2)
+            if let [first, last, Value::Array(primary), ..] = &range[..]
                 && let [host, port, ..] = &primary[..]
             {
                 let node = SingleNodeRoutingInfo::ByAddress {
                     host: read(host.clone())?,
                     port: read(port.clone())?,
                 };
-                if !nodes.contains(&node) {
-                    nodes.push(node);
+                let slots = routes(read(first.clone())?..=read(last.clone())?);
+                match nodes.iter_mut().find(|(known, _)| *known == node) {
+                    Some((_, own)) => own.extend(slots),
+                    None => nodes.push((node, slots)),
                 }
             }
         }

@@ -1,16 +1,16 @@
 //! `valkeybloom size`: computes the memory of a planned filter or sketch, or describes an existing filter.
 
 use clap::{Args, Subcommand};
-use redis::{Value, cmd};
+use redis::cmd;
 
 use valkeybloom_planner::{Bloom, CountMin, Cuckoo, Fault, Limits, Request, Shards, TDigest, TopK};
 use valkeybloom_protocol::bloom::Maker;
-use valkeybloom_protocol::names::BF_INFO;
 use valkeybloom_sketches::cms::CellSize;
 use valkeybloom_sketches::topk::Shape;
 use valkeybloom_sketches::{Fraction, MAX_CAPACITY};
 
 use super::failure::{Failure, Result, shown};
+use super::info::Info;
 use super::list::row::Row;
 use super::options::{self, FilterOptions, KindOptions};
 use super::report::{self, Report, grouped, ratio, two_digits};
@@ -268,8 +268,8 @@ impl Existing {
         let key = self.key.as_bytes();
         let failed = |fault| server.failure(&format!("could not read {} at", shown(key)), &fault);
         let kind: String = server.get(key, cmd("TYPE").arg(key)).map_err(failed)?;
-        let info: Value = server.get(key, cmd(BF_INFO).arg(key)).map_err(failed)?;
-        let row = Row::new(key.to_vec(), &kind, info);
+        let info = Info::of(&server, key).map_err(failed)?;
+        let row = Row::new(key.to_vec(), &kind, &info);
         let (items, capacity) = (row.items.unwrap_or(0), row.capacity.unwrap_or(0));
         let bytes = row.bytes.unwrap_or(0);
         let shown = |text: Option<String>| text.unwrap_or("unknown to this server".to_owned());

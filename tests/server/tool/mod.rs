@@ -27,6 +27,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use serde_json::Value;
+use valkeybloom_protocol::bloom::InfoField;
 
 use crate::example::valkeybloom;
 use crate::harness::{Client, Reply, Server};
@@ -124,10 +125,12 @@ fn numbered(what: &str, numbers: std::ops::Range<u32>) -> Vec<String> {
 
 /// Returns a field of BF.INFO.
 fn info(client: &mut Client, key: &str, name: &str) -> Reply {
-    let info = client.cmd(&format!("BF.INFO {key}"));
-    let pairs = info.as_array();
-    let pair = pairs.chunks(2).find(|pair| pair[0].text() == name);
-    pair.unwrap_or_else(|| panic!("no {name} in {info:?}"))[1].clone()
+    let mut fields = InfoField::ALL.into_iter();
+    let field = fields.find(|(_, title, _)| title.to_bytes() == name.as_bytes());
+    let (_, _, word) = field.expect("the name of a field");
+    let info = client.cmd(&format!("BF.INFO {key} {word}"));
+    assert!(!info.is_error(), "{word}: {info:?}");
+    info.as_array()[0].clone()
 }
 
 /// Returns the keys that runs left beside others, each with its time to live.

@@ -3,6 +3,8 @@
 
 use std::io::{BufReader, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
 use serde_json::{Value, json};
@@ -76,53 +78,100 @@ impl Key {
     }
 }
 
-/// Starts a server with these keys and settings, and returns its address. It ends with the test.
+/// A server that is played.
+#[derive(Default)]
+struct Played {
+    keys: Vec<Key>,
+    settings: Vec<(&'static str, u64)>,
+    /// The error with which it refuses ALL of BF.INFO; `None` for this module, which must not get the plain form.
+    refusal: Option<&'static str>,
+    /// The number of such refusals.
+    refused: AtomicUsize,
+    /// The reply to CLUSTER SLOTS, if it is a node of a cluster.
+    slots: Option<Reply>,
+}
+
+/// Starts a server with these keys and settings, and returns its address.
 fn play(keys: Vec<Key>, settings: &[(&'static str, u64)]) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let played = Played {
+        keys,
+        settings: settings.to_vec(),
+        ..Played::default()
+    };
+    serve_all(listen(), played.into())
+}
+
+fn listen() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").expect("a port is free")
+}
+
+/// Starts a server, and returns its address. It ends with the process.
+fn serve_all(listener: TcpListener, server: Arc<Played>) -> String {
     let address = listener.local_addr().expect("it is bound").to_string();
-    let settings = settings.to_vec();
     thread::spawn(move || {
-        let (stream, _) = listener.accept().expect("the program connects");
-        let _ = serve(&stream, &keys, &settings);
+        for stream in listener.incoming() {
+            let (stream, server) = (stream.expect("the program connects"), Arc::clone(&server));
+            thread::spawn(move || server.serve(&stream));
+        }
     });
     address
 }
 
-fn serve(mut stream: &TcpStream, keys: &[Key], settings: &[(&str, u64)]) -> std::io::Result<()> {
-    let mut commands = BufReader::new(stream.try_clone()?);
-    loop {
-        let words = read_command(&mut commands)?;
-        let words: Vec<_> = words
-            .iter()
-            .map(|word| String::from_utf8_lossy(word))
-            .collect();
-        let words: Vec<&str> = words.iter().map(|word| &word[..]).collect();
-        let named = || keys.iter().find(|key| Some(&key.name) == words.last());
-        let reply = match words[..] {
-            [] => return Ok(()),
-            ["INFO", ..] => bulk("cluster_enabled:0"),
+impl Played {
+    fn serve(&self, mut stream: &TcpStream) -> std::io::Result<()> {
+        let mut commands = BufReader::new(stream.try_clone()?);
+        loop {
+            let words = read_command(&mut commands)?;
+            let words: Vec<_> = words
+                .iter()
+                .map(|word| String::from_utf8_lossy(word))
+                .collect();
+            let words: Vec<&str> = words.iter().map(|word| &word[..]).collect();
+            if words.is_empty() {
+                return Ok(());
+            }
+            stream.write_all(&encoded(&self.reply(&words)))?;
+        }
+    }
+
+    fn reply(&self, words: &[&str]) -> Reply {
+        let named = |name: &str| self.keys.iter().find(|key| key.name == name);
+        let info = |name| named(name).map_or_else(|| error("ERR not found"), Key::info);
+        match *words {
+            ["INFO", ..] => bulk(format!(
+                "cluster_enabled:{}",
+                i32::from(self.slots.is_some())
+            )),
+            ["CLUSTER", "SLOTS"] => self.slots.clone().expect("it is a node of a cluster"),
+            ["PING"] => Reply::Simple("PONG".to_owned()),
             ["CLIENT", ..] => ok(),
             ["SCAN", .., kind] => {
-                let found = keys.iter().filter(|key| key.kind == kind);
+                let found = self.keys.iter().filter(|key| key.kind == kind);
                 array([bulk("0"), array(found.map(|key| bulk(key.name)))])
             }
             ["CONFIG", "GET", name] => {
-                let found = settings.iter().find(|(setting, _)| *setting == name);
+                let found = self.settings.iter().find(|(setting, _)| *setting == name);
                 let found = found.map(|(_, value)| array([bulk(name), bulk(value.to_string())]));
                 found.unwrap_or_else(|| error("NOPERM no permission"))
             }
-            ["TYPE", _] => Reply::Simple(named().map_or("none", |key| key.kind).to_owned()),
-            [command, _] if matches!(command.split_once('.'), Some((_, "INFO"))) => {
-                named().map_or_else(|| error("ERR not found"), Key::info)
-            }
-            [command, ..] => {
-                let others = named().into_iter().flat_map(|key| &key.others);
+            ["TYPE", name] => Reply::Simple(named(name).map_or("none", |key| key.kind).to_owned()),
+            ["BF.INFO", name, "ALL"] => match self.refusal {
+                None => info(name),
+                Some(refusal) => {
+                    self.refused.fetch_add(1, Relaxed);
+                    error(refusal)
+                }
+            },
+            ["BF.INFO", _] if self.refusal.is_none() => error("NOPERM not without ALL"),
+            [command, name] if matches!(command.split_once('.'), Some((_, "INFO"))) => info(name),
+            [command, .., name] => {
+                let others = named(name).into_iter().flat_map(|key| &key.others);
                 let mut others = others.filter(|(name, _)| name.starts_with(command));
                 let reply = others.next().map(|(_, reply)| reply.clone());
                 reply.unwrap_or_else(|| error("NOPERM no permission"))
             }
-        };
-        stream.write_all(&encoded(&reply))?;
+            _ => error("NOPERM no permission"),
+        }
     }
 }
 
@@ -401,10 +450,8 @@ fn fields_that_a_server_lacks_are_unknown() {
         }
         .replying("TOPK.LIST", list),
     ];
-    let found = run(&["list", &play(all.to_vec(), &[]), "--json"]).json();
-    let found = keys(&found);
     let none = Value::Null;
-    for (name, fields) in [
+    let fields = [
         (
             "RedisBloom",
             json!({ "full": 0.5, "bytes": 1000, "error_rate": none, "can_grow_to": none, "expansion": 2, "ttl_ms": none }),
@@ -425,11 +472,70 @@ fn fields_that_a_server_lacks_are_unknown() {
             json!({ "items": u64::MAX, "error_rate": 0.001, "capacity": none, "full": none }),
         ),
         ("top", json!({ "items": 2, "capacity": 4, "full": 0.5 })),
+    ];
+    for refusal in [
+        "Invalid information value",
+        "ERR invalid information value",
+        "ERR wrong number of arguments for 'bf.info' command",
     ] {
-        for (field, value) in fields.as_object().expect("an object") {
-            assert_eq!(found[name][field], *value, "{name}: {field}");
+        let peer = Arc::new(Played {
+            keys: all.to_vec(),
+            refusal: Some(refusal),
+            ..Played::default()
+        });
+        let address = serve_all(listen(), Arc::clone(&peer));
+        // Five keys at a time: the first batch has one filter, which shows that there is no ALL.
+        let found = run(&["list", &address, "--json", "--rate", "100"]).json();
+        assert_eq!(peer.refused.load(Relaxed), 1, "{refusal}");
+        let found = keys(&found);
+        for (name, fields) in &fields {
+            for (field, value) in fields.as_object().expect("an object") {
+                assert_eq!(found[*name][field], *value, "{name}: {field}");
+            }
         }
+        let of = run(&["size", "--json", "of", &address, "RedisBloom"]).json();
+        assert_eq!((&of["bytes"], &of["error_rate"]), (&1000.into(), &none));
+        let of = run(&["size", "of", &address, "missing"]).failed(1);
+        assert!(of.ends_with(": ERR not found"), "{of}");
     }
+}
+
+/// The nodes of a cluster differ while it is upgraded.
+#[test]
+fn each_node_of_a_cluster_gets_the_form_of_info_that_it_has() {
+    let listeners = [(); 2].map(|()| listen());
+    let [lower, upper] = listeners.each_ref().map(|listener| {
+        let port = listener.local_addr().expect("it is bound").port();
+        array([bulk("127.0.0.1"), int(port.into())])
+    });
+    let slots = array([
+        array([int(0), int(8191), lower]),
+        array([int(8192), int(16383), upper]),
+    ]);
+    // The slots of the first four keys are in the lower half.
+    let names = [["b", "c", "f", "g"], ["a", "d", "e", "h"]];
+    let refusals = [Some("Invalid information value"), None];
+    let nodes = [0, 1].map(|at| {
+        let key = |name| Key {
+            name,
+            ..bloom(1, 10, 1, 100)
+        };
+        Arc::new(Played {
+            keys: names[at].map(key).to_vec(),
+            refusal: refusals[at],
+            slots: Some(slots.clone()),
+            ..Played::default()
+        })
+    });
+    let started = listeners.into_iter().zip(&nodes);
+    let addresses: Vec<_> = started
+        .map(|(listener, node)| serve_all(listener, Arc::clone(node)))
+        .collect();
+    // Two keys at a time, one of each node.
+    let options = ["--json", "--type", BLOOM, "--rate", "40"];
+    let found = run(&[&["list", &addresses[0]][..], &options].concat()).json();
+    assert_eq!(keys(&found).len(), 8);
+    assert_eq!(nodes.map(|node| node.refused.load(Relaxed)), [1, 0]);
 }
 
 #[test]

@@ -34,11 +34,16 @@ fn a_server_makes_what_was_planned() {
         let command = planned["command"].as_str().expect("a command");
         assert_eq!(client.cmd(command), ok(), "{command}");
         let size = |client: &mut Client| info(client, "key", "Size").as_int();
-        assert_eq!(
-            size(&mut client),
-            number(&planned, "bytes_when_made"),
-            "{options}"
-        );
+        let assert_taken = |taken: i64, name| {
+            let planned = number(&planned, name);
+            // Of RedisBloom's filters, Size is RedisBloom's figure, which leaves out what only this module has.
+            if options.contains("--kind redisbloom") {
+                assert!(taken <= planned, "{options}: {taken} {planned}");
+            } else {
+                assert_eq!(taken, planned, "{options}");
+            }
+        };
+        assert_taken(size(&mut client), "bytes_when_made");
 
         let most = number(&planned, "items");
         let mut next = 0;
@@ -55,11 +60,7 @@ fn a_server_makes_what_was_planned() {
             assert!(size(&mut client) * 25 > number(&planned, "bytes_when_full"));
             assert!(size(&mut client) * 24 < number(&planned, "bytes_when_full"));
         } else {
-            assert_eq!(
-                size(&mut client),
-                number(&planned, "bytes_when_full"),
-                "{options}"
-            );
+            assert_taken(size(&mut client), "bytes_when_full");
         }
         let debug = client.cmd("BF.DEBUG key");
         let lines = debug.as_array().iter().skip(1).map(Reply::text);

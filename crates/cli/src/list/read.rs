@@ -3,10 +3,12 @@
 use redis::{Cmd, FromRedisValue, Value};
 
 use valkeybloom_protocol::error::Error;
+use valkeybloom_protocol::names::BF_INFO;
 
 use super::pace::{PAGE, Pace};
 use super::row::{Details, Row, Ttl, info_command};
 use crate::failure::{Fault, unless_refused};
+use crate::info;
 use crate::keys::{Found, Selection};
 use crate::server::{Server, on_key};
 
@@ -118,7 +120,7 @@ impl<'s> Reader<'s> {
             .iter()
             .flat_map(|found| self.commands(found))
             .collect();
-        let mut replies = self.server.call_all(&commands).into_iter();
+        let mut replies = info::call_all(self.server, &commands).into_iter();
         let mut again = Vec::new();
         let mut rows = Vec::new();
         for found in batch {
@@ -139,10 +141,15 @@ impl<'s> Reader<'s> {
 
     /// Returns the commands that describe a key. The idle time comes first, because the others may reset it.
     fn commands(&self, found: &Found) -> impl Iterator<Item = (Vec<u8>, Cmd)> {
-        let idle = self.idle.then_some("OBJECT IDLETIME").into_iter();
+        let key = &found.key[..];
+        let idle = self.idle.then(|| on_key("OBJECT IDLETIME", key));
         // BF.INFO describes filters of any type, and does not report the type.
-        let rest = [info_command(&found.kind), "PTTL", "TYPE", "MEMORY USAGE"];
-        idle.chain(rest).map(|name| on_key(name, &found.key))
+        let info = match info_command(&found.kind) {
+            BF_INFO => (key.to_vec(), info::command(self.server, key)),
+            name => on_key(name, key),
+        };
+        let rest = ["PTTL", "TYPE", "MEMORY USAGE"].map(|name| on_key(name, key));
+        idle.into_iter().chain([info]).chain(rest)
     }
 
     /// Makes a row of the replies to [`commands`](Self::commands). Returns `None` if the key is gone, or has another type.
@@ -163,7 +170,7 @@ impl<'s> Reader<'s> {
         }
         let key = found.key.clone();
         let row = match info {
-            Ok(info) => Row::new(key, &found.kind, info),
+            Ok(info) => Row::new(key, &found.kind, &info.into()),
             Err(fault) if fault.is(Error::STILL_LOADING) => Row::partly_loaded(key, &found.kind),
             Err(fault) if fault.is_final() || fault.is_temporary() || fault.lacks_command() => {
                 return Err(fault);

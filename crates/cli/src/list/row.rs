@@ -1,6 +1,5 @@
 //! What is known of one key. A field that its type lacks, or that its server does not report, is `None`.
 
-use redis::Value;
 use serde_json::json;
 
 use valkeybloom_planner as planner;
@@ -99,20 +98,19 @@ pub fn info_command(kind: &str) -> &'static str {
 }
 
 impl Row {
-    /// Creates a row from the reply to its type's INFO command.
-    pub fn new(key: Vec<u8>, kind: &str, reply: Value) -> Self {
+    /// Creates a row from the fields of its type's INFO command.
+    pub fn new(key: Vec<u8>, kind: &str, info: &Info) -> Self {
         let mut row = Self {
             key,
             kind: kind.to_owned(),
             ..Self::default()
         };
-        let info = Info::from(reply);
         let details = match kind {
-            CUCKOO => row.fill_cuckoo(&info),
-            COUNT_MIN => row.fill_count_min(&info),
-            TOP_K => row.fill_top_k(&info),
-            T_DIGEST => row.fill_t_digest(&info),
-            _ => Some(row.fill_bloom(&info)),
+            CUCKOO => row.fill_cuckoo(info),
+            COUNT_MIN => row.fill_count_min(info),
+            TOP_K => row.fill_top_k(info),
+            T_DIGEST => row.fill_t_digest(info),
+            _ => Some(row.fill_bloom(info)),
         };
         row.details = details.unwrap_or_default();
         row
