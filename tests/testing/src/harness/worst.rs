@@ -128,7 +128,7 @@ pub const CALLS: [Call; 75] = [
     call("bf.card deep"),
     call("bf.reserve deep 0.01 1000"),
     call("bf.insert copy ITEMS *"),
-    call("bf.info deep"),
+    call("bf.info deep ALL"),
     call("bf.load new @dump"),
     call("bf.read deep $"),
     call("bf.scandump deep 0"),
