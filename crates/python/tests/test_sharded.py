@@ -124,6 +124,21 @@ def test_a_batch_is_one_command_for_each_shard(client: Any) -> None:
     assert calls(client, "bf.insert") == SHARDS + -(-len(one) // 10_000)
 
 
+def test_shards_of_redisbloom_stay_as_they_are(client: Any) -> None:
+    """Its BF.RESERVE ignores NX."""
+    client.config_set("bf.bloom-new-filters", "redisbloom", target_nodes="primaries")
+    try:
+        seen = ShardedBloom.reserve(client, "theirs", 3, 1000, 0.01)
+        assert seen.update(items(100)) > 90
+        again = ShardedBloom.reserve(client, "theirs", 3, 5, 0.5, expansion=None)
+        assert all(again.contains_many(items(100)))
+        client.set("theirs:1", "text")
+        with pytest.raises(Unanswered, match="^theirs:1: "):
+            ShardedBloom.reserve(client, "theirs", 4, 1000, 0.01)
+    finally:
+        client.config_set("bf.bloom-new-filters", "own", target_nodes="primaries")
+
+
 def test_refusals_name_the_shard_and_leave_all_other_answers(client: Any) -> None:
     missing = ShardedBloom(client, "missing", 3)
     assert not any(missing.contains_many(items(10)))

@@ -145,7 +145,12 @@ class ShardedBloom:
         growth = ("NONSCALING",) if expansion is None else ("EXPANSION", expansion)
         options = (error_rate, shard_capacity(capacity, shards), *growth, "NX")
         replies = sharded._call({shard: ("BF.RESERVE", key, *options) for shard, key in enumerate(sharded._keys)})
-        errors = {sharded._keys[shard]: reply for shard, reply in replies.items() if isinstance(reply, Exception)}
+        # RedisBloom ignores NX.
+        errors = {
+            sharded._keys[shard]: reply
+            for shard, reply in replies.items()
+            if isinstance(reply, Exception) and not str(reply).endswith("item exists")
+        }
         if errors:
             raise Unanswered(errors, [])
         return sharded
