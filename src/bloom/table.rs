@@ -59,6 +59,7 @@ pub const COMMANDS: &[Command] = &[
             Arg::block(c"items", &[Arg::keyword(c"items_token", c"ITEMS"), ITEMS]).optional(),
         ]),
     Command::reads(c"bf.info", entry!(commands::info, -2))
+        .uncached()
         .summary(c"Returns the parameters, size and fill of a bloom filter.")
         .complexity(c"O(N), where N is the number of stacked filters.")
         .args(&[Arg::one_of(
@@ -90,6 +91,7 @@ pub const COMMANDS: &[Command] = &[
         .args(&[Arg::text(c"dump"), Arg::integer(c"ttl_ms").optional()]),
     Command::reads(c"bf.scandump", entry!(commands::scandump, 3))
         .slow()
+        .uncached()
         .summary(c"Returns one chunk of a bloom filter, and the cursor of the next.")
         .complexity(c"O(N + S), where N is the number of stacked filters and S the size of the chunk.")
         .args(&[Arg::integer(c"cursor")]),
@@ -100,6 +102,7 @@ pub const COMMANDS: &[Command] = &[
         .args(&[Arg::integer(c"cursor"), Arg::text(c"data")]),
     Command::reads(c"bf.read", entry!(commands::read, -3))
         .slow()
+        .uncached()
         .summary(c"Returns the hashes of the items that were new to a bloom filter since a cursor, and the next cursor.")
         .complexity(c"O(N), where N is the number of items returned.")
         .args(&[
@@ -108,6 +111,7 @@ pub const COMMANDS: &[Command] = &[
         ]),
     Command::reads(c"bf.debug", entry!(commands::debug, 2))
         .slow()
+        .uncached()
         .summary(c"Returns the sizes of each filter in a bloom filter's stack.")
         .complexity(c"O(N), where N is the number of stacked filters."),
     Command::removes(c"bf.del", entry!(commands::del, -3))

@@ -37,6 +37,7 @@ pub const COMMANDS: &[Command] = &[
                 .optional(),
         ]),
     Command::reads(c"cms.info", entry!(commands::info, 2))
+        .uncached()
         .summary(c"Returns the width, depth and total count of a count-min sketch."),
 ];
 

@@ -52,8 +52,10 @@ pub const COMMANDS: &[Command] = &[
         .complexity(c"O(N), where N is the number of stacked filters; at times, when many items were removed, O(S), where S is their size.")
         .args(&[ITEM]),
     Command::reads(c"cf.info", entry!(commands::info, 2))
+        .uncached()
         .summary(c"Returns the size, fill and parameters of a cuckoo filter."),
     Command::reads(c"cf.scandump", entry!(commands::scandump, 3))
+        .uncached()
         .summary(c"Returns one chunk of a cuckoo filter, and the cursor of the next.")
         .complexity(c"O(S), where S is the size of the chunk.")
         .args(&[Arg::integer(c"cursor")]),
@@ -67,6 +69,7 @@ pub const COMMANDS: &[Command] = &[
         .summary(c"Moves items of a cuckoo filter to older stacked filters, and drops the newest ones that are empty then.")
         .complexity(c"O(S * N), where N is the number of stacked filters and S their size."),
     Command::reads(c"cf.debug", entry!(commands::debug, 2))
+        .uncached()
         .summary(c"Returns the parameters and counts of a cuckoo filter in one line."),
 ];
 

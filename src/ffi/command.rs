@@ -19,6 +19,7 @@ pub struct Command {
     effect: Effect,
     sources: Sources,
     fast: bool,
+    tips: Option<&'static CStr>,
     summary: &'static CStr,
     complexity: &'static CStr,
     args: &'static [Arg],
@@ -35,6 +36,7 @@ impl Command {
             effect,
             sources: Sources::None,
             fast: true,
+            tips: None,
             summary: c"",
             complexity: c"O(1)",
             args: &[],
@@ -95,6 +97,12 @@ impl Command {
     /// Declares that the command's time depends on the size of the value.
     pub const fn slow(mut self) -> Self {
         self.fast = false;
+        self
+    }
+
+    /// Tells clients not to cache replies, because a reply is large, or may change while the key does not.
+    pub const fn uncached(mut self) -> Self {
+        self.tips = Some(c"dont_cache");
         self
     }
 
@@ -407,7 +415,7 @@ fn describe(handle: Handle, command: &Command) -> bool {
         complexity: command.complexity.as_ptr(),
         since: Command::SINCE.as_ptr(),
         history: ptr::null_mut(),
-        tips: ptr::null(),
+        tips: command.tips.map_or(ptr::null(), CStr::as_ptr),
         arity: command.entry.arity,
         key_specs: keys.as_mut_ptr(),
         args: args.as_mut_ptr(),

@@ -60,6 +60,7 @@ pub const COMMANDS: &[Command] = &[
             Arg::double(c"high_cut_quantile"),
         ]),
     Command::reads(c"tdigest.info", entry!(commands::info, 2))
+        .uncached()
         .summary(c"Returns the parameters and counts of a t-digest."),
 ];
 
