@@ -118,7 +118,9 @@ fn add_one(Call { ctx, keys, args }: Call, unless_present: bool) -> Done {
             items: 2..3,
             unless_present,
         };
-        let outcomes = add_to_new(ctx, writer, args, &addition, &params)?;
+        let Some(outcomes) = add_to_new(ctx, writer, args, &addition, &params)? else {
+            return Ok(Reply::Null);
+        };
         outcomes[0].map_err(error::refused)?
     };
     Ok(Reply::Bool(added))
@@ -179,7 +181,10 @@ fn insert_items(Call { ctx, keys, args }: Call, unless_present: bool, as_bool: b
         outcomes
     } else {
         let params = request.create.ok_or(Error::NOT_FOUND)?;
-        add_to_new(ctx, writer, args, &addition, &params)?
+        match add_to_new(ctx, writer, args, &addition, &params)? {
+            Some(outcomes) => outcomes,
+            None => return Ok(Reply::Null),
+        }
     };
     ctx.reply_array(outcomes.len());
     for outcome in outcomes {
@@ -218,19 +223,27 @@ fn add_each<'a>(
     Ok((outcomes, added))
 }
 
-/// Creates an object with items in it. On an error, the key is not created.
+/// Creates an object with items in it. On an error, the key is not created. Returns `None` if the command was already
+/// executed elsewhere, and left the object empty.
 fn add_to_new<'a>(
     ctx: Ctx<'a>,
     writer: Writer<'_, 'a, Cuckoo>,
     args: Argv<'a>,
     addition: &Addition,
     params: &Params,
-) -> Result<Outcomes, Error> {
+) -> Result<Option<Outcomes>, Error> {
     let mut object = create(ctx, params)?;
-    require_room_for_filters(ctx, &object)?;
+    if settings::max_filters() == 1 {
+        if !ctx.must_obey() {
+            return Err(error::refused(Refusal::MaxFilters));
+        }
+        // RedisBloom creates the filter before it refuses the items, and replicates the command.
+        store(writer, object, params, &[]);
+        return Ok(None);
+    }
     let (outcomes, added) = add_each(ctx, &mut object, args, addition)?;
     store(writer, object, params, &added);
-    Ok(outcomes)
+    Ok(Some(outcomes))
 }
 
 /// Treats a key of another type as missing, because `RedisBloom`'s errors do not distinguish the two.
