@@ -3,6 +3,7 @@
 
 pub mod fuzz;
 pub mod harness;
+pub mod loader;
 pub mod murmur;
 pub mod naive;
 pub mod plain;

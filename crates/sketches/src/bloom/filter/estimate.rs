@@ -11,6 +11,9 @@ const COUNTED_BYTES: usize = 1024;
 /// Below this number of items, the rates of filters of the same size and fill differ by a quarter or more.
 const FEW_ITEMS: u64 = 48;
 
+/// The most bytes of a filter that are sampled to estimate its fill. They are all in use if the filter is larger.
+const SAMPLED_BYTES: usize = 1 << 15;
+
 /// The most random positions that are tried for one item.
 const TRIES: u32 = 1000;
 
@@ -33,6 +36,15 @@ impl Filter {
             }
             _ => self.rate_at(self.items),
         }
+    }
+
+    /// Estimates the error rate from the bits, whatever the number of items says, of a filter that has its own ones.
+    pub fn rate_of_bits(&self) -> f64 {
+        let fill = match self.bitmap().first_chunk::<SAMPLED_BYTES>() {
+            Some(sample) => to_double(bits::ones(sample)) / to_double(8 * SAMPLED_BYTES as u64),
+            None => self.fill(),
+        };
+        self.rate_of_fill(fill)
     }
 
     /// Returns whether the filter holds so few items that filters of its size and fill differ in their rates by a quarter

@@ -34,9 +34,9 @@ impl<'f> From<&'f Filter> for FilterFields<'f> {
 /// - It has exactly one period; with a window any number, since periods expire. Each has at least one filter.
 /// - Its filters share one seed and one kind of cells, and each has the size that its header states.
 /// - Each filter has a capacity of at least 1. In a stack of our bits, all filters but the newest are full, and the
-///   newest exceeds its capacity only if the stack does not scale. Filters of counters may have room, since items are
-///   removed. In a file they may also exceed their capacity, since earlier builds overfilled them; such a filter takes
-///   no more items.
+///   newest exceeds its capacity only if the stack does not scale. Filters of `RedisBloom` never count more items than
+///   their capacity. Filters of counters may have room, since items are removed. In a file they may also exceed their
+///   capacity, since earlier builds overfilled them; such a filter takes no more items.
 /// - The numbers of its periods rise strictly.
 /// - Only counters have ids: either no table, or for each filter its lowest and highest id, if it took any.
 /// - Sums over a stack's filters fit. Stacks have no more filters, and objects no more filters and hash functions,
@@ -137,13 +137,16 @@ impl Check<'_> {
         if filter.capacity == 0 {
             return Err("capacity of zero");
         }
-        if self.cells() == Cells::Bits {
-            if !is_newest && filter.items != filter.capacity {
+        let may_exceed = match self.cells() {
+            Cells::Bits if !is_newest && filter.items != filter.capacity => {
                 return Err("filter stacked on one that is not full");
             }
-            if filter.items > filter.capacity && self.law.growth() != Growth::Fixed {
-                return Err("more items than capacity");
-            }
+            Cells::Bits => self.law.growth() == Growth::Fixed,
+            Cells::BareBits => false,
+            Cells::Counters => true,
+        };
+        if filter.items > filter.capacity && !may_exceed {
+            return Err("more items than capacity");
         }
         Ok(())
     }

@@ -185,7 +185,14 @@ impl Stack {
             Some((_, older)) if self.cells == Cells::Counters => rate_of(older),
             _ => self.older_rate,
         };
-        let newest = self.filters.last().map_or(0.0, Filter::estimated_rate);
+        let newest = self.filters.last().map_or(0.0, |newest| {
+            let is_saturable = self.law.growth() == Growth::Fixed && newest.is_full();
+            if self.cells == Cells::BareBits && is_saturable {
+                newest.rate_of_bits()
+            } else {
+                newest.estimated_rate()
+            }
+        });
         either([f64::from(older), newest].into_iter())
     }
 
@@ -382,6 +389,7 @@ impl Stack {
                 };
                 newest.count_if(!had_clear_bits);
                 self.items += 1;
+                self.end_count_at_capacity();
             }
             if batch.len() < BATCH {
                 return Ok(());
@@ -428,7 +436,18 @@ impl Stack {
             newest.insert_slowly(probe);
             self.items += 1;
         }
+        self.end_count_at_capacity();
         Ok(Added::New)
+    }
+
+    /// Ends the count of a saturated filter of `RedisBloom` at its capacity, because `RedisBloom` loads no filter that
+    /// counts more items.
+    fn end_count_at_capacity(&mut self) {
+        if let (Some(newest), Cells::BareBits) = (self.filters.last_mut(), self.cells) {
+            self.items -= newest.items();
+            newest.cut_items(newest.capacity());
+            self.items += newest.items();
+        }
     }
 
     /// Makes room when all filters are full: stacks a new filter, or lets the filter of a non-scaling stack take more

@@ -171,8 +171,12 @@ impl Partial {
     fn new(header: &[u8]) -> Result<Self, DecodeError> {
         let (dialect, outline) = dialect::read_header(header)?;
         outline.check()?;
+        let mut header = memory::copied(header).ok_or(DecodeError::NoMemory)?;
+        if dialect == Dialect::RedisBloom {
+            redisbloom::write_items(&outline, &mut header);
+        }
         Ok(Self {
-            header: memory::copied(header).ok_or(DecodeError::NoMemory)?,
+            header,
             dialect,
             outline,
             filter: 0,

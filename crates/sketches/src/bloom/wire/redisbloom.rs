@@ -8,7 +8,8 @@
 //! | RDB, encoding versions 0 to 4 | items in all, number of links, options (from version 2 on), growth factor (from version 4 on); per link entries, error rate, hash functions, bits per entry, bits and exponent of two (both from version 1 on), bitmap, items |
 //! | header of chunks | items u64, number of links u32, options u32, growth factor u32; per link bytes u64, bits u64, items u64, error rate f64, bits per entry f64, hash functions u32, entries u64, exponent of two u8 |
 //!
-//! Numbers are little endian. The bits of a link are numbered the way those of our filters are.
+//! Numbers are little endian. The bits of a link are numbered the way those of our filters are. A filter that is full
+//! and still takes items counts no more of them.
 
 use std::cmp::Ordering;
 
@@ -49,6 +50,10 @@ impl Stored {
         let items = self.filters.iter().map(|filter| filter.items);
         if items.fold(0, u64::saturating_add) != self.items {
             return Err("items of the filters are not the object's".into());
+        }
+        // RedisBloom from 8.12 on loads no filter that counts more items than its capacity.
+        for filter in &mut self.filters {
+            filter.items = filter.items.min(filter.capacity);
         }
         let hasher = if links.is_wide() {
             Hasher::Murmur64
@@ -244,11 +249,11 @@ pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<Fields, DecodeE
     cells.extend(loaded.map(|filter| std::mem::take(&mut filter.blob)));
     cells[filter].truncate(stopped.loaded);
     let outline = stored.outline()?;
+    let items = outline.filters().map(|filter| filter.items);
+    let items = items.fold(0, u64::saturating_add);
     let filters = outline.filters().map(FilterFields::from);
-    let header = outline
-        .law
-        .links()
-        .and_then(|links| header(items, links, filters));
+    let links = outline.law.links();
+    let header = links.and_then(|links| header(items, links, filters));
     Ok(Fields::Unfinished(
         header.ok_or(DecodeError::NoMemory)?,
         cells,
@@ -377,6 +382,17 @@ pub fn read_header(header: &[u8]) -> Result<Outline, DecodeError> {
         stored.links.push(link);
     }
     stored.outline()
+}
+
+/// Writes the items of an outline into the header that it was read from, which may claim more of them.
+pub fn write_items(outline: &Outline, header: &mut [u8]) {
+    let (prefix, links) = header.split_at_mut(PREFIX_BYTES);
+    let mut total = 0;
+    for (link, filter) in links.chunks_mut(PER_LINK_BYTES).zip(outline.filters()) {
+        link[16..24].copy_from_slice(&filter.items.to_le_bytes());
+        total += filter.items;
+    }
+    prefix[..8].copy_from_slice(&u64::to_le_bytes(total));
 }
 
 /// Reads a little-endian number of up to eight bytes.

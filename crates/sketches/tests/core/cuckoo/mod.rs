@@ -12,6 +12,7 @@ use valkeybloom_sketches::cuckoo::wire;
 use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Params, Refusal, Shape};
 
 use crate::support::{Rng, Stream, at_each_width};
+use valkeybloom_testing::loader::loaded;
 
 use crate::naive::{Naive, hashes};
 
@@ -28,6 +29,15 @@ fn object(capacity: u64, bucket_size: u8, max_iterations: u16, expansion: u16) -
 
 /// Returns the fields of an object in RDB.
 fn fields_of(object: &Cuckoo) -> Stream {
+    loaded(
+        wire::TYPE_NAME,
+        wire::RDB_VERSION,
+        damaged_fields_of(object),
+    )
+}
+
+/// Returns the fields of an object with numbers that RedisBloom does not load.
+fn damaged_fields_of(object: &Cuckoo) -> Stream {
     let mut fields = Stream::default();
     wire::write_rdb(object, &mut fields);
     fields

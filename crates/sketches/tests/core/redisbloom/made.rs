@@ -2,12 +2,13 @@
 
 use valkeybloom_sketches::bloom::chunks::{Partial, Value};
 use valkeybloom_sketches::bloom::{
-    Dialect, Growth, Limits, New, Object, Params, Refusal, Time, rdb,
+    Added, Dialect, Growth, Limits, New, Object, Params, Refusal, Time, rdb,
 };
 use valkeybloom_sketches::{MAX_CAPACITY, Seed};
+use valkeybloom_testing::loader::loaded;
 
 use crate::support::{
-    Field, NO_CLOCK, ROOMY, Stream, add, begin_partial, fields_of, filters, header_of, params,
+    Field, NO_CLOCK, ROOMY, Stream, add, begin_partial, fields_of, filters, has, header_of, params,
     through_every_form,
 };
 
@@ -94,46 +95,52 @@ fn new_objects_keep_the_limits() {
     assert_eq!(made(tiny, Limits::NONE).unwrap_err(), Refusal::RateTooSmall);
 }
 
+/// A saturated object counts no more items than its capacity, in every form: RedisBloom 8.12 loads no other one.
+#[test]
+fn a_saturated_object_counts_up_to_its_capacity() {
+    for capacity in [1, 100, 100_000] {
+        let fixed = Params {
+            growth: Growth::Fixed,
+            ..params(capacity, 0.01, 2)
+        };
+        let mut object = made(fixed, Limits::NONE).unwrap();
+        let mut copy = object.try_clone().unwrap();
+        let items: Vec<_> = (0..3 * capacity).map(u64::to_le_bytes).collect();
+        let (one_by_one, together) = items.split_at(items.len() / 2);
+        let (mut new, mut probes) = (0, Vec::new());
+        for item in one_by_one {
+            object.add_each_probed(
+                std::iter::once(&item[..]),
+                || Limits::NONE,
+                |added| new += u64::from(added == Ok(Added::New)),
+                |probe| probes.push(probe),
+            );
+        }
+        let slices = together.iter().map(|item| &item[..]);
+        object.add_each_probed(
+            slices,
+            || Limits::NONE,
+            |added| new += u64::from(added == Ok(Added::New)),
+            |probe| probes.push(probe),
+        );
+        assert!(new > capacity && probes.len() as u64 == new, "{new}");
+        assert_eq!(object.totals(), (1, capacity, capacity));
+        assert!(items.iter().all(|item| has(&object, item)));
+        redisbloom_reads(&fields_of(&object));
+        through_every_form(&object);
+        // The estimate does not stop where the count does.
+        let estimate = object.estimated_rate(NO_CLOCK);
+        assert!(capacity == 1 || estimate > 0.1, "{estimate}");
+        copy.replay_each(probes.into_iter(), Limits::NONE).unwrap();
+        assert_eq!(fields_of(&copy), fields_of(&object));
+    }
+}
+
 /// Requires that RedisBloom's loader accepts the fields of an object.
 #[track_caller]
 fn redisbloom_reads(fields: &Stream) {
-    let mut fields = fields.0.iter();
-    let uint = |fields: &mut std::collections::vec_deque::Iter<Field>| match fields.next() {
-        Some(Field::Uint(number)) => *number,
-        other => panic!("no number: {other:?}"),
-    };
-    let double = |fields: &mut std::collections::vec_deque::Iter<Field>| match fields.next() {
-        Some(Field::Double(number)) => *number,
-        other => panic!("no double: {other:?}"),
-    };
-    let (items, links) = (uint(&mut fields), uint(&mut fields));
-    assert!(links > 0);
-    assert!(uint(&mut fields) < 16, "options");
-    uint(&mut fields);
-    let mut sum = 0;
-    for _ in 0..links {
-        assert!(uint(&mut fields) > 0, "entries");
-        let rate = double(&mut fields);
-        assert!(0.0 < rate && rate < 1.0);
-        let hashes = uint(&mut fields);
-        let per_entry = double(&mut fields);
-        #[allow(clippy::approx_constant, reason = "as it is checked there")]
-        let needed = (0.693_147_180_559_945 * per_entry).ceil();
-        let hashes = f64::from(u32::try_from(hashes).unwrap());
-        assert_eq!(
-            needed.to_bits(),
-            hashes.to_bits(),
-            "of {per_entry} bits per entry"
-        );
-        let (bits, exponent) = (uint(&mut fields), uint(&mut fields));
-        assert!(exponent < 64 && bits >= if exponent > 0 { 1 << exponent } else { 1 });
-        match fields.next() {
-            Some(Field::Bytes(bitmap)) => assert_eq!(bitmap.len() as u64 * 8, bits),
-            other => panic!("no bitmap: {other:?}"),
-        }
-        sum += uint(&mut fields);
-    }
-    assert_eq!((sum, fields.next()), (items, None));
+    let dialect = Dialect::RedisBloom;
+    loaded(dialect.type_name(), dialect.rdb_version(), fields.clone());
 }
 
 fn written(partial: &Partial) -> Stream {

@@ -15,6 +15,7 @@ use valkeybloom_sketches::topk::{
 use valkeybloom_sketches::{DecodeError, Seed};
 
 use crate::support::{Field, Rng, Stream};
+use valkeybloom_testing::loader::loaded;
 
 /// Returns an empty sketch.
 fn sketch(k: u64, width: u64, depth: u64, decay: f64) -> TopK {
@@ -32,7 +33,7 @@ fn add(sketch: &mut TopK, item: &[u8], increment: u32) -> Option<Vec<u8>> {
 fn fields_of(sketch: &TopK) -> Stream {
     let mut fields = Stream::default();
     wire::write_rdb(sketch, &mut fields);
-    fields
+    loaded(wire::TYPE_NAME, wire::RDB_VERSION, fields)
 }
 
 /// Reads all of the fields.
