@@ -44,12 +44,12 @@ pub trait Family: Holds + Send + Sync + 'static {
         Ok(())
     }
     /// Writes the value's fields of an RDB stream. A server that saves without a fork calls this on another thread, while
-    /// the main thread may read the value, so this uses only the value and the stream.
+    /// the main thread may read the value, so this uses only the value, the stream, and settings that can't change.
     fn write(&self, to: &mut impl RdbWrite);
     /// Writes commands that build the value: one that restores it, unless the family has others.
     fn rewrite(&self, to: &mut AofWriter) {
         let form = &Self::FORMS[self.form()];
-        let payload = payload::restore(form.name, form.version, |to| self.write(to));
+        let payload = payload::restore(form.name, form.version(), |to| self.write(to));
         to.emit_numbered(c"RESTORE", 0, &payload);
     }
     /// Feeds the digest that compares the values of two servers: the value's fields, unless the family has others.

@@ -15,6 +15,7 @@ use crate::keys::{Reader, Readers, Writer};
 use crate::request::{List, item, items, key, origin};
 use crate::settings::{follows_redisbloom, memory_limits, require_in_redisbloom};
 
+use super::settings::overflow;
 use super::value::OVERHEAD_BYTES;
 
 /// The event of a new sketch.
@@ -86,7 +87,7 @@ pub fn incrby(Call { ctx, keys, args }: Call) -> Done {
     if args.len() == 4 {
         let counted = writer.update(|sketch| {
             let by = request::increment(args.word(3), || follows_redisbloom(ctx))?;
-            let counted = sketch.increment(item(&args), by);
+            let counted = sketch.increment(item(&args), by, overflow());
             Ok::<_, Error>((counted, changes(by, counted)))
         })?;
         let (counted, changed) = counted.ok_or(error::NOT_FOUND)??;
@@ -126,7 +127,8 @@ fn count_each<'a>(
         increments.push(request::increment(word, || follows_redisbloom(ctx))?);
     }
     let items = items(args, 2..args.len()).step_by(2);
-    sketch.increment_each(items.zip(increments.iter().copied()), |counted| {
+    let pairs = items.zip(increments.iter().copied());
+    sketch.increment_each(pairs, overflow(), |counted| {
         let pair = outcomes.len();
         if changes(increments[pair], counted) {
             changed.extend([2, 3].map(|word| args.string(2 * pair + word)));
@@ -230,7 +232,7 @@ pub fn info(Call { keys, args, .. }: Call) -> Done {
     let mut rows = vec![
         (c"width", Reply::Count(shape.width())),
         (c"depth", Reply::Count(shape.depth())),
-        // With counters of four bytes it wraps, as in RedisBloom, so it may be negative.
+        // If counters saturate, it wraps, as in RedisBloom, so it may be negative.
         (c"count", Reply::Integer(sketch.count().cast_signed())),
     ];
     if shape.cell_size() != CellSize::Four {

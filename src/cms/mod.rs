@@ -1,6 +1,7 @@
-//! Count-min sketches in a server: their commands, keys and values.
+//! Count-min sketches in a server: their commands, keys, settings and values.
 
 mod commands;
+mod settings;
 mod table;
 mod value;
 

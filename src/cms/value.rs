@@ -7,8 +7,11 @@ pub use valkeybloom_sketches::cms::CountMin;
 
 use crate::family::{Family, Whole};
 use crate::ffi::{Digest, Form, RdbReader};
+use crate::settings::Setting;
 use crate::sums::{InfoSection, Totals};
 use crate::values::Stored;
+
+use super::settings;
 
 /// The bytes that a key's value takes in addition to its sketch.
 pub const OVERHEAD_BYTES: u64 = Stored::<CountMin>::PLANNED_BYTES - CountMin::BASE_BYTES;
@@ -17,7 +20,8 @@ impl Whole for CountMin {}
 
 impl Family for CountMin {
     const NUMBER: usize = 2;
-    const FORMS: &'static [Form] = &[Form::new(wire::TYPE_NAME, wire::RDB_VERSION)];
+    const FORMS: &'static [Form] =
+        &[Form::new(wire::TYPE_NAME, wire::RDB_VERSION).versioned_by(&settings::ENCODING)];
     const YIELDS: bool = true;
     const NAME: &'static str = "cms";
     const INFO: InfoSection = InfoSection {
@@ -28,6 +32,10 @@ impl Family for CountMin {
             c"cms_num_counters_across_objects",
         ],
     };
+
+    fn settings() -> &'static [&'static Setting] {
+        settings::ALL
+    }
 
     fn load(from: &mut RdbReader, _form: usize, version: i32) -> Result<Self, DecodeError> {
         wire::read_rdb(version, from)
@@ -42,7 +50,7 @@ impl Family for CountMin {
     }
 
     fn write(&self, to: &mut impl RdbWrite) {
-        wire::write_rdb(self, to);
+        wire::write_rdb(self, Self::FORMS[0].version(), to);
     }
 
     fn digest(&self, to: &mut Digest) {

@@ -115,6 +115,9 @@ fn register(module: &Module, ctx: Ctx, args: Argv) -> Result<(), String> {
     let own = bundles.iter().flat_map(|bundle| (bundle.settings)());
     let settings: Vec<_> = own.chain(module.settings).copied().collect();
     set_defaults(module, &settings, &words)?;
+    // These come first, because a setting may choose the encoding version of a type.
+    setting::register_all(ctx, &settings)?;
+    setting::apply_config_file(ctx)?;
     for bundle in bundles {
         match register_bundle(ctx, bundle) {
             Err(why) if bundle.yields => {
@@ -123,8 +126,6 @@ fn register(module: &Module, ctx: Ctx, args: Argv) -> Result<(), String> {
             done => done?,
         }
     }
-    setting::register_all(ctx, &settings)?;
-    setting::apply_config_file(ctx)?;
     // These come last: Redis 7.0 goes on calling such callbacks of a module that failed to load and is gone.
     info::register(ctx, module.write_info)?;
     let migrates_slots = valkey_options & HANDLE_ATOMIC_SLOT_MIGRATION != 0;

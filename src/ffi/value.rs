@@ -9,6 +9,7 @@ use valkey_module::raw;
 use super::api::call;
 use super::context::Ctx;
 use super::defrag::Defrag;
+use super::setting::Setting;
 use super::stream::{AofWriter, Digest, RdbReader, RdbWriter};
 
 /// A value that keys can hold. `Drop` and [`save`](Self::save) may run on any thread; everything else runs on the
@@ -30,7 +31,7 @@ pub trait NativeType: Sized + Send + Sync + 'static {
     ///
     /// A server that saves without a fork calls this on another thread. The main thread may read the value at the
     /// same time, but not change it, because its key can't be opened for writing. So this uses only the value and
-    /// the stream: no context, no setting, no shared sum.
+    /// the stream: no context, no setting that can change, no shared sum.
     fn save(&self, to: &mut RdbWriter);
     /// Writes commands that build the value.
     fn rewrite(&self, to: &mut AofWriter);
@@ -53,14 +54,30 @@ pub const FORMS_MAX: usize = 3;
 pub struct Form {
     /// The name, nine characters long.
     pub name: &'static CStr,
-    /// The encoding version that is written. Others may be read, too.
-    pub version: i32,
+    version: i32,
+    setting: Option<&'static Setting>,
 }
 
 impl Form {
-    /// Names a type.
+    /// Names a type, and the encoding version that is written. Others may be read, too.
     pub const fn new(name: &'static CStr, version: i32) -> Self {
-        Self { name, version }
+        Self {
+            name,
+            version,
+            setting: None,
+        }
+    }
+
+    /// Has a setting, [fixed](Setting::fixed) while the module loads, choose the encoding version that is written.
+    pub const fn versioned_by(mut self, setting: &'static Setting) -> Self {
+        self.setting = Some(setting);
+        self
+    }
+
+    /// Returns the encoding version that is written.
+    pub fn version(&self) -> i32 {
+        let set = self.setting.map(|setting| i32::try_from(setting.number()));
+        set.and_then(Result::ok).unwrap_or(self.version)
     }
 }
 
@@ -91,7 +108,7 @@ fn register_type<T: NativeType>(ctx: Ctx, form: usize) -> Result<(), String> {
     // The server does not pass the type to this callback, so each type has its own callback.
     let loads: [unsafe extern "C" fn(_, _) -> _; FORMS_MAX] =
         [rdb_load::<T, 0>, rdb_load::<T, 1>, rdb_load::<T, 2>];
-    let Form { name, version } = &T::FORMS[form];
+    let form_of_type = &T::FORMS[form];
     let mut methods = raw::RedisModuleTypeMethods {
         version: 4,
         rdb_load: Some(loads[form]),
@@ -117,12 +134,13 @@ fn register_type<T: NativeType>(ctx: Ctx, form: usize) -> Result<(), String> {
     let handle = unsafe {
         call!(RedisModule_CreateDataType(
             ctx.as_ptr(),
-            name.as_ptr(),
-            *version,
+            form_of_type.name.as_ptr(),
+            form_of_type.version(),
             &raw mut methods
         ))
     };
     if handle.is_null() {
+        let name = form_of_type.name;
         return Err(format!("the server refused the type {name:?}"));
     }
     T::handles()[form].0.store(handle, Relaxed);

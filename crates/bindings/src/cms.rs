@@ -2,7 +2,7 @@
 
 use valkeybloom_protocol::cms::{self as request, error};
 use valkeybloom_protocol::words::Origin;
-use valkeybloom_sketches::cms::{self, MergeError, NotCounted, Refusal, Shape, Term};
+use valkeybloom_sketches::cms::{self, MergeError, NotCounted, Overflow, Refusal, Shape, Term};
 use valkeybloom_sketches::{Sketch, SketchRef};
 
 use super::batch::Batch;
@@ -46,13 +46,14 @@ impl CountMin {
     /// Adds a number, which may be negative, to an item's count. Returns the new estimate.
     ///
     /// # Errors
-    /// [`Code::Refused`]. Then nothing has changed, unless the item's counters are at their largest value.
+    /// [`Code::Refused`]. Then nothing has changed.
     #[inline]
     pub fn add(&mut self, item: &[u8], by: i64) -> Result<u64, Error> {
         if by == i64::MIN {
             return Err(error::LEAST_INCREMENT.into());
         }
-        self.0.increment(item, by).map_err(not_counted)
+        let counted = self.0.increment(item, by, Overflow::Refuse);
+        counted.map_err(not_counted)
     }
 
     /// Counts items in order: adds to each the number at its index, or 1.
@@ -78,8 +79,8 @@ impl CountMin {
                 let next = by.as_mut().map(|by| by.next().copied().unwrap_or(0));
                 (item, next.unwrap_or(1))
             });
-            self.0
-                .increment_each(pairs, |counted| first = first.or(counted.err()));
+            let report = |counted: Result<_, _>| first = first.or(counted.err());
+            self.0.increment_each(pairs, Overflow::Refuse, report);
         })?;
         first.map_or(Ok(()), |why| Err(not_counted(why)))
     }

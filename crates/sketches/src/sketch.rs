@@ -15,11 +15,11 @@ use crate::topk::{self, TopK};
 /// An object of any family.
 ///
 /// ```
-/// use valkeybloom_sketches::cms::{CellSize, CountMin, Shape};
+/// use valkeybloom_sketches::cms::{CellSize, CountMin, Overflow, Shape};
 /// use valkeybloom_sketches::{Seed, Sketch};
 ///
 /// let mut counts = CountMin::new(Shape::new(1000, 5, CellSize::Four).unwrap(), u64::MAX).unwrap();
-/// counts.increment(b"apple", 3).unwrap();
+/// counts.increment(b"apple", 3, Overflow::Refuse).unwrap();
 /// // What `DUMP key` returns, and `RESTORE key 0 payload` takes.
 /// let payload = Sketch::CountMin(counts).to_dump();
 ///
@@ -137,7 +137,9 @@ impl SketchRef<'_> {
             }
             Self::CountMin(object) => {
                 use cms::wire::{RDB_VERSION, TYPE_NAME, write_rdb};
-                try_restore(TYPE_NAME, RDB_VERSION, |to| write_rdb(object, to))
+                try_restore(TYPE_NAME, RDB_VERSION, |to| {
+                    write_rdb(object, RDB_VERSION, to);
+                })
             }
             Self::TopK(object) => {
                 use topk::wire::{RDB_VERSION, TYPE_NAME, write_rdb};

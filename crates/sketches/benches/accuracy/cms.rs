@@ -1,7 +1,7 @@
 //! Over-estimates of count-min sketches against the error that was requested.
 
 use valkeybloom_sketches::Fraction;
-use valkeybloom_sketches::cms::{CellSize, CountMin, Shape};
+use valkeybloom_sketches::cms::{CellSize, CountMin, Overflow, Shape};
 
 use crate::streams::Distribution;
 use crate::{grouped, percent};
@@ -35,7 +35,9 @@ fn row(error: f64, probability: f64, distribution: Distribution) {
     let mut counts = vec![0_u64; ITEMS as usize];
     for index in distribution.stream(ITEMS).take(EVENTS as usize) {
         counts[index] += 1;
-        sketch.increment(&item(index), 1).expect("it fits");
+        sketch
+            .increment(&item(index), 1, Overflow::Refuse)
+            .expect("it fits");
     }
     let over = |(index, count): (usize, &u64)| sketch.estimate(&item(index)) - count;
     let mut over: Vec<u64> = counts.iter().enumerate().map(over).collect();

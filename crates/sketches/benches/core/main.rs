@@ -8,7 +8,7 @@ mod memory;
 use bloomfilter::Bloom;
 use divan::{Bencher, black_box, counter::ItemsCount};
 use valkeybloom_sketches::bloom::{Kind, Limits, Object, Shape, Time, Window, dump};
-use valkeybloom_sketches::cms::{self, CellSize, CountMin};
+use valkeybloom_sketches::cms::{self, CellSize, CountMin, Overflow};
 use valkeybloom_sketches::cuckoo::{self, Cuckoo};
 use valkeybloom_sketches::tdigest::{Compression, TDigest};
 use valkeybloom_sketches::topk::{self, TopK};
@@ -314,7 +314,7 @@ fn count_min_estimate(bencher: Bencher, (width, depth): (u64, u64)) {
 fn count_min_increment(bencher: Bencher, (width, depth): (u64, u64)) {
     let mut sketch = count_min(width, depth);
     each(bencher, &items(100_000, 1), |item| {
-        sketch.increment(item, 1)
+        sketch.increment(item, 1, Overflow::Refuse)
     });
 }
 
@@ -334,7 +334,9 @@ fn count_min_increment_batches_of_100(bencher: Bencher, (width, depth): (u64, u6
     each_batch(bencher, &items(100_000, 1), |batch| {
         let pairs = batch.iter().map(|item| (&item[..], 1));
         let mut sum = 0;
-        sketch.increment_each(pairs, |counted| sum += counted.unwrap_or(0));
+        sketch.increment_each(pairs, Overflow::Refuse, |counted| {
+            sum += counted.unwrap_or(0);
+        });
         sum
     });
 }

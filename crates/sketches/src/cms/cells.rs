@@ -14,13 +14,13 @@ pub fn widen<const BYTES: usize>(cell: &[u8; BYTES]) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// Replaces counter `index`. The value fits its bytes.
+/// Replaces counter `index`. A value that does not fit its bytes wraps.
 #[inline]
 pub fn set<const BYTES: usize>(table: &mut [u8], index: usize, value: u64) {
     table.as_chunks_mut::<BYTES>().0[index] = narrow(value);
 }
 
-/// Returns the bytes of a counter with a value that fits them.
+/// Returns the bytes of a counter. A value that does not fit them wraps.
 #[inline]
 pub fn narrow<const BYTES: usize>(value: u64) -> [u8; BYTES] {
     let mut cell = [0; BYTES];

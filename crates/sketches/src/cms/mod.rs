@@ -28,5 +28,5 @@ pub mod wire;
 
 pub use crate::error::Refusal;
 pub use merge::{MergeError, Term};
-pub use object::{CountMin, NotCounted};
+pub use object::{CountMin, NotCounted, Overflow};
 pub use shape::{CellSize, DEPTH_MAX, Shape};

@@ -12,6 +12,16 @@ use super::shape::{CellSize, Shape};
 /// The items whose counters are found together, and so fetched together.
 const BATCH: usize = 16;
 
+/// What becomes of an increment that counters of four bytes can't take. Counters of other sizes refuse it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overflow {
+    /// It changes nothing, as in `RedisBloom` from 8.12 on.
+    #[default]
+    Refuse,
+    /// Counters grow as far as they go, and the total by all of it, as in `RedisBloom` before 8.12.
+    Saturate,
+}
+
 /// The reason that an item was not counted. Nothing has changed, unless the variant says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotCounted {
@@ -19,8 +29,8 @@ pub enum NotCounted {
     Overflow,
     /// A counter or the total would fall below 0.
     Underflow,
-    /// All counters of the item have their largest value, so its number is unknown. Only counters of four bytes
-    /// saturate. They were increased as far as possible, and the total was increased.
+    /// All counters of the item have their largest value, so its number is unknown. With [`Overflow::Saturate`], they
+    /// were increased as far as possible, and the total was increased.
     Saturated,
 }
 
@@ -37,7 +47,7 @@ pub struct CountMin {
     rows: Rows,
     /// The size of a counter.
     cell_bytes: usize,
-    /// The sum of all increments. With counters of four bytes it wraps.
+    /// The sum of all increments. It wraps if counters saturate.
     count: u64,
     /// The counters row by row, in their stored form.
     table: Box<[u8]>,
@@ -69,11 +79,11 @@ impl CountMin {
         if shape.bytes() != Some(table.len() as u64) {
             return Err("counters of another size");
         }
-        if count > count_max(shape.cell_size()) {
+        // Counters of four bytes may have saturated elsewhere.
+        if count > MOST && shape.cell_size() != CellSize::Four {
             return Err("count out of range");
         }
-        let max = CellSize::Eight.max();
-        let valid = |cell: &[u8; 8]| u64::from_le_bytes(*cell) <= max;
+        let valid = |cell: &[u8; 8]| u64::from_le_bytes(*cell) <= MOST;
         if shape.cell_size() == CellSize::Eight && !table.as_chunks().0.iter().all(valid) {
             return Err("counter out of range");
         }
@@ -97,7 +107,7 @@ impl CountMin {
         &self.shape
     }
 
-    /// Returns the sum of all increments. With counters of four bytes it wraps at 2⁶⁴; else it is below 2⁶³.
+    /// Returns the sum of all increments. It is below 2⁶³, unless counters saturate: then it wraps at 2⁶⁴.
     pub const fn count(&self) -> u64 {
         self.count
     }
@@ -183,14 +193,19 @@ impl CountMin {
     /// # Errors
     /// [`NotCounted`]
     #[inline]
-    pub fn increment(&mut self, item: &[u8], by: i64) -> Result<u64, NotCounted> {
+    pub fn increment(
+        &mut self,
+        item: &[u8],
+        by: i64,
+        overflow: Overflow,
+    ) -> Result<u64, NotCounted> {
         if self.rows.depth() > GROUP {
-            return self.increment_deep(item, by);
+            return self.increment_deep(item, by, overflow);
         }
         let mut outcome = Ok(0);
         let report = &mut |counted| outcome = counted;
         let pair = &mut iter::once((item, by));
-        self.increment_next(pair, &mut [[0; GROUP]], &mut [0], report);
+        self.increment_next(pair, overflow, &mut [[0; GROUP]], &mut [0], report);
         outcome
     }
 
@@ -199,13 +214,16 @@ impl CountMin {
     pub fn increment_each<'i>(
         &mut self,
         mut pairs: impl Iterator<Item = (&'i [u8], i64)>,
+        overflow: Overflow,
         mut report: impl FnMut(Result<u64, NotCounted>),
     ) {
         if self.rows.depth() > GROUP {
-            return pairs.for_each(|(item, by)| report(self.increment_deep(item, by)));
+            return pairs.for_each(|(item, by)| report(self.increment_deep(item, by, overflow)));
         }
         let (mut cells, mut numbers) = ([[0; GROUP]; BATCH], [0; BATCH]);
-        while self.increment_next(&mut pairs, &mut cells, &mut numbers, &mut report) == BATCH {}
+        let mut next =
+            || self.increment_next(&mut pairs, overflow, &mut cells, &mut numbers, &mut report);
+        while next() == BATCH {}
     }
 
     /// Adds to the next items, one for each array of `cells`, and notes their increments. Returns how many there were.
@@ -213,6 +231,7 @@ impl CountMin {
     fn increment_next<'i>(
         &mut self,
         pairs: &mut impl Iterator<Item = (&'i [u8], i64)>,
+        overflow: Overflow,
         cells: &mut [[usize; GROUP]],
         increments: &mut [i64],
         report: &mut impl FnMut(Result<u64, NotCounted>),
@@ -228,14 +247,22 @@ impl CountMin {
         for (cells, by) in cells[..count].iter().zip(increments) {
             let cells = &cells[..self.rows.depth()];
             let (table, count) = (&mut self.table, &mut self.count);
-            report(for_cell_size!(size, add(table, count, cells, *by)));
+            report(for_cell_size!(
+                size,
+                add(table, count, cells, *by, overflow)
+            ));
         }
         count
     }
 
     /// Adds to an item's smallest and largest counter alone, which decide for all of them, and then to all.
     #[cold]
-    fn increment_deep(&mut self, item: &[u8], by: i64) -> Result<u64, NotCounted> {
+    fn increment_deep(
+        &mut self,
+        item: &[u8],
+        by: i64,
+        overflow: Overflow,
+    ) -> Result<u64, NotCounted> {
         let size = self.shape.cell_size();
         let mut bounds = [u64::MAX, 0];
         self.rows.each_group(item, 0, |cells| {
@@ -243,11 +270,12 @@ impl CountMin {
             bounds = [bounds[0].min(least), bounds[1].max(most)];
         });
         let mut count = self.count;
-        let outcome = for_cell_size!(size, add_to_two(bounds, &mut count, by));
+        let outcome = for_cell_size!(size, add_to_two(bounds, &mut count, by, overflow));
         if outcome.is_ok() || outcome == Err(NotCounted::Saturated) {
             self.rows.each_group(item, 0, |cells| {
                 let mut before = self.count;
-                let _ = for_cell_size!(size, add(&mut self.table, &mut before, cells, by));
+                let _ =
+                    for_cell_size!(size, add(&mut self.table, &mut before, cells, by, overflow));
             });
             self.count = count;
         }
@@ -268,13 +296,8 @@ impl CountMin {
     }
 }
 
-/// Returns the largest count of a sketch. With counters of four bytes, the count wraps.
-const fn count_max(size: CellSize) -> u64 {
-    match size {
-        CellSize::Four => u64::MAX,
-        _ => i64::MAX as u64,
-    }
-}
+/// The largest count and the largest counter, because replies are signed.
+pub(super) const MOST: u64 = CellSize::Eight.max();
 
 /// Returns the least and the largest of some counters.
 #[inline]
@@ -290,43 +313,53 @@ fn add_to_two<const BYTES: usize>(
     counters: [u64; 2],
     count: &mut u64,
     by: i64,
+    overflow: Overflow,
 ) -> Result<u64, NotCounted> {
     let mut table = [0; 16];
     for (cell, counter) in counters.into_iter().enumerate() {
         set::<BYTES>(&mut table, cell, counter);
     }
-    add::<BYTES>(&mut table, count, &[0, 1], by)
+    add::<BYTES>(&mut table, count, &[0, 1], by, overflow)
 }
 
-/// Adds to the counters of one item and to the count, and returns the least of the counters. Counters of four bytes grow
-/// as far as they go, and the count takes all of it. Otherwise either all of them change or none.
+/// Adds to the counters of one item and to the count, and returns the least of the counters. Either all of them change
+/// or none, unless counters of four bytes saturate.
 #[inline]
 fn add<const BYTES: usize>(
     table: &mut [u8],
     count: &mut u64,
     cells: &[usize],
     by: i64,
+    overflow: Overflow,
 ) -> Result<u64, NotCounted> {
-    let max = u64::MAX >> (64 - 8 * BYTES) & CellSize::Eight.max();
-    let saturates = BYTES == 4 && by >= 0;
-    if !saturates {
-        let [least, most] = least_and_most::<BYTES>(table, cells);
-        let number = by.unsigned_abs();
-        if by < 0 && number > least.min(*count) {
+    let max = u64::MAX >> (64 - 8 * BYTES) & MOST;
+    let saturates = BYTES == 4 && overflow == Overflow::Saturate;
+    if by < 0 {
+        let [least, _] = least_and_most::<BYTES>(table, cells);
+        if by.unsigned_abs() > least.min(*count) {
             return Err(NotCounted::Underflow);
         }
-        if by >= 0 && number > (max - most).min(CellSize::Eight.max() - *count) {
-            return Err(NotCounted::Overflow);
-        }
+    } else if !saturates && by.cast_unsigned() > MOST.saturating_sub(*count) {
+        return Err(NotCounted::Overflow);
     }
-    *count = count.wrapping_add_signed(by);
-    let mut least = max;
+    let (mut least, mut most) = (max, 0);
     for cell in cells {
-        let counter = get::<BYTES>(table, *cell).wrapping_add_signed(by).min(max);
+        let sum = get::<BYTES>(table, *cell).wrapping_add_signed(by);
+        most = most.max(sum);
+        let counter = if saturates { sum.min(max) } else { sum };
         set::<BYTES>(table, *cell, counter);
         least = least.min(counter);
     }
-    if saturates && least == max {
+    if most > max && !saturates {
+        // Overflow is rare, and the counters have wrapped, so one pass is enough to count, and another undoes it.
+        for cell in cells {
+            let counter = get::<BYTES>(table, *cell).wrapping_add_signed(-by);
+            set::<BYTES>(table, *cell, counter);
+        }
+        return Err(NotCounted::Overflow);
+    }
+    *count = count.wrapping_add_signed(by);
+    if saturates && by >= 0 && least == max {
         Err(NotCounted::Saturated)
     } else {
         Ok(least)

@@ -6,26 +6,23 @@
 //! | RDB, encoding version 0 | width, depth, count, counters; their size, if it is not four bytes |
 //! | RDB, encoding version 1 | width, depth, count, size of a counter in bytes, counters |
 //!
-//! Version 0 is written. `RedisBloom` writes version 1 from 8.12 on, and no size in version 0, so it refuses what is
-//! written here with another size.
+//! Both versions are read, and either can be written. `RedisBloom` reads version 1 from 8.12 on, and has no size in
+//! version 0, so it refuses a sketch with another size that is written in that one.
 
 use crate::bytes::{DecodeError, RdbRead, RdbWrite};
 use crate::machine::{memory, work};
 
-use super::object::CountMin;
+use super::object::{CountMin, MOST};
 use super::shape::{CellSize, Shape};
 
 /// The name of the type in a server.
 pub const TYPE_NAME: &std::ffi::CStr = c"CMSk-TYPE";
 
-/// The encoding version that is written.
+/// The encoding version that every release of `RedisBloom` reads, if counters have four bytes.
 pub const RDB_VERSION: i32 = 0;
 
-/// The newest encoding version that is read.
-const NEWEST_VERSION: i32 = 1;
-
-/// The largest count in encoding version 1.
-const COUNT_MAX: u64 = i64::MAX as u64;
+/// The newest encoding version.
+pub const NEWEST_VERSION: i32 = 1;
 
 /// Reads the fields in RDB of an encoding version.
 ///
@@ -51,7 +48,7 @@ pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<CountMin, Decod
         }
     } else {
         let shape = shape_of(read_size(from)?)?;
-        if count > COUNT_MAX {
+        if count > MOST {
             return Err("count out of range".into());
         }
         (shape, from.bytes()?)
@@ -66,15 +63,21 @@ fn read_size(from: &mut impl RdbRead) -> Result<CellSize, DecodeError> {
     size.ok_or_else(|| "size of a counter out of range".into())
 }
 
-/// Writes the fields in RDB.
-pub fn write_rdb(sketch: &CountMin, to: &mut impl RdbWrite) {
-    let shape = sketch.shape();
+/// Writes the fields in RDB of an encoding version, one of the two.
+///
+/// A count above 2⁶³ − 1, which saturated counters can have, does not fit version 1: there it becomes this number.
+pub fn write_rdb(sketch: &CountMin, version: i32, to: &mut impl RdbWrite) {
+    let (shape, is_newer) = (sketch.shape(), version == NEWEST_VERSION);
+    let count = sketch.count();
     to.uint(shape.width());
     to.uint(shape.depth());
-    to.uint(sketch.count());
+    to.uint(if is_newer { count.min(MOST) } else { count });
+    if is_newer {
+        to.uint(shape.cell_size().bytes());
+    }
     work::bytes(sketch.table().len());
     to.bytes(sketch.table());
-    if shape.cell_size() != CellSize::Four {
+    if !is_newer && shape.cell_size() != CellSize::Four {
         to.uint(shape.cell_size().bytes());
     }
 }

@@ -1,6 +1,8 @@
 //! Count-min sketches whose allocations are refused.
 
-use valkeybloom_sketches::cms::{CellSize, CountMin, MergeError, Refusal, Shape, Term, wire};
+use valkeybloom_sketches::cms::{
+    CellSize, CountMin, MergeError, Overflow, Refusal, Shape, Term, wire,
+};
 
 use crate::refusing::{Family, each_refused_of};
 use crate::samples::{fields_of, item};
@@ -9,13 +11,13 @@ fn sample(size: CellSize) -> CountMin {
     let shape = Shape::new(500, 4, size).unwrap();
     let mut sketch = CountMin::new(shape, u64::MAX).unwrap();
     for number in 0..1000 {
-        let _ = sketch.increment(&item(number), 1);
+        let _ = sketch.increment(&item(number), 1, Overflow::Refuse);
     }
     sketch
 }
 
 const FAMILY: Family<CountMin> = Family {
-    write: |sketch, to| wire::write_rdb(sketch, to),
+    write: |sketch, to| wire::write_rdb(sketch, wire::RDB_VERSION, to),
     read: |from| wire::read_rdb(wire::RDB_VERSION, from),
     copy: CountMin::try_clone,
 };
@@ -42,7 +44,7 @@ fn count_min_sketches_are_merged() {
         .take(200)
         .map(|source| Term { source, weight: 1 })
         .collect();
-    let fields = |sketch: &CountMin| fields_of(|to| wire::write_rdb(sketch, to));
+    let fields = |sketch: &CountMin| fields_of(|to| wire::write_rdb(sketch, wire::RDB_VERSION, to));
     let expected = fields(&CountMin::merged(&terms, true).unwrap());
     let refusals = each_refused_of(
         || CountMin::merged(&terms, true),

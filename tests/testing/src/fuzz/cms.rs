@@ -1,13 +1,10 @@
 //! Decodes bytes that may be a count-min sketch.
 
-use valkeybloom_sketches::cms::{CellSize, CountMin, NotCounted, Term, wire};
+use valkeybloom_sketches::cms::{CountMin, NotCounted, Overflow, Term, wire};
 
 use super::forms::Written;
 use super::memory::bounded;
 use super::source::Source;
-
-/// The fields before the counters in encoding version 0, in bytes.
-const NUMBERS: usize = 3 * 8;
 
 /// Reads RDB fields, after their version, and then operations on the sketch.
 pub fn fields(mut source: Source) {
@@ -20,17 +17,7 @@ pub fn fields(mut source: Source) {
         return;
     };
     let used = &before[..before.len() - source.0.len()];
-    let stored = written(&object);
-    if version == wire::RDB_VERSION {
-        assert_eq!(stored, used);
-    } else {
-        // The size of a counter comes before the counters there.
-        assert_eq!(stored[..NUMBERS], used[..NUMBERS]);
-        let end = used.len() - 8;
-        assert_eq!(stored[NUMBERS..end], used[NUMBERS + 8..]);
-        let is_default = object.shape().cell_size() == CellSize::Four;
-        assert_eq!(stored.len(), if is_default { end } else { used.len() });
-    }
+    assert_eq!(written_as(&object, version), used);
     operate(object, source);
 }
 
@@ -39,12 +26,16 @@ fn operate(mut object: CountMin, mut source: Source) {
     for _ in 0..50 {
         let (choice, item) = (source.byte(), [source.byte(), 0]);
         let item = &item[..usize::from(choice >> 6).min(2)];
+        let overflow = match choice / 5 % 2 {
+            0 => Overflow::Saturate,
+            _ => Overflow::Refuse,
+        };
         match choice % 5 {
-            0 => count(&mut object, item, source.byte().into()),
-            1 => count(&mut object, item, -i64::from(source.byte())),
+            0 => count(&mut object, item, source.byte().into(), overflow),
+            1 => count(&mut object, item, -i64::from(source.byte()), overflow),
             2 => {
                 let by = i64::from_le_bytes(source.array());
-                count(&mut object, item, by.max(-i64::MAX));
+                count(&mut object, item, by.max(-i64::MAX), overflow);
             }
             3 => merge(&mut object, i8::from_le_bytes(source.array()).into()),
             _ => object = reread(&object),
@@ -59,12 +50,12 @@ fn operate(mut object: CountMin, mut source: Source) {
 }
 
 /// Counts an item, in a batch, too.
-fn count(object: &mut CountMin, item: &[u8], by: i64) {
+fn count(object: &mut CountMin, item: &[u8], by: i64, overflow: Overflow) {
     let mut batch = reread(object);
     let (before, stored) = (object.estimate(item), written(object));
-    let counted = object.increment(item, by);
+    let counted = object.increment(item, by, overflow);
     let mut outcomes = Vec::new();
-    batch.increment_each([(item, by)].into_iter(), |it| outcomes.push(it));
+    batch.increment_each([(item, by)].into_iter(), overflow, |it| outcomes.push(it));
     assert_eq!(outcomes, [counted]);
     assert_eq!(written(&batch), written(object));
     match counted {
@@ -72,7 +63,10 @@ fn count(object: &mut CountMin, item: &[u8], by: i64) {
             assert_eq!(estimate, object.estimate(item));
             assert_eq!(Some(estimate), before.checked_add_signed(by));
         }
-        Err(NotCounted::Saturated) => assert_eq!(object.estimate(item), u64::from(u32::MAX)),
+        Err(NotCounted::Saturated) => {
+            assert_eq!(overflow, Overflow::Saturate);
+            assert_eq!(object.estimate(item), u64::from(u32::MAX));
+        }
         Err(_) => assert_eq!(written(object), stored),
     }
 }
@@ -107,9 +101,13 @@ fn reread(object: &CountMin) -> CountMin {
     read
 }
 
-/// Returns the RDB fields in the format of a [`Source`].
+/// Returns the RDB fields of encoding version 0 in the format of a [`Source`].
 fn written(object: &CountMin) -> Vec<u8> {
+    written_as(object, wire::RDB_VERSION)
+}
+
+fn written_as(object: &CountMin, version: i32) -> Vec<u8> {
     let mut out = Written(Vec::new());
-    wire::write_rdb(object, &mut out);
+    wire::write_rdb(object, version, &mut out);
     out.0
 }

@@ -1,29 +1,12 @@
 //! Random lives of sketches, each beside the naive model.
 
-use valkeybloom_sketches::cms::{CellSize, CountMin, NotCounted, Refusal, Shape};
+use valkeybloom_sketches::cms::{CellSize, CountMin, NotCounted, Overflow, Refusal, Shape};
 
 use crate::murmur::murmur_32;
 use crate::support::{Moving, Rng, at_each_width};
 
 use super::naive::Naive;
-use super::{assert_equal, fields_of, read, sketch};
-
-/// Returns an increment that is near an edge of a counter's range now and then.
-fn increment(rng: &mut Rng, max: u64) -> i64 {
-    let edge = i64::try_from(max).unwrap();
-    match rng.below(16) {
-        0 => 0,
-        1 => -1,
-        2 => edge,
-        3 => -edge,
-        4 => edge / 2 + 1,
-        5 => i64::MAX,
-        6 => *rng.pick(&[i64::MIN, i64::MIN + 1]),
-        7 => -i64::try_from(rng.below(100)).unwrap(),
-        8 => (rng.next() >> 1).cast_signed(),
-        _ => i64::try_from(rng.below(100)).unwrap(),
-    }
-}
+use super::{assert_equal, fields_of, increment, read, sketch};
 
 #[test]
 fn a_life_is_that_of_the_model() {
@@ -34,6 +17,7 @@ fn a_life_is_that_of_the_model() {
             let width = *rng.pick(&[1, 2, 3, 7, 30, 64, 1000]);
             let depth = *rng.pick(&[1, 2, 5, 7, 8, 9, 16, 17, 33, 64, 65, 200, 1024, 1500]);
             let size = *rng.pick(&CellSize::ALL);
+            let overflow = *rng.pick(&[Overflow::Refuse, Overflow::Saturate]);
             let items = 1 + rng.below(20);
             let items: Vec<_> = (0..items)
                 .map(|_| {
@@ -50,13 +34,14 @@ fn a_life_is_that_of_the_model() {
                     .collect();
                 let expected: Vec<_> = pairs
                     .iter()
-                    .map(|(item, by)| naive.increment(item, *by))
+                    .map(|(item, by)| naive.increment(item, *by, overflow))
                     .collect();
                 let mut counted = Vec::new();
                 if let [(item, by)] = pairs[..] {
-                    counted.push(real.increment(item, by));
+                    counted.push(real.increment(item, by, overflow));
                 } else {
-                    real.increment_each(pairs.into_iter(), |outcome| counted.push(outcome));
+                    let report = |outcome| counted.push(outcome);
+                    real.increment_each(pairs.into_iter(), overflow, report);
                 }
                 assert_eq!(counted, expected, "life {life}");
                 for outcome in counted {
@@ -93,7 +78,7 @@ fn the_published_columns_hold() {
         (8, [5, 2, 0, 1, 3, 4, 1]),
     ] {
         let mut real = sketch(width, 7, CellSize::One);
-        assert_eq!(real.increment(b"foo", 1), Ok(1));
+        assert_eq!(real.increment(b"foo", 1, Overflow::Refuse), Ok(1));
         let rows = real.table().chunks(usize::try_from(width).unwrap());
         let found = rows.map(|row| row.iter().position(|counter| *counter == 1).unwrap());
         assert_eq!(found.collect::<Vec<_>>(), columns);
@@ -111,8 +96,8 @@ fn a_long_item_is_hashed_whole() {
             Naive::new(1000, depth, 4),
             sketch(1000, depth as u64, CellSize::Four),
         );
-        assert_eq!(naive.increment(&item, 5), Ok(5));
-        assert_eq!(real.increment(&item, 5), Ok(5));
+        assert_eq!(naive.increment(&item, 5, Overflow::Refuse), Ok(5));
+        assert_eq!(real.increment(&item, 5, Overflow::Refuse), Ok(5));
         naive.assert_same(&real);
     }
 }

@@ -1,6 +1,6 @@
 //! Weighted sums of sketches, beside the naive model.
 
-use valkeybloom_sketches::cms::{CellSize, CountMin, MergeError, Term};
+use valkeybloom_sketches::cms::{CellSize, CountMin, MergeError, Overflow, Term};
 use valkeybloom_sketches::work;
 
 use crate::support::Rng;
@@ -192,7 +192,7 @@ fn a_sketch_reports_whether_its_replacement_differs() {
     let mut one = sketch(10, 2, CellSize::Four);
     assert!(!one.replace(sketch(10, 2, CellSize::Four)).unwrap());
     let mut other = sketch(10, 2, CellSize::Four);
-    other.increment(b"item", 1).unwrap();
+    other.increment(b"item", 1, Overflow::Refuse).unwrap();
     let expected = other.try_clone().unwrap();
     assert!(one.replace(other).unwrap());
     assert_equal(&one, &expected);

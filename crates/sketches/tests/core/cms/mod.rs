@@ -4,13 +4,14 @@
 mod life;
 mod merging;
 mod naive;
+mod overflow;
 mod rates;
 mod refused;
 
 use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::cms::{CellSize, CountMin, Shape, wire};
 
-use crate::support::Stream;
+use crate::support::{Rng, Stream};
 
 /// Returns an empty sketch.
 fn sketch(width: u64, depth: u64, size: CellSize) -> CountMin {
@@ -20,7 +21,7 @@ fn sketch(width: u64, depth: u64, size: CellSize) -> CountMin {
 /// Returns the fields of a sketch in RDB.
 fn fields_of(sketch: &CountMin) -> Stream {
     let mut fields = Stream::default();
-    wire::write_rdb(sketch, &mut fields);
+    wire::write_rdb(sketch, wire::RDB_VERSION, &mut fields);
     fields
 }
 
@@ -36,4 +37,21 @@ fn assert_equal(one: &CountMin, other: &CountMin) {
     assert_eq!(one.shape(), other.shape());
     assert_eq!(one.count(), other.count());
     assert!(one.table() == other.table(), "other counters");
+}
+
+/// Returns an increment that is near an edge of a counter's range now and then.
+fn increment(rng: &mut Rng, max: u64) -> i64 {
+    let edge = i64::try_from(max).unwrap();
+    match rng.below(16) {
+        0 => 0,
+        1 => -1,
+        2 => edge,
+        3 => -edge,
+        4 => edge / 2 + 1,
+        5 => i64::MAX,
+        6 => *rng.pick(&[i64::MIN, i64::MIN + 1]),
+        7 => -i64::try_from(rng.below(100)).unwrap(),
+        8 => (rng.next() >> 1).cast_signed(),
+        _ => i64::try_from(rng.below(100)).unwrap(),
+    }
 }

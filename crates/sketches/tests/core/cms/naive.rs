@@ -1,8 +1,9 @@
 //! The rules of count-min sketches written down once more, in wide integers and loops.
 
-use valkeybloom_sketches::cms::{CountMin, MergeError, NotCounted};
+use valkeybloom_sketches::cms::{CountMin, MergeError, NotCounted, Overflow};
 
 use crate::murmur::murmur_32;
+use crate::support::Field;
 
 /// A sketch of wide integers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,14 +46,20 @@ impl Naive {
         u64::try_from(*least).unwrap()
     }
 
-    pub fn increment(&mut self, item: &[u8], by: i64) -> Result<u64, NotCounted> {
-        let (saturates, max, by) = (self.bytes == 4, self.max(), i128::from(by));
+    pub fn increment(
+        &mut self,
+        item: &[u8],
+        by: i64,
+        overflow: Overflow,
+    ) -> Result<u64, NotCounted> {
+        let saturates = self.bytes == 4 && overflow == Overflow::Saturate;
+        let (max, by) = (self.max(), i128::from(by));
         let after: Vec<i128> = self.counters(item).iter().map(|c| **c + by).collect();
         let count = self.count + by;
         if after.iter().any(|counter| *counter < 0) || count < 0 {
             return Err(NotCounted::Underflow);
         }
-        if !saturates && (after.iter().any(|counter| *counter > max) || count > MOST) {
+        if by > 0 && !saturates && (after.iter().any(|counter| *counter > max) || count > MOST) {
             return Err(NotCounted::Overflow);
         }
         for (counter, after) in self.counters(item).into_iter().zip(after) {
@@ -94,15 +101,39 @@ impl Naive {
         Ok(merged)
     }
 
+    fn table(&self) -> Vec<u8> {
+        let bytes = usize::try_from(self.bytes).unwrap();
+        let counters = self.rows.iter().flatten();
+        counters
+            .flat_map(|counter| counter.to_le_bytes()[..bytes].to_vec())
+            .collect()
+    }
+
     /// Requires that a sketch holds the same numbers.
     #[track_caller]
     pub fn assert_same(&self, sketch: &CountMin) {
-        let bytes = usize::try_from(self.bytes).unwrap();
-        let counters = self.rows.iter().flatten();
-        let table: Vec<u8> = counters
-            .flat_map(|counter| counter.to_le_bytes()[..bytes].to_vec())
-            .collect();
-        assert!(sketch.table() == table, "other counters");
+        assert!(sketch.table() == self.table(), "other counters");
         assert_eq!(i128::from(sketch.count()), self.count);
+    }
+
+    /// Returns the fields in RDB of an encoding version.
+    pub fn fields(&self, version: i32) -> Vec<Field> {
+        let count = if version == 1 {
+            self.count.min(MOST)
+        } else {
+            self.count
+        };
+        let mut fields = vec![
+            Field::Uint(self.width),
+            Field::Uint(self.rows.len() as u64),
+            Field::Uint(u64::try_from(count).unwrap()),
+            Field::Bytes(self.table()),
+        ];
+        match version {
+            1 => fields.insert(3, Field::Uint(self.bytes)),
+            _ if self.bytes != 4 => fields.push(Field::Uint(self.bytes)),
+            _ => {}
+        }
+        fields
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use valkeybloom_sketches::DecodeError;
-use valkeybloom_sketches::cms::{CellSize, Shape};
+use valkeybloom_sketches::cms::{CellSize, Overflow, Shape};
 
 use crate::support::{Field, Stream};
 
@@ -126,7 +126,7 @@ fn a_counter_of_eight_bytes_is_never_negative() {
 fn both_versions_are_read() {
     for size in CellSize::ALL {
         let mut counted = sketch(5, 3, size);
-        counted.increment(b"item", 100).unwrap();
+        counted.increment(b"item", 100, Overflow::Refuse).unwrap();
         let fields = fields_of(&counted);
         let four = size == CellSize::Four;
         assert_eq!(fields.0.len(), if four { 4 } else { 5 });

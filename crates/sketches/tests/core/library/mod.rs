@@ -6,7 +6,7 @@ use valkeybloom_sketches::bloom::{
     self, Added, Dialect, Growth, Kind, New, Object, Params, Tightening, Time, Window,
     shard_capacity,
 };
-use valkeybloom_sketches::cms::{self, CellSize, CountMin, MergeError};
+use valkeybloom_sketches::cms::{self, CellSize, CountMin, MergeError, Overflow};
 use valkeybloom_sketches::cuckoo::{self, Cuckoo};
 use valkeybloom_sketches::tdigest::{self, Compression, TDigest};
 use valkeybloom_sketches::topk::{self, TopK};
@@ -328,7 +328,7 @@ fn other_shapes_of_any_numbers_are_refused_or_valid() {
                 && let Ok(mut sketch) = CountMin::new(shape, 1 << 20)
             {
                 for by in [0, i64::MIN, i64::MAX, i64::MAX, i64::MAX] {
-                    let _ = sketch.increment(b"", by);
+                    let _ = sketch.increment(b"", by, Overflow::Refuse);
                 }
                 let wider = cms::Shape::new(one + 1, other, CellSize::Eight).unwrap();
                 let wider = CountMin::new(wider, u64::MAX).unwrap();
