@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::fs;
 
 use valkeybloom_sketches::Seed;
+use valkeybloom_testing::loader::Dump;
 
 use crate::harness::{Builder, Client, Reply, Server, array, digest, error, int, ok, wait_in_sync};
 use crate::support::aof::{Log, commands, on_log_of, wire};
@@ -35,6 +36,46 @@ fn has_all(client: &mut Client, recorded: &[Recorded]) {
     }
     assert_eq!(client.cmd("DBSIZE"), int(8));
     sums::is_balanced(client);
+}
+
+/// A saturated filter of RedisBloom's kind counts no more items than its capacity: RedisBloom 8.12 loads no other one.
+#[test]
+fn a_saturated_filter_counts_up_to_its_capacity() {
+    let server = of("redisbloom")
+        .config("bf.bloom-saturate-nonscaling", "yes")
+        .start();
+    let replica = Server::replica_of(&server).start();
+    wait_in_sync(&server, &replica);
+    let mut client = server.client();
+    assert_eq!(client.cmd("BF.RESERVE k 0.01 100 NONSCALING"), ok());
+    let mut new = 0;
+    for batch in 0..60 {
+        let items: Vec<_> = (0..10).map(|item| format!("{batch}-{item}")).collect();
+        let added = client.cmd(&format!("BF.MADD k {}", items.join(" ")));
+        new += added.as_array().iter().map(Reply::as_int).sum::<i64>();
+        let found = client.cmd(&format!("BF.MEXISTS k {}", items.join(" ")));
+        assert_eq!(found, array([(); 10].map(|()| int(1))));
+    }
+    assert!(new > 200, "{new}");
+    let estimate =
+        |client: &mut Client| client.cmd("BF.INFO k ESTIMATEDERROR").as_array()[0].text();
+    let rate = estimate(&mut client);
+    assert!(rate.parse::<f64>().expect("a number") > 0.1, "{rate}");
+    for reload in [false, true] {
+        if reload {
+            assert_eq!(client.cmd("DEBUG RELOAD"), ok());
+        }
+        assert_eq!(client.cmd("BF.CARD k"), int(100));
+        assert_eq!(estimate(&mut client), rate);
+        let header = &pieces(&mut client, "k")[0].1;
+        assert_eq!(header[..8], 100_u64.to_le_bytes());
+        let dump = Dump::of(client.cmd("DUMP k").as_bytes()).expect("a module's value");
+        assert_eq!(dump.check(), Ok(()));
+        wait_in_sync(&server, &replica);
+        let mut far = replica.client();
+        assert_eq!(far.cmd("BF.CARD k"), int(100));
+        assert_eq!(digest(&mut far, "k"), digest(&mut client, "k"));
+    }
 }
 
 /// RedisBloom logs commands as they come: from a client, and from a log or a primary.

@@ -91,6 +91,8 @@ fn family_of(setting: &str) -> Option<&'static str> {
         None
     } else if setting.starts_with("bf.cf-") {
         Some("cuckoo")
+    } else if setting.starts_with("bf.cms-") {
+        Some("cms")
     } else {
         Some("bloom")
     }

@@ -102,14 +102,18 @@ fn commands_that_failed_in_part_elsewhere_are_no_errors() {
             .collect()
     };
     let log: Vec<Vec<_>> = commands.into_iter().map(words).collect();
-    let builder = Server::builder().config("propagation-error-behavior", "panic");
-    let server = on_log_of(builder, b"", &wire(&log));
-    let mut client = server.client();
-    assert_eq!(client.cmd("CMS.QUERY cms a"), array([int(255)]));
-    assert_eq!(client.cmd("CMS.INFO saturated").as_array()[5], int(1 << 32));
-    assert_eq!(client.cmd("TOPK.COUNT topk a c"), array([int(3), int(0)]));
-    assert_eq!(client.cmd("EXISTS merged"), int(1));
-    assert!(!server.log_contains("== CRITICAL =="));
+    for (overflow, count) in [("refuse", u32::MAX.into()), ("saturate", 1 << 32)] {
+        let builder = Server::builder()
+            .config("propagation-error-behavior", "panic")
+            .config("bf.cms-overflow", overflow);
+        let server = on_log_of(builder, b"", &wire(&log));
+        let mut client = server.client();
+        assert_eq!(client.cmd("CMS.QUERY cms a"), array([int(255)]));
+        assert_eq!(client.cmd("CMS.INFO saturated").as_array()[5], int(count));
+        assert_eq!(client.cmd("TOPK.COUNT topk a c"), array([int(3), int(0)]));
+        assert_eq!(client.cmd("EXISTS merged"), int(1));
+        assert!(!server.log_contains("== CRITICAL =="));
+    }
 }
 
 /// Operations on values, and the number of values after each.

@@ -1,4 +1,6 @@
 //! Count-min sketches in a server.
 
+mod encoding;
+mod overflow;
 mod refusals;
 mod replies;

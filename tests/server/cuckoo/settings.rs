@@ -1,6 +1,11 @@
 //! The settings of cuckoo filters.
 
-use crate::harness::{Client, Reply, Server, array, bulk, error, ok};
+use crate::harness::{
+    Client, Reply, Server, array, bulk, error, int, ok, wait_in_sync, wait_until,
+};
+use crate::support::aof::{command, on_log_of, wire};
+use crate::support::forged::file;
+use crate::support::primary::played_primary;
 
 use super::field;
 
@@ -68,6 +73,55 @@ fn adds_stop_at_the_largest_number_of_filters() {
     client.cmd("CONFIG SET bf.cf-max-expansions 1");
     assert_eq!(client.cmd("CF.ADD new a"), refused);
     assert_eq!(client.cmd("EXISTS new").as_int(), 0);
+}
+
+/// RedisBloom 8.10 creates a filter, refuses the items, and replicates the command: then its limit is the same as here. A
+/// filter that exists takes what comes.
+#[test]
+fn a_refused_creation_of_a_primary_leaves_an_empty_filter() {
+    let lines = [
+        "CF.ADD a x",
+        "CF.ADDNX b x",
+        "CF.INSERT c CAPACITY 64 ITEMS x y",
+        "CF.INSERTNX EXPANSION ITEMS x",
+        "CF.RESERVE there 64",
+        "CF.ADD there x",
+        "SET end x",
+    ];
+    let log = wire(&lines.map(command));
+    let with_most = |most: &str| {
+        Server::builder()
+            .config("bf.cf-max-expansions", most)
+            .config("propagation-error-behavior", "panic")
+    };
+    for (most, added) in [("1", 0), ("2", 1)] {
+        let logged = on_log_of(with_most(most), b"", &log);
+        let replica = with_most(most).start();
+        let behind = Server::replica_of(&replica).start();
+        wait_in_sync(&replica, &behind);
+        let mut client = replica.client();
+        let port = played_primary(file(&[]), Some(log.clone()));
+        assert_eq!(client.cmd(&format!("REPLICAOF 127.0.0.1 {port}")), ok());
+        wait_until("all has come", || {
+            behind.client().cmd("EXISTS end") == int(1)
+        });
+        for server in [&logged, &replica, &behind] {
+            let mut client = server.client();
+            for (key, buckets, items) in [
+                ("a", 512, added),
+                ("b", 512, added),
+                ("c", 32, 2 * added),
+                ("EXPANSION", 512, added),
+                ("there", 32, 1),
+            ] {
+                let shape = ["Number of buckets", "Number of items inserted"];
+                let shape = shape.map(|name| field(&mut client, key, name));
+                assert_eq!(shape, [buckets, items], "{most} {key}");
+            }
+            assert_eq!(client.cmd("CF.EXISTS a x"), int(added));
+            assert!(!server.log_contains("== CRITICAL =="));
+        }
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ const CMS: &str = "
 MADE = CMS.INITBYDIM k 10 5
 ONE = CMS.INITBYDIM k 10 5 / CMS.INCRBY k a 1
 SMALL = CMS.INITBYDIM k 10 5 CELL_SIZE 1 / CMS.INCRBY k a 255
+FULL = CMS.INITBYDIM k 10 5 / CMS.INCRBY k a 4294967295
 OTHER = CMS.INITBYDIM k 10 5 / CMS.INITBYDIM other 10 5 / CMS.INCRBY other a 1
 CMS.INITBYDIM k 10 5 => cms.init
 CMS.INITBYDIM k 10 5 CELL_SIZE 8 => cms.init
@@ -31,10 +32,12 @@ MADE / CMS.INCRBY k a 1 a -1 => cms.incrby
 MADE / CMS.INCRBY k a x => -
 MADE / CMS.INCRBY k a 1 b x => -
 ONE / CMS.INCRBY k a -1 => cms.incrby
-# A saturated counter stays, but the total grows.
 MADE / CMS.INCRBY k a 4294967295 => cms.incrby
-MADE / CMS.INCRBY k a 4294967295 / CMS.INCRBY k a 1 => cms.incrby
-MADE / CMS.INCRBY k a 4294967295 / CMS.INCRBY k a 0 => -
+FULL / CMS.INCRBY k a 1 => -
+FULL / CMS.INCRBY k a 0 => -
+FULL / CMS.INCRBY k a 1 b 1 => cms.incrby | CMS.INCRBY k b 1
+FULL / CMS.INCRBY k a 1 b 0 => -
+FULL / CMS.INCRBY k b 4294967296 a -1 => cms.incrby | CMS.INCRBY k a -1
 SMALL / CMS.INCRBY k a 1 => -
 SMALL / CMS.INCRBY k a 1 b 1 => cms.incrby | CMS.INCRBY k b 1
 CMS.INCRBY k a 1 => -
@@ -47,6 +50,16 @@ OTHER / CMS.MERGE k 1 other WEIGHTS 0 => -
 OTHER / CMS.MERGE k 1 other WEIGHTS -1 => -
 OTHER / CMS.MERGE k 1 none => -
 OTHER / CMS.MERGE k 1 other / CMS.MERGE k 1 other => -
+";
+
+/// Commands on the key `k` with `bf.cms-overflow saturate`: a saturated counter stays, but the total grows.
+const SATURATED: &str = "
+FULL = CMS.INITBYDIM k 10 5 / CMS.INCRBY k a 4294967295
+FULL / CMS.INCRBY k a 1 => cms.incrby
+FULL / CMS.INCRBY k a 0 => -
+FULL / CMS.INCRBY k a 1 b 1 c 0 => cms.incrby | CMS.INCRBY k a 1 b 1
+FULL / CMS.INCRBY k b 9223372036854775807 => cms.incrby
+FULL / CMS.INCRBY k b -1 a -1 => cms.incrby | CMS.INCRBY k a -1
 ";
 
 /// Commands on the key `k`, and their events. A command that changed something is replicated as it came, unless a
@@ -130,6 +143,8 @@ fn everybody_learns_of_each_change_once() {
     for table in [CMS, TOPK, TDIGEST] {
         stage.play(table, &Blobs::new());
     }
+    let mut stage = Stage::start(&[("bf.cms-overflow", "saturate")]);
+    stage.play(SATURATED, &Blobs::new());
 }
 
 /// As in RedisBloom, a merge replaces its destination, on every node.

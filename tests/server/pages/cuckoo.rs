@@ -1,4 +1,4 @@
-//! docs/cuckoo.md has a row for each command and setting, and for each error.
+//! docs/cuckoo.md has a row for each command and setting, and for each error; docs/count-min.md for each setting.
 
 use std::collections::BTreeMap;
 
@@ -40,17 +40,19 @@ fn commands_match_the_server() {
 fn settings_match_the_server() {
     let server = Server::start();
     let mut client = server.client();
-    let rows = table(PAGE, "<!-- settings: held against CONFIG GET by a test -->");
-    let rows = rows.into_iter().map(|row| (row[0].clone(), row[1].clone()));
-    let reported = client.cmd("CONFIG GET bf.cf-*");
-    let reported = reported
-        .as_array()
-        .chunks(2)
-        .map(|pair| (pair[0].text(), pair[1].text()));
-    assert_eq!(
-        rows.collect::<BTreeMap<_, _>>(),
-        reported.collect::<BTreeMap<_, _>>()
-    );
+    for (page, settings) in [(PAGE, "bf.cf-*"), ("docs/count-min.md", "bf.cms-*")] {
+        let rows = table(page, "<!-- settings: held against CONFIG GET by a test -->");
+        let rows = rows.into_iter().map(|row| (row[0].clone(), row[1].clone()));
+        let reported = client.cmd(&format!("CONFIG GET {settings}"));
+        let reported = reported
+            .as_array()
+            .chunks(2)
+            .map(|pair| (pair[0].text(), pair[1].text()));
+        assert_eq!(
+            rows.collect::<BTreeMap<_, _>>(),
+            reported.collect::<BTreeMap<_, _>>()
+        );
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use crate::harness::{Builder, Server};
 
 /// Settings under which all objects would come out other than under a primary's.
-pub const OTHER_SETTINGS: [(&str, &str); 14] = [
+pub const OTHER_SETTINGS: [(&str, &str); 16] = [
     ("bf.bloom-capacity", "7"),
     ("bf.bloom-expansion", "0"),
     ("bf.bloom-fp-rate", "0.2"),
@@ -21,6 +21,9 @@ pub const OTHER_SETTINGS: [(&str, &str); 14] = [
     ("bf.cf-max-iterations", "1"),
     ("bf.cf-expansion-factor", "0"),
     ("bf.cf-max-expansions", "1"),
+    // What fits is counted alike.
+    ("bf.cms-overflow", "saturate"),
+    ("bf.cms-encoding", "1"),
 ];
 
 pub fn other_settings(mut builder: Builder) -> Builder {

@@ -1,11 +1,11 @@
 //! Random lives of sketches, each beside the naive model.
 
 use valkeybloom_sketches::cms::{CellSize, CountMin, NotCounted, Overflow, Refusal, Shape};
+use valkeybloom_testing::count_min::Naive;
 
 use crate::murmur::murmur_32;
 use crate::support::{Moving, Rng, at_each_width};
 
-use super::naive::Naive;
 use super::{assert_equal, fields_of, increment, read, sketch};
 
 #[test]

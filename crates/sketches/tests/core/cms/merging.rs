@@ -2,10 +2,10 @@
 
 use valkeybloom_sketches::cms::{CellSize, CountMin, MergeError, Overflow, Term};
 use valkeybloom_sketches::work;
+use valkeybloom_testing::count_min::Naive;
 
 use crate::support::Rng;
 
-use super::naive::Naive;
 use super::{assert_equal, fields_of, read, sketch};
 
 /// Returns a sketch with these counters, and the same in the model.

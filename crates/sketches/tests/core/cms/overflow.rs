@@ -3,11 +3,11 @@
 
 use valkeybloom_sketches::cms::{CellSize, CountMin, NotCounted, Overflow, Term, wire};
 use valkeybloom_sketches::payload::restore;
+use valkeybloom_testing::count_min::Naive;
 use valkeybloom_testing::loader::Dump;
 
 use crate::support::Rng;
 
-use super::naive::Naive;
 use super::{assert_equal, fields_of, increment, read, sketch};
 
 const COMMANDS: u32 = 1_000_000;

@@ -3,7 +3,7 @@
 use valkeybloom_sketches::cms::{CountMin, MergeError, NotCounted, Overflow};
 
 use crate::murmur::murmur_32;
-use crate::support::Field;
+use crate::plain::Field;
 
 /// A sketch of wide integers.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,119 @@
+//! `bf.cms-encoding`: the form in which sketches are saved, dumped and rewritten. Either is read.
+
+use std::fs;
+
+use valkeybloom_testing::loader::Dump;
+
+use crate::harness::{Client, Server, array, bulk, int, ok, wait_in_sync};
+use crate::support::aof::{commands, rewrite_aof};
+
+const SIZES: [u64; 4] = [1, 2, 4, 8];
+
+/// Makes a sketch of each size of counters, and a copy of each.
+fn make(client: &mut Client) {
+    for size in SIZES {
+        let create = format!("CMS.INITBYDIM k{size} 7 3 CELL_SIZE {size}");
+        assert_eq!(client.cmd(&create), ok());
+        client.cmd(&format!("CMS.INCRBY k{size} a 200 b 7 c {size}"));
+        assert_eq!(client.cmd(&format!("COPY k{size} copy{size}")), int(1));
+    }
+}
+
+/// Requires that the payload of DUMP and of a rewritten log has this version, and holds the sketch.
+fn has_version(payload: &[u8], size: u64, version: u64) {
+    let dump = Dump::of(payload).expect("a module's value");
+    assert_eq!((&*dump.type_name, dump.version), ("CMSk-TYPE", version));
+    if version == 1 || size == 4 {
+        let loaded = dump.count_min().expect("RedisBloom 8.12 loads it");
+        assert_eq!((loaded.width, loaded.depth), (7, 3));
+        assert_eq!((loaded.count, loaded.cell_bytes), (207 + size, size));
+        assert_eq!(loaded.counters.iter().sum::<u64>(), 3 * (207 + size));
+    } else {
+        assert_eq!(dump.fields.len(), 5);
+    }
+}
+
+#[test]
+fn every_form_has_the_encoding() {
+    for encoding in [0, 1] {
+        let mut server = Server::builder()
+            .module_args(&["cms-encoding", &encoding.to_string()])
+            .config("appendonly", "yes")
+            .config("aof-use-rdb-preamble", "no")
+            .start();
+        let other = Server::with(&[("bf.cms-encoding", if encoding == 0 { "1" } else { "0" })]);
+        let mut client = server.client();
+        make(&mut client);
+        for size in SIZES {
+            for key in ["k", "copy"].map(|key| format!("{key}{size}")) {
+                let payload = client.cmd(&format!("DUMP {key}")).as_bytes().to_vec();
+                has_version(&payload, size, encoding);
+                let restore: [&[u8]; 4] = [b"RESTORE", key.as_bytes(), b"0", &payload];
+                assert_eq!(other.client().call(&restore), ok());
+                let there = other.client().cmd(&format!("DUMP {key}"));
+                has_version(there.as_bytes(), size, 1 - encoding);
+            }
+        }
+        let expected = client.cmd("DEBUG DIGEST");
+        assert_eq!(other.client().cmd("DEBUG DIGEST"), expected);
+
+        rewrite_aof(&server);
+        let folder = fs::read_dir(server.dir().join("appendonlydir")).expect("there is a log");
+        let mut files = folder.map(|file| file.expect("it can be read").path());
+        let base = files.find(|file| file.to_string_lossy().ends_with(".base.aof"));
+        let log = commands(&fs::read(base.expect("there is a base")).expect("it can be read"));
+        assert_eq!(log.len(), 2 * SIZES.len());
+        for words in log {
+            let size = u64::from(words[1].last().expect("a digit") - b'0');
+            has_version(&words[3], size, encoding);
+        }
+        server.restart();
+        assert_eq!(server.client().cmd("DEBUG DIGEST"), expected);
+
+        let replica = Server::replica_of(&server)
+            .config("bf.cms-encoding", if encoding == 0 { "1" } else { "0" })
+            .start();
+        wait_in_sync(&server, &replica);
+        assert_eq!(replica.client().cmd("DEBUG DIGEST"), expected);
+        // A file of either version.
+        let mut reader = Server::with(&[("bf.cms-encoding", "0")]);
+        reader.shutdown();
+        server.client().cmd("SAVE");
+        let file = |server: &Server| server.dir().join("dump.rdb");
+        fs::copy(file(&server), file(&reader)).expect("it can be copied");
+        reader.start_again();
+        assert_eq!(reader.client().cmd("DEBUG DIGEST"), expected);
+    }
+}
+
+/// A type is registered with its encoding, so the setting is fixed once the module is loaded.
+#[test]
+fn the_encoding_is_fixed() {
+    for builder in [
+        Server::builder().module_args(&["cms-encoding", "1"]),
+        Server::builder().before_module("bf.cms-encoding 1"),
+        Server::builder().after_module("bf.cms-encoding 1"),
+    ] {
+        let mut server = builder.start();
+        for _ in 0..2 {
+            let mut client = server.client();
+            let value = client.cmd("CONFIG GET bf.cms-encoding");
+            assert_eq!(value, array([bulk("bf.cms-encoding"), bulk("1")]));
+            let set = client.cmd("CONFIG SET bf.cms-encoding 0");
+            assert!(
+                set.is_error() && set.text().contains("immutable"),
+                "{set:?}"
+            );
+            client.cmd("CMS.INITBYDIM k 7 3");
+            let dump = Dump::of(client.cmd("DUMP k").as_bytes()).expect("a module's value");
+            assert_eq!(dump.version, 1);
+            assert_eq!(client.cmd("CONFIG REWRITE"), ok());
+            server.restart();
+        }
+    }
+    let log = Server::builder()
+        .module_args(&["cms-encoding", "2"])
+        .try_start();
+    let log = log.err().expect("a refusal");
+    assert!(log.contains("argument must be between 0 and 1"), "{log}");
+}
