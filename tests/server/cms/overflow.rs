@@ -1,5 +1,7 @@
 //! `bf.cms-overflow`: both rules for counters of four bytes beside the model, on a server, its replica and logs.
 
+use std::fmt::Write as _;
+
 use valkeybloom_sketches::cms::Overflow;
 use valkeybloom_testing::count_min::Naive;
 use valkeybloom_testing::loader::Dump;
@@ -60,7 +62,7 @@ fn step(
         let mut expected = Vec::new();
         for _ in 0..=random.below(4) {
             let (item, by) = (random.below(6), increment(random));
-            line += &format!(" {item} {by}");
+            write!(line, " {item} {by}").expect("a string takes it");
             expected.push(naive[key].increment(item.to_string().as_bytes(), by, overflow));
         }
         let reply = client.cmd(&line);

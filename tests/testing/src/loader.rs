@@ -329,10 +329,24 @@ fn topk(from: &mut Fields) -> Refused {
         let word = |at: usize| u32::from_le_bytes(entry[at..at + 4].try_into().unwrap());
         let item = from.bytes()?;
         require(item.last() == Some(&0), "item without its end")?;
-        // An entry without an item is free, unless its count says that the item is empty.
+        // A zero byte alone is a free entry, or the empty item.
         require(word(4) as usize == item.len() - 1, "length of an item")?;
     }
     Ok(())
+}
+
+/// The largest sum of doubles that is not rounded.
+const EXACT: u64 = 1 << 53;
+
+/// Returns the integer that a double stands for, if it is one.
+fn whole(number: f64) -> Option<u128> {
+    let is_whole = (0.0..=1e30).contains(&number) && number % 1.0 == 0.0;
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is in range"
+    )]
+    is_whole.then_some(number as u128)
 }
 
 fn tdigest(from: &mut Fields) -> Refused {
@@ -340,27 +354,22 @@ fn tdigest(from: &mut Fields) -> Refused {
     let [capacity, merged, unmerged, compressions] =
         [from.uint()?, from.uint()?, from.uint()?, from.uint()?];
     let (weight, unmerged_weight) = (from.double()?, from.double()?);
-    // Above this, sums of doubles are rounded.
-    const EXACT: f64 = (1_u64 << 53) as f64;
-    let is_whole = |number: f64| number >= 0.0 && number % 1.0 == 0.0;
-    require(compression >= 1.0 && is_whole(compression), "compression")?;
+    let compression = whole(compression).filter(|compression| *compression > 0);
+    let compression = compression.ok_or("compression")?;
     require(min.is_finite() && max.is_finite(), "ends")?;
-    #[allow(clippy::cast_precision_loss, reason = "it is small")]
-    let own_capacity = (capacity as f64).to_bits() == (6.0 * compression + 10.0).to_bits();
-    require(own_capacity, "capacity")?;
+    require(u128::from(capacity) == 6 * compression + 10, "capacity")?;
     let nodes = merged.checked_add(unmerged);
     require(nodes.is_some_and(|nodes| nodes <= capacity), "nodes")?;
-    require(compressions <= i64::MAX as u64, "compressions")?;
+    require(i64::try_from(compressions).is_ok(), "compressions")?;
     for _ in 0..merged {
         require(from.double()?.is_finite(), "mean")?;
     }
-    let mut sum = 0.0;
+    let mut sum = 0;
     for _ in 0..merged {
-        let weight = from.double()?;
-        require(is_whole(weight), "weight that is not whole")?;
-        sum += weight;
+        sum += whole(from.double()?).ok_or("weight that is not whole")?;
     }
-    require(unmerged == 0 && unmerged_weight == 0.0, "unmerged nodes")?;
-    require(is_whole(weight), "weight that is not whole")?;
-    require(sum == weight || weight >= EXACT, "sum of weights")
+    let is_merged = unmerged == 0 && whole(unmerged_weight) == Some(0);
+    require(is_merged, "unmerged nodes")?;
+    let weight = whole(weight).ok_or("weight that is not whole")?;
+    require(sum == weight || weight >= EXACT.into(), "sum of weights")
 }
