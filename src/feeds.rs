@@ -92,12 +92,18 @@ impl Fed {
         }
     }
 
-    /// Returns the cursor after the last item, for a client. Makes a feed if there is none; its bytes count in a family's
-    /// sums. The list of readers takes at most `most_bytes`.
+    /// Returns the cursor after the last item, for a client. Makes a feed if there is none, of a value that has counted
+    /// `items`; its bytes count in a family's sums. The list of readers takes at most `most_bytes`.
     ///
     /// # Errors
     /// There is no memory for it, or the server may use no more.
-    pub fn begin(&self, family: usize, client: u64, most_bytes: u64) -> Result<Cursor, Error> {
+    pub fn begin(
+        &self,
+        family: usize,
+        client: u64,
+        items: u64,
+        most_bytes: u64,
+    ) -> Result<Cursor, Error> {
         // Reading is allowed when memory is out, but it must not take any.
         if self.share().is_none() && Ctx::memory_is_out() {
             return Err(Error::OUT_OF_MEMORY);
@@ -112,11 +118,11 @@ impl Fed {
             reason = "there are at most 2^31 - 1 places"
         )]
         self.0.store(index as u32 + 1, Relaxed);
-        Ok(table.begin(index, family, client, most_bytes))
+        Ok(table.begin(index, family, client, items, most_bytes))
     }
 
-    /// Returns the bytes of at most `most` items from a client's cursor on, the cursor after them, and the number of items
-    /// that follow. The list of readers takes at most `most_bytes`.
+    /// Returns the bytes of at most `most` items from a client's cursor on, and the cursor after them. The list of readers
+    /// takes at most `most_bytes`.
     ///
     /// # Errors
     /// The feed can't be read from this cursor, or there is no memory for the bytes.
@@ -126,7 +132,7 @@ impl Fed {
         most: u64,
         client: u64,
         most_bytes: u64,
-    ) -> Result<(Vec<u8>, Cursor, u64), Error> {
+    ) -> Result<(Vec<u8>, Cursor), Error> {
         let index = self.index().ok_or(Error::FEED_UNKNOWN)?;
         table().places[index].read(from, most, client, most_bytes)
     }
@@ -229,7 +235,7 @@ impl Place {
         most: u64,
         client: u64,
         most_bytes: u64,
-    ) -> Result<(Vec<u8>, Cursor, u64), Error> {
+    ) -> Result<(Vec<u8>, Cursor), Error> {
         let open = match self {
             Self::Open(open) => open,
             Self::Ended { id, ending } if *id == from.feed => {
@@ -258,7 +264,7 @@ impl Place {
             sequence: from.sequence + count as u64,
             ..from
         };
-        Ok((bytes, next, (all - count) as u64))
+        Ok((bytes, next))
     }
 }
 
@@ -314,12 +320,19 @@ impl Table {
         }
     }
 
-    fn begin(&mut self, index: usize, family: usize, client: u64, most_bytes: u64) -> Cursor {
+    fn begin(
+        &mut self,
+        index: usize,
+        family: usize,
+        client: u64,
+        items: u64,
+        most_bytes: u64,
+    ) -> Cursor {
         if let Place::Open(open) = &mut self.places[index] {
             return open.begin(client, most_bytes);
         }
         let mut open = Box::new(Open {
-            feed: Feed::new(u64::from_le_bytes(Ctx::random_bytes())),
+            feed: Feed::new(u64::from_le_bytes(Ctx::random_bytes()), items),
             readers: Readers::new(),
             read_ms: 0,
             family,

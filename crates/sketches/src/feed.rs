@@ -1,7 +1,7 @@
 //! The latest new items of an object, for readers that keep a copy of it fresh.
 //!
-//! A feed numbers the items that were new to its object, and holds the hashes of the last ones in a ring. A reader's
-//! [`Cursor`] is a point between two of them. The same new items in the same order set the same bits and stack the same
+//! A feed numbers the items that were new to its object, beginning with those that the object had counted before, and
+//! holds the hashes of the last ones in a ring. A reader's [`Cursor`] is a point between two of them. The same new items in the same order set the same bits and stack the same
 //! filters, so a copy of the object at one cursor becomes the object at a later cursor.
 
 use std::fmt;
@@ -13,7 +13,8 @@ use crate::hash::Probe;
 pub struct Cursor {
     /// The id of the feed.
     pub feed: u64,
-    /// The number of items before this point.
+    /// The number of items before this point. The object had counted all of them there, unless it was full and counted no
+    /// further.
     pub sequence: u64,
 }
 
@@ -46,7 +47,7 @@ pub struct Feed {
     ring: Vec<Item>,
     /// The place of the next item in the ring, which is that of the oldest one if the ring is full.
     next: usize,
-    /// The number of items that were ever pushed.
+    /// The number of items before the next one: those that the object had counted already, and all that were pushed.
     count: u64,
     /// The number of items before the first one that the ring may hold, even if it has room for more.
     first: u64,
@@ -64,15 +65,16 @@ impl Feed {
     /// The number of items in a ring that has just been allocated.
     const FIRST: usize = 64;
 
-    /// Creates a feed without items. Its id is random, so that no cursor fits two feeds.
-    pub const fn new(id: u64) -> Self {
+    /// Creates a feed without items, of an object that has counted `items` already. Its id is random, so that no cursor
+    /// fits two feeds.
+    pub const fn new(id: u64, items: u64) -> Self {
         Self {
             id,
             ring: Vec::new(),
             next: 0,
-            count: 0,
-            first: 0,
-            due: 0,
+            count: items,
+            first: items,
+            due: items,
         }
     }
 

@@ -18,20 +18,18 @@ pub fn read(Call { ctx, keys, args }: Call) -> Done {
         return Err(Error::NO_FEED);
     }
     let client = ctx.client_id();
-    let most_bytes = memory_bytes(object);
-    let (bytes, next, behind) = match request.from {
+    let (items, most_bytes) = (object.items(Ctx::now_ms), memory_bytes(object));
+    let (bytes, next) = match request.from {
         None => (
             Vec::new(),
-            feed.begin(Value::NUMBER, client, most_bytes)?,
-            0,
+            feed.begin(Value::NUMBER, client, items, most_bytes)?,
         ),
         Some(from) => feed.read(from, request.max_count, client, most_bytes)?,
     };
     ctx.reply_array(3);
     ctx.reply_bytes(next.to_string().as_bytes());
-    // Each item in a feed was new, so the object counted it.
-    let items = object.items(Ctx::now_ms).saturating_sub(behind);
-    Reply::Count(items).send(ctx);
+    // Each item in a feed was new, so the object counted it, unless it counts no further.
+    Reply::Count(next.sequence.min(items)).send(ctx);
     ctx.reply_bytes(&bytes);
     Ok(Reply::Sent)
 }

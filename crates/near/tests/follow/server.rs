@@ -247,13 +247,14 @@ impl Server {
         }
         if cursor == "$" {
             let id = &mut self.next_feed;
+            let items = filter.object.items(|| 0);
             let feed = filter.feed.get_or_insert_with(|| {
                 *id += 1;
-                Feed::new(*id)
+                Feed::new(*id, items)
             });
             return Ok(Answer::News {
                 cursor: feed.end().to_string().into_bytes(),
-                items: filter.object.items(|| 0),
+                items,
                 hashes: Vec::new(),
             });
         }
@@ -327,7 +328,7 @@ impl Filter {
         };
         Ok(Answer::News {
             cursor: next.to_string().into_bytes(),
-            items: self.object.items(|| 0) - (new.len() - count) as u64,
+            items: next.sequence.min(self.object.items(|| 0)),
             hashes: new[..count].concat(),
         })
     }

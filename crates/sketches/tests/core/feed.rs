@@ -33,7 +33,7 @@ fn power(items: usize) -> usize {
 #[test]
 fn a_feed_holds_the_last_items_of_a_list() {
     for most in [0, 1, 15, 16, 31, 32, 1000, 1024, 4096, 100_000] {
-        let mut feed = Feed::new(7);
+        let mut feed = Feed::new(7, 0);
         let mut all = Vec::new();
         for number in 0..3000 {
             feed.push(probe(number), || most);
@@ -64,7 +64,7 @@ fn a_feed_holds_the_last_items_of_a_list() {
 
 #[test]
 fn a_ring_grows_from_small_and_shrinks_to_fit() {
-    let mut feed = Feed::new(1);
+    let mut feed = Feed::new(1, 0);
     assert_eq!(feed.ring_bytes(), 0);
     let mut sizes = Vec::new();
     for number in 0..1024 {
@@ -96,7 +96,7 @@ fn a_ring_grows_from_small_and_shrinks_to_fit() {
 /// The ring may be shrunk at any time: what it holds is always the end of the list.
 #[test]
 fn limits_may_change_between_items() {
-    let mut feed = Feed::new(3);
+    let mut feed = Feed::new(3, 0);
     let mut last = VecDeque::new();
     let mut state = 12345_u64;
     for number in 0..20_000 {
@@ -134,7 +134,7 @@ fn limits_may_change_between_items() {
 
 #[test]
 fn a_cursor_is_one_of_its_feed() {
-    let mut feed = Feed::new(0xab);
+    let mut feed = Feed::new(0xab, 0);
     feed.push(probe(1), || 1024);
     assert_eq!(feed.end().to_string(), "00000000000000ab-1");
     let of_another = Cursor {
@@ -166,7 +166,7 @@ fn a_copy_that_adds_the_items_of_the_feed_becomes_the_object() {
     ];
     for new in kinds {
         let make = || Object::make(&new, Seed::FIXED, Time::default(), Limits::NONE).unwrap();
-        let (mut object, mut copy, mut feed) = (make(), make(), Feed::new(1));
+        let (mut object, mut copy, mut feed) = (make(), make(), Feed::new(1, 0));
         let mut cursor = feed.end();
         for batch in 0..40_u64 {
             // Every third item is there already.
