@@ -345,6 +345,41 @@ fn chunks_over_a_complete_filter_end_its_feed() {
     assert_eq!(read(&mut client, "k", &cursor).unwrap_err(), CHANGED);
 }
 
+/// A full filter of RedisBloom's kind counts no further. A reader in the middle of its feed gets the number there, too.
+#[test]
+fn a_full_filter_has_a_number_of_items_at_each_cursor() {
+    for (maker, _) in KINDS {
+        let server = Server::with(&[
+            ("bf.bloom-new-filters", maker),
+            ("bf.bloom-saturate-nonscaling", "yes"),
+        ]);
+        let mut client = server.client();
+        assert_eq!(client.cmd("BF.RESERVE k 0.0001 10 NONSCALING"), ok());
+        client.cmd("BF.MADD k a b c d e f g");
+        let mut cursor = begin(&mut client, "k");
+        client.cmd("BF.ADD k h");
+        client.cmd("BF.MADD k i j k l m");
+        let counted = |items: i64| {
+            if maker == "redisbloom" {
+                items.min(10)
+            } else {
+                items
+            }
+        };
+        for items in 8..=13 {
+            let part = read(&mut client, "k", &format!("{cursor} MAX_COUNT 1")).unwrap();
+            assert_eq!(
+                (part.items, part.probes.len()),
+                (counted(items), 1),
+                "{maker}"
+            );
+            cursor = part.cursor;
+        }
+        assert_eq!(begin(&mut client, "k"), cursor);
+        assert_eq!(client.cmd("BF.CARD k"), int(counted(13)), "{maker}");
+    }
+}
+
 #[test]
 fn cursors_of_no_feed_are_unknown() {
     let server = Server::start();
