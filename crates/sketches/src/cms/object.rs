@@ -342,26 +342,38 @@ fn add<const BYTES: usize>(
     } else if !saturates && by.cast_unsigned() > MOST.saturating_sub(*count) {
         return Err(NotCounted::Overflow);
     }
-    let (mut least, mut most) = (max, 0);
-    for cell in cells {
-        let sum = get::<BYTES>(table, *cell).wrapping_add_signed(by);
-        most = most.max(sum);
-        let counter = if saturates { sum.min(max) } else { sum };
-        set::<BYTES>(table, *cell, counter);
-        least = least.min(counter);
+    if saturates {
+        let [least, _] = change::<BYTES>(table, cells, by, |sum| sum.min(max));
+        *count = count.wrapping_add_signed(by);
+        let is_known = by < 0 || least < max;
+        return is_known.then_some(least).ok_or(NotCounted::Saturated);
     }
-    if most > max && !saturates {
-        // Overflow is rare, and the counters have wrapped, so one pass is enough to count, and another undoes it.
-        for cell in cells {
-            let counter = get::<BYTES>(table, *cell).wrapping_add_signed(-by);
-            set::<BYTES>(table, *cell, counter);
-        }
+    let [least, bits] = change::<BYTES>(table, cells, by, |sum| sum);
+    if bits > max {
+        // This is rare, so a counter wraps before it is checked, and back again.
+        change::<BYTES>(table, cells, -by, |sum| sum);
         return Err(NotCounted::Overflow);
     }
     *count = count.wrapping_add_signed(by);
-    if saturates && by >= 0 && least == max {
-        Err(NotCounted::Saturated)
-    } else {
-        Ok(least)
+    Ok(least)
+}
+
+/// Adds to counters, each of which becomes what `keep` makes of the sum. Returns the least of them, and the bits that any
+/// sum has.
+#[inline]
+fn change<const BYTES: usize>(
+    table: &mut [u8],
+    cells: &[usize],
+    by: i64,
+    keep: impl Fn(u64) -> u64,
+) -> [u64; 2] {
+    let (mut least, mut bits) = (u64::MAX, 0);
+    for cell in cells {
+        let sum = get::<BYTES>(table, *cell).wrapping_add_signed(by);
+        let counter = keep(sum);
+        set::<BYTES>(table, *cell, counter);
+        least = least.min(counter);
+        bits |= sum;
     }
+    [least, bits]
 }
