@@ -21,7 +21,7 @@ use super::lines::{Block, Input};
 use super::list::limits::Settings;
 use super::options::{self, FilterOptions, KindOptions};
 use super::progress::{Progress, Show};
-use super::report::{self, Report};
+use super::report::{self, Report, grouped};
 use super::server::{COMMAND_ITEMS, Server, Tls, dialect_of, is_filter};
 use super::upload::{Upload, now_ms};
 
@@ -92,9 +92,9 @@ impl Build {
         };
         let kind = self.kind.kind()?;
         let bytes = self.input.bytes()?;
-        if self.input.is_once() && self.items.is_none() && !self.add {
+        if bytes.is_none() && self.items.is_none() && !self.add {
             return Err(Failure::usage(
-                "the standard input can be read only once: tell its --items",
+                "the input can be read only once, because not all of it is files: pass --items",
             ));
         }
         let building = Building {
@@ -166,10 +166,11 @@ impl Build {
     /// Builds new filters, and replaces the old ones.
     fn replace(&self, building: &Building, rate: Fraction, kind: Kind) -> Result<Counts> {
         let Building { server, keys, .. } = *building;
-        let items = match self.items {
-            Some(items) => items,
-            None => building.count()?.max(1),
+        let counted = match self.items {
+            Some(_) => 0,
+            None => building.count()?,
         };
+        let items = self.items.unwrap_or(counted).max(1);
         let capacity = shard_capacity(items, building.shards);
         let shape = Shape {
             params: Params {
@@ -199,6 +200,12 @@ impl Build {
             begin(key, object)?;
         }
         let counts = building.fill(&mut objects, time)?;
+        if counts.items < counted {
+            let (first, second) = (grouped(counted), grouped(counts.items));
+            return Err(Failure::new(format!(
+                "the files changed while they were read: {first} items at first, then {second}"
+            )));
+        }
         if counts.items == 0 && !self.allow_empty {
             return Err(Failure::new(
                 "there are no items: to build an empty filter, add --allow-empty",

@@ -1,0 +1,201 @@
+//! The form of a file, by its first bytes: gzip and zstd are decompressed, and what is no list is refused.
+
+use std::io::{self, BufReader, Cursor, Read};
+
+use flate2::bufread::MultiGzDecoder;
+
+/// The first bytes that are looked at. The mark of a tar archive ends at 262.
+const HEAD_BYTES: u64 = 512;
+
+/// The size of buffers.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// The mark of a text in UTF-8.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// How to turn a file of a form into a list.
+const DECOMPRESS: &str = "decompress it first";
+const EXTRACT: &str = "extract its files, or export it as CSV, first";
+const CONVERT: &str = "convert it to lines or CSV first";
+
+/// Forms of files that are no lists: the offset and the bytes of their mark, and what to do.
+const FORMS: [(&str, usize, &[u8], &str); 18] = [
+    ("gzip", 0, b"\x1f\x8b", DECOMPRESS),
+    ("zstd", 0, b"\x28\xb5\x2f\xfd", DECOMPRESS),
+    ("xz", 0, b"\xfd7zXZ\0", DECOMPRESS),
+    ("bzip2", 4, b"1AY&SY", DECOMPRESS),
+    ("bzip2", 4, b"\x17\x72\x45\x38\x50\x90", DECOMPRESS),
+    ("lz4", 0, b"\x04\x22\x4d\x18", DECOMPRESS),
+    ("lzip", 0, b"LZIP\x01", DECOMPRESS),
+    ("Snappy", 0, b"\xff\x06\0\0sNaPpY", DECOMPRESS),
+    ("compress", 0, b"\x1f\x9d", DECOMPRESS),
+    ("zip", 0, b"PK\x03\x04", EXTRACT),
+    ("zip", 0, b"PK\x05\x06", EXTRACT),
+    ("7z", 0, b"7z\xbc\xaf\x27\x1c", EXTRACT),
+    ("rar", 0, b"Rar!\x1a\x07", EXTRACT),
+    ("tar", 257, b"ustar", EXTRACT),
+    ("Parquet", 0, b"PAR1\x15", CONVERT),
+    ("Arrow", 0, b"ARROW1\0\0", CONVERT),
+    ("Avro", 0, b"Obj\x01", CONVERT),
+    ("SQLite", 0, b"SQLite format 3\0", CONVERT),
+];
+
+/// A file that was opened: its first bytes, which [`from`](Self::from) has, too.
+pub struct Opened<'r> {
+    pub head: Vec<u8>,
+    pub from: Box<dyn Read + 'r>,
+}
+
+impl<'r> Opened<'r> {
+    /// Decompresses a file if it is compressed, and drops the mark of a text.
+    ///
+    /// # Errors
+    /// It could not be read, or is no list. `is_text` tells whether its items are lines.
+    pub fn new(from: impl Read + 'r, is_text: bool) -> io::Result<Self> {
+        let outer = Self::peek(from)?;
+        let mut opened = match outer.head[..] {
+            [0x1f, 0x8b, ..] => Self::peek(MultiGzDecoder::new(buffered(outer.from)))?,
+            // A frame with data, or one to skip, which some compressors write first.
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
+                Self::peek(zstd::Decoder::with_buffer(buffered(outer.from))?)?
+            }
+            _ => outer,
+        };
+        if let Some(why) = obstacle(&opened.head, is_text) {
+            return Err(io::Error::other(why));
+        }
+        if is_text && opened.head.starts_with(MARK) {
+            opened.head.drain(..MARK.len());
+            opened.from.read_exact(&mut [0; MARK.len()])?;
+        }
+        Ok(opened)
+    }
+
+    /// Reads the first bytes. A pipe may return fewer at once.
+    fn peek(mut from: impl Read + 'r) -> io::Result<Self> {
+        let mut head = Vec::new();
+        from.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;
+        let from = Box::new(Cursor::new(head.clone()).chain(from));
+        Ok(Self { head, from })
+    }
+}
+
+fn buffered<R: Read>(from: R) -> BufReader<R> {
+    BufReader::with_capacity(BUFFER_BYTES, from)
+}
+
+/// Returns the reason why a file with these first bytes is no list, and what to do about it.
+fn obstacle(head: &[u8], is_text: bool) -> Option<String> {
+    let has = |at: usize, mark: &[u8]| head.get(at..).is_some_and(|rest| rest.starts_with(mark));
+    let is_bzip2 = has(0, b"BZh");
+    let mut forms = FORMS.iter();
+    let form = forms.find(|(name, at, mark, _)| has(*at, mark) && (*name != "bzip2" || is_bzip2));
+    match form {
+        Some((name, _, _, advice)) => Some(format!("it looks like {name}: {advice}")),
+        None if !is_text => None,
+        None if has(0, b"\xff\xfe") || has(0, b"\xfe\xff") => {
+            Some("it looks like UTF-16: convert it to UTF-8 first".to_owned())
+        }
+        None if head.contains(&0) => {
+            Some("it holds zero bytes, as no text does: if they end its items, add --zero".to_owned())
+        }
+        None => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::{Compression, write::GzEncoder};
+
+    use super::*;
+
+    /// A pipe whose reader gets a byte at a time.
+    struct Trickle<'b>(&'b [u8]);
+
+    impl Read for Trickle<'_> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            let count = into.len().min(1);
+            self.0.read(&mut into[..count])
+        }
+    }
+
+    fn read(bytes: &[u8], is_text: bool) -> Result<Vec<u8>, String> {
+        let opened = Opened::new(Trickle(bytes), is_text).map_err(|error| error.to_string())?;
+        let mut all = Vec::new();
+        { opened.from }.read_to_end(&mut all).expect("it is whole");
+        assert!(all.starts_with(&opened.head));
+        Ok(all)
+    }
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+        packed.write_all(bytes).expect("memory takes all");
+        packed.finish().expect("memory takes all")
+    }
+
+    fn zstd(bytes: &[u8]) -> Vec<u8> {
+        zstd::encode_all(bytes, 1).expect("memory takes all")
+    }
+
+    #[test]
+    fn compressed_lists_are_read_however_their_bytes_come() {
+        let list = b"one\ntwo\n";
+        let skipped = [b"\x50\x2a\x4d\x18\x02\0\0\0ab", &zstd(list)[..]].concat();
+        for bytes in [list.to_vec(), gzip(list), zstd(list), skipped] {
+            assert_eq!(read(&bytes, true).as_deref(), Ok(&list[..]));
+        }
+        assert_eq!(read(b"", true).as_deref(), Ok(&b""[..]));
+        // A list that begins like a compressed file does.
+        for list in [&b"BZh9\n"[..], b"PAR1\n", b"PK\n", b"7z\n", b"\x1f\n"] {
+            assert_eq!(read(list, true).as_deref(), Ok(list));
+        }
+    }
+
+    #[test]
+    fn the_mark_of_a_text_is_dropped() {
+        let marked = b"\xef\xbb\xbfone\n";
+        for bytes in [marked.to_vec(), gzip(marked), zstd(marked)] {
+            assert_eq!(read(&bytes, true).as_deref(), Ok(&b"one\n"[..]));
+        }
+        assert_eq!(read(marked, false).as_deref(), Ok(&marked[..]));
+        assert_eq!(read(MARK, true).as_deref(), Ok(&b""[..]));
+    }
+
+    /// The first bytes of files that these programs wrote: xz, bzip2, zip, lz4, tar, pyarrow, sqlite3.
+    #[test]
+    fn what_is_no_list_is_refused_packed_or_not() {
+        let tar = [&[b'a'; 257][..], b"ustar\x0000"].concat();
+        for (bytes, form) in [
+            (&b"\xfd7zXZ\0\0\x04\xe6\xd6\xb4\x46"[..], "xz: decompress"),
+            (b"BZh91AY&SY\x7a\x2d", "bzip2: decompress"),
+            (b"BZh9\x17\x72\x45\x38\x50\x90\0\0\0\0", "bzip2: decompress"),
+            (b"\x04\x22\x4d\x18\x64\x40\xa7", "lz4: decompress"),
+            (b"PK\x03\x04\x14\0\0\0\x08\0", "zip: extract"),
+            (&tar, "tar: extract"),
+            (b"PAR1\x15\x04\x15\x20", "Parquet: convert"),
+            (b"ARROW1\0\0\xff\xff\xff\xff", "Arrow: convert"),
+            (b"SQLite format 3\0\x10\0", "SQLite: convert"),
+        ] {
+            for is_text in [true, false] {
+                for bytes in [bytes, &gzip(bytes), &zstd(bytes)] {
+                    let why = read(bytes, is_text).expect_err(form);
+                    assert!(why.starts_with(&format!("it looks like {form}")), "{why}");
+                }
+            }
+        }
+        let why = read(&gzip(&gzip(b"one\n")), true).expect_err("packed twice");
+        assert_eq!(why, "it looks like gzip: decompress it first");
+        // Items of any bytes may begin like a text in UTF-16, and hold zero bytes.
+        for (bytes, text) in [
+            (&b"\xff\xfeo\0n\0e\0"[..], "it looks like UTF-16: "),
+            (b"\xfe\xff\0o\0n\0e", "it looks like UTF-16: "),
+            (b"one\0two\0", "it holds zero bytes, "),
+        ] {
+            let why = read(bytes, true).expect_err(text);
+            assert!(why.starts_with(text), "{why}");
+            assert_eq!(read(bytes, false).as_deref(), Ok(bytes));
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Reads items from files: one per line, each ended by a zero byte, or a column of CSV.
+//!
+//! ```text
+//!   files → form   decompressed, or refused
+//!         → split  blocks of whole items → block → the consumer
+//! ```
+//!
+//! A thread reads the files and passes on the blocks. So the consumer has a processor for itself, and only a few blocks
+//! are in memory.
+
+mod block;
+mod form;
+mod split;
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
+
+use clap::Args;
+
+pub use self::block::Block;
+use self::block::Parts;
+use self::form::Opened;
+use self::split::{Column, failed};
+use super::failure::{Failure, Result};
+
+/// The most blocks that wait for the consumer.
+const BLOCKS: usize = 4;
+
+/// The files with items, and their format.
+#[derive(Args, Clone)]
+pub struct Input {
+    /// Files with one item per line, plain or compressed by gzip or zstd; - is the standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Items end with a zero byte, not with their line
+    #[arg(long, short = '0')]
+    zero: bool,
+    /// Items are a column of CSV or TSV: its name in the first line, or its number in files without such a line
+    #[arg(long, value_name = "NAME|N", conflicts_with = "zero")]
+    column: Option<Column>,
+    /// The character between two columns, or tab [default: tab if the first line has one, else a comma]
+    #[arg(long, value_name = "C", value_parser = split::delimiter, requires = "column")]
+    delimiter: Option<u8>,
+}
+
+impl Input {
+    /// Returns the sum of the files' sizes, compressed or not; `None` if one is not a regular file, and so can be read
+    /// only once.
+    ///
+    /// # Errors
+    /// A file does not exist, or is a folder.
+    pub fn bytes(&self) -> Result<Option<u64>> {
+        let mut sum = Some(0);
+        for file in &self.files {
+            let about = metadata(file).map_err(|error| failed(file, error))?;
+            if about.is_dir() {
+                return Err(failed(file, io::Error::from(io::ErrorKind::IsADirectory)));
+            }
+            sum = sum.filter(|_| about.is_file()).map(|sum| sum + about.len());
+        }
+        Ok(sum)
+    }
+
+    /// Passes each block to `take`, with the number of bytes of the files that were read so far.
+    ///
+    /// # Errors
+    /// A file could not be read, named with the line; or the error of `take`.
+    pub fn each(&self, take: impl FnMut(&Block, u64) -> Result<()>) -> Result<()> {
+        let input = self.clone();
+        let read = move |bytes: &AtomicU64, send: &SyncSender<Block>| {
+            let mut files = input.files.iter();
+            files.try_for_each(|file| input.read_file(file, bytes, send))
+        };
+        each_of(read, take)
+    }
+
+    /// Sends the blocks of a file.
+    ///
+    /// # Errors
+    /// The file could not be read, or the receiver is gone.
+    fn read_file(&self, file: &Path, bytes: &AtomicU64, send: &SyncSender<Block>) -> Result<()> {
+        let send = |block| {
+            let gone = |_| Failure::new("the receiver is gone");
+            send.send(block).map_err(gone)
+        };
+        let fault = |error| failed(file, error);
+        let mut from = open(file).map_err(fault)?;
+        let start = from.stream_position();
+        let counting = Counting { from: &from, bytes };
+        let opened = Opened::new(counting, !self.zero).map_err(fault)?;
+        match &self.column {
+            Some(column) => split::fields(file, opened, column, self.delimiter, &send)?,
+            None if self.zero => split::lines(file, opened, Parts::Zeros, &send)?,
+            None => split::lines(file, opened, Parts::Lines, &send)?,
+        }
+        // The standard input is opened once, and may be read twice.
+        if let Ok(start) = start {
+            from.seek(SeekFrom::Start(start)).map_err(fault)?;
+        }
+        Ok(())
+    }
+}
+
+/// Passes what a thread sends to `take`, until the thread has ended well.
+///
+/// # Errors
+/// That of the thread, which may have panicked, or that of `take`.
+fn each_of(
+    read: impl FnOnce(&AtomicU64, &SyncSender<Block>) -> Result<()> + Send + 'static,
+    mut take: impl FnMut(&Block, u64) -> Result<()>,
+) -> Result<()> {
+    let (send, receive) = sync_channel(BLOCKS);
+    let bytes = Arc::new(AtomicU64::new(0));
+    let reader = thread::spawn({
+        let bytes = Arc::clone(&bytes);
+        move || read(&bytes, &send)
+    });
+    for block in receive {
+        // After an error the thread is not joined: it may wait for somebody who types.
+        take(&block, bytes.load(Relaxed))?;
+    }
+    let panicked = |_| Err(Failure::new("the thread that reads the files panicked"));
+    reader.join().unwrap_or_else(panicked)
+}
+
+/// A reader that counts the bytes of a file.
+struct Counting<'c> {
+    from: &'c File,
+    bytes: &'c AtomicU64,
+}
+
+impl Read for Counting<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.from.read(into)?;
+        self.bytes.fetch_add(count as u64, Relaxed);
+        Ok(count)
+    }
+}
+
+fn is_standard_input(file: &Path) -> bool {
+    file == Path::new("-")
+}
+
+fn open(file: &Path) -> io::Result<File> {
+    if is_standard_input(file) {
+        return Ok(io::stdin().as_fd().try_clone_to_owned()?.into());
+    }
+    File::open(file)
+}
+
+fn metadata(file: &Path) -> io::Result<Metadata> {
+    if is_standard_input(file) {
+        return open(file)?.metadata();
+    }
+    file.metadata()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block() -> Block {
+        let mut block = Block::first_of(Path::new("f"), Parts::Lines);
+        block.bytes.extend_from_slice(b"item\n");
+        block
+    }
+
+    /// Returns the number of blocks that were taken, and how it ended.
+    fn taken(
+        read: impl FnOnce(&SyncSender<Block>) -> Result<()> + Send + 'static,
+    ) -> (usize, Result<(), String>) {
+        let mut count = 0;
+        let ended = each_of(
+            |_, send| read(send),
+            |_, _| {
+                count += 1;
+                Ok(())
+            },
+        );
+        (count, ended.map_err(|failure| failure.to_string()))
+    }
+
+    #[test]
+    fn an_input_has_ended_only_if_its_reader_says_so() {
+        let send = |send: &SyncSender<Block>| send.send(block()).expect("it is awaited");
+        let ended = taken(move |to| {
+            send(to);
+            Ok(())
+        });
+        assert_eq!(ended, (1, Ok(())));
+        let failed = taken(move |to| {
+            send(to);
+            Err(Failure::new("no more"))
+        });
+        assert_eq!(failed, (1, Err("no more".to_owned())));
+        let panicked = taken(move |to| {
+            send(to);
+            panic!("a fault of the reader");
+        });
+        let why = "the thread that reads the files panicked".to_owned();
+        assert_eq!(panicked, (1, Err(why)));
+    }
+}

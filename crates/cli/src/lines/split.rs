@@ -1,0 +1,230 @@
+//! Splits a file into blocks of whole items: lines, or the fields of a column of CSV.
+
+use std::fmt;
+use std::io::Read;
+use std::path::Path;
+use std::str::FromStr;
+
+use csv::{ByteRecord, ReaderBuilder};
+
+use super::block::{Block, Parts};
+use super::form::Opened;
+use crate::failure::{Failure, Result, shown};
+
+/// The approximate size of a block.
+const BLOCK_BYTES: usize = 1 << 20;
+
+/// Passes on a block.
+pub type Send<'s> = &'s dyn Fn(Block) -> Result<()>;
+
+/// A column of CSV.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Column {
+    /// The name in the first record, which is no item.
+    Name(String),
+    /// The number, from 1, in files whose first record is like the others.
+    Number(usize),
+}
+
+impl FromStr for Column {
+    type Err = &'static str;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        match word.parse() {
+            Ok(0) => Err("columns are counted from 1"),
+            Ok(number) => Ok(Self::Number(number)),
+            Err(_) => Ok(Self::Name(word.to_owned())),
+        }
+    }
+}
+
+/// Reads the character between two fields.
+pub fn delimiter(word: &str) -> Result<u8, &'static str> {
+    match word.as_bytes() {
+        b"tab" | b"\\t" => Ok(b'\t'),
+        [byte] if byte.is_ascii() && !b"\"\r\n".contains(byte) => Ok(*byte),
+        _ => Err("not one character, or tab"),
+    }
+}
+
+pub fn failed(file: &Path, error: impl fmt::Display) -> Failure {
+    Failure::new(format!("could not read {}: {error}", file.display()))
+}
+
+/// Sends the items that end with a byte.
+pub fn lines(file: &Path, mut opened: Opened<'_>, parts: Parts, send: Send<'_>) -> Result<()> {
+    let end = parts.byte();
+    let mut block = Block::first_of(file, parts);
+    loop {
+        // At least a block, and more for an item that is longer.
+        let more = BLOCK_BYTES.max(block.bytes.len()) as u64;
+        let from = opened.from.by_ref().take(more);
+        let count = { from }.read_to_end(&mut block.bytes).map_err(|error| {
+            let position = block.end();
+            Failure::new(format!("could not read {position}: {error}"))
+        })?;
+        let rest = match memchr::memrchr(end, &block.bytes) {
+            _ if count == 0 => Vec::new(),
+            Some(end) => block.bytes.split_off(end + 1),
+            None => continue,
+        };
+        let whole = block.take(rest);
+        if !whole.bytes.is_empty() {
+            send(whole)?;
+        }
+        if count == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// Sends the fields of a column. Without a delimiter it is a tab if the first line has one, and else a comma.
+pub fn fields(
+    file: &Path,
+    opened: Opened<'_>,
+    column: &Column,
+    delimiter: Option<u8>,
+    send: Send<'_>,
+) -> Result<()> {
+    let is_in_first_line = |byte: &u8| *byte != b'\n';
+    let mut first_line = opened.head.iter().copied().take_while(is_in_first_line);
+    let has_tab = first_line.any(|byte| byte == b'\t');
+    let delimiter = delimiter.unwrap_or(if has_tab { b'\t' } else { b',' });
+    // A last record that no file has: a quote that is not closed takes it in.
+    let last = getrandom::u64().map_err(|error| Failure::new(error.to_string()))?;
+    let last = format!("\n{last:016x}\n").into_bytes();
+    let mut records = ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .delimiter(delimiter)
+        .buffer_capacity(BLOCK_BYTES)
+        .from_reader(opened.from.chain(&last[..]));
+
+    let mut block = Block::first_of(file, Parts::Records(Vec::new()));
+    let mut record = ByteRecord::new();
+    let mut wanted = match column {
+        Column::Number(number) => Some(number - 1),
+        Column::Name(_) => None,
+    };
+    let mut width = None;
+    loop {
+        let is_record = records.read_byte_record(&mut record).map_err(|error| {
+            let position = block.end();
+            Failure::new(format!("could not read {position}: {error}"))
+        })?;
+        if !is_record {
+            let position = block.end();
+            let text = format!("could not read {position}: a quote before it is not closed");
+            return Err(Failure::new(text));
+        }
+        if record.len() == 1 && record[0] == last[1..last.len() - 1] {
+            break;
+        }
+        if *width.get_or_insert(record.len()) != record.len() {
+            let (position, columns) = (block.end(), record.len());
+            let due = width.unwrap_or_default();
+            let text = format!("{position} has {columns} columns, and those before it {due}");
+            return Err(Failure::new(text));
+        }
+        match (wanted, column) {
+            (Some(index), _) => match record.get(index) {
+                Some(field) => block.push(field),
+                None => {
+                    let text = format!("it has {} columns, not {}", record.len(), index + 1);
+                    return Err(failed(file, text));
+                }
+            },
+            (None, Column::Name(name)) => wanted = Some(index_of(name, &record, file)?),
+            (None, Column::Number(_)) => {}
+        }
+        if block.bytes.len() >= BLOCK_BYTES {
+            send(block.take(Vec::new()))?;
+        }
+    }
+    if block.bytes.is_empty() {
+        return Ok(());
+    }
+    send(block)
+}
+
+/// Returns the index of the column with this name.
+fn index_of(name: &str, header: &ByteRecord, file: &Path) -> Result<usize> {
+    let mut found = header.iter().enumerate();
+    let mut next = || found.find(|(_, field)| *field == name.as_bytes());
+    match (next(), next()) {
+        (Some((index, _)), None) => Ok(index),
+        (Some(_), Some(_)) => Err(failed(file, format_args!("two columns are named {name}"))),
+        (None, _) => {
+            let names = header.iter().map(shown).collect::<Vec<_>>().join(", ");
+            let text = format!("it has no column {name}, but {names}");
+            Err(failed(file, text))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    fn read(text: &str, column: &str, with: Option<u8>) -> Result<Vec<String>, String> {
+        let all = RefCell::new(Vec::new());
+        let send = |block: Block| {
+            let items = block.items().map(|item| String::from_utf8_lossy(item).into_owned());
+            all.borrow_mut().extend(items);
+            Ok(())
+        };
+        let opened = Opened::new(text.as_bytes(), true).expect("a list");
+        let column = column.parse().expect("a column");
+        match fields(Path::new("f"), opened, &column, with, &send) {
+            Ok(()) => Ok(all.into_inner()),
+            Err(failure) => Err(failure.to_string()),
+        }
+    }
+
+    #[test]
+    fn a_column_is_read_by_its_name_or_number() {
+        let csv = "id,url,note\r\n1,a,x\r\n2,\"b,\"\"c\"\"\",\"two\nlines\"\r\n3,,z\r\n";
+        let tsv = "id\turl\n1\ta, b\n2\t\"c\td\"";
+        for (text, column, with, items) in [
+            (csv, "url", None, &["a", "b,\"c\""][..]),
+            (csv, "2", None, &["url", "a", "b,\"c\""]),
+            (csv, "note", None, &["x", "two\nlines", "z"]),
+            (tsv, "url", None, &["a, b", "c\td"]),
+            (tsv, "1", None, &["id", "1", "2"]),
+            ("a;b\n1;2,3\n", "b", Some(b';'), &["2,3"]),
+            ("a b", "1", None, &["a b"]),
+            ("url\n", "url", None, &[]),
+            ("", "url", None, &[]),
+            ("\u{feff}url,b\nx,y\n\n", "url", None, &["x"]),
+        ] {
+            let items: Vec<String> = items.iter().map(ToString::to_string).collect();
+            assert_eq!(read(text, column, with), Ok(items), "{text:?} {column}");
+        }
+        let item = "x".repeat(2 * BLOCK_BYTES);
+        let text = format!("{item},1\n{item},2\n");
+        assert_eq!(read(&text, "2", None).unwrap(), ["1", "2"]);
+        assert_eq!(read(&text, "1", None).unwrap(), [&item[..]; 2]);
+    }
+
+    #[test]
+    fn what_is_not_a_table_is_refused_where_it_breaks() {
+        for (text, column, why) in [
+            ("a,b\n1,2\n", "c", "could not read f: it has no column c, but a, b"),
+            ("a,a\n1,2\n", "a", "could not read f: two columns are named a"),
+            ("a,b\n1,2\n", "3", "could not read f: it has 2 columns, not 3"),
+            ("a,b\n1,2\n3\n", "a", "f, record 2 has 1 columns, and those before it 2"),
+            (
+                "a\n1\n\"2\n3\n",
+                "a",
+                "could not read f, record 3: a quote before it is not closed",
+            ),
+        ] {
+            assert_eq!(read(text, column, None), Err(why.to_owned()), "{text:?}");
+        }
+        assert_eq!("0".parse::<Column>(), Err("columns are counted from 1"));
+        assert_eq!(delimiter("tab"), Ok(b'\t'));
+        assert!(["", ",,", "\"", "é"].iter().all(|word| delimiter(word).is_err()));
+    }
+}
