@@ -132,6 +132,12 @@ impl Fault {
         ["ASK", "CLUSTERDOWN", "MOVED", "TRYAGAIN"].contains(&self.code())
     }
 
+    /// Returns whether a limit of the server refused a cuckoo filter or a sketch.
+    fn is_too_large(&self) -> bool {
+        let texts = ["memory limit", "Insufficient memory to create"];
+        matches!(self, Self::Refused(text) if texts.iter().any(|part| text.contains(part)))
+    }
+
     /// Returns what the user can do about the fault.
     fn advice(&self) -> Option<String> {
         let starts = |start: &str| matches!(self, Self::Refused(text) if text.starts_with(start));
@@ -152,7 +158,7 @@ impl Fault {
             _ if self.is_unknown_command() => {
                 "load the module there, or add the command's family to its bf.families"
             }
-            _ if is(Refusal::MemoryLimit) => {
+            _ if is(Refusal::MemoryLimit) || self.is_too_large() => {
                 let limits = format!("{FILTER_MEMORY} or {OBJECT_MEMORY}");
                 return Some(format!("raise {limits} there, whichever it exceeds"));
             }

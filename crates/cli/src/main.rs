@@ -4,9 +4,11 @@
 //!   size     a request → valkeybloom_planner   → rows, or JSON
 //!   remove   files → lines → a server          → counts
 //!   build    files → lines → Object → chunks ┐
-//!   move     a server → its filters → chunks ┴→ a temporary key → its final name
+//!            files → lines → commands          ├→ a temporary key → its final name
+//!   move     a server → its filters → chunks ┘
 //!   compare  two servers → their filters       → the differences
 //!   list     a server → its keys → rows        → a table, CSV, JSON, or metrics
+//!   show     a server → a key                  → its figures, and bars
 //!   watch    rows, again and again             → a screen
 //! ```
 //!
@@ -15,12 +17,15 @@
 
 #![allow(clippy::print_stderr, reason = "the program prints its results")]
 
+mod bars;
 mod build;
 mod compare;
 mod difference;
 mod dump;
+mod existing;
 mod expiry;
 mod failure;
+mod family;
 mod info;
 mod keys;
 mod lines;
@@ -34,6 +39,7 @@ mod progress;
 mod remove;
 mod report;
 mod server;
+mod show;
 mod size;
 mod sketches;
 mod upload;
@@ -48,7 +54,7 @@ use failure::{Failure, Result};
 use progress::Show;
 use server::Tls;
 
-/// Size, build, move, compare and list filters of Valkey and Redis
+/// Size, build, move, compare, list and show filters and sketches of Valkey and Redis
 #[derive(Parser)]
 #[command(
     name = "valkeybloom",
@@ -83,6 +89,8 @@ enum Command {
     Compare(compare::Compare),
     #[command(after_help = LIST_EXAMPLES)]
     List(list::List),
+    #[command(after_help = SHOW_EXAMPLES)]
+    Show(show::Show),
     #[command(after_help = WATCH_EXAMPLES)]
     Watch(watch::Watch),
     Pages(pages::Pages),
@@ -99,7 +107,8 @@ const SIZE_EXAMPLES: &str = "Examples:
 const BUILD_EXAMPLES: &str = "Examples:
   valkeybloom build urls.txt.zst --to redis://127.0.0.1:6379 --key seen --rate 0.001
   find / -print0 | valkeybloom build -0 - --items 2M --to 127.0.0.1 --key files --rate 0.01
-  valkeybloom build today.txt --to 127.0.0.1 --key seen --add";
+  valkeybloom build today.txt --to 127.0.0.1 --key seen --add
+  valkeybloom build log.csv.gz --column milliseconds --as tdigest --to 127.0.0.1 --key latency";
 
 const REMOVE_EXAMPLES: &str = "Examples:
   valkeybloom remove allowed.txt --from redis://127.0.0.1:6379 --key blocked
@@ -124,6 +133,10 @@ const LIST_EXAMPLES: &str = "Examples:
   valkeybloom list 127.0.0.1 --prometheus /var/lib/prometheus/node-exporter/valkeybloom.prom
 
 Status: 0 if all keys were listed, 1 if some could not be read, 2 for words that make no sense.";
+
+const SHOW_EXAMPLES: &str = "Examples:
+  valkeybloom show redis://127.0.0.1:6379 latency
+  valkeybloom show 127.0.0.1 pages --json";
 
 const WATCH_EXAMPLES: &str = "Examples:
   valkeybloom watch redis://127.0.0.1:6379 --sort items --interval 5s
@@ -153,6 +166,7 @@ fn main() -> ExitCode {
         Command::Move(moving) => moving.run(tls, show, json),
         Command::Compare(compare) => compare.run(tls, show, json),
         Command::List(list) => list.run(tls, show, json),
+        Command::Show(it) => it.run(tls, json),
         Command::Watch(watch) => watch.run(options.tls, json),
         Command::Pages(pages) => pages.run(Options::command()),
     };

@@ -1,11 +1,10 @@
 //! The program that a target runs, and what it can't take.
 
-use valkeybloom_protocol::names::{
-    BF_MDEL, BF_SCANDUMP, COUNT_MIN, CUCKOO, T_DIGEST, TOP_K, TYPES,
-};
+use valkeybloom_protocol::names::{BF_MDEL, BF_SCANDUMP, TYPES};
 use valkeybloom_sketches::bloom::Dialect;
 
 use super::failure::Result;
+use super::family::Family;
 use super::list::row::info_command;
 use super::server::{Server, dialect_of, is_filter};
 
@@ -53,7 +52,7 @@ impl Target {
         let dialect = dialect_of(kind);
         let (name, has_type) = match self.program {
             Program::ThisModule if self.lacking.contains(&kind) => {
-                let family = family(kind);
+                let family = Family::of(kind).unwrap_or(Family::Bloom).word();
                 return Some(format!(
                     "the server there has no {kind}: add {family} to its bf.families"
                 ));
@@ -66,16 +65,5 @@ impl Target {
             Program::ValkeyBloom => ("valkey-bloom", dialect == Some(Dialect::Bloomfltr)),
         };
         (!has_type).then(|| format!("{name} has no {kind}"))
-    }
-}
-
-/// Returns the family of a type, as the setting `bf.families` names it.
-fn family(kind: &str) -> &'static str {
-    match kind {
-        CUCKOO => "cuckoo",
-        COUNT_MIN => "cms",
-        TOP_K => "topk",
-        T_DIGEST => "tdigest",
-        _ => "bloom",
     }
 }

@@ -1,10 +1,13 @@
-//! Uploads a filter in chunks to a temporary key, which is then renamed to the filter's key.
+//! Makes a value under a temporary key, which is then renamed to its key: a filter of chunks, or a sketch that the
+//! server fills.
 //!
 //! ```text
 //!   MULTI  BF.LOADCHUNK temporary 1 header   PEXPIRE temporary lease              EXEC
 //!          BF.LOADCHUNK temporary cursor chunk …
-//!   MULTI  PERSIST | PEXPIREAT temporary     RENAME temporary key                 EXEC
+//!   MULTI  PERSIST | PEXPIREAT temporary     RENAME | RENAMENX temporary key      EXEC
 //! ```
+//!
+//! A sketch begins with the command that creates it, and the commands that add to it take the place of the chunks.
 //!
 //! The temporary key is in the slot of the key. It always has a time to live, so that a killed run leaves nothing for
 //! long. Readers of the key see the old filter or the new one.
@@ -29,6 +32,8 @@ pub struct Upload<'s> {
     server: &'s Server,
     key: Vec<u8>,
     temporary: Vec<u8>,
+    /// Whether it may lack chunks.
+    is_chunked: bool,
     /// The time of the last renewal of the temporary key's time to live.
     leased: Instant,
     finished: bool,
@@ -43,24 +48,55 @@ impl<'s> Upload<'s> {
             Err(fault) if fault.is_unknown_command() => return Err(fault),
             _ => {}
         }
+        Self::start(server, key, true, |temporary| load(temporary, 1, header))
+    }
+
+    /// Begins a value that the server fills, with the command that creates it under a key.
+    pub fn create(
+        server: &'s Server,
+        key: &[u8],
+        create: impl FnOnce(&[u8]) -> Cmd,
+    ) -> Result<Self, Fault> {
+        Self::start(server, key, false, create)
+    }
+
+    fn start(
+        server: &'s Server,
+        key: &[u8],
+        is_chunked: bool,
+        first: impl FnOnce(&[u8]) -> Cmd,
+    ) -> Result<Self, Fault> {
         let upload = Self {
             server,
             key: key.to_vec(),
             temporary: temporary(key),
+            is_chunked,
             leased: Instant::now(),
             finished: false,
         };
-        server.atomically(key, &[upload.load(1, header), upload.lease()])?;
+        server.atomically(key, &[first(&upload.temporary), upload.lease()])?;
         Ok(upload)
     }
 
-    /// Sends the next chunk, which ends at `cursor`.
-    pub fn chunk(&mut self, cursor: u64, chunk: &[u8]) -> Result<(), Fault> {
+    /// Returns the temporary key.
+    pub fn temporary(&self) -> &[u8] {
+        &self.temporary
+    }
+
+    /// Renews the time to live of the temporary key, if that is due.
+    pub fn renew(&mut self) -> Result<(), Fault> {
         if self.leased.elapsed() > LEASE / 10 {
             self.server.call(&self.key, &self.lease())?;
             self.leased = Instant::now();
         }
-        self.server.call(&self.key, &self.load(cursor, chunk))?;
+        Ok(())
+    }
+
+    /// Sends the next chunk, which ends at `cursor`.
+    pub fn chunk(&mut self, cursor: u64, chunk: &[u8]) -> Result<(), Fault> {
+        self.renew()?;
+        let load = load(&self.temporary, cursor, chunk);
+        self.server.call(&self.key, &load)?;
         Ok(())
     }
 
@@ -69,12 +105,14 @@ impl<'s> Upload<'s> {
         self.server.get(&self.key, cmd("TYPE").arg(&self.temporary))
     }
 
-    /// Renames the complete filter to its key, to expire at `expires_ms` in milliseconds since the epoch, if given.
+    /// Renames the complete value to its key, to expire at `expires_ms` in milliseconds since the epoch, if given.
     /// Returns false if the key exists, unless `replace` is set.
     pub fn finish(mut self, expires_ms: Option<u64>, replace: bool) -> Result<bool, Fault> {
-        // BF.INFO fails for a filter that lacks chunks.
-        self.server
-            .call(&self.key, cmd(BF_INFO).arg(&self.temporary))?;
+        if self.is_chunked {
+            // BF.INFO fails for a filter that lacks chunks.
+            let mut info = cmd(BF_INFO);
+            self.server.call(&self.key, info.arg(&self.temporary))?;
+        }
         let mut expiry = match expires_ms {
             None => cmd("PERSIST"),
             Some(_) => cmd("PEXPIREAT"),
@@ -88,13 +126,6 @@ impl<'s> Upload<'s> {
             .atomically(&self.key, &[expiry, rename, self.lease()])?;
         self.finished = replies.get(1) != Some(&Value::Int(0));
         Ok(self.finished)
-    }
-
-    fn load(&self, cursor: u64, bytes: &[u8]) -> Cmd {
-        let mut load = Cmd::with_capacity(4, bytes.len() + self.temporary.len() + 64);
-        load.arg(BF_LOADCHUNK);
-        load.arg(&self.temporary).arg(cursor).arg(bytes);
-        load
     }
 
     fn lease(&self) -> Cmd {
@@ -112,6 +143,12 @@ impl Drop for Upload<'_> {
             let _ = self.server.call(&self.key, unlink.arg(&self.temporary));
         }
     }
+}
+
+fn load(temporary: &[u8], cursor: u64, bytes: &[u8]) -> Cmd {
+    let mut load = Cmd::with_capacity(4, bytes.len() + temporary.len() + 64);
+    load.arg(BF_LOADCHUNK).arg(temporary).arg(cursor).arg(bytes);
+    load
 }
 
 /// Returns the time in milliseconds since the epoch.

@@ -1,9 +1,9 @@
 //! Filters that are filled from files and put in place at once.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Seek, SeekFrom, Write};
 use std::num::NonZeroU32;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
@@ -88,14 +88,54 @@ fn every_form_of_input_gives_the_same_filter() {
     let line = format!("build {first} {second} --to {to} --key both --rate 0.001");
     run_line(&line).done();
     assert_eq!(found(&mut client, "both", &items), 5000);
-    let line = format!("build - --items 5000 --to {to} --key typed --rate 0.001");
+    // A file can be read twice from there, too, and from where another program left it.
+    let line = format!("build - --to {to} --key typed --rate 0.001 --json");
     let mut typed = command(&line.split(' ').collect::<Vec<_>>());
-    typed.stdin(fs::File::open(&first).expect("it is there"));
-    ended(typed).done();
-    assert_eq!(found(&mut client, "typed", &items[..2000]), 2000);
+    let mut stdin = fs::File::open(&first).expect("it is there");
+    let skipped = items[0].len() as u64 + 1;
+    stdin.seek(SeekFrom::Start(skipped)).expect("it is a file");
+    typed.stdin(stdin);
+    assert_eq!(ended(typed).json()["items"], 1999);
+    assert_eq!(found(&mut client, "typed", &items[1..2000]), 1999);
     // Every filter has keys of its own.
     assert_ne!(digest(&mut client, "plain"), digest(&mut client, "ended"));
     assert_eq!(left(&mut client), []);
+}
+
+/// Whatever its name, a pipe can be read only once: not to count its items first.
+#[test]
+fn a_pipe_is_read_once_under_any_name() {
+    let server = Server::start();
+    let mut client = server.client();
+    let to = url(&server);
+    let items = numbered("item", 0..300);
+    let fifo = server.dir().join("fifo");
+    let made = Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.expect("mkfifo is there").success());
+    let fifo = fifo.to_str().expect("ASCII");
+    for (at, name) in ["-", "/dev/stdin", fifo].into_iter().enumerate() {
+        let line = format!("build {name} --to {to} --rate 0.000001 --key {at}");
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        let mut untold = command(&line.split(' ').collect::<Vec<_>>());
+        untold.stdin(reader.try_clone().expect("it is open"));
+        assert_eq!(
+            ended(untold).failed(2),
+            "the input can be read only once, because not all of it is files: pass --items"
+        );
+        let mut told = command(&line.split(' ').collect::<Vec<_>>());
+        told.args(["--items", "300"]).stdin(reader);
+        let list = items.join("\n");
+        let writing = thread::spawn({
+            let fifo = (name == fifo).then(|| fifo.to_owned());
+            move || match fifo {
+                Some(fifo) => fs::write(fifo, list),
+                None => writer.write_all(list.as_bytes()),
+            }
+        });
+        ended(told).done();
+        writing.join().expect("no panic").expect("it is read");
+        assert_eq!(found(&mut client, &at.to_string(), &items), 300, "{name}");
+    }
 }
 
 /// Any bytes but the separator; and items that are longer than a block.
@@ -114,7 +154,7 @@ fn items_are_bytes_of_any_length() {
     }
     // An empty list makes a filter too, if that is requested.
     let path = file(&server, "none", "\n");
-    let line = format!("build {path} --to {to} --key none --rate 0.01 --allow-empty");
+    let line = format!("build {path} --to {to} --key none --rate 0.01 --allow-few");
     run_line(&line).done();
     assert_eq!(client.cmd("BF.CARD none"), int(0));
 }
@@ -131,7 +171,7 @@ fn a_filter_gets_its_time_to_live_and_its_growth() {
     assert!((3_500_000..=3_600_000).contains(&ttl), "{ttl}");
     assert_eq!(info(&mut client, "seen", "Expansion rate"), Reply::Nil);
     // The next filter has no time to live, and grows.
-    run_line(&format!("{line} --items 10 --expansion 3")).done();
+    run_line(&format!("{line} --replace --items 10 --expansion 3")).done();
     assert_eq!(client.cmd("PTTL seen"), int(-1));
     assert_eq!(info(&mut client, "seen", "Expansion rate"), int(3));
     assert!(info(&mut client, "seen", "Number of filters").as_int() > 2);
@@ -152,7 +192,7 @@ fn readers_see_the_old_filter_or_the_new_one() {
     let build = |n: u32| {
         let path = lines(&server, &format!("list{n}"), &of(n));
         run_line(&format!(
-            "build {path} --to {to} --key seen --rate 0.000001"
+            "build {path} --to {to} --key seen --rate 0.000001 --replace"
         ))
         .done();
     };
@@ -189,7 +229,7 @@ fn readers_see_the_old_filter_or_the_new_one() {
 /// Returns the words that build a filter of some 70 MB, most of them sent only after the list was read.
 fn much(server: &Server, key: &str) -> String {
     let path = lines(server, "much", &numbered("new", 0..1000));
-    format!("build {path} --items 50M --rate 0.01 --key {key} --to")
+    format!("build {path} --items 50M --allow-few --replace --rate 0.01 --key {key} --to")
 }
 
 fn build_to(line: &str, to: &str) -> super::Run {
@@ -417,7 +457,7 @@ fn a_slot_that_moves_takes_the_unfinished_filter_along() {
     let owner = slot * 2 / 16_384;
     let path = lines(&nodes[0], "list", &numbered("item", 0..1000));
     let to = url(&nodes[0]);
-    let line = format!("build {path} --items 50M --rate 0.01 --key seen --to {to}");
+    let line = format!("build {path} --items 50M --allow-few --rate 0.01 --key seen --to {to}");
     let mut build = command(&line.split(' ').collect::<Vec<_>>());
     let build = build.stdout(Stdio::null()).spawn();
     let mut build = build.expect("the program runs");

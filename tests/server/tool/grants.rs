@@ -76,7 +76,14 @@ fn sizing_and_building_need_the_documented_permissions_and_no_more() {
     let server = Server::start();
     let mut client = server.client();
     let list = server.dir().join("list");
-    fs::write(&list, numbered("item", 0..10).join("\n")).expect("the folder can be written to");
+    fs::write(
+        &list,
+        (0..10)
+            .map(|n| n.to_string())
+            .collect::<Vec<_>>()
+            .join("\n"),
+    )
+    .expect("the folder can be written to");
     let (list, to) = (list.to_str().expect("ASCII"), url(&server));
     // Without these items.
     assert_eq!(
@@ -85,14 +92,30 @@ fn sizing_and_building_need_the_documented_permissions_and_no_more() {
     );
     assert_eq!(client.cmd("CF.RESERVE app:cuckoo 10"), ok());
     let build = ["build", list, "--to", &to, "--key", "app:seen"];
+    let filter = [&build[..], &["--rate", "0.000001"]].concat();
+    let of_family = |options: &[&'static str]| [&build[..], &["--as"], options].concat();
     for (lines, words) in [
+        (&["build", "--as bloom, also"][..], filter.clone()),
         (
-            &["build"][..],
-            [&build[..], &["--rate", "0.000001"]].concat(),
+            &["build", "--as bloom, also", "build --ttl, also"],
+            [&filter[..], &["--ttl", "1h"]].concat(),
         ),
         (
-            &["build", "build --ttl, also"],
-            [&build[..], &["--rate", "0.000001", "--ttl", "1h"]].concat(),
+            &["build", "--as cuckoo, also"],
+            of_family(&["cuckoo", "--items", "10"]),
+        ),
+        (
+            &["build", "--as cms, also"],
+            of_family(&["cms", "--rate", "0.1"]),
+        ),
+        (
+            &["build", "--as topk, also"],
+            of_family(&["topk", "--k", "9"]),
+        ),
+        (&["build", "--as tdigest, also"], of_family(&["tdigest"])),
+        (
+            &["build", "--as bloom, also", "build --replace, also"],
+            [&filter[..], &["--replace"]].concat(),
         ),
         (&["build --add"], [&build[..], &["--add"]].concat()),
         (&["size of"], vec!["size", "of", &to, "app:seen"]),
@@ -106,29 +129,41 @@ fn sizing_and_building_need_the_documented_permissions_and_no_more() {
         ),
     ] {
         let all = grants(lines);
-        set_user(&mut client, &all);
-        run(&words).done();
-        assert_eq!(client.cmd("BF.CARD app:seen"), int(10));
+        let (expires, replaces) = (words.contains(&"--ttl"), words.contains(&"--replace"));
+        let is_new = lines[0] == "build" && !replaces;
+        let mut run_as = |grants: &[&str]| {
+            if is_new {
+                client.cmd("DEL app:seen");
+            }
+            set_user(&mut client, grants);
+            run(&words)
+        };
+        run_as(&all).done();
         for grant in &all {
-            set_user(&mut client, &without(&all, grant));
-            let run = run(&words);
-            let expiring = words.contains(&"--ttl");
+            let run = run_as(&without(&all, grant));
             match *grant {
                 // Without it, temporary keys stay until they expire.
                 "+unlink" => {
                     run.done();
-                    for (key, _) in left(&mut client) {
-                        assert_eq!(client.cmd(&format!("DEL {key}")), int(1));
+                    for (key, _) in left(&mut server.client()) {
+                        let deleted = server.client().cmd(&format!("DEL {key}"));
+                        assert_eq!(deleted, int(1));
                     }
                 }
-                // A time to live makes one of the two needless.
-                "+persist" if expiring => drop(run.done()),
+                // A time to live makes one of the two needless, as the permission to replace does.
+                "+persist" if expires => drop(run.done()),
+                "+renamenx" if replaces => drop(run.done()),
                 grant => assert_names(&run, grant, &server),
             }
         }
-        // The filter was not replaced, and no temporary key is left.
-        assert_eq!(client.cmd("BF.CARD app:seen"), int(10));
         assert_eq!(left(&mut client), []);
+        if !is_new {
+            // The filter was not replaced.
+            assert_eq!(client.cmd("BF.CARD app:seen"), int(10));
+        } else if !words.contains(&"--as") {
+            set_user(&mut client, &all);
+            run(&filter).done();
+        }
     }
 }
 

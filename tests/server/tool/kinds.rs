@@ -16,7 +16,16 @@ fn counters_and_windows_are_built_and_kept() {
     fs::write(&path, items.join("\n")).expect("the folder can be written to");
     let path = path.to_str().expect("a path of ASCII");
     let to = url(&server);
-    let words = ["build", path, "--to", &to, "--rate", "0.001", "--key"];
+    let words = [
+        "build",
+        path,
+        "--to",
+        &to,
+        "--rate",
+        "0.001",
+        "--replace",
+        "--key",
+    ];
     let build = |key: &'static str, options: &str| {
         let options = options.split(' ').filter(|word| !word.is_empty());
         run(&words

@@ -27,91 +27,120 @@ fn words<'w>(line: &'w str, list: &'w str, to: &'w str) -> Vec<&'w str> {
     words.collect()
 }
 
+/// Lines that make no sense, and what their errors say.
+const INVALID: &[(&str, &str)] = &[
+    ("", "Usage: valkeybloom"),
+    ("grow", "unrecognized subcommand 'grow'"),
+    ("size", "<ITEMS>, <RATE>"),
+    ("size 0 0.01", "not between 1 and 2⁶³−1"),
+    ("size 1T 0.01", "the units are k, M and G"),
+    ("size 1.5 0.01", "not a whole number"),
+    ("size 1 1", "not between 0 and 1"),
+    ("size 1 one", "not a number"),
+    ("size bloom 1 0.1 --window 1h", "--periods <N>"),
+    (
+        "size bloom 1 0.1 --window 1h --periods 1441",
+        "a window has 1 to 1440 periods",
+    ),
+    (
+        "size bloom 1 0.1 --window 0s --periods 2",
+        "less than a millisecond",
+    ),
+    (
+        "size bloom 1 0.1 --window 1h --periods 2 --counting",
+        "cannot be used with",
+    ),
+    (
+        "size bloom 1 0.1 --nonscaling --expansion 2",
+        "cannot be used with",
+    ),
+    (
+        "size bloom 1 0.1 --filter-limit 64x",
+        "not an amount of memory, like 64mb",
+    ),
+    ("build --to x --key k --rate 0.1", "<FILE>..."),
+    (
+        "build - --to x --key k --rate 0.1",
+        "the input can be read only once, because not all of it is files: pass --items",
+    ),
+    ("build f --to x --key k", "--rate <P>"),
+    (
+        "build f --to x --key k --rate 0.1 --add",
+        "cannot be used with",
+    ),
+    (
+        "build f --to x --key {k} --rate 0.1 --shards 2",
+        "the name of a sharded filter can't hold braces",
+    ),
+    ("move redis://x", "<TO>"),
+    ("move x y --type string", "invalid value 'string'"),
+    (
+        "move http://u:secret@x/ y",
+        "not a server address: write redis://user:password@host:port/database",
+    ),
+    ("compare redis://x", "<TARGET>"),
+    ("compare x y --replace", "unexpected argument '--replace'"),
+    (
+        "compare http://u:secret@x/ y",
+        "not a server address: write redis://user:password@host:port/database",
+    ),
+    ("move x y --cert f", "--cert-key <FILE>"),
+    (
+        "build f --itms 1",
+        "'--itms' found; tip: to pass '--itms' as a value, use '-- --itms'; see --help",
+    ),
+    ("move x y --type a", "'--type <TYPE>' [possible values: "),
+    (
+        "build f",
+        "were not provided: --to <URL>, --key <KEY>, --rate <P>; see --help",
+    ),
+    (
+        "move x y redis://u:secret@z/",
+        "unexpected argument 'redis://z/' found",
+    ),
+    (
+        "build f --to x --key k --add --allow-few",
+        "cannot be used with",
+    ),
+    (
+        "build f --to x --key k --add --as cms",
+        "cannot be used with",
+    ),
+    (
+        "build f --to x --key k --as heap",
+        "[possible values: bloom, ",
+    ),
+    ("build f --to x --key k --as cms", "--rate <P>"),
+    ("build f --to x --key k --as topk", "--k <N>"),
+    (
+        "build f --to x --key k --as tdigest --rate 0.1",
+        "--rate is of no use to a t-digest",
+    ),
+    (
+        "build f --to x --key k --rate 0.1 --probability 0.1",
+        "--probability is of no use to a Bloom filter",
+    ),
+    (
+        "build f --to x --key k --as cuckoo --shards 2",
+        "--shards is of no use to a cuckoo filter",
+    ),
+    (
+        "build f --to x --key k --rate 0.1 --column 0",
+        "columns are counted from 1",
+    ),
+    (
+        "build f --to x --key k --rate 0.1 --column 1 --zero",
+        "cannot be used with",
+    ),
+    (
+        "remove f --from x --key k --delimiter ;",
+        "--column <NAME|N>",
+    ),
+];
+
 #[test]
 fn invalid_words_are_refused() {
-    for (line, why) in [
-        ("", "Usage: valkeybloom"),
-        ("grow", "unrecognized subcommand 'grow'"),
-        ("size", "<ITEMS>, <RATE>"),
-        ("size 0 0.01", "not between 1 and 2⁶³−1"),
-        ("size 1T 0.01", "the units are k, M and G"),
-        ("size 1.5 0.01", "not a whole number"),
-        ("size 1.2345k 0.01", "not a whole number"),
-        ("size .5M 0.01", "not a whole number"),
-        ("size 1.M 0.01", "not a whole number"),
-        ("size 1,5M 0.01", "not a whole number"),
-        ("size 1__0 0.01", "not a whole number"),
-        ("size 1.5_M 0.01", "not a whole number"),
-        ("size 1e6 0.01", "not a whole number"),
-        ("size 99999999999G 0.01", "not between 1 and 2⁶³−1"),
-        ("size 1 1", "not between 0 and 1"),
-        ("size 1 one", "not a number"),
-        ("size bloom 1 0.1 --window 1h", "--periods <N>"),
-        (
-            "size bloom 1 0.1 --window 1h --periods 1441",
-            "a window has 1 to 1440 periods",
-        ),
-        (
-            "size bloom 1 0.1 --window 0s --periods 2",
-            "less than a millisecond",
-        ),
-        (
-            "size bloom 1 0.1 --window 1h --periods 2 --counting",
-            "cannot be used with",
-        ),
-        (
-            "size bloom 1 0.1 --nonscaling --expansion 2",
-            "cannot be used with",
-        ),
-        (
-            "size bloom 1 0.1 --filter-limit 64x",
-            "not an amount of memory, like 64mb",
-        ),
-        ("build --to x --key k --rate 0.1", "<FILE>..."),
-        (
-            "build - --to x --key k --rate 0.1",
-            "the standard input can be read only once: tell its --items",
-        ),
-        ("build f --to x --key k", "--rate <P>"),
-        (
-            "build f --to x --key k --rate 0.1 --add",
-            "cannot be used with",
-        ),
-        (
-            "build f --to x --key {k} --rate 0.1 --shards 2",
-            "the name of a sharded filter can't hold braces",
-        ),
-        ("move redis://x", "<TO>"),
-        ("move x y --type string", "invalid value 'string'"),
-        (
-            "move http://u:secret@x/ y",
-            "not a server address: write redis://user:password@host:port/database",
-        ),
-        ("compare redis://x", "<TARGET>"),
-        ("compare x y --replace", "unexpected argument '--replace'"),
-        (
-            "compare http://u:secret@x/ y",
-            "not a server address: write redis://user:password@host:port/database",
-        ),
-        ("move x y --cert f", "--cert-key <FILE>"),
-        (
-            "build f --itms 1",
-            "'--itms' found; tip: to pass '--itms' as a value, use '-- --itms'; see --help",
-        ),
-        ("move x y --type a", "'--type <TYPE>' [possible values: "),
-        (
-            "build f",
-            "were not provided: --to <URL>, --key <KEY>, --rate <P>; see --help",
-        ),
-        (
-            "move x y redis://u:secret@z/",
-            "unexpected argument 'redis://z/' found",
-        ),
-        (
-            "build f --to x --key k --add --allow-empty",
-            "cannot be used with",
-        ),
-    ] {
+    for (line, why) in INVALID {
         let words: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();
         let run = run(&words);
         assert_eq!(run.status, 2, "{line}: {}", run.err);
@@ -167,7 +196,6 @@ fn json_has_the_error() {
     assert_eq!(reported["keys"][0]["outcome"], "refused");
 }
 
-/// A list that came out empty must not cost the filter that is there.
 /// `head` reads some lines, and goes away.
 #[test]
 fn a_reader_that_goes_away_ends_the_program_quietly() {
@@ -195,6 +223,7 @@ fn a_reader_that_goes_away_ends_the_program_quietly() {
     }
 }
 
+/// A list that came out empty must not cost the filter that is there.
 #[test]
 fn an_input_without_items_replaces_nothing() {
     let server = Server::start();
@@ -209,18 +238,18 @@ fn an_input_without_items_replaces_nothing() {
         ("sharded", b"", " --shards 2"),
     ] {
         let list = list(&server, name, bytes);
-        let line = format!("build LIST --to TO --key seen --rate 0.01{options}");
+        let line = format!("build LIST --to TO --key seen --rate 0.01 --replace{options}");
         let words = words(&line, list.to_str().expect("ASCII"), &to);
         let why = run(&words).failed(1);
         assert_eq!(
             why,
-            "there are no items: to build an empty filter, add --allow-empty"
+            "there are no items: to build it without any, add --allow-few"
         );
         assert_eq!(client.cmd("BF.CARD seen"), int(10));
         assert_eq!(client.cmd("DBSIZE"), int(1));
     }
     let list = list(&server, "empty", b"");
-    let line = "build LIST --to TO --key seen --rate 0.01 --allow-empty";
+    let line = "build LIST --to TO --key seen --rate 0.01 --replace --allow-few";
     run(&words(line, list.to_str().expect("ASCII"), &to)).done();
     assert_eq!(client.cmd("BF.CARD seen"), int(0));
 }
@@ -260,7 +289,7 @@ fn refused_builds_and_removals_name_the_reason() {
     let (at, of_replica) = (server.port(), replica.port());
     let nobody = format!("redis://reader:wrong@127.0.0.1:{at}");
     let (to, follower) = (url(&server), url(&replica));
-    let rate = "build LIST --key old --rate 0.01 --to TO";
+    let rate = "build LIST --key old --rate 0.01 --replace --to TO";
     for (line, to, why) in [
         (
             rate,
@@ -282,7 +311,7 @@ fn refused_builds_and_removals_name_the_reason() {
             "build LIST --key text --rate 0.01 --to TO",
             &to,
             format!(
-                "text at 127.0.0.1:{at} is no filter but of type string: name another key, or delete it"
+                "text at 127.0.0.1:{at} is no filter or sketch but of type string: name another key"
             ),
         ),
         (
@@ -291,7 +320,7 @@ fn refused_builds_and_removals_name_the_reason() {
             format!("none is not there at 127.0.0.1:{at}: build it without --add"),
         ),
         (
-            "build LIST --key old --rate 0.01 --items 100M --to TO",
+            "build LIST --key old --rate 0.01 --replace --items 100M --to TO",
             &to,
             format!(
                 "could not build old at 127.0.0.1:{at}: ERR operation exceeds bloom object memory limit; \
@@ -299,10 +328,10 @@ fn refused_builds_and_removals_name_the_reason() {
             ),
         ),
         (
-            "build LIST --key old --rate 0.000001 --items 42 --nonscaling --to TO",
+            "build LIST --key old --rate 0.000001 --replace --items 42 --nonscaling --to TO",
             &to,
             format!(
-                "the filter is full at {list}, line 85: name more --items, or let it grow, without --nonscaling"
+                "the filter is full at {list}, line 85: pass more --items, or let it grow, without --nonscaling"
             ),
         ),
         (
@@ -361,7 +390,7 @@ fn errors_name_what_a_server_lacks() {
     let (at, of_bare) = (server.port(), bare.port());
     let reader = format!("redis://reader:right@127.0.0.1:{at}");
     let (to, plain) = (url(&server), url(&bare));
-    let rate = "build LIST --key old --rate 0.01 --to TO";
+    let rate = "build LIST --key old --rate 0.01 --replace --to TO";
     let why = run(&words(rate, list, &reader)).failed(1);
     assert!(
         why.starts_with(&format!("could not build old at 127.0.0.1:{at}: NOPERM ")),
@@ -395,6 +424,34 @@ fn errors_name_what_a_server_lacks() {
     // The old filter is unchanged, and no temporary key is left.
     assert_eq!(client.cmd("BF.CARD old"), int(10));
     assert_eq!(client.cmd("DBSIZE"), int(1));
+}
+
+/// Another program's file is no list of items to add or to remove.
+#[test]
+fn a_file_that_is_no_list_changes_nothing() {
+    let server = Server::start();
+    let mut client = server.client();
+    assert_eq!(client.cmd("BF.RESERVE seen 0.000001 100 COUNTING"), ok());
+    add(&mut client, "seen", &numbered("item", 0..10));
+    // As `printf 'item 1\n' | xz` writes it, with lines in it.
+    let packed = b"\xfd7zXZ\0\0\x04\xe6\xd6\xb4F\x04\xc0\x0b\x07!\x01\n\nitem 1\nitem 2\n";
+    let path = list(&server, "list.xz", packed);
+    let path = path.to_str().expect("ASCII");
+    let to = url(&server);
+    for line in [
+        "build LIST --to TO --key seen --rate 0.01 --counting --replace",
+        "build LIST --to TO --key seen --rate 0.01 --counting --replace --items 3",
+        "build LIST --to TO --key seen --add",
+        "build LIST --to TO --key seen --add --column 1",
+        "remove LIST --from TO --key seen",
+        "remove LIST --from TO --key seen --zero",
+    ] {
+        let why = run(&words(line, path, &to)).failed(1);
+        let due = format!("could not read {path}: it looks like xz: decompress it first");
+        assert_eq!(why, due, "{line}");
+        assert_eq!(client.cmd("BF.CARD seen"), int(10));
+        assert_eq!(client.cmd("DBSIZE"), int(1));
+    }
 }
 
 /// The error for a cut or broken file names the line that could not be read, and nothing changes.

@@ -15,7 +15,7 @@ fn on_terminal(words: &[&str], no_color: bool) -> String {
 }
 
 /// Returns the output of a line of a shell on a terminal.
-fn of_terminal(line: &str, no_color: bool) -> String {
+pub fn of_terminal(line: &str, no_color: bool) -> String {
     let mut script = Command::new("script");
     script.args(["--quiet", "--return", "--command", line, "/dev/null"]);
     script
@@ -39,7 +39,15 @@ fn progress_is_a_bar_on_a_terminal_and_lines_elsewhere() {
     let list = list.to_str().expect("ASCII");
     let address = url(&server);
     let words = [
-        "build", list, "--to", &address, "--key", "seen", "--rate", "0.01",
+        "build",
+        list,
+        "--to",
+        &address,
+        "--key",
+        "seen",
+        "--rate",
+        "0.01",
+        "--replace",
     ];
     let shown = on_terminal(&words, false);
     for step in ["counting", "filling", "sending"] {
@@ -82,7 +90,7 @@ fn every_subcommand_has_help_with_examples_and_pages() {
     run(&["pages", folder.to_str().expect("ASCII")]).done();
     let page = |name: &str| fs::read_to_string(folder.join(name)).expect(name);
     for name in [
-        "size", "build", "remove", "move", "compare", "list", "watch",
+        "size", "build", "remove", "move", "compare", "list", "show", "watch",
     ] {
         let help = run(&[name, "--help"]).done();
         assert!(

@@ -96,9 +96,9 @@ fn obstacle(head: &[u8], is_text: bool) -> Option<String> {
         None if has(0, b"\xff\xfe") || has(0, b"\xfe\xff") => {
             Some("it looks like UTF-16: convert it to UTF-8 first".to_owned())
         }
-        None if head.contains(&0) => {
-            Some("it holds zero bytes, as no text does: if they end its items, add --zero".to_owned())
-        }
+        None if head.contains(&0) => Some(
+            "it holds zero bytes, as no text does: if they end its items, add --zero".to_owned(),
+        ),
         None => None,
     }
 }

@@ -10,6 +10,7 @@ use csv::{ByteRecord, ReaderBuilder};
 use super::block::{Block, Parts};
 use super::form::Opened;
 use crate::failure::{Failure, Result, shown};
+use crate::report::counted;
 
 /// The approximate size of a block.
 const BLOCK_BYTES: usize = 1 << 20;
@@ -92,59 +93,80 @@ pub fn fields(
     let delimiter = delimiter.unwrap_or(if has_tab { b'\t' } else { b',' });
     // A last record that no file has: a quote that is not closed takes it in.
     let last = getrandom::u64().map_err(|error| Failure::new(error.to_string()))?;
-    let last = format!("\n{last:016x}\n").into_bytes();
-    let mut records = ReaderBuilder::new()
-        .has_headers(false)
-        .flexible(true)
-        .delimiter(delimiter)
-        .buffer_capacity(BLOCK_BYTES)
-        .from_reader(opened.from.chain(&last[..]));
-
-    let mut block = Block::first_of(file, Parts::Records(Vec::new()));
-    let mut record = ByteRecord::new();
-    let mut wanted = match column {
-        Column::Number(number) => Some(number - 1),
-        Column::Name(_) => None,
+    let last = format!("{last:016x}");
+    let end = format!("\n{last}\n").into_bytes();
+    let mut table = Table {
+        reader: ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .delimiter(delimiter)
+            .buffer_capacity(BLOCK_BYTES)
+            .from_reader(opened.from.chain(&end[..])),
+        record: ByteRecord::new(),
+        last: vec![last].into(),
+        width: None,
+        block: Block::first_of(file, Parts::Records(Vec::new())),
     };
-    let mut width = None;
-    loop {
-        let is_record = records.read_byte_record(&mut record).map_err(|error| {
-            let position = block.end();
-            Failure::new(format!("could not read {position}: {error}"))
-        })?;
-        if !is_record {
-            let position = block.end();
-            let text = format!("could not read {position}: a quote before it is not closed");
-            return Err(Failure::new(text));
-        }
-        if record.len() == 1 && record[0] == last[1..last.len() - 1] {
-            break;
-        }
-        if *width.get_or_insert(record.len()) != record.len() {
-            let (position, columns) = (block.end(), record.len());
-            let due = width.unwrap_or_default();
-            let text = format!("{position} has {columns} columns, and those before it {due}");
-            return Err(Failure::new(text));
-        }
-        match (wanted, column) {
-            (Some(index), _) => match record.get(index) {
-                Some(field) => block.push(field),
-                None => {
-                    let text = format!("it has {} columns, not {}", record.len(), index + 1);
-                    return Err(failed(file, text));
-                }
-            },
-            (None, Column::Name(name)) => wanted = Some(index_of(name, &record, file)?),
-            (None, Column::Number(_)) => {}
-        }
-        if block.bytes.len() >= BLOCK_BYTES {
-            send(block.take(Vec::new()))?;
+    let index = match column {
+        Column::Number(number) => number - 1,
+        Column::Name(name) if table.next()? => index_of(name, &table.record, file)?,
+        Column::Name(_) => return Ok(()),
+    };
+    while table.next()? {
+        let Some(field) = table.record.get(index) else {
+            let columns = table.record.len();
+            let text = format!(
+                "it has {}, not {}",
+                counted(columns as u64, "column"),
+                index + 1
+            );
+            return Err(failed(file, text));
+        };
+        table.block.push(field);
+        if table.block.bytes.len() >= BLOCK_BYTES {
+            send(table.block.take(Vec::new()))?;
         }
     }
-    if block.bytes.is_empty() {
+    if table.block.bytes.is_empty() {
         return Ok(());
     }
-    send(block)
+    send(table.block)
+}
+
+/// The records of a file.
+struct Table<R> {
+    reader: csv::Reader<R>,
+    /// The present one.
+    record: ByteRecord,
+    /// The only field of the record that ends the file.
+    last: ByteRecord,
+    /// The number of columns.
+    width: Option<usize>,
+    /// The fields that were read, for positions in messages.
+    block: Block,
+}
+
+impl<R: Read> Table<R> {
+    /// Reads the next record. Returns false at the end of the file.
+    fn next(&mut self) -> Result<bool> {
+        let is_read = self.reader.read_byte_record(&mut self.record);
+        let text = match is_read {
+            Ok(true) if self.record == self.last => return Ok(false),
+            Ok(true) => {
+                let columns = self.record.len();
+                let width = *self.width.get_or_insert(columns);
+                if width == columns {
+                    return Ok(true);
+                }
+                let columns = counted(columns as u64, "column");
+                format!("it has {columns}, and those before it {width}")
+            }
+            Ok(false) => "a quote before it is not closed".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        let position = self.block.end();
+        Err(Failure::new(format!("could not read {position}: {text}")))
+    }
 }
 
 /// Returns the index of the column with this name.
@@ -171,7 +193,9 @@ mod tests {
     fn read(text: &str, column: &str, with: Option<u8>) -> Result<Vec<String>, String> {
         let all = RefCell::new(Vec::new());
         let send = |block: Block| {
-            let items = block.items().map(|item| String::from_utf8_lossy(item).into_owned());
+            let items = block
+                .items()
+                .map(|item| String::from_utf8_lossy(item).into_owned());
             all.borrow_mut().extend(items);
             Ok(())
         };
@@ -211,10 +235,26 @@ mod tests {
     #[test]
     fn what_is_not_a_table_is_refused_where_it_breaks() {
         for (text, column, why) in [
-            ("a,b\n1,2\n", "c", "could not read f: it has no column c, but a, b"),
-            ("a,a\n1,2\n", "a", "could not read f: two columns are named a"),
-            ("a,b\n1,2\n", "3", "could not read f: it has 2 columns, not 3"),
-            ("a,b\n1,2\n3\n", "a", "f, record 2 has 1 columns, and those before it 2"),
+            (
+                "a,b\n1,2\n",
+                "c",
+                "could not read f: it has no column c, but a, b",
+            ),
+            (
+                "a,a\n1,2\n",
+                "a",
+                "could not read f: two columns are named a",
+            ),
+            (
+                "a,b\n1,2\n",
+                "3",
+                "could not read f: it has 2 columns, not 3",
+            ),
+            (
+                "a,b\n1,2\n3\n",
+                "a",
+                "could not read f, record 2: it has 1 column, and those before it 2",
+            ),
             (
                 "a\n1\n\"2\n3\n",
                 "a",
@@ -225,6 +265,10 @@ mod tests {
         }
         assert_eq!("0".parse::<Column>(), Err("columns are counted from 1"));
         assert_eq!(delimiter("tab"), Ok(b'\t'));
-        assert!(["", ",,", "\"", "é"].iter().all(|word| delimiter(word).is_err()));
+        assert!(
+            ["", ",,", "\"", "é"]
+                .iter()
+                .all(|word| delimiter(word).is_err())
+        );
     }
 }

@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 
+use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::names::{CUCKOO_FILTERS, FILTER_MEMORY, OBJECT_MEMORY};
+use valkeybloom_sketches::bloom::Refusal;
 
 use super::row::{Bloom, Row};
-use crate::failure::{Fault, unless_refused};
+use crate::failure::{Failure, Fault, unless_refused};
 use crate::options;
 use crate::report::ratio;
 use crate::server::{Server, words};
@@ -59,6 +61,25 @@ impl Settings {
             names.push(OBJECT_MEMORY);
         }
         names
+    }
+}
+
+/// Reports a failure for an object that was to be made or filled. `sizes` are at least the bytes of its largest filter,
+/// and of the whole: if a limit refused it, the report names the limit.
+pub fn failure(server: &Server, what: &str, fault: &Fault, sizes: (u64, u64)) -> Failure {
+    let refusal = Error::from(Refusal::MemoryLimit);
+    let limits = if fault.is(refusal) {
+        Settings::of(server).unwrap_or_default()
+    } else {
+        Settings::default()
+    };
+    match &limits.refusing(sizes.0, sizes.1)[..] {
+        [] => server.failure(what, fault),
+        names => Failure::new(format!(
+            "{what} {}: {refusal}; raise {} there, or use more shards",
+            server.address(),
+            names.join(" and ")
+        )),
     }
 }
 

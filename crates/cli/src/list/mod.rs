@@ -140,7 +140,7 @@ fn require_all(server: &Server, Unreadable { keys, reason }: &Unreadable) -> Res
 }
 
 /// Returns the width of the terminal.
-fn terminal_width() -> Option<usize> {
+pub fn terminal_width() -> Option<usize> {
     let (width, _) = ratatui::crossterm::terminal::size().ok()?;
     (width > 0).then_some(width.into())
 }

@@ -1,0 +1,141 @@
+//! A Bloom filter, or its shards, filled in this program's memory and sent in chunks.
+
+use valkeybloom_sketches::Seed;
+use valkeybloom_sketches::bloom::{Added, Limits, Object, Refusal, Shape, Time, chunks};
+
+use super::source::{Counts, Source};
+use crate::failure::{Failure, Fault, Result, shown};
+use crate::list::limits;
+use crate::progress::{Progress, Show};
+use crate::server::Server;
+use crate::upload::{Upload, now_ms};
+
+/// No memory limits, because the server has its own. A non-scaling filter refuses items when it is full.
+const LIMITS: Limits = Limits {
+    saturate: false,
+    ..Limits::NONE
+};
+
+/// The filters of a run, one for each key.
+pub struct Filters<'f> {
+    server: &'f Server,
+    keys: &'f [String],
+    objects: Vec<Object>,
+    time: Time,
+}
+
+impl<'f> Filters<'f> {
+    /// Creates empty filters, which the server would take.
+    pub fn new(server: &'f Server, keys: &'f [String], shape: &Shape) -> Result<Self> {
+        let time = Time::at(now_ms());
+        let make = |_| Object::new(shape, new_seed()?, time, LIMITS).map_err(no_filter);
+        let filters = Self {
+            server,
+            keys,
+            objects: keys.iter().map(make).collect::<Result<_>>()?,
+            time,
+        };
+        // A trial upload of the header: the server may refuse it, which saves reading the files.
+        for (key, object) in keys.iter().zip(&filters.objects) {
+            filters.begin(key, object)?;
+        }
+        Ok(filters)
+    }
+
+    /// Adds the items of the source.
+    pub fn fill(&mut self, source: &Source<'_>) -> Result<Counts> {
+        source.each("filling", |block, counts| {
+            let mut shards = self.objects.iter_mut().zip(source.by_shard(block));
+            shards.try_for_each(|(object, items)| {
+                let added = add_to(object, &items, self.time, counts);
+                added.map_err(|(refusal, item)| not_filled(refusal, &block.position(item)))
+            })
+        })
+    }
+
+    /// Sends the filters, which then wait under temporary keys.
+    pub fn send(&self, show: Show) -> Result<Vec<Upload<'f>>> {
+        let sum = self.objects.iter().map(Object::memory_bytes).sum();
+        let mut progress = Progress::new(show, "sending", "bytes", Some(sum));
+        let mut sent = 0;
+        let mut uploads = Vec::new();
+        for (key, object) in self.keys.iter().zip(&self.objects) {
+            let mut upload = self.begin(key, object)?;
+            for (cursor, chunk) in chunks::pieces(object).skip(1) {
+                let sending = upload.chunk(cursor, &chunk);
+                sending.map_err(|fault| self.failure(key, object, &fault))?;
+                sent += chunk.len() as u64;
+                progress.at(sent, sent);
+            }
+            uploads.push(upload);
+        }
+        progress.end(sent);
+        Ok(uploads)
+    }
+
+    fn begin(&self, key: &str, object: &Object) -> Result<Upload<'f>> {
+        let header = chunks::header(object).ok_or_else(|| no_filter(Refusal::OutOfMemory))?;
+        let upload = Upload::begin(self.server, key.as_bytes(), &header);
+        upload.map_err(|fault| self.failure(key, object, &fault))
+    }
+
+    fn failure(&self, key: &str, object: &Object, fault: &Fault) -> Failure {
+        let what = format!("could not build {} at", shown(key.as_bytes()));
+        let filters = object.views().map(|view| view.cell_bytes());
+        let sizes = (filters.max().unwrap_or(0), object.memory_bytes());
+        limits::failure(self.server, &what, fault, sizes)
+    }
+}
+
+/// Adds items to a filter, and counts them. Returns the refusal, and the item that was refused.
+fn add_to<'i>(
+    object: &mut Object,
+    items: &[&'i [u8]],
+    time: Time,
+    counts: &mut Counts,
+) -> Result<(), (Refusal, &'i [u8])> {
+    let mut rest = items.iter();
+    let mut done = Ok(());
+    object.add_each(
+        items.iter().copied(),
+        time,
+        None,
+        || LIMITS,
+        |added| {
+            let item = rest.next().copied().unwrap_or_default();
+            counts.items += 1;
+            match added {
+                Ok(added) => counts.new += u64::from(added == Added::New),
+                Err(refusal) => done = Err((refusal, item)),
+            }
+        },
+    );
+    done
+}
+
+fn new_seed() -> Result<Seed> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|error| Failure::new(error.to_string()))?;
+    Ok(Seed::new(bytes))
+}
+
+fn no_filter(refusal: Refusal) -> Failure {
+    Failure::new(match refusal {
+        Refusal::RateTooSmall => "could not make the filter: that rate is too small",
+        _ => "could not make the filter: it is larger than this machine's memory",
+    })
+}
+
+fn not_filled(refusal: Refusal, position: &str) -> Failure {
+    Failure::new(match refusal {
+        Refusal::Full => format!(
+            "the filter is full at {position}: pass more --items, or let it grow, without --nonscaling"
+        ),
+        Refusal::RateTooSmall => {
+            format!("the filter can't grow any more at {position}: pass more --items")
+        }
+        Refusal::MemoryLimit | Refusal::OutOfMemory => {
+            format!("there is no memory for the filter at {position}: use a machine with more")
+        }
+    })
+}

@@ -1,0 +1,387 @@
+//! `valkeybloom build`: fills a key from files, and puts it in place at once.
+//!
+//! ```text
+//!   source → filter  a Bloom filter in this program's memory, sent in chunks ┐
+//!          → adding  a sketch on the server                                  ┴→ a temporary key → its final name
+//!          → adding  a key that exists, with --add
+//! ```
+
+mod adding;
+mod filter;
+mod source;
+
+use std::num::NonZeroU32;
+use std::time::Instant;
+
+use clap::Args;
+use redis::{Cmd, cmd};
+
+use valkeybloom_client::{shard_capacity, shard_keys};
+use valkeybloom_planner::TopK;
+use valkeybloom_sketches::Fraction;
+use valkeybloom_sketches::bloom::{Dialect, Kind, Params, Shape, Tightening};
+use valkeybloom_sketches::topk;
+
+use self::adding::Adding;
+use self::filter::Filters;
+use self::source::{Counts, Source};
+use super::existing::{existing, required_family};
+use super::failure::{Failure, Result, shown};
+use super::family::Family;
+use super::lines::Input;
+use super::list::limits;
+use super::list::row::{Details, Row};
+use super::options::{self, FilterOptions, KindOptions};
+use super::progress::Show;
+use super::report::{self, Report, grouped};
+use super::server::{Server, Tls, dialect_of};
+use super::upload::{Upload, now_ms};
+
+/// Fill a filter or a sketch from files, and put it in place at once
+#[derive(Args)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
+pub struct Build {
+    /// The server: redis://user:password@host:port/database, rediss:// for TLS
+    #[arg(long, value_name = "URL")]
+    to: String,
+    /// The key
+    #[arg(long, value_name = "KEY")]
+    key: String,
+    /// What to build
+    #[arg(long = "as", value_name = "FAMILY", default_value = "bloom")]
+    family: Family,
+    /// The error rate; of a count-min sketch, the error of an estimate as a share of all counts
+    #[arg(long, value_name = "P", value_parser = options::rate, required_unless_present_any = ["add", "family"],
+        required_if_eq_any = [("family", "bloom"), ("family", "cms")])]
+    rate: Option<Fraction>,
+    /// Number of items, like 100M or 2.5k; without it, the items are counted first
+    #[arg(long, value_name = "N", value_parser = options::items)]
+    items: Option<u64>,
+    #[command(flatten)]
+    filter: FilterOptions,
+    #[command(flatten)]
+    kind: KindOptions,
+    /// Probability that a count-min sketch's estimate has a larger error [default: 0.01]
+    #[arg(long, value_name = "P", value_parser = options::rate)]
+    probability: Option<Fraction>,
+    /// Length of a Top-K's list
+    #[arg(long, value_name = "N", value_parser = options::items, required_if_eq("family", "topk"))]
+    k: Option<u64>,
+    /// Compression of a t-digest: more is more accurate [default: 100]
+    #[arg(long, value_name = "N", value_parser = options::items)]
+    compression: Option<u64>,
+    /// Replace the filter or sketch that is there
+    #[arg(long)]
+    replace: bool,
+    /// Replace it even by another family, or a filter with counters or a window by one without
+    #[arg(long)]
+    change_kind: bool,
+    #[command(flatten)]
+    input: Input,
+    /// Time to live, like 30d
+    #[arg(long, value_name = "TIME", value_parser = options::duration_ms)]
+    ttl: Option<u64>,
+    /// Build it even if the files hold no items, or fewer than half of --items
+    #[arg(long)]
+    allow_few: bool,
+    /// Add to the filter or sketch that is there
+    #[arg(long, conflicts_with_all = ["family", "rate", "items", "nonscaling", "expansion", "window", "counting",
+        "probability", "k", "compression", "replace", "change_kind", "ttl", "allow_few"])]
+    add: bool,
+    /// Spread the filter over N keys, KEY:0 and so on, as docs/sharded.md describes
+    #[arg(long, value_name = "N")]
+    shards: Option<NonZeroU32>,
+}
+
+impl Build {
+    pub fn run(&self, tls: &Tls, show: Show, json: bool) -> Result<()> {
+        let start = Instant::now();
+        let kind = self.kind.kind()?;
+        self.require_options_of_family(kind)?;
+        let keys = match self.shards {
+            None => vec![self.key.clone()],
+            Some(shards) => {
+                shard_keys(&self.key, shards).map_err(|error| Failure::usage(error.to_string()))?
+            }
+        };
+        let source = Source {
+            input: &self.input,
+            bytes: self.input.bytes()?,
+            shards: self.shards.unwrap_or(NonZeroU32::MIN),
+            show,
+        };
+        if self.counts_first() && source.bytes.is_none() {
+            return Err(Failure::usage(
+                "the input can be read only once, because not all of it is files: pass --items",
+            ));
+        }
+        let server = Server::connect(&self.to, tls)?;
+        let (family, counts, replaced) = if self.add {
+            let family = family_of(&server, &keys)?;
+            (family, add(&server, &keys, family, &source)?, Vec::new())
+        } else {
+            let (counts, replaced) = self.build(&server, &keys, kind, &source)?;
+            (self.family, counts, replaced)
+        };
+        if show == Show::Nothing && !json {
+            return Ok(());
+        }
+        let mut report = Report::default();
+        report.row("key", &self.key, self.key.clone());
+        report.number("items", counts.items);
+        if matches!(family, Family::Bloom | Family::Cuckoo) {
+            report.number("new", counts.new);
+        }
+        if !replaced.is_empty() {
+            let items: Option<u64> = replaced.into_iter().sum();
+            let text = items.map_or("unknown".to_owned(), grouped);
+            report.row("replaced", format!("{text} items"), items);
+        }
+        report.hidden("seconds", start.elapsed().as_secs_f64());
+        report::end(report, json, Ok(()))
+    }
+
+    /// Requires that all options are of use to the family.
+    fn require_options_of_family(&self, kind: Kind) -> Result<()> {
+        use Family::{Bloom, Cms, Cuckoo, Tdigest, Topk};
+        let given = [
+            ("--rate", self.rate.is_some(), &[Bloom, Cms][..]),
+            ("--items", self.items.is_some(), &[Bloom, Cuckoo]),
+            ("--nonscaling", self.filter.nonscaling, &[Bloom]),
+            ("--expansion", self.filter.expansion.is_some(), &[Bloom]),
+            ("--counting", kind == Kind::Counting, &[Bloom]),
+            ("--window", matches!(kind, Kind::Windowed(_)), &[Bloom]),
+            ("--probability", self.probability.is_some(), &[Cms]),
+            ("--k", self.k.is_some(), &[Topk]),
+            ("--compression", self.compression.is_some(), &[Tdigest]),
+            ("--shards", self.shards.is_some(), &[Bloom]),
+        ];
+        let is_useless = |families: &[Family]| !self.add && !families.contains(&self.family);
+        match given
+            .iter()
+            .find(|(_, is_given, of)| *is_given && is_useless(of))
+        {
+            None => Ok(()),
+            Some((option, ..)) => {
+                let object = self.family.object();
+                Err(Failure::usage(format!(
+                    "{option} is of no use to a {object}"
+                )))
+            }
+        }
+    }
+
+    /// Returns whether the items are counted in a first pass, because the capacity depends on their number.
+    fn counts_first(&self) -> bool {
+        let has_capacity = matches!(self.family, Family::Bloom | Family::Cuckoo);
+        has_capacity && self.items.is_none() && !self.add
+    }
+
+    /// Builds new values, and puts them in place. Returns the numbers of items that were replaced, one for each key.
+    fn build(
+        &self,
+        server: &Server,
+        keys: &[String],
+        kind: Kind,
+        source: &Source<'_>,
+    ) -> Result<(Counts, Vec<Option<u64>>)> {
+        if self.family == Family::Bloom {
+            server.require_bloom_filters()?;
+        }
+        for key in keys {
+            self.check(server, key, kind)?;
+        }
+        let counted = if self.counts_first() {
+            source.count()?
+        } else {
+            0
+        };
+        let items = self.items.unwrap_or(counted).max(1);
+        let (counts, uploads) = match self.rate {
+            Some(rate) if self.family == Family::Bloom => {
+                let shape = Shape {
+                    params: Params {
+                        capacity: shard_capacity(items, source.shards),
+                        error_rate: rate,
+                        tightening: Tightening::HALF,
+                        growth: self.filter.growth(),
+                    },
+                    kind,
+                };
+                let mut filters = Filters::new(server, keys, &shape)?;
+                let counts = filters.fill(source)?;
+                self.require_all(counted, counts.items)?;
+                (counts, filters.send(source.show)?)
+            }
+            _ => {
+                let (counts, upload) = self.fill_on_server(server, keys, items, source)?;
+                self.require_all(counted, counts.items)?;
+                (counts, vec![upload])
+            }
+        };
+        let expires_ms = self.ttl.map(|ttl| now_ms().saturating_add(ttl));
+        let mut replaced = Vec::new();
+        for (key, upload) in keys.iter().zip(uploads) {
+            // Another client may have replaced it.
+            replaced.extend(self.check(server, key, kind)?.map(|row| row.items));
+            let finished = upload.finish(expires_ms, self.replaces());
+            let what = format!("could not build {} at", shown(key.as_bytes()));
+            if !finished.map_err(|fault| server.failure(&what, &fault))? {
+                let address = server.address();
+                let text = format!("{what} {address}: another client has just created it");
+                return Err(Failure::new(text));
+            }
+        }
+        Ok((counts, replaced))
+    }
+
+    /// Creates a value under a temporary key, and has the server fill it.
+    fn fill_on_server<'s>(
+        &self,
+        server: &'s Server,
+        keys: &[String],
+        items: u64,
+        source: &Source<'_>,
+    ) -> Result<(Counts, Upload<'s>)> {
+        let failed = |fault| {
+            let what = format!("could not build {} at", shown(self.key.as_bytes()));
+            limits::failure(server, &what, &fault, (0, 0))
+        };
+        let create = |temporary: &[u8]| self.creation(temporary, items);
+        let upload = Upload::create(server, self.key.as_bytes(), create);
+        let mut upload = upload.map_err(failed)?;
+        let adding = Adding {
+            server,
+            family: self.family,
+            names: keys,
+            keys: vec![upload.temporary().to_vec()],
+        };
+        let counts = adding.add(source, || upload.renew().map_err(failed))?;
+        Ok((counts, upload))
+    }
+
+    /// Returns the command that creates a value.
+    fn creation(&self, key: &[u8], items: u64) -> Cmd {
+        let number = |fraction: Option<Fraction>| fraction.map_or(0.01, Fraction::get).to_string();
+        let (name, arguments) = match self.family {
+            Family::Bloom | Family::Cuckoo => ("CF.RESERVE", vec![items.to_string()]),
+            Family::Cms => {
+                let arguments = vec![number(self.rate), number(self.probability)];
+                ("CMS.INITBYPROB", arguments)
+            }
+            Family::Topk => {
+                let k = self.k.unwrap_or(1);
+                let (width, depth) = (TopK::advised_width(k), topk::Shape::DEFAULT_DEPTH);
+                let decay = topk::Shape::DEFAULT_DECAY.to_string();
+                let arguments = [k, width, depth].map(|number| number.to_string());
+                ("TOPK.RESERVE", [&arguments[..], &[decay]].concat())
+            }
+            Family::Tdigest => {
+                let compression = self.compression.unwrap_or(100).to_string();
+                let arguments = vec!["COMPRESSION".to_owned(), compression];
+                ("TDIGEST.CREATE", arguments)
+            }
+        };
+        let mut create = cmd(name);
+        create.arg(key).arg(arguments);
+        create
+    }
+
+    const fn replaces(&self) -> bool {
+        self.replace || self.change_kind
+    }
+
+    /// Requires as many items as were counted in the first pass or promised by `--items`, at least about.
+    fn require_all(&self, counted: u64, items: u64) -> Result<()> {
+        let promised = self.items.unwrap_or(0);
+        let text = if items < counted {
+            let (first, second) = (grouped(counted), grouped(items));
+            format!("the files changed while they were read: {first} items at first, then {second}")
+        } else if self.allow_few {
+            return Ok(());
+        } else if items == 0 {
+            "there are no items: to build it without any, add --allow-few".to_owned()
+        } else if items < promised / 2 {
+            let (promised, items) = (grouped(promised), grouped(items));
+            format!(
+                "there are only {items} items, not {promised}: if they are all, add --allow-few"
+            )
+        } else {
+            return Ok(());
+        };
+        Err(Failure::new(text))
+    }
+
+    /// Returns what a key holds, unless it holds nothing. It must be a filter or a sketch that is meant to be replaced;
+    /// and to replace it by one of less use, without counters or without a window, has to be meant, too.
+    fn check(&self, server: &Server, name: &str, wanted: Kind) -> Result<Option<Row>> {
+        let Some((family, row)) = existing(server, name)? else {
+            return Ok(None);
+        };
+        let at = format!("{} at {}", shown(name.as_bytes()), server.address());
+        if !self.replaces() {
+            let items = row.items.map_or("unknown".to_owned(), grouped);
+            return Err(Failure::new(format!(
+                "{at} exists, with {items} items: replace it with --replace, or add to it with --add"
+            )));
+        }
+        let is_windowed = matches!(&row.details, Details::Bloom(bloom) if bloom.window.is_some());
+        let has_counters = dialect_of(&row.kind) == Some(Dialect::Bloomfltx)
+            // Nothing is lost with a part of a filter.
+            && row.details != Details::PartlyLoaded;
+        let (what, option) = if family != self.family {
+            let option = format!("--as {}", family.word());
+            (format!("is a {}", family.object()), option)
+        } else if is_windowed && !matches!(wanted, Kind::Windowed(_)) {
+            (
+                "has a window".to_owned(),
+                "--window and --periods".to_owned(),
+            )
+        } else if has_counters && !is_windowed && wanted != Kind::Counting {
+            ("has counters".to_owned(), "--counting".to_owned())
+        } else {
+            return Ok(Some(row));
+        };
+        if self.change_kind {
+            return Ok(Some(row));
+        }
+        Err(Failure::new(format!(
+            "{at} {what}: build it with {option}, or replace it with --change-kind"
+        )))
+    }
+}
+
+/// Adds the items to keys that exist.
+fn add(server: &Server, keys: &[String], family: Family, source: &Source<'_>) -> Result<Counts> {
+    let adding = Adding {
+        server,
+        family,
+        names: keys,
+        keys: keys.iter().map(|key| key.clone().into_bytes()).collect(),
+    };
+    adding.add(source, || Ok(()))
+}
+
+/// Returns the family of keys that exist.
+fn family_of(server: &Server, keys: &[String]) -> Result<Family> {
+    let mut family = Family::Bloom;
+    for key in keys {
+        family = match &server.type_of(key.as_bytes())?[..] {
+            "none" => {
+                let (key, address) = (shown(key.as_bytes()), server.address());
+                return Err(Failure::new(format!(
+                    "{key} is not there at {address}: build it without --add"
+                )));
+            }
+            kind => required_family(server, key, kind)?,
+        };
+        if family != Family::Bloom && keys.len() > 1 {
+            let text = format!("--shards is of no use to a {}", family.object());
+            return Err(Failure::usage(text));
+        }
+    }
+    Ok(family)
+}

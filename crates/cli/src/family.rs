@@ -1,0 +1,56 @@
+//! The families of filters and sketches.
+
+use valkeybloom_protocol::names::{COUNT_MIN, CUCKOO, T_DIGEST, TOP_K};
+
+use super::server::is_filter;
+
+/// A family, whose name on the command line is that of the setting `bf.families`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Family {
+    /// Bloom filter: was an item added?
+    Bloom,
+    /// Cuckoo filter: was an item added, and not removed?
+    Cuckoo,
+    /// Count-min sketch: how often was an item counted?
+    Cms,
+    /// Top-K: which K items are most frequent?
+    Topk,
+    /// t-digest: which quantiles do values have?
+    Tdigest,
+}
+
+impl Family {
+    /// Returns the family of a type, as TYPE returns it; `None` for other values.
+    pub fn of(kind: &str) -> Option<Self> {
+        Some(match kind {
+            CUCKOO => Self::Cuckoo,
+            COUNT_MIN => Self::Cms,
+            TOP_K => Self::Topk,
+            T_DIGEST => Self::Tdigest,
+            kind if is_filter(kind) => Self::Bloom,
+            _ => return None,
+        })
+    }
+
+    /// Returns the name in the setting `bf.families`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Bloom => "bloom",
+            Self::Cuckoo => "cuckoo",
+            Self::Cms => "cms",
+            Self::Topk => "topk",
+            Self::Tdigest => "tdigest",
+        }
+    }
+
+    /// Returns what its keys hold.
+    pub const fn object(self) -> &'static str {
+        match self {
+            Self::Bloom => "Bloom filter",
+            Self::Cuckoo => "cuckoo filter",
+            Self::Cms => "count-min sketch",
+            Self::Topk => "Top-K",
+            Self::Tdigest => "t-digest",
+        }
+    }
+}

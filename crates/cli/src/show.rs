@@ -1,0 +1,192 @@
+//! `valkeybloom show`: what a filter or a sketch holds.
+
+use std::io::{self, IsTerminal};
+
+use clap::Args;
+use redis::{FromRedisValue, cmd};
+use serde_json::{Value, json};
+use unicode_width::UnicodeWidthStr;
+
+use super::bars::bar;
+use super::existing::existing;
+use super::failure::{Failure, Result, shown};
+use super::family::Family;
+use super::list::columns::listed;
+use super::list::output::{self, shortened};
+use super::list::row::Row;
+use super::list::terminal_width;
+use super::report::{double, grouped, print_json, print_line};
+use super::server::{Server, Tls};
+
+/// The quantiles of a t-digest that are shown.
+const QUANTILES: [f64; 11] = [0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0];
+
+/// The widest bar.
+const WIDEST_BAR: usize = 50;
+
+/// Show what a filter or a sketch holds: the items of a Top-K, the quantiles of a t-digest, the figures of all
+#[derive(Args)]
+pub struct Show {
+    /// The server: redis://user:password@host:port/database, rediss:// for TLS
+    url: String,
+    /// The key
+    key: String,
+}
+
+/// A line of the contents.
+struct Line {
+    /// What comes before the bar.
+    numbers: String,
+    /// The length of the bar, of 1.
+    share: f64,
+    /// What comes after the bar.
+    item: String,
+}
+
+impl Show {
+    pub fn run(&self, tls: &Tls, json: bool) -> Result<()> {
+        let server = Server::connect(&self.url, tls)?;
+        let Some((family, row)) = existing(&server, &self.key)? else {
+            let (key, address) = (shown(self.key.as_bytes()), server.address());
+            return Err(Failure::new(format!("{key} does not exist at {address}")));
+        };
+        let (field, contents, lines) = match family {
+            Family::Topk => {
+                let (contents, lines) = self.top(&server)?;
+                ("top", contents, lines)
+            }
+            Family::Tdigest if row.items != Some(0) => {
+                let (contents, lines) = self.quantiles(&server)?;
+                ("quantiles", contents, lines)
+            }
+            Family::Tdigest => ("quantiles", json!([]), Vec::new()),
+            Family::Bloom | Family::Cuckoo | Family::Cms => ("", Value::Null, Vec::new()),
+        };
+        if json {
+            let mut object = output::json(&row);
+            if !field.is_empty() {
+                object[field] = contents;
+            }
+            return print_json(object, Ok(()));
+        }
+        print_figures(&row);
+        let width = io::stdout().is_terminal().then(terminal_width).flatten();
+        print_lines(&lines, width);
+        Ok(())
+    }
+
+    /// Reads the list of a Top-K, the most frequent item first.
+    fn top(&self, server: &Server) -> Result<(Value, Vec<Line>)> {
+        let list: Vec<(Option<Vec<u8>>, u64)> = self.read(server, "TOPK.LIST", &["WITHCOUNT"])?;
+        // RedisBloom fills the list with nulls.
+        let list: Vec<_> = list
+            .into_iter()
+            .filter_map(|(item, count)| Some((item?, count)))
+            .collect();
+        let most = list.iter().map(|(_, count)| *count).max().unwrap_or(1);
+        let items = list.iter();
+        let contents = items.map(|(item, count)| json!({ "item": shown(item), "count": count }));
+        let contents = contents.collect();
+        let counts = aligned(list.iter().map(|(_, count)| grouped(*count)));
+        let lines = list.iter().zip(counts);
+        let lines = lines.map(|((item, count), numbers)| Line {
+            numbers,
+            share: double(*count) / double(most.max(1)),
+            item: shown(item).into_owned(),
+        });
+        Ok((contents, lines.collect()))
+    }
+
+    /// Reads the quantiles of a t-digest. A bar is as long as a value is above the least, or above 0.
+    fn quantiles(&self, server: &Server) -> Result<(Value, Vec<Line>)> {
+        let quantiles = QUANTILES.map(|quantile| quantile.to_string());
+        let quantiles = quantiles.each_ref().map(String::as_str);
+        let values: Vec<f64> = self.read(server, "TDIGEST.QUANTILE", &quantiles)?;
+        let pairs = QUANTILES.iter().zip(&values);
+        let contents =
+            pairs.map(|(quantile, value)| json!({ "quantile": quantile, "value": value }));
+        let contents = contents.collect();
+        let start = values.first().map_or(0.0, |least| least.min(0.0));
+        let range = values.last().map_or(0.0, |most| most - start);
+        let shares = aligned(QUANTILES.map(|quantile| format!("{} %", quantile * 100.0)));
+        let numbers = shares.zip(aligned(values.iter().map(|value| six_digits(*value))));
+        let lines = values.iter().zip(numbers);
+        let lines = lines.map(|(value, (share, number))| Line {
+            numbers: share + "  " + &number,
+            share: (value - start) / range,
+            item: String::new(),
+        });
+        Ok((contents, lines.collect()))
+    }
+
+    fn read<T: FromRedisValue>(
+        &self,
+        server: &Server,
+        command: &str,
+        arguments: &[&str],
+    ) -> Result<T> {
+        let key = self.key.as_bytes();
+        let read = server.get(key, cmd(command).arg(key).arg(arguments));
+        let what = format!("could not read {} at", shown(key));
+        read.map_err(|fault| server.failure(&what, &fault))
+    }
+}
+
+/// Prints the figures that `list` has, and those of the family alone.
+fn print_figures(row: &Row) {
+    let known = listed().filter(|column| column.is_shown(&[row]) && !column.json(row).is_null());
+    let mut figures: Vec<(String, String)> = known
+        .map(|column| (column.title.to_owned(), column.text(row)))
+        .collect();
+    if let Value::Object(details) = row.details.json() {
+        let details = details.into_iter().filter(|(_, value)| !value.is_null());
+        figures.extend(details.map(|(name, value)| {
+            let text = value.as_u64().map_or_else(|| value.to_string(), grouped);
+            (name.replace('_', " "), text)
+        }));
+    }
+    let width = figures.iter().map(|(name, _)| name.len()).max();
+    let width = width.unwrap_or(0);
+    for (name, text) in figures {
+        print_line(format_args!("{name:<width$}  {text}"));
+    }
+}
+
+/// Prints the contents, with bars on a terminal of this width.
+fn print_lines(lines: &[Line], terminal: Option<usize>) {
+    if lines.is_empty() {
+        return;
+    }
+    let widest = lines.iter().map(|line| line.item.width()).max();
+    let widest = widest.unwrap_or(0);
+    print_line("");
+    for line in lines {
+        let text = match terminal {
+            None => format!("{}  {}", line.numbers, line.item),
+            Some(terminal) => {
+                let room = terminal.saturating_sub(line.numbers.width() + 4);
+                let item_width = widest.min(room / 2);
+                let bar = bar(line.share, (room - item_width).min(WIDEST_BAR));
+                let item = shortened(&line.item, item_width);
+                format!("{}  {bar}  {item}", line.numbers)
+            }
+        };
+        print_line(text.trim_end());
+    }
+}
+
+/// Aligns texts on the right.
+fn aligned(texts: impl IntoIterator<Item = String>) -> impl Iterator<Item = String> {
+    let texts: Vec<String> = texts.into_iter().collect();
+    let width = texts.iter().map(String::len).max().unwrap_or(0);
+    texts.into_iter().map(move |text| format!("{text:>width$}"))
+}
+
+/// Rounds a value to six digits.
+fn six_digits(value: f64) -> String {
+    let rounded: f64 = format!("{value:.5e}").parse().unwrap_or(value);
+    match rounded.abs() {
+        0.0 | 1e-5..1e16 => rounded.to_string(),
+        _ => format!("{rounded:e}"),
+    }
+}
