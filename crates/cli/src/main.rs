@@ -48,7 +48,7 @@ mod watch;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use failure::{Failure, Result};
 use progress::Show;
@@ -148,7 +148,8 @@ Keys: arrows, PgUp, PgDn, Home and End scroll; s sorts by the next column, r rev
 fn main() -> ExitCode {
     // Fails only if a provider is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let options = match Options::try_parse() {
+    let parsed = with_numbers(Options::command()).try_get_matches();
+    let options = match parsed.and_then(|words| Options::from_arg_matches(&words)) {
         Ok(options) => options,
         Err(error) if is_help(&error) => error.exit(),
         Err(error) => {
@@ -171,6 +172,15 @@ fn main() -> ExitCode {
         Command::Pages(pages) => pages.run(Options::command()),
     };
     ended(done, json)
+}
+
+/// Takes a negative number for the value that it is, so that the error says what is wrong with it.
+fn with_numbers(command: clap::Command) -> clap::Command {
+    let command = command.mut_args(|arg| {
+        let takes_values = arg.get_action().takes_values();
+        arg.allow_negative_numbers(takes_values)
+    });
+    command.mut_subcommands(with_numbers)
 }
 
 /// Reports a failure, and returns the exit status.

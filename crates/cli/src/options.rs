@@ -7,7 +7,7 @@ use valkeybloom_sketches::bloom::{Growth, Kind, Window};
 use super::failure::{Failure, Result};
 
 pub use valkeybloom_planner::words::{
-    bytes, cell_size, duration_ms, items, maker, number, rate, shards,
+    bytes, cell_size, count, duration_ms, items, maker, number, positive, rate, shard_count, shards,
 };
 
 /// The options for the growth of a new filter.
@@ -17,8 +17,7 @@ pub struct FilterOptions {
     #[arg(long)]
     pub nonscaling: bool,
     /// Growth factor from one filter to the next stacked on it [default: 2]
-    #[arg(long, value_name = "N", conflicts_with = "nonscaling",
-        value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", conflicts_with = "nonscaling", value_parser = positive::<u32>)]
     pub expansion: Option<u32>,
 }
 
@@ -36,7 +35,7 @@ pub struct KindOptions {
     #[arg(long, value_name = "TIME", value_parser = duration_ms, requires = "periods")]
     window: Option<u64>,
     /// Number of periods for which an item is found
-    #[arg(long, value_name = "N", requires = "window")]
+    #[arg(long, value_name = "N", requires = "window", value_parser = items)]
     periods: Option<u64>,
     /// Items can be removed
     #[arg(long, conflicts_with = "window")]

@@ -109,13 +109,13 @@ struct CuckooSize {
     nonscaling: bool,
     /// Growth factor from one filter to the next stacked on it
     #[arg(long, value_name = "N", conflicts_with = "nonscaling", default_value_t = Cuckoo::DEFAULTS.expansion.into(),
-        value_parser = clap::value_parser!(u64).range(1..))]
+        value_parser = options::items)]
     expansion: u64,
     /// Slots of a bucket, 1 to 255
-    #[arg(long, value_name = "N", default_value_t = Cuckoo::DEFAULTS.bucket_size.into())]
+    #[arg(long, value_name = "N", value_parser = options::items, default_value_t = Cuckoo::DEFAULTS.bucket_size.into())]
     bucket_size: u64,
     /// The most items moved to make room for one, 1 to 65535
-    #[arg(long, value_name = "N", default_value_t = Cuckoo::DEFAULTS.max_iterations.into())]
+    #[arg(long, value_name = "N", value_parser = options::items, default_value_t = Cuckoo::DEFAULTS.max_iterations.into())]
     max_iterations: u64,
     /// bf.cf-max-expansions of the server
     #[arg(long, value_name = "N", value_parser = options::items, default_value = "32")]

@@ -9,35 +9,82 @@ use valkeybloom_sketches::{Fraction, MAX_CAPACITY};
 
 use crate::bloom::Shards;
 
-/// Reads a number of items: `1000000`, `1_000_000`, `1M` or `1.5M`.
+const NOT_WHOLE: &str = "not a whole number";
+const TOO_LARGE: &str = "too large";
+
+/// Reads a number of items: `1000000`, `1_000_000`, `1,000,000`, `1e6`, `1M` or `1.5M`.
 ///
 /// # Errors
 /// What is wrong with the word.
 pub fn items(word: &str) -> Result<u64, String> {
-    let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let zeros = match &word[digits.len()..] {
-        "" => 0,
-        "k" | "K" => 3,
-        "m" | "M" => 6,
-        "g" | "G" => 9,
-        _ if digits.is_empty() => return Err("not a whole number".to_owned()),
-        _ => return Err("the units are k, M and G".to_owned()),
-    };
+    let number = whole(word)?.filter(|number| (1..=MAX_CAPACITY).contains(number));
+    number.ok_or_else(|| "not between 1 and 2⁶³−1".to_owned())
+}
+
+/// Reads a number from 1 in the forms of [`items`], within a type.
+///
+/// # Errors
+/// What is wrong with the word.
+pub fn positive<T: TryFrom<u64>>(word: &str) -> Result<T, String> {
+    T::try_from(items(word)?).map_err(|_| TOO_LARGE.to_owned())
+}
+
+/// Reads a number from 0 in the forms of [`items`].
+///
+/// # Errors
+/// What is wrong with the word.
+pub fn count(word: &str) -> Result<u64, String> {
+    whole(word)?.ok_or_else(|| "not between 0 and 2⁶⁴−1".to_owned())
+}
+
+/// Reads a whole number; `None` if it is negative or too large.
+fn whole(word: &str) -> Result<Option<u64>, String> {
+    let (sign, word) = word.split_at(usize::from(word.starts_with('-')));
+    let (digits, zeros) = power_of_ten(word)?;
     let is_digit = |c: char| c.is_ascii_digit();
     let between_digits = |mark| {
         let mut parts = digits.split(mark);
         parts.all(|part| part.starts_with(is_digit) && part.ends_with(is_digit))
     };
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let mut groups = whole.split(',');
+    let is_grouped = match groups.next() {
+        Some(first) if first.len() < whole.len() => {
+            (1..=3).contains(&first.len()) && groups.all(|group| group.len() == 3)
+        }
+        _ => true,
+    };
     let fraction = fraction.trim_end_matches('0');
-    let number = format!("{whole}{fraction:0<zeros$}").replace('_', "");
-    let is_whole = fraction.len() <= zeros && number.chars().all(is_digit);
-    if !is_whole || !between_digits('_') || !between_digits('.') {
-        return Err("not a whole number".to_owned());
+    let zeros = zeros.filter(|zeros| fraction.len() <= *zeros && is_grouped);
+    let Some(zeros) = zeros.filter(|_| between_digits('_') && between_digits('.')) else {
+        return Err(NOT_WHOLE.to_owned());
+    };
+    let number = format!("{}{fraction:0<zeros$}", whole.replace(',', "")).replace('_', "");
+    if !number.chars().all(is_digit) {
+        return Err(NOT_WHOLE.to_owned());
     }
-    let number = number.parse().ok();
-    let number = number.filter(|number| (1..=MAX_CAPACITY).contains(number));
-    number.ok_or_else(|| "not between 1 and 2⁶³−1".to_owned())
+    Ok(number.parse().ok().filter(|_| sign.is_empty()))
+}
+
+/// Splits a number into its digits, and the zeros that its exponent or its unit stands for.
+fn power_of_ten(word: &str) -> Result<(&str, Option<usize>), String> {
+    if let Some((digits, exponent)) = word.split_once(['e', 'E']) {
+        let exponent = exponent.strip_prefix('+').unwrap_or(exponent);
+        let is_written = !exponent.is_empty() && exponent.chars().all(|c| c.is_ascii_digit());
+        // No number that fits has more zeros.
+        let zeros = exponent.parse().unwrap_or(u8::MAX);
+        return Ok((digits, is_written.then_some(zeros.into())));
+    }
+    let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let zeros = match &word[digits.len()..] {
+        "" => Some(0),
+        "k" | "K" => Some(3),
+        "m" | "M" => Some(6),
+        "g" | "G" => Some(9),
+        _ if digits.is_empty() => None,
+        _ => return Err("the units are k, M and G".to_owned()),
+    };
+    Ok((digits, zeros))
 }
 
 /// Reads an error rate or a probability, which lies strictly between 0 and 1.
@@ -63,7 +110,7 @@ pub fn bytes(word: &str) -> Result<u64, String> {
 /// # Errors
 /// What is wrong with the word.
 pub fn duration_ms(word: &str) -> Result<u64, String> {
-    let duration = humantime::parse_duration(word).map_err(|error| error.to_string())?;
+    let duration = humantime::parse_duration(word).map_err(|_| "not a time, like 1h or 30d")?;
     match u64::try_from(duration.as_millis()).unwrap_or(u64::MAX) {
         0 => Err("less than a millisecond".to_owned()),
         ms => Ok(ms),
@@ -77,13 +124,16 @@ pub fn duration_ms(word: &str) -> Result<u64, String> {
 pub fn shards(word: &str) -> Result<Shards, String> {
     match word {
         "0" | "fewest" => Ok(Shards::Fewest),
-        word => {
-            let shards: Option<NonZeroU32> = word.parse().ok();
-            shards
-                .map(Shards::Exactly)
-                .ok_or_else(|| "not a number of shards".to_owned())
-        }
+        word => shard_count(word).map(Shards::Exactly),
     }
+}
+
+/// Reads a number of shards.
+///
+/// # Errors
+/// What is wrong with the word.
+pub fn shard_count(word: &str) -> Result<NonZeroU32, String> {
+    NonZeroU32::new(positive(word)?).ok_or_else(|| NOT_WHOLE.to_owned())
 }
 
 /// Reads the size of a counter.
@@ -112,4 +162,77 @@ pub fn maker(word: &str) -> Result<Maker, String> {
 pub fn number(word: &str) -> Result<f64, String> {
     let number = word.parse().ok().filter(|number: &f64| number.is_finite());
     number.ok_or_else(|| "not a number".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_has_several_forms() {
+        for (word, number) in [
+            ("1500000", 1_500_000),
+            ("1_500_000", 1_500_000),
+            ("1,500,000", 1_500_000),
+            ("1500k", 1_500_000),
+            ("1,500k", 1_500_000),
+            ("1.5M", 1_500_000),
+            ("1.50m", 1_500_000),
+            ("0.0015G", 1_500_000),
+            ("1_500.0K", 1_500_000),
+            ("1.5e6", 1_500_000),
+            ("15E+5", 1_500_000),
+            ("1e0", 1),
+            ("2.5G", 2_500_000_000),
+            ("10.0", 10),
+        ] {
+            assert_eq!(items(word), Ok(number), "{word}");
+        }
+        assert_eq!(count("0"), Ok(0));
+        assert_eq!(positive::<u8>("255"), Ok(255));
+    }
+
+    #[test]
+    fn other_words_are_no_numbers() {
+        for word in [
+            "",
+            "one",
+            "e6",
+            "1e",
+            "1e-6",
+            "1e6k",
+            "1.5",
+            "1.2345k",
+            ".5M",
+            "1.M",
+            "1,5M",
+            "1,0000",
+            "1,000.5",
+            "1000,000",
+            ",000",
+            "1__0",
+            "1.5_M",
+            "1,_000",
+            "1.500,000",
+            "+1",
+            "--1",
+            "½",
+        ] {
+            assert_eq!(items(word), Err(NOT_WHOLE.to_owned()), "{word}");
+        }
+        let range = "not between 1 and 2⁶³−1";
+        for word in [
+            "0",
+            "-1",
+            "-1e6",
+            "1e19",
+            "1e300",
+            "1e99999999999",
+            "99999999999G",
+        ] {
+            assert_eq!(items(word), Err(range.to_owned()), "{word}");
+        }
+        assert_eq!(items("1T"), Err("the units are k, M and G".to_owned()));
+        assert_eq!(positive::<u8>("256"), Err(TOO_LARGE.to_owned()));
+    }
 }

@@ -82,25 +82,6 @@ fn a_server_makes_what_was_planned() {
     }
 }
 
-/// Units, fractions of them, and digits in groups.
-#[test]
-fn a_number_of_items_has_several_forms() {
-    for (word, items) in [
-        ("1500000", 1_500_000),
-        ("1_500_000", 1_500_000),
-        ("1500k", 1_500_000),
-        ("1.5M", 1_500_000),
-        ("1.50m", 1_500_000),
-        ("0.0015G", 1_500_000),
-        ("1_500.0K", 1_500_000),
-        ("2.5G", 2_500_000_000),
-        ("10.0", 10),
-    ] {
-        let line = format!("size --json bloom {word} 0.01 --filter-limit 64gb");
-        assert_eq!(number(&run_line(&line).json(), "items"), items, "{word}");
-    }
-}
-
 /// The limits refuse what the program says that they refuse, and admit it as it says.
 #[test]
 fn errors_of_the_limits_name_a_way_out() {

@@ -92,7 +92,7 @@ pub struct Build {
         "probability", "k", "compression", "replace", "change_kind", "ttl", "allow_few"])]
     add: bool,
     /// Spread the filter over N keys, KEY:0 and so on, as docs/sharded.md describes
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = options::shard_count)]
     shards: Option<NonZeroU32>,
 }
 

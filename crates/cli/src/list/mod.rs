@@ -30,6 +30,7 @@ use self::row::Row;
 use self::writer::{Form, Writer};
 use super::failure::{Failure, Fault, Result, unless_refused};
 use super::keys::Selection;
+use super::options::count;
 use super::progress::{Progress, Show};
 use super::report;
 use super::server::{Server, Tls, words};
@@ -47,7 +48,7 @@ pub struct List {
     #[arg(long)]
     advice: bool,
     /// Advise on keys that were not used for DAYS
-    #[arg(long, value_name = "DAYS", default_value_t = 30, requires = "advice")]
+    #[arg(long, value_name = "DAYS", value_parser = count, default_value_t = 30, requires = "advice")]
     idle: u64,
     /// Write CSV
     #[arg(long, conflicts_with_all = ["advice", "prometheus"], help_heading = "Output")]

@@ -4,6 +4,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::columns::{Column, listed};
+use crate::options::count;
 
 /// The order of rows, and the load that reading them puts on the server.
 #[derive(Args, Clone, Copy)]
@@ -15,7 +16,7 @@ pub struct Order {
     #[arg(long)]
     pub reverse: bool,
     /// Read at most this many keys a second; 0: no limit
-    #[arg(long, value_name = "KEYS_PER_SECOND", default_value_t = 10_000)]
+    #[arg(long, value_name = "KEYS_PER_SECOND", value_parser = count, default_value_t = 10_000)]
     pub rate: u64,
 }
 
