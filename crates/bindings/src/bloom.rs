@@ -10,7 +10,7 @@ use valkeybloom_protocol::error::Error as Refused;
 use valkeybloom_protocol::words::Origin;
 use valkeybloom_sketches::bloom::chunks::{self, Value};
 use valkeybloom_sketches::bloom::{Added, Dialect, Growth, Limits, New, Object};
-use valkeybloom_sketches::bloom::{Params, Shape, Stage, Tightening, Time, dump};
+use valkeybloom_sketches::bloom::{Params, Shape, Stage, Tightening, Time, Window, dump};
 use valkeybloom_sketches::{Fraction, Seed, Sketch, SketchRef};
 
 use super::batch::Batch;
@@ -52,8 +52,13 @@ impl Moment {
     /// Parses options of BF.INSERT: AT, TTL, ID, each with its value.
     ///
     /// # Errors
-    /// [`Code::Refused`]
+    /// [`Code::Refused`], also for the other options of BF.INSERT.
     pub fn of_words(options: &[&[u8]]) -> Result<Self, Error> {
+        const NAMES: [&[u8]; 3] = [b"AT", b"TTL", b"ID"];
+        let is_known = |name: &&[u8]| NAMES.iter().any(|known| name.eq_ignore_ascii_case(known));
+        if !options.iter().step_by(2).all(is_known) {
+            return Err(Refused::UNKNOWN_OPTION.into());
+        }
         let words = [&[&b"BF.INSERT"[..], b"key"], options, &[b"ITEMS", b"item"]].concat();
         let moment = Insert::parse(&words[..], DEFAULTS, Origin::Elsewhere)?.moment;
         Ok(Self {
@@ -74,6 +79,26 @@ fn now_ms() -> u64 {
     now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
 }
 
+/// Returns the time that a window has reached at least: an earlier one would move its periods back.
+fn reached_ms(object: &Object, window: Window) -> Option<u64> {
+    // The newest period may be open ahead of its time.
+    let current = object.periods().last()?.number.saturating_sub(1);
+    Some(current.saturating_mul(window.period_ms()))
+}
+
+/// Returns the time of a write that puts a late item into its own period.
+fn late(window: Window, time: Time, reached_ms: u64) -> Result<Time, Error> {
+    let (own, current) = (window.target(time), window.period_at(reached_ms));
+    if window.has_expired(own, current) {
+        let text = "the item has expired: the window has later items";
+        return Err(Error::new(Code::Refused, text));
+    }
+    Ok(Time {
+        now_ms: reached_ms,
+        ttl_ms: Some((own + window.periods() - current) * window.period_ms()),
+    })
+}
+
 impl Bloom {
     /// Creates the filter of BF.RESERVE with these words after the key: the error rate, the capacity, and options. The
     /// seed has 32 bytes; without one, it is random. A window begins at `at_ms`, or now.
@@ -87,6 +112,12 @@ impl Bloom {
     ) -> Result<Self, Error> {
         let words = [&[&b"BF.RESERVE"[..], b"key"], words].concat();
         let request = Reserve::parse(&words[..], DEFAULTS, Origin::Client)?;
+        if request.ttl_ms.is_some() || request.unless_exists {
+            return Err(Error::new(
+                Code::Refused,
+                "EX, PX and NX are for keys of a server",
+            ));
+        }
         let seed = match seed {
             Some(bytes) => Seed::new(bytes.try_into().map_err(|_| Refused::SEED)?),
             None => random_seed()?,
@@ -109,6 +140,9 @@ impl Bloom {
     }
 
     /// Returns the time of a write, and frees the items that have expired by then.
+    ///
+    /// The clock may be set back, and then all items of a window move back with it, as on a server. A time that the
+    /// caller names is that of an item: it moves no others.
     #[inline]
     fn begin(&mut self, moment: &Moment) -> Result<Time, Error> {
         if self.0.is_plain() && *moment == Moment::default() {
@@ -119,8 +153,12 @@ impl Bloom {
         require_suits(shape.kind, ttl_ms, id)?;
         require_ttl_within(shape.kind, ttl_ms)?;
         let mut time = Time { now_ms: 0, ttl_ms };
-        if shape.window().is_some() {
+        if let Some(window) = shape.window() {
             time.now_ms = at_ms.unwrap_or_else(now_ms);
+            let reached_ms = at_ms.and_then(|_| reached_ms(&self.0, window));
+            if let Some(reached_ms) = reached_ms.filter(|reached| *reached > time.now_ms) {
+                time = late(window, time, reached_ms)?;
+            }
             self.0.tidy(time.now_ms);
         }
         Ok(time)
@@ -225,7 +263,8 @@ impl Bloom {
         }
     }
 
-    /// Returns the union of filters, at least one, as BF.MERGE makes it.
+    /// Returns the union of filters, at least one, as BF.MERGE makes it. Items are of `at_ms` or now; if a window has
+    /// later items than `at_ms`, of their time.
     ///
     /// # Errors
     /// [`Code::Refused`] if there is no exact union, with the reason, or [`Code::NoMemory`].
@@ -234,7 +273,11 @@ impl Bloom {
         let mut objects = Vec::new();
         objects.try_reserve_exact(filters.len())?;
         objects.extend(filters.iter().map(|filter| &filter.0));
-        let now = at_ms.unwrap_or_else(now_ms);
+        let reached_ms = |filter: &&Self| reached_ms(&filter.0, filter.0.shape().window()?);
+        let now = at_ms.map_or_else(now_ms, |at_ms| {
+            let reached = filters.iter().filter_map(reached_ms);
+            reached.fold(at_ms, u64::max)
+        });
         let union = Object::union(&objects, Some(now), LIMITS).map_err(Refused::Unlike)?;
         let mut union = union.map_or_else(|| first.try_clone(), |union| Ok(Self(union)))?;
         union.0.tidy(now);
@@ -393,5 +436,87 @@ impl Error {
     /// The error of bytes that hold another family.
     pub(crate) fn of_another_family(name: &str, found: &str) -> Self {
         Self::new(Code::Undecodable, format!("a {found}, not a {name}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: u64 = 3_600_000;
+
+    fn at(at_ms: u64) -> Moment {
+        Moment {
+            at_ms: Some(at_ms),
+            ..Moment::default()
+        }
+    }
+
+    #[test]
+    fn options_of_a_server_alone_are_refused() {
+        for option in ["EX 60", "px 60", "NX", "EXPANSION 4 EX 60"] {
+            let mut words: Vec<&[u8]> = vec![b"0.01", b"1000"];
+            words.extend(option.split(' ').map(str::as_bytes));
+            let refused = Bloom::reserve(&words, None, None).unwrap_err();
+            assert_eq!(refused.code(), Code::Refused, "{option}");
+        }
+        let seed = format!("SEED {}", "0".repeat(32));
+        for options in [
+            "CAPACITY 5",
+            "ERROR 0.5",
+            "ROOM 5",
+            "SATURATE",
+            "NOCREATE",
+            "NONSCALING",
+            "TTL 5 ROOM 5",
+            "ID 5 VALIDATESCALETO 9",
+            "ITEMS a",
+            "WINDOW 5 PERIODS 5",
+            &seed,
+        ] {
+            let words: Vec<_> = options.split(' ').map(str::as_bytes).collect();
+            assert!(Moment::of_words(&words).is_err(), "{options}");
+        }
+        let words: [&[u8]; 6] = [b"at", b"1", b"Ttl", b"2", b"ID", b"3"];
+        assert!(Moment::of_words(&words).is_ok());
+    }
+
+    #[test]
+    fn late_items_go_to_their_own_period_and_move_no_others() {
+        let now = 1000 * HOUR;
+        let words: [&[u8]; 6] = [b"0.001", b"1000", b"WINDOW", b"3600000", b"PERIODS", b"24"];
+        let mut day = Bloom::reserve(&words, None, Some(0)).unwrap();
+        for age in (0..24).rev() {
+            day.add(&[age], &at(now - u64::from(age) * HOUR)).unwrap();
+        }
+        let late = now - 12 * HOUR;
+        assert!(day.add(b"late", &at(late)).unwrap());
+        assert!(!day.add(b"late", &at(late)).unwrap());
+        let soon = Moment {
+            ttl_ms: Some(22 * HOUR),
+            ..at(late)
+        };
+        assert!(day.add(b"soon", &soon).unwrap());
+        let expired = Moment {
+            ttl_ms: Some(11 * HOUR),
+            ..at(late)
+        };
+        for moment in [at(now - 25 * HOUR), at(0), expired] {
+            let refused = day.add(b"expired", &moment).unwrap_err();
+            assert_eq!(refused.code(), Code::Refused);
+        }
+        assert!(day.add(b"new", &at(now)).unwrap());
+        let union = Bloom::union(&[&day, &day], Some(late)).unwrap();
+        for day in [&day, &union] {
+            let found = |item: &[u8], time: u64| day.contains(item, Some(time));
+            for age in 0..24 {
+                let last = now + (23 - u64::from(age)) * HOUR;
+                assert!(found(&[age], now) && found(&[age], last), "{age}");
+                assert!(!found(&[age], last + HOUR), "{age}");
+            }
+            assert!(found(b"late", now + 11 * HOUR) && !found(b"late", now + 12 * HOUR));
+            assert!(found(b"soon", now + 9 * HOUR) && !found(b"soon", now + 10 * HOUR));
+            assert!(found(b"new", now) && !found(b"expired", now));
+        }
     }
 }

@@ -256,7 +256,8 @@ void valkeybloom_bloom_free(valkeybloom_bloom *filter);
 // Adds an item. `is_new` receives whether the filter lacked it.
 //
 // Options are those of BF.INSERT: AT ms (milliseconds since the epoch, instead of now) and TTL ms for filters with a
-// window, ID n for filters with counters.
+// window, ID n for filters with counters. A late item goes to its own period; if it has expired by the time of the
+// latest one, it is refused.
 valkeybloom_status valkeybloom_bloom_add(valkeybloom_bloom *filter,
                                          const uint8_t *item,
                                          size_t item_length,

@@ -104,7 +104,8 @@ pub unsafe extern "C" fn valkeybloom_bloom_free(filter: *mut Bloom) {
 /// Adds an item. `is_new` receives whether the filter lacked it.
 ///
 /// Options are those of BF.INSERT: AT ms (milliseconds since the epoch, instead of now) and TTL ms for filters with a
-/// window, ID n for filters with counters.
+/// window, ID n for filters with counters. A late item goes to its own period; if it has expired by the time of the
+/// latest one, it is refused.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_bloom_add(
     filter: *mut Bloom,

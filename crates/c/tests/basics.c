@@ -124,6 +124,9 @@ static void bloom_filters(void) {
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "error rate", valkeybloom_bloom_new(1000, 2, NULL, NULL, &other));
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "error rate", valkeybloom_bloom_new(1000, NAN, NULL, NULL, &other));
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_bloom_new(1000, 0.01, "EXPANSION", NULL, &other));
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "EX", valkeybloom_bloom_new(1000, 0.01, "EX 60", NULL, &other));
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_bloom_add(filter, TEXT("a"), "CAPACITY 5", &flag));
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_bloom_add_many(filter, &by_small, "ROOM 5", NULL));
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "AT", valkeybloom_bloom_contains(filter, TEXT("a"), "TTL 5", &flag));
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_bloom_contains(filter, TEXT("a"), "AT", &flag));
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "COUNTING", valkeybloom_bloom_remove(filter, TEXT("a"), NULL, &flag));
@@ -151,6 +154,11 @@ static void bloom_filters(void) {
     CHECK(!flag);
     OK(valkeybloom_bloom_describe(filter, "AT 5000", &info));
     CHECK(info.window_ms == 1000 && info.periods == 4 && info.items == 1);
+    OK(valkeybloom_bloom_add(filter, TEXT("b"), "AT 6000", NULL));
+    OK(valkeybloom_bloom_add(filter, TEXT("c"), "AT 3000", NULL));
+    OK(valkeybloom_bloom_contains(filter, TEXT("b"), "AT 9000", &flag));
+    CHECK(flag);
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "expired", valkeybloom_bloom_add(filter, TEXT("d"), "AT 99", NULL));
     valkeybloom_bloom_free(filter);
     valkeybloom_bloom_free(NULL);
 }

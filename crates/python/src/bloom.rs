@@ -127,7 +127,8 @@ impl Bloom {
     ///
     /// An item is found for `periods - 1` to `periods` periods. `capacity` is for one period. Where a method has
     /// `at_ms`, it is the time in milliseconds since the epoch, instead of the clock's. `ttl_ms` is how long items
-    /// stay, at most the whole window.
+    /// stay, at most the whole window. Items may come late: each goes to its own period, and ValueError is raised for
+    /// those that have expired by the time of the latest item.
     ///
     /// >>> from valkeybloom import Bloom
     /// >>> day = Bloom.window(100_000, 0.01, window_ms=3_600_000, periods=24, at_ms=0)
