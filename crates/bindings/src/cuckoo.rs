@@ -1,7 +1,5 @@
 //! Cuckoo filters.
 
-use std::ops::ControlFlow;
-
 use valkeybloom_protocol::cuckoo::{self as request, error};
 use valkeybloom_protocol::words::Grammar;
 use valkeybloom_sketches::cuckoo::{self, Limits, Params, Refusal, Shape, wire};
@@ -52,20 +50,13 @@ impl Cuckoo {
     /// have room are added.
     pub fn update(&mut self, batch: &Batch, unless_present: bool) -> Result<u64, Error> {
         let (mut new, mut first_refusal) = (0, None);
-        batch.visit(|items| {
-            self.0.add_each(
-                items,
-                unless_present,
-                || Limits::NONE,
-                |added| match added {
-                    Ok(added) => new += u64::from(added),
-                    Err(refusal) => first_refusal = first_refusal.or(Some(refusal)),
-                },
-            );
-            match first_refusal {
-                None => ControlFlow::Continue(()),
-                Some(_) => ControlFlow::Break(()),
-            }
+        batch.visit_all(|items| {
+            let outcome = |added| match added {
+                Ok(added) => new += u64::from(added),
+                Err(refusal) => first_refusal = first_refusal.or(Some(refusal)),
+            };
+            self.0
+                .add_each(items, unless_present, || Limits::NONE, outcome);
         })?;
         first_refusal.map_or(Ok(new), |refusal| Err(refused(refusal)))
     }
@@ -199,5 +190,36 @@ impl Chunked for Cuckoo {
 
     fn end(loading: cuckoo::Cuckoo) -> Result<Self, Error> {
         Ok(Self(loading))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Element, Strided, Text};
+
+    #[test]
+    fn all_items_with_room_are_added_from_an_array_as_from_a_list() {
+        let numbers: Vec<u32> = (0..10_000).collect();
+        let element = Element::Integer {
+            bytes: 4,
+            signed: false,
+            swapped: false,
+        };
+        // SAFETY: the numbers outlive the elements.
+        #[allow(unsafe_code, reason = "arrays are read by their address")]
+        let elements = unsafe { Strided::new(numbers.as_ptr().cast(), 10_000, 4, element) };
+        let (mut array, mut text) = (Batch::new(), Text::new());
+        array.push_strided(elements).unwrap();
+        numbers.iter().for_each(|n| text.push_integer(*n).unwrap());
+        let fill = |batch: &Batch<'_>| {
+            let words: [&[u8]; 5] = [b"4096", b"EXPANSION", b"0", b"MAXITERATIONS", b"1"];
+            let mut filter = Cuckoo::reserve(&words).unwrap();
+            filter.update(batch, false).unwrap_err();
+            filter
+        };
+        let (by_array, by_list) = (fill(&array), fill(&text.batch().unwrap()));
+        assert!(by_array.items() > 2048);
+        assert!(by_array.equals(&by_list).unwrap());
     }
 }
