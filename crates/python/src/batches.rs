@@ -3,10 +3,10 @@
 use std::ffi::CStr;
 
 use pyo3::buffer::PyUntypedBuffer;
-use pyo3::exceptions::{PyImportError, PyTypeError};
+use pyo3::exceptions::{PyImportError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyCapsule, PyList, PyMemoryView, PyString};
+use pyo3::types::{PyByteArray, PyBytes, PyCapsule, PyList, PyMemoryView, PyString, PyType};
 use valkeybloom_bindings::arrow::{self, Arrays, ArrowArray, ArrowArrayStream, ArrowSchema};
 use valkeybloom_bindings::{Batch, Element, Error, Strided, Text};
 
@@ -113,6 +113,7 @@ fn at(py: Python<'_>, error: PyErr, index: usize) -> PyErr {
 /// An array of one dimension with a buffer.
 pub struct Buffer {
     held: PyUntypedBuffer,
+    len: usize,
     stride: isize,
     element: Element,
 }
@@ -124,6 +125,7 @@ impl Buffer {
         if unsafe { pyo3::ffi::PyObject_CheckBuffer(object.as_ptr()) } == 0 {
             return Ok(None);
         }
+        require_all(object)?;
         // Some arrays can't describe their elements in a buffer, such as times. They are iterated.
         let Ok(buffer) = PyUntypedBuffer::get(object) else {
             return Ok(None);
@@ -137,10 +139,12 @@ impl Buffer {
         if buffer.suboffsets().is_some() {
             return Ok(None);
         }
+        let len = buffer.shape()[0];
         let stride = buffer.strides().first().copied();
         let stride = stride.unwrap_or_else(|| buffer.item_size().cast_signed());
         Ok(Some(Self {
             held: buffer,
+            len,
             stride,
             element,
         }))
@@ -149,8 +153,21 @@ impl Buffer {
     pub fn elements(&self) -> Strided<'_> {
         let first = self.held.buf_ptr().cast::<u8>();
         // SAFETY: the exporter keeps the memory of all elements while `self` holds the buffer.
-        unsafe { Strided::new(first, self.held.item_count(), self.stride, self.element) }
+        unsafe { Strided::new(first, self.len, self.stride, self.element) }
     }
+}
+
+/// Requires that no element of an array is masked, as in numpy's masked arrays: its buffer holds a value nevertheless.
+fn require_all(array: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = array.py();
+    let Some(mask) = array.getattr_opt(intern!(py, "mask"))? else {
+        return Ok(());
+    };
+    if mask.is_callable() || !mask.call_method0(intern!(py, "any"))?.is_truthy()? {
+        return Ok(());
+    }
+    let first = mask.call_method0(intern!(py, "argmax"))?;
+    Err(PyValueError::new_err(format!("item {first} is null")))
 }
 
 /// Returns the kind of a buffer's elements, if they are integers, floats, or bytes of a fixed width.
@@ -213,6 +230,18 @@ impl Array<'_> {
     }
 }
 
+/// Returns whether the class of an object, or one of its bases, is pyarrow's.
+fn is_of_pyarrow(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    for class in object.get_type().mro() {
+        let module = class.cast::<PyType>()?.module()?;
+        let module = module.to_str()?;
+        if module == "pyarrow" || module.starts_with("pyarrow.") {
+            return Ok(object.hasattr(intern!(object.py(), "validate"))?);
+        }
+    }
+    Ok(false)
+}
+
 /// Returns the items of an object with Arrow's interface, if it has one.
 fn of_arrow<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Source<'py>>> {
     let py = object.py();
@@ -224,8 +253,8 @@ fn of_arrow<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Source<'py>>> {
     }
     // Arrays of pyarrow can be made from any buffers. They know whether the buffers are long enough; the interface does
     // not.
-    if let Some(validate) = object.getattr_opt(intern!(py, "validate"))? {
-        validate.call0()?;
+    if is_of_pyarrow(object)? {
+        object.call_method0(intern!(py, "validate"))?;
     }
     if is_array {
         let pair = object.call_method0(array)?;

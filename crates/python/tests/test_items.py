@@ -13,7 +13,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from valkeybloom import Bloom, CountMin, CuckooFilter, TopK
+from valkeybloom import Bloom, CountMin, CuckooFilter, TDigest, TopK
 
 SEED = bytes(range(32))
 
@@ -228,6 +228,66 @@ def test_a_null_is_refused_with_its_index(index: int) -> None:
         assert not filter
     with pytest.raises(ValueError, match="^item 0 is null$"):
         fresh().update(pa.nulls(3))
+
+
+@pytest.mark.parametrize("index", [0, 1, 49])
+def test_a_masked_element_is_null(index: int) -> None:
+    numbers = np.ma.masked_equal(np.arange(50), index)
+    arrays = [
+        numbers,
+        np.ma.masked_array(np.arange(100)[::-2], mask=numbers.mask),
+        np.ma.masked_array([b"%d" % n for n in range(50)], mask=numbers.mask),
+        np.ma.masked_array([str(n) for n in range(50)], mask=numbers.mask),
+        np.ma.masked_array([str(n) for n in range(50)], mask=numbers.mask, dtype=object),
+    ]
+    sketches = [fresh(), CuckooFilter(100), CountMin(100, 4), TopK(3)]
+    for array in arrays:
+        for sketch in sketches:
+            empty = sketch.copy()
+            calls = [sketch.update, getattr(sketch, "contains_many", sketch.update)]
+            for call in calls:
+                with pytest.raises(ValueError, match=f"^item {index} is null$"):
+                    call(array)
+            assert sketch == empty
+    digest, hits, top = TDigest(), CountMin(100, 4), TopK(3)
+    for call in (
+        lambda: digest.update(numbers),
+        lambda: digest.update(numbers.astype(float)),
+        lambda: hits.update(range(50), numbers),
+        lambda: top.update(range(50), numbers),
+        lambda: hits.query_many(numbers),
+    ):
+        with pytest.raises(ValueError, match=f"^item {index} is null$"):
+            call()
+    assert not len(digest) and hits == CountMin(100, 4) and not top.list()
+    # Without masked elements, it is an array like others.
+    for mask in (np.ma.nomask, [False] * 50):
+        assert fresh().update(np.ma.masked_array(np.arange(50), mask=mask)) == 50
+
+
+def test_arrays_without_width_have_empty_items() -> None:
+    array = np.zeros(3, dtype={"names": [], "formats": [], "itemsize": 0})
+    with pytest.raises(TypeError):
+        fresh().update(array)
+    assert of([b""]) == of_batch(np.zeros(3, dtype="S1").astype("S0"))
+    wide = np.ndarray((3,), dtype="S1").view()
+    wide.dtype = "V1"
+    with pytest.raises(TypeError):
+        fresh().update(wide)
+
+
+def test_objects_may_have_a_method_validate() -> None:
+    class Frame:
+        def __init__(self, array: pa.Array) -> None:
+            self.array = array
+
+        def validate(self, schema: Any) -> None:
+            raise AssertionError("it has another purpose")
+
+        def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
+            return self.array.__arrow_c_array__(requested_schema)
+
+    assert of_batch(Frame(pa.array(["a", "b"]))) == of([b"a", b"b"])
 
 
 @pytest.mark.parametrize(
