@@ -1,8 +1,10 @@
 //! Methods that all classes share.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use valkeybloom_bindings::{Error, Family, Shared};
@@ -52,28 +54,64 @@ pub fn equal<F: Family + Send + Sync>(
     })
 }
 
-/// Replaces a file by the bytes of an object, in one step.
+/// Replaces a file by the bytes of an object, in one step. They are a payload of RESTORE, which ends in a checksum.
 pub fn save<F: Family + Send + Sync>(
     py: Python<'_>,
     object: &Shared<F>,
     path: &Path,
 ) -> PyResult<()> {
-    let encoded = detached(py, || object.read(Family::to_bytes)?)?;
-    py.detach(|| write(path, &encoded))?;
-    Ok(())
+    let encoded = detached(py, || object.read(|object| object.by_ref().to_dump()))?;
+    let encoded = encoded.ok_or_else(|| raise(Error::NO_MEMORY))?;
+    let written = py.detach(|| write(path, &encoded));
+    written.map_err(|error| of_file(py, error, path))
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let path = target(path)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".unfinished-{}", std::process::id()));
+    let mut digits = [0; 8];
+    getrandom::fill(&mut digits).map_err(io::Error::other)?;
+    name.push(format!(".unfinished-{:016x}", u64::from_ne_bytes(digits)));
     let unfinished = path.with_file_name(name);
-    let written = std::fs::write(&unfinished, bytes)
-        .and_then(|()| std::fs::File::open(&unfinished)?.sync_all())
-        .and_then(|()| std::fs::rename(&unfinished, path));
+    // Nobody else has this file, in this process or another one.
+    let mut file = File::create_new(&unfinished)?;
+    let written = file
+        .write_all(bytes)
+        .and_then(|()| file.sync_all())
+        .and_then(|()| std::fs::rename(&unfinished, &path));
     if written.is_err() {
         let _ = std::fs::remove_file(&unfinished);
     }
     written
+}
+
+/// Returns the file at the end of symbolic links, which may not exist.
+fn target(path: &Path) -> io::Result<PathBuf> {
+    /// As many as Linux follows.
+    const LINKS: usize = 40;
+    let mut path = path.to_owned();
+    for _ in 0..LINKS {
+        if !path.is_symlink() {
+            return Ok(path);
+        }
+        let next = std::fs::read_link(&path)?;
+        path = path.with_file_name(next);
+    }
+    // Reading it fails with the system's error.
+    path.metadata().map(|_| path)
+}
+
+/// Returns Python's exception for the error of a file, which names it.
+fn of_file(py: Python<'_>, error: io::Error, path: &Path) -> PyErr {
+    let Some(number) = error.raw_os_error() else {
+        return error.into();
+    };
+    let strerror = |os: Bound<'_, PyModule>| Ok(os.call_method1("strerror", (number,))?.unbind());
+    let text: PyResult<Py<PyAny>> = py.import("os").and_then(strerror);
+    match text {
+        Ok(text) => PyOSError::new_err((number, text, path.as_os_str().to_owned())),
+        Err(error) => error,
+    }
 }
 
 /// Reads an object from a file.
@@ -83,7 +121,7 @@ pub fn load<F: Family + Send>(py: Python<'_>, path: PathBuf) -> PyResult<Shared<
         Decoding(Error),
     }
     let loaded = py.detach(|| {
-        let bytes = std::fs::read(path).map_err(Failed::Reading)?;
+        let bytes = std::fs::read(&path).map_err(Failed::Reading)?;
         F::from_bytes(&bytes).map_err(Failed::Decoding)
     });
     match loaded {
@@ -91,7 +129,7 @@ pub fn load<F: Family + Send>(py: Python<'_>, path: PathBuf) -> PyResult<Shared<
         Err(Failed::Reading(error)) if error.kind() == io::ErrorKind::OutOfMemory => {
             Err(raise(Error::NO_MEMORY))
         }
-        Err(Failed::Reading(error)) => Err(error.into()),
+        Err(Failed::Reading(error)) => Err(of_file(py, error, &path)),
         Err(Failed::Decoding(error)) => Err(raise(error)),
     }
 }
@@ -121,12 +159,16 @@ macro_rules! common {
                 common::from_bytes(data).map(Self)
             }
 
-            /// Replace a file by the bytes of `to_bytes`, in one step.
+            /// Write the object to a file, or replace the file, in one step.
+            ///
+            /// The file has the format of a server's DUMP, which ends in a checksum, and `from_bytes` reads it, too. At
+            /// the end of a symbolic link, the file that it points to is replaced. A program that is killed leaves a
+            /// file beside it, with `.unfinished-` and 16 digits after its name, which may be deleted.
             fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
                 common::save(py, &self.0, &path)
             }
 
-            /// Read a file that `save` wrote.
+            /// Read a file that `save` wrote, or one with the bytes of `to_bytes`.
             #[staticmethod]
             fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
                 common::load(py, path).map(Self)

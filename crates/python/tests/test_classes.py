@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import copy
+import errno
 import math
+import os
 import pickle
 import random
 import re
+import shutil
 import subprocess
 import sys
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import valkeybloom
 from valkeybloom import Bloom, CountMin, CuckooFilter, TDigest, TopK
 
 SEED = bytes(range(32))
-DAY = 86_400_000
+HOUR, DAY = 3_600_000, 86_400_000
 
 
 def objects() -> list[Any]:
@@ -358,6 +363,32 @@ def test_an_object_is_copied_whichever_way(number: int, tmp_path: Path) -> None:
                 kind.from_bytes(other.to_bytes())
 
 
+def test_late_items_move_no_others() -> None:
+    now = 1000 * HOUR
+    day = Bloom.window(1000, 1e-6, window_ms=HOUR, periods=24, at_ms=0)
+    for age in range(23, -1, -1):
+        day.add(age, at_ms=now - age * HOUR)
+    assert day.add("late", at_ms=now - 12 * HOUR) and day.update(["a", "b"], at_ms=now - 23 * HOUR) == 2
+    for call in (day.add, day.update):
+        with pytest.raises(ValueError, match="has expired"):
+            call(["c"] if call == day.update else "c", at_ms=now - 25 * HOUR)
+    day.add("new", at_ms=now)
+    both = day.union(day, at_ms=now - 20 * HOUR)
+    for one in (day, both):
+        assert all(one.contains_many(range(24), at_ms=now)) and one.contains("late", at_ms=now)
+        assert one.contains("late", at_ms=now + 11 * HOUR) and not one.contains("late", at_ms=now + 12 * HOUR)
+        assert list(one.contains_many(["a", "c"], at_ms=now)) == [True, False]
+
+
+def test_all_items_with_room_are_added_to_a_cuckoo_filter_from_any_batch() -> None:
+    full = []
+    for batch in (list(range(10_000)), np.arange(10_000), np.arange(10_000).astype("S"), pa.array(range(10_000))):
+        full.append(CuckooFilter(4096, expansion=0, max_iterations=1))
+        with pytest.raises(ValueError):
+            full[-1].update(batch)
+    assert len(full[0]) > 2048 and all(filter == full[0] for filter in full)
+
+
 def test_an_emptied_object_is_a_new_one() -> None:
     for one in objects():
         if isinstance(one, TDigest):
@@ -375,19 +406,99 @@ def test_an_emptied_object_is_a_new_one() -> None:
 
 
 def test_files_that_are_not_there_or_hold_something_else(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        Bloom.load(tmp_path / "none")
-    with pytest.raises(IsADirectoryError):
-        Bloom.load(tmp_path)
-    with pytest.raises(FileNotFoundError):
-        Bloom(10, 0.1).save(tmp_path / "none" / "file")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(OSError):
-        Bloom(10, 0.1).save(tmp_path / "folder")
+    (tmp_path / "loop").symlink_to("loop")
+    filter = Bloom(10, 0.1)
+    for call, number, path in (
+        (Bloom.load, errno.ENOENT, tmp_path / "none"),
+        (Bloom.load, errno.EISDIR, tmp_path),
+        (filter.save, errno.ENOENT, tmp_path / "none" / "file"),
+        (filter.save, errno.EISDIR, tmp_path / "folder"),
+        (filter.save, errno.ELOOP, tmp_path / "loop"),
+    ):
+        with pytest.raises(OSError) as caught:
+            call(path)
+        error = caught.value
+        assert (error.errno, error.filename) == (number, str(path)) and type(error) is type(OSError(number, ""))
+        assert str(error) == f"[Errno {number}] {os.strerror(number)}: {str(path)!r}"
     (tmp_path / "text").write_text("text")
     with pytest.raises(ValueError):
         Bloom.load(tmp_path / "text")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "text"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "loop", "text"]
+
+
+def test_damage_to_a_file_is_noticed(tmp_path: Path) -> None:
+    for one in objects():
+        path = tmp_path / "file"
+        # Files of earlier versions have these bytes.
+        path.write_bytes(one.to_bytes())
+        assert type(one).load(path) == one
+        one.save(path)
+        whole = path.read_bytes()
+        for start in range(10, len(whole) - 8, 1 + len(whole) // 50):
+            damaged = bytearray(whole)
+            damaged[start] ^= 1
+            path.write_bytes(damaged)
+            with pytest.raises(ValueError, match="checksum"):
+                type(one).load(path)
+    seen = Bloom(100_000, 0.01)
+    seen.update(range(100_000))
+    seen.save(path)
+    with path.open("r+b") as file:
+        file.seek(50_000)
+        file.write(bytes(4096))
+    with pytest.raises(ValueError, match="checksum"):
+        Bloom.load(path)
+
+
+def test_a_link_to_a_file_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    target, chain, whole = tmp_path / "data" / "file", tmp_path / "chain", tmp_path / "whole"
+    (tmp_path / "link").symlink_to("data/file")
+    chain.symlink_to(tmp_path / "link")
+    whole.symlink_to(target)
+    # At first there is nothing at its end.
+    for link in (chain, tmp_path / "link", whole):
+        one = Bloom(100, 0.01)
+        one.save(link)
+        assert link.is_symlink() and target.is_file() and not target.is_symlink()
+        assert Bloom.load(link) == one == Bloom.load(target)
+    assert [path.name for path in target.parent.iterdir()] == ["file"]
+
+
+SAVES = """
+import sys
+from valkeybloom import Bloom
+one = Bloom.load(sys.argv[2])
+for _ in range(200):
+    one.save(sys.argv[1])
+"""
+
+
+def test_those_who_save_to_one_path_do_not_mix_their_files(tmp_path: Path) -> None:
+    """Two threads, and two processes that are number 1 of their containers, where the system has those."""
+    folder = tmp_path / "volume"
+    folder.mkdir()
+    path = folder / "file"
+    objects = [Bloom(50_000 * number, 0.01) for number in range(1, 5)]
+    for number, one in enumerate(objects):
+        one.update(range(1000))
+        one.save(tmp_path / f"source{number}")
+    objects[0].save(path)
+    contained = ["unshare", "--map-root-user", "--pid", "--fork"]
+    if shutil.which("unshare") is None or subprocess.run([*contained, "true"], capture_output=True).returncode:
+        contained = []
+    processes = [
+        subprocess.Popen([*contained, sys.executable, "-c", SAVES, path, tmp_path / f"source{number}"])
+        for number in (0, 1)
+    ]
+    threads = [threading.Thread(target=lambda one=one: [one.save(path) for _ in range(200)]) for one in objects[2:]]
+    for thread in threads:
+        thread.start()
+    while any(process.poll() is None for process in processes) or any(thread.is_alive() for thread in threads):
+        assert Bloom.load(path) in objects
+    assert [process.returncode for process in processes] == [0, 0]
+    assert [file.name for file in folder.iterdir()] == ["file"]
 
 
 def test_chunks_that_do_not_belong_together() -> None:
