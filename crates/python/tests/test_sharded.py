@@ -267,6 +267,36 @@ def test_a_pipeline_that_breaks_off_and_try_again_are_sent_again(server: int) ->
         assert moving.asked == 4
 
 
+@pytest.mark.parametrize("change", [lambda r: r[:-1], lambda r: [], lambda r: [*r, 1], lambda r: "QUEUED", lambda r: 1])
+def test_a_reply_of_another_length_is_no_answer(server: int, change: Any) -> None:
+    class Changing:
+        def __init__(self, client: Any) -> None:
+            self.client = client
+
+        def pipeline(self, transaction: bool) -> Any:
+            pipeline = self.client.pipeline(transaction=transaction)
+
+            class Changed:
+                execute_command = pipeline.execute_command
+
+                def execute(self, raise_on_error: bool) -> Any:
+                    first, *others = pipeline.execute(raise_on_error=raise_on_error)
+                    return [change(first), *others]
+
+            return Changed()
+
+    with redis.Redis(port=server) as client:
+        client.flushall()
+        ShardedBloom.reserve(client, "short", 3, 1000, 1e-9)
+        seen = ShardedBloom(Changing(client), "short", 3)
+        for ask, answer in ((seen.update, True), (seen.contains_many, True)):
+            with pytest.raises(Unanswered, match=r"^short:\d: BF\.(INSERT|MEXISTS) returned ") as caught:
+                ask(items(100))
+            [key] = caught.value.errors
+            expected = [None if seen.keys[shard_of(item, 3)] == key else answer for item in items(100)]
+            assert caught.value.answers == expected
+
+
 def test_the_scheme_is_that_of_the_page() -> None:
     rows = re.findall(
         r"^\| 10(\S+) \| (\S+) % \| .*? \| (\d+) \| (\d+) \|", (TOP / "docs/sharded.md").read_text(), re.MULTILINE

@@ -187,8 +187,15 @@ class ShardedBloom:
                 {shard: (command, self._keys[shard], *options, *own) for shard, (_, own) in batch.items()}
             )
             for shard, reply in replies.items():
+                positions, _ = batch[shard]
+                if isinstance(reply, Exception):
+                    reply = [reply]
+                elif not isinstance(reply, list):
+                    reply = [ValueError(f"{command} returned {type(reply).__name__}, not a list")]
                 # A refusal ends a reply early, as its last element.
-                for position, answer in zip(batch[shard][0], [reply] if isinstance(reply, Exception) else reply):
+                elif len(reply) != len(positions) and not (reply and isinstance(reply[-1], Exception)):
+                    reply = [ValueError(f"{command} returned {len(reply)} replies for {len(positions)} items")]
+                for position, answer in zip(positions, reply):
                     if isinstance(answer, Exception):
                         errors[self._keys[shard]] = answer
                         break
