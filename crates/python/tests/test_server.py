@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import redis
 from conftest import CLIENTS, wait
-from valkeybloom import Bloom, CountMin, CuckooFilter, Sketch, TDigest, TopK, fetch, store
+from valkeybloom import Bloom, CountMin, CuckooFilter, Near, Sketch, TDigest, TopK, fetch, store
 from valkeybloom._exchange import slot_of, temporary
 from valkeybloom.asyncio import fetch as fetch_async
 from valkeybloom.asyncio import store as store_async
@@ -110,10 +110,88 @@ def test_a_key_that_exists_is_kept_replaced_or_merged(server: int) -> None:
         client.set("text", "value")
         with pytest.raises(ValueError, match="already exists"):
             store(client, "text", other)
-        store(client, "text", other, replace=True)
         with pytest.raises(ValueError, match="either replaced or merged"):
             store(client, "key", other, replace=True, merge=True)
         assert sorted(client.keys("*")) == [b"key", b"text"]
+
+
+def test_only_objects_of_these_families_are_replaced(server: int) -> None:
+    with redis.Redis(port=server) as client:
+        client.flushall()
+        client.hset("cart", "item", 1)
+        client.rpush("list", "a")
+        client.set("text", "value")
+        for key in ("cart", "list", "text"):
+            before = client.dump(key)
+            for sketch in (Bloom(100, 0.01), TDigest()):
+                with pytest.raises(TypeError, match="which is not a sketch"):
+                    store(client, key, sketch, replace=True)
+                with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+                    store(client, key, sketch, merge=True)
+            assert client.dump(key) == before
+        for sketch in filled():
+            store(client, "key", sketch, replace=True)
+            assert fetch(client, "key") == sketch
+
+        class Slow:
+            def execute_command(self, *words: Any) -> Any:
+                if words[0] == "RESTORE":
+                    client.hset("late", "item", 1)
+                return client.execute_command(*words)
+
+        with pytest.raises(TypeError, match="a value of type hash, which is not a sketch"):
+            store(Slow(), "late", TopK(3), replace=True)
+        assert client.hgetall("late") == {b"item": b"1"}
+        assert sorted(client.keys("*")) == [b"cart", b"key", b"late", b"list", b"text"]
+
+
+#: A server's replies to PTTL, for a key that is about to expire.
+NO_TIME_LEFT = """
+local server = redis
+local redis = {call = function(name, ...)
+    if name == 'PTTL' then return 0 end
+    return server.call(name, ...)
+end}
+"""
+
+
+def test_a_key_that_is_about_to_expire_expires_after_a_merge(server: int) -> None:
+    with redis.Redis(port=server) as client:
+        client.flushall()
+
+        class Late:
+            def execute_command(self, *words: Any) -> Any:
+                if words[0] == "EVAL" and "PTTL" in words[1]:
+                    words = ("EVAL", NO_TIME_LEFT + words[1], *words[2:])
+                return client.execute_command(*words)
+
+        filter = Bloom(100, 0.01)
+        for sketch in (filter, CountMin(10, 2), TDigest()):
+            store(client, "key", sketch, ttl=100)
+            store(Late(), "key", sketch, merge=True)
+            wait(lambda: client.pttl("key") == -2, 5)
+
+
+def test_a_key_is_what_the_client_sends(server: int) -> None:
+    filter = Bloom(100, 0.01)
+    for library in CLIENTS.values():
+        kind = library.Redis if library is redis else library.Valkey
+        for encoding in ("utf-8", "latin-1"):
+            with kind(port=server, encoding=encoding) as client:
+                client.flushall()
+                for key in ("é", "seen", b"bytes", 7, 1_500_000_000, -3):
+                    store(client, key, filter)
+                    assert client.exists(key) == 1
+                    client.execute_command("BF.ADD", key, "a")
+                    assert "a" in fetch(client, key)  # type: ignore[operator]
+                    with Near(client, key) as near:
+                        assert near.wait(30) and near.state == "following"
+                        assert "a" in near and near.add("b") and not near.add("a")
+                assert client.dbsize() == 6
+    for wrong in (None, True, 1.5, ["a"]):
+        for call in (lambda: fetch(client, wrong), lambda: store(client, wrong, filter), lambda: Near(client, wrong)):
+            with pytest.raises(TypeError, match="a key is str, bytes or int, not "):
+                call()
 
 
 def test_a_key_that_comes_into_being_meanwhile_is_kept(server: int) -> None:
@@ -252,6 +330,13 @@ def test_a_filter_that_grows_or_is_replaced_meanwhile_is_fetched(server: int) ->
         replaced = Meddling(client, replace, 1)
         assert all(fetch(replaced, "key").contains_many(range(500)))
         assert replaced.commands.count("DUMP") == 0
+        with pytest.raises(KeyError):
+            fetch(Meddling(client, lambda: client.delete("key"), 1), "key")
+        client.execute_command("BF.ADD", "key", "a")
+        with pytest.raises(TypeError, match="type string, which is not a sketch"):
+            fetch(Meddling(client, lambda: client.set("key", "text"), 1), "key")
+        client.delete("key")
+        client.execute_command("BF.ADD", "key", "a")
         always = Meddling(client, replace, 100)
         assert all(fetch(always, "key").contains_many(range(500)))
         assert always.commands.count("DUMP") == 1
@@ -380,5 +465,4 @@ def test_a_temporary_key_has_the_slot_and_the_prefix_of_the_key() -> None:
         assert slot_of(name) == slot_of(key)
         assert name.startswith(key) and b":valkeybloom-unfinished-" in name
         assert name != temporary(key)
-    assert temporary("é").startswith("é".encode())
     assert slot_of(b"123456789") == 12739

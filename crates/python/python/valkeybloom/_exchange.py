@@ -47,23 +47,56 @@ LEASE_MS = 300_000
 TTL_END_MS = 2**62
 
 
-def encoded(key: Key) -> bytes:
-    return key.encode() if isinstance(key, str) else bytes(key)
+def encoded(client: Any, key: Key) -> bytes:
+    """Returns the bytes of a key: of text, those that the client would send."""
+    if isinstance(key, str):
+        encoder = getattr(client, "get_encoder", None)
+        return bytes(encoder().encode(key)) if callable(encoder) else key.encode()
+    if isinstance(key, (bytes, bytearray, memoryview)):
+        return bytes(key)
+    if isinstance(key, int) and not isinstance(key, bool):
+        return b"%d" % key
+    raise TypeError(f"a key is str, bytes or int, not {type(key).__name__}")
 
 
-def fetching(key: Key) -> Exchange:
+def is_loss(error: Exception) -> bool:
+    """Returns whether there was no reply, so that sending another command may take as long."""
+    names = {base.__name__ for base in type(error).__mro__}
+    return bool(names & {"ConnectionError", "TimeoutError", "OSError"})
+
+
+def type_of(key: bytes) -> Exchange:
+    """Returns the type of a key's value, "none" if there is none."""
     kind = yield ("TYPE", key)
     if not isinstance(kind, (str, bytes)):
         raise TypeError(
             f"execute_command returned {type(kind).__name__}, not a reply; "
             "asynchronous clients need valkeybloom.asyncio"
         )
-    kind = kind.decode() if isinstance(kind, bytes) else kind
+    return kind.decode() if isinstance(kind, bytes) else kind
+
+
+def no_sketch(key: bytes, kind: str) -> TypeError:
+    return TypeError(f"{key!r} holds a value of type {kind}, which is not a sketch")
+
+
+def fetching(key: bytes) -> Exchange:
+    kind = yield from type_of(key)
     if kind == "none":
         raise KeyError(key)
     family = FAMILIES.get(kind)
     if family is None:
-        raise TypeError(f"{key!r} holds a value of type {kind}, which is not a sketch")
+        raise no_sketch(key, kind)
+    try:
+        return (yield from fetching_as(family, kind, key))
+    except Exception as error:
+        if is_loss(error) or (yield from type_of(key)) == kind:
+            raise
+    # The key has been deleted meanwhile, or has another value.
+    return (yield from fetching(key))
+
+
+def fetching_as(family: type[Sketch], kind: str, key: bytes) -> Exchange:
     if family is Bloom and kind not in MOVING:
         fetched = yield from fetching_chunks(key)
         if fetched is not None:
@@ -74,7 +107,7 @@ def fetching(key: Key) -> Exchange:
     return family.from_bytes(payload)
 
 
-def fetching_chunks(key: Key) -> Exchange:
+def fetching_chunks(key: bytes) -> Exchange:
     """Reads a Bloom filter that only grows; None if the server has no chunks, or keeps replacing the filter."""
     for _ in range(ATTEMPTS):
         try:
@@ -100,10 +133,10 @@ def fetching_chunks(key: Key) -> Exchange:
     return None
 
 
-def temporary(key: Key) -> bytes:
+def temporary(key: bytes) -> bytes:
     """Returns a new name in the slot of a key. It begins with the key's, because an ACL may grant keys by prefix."""
-    start = encoded(key) + b":valkeybloom-unfinished-" + os.urandom(8).hex().encode()
-    slot = slot_of(encoded(key))
+    start = key + b":valkeybloom-unfinished-" + os.urandom(8).hex().encode()
+    slot = slot_of(key)
     number = 0
     # A key with a hash tag gives it to the first name. Without a tag, about one name in 16,384 is in the key's slot.
     while True:
@@ -126,10 +159,16 @@ redis.call(ARGV[1], KEYS[1], 1, ARGV[2])
 return redis.call('PEXPIRE', KEYS[1], ARGV[3])
 """
 
-# Returns 0 if the key exists and is to be kept, else 1.
+# Returns the type of the key's value if the key is to be kept, else "none". With `replace`, it is followed by the types
+# that may be replaced.
 NAME = """
-if ARGV[1] == 'keep' and redis.call('EXISTS', KEYS[2]) == 1 then
-    return 0
+local kind = redis.call('TYPE', KEYS[2])['ok']
+local is_kept = kind ~= 'none'
+for number = 3, #ARGV do
+    is_kept = is_kept and ARGV[number] ~= kind
+end
+if is_kept then
+    return kind
 end
 if ARGV[2] == '' then
     redis.call('PERSIST', KEYS[1])
@@ -137,15 +176,18 @@ else
     redis.call('PEXPIRE', KEYS[1], ARGV[2])
 end
 redis.call('RENAME', KEYS[1], KEYS[2])
-return 1
+return 'none'
 """
 
-# Keeps the time to live, unless a new one is given.
+# Keeps the time to live, unless a new one is given. One of 0 has less than a millisecond left.
 MERGE = """
 local ttl = ARGV[2]
 if redis.call('EXISTS', KEYS[2]) == 1 then
     if ttl == '' then
         ttl = redis.call('PTTL', KEYS[2])
+        if ttl == 0 then
+            ttl = 1
+        end
     end
     if ARGV[1] == 'CMS.MERGE' then
         redis.call(ARGV[1], KEYS[2], 2, KEYS[2], KEYS[1])
@@ -162,7 +204,7 @@ end
 if ttl ~= '' and tonumber(ttl) > 0 then
     redis.call('PEXPIRE', KEYS[2], ttl)
 end
-return 1
+return 'none'
 """
 
 MERGES: dict[type[Sketch], str] = {
@@ -191,7 +233,7 @@ def milliseconds(ttl: float | timedelta | None) -> bytes:
 
 
 def storing(
-    key: Key,
+    key: bytes,
     sketch: Sketch,
     *,
     replace: bool = False,
@@ -206,11 +248,9 @@ def storing(
         raise ValueError("a key is either replaced or merged")
     if merge and family not in MERGES:
         raise ValueError(f"objects of {family.__name__} can't be merged")
-    if not replace and not merge:
+    if not merge:
         # Someone may still create the key before the end. This check avoids sending everything in vain.
-        existing = yield ("EXISTS", key)
-        if int(existing):
-            raise ValueError("Target key name already exists.")
+        require_free(key, (yield from type_of(key)), replace)
     unfinished = temporary(key)
     try:
         if family in LOADS:
@@ -221,11 +261,10 @@ def storing(
             words: Command = (MERGES[family], ttl_ms)
             script = MERGE
         else:
-            words = ("replace" if replace else "keep", ttl_ms)
+            words = ("replace", ttl_ms, *FAMILIES) if replace else ("keep", ttl_ms)
             script = NAME
-        done = yield ("EVAL", script, 2, unfinished, key, *words)
-        if not int(done):
-            raise ValueError("Target key name already exists.")
+        kind = yield ("EVAL", script, 2, unfinished, key, *words)
+        require_free(key, kind.decode() if isinstance(kind, bytes) else kind, replace)
     except BaseException as error:
         if not isinstance(error, GeneratorExit):
             try:
@@ -234,6 +273,16 @@ def storing(
                 # The key's time to live deletes it.
                 pass
         raise
+
+
+def require_free(key: bytes, kind: str, replace: bool) -> None:
+    """Requires that a key with a value of this type may be written."""
+    if kind == "none":
+        return
+    if not replace:
+        raise ValueError("Target key name already exists.")
+    if kind not in FAMILIES:
+        raise no_sketch(key, kind)
 
 
 def sending_chunks(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._exchange import Sketch, fetching, options, storing
+from ._exchange import Sketch, encoded, fetching, options, storing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def fetch(client: Client, key: Key) -> Sketch:
 
     Raises KeyError if there is no such key, and TypeError if it holds something else.
     """
-    sketch: Sketch = _run(client, fetching(key))
+    sketch: Sketch = _run(client, fetching(encoded(client, key)))
     return sketch
 
 
@@ -54,8 +54,9 @@ def store(
     The object goes to a temporary key, filters in chunks. Then the key gets its name in one step. So others see either
     the old value or the whole object. A program that is killed leaves a temporary key, which expires within minutes.
 
-    With `replace`, an existing key is replaced. With `merge`, the object is merged with the one that is there (BF.MERGE,
+    With `replace`, an object of any of the five families is replaced; TypeError is raised if the key holds something
+    else. With `merge`, the object is merged with the one that is there (BF.MERGE,
     CMS.MERGE, TDIGEST.MERGE). With neither, ValueError is raised if the key exists. `ttl` is the time to live of the
     key, in seconds or as a timedelta. Without it, the key does not expire; with `merge`, it expires when it would have.
     """
-    _run(client, storing(key, sketch, replace=replace, ttl=ttl, merge=merge))
+    _run(client, storing(encoded(client, key), sketch, replace=replace, ttl=ttl, merge=merge))

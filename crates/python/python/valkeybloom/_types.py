@@ -40,7 +40,8 @@ class AsyncClient(Protocol):
     def execute_command(self, *args: Any, **options: Any) -> Awaitable[Any]: ...
 
 
-Key: TypeAlias = str | bytes
+#: A key: text is what the client encodes it as, and a number its decimal digits.
+Key: TypeAlias = str | bytes | int
 
 #: A command to send, and a generator that yields commands and is sent replies.
 Command: TypeAlias = tuple[str | bytes | int, ...]

@@ -13,7 +13,7 @@ async with redis.asyncio.Redis() as client:
 
 from __future__ import annotations
 
-from ._exchange import fetching, options, storing
+from ._exchange import encoded, fetching, options, storing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ async def _run(client: AsyncClient, exchange: Exchange) -> Any:
 
 async def fetch(client: AsyncClient, key: Key) -> Sketch:
     """Copy the object of a key from a server, as `valkeybloom.fetch` does."""
-    sketch: Sketch = await _run(client, fetching(key))
+    sketch: Sketch = await _run(client, fetching(encoded(client, key)))
     return sketch
 
 
@@ -57,4 +57,4 @@ async def store(
     merge: bool = False,
 ) -> None:
     """Send an object to a server, as `valkeybloom.store` does."""
-    await _run(client, storing(key, sketch, replace=replace, ttl=ttl, merge=merge))
+    await _run(client, storing(encoded(client, key), sketch, replace=replace, ttl=ttl, merge=merge))

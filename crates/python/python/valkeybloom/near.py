@@ -7,7 +7,7 @@ import os
 from _thread import RLock
 
 from ._core import Follower, NearStats, forked
-from ._exchange import encoded, options
+from ._exchange import encoded, is_loss, options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,11 +62,10 @@ def require_blocking(client: Client) -> None:
 
 def failure(error: Exception) -> Outcome:
     """Returns what becomes of a command that raised an error: the server refused it, or there is no reply."""
-    names = {base.__name__ for base in type(error).__mro__}
     text = (str(error) or type(error).__name__).encode("utf-8", "replace").decode()
-    if names & {"ConnectionError", "TimeoutError", "OSError"}:
+    if is_loss(error):
         return "_take_loss", (text,)
-    if "NoPermissionError" in names and not text.startswith("NOPERM"):
+    if "NoPermissionError" in {base.__name__ for base in type(error).__mro__} and not text.startswith("NOPERM"):
         # The clients strip the code.
         text = f"NOPERM {text}"
     return "_take_refusal", (text,)
@@ -129,7 +128,7 @@ class Near(Follower):
 
     _client: Client
     _reader: Client
-    _key: Key
+    _key: bytes
     _worker: Worker | None
 
     def __new__(
@@ -146,9 +145,10 @@ class Near(Follower):
         reads = client if reader is None else reader
         require_blocking(client)
         require_blocking(reads)
+        name = encoded(client, key)
         self = super().__new__(
             cls,
-            encoded(key),
+            name,
             seconds(every),
             seconds(max_age),
             bool(confirm),
@@ -157,7 +157,7 @@ class Near(Follower):
         )
         self._client = client
         self._reader = reads
-        self._key = key
+        self._key = name
         self._worker = None
         self._start()
         return self
