@@ -211,7 +211,9 @@ mod tests {
         let elements = unsafe { Strided::new(numbers.as_ptr().cast(), 10_000, 4, element) };
         let (mut array, mut text) = (Batch::new(), Text::new());
         array.push_strided(elements).unwrap();
-        numbers.iter().for_each(|n| text.push_integer(*n).unwrap());
+        for number in &numbers {
+            text.push_integer(*number).unwrap();
+        }
         let fill = |batch: &Batch<'_>| {
             let words: [&[u8]; 5] = [b"4096", b"EXPANSION", b"0", b"MAXITERATIONS", b"1"];
             let mut filter = Cuckoo::reserve(&words).unwrap();

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use valkeybloom_sketches::Probe;
 use valkeybloom_sketches::bloom::Object;
 
 /// The most own writes that are kept until the copy has them.
@@ -12,8 +13,19 @@ const MOST_OWN: usize = 65_536;
 #[derive(Debug)]
 pub struct Copy {
     pub object: Object,
-    /// The hashes of items that the copy may lack, each with a time when the server had it.
-    own: HashMap<u64, Duration>,
+    /// Items that the copy may lack, by their first hash.
+    own: HashMap<u64, Own>,
+}
+
+/// An item that the program added.
+#[derive(Debug)]
+struct Own {
+    probe: Probe,
+    /// A time when the server had it.
+    had: Duration,
+    /// Whether the copy should have it by now, and lacks it: it is lost, or the server that is read is cut off. Only the
+    /// server that was written to knows.
+    is_overdue: bool,
 }
 
 impl Copy {
@@ -24,26 +36,33 @@ impl Copy {
         }
     }
 
-    /// Returns whether the filter claims an item, or the program added it.
+    /// Returns whether the filter claims an item, or the program added it; `None` if the server has to be asked.
     #[inline]
-    pub fn claims(&self, item: &[u8]) -> bool {
+    pub fn claims(&self, item: &[u8]) -> Option<bool> {
         let probe = self.object.probe(item);
-        self.object.contains_probe(probe, || 0) || self.is_own(probe.hashes().0)
+        let claimed = self.object.contains_probe(probe, || 0);
+        self.with_own(probe.hashes().0, claimed)
     }
 
     /// Passes the result of [`claims`](Self::claims) for each item to `answer`.
     pub fn claims_each<'i>(
         &self,
         items: impl Iterator<Item = &'i [u8]>,
-        mut answer: impl FnMut(bool),
+        mut answer: impl FnMut(Option<bool>),
     ) {
-        let answer = |hash, claimed| answer(claimed || self.is_own(hash));
+        let answer = |hash, claimed| answer(self.with_own(hash, claimed));
         self.object.contains_each_hashed(items, || 0, answer);
     }
 
     #[inline]
-    fn is_own(&self, hash: u64) -> bool {
-        !self.own.is_empty() && self.own.contains_key(&hash)
+    fn with_own(&self, hash: u64, claimed: bool) -> Option<bool> {
+        if claimed || self.own.is_empty() {
+            return Some(claimed);
+        }
+        match self.own.get(&hash) {
+            Some(own) => (!own.is_overdue).then_some(true),
+            None => Some(false),
+        }
     }
 
     /// Keeps an item that the server has. Returns whether there was room. An item that the filter claims is kept, too: the
@@ -52,7 +71,12 @@ impl Copy {
         let has_room = self.own.len() < MOST_OWN;
         if has_room {
             let probe = self.object.probe(item);
-            self.own.insert(probe.hashes().0, now);
+            let own = Own {
+                probe,
+                had: now,
+                is_overdue: false,
+            };
+            self.own.insert(probe.hashes().0, own);
         }
         has_room
     }
@@ -73,9 +97,20 @@ impl Copy {
         !self.own.is_empty()
     }
 
-    /// Forgets the items that the server had before this time, because the copy has what the server had then.
-    pub fn forget_before(&mut self, time: Duration) {
-        self.own.retain(|_, had| *had >= time);
+    /// Returns whether the copy lacks own writes that it should have.
+    pub fn is_behind(&self) -> bool {
+        self.own.values().any(|own| own.is_overdue)
+    }
+
+    /// Forgets the items that the server had before this time, because the copy has what the server had then. `may_lack`
+    /// is whether it may lack them nevertheless, since another server is read.
+    pub fn forget_before(&mut self, time: Duration, may_lack: bool) {
+        let object = &self.object;
+        self.own.retain(|_, own| {
+            let is_due = own.had < time;
+            own.is_overdue = is_due && may_lack && !object.contains_probe(own.probe, || 0);
+            !is_due || own.is_overdue
+        });
         if self.own.is_empty() {
             self.own = HashMap::new();
         }

@@ -110,7 +110,7 @@ impl Follower {
             return None;
         }
         let claimed = match &self.answers {
-            Answers::Copy(copy) => copy.claims(item),
+            Answers::Copy(copy) => copy.claims(item)?,
             Answers::Missing => false,
             Answers::None => return None,
         };
@@ -127,7 +127,9 @@ impl Follower {
         let is_fresh = self.is_fresh(now);
         let claimed = |claimed: bool| (claimed || !self.options.confirm).then_some(claimed);
         match &self.answers {
-            Answers::Copy(copy) if is_fresh => copy.claims_each(items, |c| answer(claimed(c))),
+            Answers::Copy(copy) if is_fresh => {
+                copy.claims_each(items, |found| answer(found.and_then(claimed)));
+            }
             Answers::Missing if is_fresh => items.for_each(|_| answer(claimed(false))),
             _ => items.for_each(|_| answer(None)),
         }
@@ -332,10 +334,12 @@ impl Follower {
         self.read_at = Some(had);
         // The server that is read from had all that was written before. The clock may be coarse.
         let until = had.saturating_sub(self.options.lag);
+        let mut is_behind = false;
         if let Answers::Copy(copy) = &mut self.answers {
-            copy.forget_before(until);
+            copy.forget_before(until, !self.options.lag.is_zero());
+            is_behind = self.unkept.is_some() && copy.is_behind();
         }
-        if self.unkept.is_none_or(|unkept| unkept < until) {
+        if self.unkept.is_none_or(|unkept| unkept < until) && !is_behind {
             self.unkept = None;
             self.fresh_until = had + age;
         }

@@ -236,7 +236,7 @@ fn is_of_pyarrow(object: &Bound<'_, PyAny>) -> PyResult<bool> {
         let module = class.cast::<PyType>()?.module()?;
         let module = module.to_str()?;
         if module == "pyarrow" || module.starts_with("pyarrow.") {
-            return Ok(object.hasattr(intern!(object.py(), "validate"))?);
+            return object.hasattr(intern!(object.py(), "validate"));
         }
     }
     Ok(false)

@@ -88,13 +88,50 @@ fn a_replica_may_lack_the_item_for_a_while() {
         now = drive(&mut follower, &mut replica, now);
         assert_eq!(follower.contains(b"mine", now), Some(true));
     }
-    // An item that the server lost is no longer claimed then.
+    // Afterwards, the replica is cut off or the item is lost. Only the server that was written to knows.
     let kept = now;
-    follower.keep(b"lost", kept);
+    follower.keep(b"late", kept);
     while now <= kept + LAG + EVERY {
+        assert_eq!(follower.contains(b"late", now), Some(true));
         now = drive(&mut follower, &mut replica, now);
     }
-    assert_eq!(follower.contains(b"lost", now), Some(false));
+    let mut answers = Vec::new();
+    let items = [&b"late"[..], b"mine", b"other"];
+    follower.contains_each(items.into_iter(), now, |answer| answers.push(answer));
+    assert_eq!(answers, [None, Some(true), Some(false)]);
+    assert_eq!(follower.contains(b"late", now), None);
+    replica.add(b"late");
+    now = drive(&mut follower, &mut replica, now);
+    assert_eq!(follower.contains(b"late", now), Some(true));
+}
+
+/// A replica that is cut off lacks the items that could not be kept, too.
+#[test]
+fn too_many_items_to_keep_beside_a_replica() {
+    let mut replica = filter(Maker::Own);
+    let mut follower = Follower::new(Options {
+        lag: LAG,
+        ..Options::default()
+    });
+    let mut now = drive(&mut follower, &mut replica, ms(1000));
+    let items = (0..65_537_u64).map(u64::to_le_bytes);
+    for item in items.clone() {
+        follower.keep(&item, ms(1001));
+    }
+    while now <= ms(1001) + LAG + 2 * EVERY {
+        assert!(!follower.is_fresh(now));
+        now = drive(&mut follower, &mut replica, now);
+    }
+    assert!(!follower.is_fresh(now));
+    for item in items {
+        replica.add(&item);
+    }
+    now = drive(&mut follower, &mut replica, now);
+    assert!(follower.is_fresh(now));
+    assert_eq!(
+        follower.contains(&65_536_u64.to_le_bytes(), now),
+        Some(true)
+    );
 }
 
 /// Before there is a copy, the server is asked until the copy has what was added.
