@@ -42,7 +42,7 @@ pub struct Options {
     /// the default, refuses such servers.
     pub refresh: Option<Duration>,
     /// How far the server that is read from may be behind the one that is written to: 0, the default, if it is the same
-    /// one.
+    /// one. If the copy lacks an item of the program's for longer, the server that was written to is asked about it.
     pub lag: Duration,
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::time::Duration;
 
-use pyo3::exceptions::{PyBaseException, PyValueError};
+use pyo3::exceptions::{PyBaseException, PyKeyError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple};
@@ -65,11 +65,42 @@ impl Own {
     }
 }
 
+/// What a missing key is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    /// A filter without items, to which none can be added.
+    Empty,
+    /// An error.
+    Error,
+    /// A filter without items, which the server creates when one is added.
+    Create,
+}
+
+impl Missing {
+    fn named(name: &str) -> PyResult<Self> {
+        match name {
+            "empty" => Ok(Self::Empty),
+            "error" => Ok(Self::Error),
+            "create" => Ok(Self::Create),
+            _ => Err(PyValueError::new_err("bad missing")),
+        }
+    }
+
+    /// Returns the words around the key of a command that adds items.
+    fn adding(self) -> (&'static str, &'static [&'static str]) {
+        match self {
+            Self::Empty | Self::Error => ("BF.INSERT", &["NOCREATE", "ITEMS"]),
+            Self::Create => ("BF.MADD", &[]),
+        }
+    }
+}
+
 /// A copy of a server's filter, and what it takes to keep it fresh. `Near` is this class with a thread.
 #[pyclass(frozen, subclass, module = "valkeybloom._core")]
 pub struct Follower {
     options: Options,
     key: Box<[u8]>,
+    missing: Missing,
     own: Own,
     /// The number of lookups that the server answered.
     asked: AtomicU64,
@@ -187,6 +218,20 @@ impl Follower {
         })
     }
 
+    /// Requires that the key was there when the server was last asked for it.
+    fn require_key(&self, py: Python<'_>) -> PyResult<()> {
+        if self.missing != Missing::Error {
+            return Ok(());
+        }
+        let is_missing = look(py, self.follower(), |follower| {
+            Ok(follower.is_fresh(now()) && follower.state() == State::Missing)
+        })?;
+        if is_missing {
+            return Err(no_key(py, &self.key));
+        }
+        Ok(())
+    }
+
     fn keep(&self, py: Python<'_>, items: &[&[u8]]) -> PyResult<()> {
         change(py, self.follower(), |follower| {
             // Not before the reply came, because then the server has them.
@@ -206,6 +251,22 @@ impl Follower {
     }
 }
 
+fn no_key(py: Python<'_>, key: &[u8]) -> PyErr {
+    PyKeyError::new_err(PyBytes::new(py, key).unbind())
+}
+
+/// Requires that the server has the key, which its answer "no" does not tell.
+fn require_key_at_server(of: &Bound<'_, Follower>) -> PyResult<()> {
+    let (py, follower) = (of.py(), of.get());
+    if follower.missing != Missing::Error {
+        return Ok(());
+    }
+    let is_there = is_one(&of.call_method1(intern!(py, "_send"), ("EXISTS",))?)?;
+    is_there
+        .then_some(())
+        .ok_or_else(|| no_key(py, &follower.key))
+}
+
 /// Sends a command with an item. Returns whether the reply is 1.
 #[cold]
 fn send(of: &Bound<'_, Follower>, command: &str, item: &[u8]) -> PyResult<bool> {
@@ -214,10 +275,10 @@ fn send(of: &Bound<'_, Follower>, command: &str, item: &[u8]) -> PyResult<bool> 
     is_one(&of.call_method1(intern!(py, "_send"), words)?)
 }
 
-/// Sends a command with items, in pieces. Passes the items of a piece and whether their replies are 1 to `take`.
+/// Sends a command with options and items, in pieces. Passes the items of a piece and whether their replies are 1 to `take`.
 fn send_each(
     of: &Bound<'_, Follower>,
-    command: &str,
+    (command, options): (&str, &[&str]),
     items: &Text,
     mut take: impl FnMut(&[&[u8]], &[bool]) -> PyResult<()>,
 ) -> PyResult<()> {
@@ -228,7 +289,10 @@ fn send_each(
         let (count, _) = next_command(left.iter().map(|item| item.len()));
         let (piece, later) = left.split_at(count);
         left = later;
-        let mut words = vec![PyString::new(py, command).into_any()];
+        let words = std::iter::once(&command).chain(options);
+        let mut words: Vec<_> = words
+            .map(|word| PyString::new(py, word).into_any())
+            .collect();
         for item in piece {
             words.push(batches::bytes(py, item)?.into_any());
         }
@@ -272,6 +336,7 @@ impl Follower {
         confirm: bool,
         refresh: Option<f64>,
         lags: bool,
+        missing: &str,
     ) -> PyResult<Self> {
         let max_age = seconds("max_age", max_age)?;
         let options = Options {
@@ -288,6 +353,7 @@ impl Follower {
         Ok(Self {
             options,
             key: key.into(),
+            missing: Missing::named(missing)?,
             own: Own::new(FORKS.load(Relaxed), near::Follower::new(options)),
             asked: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
@@ -297,11 +363,19 @@ impl Follower {
     fn __contains__(slf: &Bound<'_, Self>, item: &Bound<'_, PyAny>) -> PyResult<bool> {
         let of = slf.get();
         with_item(item, |bytes| {
-            if let Some(found) = of.answer(slf.py(), bytes)? {
+            let answer = of.answer(slf.py(), bytes)?;
+            if answer != Some(true) {
+                of.require_key(slf.py())?;
+            }
+            if let Some(found) = answer {
                 return Ok(found);
             }
             of.asked.fetch_add(1, Relaxed);
-            send(slf, "BF.EXISTS", bytes)
+            let found = send(slf, "BF.EXISTS", bytes)?;
+            if !found {
+                require_key_at_server(slf)?;
+            }
+            Ok(found)
         })
     }
 
@@ -322,20 +396,27 @@ impl Follower {
     ) -> PyResult<Bound<'py, PyAny>> {
         let of = slf.get();
         let (mut found, open) = of.answer_each(items, |answer| answer.is_none())?;
+        of.require_key(slf.py())?;
         of.asked.fetch_add(open.len() as u64, Relaxed);
         let mut missing = found.iter_mut().filter(|found| **found == OPEN);
-        send_each(slf, "BF.MEXISTS", &open, |_, ones| {
+        let mut is_any_denied = false;
+        send_each(slf, ("BF.MEXISTS", &[]), &open, |_, ones| {
+            is_any_denied |= ones.contains(&false);
             for (missing, is_one) in missing.by_ref().zip(ones) {
                 *missing = (*is_one).into();
             }
             Ok(())
         })?;
+        if is_any_denied {
+            require_key_at_server(slf)?;
+        }
         batches::view(slf.py(), &found, "?")
     }
 
     /// Add an item to the server's filter. Return True if it was new.
     ///
-    /// If the copy claims the item, nothing is sent. A lookup of this object finds the item from now on.
+    /// If the copy claims the item, nothing is sent. If there is no such key, the client's exception is raised, unless
+    /// `missing` is "create". A lookup of this object finds the item from now on.
     #[pyo3(signature = (item, /))]
     fn add(slf: &Bound<'_, Self>, item: &Bound<'_, PyAny>) -> PyResult<bool> {
         let (of, py) = (slf.get(), slf.py());
@@ -343,8 +424,13 @@ impl Follower {
             if of.answer(py, bytes)? == Some(true) {
                 return Ok(false);
             }
-            let is_new = send(slf, "BF.ADD", bytes)?;
-            of.keep(py, &[bytes])?;
+            let mut one = Text::new();
+            one.push(bytes).map_err(raise)?;
+            let mut is_new = false;
+            send_each(slf, of.missing.adding(), &one, |items, ones| {
+                is_new = ones.contains(&true);
+                of.keep(py, items)
+            })?;
             Ok(is_new)
         })
     }
@@ -352,12 +438,12 @@ impl Follower {
     /// Add a batch of items to the server's filter. Return how many were new.
     ///
     /// Only items that the copy does not claim are sent, in commands of up to 10,000 items. If the server refuses an
-    /// item, the client's exception is raised, and the items before it are added.
+    /// item, the client's exception is raised, and the items before it are added. A missing key is as for `add`.
     #[pyo3(signature = (items, /))]
     fn update(slf: &Bound<'_, Self>, items: &Bound<'_, PyAny>) -> PyResult<usize> {
         let (of, mut new) = (slf.get(), 0);
         let (_, open) = of.answer_each(items, |answer| answer != Some(true))?;
-        send_each(slf, "BF.MADD", &open, |items, ones| {
+        send_each(slf, of.missing.adding(), &open, |items, ones| {
             new += ones.iter().filter(|is_one| **is_one).count();
             of.keep(slf.py(), items)
         })?;
@@ -475,6 +561,11 @@ impl Follower {
     /// Take the reason why there is no reply.
     fn _take_loss(&self, py: Python<'_>, text: &str, random: f64) -> PyResult<()> {
         self.take(py, Reply::Lost(text), random)
+    }
+
+    /// Raise KeyError if the key is missing, and that is an error.
+    fn _require_key(&self, py: Python<'_>) -> PyResult<()> {
+        self.require_key(py)
     }
 
     /// Return whether the copy answers.

@@ -58,7 +58,7 @@ def test_items_and_batches_are_those_of_a_filter(client: Any) -> None:
     ]
     for options in ({}, {"confirm": True}):
         client.delete("items")
-        with Near(client, "items", **QUICK, **options) as near:
+        with Near(client, "items", missing="create", **QUICK, **options) as near:
             assert near.wait(30) and near.state == "missing"
             plain = Bloom(1000, 1e-9)
             for batch in batches:
@@ -84,7 +84,8 @@ def test_items_and_batches_are_those_of_a_filter(client: Any) -> None:
 
 
 def test_what_is_written_is_read_at_once(client: Any) -> None:
-    with Near(client, "own", **QUICK) as near, Near(client, "own", confirm=True, **QUICK) as confirming:
+    options = {"missing": "create", **QUICK}
+    with Near(client, "own", **options) as near, Near(client, "own", confirm=True, **options) as confirming:
         for own in (near, confirming):
             for item in items(500, 1000 * (own is near)):
                 assert own.add(item) and item in own and not own.add(item)
@@ -108,7 +109,7 @@ def test_a_command_has_at_most_16_mebibytes_of_items(client: Any) -> None:
         assert near.wait(30)
         client.config_resetstat()
         large = [bytes([number]) * (6 << 20) for number in range(3)]
-        assert (near.update(large), calls(client, "bf.madd")) == (3, 2)
+        assert (near.update(large), calls(client, "bf.insert")) == (3, 2)
 
 
 def test_others_add_while_lookups_run(client: Any, server: int) -> None:
@@ -238,12 +239,50 @@ def test_a_confirming_copy_sends_what_it_denies(client: Any) -> None:
         assert [item for item, found in zip(stream, answers) if not found] == [i for i in stream if i.startswith("new")]
         assert (calls(client, "bf.exists"), calls(client, "bf.mexists")) == (1000, 1)
         assert sum(near.add(item) for item in stream) == 1000
-        assert calls(client, "bf.add") == 1000
+        assert calls(client, "bf.insert") == 1000
     with Near(client, "seen", **QUICK) as near:
         assert near.wait(30)
         client.config_resetstat()
         assert all(item in near for item in stream) and "other" not in near
         assert calls(client, "bf.exists") == near.stats.asked == 0
+
+
+def test_a_missing_key_is_what_the_program_says(client: Any) -> None:
+    gate = Gate(client)
+    for confirm in (False, True):
+        with Near(client, "seen", confirm=confirm, **QUICK) as near:
+            assert near.wait(30) and near.state == "missing" and "a" not in near
+            for call in (lambda: near.add("a"), lambda: near.update(["a", "b"])):
+                with pytest.raises(redis.ResponseError, match="not found"):
+                    call()
+        for reader in (client, gate):
+            near = Near(client, "seen", confirm=confirm, missing="error", reader=reader, **QUICK)
+            if reader is client:
+                for call in (lambda: near.wait(30), lambda: "a" in near, lambda: near.contains_many(["a", "b"])):
+                    with pytest.raises(KeyError, match="seen"):
+                        call()
+                with pytest.raises(redis.ResponseError, match="not found"):
+                    near.add("a")
+                near.close()
+            # The server answers, which does not say whether there is a filter.
+            for call in (lambda: "a" in near, lambda: near.contains_many(["a", "b"])):
+                with pytest.raises(KeyError, match="seen"):
+                    call()
+            near.close()
+        assert client.dbsize() == 0
+    with Near(client, "seen", missing="error", **QUICK) as near, Near(client, "seen", missing="create", **QUICK) as creating:
+        assert creating.wait(30) and "a" not in creating and creating.add("a") and creating.update(["a", "b"]) == 1
+        wait(lambda: near.state == "following")
+        assert near.wait(30) and list(near.contains_many(["a", "c"])) == [True, False] and "c" not in near
+        assert near.add("c") and near.update(["c", "d"]) == 1
+        # A server that lost its data.
+        client.flushall()
+        wait(lambda: near.state == "missing")
+        for call in (lambda: "a" in near, lambda: near.wait(30)):
+            with pytest.raises(KeyError, match="seen"):
+                call()
+    with pytest.raises(ValueError, match="^bad missing$"):
+        Near(client, "seen", missing="none")  # type: ignore[arg-type]
 
 
 def test_a_confirming_copy_never_denies_what_the_server_has(client: Any) -> None:
@@ -363,9 +402,10 @@ def test_what_is_no_reply_is_not_taken_for_one(client: Any) -> None:
             wait(lambda near=near: near.stats.errors > 0)  # type: ignore[misc]
             assert near.wait(0) is False and near.state == "syncing"
             assert near.stats.last_error == f"execute_command returned {type(reply).__name__}, not the reply of BF.READ"
-            for call in (near.add, near.contains):
-                with pytest.raises(TypeError):
-                    call("a")
+            with pytest.raises(TypeError):
+                near.contains("a")
+            with pytest.raises((TypeError, ValueError)):
+                near.add("a")
             with pytest.raises((TypeError, ValueError)):
                 near.contains_many(["a", "b", "c"])
     odd.reply = [1, 0]

@@ -66,7 +66,7 @@ def test_a_server_that_ends_and_another_one(tmp_path: Path) -> None:
         folder.mkdir()
     with running(folders[0]) as first, proxy_of(first) as proxy:
         through = impatient(proxy.port)
-        with Near(through, "seen", every=0.01, max_age=0.3) as near:
+        with Near(through, "seen", every=0.01, max_age=0.3, missing="create") as near:
             assert near.add("first") and near.wait(30) and "first" in near
             with redis.Redis(port=first) as client:
                 os.kill(client.info("server")["process_id"], signal.SIGKILL)
@@ -197,6 +197,18 @@ def test_a_replica_is_read(tmp_path: Path, client: Any, server: int) -> None:
             replica.execute_command("REPLICAOF", "NO", "ONE")
             client.execute_command("BF.ADD", "seen", "only there")
             assert "only there" not in near and near.stats.asked == 0
+        # Its primary is gone, so it never gets what is written. The copy asks the server that has it.
+        replica.execute_command("REPLICAOF", "127.0.0.1", "1")
+        with Near(client, "seen", reader=replica, every=0.01, max_age=0.5) as near:
+            assert near.wait(30) and near.add("mine") and near.add("own")
+
+            def is_asked() -> bool:
+                was_fresh, asked = near._is_fresh(), near.stats.asked
+                assert "mine" in near and list(near.contains_many(["own", "mine"])) == [True, True]
+                return was_fresh and near._is_fresh() and near.stats.asked == asked + 3
+
+            wait(is_asked)
+            assert not near.add("mine")
 
 
 def test_lookups_keep_no_memory(client: Any) -> None:
@@ -236,7 +248,7 @@ def test_a_slot_that_moves_is_followed(name: str, tmp_path: Path) -> None:
         source, target = nodes[at], nodes[(at + 1) % 3]
         target_port = ports[(at + 1) % 3]
         source_id, target_id = (node.execute_command("CLUSTER", "MYID") for node in (source, target))
-        with Near(client, "moving", **QUICK) as near, Near(client, "missing", **QUICK) as missing:
+        with Near(client, "moving", missing="create", **QUICK) as near, Near(client, "missing", **QUICK) as missing:
             assert near.update(items(5000)) > 4900 and near.wait(30) and missing.wait(30)
             wait(lambda: equals(near, client, "moving"))
             assert calls(source, "bf.read") and not calls(target, "bf.scandump")
@@ -275,7 +287,7 @@ def test_a_failover_is_followed(name: str, tmp_path: Path) -> None:
         replica.execute_command("CLUSTER", "REPLICATE", own)
         wait(lambda: replica.info("replication").get("master_link_status") == "up")
         client = getattr(CLIENTS[name], kind)(host="127.0.0.1", port=ports[0], socket_timeout=5)
-        with Near(client, "moving", every=0.01, max_age=60) as near:
+        with Near(client, "moving", every=0.01, max_age=60, missing="create") as near:
             assert near.update(items(5000)) > 4900 and near.wait(30)
             with redis.Redis(port=primary) as node:
                 sent = node.info("replication")["master_repl_offset"]
@@ -303,7 +315,7 @@ from valkeybloom import Near
 
 warnings.simplefilter("ignore")
 client = redis.Redis(port=int(sys.argv[1]))
-near = Near(client, "seen", every=0.005, max_age=float(sys.argv[2]))
+near = Near(client, "seen", every=0.005, max_age=float(sys.argv[2]), missing="create")
 closed = Near(client, "seen")
 closed.close()
 batch = [f"item {n}" for n in range(20_000)]
@@ -394,7 +406,7 @@ class Held:
 
 waiting = threading.Event()
 atexit.register(answer)
-near = Near(client, "seen", every=0.002)
+near = Near(client, "seen", every=0.002, missing="create")
 nears = [Near(client, "seen", every=0.002, max_age=2 + n) for n in range(4)]
 other = Near(client, "seen", reader=Held(), every=0.002)
 assert near.add("a") and all(one.wait(30) for one in (near, other, *nears))

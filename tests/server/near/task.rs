@@ -93,7 +93,7 @@ fn every_event_is_followed() {
             for (event, error) in ENDS {
                 given(client);
                 let guard = runtime.enter();
-                let near = Near::follow(connection.clone(), KEY, options);
+                let near = Near::follow(connection.clone(), KEY, options).creating();
                 drop(guard);
                 assert_eq!(runtime.block_on(near.ready()), Ok(()));
                 assert_eq!(runtime.block_on(near.contains("a")), Ok(true));
@@ -129,7 +129,12 @@ fn what_a_program_adds_it_finds() {
             assert_eq!(near.ready().await, Ok(()));
             assert_eq!(near.state(), State::Missing);
             assert_eq!(near.contains("a").await, Ok(false));
-            // The first add makes the filter.
+            // The first add makes the filter, where that is wanted.
+            let missing = near.add("a").await.unwrap_err();
+            assert!(missing.to_string().contains("not found"), "{missing}");
+            assert_eq!(near.add_each(&["a", "b"]).await[1], Err(missing));
+            assert_eq!(client.cmd("EXISTS k"), int(0));
+            let near = near.creating();
             assert_eq!(near.add("a").await, Ok(true));
             assert_eq!(near.contains("a").await, Ok(true));
             for number in 0..500 {

@@ -12,6 +12,7 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 use tokio::sync::Notify;
 use valkeybloom_near::{Follower, clock};
+use valkeybloom_protocol::names::BF_INSERT;
 
 use crate::batches::{BF_MEXISTS, TIMEOUT, answers_of, commands, is_yes};
 use crate::error::Error;
@@ -46,6 +47,7 @@ pub struct Stats {
 pub struct Near {
     inner: Arc<Inner>,
     timeout: Duration,
+    creates: bool,
 }
 
 impl Near {
@@ -72,7 +74,8 @@ impl Near {
     ///
     /// The copy is behind by as much as the replica, besides `max_age`. A replica that has lost its primary goes on to
     /// serve old data, unless its setting `replica-serve-stale-data` is `no`. [`Options::lag`] is how far it may be behind
-    /// the primary, `max_age` if it is 0: for so long, items that this program adds are kept beside the copy.
+    /// the primary, `max_age` if it is 0: for so long, items that this program adds are kept beside the copy. The primary is asked about those that the
+    /// copy lacks then.
     ///
     /// # Panics
     ///
@@ -110,6 +113,7 @@ impl Near {
         Self {
             inner,
             timeout: TIMEOUT,
+            creates: false,
         }
     }
 
@@ -118,6 +122,14 @@ impl Near {
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
+        self
+    }
+
+    /// Lets the server create a missing filter, with the parameters of its settings, when this handle adds an item.
+    /// Otherwise, additions to a missing key fail.
+    #[must_use]
+    pub fn creating(mut self) -> Self {
+        self.creates = true;
         self
     }
 
@@ -152,7 +164,8 @@ impl Near {
             None => unknown.push(at),
         });
         self.inner.asked.fetch_add(unknown.len() as u64, Relaxed);
-        let asked = self.each_at_server(BF_MEXISTS, items, &unknown).await;
+        let words = [BF_MEXISTS.as_bytes(), &self.inner.key];
+        let asked = self.each_at_server(&words, items, &unknown).await;
         for (&at, answer) in unknown.iter().zip(asked) {
             answers[at] = answer?;
         }
@@ -167,8 +180,8 @@ impl Near {
         follower.contains(item.as_ref(), clock::now_for(&follower))
     }
 
-    /// Adds an item, and returns whether it was new. A false positive counts as not new. The server creates a missing
-    /// filter.
+    /// Adds an item, and returns whether it was new. A false positive counts as not new. A missing filter is not created,
+    /// except after [`creating`](Self::creating).
     ///
     /// An item that the copy claims is not new, and nothing is sent. So the answer is the one that the server would have
     /// given at some moment within the last `max_age`: an item of a filter that was deleted since is not added anew. From
@@ -178,16 +191,8 @@ impl Near {
     ///
     /// The server can't be reached, refused, or did not answer in time. The item may have been added.
     pub async fn add(&self, item: impl AsRef<[u8]>) -> Result<bool, Error> {
-        let item = item.as_ref();
-        if self.local(item) == Some(true) {
-            return Ok(false);
-        }
-        let mut command = redis::cmd("BF.ADD");
-        command.arg(&self.inner.key[..]).arg(item);
-        let reply = self.send(command).await?;
-        let is_new = is_yes(&reply).ok_or(Error::Unexpected)?;
-        self.inner.follower_mut().keep(item, clock::now());
-        Ok(is_new)
+        let added = self.add_each(&[item]).await.pop();
+        added.unwrap_or(Err(Error::Unexpected))
     }
 
     /// Adds items, and returns for each, in order, whether it was new, as [`add`](Self::add) does. Only the first of equal
@@ -204,7 +209,13 @@ impl Near {
                 answers[at] = Err(Error::NotTried);
             }
         });
-        let added = self.each_at_server("BF.MADD", items, &unknown).await;
+        let words: [&[u8]; 4] = [BF_INSERT.as_bytes(), &self.inner.key, b"NOCREATE", b"ITEMS"];
+        let words = if self.creates {
+            &[b"BF.MADD", words[1]][..]
+        } else {
+            &words
+        };
+        let added = self.each_at_server(words, items, &unknown).await;
         let now = clock::now();
         let mut follower = self.inner.follower_mut();
         for (&at, answer) in unknown.iter().zip(added) {
@@ -292,13 +303,12 @@ impl Near {
     /// Returns the server's answers for the items at these positions, up to the first failed command.
     async fn each_at_server(
         &self,
-        name: &str,
+        words: &[&[u8]],
         items: &[impl AsRef<[u8]>],
         positions: &[usize],
     ) -> Vec<Result<bool, Error>> {
         let mut answers = Vec::with_capacity(positions.len());
-        let words = [name.as_bytes(), &self.inner.key];
-        for (command, count) in commands(&words, items, positions) {
+        for (command, count) in commands(words, items, positions) {
             match self.send(command).await {
                 Ok(reply) => answers.extend(answers_of(reply, count)),
                 Err(error) => {

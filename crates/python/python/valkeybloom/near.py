@@ -12,7 +12,7 @@ from ._exchange import encoded, is_loss, options
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import timedelta
-    from typing import Any, Self
+    from typing import Any, Literal, Self
     from weakref import ref
 
     from ._types import Client, Key, Outcome
@@ -92,7 +92,9 @@ class Near(Follower):
     `confirm=True`, the copy answers only if it claims an item, and the server answers for all others. So an item that
     anyone has added is never denied. If the key is deleted, a copy may claim its items until it is `max_age` old.
 
-    A missing key is an empty filter, as for BF.EXISTS. Filters with a window or counters can't be followed, nor can
+    A missing key is an empty filter, as for BF.EXISTS, but is not created: `add` and `update` raise the client's
+    exception. With `missing="error"`, lookups and `wait` raise KeyError. With `missing="create"`, the server creates the
+    filter with its default parameters when an item is added. Filters with a window or counters can't be followed, nor can
     those that the client's user may not read. Then `state` is "refused", `wait` raises ValueError with the reason, and
     lookups ask the server.
 
@@ -141,6 +143,7 @@ class Near(Follower):
         confirm: bool = False,
         refresh: float | timedelta | None = None,
         reader: Client | None = None,
+        missing: Literal["empty", "error", "create"] = "empty",
     ) -> Self:
         reads = client if reader is None else reader
         require_blocking(client)
@@ -154,6 +157,7 @@ class Near(Follower):
             bool(confirm),
             None if refresh is None else seconds(refresh),
             reader is not None,
+            missing,
         )
         self._client = client
         self._reader = reads
@@ -186,6 +190,7 @@ class Near(Follower):
                 if left is not None and left <= 0:
                     return False
                 worker.changed.wait(left)
+        self._require_key()
         return True
 
     def close(self) -> None:
