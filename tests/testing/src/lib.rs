@@ -2,6 +2,7 @@
 //! helpers, fuzz targets and independent implementations.
 
 pub mod count_min;
+pub mod draft;
 pub mod fuzz;
 pub mod harness;
 pub mod loader;

@@ -7,7 +7,7 @@ use valkeybloom_sketches::bloom::{
     Added, Dialect, Growth, Limits, MergeError, Object, Shape, Time,
 };
 
-use crate::redisbloom;
+use crate::draft;
 use crate::support::{
     Rng, counting, object_of, params, relocate, said_of, through_every_form, windowed,
 };
@@ -29,7 +29,7 @@ fn objects() -> Vec<(String, Object)> {
     ]
     .map(|(name, shape)| (name.to_owned(), object_of(&shape, seed)))
     .into();
-    for draft in redisbloom::draft::drafts() {
+    for draft in draft::drafts() {
         let name = format!("version {}, options {}", draft.version, draft.options);
         objects.push((name, draft.read().unwrap()));
     }

@@ -35,4 +35,4 @@ mod unions;
 mod windows;
 mod words;
 
-use valkeybloom_testing::{murmur, naive, plain, support};
+use valkeybloom_testing::{draft, murmur, naive, plain, support};

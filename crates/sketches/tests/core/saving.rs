@@ -5,7 +5,7 @@ use std::thread;
 
 use valkeybloom_sketches::bloom::{Object, Shape, Time, chunks, dump};
 
-use crate::redisbloom::draft::drafts;
+use crate::draft::drafts;
 use crate::support::{
     ROOMY, Rng, Stream, begin_partial, counting, fields_of, header_of, object_of, params, windowed,
 };

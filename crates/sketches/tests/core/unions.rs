@@ -4,7 +4,7 @@
 use valkeybloom_sketches::bloom::{Limits, MergeError, Object, Shape, Time};
 use valkeybloom_sketches::{Seed, work};
 
-use crate::redisbloom::draft::{Draft, Link};
+use crate::draft::{Draft, Link};
 use crate::support::{
     Field, ROOMY, Rng, blob, counting, fields_of, of_filters, params, tightening, windowed,
 };

@@ -2,7 +2,7 @@
 
 use valkeybloom_sketches::bloom::{Added, Object, Params, Refusal, Time};
 
-use crate::redisbloom::draft::{Draft, Link};
+use crate::draft::{Draft, Link};
 use crate::support::{ROOMY, Rng, add, counting, object, object_of, params, tightening, windowed};
 
 use super::{Cell, Until, cell, fill_to_depth, none, theirs};

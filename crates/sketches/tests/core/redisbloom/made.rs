@@ -7,12 +7,11 @@ use valkeybloom_sketches::bloom::{
 use valkeybloom_sketches::{MAX_CAPACITY, Seed};
 use valkeybloom_testing::loader::loaded;
 
+use crate::draft::drafts;
 use crate::support::{
     Field, NO_CLOCK, ROOMY, Stream, add, begin_partial, fields_of, filters, has, header_of, params,
     through_every_form,
 };
-
-use super::draft::drafts;
 
 fn new(params: Params) -> New {
     let factor = params.growth.expansion();

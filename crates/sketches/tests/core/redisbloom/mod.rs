@@ -2,18 +2,16 @@
 //!
 //! What RedisBloom itself wrote, and how its objects grow, is tested on servers.
 
-pub mod draft;
 mod made;
 
 use valkeybloom_sketches::Hasher;
 use valkeybloom_sketches::bloom::{Added, Dialect, Limits, Object, Refusal, Time};
 
+use crate::draft::{Draft, Link, drafts, positions};
 use crate::support::{
     Field, NO_CLOCK, ROOMY, Rng, add, add_each, at_each_width, capacity, fields_of, filters, has,
     has_each, header_of, items,
 };
-
-use draft::{Draft, Link, drafts, positions};
 
 #[test]
 fn the_published_hashes_hold() {

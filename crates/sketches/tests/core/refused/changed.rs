@@ -10,7 +10,7 @@ use valkeybloom_sketches::{DecodeError, MAX_CAPACITY};
 
 use crate::plain::Plain;
 use crate::support::{Field, Stream, begin, dump_of, fields_of, has_at, through_every_form};
-use crate::{bloomfltx, redisbloom};
+use crate::{bloomfltx, draft};
 
 /// Does with an object what can be done, at any time, within limits that keep this small.
 pub fn survives_use(mut object: Object) {
@@ -125,7 +125,7 @@ fn samples() -> Vec<Sample> {
             is_own: dump_of(&dump::decode(&draft.dump()).unwrap()) == draft.dump(),
         });
     }
-    let mut drafts = redisbloom::draft::drafts();
+    let mut drafts = draft::drafts();
     drafts.retain(|draft| draft.version == 4);
     for draft in drafts {
         samples.push(Sample {

@@ -54,7 +54,7 @@ impl Draft for crate::bloomfltx::draft::Draft {
     }
 }
 
-impl Draft for crate::redisbloom::draft::Draft {
+impl Draft for crate::draft::Draft {
     fn error(&self, form: Form) -> Option<DecodeError> {
         match form {
             Form::Dump => None,

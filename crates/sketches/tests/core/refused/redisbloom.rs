@@ -4,7 +4,7 @@ use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::bloom::{Dialect, Limits, chunks};
 
 use super::{Draft as _, FIELDS, Form, refused};
-use crate::redisbloom::draft::{Draft, drafts};
+use crate::draft::{Draft, drafts};
 use crate::support::{NO_FRACTIONS, ROOMY, Stream, begin, begin_partial, fields_of};
 
 const BOTH: &[Form] = &[Form::Header, Form::Fields];

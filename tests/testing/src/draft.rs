@@ -52,6 +52,23 @@ impl Link {
         if self.n2 > 0 { 1 << self.n2 } else { self.bits }
     }
 
+    /// Returns an empty link of the size that `RedisBloom` 8.8 gives it.
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::approx_constant,
+        reason = "so it is computed there"
+    )]
+    fn sized(entries: u64, error: f64) -> Self {
+        let bits = |bpe: f64| ((entries as f64 * bpe) as u64).max(1);
+        let bpe = Self::new(entries, error, 0, 0).bpe;
+        Self {
+            hashes: (0.693_147_180_559_945 * bpe).ceil() as u64,
+            ..Self::new(entries, error, bits(bpe).next_multiple_of(64), 0)
+        }
+    }
+
     pub fn add(&mut self, item: &[u8], wide: bool) {
         for position in positions(item, wide, self.hashes, self.modulus()) {
             self.bitmap[usize::try_from(position / 8).unwrap()] |= 1 << (position % 8);
@@ -101,6 +118,41 @@ impl Draft {
             fields.push(Field::Uint(link.items));
         }
         Stream(fields.into())
+    }
+
+    /// Returns a new object as `RedisBloom` 8.8 makes it.
+    pub fn made(entries: u64, rate: f64, growth: u64, is_fixed: bool) -> Self {
+        let rate = rate.min(0.25);
+        let (options, first) = if is_fixed {
+            (13, rate)
+        } else {
+            (5, 0.5 * rate)
+        };
+        Self {
+            version: 4,
+            items: 0,
+            options,
+            growth,
+            links: vec![Link::sized(entries, first)],
+        }
+    }
+
+    /// Adds an item, and a link if the newest is full. Returns whether the item was new, or `None` if there is no room.
+    pub fn add(&mut self, item: &[u8]) -> Option<bool> {
+        if self.links.iter().any(|link| link.has(item, true)) {
+            return Some(false);
+        }
+        let newest = self.links.last().unwrap();
+        if newest.items >= newest.entries {
+            if self.options & 8 != 0 {
+                return None;
+            }
+            let next = Link::sized(newest.entries * self.growth, 0.5 * newest.error);
+            self.links.push(next);
+        }
+        self.links.last_mut().unwrap().add(item, true);
+        self.items += 1;
+        Some(true)
     }
 
     pub fn read(&self) -> Result<Object, DecodeError> {
