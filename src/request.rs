@@ -5,7 +5,7 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use crate::ffi::{Argv, Ctx, Str};
-use crate::settings::follows_redisbloom;
+use crate::settings::has_redisbloom_rules;
 use valkeybloom_protocol::error::{Error, Field};
 use valkeybloom_protocol::words::{CommandWords, Grammar, Origin};
 use valkeybloom_sketches::bloom::Refusal;
@@ -60,7 +60,7 @@ pub fn origin(ctx: Ctx) -> Origin {
 
 /// Returns the grammar of the words of a command that `RedisBloom` has, too.
 pub fn grammar(ctx: Ctx) -> Grammar {
-    if ctx.must_obey() || follows_redisbloom(ctx) {
+    if has_redisbloom_rules(ctx) {
         Grammar::RedisBloom
     } else {
         Grammar::Own

@@ -62,6 +62,12 @@ pub fn follows_redisbloom(ctx: Ctx) -> bool {
     maker() == Maker::RedisBloom && !ctx.must_obey()
 }
 
+/// Returns whether a command is parsed and executed by `RedisBloom`'s rules where they accept more than this module's: a
+/// server that follows `RedisBloom` gets it, or `RedisBloom` may have sent it.
+pub fn has_redisbloom_rules(ctx: Ctx) -> bool {
+    ctx.must_obey() || follows_redisbloom(ctx)
+}
+
 /// Allows a client what `RedisBloom` 8.8 does not have.
 ///
 /// # Errors

@@ -12,9 +12,10 @@ use valkeybloom_sketches::{DecodeError, Seed};
 
 use crate::ffi::{Argument, Ctx, Str};
 use crate::keys::{self, Change};
+use crate::settings::has_redisbloom_rules;
 
 use super::settings;
-use super::value::{OVERHEAD_BYTES, Value, memory_bytes};
+use super::value::{OVERHEAD_BYTES, Value, dialect_of, memory_bytes};
 
 /// A key opened for reading.
 pub type Reader<'k, 'a> = keys::Reader<'k, 'a, Value>;
@@ -169,15 +170,32 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Returns whether the key holds a complete object of `RedisBloom`'s kind.
+    /// Returns whether the key holds an object of `RedisBloom`'s kind, complete or not.
     ///
     /// # Errors
     /// [`Error::WRONG_TYPE`] or [`Error::SAVING`].
     pub fn holds_redisbloom(&mut self) -> Result<bool, Error> {
-        Ok(self.held()?.is_some_and(|stored| match stored.value() {
-            Value::Complete(object) => Dialect::of(object) == Dialect::RedisBloom,
-            Value::Partial(_) => false,
-        }))
+        let held = self.held()?;
+        Ok(held.is_some_and(|stored| dialect_of(stored.value()) == Dialect::RedisBloom))
+    }
+
+    /// Completes an object that lacks chunks, after `error` has kept a command from adding to it. `RedisBloom` adds to
+    /// such an object, whose missing bytes are zeros there, and replicates that.
+    ///
+    /// # Errors
+    /// `error`, unless the command was already executed elsewhere and the object is of `RedisBloom`.
+    pub fn complete_for(&mut self, ctx: Ctx, error: Error) -> Result<(), Error> {
+        if error != Error::STILL_LOADING || !ctx.must_obey() {
+            return Err(error);
+        }
+        let held = self.held()?.ok_or(error)?;
+        held.update(|value| match value {
+            Value::Complete(_) => Ok(()),
+            Value::Partial(partial) => {
+                *value = Value::Complete(partial.filled().map_err(|_| error)?);
+                Ok(())
+            }
+        })
     }
 
     /// Stores the value decoded from an object's first chunk, its header, under the empty key.
@@ -187,37 +205,50 @@ impl Writer<'_, '_> {
     }
 
     /// Loads the next chunk of an object whose header was loaded. An object of `RedisBloom` without items is complete
-    /// with its header, and still accepts chunks. With items it accepts them only if `overwrites` is set, because they
-    /// replace bits of the items.
+    /// with its header, and still accepts chunks. With items it accepts them only by `RedisBloom`'s rules, because they
+    /// replace bits of the items. By these rules chunks may be empty; and those that were already executed elsewhere
+    /// come in any order.
     ///
     /// # Errors
     /// [`Error::WRONG_TYPE`], [`Error::SAVING`], [`Error::BAD_CHUNK`] or a [`Refusal::OutOfMemory`]; chunks loaded before
     /// stay.
-    pub fn load_chunk(mut self, cursor: u64, chunk: &[u8], overwrites: bool) -> Result<(), Error> {
+    pub fn load_chunk(mut self, ctx: Ctx, cursor: u64, chunk: &[u8]) -> Result<(), Error> {
+        let by_redisbloom = has_redisbloom_rules(ctx);
         let held = self.held()?.ok_or(Error::BAD_CHUNK)?;
         let complete = held.update_fed(|value, feed| {
-            let partial = match value {
-                Value::Partial(partial) => partial,
-                Value::Complete(object) => {
-                    let (_, items, _) = object.totals();
-                    let accepts = overwrites || items == 0;
-                    let loaded = accepts.then(|| chunks::overwrite(object, cursor, chunk).ok());
-                    let loaded = loaded.flatten().ok_or(Error::BAD_CHUNK);
-                    return loaded.map(|()| {
-                        feed.end();
-                        false
-                    });
-                }
-            };
-            let object = partial.load(cursor, chunk).map_err(|error| match error {
+            let refused = |error| match error {
                 DecodeError::NoMemory => Error::Refused(Refusal::OutOfMemory),
                 _ => Error::BAD_CHUNK,
-            })?;
-            let complete = object.is_some();
-            if let Some(object) = object {
-                *value = Value::Complete(object);
+            };
+            let overwrite = |object: &mut Object| {
+                chunks::overwrite(object, cursor, chunk).map_err(refused)?;
+                feed.end();
+                Ok(())
+            };
+            match value {
+                Value::Complete(object) => {
+                    let (_, items, _) = object.totals();
+                    if items > 0 && !by_redisbloom {
+                        return Err(Error::BAD_CHUNK);
+                    }
+                    overwrite(object).map(|()| false)
+                }
+                Value::Partial(_) if by_redisbloom && chunk.is_empty() => Ok(false),
+                Value::Partial(partial) => match partial.load(cursor, chunk) {
+                    Ok(None) => Ok(false),
+                    Ok(Some(object)) => {
+                        *value = Value::Complete(object);
+                        Ok(true)
+                    }
+                    Err(DecodeError::Malformed(_)) if ctx.must_obey() => {
+                        let mut object = partial.filled().map_err(refused)?;
+                        let overwritten = overwrite(&mut object);
+                        *value = Value::Complete(object);
+                        overwritten.map(|()| true)
+                    }
+                    Err(error) => Err(refused(error)),
+                },
             }
-            Ok(complete)
         })?;
         loaded(self.close(), complete);
         Ok(())

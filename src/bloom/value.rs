@@ -42,8 +42,9 @@ pub fn require_counters(object: &Object) -> Result<(), Error> {
     }
 }
 
+/// Returns the dialect of an object, complete or not.
 #[inline]
-fn dialect_of(value: &Value) -> Dialect {
+pub fn dialect_of(value: &Value) -> Dialect {
     match value {
         Value::Complete(object) => Dialect::of(object),
         Value::Partial(partial) => partial.dialect(),

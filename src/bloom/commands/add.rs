@@ -32,7 +32,8 @@ pub fn add(Call { ctx, keys, args }: Call) -> Done {
             added
         });
         added.map(|added| (added, saturation.is_used_by(object)))
-    })?;
+    });
+    let added = added.or_else(|error| writer.complete_for(ctx, error).map(|()| None))?;
     let outcome = if let Some((added, saturate)) = added.flatten() {
         match added {
             Ok(Added::New) if saturate => {
@@ -200,9 +201,13 @@ fn write<'a>(
     args: Argv<'a>,
     addition: &Addition,
 ) -> Result<Outcomes, Error> {
-    let Some(written) =
-        writer.update_fed(|object, feed| add_to(ctx, object, feed, args, addition))?
-    else {
+    let add = |object: &mut Object, feed: &Fed| add_to(ctx, object, feed, args, addition);
+    let mut written = writer.update_fed(add);
+    if let Err(error) = written {
+        writer.complete_for(ctx, error)?;
+        written = writer.update_fed(add);
+    }
+    let Some(written) = written? else {
         return create(ctx, writer, args, addition);
     };
     let Written {

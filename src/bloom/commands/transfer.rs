@@ -10,7 +10,7 @@ use valkeybloom_sketches::bloom::{Refusal, chunks, dump};
 use crate::bloom::keys::{self, Reader, Writer};
 use crate::ffi::{Argv, Call, Ctx, Done, Reply};
 use crate::request::{expiry, key};
-use crate::settings::follows_redisbloom;
+use crate::settings::{follows_redisbloom, has_redisbloom_rules};
 
 /// `BF.LOAD key dump [ttl-ms]`
 pub fn load(Call { ctx, keys, args }: Call) -> Done {
@@ -75,8 +75,7 @@ pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
     let cursor = cursor(ctx, &args, redisbloom::LOADCHUNK_CURSOR)?;
     let data = args.string(3).bytes();
     let mut writer = Writer::open(keys, key(&args));
-    let is_redisbloom = follows_redisbloom(ctx);
-    if cursor == 1 && !(is_redisbloom && writer.holds_redisbloom()?) {
+    if cursor == 1 && !(has_redisbloom_rules(ctx) && writer.holds_redisbloom()?) {
         writer.require_empty()?;
         let begun = chunks::begin(data, keys::limits_for(ctx, false));
         let begun = begun.map_err(|error| match error {
@@ -86,11 +85,11 @@ pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
         })?;
         writer.begin(begun);
     } else {
-        if is_redisbloom && writer.held()?.is_none() {
+        if follows_redisbloom(ctx) && writer.held()?.is_none() {
             return Err(Error::NOT_FOUND);
         }
         let cursor = u64::try_from(cursor).map_err(|_| Error::BAD_CHUNK)?;
-        writer.load_chunk(cursor, data, is_redisbloom || ctx.must_obey())?;
+        writer.load_chunk(ctx, cursor, data)?;
     }
     Ok(Reply::Ok)
 }

@@ -254,6 +254,24 @@ impl Partial {
         object.map(Some)
     }
 
+    /// Returns the object with zeros for its missing bytes, which is what `RedisBloom` has in its place.
+    ///
+    /// # Errors
+    /// Any [`DecodeError`]; other dialects have no such object.
+    pub fn filled(&mut self) -> Result<Object, DecodeError> {
+        if self.dialect != Dialect::RedisBloom {
+            return Err("missing chunks".into());
+        }
+        self.reserve().ok_or(DecodeError::NoMemory)?;
+        for filter in self.outline.filters_mut() {
+            let bytes = usize::try_from(filter.geometry.blob_bytes());
+            filter
+                .blob
+                .resize(bytes.map_err(|_| DecodeError::NoMemory)?, 0);
+        }
+        Object::from_outline(&mut self.outline)
+    }
+
     /// Returns the pieces that rebuild this state, header first, each with the cursor of the next.
     pub fn pieces(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let mut cursor = 1;

@@ -206,6 +206,31 @@ fn half_loaded_objects_are_written_as_whole_ones() {
     }
 }
 
+/// A peer adds to half loaded objects: there, missing bytes are zeros.
+#[test]
+fn half_loaded_objects_are_filled_with_zeros() {
+    for draft in drafts().iter().filter(|draft| draft.version == 4) {
+        let bytes: usize = draft.links.iter().map(|link| link.bitmap.len()).sum();
+        for loaded in [0, 1, bytes / 2, bytes - 1] {
+            let mut partial = begin_partial(&draft.header()).unwrap();
+            let (mut expected, mut cursor) = (draft.clone(), 1);
+            for link in &mut expected.links {
+                let length = link.bitmap.len().min(loaded + 1 - cursor);
+                let (chunk, missing) = link.bitmap.split_at_mut(length);
+                missing.fill(0);
+                cursor += length;
+                if length > 0 {
+                    assert!(partial.load(cursor as u64, chunk).unwrap().is_none());
+                }
+            }
+            assert_eq!(fields_of(&partial.filled().unwrap()), expected.fields());
+        }
+    }
+    let own = object(&params(100, 0.01, 2), Seed::FIXED);
+    let mut partial = begin_partial(&header_of(&own)).unwrap();
+    assert!(partial.filled().is_err());
+}
+
 /// A whole object is never taken for a half loaded one, whatever its record says, if a bit is set after the mark's
 /// place.
 #[test]
