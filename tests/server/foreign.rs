@@ -4,6 +4,7 @@ use std::fs;
 
 use crate::harness::{Server, array, bulk, digest, error, int, ok, wait_in_sync, wait_until};
 use crate::support::aof::on_log;
+use crate::support::configured::MAKERS;
 use crate::support::recordings::{
     REDISBLOOM, REDISBLOOM_STREAM, VALKEY_BLOOM, VALKEY_BLOOM_STREAM, all_are_there, restore,
 };
@@ -68,14 +69,13 @@ fn a_log_of_redisbloom_makes_filters_of_ours() {
     }
 }
 
-/// The stream to a replica of such a server (the file of the full sync, then commands) makes the primary's objects. The
-/// commands that it refused are refused again, without an error.
+/// The stream to a replica of such a server (the file of the full sync, then commands) makes the primary's objects;
+/// valkey-bloom's under every setting. The commands that it refused are refused again, without an error.
 #[test]
 fn their_stream_is_replicated_to_the_last_bit() {
-    for (recording, maker) in [
-        (&VALKEY_BLOOM_STREAM, "own"),
-        (&REDISBLOOM_STREAM, "redisbloom"),
-    ] {
+    let of_each = MAKERS.map(|maker| (&VALKEY_BLOOM_STREAM, maker));
+    let own = [(&REDISBLOOM_STREAM, "redisbloom")];
+    for (recording, maker) in of_each.into_iter().chain(own) {
         let mut server = Server::with(&[
             ("appendonly", "yes"),
             ("bf.bloom-new-filters", maker),

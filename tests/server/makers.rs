@@ -6,23 +6,15 @@ use std::fs;
 use valkeybloom_sketches::Seed;
 use valkeybloom_testing::loader::Dump;
 
-use crate::harness::{Builder, Client, Reply, Server, array, digest, error, int, ok, wait_in_sync};
+use crate::harness::{Client, Reply, Server, array, digest, error, int, ok, wait_in_sync};
 use crate::support::aof::{Log, commands, on_log_of, wire};
+use crate::support::configured::{MAKERS, made_by as of};
 use crate::support::pieces::{load_chunks, pieces, split};
 use crate::support::recordings::{
     PROGRAMS, REDISBLOOM, Recorded, VALKEY_BLOOM, all_are_there, hex,
 };
 use crate::support::sums;
 use crate::support::tables::{Row, rows};
-
-const MAKERS: [&str; 3] = ["own", "valkey-bloom", "redisbloom"];
-
-/// Returns a server of a maker, with the capacity that both peers have by default.
-fn of(maker: &str) -> Builder {
-    Server::builder()
-        .config("bf.bloom-new-filters", maker)
-        .config("bf.bloom-capacity", "100")
-}
 
 fn call(client: &mut Client, command: &[Vec<u8>]) -> Reply {
     let words: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();

@@ -4,6 +4,7 @@
 //! Every failure names the seed of its random choices; `SOAK_SEED` repeats that run.
 
 mod fuzz;
+mod grammar;
 mod life;
 mod reshard;
 mod scarce;

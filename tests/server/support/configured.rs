@@ -26,6 +26,16 @@ pub const OTHER_SETTINGS: [(&str, &str); 16] = [
     ("bf.cms-encoding", "1"),
 ];
 
+/// The values of `bf.bloom-new-filters`.
+pub const MAKERS: [&str; 3] = ["own", "valkey-bloom", "redisbloom"];
+
+/// Returns a server that makes filters of this kind, with the capacity that both peers have by default.
+pub fn made_by(maker: &str) -> Builder {
+    Server::builder()
+        .config("bf.bloom-new-filters", maker)
+        .config("bf.bloom-capacity", "100")
+}
+
 pub fn other_settings(mut builder: Builder) -> Builder {
     for (name, value) in OTHER_SETTINGS {
         builder = builder.config(name, value);

@@ -1,8 +1,12 @@
 //! A primary that is played, so that a replica gets what no server would send.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
+
+use crate::harness::{Builder, Server, int, ok, wait_until};
+use crate::support::aof::{Command, command, wire};
 
 /// Plays a primary that sends part of an RDB file and breaks off; or, with commands to send after it, the whole file,
 /// then these, and nothing more. Returns its port.
@@ -18,6 +22,24 @@ pub fn played_primary(rdb: Vec<u8>, then: Option<Vec<u8>>) -> u16 {
         }
     });
     port
+}
+
+/// Returns a server that has applied these commands of a primary, which began without data.
+pub fn on_link_of(builder: Builder, commands: &[Command]) -> Server {
+    const END: &str = "the end of the commands";
+    let server = builder.start();
+    let mut client = server.client();
+    assert_eq!(client.cmd("SAVE"), ok());
+    let empty = fs::read(server.dir().join("dump.rdb")).expect("it is saved");
+    let end = command("SET").into_iter().chain([END.into(), vec![]]);
+    let port = played_primary(empty, Some(wire(&[commands, &[end.collect()]].concat())));
+    assert_eq!(client.cmd(&format!("REPLICAOF 127.0.0.1 {port}")), ok());
+    wait_until("all has come", || {
+        client.call(&[b"EXISTS", END.as_bytes()]) == int(1)
+    });
+    assert_eq!(client.cmd("REPLICAOF NO ONE"), ok());
+    assert_eq!(client.call(&[b"DEL", END.as_bytes()]), int(1));
+    server
 }
 
 /// Reads the words of the next command; there are none at the end of the stream.
