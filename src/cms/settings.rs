@@ -11,8 +11,8 @@ pub static ENCODING: Setting = Setting::integer(c"cms-encoding", 0, &(0..=1)).fi
 /// The settings of this family.
 pub static ALL: &[&Setting] = &[&OVERFLOW, &ENCODING];
 
-/// Returns what becomes of an increment that counters of four bytes can't take. It holds for commands that were executed
-/// elsewhere, too: a primary that saturates replicates what a primary that refuses does not.
+/// Returns what becomes of an increment that counters of four bytes can't take. Commands of a primary or a log get this
+/// server's rule, too, because the commands of `RedisBloom` do not name one.
 #[inline]
 pub fn overflow() -> Overflow {
     match OVERFLOW.number() {
