@@ -74,8 +74,8 @@ impl Near {
     ///
     /// The copy is behind by as much as the replica, besides `max_age`. A replica that has lost its primary goes on to
     /// serve old data, unless its setting `replica-serve-stale-data` is `no`. [`Options::lag`] is how far it may be behind
-    /// the primary, `max_age` if it is 0: for so long, items that this program adds are kept beside the copy. The primary is asked about those that the
-    /// copy lacks then.
+    /// the primary, `max_age` if it is 0: for so long, items that this program adds are kept beside the copy. Afterwards,
+    /// the primary is asked about those that the copy still lacks.
     ///
     /// # Panics
     ///
