@@ -10,6 +10,9 @@ use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::names::{BF_LOADCHUNK, FILTER_MEMORY, OBJECT_MEMORY};
 use valkeybloom_sketches::bloom::Refusal;
 
+/// What to check after a failure to connect.
+pub const IS_IT_UP: &str = "is that its address, and is it up?";
+
 /// The error of a run.
 #[derive(Debug)]
 pub struct Failure {

@@ -6,6 +6,7 @@ use redis::cmd;
 use valkeybloom_protocol::names::TYPES;
 
 use super::failure::{Fault, Result};
+use super::program::lacking;
 use super::server::Server;
 
 /// The keys that a subcommand works on.
@@ -35,6 +36,9 @@ impl Selection {
     }
 
     /// Finds the keys on all nodes of a server, sorted by name.
+    ///
+    /// # Errors
+    /// There are none, and could not be: the server has no filters.
     pub fn find(&self, server: &Server) -> Result<Vec<Found>> {
         let found = self.scan(server, || {});
         found.map_err(|fault| server.failure("could not look for filters at", &fault))
@@ -73,6 +77,9 @@ impl Selection {
                     }
                 }
             }
+        }
+        if all.is_empty() {
+            lacking(server)?;
         }
         // SCAN may return a key twice.
         all.sort_by(|a, b| a.key.cmp(&b.key));

@@ -42,6 +42,7 @@ mod server;
 mod show;
 mod size;
 mod sketches;
+mod tls;
 mod upload;
 mod watch;
 
@@ -52,7 +53,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use failure::{Failure, Result};
 use progress::Show;
-use server::Tls;
+use tls::Tls;
 
 /// Size, build, move, compare, list and show filters and sketches of Valkey and Redis
 #[derive(Parser)]

@@ -1,9 +1,11 @@
 //! The program that a target runs, and what it can't take.
 
+use redis::cmd;
+
 use valkeybloom_protocol::names::{BF_MDEL, BF_SCANDUMP, TYPES};
 use valkeybloom_sketches::bloom::Dialect;
 
-use super::failure::Result;
+use super::failure::{Fault, Result};
 use super::family::Family;
 use super::list::row::info_command;
 use super::server::{Server, dialect_of, is_filter};
@@ -26,15 +28,9 @@ pub struct Target {
 impl Target {
     /// Asks a server, which must have filters or sketches. The user needs no permission.
     pub fn of(server: &Server) -> Result<Self> {
-        let mut lacking = Vec::new();
-        for kind in TYPES {
-            if server.lacks(info_command(kind))?.is_some() {
-                lacking.push(kind);
-            }
-        }
-        if lacking.len() == TYPES.len() {
-            server.require_bloom_filters()?;
-        }
+        let lacking = lacking(server);
+        let failed = |fault| server.failure("could not find filters at", &fault);
+        let lacking = lacking.map_err(failed)?;
         // Only this module can be loaded without Bloom filters.
         let has_other_families_only = lacking.iter().any(|kind| is_filter(kind));
         let program = if has_other_families_only || server.lacks(BF_MDEL)?.is_none() {
@@ -65,5 +61,28 @@ impl Target {
             Program::ValkeyBloom => ("valkey-bloom", dialect == Some(Dialect::Bloomfltr)),
         };
         (!has_type).then(|| format!("{name} has no {kind}"))
+    }
+}
+
+/// Returns the types that a server lacks. The user needs no permission.
+///
+/// # Errors
+/// It lacks all.
+pub fn lacking(server: &Server) -> Result<Vec<&'static str>, Fault> {
+    let mut lacking = Vec::new();
+    let mut first = None;
+    for kind in TYPES {
+        match server.call(b"", &cmd(info_command(kind))) {
+            Err(fault) if fault.is_unknown_command() => {
+                lacking.push(kind);
+                first.get_or_insert(fault);
+            }
+            Err(fault @ Fault::Lost(_)) => return Err(fault),
+            _ => {}
+        }
+    }
+    match first {
+        Some(fault) if lacking.len() == TYPES.len() => Err(fault),
+        _ => Ok(lacking),
     }
 }

@@ -2,9 +2,8 @@
 
 use std::cell::RefCell;
 use std::collections::HashSet;
-use std::fs;
+use std::io;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -13,61 +12,30 @@ use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
 use redis::{
-    AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ConnectionAddr, ConnectionInfo,
-    FromRedisValue, IntoConnectionInfo, Pipeline, TlsCertificates, Value,
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue,
+    IntoConnectionInfo, Pipeline, RedisError, TlsCertificates, Value,
 };
+use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
+use tokio::time::timeout;
+use tokio_rustls::client::TlsStream;
 
 use valkeybloom_protocol::names::BF_INFO;
 use valkeybloom_sketches::bloom::Dialect;
 
-use super::failure::{Failure, Fault, Result, shown, unless_refused};
+use super::failure::{Failure, Fault, IS_IT_UP, Result, shown, unless_refused};
+use super::tls::{self, CONNECT};
+
+pub use super::tls::Tls;
 
 /// The most items in one command, which takes some hundred microseconds of the server's time.
 pub const COMMAND_ITEMS: usize = 1000;
-/// The timeout of a connection attempt.
-const CONNECT: Duration = Duration::from_secs(5);
 /// The timeout of a reply. A server that saves its data replies slowly.
 const REPLY: Duration = Duration::from_secs(60);
 /// The most time that a slot may take to move to another node.
 const SLOT_MOVE: Duration = Duration::from_secs(20);
 /// The highest slot of a cluster.
 const LAST_SLOT: u16 = 16_383;
-
-/// The options for TLS, which an address with `rediss://` requests.
-#[derive(clap::Args)]
-#[command(next_help_heading = "TLS")]
-pub struct Tls {
-    /// Certificates of authorities to trust instead of the system's, in PEM
-    #[arg(long, global = true, value_name = "FILE")]
-    cacert: Option<PathBuf>,
-    /// Certificate to show to the server, in PEM
-    #[arg(long, global = true, value_name = "FILE", requires = "cert_key")]
-    cert: Option<PathBuf>,
-    /// Key of that certificate, in PEM
-    #[arg(long, global = true, value_name = "FILE", requires = "cert")]
-    cert_key: Option<PathBuf>,
-}
-
-impl Tls {
-    fn certificates(&self) -> Result<TlsCertificates> {
-        let read = |path: &PathBuf| {
-            fs::read(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
-        };
-        let client_tls = match (&self.cert, &self.cert_key) {
-            (Some(cert), Some(key)) => Some(ClientTlsConfig {
-                client_cert: read(cert)?,
-                client_key: read(key)?,
-            }),
-            _ => None,
-        };
-        let root_cert = self.cacert.as_ref().map(read).transpose()?;
-        Ok(TlsCertificates {
-            client_tls,
-            root_cert,
-        })
-    }
-}
 
 #[derive(Clone)]
 enum Connection {
@@ -99,14 +67,18 @@ pub struct Server {
 impl Server {
     /// Connects to the server at an address like `redis://user:password@host:port/database`, or to its cluster.
     pub fn connect(address: &str, tls: &Tls) -> Result<Self> {
-        let info = if address.contains("://") {
+        let info = if address.starts_with(['/', '.']) {
+            ConnectionAddr::Unix(address.into()).into_connection_info()
+        } else if address.contains("://") {
             address.into_connection_info()
         } else {
             format!("redis://{address}").into_connection_info()
         };
         // The client library's message would show the password.
         let info = info.map_err(|_| {
-            Failure::usage("not a server address: write redis://user:password@host:port/database")
+            Failure::usage(
+                "not a server address: write redis://user:password@host:port/database, or the path of a socket",
+            )
         })?;
         let shown = info.addr().to_string();
         let database = info.redis_settings().db();
@@ -114,16 +86,27 @@ impl Server {
             .enable_all()
             .build()
             .map_err(|error| Failure::new(error.to_string()))?;
-        let certificates = match info.addr() {
-            ConnectionAddr::TcpTls { .. } => Some(tls.certificates()?),
-            _ => None,
+        let failed = |text: String| Failure::new(format!("could not connect to {shown}: {text}"));
+        let (secured, certificates) = match info.addr() {
+            ConnectionAddr::TcpTls { host, port, .. } => {
+                let connector = tls.connector()?;
+                let stream = runtime.block_on(tls::connect(&connector, host, *port));
+                (Some(stream.map_err(failed)?), Some(tls.certificates()?))
+            }
+            _ => (None, None),
         };
-        let connection = runtime.block_on(connect(info, certificates));
-        let connection = connection.map_err(|fault| match fault {
-            Fault::Lost(text) => Failure::new(format!(
-                "could not connect to {shown}: {text}; is that its address, and is it up?"
-            )),
-            fault @ Fault::Refused(_) => failure("could not connect to", &shown, &fault),
+        let may_need_tls = matches!(info.addr(), ConnectionAddr::Tcp(..));
+        let connection = runtime.block_on(connect(info, secured, certificates));
+        let connection = connection.map_err(|error| {
+            let is_ended = error.is_connection_dropped() && !error.is_connection_refusal();
+            let is_strange = is_ended || error.kind() == ErrorKind::Parse;
+            match Fault::from(error) {
+                Fault::Lost(text) if is_strange && may_need_tls => {
+                    failed(format!("{text}; if that port speaks TLS, write rediss://"))
+                }
+                Fault::Lost(text) => failed(format!("{text}; {IS_IT_UP}")),
+                fault @ Fault::Refused(_) => failure("could not connect to", &shown, &fault),
+            }
         })?;
         Ok(Self {
             runtime,
@@ -378,20 +361,27 @@ fn failure(what: &str, address: &str, fault: &Fault) -> Failure {
     Failure::new(format!("{what} {address}: {fault}"))
 }
 
+/// Connects to a server, over a stream for TLS if there is one, and to its cluster.
 async fn connect(
     info: ConnectionInfo,
+    secured: Option<TlsStream<TcpStream>>,
     certificates: Option<TlsCertificates>,
-) -> Result<Connection, Fault> {
-    let client = match certificates.clone() {
-        Some(certificates) => Client::build_with_tls(info.clone(), certificates)?,
-        None => Client::open(info.clone())?,
-    };
+) -> Result<Connection, RedisError> {
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECT))
         .set_response_timeout(Some(REPLY));
-    let mut one = client
-        .get_multiplexed_async_connection_with_config(&config)
-        .await?;
+    let mut one = if let Some(stream) = secured {
+        let opening = MultiplexedConnection::new_with_config(info.redis_settings(), stream, config);
+        let opened = timeout(CONNECT, opening).await.map_err(io::Error::from);
+        let (one, driver) = opened??;
+        tokio::spawn(driver);
+        one
+    } else {
+        let client = Client::open(info.clone())?;
+        client
+            .get_multiplexed_async_connection_with_config(&config)
+            .await?
+    };
     // Without the permission for INFO, the connection is to a single node: in a cluster, commands then fail with advice.
     let about = words("INFO cluster").query_async::<String>(&mut one).await;
     if !about.is_ok_and(|about| about.contains("cluster_enabled:1")) {

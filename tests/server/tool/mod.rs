@@ -14,6 +14,7 @@ mod metrics;
 mod midway;
 mod moving;
 mod played;
+mod reached;
 mod refused;
 mod rehearsed;
 mod remove;

@@ -1,9 +1,7 @@
 //! Filters that are brought from a server to another.
 
-use std::fs;
 use std::time::Duration;
 
-use rcgen::{CertificateParams, Issuer, KeyPair};
 use serde_json::Value;
 
 use crate::harness::cluster::{Cluster, nodes};
@@ -430,80 +428,4 @@ fn clusters_are_read_and_written_node_by_node() {
         .map(|node| node.client().cmd("DBSIZE").as_int())
         .sum();
     assert_eq!(sum, 60);
-}
-
-/// By `rediss://`, with a user and a password, into a database.
-#[test]
-fn servers_are_reached_by_tls_with_user_password_and_database() {
-    let from = Server::start();
-    add(&mut from.client(), "seen", &numbered("item", 0..10));
-    let folder = from.dir().to_owned();
-    let path = |name: &str| folder.join(name).to_str().expect("ASCII").to_owned();
-    let write = |name: &str, text: String| {
-        fs::write(path(name), text).expect("the folder can be written to");
-    };
-    let mut authority = CertificateParams::new(vec![]).expect("good parameters");
-    authority
-        .distinguished_name
-        .push(rcgen::DnType::CommonName, "authority of the tests");
-    authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    let authority_key = KeyPair::generate().expect("a key");
-    write(
-        "ca.pem",
-        authority
-            .self_signed(&authority_key)
-            .expect("a certificate")
-            .pem(),
-    );
-    let issuer = Issuer::new(authority, authority_key);
-    for name in ["server", "client"] {
-        let params = CertificateParams::new(vec!["localhost".to_owned()]).expect("good parameters");
-        let key = KeyPair::generate().expect("a key");
-        write(
-            &format!("{name}.pem"),
-            params
-                .signed_by(&key, &issuer)
-                .expect("a certificate")
-                .pem(),
-        );
-        write(&format!("{name}.key"), key.serialize_pem());
-    }
-    // Debian's servers speak TLS; the one of the run may not.
-    let program = supported_servers().swap_remove(1);
-    let (certificate, key, authority) = (path("server.pem"), path("server.key"), path("ca.pem"));
-    let secure = Server::builder()
-        .program(&program)
-        .config("tls-cert-file", &certificate)
-        .config("tls-key-file", &key)
-        .config("tls-ca-cert-file", &authority)
-        .config("tls-auth-clients", "yes")
-        .start();
-    let mut far = secure.client();
-    let port =
-        (10_000..20_000).find(|port| far.cmd(&format!("CONFIG SET tls-port {port}")) == ok());
-    let port = port.expect("a free port");
-    assert_eq!(far.cmd("ACL SETUSER mover on >pass:word ~* +@all"), ok());
-    let to = format!("rediss://mover:pass%3Aword@localhost:{port}/3");
-    let (certificate, key) = (path("client.pem"), path("client.key"));
-    let trust = [
-        "--cacert",
-        &authority,
-        "--cert",
-        &certificate,
-        "--cert-key",
-        &key,
-    ];
-    run(&[&["move", &url(&from), &to, "--verify"], &trust[..]].concat()).done();
-    assert_eq!(far.cmd("DBSIZE"), int(0));
-    assert_eq!(far.cmd("SELECT 3"), ok());
-    assert_eq!(found(&mut far, "seen", &numbered("item", 0..10)), 10);
-    run(&[&["size", "of", &to, "seen"], &trust[..]].concat()).done();
-
-    // A server with an unsigned certificate is not trusted.
-    let why = run(&["move", &url(&from), &to]).failed(1);
-    assert!(
-        why.starts_with(&format!("could not connect to localhost:{port}: ")),
-        "{why}"
-    );
-    assert!(!why.contains("word"), "{why}");
 }

@@ -9,8 +9,8 @@ use valkeybloom_testing::loader::loaded;
 
 use crate::draft::drafts;
 use crate::support::{
-    Field, NO_CLOCK, ROOMY, Stream, add, begin_partial, fields_of, filters, has, header_of, params,
-    through_every_form,
+    Field, NO_CLOCK, ROOMY, Stream, add, begin_partial, fields_of, filters, has, header_of, object,
+    params, through_every_form,
 };
 
 fn new(params: Params) -> New {

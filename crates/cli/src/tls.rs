@@ -1,0 +1,199 @@
+//! TLS, for addresses with `rediss://`.
+//!
+//! The client library trusts authorities alone. A server's own certificate, signed by itself, can be named as trusted as
+//! well, which OpenSSL's clients allow: most that people make for a test say that they are an authority's.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{ClientTlsConfig, TlsCertificates};
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_name;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::failure::{Failure, IS_IT_UP, Result};
+
+/// The timeout of a connection attempt.
+pub const CONNECT: Duration = Duration::from_secs(5);
+
+/// The options for TLS, which an address with `rediss://` requests.
+#[derive(clap::Args)]
+#[command(next_help_heading = "TLS")]
+pub struct Tls {
+    /// Certificates to trust instead of those of the system's authorities, in PEM: an authority's, or the server's own
+    #[arg(long, global = true, value_name = "FILE")]
+    cacert: Option<PathBuf>,
+    /// Certificate to show to the server, in PEM
+    #[arg(long, global = true, value_name = "FILE", requires = "cert_key")]
+    cert: Option<PathBuf>,
+    /// Key of that certificate, in PEM
+    #[arg(long, global = true, value_name = "FILE", requires = "cert")]
+    cert_key: Option<PathBuf>,
+}
+
+impl Tls {
+    /// Returns the files for connections of the client library.
+    pub fn certificates(&self) -> Result<TlsCertificates> {
+        let client_tls = match (&self.cert, &self.cert_key) {
+            (Some(cert), Some(key)) => Some(ClientTlsConfig {
+                client_cert: read(cert)?,
+                client_key: read(key)?,
+            }),
+            _ => None,
+        };
+        let root_cert = self.cacert.as_deref().map(read).transpose()?;
+        Ok(TlsCertificates {
+            client_tls,
+            root_cert,
+        })
+    }
+
+    /// Returns the rules of connections.
+    pub fn connector(&self) -> Result<TlsConnector> {
+        let files = self.certificates()?;
+        let (trusted, source) = if let (Some(path), Some(pem)) = (&self.cacert, &files.root_cert) {
+            (certificates(path, pem)?, path.display().to_string())
+        } else {
+            let found = rustls_native_certs::load_native_certs();
+            (found.certs, "the system's certificates".to_owned())
+        };
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(trusted.iter().cloned());
+        let verifier = WebPkiServerVerifier::builder(Arc::new(roots)).build();
+        let verifier = Verifier {
+            authorities: verifier.map_err(|error| unusable(&source, error))?,
+            trusted,
+        };
+        let rules = ClientConfig::builder()
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier));
+        let rules = match (&self.cert, &self.cert_key, files.client_tls) {
+            (Some(cert), Some(key), Some(client)) => {
+                let chain = certificates(cert, &client.client_cert)?;
+                let read = PrivateKeyDer::from_pem_slice(&client.client_key);
+                let secret = read.map_err(|error| unusable(key.display(), error))?;
+                let rules = rules.with_client_auth_cert(chain, secret);
+                rules.map_err(|error| unusable(cert.display(), error))?
+            }
+            _ => rules.with_no_client_auth(),
+        };
+        Ok(Arc::new(rules).into())
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).map_err(|error| unusable(path.display(), error))
+}
+
+fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match read {
+        Ok(certificates) if certificates.is_empty() => {
+            Err(unusable(path.display(), "it holds no certificate in PEM"))
+        }
+        read => read.map_err(|error| unusable(path.display(), error)),
+    }
+}
+
+fn unusable(source: impl fmt::Display, why: impl fmt::Display) -> Failure {
+    Failure::new(format!("{source}: {why}"))
+}
+
+/// Connects to a server.
+///
+/// # Errors
+/// What failed, and what to do about it.
+pub async fn connect(
+    connector: &TlsConnector,
+    host: &str,
+    port: u16,
+) -> Result<TlsStream<TcpStream>, String> {
+    let down = |error: io::Error| format!("{error}; {IS_IT_UP}");
+    let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
+    let socket = timeout(CONNECT, TcpStream::connect((host, port))).await;
+    let socket = socket.map_err(io::Error::from).flatten().map_err(down)?;
+    socket.set_nodelay(true).map_err(down)?;
+    // A server that does not speak TLS may wait for more.
+    let stream = timeout(CONNECT, connector.connect(name, socket)).await;
+    stream.map_err(io::Error::from).flatten().map_err(|error| {
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+        let advice = match inner {
+            Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+                "name the issuer's certificate, or a self-signed one itself, with --cacert"
+            }
+            Some(Error::InvalidCertificate(_)) => "check the server's certificate",
+            _ => "if that port does not speak TLS, write redis:// instead of rediss://",
+        };
+        format!("{error}; {advice}")
+    })
+}
+
+/// Verifies certificates as the client library does, and takes a server's own that is trusted.
+#[derive(Debug)]
+struct Verifier {
+    authorities: Arc<WebPkiServerVerifier>,
+    trusted: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        own: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let verified = self
+            .authorities
+            .verify_server_cert(own, others, name, ocsp, now);
+        match verified {
+            // It is not expired, which is the first check, but an authority's.
+            Err(Error::InvalidCertificate(CertificateError::Other(_)))
+                if self.trusted.contains(own) =>
+            {
+                verify_server_name(&ParsedCertificate::try_from(own)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            verified => verified,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        own: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.authorities
+            .verify_tls12_signature(message, own, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        own: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.authorities
+            .verify_tls13_signature(message, own, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.authorities.supported_verify_schemes()
+    }
+}

@@ -1,0 +1,248 @@
+//! Ways to a server: TLS, whoever signed its certificate, and sockets; and the errors of those that lead nowhere.
+
+use std::fs;
+use std::path::Path;
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+
+use crate::harness::{Server, ok, supported_servers, wait_until};
+
+use super::{add, found, numbered, run, run_line, url};
+
+/// The certificates and keys of a test, in a folder.
+struct Files<'f>(&'f Path);
+
+impl Files<'_> {
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("ASCII").to_owned()
+    }
+
+    fn write(&self, name: &str, text: String) {
+        fs::write(self.path(name), text).expect("the folder can be written to");
+    }
+
+    /// Writes a certificate that is signed by itself. Returns it with its key.
+    fn self_signed(&self, name: &str, is_ca: IsCa) -> (CertificateParams, KeyPair) {
+        let names = ["localhost", "127.0.0.1"].map(str::to_owned);
+        let mut own = CertificateParams::new(names).expect("good parameters");
+        own.distinguished_name.push(DnType::CommonName, name);
+        own.is_ca = is_ca;
+        let key = KeyPair::generate().expect("a key");
+        let signed = own.self_signed(&key).expect("a certificate");
+        self.write(&format!("{name}.pem"), signed.pem());
+        self.write(&format!("{name}.key"), key.serialize_pem());
+        (own, key)
+    }
+
+    /// Starts a server with the certificate and key of this name. Returns it with its port for TLS.
+    fn serve(&self, name: &str, clients: &str, more: &[(&str, &str)]) -> (Server, u16) {
+        // Debian's servers speak TLS; the one of the run may not.
+        let program = supported_servers().swap_remove(1);
+        let builder = Server::builder()
+            .program(&program)
+            .config("tls-cert-file", &self.path(&format!("{name}.pem")))
+            .config("tls-key-file", &self.path(&format!("{name}.key")))
+            .config("tls-auth-clients", clients);
+        let builder = more.iter().fold(builder, |builder, (name, value)| {
+            builder.config(name, value)
+        });
+        let server = builder.start();
+        let mut client = server.client();
+        let mut ports = 10_000..20_000;
+        let port = ports.find(|port| client.cmd(&format!("CONFIG SET tls-port {port}")) == ok());
+        (server, port.expect("a free port"))
+    }
+}
+
+/// With a user and a password, into a database, and with a certificate for each side.
+#[test]
+fn servers_are_reached_by_tls_with_user_password_and_database() {
+    let from = Server::start();
+    add(&mut from.client(), "seen", &numbered("item", 0..10));
+    let files = Files(from.dir());
+    let authority = files.self_signed("ca", IsCa::Ca(BasicConstraints::Unconstrained));
+    let issuer = Issuer::new(authority.0, authority.1);
+    for name in ["server", "client"] {
+        let own = CertificateParams::new(["localhost".to_owned()]).expect("good parameters");
+        let key = KeyPair::generate().expect("a key");
+        let signed = own.signed_by(&key, &issuer).expect("a certificate");
+        files.write(&format!("{name}.pem"), signed.pem());
+        files.write(&format!("{name}.key"), key.serialize_pem());
+    }
+    let authority = files.path("ca.pem");
+    let (secure, port) = files.serve("server", "yes", &[("tls-ca-cert-file", &authority)]);
+    let mut far = secure.client();
+    assert_eq!(far.cmd("ACL SETUSER mover on >pass:word ~* +@all"), ok());
+    let to = format!("rediss://mover:pass%3Aword@localhost:{port}/3");
+    let (certificate, key) = (files.path("client.pem"), files.path("client.key"));
+    let trust = [
+        "--cacert",
+        &authority,
+        "--cert",
+        &certificate,
+        "--cert-key",
+        &key,
+    ];
+    run(&[&["move", &url(&from), &to, "--verify"], &trust[..]].concat()).done();
+    assert_eq!(far.cmd("DBSIZE").as_int(), 0);
+    assert_eq!(far.cmd("SELECT 3"), ok());
+    assert_eq!(found(&mut far, "seen", &numbered("item", 0..10)), 10);
+    run(&[&["size", "of", &to, "seen"], &trust[..]].concat()).done();
+
+    // Its issuer is unknown to the system, so the server is not trusted.
+    let why = run(&["move", &url(&from), &to]).failed(1);
+    assert_eq!(
+        why,
+        format!(
+            "could not connect to localhost:{port}: invalid peer certificate: UnknownIssuer; \
+             name the issuer's certificate, or a self-signed one itself, with --cacert"
+        )
+    );
+    // It wants to see the client's certificate.
+    let why = run(&["size", "of", &to, "seen", "--cacert", &authority]).failed(1);
+    assert!(
+        why.starts_with(&format!("could not connect to localhost:{port}: ")),
+        "{why}"
+    );
+    for file in ["none", "server.key"] {
+        let why = run(&["size", "of", &to, "seen", "--cacert", &files.path(file)]).failed(1);
+        assert!(why.starts_with(&format!("{}: ", files.path(file))), "{why}");
+    }
+}
+
+/// As `openssl req -x509` makes it, which says that it is an authority's, or as it should be. A node of a cluster is
+/// reached by the second alone.
+#[test]
+fn a_server_is_trusted_by_its_own_certificate() {
+    let folder = Server::start();
+    let files = Files(folder.dir());
+    files.self_signed("other", IsCa::Ca(BasicConstraints::Unconstrained));
+    let other = files.path("other.pem");
+    for (name, is_ca) in [
+        ("authority", IsCa::Ca(BasicConstraints::Unconstrained)),
+        ("plain", IsCa::ExplicitNoCa),
+        ("bare", IsCa::NoCa),
+    ] {
+        files.self_signed(name, is_ca);
+        let own = files.path(&format!("{name}.pem"));
+        let (secure, port) = files.serve(name, "no", &[]);
+        add(&mut secure.client(), "seen", &numbered("item", 0..3));
+        for host in ["localhost", "127.0.0.1"] {
+            let at = format!("rediss://{host}:{port}");
+            let listed = run(&["list", &at, "--json", "--cacert", &own]).json();
+            assert_eq!(listed["keys"][0]["key"], "seen", "{name}");
+            // Another certificate is none of this server.
+            let why = run(&["list", &at, "--cacert", &other]).failed(1);
+            assert!(
+                why.contains(" certificate: ") && why.contains("; "),
+                "{name}: {why}"
+            );
+        }
+        // Its name is not that of another host.
+        let why = run(&["list", &format!("rediss://127.1:{port}"), "--cacert", &own]).failed(1);
+        assert!(why.starts_with("could not connect to "), "{name}: {why}");
+    }
+    let cluster = [
+        ("cluster-enabled", "yes"),
+        ("cluster-announce-ip", "127.0.0.1"),
+        ("tls-ca-cert-file", &other),
+    ];
+    let (node, port) = files.serve("plain", "no", &cluster);
+    let mut client = node.client();
+    // Else it announces the port that it was started with.
+    let announce = format!("CONFIG SET cluster-announce-tls-port {port}");
+    assert_eq!(client.cmd(&announce), ok());
+    assert_eq!(client.cmd("CLUSTER ADDSLOTSRANGE 0 16383"), ok());
+    wait_until("the cluster is up", || {
+        client
+            .cmd("CLUSTER INFO")
+            .text()
+            .contains("cluster_state:ok")
+    });
+    add(&mut client, "seen", &numbered("item", 0..3));
+    let own = files.path("plain.pem");
+    let listed = run(&[
+        "list",
+        &format!("rediss://127.0.0.1:{port}"),
+        "--json",
+        "--cacert",
+        &own,
+    ]);
+    assert_eq!(listed.json()["keys"][0]["key"], "seen");
+}
+
+#[test]
+fn a_wrong_way_to_a_port_names_the_right_one() {
+    let plain = Server::start();
+    let files = Files(plain.dir());
+    files.self_signed("own", IsCa::NoCa);
+    let (_secure, port) = files.serve("own", "no", &[]);
+    let why = run_line(&format!("list redis://localhost:{port}")).failed(1);
+    assert!(
+        why.starts_with(&format!("could not connect to localhost:{port}: ")),
+        "{why}"
+    );
+    assert!(
+        why.ends_with("; if that port speaks TLS, write rediss://"),
+        "{why}"
+    );
+    let why = run_line(&format!("list rediss://localhost:{}", plain.port())).failed(1);
+    assert!(
+        why.ends_with("; if that port does not speak TLS, write redis:// instead of rediss://"),
+        "{why}"
+    );
+    for scheme in ["redis", "rediss"] {
+        let why = run_line(&format!("list {scheme}://localhost:1")).failed(1);
+        assert!(
+            why.ends_with("; is that its address, and is it up?"),
+            "{why}"
+        );
+    }
+}
+
+#[test]
+fn a_socket_is_named_by_its_path() {
+    let folder = Server::start();
+    let socket = folder.dir().join("a socket?.sock");
+    let socket = socket.to_str().expect("ASCII");
+    let quoted = format!("\"{socket}\"");
+    let server = Server::builder().config("unixsocket", &quoted).start();
+    add(&mut server.client(), "seen", &numbered("item", 0..3));
+    let escaped = socket.replace(' ', "%20").replace('?', "%3F");
+    for address in [socket, &format!("unix://{escaped}")] {
+        let listed = run(&["list", address, "--json"]).json();
+        assert_eq!(listed["keys"][0]["key"], "seen");
+    }
+    let why = run(&["list", "/none.sock"]).failed(1);
+    assert!(
+        why.starts_with("could not connect to /none.sock: "),
+        "{why}"
+    );
+    assert!(
+        why.ends_with("; is that its address, and is it up?"),
+        "{why}"
+    );
+}
+
+/// A server without the module has nothing to list, and that is not because it holds nothing.
+#[test]
+fn a_server_without_the_module_is_named() {
+    let with = Server::start();
+    let bare = Server::builder().without_module().start();
+    let (with, bare) = (url(&with), url(&bare));
+    for words in [
+        &["list", &bare][..],
+        &["list", &bare, "--prometheus"],
+        &["move", &bare, &with],
+        &["compare", &bare, &with],
+        &["compare", &with, &bare],
+    ] {
+        let why = run(words).failed(1);
+        let end = "; load the module there, or add the command's family to its bf.families";
+        assert!(
+            why.contains(": ERR unknown command 'BF.INFO'") && why.ends_with(end),
+            "{why}"
+        );
+    }
+    assert!(run(&["list", &with]).done().starts_with("key  "));
+}
