@@ -110,7 +110,7 @@ filters = [
 ]
 for one in filters:
     one.update(ITEMS)
-filters[3].add("a", at_ms=0)
+filters[3].add("late", ttl_ms=1)
 start = [one.to_bytes() for one in (*filters, hits, top, times)]
 pairs = [(type(one), list(one.chunks())) for one in filters]
 assert sealed(start[-1][:-8]) == start[-1]
