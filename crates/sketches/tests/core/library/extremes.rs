@@ -173,8 +173,10 @@ fn any_cursor_is_answered_or_refused() {
         for cursor in around(end) {
             for length in [0, 1, 1 << 16] {
                 if chunks::overwrite(&mut object, cursor, &vec![0xff; length]).is_ok() {
+                    // An empty chunk changes nothing.
+                    let cursors = if length == 0 { 1..=end } else { 2..=end + 1 };
                     assert!(
-                        (2..=end + 1).contains(&cursor) && length == 1,
+                        cursors.contains(&cursor) && length <= 1,
                         "{cursor} {length}"
                     );
                     object.check().unwrap();

@@ -8,12 +8,13 @@ use std::collections::BTreeMap;
 
 use crate::harness::{Client, Reply, array, int, simple};
 use crate::soak::Random;
+use valkeybloom_testing::count_min::Naive as CountMin;
 use valkeybloom_testing::draft::Draft;
 use valkeybloom_testing::naive::Naive;
 
 use super::{Peer, Step, Words, ask, delete_some, key};
 
-use sketches::{Counts, Digest, TopK};
+use sketches::{Digest, TopK};
 
 pub use bloom::{check_bloom, loading};
 
@@ -24,7 +25,7 @@ const JUNK: &str = "junk||EX|3600|PX|NX|COUNTING|WINDOW|PERIODS|2|0|TIGHTENING|S
 enum Value {
     Bloom(Draft),
     Cuckoo(Naive),
-    Counts(Counts),
+    Counts(CountMin),
     TopK(TopK),
     Digest(Digest),
 }
@@ -113,7 +114,7 @@ impl Peer for RedisBloom {
                     "MBbloomCF"
                 }
                 Value::Counts(counts) => {
-                    counts.check(client, key);
+                    sketches::check_counts(client, key, counts);
                     "CMSk-TYPE"
                 }
                 Value::TopK(list) => {

@@ -2,60 +2,28 @@
 
 use std::collections::BTreeSet;
 
-use crate::harness::{Client, Reply, array, double, int, nil, ok};
-use valkeybloom_testing::murmur::murmur_32;
+use crate::harness::{Client, array, double, int, nil, ok};
+use valkeybloom_sketches::cms::Overflow;
+use valkeybloom_testing::count_min::Naive as CountMin;
 
 use super::super::{ITEMS, any, item};
-use super::{JUNK, RedisBloom, Step, Value, Words, ask, fields};
+use super::{JUNK, RedisBloom, Step, Value, Words, ask, fields, whole};
 
-/// A count-min sketch without overflows.
-#[derive(Clone)]
-pub struct Counts {
-    rows: Vec<Vec<u64>>,
-    pub count: u64,
-}
-
-impl Counts {
-    fn new(width: usize, depth: usize) -> Self {
-        Self {
-            rows: vec![vec![0; width]; depth],
-            count: 0,
-        }
-    }
-
-    fn shape(&self) -> [usize; 2] {
-        [self.rows[0].len(), self.rows.len()]
-    }
-
-    /// Counts an item, and returns its estimate.
-    fn add(&mut self, item: &[u8], by: u64) -> Reply {
-        self.count += by;
-        let cells = (0..).zip(&mut self.rows).map(|(row, cells)| {
-            let column = murmur_32(item, row) as usize % cells.len();
-            cells[column] += by;
-            cells[column]
-        });
-        int(cells.min().expect("rows").cast_signed())
-    }
-
-    fn add_all(&mut self, other: &Self, weight: u64) {
-        self.count += weight * other.count;
-        let cells = self.rows.iter_mut().flatten();
-        for (cell, other) in cells.zip(other.rows.iter().flatten()) {
-            *cell += weight * other;
-        }
-    }
-
-    pub fn check(&self, client: &mut Client, key: &[u8]) {
-        let [width, depth] = self.shape().map(|number| number as u64);
-        let info = [("width", width), ("depth", depth), ("count", self.count)];
-        let info = info.map(|(name, number)| (name, int(number.cast_signed())));
-        assert_eq!(ask(client, "CMS.INFO", key, &[]), fields(info));
-        let pool: Vec<Vec<u8>> = (0..ITEMS).map(item).collect();
-        let mut copy = self.clone();
-        let counts = pool.iter().map(|item| copy.add(item, 0));
-        assert_eq!(ask(client, "CMS.QUERY", key, &pool), array(counts));
-    }
+/// Checks a count-min sketch.
+pub fn check_counts(client: &mut Client, key: &[u8], counts: &CountMin) {
+    let count = i64::try_from(counts.count).expect("small");
+    let info = [
+        ("width", int(counts.width.cast_signed())),
+        ("depth", whole(counts.rows.len())),
+        ("count", int(count)),
+    ];
+    assert_eq!(ask(client, "CMS.INFO", key, &[]), fields(info));
+    let pool: Vec<Vec<u8>> = (0..ITEMS).map(item).collect();
+    let mut copy = counts.clone();
+    let counts = pool
+        .iter()
+        .map(|item| int(copy.estimate(item).cast_signed()));
+    assert_eq!(ask(client, "CMS.QUERY", key, &pool), array(counts));
 }
 
 /// A list with room for all its items, so that none leaves it.
@@ -137,8 +105,8 @@ impl RedisBloom {
             let mut words = Words::new(&mut self.random, name, &key);
             words.add_line(line);
             let step = words.step(ok(), true);
-            self.values
-                .insert(key, Value::Counts(Counts::new(width, depth)));
+            let counts = CountMin::new(width, depth, 4);
+            self.values.insert(key, Value::Counts(counts));
             return step;
         };
         let mut words = Words::new(&mut self.random, "CMS.INCRBY", &key);
@@ -147,14 +115,15 @@ impl RedisBloom {
         let mut replies = Vec::new();
         for item in items {
             let by = words.random.next() % 9;
-            replies.push(counts.add(&item, by));
+            let counted = counts.increment(&item, by.cast_signed(), Overflow::Refuse);
+            replies.push(int(counted.expect("small").cast_signed()));
             words.add(item);
             words.add_number(by);
         }
         words.step(array(replies), true)
     }
 
-    fn counts(&self, key: &[u8]) -> Option<&Counts> {
+    fn counts(&self, key: &[u8]) -> Option<&CountMin> {
         match self.values.get(key) {
             Some(Value::Counts(counts)) => Some(counts),
             _ => None,
@@ -173,31 +142,33 @@ impl RedisBloom {
             .iter()
             .map(|source| self.counts(source).cloned())
             .collect();
-        let shape = self.counts(key).expect("it is there").shape();
+        let shape = |counts: &CountMin| (counts.width, counts.rows.len());
+        let own = self.counts(key).map(shape).expect("it is there");
         let mut words = Words::new(&mut self.random, "CMS.MERGE", key);
         words.add(sources.len().to_string());
         words.all.extend_from_slice(&sources);
         let mut weights = vec![1; sources.len()];
         if words.random.one_in(2) {
             words.add_cased("WEIGHTS");
-            weights.fill_with(|| words.random.next() % 4);
+            weights.fill_with(|| *words.random.pick(&[0, 1, 2, 3]));
             for weight in &weights {
-                words.add_number(*weight);
+                words.add(weight.to_string());
             }
         }
         if sources.contains(&b"weights".to_vec()) {
             return words.refused("CMS: wrong number of keys/weights");
         }
-        let mut merged = Counts::new(shape[0], shape[1]);
+        let mut terms = Vec::new();
         for (source, weight) in found.iter().zip(weights) {
             match source {
                 None => return words.refused("CMS: key does not exist"),
-                Some(source) if source.shape() != shape => {
+                Some(source) if shape(source) != own => {
                     return words.refused("CMS: width/depth is not equal");
                 }
-                Some(source) => merged.add_all(source, weight),
+                Some(source) => terms.push((source, weight)),
             }
         }
+        let merged = CountMin::merged(&terms).expect("small numbers");
         let step = words.step(ok(), true);
         self.values.insert(key.to_vec(), Value::Counts(merged));
         step
