@@ -166,7 +166,7 @@ const ELSEWHERE: &[(&str, &str, usize, &str)] = &[
     ("docs/recipes.md", "text", 4, "recipes, of crates/python"),
     ("docs/sharded.md", "js", 1, "sharded"),
     ("docs/sharded.md", "python", 2, "sharded, of crates/python"),
-    ("docs/tool.md", "console", 15, "tool::manual"),
+    ("docs/tool.md", "console", 19, "tool::manual"),
     ("docs/tool.md", "text", 1, "tool::grants"),
     ("docs/vectors.md", "json", 1, "vectors"),
 ];

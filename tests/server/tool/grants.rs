@@ -167,6 +167,54 @@ fn sizing_and_building_need_the_documented_permissions_and_no_more() {
     }
 }
 
+/// Keys of every family need what the manual says for them all, and each of these is needed for one of them.
+#[test]
+fn showing_and_adding_need_the_documented_permissions_and_no_more() {
+    let server = Server::start();
+    let mut client = server.client();
+    let list = server.dir().join("list");
+    fs::write(&list, "1\n2\n").expect("the folder can be written to");
+    let (list, to) = (list.to_str().expect("ASCII"), url(&server));
+    let made = [
+        ("bloom", "BF.RESERVE app:bloom 0.01 9"),
+        ("cuckoo", "CF.RESERVE app:cuckoo 9"),
+        ("cms", "CMS.INITBYDIM app:cms 9 2"),
+        ("topk", "TOPK.RESERVE app:topk 3"),
+        ("tdigest", "TDIGEST.CREATE app:tdigest"),
+    ];
+    let keys = made.map(|(family, _)| format!("app:{family}"));
+    for ((family, made), key) in made.into_iter().zip(&keys) {
+        assert_eq!(client.cmd(made), ok(), "{made}");
+        let fills = match family {
+            "bloom" => "+bf.insert",
+            family => grants(&[&format!("--as {family}, also")])[1],
+        };
+        for given in [&["+type"][..], &[fills], &["+type", fills]] {
+            set_user(&mut client, given);
+            let run = run(&["build", list, "--to", &to, "--key", key, "--add"]);
+            match given {
+                ["+type"] => assert_names(&run, fills, &server),
+                [_] => assert_names(&run, "+type", &server),
+                _ => drop(run.done()),
+            }
+        }
+    }
+    let all = grants(&["show"]);
+    let mut show = |grants: &[&str]| {
+        set_user(&mut client, grants);
+        keys.each_ref().map(|key| run(&["show", &to, key]))
+    };
+    for run in show(&all) {
+        run.done();
+    }
+    for grant in &all {
+        let runs = show(&without(&all, grant));
+        let refused = runs.iter().filter(|run| run.status != 0);
+        let named = refused.map(|run| assert_names(run, grant, &server)).count();
+        assert!(named > 0, "{grant}");
+    }
+}
+
 /// Two servers, and a source with every kind of key: small and large, Bloom filters and others, expiring or not.
 struct Pair {
     from: Server,
