@@ -100,7 +100,7 @@ impl Command {
         self
     }
 
-    /// Tells clients not to cache replies, because a reply is large, or may change while the key does not.
+    /// Advises clients not to cache replies, because a reply is large, or may change while the key does not.
     pub const fn uncached(mut self) -> Self {
         self.tips = Some(c"dont_cache");
         self

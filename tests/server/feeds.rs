@@ -245,7 +245,7 @@ fn the_readers_of_a_feed_are_counted_up_to_1024() {
     sums::is_balanced(&mut client);
 }
 
-/// Whoever may only read takes no memory when there is none.
+/// A client that may only read takes no memory beyond the limit.
 #[test]
 fn no_feed_begins_when_memory_is_out() {
     let server = Server::start();

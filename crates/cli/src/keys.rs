@@ -38,7 +38,7 @@ impl Selection {
     /// Finds the keys on all nodes of a server, sorted by name.
     ///
     /// # Errors
-    /// There are none, and could not be: the server has no filters.
+    /// The server does not have the module, so it holds no filters.
     pub fn find(&self, server: &Server) -> Result<Vec<Found>> {
         let found = self.scan(server, || {});
         found.map_err(|fault| server.failure("could not look for filters at", &fault))

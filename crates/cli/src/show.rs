@@ -1,4 +1,4 @@
-//! `valkeybloom show`: what a filter or a sketch holds.
+//! `valkeybloom show`: the contents of a filter or a sketch.
 
 use std::io::{self, IsTerminal};
 

@@ -218,7 +218,7 @@ impl Follower {
         })
     }
 
-    /// Requires that the key was there when the server was last asked for it.
+    /// Requires that the key existed at the last answer of the server.
     fn require_key(&self, py: Python<'_>) -> PyResult<()> {
         if self.missing != Missing::Error {
             return Ok(());

@@ -131,7 +131,7 @@ fn a_server_is_trusted_by_its_own_certificate() {
             let at = format!("rediss://{host}:{port}");
             let listed = run(&["list", &at, "--json", "--cacert", &own]).json();
             assert_eq!(listed["keys"][0]["key"], "seen", "{name}");
-            // Another certificate is none of this server.
+            // This certificate is not the server's.
             let why = run(&["list", &at, "--cacert", &other]).failed(1);
             assert!(
                 why.contains(" certificate: ") && why.contains("; "),

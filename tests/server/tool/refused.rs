@@ -435,7 +435,7 @@ fn errors_name_what_a_server_lacks() {
     assert_eq!(client.cmd("DBSIZE"), int(1));
 }
 
-/// Another program's file is no list of items to add or to remove.
+/// A file of another program is refused as a list of items to add or to remove.
 #[test]
 fn a_file_that_is_no_list_changes_nothing() {
     let server = Server::start();

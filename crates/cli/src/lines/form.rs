@@ -50,7 +50,7 @@ impl<'r> Opened<'r> {
     /// Decompresses a file if it is compressed, and drops the mark of a text.
     ///
     /// # Errors
-    /// It could not be read, or is no list. `is_text` tells whether its items are lines.
+    /// The input could not be read, or is not a list. `is_text` is set if its items are lines.
     pub fn new(from: impl Read + 'r, is_text: bool) -> io::Result<Self> {
         let outer = Self::peek(from)?;
         let mut opened = match outer.head[..] {

@@ -1,4 +1,4 @@
-//! BF.INFO: its fields, and which of them a client asks for.
+//! BF.INFO: its fields, and its request.
 
 use std::ffi::CStr;
 

@@ -358,8 +358,8 @@ fn add<const BYTES: usize>(
     Ok(least)
 }
 
-/// Adds to counters, each of which becomes what `keep` makes of the sum. Returns the least of them, and the bits that any
-/// sum has.
+/// Adds to counters; each becomes what `keep` makes of the sum. Returns the least of them, and the bits that any sum
+/// has.
 #[inline]
 fn change<const BYTES: usize>(
     table: &mut [u8],

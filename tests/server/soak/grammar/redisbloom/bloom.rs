@@ -140,7 +140,7 @@ impl RedisBloom {
         words.step(array(replies), true)
     }
 
-    /// Adds items. What was refused is sent, too.
+    /// Adds items. Refused commands are sent, too.
     pub fn add(&mut self) -> Step {
         let key = self.key('b', "NONSCALING|EXPANSION|");
         let name = *self.random.pick(&["BF.ADD", "BF.MADD"]);
