@@ -104,6 +104,11 @@ impl Server {
                 Fault::Lost(text) if is_strange && may_need_tls => {
                     failed(format!("{text}; if that port speaks TLS, write rediss://"))
                 }
+                Fault::Lost(text) if text.contains("CaUsedAsEndEntity") => {
+                    let remedy =
+                        "make the certificates of a cluster with basicConstraints=CA:FALSE";
+                    failed(format!("{text}; {remedy}"))
+                }
                 Fault::Lost(text) => failed(format!("{text}; {IS_IT_UP}")),
                 fault @ Fault::Refused(_) => failure("could not connect to", &shown, &fault),
             }

@@ -132,13 +132,46 @@ pub async fn connect(
     stream.map_err(io::Error::from).flatten().map_err(|error| {
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
         let advice = match inner {
-            Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
-                "name the issuer's certificate, or a self-signed one itself, with --cacert"
-            }
+            // The others are an authority's that is used as a server's, and one of the right name with another key.
+            Some(Error::InvalidCertificate(
+                CertificateError::UnknownIssuer
+                | CertificateError::Other(_)
+                | CertificateError::BadSignature,
+            )) => "name the issuer's certificate, or a self-signed one itself, with --cacert",
             Some(Error::InvalidCertificate(_)) => "check the server's certificate",
             _ => "if that port does not speak TLS, write redis:// instead of rediss://",
         };
         format!("{error}; {advice}")
+    })
+}
+
+/// Requires that a trusted certificate is for a host: by a name that it lists, or if it lists none, by its common name.
+fn verify_own_name(own: &CertificateDer<'_>, name: &ServerName<'_>) -> Result<(), Error> {
+    let verified = verify_server_name(&ParsedCertificate::try_from(own)?, name);
+    match (&verified, name) {
+        (
+            Err(Error::InvalidCertificate(CertificateError::NotValidForNameContext {
+                presented,
+                ..
+            })),
+            ServerName::DnsName(host),
+        ) if presented.is_empty() && has_common_name(own, host.as_ref()) => Ok(()),
+        _ => verified,
+    }
+}
+
+/// Returns whether a certificate that is trusted as a whole has this common name, in its subject or its issuer, which are
+/// one.
+fn has_common_name(own: &[u8], host: &str) -> bool {
+    /// The identifier of the attribute, in DER.
+    const COMMON_NAME: &[u8] = &[6, 3, 0x55, 4, 3];
+    memchr::memmem::find_iter(own, COMMON_NAME).any(|at| {
+        // The type of the text, its length, and the text.
+        let Some([_, length, text @ ..]) = own.get(at + COMMON_NAME.len()..) else {
+            return false;
+        };
+        let text = text.get(..usize::from(*length));
+        text.is_some_and(|text| text.eq_ignore_ascii_case(host.as_bytes()))
     })
 }
 
@@ -162,11 +195,11 @@ impl ServerCertVerifier for Verifier {
             .authorities
             .verify_server_cert(own, others, name, ocsp, now);
         match verified {
-            // It is not expired, which is the first check, but an authority's.
-            Err(Error::InvalidCertificate(CertificateError::Other(_)))
-                if self.trusted.contains(own) =>
-            {
-                verify_server_name(&ParsedCertificate::try_from(own)?, name)?;
+            // It is an authority's, or has another name. It is not expired, which is the first check.
+            Err(Error::InvalidCertificate(
+                CertificateError::Other(_) | CertificateError::NotValidForNameContext { .. },
+            )) if self.trusted.contains(own) => {
+                verify_own_name(own, name)?;
                 Ok(ServerCertVerified::assertion())
             }
             verified => verified,

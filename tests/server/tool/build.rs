@@ -14,7 +14,7 @@ use valkeybloom_client::ShardedFilter;
 
 use crate::cluster::slot;
 use crate::harness::cluster::{Cluster, id, nodes};
-use crate::harness::{Client, Reply, Server, digest, int, ok, wait_until};
+use crate::harness::{Client, Reply, Server, array, digest, int, ok, wait_until};
 
 use super::{Way, add, command, ended, found, info, kill, left, numbered, run, run_line, url};
 
@@ -396,6 +396,15 @@ fn a_key_of_any_form_is_built_in_a_cluster() {
         let words: [&[u8]; 2] = [b"BF.CARD", key.as_bytes()];
         let cards = cluster.iter().map(|node| node.client().call(&words));
         assert_eq!(cards.filter(|card| *card == int(10)).count(), 1, "{key}");
+        let sketch = ["--as", "cms", "--rate", "0.01", "--change-kind"];
+        run(&[&["build", &path, "--to", &to, "--key", key], &sketch[..]].concat()).done();
+        let words: [&[u8]; 3] = [b"CMS.QUERY", key.as_bytes(), b"item 7"];
+        let counts = cluster.iter().map(|node| node.client().call(&words));
+        assert_eq!(
+            counts.filter(|count| *count == array([int(1)])).count(),
+            1,
+            "{key}"
+        );
     }
 }
 

@@ -96,6 +96,17 @@ fn every_family_is_built_of_a_column_and_added_to() {
     }
 }
 
+/// A filter of one item is made as small as the server makes it.
+#[test]
+fn a_single_item_makes_a_cuckoo_filter() {
+    let server = Server::start();
+    let path = server.dir().join("one");
+    fs::write(&path, "item").expect("the folder can be written to");
+    let (path, to) = (path.to_str().expect("ASCII"), url(&server));
+    run_line(&format!("build {path} --as cuckoo --to {to} --key one")).done();
+    assert_eq!(server.client().cmd("CF.EXISTS one item"), int(1));
+}
+
 /// Readers see the old sketch until the new one is whole, and a run that fails leaves the old one.
 #[test]
 fn a_sketch_is_in_place_at_once_or_not_at_all() {

@@ -9,6 +9,9 @@ use crate::harness::{Server, ok, supported_servers, wait_until};
 
 use super::{add, found, numbered, run, run_line, url};
 
+/// The names of this machine.
+const HOSTS: [&str; 2] = ["localhost", "127.0.0.1"];
+
 /// The certificates and keys of a test, in a folder.
 struct Files<'f>(&'f Path);
 
@@ -21,11 +24,12 @@ impl Files<'_> {
         fs::write(self.path(name), text).expect("the folder can be written to");
     }
 
-    /// Writes a certificate that is signed by itself. Returns it with its key.
-    fn self_signed(&self, name: &str, is_ca: IsCa) -> (CertificateParams, KeyPair) {
-        let names = ["localhost", "127.0.0.1"].map(str::to_owned);
-        let mut own = CertificateParams::new(names).expect("good parameters");
-        own.distinguished_name.push(DnType::CommonName, name);
+    /// Writes a certificate that is signed by itself, for these hosts. Returns it with its key.
+    fn self_signed(&self, name: &str, is_ca: IsCa, hosts: &[&str]) -> (CertificateParams, KeyPair) {
+        let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
+        let common_name = if hosts.is_empty() { "LocalHost" } else { name };
+        let mut own = CertificateParams::new(hosts).expect("good parameters");
+        own.distinguished_name.push(DnType::CommonName, common_name);
         own.is_ca = is_ca;
         let key = KeyPair::generate().expect("a key");
         let signed = own.self_signed(&key).expect("a certificate");
@@ -60,7 +64,7 @@ fn servers_are_reached_by_tls_with_user_password_and_database() {
     let from = Server::start();
     add(&mut from.client(), "seen", &numbered("item", 0..10));
     let files = Files(from.dir());
-    let authority = files.self_signed("ca", IsCa::Ca(BasicConstraints::Unconstrained));
+    let authority = files.self_signed("ca", IsCa::Ca(BasicConstraints::Unconstrained), &[]);
     let issuer = Issuer::new(authority.0, authority.1);
     for name in ["server", "client"] {
         let own = CertificateParams::new(["localhost".to_owned()]).expect("good parameters");
@@ -110,72 +114,92 @@ fn servers_are_reached_by_tls_with_user_password_and_database() {
     }
 }
 
-/// As `openssl req -x509` makes it, which says that it is an authority's, or as it should be. A node of a cluster is
-/// reached by the second alone.
+/// As `openssl req -x509` makes it, which says that it is an authority's and has a common name alone; and as it should be.
 #[test]
 fn a_server_is_trusted_by_its_own_certificate() {
     let folder = Server::start();
     let files = Files(folder.dir());
-    files.self_signed("other", IsCa::Ca(BasicConstraints::Unconstrained));
+    let authority = || IsCa::Ca(BasicConstraints::Unconstrained);
+    files.self_signed("other", authority(), &HOSTS);
     let other = files.path("other.pem");
-    for (name, is_ca) in [
-        ("authority", IsCa::Ca(BasicConstraints::Unconstrained)),
-        ("plain", IsCa::ExplicitNoCa),
-        ("bare", IsCa::NoCa),
+    for (name, is_ca, hosts) in [
+        ("authority", authority(), &HOSTS[..]),
+        ("authority-by-name", authority(), &[]),
+        ("plain", IsCa::ExplicitNoCa, &HOSTS),
+        ("plain-by-name", IsCa::NoCa, &[]),
     ] {
-        files.self_signed(name, is_ca);
+        files.self_signed(name, is_ca, hosts);
         let own = files.path(&format!("{name}.pem"));
         let (secure, port) = files.serve(name, "no", &[]);
         add(&mut secure.client(), "seen", &numbered("item", 0..3));
-        for host in ["localhost", "127.0.0.1"] {
+        for host in HOSTS {
             let at = format!("rediss://{host}:{port}");
-            let listed = run(&["list", &at, "--json", "--cacert", &own]).json();
-            assert_eq!(listed["keys"][0]["key"], "seen", "{name}");
-            // This certificate is not the server's.
-            let why = run(&["list", &at, "--cacert", &other]).failed(1);
-            assert!(
-                why.contains(" certificate: ") && why.contains("; "),
-                "{name}: {why}"
-            );
+            let found = run(&["list", &at, "--json", "--cacert", &own]);
+            // A common name is not that of an address.
+            if hosts.is_empty() && host != "localhost" {
+                let why = found.failed(1);
+                assert!(why.contains("certificate not valid for name"), "{why}");
+                assert!(why.ends_with("; check the server's certificate"), "{why}");
+            } else {
+                assert_eq!(found.json()["keys"][0]["key"], "seen", "{name}");
+            }
+            // It is not trusted without it, or with another.
+            for options in [&[][..], &["--cacert", &other]] {
+                let why = run(&[&["list", &at], options].concat()).failed(1);
+                let remedy = "or a self-signed one itself, with --cacert";
+                assert!(why.contains("invalid peer certificate: "), "{name}: {why}");
+                assert!(why.ends_with(remedy), "{name}: {why}");
+            }
         }
-        // Its name is not that of another host.
-        let why = run(&["list", &format!("rediss://127.1:{port}"), "--cacert", &own]).failed(1);
-        assert!(why.starts_with("could not connect to "), "{name}: {why}");
     }
-    let cluster = [
-        ("cluster-enabled", "yes"),
-        ("cluster-announce-ip", "127.0.0.1"),
-        ("tls-ca-cert-file", &other),
-    ];
-    let (node, port) = files.serve("plain", "no", &cluster);
-    let mut client = node.client();
-    // Else it announces the port that it was started with.
-    let announce = format!("CONFIG SET cluster-announce-tls-port {port}");
-    assert_eq!(client.cmd(&announce), ok());
-    assert_eq!(client.cmd("CLUSTER ADDSLOTSRANGE 0 16383"), ok());
-    wait_until("the cluster is up", || {
-        client
-            .cmd("CLUSTER INFO")
-            .text()
-            .contains("cluster_state:ok")
-    });
-    add(&mut client, "seen", &numbered("item", 0..3));
-    let own = files.path("plain.pem");
-    let listed = run(&[
-        "list",
-        &format!("rediss://127.0.0.1:{port}"),
-        "--json",
-        "--cacert",
-        &own,
-    ]);
-    assert_eq!(listed.json()["keys"][0]["key"], "seen");
+}
+
+/// The client library connects to the nodes of a cluster, and trusts no authority's certificate as theirs.
+#[test]
+fn a_node_of_a_cluster_is_trusted_by_its_own_certificate() {
+    let folder = Server::start();
+    let files = Files(folder.dir());
+    for (name, is_ca) in [
+        ("plain", IsCa::ExplicitNoCa),
+        ("authority", IsCa::Ca(BasicConstraints::Unconstrained)),
+    ] {
+        files.self_signed(name, is_ca, &HOSTS);
+        let own = files.path(&format!("{name}.pem"));
+        let cluster = [
+            ("cluster-enabled", "yes"),
+            ("cluster-announce-ip", "127.0.0.1"),
+            ("tls-ca-cert-file", &own),
+        ];
+        let (node, port) = files.serve(name, "no", &cluster);
+        let mut client = node.client();
+        // Else it announces the port that it was started with.
+        let announce = format!("CONFIG SET cluster-announce-tls-port {port}");
+        assert_eq!(client.cmd(&announce), ok());
+        assert_eq!(client.cmd("CLUSTER ADDSLOTSRANGE 0 16383"), ok());
+        wait_until("the cluster is up", || {
+            client
+                .cmd("CLUSTER INFO")
+                .text()
+                .contains("cluster_state:ok")
+        });
+        add(&mut client, "seen", &numbered("item", 0..3));
+        let at = format!("rediss://127.0.0.1:{port}");
+        let found = run(&["list", &at, "--json", "--cacert", &own]);
+        if name == "plain" {
+            assert_eq!(found.json()["keys"][0]["key"], "seen");
+        } else {
+            let why = found.failed(1);
+            let end = "; make the certificates of a cluster with basicConstraints=CA:FALSE";
+            assert!(why.ends_with(end), "{why}");
+        }
+    }
 }
 
 #[test]
 fn a_wrong_way_to_a_port_names_the_right_one() {
     let plain = Server::start();
     let files = Files(plain.dir());
-    files.self_signed("own", IsCa::NoCa);
+    files.self_signed("own", IsCa::NoCa, &HOSTS);
     let (_secure, port) = files.serve("own", "no", &[]);
     let why = run_line(&format!("list redis://localhost:{port}")).failed(1);
     assert!(

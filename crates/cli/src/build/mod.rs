@@ -267,7 +267,8 @@ impl Build {
     fn creation(&self, key: &[u8], items: u64) -> Cmd {
         let number = |fraction: Option<Fraction>| fraction.map_or(0.01, Fraction::get).to_string();
         let (name, arguments) = match self.family {
-            Family::Bloom | Family::Cuckoo => ("CF.RESERVE", vec![items.to_string()]),
+            // No filter has less room.
+            Family::Bloom | Family::Cuckoo => ("CF.RESERVE", vec![items.max(4).to_string()]),
             Family::Cms => {
                 let arguments = vec![number(self.rate), number(self.probability)];
                 ("CMS.INITBYPROB", arguments)

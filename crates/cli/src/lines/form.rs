@@ -19,7 +19,7 @@ const EXTRACT: &str = "extract its files, or export it as CSV, first";
 const CONVERT: &str = "convert it to lines or CSV first";
 
 /// Forms of files that are no lists: the offset and the bytes of their mark, and what to do.
-const FORMS: [(&str, usize, &[u8], &str); 18] = [
+const FORMS: [(&str, usize, &[u8], &str); 19] = [
     ("gzip", 0, b"\x1f\x8b", DECOMPRESS),
     ("zstd", 0, b"\x28\xb5\x2f\xfd", DECOMPRESS),
     ("xz", 0, b"\xfd7zXZ\0", DECOMPRESS),
@@ -33,7 +33,8 @@ const FORMS: [(&str, usize, &[u8], &str); 18] = [
     ("zip", 0, b"PK\x05\x06", EXTRACT),
     ("7z", 0, b"7z\xbc\xaf\x27\x1c", EXTRACT),
     ("rar", 0, b"Rar!\x1a\x07", EXTRACT),
-    ("tar", 257, b"ustar", EXTRACT),
+    ("tar", 257, b"ustar\0", EXTRACT),
+    ("tar", 257, b"ustar  \0", EXTRACT),
     ("Parquet", 0, b"PAR1\x15", CONVERT),
     ("Arrow", 0, b"ARROW1\0\0", CONVERT),
     ("Avro", 0, b"Obj\x01", CONVERT),
