@@ -33,7 +33,10 @@ pub fn add(Call { ctx, keys, args }: Call) -> Done {
         });
         added.map(|added| (added, saturation.is_used_by(object)))
     });
-    let added = added.or_else(|error| writer.complete_for(ctx, error).map(|()| None))?;
+    let added = match added {
+        Err(Error::STILL_LOADING) => None,
+        added => added?,
+    };
     let outcome = if let Some((added, saturate)) = added.flatten() {
         match added {
             Ok(Added::New) if saturate => {
@@ -48,7 +51,7 @@ pub fn add(Call { ctx, keys, args }: Call) -> Done {
         }
         added
     } else {
-        // There is no object yet, or the object is not plain.
+        // There is no object yet, or the object is not plain, or lacks chunks.
         write(ctx, writer, args, &Addition::of_items(2..3))?[0]
     };
     match outcome {
@@ -203,6 +206,7 @@ fn write<'a>(
 ) -> Result<Outcomes, Error> {
     let add = |object: &mut Object, feed: &Fed| add_to(ctx, object, feed, args, addition);
     let mut written = writer.update_fed(add);
+    let lacked_chunks = written.is_err();
     if let Err(error) = written {
         writer.complete_for(ctx, error)?;
         written = writer.update_fed(add);
@@ -221,6 +225,10 @@ fn write<'a>(
         return Ok(outcomes);
     }
     list_changed(&mut changed, args, addition.items.start, &outcomes);
+    if lacked_chunks && changed.is_empty() {
+        // The items completed the object, even if it holds them.
+        changed.extend(addition.items.clone().map(|index| args.string(index)));
+    }
     match dated {
         Some(Dated { expired, moment }) if expired || !changed.is_empty() => {
             writer.added_at(&changed, &moment);

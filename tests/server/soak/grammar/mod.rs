@@ -1,5 +1,5 @@
 //! Random commands in everything that a peer's grammar takes, on each way that they come: from a client, in the peer's
-//! log, and over its link. The generators compose words for a meaning, so they know it without parsing.
+//! log, over its link, and in what this module logs and sends of them. The generators compose words for a meaning, so they know it without parsing.
 
 mod own;
 mod redisbloom;
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::{Budget, Random};
-use crate::harness::{Builder, Client, Reply, Server, array, digest, error, int};
+use crate::harness::{Builder, Client, Reply, array, digest, error, int, wait_until};
 use crate::support::aof::{Command, Log, command, on_log_of, wire};
 use crate::support::configured::{MAKERS, made_by};
 use crate::support::primary::on_link_of;
@@ -202,20 +202,35 @@ fn in_transactions(random: &mut Random, mut commands: &[Command]) -> Vec<Command
     enclosed
 }
 
-/// Returns a server that has replayed a log, and one that has followed a link. Both refused nothing.
-fn on_both_ways(builder: impl Fn() -> Builder, sent: &[Command]) -> [Server; 2] {
-    let servers = [
-        on_log_of(builder(), &[], &wire(sent)),
-        on_link_of(builder(), sent),
-    ];
-    for server in &servers {
+/// Returns a server that logs commands.
+fn logging(maker: &str) -> Builder {
+    made_by(maker)
+        .config("appendonly", "yes")
+        .config("appendfsync", "always")
+        .config("aof-use-rdb-preamble", "no")
+        .config("auto-aof-rewrite-percentage", "0")
+}
+
+/// Checks a server that has replayed a log, and one that has followed a link and then replays what it logged of that.
+/// They refuse nothing.
+fn check_on_each_way(maker: &str, sent: &[Command], mut check: impl FnMut(&mut Client)) {
+    let replayed = on_log_of(made_by(maker), &[], &wire(sent));
+    check(&mut replayed.client());
+    let mut follower = on_link_of(logging(maker), sent);
+    check(&mut follower.client());
+    wait_until("the log has its base", || {
+        let info = follower.info("persistence");
+        info["aof_rewrite_in_progress"] == "0" && info["aof_rewrite_scheduled"] == "0"
+    });
+    for server in [&replayed, &follower] {
         assert!(!server.log_contains("CRITICAL"), "{}", server.log());
         let mut errors = server.info("errorstats");
         // While a server loads, it refuses requests.
         errors.remove("errorstat_LOADING");
         assert!(errors.is_empty(), "{errors:?}");
     }
-    servers
+    follower.restart();
+    check(&mut follower.client());
 }
 
 /// Sends commands as a client, and replays what the peer sends of them, and what this module does. Returns what this
@@ -226,11 +241,7 @@ fn run<P: Peer>(random: &mut Random) -> Vec<Command> {
     while steps.len() < COMMANDS {
         peer.step(&mut steps);
     }
-    let server = made_by(P::NAME)
-        .config("appendonly", "yes")
-        .config("appendfsync", "always")
-        .config("aof-use-rdb-preamble", "no")
-        .config("auto-aof-rewrite-percentage", "0")
+    let server = logging(P::NAME)
         .config("bf.bloom-use-random-seed", "no")
         .config("bf.bloom-filter-max-memory-usage", "100gb")
         .start();
@@ -248,42 +259,43 @@ fn run<P: Peer>(random: &mut Random) -> Vec<Command> {
     for maker in MAKERS {
         let theirs = P::READERS.contains(&maker).then_some(&sent);
         for commands in [Some(&own), theirs].into_iter().flatten() {
-            for server in on_both_ways(|| made_by(maker), commands) {
-                let mut client = server.client();
-                peer.check(&mut client);
-                assert_eq!(digests(&mut client), held, "{maker}");
-            }
+            check_on_each_way(maker, commands, |client| {
+                peer.check(client);
+                assert_eq!(digests(client), held, "{maker}");
+            });
         }
     }
     own
 }
 
+/// Runs rounds while there is time, and checks what this module sends in each.
+fn run_rounds<P: Peer>(check: impl Fn(&[Command])) {
+    let (mut random, mut budget) = (Random::new(P::NAME), Budget::rounds(1));
+    for _ in budget.by_ref() {
+        check(&run::<P>(&mut random));
+    }
+    let done = budget.done() * COMMANDS as u64;
+    eprintln!("{}: {done} commands on each way", P::NAME);
+}
+
 #[test]
 fn redisbloom_s_words_mean_the_same_on_each_way() {
-    let mut random = Random::new("redisbloom");
-    for _ in Budget::rounds(1) {
-        run::<RedisBloom>(&mut random);
-    }
+    run_rounds::<RedisBloom>(|_| {});
 }
 
 #[test]
 fn valkey_bloom_s_words_mean_the_same_on_each_way() {
-    let mut random = Random::new("valkey-bloom");
-    for _ in Budget::rounds(1) {
-        run::<ValkeyBloom>(&mut random);
-    }
+    run_rounds::<ValkeyBloom>(|_| {});
 }
 
 #[test]
 fn what_this_module_sends_means_the_same_under_each_setting() {
-    let mut random = Random::new("own");
-    for _ in Budget::rounds(1) {
-        let sent = run::<Own>(&mut random);
+    run_rounds::<Own>(|sent| {
         for word in ["AT", "TTL", "ID", "SATURATE", "WINDOW", "COUNTING"] {
             let is_sent = |command: &Command| command.contains(&word.into());
             assert!(sent.iter().any(is_sent), "{word} was not sent");
         }
-    }
+    });
 }
 
 /// RedisBloom's filters may lack chunks for ever, and take additions all the while.
@@ -297,12 +309,11 @@ fn half_loaded_filters_hold_what_they_hold_at_redisbloom() {
             sent.extend(commands);
             held.push((key, draft));
         }
-        for server in on_both_ways(|| made_by("redisbloom"), &sent) {
-            let mut client = server.client();
+        check_on_each_way("redisbloom", &sent, |client| {
             for (key, draft) in &held {
-                redisbloom::check_bloom(&mut client, key, draft);
+                redisbloom::check_bloom(client, key, draft);
             }
-        }
+        });
     }
 }
 
@@ -330,13 +341,13 @@ fn times_and_rooms_mean_the_same_under_each_setting() {
         added.extend((0..20 * period).map(|item| format!("{period}-{item}").into()));
         sent.push(added);
     }
-    let servers = MAKERS.map(|maker| on_both_ways(|| made_by(maker), &sent));
     let mut held = Vec::new();
-    for server in servers.iter().flatten() {
-        let mut client = server.client();
-        let answers = client.cmd("BF.MEXISTS k x 4-1 4-79");
-        assert_eq!(answers, array([int(1), int(1), int(1)]));
-        held.push(digests(&mut client));
+    for maker in MAKERS {
+        check_on_each_way(maker, &sent, |client| {
+            let answers = client.cmd("BF.MEXISTS k x 4-1 4-79");
+            assert_eq!(answers, array([int(1), int(1), int(1)]));
+            held.push(digests(client));
+        });
     }
     held.dedup();
     assert_eq!(held.len(), 1, "{held:?}");
