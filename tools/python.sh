@@ -54,8 +54,8 @@ build() { # python
     # shellcheck disable=SC2086  # a list of packages
     venv=$(environment maturin "$1" $builder)
     rm -f "$wheels"/valkeybloom-*.whl
-    CARGO_TARGET_DIR=$target/python "$venv/bin/maturin" build --release --locked --manifest-path $package/Cargo.toml \
-        --interpreter "$1" --out "$wheels"
+    CARGO_TARGET_DIR=$target/python "$venv/bin/maturin" build --release --locked --compression-level 9 \
+        --manifest-path $package/Cargo.toml --interpreter "$1" --out "$wheels"
     wheel=$(ls "$wheels"/valkeybloom-*.whl)
     [ "$(wc -c <"$wheel")" -lt 1000000 ] || fail "the wheel has a megabyte or more"
 }
@@ -98,7 +98,7 @@ release() { # python, folder
             "$cyclonedx" cyclonedx -qq --manifest-path python/Cargo.toml --format json --spec-version 1.5 \
                 --describe crate --no-build-deps --target "$triple"
             sed 's|path+file://[^"#]*#|path+file:///valkeybloom#|g' python/*.cdx.json >"$tmp/valkeybloom.cdx.json"
-            CARGO_TARGET_DIR=$target/python-release "$venv/bin/maturin" build --release --locked --target "$triple" \
+            CARGO_TARGET_DIR=$target/python-release "$venv/bin/maturin" build --release --locked --compression-level 9 --target "$triple" \
                 --interpreter "$1" --out "$tmp/made" --sbom-include "$tmp/valkeybloom.cdx.json"
         )
     done
