@@ -159,18 +159,13 @@ impl Build {
             ("--compression", self.compression.is_some(), &[Tdigest]),
             ("--shards", self.shards.is_some(), &[Bloom]),
         ];
-        let is_useless = |families: &[Family]| !self.add && !families.contains(&self.family);
-        match given
+        // With --add, the key has a family already.
+        let mut given = given
             .iter()
-            .find(|(_, is_given, of)| *is_given && is_useless(of))
-        {
+            .filter(|(_, is_given, _)| *is_given && !self.add);
+        match given.find(|(_, _, families)| !families.contains(&self.family)) {
             None => Ok(()),
-            Some((option, ..)) => {
-                let object = self.family.object();
-                Err(Failure::usage(format!(
-                    "{option} is of no use to a {object}"
-                )))
-            }
+            Some((option, ..)) => Err(useless(option, self.family)),
         }
     }
 
@@ -267,7 +262,7 @@ impl Build {
     fn creation(&self, key: &[u8], items: u64) -> Cmd {
         let number = |fraction: Option<Fraction>| fraction.map_or(0.01, Fraction::get).to_string();
         let (name, arguments) = match self.family {
-            // No filter has less room.
+            // The server creates no Bloom filter, and a cuckoo filter has room for four items at least.
             Family::Bloom | Family::Cuckoo => ("CF.RESERVE", vec![items.max(4).to_string()]),
             Family::Cms => {
                 let arguments = vec![number(self.rate), number(self.probability)];
@@ -295,7 +290,7 @@ impl Build {
         self.replace || self.change_kind
     }
 
-    /// Requires as many items as were counted in the first pass or promised by `--items`, at least about.
+    /// Requires the items that were counted in the first pass, or half of those that `--items` promised.
     fn require_all(&self, counted: u64, items: u64) -> Result<()> {
         let promised = self.items.unwrap_or(0);
         let text = if items < counted {
@@ -316,8 +311,11 @@ impl Build {
         Err(Failure::new(text))
     }
 
-    /// Returns what a key holds, unless it holds nothing. It must be a filter or a sketch that is meant to be replaced;
-    /// and to replace it by one of less use, without counters or without a window, has to be meant, too.
+    /// Returns what the key holds; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// The key holds another value, or a filter or sketch that the options do not permit to replace: by any, by one of
+    /// another family, or by one without counters or without a window.
     fn check(&self, server: &Server, name: &str, wanted: Kind) -> Result<Option<Row>> {
         let Some((family, row)) = existing(server, name)? else {
             return Ok(None);
@@ -355,6 +353,11 @@ impl Build {
     }
 }
 
+fn useless(option: &str, family: Family) -> Failure {
+    let object = family.object();
+    Failure::usage(format!("{option} is of no use to a {object}"))
+}
+
 /// Adds the items to keys that exist.
 fn add(server: &Server, keys: &[String], family: Family, source: &Source<'_>) -> Result<Counts> {
     let adding = Adding {
@@ -380,8 +383,7 @@ fn family_of(server: &Server, keys: &[String]) -> Result<Family> {
             kind => required_family(server, key, kind)?,
         };
         if family != Family::Bloom && keys.len() > 1 {
-            let text = format!("--shards is of no use to a {}", family.object());
-            return Err(Failure::usage(text));
+            return Err(useless("--shards", family));
         }
     }
     Ok(family)
