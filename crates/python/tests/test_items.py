@@ -270,8 +270,7 @@ def test_arrays_without_width_have_empty_items() -> None:
     with pytest.raises(TypeError):
         fresh().update(array)
     assert of([b""]) == of_batch(np.zeros(3, dtype="S1").astype("S0"))
-    wide = np.ndarray((3,), dtype="S1").view()
-    wide.dtype = "V1"
+    wide = np.zeros(3, dtype="S1").view("V1")
     with pytest.raises(TypeError):
         fresh().update(wide)
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use valkeybloom_testing::loader::Dump;
 
-use crate::harness::{Client, Server, array, bulk, int, ok, wait_in_sync};
+use crate::harness::{Client, Server, array, bulk, int, ok, wait_in_sync, wait_until};
 use crate::support::aof::{commands, rewrite_aof};
 
 const SIZES: [u64; 4] = [1, 2, 4, 8];
@@ -78,7 +78,10 @@ fn every_form_has_the_encoding() {
         // A file of either version.
         let mut reader = Server::with(&[("bf.cms-encoding", "0")]);
         reader.shutdown();
-        server.client().cmd("SAVE");
+        // The save for the replica may not have ended.
+        wait_until("the server has saved", || {
+            server.client().cmd("SAVE") == ok()
+        });
         let file = |server: &Server| server.dir().join("dump.rdb");
         fs::copy(file(&server), file(&reader)).expect("it can be copied");
         reader.start_again();

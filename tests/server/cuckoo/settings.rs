@@ -97,7 +97,10 @@ fn a_refused_creation_of_a_primary_leaves_an_empty_filter() {
     for (most, added) in [("1", 0), ("2", 1)] {
         let logged = on_log_of(with_most(most), b"", &log);
         let replica = with_most(most).start();
-        let behind = Server::replica_of(&replica).start();
+        // The stream may reach it as it came, so its limit is the same.
+        let behind = Server::replica_of(&replica)
+            .config("bf.cf-max-expansions", most)
+            .start();
         wait_in_sync(&replica, &behind);
         let mut client = replica.client();
         let port = played_primary(file(&[]), Some(log.clone()));
