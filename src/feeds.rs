@@ -14,7 +14,7 @@ use valkeybloom_sketches::bloom::Refusal;
 use valkeybloom_sketches::{Cursor, Feed, Lost};
 
 use crate::ffi::{self, Ctx};
-use crate::readers::Readers;
+use crate::readers::{Client, Readers};
 use crate::sums;
 
 /// How long a feed is kept without a reader, in milliseconds. Tests do not wait for a minute.
@@ -92,21 +92,20 @@ impl Fed {
         }
     }
 
-    /// Returns the cursor after the last item, for a client. Makes a feed if there is none, of a value that has counted
-    /// `items`; its bytes count in a family's sums. The list of readers takes at most `most_bytes`.
+    /// Returns the cursor after the last item, for a client. Makes a feed if there is none; it numbers its items from those
+    /// that the value has counted, `items`, and its bytes count in a family's sums.
     ///
     /// # Errors
     /// There is no memory for it, or the server may use no more.
     pub fn begin(
         &self,
         family: usize,
-        client: u64,
         items: u64,
-        most_bytes: u64,
+        client: Client<impl FnOnce() -> u64>,
     ) -> Result<Cursor, Error> {
         // Reading is allowed when memory is out, but it must not take any.
         if self.share().is_none() && Ctx::memory_is_out() {
-            return Err(Error::OUT_OF_MEMORY);
+            return Err(Error::MAXMEMORY);
         }
         let mut table = table();
         let index = match self.index() {
@@ -118,11 +117,10 @@ impl Fed {
             reason = "there are at most 2^31 - 1 places"
         )]
         self.0.store(index as u32 + 1, Relaxed);
-        Ok(table.begin(index, family, client, items, most_bytes))
+        Ok(table.begin(index, family, items, client))
     }
 
-    /// Returns the bytes of at most `most` items from a client's cursor on, and the cursor after them. The list of readers
-    /// takes at most `most_bytes`.
+    /// Returns the bytes of at most `most` items from a client's cursor on, and the cursor after them.
     ///
     /// # Errors
     /// The feed can't be read from this cursor, or there is no memory for the bytes.
@@ -130,11 +128,10 @@ impl Fed {
         &self,
         from: Cursor,
         most: u64,
-        client: u64,
-        most_bytes: u64,
+        client: Client<impl FnOnce() -> u64>,
     ) -> Result<(Vec<u8>, Cursor), Error> {
         let index = self.index().ok_or(Error::FEED_UNKNOWN)?;
-        table().places[index].read(from, most, client, most_bytes)
+        table().places[index].read(from, most, client)
     }
 }
 
@@ -199,15 +196,15 @@ struct Open {
 
 impl Open {
     /// Returns the cursor after the last item, for a client.
-    fn begin(&mut self, client: u64, most_bytes: u64) -> Cursor {
-        self.note(client, most_bytes);
+    fn begin(&mut self, client: Client<impl FnOnce() -> u64>) -> Cursor {
+        self.note(client);
         self.feed.end()
     }
 
     /// Notes a read by a client.
-    fn note(&mut self, client: u64, most_bytes: u64) {
+    fn note(&mut self, client: Client<impl FnOnce() -> u64>) {
         self.read_ms = Ctx::now_ms();
-        self.readers.note(client, self.read_ms, most_bytes);
+        self.readers.note(client, self.read_ms);
         self.count();
     }
 
@@ -233,8 +230,7 @@ impl Place {
         &mut self,
         from: Cursor,
         most: u64,
-        client: u64,
-        most_bytes: u64,
+        client: Client<impl FnOnce() -> u64>,
     ) -> Result<(Vec<u8>, Cursor), Error> {
         let open = match self {
             Self::Open(open) => open,
@@ -259,7 +255,7 @@ impl Place {
         room.map_err(|_| OUT_OF_MEMORY)?;
         bytes.extend_from_slice(older.as_flattened());
         bytes.extend_from_slice(newer.as_flattened());
-        open.note(client, most_bytes);
+        open.note(client);
         let next = Cursor {
             sequence: from.sequence + count as u64,
             ..from
@@ -324,12 +320,11 @@ impl Table {
         &mut self,
         index: usize,
         family: usize,
-        client: u64,
         items: u64,
-        most_bytes: u64,
+        client: Client<impl FnOnce() -> u64>,
     ) -> Cursor {
         if let Place::Open(open) = &mut self.places[index] {
-            return open.begin(client, most_bytes);
+            return open.begin(client);
         }
         let mut open = Box::new(Open {
             feed: Feed::new(u64::from_le_bytes(Ctx::random_bytes()), items),
@@ -338,7 +333,7 @@ impl Table {
             family,
             counted: Share::default(),
         });
-        let cursor = open.begin(client, most_bytes);
+        let cursor = open.begin(client);
         self.places[index] = Place::Open(open);
         if self.look.is_none() {
             self.look = Some(0);

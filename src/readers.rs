@@ -1,5 +1,13 @@
 //! The clients that read a feed.
 
+/// A client that reads a feed.
+pub struct Client<B: FnOnce() -> u64> {
+    /// The server's id of the client.
+    pub id: u64,
+    /// Returns the most bytes that the list of readers may take. Called only for a client that is not in it.
+    pub most_bytes: B,
+}
+
 /// The clients that read a feed lately, each with its last read.
 #[derive(Default)]
 pub struct Readers(Vec<Reader>);
@@ -20,16 +28,18 @@ impl Readers {
         Self(Vec::new())
     }
 
-    /// Notes a read. A further client is left out if the list is full, would take more than `most_bytes`, or there is no
-    /// memory.
-    pub fn note(&mut self, client: u64, read_ms: u64, most_bytes: u64) {
-        let most = Self::MOST.min(most_bytes / size_of::<Reader>() as u64);
-        match self.0.binary_search_by_key(&client, |reader| reader.client) {
+    /// Notes a read. A further client is left out if the list is full, or there is no memory.
+    pub fn note(&mut self, client: Client<impl FnOnce() -> u64>, read_ms: u64) {
+        let Client { id, most_bytes } = client;
+        match self.0.binary_search_by_key(&id, |reader| reader.client) {
             Ok(found) => self.0[found].read_ms = read_ms,
-            Err(place) if self.count() < most && self.0.try_reserve_exact(1).is_ok() => {
-                self.0.insert(place, Reader { client, read_ms });
+            Err(place) => {
+                let most = Self::MOST.min(most_bytes() / size_of::<Reader>() as u64);
+                if self.count() < most && self.0.try_reserve_exact(1).is_ok() {
+                    let client = id;
+                    self.0.insert(place, Reader { client, read_ms });
+                }
             }
-            Err(_) => {}
         }
     }
 

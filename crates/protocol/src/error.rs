@@ -66,7 +66,7 @@ impl Error {
     /// The key is being saved without a fork, and can't be opened for writing.
     pub const SAVING: Self = Self::Text("TRYAGAIN key is being saved, try again");
     /// The server uses more memory than `maxmemory` allows. The text is the server's.
-    pub const OUT_OF_MEMORY: Self =
+    pub const MAXMEMORY: Self =
         Self::Text("OOM command not allowed when used memory > 'maxmemory'.");
     /// The seed is not 32 bytes long.
     pub const SEED: Self = Self::Text("ERR invalid seed");

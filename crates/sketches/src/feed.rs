@@ -1,8 +1,9 @@
 //! The latest new items of an object, for readers that keep a copy of it fresh.
 //!
 //! A feed numbers the items that were new to its object, beginning with those that the object had counted before, and
-//! holds the hashes of the last ones in a ring. A reader's [`Cursor`] is a point between two of them. The same new items in the same order set the same bits and stack the same
-//! filters, so a copy of the object at one cursor becomes the object at a later cursor.
+//! holds the hashes of the last ones in a ring. A reader's [`Cursor`] is a point between two of them. The same new items
+//! in the same order set the same bits and stack the same filters, so a copy of the object at one cursor becomes the
+//! object at a later cursor.
 
 use std::fmt;
 

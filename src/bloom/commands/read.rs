@@ -7,6 +7,7 @@ use crate::bloom::keys::Reader;
 use crate::bloom::value::{Value, memory_bytes};
 use crate::family::Family;
 use crate::ffi::{Call, Ctx, Done, Reply};
+use crate::readers::Client;
 use crate::request::key;
 
 /// `BF.READ key cursor [MAX_COUNT max_count]`
@@ -17,14 +18,14 @@ pub fn read(Call { ctx, keys, args }: Call) -> Done {
     if !object.is_plain() {
         return Err(Error::NO_FEED);
     }
-    let client = ctx.client_id();
-    let (items, most_bytes) = (object.items(Ctx::now_ms), memory_bytes(object));
+    let items = object.items(Ctx::now_ms);
+    let client = Client {
+        id: ctx.client_id(),
+        most_bytes: || memory_bytes(object),
+    };
     let (bytes, next) = match request.from {
-        None => (
-            Vec::new(),
-            feed.begin(Value::NUMBER, client, items, most_bytes)?,
-        ),
-        Some(from) => feed.read(from, request.max_count, client, most_bytes)?,
+        None => (Vec::new(), feed.begin(Value::NUMBER, items, client)?),
+        Some(from) => feed.read(from, request.max_count, client)?,
     };
     ctx.reply_array(3);
     ctx.reply_bytes(next.to_string().as_bytes());
