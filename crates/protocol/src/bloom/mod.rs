@@ -129,9 +129,8 @@ impl Reserve {
         let own = || Self::parse_own(words, defaults, origin);
         let redisbloom = || {
             let given = redisbloom::reserve(words)?;
-            let wanted = Wanted::plain(given.params(defaults.params), given.expansion);
             Ok(Self {
-                create: wanted.by(defaults, origin),
+                create: given.wanted(defaults.params).by(defaults, origin),
                 ttl_ms: None,
                 unless_exists: false,
             })
@@ -265,9 +264,9 @@ impl Insert {
         let own = || Self::parse_own(words, defaults, origin);
         let redisbloom = || {
             let (given, items) = redisbloom::insert(words)?;
-            let wanted = Wanted::plain(given.params(defaults.params), given.expansion);
+            let create = || given.wanted(defaults.params).by(defaults, origin);
             Ok(Self {
-                create: (!given.nocreate).then(|| wanted.by(defaults, origin)),
+                create: (!given.nocreate).then(create),
                 items,
                 ..Self::default()
             })

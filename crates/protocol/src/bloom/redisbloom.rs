@@ -10,6 +10,8 @@ use crate::error::Error;
 use crate::numerals::{double, integer};
 use crate::words::{CommandWords, Cursor};
 
+use super::maker::Wanted;
+
 /// The capacities that an option takes.
 const CAPACITIES: RangeInclusive<u64> = 1..=New::REDISBLOOM_CAPACITY;
 
@@ -19,25 +21,26 @@ pub(super) struct Given {
     capacity: Option<u64>,
     error_rate: Option<Fraction>,
     /// The growth factor, which an object that does not grow records as well.
-    pub expansion: Option<u32>,
+    expansion: Option<u32>,
     nonscaling: bool,
     pub nocreate: bool,
 }
 
 impl Given {
-    /// Returns the parameters of the object; missing ones take the defaults.
-    pub fn params(&self, defaults: Params) -> Params {
+    /// Returns the object that is described; missing parameters take the defaults.
+    pub fn wanted(&self, defaults: Params) -> Wanted {
         let growth = match self.expansion {
             _ if self.nonscaling => Growth::Fixed,
             Some(expansion) => Growth::from_expansion(expansion),
             None => defaults.growth,
         };
-        Params {
+        let params = Params {
             capacity: self.capacity.unwrap_or(defaults.capacity),
             error_rate: self.error_rate.unwrap_or(defaults.error_rate),
             growth,
             ..defaults
-        }
+        };
+        Wanted::plain(params, self.expansion)
     }
 }
 
