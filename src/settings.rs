@@ -62,6 +62,15 @@ pub fn follows_redisbloom(ctx: Ctx) -> bool {
     maker() == Maker::RedisBloom && !ctx.must_obey()
 }
 
+/// Returns the error of a command: this module's, or `RedisBloom`'s on a server that follows it.
+pub fn error_for(ctx: Ctx, own: Error, redisbloom: Error) -> Error {
+    if follows_redisbloom(ctx) {
+        redisbloom
+    } else {
+        own
+    }
+}
+
 /// Returns whether a command is parsed and executed by `RedisBloom`'s rules where they accept more than this module's: a
 /// server that follows `RedisBloom` gets it, or `RedisBloom` may have sent it.
 pub fn has_redisbloom_rules(ctx: Ctx) -> bool {

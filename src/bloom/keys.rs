@@ -57,8 +57,8 @@ pub fn feed_bytes(object: &Object) -> u64 {
     settings::feed_bytes(memory_bytes(object))
 }
 
-/// Adds the options of a write that the object uses. ID is never the first, because
-/// `RedisBloom`'s grammar, which a replica may follow, reads it as ITEMS. It refuses AT.
+/// Adds the options of a write that the object uses. ID is never the first, because `RedisBloom`'s grammar, which a
+/// replica may follow, reads it as ITEMS. It refuses AT.
 fn add_moment<'c>(moment: &Moment, arguments: &mut impl Extend<Argument<'c>>) {
     let words = [
         (c"AT", moment.at_ms.or(moment.id.map(|_| 0))),

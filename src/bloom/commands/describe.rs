@@ -12,15 +12,11 @@ use crate::bloom::value::memory_bytes;
 use crate::feeds::Fed;
 use crate::ffi::{Call, Ctx, Done, Reply};
 use crate::request::key;
-use crate::settings::follows_redisbloom;
+use crate::settings::error_for;
 
 /// `BF.INFO key [field | ALL]`
 pub fn info(Call { ctx, keys, args }: Call) -> Done {
-    let unknown = if follows_redisbloom(ctx) {
-        redisbloom::UNKNOWN_FIELD
-    } else {
-        Error::UNKNOWN_FIELD
-    };
+    let unknown = error_for(ctx, Error::UNKNOWN_FIELD, redisbloom::UNKNOWN_FIELD);
     let request = InfoRequest::parse(&args, unknown);
     if request == Err(Error::Arity) {
         return Err(Error::Arity);

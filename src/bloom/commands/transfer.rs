@@ -10,7 +10,7 @@ use valkeybloom_sketches::bloom::{Refusal, chunks, dump};
 use crate::bloom::keys::{self, Reader, Writer};
 use crate::ffi::{Argv, Call, Ctx, Done, Reply};
 use crate::request::{expiry, key};
-use crate::settings::{follows_redisbloom, has_redisbloom_rules};
+use crate::settings::{error_for, follows_redisbloom, has_redisbloom_rules};
 
 /// `BF.LOAD key dump [ttl-ms]`
 pub fn load(Call { ctx, keys, args }: Call) -> Done {
@@ -46,13 +46,8 @@ pub fn load(Call { ctx, keys, args }: Call) -> Done {
 
 /// Parses a cursor. `redisbloom` is the error of one that is not a number on a server that follows `RedisBloom`.
 fn cursor(ctx: Ctx, args: &Argv, redisbloom: Error) -> Result<i64, Error> {
-    integer(args.word(2)).ok_or_else(|| {
-        if follows_redisbloom(ctx) {
-            redisbloom
-        } else {
-            Error::Bad(Field::CURSOR)
-        }
-    })
+    let bad = || error_for(ctx, Error::Bad(Field::CURSOR), redisbloom);
+    integer(args.word(2)).ok_or_else(bad)
 }
 
 /// `BF.SCANDUMP key cursor`
