@@ -13,6 +13,7 @@ use crate::support::recordings::REPLIES;
 /// an example of it.
 type Kind = (&'static str, fn(&Exchange) -> bool);
 
+#[derive(Debug)]
 struct Exchange {
     words: Vec<String>,
     recorded: String,
@@ -146,12 +147,7 @@ fn replies_are_redisbloom_s_byte_for_byte() {
             let kind = KINDS
                 .iter()
                 .position(|(_, is_example)| is_example(&exchange));
-            let Exchange {
-                words,
-                recorded,
-                own,
-            } = exchange;
-            let kind = kind.unwrap_or_else(|| panic!("{words:?}: {recorded:?}, {own:?}"));
+            let kind = kind.unwrap_or_else(|| panic!("{exchange:?}"));
             examples[kind] += 1;
         }
     }

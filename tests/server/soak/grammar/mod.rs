@@ -92,6 +92,16 @@ impl<'r> Words<'r> {
         items
     }
 
+    /// Adds items, or the only item of BF.ADD, and returns them.
+    fn add_items_of(&mut self, name: &str) -> Vec<Vec<u8>> {
+        let mut items = items(self.random);
+        if name == "BF.ADD" {
+            items.truncate(1);
+        }
+        self.all.extend_from_slice(&items);
+        items
+    }
+
     /// Returns a step whose command is sent as it came, or not at all.
     fn step(self, reply: Reply, is_sent: bool) -> Step {
         let sent = is_sent.then(|| self.all.clone());

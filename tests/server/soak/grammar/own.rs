@@ -131,12 +131,7 @@ impl Own {
             words.add_number(number);
             words.add_cased("ITEMS");
         }
-        let options = words.all.len();
-        let mut items = words.add_items();
-        if name == "BF.ADD" {
-            items.truncate(1);
-            words.all.truncate(options + 1);
-        }
+        let items = words.add_items_of(name);
         let mut replies = replies(&items, |item| match name {
             "BF.MDEL" => Some(filter.remove(item)),
             _ => filter.add(item, self.saturates),

@@ -243,11 +243,7 @@ impl ValkeyBloom {
         let (key, stack) = (self.key(), Stack::new().with_filter(100));
         let name = *self.random.pick(&["BF.ADD", "BF.MADD"]);
         let mut words = Words::new(&mut self.random, name, &key);
-        let mut items = words.add_items();
-        if name == "BF.ADD" {
-            items.truncate(1);
-            words.all.truncate(3);
-        }
+        let items = words.add_items_of(name);
         let mut step = Self::added(&mut self.stacks, &key, words, &items, stack);
         if name == "BF.ADD" {
             step.reply = step.reply.as_array()[0].clone();

@@ -145,11 +145,7 @@ impl RedisBloom {
         let key = self.key('b', "NONSCALING|EXPANSION|");
         let name = *self.random.pick(&["BF.ADD", "BF.MADD"]);
         let mut words = Words::new(&mut self.random, name, &key);
-        let mut items = words.add_items();
-        if name == "BF.ADD" {
-            items.truncate(1);
-            words.all.truncate(3);
-        }
+        let items = words.add_items_of(name);
         let default = Value::Bloom(Draft::made(100, 0.01, 2, false));
         let value = self.values.entry(key).or_insert(default);
         let mut replies = replies(&items, |item| value.draft().add(item));
