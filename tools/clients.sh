@@ -104,7 +104,7 @@ build_go_program() {
     with_go program go build -o ../../methods .
 }
 
-# The suite is one file of many, the rest of which need more servers. Debian has its test framework by its first name.
+# The suite is one file; the client's other tests need more servers. Debian has its test framework by its first name.
 build_go_suite() {
     mkdir -p "$folder/go/src/suite"
     cp tests/clients/go/go.mod "$folder/go/src/suite"

@@ -75,7 +75,7 @@ fn adds_stop_at_the_largest_number_of_filters() {
     assert_eq!(client.cmd("EXISTS new").as_int(), 0);
 }
 
-/// RedisBloom 8.10 creates a filter, refuses the items, and replicates the command: then its limit is the same as here. A
+/// RedisBloom 8.10 creates a filter, refuses the items, and replicates the command, so its limit has been reached there. A
 /// filter that exists takes what comes.
 #[test]
 fn a_refused_creation_of_a_primary_leaves_an_empty_filter() {

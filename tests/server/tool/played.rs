@@ -83,7 +83,7 @@ impl Key {
 struct Played {
     keys: Vec<Key>,
     settings: Vec<(&'static str, u64)>,
-    /// The error with which it refuses ALL of BF.INFO; `None` for this module, which must not get the plain form.
+    /// The error of BF.INFO with ALL; `None` for this module, which must not get the plain form.
     refusal: Option<&'static str>,
     /// The number of such refusals.
     refused: AtomicUsize,
