@@ -30,11 +30,14 @@ const LOOK_MS: u64 = IDLE_MS / 6;
 /// The most places of the table that are looked at before commands have their turn.
 const LOOK_PLACES: usize = 1_000;
 
-/// A value's place in the table: its index plus one, or 0 if nobody has ever read the value.
+/// A value's place in the table: its index plus one, or 0 if nobody has ever read the value. Two marks save looks there.
 pub struct Fed(AtomicU32);
 
-/// Marks a place whose feed was found to have ended, so that additions do not look again.
-const ENDED: u32 = 1 << 31;
+/// Marks a place that may have a feed.
+const OPEN: u32 = 1 << 31;
+
+/// Marks a place that may have an id.
+const NAMED: u32 = 1 << 30;
 
 impl Fed {
     /// Returns the place of a value without a feed.
@@ -44,13 +47,34 @@ impl Fed {
 
     /// Returns the index of the value's place in the table.
     fn index(&self) -> Option<usize> {
-        ((self.0.load(Relaxed) & !ENDED) as usize).checked_sub(1)
+        ((self.0.load(Relaxed) & !(OPEN | NAMED)) as usize).checked_sub(1)
     }
 
-    /// Returns whether the value may have a feed, for which there must be a place without the mark.
+    /// Returns the index of the value's place in the table, which it gets now unless it had one.
+    ///
+    /// # Errors
+    /// There is no memory for it, or the server may use no more.
+    fn occupy(&self, table: &mut Table) -> Result<usize, Error> {
+        if let Some(index) = self.index() {
+            return Ok(index);
+        }
+        // Reading is allowed when memory is out, but it must not take any.
+        if Ctx::memory_is_out() {
+            return Err(Error::MAXMEMORY);
+        }
+        let index = table.occupy().ok_or(OUT_OF_MEMORY)?;
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "there are fewer than 2^30 places"
+        )]
+        self.0.store(index as u32 + 1, Relaxed);
+        Ok(index)
+    }
+
+    /// Returns whether the value may have a feed, for which there must be a place with the mark.
     #[inline]
     pub fn may_be_open(&self) -> bool {
-        self.0.load(Relaxed).cast_signed() > 0
+        self.0.load(Relaxed).cast_signed() < 0
     }
 
     /// Passes the value's feed to a function that appends new items or makes the feed smaller. Does nothing, and returns
@@ -61,8 +85,8 @@ impl Fed {
             return false;
         };
         let mut table = table();
-        let Some(Place::Open(open)) = table.places.get_mut(index) else {
-            self.0.fetch_or(ENDED, Relaxed);
+        let Some(open) = &mut table.places[index].open else {
+            self.0.fetch_and(!OPEN, Relaxed);
             return false;
         };
         let ring_bytes = open.feed.ring_bytes();
@@ -76,20 +100,31 @@ impl Fed {
     /// Returns the bytes of the feed and the number of its readers, or `None` if nobody reads the value.
     pub fn share(&self) -> Option<Share> {
         let index = self.index()?;
-        match &table().places[index] {
-            Place::Open(open) => Some(open.counted),
-            Place::Empty | Place::Ended { .. } => None,
+        let table = table();
+        let open = table.places[index].open.as_ref();
+        open.map(|open| open.counted)
+    }
+
+    /// Ends the feed and takes the id away, because the value changes by more than new items.
+    #[inline]
+    pub fn end(&self) {
+        if self.0.load(Relaxed) & (OPEN | NAMED) != 0
+            && let Some(index) = self.index()
+        {
+            table().places[index] = Place::default();
+            self.0.fetch_and(!(OPEN | NAMED), Relaxed);
         }
     }
 
-    /// Ends the feed, because its value changes by more than new items.
-    #[inline]
-    pub fn end(&self) {
-        if self.may_be_open()
-            && let Some(index) = self.index()
-        {
-            table().end(index, Ending::Changed);
-        }
+    /// Returns the value's id: a random number that it keeps while it only gains new items and no feed of it ends.
+    ///
+    /// # Errors
+    /// There is no memory for it, or the server may use no more.
+    pub fn id(&self) -> Result<u64, Error> {
+        let mut table = table();
+        let index = self.occupy(&mut table)?;
+        self.0.fetch_or(NAMED, Relaxed);
+        Ok(table.places[index].id())
     }
 
     /// Returns the cursor after the last item, for a client. Makes a feed if there is none; it numbers its items from those
@@ -103,20 +138,12 @@ impl Fed {
         items: u64,
         client: Client<impl FnOnce() -> u64>,
     ) -> Result<Cursor, Error> {
-        // Reading is allowed when memory is out, but it must not take any.
         if self.share().is_none() && Ctx::memory_is_out() {
             return Err(Error::MAXMEMORY);
         }
         let mut table = table();
-        let index = match self.index() {
-            Some(index) => index,
-            None => table.occupy().ok_or(OUT_OF_MEMORY)?,
-        };
-        #[allow(
-            clippy::cast_possible_truncation,
-            reason = "there are at most 2^31 - 1 places"
-        )]
-        self.0.store(index as u32 + 1, Relaxed);
+        let index = self.occupy(&mut table)?;
+        self.0.fetch_or(OPEN | NAMED, Relaxed);
         Ok(table.begin(index, family, items, client))
     }
 
@@ -167,21 +194,13 @@ impl Share {
     }
 }
 
-/// Why a feed ended before its value.
-#[derive(Clone, Copy)]
-enum Ending {
-    Changed,
-    Idle,
-}
-
 /// The place of a value in the table.
-enum Place {
-    /// No value has this place.
-    Empty,
-    /// The value has a feed.
-    Open(Box<Open>),
-    /// The value had the feed with this id.
-    Ended { id: u64, ending: Ending },
+#[derive(Default)]
+struct Place {
+    /// The value's id, which is that of its feed; 0 if nobody has asked for it.
+    id: u64,
+    /// The value's feed.
+    open: Option<Box<Open>>,
 }
 
 struct Open {
@@ -226,22 +245,20 @@ impl Drop for Open {
 }
 
 impl Place {
+    fn id(&mut self) -> u64 {
+        while self.id == 0 {
+            self.id = u64::from_le_bytes(Ctx::random_bytes());
+        }
+        self.id
+    }
+
     fn read(
         &mut self,
         from: Cursor,
         most: u64,
         client: Client<impl FnOnce() -> u64>,
     ) -> Result<(Vec<u8>, Cursor), Error> {
-        let open = match self {
-            Self::Open(open) => open,
-            Self::Ended { id, ending } if *id == from.feed => {
-                return Err(match ending {
-                    Ending::Changed => Error::FEED_CHANGED,
-                    Ending::Idle => Error::FEED_IDLE,
-                });
-            }
-            Self::Ended { .. } | Self::Empty => return Err(Error::FEED_UNKNOWN),
-        };
+        let open = self.open.as_mut().ok_or(Error::FEED_UNKNOWN)?;
         let [older, newer] = open.feed.since(from).map_err(|lost| match lost {
             Lost::Unknown => Error::FEED_UNKNOWN,
             Lost::Overrun => Error::FEED_OVERRUN,
@@ -291,28 +308,21 @@ impl Table {
             return Some(index);
         }
         let index = self.places.len();
-        if index + 1 >= ENDED as usize {
+        if index + 1 >= NAMED as usize {
             return None;
         }
         self.places.try_reserve(1).ok()?;
         self.empty.try_reserve(index + 1).ok()?;
-        self.places.push(Place::Empty);
+        self.places.push(Place::default());
         Some(index)
     }
 
     /// Frees the place of a value.
     fn leave(&mut self, index: usize) {
-        self.places[index] = Place::Empty;
+        self.places[index] = Place::default();
         self.empty.push(index);
         if self.empty.len() == self.places.len() {
             (self.places, self.empty) = (Vec::new(), Vec::new());
-        }
-    }
-
-    fn end(&mut self, index: usize, ending: Ending) {
-        if let Place::Open(open) = &self.places[index] {
-            let id = open.feed.id();
-            self.places[index] = Place::Ended { id, ending };
         }
     }
 
@@ -323,18 +333,19 @@ impl Table {
         items: u64,
         client: Client<impl FnOnce() -> u64>,
     ) -> Cursor {
-        if let Place::Open(open) = &mut self.places[index] {
+        let place = &mut self.places[index];
+        if let Some(open) = &mut place.open {
             return open.begin(client);
         }
         let mut open = Box::new(Open {
-            feed: Feed::new(u64::from_le_bytes(Ctx::random_bytes()), items),
+            feed: Feed::new(place.id(), items),
             readers: Readers::new(),
             read_ms: 0,
             family,
             counted: Share::default(),
         });
         let cursor = open.begin(client);
-        self.places[index] = Place::Open(open);
+        place.open = Some(open);
         if self.look.is_none() {
             self.look = Some(0);
             ffi::call_after(LOOK_MS, end_idle);
@@ -344,10 +355,12 @@ impl Table {
 
     /// Ends the feed in a place if nobody has read it lately, and forgets readers that are gone.
     fn look_at(&mut self, index: usize, now_ms: u64) {
-        if let Place::Open(open) = &mut self.places[index] {
+        let place = &mut self.places[index];
+        if let Some(open) = &mut place.open {
             // The clock may have been set back.
             if now_ms.abs_diff(open.read_ms) >= IDLE_MS {
-                self.end(index, Ending::Idle);
+                // The next feed gets another id: nobody knows which items came between the two.
+                *place = Place::default();
             } else {
                 open.readers.forget(now_ms, IDLE_MS);
                 open.count();

@@ -89,12 +89,12 @@ pub const COMMANDS: &[Command] = &[
         .summary(c"Restores a bloom filter from its dump, as written to an AOF.")
         .complexity(c"O(N), where N is the size of the dump.")
         .args(&[Arg::text(c"dump"), Arg::integer(c"ttl_ms").optional()]),
-    Command::reads(c"bf.scandump", entry!(commands::scandump, 3))
+    Command::reads(c"bf.scandump", entry!(commands::scandump, -3))
         .slow()
         .uncached()
         .summary(c"Returns one chunk of a bloom filter, and the cursor of the next.")
         .complexity(c"O(N + S), where N is the number of stacked filters and S the size of the chunk.")
-        .args(&[Arg::integer(c"cursor")]),
+        .args(&[Arg::integer(c"cursor"), Arg::keyword(c"withid", c"WITHID").optional()]),
     Command::adds(c"bf.loadchunk", entry!(commands::loadchunk, 4))
         .slow()
         .summary(c"Restores a bloom filter chunk by chunk.")

@@ -1,7 +1,7 @@
 //! Feeds: the memory that they take, who reads them, and what an operator sees of both.
 
 use crate::harness::{Client, Server, array, error, int, ok, wait_until};
-use crate::read::{IDLE, OVERRUN, begin, read};
+use crate::read::{OVERRUN, UNKNOWN, begin, read};
 use crate::support::sums;
 use crate::support::usage::{memory, nothing_is_being_freed};
 
@@ -41,7 +41,7 @@ fn a_feed_counts_as_memory_until_nobody_reads_it() {
     wait_until("the feed is freed", || usage(&mut client, "k") == without);
     let freed = held - memory(&server, "used_memory");
     assert!((freed - RING).abs() < RING * 3 / 100, "{freed} bytes");
-    assert_eq!(read(&mut client, "k", &cursor).unwrap_err(), IDLE);
+    assert_eq!(read(&mut client, "k", &cursor).unwrap_err(), UNKNOWN);
     sums::is_balanced(&mut client);
 
     // Who reads every now and then keeps the feed, and feeds of removed keys are looked for, too.
@@ -59,7 +59,7 @@ fn a_feed_counts_as_memory_until_nobody_reads_it() {
         assert_eq!(client.cmd("DEL twin"), int(1));
         probe == twin
     });
-    assert_eq!(read(&mut client, "idle", &idle).unwrap_err(), IDLE);
+    assert_eq!(read(&mut client, "idle", &idle).unwrap_err(), UNKNOWN);
     sums::is_balanced(&mut client);
 }
 

@@ -14,12 +14,9 @@ use crate::support::random::Random;
 use crate::support::sums;
 use crate::support::usage::nothing_is_being_freed;
 
-const UNKNOWN: &str =
-    "RESYNC unknown feed: the key holds another filter, or this is another server or start of it";
+pub const UNKNOWN: &str = "RESYNC unknown feed: the filter was replaced, merged into or not read for a minute, or this is another server or \
+     start of it";
 pub const OVERRUN: &str = "RESYNC feed overrun: it no longer holds all items since the cursor";
-const CHANGED: &str =
-    "RESYNC feed ended: the filter was merged into, or chunks were loaded over it";
-pub const IDLE: &str = "RESYNC feed ended: nobody read it for a minute";
 pub const MISSING: &str = "ERR not found";
 
 /// A reply of BF.READ.
@@ -165,8 +162,8 @@ pub const ENDS: &[(&str, &str)] = &[
     ("COPY k copy / RENAME copy k", UNKNOWN),
     ("RESTORE k 0 <k> REPLACE", UNKNOWN),
     ("RESTORE k 0 <other> REPLACE", UNKNOWN),
-    ("BF.MERGE k other", CHANGED),
-    ("BF.MERGE k other / BF.ADD k z", CHANGED),
+    ("BF.MERGE k other", UNKNOWN),
+    ("BF.MERGE k other / BF.ADD k z", UNKNOWN),
     ("DEL k / BF.MERGE k other", UNKNOWN),
     (
         "DEL k / BF.LOADCHUNK k 1 <header>",
@@ -197,7 +194,7 @@ pub const ENDS: &[(&str, &str)] = &[
     ("CONFIG SET bf.bloom-feed-bytes 1024 / <65 items>", OVERRUN),
     (
         "CONFIG SET bf.bloom-feed-bytes 1024 / <65 items> / BF.MERGE k other",
-        CHANGED,
+        UNKNOWN,
     ),
 ];
 
@@ -256,6 +253,9 @@ fn run(client: &mut Client, line: &str, dumps: &[(&str, Vec<u8>)], own: &pieces:
     assert!(!reply.is_error(), "{line}: {reply:?}");
 }
 
+/// Returns the id of `k` with its header.
+const WITH_ID: &str = "BF.SCANDUMP k 0 WITHID";
+
 #[test]
 fn what_makes_a_cursor_unknown() {
     let server = Server::with(&[
@@ -265,7 +265,13 @@ fn what_makes_a_cursor_unknown() {
     in_both_protocols(&server, |client, _| {
         for (event, expected) in ENDS {
             let cursor = given(client);
+            let id = client.cmd(WITH_ID).as_array()[2].clone();
+            assert_eq!(id, bulk(&cursor[..16]), "{event}");
             happen(client, event);
+            if let Reply::Array(header) = client.cmd(WITH_ID) {
+                let keeps_id = *expected == OVERRUN;
+                assert_eq!(header[2] == id, keeps_id, "{event}");
+            }
             let refused = client.cmd(&format!("BF.READ k {cursor}"));
             assert_eq!(refused, error(expected), "{event}");
             if expected.starts_with("RESYNC") {
@@ -321,6 +327,8 @@ fn what_leaves_a_cursor_valid() {
             assert!(!client.cmd("BF.ADD k f").is_error());
             let news = read(client, "k", &cursor).expect(event);
             assert_eq!((news.probes.len(), news.items), (2, 5), "{event}");
+            let id = client.cmd(WITH_ID).as_array()[2].clone();
+            assert_eq!(id, bulk(&cursor[..16]), "{event}");
         }
     });
 }
@@ -342,7 +350,7 @@ fn chunks_over_a_complete_filter_end_its_feed() {
     );
     assert!(read(&mut client, "k", &cursor).is_ok());
     assert_eq!(load_piece(&mut client, "k", chunk), ok());
-    assert_eq!(read(&mut client, "k", &cursor).unwrap_err(), CHANGED);
+    assert_eq!(read(&mut client, "k", &cursor).unwrap_err(), UNKNOWN);
 }
 
 /// A full filter of RedisBloom's kind counts no further. A reader in the middle of its feed gets the number there, too.

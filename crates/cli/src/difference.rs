@@ -206,7 +206,8 @@ impl Pair<'_> {
 
     /// Compares the header and the chunks of BF.SCANDUMP.
     fn by_chunks(&self) -> Result<Verdict> {
-        let header = |server: &Server, key: &[u8]| dump::scan(server, key, 0).map(|(_, it)| it);
+        let header =
+            |server: &Server, key: &[u8]| dump::scan(server, key, 0, false).map(|it| it.bytes);
         let settled = self.settle(header, Vec::eq, |first, there, now| {
             Fit::of(&first[..], there, now, header_precedes)
         })?;
@@ -333,11 +334,12 @@ fn cells(server: &Server, key: &[u8], offset: u64, length: u64) -> Result<Vec<u8
     let mut cells = Vec::new();
     while (cells.len() as u64) < length {
         // Cursors are offsets, counted from 1.
-        let (next, chunk) = dump::scan(server, key, offset + cells.len() as u64 + 1)?;
-        if next == 0 {
+        let cursor = offset + cells.len() as u64 + 1;
+        let piece = dump::scan(server, key, cursor, false)?;
+        if piece.next == 0 {
             break;
         }
-        cells.extend(chunk);
+        cells.extend(piece.bytes);
     }
     cells.truncate(usize::try_from(length).unwrap_or(usize::MAX));
     Ok(cells)

@@ -16,9 +16,33 @@ const FOOTER_BYTES: usize = 10;
 /// The RDB version of the oldest servers that load this module. Module values have the same form in all newer versions.
 const OLDEST_VERSION: u16 = 10;
 
-/// Reads a piece by BF.SCANDUMP. Returns the cursor of the next piece, and the bytes.
-pub fn scan(server: &Server, key: &[u8], cursor: u64) -> Result<(u64, Vec<u8>), Fault> {
-    server.get(key, cmd("BF.SCANDUMP").arg(key).arg(cursor))
+/// A reply of BF.SCANDUMP.
+pub struct Piece {
+    /// The cursor of the next piece.
+    pub next: u64,
+    pub bytes: Vec<u8>,
+    /// The filter's id, by which pieces of another filter are noticed.
+    pub id: Option<Vec<u8>>,
+}
+
+/// Reads a piece, with the filter's id if it is asked for and the server has ids.
+pub fn scan(server: &Server, key: &[u8], cursor: u64, with_id: bool) -> Result<Piece, Fault> {
+    let mut scan = cmd("BF.SCANDUMP");
+    scan.arg(key).arg(cursor);
+    if with_id {
+        match server.get(key, scan.clone().arg("WITHID")) {
+            Ok((next, bytes, id)) => return Ok(Piece { next, bytes, id }),
+            Err(lost @ Fault::Lost(_)) => return Err(lost),
+            // RedisBloom's servers have no ids, and none is made when memory is out.
+            Err(Fault::Refused(_)) => {}
+        }
+    }
+    let (next, bytes) = server.get(key, &scan)?;
+    Ok(Piece {
+        next,
+        bytes,
+        id: None,
+    })
 }
 
 /// Reads the payload of DUMP.

@@ -15,7 +15,7 @@ use valkeybloom_protocol::bloom::InfoField;
 use valkeybloom_protocol::error::Error;
 
 use super::difference::{SideFault, Verdict, compare};
-use super::dump;
+use super::dump::{self, Piece};
 use super::expiry::Expiry;
 use super::failure::{Failure, Fault, Result};
 use super::info::Info;
@@ -332,8 +332,7 @@ impl Moving<'_> {
         Found { key, kind }: &Found,
         expires_ms: Option<u64>,
     ) -> Result<bool, Stop> {
-        let scan = |cursor| dump::scan(self.from, key, cursor);
-        let (mut cursor, header) = match scan(0) {
+        let first = match dump::scan(self.from, key, 0, true) {
             Err(fault) if fault.lacks_command() => return Ok(false),
             first => self.read(first)?,
         };
@@ -346,24 +345,25 @@ impl Moving<'_> {
                 target(to, &fault)
             }
         };
-        let mut upload = Upload::begin(to, key, &header).map_err(|fault| match fault {
+        let mut upload = Upload::begin(to, key, &first.bytes).map_err(|fault| match fault {
             // The header is whole, so the server does not know what it says.
             fault if fault.is(Error::BAD_CHUNK) => unreadable(),
             fault => target(to, &fault),
         })?;
+        let mut cursor = first.next;
         loop {
-            let (next, chunk) = self.read(scan(cursor))?;
-            if next == 0 {
+            let piece = self.next_piece(key, cursor, first.id.as_deref())?;
+            if piece.next == 0 {
                 break;
             }
-            upload.chunk(next, &chunk).map_err(failed)?;
-            self.bytes += chunk.len() as u64;
+            upload.chunk(piece.next, &piece.bytes).map_err(failed)?;
+            self.bytes += piece.bytes.len() as u64;
             self.progress.at(self.done, self.bytes);
-            cursor = next;
+            cursor = piece.next;
         }
         // A window gains and loses periods: then these chunks do not represent one moment.
-        let (_, header_now) = self.read(scan(0))?;
-        if header_now != header && self.is_windowed(key)? {
+        let now = self.next_piece(key, 0, first.id.as_deref())?;
+        if now.bytes != first.bytes && self.is_windowed(key)? {
             return Err(Stop::Changed);
         }
         if self.write(upload.type_name())? != *kind {
@@ -374,6 +374,16 @@ impl Moving<'_> {
             Ok(false) => Err(taken()),
             Err(fault) if fault.is(Error::STILL_LOADING) => Err(Stop::Changed),
             Err(fault) => Err(target(to, &fault)),
+        }
+    }
+
+    /// Reads a piece after the first, of the filter with this id.
+    fn next_piece(&self, key: &[u8], cursor: u64, id: Option<&[u8]>) -> Result<Piece, Stop> {
+        let piece = self.read(dump::scan(self.from, key, cursor, id.is_some()))?;
+        if piece.id.as_deref() == id {
+            Ok(piece)
+        } else {
+            Err(Stop::Changed)
         }
     }
 

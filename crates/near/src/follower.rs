@@ -8,7 +8,7 @@ use valkeybloom_sketches::Probe;
 use valkeybloom_sketches::bloom::{Limits, Object};
 
 use crate::copy::Copy;
-use crate::loading::{Loading, Mark};
+use crate::loading::{Loading, Mark, REPLACED};
 use crate::{Options, Reply, Request, State, Stats, Step};
 
 /// The longest time until the filter is fetched again, unless polls are rarer.
@@ -194,7 +194,10 @@ impl Follower {
         Step::Send(match &self.phase {
             Phase::Begin | Phase::Refused => Request::Read(Box::from(*b"$")),
             Phase::Follow { cursor, .. } => Request::Read(cursor.clone()),
-            Phase::Fetch(loading) => Request::Piece(loading.next),
+            Phase::Fetch(loading) => Request::Piece {
+                cursor: loading.next,
+                with_id: loading.mark.is_some(),
+            },
         })
     }
 
@@ -208,8 +211,13 @@ impl Follower {
                 self.fetch(Some(Mark { cursor, items }), now);
                 Ok(())
             }
-            (Phase::Fetch(loading), Reply::Piece { cursor, bytes }) => {
-                self.load(loading, cursor, bytes, at)
+            (Phase::Fetch(loading), Reply::Piece { cursor, bytes, id }) => {
+                let is_other = loading.mark.as_ref().is_some_and(|mark| !mark.is_of(id));
+                if is_other {
+                    Err(REPLACED.to_owned())
+                } else {
+                    self.load(loading, cursor, bytes, at)
+                }
             }
             (
                 Phase::Follow { counted, .. },
@@ -276,7 +284,7 @@ impl Follower {
                 items: at_mark,
             }) => {
                 let counted = items.checked_sub(at_mark);
-                let counted = counted.ok_or("the filter was replaced while it was fetched")?;
+                let counted = counted.ok_or(REPLACED)?;
                 self.phase = Phase::Follow { cursor, counted };
                 // It has to catch up first.
                 self.fresh_until = Duration::ZERO;

@@ -63,18 +63,29 @@ impl Default for Options {
 pub enum Request {
     /// `BF.READ key cursor`
     Read(Box<[u8]>),
-    /// `BF.SCANDUMP key cursor`
-    Piece(u64),
+    /// `BF.SCANDUMP key cursor`, with `WITHID` if the filter has a feed.
+    Piece {
+        /// The cursor.
+        cursor: u64,
+        /// Whether the reply is to have the filter's id.
+        with_id: bool,
+    },
 }
 
 impl Request {
     /// Returns the words of the command.
-    pub fn words(&self, key: &[u8]) -> [Vec<u8>; 3] {
-        let (name, cursor) = match self {
-            Self::Read(cursor) => (&b"BF.READ"[..], cursor.to_vec()),
-            Self::Piece(cursor) => (&b"BF.SCANDUMP"[..], cursor.to_string().into_bytes()),
+    pub fn words(&self, key: &[u8]) -> Vec<Vec<u8>> {
+        let (name, cursor, with_id) = match self {
+            Self::Read(cursor) => (&b"BF.READ"[..], cursor.to_vec(), false),
+            Self::Piece { cursor, with_id } => (
+                &b"BF.SCANDUMP"[..],
+                cursor.to_string().into_bytes(),
+                *with_id,
+            ),
         };
-        [name.to_vec(), key.to_vec(), cursor]
+        let mut words = vec![name.to_vec(), key.to_vec(), cursor];
+        words.extend(with_id.then(|| b"WITHID".to_vec()));
+        words
     }
 }
 
@@ -96,6 +107,8 @@ pub enum Reply<'a> {
         cursor: u64,
         /// The chunk.
         bytes: &'a [u8],
+        /// The filter's id, or nothing.
+        id: &'a [u8],
     },
     /// An error of the server, with its text. A missing `ERR` at its front does not matter.
     Refused(&'a str),

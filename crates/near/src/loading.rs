@@ -12,6 +12,16 @@ pub struct Mark {
     pub items: u64,
 }
 
+impl Mark {
+    /// Returns whether the filter with this id has the feed. Nobody else has its id, which every cursor begins with.
+    pub fn is_of(&self, id: &[u8]) -> bool {
+        self.cursor.split(|&byte| byte == b'-').next() == Some(id)
+    }
+}
+
+/// The reason to begin anew when the pieces are of several filters.
+pub const REPLACED: &str = "the filter was replaced while it was fetched";
+
 /// A filter that is being fetched.
 #[derive(Debug)]
 pub struct Loading {
@@ -61,7 +71,7 @@ impl Loading {
             }
             Some(Value::Complete(_)) if precedes(&self.header, piece) => return Ok(true),
             Some(Value::Complete(_)) => {
-                return Err("the filter was replaced while it was fetched".to_owned());
+                return Err(REPLACED.to_owned());
             }
         }
         let is_complete = matches!(self.value, Some(Value::Complete(_)));

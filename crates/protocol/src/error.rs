@@ -106,18 +106,14 @@ impl Error {
     pub const BAD_CHUNK: Self = Self::Text("ERR received bad data");
     /// The object has periods or counters, so its changes are not new items alone.
     pub const NO_FEED: Self = Self::Text("ERR filters with WINDOW or COUNTING have no feed");
-    /// The cursor is of the feed of another object, or of no feed.
+    /// The cursor is not one of the object's feed. The object may have changed by other means than new items.
     pub const FEED_UNKNOWN: Self = Self::Text(
-        "RESYNC unknown feed: the key holds another filter, or this is another server or start of it",
+        "RESYNC unknown feed: the filter was replaced, merged into or not read for a minute, or this is another server or \
+         start of it",
     );
     /// More items were new since the cursor than the feed holds.
     pub const FEED_OVERRUN: Self =
         Self::Text("RESYNC feed overrun: it no longer holds all items since the cursor");
-    /// The object changed by other means than new items.
-    pub const FEED_CHANGED: Self =
-        Self::Text("RESYNC feed ended: the filter was merged into, or chunks were loaded over it");
-    /// The feed was freed.
-    pub const FEED_IDLE: Self = Self::Text("RESYNC feed ended: nobody read it for a minute");
     /// The object lacks some of its chunks.
     pub const STILL_LOADING: Self = Self::Text("ERR bloom object is still being loaded");
 }

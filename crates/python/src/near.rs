@@ -521,14 +521,13 @@ impl Follower {
             }
             Step::Send(request) => request,
         };
-        let [name, key, cursor] = request.words(&self.key);
-        let name = String::from_utf8_lossy(&name);
-        let words = (
-            PyString::new(py, &name),
-            PyBytes::new(py, &key),
-            PyBytes::new(py, &cursor),
-        );
-        Ok(words.into_pyobject(py)?.into_any())
+        let words = request.words(&self.key);
+        let words = words.iter().enumerate().map(|(place, word)| match place {
+            // Clients look the command's name up.
+            0 => PyString::new(py, &String::from_utf8_lossy(word)).into_any(),
+            _ => PyBytes::new(py, word).into_any(),
+        });
+        Ok(PyTuple::new(py, words)?.into_any())
     }
 
     /// Take a reply of BF.READ.
@@ -549,8 +548,15 @@ impl Follower {
     }
 
     /// Take a reply of BF.SCANDUMP.
-    fn _take_piece(&self, py: Python<'_>, cursor: u64, bytes: &[u8], random: f64) -> PyResult<()> {
-        self.take(py, Reply::Piece { cursor, bytes }, random)
+    fn _take_piece(
+        &self,
+        py: Python<'_>,
+        cursor: u64,
+        bytes: &[u8],
+        id: &[u8],
+        random: f64,
+    ) -> PyResult<()> {
+        self.take(py, Reply::Piece { cursor, bytes, id }, random)
     }
 
     /// Take a server's error.

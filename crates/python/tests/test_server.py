@@ -300,16 +300,19 @@ def test_filters_of_redisbloom_come_and_go(server: int) -> None:
 
 
 class Meddling:
-    """A client that changes a key at its third chunk."""
+    """A client that changes a key at its second chunk, or after `skip` more."""
 
-    def __init__(self, client: Any, meddle: Callable[[], Any], times: int) -> None:
-        self.client, self.meddle, self.times, self.commands = client, meddle, times, []
+    def __init__(self, client: Any, meddle: Callable[[], Any], times: int, skip: int = 0) -> None:
+        self.client, self.meddle, self.times, self.skip, self.commands = client, meddle, times, skip, []
 
     def execute_command(self, *words: Any) -> Any:
         self.commands.append(words[0])
         if words[0] == "BF.SCANDUMP" and words[2] != 0 and self.times:
-            self.times -= 1
-            self.meddle()
+            if self.skip:
+                self.skip -= 1
+            else:
+                self.times -= 1
+                self.meddle()
         return self.client.execute_command(*words)
 
 
@@ -340,6 +343,27 @@ def test_a_filter_that_grows_or_is_replaced_meanwhile_is_fetched(server: int) ->
         always = Meddling(client, replace, 100)
         assert all(fetch(always, "key").contains_many(range(500)))
         assert always.commands.count("DUMP") == 1
+
+
+@pytest.mark.parametrize("maker", ["own", "redisbloom"])
+def test_no_chunk_of_another_filter_passes(server: int, maker: str) -> None:
+    with redis.Redis(port=server) as client:
+        seed = (b"SEED", b"s" * 32) if maker == "own" else ()
+
+        def make(first: int) -> None:
+            client.delete("key")
+            items = range(first, first + 250)
+            client.execute_command("BF.INSERT", "key", "CAPACITY", 100, "ERROR", 0.001, *seed, "ITEMS", *items)
+
+        client.config_set("bf.bloom-new-filters", maker)
+        try:
+            for skip in range(2):
+                make(0)
+                seen = fetch(Meddling(client, lambda: make(1000), 1, skip), "key")
+                assert isinstance(seen, Bloom) and seen.filters == 2
+                assert seen == fetch(client, "key")
+        finally:
+            client.config_set("bf.bloom-new-filters", "own")
 
 
 def test_a_server_without_chunks_has_dumps(server: int) -> None:

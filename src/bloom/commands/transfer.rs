@@ -4,8 +4,8 @@ use valkeybloom_protocol::bloom::redisbloom::error as redisbloom;
 use valkeybloom_protocol::error::{Error, Field};
 use valkeybloom_protocol::numerals::integer;
 use valkeybloom_protocol::words::CommandWords;
-use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::bloom::{Refusal, chunks, dump};
+use valkeybloom_sketches::{Cursor, DecodeError};
 
 use crate::bloom::keys::{self, Reader, Writer};
 use crate::ffi::{Argv, Call, Ctx, Done, Reply};
@@ -50,18 +50,27 @@ fn cursor(ctx: Ctx, args: &Argv, redisbloom: Error) -> Result<i64, Error> {
     integer(args.word(2)).ok_or_else(bad)
 }
 
-/// `BF.SCANDUMP key cursor`
+/// `BF.SCANDUMP key cursor [WITHID]`
 pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
+    let with_id = match args.len() {
+        3 => false,
+        4 if args.word(3).eq_ignore_ascii_case(b"WITHID") => true,
+        _ => return Err(Error::Arity),
+    };
     let reader = Reader::open(keys, key(&args));
     // RedisBloom looks for the key before it parses.
-    let object = reader.existing()?;
+    let (object, feed) = reader.fed()?;
     // A negative cursor is past the end, like a cursor above all bitmaps.
     let cursor = cursor(ctx, &args, redisbloom::SCANDUMP_CURSOR)?;
     let piece = chunks::piece(object, u64::try_from(cursor).unwrap_or(u64::MAX));
     let (next, piece) = piece.ok_or(Error::Refused(Refusal::OutOfMemory))?;
-    ctx.reply_array(2);
+    let id = if with_id { Some(feed.id()?) } else { None };
+    ctx.reply_array(if with_id { 3 } else { 2 });
     Reply::Count(next).send(ctx);
     ctx.reply_bytes(&piece);
+    if let Some(id) = id {
+        ctx.reply_bytes(format!("{id:0digits$x}", digits = Cursor::DIGITS).as_bytes());
+    }
     Ok(Reply::Sent)
 }
 

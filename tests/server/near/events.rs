@@ -96,6 +96,30 @@ fn is_like_its_server(near: &Driven, client: &mut Client, event: &str, confirm: 
     }
 }
 
+/// Another filter of the same parameters takes the key after one of a follower's commands, and leaves it after the next.
+#[test]
+fn a_swap_during_a_fetch_is_noticed() {
+    let server = server();
+    in_both_protocols(&server, |client, _| {
+        for commands in 1..=3 {
+            given(client);
+            let mut near = Driven::new(server.client(), Options::default());
+            for _ in 0..commands {
+                near.step();
+            }
+            for line in ["RENAME k away", "RENAME other k"] {
+                assert_eq!(client.cmd(line), ok());
+            }
+            near.step();
+            for line in ["RENAME k other", "RENAME away k"] {
+                assert_eq!(client.cmd(line), ok());
+            }
+            assert_eq!(near.catch_up(), State::Following);
+            is_like_its_server(&near, client, &format!("{commands} commands"), false);
+        }
+    });
+}
+
 /// The same feed goes on, so nothing is fetched anew.
 #[test]
 fn what_leaves_the_filter_as_it_is_needs_no_new_copy() {

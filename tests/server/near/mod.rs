@@ -10,7 +10,7 @@ use std::time::Duration;
 use valkeybloom_near::{Follower, Options, State, Step};
 use valkeybloom_sketches::bloom::chunks;
 
-use crate::harness::{Client, Reply};
+use crate::harness::{Answer, Client};
 use crate::support::pieces::pieces;
 
 /// The key that is followed.
@@ -41,29 +41,9 @@ impl Driven {
                 return;
             }
         };
-        let words = request.words(KEY.as_bytes());
-        let reply = self.client.try_call(&words.each_ref().map(Vec::as_slice));
+        let answer = Answer::to(&request, &mut self.client, KEY);
         self.now += Duration::from_millis(1);
-        let reply = match &reply {
-            Ok(Reply::Array(fields)) => match &fields[..] {
-                [Reply::Bulk(cursor), Reply::Int(items), Reply::Bulk(hashes)] => {
-                    valkeybloom_near::Reply::News {
-                        cursor,
-                        items: items.cast_unsigned(),
-                        hashes,
-                    }
-                }
-                [Reply::Int(cursor), Reply::Bulk(bytes)] => valkeybloom_near::Reply::Piece {
-                    cursor: cursor.cast_unsigned(),
-                    bytes,
-                },
-                other => panic!("{other:?}"),
-            },
-            Ok(Reply::Error(text)) => valkeybloom_near::Reply::Refused(text),
-            Ok(other) => panic!("{other:?}"),
-            Err(_) => valkeybloom_near::Reply::Lost("the connection is lost"),
-        };
-        self.follower.take(reply, self.now, 0.5);
+        self.follower.take(answer.reply(), self.now, 0.5);
     }
 
     /// Lets the follower go on until it has caught up with what the server has now, is refused, or has failed several

@@ -51,7 +51,7 @@ TWO / BF.READ k $ MAX_COUNT -1 => ERR bad max_count
 TWO / BF.READ k $ MAX_COUNT 0 => ERR (max_count should be larger than 0)
 TWO / BF.READ k $ LIMIT 5 => ERR unknown argument received
 TWO / BF.READ k 0123456789abcdef-0
-=> RESYNC unknown feed: the key holds another filter, or this is another server or start of it
+=> RESYNC unknown feed: the filter was replaced, merged into or not read for a minute, or this is another server or start of it
 COUNTED / BF.READ k $ => ERR filters with WINDOW or COUNTING have no feed
 WINDOWED / BF.READ k 0123456789abcdef-0 => ERR filters with WINDOW or COUNTING have no feed
 LOADING / BF.READ k $ => ERR bloom object is still being loaded
@@ -330,4 +330,6 @@ BF.RESERVE k 0.000001 2 / BF.MADD k a b / CONFIG SET bf.bloom-memory-usage-limit
 BF.INSERT k ITEMS => ERR wrong number of arguments for 'bf.insert' command
 BF.INFO k SIZE ITEMS => ERR wrong number of arguments for 'bf.info' command
 BF.LOAD k <dump> 1000 1000 => ERR wrong number of arguments for 'bf.load' command
+BF.SCANDUMP k 0 ID => ERR wrong number of arguments for 'bf.scandump' command
+BF.SCANDUMP k 0 WITHID WITHID => ERR wrong number of arguments for 'bf.scandump' command
 ";

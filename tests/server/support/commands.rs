@@ -100,7 +100,7 @@ pub static BLOOM: [Command; 18] = [
     fast("BF.INSERT {} CAPACITY 100 ITEMS a b c", -2, Write),
     fast("BF.INFO {} SIZE", -2, Read),
     slow("BF.LOAD {} dump 1000", -3, Write),
-    slow("BF.SCANDUMP {} 0", 3, Read),
+    slow("BF.SCANDUMP {} 0", -3, Read),
     slow("BF.LOADCHUNK {} 1 data", 4, Write),
     slow("BF.READ {} $ MAX_COUNT 100", -3, Read),
     slow("BF.DEBUG {}", 2, Read),

@@ -8,6 +8,8 @@ use serde_json::Value;
 
 use crate::harness::{Client, Server, array, int, ok, simple};
 
+use crate::support::pieces::pieces;
+
 use super::{Way, add, left, numbered, run, url};
 
 /// Returns the outcome of the only key of a run: its type, its outcome, and the reason.
@@ -134,6 +136,33 @@ fn a_key_that_becomes_another_filter_than_requested_is_refused() {
     let reason = "it changed while it was moved: its type is bloomfltx now";
     assert_eq!(reported(&run), ["bloomfltr", "refused", reason]);
     assert_eq!(to.client().cmd("DBSIZE"), int(0));
+}
+
+/// Another filter of the same parameters takes the key between two chunks.
+#[test]
+fn no_chunk_of_another_filter_is_moved() {
+    let seed = "s".repeat(32);
+    let filter_of = |name: &str| {
+        let items: Vec<String> = (0..250).map(|number| format!("{name}{number}")).collect();
+        format!(
+            "BF.INSERT k CAPACITY 100 SEED {seed} ITEMS {}",
+            items.join(" ")
+        )
+    };
+    for nth in [2, 3] {
+        let [from, to] = [(); 2].map(|()| Server::start());
+        assert!(!from.client().cmd(&filter_of("old")).is_error());
+        assert_eq!(to.client().cmd("ACL SETUSER default -restore"), ok());
+        let (mut writer, new) = (from.client(), filter_of("new"));
+        let way = Way::before(&from, "BF.SCANDUMP", nth, move || {
+            writer.cmd("DEL k");
+            assert!(!writer.cmd(&new).is_error());
+        });
+        let run = run(&["move", &way.url(), &url(&to), "--json"]);
+        assert_eq!(run.status, 0, "{}", run.err);
+        let dumps = [&from, &to].map(|server| pieces(&mut server.client(), "k"));
+        assert!(dumps[0].len() == 3 && dumps[0] == dumps[1], "before {nth}");
+    }
 }
 
 /// A change after the last look is found by the comparison.

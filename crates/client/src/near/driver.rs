@@ -48,7 +48,7 @@ pub async fn drive(near: Weak<Inner>, connection: impl Connection) {
         let command = command(&request, &key);
         let limit = match request {
             Request::Read(_) => max_age.clamp(SHORTEST_TIMEOUT, TIMEOUT),
-            Request::Piece(_) => TIMEOUT,
+            Request::Piece { .. } => TIMEOUT,
         };
         let outcome = match timeout(limit, connection.send(&key, command)).await {
             Ok(Ok(Value::ServerError(error))) => refused(error.code(), error.details()),
@@ -110,10 +110,16 @@ fn reply_of<'o>(request: &Request, outcome: &'o Outcome) -> Reply<'o> {
             items: items.cast_unsigned(),
             hashes,
         },
-        (Request::Piece(_), [Value::Int(cursor), Value::BulkString(bytes)]) => Reply::Piece {
-            cursor: cursor.cast_unsigned(),
-            bytes,
-        },
+        (Request::Piece { .. }, [Value::Int(cursor), Value::BulkString(bytes), id @ ..]) => {
+            Reply::Piece {
+                cursor: cursor.cast_unsigned(),
+                bytes,
+                id: match id {
+                    [Value::BulkString(id)] => id,
+                    _ => &[],
+                },
+            }
+        }
         _ => Reply::Lost(UNEXPECTED),
     }
 }

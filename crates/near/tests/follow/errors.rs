@@ -61,12 +61,14 @@ const NOPERM_KEY: &str = "NOPERM No permissions to access a key";
 const NO_FEED: &str = "ERR filters with WINDOW or COUNTING have no feed";
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 const HALF: &str = "ERR bloom object is still being loaded";
-const UNKNOWN: &str =
-    "RESYNC unknown feed: the key holds another filter, or this is another server or start of it";
+const UNKNOWN: &str = "RESYNC unknown feed: the filter was replaced, merged into or not read for a minute, or this is another server or \
+     start of it";
 const OVERRUN: &str = "RESYNC feed overrun: it no longer holds all items since the cursor";
-const CHANGED: &str =
-    "RESYNC feed ended: the filter was merged into, or chunks were loaded over it";
-const IDLE: &str = "RESYNC feed ended: nobody read it for a minute";
+/// What a follower without a feed sends first.
+const FIRST_PIECE: Request = Request::Piece {
+    cursor: 0,
+    with_id: false,
+};
 
 /// When an error comes, its text, and whether the follower may fetch anew and anew; the state then, what becomes of the
 /// copy, and what comes next.
@@ -75,8 +77,6 @@ type Row = (When, &'static str, bool, State, Fate, Then);
 const ROWS: &[Row] = &[
     (Polling, UNKNOWN, false, Syncing, Dropped, Begins(SPREAD)),
     (Polling, OVERRUN, false, Syncing, Dropped, Begins(SPREAD)),
-    (Polling, CHANGED, true, Syncing, Dropped, Begins(SPREAD)),
-    (Polling, IDLE, false, Syncing, Dropped, Begins(SPREAD)),
     (Polling, HALF, false, Syncing, Dropped, Begins(SPREAD)),
     (Beginning, HALF, false, Syncing, Dropped, Begins(SPREAD)),
     (Fetching, HALF, false, Syncing, Dropped, Begins(SPREAD)),
@@ -294,7 +294,7 @@ fn follower(when: When, refresh: bool) -> (Follower, Request, Duration) {
                 panic!("a command is due");
             };
             request = piece;
-            if request != Request::Piece(0) {
+            if !matches!(request, Request::Piece { cursor: 0, .. }) {
                 break;
             }
             let answer = server.reply(&request);
@@ -323,9 +323,9 @@ fn is_followed_by(mut follower: Follower, sent: &Request, now: Duration, then: T
             assert_eq!(within(time, &mut follower), begin, "{row:?}");
         }
         Repeats(time) => assert_eq!(within(time, &mut follower), *sent, "{row:?}"),
-        Fetches => assert_eq!(follower.next(now), Step::Send(Request::Piece(0)), "{row:?}"),
+        Fetches => assert_eq!(follower.next(now), Step::Send(FIRST_PIECE), "{row:?}"),
         FetchesWithin(time) => {
-            assert_eq!(within(time, &mut follower), Request::Piece(0), "{row:?}");
+            assert_eq!(within(time, &mut follower), FIRST_PIECE, "{row:?}");
         }
     }
 }
@@ -420,10 +420,13 @@ fn replies_that_do_not_fit() {
         items,
         hashes: vec![7; hashes],
     };
-    let piece = |cursor, bytes: &[u8]| Answer::Piece {
+    let piece_of = |id: &str, cursor, bytes: &[u8]| Answer::Piece {
         cursor,
         bytes: bytes.to_vec(),
+        id: id.as_bytes().to_vec(),
     };
+    let piece = |cursor, bytes: &[u8]| piece_of("0000000000000002", cursor, bytes);
+    let replaced = "the filter was replaced while it was fetched";
     let unequal = "the copy has another number of items than the filter";
     let cursor = "0000000000000002-0";
     let rows = [
@@ -437,6 +440,8 @@ fn replies_that_do_not_fit() {
         (Polling, news(cursor, 1, 16), unequal),
         (Polling, news(cursor, 3, 16), unequal),
         (Fetching, piece(7, b"abc"), "chunk out of order"),
+        (Fetching, piece_of("0000000000000003", 7, b"abc"), replaced),
+        (Fetching, piece_of("", 7, b"abc"), replaced),
         (Refreshing, piece(1, b"abc"), "unsupported version"),
     ];
     for (when, answer, why) in rows {

@@ -309,6 +309,7 @@ impl Life {
                 *answer = Answer::Piece {
                     cursor: 1,
                     bytes: vec![1, 2, 3],
+                    id: b"0000000000000001".to_vec(),
                 };
             }
             (2, Answer::Piece { .. }) => {
@@ -351,7 +352,7 @@ impl Life {
                     object.map_or(0, |object| object.filter_count(|| 0))
                 };
                 let mut answer = self.servers.read().reply(&request);
-                if request == Request::Piece(0) {
+                if matches!(request, Request::Piece { cursor: 0, .. }) {
                     self.fetched_filters = filters(&mut self.servers);
                 }
                 self.happen();

@@ -30,8 +30,6 @@ pub enum Held {
 pub struct Filter {
     pub object: Object,
     feed: Option<Feed>,
-    /// The id of a feed that ended before its filter.
-    ended: Option<u64>,
 }
 
 /// A change of what the key holds.
@@ -110,6 +108,7 @@ pub enum Answer {
     Piece {
         cursor: u64,
         bytes: Vec<u8>,
+        id: Vec<u8>,
     },
     Refused(String),
     Lost,
@@ -127,9 +126,10 @@ impl Answer {
                 items: *items,
                 hashes,
             },
-            Self::Piece { cursor, bytes } => Reply::Piece {
+            Self::Piece { cursor, bytes, id } => Reply::Piece {
                 cursor: *cursor,
                 bytes,
+                id,
             },
             Self::Refused(text) => Reply::Refused(text),
             Self::Lost => Reply::Lost("connection reset"),
@@ -170,11 +170,7 @@ impl Server {
     }
 
     fn hold(&mut self, object: Object) {
-        self.held = Held::Filter(Filter {
-            object,
-            feed: None,
-            ended: None,
-        });
+        self.held = Held::Filter(Filter { object, feed: None });
     }
 
     pub fn object(&self) -> Option<&Object> {
@@ -207,7 +203,7 @@ impl Server {
             (Change::Delete, held) => *held = Held::Nothing,
             (Change::Text, held) => *held = Held::Text,
             (Change::HalfLoad, held) => *held = Held::HalfLoaded,
-            (Change::Reload, Held::Filter(filter)) => (filter.feed, filter.ended) = (None, None),
+            (Change::Reload, Held::Filter(filter)) => filter.feed = None,
             (Change::Add(items), Held::Filter(filter)) => filter.add(items, self.feed_bytes),
             (Change::Merge(items), Held::Filter(filter)) => filter.merge(items),
             (Change::Add(_) | Change::Merge(_) | Change::Reload, _) => {}
@@ -220,8 +216,9 @@ impl Server {
     }
 
     fn try_reply(&mut self, request: &Request) -> Result<Answer, String> {
-        let [name, key, cursor] = request.words(b"k");
-        assert_eq!(key, b"k");
+        let words = request.words(b"k");
+        let (name, cursor) = (words[0].clone(), words[2].clone());
+        assert_eq!(words[1], b"k");
         if !self.permits {
             let name = String::from_utf8(name).unwrap().to_lowercase();
             return Err(format!(
@@ -239,6 +236,8 @@ impl Server {
         };
         let cursor = String::from_utf8(cursor).unwrap();
         if name == b"BF.SCANDUMP" {
+            let with_id = words.get(3).is_some_and(|word| word == b"WITHID");
+            assert_eq!(with_id, self.has_feeds);
             return Ok(filter.piece(cursor.parse().unwrap(), self.chunk_bytes));
         }
         assert_eq!(name, b"BF.READ");
@@ -246,12 +245,12 @@ impl Server {
             return Err(Error::NO_FEED.to_string());
         }
         if cursor == "$" {
-            let id = &mut self.next_feed;
             let items = filter.object.items(|| 0);
-            let feed = filter.feed.get_or_insert_with(|| {
-                *id += 1;
-                Feed::new(*id, items)
-            });
+            if filter.feed.is_none() {
+                self.next_feed += 1;
+                filter.feed = Some(Feed::new(self.next_feed, items));
+            }
+            let feed = filter.feed.as_ref().unwrap();
             return Ok(Answer::News {
                 cursor: feed.end().to_string().into_bytes(),
                 items,
@@ -287,23 +286,23 @@ impl Filter {
         }
         if let Ok(merged) = Object::merged(&[&self.object, &other], Limits::NONE) {
             self.object = merged;
-            self.ended = self.feed.take().map(|feed| feed.id());
+            self.feed = None;
         }
     }
 
     fn piece(&self, cursor: u64, most: usize) -> Answer {
         let (next, bytes) = chunks::piece(&self.object, cursor).unwrap();
-        let bytes = bytes.into_owned();
-        if cursor == 0 || bytes.len() <= most {
-            return Answer::Piece {
-                cursor: next,
-                bytes,
-            };
-        }
-        Answer::Piece {
-            cursor: cursor + most as u64,
-            bytes: bytes[..most].to_vec(),
-        }
+        let mut bytes = bytes.into_owned();
+        let cursor = if cursor == 0 || bytes.len() <= most {
+            next
+        } else {
+            bytes.truncate(most);
+            cursor + most as u64
+        };
+        // A filter whose feed has ended has no id that a follower knows.
+        let id = self.feed.as_ref().map_or(0, Feed::id);
+        let id = format!("{id:016x}").into_bytes();
+        Answer::Piece { cursor, bytes, id }
     }
 
     fn read(&self, cursor: &str) -> Result<Answer, String> {
@@ -312,9 +311,6 @@ impl Filter {
             feed: u64::from_str_radix(id, 16).unwrap(),
             sequence: sequence.parse().unwrap(),
         };
-        if self.ended == Some(from.feed) {
-            return Err(Error::FEED_CHANGED.to_string());
-        }
         let feed = self.feed.as_ref().ok_or(Error::FEED_UNKNOWN.to_string())?;
         let parts = feed.since(from).map_err(|lost| match lost {
             Lost::Unknown => Error::FEED_UNKNOWN.to_string(),

@@ -10,17 +10,23 @@ use super::server::{Change, Make, Maker, Server, drive, is_equal};
 #[test]
 fn the_words_of_commands() {
     let words = |request: Request| request.words(b"a key\r\n");
-    let expected = |words: [&[u8]; 3]| words.map(<[u8]>::to_vec);
+    let expected = |line: &str| -> Vec<Vec<u8>> {
+        line.split('|')
+            .map(|word| word.as_bytes().to_vec())
+            .collect()
+    };
     let read = Request::Read(b"0123456789abcdef-5".to_vec().into());
     assert_eq!(
         words(read),
-        expected([b"BF.READ", b"a key\r\n", b"0123456789abcdef-5"])
+        expected("BF.READ|a key\r\n|0123456789abcdef-5")
     );
-    let piece = Request::Piece(4_194_305);
-    assert_eq!(
-        words(piece),
-        expected([b"BF.SCANDUMP", b"a key\r\n", b"4194305"])
-    );
+    for (with_id, line) in [
+        (false, "BF.SCANDUMP|a key\r\n|4194305"),
+        (true, "BF.SCANDUMP|a key\r\n|4194305|WITHID"),
+    ] {
+        let cursor = 4_194_305;
+        assert_eq!(words(Request::Piece { cursor, with_id }), expected(line));
+    }
 }
 
 /// More items are new than fit into one reply, before the header is fetched and after it.
@@ -134,7 +140,7 @@ fn a_filter_that_is_replaced_while_it_is_fetched() {
             let now = Duration::from_secs(100);
             let mut fetched = 0;
             while let Step::Send(request) = follower.next(now) {
-                if matches!(request, Request::Piece(_)) {
+                if matches!(request, Request::Piece { .. }) {
                     fetched += 1;
                     if fetched == replaced {
                         server.change(&Change::Make(make(2)));

@@ -109,26 +109,31 @@ def fetching_as(family: type[Sketch], kind: str, key: bytes) -> Exchange:
 
 def fetching_chunks(key: bytes) -> Exchange:
     """Reads a Bloom filter that only grows; None if the server has no chunks, or keeps replacing the filter."""
+    words: Command = ("WITHID",)
     for _ in range(ATTEMPTS):
         try:
-            _, header = yield ("BF.SCANDUMP", key, 0)
+            _, header, *first = yield ("BF.SCANDUMP", key, 0, *words)
         except Exception as error:
-            if "unknown command" in str(error).lower():
-                return None
-            raise
+            if is_loss(error) or not words:
+                if "unknown command" in str(error).lower():
+                    return None
+                raise
+            # Servers of RedisBloom have no ids, and none is made when memory is out.
+            words = ()
+            continue
         loader, cursor = BloomLoader(), 1
         try:
             complete = loader.load(cursor, header)
             while not complete:
-                cursor, chunk = yield ("BF.SCANDUMP", key, cursor)
-                if cursor == 0:
+                cursor, chunk, *id = yield ("BF.SCANDUMP", key, cursor, *words)
+                if cursor == 0 or id != first:
                     break
                 complete = loader.load(cursor, chunk)
         except ValueError:
             # Chunks of another filter did not fit.
             continue
-        _, now = yield ("BF.SCANDUMP", key, 0)
-        if complete and BloomLoader.precedes(header, now):
+        _, now, *id = yield ("BF.SCANDUMP", key, 0, *words)
+        if complete and id == first and BloomLoader.precedes(header, now):
             return loader.end()
     return None
 

@@ -276,7 +276,7 @@ class Worker:
             if workers is not None:
                 workers.discard(self)
 
-    def step(self, outcome: Outcome | None) -> float | tuple[str, bytes, bytes] | None:
+    def step(self, outcome: Outcome | None) -> float | tuple[str | bytes, ...] | None:
         """Takes what became of a command. Returns the next one, or the seconds until then; None at the end."""
         near = self.near()
         with self.changed:
@@ -296,7 +296,7 @@ class Worker:
         except Empty:
             pass
 
-    def send(self, words: tuple[str, bytes, bytes]) -> Outcome:
+    def send(self, words: tuple[str | bytes, ...]) -> Outcome:
         try:
             reply = self.client.execute_command(*words, **self.options, **self.target())
         except Exception as error:
@@ -304,8 +304,8 @@ class Worker:
         match reply:
             case [bytes() as cursor, int() as items, bytes() as hashes] if items >= 0:
                 return "_take_news", (cursor, items, hashes)
-            case [int() as cursor, (bytes() | None) as chunk] if cursor >= 0:
-                return "_take_piece", (cursor, chunk or b"")
+            case [int() as cursor, (bytes() | None) as chunk, *ids] if cursor >= 0:
+                return "_take_piece", (cursor, chunk or b"", *ids or (b"",))
         return "_take_loss", (f"execute_command returned {type(reply).__name__}, not the reply of {words[0]}",)
 
     def target(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ impl Answer {
     /// Sends a follower's command, and awaits the reply.
     pub fn to(request: &Request, client: &mut Client, key: &str) -> Self {
         let words = request.words(key.as_bytes());
-        let words = words.each_ref().map(Vec::as_slice);
+        let words: Vec<_> = words.iter().map(Vec::as_slice).collect();
         let answer = client.try_call(&words);
         Self(answer.map_err(|error: io::Error| error.to_string()))
     }
@@ -35,9 +35,13 @@ impl Answer {
                     items: items.cast_unsigned(),
                     hashes,
                 },
-                [Int(cursor), Bulk(bytes)] => Reply::Piece {
+                [Int(cursor), Bulk(bytes), id @ ..] => Reply::Piece {
                     cursor: cursor.cast_unsigned(),
                     bytes,
+                    id: match id {
+                        [Bulk(id)] => id,
+                        _ => &[],
+                    },
                 },
                 other => panic!("not a reply to a follower: {other:?}"),
             },
