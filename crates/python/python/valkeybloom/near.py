@@ -305,7 +305,7 @@ class Worker:
             case [bytes() as cursor, int() as items, bytes() as hashes] if items >= 0:
                 return "_take_news", (cursor, items, hashes)
             case [int() as cursor, (bytes() | None) as chunk, *ids] if cursor >= 0:
-                return "_take_piece", (cursor, chunk or b"", *ids or (b"",))
+                return "_take_piece", (cursor, chunk or b"", *(ids or (b"",)))
         return "_take_loss", (f"execute_command returned {type(reply).__name__}, not the reply of {words[0]}",)
 
     def target(self) -> dict[str, Any]:
