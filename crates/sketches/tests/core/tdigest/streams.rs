@@ -24,7 +24,7 @@ fn streams() -> [(&'static str, Vec<f64>); 4] {
     ]
 }
 
-fn shuffled(mut values: Vec<f64>) -> Vec<f64> {
+pub fn shuffled(mut values: Vec<f64>) -> Vec<f64> {
     let mut rng = Rng::new(1);
     for end in (1..values.len()).rev() {
         values.swap(end, rng.below(end + 1));
@@ -33,10 +33,10 @@ fn shuffled(mut values: Vec<f64>) -> Vec<f64> {
 }
 
 /// The value at a share of a stream, from 0 to 1.
-type Value = fn(f64) -> f64;
+pub type Value = fn(f64) -> f64;
 
 /// The streams of few values of the page.
-const REPEATING: [(&str, Value); 7] = [
+pub const REPEATING: [(&str, Value); 7] = [
     ("0 and 1", |share| (2.0 * share).floor()),
     ("ratings from 1 to 5", |share| (5.0 * share).floor() + 1.0),
     ("90 % 200, 6 % 404, 4 % 500", |share| match share {
