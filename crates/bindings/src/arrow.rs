@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use valkeybloom_sketches::BadOffsets;
 
-use super::batch::Batch;
+use super::batch::{Batch, Text};
 use super::error::{Code, Error};
 use super::strided::{Element, Strided};
 
@@ -221,7 +221,7 @@ pub unsafe fn push(
     batch: &mut Batch,
 ) -> Result<(), Error> {
     // SAFETY: the caller promises what this needs.
-    let part = unsafe { Part::find(schema, array, batch.len()) }?;
+    let part = unsafe { Part::find(schema, array) }?;
     part.push_to(batch)
 }
 
@@ -238,9 +238,9 @@ pub unsafe fn numbers<'b>(
     before: usize,
 ) -> Result<Strided<'b>, Error> {
     // SAFETY: the caller promises what this needs.
-    let part = unsafe { Part::find(schema, array, before) }?;
+    let part = unsafe { Part::find(schema, array) }?;
     part.require_no_nulls(before)?;
-    match element(part.format) {
+    match part.element() {
         Some(element) => part.elements(1, element),
         None => Err(part.unknown("numbers")),
     }
@@ -248,15 +248,13 @@ pub unsafe fn numbers<'b>(
 
 /// Returns the kind of the elements of an array of numbers with this format.
 fn element(format: &[u8]) -> Option<Element> {
+    let swapped = false;
     let integer = |bytes, signed| Element::Integer {
         bytes,
         signed,
-        swapped: false,
+        swapped,
     };
-    let float = |bytes| Element::Float {
-        bytes,
-        swapped: false,
-    };
+    let float = |bytes| Element::Float { bytes, swapped };
     Some(match format {
         b"c" => integer(1, true),
         b"C" => integer(1, false),
@@ -272,15 +270,42 @@ fn element(format: &[u8]) -> Option<Element> {
     })
 }
 
+/// The names of types that hold no items, by what their formats begin with.
+const NAMES: [(&str, &str); 20] = [
+    ("n", "null"),
+    ("b", "bool"),
+    ("e", "float16"),
+    ("f", "float32"),
+    ("g", "float64"),
+    ("d:", "decimal"),
+    ("td", "date"),
+    ("tt", "time"),
+    ("ts", "timestamp"),
+    ("tD", "duration"),
+    ("ti", "interval"),
+    ("u", "string"),
+    ("U", "large_string"),
+    ("z", "binary"),
+    ("Z", "large_binary"),
+    ("v", "a view"),
+    ("+s", "struct"),
+    ("+m", "map"),
+    ("+u", "union"),
+    ("+", "list"),
+];
+
 /// The elements that can be items.
 const ITEMS: &str = "strings, bytes or integers";
 
 /// Some elements of an array.
 struct Part<'b> {
+    schema: &'b ArrowSchema,
     format: &'b [u8],
     array: &'b ArrowArray,
     offset: usize,
     length: usize,
+    /// The first element that is null because its row of the table is.
+    null_row: Option<usize>,
 }
 
 impl<'b> Part<'b> {
@@ -288,11 +313,7 @@ impl<'b> Part<'b> {
     ///
     /// # Safety
     /// As for [`push`], for all of `'b`.
-    unsafe fn find(
-        schema: *const ArrowSchema,
-        array: *const ArrowArray,
-        before: usize,
-    ) -> Result<Self, Error> {
+    unsafe fn find(schema: *const ArrowSchema, array: *const ArrowArray) -> Result<Self, Error> {
         // SAFETY: the caller promises that they are null or valid.
         let (schema, array) = unsafe { (schema.as_ref(), array.as_ref()) };
         let (Some(schema), Some(array)) = (schema, array) else {
@@ -309,15 +330,35 @@ impl<'b> Part<'b> {
             let text = "a table is not a batch of items: pass one of its columns";
             return Err(Error::new(Code::BadType, text));
         }
-        whole.require_no_nulls(before)?;
-        let lacking = || bad("the array lacks its column");
-        if schema.children.is_null() || array.children.is_null() {
-            return Err(lacking());
+        let (schema, child) = whole.child(0)?;
+        let column = Self::of(schema, child, whole.offset, Some(whole.length))?;
+        Ok(Self {
+            null_row: whole.first_null()?,
+            ..column
+        })
+    }
+
+    /// Returns a child, below the number of those that the format has.
+    fn child(&self, index: usize) -> Result<(&'b ArrowSchema, &'b ArrowArray), Error> {
+        let has = |count| usize::try_from(count).is_ok_and(|count| index < count);
+        let children = (self.schema.children, self.array.children);
+        if has(self.schema.n_children)
+            && has(self.array.n_children)
+            && !children.0.is_null()
+            && !children.1.is_null()
+        {
+            // SAFETY: the interface says that there are that many pointers, each null or valid.
+            let both = unsafe {
+                (
+                    (*children.0.add(index)).as_ref(),
+                    (*children.1.add(index)).as_ref(),
+                )
+            };
+            if let (Some(schema), Some(array)) = both {
+                return Ok((schema, array));
+            }
         }
-        // SAFETY: the interface says that there is one child each.
-        let (schema, child) = unsafe { ((*schema.children).as_ref(), (*array.children).as_ref()) };
-        let (schema, child) = schema.zip(child).ok_or_else(lacking)?;
-        Self::of(schema, child, whole.offset, Some(whole.length))
+        Err(bad("the array lacks its column"))
     }
 
     /// Returns the elements of an array after the first `more`: all of them, or `length`.
@@ -343,15 +384,12 @@ impl<'b> Part<'b> {
             return Err(wrong());
         }
         Ok(Self {
-            // The format is that of the indices. The values are elsewhere.
-            format: if schema.dictionary.is_null() {
-                format
-            } else {
-                b"dictionary"
-            },
+            schema,
+            format,
             array,
             offset,
             length,
+            null_row: None,
         })
     }
 
@@ -385,20 +423,32 @@ impl<'b> Part<'b> {
         Ok(unsafe { std::slice::from_raw_parts(start, count) })
     }
 
+    /// Returns which elements are null, unless none is.
+    fn nulls(&self) -> Result<Option<impl Fn(usize) -> bool + use<'b>>, Error> {
+        let has_none = self.array.null_count == 0 || self.length == 0;
+        // The buffer of null arrays and of those with runs is another one, or there is none.
+        if has_none || self.array.n_buffers < 1 || self.buffer(0)?.is_null() {
+            return Ok(None);
+        }
+        let offset = self.offset;
+        let valid: &[u8] = self.values(0, (offset + self.length).div_ceil(8))?;
+        Ok(Some(move |index| {
+            let at = offset + index;
+            valid[at / 8] >> (at % 8) & 1 == 0
+        }))
+    }
+
+    fn first_null(&self) -> Result<Option<usize>, Error> {
+        let nulls = self.nulls()?;
+        Ok(nulls.and_then(|is_null| (0..self.length).find(|index| is_null(*index))))
+    }
+
     /// Requires that no element is null. `before` items of the batch precede this part.
     fn require_no_nulls(&self, before: usize) -> Result<(), Error> {
-        if self.array.null_count == 0 || self.length == 0 {
-            return Ok(());
-        }
-        if self.array.n_buffers < 1 || self.buffer(0)?.is_null() {
-            return Ok(());
-        }
-        let end = self.offset + self.length;
-        let valid: &[u8] = self.values(0, end.div_ceil(8))?;
-        let is_null = |at: &usize| valid[at / 8] >> (at % 8) & 1 == 0;
-        match (self.offset..end).find(is_null) {
+        let firsts = [self.null_row, self.first_null()?];
+        match firsts.into_iter().flatten().min() {
             None => Ok(()),
-            Some(at) => Err(null(before + at - self.offset)),
+            Some(index) => Err(null(before + index)),
         }
     }
 
@@ -425,18 +475,42 @@ impl<'b> Part<'b> {
         Ok(unsafe { Strided::new(values.as_ptr(), self.length, stride, element) })
     }
 
+    /// Returns the kind of the elements, if they are numbers.
+    fn element(&self) -> Option<Element> {
+        // A dictionary's format is that of its keys.
+        element(self.format).filter(|_| self.schema.dictionary.is_null())
+    }
+
     fn unknown(&self, wanted: &str) -> Error {
         let format = String::from_utf8_lossy(self.format);
-        let text = format!("an array of {wanted} is needed, not of Arrow's type {format}");
+        let known = NAMES.iter().find(|(start, _)| format.starts_with(start));
+        let name = match known {
+            _ if !self.schema.dictionary.is_null() => "dictionary",
+            _ if self.format == b"+r" => "run_end_encoded",
+            Some((_, name)) => name,
+            None => &format,
+        };
+        let text = format!("an array of {wanted} is needed, not of Arrow's type {name}");
         Error::new(Code::BadType, text)
     }
 
     fn push_to(&self, batch: &mut Batch<'b>) -> Result<(), Error> {
+        if !self.schema.dictionary.is_null() {
+            return self.push_keys(batch);
+        }
+        if self.format == b"+r" {
+            return self.push_runs(batch);
+        }
         // The type without values: every element is null.
         if self.format == b"n" && self.length > 0 {
             return Err(null(batch.len()));
         }
         self.require_no_nulls(batch.len())?;
+        self.push_elements(batch)
+    }
+
+    /// Appends the elements. Those that are null have any value.
+    fn push_elements(&self, batch: &mut Batch<'b>) -> Result<(), Error> {
         match self.format {
             b"n" => Ok(()),
             b"u" | b"z" => {
@@ -456,11 +530,90 @@ impl<'b> Part<'b> {
                 };
                 batch.push_strided(self.elements(1, element)?)
             }
-            format => match element(format) {
-                Some(element) => batch.push_strided(self.elements(1, element)?),
-                None => Err(self.unknown(ITEMS)),
+            _ => match self.element() {
+                Some(element @ Element::Integer { .. }) => {
+                    batch.push_strided(self.elements(1, element)?)
+                }
+                _ => Err(self.unknown(ITEMS)),
             },
         }
+    }
+
+    /// Appends the values of a dictionary at this part's keys.
+    fn push_keys(&self, batch: &mut Batch<'b>) -> Result<(), Error> {
+        // SAFETY: the interface says that they are null or valid.
+        let (schema, array) = unsafe {
+            (
+                self.schema.dictionary.as_ref(),
+                self.array.dictionary.as_ref(),
+            )
+        };
+        let (schema, array) = schema
+            .zip(array)
+            .ok_or_else(|| bad("the array lacks its values"))?;
+        self.require_no_nulls(batch.len())?;
+        let Some(element @ Element::Integer { .. }) = element(self.format) else {
+            return Err(bad("the keys of a dictionary are integers"));
+        };
+        let mut keys = Vec::new();
+        self.elements(1, element)?.append_integers(&mut keys)?;
+        Self::of(schema, array, 0, None)?.push_chosen(keys.into_iter(), batch)
+    }
+
+    /// Appends the elements of an array of runs: equal elements side by side are one value, with the end of its run.
+    fn push_runs(&self, batch: &mut Batch<'b>) -> Result<(), Error> {
+        if let Some(row) = self.null_row {
+            return Err(null(batch.len() + row));
+        }
+        let [(schema, ends), (of_values, values)] = [self.child(0)?, self.child(1)?];
+        let ends = Self::of(schema, ends, 0, None)?;
+        let Some(element @ Element::Integer { .. }) = ends.element() else {
+            return Err(bad("the ends of runs are integers"));
+        };
+        let mut all = Vec::new();
+        ends.elements(1, element)?.append_integers(&mut all)?;
+        let is_before = |end: &i64, at: usize| i64::try_from(at).is_ok_and(|at| *end <= at);
+        let mut run = all.partition_point(|end| is_before(end, self.offset));
+        let places = (self.offset..self.offset + self.length).map(|at| {
+            while all.get(run).is_some_and(|end| is_before(end, at)) {
+                run += 1;
+            }
+            run.cast_signed() as i64
+        });
+        Self::of(of_values, values, 0, None)?.push_chosen(places, batch)
+    }
+
+    /// Appends the elements at these places.
+    fn push_chosen(
+        &self,
+        chosen: impl ExactSizeIterator<Item = i64>,
+        batch: &mut Batch<'b>,
+    ) -> Result<(), Error> {
+        let (mut own, mut values, mut places) = (Batch::new(), Text::new(), Vec::new());
+        self.push_elements(&mut own)?;
+        values.reserve(self.length)?;
+        let mut pushed = Ok(());
+        own.visit_all(|mut items| {
+            pushed = pushed
+                .clone()
+                .and_then(|()| items.try_for_each(|item| values.push(item)));
+        })?;
+        pushed?;
+        let nulls = self.nulls()?;
+        places.try_reserve_exact(chosen.len())?;
+        for (index, place) in chosen.enumerate() {
+            let place = u32::try_from(place).ok();
+            let place = place.filter(|place| (*place as usize) < values.len());
+            let place = place.ok_or_else(|| bad("a key is outside of the dictionary"))?;
+            if nulls
+                .as_ref()
+                .is_some_and(|is_null| is_null(place as usize))
+            {
+                return Err(null(batch.len() + index));
+            }
+            places.push(place);
+        }
+        batch.push_chosen(values, places)
     }
 
     fn push_views(&self, batch: &mut Batch<'b>) -> Result<(), Error> {

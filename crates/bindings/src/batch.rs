@@ -1,6 +1,7 @@
 //! Batches: many items as slices, in the layouts of languages and of Arrow.
 
 use std::ops::ControlFlow;
+use std::slice::Iter;
 
 use valkeybloom_sketches::{BadOffsets, Slices};
 
@@ -18,25 +19,21 @@ pub struct Batch<'b> {
 
 #[derive(Debug)]
 enum Run<'b> {
-    Small(Slices<'b, i32>),
-    Large(Slices<'b, i64>),
-    Views(Views<'b>),
+    Items(Items<'b>),
     Strided(Strided<'b>),
+    Chosen { values: Text, places: Vec<u32> },
 }
 
 /// Items of a batch, in order. They are borrowed from it, or from a buffer that is reused.
 #[derive(Clone, Debug)]
-pub struct Items<'i>(Run<'i>);
+pub struct Items<'i>(Layout<'i>);
 
-impl Clone for Run<'_> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Small(items) => Self::Small(items.clone()),
-            Self::Large(items) => Self::Large(items.clone()),
-            Self::Views(items) => Self::Views(items.clone()),
-            Self::Strided(items) => Self::Strided(*items),
-        }
-    }
+#[derive(Clone, Debug)]
+enum Layout<'i> {
+    Small(Slices<'i, i32>),
+    Large(Slices<'i, i64>),
+    Views(Views<'i>),
+    Chosen(&'i Text, Iter<'i, u32>),
 }
 
 impl<'b> Batch<'b> {
@@ -58,6 +55,10 @@ impl<'b> Batch<'b> {
         self.len == 0
     }
 
+    fn push_items(&mut self, layout: Layout<'b>, len: usize) -> Result<(), Error> {
+        self.push(Run::Items(Items(layout)), len)
+    }
+
     fn push(&mut self, run: Run<'b>, len: usize) -> Result<(), Error> {
         self.runs.try_reserve(1)?;
         self.runs.push(run);
@@ -72,7 +73,7 @@ impl<'b> Batch<'b> {
     pub fn push_small(&mut self, data: &'b [u8], offsets: &'b [i32]) -> Result<(), Error> {
         let items = Slices::new(data, offsets)?;
         let len = items.len();
-        self.push(Run::Small(items), len)
+        self.push_items(Layout::Small(items), len)
     }
 
     /// Appends the items between offsets of 64 bits, one fewer than there are offsets.
@@ -82,7 +83,7 @@ impl<'b> Batch<'b> {
     pub fn push_large(&mut self, data: &'b [u8], offsets: &'b [i64]) -> Result<(), Error> {
         let items = Slices::new(data, offsets)?;
         let len = items.len();
-        self.push(Run::Large(items), len)
+        self.push_items(Layout::Large(items), len)
     }
 
     /// Appends the items of Arrow's views: 16 bytes for each, and buffers for those that are longer than 12 bytes.
@@ -94,7 +95,7 @@ impl<'b> Batch<'b> {
         views: &'b [[u8; 16]],
         buffers: Vec<&'b [u8]>,
     ) -> Result<(), Error> {
-        self.push(Run::Views(Views::new(views, buffers)?), views.len())
+        self.push_items(Layout::Views(Views::new(views, buffers)?), views.len())
     }
 
     /// Appends the elements of an array.
@@ -108,6 +109,13 @@ impl<'b> Batch<'b> {
         self.push(Run::Strided(elements), elements.len())
     }
 
+    /// Appends the values at these places, as arrays with a dictionary hold them. The places are below the number of
+    /// values.
+    pub(crate) fn push_chosen(&mut self, values: Text, places: Vec<u32>) -> Result<(), Error> {
+        let len = places.len();
+        self.push(Run::Chosen { values, places }, len)
+    }
+
     /// Passes the items to `visit`: each run in one piece, but the elements of arrays in blocks, because they are
     /// copied first. `visit` may stop early.
     ///
@@ -117,8 +125,11 @@ impl<'b> Batch<'b> {
         let mut block = Text::new();
         for run in &self.runs {
             let broken_off = match run {
+                Run::Items(items) => visit(items.clone()),
                 Run::Strided(elements) => elements.each_block(&mut block, &mut visit)?,
-                _ => visit(Items(run.clone())),
+                Run::Chosen { values, places } => {
+                    visit(Items(Layout::Chosen(values, places.iter())))
+                }
             };
             if broken_off.is_break() {
                 break;
@@ -151,20 +162,19 @@ impl<'i> Iterator for Items<'i> {
     #[inline(always)]
     fn next(&mut self) -> Option<&'i [u8]> {
         match &mut self.0 {
-            Run::Small(items) => items.next(),
-            Run::Large(items) => items.next(),
-            Run::Views(items) => items.next(),
-            // The elements were written as text.
-            Run::Strided(_) => None,
+            Layout::Small(items) => items.next(),
+            Layout::Large(items) => items.next(),
+            Layout::Views(items) => items.next(),
+            Layout::Chosen(values, places) => places.next().map(|place| values.get(*place)),
         }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         match &self.0 {
-            Run::Small(items) => items.size_hint(),
-            Run::Large(items) => items.size_hint(),
-            Run::Views(items) => items.size_hint(),
-            Run::Strided(_) => (0, Some(0)),
+            Layout::Small(items) => items.size_hint(),
+            Layout::Large(items) => items.size_hint(),
+            Layout::Views(items) => items.size_hint(),
+            Layout::Chosen(_, places) => places.size_hint(),
         }
     }
 }
@@ -263,6 +273,17 @@ impl Text {
     /// # Errors
     /// [`Code::BadBatch`], which does not happen: the offsets always ascend.
     pub fn items(&self) -> Result<Items<'_>, Error> {
-        Ok(Items(Run::Large(Slices::new(&self.data, &self.offsets)?)))
+        let slices = Slices::new(&self.data, &self.offsets)?;
+        Ok(Items(Layout::Large(slices)))
+    }
+
+    /// Returns the item at a place, the empty one past the end.
+    #[inline]
+    fn get(&self, place: u32) -> &[u8] {
+        let offset = |index: usize| usize::try_from(*self.offsets.get(index)?).ok();
+        let start = place as usize;
+        let ends = offset(start).zip(offset(start + 1));
+        let item = ends.and_then(|(start, end)| self.data.get(start..end));
+        item.unwrap_or_default()
     }
 }

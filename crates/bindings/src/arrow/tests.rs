@@ -190,3 +190,63 @@ fn a_table_of_one_column_is_its_column() {
     let longer = unsafe { push(&raw const of_table, &raw const table, &mut batch) };
     assert_eq!(longer.unwrap_err().code(), Code::BadBatch);
 }
+
+#[test]
+fn keys_and_ends_of_runs_that_lie_are_refused() {
+    let texts = [0_i32, 3, 8];
+    let mut values = [std::ptr::null(), pointer(&texts), pointer(b"redgreen")];
+    let mut values = array(2, 0, &mut values);
+    let mut of_values = schema(c"u");
+    let mut of_keys = schema(c"c");
+    of_keys.dictionary = &raw mut of_values;
+    let chosen = |keys: [i8; 3], dictionary: *mut ArrowArray| {
+        let mut buffers = [std::ptr::null(), pointer(&keys)];
+        let mut keys = array(3, 0, &mut buffers);
+        keys.dictionary = dictionary;
+        let mut batch = Batch::new();
+        // SAFETY: both have a dictionary, or it is lacking.
+        let pushed = unsafe { push(&raw const of_keys, &raw const keys, &mut batch) };
+        pushed.map(|()| batch.len())
+    };
+    assert_eq!(chosen([1, 0, 1], &raw mut values).unwrap(), 3);
+    for keys in [[0, 2, 0], [0, -1, 0], [127, 0, 0]] {
+        let error = chosen(keys, &raw mut values).unwrap_err();
+        assert_eq!(error.text(), "a key is outside of the dictionary");
+    }
+    assert!(chosen([0, 0, 0], std::ptr::null_mut()).is_err());
+    values.length = -1;
+    assert!(chosen([0, 0, 0], &raw mut values).is_err());
+    values.length = 2;
+
+    let mut of_ends = schema(c"i");
+    let mut columns = [&raw mut of_ends, &raw mut of_values];
+    let mut of_runs = schema(c"+r");
+    (of_runs.n_children, of_runs.children) = (2, columns.as_mut_ptr());
+    let mut runs = |ends: &[i32], length: i64, offset: i64| {
+        let mut buffers = [std::ptr::null(), pointer(ends)];
+        let mut ends = array(2, 0, &mut buffers);
+        let mut children = [&raw mut ends, &raw mut values];
+        let mut runs = array(length, offset, &mut []);
+        (runs.n_children, runs.children) = (2, children.as_mut_ptr());
+        let mut batch = Batch::new();
+        // SAFETY: both have two children.
+        unsafe { push(&raw const of_runs, &raw const runs, &mut batch) }?;
+        let mut items = Vec::new();
+        batch.visit_all(|all| items.extend(all.map(<[u8]>::to_vec)))?;
+        Ok::<_, Error>(items)
+    };
+    assert_eq!(
+        runs(&[2, 5], 4, 1).unwrap(),
+        [&b"red"[..], b"green", b"green", b"green"]
+    );
+    assert!(runs(&[2, 5], 0, 5).unwrap().is_empty());
+    for (ends, length, offset) in [
+        ([2, 5], 6, 0),
+        ([2, 5], 1, 5),
+        ([-1, -5], 1, 0),
+        ([2, 5], i64::MAX >> 6, 0),
+        ([2, i32::MIN], 5, 0),
+    ] {
+        runs(&ends, length, offset).unwrap_err();
+    }
+}
