@@ -9,20 +9,15 @@ use valkeybloom_protocol::bloom::{require_suits, require_ttl_within};
 use valkeybloom_protocol::error::Error as Refused;
 use valkeybloom_protocol::words::Origin;
 use valkeybloom_sketches::bloom::chunks::{self, Value};
-use valkeybloom_sketches::bloom::{Added, Dialect, Growth, Limits, New, Object};
+use valkeybloom_sketches::bloom::{Added, Dialect, Growth, New, Object};
 use valkeybloom_sketches::bloom::{Params, Shape, Stage, Tightening, Time, Window, dump};
 use valkeybloom_sketches::{Fraction, Seed, Sketch, SketchRef};
 
 use super::batch::Batch;
 use super::error::{Code, Error};
 use super::family::{Chunked, Family, undecodable};
+use super::limits;
 use super::random_seed;
-
-/// Limits of a program: its memory alone. A full filter that does not grow refuses items, as on a server.
-const LIMITS: Limits = Limits {
-    saturate: false,
-    ..Limits::NONE
-};
 
 /// Defaults for missing options of BF.RESERVE.
 const DEFAULTS: Defaults = Defaults {
@@ -127,7 +122,7 @@ impl Bloom {
 
     fn make(new: &New, seed: Seed, at_ms: Option<u64>) -> Result<Self, Error> {
         let time = Time::at(at_ms.unwrap_or_else(now_ms));
-        let made = Object::make(new, seed, time, LIMITS);
+        let made = Object::make(new, seed, time, limits::CREATION);
         Ok(Self(made.map_err(Refused::from)?))
     }
 
@@ -171,7 +166,7 @@ impl Bloom {
     #[inline]
     pub fn add(&mut self, item: &[u8], moment: &Moment) -> Result<bool, Error> {
         let time = self.begin(moment)?;
-        let added = self.0.add(item, time, moment.id, || LIMITS);
+        let added = self.0.add(item, time, moment.id, limits::of_bloom);
         Ok(added.map_err(Refused::from)? == Added::New)
     }
 
@@ -180,14 +175,35 @@ impl Bloom {
     /// # Errors
     /// [`Code::Refused`] or [`Code::NoMemory`]. Then the items before the first one without room are added.
     pub fn update(&mut self, batch: &Batch, moment: &Moment) -> Result<u64, Error> {
+        self.add_each(batch, moment, &mut [])
+    }
+
+    /// Adds items in order, as [`update`](Self::update) does. Writes 1 for each that was new, 0 for each other, until
+    /// `answers` is full. The answers for items that were not added stay as they are.
+    ///
+    /// # Errors
+    /// Those of [`update`](Self::update).
+    pub fn add_each(
+        &mut self,
+        batch: &Batch,
+        moment: &Moment,
+        answers: &mut [u8],
+    ) -> Result<u64, Error> {
         let time = self.begin(moment)?;
-        let (mut new, mut refused) = (0, None);
+        let (mut new, mut refused, mut answers) = (0, None, answers.iter_mut());
         batch.visit(|items| {
             let outcome = |added| match added {
-                Ok(added) => new += u64::from(added == Added::New),
+                Ok(added) => {
+                    let is_new = added == Added::New;
+                    new += u64::from(is_new);
+                    if let Some(answer) = answers.next() {
+                        *answer = is_new.into();
+                    }
+                }
                 Err(refusal) => refused = Some(refusal),
             };
-            self.0.add_each(items, time, moment.id, || LIMITS, outcome);
+            self.0
+                .add_each(items, time, moment.id, limits::of_bloom, outcome);
             match refused {
                 None => ControlFlow::Continue(()),
                 Some(_) => ControlFlow::Break(()),
@@ -278,7 +294,8 @@ impl Bloom {
             let reached = filters.iter().filter_map(reached_ms);
             reached.fold(at_ms, u64::max)
         });
-        let union = Object::union(&objects, Some(now), LIMITS).map_err(Refused::Unlike)?;
+        let union =
+            Object::union(&objects, Some(now), limits::CREATION).map_err(Refused::Unlike)?;
         let mut union = union.map_or_else(|| first.try_clone(), |union| Ok(Self(union)))?;
         union.0.tidy(now);
         Ok(union)
@@ -396,7 +413,7 @@ impl Chunked for Bloom {
     }
 
     fn begin(header: &[u8]) -> Result<Value, Error> {
-        chunks::begin(header, LIMITS).map_err(|error| match error {
+        chunks::begin(header, limits::CREATION).map_err(|error| match error {
             Some(error) => error.into(),
             None => Error::NO_MEMORY,
         })

@@ -8,6 +8,7 @@ use valkeybloom_sketches::{Sketch, SketchRef};
 use super::batch::Batch;
 use super::error::Error;
 use super::family::{Chunked, Family, undecodable};
+use super::limits;
 
 /// A cuckoo filter.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ impl Cuckoo {
     /// [`Code::Refused`](super::Code::Refused) or [`Code::NoMemory`](super::Code::NoMemory). Then nothing has changed.
     #[inline]
     pub fn add(&mut self, item: &[u8], unless_present: bool) -> Result<bool, Error> {
-        let added = self.0.add(item, unless_present, || Limits::NONE);
+        let added = self.0.add(item, unless_present, limits::of_cuckoo);
         added.map_err(refused)
     }
 
@@ -49,14 +50,36 @@ impl Cuckoo {
     /// [`Code::Refused`](super::Code::Refused) or [`Code::NoMemory`](super::Code::NoMemory). Then all other items that
     /// have room are added.
     pub fn update(&mut self, batch: &Batch, unless_present: bool) -> Result<u64, Error> {
-        let (mut new, mut first_refusal) = (0, None);
+        self.add_each(batch, unless_present, &mut [])
+    }
+
+    /// Adds items in order, as [`update`](Self::update) does. Writes 1 for each that was added, 0 for each that the
+    /// filter has, until `answers` is full. The answers for items without room stay as they are.
+    ///
+    /// # Errors
+    /// Those of [`update`](Self::update).
+    pub fn add_each(
+        &mut self,
+        batch: &Batch,
+        unless_present: bool,
+        answers: &mut [u8],
+    ) -> Result<u64, Error> {
+        let (mut new, mut first_refusal, mut answers) = (0, None, answers.iter_mut());
         batch.visit_all(|items| {
-            let outcome = |added| match added {
-                Ok(added) => new += u64::from(added),
-                Err(refusal) => first_refusal = first_refusal.or(Some(refusal)),
+            let outcome = |added: Result<bool, _>| {
+                let answer = answers.next();
+                match added {
+                    Ok(added) => {
+                        new += u64::from(added);
+                        if let Some(answer) = answer {
+                            *answer = added.into();
+                        }
+                    }
+                    Err(refusal) => first_refusal = first_refusal.or(Some(refusal)),
+                }
             };
             self.0
-                .add_each(items, unless_present, || Limits::NONE, outcome);
+                .add_each(items, unless_present, limits::of_cuckoo, outcome);
         })?;
         first_refusal.map_or(Ok(new), |refusal| Err(refused(refusal)))
     }

@@ -71,9 +71,22 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl From<protocol::Error> for Error {
-    /// Takes the server's text without the word in capitals before it, which clients also remove.
+    /// Takes the server's text without the word in capitals before it, which clients also remove. A program can do
+    /// about some errors what a client of a server can't.
     fn from(error: protocol::Error) -> Self {
         use protocol::Error::{Refused, Unlike};
+        let text = match error {
+            Unlike(MergeError::Seeds) => Some(
+                "filters have different seeds: make them all with the seed of the first, or as copies of an empty one",
+            ),
+            Refused(Refusal::MemoryLimit) => Some(
+                "the filter would exceed the limit on memory, which limit_growth sets for filters that grow",
+            ),
+            _ => None,
+        };
+        if let Some(text) = text {
+            return Self::new(Code::Refused, text);
+        }
         let (Refused(Refusal::OutOfMemory) | Unlike(MergeError::Refused(Refusal::OutOfMemory))) =
             error
         else {

@@ -1,7 +1,7 @@
 //! Traits of all families: bytes, chunks, copies, equality.
 
 use valkeybloom_sketches::bloom::dump;
-use valkeybloom_sketches::{Sketch, SketchRef};
+use valkeybloom_sketches::{DecodeError, Sketch, SketchRef};
 
 use super::error::{Code, Error};
 use super::random_seed;
@@ -151,10 +151,22 @@ pub fn decode(bytes: &[u8]) -> Result<Sketch, Error> {
     match Sketch::from_dump(bytes, random_seed()?) {
         Ok(sketch) => Ok(sketch),
         // A payload of BF.LOAD and one of DUMP begin with different bytes.
-        Err(_) if !is_dump(bytes) => Ok(Sketch::Bloom(dump::decode(bytes)?)),
+        Err(_) if !is_dump(bytes) => {
+            dump::decode(bytes)
+                .map(Sketch::Bloom)
+                .map_err(|error| match error {
+                    DecodeError::UnsupportedVersion if bytes[0] > VERSIONS => {
+                        undecodable("not a valkeybloom file, and no bytes of an object")
+                    }
+                    error => error.into(),
+                })
+        }
         Err(error) => Err(error.into()),
     }
 }
+
+/// The first byte of a payload of BF.LOAD is its version. Later ones will not exceed this.
+const VERSIONS: u8 = 8;
 
 /// Returns whether bytes begin like a payload of DUMP of a module's value, whose type is a number of 64 bits.
 fn is_dump(bytes: &[u8]) -> bool {

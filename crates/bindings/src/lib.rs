@@ -62,6 +62,7 @@ mod cms;
 mod cuckoo;
 mod error;
 mod family;
+mod limits;
 mod shared;
 #[allow(unsafe_code, reason = "it reads memory that other languages own")]
 mod strided;
@@ -75,6 +76,7 @@ pub use cms::CountMin;
 pub use cuckoo::Cuckoo;
 pub use error::{Code, Error};
 pub use family::{Chunked, Family, Loader, decode, name_of};
+pub use limits::limit_growth;
 pub use shared::Shared;
 pub use strided::{Element, Strided};
 pub use tdigest::TDigest;

@@ -229,6 +229,11 @@ const char *valkeybloom_last_error(void);
 // Returns the version of the library, such as "3.0.0". It is valid for ever.
 const char *valkeybloom_version(void);
 
+// Sets the limits for all objects of the process: the most bytes of a filter that is stacked on others because they
+// are full, 1 GiB at first; and the most filters that a cuckoo filter grows to, at first 32, as on a server. An object
+// from bytes of elsewhere can't take more than that for an addition. What you create or load may be larger.
+void valkeybloom_limit_growth(uint64_t filter_bytes, uint64_t cuckoo_filters);
+
 // Frees the bytes of a buffer, and sets it to null. Null, and a buffer that is null, are ignored.
 void valkeybloom_buffer_free(valkeybloom_buffer *buffer);
 
@@ -271,6 +276,14 @@ valkeybloom_status valkeybloom_bloom_add_many(valkeybloom_bloom *filter,
                                               const valkeybloom_batch *batch,
                                               const char *options,
                                               uint64_t *new_items);
+
+// Adds the items of a batch as valkeybloom_bloom_add_many does. `answers` receives a byte for each: 1 if the filter
+// lacked it, else 0; of equal items of the batch, only the first is new. If the call is refused, it is 2 for those that
+// are not added.
+valkeybloom_status valkeybloom_bloom_add_each(valkeybloom_bloom *filter,
+                                              const valkeybloom_batch *batch,
+                                              const char *options,
+                                              uint8_t *answers);
 
 // Looks an item up. `found` receives whether the filter claims it. The only option is AT ms, for filters with a
 // window.
@@ -337,7 +350,8 @@ valkeybloom_status valkeybloom_bloom_to_bytes(const valkeybloom_bloom *filter, v
 valkeybloom_status valkeybloom_bloom_from_bytes(const uint8_t *data, size_t length, valkeybloom_bloom **filter);
 
 // Returns the next chunk of a filter, as BF.SCANDUMP does. `cursor` is 0 at first. Each call sets it to the chunk's
-// cursor; after the last chunk to 0, with a null buffer. The filter must not change between calls.
+// cursor; after the last chunk to 0, with a null buffer. The filter must not change between calls: if
+// other threads may change it, iterate over a copy from valkeybloom_bloom_copy.
 valkeybloom_status valkeybloom_bloom_next_chunk(const valkeybloom_bloom *filter,
                                                 uint64_t *cursor,
                                                 valkeybloom_buffer *chunk);
@@ -377,6 +391,13 @@ valkeybloom_status valkeybloom_cuckoo_add_many(valkeybloom_cuckoo *filter,
                                                const valkeybloom_batch *batch,
                                                bool unless_present,
                                                uint64_t *added);
+
+// Adds the items of a batch as valkeybloom_cuckoo_add_many does. `answers` receives a byte for each: 1 if it was added,
+// 0 if `unless_present` kept it out, 2 if it had no room.
+valkeybloom_status valkeybloom_cuckoo_add_each(valkeybloom_cuckoo *filter,
+                                               const valkeybloom_batch *batch,
+                                               bool unless_present,
+                                               uint8_t *answers);
 
 // Looks an item up. `found` receives whether the filter claims it.
 valkeybloom_status valkeybloom_cuckoo_contains(const valkeybloom_cuckoo *filter,
@@ -427,7 +448,8 @@ valkeybloom_status valkeybloom_cuckoo_to_bytes(const valkeybloom_cuckoo *filter,
 valkeybloom_status valkeybloom_cuckoo_from_bytes(const uint8_t *data, size_t length, valkeybloom_cuckoo **filter);
 
 // Returns the next chunk of a filter, as CF.SCANDUMP does. `cursor` is 0 at first. Each call sets it to the chunk's
-// cursor; after the last chunk to 0, with a null buffer. The filter must not change between calls.
+// cursor; after the last chunk to 0, with a null buffer. The filter must not change between calls: if
+// other threads may change it, iterate over a copy from valkeybloom_cuckoo_copy.
 valkeybloom_status valkeybloom_cuckoo_next_chunk(const valkeybloom_cuckoo *filter,
                                                  uint64_t *cursor,
                                                  valkeybloom_buffer *chunk);

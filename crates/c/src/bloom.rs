@@ -144,6 +144,27 @@ pub unsafe extern "C" fn valkeybloom_bloom_add_many(
     })
 }
 
+/// Adds the items of a batch as valkeybloom_bloom_add_many does. `answers` receives a byte for each: 1 if the filter
+/// lacked it, else 0; of equal items of the batch, only the first is new. If the call is refused, it is 2 for those that
+/// are not added.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_bloom_add_each(
+    filter: *mut Bloom,
+    batch: *const Batch,
+    options: *const c_char,
+    answers: *mut u8,
+) -> Status {
+    // SAFETY: the header requires valid pointers, and null is checked.
+    call(|| unsafe {
+        let (batch, moment) = (items(batch)?, moment(options)?);
+        let answers = places(answers, batch.len())?;
+        answers.fill(2);
+        let change = |filter: &mut bindings::Bloom| filter.add_each(&batch, &moment, answers);
+        borrow(filter)?.0.write(change)??;
+        Ok(())
+    })
+}
+
 /// Looks an item up. `found` receives whether the filter claims it. The only option is AT ms, for filters with a
 /// window.
 #[unsafe(no_mangle)]
@@ -373,7 +394,8 @@ pub unsafe extern "C" fn valkeybloom_bloom_from_bytes(
 }
 
 /// Returns the next chunk of a filter, as BF.SCANDUMP does. `cursor` is 0 at first. Each call sets it to the chunk's
-/// cursor; after the last chunk to 0, with a null buffer. The filter must not change between calls.
+/// cursor; after the last chunk to 0, with a null buffer. The filter must not change between calls: if
+/// other threads may change it, iterate over a copy from valkeybloom_bloom_copy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_bloom_next_chunk(
     filter: *const Bloom,

@@ -96,6 +96,14 @@ pub extern "C" fn valkeybloom_version() -> *const c_char {
     VERSION.as_ptr().cast()
 }
 
+/// Sets the limits for all objects of the process: the most bytes of a filter that is stacked on others because they
+/// are full, 1 GiB at first; and the most filters that a cuckoo filter grows to, at first 32, as on a server. An object
+/// from bytes of elsewhere can't take more than that for an addition. What you create or load may be larger.
+#[unsafe(no_mangle)]
+pub extern "C" fn valkeybloom_limit_growth(filter_bytes: u64, cuckoo_filters: u64) {
+    bindings::limit_growth(filter_bytes, cuckoo_filters);
+}
+
 fn bad_pointer(text: &'static str) -> Failure {
     Failure(Status::BadPointer, text.into())
 }

@@ -87,6 +87,27 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_add_many(
     })
 }
 
+/// Adds the items of a batch as valkeybloom_cuckoo_add_many does. `answers` receives a byte for each: 1 if it was added,
+/// 0 if `unless_present` kept it out, 2 if it had no room.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_cuckoo_add_each(
+    filter: *mut Cuckoo,
+    batch: *const Batch,
+    unless_present: bool,
+    answers: *mut u8,
+) -> Status {
+    // SAFETY: the header requires valid pointers, and null is checked.
+    call(|| unsafe {
+        let batch = items(batch)?;
+        let answers = places(answers, batch.len())?;
+        answers.fill(2);
+        let change =
+            |filter: &mut bindings::Cuckoo| filter.add_each(&batch, unless_present, answers);
+        borrow(filter)?.0.write(change)??;
+        Ok(())
+    })
+}
+
 /// Looks an item up. `found` receives whether the filter claims it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_cuckoo_contains(
@@ -255,7 +276,8 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_from_bytes(
 }
 
 /// Returns the next chunk of a filter, as CF.SCANDUMP does. `cursor` is 0 at first. Each call sets it to the chunk's
-/// cursor; after the last chunk to 0, with a null buffer. The filter must not change between calls.
+/// cursor; after the last chunk to 0, with a null buffer. The filter must not change between calls: if
+/// other threads may change it, iterate over a copy from valkeybloom_cuckoo_copy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_cuckoo_next_chunk(
     filter: *const Cuckoo,

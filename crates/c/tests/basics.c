@@ -50,6 +50,11 @@ static void bloom_filters(void) {
     CHECK(!flag);
     OK(valkeybloom_bloom_add_many(filter, &by_small, NULL, &number));
     CHECK(number == 3);
+    OK(valkeybloom_bloom_new(2, 0.01, "NONSCALING", NULL, &other));
+    OK(valkeybloom_bloom_add(other, TEXT("green"), NULL, NULL));
+    CHECK(valkeybloom_bloom_add_each(other, &by_large, NULL, answers) == VALKEYBLOOM_STATUS_REFUSED);
+    CHECK(memcmp(answers, "\1\0\2\2", 4) == 0);
+    valkeybloom_bloom_free(other);
     OK(valkeybloom_bloom_contains(filter, NULL, 0, NULL, &flag));
     CHECK(flag);
     OK(valkeybloom_bloom_contains(filter, TEXT("yellow"), NULL, &flag));
@@ -214,6 +219,14 @@ static void cuckoo_filters(void) {
     CHECK(number == 2);
     OK(valkeybloom_cuckoo_add_many(filter, &by_large, true, &number));
     CHECK(number == 3);
+    OK(valkeybloom_cuckoo_new(2, "BUCKETSIZE 1", &other));
+    OK(valkeybloom_cuckoo_add(other, TEXT("green"), false, NULL));
+    valkeybloom_limit_growth(1 << 20, 1);
+    CHECK(valkeybloom_cuckoo_add_each(other, &by_large, true, answers) == VALKEYBLOOM_STATUS_REFUSED);
+    CHECK(answers[1] == 0 && memchr(answers, 1, 4) && memchr(answers, 2, 4));
+    valkeybloom_limit_growth(1 << 20, 32);
+    OK(valkeybloom_cuckoo_add_each(other, &by_large, true, answers));
+    valkeybloom_cuckoo_free(other);
     OK(valkeybloom_cuckoo_contains_many(filter, &by_small, answers));
     CHECK(memcmp(answers, "\1\1\1\1", 4) == 0);
     OK(valkeybloom_cuckoo_remove(filter, TEXT("blue"), &flag));

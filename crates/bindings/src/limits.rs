@@ -1,0 +1,38 @@
+//! Limits on growth. Bytes from elsewhere say how fast an object grows, so one addition might take all memory.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use valkeybloom_sketches::{bloom, cuckoo};
+
+static FILTER_BYTES: AtomicU64 = AtomicU64::new(1 << 30);
+static CUCKOO_FILTERS: AtomicU64 = AtomicU64::new(32);
+
+/// Sets the limits for all objects of the process: the most bytes of a filter that is stacked on others because they
+/// are full, 1 GiB at first; and the most filters that a cuckoo filter grows to, at first 32, as on a server. What a
+/// program creates or loads may be larger.
+pub fn limit_growth(filter_bytes: u64, cuckoo_filters: u64) {
+    FILTER_BYTES.store(filter_bytes, Ordering::Relaxed);
+    CUCKOO_FILTERS.store(cuckoo_filters, Ordering::Relaxed);
+}
+
+/// The limits on what a program creates or loads: its memory alone. A full filter that does not grow refuses items, as
+/// on a server.
+pub const CREATION: bloom::Limits = bloom::Limits {
+    saturate: false,
+    ..bloom::Limits::NONE
+};
+
+pub fn of_bloom() -> bloom::Limits {
+    bloom::Limits {
+        filter_bytes: FILTER_BYTES.load(Ordering::Relaxed),
+        ..CREATION
+    }
+}
+
+pub fn of_cuckoo() -> cuckoo::Limits {
+    cuckoo::Limits {
+        filters: CUCKOO_FILTERS.load(Ordering::Relaxed),
+        filter_bytes: FILTER_BYTES.load(Ordering::Relaxed),
+        ..cuckoo::Limits::NONE
+    }
+}
