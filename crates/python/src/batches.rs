@@ -11,8 +11,11 @@ use valkeybloom_bindings::arrow::{self, Arrays, ArrowArray, ArrowArrayStream, Ar
 use valkeybloom_bindings::{Batch, Element, Error, Strided, Text};
 
 use super::errors::raise;
-use super::items::push;
+use super::items::{class_of, push};
 use super::words::Integer;
+
+/// The number of items of a list that are read before a signal is handled. Nothing has changed yet.
+const INTERRUPTIBLE: usize = 1 << 16;
 
 /// The items of a Python object: in its memory, or collected from it.
 pub enum Source<'py> {
@@ -29,6 +32,9 @@ impl<'py> Source<'py> {
         if let Ok(list) = items.cast_exact::<PyList>() {
             let mut text = with_room_for(list.len())?;
             for (index, item) in list.iter().enumerate() {
+                if index % INTERRUPTIBLE == 0 {
+                    items.py().check_signals()?;
+                }
                 push(&item, &mut text).map_err(|error| at(items.py(), error, index))?;
             }
             return Ok(Self::Collected(text));
@@ -76,6 +82,15 @@ fn is_an_item(object: &Bound<'_, PyAny>) -> bool {
     object.is_instance_of::<PyString>()
         || object.is_instance_of::<PyBytes>()
         || object.is_instance_of::<PyByteArray>()
+        || is_view_of_bytes(object)
+}
+
+fn is_view_of_bytes(object: &Bound<'_, PyAny>) -> bool {
+    let view = object.cast::<PyMemoryView>();
+    view.is_ok_and(|view| {
+        let size = view.getattr(intern!(object.py(), "itemsize"));
+        size.is_ok_and(|size| size.eq(1).unwrap_or(false))
+    })
 }
 
 /// Returns the items of an array with a buffer or an Arrow array.
@@ -95,19 +110,29 @@ fn with_room_for(items: usize) -> PyResult<Text> {
 
 fn of_iterable(items: &Bound<'_, PyAny>) -> PyResult<Text> {
     let mut text = Text::new();
+    // Frames that have no rows before they are collected, such as those of polars, may have an iterator that fails.
+    if items.hasattr(intern!(items.py(), "collect"))? {
+        let class = class_of(items);
+        let text = format!("a {class} has no items before you call its collect()");
+        return Err(PyTypeError::new_err(text));
+    }
     for (index, item) in items.try_iter()?.enumerate() {
         push(&item?, &mut text).map_err(|error| at(items.py(), error, index))?;
     }
     Ok(text)
 }
 
-/// Adds the index of the item to a `TypeError`.
+/// Adds the index of the item to a `TypeError`, or to a `ValueError`, such as that of a text without UTF-8.
 #[cold]
 fn at(py: Python<'_>, error: PyErr, index: usize) -> PyErr {
+    let text = format!("item {index}: {}", error.value(py));
     if error.is_instance_of::<PyTypeError>(py) {
-        return PyTypeError::new_err(format!("item {index}: {}", error.value(py)));
+        PyTypeError::new_err(text)
+    } else if error.is_instance_of::<PyValueError>(py) {
+        PyValueError::new_err(text)
+    } else {
+        error
     }
-    error
 }
 
 /// An array of one dimension with a buffer.
@@ -336,15 +361,15 @@ impl Source<'_> {
     }
 }
 
-/// Looks up a batch of items with `look`, which fills a table with 1 for each item that is found. Returns the table as
-/// a view of bool.
-pub fn contains_each<'py>(
+/// Passes a batch of items to `answer`, which fills a table with 1 for each item to which the answer is yes. Returns the
+/// table as a view of bool.
+pub fn answer_each<'py>(
     items: &Bound<'py, PyAny>,
-    look: impl FnOnce(&Batch<'_>, &mut [u8]) -> Result<(), Error> + Send,
+    answer: impl FnOnce(&Batch<'_>, &mut [u8]) -> Result<(), Error> + Send,
 ) -> PyResult<Bound<'py, PyAny>> {
     let found = Source::of(items)?.with(items.py(), |batch| {
         let mut found = answers(batch.len())?;
-        look(batch, &mut found)?;
+        answer(batch, &mut found)?;
         Ok(found)
     })?;
     view(items.py(), &found, "?")

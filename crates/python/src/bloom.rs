@@ -53,9 +53,12 @@ struct New<'a> {
 
 impl New<'_> {
     fn make(&self, py: Python<'_>, kind: &[&[u8]], at_ms: Option<u64>) -> PyResult<Bloom> {
-        let mut words = vec![self.error_rate.word(), self.capacity.word()];
+        let mut words = vec![
+            self.error_rate.word("error_rate")?,
+            self.capacity.word("capacity")?,
+        ];
         match self.expansion {
-            Some(expansion) => words.extend([b"EXPANSION", expansion.word()]),
+            Some(expansion) => words.extend([b"EXPANSION", expansion.word("expansion")?]),
             None => words.push(b"NONSCALING"),
         }
         words.extend_from_slice(kind);
@@ -77,25 +80,28 @@ fn moment(
     if ttl_ms.is_none() && at_ms.is_none() && id.is_none() {
         return Ok(Moment::default());
     }
-    moment_of([(&b"TTL"[..], ttl_ms), (b"AT", at_ms), (b"ID", id)])
+    moment_of([
+        (b"TTL", "ttl_ms", ttl_ms),
+        (b"AT", "at_ms", at_ms),
+        (b"ID", "id", id),
+    ])
 }
 
 #[cold]
-fn moment_of(options: [(&[u8], Argument<'_, '_>); 3]) -> PyResult<Moment> {
+fn moment_of(options: [(&[u8], &str, Argument<'_, '_>); 3]) -> PyResult<Moment> {
     let mut values = Vec::new();
-    for (name, value) in options {
+    for (option, name, value) in options {
         if let Some(value) = value {
-            let value = value.extract::<Whole>()?;
-            if name == b"AT" {
-                value.get("at_ms")?;
-            }
-            values.push((name, value));
+            values.push((option, name, value.extract::<Whole>()?));
         }
     }
-    let words: Vec<_> = values
-        .iter()
-        .flat_map(|(name, value)| [*name, value.word()])
-        .collect();
+    let mut words = Vec::new();
+    for (option, name, value) in &values {
+        words.extend([*option, value.word(name)?]);
+        if *option == b"AT" {
+            value.get(name)?;
+        }
+    }
     Moment::of_words(&words).map_err(raise)
 }
 
@@ -161,7 +167,12 @@ impl Bloom {
             expansion: expansion.as_ref(),
             seed,
         };
-        let kind = [b"WINDOW", window_ms.word(), b"PERIODS", periods.word()];
+        let kind = [
+            b"WINDOW",
+            window_ms.word("window_ms")?,
+            b"PERIODS",
+            periods.word("periods")?,
+        ];
         new.make(py, &kind, time(at_ms)?)
     }
 
@@ -237,6 +248,30 @@ impl Bloom {
         })
     }
 
+    /// Add a batch of items, as `update` does. Return whether each was new, as `contains_many` does. Of equal items, only
+    /// the first is new.
+    ///
+    /// If ValueError is raised, there are no answers.
+    ///
+    /// >>> from valkeybloom import Bloom
+    /// >>> list(Bloom(100, 0.01).add_many(["a", "b", "a"]))
+    /// [True, True, False]
+    #[pyo3(signature = (items, /, *, ttl_ms = None, at_ms = None, id = None))]
+    fn add_many<'py>(
+        &self,
+        items: &Bound<'py, PyAny>,
+        ttl_ms: Argument<'_, '_>,
+        at_ms: Argument<'_, '_>,
+        id: Argument<'_, '_>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let moment = moment(ttl_ms, at_ms, id)?;
+        batches::answer_each(items, |batch, new| {
+            self.0
+                .write(|filter| filter.add_each(batch, &moment, new))?
+                .map(drop)
+        })
+    }
+
     fn __contains__(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
         with_item(item, |bytes| {
             look(
@@ -275,7 +310,7 @@ impl Bloom {
         at_ms: Option<Whole>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let at_ms = time(at_ms)?;
-        batches::contains_each(items, |batch, found| {
+        batches::answer_each(items, |batch, found| {
             self.0
                 .read(|filter| filter.contains_each(batch, at_ms, found))?
         })
@@ -306,7 +341,8 @@ impl Bloom {
     /// Return a new filter with the items of this one and of others.
     ///
     /// `at_ms` is the time at which items of a window have expired, instead of now. Raises ValueError with the reason
-    /// if the filters can't be united exactly: they need the same seed and kind.
+    /// if the filters can't be united exactly: they need the same seed and kind. `template` makes such filters in
+    /// several processes.
     ///
     /// >>> from valkeybloom import Bloom
     /// >>> monday = Bloom(1000, 0.01)
@@ -362,9 +398,9 @@ impl Bloom {
 
     /// Iterate over chunks: pairs of a cursor and bytes, as BF.LOADCHUNK takes them.
     ///
-    /// Don't change the filter while you iterate.
-    fn chunks(slf: Bound<'_, Self>) -> Chunks {
-        Chunks::of_bloom(slf.unbind())
+    /// They are those of a copy that this call makes, so the filter may change meanwhile.
+    fn chunks(&self, py: Python<'_>) -> PyResult<Chunks> {
+        Chunks::of(py, &self.0)
     }
 
     /// Load a filter from its chunks: those of `chunks`, or what BF.SCANDUMP returned.

@@ -5,43 +5,36 @@ use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use valkeybloom_bindings::{Bloom as Filter, Chunked, Loader, Shared};
+use valkeybloom_bindings::{Bloom as Filter, Chunked, Error, Family, Loader, Shared};
 
 use super::batches;
 use super::bloom::Bloom;
-use super::cuckoo::CuckooFilter;
 use super::errors::raise;
 use super::locked::detached;
 
-enum Object {
-    Bloom(Py<Bloom>),
-    Cuckoo(Py<CuckooFilter>),
-}
+type Piece = dyn Fn(u64) -> Result<(u64, Vec<u8>), Error> + Send + Sync;
 
 /// An iterator over the chunks of a filter.
 #[pyclass(frozen, module = "valkeybloom")]
 pub struct Chunks {
-    of: Object,
+    /// Returns the chunk after a cursor, of a copy: what other threads add meanwhile may be in two chunks or in none.
+    piece: Box<Piece>,
     /// The cursor of the next chunk.
     next: AtomicU64,
     begun: AtomicBool,
 }
 
 impl Chunks {
-    fn of(of: Object) -> Self {
-        Self {
-            of,
+    pub fn of<F: Chunked + Send + Sync + 'static>(
+        py: Python<'_>,
+        filter: &Shared<F>,
+    ) -> PyResult<Self> {
+        let copy = detached(py, || filter.read(Family::try_clone)?)?;
+        Ok(Self {
+            piece: Box::new(move |cursor| copy.piece(cursor)),
             next: AtomicU64::new(0),
             begun: false.into(),
-        }
-    }
-
-    pub fn of_bloom(filter: Py<Bloom>) -> Self {
-        Self::of(Object::Bloom(filter))
-    }
-
-    pub fn of_cuckoo(filter: Py<CuckooFilter>) -> Self {
-        Self::of(Object::Cuckoo(filter))
+        })
     }
 }
 
@@ -56,16 +49,7 @@ impl Chunks {
         if cursor == 0 && self.begun.swap(true, Ordering::Relaxed) {
             return Ok(None);
         }
-        let (next, chunk) = match &self.of {
-            Object::Bloom(filter) => {
-                let filter = &filter.get().0;
-                detached(py, || filter.read(|filter| filter.piece(cursor))?)?
-            }
-            Object::Cuckoo(filter) => {
-                let filter = &filter.get().0;
-                detached(py, || filter.read(|filter| filter.piece(cursor))?)?
-            }
-        };
+        let (next, chunk) = detached(py, || (self.piece)(cursor))?;
         self.next.store(next, Ordering::Relaxed);
         match next {
             0 => Ok(None),
@@ -110,7 +94,8 @@ impl BloomLoader {
 pub fn load<F: Chunked>(pairs: &Bound<'_, PyAny>) -> PyResult<F> {
     let mut loader = Loader::<F>::new();
     for pair in pairs.try_iter()? {
-        let (cursor, chunk) = pair?.extract::<(u64, Bound<'_, PyAny>)>()?;
+        let [cursor, chunk] = pair?.extract::<[Bound<'_, PyAny>; 2]>()?;
+        let cursor = cursor.extract::<u64>()?;
         match chunk.cast::<PyBytes>() {
             Ok(chunk) => loader.load(cursor, chunk.as_bytes()),
             Err(_) if cursor == 0 => Ok(()),

@@ -29,10 +29,9 @@ use super::words::{Integer, Rate, Whole};
 pub struct CountMin(Shared<Sketch>);
 
 /// Appends the option for the size of counters to words.
-fn with_cell_size<'a>(words: [&'a [u8]; 2], cell_size: &'a Whole) -> Vec<&'a [u8]> {
-    let mut words = words.to_vec();
-    words.extend([b"CELL_SIZE", cell_size.word()]);
-    words
+fn with_cell_size<'a>(words: [&'a [u8]; 2], cell_size: &'a Whole) -> PyResult<[&'a [u8]; 4]> {
+    let size = cell_size.word("cell_size")?;
+    Ok([words[0], words[1], b"CELL_SIZE", size])
 }
 
 #[pymethods]
@@ -40,7 +39,7 @@ impl CountMin {
     #[new]
     #[pyo3(signature = (width, depth, *, cell_size = Whole::of(4)), text_signature = "(width, depth, *, cell_size=4)")]
     fn new(py: Python<'_>, width: Whole, depth: Whole, cell_size: Whole) -> PyResult<Self> {
-        let words = with_cell_size([width.word(), depth.word()], &cell_size);
+        let words = with_cell_size([width.word("width")?, depth.word("depth")?], &cell_size)?;
         let sketch = detached(py, || Sketch::by_size(&words))?;
         Ok(Self(Shared::new(sketch)))
     }
@@ -62,7 +61,10 @@ impl CountMin {
         probability: Rate,
         cell_size: Whole,
     ) -> PyResult<Self> {
-        let words = with_cell_size([error.word(), probability.word()], &cell_size);
+        let words = with_cell_size(
+            [error.word("error")?, probability.word("probability")?],
+            &cell_size,
+        )?;
         let sketch = detached(py, || Sketch::by_rates(&words))?;
         Ok(Self(Shared::new(sketch)))
     }
@@ -114,22 +116,22 @@ impl CountMin {
         batches::view(items.py(), &counts, "Q")
     }
 
-    /// Return the weighted sum of sketches of equal width, depth and cell size. Each pair is a sketch and its weight.
+    /// Return a new sketch: the weighted sum of sketches of equal width, depth and cell size. Each pair is a sketch and its weight.
     ///
     /// >>> from valkeybloom import CountMin
     /// >>> one, two = CountMin(2000, 5), CountMin(2000, 5)
     /// >>> one.add("a", 5), two.add("a", 1)
     /// (5, 1)
-    /// >>> CountMin.merge([(one, 1), (two, 10)]).query("a")
+    /// >>> CountMin.merged([(one, 1), (two, 10)]).query("a")
     /// 15
     #[staticmethod]
     #[pyo3(signature = (pairs, /))]
-    fn merge(py: Python<'_>, pairs: &Bound<'_, PyAny>) -> PyResult<Self> {
+    fn merged(py: Python<'_>, pairs: &Bound<'_, PyAny>) -> PyResult<Self> {
         let (mut sketches, mut weights) = (Vec::new(), Vec::new());
         for pair in pairs.try_iter()? {
-            let (sketch, weight) = pair?.extract::<(Bound<'_, Self>, Integer)>()?;
-            sketches.push(sketch);
-            weights.push(weight.0);
+            let [sketch, weight] = pair?.extract::<[Bound<'_, PyAny>; 2]>()?;
+            sketches.push(sketch.cast_into::<Self>()?);
+            weights.push(weight.extract::<Integer>()?.0);
         }
         let all: Vec<_> = sketches.iter().map(|sketch| &sketch.get().0).collect();
         let merged = detached(py, || {

@@ -42,13 +42,13 @@ impl CuckooFilter {
         expansion: Whole,
     ) -> PyResult<Self> {
         let words = [
-            capacity.word(),
+            capacity.word("capacity")?,
             b"BUCKETSIZE",
-            bucket_size.word(),
+            bucket_size.word("bucket_size")?,
             b"MAXITERATIONS",
-            max_iterations.word(),
+            max_iterations.word("max_iterations")?,
             b"EXPANSION",
-            expansion.word(),
+            expansion.word("expansion")?,
         ];
         let filter = detached(py, || Filter::reserve(&words))?;
         Ok(Self(Shared::new(filter)))
@@ -90,6 +90,23 @@ impl CuckooFilter {
         })
     }
 
+    /// Add the items of a batch that the filter does not have. Return whether each was added, as `contains_many` does. Of
+    /// equal items, only the first is added.
+    ///
+    /// If ValueError is raised, there are no answers.
+    ///
+    /// >>> from valkeybloom import CuckooFilter
+    /// >>> list(CuckooFilter(100).add_new_many(["a", "b", "a"]))
+    /// [True, True, False]
+    #[pyo3(signature = (items, /))]
+    fn add_new_many<'py>(&self, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        batches::answer_each(items, |batch, new| {
+            self.0
+                .write(|filter| filter.add_each(batch, true, new))?
+                .map(drop)
+        })
+    }
+
     fn __contains__(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
         with_item(item, |bytes| {
             look(item.py(), &self.0, |filter| Ok(filter.contains(bytes)))
@@ -99,7 +116,7 @@ impl CuckooFilter {
     /// Look up a batch of items. Return a memoryview of bool, one byte for each item.
     #[pyo3(signature = (items, /))]
     fn contains_many<'py>(&self, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        batches::contains_each(items, |batch, found| {
+        batches::answer_each(items, |batch, found| {
             self.0.read(|filter| filter.contains_each(batch, found))?
         })
     }
@@ -133,9 +150,9 @@ impl CuckooFilter {
 
     /// Iterate over chunks: pairs of a cursor and bytes, as CF.LOADCHUNK takes them.
     ///
-    /// Don't change the filter while you iterate.
-    fn chunks(slf: Bound<'_, Self>) -> Chunks {
-        Chunks::of_cuckoo(slf.unbind())
+    /// They are those of a copy that this call makes, so the filter may change meanwhile.
+    fn chunks(&self, py: Python<'_>) -> PyResult<Chunks> {
+        Chunks::of(py, &self.0)
     }
 
     /// Load a filter from its chunks: those of `chunks`, or what CF.SCANDUMP returned.

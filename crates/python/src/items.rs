@@ -1,6 +1,7 @@
 //! The conversion of items: text is its UTF-8, bytes are themselves, an integer is its decimal digits.
 
 use pyo3::exceptions::PyTypeError;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyInt, PyMemoryView, PyString};
 use valkeybloom_bindings::Text;
@@ -50,21 +51,20 @@ fn push_other(item: &Bound<'_, PyAny>, to: &mut Text) -> PyResult<()> {
         to.push(bytes.as_bytes())
     } else if let Ok(text) = item.cast::<PyString>() {
         to.push(text.to_str()?.as_bytes())
-    } else if item.is_instance_of::<PyBool>() {
-        return Err(no_item(item));
-    } else if let Ok(number) = item.cast::<PyInt>() {
-        if let Ok(number) = number.extract::<i64>() {
-            to.push_integer(number)
-        } else {
-            to.push(digits(number)?.as_bytes())
-        }
     } else if let Ok(bytes) = item.cast::<PyByteArray>() {
         to.push(&bytes.to_vec())
     } else if item.is_instance_of::<PyMemoryView>() {
         let bytes = item.call_method0("tobytes")?;
         to.push(bytes.cast::<PyBytes>()?.as_bytes())
+    } else if let Some(number) = index(item)? {
+        if let Ok(number) = number.extract::<i64>() {
+            to.push_integer(number)
+        } else {
+            to.push(digits(&number)?.as_bytes())
+        }
     } else {
-        return Err(no_item(item));
+        let text = format!("an item is str, bytes or int, not {}", class_of(item));
+        return Err(PyTypeError::new_err(text));
     };
     pushed.map_err(raise)
 }
@@ -76,9 +76,26 @@ pub fn digits(number: &Bound<'_, PyInt>) -> PyResult<String> {
     Ok(text.cast::<PyString>()?.to_str()?.to_owned())
 }
 
+/// Returns the integer that an object is: an `int`, or another class's, such as numpy's. A `bool` is none.
+pub fn index<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyInt>>> {
+    if let Ok(number) = object.cast::<PyInt>() {
+        let is_bool = object.is_instance_of::<PyBool>();
+        return Ok((!is_bool).then(|| number.clone()));
+    }
+    let py = object.py();
+    let special = object.get_type().getattr_opt(intern!(py, "__index__"))?;
+    let number = special.map(|special| special.call1((object,)));
+    match number.transpose() {
+        Ok(number) => Ok(number.map(Bound::cast_into).transpose()?),
+        // Arrays of numpy are integers only if they have one element.
+        Err(error) if error.is_instance_of::<PyTypeError>(py) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the name of an object's class.
 #[cold]
-fn no_item(item: &Bound<'_, PyAny>) -> PyErr {
-    let name = item.get_type().name();
-    let name = name.map_or_else(|_| "?".to_owned(), |name| name.to_string());
-    PyTypeError::new_err(format!("an item is str, bytes or int, not {name}"))
+pub fn class_of(object: &Bound<'_, PyAny>) -> String {
+    let name = object.get_type().name();
+    name.map_or_else(|_| "?".to_owned(), |name| name.to_string())
 }

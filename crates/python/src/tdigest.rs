@@ -31,7 +31,7 @@ impl TDigest {
     #[new]
     #[pyo3(signature = (compression = Whole::of(100)), text_signature = "(compression=100)")]
     fn new(py: Python<'_>, compression: Whole) -> PyResult<Self> {
-        let words = [b"COMPRESSION", compression.word()];
+        let words = [b"COMPRESSION", compression.word("compression")?];
         let digest = detached(py, || Digest::create(&words))?;
         Ok(Self(Shared::new(digest)))
     }
@@ -122,10 +122,10 @@ impl TDigest {
         look(py, &self.0, |digest| digest.trimmed_mean(low, high))
     }
 
-    /// Return a digest with the observations of several digests. Without a compression, it takes the largest of theirs.
+    /// Return a new digest with the observations of several digests. Without a compression, it takes the largest of theirs.
     #[staticmethod]
     #[pyo3(signature = (digests, /, compression = None))]
-    fn merge(
+    fn merged(
         py: Python<'_>,
         digests: &Bound<'_, PyAny>,
         compression: Option<Whole>,

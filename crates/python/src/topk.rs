@@ -33,7 +33,12 @@ impl TopK {
     #[new]
     #[pyo3(signature = (k, width = Whole::of(8), depth = Whole::of(7), decay = Rate::of(0.9)), text_signature = "(k, width=8, depth=7, decay=0.9)")]
     fn new(py: Python<'_>, k: Whole, width: Whole, depth: Whole, decay: Rate) -> PyResult<Self> {
-        let words = [k.word(), width.word(), depth.word(), decay.word()];
+        let words = [
+            k.word("k")?,
+            width.word("width")?,
+            depth.word("depth")?,
+            decay.word("decay")?,
+        ];
         let list = detached(py, || List::reserve(&words))?;
         Ok(Self(Shared::new(list)))
     }
@@ -79,7 +84,7 @@ impl TopK {
     /// Return whether each item of a batch is in the list: a memoryview of bool, one byte for each item.
     #[pyo3(signature = (items, /))]
     fn contains_many<'py>(&self, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        batches::contains_each(items, |batch, found| {
+        batches::answer_each(items, |batch, found| {
             self.0.read(|list| list.contains_each(batch, found))?
         })
     }

@@ -2,28 +2,38 @@
 
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyInt};
 
-use super::items::digits;
+use super::items::{class_of, digits, index};
 
-/// The digits of a whole number: an `int` or any other index, but not a `bool`.
+/// The digits of a whole number: an `int` or any other index, but not a `bool`. Or the error, which names the argument.
 #[derive(Clone, Debug)]
-pub struct Whole(String);
+pub struct Whole(Word);
+
+/// The text of a number, or the class of something else.
+type Word = Result<String, String>;
+
+fn text<'w>(word: &'w Word, name: &str, kind: &str) -> PyResult<&'w str> {
+    let text = word.as_ref().map_err(|class| {
+        let text = format!("{name} is {kind}, not {class}");
+        PyTypeError::new_err(text)
+    });
+    text.map(String::as_str)
+}
 
 impl Whole {
     /// Returns a number.
     pub fn of(number: u64) -> Self {
-        Self(number.to_string())
+        Self(Ok(number.to_string()))
     }
 
-    /// Returns the digits.
-    pub fn word(&self) -> &[u8] {
-        self.0.as_bytes()
+    /// Returns the digits of the argument with this name.
+    pub fn word(&self, name: &str) -> PyResult<&[u8]> {
+        text(&self.0, name, "an integer").map(str::as_bytes)
     }
 
     /// Returns the number, or an error if it is negative or has more than 64 bits.
     pub fn get(&self, name: &str) -> PyResult<u64> {
-        let number = self.0.parse();
+        let number = text(&self.0, name, "an integer")?.parse();
         number.map_err(|_| PyValueError::new_err(format!("bad {name}")))
     }
 }
@@ -32,17 +42,8 @@ impl<'py> FromPyObject<'_, 'py> for Whole {
     type Error = PyErr;
 
     fn extract(number: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        if number.is_instance_of::<PyBool>() {
-            return Err(PyTypeError::new_err("an integer is needed, not bool"));
-        }
-        if let Ok(number) = number.cast::<PyInt>() {
-            return Ok(Self(digits(&number)?));
-        }
-        let index = number
-            .py()
-            .import("operator")?
-            .call_method1("index", (number,))?;
-        Ok(Self(digits(index.cast::<PyInt>()?)?))
+        let digits = index(&number)?.map(|index| digits(&index)).transpose()?;
+        Ok(Self(digits.ok_or_else(|| class_of(&number))))
     }
 }
 
@@ -63,19 +64,19 @@ impl<'py> FromPyObject<'_, 'py> for Integer {
     }
 }
 
-/// A fraction, as the shortest text that is parsed to the same number.
+/// A fraction, as the shortest text that is parsed to the same number. Or the error, which names the argument.
 #[derive(Clone, Debug)]
-pub struct Rate(String);
+pub struct Rate(Word);
 
 impl Rate {
     /// Returns a number.
     pub fn of(number: f64) -> Self {
-        Self(format!("{number:?}"))
+        Self(Ok(format!("{number:?}")))
     }
 
-    /// Returns the text.
-    pub fn word(&self) -> &[u8] {
-        self.0.as_bytes()
+    /// Returns the text of the argument with this name.
+    pub fn word(&self, name: &str) -> PyResult<&[u8]> {
+        text(&self.0, name, "a number").map(str::as_bytes)
     }
 }
 
@@ -83,6 +84,12 @@ impl<'py> FromPyObject<'_, 'py> for Rate {
     type Error = PyErr;
 
     fn extract(number: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        Ok(Self::of(number.extract::<f64>()?))
+        match number.extract::<f64>() {
+            Ok(number) => Ok(Self::of(number)),
+            Err(error) if error.is_instance_of::<PyTypeError>(number.py()) => {
+                Ok(Self(Err(class_of(&number))))
+            }
+            Err(error) => Err(error),
+        }
     }
 }

@@ -33,13 +33,14 @@ def needed(name: str) -> str:
     return value
 
 
-def started(folder: Path, *options: str) -> tuple[subprocess.Popen[bytes], int]:
-    """Starts a server with the module, and returns it with its port once it answers."""
+def started(folder: Path, *options: str, module: bool = True) -> tuple[subprocess.Popen[bytes], int]:
+    """Starts a server, with the module or without it, and returns it with its port once it answers."""
     while True:
         port = next(PORTS)
         command = [
             needed("VALKEY_SERVER"), "--port", str(port), "--bind", "127.0.0.1", "--save", "",
-            "--dir", str(folder), "--enable-debug-command", "yes", *options, "--loadmodule", needed("VALKEYBLOOM_SO"),
+            "--dir", str(folder), "--enable-debug-command", "yes", *options,
+            *(("--loadmodule", needed("VALKEYBLOOM_SO")) if module else ()),
         ]  # fmt: skip
         with (folder / "log").open("w") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log)
@@ -57,9 +58,9 @@ def started(folder: Path, *options: str) -> tuple[subprocess.Popen[bytes], int]:
 
 
 @contextmanager
-def running(folder: Path, *options: str) -> Iterator[int]:
-    """Runs a server with the module on a port of its own."""
-    process, port = started(folder, *options)
+def running(folder: Path, *options: str, module: bool = True) -> Iterator[int]:
+    """Runs a server on a port of its own, with the module or without it."""
+    process, port = started(folder, *options, module=module)
     try:
         yield port
         # Tests may kill it.

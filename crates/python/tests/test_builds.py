@@ -250,7 +250,7 @@ def test_what_can_not_be_united_says_why(client: Any) -> None:
         (lambda: first | Bloom(100, 0.01), "different seeds"),
         (lambda: first | Bloom.counting(100, 0.01, seed=first.seed), "different kinds"),
         (lambda: first | Bloom.window(100, 0.01, window_ms=10, periods=2, seed=first.seed), "different kinds"),
-        (lambda: CountMin.merge([(CountMin(10, 5), 1), (CountMin(20, 5), 1)]), "width/depth is not equal"),
+        (lambda: CountMin.merged([(CountMin(10, 5), 1), (CountMin(20, 5), 1)]), "width/depth is not equal"),
         (lambda: template(TopK(3)), "objects of TopK can't be united: a Top-K list counts only"),
         (lambda: template(CuckooFilter(10)), "objects of CuckooFilter can't be united: a cuckoo filter moves"),
         (lambda: store(client, "top", TopK(3), merge=True), "objects of TopK can't be merged"),

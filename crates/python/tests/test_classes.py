@@ -151,7 +151,7 @@ def test_unions() -> None:
     assert same is one and one == both
     one |= one
     assert one == both
-    with pytest.raises(ValueError, match="^filters have different seeds$"):
+    with pytest.raises(ValueError, match="^filters have different seeds: make them all with the seed of the first"):
         one | Bloom(20, 0.001)
     with pytest.raises(ValueError, match="^filters are of different kinds$"):
         one | Bloom.counting(20, 0.001, seed=SEED)
@@ -238,7 +238,7 @@ def test_counts_are_never_too_low() -> None:
         with pytest.raises(ValueError, match="^a number is too large"):
             TopK(5).add("a", large)
         with pytest.raises(ValueError, match="^a number is too large"):
-            CountMin.merge([(hits, large)])
+            CountMin.merged([(hits, large)])
     for wrong in ([1.5, 2], ["a", "b"], None):
         if wrong is not None:
             with pytest.raises(TypeError):
@@ -246,7 +246,7 @@ def test_counts_are_never_too_low() -> None:
 
 
 def test_nothing_can_not_be_merged() -> None:
-    for merge in (CountMin.merge, TDigest.merge):
+    for merge in (CountMin.merged, TDigest.merged):
         with pytest.raises(ValueError, match="^there is nothing to merge$"):
             merge([])
 
@@ -255,15 +255,18 @@ def test_weighted_sums() -> None:
     one, other = CountMin(100, 3), CountMin(100, 3)
     one.add("a", 5)
     other.update(["a", "b"])
-    merged = CountMin.merge([(one, 2), (other, 10), (one, -1)])
+    merged = CountMin.merged([(one, 2), (other, 10), (one, -1)])
     assert merged.query("a") == 15 and merged.query("b") == 10 and merged.total == 25
     with pytest.raises(ValueError, match="^CMS: width/depth is not equal$"):
-        CountMin.merge([(one, 1), (CountMin(10, 3), 1)])
+        CountMin.merged([(one, 1), (CountMin(10, 3), 1)])
     with pytest.raises(ValueError, match="^CMS: MERGE overflow$"):
-        CountMin.merge([(one, -1)])
-    for wrong in ([], [one], [(one, "a")], [(1, 1)], 5):
+        CountMin.merged([(one, -1)])
+    assert CountMin.merged([[one, 2], [other, 10], [one, -1]]) == merged
+    # On an object it would seem to change it.
+    assert not any(hasattr(of, "merge") for of in (one, TDigest(), TopK(3), Bloom(10, 0.1), CuckooFilter(10)))
+    for wrong in ([], [one], [(one, "a")], [(1, 1)], 5, [(one,)], [(one, 1, 1)]):
         with pytest.raises((TypeError, ValueError)):
-            CountMin.merge(wrong)
+            CountMin.merged(wrong)
     assert CountMin.from_rates(0.001, 0.002).depth == 9
 
 
@@ -319,12 +322,12 @@ def test_quantiles() -> None:
     for call in (lambda: times.quantile(-0.1), lambda: times.quantile(math.nan), lambda: times.trimmed_mean(0.5, 0.5)):
         with pytest.raises(ValueError, match="^T-Digest: "):
             call()
-    merged = TDigest.merge([times, empty, times])
+    merged = TDigest.merged([times, empty, times])
     assert len(merged) == 100_000 and merged.compression == 200
-    assert TDigest.merge([times], compression=50).compression == 50
+    assert TDigest.merged([times], compression=50).compression == 50
     for compression in (0, 100_001):
         with pytest.raises(ValueError):
-            TDigest.merge([times], compression=compression)
+            TDigest.merged([times], compression=compression)
 
 
 @pytest.mark.parametrize("number", range(len(objects())))
@@ -422,8 +425,9 @@ def test_files_that_are_not_there_or_hold_something_else(tmp_path: Path) -> None
         assert (error.errno, error.filename) == (number, str(path)) and type(error) is type(OSError(number, ""))
         assert str(error) == f"[Errno {number}] {os.strerror(number)}: {str(path)!r}"
     (tmp_path / "text").write_text("text")
-    with pytest.raises(ValueError):
-        Bloom.load(tmp_path / "text")
+    for one in objects():
+        with pytest.raises(ValueError, match="^not a valkeybloom file, and no bytes of an object$"):
+            type(one).load(tmp_path / "text")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "loop", "text"]
 
 
@@ -511,6 +515,10 @@ def test_chunks_that_do_not_belong_together() -> None:
     ):  # fmt: skip
         with pytest.raises(ValueError):
             Bloom.from_chunks(wrong)
+    # As redis-py returns BF.SCANDUMP, to its end.
+    for filter in (one, CuckooFilter(10)):
+        replies = [*map(list, filter.chunks()), [0, b""]]
+        assert type(filter).from_chunks(replies) == filter
     for wrong in ([5], [(1,)], ["ab"], [(1, 5)], 5, [(b"a", b"b")]):
         with pytest.raises((TypeError, ValueError)):
             Bloom.from_chunks(wrong)
@@ -519,6 +527,60 @@ def test_chunks_that_do_not_belong_together() -> None:
     for wrong in ([], [(1, b"short")], [*CuckooFilter(10).chunks(), (2**60, b"x")]):
         with pytest.raises(ValueError):
             CuckooFilter.from_chunks(wrong)
+
+
+def test_chunks_are_those_of_one_moment() -> None:
+    for one in (Bloom(1000, 0.01), Bloom.window(100, 0.01, window_ms=DAY, periods=3), CuckooFilter(1000)):
+        one.update(range(800))
+        before, chunks = one.copy(), one.chunks()
+        first = next(chunks)
+        one.update(range(800, 20_000))
+        second = next(chunks, None)
+        one.clear()
+        assert type(one).from_chunks([first, *([second] if second else []), *chunks]) == before
+
+
+FORGED = """
+import resource
+from valkeybloom import *
+resource.setrlimit(resource.RLIMIT_AS, (8 << 30, -1))
+for one in (Bloom(1, 0.1, expansion=2**31), Bloom.counting(1, 0.1, expansion=2**31), CuckooFilter(65536, expansion=32768)):
+    forged = type(one).from_bytes(one.to_bytes())
+    try:
+        forged.update(range(100_000))
+    except ValueError as error:
+        print(str(error), forged.filters, forged.nbytes < 1 << 20)
+grown = CuckooFilter(4, bucket_size=1)
+try:
+    grown.update(range(10_000))
+except ValueError as error:
+    print(error, grown.filters)
+limit_growth(filter_bytes=100_000, cuckoo_filters=50)
+try:
+    grown.update(range(10_000, 11_000))
+except ValueError as error:
+    print(error, grown.filters)
+small = Bloom(50_000, 0.01)
+large = Bloom(200_000, 0.01)
+large.update(range(200_000))
+print(small.update(range(50_000)) > 40_000)
+try:
+    small.update(range(50_000, 100_000))
+except ValueError as error:
+    print(error, small.filters)
+limit_growth()
+print(small.update(range(50_000, 100_000)) > 40_000, small.filters)
+"""
+
+
+def test_no_addition_takes_all_memory() -> None:
+    run = subprocess.run([sys.executable, "-c", FORGED], capture_output=True, text=True, timeout=300)
+    memory = "the filter would exceed the limit on memory, which limit_growth sets for filters that grow"
+    assert run.stdout.splitlines() == [
+        f"{memory} 1 True", f"{memory} 1 True", "Insufficient memory: operation exceeds cuckoo filter memory limit 1 True",
+        "Maximum expansions reached 32", "Maximum expansions reached 50",
+        "True", f"{memory} 1", "True 2",
+    ], run.stderr  # fmt: skip
 
 
 REFUSED = {
@@ -558,12 +620,25 @@ def test_what_the_server_refuses_is_refused(text: str) -> None:
 
 
 def test_parameters_of_other_types() -> None:
-    for call in (
-        lambda: Bloom("10", 0.1), lambda: Bloom(10.0, 0.1), lambda: Bloom(True, 0.1), lambda: Bloom(10, "0.1"),
-        lambda: Bloom(10, 0.1, seed="x"), lambda: Bloom(10), lambda: Bloom(10, 0.1, 2), lambda: CuckooFilter(None),
-        lambda: CountMin(5, 5).add("a", 1.5), lambda: TopK(1).add("a", "b"), lambda: TDigest(1.5),
+    for call, text in (
+        (lambda: Bloom("10", 0.1), "^capacity is an integer, not str$"),
+        (lambda: Bloom(1e6, 0.01), "^capacity is an integer, not float$"),
+        (lambda: Bloom(0.01, 1_000_000), "^(capacity is an integer, not float|error_rate)"),
+        (lambda: Bloom(True, 0.1), "^capacity is an integer, not bool$"),
+        (lambda: Bloom(10, "0.1"), "^error_rate is a number, not str$"),
+        (lambda: Bloom(10, 0.1, expansion=1.5), "^expansion is an integer, not float$"),
+        (lambda: Bloom.window(10, 0.1, window_ms=1.5, periods=3), "^window_ms is an integer, not float$"),
+        (lambda: Bloom(10, 0.1).add("a", ttl_ms=1.5), "^ttl_ms is an integer, not float$"),
+        (lambda: Bloom(10, 0.1).contains("a", at_ms="now"), "^at_ms is an integer, not str$"),
+        (lambda: CuckooFilter(None), "^capacity is an integer, not NoneType$"),
+        (lambda: CountMin(0.01, 0.01), "^width is an integer, not float$"),
+        (lambda: CountMin.from_rates("a", 0.01), "^error is a number, not str$"),
+        (lambda: TopK(5, decay="x"), "^decay is a number, not str$"),
+        (lambda: TDigest(1.5), "^compression is an integer, not float$"),
+        (lambda: Bloom(10, 0.1, seed="x"), None), (lambda: Bloom(10), None), (lambda: Bloom(10, 0.1, 2), None),
+        (lambda: CountMin(5, 5).add("a", 1.5), None), (lambda: TopK(1).add("a", "b"), None),
     ):  # fmt: skip
-        with pytest.raises(TypeError):
+        with pytest.raises(TypeError, match=text):
             call()
     assert Bloom(np.int64(10), np.float64(0.1), expansion=np.uint8(3)).expansion == 3
 

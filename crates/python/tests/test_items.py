@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from valkeybloom import Bloom, CountMin, CuckooFilter, TDigest, TopK
 
@@ -46,6 +48,9 @@ def test_an_item_is_its_bytes() -> None:
         (-(10**30), str(-(10**30))),
         (np.str_("text"), "text"),
         (np.bytes_(b"text"), "text"),
+        (np.int64(3), 3),
+        (np.uint64(2**64 - 1), 2**64 - 1),
+        (np.array([5])[0], "5"),
     ]:
         one, other = fresh(), fresh()
         assert one.add(item) and other.add(same) and one == other
@@ -78,7 +83,7 @@ def test_subclasses_are_what_they_hold() -> None:
     assert of([b"a", b"5"]) == of([Text("a"), Number(5)])  # type: ignore[list-item]
 
 
-@pytest.mark.parametrize("item", [True, False, None, 1.0, [], ("a",), object(), np.int64(1), np.float64(1)])
+@pytest.mark.parametrize("item", [True, False, None, 1.0, [], ("a",), object(), np.bool_(True), np.float64(1), np.array([1, 2])])
 def test_everything_else_is_no_item(item: Any) -> None:
     filter, other, hits, top = fresh(), CuckooFilter(10), CountMin(10, 2), TopK(2)
     for call in (
@@ -95,11 +100,15 @@ def test_everything_else_is_no_item(item: Any) -> None:
 
 def test_text_that_has_no_utf_8_is_refused() -> None:
     filter = fresh()
-    for call in (lambda: filter.add("\ud800"), lambda: filter.update(["a", "\ud800"])):
-        with pytest.raises(UnicodeEncodeError):
-            call()
-    with pytest.raises(ValueError, match="4300 digits"):
-        filter.update(["a", 10**5000])
+    with pytest.raises(UnicodeEncodeError):
+        filter.add("\ud800")
+    for items, text in (
+        (["a", "\ud800"], "surrogates"),
+        ((item for item in ["a", "\ud800"]), "surrogates"),
+        (["a", 10**5000], "4300 digits"),
+    ):
+        with pytest.raises(ValueError, match=f"^item 1: .*{text}"):
+            filter.update(items)
     assert not filter
 
 
@@ -121,12 +130,26 @@ ARRAYS: dict[str, Callable[[list[str]], Any]] = {
     "pyarrow binary view": lambda items: pa.array([i.encode() for i in items], pa.binary_view()),
     "pyarrow chunks": lambda items: pa.chunked_array([[], items[:7], [], items[7:], []], pa.string()),
     "pyarrow chunks of views": lambda items: pa.chunked_array([items[:7], items[7:]], pa.string_view()),
+    "pyarrow dictionary": lambda items: pa.array(["no", *items]).dictionary_encode()[1:],
+    "pyarrow dictionary of views": lambda items: pa.DictionaryArray.from_arrays(
+        pa.array(range(len(items)), pa.uint16()), pa.array(items, pa.string_view())
+    ),
+    "pyarrow dictionaries": lambda items: pa.chunked_array([items[:7], items[7:]]).dictionary_encode(),
+    "pyarrow runs": lambda items: pa.RunEndEncodedArray.from_arrays(
+        pa.array(range(2, len(items) + 3), pa.int16()), pa.array(["no", *items])
+    )[2:],
+    "pyarrow runs of runs": lambda items: pa.chunked_array(
+        [pc.run_end_encode(pa.array(part), run_end_type=pa.int64()) for part in (items[:7], items[7:])]
+    ),
     "pyarrow batch": lambda items: pa.record_batch({"a": pa.array(items)}),
     "pyarrow table": lambda items: pa.table({"a": pa.chunked_array([items[:9], items[9:]])}),
     "pyarrow struct": lambda items: pa.StructArray.from_arrays([pa.array(["no", *items, "no"])], ["a"])[1:-1],
     "polars": pl.Series,
+    "polars categorical": lambda items: pl.Series(items, dtype=pl.Categorical),
+    "polars enum": lambda items: pl.Series(items, dtype=pl.Enum(items)),
     "polars frame": lambda items: pl.DataFrame({"a": items}),
     "pandas": pd.Series,
+    "pandas category": lambda items: pd.Series(items, dtype="category"),
     "pandas of arrow": lambda items: pd.Series(items, dtype=pd.ArrowDtype(pa.string())),
     "pandas frame": lambda items: pd.DataFrame({"a": items}),
     "duckdb": lambda items: duckdb.from_arrow(pa.table({"a": items})),
@@ -169,10 +192,18 @@ def test_batches_of_numbers(kind: str, step: int) -> None:
     expected = of([b"%d" % n for n in array[::step].tolist()])
     for batch in (array[::step], memoryview(array[::step])):
         filter = fresh()
+        if isinstance(batch, memoryview) and batch.itemsize == 1:
+            # It may be an item, as `bytes` are.
+            with pytest.raises(TypeError, match="^a batch of items is needed, not one item$"):
+                filter.update(batch)
+            continue
         filter.update(batch)
         assert filter == expected
     native = array[::step].astype(array.dtype.newbyteorder("="))
-    for batch in (pa.array(native), pl.Series(native.copy()), pd.Series(native)):
+    for batch in (
+        pa.array(native), pl.Series(native.copy()), pd.Series(native), pa.array(native).dictionary_encode(),
+        pd.Series(native, dtype="category"), pc.run_end_encode(pa.array(native)), [*native],
+    ):  # fmt: skip
         filter = fresh()
         filter.update(batch)
         assert filter == expected
@@ -213,12 +244,19 @@ def test_a_null_is_refused_with_its_index(index: int) -> None:
         pa.array(items, pa.string_view()),
         pa.array(items, pa.large_string()),
         pa.chunked_array([items[:5], items[5:]]),
+        pa.array(items).dictionary_encode(),
+        pa.DictionaryArray.from_arrays(pa.array(range(50)), pa.array(items)),
+        pc.run_end_encode(pa.array(items)),
+        pd.Series(items, dtype="category"),
+        pl.Series(items, dtype=pl.Categorical),
         pa.array(numbers),
         pl.Series(items),
         pl.Series(numbers),
         pd.Series(items),
         pa.table({"a": items}),
         pa.StructArray.from_arrays([pa.array(map(str, range(50)))], ["a"], mask=pa.array([i is None for i in items])),
+        pa.StructArray.from_arrays([pa.array(items)], ["a"], mask=pa.array([n > index for n in range(50)])),
+        pa.StructArray.from_arrays([pa.array(items)], ["a"], mask=pa.array([n == index for n in range(50)])),
     ):
         filter = fresh()
         with pytest.raises(ValueError, match=f"^item {index} is null$"):
@@ -292,11 +330,11 @@ def test_objects_may_have_a_method_validate() -> None:
 @pytest.mark.parametrize(
     "batch",
     [
-        "text", b"bytes", bytearray(b"bytes"), 5, None, 1.5,
+        "text", b"bytes", bytearray(b"bytes"), memoryview(b"bytes"), 5, None, 1.5,
         np.arange(3.0), np.array([True]), np.array([1j]), np.array([["a"]]), np.zeros((2, 2), dtype="i4"), np.array(5),
         np.array(["2020-01-01"], dtype="M8[D]"), np.array([(1, 2)], dtype="i4,i4"),
-        pa.array([1.5]), pa.array([True]), pa.array([["a"]]), pa.array(["a"]).dictionary_encode(),
-        pa.table({"a": ["x"], "b": ["y"]}), pl.Series([1.5]), pl.Series(["a"], dtype=pl.Categorical), [["a"]], [1.5],
+        pa.array([1.5]), pa.array([True]), pa.array([["a"]]), pa.array([1.5]).dictionary_encode(),
+        pa.table({"a": ["x"], "b": ["y"]}), pl.Series([1.5]), pl.LazyFrame({"a": ["x"]}), [["a"]], [1.5],
     ],
 )  # fmt: skip
 def test_what_is_no_batch(batch: Any) -> None:
@@ -305,6 +343,23 @@ def test_what_is_no_batch(batch: Any) -> None:
         with pytest.raises(TypeError):
             call(batch)
     assert not filter
+
+
+@pytest.mark.parametrize(
+    ("batch", "text"),
+    [
+        (pl.LazyFrame({"a": ["x"]}), "a LazyFrame has no items before you call its collect()"),
+        (memoryview(b"abc"), "a batch of items is needed, not one item"),
+        (pa.array([1.5]), "an array of strings, bytes or integers is needed, not of Arrow's type float64"),
+        (pl.Series([[1]]), "an array of strings, bytes or integers is needed, not of Arrow's type list"),
+        (pa.array([True]), "an array of strings, bytes or integers is needed, not of Arrow's type bool"),
+        (pa.array([0], pa.timestamp("ms", "UTC")), "an array of strings, bytes or integers is needed, not of Arrow's type timestamp"),
+        (pa.array([1.5]).dictionary_encode(), "an array of strings, bytes or integers is needed, not of Arrow's type float64"),
+    ],
+)  # fmt: skip
+def test_what_is_no_batch_is_named(batch: Any, text: str) -> None:
+    with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
+        fresh().update(batch)
 
 
 def test_a_batch_is_all_there_or_not_at_all() -> None:
@@ -494,6 +549,36 @@ def test_answers_are_a_view_of_bytes() -> None:
     hits.update(["a", "b", "a"])
     counts = np.asarray(hits.query_many(["a", "b", "c"]))
     assert counts.dtype == np.uint64 and counts.tolist() == [2, 1, 0]
+
+
+def test_what_is_new_is_a_mask() -> None:
+    """Each array is filtered as docs/python.md says."""
+    items = ["a", "b", "a", "c", "b", "d"]
+    filter = of([b"c"])
+    mask = filter.add_many(items)
+    assert mask.format == "?" and mask.readonly and filter == of([b"a", b"b", b"c", b"d"])
+    array, frame = np.array(items), pd.DataFrame({"id": items})
+    assert array[mask].tolist() == ["a", "b", "d"]
+    assert pa.array(items).filter(pa.array(mask)).to_pylist() == ["a", "b", "d"]
+    assert pa.table({"id": items}).filter(pa.array(mask))["id"].to_pylist() == ["a", "b", "d"]
+    assert frame[np.asarray(mask)]["id"].tolist() == ["a", "b", "d"]
+    assert frame.loc[np.asarray(mask), "id"].tolist() == ["a", "b", "d"]
+    assert pl.DataFrame({"id": items}).filter(mask)["id"].to_list() == ["a", "b", "d"]
+    assert pl.Series(items).filter(pl.Series(mask)).to_list() == ["a", "b", "d"]
+    new = {"new": np.asarray(mask)}
+    rows = duckdb.sql("SELECT frame.* FROM frame POSITIONAL JOIN new WHERE new")
+    assert [id for (id,) in rows.fetchall()] == ["a", "b", "d"] and new
+    assert list(CuckooFilter(100).add_new_many(items)) == [True, True, False, True, False, True]
+    # With a window and with counters, too; and as single items.
+    for make in (lambda: Bloom.window(100, 0.0001, window_ms=10**9, periods=2), lambda: Bloom.counting(100, 0.0001)):
+        one, other = make(), make()
+        numbers = [n * n % 1000 for n in range(3000)]
+        assert list(one.add_many(numbers)) == [other.add(number) for number in numbers]
+    full, known = Bloom(3, 0.01, expansion=None), Bloom(3, 0.01, expansion=None)
+    for call in (lambda: full.add_many(list("abcd")), lambda: known.update(list("abcd"))):
+        with pytest.raises(ValueError, match="is full"):
+            call()
+    assert len(full) == len(known) == 3
 
 
 def test_more_than_two_to_the_31_bytes() -> None:

@@ -69,7 +69,7 @@ ROUNDS: dict[str, tuple[int, Callable[[], Any]]] = {
     "getters": (100_000, lambda: (filter.seed, filter.capacity, filter.nbytes, repr(filter))),
     "cuckoo": (100_000, lambda: (other.add("a"), other.remove("a"))),
     "count": (300_000, lambda: (hits.add("a"), hits.update(["a"], [0]), hits.query_many(["a"]))),
-    "merge": (50_000, lambda: CountMin.merge([(hits, 1), (hits, 0)])),
+    "merge": (50_000, lambda: CountMin.merged([(hits, 1), (hits, 0)])),
     "topk": (100_000, lambda: (top.add("a"), top.list(), top.add("b", 2))),
     "tdigest": (100_000, lambda: (times.add(1.5), times.quantiles([0.5, 0.9]), times.update(array))),
 }

@@ -8,12 +8,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 import redis
-from conftest import CLIENTS, wait
+from conftest import CLIENTS, running, wait
 from valkeybloom import Bloom, CountMin, CuckooFilter, Near, Sketch, TDigest, TopK, fetch, store
 from valkeybloom._exchange import slot_of, temporary
 from valkeybloom.asyncio import fetch as fetch_async
@@ -102,7 +103,7 @@ def test_a_key_that_exists_is_kept_replaced_or_merged(server: int) -> None:
         one, other = Bloom(100, 0.01), Bloom(100, 0.01)
         one.add("a")
         store(client, "key", one)
-        with pytest.raises(ValueError, match="^Target key name already exists.$"):
+        with pytest.raises(ValueError, match="^b'key' already exists: pass replace=True, or merge=True to unite both$"):
             store(client, "key", other)
         assert fetch(client, "key") == one
         store(client, "key", other, replace=True)
@@ -228,7 +229,7 @@ def test_what_is_merged_is_in_one_key(server: int) -> None:
         more.add("a", 40)
         for part in (hits, more):
             store(client, "hits", part, merge=True)
-        assert fetch(client, "hits") == CountMin.merge([(hits, 1), (more, 1)])
+        assert fetch(client, "hits") == CountMin.merged([(hits, 1), (more, 1)])
 
         times, later = TDigest(), TDigest()
         times.update(range(100))
@@ -241,9 +242,9 @@ def test_what_is_merged_is_in_one_key(server: int) -> None:
         for unlike in (TopK(3), CuckooFilter(10)):
             with pytest.raises(ValueError, match="can't be merged"):
                 store(client, "key", unlike, merge=True)
-        with pytest.raises(redis.ResponseError, match="different seeds"):
+        with pytest.raises(redis.ResponseError, match="^store to b'bloom': filters have .* seeds: make .* template"):
             store(client, "bloom", Bloom(100, 0.01), merge=True)
-        with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+        with pytest.raises(redis.ResponseError, match="^store to b'hits': WRONGTYPE"):
             store(client, "hits", one, merge=True)
         assert sorted(client.keys("*")) == [b"bloom", b"hits", b"times"]
 
@@ -276,6 +277,61 @@ def test_what_is_no_sketch_is_refused(server: int) -> None:
             store(client, "key", 1)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="returned Pipeline, not a reply"):
             fetch(client.pipeline(), "text")
+
+
+def test_errors_of_a_server_say_what_to_do(server: int, tmp_path: Path) -> None:
+    with running(tmp_path, module=False) as port, redis.Redis(port=port) as without, redis.Redis(port=server) as client:
+        client.flushall()
+        client.execute_command("ACL", "SETUSER", "reader", "on", ">word", "~*", "+@all", "-bf.loadchunk")
+        reader = redis.Redis(port=server, username="reader", password="word")
+        large = "raise bf.bloom-filter-max-memory-usage or bf.bloom-memory-usage-limit"
+        for at, sketch, text in (
+            (without, Bloom(100, 0.01), ".* load the module valkeybloom into the server"),
+            (without, CuckooFilter(100), ".* load the module valkeybloom into the server"),
+            (without, TDigest(), "Bad data format: load the module valkeybloom into the server"),
+            (client, Bloom(100_000_000, 0.01), f"operation exceeds bloom object memory limit: {large}, or use ShardedBloom"),
+            (client, CuckooFilter(100_000_000), f"Couldn't create filter!: {large}"),
+            (reader, Bloom(100, 0.01), "ACL failure in script: User reader has no permissions to run the 'bf.loadchunk' command"),
+        ):
+            for merge in {False, isinstance(sketch, Bloom)}:
+                with pytest.raises(redis.ResponseError, match=f"^store to b'key': {text}$"):
+                    store(at, "key", sketch, merge=merge)
+        client.config_set("maxmemory", 1)
+        try:
+            for sketch in (Bloom(100, 0.01), TDigest()):
+                with pytest.raises(redis.exceptions.OutOfMemoryError, match="^store to b'key': .*: raise its maxmemory$"):
+                    store(client, "key", sketch)
+        finally:
+            client.config_set("maxmemory", 0)
+        reader.close()
+        client.acl_deluser("reader")
+        assert without.keys() == client.keys() == []
+
+        class RedisBloom:
+            """Refuses chunks of other modules, as RedisBloom does."""
+
+            def execute_command(self, *words: Any) -> Any:
+                if words[0] == "EVAL":
+                    raise redis.ResponseError("received bad data script: on @user_script:2.")
+                return client.execute_command(*words)
+
+        with pytest.raises(redis.ResponseError, match="^store to b'key': received bad data: the server has RedisBloom, "):
+            store(RedisBloom(), "key", Bloom(100, 0.01))
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_asynchronous_client_is_refused(server: int) -> None:
+    async def attempt() -> None:
+        async with redis.asyncio.Redis(port=server) as client:
+            for call in (
+                lambda: fetch(client, "key"),
+                lambda: store(client, "key", TDigest()),
+                lambda: store(client, "key", Bloom(100, 0.01), merge=True),
+            ):
+                with pytest.raises(TypeError, match="asynchronous clients need valkeybloom.asyncio"):
+                    call()
+
+    asyncio.run(attempt())
 
 
 def test_filters_of_redisbloom_come_and_go(server: int) -> None:

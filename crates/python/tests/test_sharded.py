@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -81,12 +82,14 @@ def test_items_are_those_of_a_filter(client: Any) -> None:
         pa.chunked_array([[b"1", b"2"], [b"3"]]),
         pl.Series(["polars"]),
         {"set"},
-        memoryview(b"ABC"),
+        memoryview(np.arange(65, 68)),
+        [np.int64(99), np.uint8(98)],
+        pd.Series(["x", "y", "x"], dtype="category"),
     ]
     plain = Bloom(1000, 1e-9)
     for batch in batches:
         batch = list(batch) if hasattr(batch, "gi_frame") else batch
-        assert seen.update(batch) == plain.update(batch)
+        assert list(seen.add_many(batch)) == list(plain.add_many(batch))
         assert seen.update(batch) == 0
         assert all(seen.contains_many(batch)) and len(seen.contains_many(batch)) == len(plain.contains_many(batch))
     # Every item is in its shard, as the bytes that a filter takes it for.
@@ -94,8 +97,8 @@ def test_items_are_those_of_a_filter(client: Any) -> None:
     assert sum(map(len, shards)) == len(plain)  # type: ignore[arg-type]
     for item in texts:
         assert item in shards[shard_of(item, SHARDS)] and item in plain  # type: ignore[operator]
-    for wrong, text in ((["a", None], "item 1"), ([True], "not bool"), ([1.5], "not float"), ("text", "not one item")):
-        with pytest.raises(TypeError, match=text):
+    for wrong, text in ((["a", None], "item 1"), ([True], "not bool"), ([1.5], "not float"), ("text", "not one item"), (memoryview(b"ABC"), "not one item"), (["a", "\ud800"], "item 1: .*surrogates")):
+        with pytest.raises((TypeError, ValueError), match=text):
             seen.update(wrong)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="str, bytes or int"):
         seen.add(None)  # type: ignore[arg-type]
@@ -111,7 +114,7 @@ def calls(client: Any, command: str) -> int:
 
 def test_a_batch_is_one_command_for_each_shard(client: Any) -> None:
     seen = ShardedBloom.reserve(client, "commands", SHARDS, 1_000_000, 0.01)
-    assert ShardedBloom.reserve(client, "commands", SHARDS, 5, 0.5).keys == seen.keys
+    assert ShardedBloom.reserve(client, "commands", SHARDS, 50, 0.5).keys == seen.keys
     client.config_resetstat(target_nodes="primaries")
     batch = items(100_000)
     assert seen.update(batch) > 99_000
@@ -165,6 +168,13 @@ def test_refusals_name_the_shard_and_leave_all_other_answers(client: Any) -> Non
     assert str(copy) == str(caught.value) and copy.answers == caught.value.answers
     with pytest.raises(Unanswered, match="bad error rate"):
         ShardedBloom.reserve(client, "rate", 3, 10, "x")  # type: ignore[arg-type]
+    # Swapped numbers create no keys.
+    for swapped in ((1_000_000, 24, 0.01), (24, 0.01, 1_000_000), (0.01, 24, 1_000_000)):
+        with pytest.raises((ValueError, TypeError)):
+            ShardedBloom.reserve(client, "swapped", *swapped)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="^capacity is 24, less than the 1000000 shards: are they swapped"):
+        ShardedBloom.reserve(client, "swapped", 1_000_000, 24, 0.01)
+    assert client.keys("swapped*") == []
     for wrong in (("{a}", 3), ("a", 0)):
         with pytest.raises(ValueError):
             ShardedBloom(client, *wrong)

@@ -56,7 +56,7 @@ def test_a_batch_is_seen_as_a_whole() -> None:
 
 
 def test_all_additions_of_all_threads_are_there() -> None:
-    bloom, cuckoo, hits, top, times = Bloom(100, 0.001), CuckooFilter(100), CountMin(2000, 5), TopK(10), TDigest()
+    bloom, cuckoo, hits, top, times = Bloom(100, 0.001), CuckooFilter(1000), CountMin(2000, 5), TopK(10), TDigest()
 
     def run(first: int) -> Callable[[], None]:
         def add() -> None:

@@ -23,6 +23,7 @@ from ._core import (
     TDigest,
     TopK,
     __version__,
+    limit_growth,
 )
 from ._server import Sketch, fetch, store
 from ._template import template
@@ -40,6 +41,7 @@ __all__ = [
     "TopK",
     "__version__",
     "fetch",
+    "limit_growth",
     "store",
     "template",
 ]

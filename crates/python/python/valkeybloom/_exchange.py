@@ -69,6 +69,8 @@ def type_of(key: bytes) -> Exchange:
     """Returns the type of a key's value, "none" if there is none."""
     kind = yield ("TYPE", key)
     if not isinstance(kind, (str, bytes)):
+        # A coroutine that nobody awaits is closed, or Python warns of it.
+        getattr(kind, "close", lambda: None)()
         raise TypeError(
             f"execute_command returned {type(kind).__name__}, not a reply; "
             "asynchronous clients need valkeybloom.asyncio"
@@ -253,9 +255,10 @@ def storing(
         raise ValueError("a key is either replaced or merged")
     if merge and family not in MERGES:
         raise ValueError(f"objects of {family.__name__} can't be merged")
+    kind = yield from type_of(key)
     if not merge:
         # Someone may still create the key before the end. This check avoids sending everything in vain.
-        require_free(key, (yield from type_of(key)), replace)
+        require_free(key, kind, replace)
     unfinished = temporary(key)
     try:
         if family in LOADS:
@@ -277,7 +280,34 @@ def storing(
             except Exception:
                 # The key's time to live deletes it.
                 pass
-        raise
+        raise explained(key, error)
+
+
+#: What to do about an error of a server, by a part of its text.
+ADVICE = {
+    "unknown": "load the module valkeybloom into the server",
+    "bad data format": "load the module valkeybloom into the server",
+    "received bad data": "the server has RedisBloom, which takes only filters that it made: load valkeybloom instead",
+    "object memory limit": "raise bf.bloom-filter-max-memory-usage or bf.bloom-memory-usage-limit, or use ShardedBloom",
+    "couldn't create filter": "raise bf.bloom-filter-max-memory-usage or bf.bloom-memory-usage-limit",
+    "used memory >": "the server is full: raise its maxmemory",
+    "different seeds": "make what you add from template(fetch(client, key))",
+}
+
+
+def explained(key: bytes, error: BaseException) -> BaseException:
+    """Returns the error of a server with the key and what to do about it, without the line of a script."""
+    if "ResponseError" not in {base.__name__ for base in type(error).__mro__}:
+        return error
+    text, _, line = str(error).rpartition(" script: ")
+    if "@user_script" not in line:
+        text = str(error)
+    advice = (f": {advice}" for part, advice in ADVICE.items() if part in text.lower())
+    try:
+        return type(error)(f"store to {key!r}: {text.removesuffix('.')}{next(advice, '')}")
+    except Exception:
+        # Some classes, such as those of a cluster's redirections, take other texts.
+        return error
 
 
 def require_free(key: bytes, kind: str, replace: bool) -> None:
@@ -285,7 +315,7 @@ def require_free(key: bytes, kind: str, replace: bool) -> None:
     if kind == "none":
         return
     if not replace:
-        raise ValueError("Target key name already exists.")
+        raise ValueError(f"{key!r} already exists: pass replace=True, or merge=True to unite both")
     if kind not in FAMILIES:
         raise no_sketch(key, kind)
 

@@ -53,7 +53,7 @@ def template(sketch: Part) -> Callable[[], Part]:
 
     It can be pickled, and is small whatever the size of the object: send it to the processes that build parts of one
     object. Parts of one template have one seed and one size, so they unite without loss: Bloom filters with `|`, the
-    others with `CountMin.merge` and `TDigest.merge`. The items of `sketch` do not matter, so the template of an object
+    others with `CountMin.merged` and `TDigest.merged`. The items of `sketch` do not matter, so the template of an object
     that `fetch` returned makes parts that can be merged into its key.
 
     Raises ValueError for objects that can't be united, and says why.

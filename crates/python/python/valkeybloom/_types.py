@@ -51,7 +51,7 @@ Exchange: TypeAlias = Generator[Command, Any, Any]
 Outcome: TypeAlias = tuple[str, tuple[Any, ...]]
 
 #: An item: text is its UTF-8, and a number its decimal digits.
-Item: TypeAlias = str | bytes | bytearray | memoryview | int
+Item: TypeAlias = str | bytes | bytearray | memoryview | SupportsIndex
 
 #: A batch of items.
 Items: TypeAlias = Iterable[Item] | Buffer | ArrowArray | ArrowStream

@@ -7,6 +7,7 @@ Every client that follows this scheme finds the same items: docs/sharded.md of t
 from __future__ import annotations
 
 import math
+from operator import index
 from zlib import crc32
 
 from ._core import COMMAND_BYTES, COMMAND_ITEMS
@@ -72,14 +73,17 @@ def encoded(item: Item) -> bytes:
         return item.encode()
     if isinstance(item, (bytes, bytearray, memoryview)):
         return bytes(item)
-    if isinstance(item, int) and not isinstance(item, bool):
-        return b"%d" % item
+    try:
+        if not isinstance(item, bool):
+            return b"%d" % index(item)
+    except TypeError:
+        pass
     raise TypeError(f"an item is str, bytes or int, not {type(item).__name__}")
 
 
 def iterated(items: Items) -> Iterator[Item]:
     """Iterates over a batch. Arrays of Arrow and numpy have elements of their own types, and know Python's."""
-    if isinstance(items, (str, bytes, bytearray)):
+    if isinstance(items, (str, bytes, bytearray)) or (isinstance(items, memoryview) and items.itemsize == 1):
         raise TypeError("a batch of items is needed, not one item")
     for name in ("to_pylist", "tolist"):
         convert = getattr(items, name, None)
@@ -141,6 +145,10 @@ class ShardedBloom:
         >>> ShardedBloom.reserve(client, "sold", 18, 10_000, 0.01, expansion=None).keys[:2]
         ('sold:0', 'sold:1')
         """
+        if isinstance(error_rate, (int, float)) and not 0 < error_rate < 1:
+            raise ValueError(f"error_rate is between 0 and 1, not {error_rate}")
+        if index(capacity) < index(shards):
+            raise ValueError(f"capacity is {capacity}, less than the {shards} shards: are they swapped?")
         sharded = cls(client, name, shards)
         growth = ("NONSCALING",) if expansion is None else ("EXPANSION", expansion)
         options = (error_rate, shard_capacity(capacity, shards), *growth, "NX")
@@ -168,12 +176,19 @@ class ShardedBloom:
         """Add a batch of items. Return how many were new: of equal items, only the first."""
         return sum(self._each(("BF.INSERT", "NOCREATE", "ITEMS"), iterated(items)))
 
+    def add_many(self, items: Items, /) -> memoryview[bool]:
+        """Add a batch of items. Return for each whether it was new: a memoryview of bool. Of equal items, only the first is."""
+        return self._view(("BF.INSERT", "NOCREATE", "ITEMS"), items)
+
     def __contains__(self, item: Item, /) -> bool:
         return bool(self._each(("BF.MEXISTS",), (item,))[0])
 
     def contains_many(self, items: Items, /) -> memoryview[bool]:
         """Return for each item of a batch whether it was added: a memoryview of bool. Shards that do not exist have none."""
-        return memoryview(self._each(("BF.MEXISTS",), iterated(items))).cast("?").toreadonly()
+        return self._view(("BF.MEXISTS",), items)
+
+    def _view(self, words: tuple[str, ...], items: Items) -> memoryview[bool]:
+        return memoryview(self._each(words, iterated(items))).cast("?").toreadonly()
 
     def _each(self, words: tuple[str, ...], items: Iterable[Item]) -> bytearray:
         """Sends a command with items to their shards; the key goes after its name. Returns the answers, 0 or 1."""
@@ -211,8 +226,9 @@ class ShardedBloom:
         for position, item in enumerate(items):
             try:
                 word = encoded(item)
-            except TypeError as error:
-                raise TypeError(f"item {position}: {error}") from None
+            except (TypeError, ValueError) as error:
+                kind = TypeError if isinstance(error, TypeError) else ValueError
+                raise kind(f"item {position}: {error}") from None
             positions, own = batch.setdefault(crc32(word) % len(self._keys), ([], []))
             positions.append(position)
             own.append(word)
