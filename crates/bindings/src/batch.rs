@@ -1,12 +1,11 @@
 //! Batches: many items as slices, in the layouts of languages and of Arrow.
 
 use std::ops::ControlFlow;
-use std::slice::Iter;
 
 use valkeybloom_sketches::{BadOffsets, Slices};
 
 use super::error::{Code, Error};
-use super::strided::{Element, Strided};
+use super::strided::{BLOCK, Element, Strided};
 use super::views::Views;
 
 /// Items in order, in one or more pieces of memory. Nothing is copied but numbers, whose decimal digits are items, and
@@ -24,6 +23,9 @@ enum Run<'b> {
     Chosen { values: Text, places: Vec<u32> },
 }
 
+/// Takes items, once for each block: a pointer, so that what it does with them is compiled once.
+pub(crate) type Visit<'v> = dyn FnMut(Items<'_>) -> ControlFlow<()> + 'v;
+
 /// Items of a batch, in order. They are borrowed from it, or from a buffer that is reused.
 #[derive(Clone, Debug)]
 pub struct Items<'i>(Layout<'i>);
@@ -33,7 +35,6 @@ enum Layout<'i> {
     Small(Slices<'i, i32>),
     Large(Slices<'i, i64>),
     Views(Views<'i>),
-    Chosen(&'i Text, Iter<'i, u32>),
 }
 
 impl<'b> Batch<'b> {
@@ -122,14 +123,16 @@ impl<'b> Batch<'b> {
     /// # Errors
     /// [`Code::NoMemory`]: there is no memory for a block. Earlier items have been visited.
     pub fn visit(&self, mut visit: impl FnMut(Items<'_>) -> ControlFlow<()>) -> Result<(), Error> {
+        self.visit_with(&mut visit)
+    }
+
+    fn visit_with(&self, visit: &mut Visit<'_>) -> Result<(), Error> {
         let mut block = Text::new();
         for run in &self.runs {
             let broken_off = match run {
                 Run::Items(items) => visit(items.clone()),
-                Run::Strided(elements) => elements.each_block(&mut block, &mut visit)?,
-                Run::Chosen { values, places } => {
-                    visit(Items(Layout::Chosen(values, places.iter())))
-                }
+                Run::Strided(elements) => elements.each_block(&mut block, visit)?,
+                Run::Chosen { values, places } => values.each_block(places, &mut block, visit)?,
             };
             if broken_off.is_break() {
                 break;
@@ -165,7 +168,6 @@ impl<'i> Iterator for Items<'i> {
             Layout::Small(items) => items.next(),
             Layout::Large(items) => items.next(),
             Layout::Views(items) => items.next(),
-            Layout::Chosen(values, places) => places.next().map(|place| values.get(*place)),
         }
     }
 
@@ -174,7 +176,6 @@ impl<'i> Iterator for Items<'i> {
             Layout::Small(items) => items.size_hint(),
             Layout::Large(items) => items.size_hint(),
             Layout::Views(items) => items.size_hint(),
-            Layout::Chosen(_, places) => places.size_hint(),
         }
     }
 }
@@ -278,12 +279,30 @@ impl Text {
     }
 
     /// Returns the item at a place, the empty one past the end.
-    #[inline]
     fn get(&self, place: u32) -> &[u8] {
         let offset = |index: usize| usize::try_from(*self.offsets.get(index)?).ok();
         let start = place as usize;
         let ends = offset(start).zip(offset(start + 1));
         let item = ends.and_then(|(start, end)| self.data.get(start..end));
         item.unwrap_or_default()
+    }
+
+    /// Copies the items at these places, a block at a time.
+    fn each_block(
+        &self,
+        places: &[u32],
+        block: &mut Self,
+        visit: &mut Visit<'_>,
+    ) -> Result<ControlFlow<()>, Error> {
+        for places in places.chunks(BLOCK) {
+            block.clear();
+            for place in places {
+                block.push(self.get(*place))?;
+            }
+            if visit(block.items()?).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
     }
 }

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::ops::{ControlFlow, Range};
 
-use super::batch::{Items, Text};
+use super::batch::{Text, Visit};
 use super::error::{Code, Error};
 
 /// The kind of an array's elements.
@@ -61,7 +61,7 @@ unsafe impl Send for Strided<'_> {}
 unsafe impl Sync for Strided<'_> {}
 
 /// The number of elements that are written as text at a time. They fit in the cache.
-const BLOCK: usize = 1024;
+pub(crate) const BLOCK: usize = 1024;
 
 impl Strided<'_> {
     /// Creates the elements of an array.
@@ -113,7 +113,7 @@ impl Strided<'_> {
     pub(crate) fn each_block(
         &self,
         block: &mut Text,
-        visit: &mut impl FnMut(Items<'_>) -> ControlFlow<()>,
+        visit: &mut Visit<'_>,
     ) -> Result<ControlFlow<()>, Error> {
         for start in (0..self.len).step_by(BLOCK) {
             block.clear();
