@@ -177,6 +177,7 @@ fn assert_fires(server: &Server, fired: Fired<'_>) {
         "PartlyLoaded",
         "AboveRate",
         "Memory",
+        "Gone",
         "Stale",
     ];
     for name in names {
@@ -329,23 +330,63 @@ fn every_alert_fires_when_it_should() {
     assert_fires(&server, &[("Memory", &[""])]);
 }
 
+/// Requires what a test of the rules says: series, and the alerts that they fire.
+#[track_caller]
+fn assert_alerts(series: &[(&str, &str)], alerts: &str) {
+    let server = Server::start();
+    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join(ALERTS);
+    let mut test = format!(
+        "rule_files: ['{}']\nevaluation_interval: 1m\ntests:\n- interval: 1m\n  input_series:\n",
+        rules.display()
+    );
+    for (name, values) in series {
+        writeln!(test, "  - series: '{name}'\n    values: '{values}'").expect("a String takes all");
+    }
+    assert_passes(&server, &(test + "  alert_rule_test:\n" + alerts));
+}
+
 /// The file of a collector that nobody writes any more.
 #[test]
 fn an_old_file_is_reported() {
-    let server = Server::start();
-    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join(ALERTS);
     let series = |file: &str| format!("node_textfile_mtime_seconds{{file=\"{file}\"}}");
     let (own, other) = ("/var/lib/node/valkeybloom.prom", "/var/lib/node/other.prom");
-    let test = format!(
-        "rule_files: ['{}']\nevaluation_interval: 1m\ntests:\n- interval: 1m\n  input_series:\n  - series: '{}'\n    \
-         values: '0+0x30'\n  - series: '{}'\n    values: '0+0x30'\n  alert_rule_test:\n  - eval_time: 15m\n    \
-         alertname: ValkeybloomStale\n    exp_alerts: []\n  - eval_time: 16m\n    alertname: ValkeybloomStale\n    \
-         exp_alerts:\n    - exp_labels: {{file: '{own}', severity: warning}}\n      exp_annotations:\n        \
-         summary: '{own} is older than 15 minutes'\n        description: '{}'\n",
-        rules.display(),
-        series(own),
-        series(other),
-        annotation("ValkeybloomStale", "description", "", "")
+    assert_alerts(
+        &[(&series(own), "0+0x30"), (&series(other), "0+0x30")],
+        &format!(
+            "  - eval_time: 15m\n    alertname: ValkeybloomStale\n    exp_alerts: []\n  - eval_time: 16m\n    \
+             alertname: ValkeybloomStale\n    exp_alerts:\n    - exp_labels: {{file: '{own}', severity: warning}}\n      \
+             exp_annotations:\n        summary: '{own} is older than 15 minutes'\n        description: '{}'\n",
+            annotation("ValkeybloomStale", "description", "", "")
+        ),
     );
-    assert_passes(&server, &test);
+}
+
+/// Only a key that has no time to live, and whose server still answers.
+#[test]
+fn a_key_that_is_gone_is_reported() {
+    let of = |metric: &str, key: &str, server: &str| {
+        format!("valkeybloom_{metric}{{key=\"{key}\", server=\"{server}\"}}")
+    };
+    let memory =
+        |server: &str| format!("valkeybloom_server_memory_used_bytes{{server=\"{server}\"}}");
+    let said = |name| annotation("ValkeybloomGone", name, "gone", "up");
+    assert_alerts(
+        &[
+            (&of("items", "kept", "up"), "5x90"),
+            (&of("items", "gone", "up"), "5x9 stale"),
+            (&of("items", "expired", "up"), "5x9 stale"),
+            (&of("ttl_seconds", "expired", "up"), "600-60x9 stale"),
+            (&of("items", "lost", "down"), "5x9 stale"),
+            (&memory("up"), "1000x90"),
+            (&memory("down"), "1000x9 stale"),
+        ],
+        &format!(
+            "  - eval_time: 9m\n    alertname: ValkeybloomGone\n    exp_alerts: []\n  - eval_time: 12m\n    \
+             alertname: ValkeybloomGone\n    exp_alerts:\n    - exp_labels: {{key: gone, server: up, severity: critical}}\n      \
+             exp_annotations:\n        summary: '{}'\n        description: '{}'\n  - eval_time: 75m\n    \
+             alertname: ValkeybloomGone\n    exp_alerts: []\n",
+            said("summary"),
+            said("description")
+        ),
+    );
 }
