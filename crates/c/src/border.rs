@@ -295,10 +295,21 @@ impl Buffer {
         length: 0,
     };
 
-    pub fn of(bytes: impl Into<Box<[u8]>>) -> Self {
-        let (data, length) = give(bytes.into());
-        Self { data, length }
+    pub fn of(bytes: impl Into<Vec<u8>>) -> Outcome<Self> {
+        let (data, length) = give(exact(bytes)?);
+        Ok(Self { data, length })
     }
+}
+
+/// Makes an array that has no unused capacity. Shrinking it in place would end the process if there is no memory.
+fn exact<T: Copy>(array: impl Into<Vec<T>>) -> Outcome<Box<[T]>> {
+    let mut array = array.into();
+    if array.capacity() > array.len() {
+        let copy = std::mem::take(&mut array);
+        array.try_reserve_exact(copy.len())?;
+        array.extend_from_slice(&copy);
+    }
+    Ok(array.into_boxed_slice())
 }
 
 /// Gives away an array.
@@ -367,12 +378,13 @@ impl Items {
             counts.extend(count.map(u64::from));
         }
         let length = offsets.len() - 1;
-        let (data, data_length) = give(data.into());
-        let (offsets, _) = give(offsets.into());
+        let (data, offsets, counts) = (exact(data)?, exact(offsets)?, exact(counts)?);
+        let (data, data_length) = give(data);
+        let (offsets, _) = give(offsets);
         let counts = if counts.len() < length || length == 0 {
             ptr::null_mut()
         } else {
-            give(counts.into()).0
+            give(counts).0
         };
         Ok(Self {
             length,

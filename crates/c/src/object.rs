@@ -39,8 +39,13 @@ pub unsafe fn make<H: Handle>(
 /// The place is null, or may be written to.
 pub unsafe fn give<T>(place: *mut *mut T, object: T) -> Outcome<()> {
     require(place)?;
+    let mut one = Vec::new();
+    one.try_reserve_exact(1)?;
+    one.push(object);
+    // A slice of one has the layout of a box.
+    let one = Box::into_raw(one.into_boxed_slice());
     // SAFETY: the caller promises it.
-    unsafe { put(place, Box::into_raw(Box::new(object))) }
+    unsafe { put(place, one.cast()) }
 }
 
 /// Borrows several objects.
@@ -107,7 +112,7 @@ pub unsafe fn to_bytes<H: Handle>(object: *const H, bytes: *mut Buffer) -> Outco
     unsafe {
         put(
             bytes,
-            Buffer::of(borrow(object)?.shared().read(Family::to_bytes)??),
+            Buffer::of(borrow(object)?.shared().read(Family::to_bytes)??)?,
         )
     }
 }
@@ -151,7 +156,7 @@ pub unsafe fn next_chunk<H: Handle<Object: Chunked>>(
             if next == 0 {
                 Buffer::NONE
             } else {
-                Buffer::of(bytes)
+                Buffer::of(bytes)?
             },
         )
     }

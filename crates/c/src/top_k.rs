@@ -68,7 +68,7 @@ pub unsafe extern "C" fn valkeybloom_top_k_add(
             return Ok(());
         }
         require(left)?;
-        put(left, gone.map_or(Buffer::NONE, Buffer::of))
+        put(left, gone.map_or(Ok(Buffer::NONE), Buffer::of)?)
     })
 }
 

@@ -50,7 +50,7 @@ static void bloom_filters(void) {
     CHECK(!flag);
     OK(valkeybloom_bloom_add_many(filter, &by_small, NULL, &number));
     CHECK(number == 3);
-    OK(valkeybloom_bloom_new(2, 0.01, "NONSCALING", NULL, &other));
+    OK(valkeybloom_bloom_new(2, 0.01, "NONSCALING", seed, &other));
     OK(valkeybloom_bloom_add(other, TEXT("green"), NULL, NULL));
     CHECK(valkeybloom_bloom_add_each(other, &by_large, NULL, answers) == VALKEYBLOOM_STATUS_REFUSED);
     CHECK(memcmp(answers, "\1\0\2\2", 4) == 0);

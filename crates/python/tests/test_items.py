@@ -570,11 +570,11 @@ def test_what_is_new_is_a_mask() -> None:
     assert [id for (id,) in rows.fetchall()] == ["a", "b", "d"] and new
     assert list(CuckooFilter(100).add_new_many(items)) == [True, True, False, True, False, True]
     # With a window and with counters, too; and as single items.
-    for make in (lambda: Bloom.window(100, 0.0001, window_ms=10**9, periods=2), lambda: Bloom.counting(100, 0.0001)):
+    for make in (lambda: Bloom.window(100, 0.01, window_ms=10**9, periods=2, seed=SEED), lambda: Bloom.counting(100, 0.01, seed=SEED)):
         one, other = make(), make()
         numbers = [n * n % 1000 for n in range(3000)]
         assert list(one.add_many(numbers)) == [other.add(number) for number in numbers]
-    full, known = Bloom(3, 0.01, expansion=None), Bloom(3, 0.01, expansion=None)
+    full, known = Bloom(3, 1e-9, expansion=None), Bloom(3, 1e-9, expansion=None)
     for call in (lambda: full.add_many(list("abcd")), lambda: known.update(list("abcd"))):
         with pytest.raises(ValueError, match="is full"):
             call()
