@@ -107,6 +107,8 @@ from valkeybloom import Bloom, CountMin, CuckooFilter, Near, NearStats, TDigest,
 from valkeybloom.asyncio import fetch as fetch_async
 
 f = Bloom(1000, 0.01, expansion=None, seed=bytes(32))
+new: memoryview = f.add_many(pl.Series(["a"]).cast(pl.Categorical), at_ms=None)
+summed: CountMin = CountMin.merged([(CountMin(5, 5), 1), (CountMin(5, 5), 2)])
 a: bool = f.add("a", ttl_ms=5) and f.add(b"a", id=3) and f.add(5) and f.add(memoryview(b"x"))
 n: int = f.update(["a", b"b", 3]) + f.update(np.arange(5)) + f.update(str(i) for i in range(3)) + len(f)
 n = f.update({"a", "b"}) + f.update(memoryview(b"xy"))
