@@ -14,7 +14,7 @@ use super::errors::raise;
 use super::items::{class_of, push};
 use super::words::Integer;
 
-/// The number of items of a list that are read before a signal is handled. Nothing has changed yet.
+/// The number of elements that are read between two looks for signals.
 const INTERRUPTIBLE: usize = 1 << 16;
 
 /// The items of a Python object: in its memory, or collected from it.
@@ -30,14 +30,9 @@ impl<'py> Source<'py> {
     /// thread changes a list while it is read, some of the changes are seen.
     pub fn of(items: &Bound<'py, PyAny>) -> PyResult<Self> {
         if let Ok(list) = items.cast_exact::<PyList>() {
-            let mut text = with_room_for(list.len())?;
-            for (index, item) in list.iter().enumerate() {
-                if index % INTERRUPTIBLE == 0 {
-                    items.py().check_signals()?;
-                }
-                push(&item, &mut text).map_err(|error| at(items.py(), error, index))?;
-            }
-            return Ok(Self::Collected(text));
+            let mut text = Text::new();
+            text.reserve(list.len()).map_err(raise)?;
+            return collected(items.py(), list.iter().map(Ok), text);
         }
         if is_an_item(items) {
             return Err(PyTypeError::new_err(
@@ -46,7 +41,7 @@ impl<'py> Source<'py> {
         }
         match foreign(items)? {
             Some(found) => Ok(found),
-            None => Ok(Self::Collected(of_iterable(items)?)),
+            None => of_iterable(items),
         }
     }
 
@@ -101,25 +96,40 @@ fn foreign<'py>(items: &Bound<'py, PyAny>) -> PyResult<Option<Source<'py>>> {
     Ok(Buffer::of(items)?.map(Source::Buffer))
 }
 
-/// Makes room for this many items.
-fn with_room_for(items: usize) -> PyResult<Text> {
-    let mut text = Text::new();
-    text.reserve(items).map_err(raise)?;
-    Ok(text)
+/// Passes elements with their indices to `take`. Nothing has changed yet, so signals are handled, such as that of Ctrl-C.
+fn each<'py>(
+    py: Python<'py>,
+    elements: impl Iterator<Item = PyResult<Bound<'py, PyAny>>>,
+    mut take: impl FnMut(usize, &Bound<'py, PyAny>) -> PyResult<()>,
+) -> PyResult<()> {
+    for (index, element) in elements.enumerate() {
+        if index % INTERRUPTIBLE == INTERRUPTIBLE - 1 {
+            py.check_signals()?;
+        }
+        take(index, &element?)?;
+    }
+    Ok(())
 }
 
-fn of_iterable(items: &Bound<'_, PyAny>) -> PyResult<Text> {
-    let mut text = Text::new();
+fn collected<'py>(
+    py: Python<'py>,
+    items: impl Iterator<Item = PyResult<Bound<'py, PyAny>>>,
+    mut text: Text,
+) -> PyResult<Source<'py>> {
+    each(py, items, |index, item| {
+        push(item, &mut text).map_err(|error| at(py, error, index))
+    })?;
+    Ok(Source::Collected(text))
+}
+
+fn of_iterable<'py>(items: &Bound<'py, PyAny>) -> PyResult<Source<'py>> {
     // Frames that have no rows before they are collected, such as those of polars, may have an iterator that fails.
     if items.hasattr(intern!(items.py(), "collect"))? {
         let class = class_of(items);
         let text = format!("a {class} has no items before you call its collect()");
         return Err(PyTypeError::new_err(text));
     }
-    for (index, item) in items.try_iter()?.enumerate() {
-        push(&item?, &mut text).map_err(|error| at(items.py(), error, index))?;
-    }
-    Ok(text)
+    collected(items.py(), items.try_iter()?, Text::new())
 }
 
 /// Adds the index of the item to a `TypeError`, or to a `ValueError`, such as that of a text without UTF-8.
@@ -317,14 +327,12 @@ unsafe impl Send for Pointer {}
 pub fn integers(object: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
     let mut numbers = Vec::new();
     match foreign(object)? {
-        None => {
-            for number in object.try_iter()? {
-                numbers
-                    .try_reserve(1)
-                    .map_err(|error| raise(error.into()))?;
-                numbers.push(number?.extract::<Integer>()?.0);
-            }
-        }
+        None => each(object.py(), object.try_iter()?, |_, number| {
+            let room = numbers.try_reserve(1);
+            room.map_err(|error| raise(error.into()))?;
+            numbers.push(number.extract::<Integer>()?.0);
+            Ok(())
+        })?,
         Some(found) => found.each_numbers(|part| part.append_integers(&mut numbers))?,
     }
     Ok(numbers)
@@ -334,14 +342,12 @@ pub fn integers(object: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
 pub fn doubles(object: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     let mut numbers = Vec::new();
     match foreign(object)? {
-        None => {
-            for number in object.try_iter()? {
-                numbers
-                    .try_reserve(1)
-                    .map_err(|error| raise(error.into()))?;
-                numbers.push(number?.extract()?);
-            }
-        }
+        None => each(object.py(), object.try_iter()?, |_, number| {
+            let room = numbers.try_reserve(1);
+            room.map_err(|error| raise(error.into()))?;
+            numbers.push(number.extract()?);
+            Ok(())
+        })?,
         Some(found) => found.each_numbers(|part| part.append_doubles(&mut numbers))?,
     }
     Ok(numbers)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import itertools
 import re
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -374,6 +376,11 @@ def test_a_batch_is_all_there_or_not_at_all() -> None:
         def __len__(self) -> int:
             return -1
 
+    def interrupted() -> Iterator[str]:
+        """Items of which none runs code of Python's. The first one brings a signal."""
+        first = map(str, map(signal.raise_signal, [signal.SIGINT]))
+        return itertools.chain(first, itertools.repeat("a", 500_000))
+
     filter, hits, top, other = fresh(), CountMin(100, 3), TopK(3), CuckooFilter(100)
     for sketch in (filter, hits, top, other):
         empty = sketch.copy()
@@ -382,6 +389,8 @@ def test_a_batch_is_all_there_or_not_at_all() -> None:
                 sketch.update(batch)
         with pytest.raises(TypeError):
             sketch.update([*map(str, range(5000)), None])
+        with pytest.raises(KeyboardInterrupt):
+            sketch.update(interrupted())
         assert sketch == empty
 
 
