@@ -123,8 +123,9 @@ fn collected<'py>(
 }
 
 fn of_iterable<'py>(items: &Bound<'py, PyAny>) -> PyResult<Source<'py>> {
-    // Frames that have no rows before they are collected, such as those of polars, may have an iterator that fails.
-    if items.hasattr(intern!(items.py(), "collect"))? {
+    // Frames that have no rows before they are collected, such as those of polars, seem to be sequences.
+    let has = |name| items.hasattr(name);
+    if has(intern!(items.py(), "collect"))? && !has(intern!(items.py(), "__iter__"))? {
         let class = class_of(items);
         let text = format!("a {class} has no items before you call its collect()");
         return Err(PyTypeError::new_err(text));

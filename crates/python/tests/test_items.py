@@ -315,7 +315,13 @@ def test_arrays_without_width_have_empty_items() -> None:
         fresh().update(wide)
 
 
-def test_objects_may_have_a_method_validate() -> None:
+def test_objects_may_have_methods_of_others() -> None:
+    class Items(list[str]):
+        def collect(self) -> None:
+            raise AssertionError("it has another purpose")
+
+        mask = validate = tolist = collect
+
     class Frame:
         def __init__(self, array: pa.Array) -> None:
             self.array = array
@@ -326,7 +332,7 @@ def test_objects_may_have_a_method_validate() -> None:
         def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
             return self.array.__arrow_c_array__(requested_schema)
 
-    assert of_batch(Frame(pa.array(["a", "b"]))) == of([b"a", b"b"])
+    assert of_batch(Frame(pa.array(["a", "b"]))) == of_batch(Items("ab")) == of([b"a", b"b"])
 
 
 @pytest.mark.parametrize(

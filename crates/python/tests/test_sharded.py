@@ -174,6 +174,8 @@ def test_refusals_name_the_shard_and_leave_all_other_answers(client: Any) -> Non
             ShardedBloom.reserve(client, "swapped", *swapped)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="^capacity is 24, less than the 1000000 shards: are they swapped"):
         ShardedBloom.reserve(client, "swapped", 1_000_000, 24, 0.01)
+    with pytest.raises(TypeError, match="^capacity is an integer, not float$"):
+        ShardedBloom.reserve(client, "swapped", 24, 1e6, 0.01)  # type: ignore[arg-type]
     assert client.keys("swapped*") == []
     for wrong in (("{a}", 3), ("a", 0)):
         with pytest.raises(ValueError):

@@ -161,7 +161,7 @@ const ELSEWHERE: &[(&str, &str, usize, &str)] = &[
     ("docs/near.md", "python", 3, "of crates/python"),
     ("docs/near.md", "rust", 1, "NearPage, of crates/client"),
     ("docs/near.md", "text", 2, "of crates/python"),
-    ("docs/python.md", "python", 4, "of crates/python"),
+    ("docs/python.md", "python", 5, "of crates/python"),
     ("docs/recipes.md", "python", 10, "recipes, of crates/python"),
     ("docs/recipes.md", "text", 4, "recipes, of crates/python"),
     ("docs/sharded.md", "js", 1, "sharded"),

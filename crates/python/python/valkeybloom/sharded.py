@@ -147,6 +147,9 @@ class ShardedBloom:
         """
         if isinstance(error_rate, (int, float)) and not 0 < error_rate < 1:
             raise ValueError(f"error_rate is between 0 and 1, not {error_rate}")
+        for name_of, number in (("shards", shards), ("capacity", capacity)):
+            if not hasattr(number, "__index__"):
+                raise TypeError(f"{name_of} is an integer, not {type(number).__name__}")
         if index(capacity) < index(shards):
             raise ValueError(f"capacity is {capacity}, less than the {shards} shards: are they swapped?")
         sharded = cls(client, name, shards)
