@@ -155,7 +155,7 @@ pub fn decode(bytes: &[u8]) -> Result<Sketch, Error> {
             dump::decode(bytes)
                 .map(Sketch::Bloom)
                 .map_err(|error| match error {
-                    DecodeError::UnsupportedVersion if bytes[0] > VERSIONS => {
+                    DecodeError::UnsupportedVersion if bytes.first() > Some(&VERSIONS) => {
                         undecodable("not a valkeybloom file, and no bytes of an object")
                     }
                     error => error.into(),
