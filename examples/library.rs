@@ -15,7 +15,7 @@ use valkeybloom_sketches::{Seed, Sketch};
 /// Copies the server's filter into this program's memory.
 fn fetch(server: &mut Connection, key: &str) -> Result<Object, Box<dyn Error>> {
     let payload: Vec<u8> = redis::cmd("DUMP").arg(key).query(server)?;
-    match Sketch::from_dump(&payload, Seed::FIXED)? {
+    match Sketch::from_dump(&payload, Seed::random())? {
         Sketch::Bloom(filter) => Ok(filter),
         _ => Err("not a Bloom filter".into()),
     }

@@ -228,11 +228,17 @@ fn the_session_of_the_page() {
     assert_eq!(reported.join("\n"), pages::block(page, "", "text"));
 }
 
-/// The program of docs/in-process.md sends back what the server would hold after the same commands.
+/// The program of docs/in-process.md, which is an example, sends back what the server would hold after the same commands.
 #[test]
 fn a_filter_is_fetched_and_sent_back() {
     let source = include_str!("../../examples/library.rs");
-    assert!(source.ends_with(&pages::block("docs/in-process.md", "As a library", "rust")));
+    let (_, program) = source
+        .split_once("\n\n")
+        .expect("a program below its description");
+    assert_eq!(
+        program,
+        pages::block("docs/in-process.md", "As a library", "rust")
+    );
     let server = Server::start();
     let mut client = server.client();
     assert_eq!(client.cmd("BF.RESERVE seen 0.000001 10"), ok());

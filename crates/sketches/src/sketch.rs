@@ -23,7 +23,7 @@ use crate::topk::{self, TopK};
 /// // What `DUMP key` returns, and `RESTORE key 0 payload` takes.
 /// let payload = Sketch::CountMin(counts).to_dump();
 ///
-/// let Ok(Sketch::CountMin(again)) = Sketch::from_dump(&payload, Seed::FIXED) else {
+/// let Ok(Sketch::CountMin(again)) = Sketch::from_dump(&payload, Seed::random()) else {
 ///     panic!("not a count-min sketch");
 /// };
 /// assert_eq!(again.estimate(b"apple"), 3);

@@ -6,6 +6,7 @@
 //! Bernstein 2012.)
 
 use std::cmp::Ordering;
+use std::hash::{BuildHasher, RandomState};
 
 use crate::machine::words::Words;
 
@@ -23,6 +24,21 @@ impl Seed {
         89, 15, 245, 34, 234, 120, 17, 218, 167, 20, 216, 9, 59, 62, 123, 217, 29, 137, 138, 115,
         62, 152, 136, 135, 48, 127, 151, 205, 40, 7, 51, 131,
     ]);
+
+    /// Creates a random seed, made of the random keys that the standard library gives its hash maps.
+    ///
+    /// ```
+    /// # use valkeybloom_sketches::Seed;
+    /// assert_ne!(Seed::random(), Seed::random());
+    /// ```
+    pub fn random() -> Self {
+        let keys = RandomState::new();
+        let mut bytes = [0; 32];
+        for (index, part) in bytes.chunks_exact_mut(8).enumerate() {
+            part.copy_from_slice(&keys.hash_one(index).to_le_bytes());
+        }
+        Self(bytes)
+    }
 
     /// Creates the seed of these bytes.
     pub const fn new(bytes: [u8; 32]) -> Self {

@@ -36,7 +36,7 @@ use super::window::Time;
 ///     tightening: Tightening::HALF,
 ///     growth: Growth::from_expansion(2),
 /// };
-/// let mut seen = Object::plain(&params, Seed::FIXED, Limits::NONE).unwrap();
+/// let mut seen = Object::plain(&params, Seed::random(), Limits::NONE).unwrap();
 /// let url = b"https://example.org/";
 /// let never = || 0;
 /// assert!(!seen.contains(url, never));
@@ -44,7 +44,7 @@ use super::window::Time;
 /// assert!(seen.contains(url, never));
 ///
 /// let shape = Shape { params, kind: Kind::Windowed(Window::new(60_000, 5).unwrap()) };
-/// let mut lately = Object::new(&shape, Seed::FIXED, Time::at(0), Limits::NONE).unwrap();
+/// let mut lately = Object::new(&shape, Seed::random(), Time::at(0), Limits::NONE).unwrap();
 /// assert_eq!(lately.add(url, Time::at(0), None, || Limits::NONE), Ok(Added::New));
 /// assert!(lately.contains(url, || 4 * 60_000));
 /// assert!(!lately.contains(url, || 5 * 60_000));
@@ -248,8 +248,9 @@ impl Object {
     /// #     tightening: Tightening::HALF,
     /// #     growth: Growth::from_expansion(2),
     /// # };
-    /// # let mut one = Object::plain(&params, Seed::FIXED, Limits::NONE).unwrap();
-    /// # let mut other = Object::plain(&params, Seed::FIXED, Limits::NONE).unwrap();
+    /// let seed = Seed::random();
+    /// let mut one = Object::plain(&params, seed, Limits::NONE).unwrap();
+    /// let mut other = Object::plain(&params, seed, Limits::NONE).unwrap();
     /// assert_eq!(one.hasher(), other.hasher());
     /// let probe = one.probe(b"item");
     /// for object in [&mut one, &mut other] {

@@ -19,7 +19,7 @@ use crate::bytes::DecodeError;
 /// #     tightening: Tightening::HALF,
 /// #     growth: Growth::from_expansion(2),
 /// # };
-/// # let mut on_the_server = Object::plain(&params, Seed::FIXED, Limits::NONE).unwrap();
+/// # let mut on_the_server = Object::plain(&params, Seed::random(), Limits::NONE).unwrap();
 /// # on_the_server.add(b"known", Time::default(), None, || Limits::NONE).unwrap();
 /// # let bytes = dump::encode(&on_the_server).unwrap();
 /// let now = || 0; // A plain object does not read the clock.
