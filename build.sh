@@ -2,6 +2,7 @@
 # Builds the module, runs it in a server, and tests it. Installs what is missing, if permitted.
 set -eu
 case ${VALKEY_SERVER-} in [!/]*/*) VALKEY_SERVER=$PWD/$VALKEY_SERVER ;; esac
+from=$PWD
 cd "$(dirname "$0")"
 mkdir -p "${CARGO_TARGET_DIR:=target}"
 target=$(cd "$CARGO_TARGET_DIR" && pwd)
@@ -44,10 +45,13 @@ usage() {
                                   those whose names match
 ./build.sh builds                 tests the programs of docs/builds.md, with PySpark, which takes half a gigabyte;
                                   builds bench: measures them, and BF.MADD of BUILDS_ITEMS items (default 100000000)
-./build.sh c                      tests the C library: from C, with AddressSanitizer and in valgrind, and from Go and Ruby
+./build.sh library [folder]       builds the C library into target/library/ or the folder: its lib/ and include/
+./build.sh c                      tests the C library: from C, with AddressSanitizer and in valgrind, and from Go, Ruby
+                                  and PHP
 ./build.sh scrapy                 runs a real Scrapy crawl with the class of docs/recipes.md
 ./build.sh clients                runs clients' own test suites for the module's commands (redis-py, valkey-py, rustis,
-                                  go-redis), and programs that call every command of go-redis, node-redis and Predis
+                                  go-redis), and programs that call every command of go-redis, node-redis and Predis;
+                                  and the program in Node of docs/c.md
 ./build.sh deny                   checks licences, sources and known vulnerabilities of the dependencies with cargo-deny
 BROWSER=/path/to/chromium         names the browser for test and calculator, instead of chromium on PATH
 DEBIAN_MIRROR=address             names the mirror of the servers for test, soak, bench and memcheck, if this machine
@@ -60,12 +64,12 @@ fail() { echo "build.sh: $*" >&2; exit 1; }
 
 any() { for path; do [ ! -e "$path" ] || return 0; done; return 1; }
 
-# Bindgen makes the bindings to the server's API with libclang, which needs its own headers.
-bring_compilers() {
+# Bindgen makes the bindings to the server's API with libclang, which needs its own headers. The C library has none.
+bring_compilers() { # what is built
     command -v cargo >/dev/null || fail "missing: cargo. Install Rust with rustup, 1.89 or newer"
     missing=
     { command -v cc && any /usr/include/stdio.h; } >/dev/null || missing="$missing gcc libc6-dev"
-    [ -n "${LIBCLANG_PATH-}" ] ||
+    [ "${1-}" = library ] || [ -n "${LIBCLANG_PATH-}" ] ||
         { any /usr/lib/llvm-*/lib/libclang*.so* /usr/lib*/libclang*.so* &&
             any /usr/lib/llvm-*/lib/clang/*/include/stddef.h /usr/lib*/clang/*/include/stddef.h; } ||
         missing="$missing libclang-dev"
@@ -282,6 +286,18 @@ clients() {
     exec tools/clients.sh "$server" "$module" "$target/clients"
 }
 
+# Builds the C library, and prints how compilers and programs find it.
+library() { # folder
+    bring_compilers library
+    case ${1-} in
+        '') folder=$target/library ;;
+        /*) folder=$1 ;;
+        *) folder=$from/$1 ;;
+    esac
+    tools/c.sh library "$folder"
+    echo "export PKG_CONFIG_PATH='$folder/lib/pkgconfig' LD_LIBRARY_PATH='$folder/lib'"
+}
+
 # Builds and tests the C library.
 c() {
     build
@@ -470,6 +486,7 @@ case $command in
     arm) arm "$@" ;;
     python) python "$@" ;;
     builds) builds "$@" ;;
+    library) library "$@" ;;
     c) c ;;
     scrapy) scrapy ;;
     clients) clients ;;

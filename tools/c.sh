@@ -1,8 +1,9 @@
 #!/bin/sh
 # Tests the C library: from C plainly, with AddressSanitizer, linked statically and in valgrind, and by the examples of
-# docs/c.md in C, Go and Ruby, which fetch a filter from a server.
+# docs/c.md in C, Go, Ruby and PHP, which fetch a filter from a server. tools/clients.sh runs the one for Node.
 #
 # tools/c.sh install library folder   puts the library that was built, its header and a file for pkg-config into a folder
+# tools/c.sh library folder           builds the library, and does the same
 # tools/c.sh test server module folder
 set -eu
 cd "$(dirname "$0")/.."
@@ -20,12 +21,18 @@ install_library() { # shared library, folder
     cp crates/c/include/valkeybloom.h "$2/include"
 }
 
+build_library() { # folder
+    cargo build --release --locked -p valkeybloom-c
+    install_library "${CARGO_TARGET_DIR:-target}/release/libvalkeybloom_sketches.so" "$1"
+}
+
 bring() {
     missing=
     [ -e /usr/include/cjson/cJSON.h ] || missing="$missing libcjson-dev"
     command -v pkg-config >/dev/null || missing="$missing pkgconf"
     command -v valgrind >/dev/null || missing="$missing valgrind"
     command -v ruby >/dev/null || missing="$missing ruby"
+    command -v php >/dev/null || missing="$missing php-cli"
     # shellcheck disable=SC2086  # a list of packages
     [ -z "$missing" ] || tools/packages.sh $missing
     command -v go >/dev/null || PATH=$(tools/go.sh "${folder%/*}/go"):$PATH
@@ -128,6 +135,7 @@ test_examples() { # server, module
     grep -q contains_many "$folder/example.c" || fail "the examples in C don't fit together"
     block go 1 >"$folder/go/main.go"
     block ruby 1 >"$folder/example.rb"
+    block php 1 >"$folder/example.php"
     cc -Wall -Wextra -Werror "$folder/example.c" -o "$folder/example" $(pkg-config --cflags --libs valkeybloom-sketches)
     [ "$("$folder/example")" = "1 0" ] || fail "the example in C printed something else"
     export GOCACHE="${folder%/*}/go/cache" GOPATH="$folder/go-path" GOFLAGS=-mod=mod GO111MODULE=on
@@ -148,19 +156,20 @@ test_examples() { # server, module
     printf '%s\n' "item1: true" "item5000: true" "nothing: false" >"$folder/expected"
     expect Go "$folder/example-go" "$socket" seen item1 item5000 nothing
     expect Ruby ruby -w "$folder/example.rb" "$socket" seen item1 item5000 nothing
+    expect PHP php "$folder/example.php" "unix://$socket" seen item1 item5000 nothing
 }
 
 case ${1-} in
     install) install_library "$2" "$3" ;;
+    library) build_library "$2" ;;
     test)
         mkdir -p "$4/json"
         folder=$(cd "$4" && pwd) root=$folder/root
         bring
-        cargo build --release --locked -p valkeybloom-c
-        install_library "${CARGO_TARGET_DIR:-target}/release/libvalkeybloom_sketches.so" "$root"
+        build_library "$root"
         export PKG_CONFIG_PATH="$root/lib/pkgconfig" LD_LIBRARY_PATH="$root/lib"
         test_in_c
         test_examples "$2" "$3"
         ;;
-    *) fail "usage: tools/c.sh install library folder, tools/c.sh test server module folder" ;;
+    *) fail "usage: tools/c.sh install library folder, library folder, or test server module folder" ;;
 esac

