@@ -50,6 +50,8 @@ def test_examples_in_pages(
     # What a program prints stands below it.
     fenced = r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?"
     blocks = [found for found in re.findall(fenced, text, re.MULTILINE | re.DOTALL) if "from valkeybloom" in found[0]]
+    # Scripts are run below.
+    blocks = [found for found in blocks if not found[0].startswith("#!")]
     assert blocks
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(redis.Redis, "__init__", connecting(redis.Redis.__init__, server))
@@ -62,6 +64,16 @@ def test_examples_in_pages(
         checked = re.sub(r"^(\S[^\n#=]*\S) +# (True|False|\d+|\[.*\])$", r"assert (\1) == \2", block, flags=re.MULTILINE)
         exec(compile(checked, page, "exec"), names)
         assert capsys.readouterr().out == printed
+
+
+def test_the_script_for_clickhouse(tmp_path: Path) -> None:
+    [script] = re.findall(r"^```python\n(#!.*?)^```", (TOP / "docs/recipes.md").read_text(), re.MULTILINE | re.DOTALL)
+    seen = valkeybloom.Bloom(1000, 0.000001)
+    seen.update(["a\tb", ""])
+    seen.save(tmp_path / "seen.bloom")
+    run = [sys.executable, "-c", script, tmp_path / "seen.bloom"]
+    rows = b"3\na\tb\nc\n\n" + b"1\na\tb\n"
+    assert subprocess.run(run, input=rows, stdout=subprocess.PIPE, timeout=60).stdout == b"1\n0\n1\n1\n"
 
 
 PLANS = json.loads((TOP / "crates/planner/tests/python.json").read_text())
