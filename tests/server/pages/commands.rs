@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::sessions::{Console, session};
 use super::{Page, code, command_names, docs, field, page, server, table};
 use crate::harness::{Client, Reply, Server};
+use crate::support::commands::{self, Access};
 
 /// The pages whose sections are commands.
 const PAGES: &[&str] = &["docs/commands.md"];
@@ -260,6 +261,18 @@ fn errors_are_those_of_the_server() {
             }
         }
     }
+}
+
+#[test]
+fn commands_that_write_at_maxmemory_are_named() {
+    let removing = commands::all().filter(|command| matches!(command.access, Access::Remove));
+    let removing: Vec<_> = removing
+        .map(|command| command.name().to_uppercase())
+        .collect();
+    let text = page("docs/commands.md").text;
+    let (_, named) = text.split_once("except for ").expect("the exceptions");
+    let (named, _) = named.split_once(". ").expect("the end of a sentence");
+    assert_eq!(code(named), removing);
 }
 
 /// The texts in the source, some with placeholders.
