@@ -3,8 +3,8 @@
 //! fill the filter in memory.
 //!
 //! There is no clock, randomness, I/O or global state here. Times, seeds, limits and defaults are arguments, so the
-//! same calls set the same bits everywhere. (One exception: the width of SIMD words is chosen by measurement. It
-//! changes no result.)
+//! same calls set the same bits everywhere. (Two exceptions: the width of SIMD words is chosen by measurement, and
+//! changes no result; [`Seed::random`] makes such an argument, and nothing here calls it.)
 //!
 //! Each family is a module with its stored forms: [`bloom`], [`cuckoo`], [`cms`], [`topk`], [`tdigest`]. All families
 //! share the hashes, byte cursors, checked arithmetic and SIMD words. [`Sketch`] is an object of any family, read from what
