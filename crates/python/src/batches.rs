@@ -10,6 +10,7 @@ use pyo3::types::{PyByteArray, PyBytes, PyCapsule, PyList, PyMemoryView, PyStrin
 use valkeybloom_bindings::arrow::{self, Arrays, ArrowArray, ArrowArrayStream, ArrowSchema};
 use valkeybloom_bindings::{Batch, Element, Error, Strided, Text};
 
+use super::calls::Call;
 use super::errors::raise;
 use super::items::{class_of, push};
 use super::words::Integer;
@@ -39,6 +40,7 @@ impl<'py> Source<'py> {
                 "a batch of items is needed, not one item",
             ));
         }
+        let _call = Call::begin();
         match foreign(items)? {
             Some(found) => Ok(found),
             None => of_iterable(items),
@@ -326,6 +328,7 @@ unsafe impl Send for Pointer {}
 
 /// Returns the whole numbers of an object: an array, or any iterable of `int`.
 pub fn integers(object: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
+    let _call = Call::begin();
     let mut numbers = Vec::new();
     match foreign(object)? {
         None => each(object.py(), object.try_iter()?, |_, number| {
@@ -341,6 +344,7 @@ pub fn integers(object: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
 
 /// Returns the numbers of an object: an array, or any iterable of `float`.
 pub fn doubles(object: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
+    let _call = Call::begin();
     let mut numbers = Vec::new();
     match foreign(object)? {
         None => each(object.py(), object.try_iter()?, |_, number| {

@@ -9,6 +9,7 @@ use valkeybloom_bindings::{Bloom as Filter, Chunked, Error, Family, Loader, Shar
 
 use super::batches;
 use super::bloom::Bloom;
+use super::calls::Call;
 use super::errors::raise;
 use super::locked::detached;
 
@@ -92,6 +93,7 @@ impl BloomLoader {
 
 /// Loads an object from an iterable of its chunks.
 pub fn load<F: Chunked>(pairs: &Bound<'_, PyAny>) -> PyResult<F> {
+    let _call = Call::begin();
     let mut loader = Loader::<F>::new();
     for pair in pairs.try_iter()? {
         let [cursor, chunk] = pair?.extract::<[Bound<'_, PyAny>; 2]>()?;

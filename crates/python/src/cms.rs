@@ -7,6 +7,7 @@ use pyo3::types::PyBytes;
 use valkeybloom_bindings::{CountMin as Sketch, Family, Shared};
 
 use super::batches::{self, Source, answers, integers};
+use super::calls::Call;
 use super::common::{self, common};
 use super::items::with_item;
 use super::locked::{change, detached, look};
@@ -128,6 +129,7 @@ impl CountMin {
     #[pyo3(signature = (pairs, /))]
     fn merged(py: Python<'_>, pairs: &Bound<'_, PyAny>) -> PyResult<Self> {
         let (mut sketches, mut weights) = (Vec::new(), Vec::new());
+        let _call = Call::begin();
         for pair in pairs.try_iter()? {
             let [sketch, weight] = pair?.extract::<[Bound<'_, PyAny>; 2]>()?;
             sketches.push(sketch.cast_into::<Self>()?);

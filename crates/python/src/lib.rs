@@ -2,6 +2,7 @@
 
 mod batches;
 mod bloom;
+mod calls;
 mod chunks;
 mod cms;
 mod common;

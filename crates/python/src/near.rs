@@ -17,6 +17,7 @@ use valkeybloom_protocol::batch::next_command;
 
 use super::batches::{self, Source};
 use super::bloom::Bloom;
+use super::calls::Call;
 use super::errors::raise;
 use super::items::with_item;
 use super::locked::{change, detached, look};
@@ -261,6 +262,7 @@ fn require_key_at_server(of: &Bound<'_, Follower>) -> PyResult<()> {
     if follower.missing != Missing::Error {
         return Ok(());
     }
+    let _call = Call::begin();
     let is_there = is_one(&of.call_method1(intern!(py, "_send"), ("EXISTS",))?)?;
     is_there
         .then_some(())
@@ -272,6 +274,7 @@ fn require_key_at_server(of: &Bound<'_, Follower>) -> PyResult<()> {
 fn send(of: &Bound<'_, Follower>, command: &str, item: &[u8]) -> PyResult<bool> {
     let py = of.py();
     let words = (command, batches::bytes(py, item)?);
+    let _call = Call::begin();
     is_one(&of.call_method1(intern!(py, "_send"), words)?)
 }
 
@@ -285,6 +288,7 @@ fn send_each(
     let py = of.py();
     let items: Vec<&[u8]> = items.items().map_err(raise)?.collect();
     let mut left = &items[..];
+    let _call = Call::begin();
     while !left.is_empty() {
         let (count, _) = next_command(left.iter().map(|item| item.len()));
         let (piece, later) = left.split_at(count);

@@ -7,6 +7,7 @@ use pyo3::types::{PyBytes, PyTuple};
 use valkeybloom_bindings::{Family, Shared, TDigest as Digest};
 
 use super::batches::doubles;
+use super::calls::Call;
 use super::common::{self, common};
 use super::locked::{change, detached, look};
 use super::words::Whole;
@@ -131,6 +132,7 @@ impl TDigest {
         compression: Option<Whole>,
     ) -> PyResult<Self> {
         let compression = compression.map(|c| c.get("compression")).transpose()?;
+        let _call = Call::begin();
         let mut all = Vec::new();
         for digest in digests.try_iter()? {
             all.push(digest?.cast_into::<Self>()?);

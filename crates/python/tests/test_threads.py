@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 from valkeybloom import Bloom, CountMin, CuckooFilter, TDigest, TopK
 
 SEED = bytes(range(32))
@@ -139,3 +142,55 @@ def test_a_thread_that_waits_lets_others_run() -> None:
 
     together(batches, single, count)
     assert counted[0] > 100 and "one" in filter
+
+
+EXITING = """
+import sys, threading, time
+import pyarrow as pa
+from valkeybloom import Bloom, CountMin, Near, TDigest
+
+running = threading.Barrier(9)
+
+def slow(item):
+    running.wait()
+    while True:
+        time.sleep(0.001)
+        yield item
+
+class Slow:
+    def execute_command(self, *_, **__):
+        if threading.current_thread().name.startswith("valkeybloom"):
+            raise OSError
+        list(slow(0))
+
+    def __arrow_c_array__(self):
+        list(slow(0))
+
+near, schema = Near(Slow(), "seen"), pa.schema({"a": pa.int64()})
+rows = lambda: (pa.record_batch([[n]], schema) for n in slow(1))
+calls = {
+    "generator": lambda: Bloom(100, 0.01).update(slow("a")),
+    "numbers": lambda: CountMin(9, 9).update(["a"], slow(1)),
+    "doubles": lambda: TDigest().update(slow(0.5)),
+    "chunks": lambda: Bloom.from_chunks(slow((0, b""))),
+    "sketches": lambda: CountMin.merge(slow((CountMin(9, 9), 1))),
+    "digests": lambda: TDigest.merge(slow(TDigest())),
+    "array": lambda: Bloom(100, 0.01).contains_many(Slow()),
+    "stream": lambda: Bloom(100, 0.01).update(pa.RecordBatchReader.from_batches(schema, rows())),
+    "in": lambda: "a" in near,
+    "add": lambda: near.add("a"),
+}
+for _ in range(8):
+    threading.Thread(target=calls[sys.argv[1]], daemon=True).start()
+running.wait()
+"""
+
+
+@pytest.mark.parametrize(
+    "call", ["generator", "numbers", "doubles", "chunks", "sketches", "digests", "array", "stream", "in", "add"]
+)
+def test_an_interpreter_ends_while_threads_are_in_calls(call: str) -> None:
+    """Daemon threads that Python ends in a call from Rust."""
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", EXITING, call], capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
