@@ -158,12 +158,13 @@ impl Follower {
     }
 
     /// Returns what the follower is doing.
-    pub const fn state(&self) -> State {
+    pub fn state(&self, now: Duration) -> State {
         match (&self.phase, &self.answers) {
             (Phase::Refused, _) => State::Refused,
+            _ if self.read_at.is_none() => State::Syncing,
+            _ if !self.is_fresh(now) => State::Stale,
             (_, Answers::Missing) => State::Missing,
-            (_, Answers::Copy(_)) if self.read_at.is_some() => State::Following,
-            _ => State::Syncing,
+            _ => State::Following,
         }
     }
 
@@ -371,6 +372,10 @@ impl Follower {
         let is_denied = text.contains("unknown command")
             || text.contains("no permissions")
             || text.starts_with("NOPERM");
+        // No command of this connection will succeed: it did not log in, or another node has the key.
+        let is_shut = ["NOAUTH", "WRONGPASS", "MOVED"]
+            .iter()
+            .any(|code| text.starts_with(code));
         if is(Error::NOT_FOUND) {
             self.drop_copy(at.now);
             self.answers = Answers::Missing;
@@ -382,7 +387,7 @@ impl Follower {
             }
         } else if is_denied && has_feed && self.options.refresh.is_some() {
             self.fetch(None, at.now);
-        } else if is_denied || is(Error::NO_FEED) || is(Error::WRONG_TYPE) {
+        } else if is_denied || is_shut || is(Error::NO_FEED) || is(Error::WRONG_TYPE) {
             self.refuse(text, at);
         } else if text.starts_with("RESYNC") || is(Error::STILL_LOADING) {
             self.begin_anew(text, at);

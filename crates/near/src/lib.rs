@@ -130,10 +130,12 @@ pub enum Step {
 pub enum State {
     /// It is fetching a copy, or catching up with the filter.
     Syncing,
-    /// It has a copy, and polls.
+    /// It has a copy that answers, and polls.
     Following,
     /// The key does not exist, so the filter has no items.
     Missing,
+    /// It has a copy that does not answer until the next poll succeeds: it is too old, or lacks an item of the program's.
+    Stale,
     /// The server or the key can't be followed, for the reason in [`Stats::last_error`]. It tries again every now and then.
     Refused,
 }

@@ -8,7 +8,7 @@ use tokio::runtime::Runtime;
 use valkeybloom_client::Near;
 
 use super::KEY;
-use super::task::{becomes_equal, many_items, quick};
+use super::task::{becomes_equal, manager, many_items, quick};
 use crate::cluster::{Router, migrate_keys, slot};
 use crate::harness::cluster::{Cluster, SHARDS, SLOTS, id};
 use crate::harness::{int, ok};
@@ -57,6 +57,15 @@ fn a_filter_is_followed_to_where_its_slot_goes() {
         .expect("each has a node");
     let to = (from + 1) % SHARDS;
     let (near_node, far_node) = (&cluster.nodes[from], &cluster.nodes[to]);
+    let refused = runtime.block_on(async {
+        let plain = manager(far_node.port(), false).await;
+        Near::follow(plain, KEY, quick()).ready().await
+    });
+    let refused = refused.unwrap_err().to_string();
+    assert!(
+        refused.contains("MOVED ") && refused.ends_with("; use a cluster client"),
+        "{refused}"
+    );
     let (mut here, mut there) = (near_node.client(), far_node.client());
     let importing = format!("CLUSTER SETSLOT {slot} IMPORTING {}", id(near_node));
     assert_eq!(there.cmd(&importing), ok());

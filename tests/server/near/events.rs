@@ -74,7 +74,7 @@ fn every_event_ends_in_an_equal_copy() {
 
 #[track_caller]
 fn is_like_its_server(near: &Driven, client: &mut Client, event: &str, confirm: bool) {
-    let state = near.follower.state();
+    let state = near.follower.state(near.now);
     if state == State::Following {
         near.is_equal(client, event);
     }

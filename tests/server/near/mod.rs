@@ -55,11 +55,11 @@ impl Driven {
             self.step();
             let age = self.follower.age(self.now);
             let is_caught_up = age.is_some_and(|age| self.now > start + age);
-            if is_caught_up || self.follower.state() == State::Refused {
+            if is_caught_up || self.follower.state(self.now) == State::Refused {
                 break;
             }
         }
-        self.follower.state()
+        self.follower.state(self.now)
     }
 
     /// Requires that the copy equals the server's filter, byte for byte.

@@ -294,21 +294,36 @@ fn refusals_are_reported_to_those_who_wait() {
         assert_eq!(client.cmd("BF.ADD k a"), int(1));
         let user = client.cmd("ACL SETUSER near on nopass ~* +bf.exists +bf.scandump +ping");
         assert_eq!(user, ok());
+        let plain = Server::builder().without_module().start();
+        let near = Near::follow(multiplexed(plain.port()).await, KEY, quick());
+        let refused = near.ready().await.unwrap_err().to_string();
+        let advice = "; set Options::refresh to follow a server without BF.READ";
+        assert!(refused.contains("unknown command") && refused.ends_with(advice), "{refused}");
         let denied = format!("redis://near:any@127.0.0.1:{}/", server.port());
         let denied = redis::Client::open(denied).expect("a valid address");
-        let denied = denied.get_multiplexed_async_connection().await.expect("it is up");
-        let near = Near::follow(denied.clone(), KEY, quick());
+        let connection = denied.get_multiplexed_async_connection().await.expect("it is up");
+        let near = Near::follow(connection.clone(), KEY, quick());
         let refused = near.ready().await.unwrap_err().to_string();
         assert!(refused.contains("NOPERM ") && refused.contains("bf.read"), "{refused}");
         // Lookups go to the server.
         assert_eq!(near.contains("a").await, Ok(true));
         let refresh = Some(Duration::from_millis(20));
-        let near = Near::follow(denied, KEY, Options { refresh, ..quick() });
+        let manager = denied.get_connection_manager().await.expect("it is up");
+        let near = Near::follow(connection, KEY, Options { refresh, ..quick() });
         assert_eq!(near.ready().await, Ok(()));
         assert_eq!(near.contains_each(&["a", "b"]).await, Ok(vec![true, false]));
         assert_eq!(near.stats().asked, 0);
         assert_eq!(client.cmd("BF.ADD k b"), int(1));
         wait_until("the copy is fetched anew", || near.local("b") == Some(true));
+        // The password is changed.
+        let user = client.cmd("ACL SETUSER near resetpass >other +bf.read");
+        assert_eq!(user, ok());
+        let near = Near::follow(manager, KEY, quick());
+        assert_eq!(near.ready().await, Ok(()));
+        client.cmd("CLIENT KILL USER near");
+        wait_until("the login fails", || near.state() == State::Refused);
+        let refused = near.ready().await.unwrap_err().to_string();
+        assert!(refused.contains("WRONGPASS"), "{refused}");
     });
 }
 

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Weak;
 use std::time::Duration;
 
-use redis::{Cmd, Value};
+use redis::{Cmd, ErrorKind, Value};
 use tokio::time::{sleep, timeout};
 use valkeybloom_near::{Reply, Request, Step, clock};
 
@@ -55,6 +55,9 @@ pub async fn drive(near: Weak<Inner>, connection: impl Connection) {
             Ok(Ok(value)) => Outcome::Replied(value),
             Ok(Err(error)) => match error.code() {
                 Some(code) => refused(code, error.detail()),
+                None if error.kind() == ErrorKind::AuthenticationFailed => {
+                    refused("WRONGPASS", Some(&error.to_string()))
+                }
                 None => Outcome::Lost(error.to_string()),
             },
             Err(_) => Outcome::Lost(Error::Timeout.to_string()),
@@ -84,7 +87,14 @@ fn command(request: &Request, key: &[u8]) -> Cmd {
 
 fn refused(code: &str, detail: Option<&str>) -> Outcome {
     let text = [code, detail.unwrap_or_default()].join(" ");
-    Outcome::Refused(text.trim_end().to_owned())
+    let advice = if code == "MOVED" {
+        "; use a cluster client"
+    } else if text.contains("unknown command") && text.contains("BF.READ") {
+        "; set Options::refresh to follow a server without BF.READ"
+    } else {
+        ""
+    };
+    Outcome::Refused(text.trim_end().to_owned() + advice)
 }
 
 fn reply_of<'o>(request: &Request, outcome: &'o Outcome) -> Reply<'o> {

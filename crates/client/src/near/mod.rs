@@ -234,7 +234,7 @@ impl Near {
 
     /// Returns what the copy is doing.
     pub fn state(&self) -> State {
-        self.inner.follower().state()
+        self.inner.follower().state(clock::now())
     }
 
     /// Returns what the copy has done.
@@ -250,7 +250,7 @@ impl Near {
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] if the filter can't be followed, and [`Error::Closed`]. The server is tried again every half
+    /// [`Error::Refused`] if the filter can't be followed or the password is wrong, and [`Error::Closed`]. The server is tried again every half
     /// minute, so that a later call may succeed.
     pub async fn ready(&self) -> Result<(), Error> {
         loop {
@@ -262,10 +262,11 @@ impl Near {
             }
             {
                 let follower = self.inner.follower();
-                if follower.is_fresh(clock::now()) {
+                let now = clock::now();
+                if follower.is_fresh(now) {
                     return Ok(());
                 }
-                if follower.state() == State::Refused {
+                if follower.state(now) == State::Refused {
                     let why = follower.stats().last_error.clone();
                     return Err(Error::Refused(why.unwrap_or_default()));
                 }

@@ -44,7 +44,7 @@ enum Then {
 }
 
 use Fate::{Dropped, Empty, Stays};
-use State::{Following, Missing, Refused, Syncing};
+use State::{Following, Missing, Refused, Stale, Syncing};
 use Then::{Begins, Fetches, FetchesWithin, Repeats};
 use When::{Beginning, Fetching, Polling, Refreshing};
 
@@ -182,9 +182,9 @@ const ROWS: &[Row] = &[
         Polling,
         "MOVED 7629 127.0.0.1:7001",
         false,
-        Following,
-        Stays,
-        Repeats(EVERY),
+        Refused,
+        Dropped,
+        Begins(LONG),
     ),
     (
         Polling,
@@ -206,9 +206,17 @@ const ROWS: &[Row] = &[
         Polling,
         "NOAUTH Authentication required.",
         true,
-        Following,
-        Stays,
-        Repeats(EVERY),
+        Refused,
+        Dropped,
+        Begins(LONG),
+    ),
+    (
+        Beginning,
+        "WRONGPASS invalid username-password pair or user is disabled.",
+        false,
+        Refused,
+        Dropped,
+        Begins(LONG),
     ),
     (
         Polling,
@@ -338,7 +346,7 @@ fn what_each_error_means() {
             let (mut follower, sent, now) = follower(when, refresh);
             let errors = follower.stats().errors;
             follower.take(Reply::Refused(text), now, random);
-            assert_eq!(follower.state(), state, "{row:?}");
+            assert_eq!(follower.state(now), state, "{row:?}");
             let answers = [&b"here"[..], b"elsewhere"].map(|item| follower.contains(item, now));
             let expected = match copy {
                 Stays => [Some(true), Some(false)],
@@ -378,6 +386,9 @@ fn a_lost_reply_is_asked_for_again() {
             "{row:?}"
         );
         assert_eq!(follower.stats().last_error.as_deref(), Some("timed out"));
+        let later = now + REFRESH + Duration::from_secs(1);
+        let expected = if copy == Stays { Stale } else { Syncing };
+        assert_eq!(follower.state(later), expected, "{row:?}");
         is_followed_by(follower, &sent, now, then, &row);
     }
 }
@@ -449,7 +460,7 @@ fn replies_that_do_not_fit() {
         follower.take(answer.as_reply(), now, 0.0);
         let error = follower.stats().last_error.clone();
         assert_eq!(error.as_deref(), Some(why), "{when:?} {answer:?}");
-        assert_eq!(follower.state(), Syncing, "{when:?} {answer:?}");
+        assert_eq!(follower.state(now), Syncing, "{when:?} {answer:?}");
         assert!(follower.copy().is_none() && !follower.is_fresh(now));
         let begin = Request::Read(b"$".to_vec().into());
         assert_eq!(follower.next(now), Step::Send(begin), "{when:?} {answer:?}");

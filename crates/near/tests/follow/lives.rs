@@ -272,7 +272,7 @@ impl Life {
                 self.seen.denied += 1;
             }
         }
-        let (state, held) = (self.follower.state(), self.follower.copy());
+        let (state, held) = (self.follower.state(self.now), self.follower.copy());
         self.seen.missing += u64::from(state == State::Missing);
         self.seen.refused += u64::from(state == State::Refused);
         // A copy at a cursor is what the server has there.
@@ -524,6 +524,6 @@ fn a_server_without_feeds_is_refused() {
     for _ in 0..200 {
         life.step();
     }
-    assert_eq!(life.follower.state(), State::Refused);
+    assert_eq!(life.follower.state(life.now), State::Refused);
     assert_eq!(life.seen.claimed + life.seen.denied, 0);
 }

@@ -167,7 +167,7 @@ fn what_is_added_before_there_is_a_copy() {
         server.change(&Change::Delete);
         server = filter(Maker::Own);
     }
-    assert_eq!(follower.state(), State::Following);
+    assert_eq!(follower.state(now), State::Following);
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn what_is_added_to_a_missing_key() {
     let mut server = Server::new(1);
     let mut follower = Follower::new(Options::default());
     let now = drive(&mut follower, &mut server, ms(1000));
-    assert_eq!(follower.state(), State::Missing);
+    assert_eq!(follower.state(now), State::Missing);
     assert_eq!(follower.contains(b"mine", ms(1001)), Some(false));
     server = filter(Maker::Own);
     server.add(b"mine");

@@ -63,7 +63,7 @@ fn more_items_than_a_reply_holds() {
             let answer = server.reply(&request);
             follower.take(answer.as_reply(), now, 0.0);
             let is_caught_up = follower.age(now).is_some();
-            assert_eq!(is_caught_up, follower.state() == State::Following);
+            assert_eq!(is_caught_up, follower.state(now) == State::Following);
             assert_eq!(is_caught_up, follower.copy().is_some());
         }
         is_equal(&follower, &server);

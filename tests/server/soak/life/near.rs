@@ -42,7 +42,7 @@ impl Near {
                     commands += 1;
                     let age = self.follower.age(self.now);
                     let is_new = age.is_some_and(|age| age <= self.now.saturating_sub(begin));
-                    if is_new || self.follower.state() == State::Refused {
+                    if is_new || self.follower.state(self.now) == State::Refused {
                         return;
                     }
                 }
@@ -72,7 +72,7 @@ impl Life {
         near.catch_up(&mut self.client, key, &mut self.random);
         let stats = near.follower.stats();
         self.note(&format!("{key} is followed: {stats:?}"));
-        assert_eq!(near.follower.state(), expected, "{key}: {stats:?}");
+        assert_eq!(near.follower.state(near.now), expected, "{key}: {stats:?}");
         *self.followed.entry("again").or_default() += stats.resyncs - resyncs;
         if let Some((copy, _)) = near.follower.copy() {
             let own = chunks::pieces(copy);
