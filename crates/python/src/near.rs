@@ -1,19 +1,20 @@
-//! The class `Follower`, the part of `Near` that is written in Rust: the copy, its rules, and lookups. The thread that
-//! sends commands is in `near.py`.
+//! The class `Follower`, the part of both `Near` that is written in Rust: the copy, its rules, and lookups. What sends
+//! commands is in `near.py` and `asyncio.py`.
 
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
+use std::vec::IntoIter;
 
-use pyo3::exceptions::{PyBaseException, PyKeyError, PyValueError};
+use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString, PyTuple};
-use valkeybloom_bindings::{Bloom as Filter, Shared, Text};
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyString, PyTuple};
+use valkeybloom_bindings::{Bloom as Filter, Error, Shared, Text};
 use valkeybloom_near::clock::{now, now_for};
 use valkeybloom_near::{self as near, Options, Reply, Request, State, Step};
-use valkeybloom_protocol::batch::next_command;
+use valkeybloom_protocol::batch::{COMMAND_BYTES, COMMAND_ITEMS};
 
 use super::batches::{self, Source};
 use super::bloom::Bloom;
@@ -66,42 +67,64 @@ impl Own {
     }
 }
 
-/// What a missing key is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Missing {
-    /// A filter without items, to which none can be added.
-    Empty,
-    /// An error.
-    Error,
-    /// A filter without items, which the server creates when one is added.
-    Create,
-}
+/// Items that only the server answers or takes, in pieces of a command each.
+#[pyclass(frozen, module = "valkeybloom._core")]
+struct Pieces(Mutex<IntoIter<Text>>);
 
-impl Missing {
-    fn named(name: &str) -> PyResult<Self> {
-        match name {
-            "empty" => Ok(Self::Empty),
-            "error" => Ok(Self::Error),
-            "create" => Ok(Self::Create),
-            _ => Err(PyValueError::new_err("bad missing")),
-        }
-    }
-
-    /// Returns the words around the key of a command that adds items.
-    fn adding(self) -> (&'static str, &'static [&'static str]) {
-        match self {
-            Self::Empty | Self::Error => ("BF.INSERT", &["NOCREATE", "ITEMS"]),
-            Self::Create => ("BF.MADD", &[]),
-        }
+impl Pieces {
+    fn of(pieces: Vec<Text>) -> Self {
+        Self(Mutex::new(pieces.into_iter()))
     }
 }
 
-/// A copy of a server's filter, and what it takes to keep it fresh. `Near` is this class with a thread.
+#[pymethods]
+impl Pieces {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let piece = self.0.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let Some(piece) = piece else { return Ok(None) };
+        let items = piece.items().map_err(raise)?;
+        let items: PyResult<Vec<_>> = items.map(|item| batches::bytes(py, item)).collect();
+        PyTuple::new(py, items?).map(Some)
+    }
+}
+
+/// Pieces that are being filled.
+#[derive(Default)]
+struct Open {
+    pieces: Vec<Text>,
+    /// The bytes of the last piece's items.
+    bytes: usize,
+}
+
+impl Open {
+    fn push(&mut self, item: &[u8]) -> Result<(), Error> {
+        self.bytes += item.len();
+        if let Some(piece) = self.pieces.last_mut()
+            && piece.len() < COMMAND_ITEMS
+            && self.bytes <= COMMAND_BYTES
+        {
+            return piece.push(item);
+        }
+        let mut piece = Text::new();
+        piece.push(item)?;
+        self.pieces.try_reserve(1)?;
+        self.pieces.push(piece);
+        self.bytes = item.len();
+        Ok(())
+    }
+}
+
+/// A copy of a server's filter, and what it takes to keep it fresh. `Near` is this class with a thread or a task.
 #[pyclass(frozen, subclass, module = "valkeybloom._core")]
 pub struct Follower {
     options: Options,
     key: Box<[u8]>,
-    missing: Missing,
+    /// Whether a missing key is an error.
+    needs_key: bool,
     own: Own,
     /// The number of lookups that the server answered.
     asked: AtomicU64,
@@ -186,16 +209,29 @@ impl Follower {
         })
     }
 
+    /// Returns what the copy answers to a lookup, and counts those that it does not answer.
+    #[inline]
+    fn look_up(&self, py: Python<'_>, item: &[u8]) -> PyResult<Option<bool>> {
+        let answer = self.answer(py, item)?;
+        if answer != Some(true) {
+            self.require_key(py)?;
+        }
+        if answer.is_none() {
+            self.asked.fetch_add(1, Relaxed);
+        }
+        Ok(answer)
+    }
+
     /// Looks up a batch in the copy. Returns a byte for each item: 0, 1 or [`OPEN`], and the items for which `is_open`
     /// returns true.
     fn answer_each(
         &self,
         items: &Bound<'_, PyAny>,
         is_open: fn(Option<bool>) -> bool,
-    ) -> PyResult<(Vec<u8>, Text)> {
+    ) -> PyResult<(Vec<u8>, Vec<Text>)> {
         Source::of(items)?.with(items.py(), |batch| {
             let mut found: Vec<u8> = batches::answers(batch.len())?;
-            let (mut open, mut pushed, mut at) = (Text::new(), Ok(()), 0);
+            let (mut open, mut pushed, mut at) = (Open::default(), Ok(()), 0);
             self.follower().read(|follower| {
                 let now = now();
                 batch.visit_all(|items| {
@@ -215,33 +251,20 @@ impl Follower {
                     }
                 })
             })??;
-            pushed.map(|()| (found, open))
+            pushed.map(|()| (found, open.pieces))
         })
     }
 
     /// Requires that the key existed at the last answer of the server.
     fn require_key(&self, py: Python<'_>) -> PyResult<()> {
-        if self.missing != Missing::Error {
-            return Ok(());
-        }
-        let is_missing = look(py, self.follower(), |follower| {
-            Ok(follower.is_fresh(now()) && follower.state() == State::Missing)
-        })?;
-        if is_missing {
-            return Err(no_key(py, &self.key));
+        if self.needs_key
+            && look(py, self.follower(), |follower| {
+                Ok(follower.state(now()) == State::Missing)
+            })?
+        {
+            return Err(PyKeyError::new_err(PyBytes::new(py, &self.key).unbind()));
         }
         Ok(())
-    }
-
-    fn keep(&self, py: Python<'_>, items: &[&[u8]]) -> PyResult<()> {
-        change(py, self.follower(), |follower| {
-            // Not before the reply came, because then the server has them.
-            let now = now();
-            for item in items {
-                follower.keep(item, now);
-            }
-            Ok(())
-        })
     }
 
     fn take(&self, py: Python<'_>, reply: Reply<'_>, random: f64) -> PyResult<()> {
@@ -250,84 +273,6 @@ impl Follower {
                 .write(|follower| follower.take(reply, now(), random))
         })
     }
-}
-
-fn no_key(py: Python<'_>, key: &[u8]) -> PyErr {
-    PyKeyError::new_err(PyBytes::new(py, key).unbind())
-}
-
-/// Requires that the server has the key, which its answer "no" does not tell.
-fn require_key_at_server(of: &Bound<'_, Follower>) -> PyResult<()> {
-    let (py, follower) = (of.py(), of.get());
-    if follower.missing != Missing::Error {
-        return Ok(());
-    }
-    let _call = Call::begin();
-    let is_there = is_one(&of.call_method1(intern!(py, "_send"), ("EXISTS",))?)?;
-    is_there
-        .then_some(())
-        .ok_or_else(|| no_key(py, &follower.key))
-}
-
-/// Sends a command with an item. Returns whether the reply is 1.
-#[cold]
-fn send(of: &Bound<'_, Follower>, command: &str, item: &[u8]) -> PyResult<bool> {
-    let py = of.py();
-    let words = (command, batches::bytes(py, item)?);
-    let _call = Call::begin();
-    is_one(&of.call_method1(intern!(py, "_send"), words)?)
-}
-
-/// Sends a command with options and items, in pieces. Passes the items of a piece and whether their replies are 1 to `take`.
-fn send_each(
-    of: &Bound<'_, Follower>,
-    (command, options): (&str, &[&str]),
-    items: &Text,
-    mut take: impl FnMut(&[&[u8]], &[bool]) -> PyResult<()>,
-) -> PyResult<()> {
-    let py = of.py();
-    let items: Vec<&[u8]> = items.items().map_err(raise)?.collect();
-    let mut left = &items[..];
-    let _call = Call::begin();
-    while !left.is_empty() {
-        let (count, _) = next_command(left.iter().map(|item| item.len()));
-        let (piece, later) = left.split_at(count);
-        left = later;
-        let words = std::iter::once(&command).chain(options);
-        let mut words: Vec<_> = words
-            .map(|word| PyString::new(py, word).into_any())
-            .collect();
-        for item in piece {
-            words.push(batches::bytes(py, item)?.into_any());
-        }
-        let replies = of.call_method1(intern!(py, "_send"), PyTuple::new(py, words)?)?;
-        let (mut ones, mut end) = (Vec::with_capacity(piece.len()), Ok(()));
-        for reply in replies.try_iter()? {
-            match is_one(&reply?) {
-                Ok(is_one) => ones.push(is_one),
-                Err(error) => {
-                    end = Err(error);
-                    break;
-                }
-            }
-        }
-        ones.truncate(piece.len());
-        take(&piece[..ones.len()], &ones)?;
-        end?;
-        if ones.len() < piece.len() {
-            let text = format!("{command} returned too few replies");
-            return Err(PyValueError::new_err(text));
-        }
-    }
-    Ok(())
-}
-
-/// Returns whether a reply is 1 or true. A refusal among the replies to a batch is an exception that was not raised.
-fn is_one(reply: &Bound<'_, PyAny>) -> PyResult<bool> {
-    if reply.is_instance_of::<PyBaseException>() {
-        return Err(PyErr::from_value(reply.clone()));
-    }
-    Ok(reply.extract::<i64>()? != 0)
 }
 
 #[pymethods]
@@ -340,7 +285,7 @@ impl Follower {
         confirm: bool,
         refresh: Option<f64>,
         lags: bool,
-        missing: &str,
+        needs_key: bool,
     ) -> PyResult<Self> {
         let max_age = seconds("max_age", max_age)?;
         let options = Options {
@@ -357,7 +302,7 @@ impl Follower {
         Ok(Self {
             options,
             key: key.into(),
-            missing: Missing::named(missing)?,
+            needs_key,
             own: Own::new(FORKS.load(Relaxed), near::Follower::new(options)),
             asked: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
@@ -365,93 +310,68 @@ impl Follower {
     }
 
     fn __contains__(slf: &Bound<'_, Self>, item: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let of = slf.get();
+        let py = slf.py();
         with_item(item, |bytes| {
-            let answer = of.answer(slf.py(), bytes)?;
-            if answer != Some(true) {
-                of.require_key(slf.py())?;
-            }
-            if let Some(found) = answer {
+            if let Some(found) = slf.get().look_up(py, bytes)? {
                 return Ok(found);
             }
-            of.asked.fetch_add(1, Relaxed);
-            let found = send(slf, "BF.EXISTS", bytes)?;
-            if !found {
-                require_key_at_server(slf)?;
-            }
-            Ok(found)
+            let item = batches::bytes(py, bytes)?;
+            let _call = Call::begin();
+            slf.call_method1(intern!(py, "_ask"), (item,))?.is_truthy()
         })
     }
 
-    /// Return whether an item is in the filter. It is `item in near`.
+    /// Return whether an item is in the filter, or the item's bytes if the server has to be asked.
     #[pyo3(signature = (item, /))]
-    fn contains(slf: &Bound<'_, Self>, item: &Bound<'_, PyAny>) -> PyResult<bool> {
-        Self::__contains__(slf, item)
+    fn _look_up<'py>(&self, item: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = item.py();
+        with_item(item, |bytes| match self.look_up(py, bytes)? {
+            Some(found) => Ok(PyBool::new(py, found).to_owned().into_any()),
+            None => Ok(batches::bytes(py, bytes)?.into_any()),
+        })
     }
 
-    /// Look up a batch of items. Return a memoryview of bool, one byte for each item.
-    ///
-    /// A batch is one of those that `Bloom` takes. The server is asked for the items that the copy does not answer, in
-    /// commands of up to 10,000 items.
+    /// Look up a batch. Return a byte for each item: 0, 1, or 2 if the server has to be asked; and the items to ask for.
     #[pyo3(signature = (items, /))]
-    fn contains_many<'py>(
-        slf: &Bound<'py, Self>,
+    fn _look_up_many<'py>(
+        &self,
         items: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let of = slf.get();
-        let (mut found, open) = of.answer_each(items, |answer| answer.is_none())?;
-        of.require_key(slf.py())?;
-        of.asked.fetch_add(open.len() as u64, Relaxed);
-        let mut missing = found.iter_mut().filter(|found| **found == OPEN);
-        let mut is_any_denied = false;
-        send_each(slf, ("BF.MEXISTS", &[]), &open, |_, ones| {
-            is_any_denied |= ones.contains(&false);
-            for (missing, is_one) in missing.by_ref().zip(ones) {
-                *missing = (*is_one).into();
+    ) -> PyResult<(Bound<'py, PyByteArray>, Pieces)> {
+        let (found, open) = self.answer_each(items, |answer| answer.is_none())?;
+        self.require_key(items.py())?;
+        let asked: usize = open.iter().map(Text::len).sum();
+        self.asked.fetch_add(asked as u64, Relaxed);
+        Ok((PyByteArray::new(items.py(), &found), Pieces::of(open)))
+    }
+
+    /// Return the bytes of an item that the copy does not claim. None if it does.
+    #[pyo3(signature = (item, /))]
+    fn _unclaimed<'py>(&self, item: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        with_item(item, |bytes| match self.answer(item.py(), bytes)? {
+            Some(true) => Ok(None),
+            _ => batches::bytes(item.py(), bytes).map(Some),
+        })
+    }
+
+    /// Return the items of a batch that the copy does not claim.
+    #[pyo3(signature = (items, /))]
+    fn _unclaimed_many(&self, items: &Bound<'_, PyAny>) -> PyResult<Pieces> {
+        let (_, open) = self.answer_each(items, |answer| answer != Some(true))?;
+        Ok(Pieces::of(open))
+    }
+
+    /// Note that the server has these items, which were added to it.
+    #[pyo3(signature = (items, /))]
+    fn _keep(&self, py: Python<'_>, items: Vec<Bound<'_, PyBytes>>) -> PyResult<()> {
+        let items: Vec<&[u8]> = items.iter().map(PyBytesMethods::as_bytes).collect();
+        change(py, self.follower(), |follower| {
+            // Not before the reply came, because then the server has them.
+            let now = now();
+            for item in &items {
+                follower.keep(item, now);
             }
             Ok(())
-        })?;
-        if is_any_denied {
-            require_key_at_server(slf)?;
-        }
-        batches::view(slf.py(), &found, "?")
-    }
-
-    /// Add an item to the server's filter. Return True if it was new.
-    ///
-    /// If the copy claims the item, nothing is sent. If there is no such key, the client's exception is raised, unless
-    /// `missing` is "create". A lookup of this object finds the item from now on.
-    #[pyo3(signature = (item, /))]
-    fn add(slf: &Bound<'_, Self>, item: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let (of, py) = (slf.get(), slf.py());
-        with_item(item, |bytes| {
-            if of.answer(py, bytes)? == Some(true) {
-                return Ok(false);
-            }
-            let mut one = Text::new();
-            one.push(bytes).map_err(raise)?;
-            let mut is_new = false;
-            send_each(slf, of.missing.adding(), &one, |items, ones| {
-                is_new = ones.contains(&true);
-                of.keep(py, items)
-            })?;
-            Ok(is_new)
         })
-    }
-
-    /// Add a batch of items to the server's filter. Return how many were new.
-    ///
-    /// Only items that the copy does not claim are sent, in commands of up to 10,000 items. If the server refuses an
-    /// item, the client's exception is raised, and the items before it are added. A missing key is as for `add`.
-    #[pyo3(signature = (items, /))]
-    fn update(slf: &Bound<'_, Self>, items: &Bound<'_, PyAny>) -> PyResult<usize> {
-        let (of, mut new) = (slf.get(), 0);
-        let (_, open) = of.answer_each(items, |answer| answer != Some(true))?;
-        send_each(slf, of.missing.adding(), &open, |items, ones| {
-            new += ones.iter().filter(|is_one| **is_one).count();
-            of.keep(slf.py(), items)
-        })?;
-        Ok(new)
     }
 
     /// Return the copy as a filter of its own, or None if there is none.
@@ -479,19 +399,21 @@ impl Follower {
 
     /// What the object is doing, as a text.
     ///
-    /// "syncing": it fetches the copy, or catches up with the filter. "following": it has a copy, and polls. "missing":
-    /// there is no such key, so there are no items. "refused": the filter can't be followed, for the reason in
-    /// `stats.last_error`; it is tried again every 30 seconds. "closed": it was closed.
+    /// "syncing": it fetches the copy, or catches up with the filter. "following": it has a copy that answers, and polls.
+    /// "missing": there is no such key, so there are no items. "stale": the copy is too old to answer, or lacks what this
+    /// object added; it polls. "refused": the filter can't be followed, for the reason in `stats.last_error`; it is tried
+    /// again every 30 seconds. "closed": it was closed.
     #[getter]
     fn state(&self, py: Python<'_>) -> PyResult<&'static str> {
         if self.is_closed.load(Relaxed) {
             return Ok("closed");
         }
-        let state = look(py, self.follower(), |follower| Ok(follower.state()))?;
+        let state = look(py, self.follower(), |follower| Ok(follower.state(now())))?;
         Ok(match state {
             State::Syncing => "syncing",
             State::Following => "following",
             State::Missing => "missing",
+            State::Stale => "stale",
             State::Refused => "refused",
         })
     }

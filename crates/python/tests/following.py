@@ -86,7 +86,7 @@ def proxy_of(port: int) -> Iterator[Proxy]:
 
 def impatient(port: int) -> redis.Redis:
     """A client that does not wait, nor try again."""
-    return redis.Redis(port=port, socket_timeout=0.2, retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0))
+    return redis.Redis(port=port, socket_timeout=0.2, retry=None)
 
 
 def calls(client: Any, command: str) -> int:
@@ -95,8 +95,8 @@ def calls(client: Any, command: str) -> int:
 
 
 def thread_of(near: Near) -> threading.Thread:
-    assert near._worker is not None
-    return near._worker.thread
+    assert near._driver is not None
+    return near._driver.thread
 
 
 def equals(near: Near, client: Any, key: str) -> bool:

@@ -18,10 +18,12 @@ import valkeybloom.asyncio
 
 TOP = Path(__file__).parents[3]
 CLASSES = [valkeybloom.Bloom, valkeybloom.CuckooFilter, valkeybloom.CountMin, valkeybloom.TopK, valkeybloom.TDigest]
+NEARS = [valkeybloom.Near, valkeybloom.asyncio.Near]
 
 
 def test_examples_in_docstrings(server: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redis.Redis, "__init__", connecting(redis.Redis.__init__, server))
+    for kind in (redis.Redis, redis.asyncio.Redis):
+        monkeypatch.setattr(kind, "__init__", connecting(kind.__init__, server))
     with redis.Redis() as client:
         client.flushall()
     finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner()
@@ -32,7 +34,7 @@ def test_examples_in_docstrings(server: int, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_everything_public_has_a_docstring_and_a_signature() -> None:
-    for one in (*CLASSES, valkeybloom.Near):
+    for one in (*CLASSES, *NEARS):
         assert inspect.signature(one).parameters and len(inspect.getdoc(one) or "") > 200
         own = {name: member for base in one.__mro__[:-1] for name, member in vars(base).items()}
         for name, member in own.items():
@@ -54,8 +56,8 @@ def test_examples_in_pages(
     blocks = [found for found in blocks if not found[0].startswith("#!")]
     assert blocks
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(redis.Redis, "__init__", connecting(redis.Redis.__init__, server))
-    monkeypatch.setattr(redis.asyncio.Redis, "__init__", connecting(redis.asyncio.Redis.__init__, server))
+    for kind in (redis.Redis, redis.asyncio.Redis):
+        monkeypatch.setattr(kind, "__init__", connecting(kind.__init__, server))
     with redis.Redis() as client:
         client.flushall()
     names: dict[str, Any] = {}
@@ -64,6 +66,11 @@ def test_examples_in_pages(
         checked = re.sub(r"^(\S[^\n#=]*\S) +# (True|False|\d+|\[.*\])$", r"assert (\1) == \2", block, flags=re.MULTILINE)
         exec(compile(checked, page, "exec"), names)
         assert capsys.readouterr().out == printed
+    for near in names.values():
+        # A lookup that asks a stopped server fails after one attempt.
+        if isinstance(near, valkeybloom.Near):
+            options = near._client.get_connection_kwargs()  # type: ignore[attr-defined]
+            assert options["socket_timeout"] == 1 and options["retry"] is None
 
 
 def test_the_script_for_clickhouse(tmp_path: Path) -> None:
@@ -116,7 +123,8 @@ import redis
 import redis.asyncio
 import valkey
 from valkeybloom import Bloom, CountMin, CuckooFilter, Near, NearStats, TDigest, TopK, fetch, store
-from valkeybloom.asyncio import fetch as fetch_async
+import valkey.asyncio
+from valkeybloom.asyncio import Near as AsyncNear, fetch as fetch_async
 
 f = Bloom(1000, 0.01, expansion=None, seed=bytes(32))
 new: memoryview = f.add_many(pl.Series(["a"]).cast(pl.Categorical), at_ms=None)
@@ -152,6 +160,12 @@ with Near(redis.Redis(), b"key", max_age=timedelta(seconds=5), confirm=True, ref
 
 async def main() -> None:
     await fetch_async(redis.asyncio.Redis(), "key")
+    near = AsyncNear(redis.asyncio.Redis(), b"key", max_age=timedelta(seconds=5), missing="error", reader=valkey.asyncio.Valkey())
+    async with near:
+        a: bool = await near.contains("a") or await near.add(5) or await near.wait(1.5)
+        n: int = await near.update(pa.array(["a"])) + near.stats.asked
+        m: memoryview = await near.contains_many(np.arange(5))
+    near.close()
 '''
 
 WRONG = '''

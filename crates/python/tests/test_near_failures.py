@@ -47,7 +47,7 @@ def test_no_copy_answers_beyond_its_age(client: Any, server: int) -> None:
                             assert age is not None and age < 0.5 and found[0]
 
                 together(look, look, look)
-                assert near.stats.asked and near.state == "following"
+                assert near.stats.asked and near.state == "stale"
                 for call in (near.add, near.contains, lambda item: near.update([item])):
                     with pytest.raises(redis.RedisError):
                         call("other")
@@ -252,6 +252,10 @@ def test_a_slot_that_moves_is_followed(name: str, tmp_path: Path) -> None:
             assert near.update(items(5000)) > 4900 and near.wait(30) and missing.wait(30)
             wait(lambda: equals(near, client, "moving"))
             assert calls(source, "bf.read") and not calls(target, "bf.scandump")
+            plain = redis.Redis if name == "redis" else valkey.Valkey
+            with plain(port=target_port) as node, Near(node, "moving") as lost:
+                with pytest.raises(ValueError, match="^MOVED .*; use a cluster client$"):
+                    lost.wait(30)
             target.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", source_id)
             source.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", target_id)
             source.execute_command("MIGRATE", "127.0.0.1", target_port, "moving", 0, 30_000)
@@ -340,7 +344,7 @@ def child(number):
     other.execute_command("BF.ADD", "seen", f"other {number}")
     while f"other {number}" not in near:
         pass
-    assert near._worker.thread.is_alive()
+    assert near._driver.thread.is_alive()
     if number % 5 == 0:
         grandchild = os.fork()
         if grandchild == 0:
@@ -371,7 +375,7 @@ for number in range(20):
 done.set()
 for thread in threads:
     thread.join()
-assert near.wait(30) and near._worker.thread.is_alive()
+assert near.wait(30) and near._driver.thread.is_alive()
 while not all(near.contains_many([f"other {n}" for n in range(20)])):
     pass
 print("all is well", end="")

@@ -8,8 +8,8 @@
 (True, False)
 
 The classes are `Bloom`, `CuckooFilter`, `CountMin`, `TopK` and `TDigest`. Their bits are those of the module
-valkeybloom in a server. `store` sends an object to a server, and `fetch` copies one from there; `valkeybloom.asyncio`
-has both for asynchronous clients. `Near` keeps a copy of a server's Bloom filter fresh. `template` makes empty objects in
+valkeybloom in a server. `store` sends an object to a server, and `fetch` copies one from there. `Near` keeps a copy of a
+server's Bloom filter fresh. `valkeybloom.asyncio` has all three for asynchronous clients. `template` makes empty objects in
 several processes, whose parts unite exactly. `valkeybloom.sharded` has one filter over many keys of a cluster.
 
 An item is str, bytes or int. Objects may be used from several threads.

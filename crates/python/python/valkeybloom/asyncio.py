@@ -1,4 +1,4 @@
-"""`fetch` and `store` for asynchronous clients.
+"""`fetch`, `store` and `Near` for asynchronous clients.
 
 ```python
 import redis.asyncio
@@ -13,17 +13,20 @@ async with redis.asyncio.Redis() as client:
 
 from __future__ import annotations
 
+import asyncio
+
 from ._exchange import encoded, fetching, options, storing
+from .near import Driver, NearBase, NearStats, failure, outcome
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import timedelta
-    from typing import Any
+    from typing import Any, Self
 
     from ._exchange import Sketch
-    from ._types import AsyncClient, Exchange, Key
+    from ._types import AsyncClient, Exchange, Item, Items, Key, Outcome
 
-__all__ = ["fetch", "store"]
+__all__ = ["Near", "NearStats", "fetch", "store"]
 
 
 async def _run(client: AsyncClient, exchange: Exchange) -> Any:
@@ -58,3 +61,140 @@ async def store(
 ) -> None:
     """Send an object to a server, as `valkeybloom.store` does."""
     await _run(client, storing(encoded(client, key), sketch, replace=replace, ttl=ttl, merge=merge))
+
+
+class Near(NearBase):
+    """`valkeybloom.Near` with a task instead of a thread, for an asynchronous client: the same parameters and promise.
+
+    A lookup that the copy answers does not wait for anything. All others are awaited, as the client does; so is a server
+    that does not reply, unless the client has a `socket_timeout`. If a task is cancelled while it adds items, the server
+    may have them. Use the object in one event loop, as the client. Its task starts at once, or with the first call in a
+    loop, and ends with `close`, with the `async with` block, with the loop, or with the last reference.
+
+    >>> import asyncio, redis.asyncio
+    >>> from valkeybloom.asyncio import Near
+    >>> async def main():
+    ...     async with redis.asyncio.Redis() as client, Near(client, "new", missing="create") as near:
+    ...         await near.wait(10)                      # until the copy answers
+    ...         print(await near.add("a"), await near.update(["a", "b"]))
+    ...         print(await near.contains("a"), list(await near.contains_many(["b", "c"])))
+    >>> asyncio.run(main())
+    True 1
+    True [True, False]
+    """
+
+    __slots__ = ()
+
+    _is_async = True
+    _driver: Task | None
+
+    # The server can't be asked without waiting.
+    __contains__ = None  # type: ignore[assignment]
+
+    async def contains(self, item: Item, /) -> bool:
+        """Return whether an item is in the filter."""
+        found = self._look_up(item)
+        return found if isinstance(found, bool) else await self._run(self._asking(found))
+
+    async def contains_many(self, items: Items, /) -> memoryview:
+        """Look up a batch of items, as `valkeybloom.Near.contains_many` does."""
+        found: memoryview = await self._run(self._looking_up(items))
+        return found
+
+    async def add(self, item: Item, /) -> bool:
+        """Add an item to the server's filter, as `valkeybloom.Near.add` does. Return True if it was new."""
+        unclaimed = self._unclaimed(item)
+        return unclaimed is not None and await self._run(self._adding([(unclaimed,)])) > 0
+
+    async def update(self, items: Items, /) -> int:
+        """Add a batch of items to the server's filter, as `valkeybloom.Near.update` does. Return how many were new."""
+        new: int = await self._run(self._adding(self._unclaimed_many(items)))
+        return new
+
+    async def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the copy answers, as `valkeybloom.Near.wait` does. Return whether it does within `timeout` seconds."""
+        try:
+            async with asyncio.timeout(timeout):
+                while not self._is_ready():
+                    self._start()
+                    assert self._driver is not None
+                    await self._driver.changed.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """End the task, and drop the copy. Lookups ask the server from now on."""
+        self._close()
+        if self._driver is not None:
+            self._driver.changed.set()
+            self._driver.end()
+
+    async def __aenter__(self) -> Self:
+        self._start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+        task = self._driver
+        if task is not None and task.loop is asyncio.get_running_loop():
+            # It gives back its connection before the client is closed.
+            await asyncio.wait([task.task])
+
+    def _start(self) -> None:
+        """Starts the task in the loop that runs, unless it runs there."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        task = self._driver
+        if self.state != "closed" and (task is None or task.loop is not loop or task.task.done()):
+            self._driver = Task(self, loop)
+
+    async def _run(self, exchange: Exchange) -> Any:
+        """Sends commands of the program's."""
+        self._start()
+        return await _run(self._client, exchange)
+
+
+class Task(Driver):
+    """The task of a `Near`."""
+
+    def __init__(self, near: Near, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(near)
+        #: Set after the next step, and then replaced.
+        self.changed = asyncio.Event()
+        self.loop = loop
+        self.task = loop.create_task(self.run(), name=f"valkeybloom-near-{self.key!r}")
+
+    def end(self, _: object = None) -> None:
+        try:
+            # The last reference may be dropped in another thread.
+            self.loop.call_soon_threadsafe(self.task.cancel)
+        except RuntimeError:
+            # The loop is closed.
+            pass
+
+    def step(self, outcome: Outcome | None) -> float | tuple[str | bytes, ...] | None:
+        # The client may suppress a cancellation that comes at the same time as a reply: `asyncio.wait_for` of Python 3.11 does.
+        return None if self.task.cancelling() else super().step(outcome)
+
+    async def run(self) -> None:
+        try:
+            step = self.step(None)
+            while step is not None:
+                step = self.step(await self.take(step))
+                self.changed.set()
+                self.changed = asyncio.Event()
+        finally:
+            # Those who wait start another task, unless the copy is closed.
+            self.changed.set()
+
+    async def take(self, step: float | tuple[str | bytes, ...]) -> Outcome | None:
+        """Waits, or sends a command. Returns what became of the command."""
+        if isinstance(step, float):
+            return await asyncio.sleep(step, None)
+        try:
+            return outcome(step[0], await self.client.execute_command(*step, **self.routing()))
+        except Exception as error:
+            return failure(step[0], error)

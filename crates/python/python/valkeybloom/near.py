@@ -2,73 +2,46 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 from _thread import RLock
+from operator import index
 
 from ._core import Follower, NearStats, forked
 from ._exchange import encoded, is_loss, options
+from ._server import _run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from datetime import timedelta
     from typing import Any, Literal, Self
     from weakref import ref
 
-    from ._types import Client, Key, Outcome
+    from ._types import Client, Command, Exchange, Item, Items, Key, Outcome
 
 __all__ = ["Near", "NearStats"]
 
+#: The mark of an item whose answer only the server has.
+OPEN = 2
+
+#: The codes of errors that the clients strip, by the names of their exceptions.
+CODES = {"NoPermissionError": "NOPERM", "AuthenticationError": "WRONGPASS", "MovedError": "MOVED"}
+
 #: Held while a thread is started.
 starting = RLock()
-
-#: The threads that run. `None` once the interpreter ends.
-workers: set[Worker] | None = set()
 
 
 def begin_child() -> None:
     """Notes that this process is a new child, in which no threads run."""
     forked()
-    if workers is not None:
-        workers.clear()
     starting.release()
 
 
 os.register_at_fork(before=starting.acquire, after_in_parent=starting.release, after_in_child=begin_child)
 
 
-@atexit.register
-def end_all() -> None:
-    """Keeps threads out of Rust, which a thread must not be in when the interpreter ends. They may wait for a server."""
-    global workers
-    with starting:
-        running, workers = workers, None
-    for worker in list(running or ()):
-        worker.end()
-        with worker.changed:
-            pass
-
-
 def seconds(time: float | timedelta) -> float:
     return time if isinstance(time, (int, float)) else time.total_seconds()
-
-
-def require_blocking(client: Client) -> None:
-    from inspect import iscoroutinefunction
-
-    if iscoroutinefunction(client.execute_command):
-        raise TypeError("a blocking client is needed, not an asynchronous one")
-
-
-def failure(error: Exception) -> Outcome:
-    """Returns what becomes of a command that raised an error: the server refused it, or there is no reply."""
-    text = (str(error) or type(error).__name__).encode("utf-8", "replace").decode()
-    if is_loss(error):
-        return "_take_loss", (text,)
-    if "NoPermissionError" in {base.__name__ for base in type(error).__mro__} and not text.startswith("NOPERM"):
-        # The clients strip the code.
-        text = f"NOPERM {text}"
-    return "_take_refusal", (text,)
 
 
 def chance() -> float:
@@ -79,7 +52,163 @@ def chance() -> float:
     return random()
 
 
-class Near(Follower):
+def is_one(reply: Any) -> bool:
+    """Returns whether a reply is 1 or true. A refusal among the replies to a batch is an exception that was not raised."""
+    if isinstance(reply, BaseException):
+        raise reply
+    return index(reply) != 0
+
+
+def ones(command: str, replies: Any, count: int) -> Iterator[bool]:
+    """Yields for each item of a command whether its reply is 1."""
+    number = 0
+    for number, reply in enumerate(replies, 1):
+        if number > count:
+            break
+        yield is_one(reply)
+    if number != count:
+        raise ValueError(f"{command} returned too {'few' if number < count else 'many'} replies")
+
+
+def failure(command: str, error: Exception) -> Outcome:
+    """Returns what becomes of a command that raised an error: the server refused it, or there is no reply."""
+    text = (str(error) or type(error).__name__).encode("utf-8", "replace").decode().rstrip()
+    codes = [CODES[base.__name__] for base in type(error).__mro__ if base.__name__ in CODES]
+    if codes and not text.startswith((codes[0], "NOAUTH")):
+        text = f"{codes[0]} {text}"
+    elif is_loss(error):
+        return "_take_loss", (text,)
+    if text.startswith("MOVED"):
+        text += "; use a cluster client"
+    if command == "BF.READ" and "unknown command" in text:
+        text += "; pass refresh= to follow a server without BF.READ"
+    return "_take_refusal", (text,)
+
+
+def outcome(command: str, reply: Any) -> Outcome:
+    """Returns what becomes of a command with a reply."""
+    match reply:
+        case [bytes() as cursor, int() as items, bytes() as hashes] if items >= 0:
+            return "_take_news", (cursor, items, hashes)
+        case [int() as cursor, (bytes() | None) as chunk, *ids] if cursor >= 0:
+            return "_take_piece", (cursor, chunk or b"", *(ids or (b"",)))
+    return "_take_loss", (f"execute_command returned {type(reply).__name__}, not the reply of {command}",)
+
+
+class NearBase(Follower):
+    """What `Near` and `valkeybloom.asyncio.Near` share: all but what sends commands."""
+
+    __slots__ = ("__weakref__", "_client", "_driver", "_key", "_missing", "_reader")
+
+    _client: Client
+    _reader: Client
+    _key: bytes
+    _missing: str
+    _driver: Any
+
+    #: Whether the client is an asynchronous one.
+    _is_async = False
+
+    def __new__(
+        cls,
+        client: Client,
+        key: Key,
+        *,
+        every: float | timedelta = 0.05,
+        max_age: float | timedelta = 1.0,
+        confirm: bool = False,
+        refresh: float | timedelta | None = None,
+        reader: Client | None = None,
+        missing: Literal["empty", "error", "create"] = "empty",
+    ) -> Self:
+        from inspect import iscoroutinefunction
+
+        reads = client if reader is None else reader
+        for one in (client, reads):
+            if iscoroutinefunction(one.execute_command) != cls._is_async:
+                kinds = ("an asynchronous", "a blocking") if cls._is_async else ("a blocking", "an asynchronous")
+                raise TypeError("{} client is needed, not {} one".format(*kinds))
+        if missing not in ("empty", "error", "create"):
+            raise ValueError("bad missing")
+        name = encoded(client, key)
+        self = super().__new__(
+            cls,
+            name,
+            seconds(every),
+            seconds(max_age),
+            bool(confirm),
+            None if refresh is None else seconds(refresh),
+            reader is not None,
+            missing == "error",
+        )
+        self._client = client
+        self._reader = reads
+        self._key = name
+        self._missing = missing
+        self._driver = None
+        self._start()
+        return self
+
+    def __repr__(self) -> str:
+        age = self.age
+        return f"<Near {self._key!r} {self.state}{'' if age is None else f', {age:.3f} s old'}>"
+
+    def _start(self) -> None:
+        raise NotImplementedError
+
+    def _is_ready(self) -> bool:
+        """Returns whether the copy answers. Raises the reason if it can't."""
+        if self._is_fresh():
+            self._require_key()
+            return True
+        state = self.state
+        if state == "closed":
+            raise ValueError("the copy is closed")
+        if state == "refused":
+            raise ValueError(self.stats.last_error)
+        return False
+
+    def _requiring_key(self) -> Exchange:
+        """Requires that the server has the key, which its answer "no" does not tell."""
+        if self._missing == "error" and not is_one((yield "EXISTS", self._key)):
+            raise KeyError(self._key)
+
+    def _asking(self, item: bytes) -> Exchange:
+        found = is_one((yield "BF.EXISTS", self._key, item))
+        if not found:
+            yield from self._requiring_key()
+        return found
+
+    def _looking_up(self, items: Items) -> Exchange:
+        found, pieces = self._look_up_many(items)
+        at, is_any_denied = 0, False
+        for piece in pieces:
+            replies = yield "BF.MEXISTS", self._key, *piece
+            for is_found in ones("BF.MEXISTS", replies, len(piece)):
+                at = found.index(OPEN, at)
+                found[at] = is_found
+                is_any_denied |= not is_found
+        if is_any_denied:
+            yield from self._requiring_key()
+        return memoryview(found).toreadonly().cast("?")
+
+    def _adding(self, pieces: Iterable[tuple[bytes, ...]]) -> Exchange:
+        words: Command = ("BF.MADD", self._key)
+        if self._missing != "create":
+            words = ("BF.INSERT", self._key, "NOCREATE", "ITEMS")
+        new = 0
+        for piece in pieces:
+            replies, added = (yield *words, *piece), 0
+            try:
+                for is_new in ones(str(words[0]), replies, len(piece)):
+                    new += is_new
+                    added += 1
+            finally:
+                self._keep(piece[:added])
+        return new
+
+
+class Near(NearBase):
     """A copy of a server's Bloom filter that follows it, so that lookups take no round trip.
 
     `client` is one of redis-py or valkey-py, for a server or a cluster, or any object with a method `execute_command`
@@ -103,14 +232,15 @@ class Near(Follower):
     from which the copy is read; lookups and adds still go to `client`. Such a copy lacks what the replica lacks, in
     addition to its age.
 
-    Give the client a `socket_timeout`: without it, a server that accepts commands and does not reply holds up the thread
-    and each lookup that asks for ever. The copy itself is never used beyond its age.
+    Give the client a `socket_timeout` and `retry=None`: a server that accepts commands and does not reply holds up each
+    lookup that asks it, for a minute with the defaults of redis-py 8, and for ever with those of valkey-py. The copy
+    itself is never used beyond its age, and `state` is "stale" then.
 
     After `os.fork`, a child goes on with the copy. It starts a thread of its own when a lookup first asks the server.
 
     >>> import redis
     >>> from valkeybloom import Near
-    >>> client = redis.Redis()
+    >>> client = redis.Redis(socket_timeout=1, retry=None)
     >>> len(client.execute_command("BF.MADD", "seen", "a", "b"))
     2
     >>> with Near(client, "seen") as near:
@@ -126,71 +256,60 @@ class Near(Follower):
     ('following', True, 1)
     """
 
-    __slots__ = ("__weakref__", "_client", "_key", "_reader", "_worker")
+    __slots__ = ()
 
-    _client: Client
-    _reader: Client
-    _key: bytes
-    _worker: Worker | None
+    _driver: Worker | None
 
-    def __new__(
-        cls,
-        client: Client,
-        key: Key,
-        *,
-        every: float | timedelta = 0.05,
-        max_age: float | timedelta = 1.0,
-        confirm: bool = False,
-        refresh: float | timedelta | None = None,
-        reader: Client | None = None,
-        missing: Literal["empty", "error", "create"] = "empty",
-    ) -> Self:
-        reads = client if reader is None else reader
-        require_blocking(client)
-        require_blocking(reads)
-        name = encoded(client, key)
-        self = super().__new__(
-            cls,
-            name,
-            seconds(every),
-            seconds(max_age),
-            bool(confirm),
-            None if refresh is None else seconds(refresh),
-            reader is not None,
-            missing,
-        )
-        self._client = client
-        self._reader = reads
-        self._key = name
-        self._worker = None
-        self._start()
-        return self
+    def contains(self, item: Item, /) -> bool:
+        """Return whether an item is in the filter. It is `item in near`."""
+        return item in self
+
+    def contains_many(self, items: Items, /) -> memoryview:
+        """Look up a batch of items. Return a memoryview of bool, one byte for each item.
+
+        A batch is one of those that `Bloom` takes. The server is asked for the items that the copy does not answer, in
+        commands of up to 10,000 items.
+        """
+        found: memoryview = self._run(self._looking_up(items))
+        return found
+
+    def add(self, item: Item, /) -> bool:
+        """Add an item to the server's filter. Return True if it was new.
+
+        If the copy claims the item, nothing is sent. If there is no such key, the client's exception is raised, unless
+        `missing` is "create". A lookup of this object finds the item from now on.
+        """
+        unclaimed = self._unclaimed(item)
+        return unclaimed is not None and self._run(self._adding([(unclaimed,)])) > 0
+
+    def update(self, items: Items, /) -> int:
+        """Add a batch of items to the server's filter. Return how many were new.
+
+        Only items that the copy does not claim are sent, in commands of up to 10,000 items. If the server refuses an
+        item, the client's exception is raised, and the items before it are added. A missing key is as for `add`.
+        """
+        new: int = self._run(self._adding(self._unclaimed_many(items)))
+        return new
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the copy answers, for at most `timeout` seconds. Return whether it does.
 
-        Raises ValueError with the reason if the filter can't be followed, or if the object is closed. A server that can't
-        be reached is tried again until the time is up.
+        Raises ValueError with the reason if the filter can't be followed, the password is wrong, or the object is closed.
+        A server that can't be reached is tried again until the time is up.
         """
         from time import monotonic
 
         end = None if timeout is None else monotonic() + timeout
         self._start()
-        worker = self._worker
+        worker = self._driver
         if worker is None:
             raise ValueError("the copy is closed")
         with worker.changed:
-            while not self._is_fresh():
-                state = self.state
-                if state == "closed":
-                    raise ValueError("the copy is closed")
-                if state == "refused":
-                    raise ValueError(self.stats.last_error)
+            while not self._is_ready():
                 left = None if end is None else end - monotonic()
                 if left is not None and left <= 0:
                     return False
                 worker.changed.wait(left)
-        self._require_key()
         return True
 
     def close(self) -> None:
@@ -198,14 +317,14 @@ class Near(Follower):
 
         It does not wait for a command that the thread has sent; its reply has no effect.
         """
-        worker = self._worker
+        worker = self._driver
         if worker is None or not worker.thread.is_alive():
             self._close()
             return
-        worker.end()
         with worker.changed:
             self._close()
             worker.changed.notify_all()
+        worker.end()
 
     def __enter__(self) -> Self:
         return self
@@ -213,109 +332,108 @@ class Near(Follower):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __repr__(self) -> str:
-        age = self.age
-        return f"<Near {self._key!r} {self.state}{'' if age is None else f', {age:.3f} s old'}>"
-
     def _start(self) -> None:
         """Starts the thread, unless it runs. A child of `fork` has none."""
-        worker = self._worker
+        worker = self._driver
         if worker is not None and worker.thread.is_alive():
             return
         with starting:
-            if self._worker is not worker or workers is None or self.state == "closed":
-                return
-            self._worker = worker = Worker(self)
-            workers.add(worker)
-            worker.thread.start()
+            if self._driver is worker and self.state != "closed":
+                self._driver = Worker(self)
+                self._driver.thread.start()
 
-    def _send(self, command: str, *items: bytes) -> Any:
-        """Sends a command of the program's."""
+    def _run(self, exchange: Exchange) -> Any:
+        """Sends commands of the program's."""
         try:
             self._start()
         except RuntimeError:
             # The interpreter ends, or the system has no more threads. The server answers nevertheless.
             pass
-        return self._client.execute_command(command, self._key, *items)
+        return _run(self._client, exchange)
+
+    def _ask(self, item: bytes) -> bool:
+        """Asks the server about an item. A lookup that the copy does not answer calls it."""
+        found: bool = self._run(self._asking(item))
+        return found
 
 
-class Worker:
-    """The thread of a `Near`. It holds a reference to it only for a moment at each step."""
+class Driver:
+    """What sends the commands of a copy. It holds a reference to its `Near` only for a moment at each step."""
 
-    def __init__(self, near: Near) -> None:
-        from queue import SimpleQueue
-        from threading import Condition, Thread
+    def __init__(self, near: NearBase) -> None:
         from weakref import ref
 
         self.client: Any = near._reader
         self.key = near._key
         self.options = options(self.client)
         self.find_node = getattr(self.client, "get_node_from_key", None)
-        #: Notified after each step. The thread changes the copy only while it holds it.
-        self.changed = Condition()
-        self.has_ended = False
-        #: Wakes the thread. Its `put` may run at any moment, even while the garbage collector interrupts the thread.
-        self.wake: SimpleQueue[None] = SimpleQueue()
-        self.near: ref[Near] = ref(near, self.end)
-        self.thread = Thread(target=self.run, name=f"valkeybloom-near-{self.key!r}", daemon=True)
+        self.near: ref[NearBase] = ref(near, self.end)
 
     def end(self, _: object = None) -> None:
-        self.has_ended = True
-        self.wake.put(None)
-
-    def run(self) -> None:
-        try:
-            step = self.step(None)
-            while step is not None:
-                if isinstance(step, float):
-                    self.sleep(step)
-                    step = self.step(None)
-                else:
-                    step = self.step(self.send(step))
-        finally:
-            if workers is not None:
-                workers.discard(self)
+        """Wakes the driver, whose `Near` is closed or gone."""
+        raise NotImplementedError
 
     def step(self, outcome: Outcome | None) -> float | tuple[str | bytes, ...] | None:
         """Takes what became of a command. Returns the next one, or the seconds until then; None at the end."""
         near = self.near()
-        with self.changed:
-            if near is None or self.has_ended or near._worker is not self or near.state == "closed":
-                return None
-            if outcome is not None:
-                name, arguments = outcome
-                getattr(near, name)(*arguments, chance())
-                self.changed.notify_all()
-            return near._next()
+        if near is None or near._driver is not self or near.state == "closed":
+            return None
+        if outcome is not None:
+            name, arguments = outcome
+            getattr(near, name)(*arguments, chance())
+        return near._next()
 
-    def sleep(self, seconds: float) -> None:
-        from queue import Empty
-
-        try:
-            self.wake.get(timeout=seconds)
-        except Empty:
-            pass
-
-    def send(self, words: tuple[str | bytes, ...]) -> Outcome:
-        try:
-            reply = self.client.execute_command(*words, **self.options, **self.target())
-        except Exception as error:
-            return failure(error)
-        match reply:
-            case [bytes() as cursor, int() as items, bytes() as hashes] if items >= 0:
-                return "_take_news", (cursor, items, hashes)
-            case [int() as cursor, (bytes() | None) as chunk, *ids] if cursor >= 0:
-                return "_take_piece", (cursor, chunk or b"", *(ids or (b"",)))
-        return "_take_loss", (f"execute_command returned {type(reply).__name__}, not the reply of {words[0]}",)
-
-    def target(self) -> dict[str, Any]:
-        """Returns the option that sends a command to the primary of the key's slot, for a client of a cluster.
+    def routing(self) -> dict[str, Any]:
+        """Returns the options of a command. One sends it to the primary of the key's slot, for a client of a cluster.
 
         The client follows a slot that has moved, and finds the nodes again after it has lost one.
         """
         if self.find_node is None:
-            return {}
+            return self.options
         try:
-            return {"target_nodes": self.find_node(self.key)}
+            return {**self.options, "target_nodes": self.find_node(self.key)}
         except Exception:
-            return {}
+            return self.options
+
+
+class Worker(Driver):
+    """The thread of a `Near`."""
+
+    def __init__(self, near: Near) -> None:
+        from queue import SimpleQueue
+        from threading import Condition, Thread
+
+        #: Notified after each step. The thread changes the copy only while it holds it.
+        self.changed = Condition()
+        #: Wakes the thread. Its `put` may run at any moment, even while the garbage collector interrupts the thread.
+        self.wake: SimpleQueue[None] = SimpleQueue()
+        super().__init__(near)
+        self.thread = Thread(target=self.run, name=f"valkeybloom-near-{self.key!r}", daemon=True)
+
+    def end(self, _: object = None) -> None:
+        self.wake.put(None)
+
+    def run(self) -> None:
+        step = self.step(None)
+        while step is not None:
+            step = self.step(self.take(step))
+
+    def step(self, outcome: Outcome | None) -> float | tuple[str | bytes, ...] | None:
+        with self.changed:
+            step = super().step(outcome)
+            self.changed.notify_all()
+            return step
+
+    def take(self, step: float | tuple[str | bytes, ...]) -> Outcome | None:
+        """Waits, or sends a command. Returns what became of the command."""
+        if isinstance(step, float):
+            from queue import Empty
+
+            try:
+                return self.wake.get(timeout=step)
+            except Empty:
+                return None
+        try:
+            return outcome(step[0], self.client.execute_command(*step, **self.routing()))
+        except Exception as error:
+            return failure(step[0], error)
