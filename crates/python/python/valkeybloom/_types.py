@@ -47,6 +47,9 @@ Key: TypeAlias = str | bytes | int
 Command: TypeAlias = tuple[str | bytes | int, ...]
 Exchange: TypeAlias = Generator[Command, Any, Any]
 
+#: A command of a `Near`: its name, the key, a cursor, and perhaps an option.
+Words: TypeAlias = tuple[str, *tuple[bytes, ...]]
+
 #: What became of a command: the name of the method that takes it, and its arguments.
 Outcome: TypeAlias = tuple[str, tuple[Any, ...]]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from ._exchange import Sketch
-    from ._types import AsyncClient, Exchange, Item, Items, Key, Outcome
+    from ._types import AsyncClient, Exchange, Item, Items, Key, Outcome, Words
 
 __all__ = ["Near", "NearStats", "fetch", "store"]
 
@@ -175,7 +175,7 @@ class Task(Driver):
             # The loop is closed.
             pass
 
-    def step(self, outcome: Outcome | None) -> float | tuple[str | bytes, ...] | None:
+    def step(self, outcome: Outcome | None) -> float | Words | None:
         # The client may suppress a cancellation that comes at the same time as a reply: `asyncio.wait_for` of Python 3.11 does.
         return None if self.task.cancelling() else super().step(outcome)
 
@@ -190,7 +190,7 @@ class Task(Driver):
             # Those who wait start another task, unless the copy is closed.
             self.changed.set()
 
-    async def take(self, step: float | tuple[str | bytes, ...]) -> Outcome | None:
+    async def take(self, step: float | Words) -> Outcome | None:
         """Waits, or sends a command. Returns what became of the command."""
         if isinstance(step, float):
             return await asyncio.sleep(step, None)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal, Self
     from weakref import ref
 
-    from ._types import Client, Command, Exchange, Item, Items, Key, Outcome
+    from ._types import Client, Command, Exchange, Item, Items, Key, Outcome, Words
 
 __all__ = ["Near", "NearStats"]
 
@@ -373,7 +373,7 @@ class Driver:
         """Wakes the driver, whose `Near` is closed or gone."""
         raise NotImplementedError
 
-    def step(self, outcome: Outcome | None) -> float | tuple[str | bytes, ...] | None:
+    def step(self, outcome: Outcome | None) -> float | Words | None:
         """Takes what became of a command. Returns the next one, or the seconds until then; None at the end."""
         near = self.near()
         if near is None or near._driver is not self or near.state == "closed":
@@ -418,13 +418,13 @@ class Worker(Driver):
         while step is not None:
             step = self.step(self.take(step))
 
-    def step(self, outcome: Outcome | None) -> float | tuple[str | bytes, ...] | None:
+    def step(self, outcome: Outcome | None) -> float | Words | None:
         with self.changed:
             step = super().step(outcome)
             self.changed.notify_all()
             return step
 
-    def take(self, step: float | tuple[str | bytes, ...]) -> Outcome | None:
+    def take(self, step: float | Words) -> Outcome | None:
         """Waits, or sends a command. Returns what became of the command."""
         if isinstance(step, float):
             from queue import Empty
