@@ -371,6 +371,9 @@ def test_what_is_no_batch_is_named(batch: Any, text: str) -> None:
 
 
 def test_a_batch_is_all_there_or_not_at_all() -> None:
+    # A shell's background processes ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
     def raises() -> Iterator[str]:
         yield from map(str, range(5000))
         raise RuntimeError("on purpose")
