@@ -21,6 +21,8 @@ pub mod bloom;
 pub mod cms;
 pub mod cuckoo;
 pub mod payload;
+#[doc(hidden)]
+pub mod table;
 pub mod tdigest;
 pub mod topk;
 

@@ -4,6 +4,7 @@
 //! `cargo bench` runs all of them, `cargo bench -- contains` those whose name contains that word.
 
 mod memory;
+mod table;
 
 use bloomfilter::Bloom;
 use divan::{Bencher, black_box, counter::ItemsCount};

@@ -29,6 +29,7 @@ mod refused;
 mod saving;
 mod sizes;
 mod stages;
+mod table;
 mod tdigest;
 mod topk;
 mod unions;

@@ -6,6 +6,7 @@
 mod cms;
 mod refusing;
 mod samples;
+mod table;
 mod tdigest;
 mod topk;
 
