@@ -197,7 +197,7 @@ impl Share {
 /// The place of a value in the table.
 #[derive(Default)]
 struct Place {
-    /// The value's id, which is that of its feed; 0 if nobody has asked for it.
+    /// The id of the value and of its feed; 0 if nobody has asked for it.
     id: u64,
     /// The value's feed.
     open: Option<Box<Open>>,
@@ -359,7 +359,7 @@ impl Table {
         if let Some(open) = &mut place.open {
             // The clock may have been set back.
             if now_ms.abs_diff(open.read_ms) >= IDLE_MS {
-                // The next feed gets another id: nobody knows which items came between the two.
+                // The next feed gets another id, because the items between the two are unknown.
                 *place = Place::default();
             } else {
                 open.readers.forget(now_ms, IDLE_MS);

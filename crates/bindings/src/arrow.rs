@@ -426,7 +426,7 @@ impl<'b> Part<'b> {
     /// Returns which elements are null, unless none is.
     fn nulls(&self) -> Result<Option<impl Fn(usize) -> bool + use<'b>>, Error> {
         let has_none = self.array.null_count == 0 || self.length == 0;
-        // The buffer of null arrays and of those with runs is another one, or there is none.
+        // Null arrays have no such buffer, and the first buffer of arrays with runs is another one.
         if has_none || self.array.n_buffers < 1 || self.buffer(0)?.is_null() {
             return Ok(None);
         }

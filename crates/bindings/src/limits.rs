@@ -7,9 +7,9 @@ use valkeybloom_sketches::{bloom, cuckoo};
 static FILTER_BYTES: AtomicU64 = AtomicU64::new(1 << 30);
 static CUCKOO_FILTERS: AtomicU64 = AtomicU64::new(32);
 
-/// Sets the limits for all objects of the process: the most bytes of a filter that is stacked on others because they
-/// are full, 1 GiB at first; and the most filters that a cuckoo filter grows to, at first 32, as on a server. What a
-/// program creates or loads may be larger.
+/// Sets the limits for all objects of the process: `filter_bytes` for a filter that is stacked on full ones, 1 GiB by
+/// default; and `cuckoo_filters` for the filters of a cuckoo filter, 32 by default, as on a server. A program may create and
+/// load larger objects.
 pub fn limit_growth(filter_bytes: u64, cuckoo_filters: u64) {
     FILTER_BYTES.store(filter_bytes, Ordering::Relaxed);
     CUCKOO_FILTERS.store(cuckoo_filters, Ordering::Relaxed);

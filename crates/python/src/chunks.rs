@@ -18,7 +18,7 @@ type Piece = dyn Fn(u64) -> Result<(u64, Vec<u8>), Error> + Send + Sync;
 /// An iterator over the chunks of a filter.
 #[pyclass(frozen, module = "valkeybloom")]
 pub struct Chunks {
-    /// Returns the chunk after a cursor, of a copy: what other threads add meanwhile may be in two chunks or in none.
+    /// Returns the chunk after a cursor, of a copy, because other threads may change the filter meanwhile.
     piece: Box<Piece>,
     /// The cursor of the next chunk.
     next: AtomicU64,

@@ -150,7 +150,7 @@ impl CuckooFilter {
 
     /// Iterate over chunks: pairs of a cursor and bytes, as CF.LOADCHUNK takes them.
     ///
-    /// They are those of a copy that this call makes, so the filter may change meanwhile.
+    /// This call copies the filter, which may change meanwhile.
     fn chunks(&self, py: Python<'_>) -> PyResult<Chunks> {
         Chunks::of(py, &self.0)
     }

@@ -76,7 +76,7 @@ pub fn digits(number: &Bound<'_, PyInt>) -> PyResult<String> {
     Ok(text.cast::<PyString>()?.to_str()?.to_owned())
 }
 
-/// Returns the integer that an object is: an `int`, or another class's, such as numpy's. A `bool` is none.
+/// Returns the value of an integer: an `int`, or one of another class, such as numpy's. A `bool` is refused.
 pub fn index<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyInt>>> {
     if let Ok(number) = object.cast::<PyInt>() {
         let is_bool = object.is_instance_of::<PyBool>();

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! fingerprint   0110…01 | 0101110011 | 1101001
-//!               shard     bucket       remainder: what is stored
+//!               shard     bucket       remainder, which is stored
 //! ```
 //!
 //! The shards hold the fingerprints in ascending order, one shard for each of their first bits. If there are too many entries

@@ -5,7 +5,7 @@ use valkeybloom_testing::support::Rng;
 
 use crate::refusing::{each_refused, each_refused_of};
 
-/// Returns a table of 20,000 fingerprints, some of which are counted often.
+/// Returns a table of 20,000 fingerprints, each counted up to seven times.
 fn table() -> Table<Counts> {
     let mut table = Table::<Counts>::new(24).unwrap();
     let mut rng = Rng::new(1);
