@@ -80,7 +80,8 @@ impl<P: Payload> Table<P> {
     /// The most bits of a fingerprint.
     pub const MOST_BITS: u32 = 60;
 
-    /// Creates an empty table of fingerprints of this many bits, or returns `None` if allocation fails.
+    /// Creates an empty table of fingerprints of this many bits, or returns `None` if allocation fails. If the table has 2ⁿ of
+    /// them, they should have four more bits than *n*: with fewer, groups may be full of the digits of counts.
     ///
     /// # Panics
     /// The bits are fewer than [`LEAST_BITS`](Self::LEAST_BITS) or more than [`MOST_BITS`](Self::MOST_BITS).
