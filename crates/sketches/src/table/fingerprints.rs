@@ -7,9 +7,8 @@ use crate::machine::memory::{self, Relocate, index};
 use super::bits::{self, mask};
 use super::shard::{BUCKET_BITS, Builder, Found, Place, Refused, Shard, Widths};
 
-/// The entries of a shard on average above which one is split. A shard has half as many to twice as many then.
-///
-/// With 640, a table of a million counts took 13.98 bits for each, with 1,000 12.91 and with 1,500 12.78.
+/// The entries of a shard on average above which one is split. A shard has half as many to twice as many then. With more, heads
+/// and buckets take fewer bits of an entry, and splits take longer.
 const SPLIT: u64 = 1024;
 /// The entries of a shard on average below which two are joined. It is less than half of [`SPLIT`], so that the first shard is
 /// not split and joined in turn.

@@ -1,7 +1,7 @@
 //! An exact table of fingerprints that grows and shrinks in small steps.
 //!
 //! A fingerprint is the first bits of an item's hash. A table of *n* fingerprints of *p* bits claims a stranger with a
-//! probability of at most *n* / 2ᵖ. With jemalloc it takes *p* − log₂ *n* + 3.3 to 3.7 bits for each, and 2 more for a count.
+//! probability of at most *n* / 2ᵖ. With jemalloc it takes *p* − log₂ *n* + 3.2 to 4 bits for each, and 2 more for a count.
 //!
 //! ```text
 //! fingerprint   0110…01 | 0101110011 | 1101001
