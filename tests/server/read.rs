@@ -333,6 +333,37 @@ fn what_leaves_a_cursor_valid() {
     });
 }
 
+/// Filters with counters or periods have no feed, but an id, which says that they lost no item.
+#[test]
+fn an_id_changes_with_the_loss_of_items() {
+    let server = with_fixed_seed();
+    in_both_protocols(&server, |client, _| {
+        for (kind, event, keeps_id) in [
+            ("COUNTING", "BF.ADD k b", true),
+            ("COUNTING", "BF.DEL k b", true),
+            ("COUNTING", "BF.DEL k a", false),
+            ("COUNTING", "BF.MDEL k b a", false),
+            ("WINDOW 3600000 PERIODS 2", "BF.ADD k b", true),
+            ("WINDOW 5 PERIODS 2", "~BF.ADD k b", false),
+        ] {
+            client.cmd("FLUSHALL");
+            assert_eq!(client.cmd(&format!("BF.RESERVE k 0.01 100 {kind}")), ok());
+            assert!(!client.cmd("BF.ADD k a").is_error());
+            let id = |client: &mut Client| client.cmd(WITH_ID).as_array()[2].clone();
+            let before = id(client);
+            if let Some(line) = event.strip_prefix('~') {
+                wait_until("periods have expired", || {
+                    client.cmd(line);
+                    id(client) != before
+                });
+            } else {
+                assert!(!client.cmd(event).is_error());
+            }
+            assert_eq!(id(client) == before, keeps_id, "{kind} {event}");
+        }
+    });
+}
+
 /// An empty filter of `RedisBloom` takes chunks although it is complete.
 #[test]
 fn chunks_over_a_complete_filter_end_its_feed() {

@@ -328,6 +328,9 @@ fn add_to<'a>(
         }
         Some((time, mut moment)) => {
             let expired = object.tidy(time.now_ms);
+            if expired {
+                feed.end();
+            }
             let room = object.room(time);
             let reserved = object.shape().params.capacity;
             if ctx.must_obey() && !range.is_empty() {

@@ -38,10 +38,12 @@ fn remove<'a>(
     let mut removed = reserved(range.len())?;
     let mut gone = reserved::<Str>(range.len())?;
     let mut writer = Writer::open(keys, key(&args));
-    // Counters have no feed, and other objects stay as they are.
-    let found = writer.update_fed(|object, _| {
+    let found = writer.update_fed(|object, feed| {
         require_counters(object)?;
         removed.extend(items(args, range.clone()).map(|item| object.remove(item, id)));
+        if removed.contains(&true) {
+            feed.end();
+        }
         Ok::<_, Error>(())
     })?;
     match found {
