@@ -403,7 +403,8 @@ def test_what_is_no_reply_is_not_taken_for_one(client: Any) -> None:
             return self.reply
 
     odd = Odd()
-    for reply in (None, [], [b"1", b"2"], ["0-0", 1, b""], [-1, b""], [b"a", -1, b""], client.pipeline()):
+    pieces: list[Any] = [[-1, b""], [1, b"", "id"], [1, b"", b"id", b""]]
+    for reply in (None, [], [b"1", b"2"], ["0-0", 1, b""], *pieces, [b"a", -1, b""], client.pipeline()):
         odd.reply = reply
         with Near(odd, "seen", every=0.01) as near:
             wait(lambda near=near: near.stats.errors > 0)  # type: ignore[misc]

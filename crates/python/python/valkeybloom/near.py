@@ -90,7 +90,7 @@ def outcome(command: str, reply: Any) -> Outcome:
     match reply:
         case [bytes() as cursor, int() as items, bytes() as hashes] if items >= 0:
             return "_take_news", (cursor, items, hashes)
-        case [int() as cursor, (bytes() | None) as chunk, *ids] if cursor >= 0:
+        case [int() as cursor, (bytes() | None) as chunk, *ids] if cursor >= 0 and [*map(type, ids)] in ([], [bytes]):
             return "_take_piece", (cursor, chunk or b"", *(ids or (b"",)))
     return "_take_loss", (f"execute_command returned {type(reply).__name__}, not the reply of {command}",)
 
