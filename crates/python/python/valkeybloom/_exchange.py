@@ -40,6 +40,9 @@ MOVING = ("bloomfltx", "MBbloomCF")
 #: The most attempts to read a filter that is replaced while it is read.
 ATTEMPTS = 5
 
+#: What the errors of servers without ids contain: those of RedisBloom, and any when memory is out.
+LACKS_IDS = ("wrong number of arguments", "used memory >")
+
 #: The time to live of a temporary key in milliseconds: how long it outlives a program that was killed.
 LEASE_MS = 300_000
 
@@ -113,28 +116,26 @@ def fetching_chunks(key: bytes) -> Exchange:
     """Reads a Bloom filter that only grows; None if the server has no chunks, or keeps replacing the filter."""
     words: Command = ("WITHID",)
     for _ in range(ATTEMPTS):
-        try:
-            _, header, *first = yield ("BF.SCANDUMP", key, 0, *words)
-        except Exception as error:
-            if is_loss(error) or not words:
-                if "unknown command" in str(error).lower():
-                    return None
-                raise
-            # Servers of RedisBloom have no ids, and none is made when memory is out.
-            words = ()
-            continue
         loader, cursor = BloomLoader(), 1
         try:
+            _, header, *first = yield ("BF.SCANDUMP", key, 0, *words)
             complete = loader.load(cursor, header)
             while not complete:
                 cursor, chunk, *id = yield ("BF.SCANDUMP", key, cursor, *words)
                 if cursor == 0 or id != first:
                     break
                 complete = loader.load(cursor, chunk)
-        except ValueError:
-            # Chunks of another filter did not fit.
+            _, now, *id = yield ("BF.SCANDUMP", key, 0, *words)
+        except Exception as error:
+            text = str(error).lower()
+            if "unknown command" in text:
+                return None
+            if words and any(reason in text for reason in LACKS_IDS):
+                words = ()
+            elif not (isinstance(error, ValueError) or text == "not found"):
+                raise
+            # The filter was replaced: its chunks did not fit, or it was gone for a moment.
             continue
-        _, now, *id = yield ("BF.SCANDUMP", key, 0, *words)
         if complete and id == first and BloomLoader.precedes(header, now):
             return loader.end()
     return None
