@@ -116,7 +116,8 @@ impl Fed {
         }
     }
 
-    /// Returns the value's id: a random number that it keeps while it only gains new items and no feed of it ends.
+    /// Returns the value's id: a random number that it keeps while it only gains items and no feed of it ends. Whoever
+    /// asks for it fetches the value, which may take longer than an idle feed is kept, so that counts as a read.
     ///
     /// # Errors
     /// There is no memory for it, or the server may use no more.
@@ -124,7 +125,11 @@ impl Fed {
         let mut table = table();
         let index = self.occupy(&mut table)?;
         self.0.fetch_or(NAMED, Relaxed);
-        Ok(table.places[index].id())
+        let place = &mut table.places[index];
+        if let Some(open) = &mut place.open {
+            open.read_ms = Ctx::now_ms();
+        }
+        Ok(place.id())
     }
 
     /// Returns the cursor after the last item, for a client. Makes a feed if there is none; it numbers its items from those

@@ -44,7 +44,9 @@ fn a_feed_counts_as_memory_until_nobody_reads_it() {
     assert_eq!(read(&mut client, "k", &cursor).unwrap_err(), UNKNOWN);
     sums::is_balanced(&mut client);
 
-    // Who reads every now and then keeps the feed, and feeds of removed keys are looked for, too.
+    // Who reads every now and then, or fetches the filter, keeps the feed. Feeds of removed keys are looked for, too.
+    assert_eq!(client.cmd("BF.RESERVE fetched 0.01 100"), ok());
+    let fetched = begin(&mut client, "fetched");
     assert_eq!(client.cmd("BF.RESERVE gone 0.01 100"), ok());
     begin(&mut client, "gone");
     assert_eq!(client.cmd("BF.RESERVE idle 0.01 100"), ok());
@@ -53,6 +55,7 @@ fn a_feed_counts_as_memory_until_nobody_reads_it() {
     assert_eq!(client.cmd("DEL gone"), int(1));
     wait_until("the other feed is freed", || {
         cursor = read(&mut client, "k", &cursor).expect("it is read").cursor;
+        client.cmd("BF.SCANDUMP fetched 0 WITHID");
         let probe = usage(&mut client, "idle");
         assert_eq!(client.cmd("BF.RESERVE twin 0.01 100"), ok());
         let twin = usage(&mut client, "twin");
@@ -60,6 +63,7 @@ fn a_feed_counts_as_memory_until_nobody_reads_it() {
         probe == twin
     });
     assert_eq!(read(&mut client, "idle", &idle).unwrap_err(), UNKNOWN);
+    assert!(read(&mut client, "fetched", &fetched).is_ok());
     sums::is_balanced(&mut client);
 }
 
