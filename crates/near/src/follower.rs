@@ -197,7 +197,7 @@ impl Follower {
             Phase::Follow { cursor, .. } => Request::Read(cursor.clone()),
             Phase::Fetch(loading) => Request::Piece {
                 cursor: loading.next,
-                with_id: loading.mark.is_some(),
+                with_id: loading.has_ids,
             },
         })
     }
@@ -209,15 +209,14 @@ impl Follower {
         let taken = match (std::mem::replace(&mut self.phase, Phase::Begin), reply) {
             (Phase::Begin | Phase::Refused, Reply::News { cursor, items, .. }) => {
                 let cursor = cursor.into();
-                self.fetch(Some(Mark { cursor, items }), now);
+                self.fetch(Some(Mark { cursor, items }), true, now);
                 Ok(())
             }
-            (Phase::Fetch(loading), Reply::Piece { cursor, bytes, id }) => {
-                let is_other = loading.mark.as_ref().is_some_and(|mark| !mark.is_of(id));
-                if is_other {
-                    Err(REPLACED.to_owned())
-                } else {
+            (Phase::Fetch(mut loading), Reply::Piece { cursor, bytes, id }) => {
+                if loading.belongs(id) {
                     self.load(loading, cursor, bytes, at)
+                } else {
+                    Err(REPLACED.to_owned())
                 }
             }
             (
@@ -243,9 +242,9 @@ impl Follower {
         }
     }
 
-    /// Begins to fetch the filter.
-    fn fetch(&mut self, mark: Option<Mark>, now: Duration) {
-        self.phase = Phase::Fetch(Box::new(Loading::new(mark, now)));
+    /// Begins to fetch the filter, from a server that may have ids.
+    fn fetch(&mut self, mark: Option<Mark>, has_ids: bool, now: Duration) {
+        self.phase = Phase::Fetch(Box::new(Loading::new(mark, has_ids, now)));
         self.due = now;
     }
 
@@ -359,7 +358,7 @@ impl Follower {
         let refresh = self.options.refresh.unwrap_or(LONGEST_DELAY);
         self.be_fresh(begun, refresh + self.options.max_age);
         let due = begun + at.shortened(refresh);
-        self.fetch(None, due.max(at.now));
+        self.fetch(None, true, due.max(at.now));
     }
 
     /// Takes an error of the server.
@@ -386,7 +385,9 @@ impl Follower {
                 self.rest(self.sent, at);
             }
         } else if is_denied && has_feed && self.options.refresh.is_some() {
-            self.fetch(None, at.now);
+            self.fetch(None, true, at.now);
+        } else if !has_feed && LACKS_IDS.iter().any(|reason| text.contains(reason)) {
+            self.fetch(None, false, at.now);
         } else if is_denied || is_shut || is(Error::NO_FEED) || is(Error::WRONG_TYPE) {
             self.refuse(text, at);
         } else if text.starts_with("RESYNC") || is(Error::STILL_LOADING) {
@@ -455,6 +456,9 @@ impl Follower {
         self.fresh_until = Duration::ZERO;
     }
 }
+
+/// What the errors of servers without ids contain: those of `RedisBloom`, and any when memory is out.
+const LACKS_IDS: [&str; 2] = ["wrong number of arguments", "used memory >"];
 
 /// A copy is limited by the memory of its program alone: it takes every item that the server took.
 const WITHOUT_LIMITS: Limits = Limits {

@@ -63,7 +63,7 @@ impl Default for Options {
 pub enum Request {
     /// `BF.READ key cursor`
     Read(Box<[u8]>),
-    /// `BF.SCANDUMP key cursor`, with `WITHID` if the filter has a feed.
+    /// `BF.SCANDUMP key cursor`, with `WITHID` unless the server has no ids.
     Piece {
         /// The cursor.
         cursor: u64,

@@ -12,13 +12,6 @@ pub struct Mark {
     pub items: u64,
 }
 
-impl Mark {
-    /// Returns whether the filter with this id has the feed. Nobody else has its id, which every cursor begins with.
-    pub fn is_of(&self, id: &[u8]) -> bool {
-        self.cursor.split(|&byte| byte == b'-').next() == Some(id)
-    }
-}
-
 /// The reason to begin anew when the pieces are of several filters.
 pub const REPLACED: &str = "the filter was replaced while it was fetched";
 
@@ -27,24 +20,39 @@ pub const REPLACED: &str = "the filter was replaced while it was fetched";
 pub struct Loading {
     /// `None` if the filter has no feed.
     pub mark: Option<Mark>,
+    /// Whether pieces come with the filter's id.
+    pub has_ids: bool,
     /// When the first piece was asked for.
     pub begun: Duration,
     /// The cursor of the next piece.
     pub next: u64,
+    /// The filter's id, once it is known.
+    id: Option<Box<[u8]>>,
     /// The first piece.
     header: Box<[u8]>,
     value: Option<Value>,
 }
 
 impl Loading {
-    pub fn new(mark: Option<Mark>, begun: Duration) -> Self {
+    pub fn new(mark: Option<Mark>, has_ids: bool, begun: Duration) -> Self {
+        // Every cursor of a feed begins with the id of its filter.
+        let of_mark = mark
+            .as_ref()
+            .and_then(|mark| mark.cursor.split(|&byte| byte == b'-').next());
         Self {
+            id: of_mark.map(Box::from),
             mark,
+            has_ids,
             begun,
             next: 0,
             header: Box::default(),
             value: None,
         }
+    }
+
+    /// Returns whether a piece with this id is of the same filter as those before it.
+    pub fn belongs(&mut self, id: &[u8]) -> bool {
+        **self.id.get_or_insert_with(|| id.into()) == *id
     }
 
     /// Loads the piece at [`next`](Self::next), which came with the cursor behind it. Returns whether the filter is

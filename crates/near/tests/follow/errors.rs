@@ -67,7 +67,7 @@ const OVERRUN: &str = "RESYNC feed overrun: it no longer holds all items since t
 /// What a follower without a feed sends first.
 const FIRST_PIECE: Request = Request::Piece {
     cursor: 0,
-    with_id: false,
+    with_id: true,
 };
 
 /// When an error comes, its text, and whether the follower may fetch anew and anew; the state then, what becomes of the

@@ -101,11 +101,11 @@ impl Life {
         } else {
             &[100, 500, 2000]
         });
-        primary.has_feeds = has_feeds;
+        (primary.has_feeds, primary.has_ids) = (has_feeds, has_feeds);
         let replica = (!options.lag.is_zero()).then(|| {
             let mut replica = Server::new(1 << 32);
             replica.chunk_bytes = primary.chunk_bytes;
-            replica.has_feeds = has_feeds;
+            (replica.has_feeds, replica.has_ids) = (has_feeds, has_feeds);
             (replica, VecDeque::new())
         });
         let items = (0..ITEMS).map(|item| format!("item {item}").into_bytes());

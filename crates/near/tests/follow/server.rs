@@ -14,6 +14,8 @@ use valkeybloom_testing::support::Rng;
 const MAX_COUNT: usize = 65_536;
 
 /// The text of a server that lacks a command.
+const LACKS_IDS: &str = "ERR wrong number of arguments for 'bf.scandump' command";
+
 pub const UNKNOWN_COMMAND: &str =
     "ERR unknown command 'BF.READ', with args beginning with: 'k' '$' ";
 
@@ -30,6 +32,8 @@ pub enum Held {
 pub struct Filter {
     pub object: Object,
     feed: Option<Feed>,
+    /// That of its feed, too.
+    id: u64,
 }
 
 /// A change of what the key holds.
@@ -146,20 +150,23 @@ pub struct Server {
     pub chunk_bytes: usize,
     /// Whether it knows `BF.READ`.
     pub has_feeds: bool,
+    /// Whether it knows `WITHID`.
+    pub has_ids: bool,
     /// Whether the follower may run its commands.
     pub permits: bool,
-    next_feed: u64,
+    next_id: u64,
 }
 
 impl Server {
-    pub fn new(first_feed: u64) -> Self {
+    pub fn new(first_id: u64) -> Self {
         Self {
             held: Held::Nothing,
             feed_bytes: 1 << 20,
             chunk_bytes: 4 << 20,
             has_feeds: true,
+            has_ids: true,
             permits: true,
-            next_feed: first_feed,
+            next_id: first_id,
         }
     }
 
@@ -170,7 +177,12 @@ impl Server {
     }
 
     fn hold(&mut self, object: Object) {
-        self.held = Held::Filter(Filter { object, feed: None });
+        self.next_id += 1;
+        self.held = Held::Filter(Filter {
+            object,
+            feed: None,
+            id: self.next_id,
+        });
     }
 
     pub fn object(&self) -> Option<&Object> {
@@ -203,9 +215,16 @@ impl Server {
             (Change::Delete, held) => *held = Held::Nothing,
             (Change::Text, held) => *held = Held::Text,
             (Change::HalfLoad, held) => *held = Held::HalfLoaded,
-            (Change::Reload, Held::Filter(filter)) => filter.feed = None,
+            (Change::Reload, Held::Filter(filter)) => {
+                self.next_id += 1;
+                (filter.feed, filter.id) = (None, self.next_id);
+            }
             (Change::Add(items), Held::Filter(filter)) => filter.add(items, self.feed_bytes),
-            (Change::Merge(items), Held::Filter(filter)) => filter.merge(items),
+            (Change::Merge(items), Held::Filter(filter)) => {
+                filter.merge(items);
+                self.next_id += 1;
+                filter.id = self.next_id;
+            }
             (Change::Add(_) | Change::Merge(_) | Change::Reload, _) => {}
         }
     }
@@ -236,8 +255,9 @@ impl Server {
         };
         let cursor = String::from_utf8(cursor).unwrap();
         if name == b"BF.SCANDUMP" {
-            let with_id = words.get(3).is_some_and(|word| word == b"WITHID");
-            assert_eq!(with_id, self.has_feeds);
+            if words.len() > 3 && !self.has_ids {
+                return Err(LACKS_IDS.to_owned());
+            }
             return Ok(filter.piece(cursor.parse().unwrap(), self.chunk_bytes));
         }
         assert_eq!(name, b"BF.READ");
@@ -246,11 +266,9 @@ impl Server {
         }
         if cursor == "$" {
             let items = filter.object.items(|| 0);
-            if filter.feed.is_none() {
-                self.next_feed += 1;
-                filter.feed = Some(Feed::new(self.next_feed, items));
-            }
-            let feed = filter.feed.as_ref().unwrap();
+            let feed = filter
+                .feed
+                .get_or_insert_with(|| Feed::new(filter.id, items));
             return Ok(Answer::News {
                 cursor: feed.end().to_string().into_bytes(),
                 items,
@@ -299,9 +317,7 @@ impl Filter {
             bytes.truncate(most);
             cursor + most as u64
         };
-        // A filter whose feed has ended has no id that a follower knows.
-        let id = self.feed.as_ref().map_or(0, Feed::id);
-        let id = format!("{id:016x}").into_bytes();
+        let id = format!("{:016x}", self.id).into_bytes();
         Answer::Piece { cursor, bytes, id }
     }
 

@@ -118,7 +118,7 @@ fn a_full_filter_that_takes_more_items() {
     }
 }
 
-/// The pieces are of two filters: a later header, or fewer items than at the cursor, shows it.
+/// The pieces are of two filters. Their ids show it; without ids, a later header or fewer items than at the cursor.
 #[test]
 fn a_filter_that_is_replaced_while_it_is_fetched() {
     let make = |seed| Make {
@@ -127,11 +127,13 @@ fn a_filter_that_is_replaced_while_it_is_fetched() {
         growth: Growth::from_expansion(2),
         seed,
     };
-    for has_feeds in [false, true] {
+    for (has_feeds, has_ids) in [(false, false), (false, true), (true, true)] {
+        // With the same seed, only the ids differ.
+        let other_seed = if has_ids { 1 } else { 2 };
         // Before this command, another filter takes the place.
         for replaced in 1..4 {
             let mut server = Server::with(make(1).object());
-            server.has_feeds = has_feeds;
+            (server.has_feeds, server.has_ids) = (has_feeds, has_ids);
             server.add(b"old");
             let mut follower = Follower::new(Options {
                 refresh: Some(Duration::from_secs(10)),
@@ -140,10 +142,10 @@ fn a_filter_that_is_replaced_while_it_is_fetched() {
             let now = Duration::from_secs(100);
             let mut fetched = 0;
             while let Step::Send(request) = follower.next(now) {
-                if matches!(request, Request::Piece { .. }) {
+                if matches!(request, Request::Piece { with_id, .. } if with_id == has_ids) {
                     fetched += 1;
                     if fetched == replaced {
-                        server.change(&Change::Make(make(2)));
+                        server.change(&Change::Make(make(other_seed)));
                     }
                 }
                 let answer = server.reply(&request);
@@ -155,7 +157,7 @@ fn a_filter_that_is_replaced_while_it_is_fetched() {
             assert_eq!(
                 stats.resyncs,
                 u64::from(is_noticed),
-                "{has_feeds} {replaced}"
+                "{has_feeds} {has_ids} {replaced}"
             );
             if is_noticed && !has_feeds {
                 let why = "the filter was replaced while it was fetched";

@@ -90,8 +90,10 @@ def outcome(command: str, reply: Any) -> Outcome:
     match reply:
         case [bytes() as cursor, int() as items, bytes() as hashes] if items >= 0:
             return "_take_news", (cursor, items, hashes)
-        case [int() as cursor, (bytes() | None) as chunk, *ids] if cursor >= 0 and [*map(type, ids)] in ([], [bytes]):
-            return "_take_piece", (cursor, chunk or b"", *(ids or (b"",)))
+        case [int() as cursor, (bytes() | None) as chunk] if cursor >= 0:
+            return "_take_piece", (cursor, chunk or b"", b"")
+        case [int() as cursor, (bytes() | None) as chunk, bytes() as id] if cursor >= 0:
+            return "_take_piece", (cursor, chunk or b"", id)
     return "_take_loss", (f"execute_command returned {type(reply).__name__}, not the reply of {command}",)
 
 
