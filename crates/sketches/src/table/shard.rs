@@ -28,7 +28,7 @@ const HEAD: usize = 3 * GROUPS + 2;
 /// Groups begin at multiples of this many bytes behind the head, so most additions move no other group.
 const UNIT: usize = 4;
 
-/// The bits of a shard's entries, at most [`bits::MOST`].
+/// The bits of a shard's entries, at most `bits::MOST`.
 #[derive(Clone, Copy, Debug)]
 pub struct Widths {
     /// Those of a remainder.
@@ -123,7 +123,7 @@ pub enum Refused {
     Crowded,
 }
 
-/// The entries of a shard. The bytes are a head, the groups, and [`SPARE`] bytes or more.
+/// The entries of a shard. The bytes are a head, the groups, and `SPARE` bytes or more.
 #[derive(Debug)]
 pub struct Shard(Box<[u8]>);
 
