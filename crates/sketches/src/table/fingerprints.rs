@@ -197,11 +197,8 @@ impl<P: Payload> Table<P> {
             let mut places = [None; BATCH];
             for (place, fingerprint) in places.iter_mut().zip(fingerprints) {
                 let located = self.locate(*fingerprint);
-                located.0.prefetch_head();
+                located.0.prefetch(&located.1);
                 *place = Some(located);
-            }
-            for (shard, place, _) in places.iter().flatten() {
-                shard.prefetch_group(place);
             }
             for ((shard, place, widths), answer) in places.iter().flatten().zip(answers) {
                 *answer = shard.find(place, *widths, P::HAS_DIGITS).is_there();
@@ -362,5 +359,6 @@ impl Table<Plain> {
 /// Looks for an entry in a shard.
 #[inline]
 pub fn find<P: Payload>(shard: &Shard, place: &Place, widths: Widths) -> Found {
+    shard.prefetch(place);
     shard.find(place, widths, P::HAS_DIGITS)
 }

@@ -153,18 +153,15 @@ impl Shard {
         (0..GROUPS).map(|group| self.count(group)).sum()
     }
 
-    /// Prefetches what a search reads first.
+    /// Prefetches what a search probably reads: the head, and where the group would be if the groups were of one size and took
+    /// nine tenths of the allocation. So both come at once, although the head says where the group is.
     #[inline]
-    pub fn prefetch_head(&self) {
+    pub fn prefetch(&self, place: &Place) {
         memory::prefetch(&self.0, 0);
-    }
-
-    /// Prefetches what a search reads next.
-    #[inline]
-    pub fn prefetch_group(&self, place: &Place) {
-        let at = self.begin(place.group);
-        memory::prefetch(&self.0, at);
-        memory::prefetch(&self.0, at + 64);
+        let middle = HEAD + (self.0.len() - HEAD) * 9 * (2 * place.group + 1) / (20 * GROUPS);
+        for line in [middle.saturating_sub(64), middle, middle + 64] {
+            memory::prefetch(&self.0, line);
+        }
     }
 
     #[inline]
