@@ -52,8 +52,10 @@ pub struct Follower {
     sent: Duration,
     /// When the program last wrote an item that could not be kept until the copy has it.
     unkept: Option<Duration>,
-    /// The number of failures since the last success.
+    /// The number of failures since the copy was fresh last.
     failures: u32,
+    /// How often a copy was begun anew since then.
+    restarts: u32,
     stats: Stats,
 }
 
@@ -99,6 +101,7 @@ impl Follower {
             sent: Duration::ZERO,
             unkept: None,
             failures: 0,
+            restarts: 0,
             stats: Stats::default(),
         }
     }
@@ -338,7 +341,7 @@ impl Follower {
 
     /// Notes that the answers are what the server had at a time, and that they are good for a while.
     fn be_fresh(&mut self, had: Duration, age: Duration) {
-        self.failures = 0;
+        (self.failures, self.restarts) = (0, 0);
         self.read_at = Some(had);
         // The server that is read from had all that was written before. The clock may be coarse.
         let until = had.saturating_sub(self.options.lag);
@@ -409,9 +412,11 @@ impl Follower {
     fn begin_anew(&mut self, why: &str, at: Moment) {
         self.fail(why);
         self.stats.resyncs += 1;
+        self.restarts = self.restarts.saturating_add(1);
         self.drop_copy(at.now);
         self.phase = Phase::Begin;
-        self.due = at.now + self.delay(SPREAD, LONGEST_DELAY).mul_f64(at.random);
+        let delay = self.delay(SPREAD, self.restarts, LONGEST_DELAY);
+        self.due = at.now + delay.mul_f64(at.random);
     }
 
     /// Tries again after a delay. The next reply may come from another server, so what was fetched is dropped.
@@ -421,7 +426,7 @@ impl Follower {
             Phase::Fetch(_) => Phase::Begin,
             phase => phase,
         };
-        self.due = at.now + at.shortened(self.delay(1, LONGEST_PAUSE));
+        self.due = at.now + at.shortened(self.delay(1, self.failures, LONGEST_PAUSE));
     }
 
     fn fail(&mut self, why: &str) {
@@ -431,8 +436,8 @@ impl Follower {
     }
 
     /// Returns a delay of some polls, which doubles with each failure after the first, up to `longest`.
-    fn delay(&self, polls: u32, longest: Duration) -> Duration {
-        let doublings = self.failures.saturating_sub(1);
+    fn delay(&self, polls: u32, failures: u32, longest: Duration) -> Duration {
+        let doublings = failures.saturating_sub(1);
         let factor = 1_u32.checked_shl(doublings).unwrap_or(u32::MAX);
         let delay = self
             .options

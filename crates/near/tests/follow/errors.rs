@@ -393,6 +393,22 @@ fn a_lost_reply_is_asked_for_again() {
     }
 }
 
+/// A server that was away for long and comes back without the feed is soon followed again.
+#[test]
+fn losses_do_not_delay_a_new_beginning() {
+    let (mut follower, _, mut now) = follower(Polling, false);
+    for _ in 0..20 {
+        follower.take(Reply::Lost("timed out"), now, 0.0);
+        let Step::Wait(until) = follower.next(now) else {
+            panic!("it does not wait");
+        };
+        now = until;
+        assert!(matches!(follower.next(now), Step::Send(_)));
+    }
+    follower.take(Reply::Refused(UNKNOWN), now, 1.0);
+    assert_eq!(follower.next(now), Step::Wait(now + SPREAD));
+}
+
 #[test]
 fn delays_double_until_two_seconds() {
     let (mut follower, _, mut now) = follower(Polling, false);
