@@ -64,8 +64,8 @@ pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
     let cursor = cursor(ctx, &args, redisbloom::SCANDUMP_CURSOR)?;
     let piece = chunks::piece(object, u64::try_from(cursor).unwrap_or(u64::MAX));
     let (next, piece) = piece.ok_or(Error::Refused(Refusal::OutOfMemory))?;
-    let id = if with_id { Some(feed.id()?) } else { None };
-    ctx.reply_array(if with_id { 3 } else { 2 });
+    let id = with_id.then(|| feed.id()).transpose()?;
+    ctx.reply_array(if id.is_some() { 3 } else { 2 });
     Reply::Count(next).send(ctx);
     ctx.reply_bytes(&piece);
     if let Some(id) = id {

@@ -32,7 +32,7 @@ pub trait Payload {
     /// Appends a fingerprint to a shard.
     ///
     /// # Errors
-    /// [`Refused::Crowded`]
+    /// [`Refused`]
     fn push(to: &mut Builder, bucket: u32, remainder: u64, payload: u64) -> Result<(), Refused>;
 }
 

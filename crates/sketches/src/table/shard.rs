@@ -172,10 +172,8 @@ impl Shard {
     /// Returns where a group begins. Behind the last group, there is the end.
     #[inline]
     fn begin(&self, group: usize) -> usize {
-        HEAD + UNIT
-            * usize::from(u16::from_le_bytes(
-                self.0[units_of(group)].try_into().expect("two bytes"),
-            ))
+        let units = self.0[units_of(group)].try_into().expect("two bytes");
+        HEAD + UNIT * usize::from(u16::from_le_bytes(units))
     }
 
     /// Returns the first bit of the entries of a group.
