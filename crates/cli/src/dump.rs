@@ -4,7 +4,7 @@ use std::ffi::CString;
 
 use redis::cmd;
 
-use valkeybloom_protocol::error::Error;
+use valkeybloom_protocol::error::{Error, lacks_ids};
 use valkeybloom_sketches::payload::{dump_footer, type_id};
 
 use super::failure::Fault;
@@ -32,9 +32,7 @@ pub fn scan(server: &Server, key: &[u8], cursor: u64, with_id: bool) -> Result<P
     if with_id {
         match server.get(key, scan.clone().arg("WITHID")) {
             Ok((next, bytes, id)) => return Ok(Piece { next, bytes, id }),
-            // RedisBloom's servers have no ids, and none is made when memory is out.
-            Err(Fault::Refused(text))
-                if text.starts_with("OOM ") || text.contains("wrong number of arguments") => {}
+            Err(Fault::Refused(text)) if lacks_ids(&text) => {}
             Err(fault) => return Err(fault),
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use valkeybloom_protocol::bloom::Read;
-use valkeybloom_protocol::error::Error;
+use valkeybloom_protocol::error::{Error, lacks_ids};
 use valkeybloom_sketches::Probe;
 use valkeybloom_sketches::bloom::{Limits, Object};
 
@@ -389,7 +389,7 @@ impl Follower {
             }
         } else if is_denied && has_feed && self.options.refresh.is_some() {
             self.fetch(None, true, at.now);
-        } else if !has_feed && LACKS_IDS.iter().any(|reason| text.contains(reason)) {
+        } else if !has_feed && lacks_ids(text) {
             self.fetch(None, false, at.now);
         } else if is_denied || is_shut || is(Error::NO_FEED) || is(Error::WRONG_TYPE) {
             self.refuse(text, at);
@@ -461,9 +461,6 @@ impl Follower {
         self.fresh_until = Duration::ZERO;
     }
 }
-
-/// What the errors of servers without ids contain: those of `RedisBloom`, and any when memory is out.
-const LACKS_IDS: [&str; 2] = ["wrong number of arguments", "used memory >"];
 
 /// A copy is limited by the memory of its program alone: it takes every item that the server took.
 const WITHOUT_LIMITS: Limits = Limits {

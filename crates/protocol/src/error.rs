@@ -118,6 +118,14 @@ impl Error {
     pub const STILL_LOADING: Self = Self::Text("ERR bloom object is still being loaded");
 }
 
+/// Returns whether an error means that `BF.SCANDUMP` gives no ids here: `RedisBloom` does not know `WITHID`, and no id is made
+/// when memory is out.
+pub fn lacks_ids(text: &str) -> bool {
+    ["wrong number of arguments", "used memory >"]
+        .iter()
+        .any(|reason| text.contains(reason))
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match *self {
