@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let items = items.iter().map(String::as_bytes);
     filter.contains_each(items.clone(), || 0, |found| println!("found: {found}"));
     let added = |added: Result<_, _>| println!("added: {added:?}");
-    filter.add_each(items, Time::default(), None, || Limits::NONE, added);
+    filter.add_each(items, Time::default(), || Limits::NONE, added);
     send(&mut server, "seen", filter)?;
     Ok(())
 }

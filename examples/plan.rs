@@ -120,7 +120,7 @@ fn add(filter: &mut Object, items: &[String]) -> Result<(), String> {
     let mut refusal = None;
     let items = items.iter().map(String::as_bytes);
     let outcome = |added: Result<_, _>| refusal = added.err();
-    filter.add_each(items, Time::default(), None, || LIMITS, outcome);
+    filter.add_each(items, Time::default(), || LIMITS, outcome);
     refusal.map_or(Ok(()), |refusal| Err(format!("{refusal:?}")))
 }
 

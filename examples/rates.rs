@@ -58,14 +58,14 @@ fn main() {
             let mut new = 0;
             while new < items {
                 item += 1;
-                let added = object.add(&item.to_le_bytes(), Time::default(), None, limits);
+                let added = object.add(&item.to_le_bytes(), Time::default(), limits);
                 new += u64::from(added == Ok(Added::New));
             }
             for stranger in 0..strangers {
                 let stranger = u128::from(stranger).to_le_bytes();
                 found += u64::from(object.contains(&stranger, || 0));
             }
-            (filters, bytes) = (object.views().count(), object.memory_bytes());
+            (filters, bytes) = (object.filter_count(), object.memory_bytes());
             estimated += object.estimated_rate(|| 0) / f64::from(seeds);
         }
         let measured = found as f64 / (u64::from(seeds) * strangers) as f64;

@@ -11,21 +11,31 @@ struct Meter {
     spare_bytes: u64,
 }
 
+impl Meter {
+    fn measure<T>(&mut self, block: *const T, asked: usize) {
+        self.spare_bytes += bytes_given(block).saturating_sub(asked as u64);
+    }
+}
+
 impl Relocate for Meter {
     fn should_stop(&mut self) -> bool {
         false
     }
 
     fn table<T>(&mut self, table: Vec<T>) -> Vec<T> {
-        let asked = (table.capacity() * size_of::<T>()) as u64;
+        let asked = table.capacity() * size_of::<T>();
         if asked > 0 {
-            self.spare_bytes += bytes_given(table.as_ptr()).saturating_sub(asked);
+            self.measure(table.as_ptr(), asked);
         }
         table
     }
 
     fn blob(&mut self, blob: Box<[u8]>) -> Box<[u8]> {
         self.table(blob.into_vec()).into_boxed_slice()
+    }
+
+    fn fixed<T>(&mut self, block: &Box<T>) {
+        self.measure(&raw const **block, size_of::<T>());
     }
 }
 

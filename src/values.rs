@@ -218,7 +218,8 @@ impl<V: Family> NativeType for Stored<V> {
             (value, moved) = by.relocate(value);
             mover::count_moved(moved);
         }
-        let next = value.value.relocate(begin, &mut Mover(by));
+        // A list that is moved loses its spare room.
+        let next = value.update_fed(|value, _| value.relocate(begin, &mut Mover(by)));
         if let Some(next) = next {
             by.set_cursor(next);
         }

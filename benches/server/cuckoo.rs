@@ -49,6 +49,7 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
             &mut client,
             &format!("BF.RESERVE k {rate} {items} COUNTING"),
         );
+        fill(&mut client, "BF.MADD", "k", 0..items);
         let counters = usage(&mut client) / items_of;
         Line {
             case,
@@ -58,7 +59,7 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
             ),
             compared_with: format!("COUNTING of this rate: {counters:.2}"),
             ratio: size / counters,
-            goal: Goal::AtMost(1.0),
+            goal: Goal::None,
         }
     });
     lines.collect()

@@ -36,6 +36,10 @@ struct Row {
     goals: &'static [(&'static str, Option<f64>)],
 }
 
+/// The number of items in a filter for a million, and in one for as many as a window of 24 periods of a million.
+const FILLED: u64 = 300_000;
+const WIDE: u64 = 24_000_000;
+
 /// The upper bound of numbers that hardly ever repeat.
 const NEW: u64 = 2_000_000_000;
 
@@ -209,56 +213,80 @@ const ROWS: &[Row] = &[
     )
     .requests(100_000)
     .goals(&[("TDIGEST.ADD 100", None)]),
-    one("BF.EXISTS hit, 1M", "BF.EXISTS plain item").range(300_000),
-    one("BF.EXISTS hit, 4M", "BF.EXISTS fourfold item").range(300_000),
-    // A plain filter for four times as many items has the same number of bytes.
-    one("BF.EXISTS hit, 1M counted", "BF.EXISTS counted item")
-        .range(300_000)
-        .goals(&[
-            ("BF.EXISTS hit, 1M", Some(1.15)),
-            ("BF.EXISTS hit, 4M", Some(1.05)),
-        ]),
+    one("BF.EXISTS hit, 1M", "BF.EXISTS plain item").range(FILLED),
     one("BF.EXISTS miss, 1M", "BF.EXISTS plain missing:item"),
+    one("BF.EXISTS hit, 1M counted", "BF.EXISTS counted item")
+        .range(FILLED)
+        .goals(&[("BF.EXISTS hit, 1M", Some(1.1))]),
     one(
-        "BF.EXISTS miss, 24 periods of 1M",
-        "BF.EXISTS window missing:item",
+        "BF.EXISTS miss, 1M counted",
+        "BF.EXISTS counted missing:item",
     )
-    .goals(&[("BF.EXISTS miss, 1M", Some(1.4))]),
-    batch("BF.MEXISTS 100 miss, 1M", "BF.MEXISTS plain missing:item"),
-    batch(
-        "BF.MEXISTS 100 miss, 24 periods of 1M",
-        "BF.MEXISTS window missing:item",
-    )
-    .requests(20_000)
-    .goals(&[("BF.MEXISTS 100 miss, 1M", Some(4.0))]),
+    .goals(&[("BF.EXISTS miss, 1M", Some(1.1))]),
     batch("BF.MADD 100 new, 1M", "BF.MADD new item")
         .requests(6_000)
         .range(NEW)
         .before(&["COPY plain new REPLACE"]),
-    batch("BF.MADD 100 new, 24 periods of 1M", "BF.MADD new item")
-        .requests(6_000)
-        .range(NEW)
-        .before(&["COPY window new REPLACE"])
-        .goals(&[("BF.MADD 100 new, 1M", Some(3.5))]),
     batch("BF.MADD 100 new, 1M counted", "BF.MADD new item")
         .requests(6_000)
         .range(NEW)
         .before(&["COPY counted new REPLACE"])
-        .goals(&[("BF.MADD 100 new, 1M", Some(1.3))]),
+        .goals(&[("BF.MADD 100 new, 1M", Some(1.4))]),
+    batch("BF.MDEL 100, 1M counted", "BF.MDEL new item")
+        .requests(3_000)
+        .range(FILLED)
+        .before(&["COPY counted new REPLACE"])
+        .goals(&[("BF.MADD 100 new, 1M counted", None)]),
+    batch("BF.MADD 100 new, scaled to 1M", "BF.MADD new item")
+        .requests(6_000)
+        .range(NEW)
+        .before(&["COPY scaled new REPLACE"])
+        .goals(&[("BF.MADD 100 new, 1M", None)]),
     one("BF.ADD new, 1M", "BF.ADD new item")
         .requests(600_000)
         .range(NEW)
         .before(&["COPY plain new REPLACE"]),
-    one("BF.ADD new, 24 periods of 1M", "BF.ADD new item")
-        .requests(600_000)
-        .range(NEW)
-        .before(&["COPY window new REPLACE"])
-        .goals(&[("BF.ADD new, 1M", None)]),
     one("BF.ADD new, 1M counted", "BF.ADD new item")
         .requests(600_000)
         .range(NEW)
         .before(&["COPY counted new REPLACE"])
         .goals(&[("BF.ADD new, 1M", None)]),
+    one("BF.EXISTS hit, 24M", "BF.EXISTS wide item").range(WIDE),
+    one("BF.EXISTS miss, 24M", "BF.EXISTS wide missing:item"),
+    one("BF.EXISTS hit, 24 periods of 1M", "BF.EXISTS window item")
+        .range(WIDE)
+        .goals(&[("BF.EXISTS hit, 24M", Some(1.1))]),
+    one(
+        "BF.EXISTS miss, 24 periods of 1M",
+        "BF.EXISTS window missing:item",
+    )
+    .goals(&[("BF.EXISTS miss, 24M", Some(1.1))]),
+    batch("BF.MEXISTS 100 miss, 24M", "BF.MEXISTS wide missing:item").requests(20_000),
+    batch(
+        "BF.MEXISTS 100 miss, 24 periods of 1M",
+        "BF.MEXISTS window missing:item",
+    )
+    .requests(20_000)
+    .goals(&[("BF.MEXISTS 100 miss, 24M", Some(1.1))]),
+    batch("BF.MISSING 100 hit, 24M", "BF.MISSING wide item")
+        .requests(20_000)
+        .range(WIDE),
+    batch(
+        "BF.MISSING 100 hit, 24 periods of 1M",
+        "BF.MISSING window item",
+    )
+    .requests(20_000)
+    .range(WIDE)
+    .goals(&[("BF.MISSING 100 hit, 24M", Some(1.15))]),
+    batch("BF.MADD 100 new, 24M", "BF.MADD new item")
+        .requests(6_000)
+        .range(NEW)
+        .before(&["COPY wide new REPLACE"]),
+    batch("BF.MADD 100 new, 24 periods of 1M", "BF.MADD new item")
+        .requests(6_000)
+        .range(NEW)
+        .before(&["COPY window new REPLACE"])
+        .goals(&[("BF.MADD 100 new, 24M", Some(1.4))]),
     one("BF.EXISTS miss, 1 filter", "BF.EXISTS stack1 missing:item")
         .pipeline(16)
         .range(NEW),
@@ -361,9 +389,10 @@ fn prepare(client: &mut Client, rows: &[&Row]) {
     for (key, capacity, items) in [
         ("small", "100000", 100_000),
         ("large", "45000000", 2_000_000),
-        ("plain", "1000000", 300_000),
-        ("fourfold", "4000000", 300_000),
-        ("counted", "1000000 COUNTING", 300_000),
+        ("plain", "1000000", FILLED),
+        ("wide", "24000000", WIDE),
+        ("counted", "1000000 COUNTING", FILLED),
+        ("scaled", "1000 SCALETO 1000000", FILLED),
     ] {
         if wanted(key) {
             run(client, &format!("BF.RESERVE {key} 0.01 {capacity}"));

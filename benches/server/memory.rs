@@ -1,7 +1,42 @@
 //! Measures the memory of objects.
 
+use crate::harness::Client;
 use crate::objects::fill;
 use crate::{Goal, Line, run, server};
+
+/// A kind of tables: its name, the words that reserve one for a number of items, and the most bits that an item is to take.
+type Kind = (&'static str, fn(u64) -> String, f64);
+
+const TABLES: [Kind; 3] = [
+    ("counted", |items| format!("{items} COUNTING"), 14.0),
+    ("scaled to", |items| format!("1000 SCALETO {items}"), 11.5),
+    (
+        "in a window",
+        |items| format!("{} WINDOW 3600000 PERIODS 24", items / 25),
+        17.5,
+    ),
+];
+
+/// The numbers of items in tables.
+const NUMBERS: [u64; 4] = [10_000, 100_000, 1_000_000, 10_000_000];
+
+fn case_of(kind: &str, items: u64) -> String {
+    format!("memory of {items} items {kind}")
+}
+
+#[allow(clippy::cast_precision_loss, reason = "some megabytes")]
+fn bits_of_table(client: &mut Client, case: &str, goal: f64) -> Line {
+    let [bytes, items] =
+        ["MEMORY USAGE table", "BF.CARD table"].map(|line| run(client, line).as_int() as f64);
+    let bits = 8.0 * bytes / items;
+    Line {
+        case: case.to_owned(),
+        measured: format!("{bytes:.0} bytes, {bits:.1} bits an item"),
+        compared_with: format!("{goal} bits"),
+        ratio: bits / goal,
+        goal: Goal::AtMost(1.0),
+    }
+}
 
 pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
     let (grown, small) = (
@@ -9,7 +44,9 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
         "memory beside the blob",
     );
     let mut lines = Vec::new();
-    if !wanted(grown) && !wanted(small) {
+    let tables = || NUMBERS.map(|items| TABLES.map(|(kind, ..)| case_of(kind, items)));
+    let is_table_wanted = tables().as_flattened().iter().any(|case| wanted(case));
+    if !wanted(grown) && !wanted(small) && !is_table_wanted {
         return lines;
     }
     let server = server();
@@ -37,6 +74,20 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
             ratio: size / need,
             goal: Goal::AtMost(1.12),
         });
+    }
+    for (kind, words, goal) in TABLES {
+        for items in NUMBERS {
+            let case = case_of(kind, items);
+            if wanted(&case) {
+                run(
+                    &mut client,
+                    &format!("BF.RESERVE table 0.01 {}", words(items)),
+                );
+                fill(&mut client, "BF.MADD", "table", 0..items);
+                lines.push(bits_of_table(&mut client, &case, goal));
+                run(&mut client, "DEL table");
+            }
+        }
     }
     if wanted(small) {
         run(&mut client, "BF.RESERVE one 0.01 1000");

@@ -45,15 +45,15 @@ pub(crate) fn fill_random(client: &mut Client, key: &str, capacity: u64) -> usiz
     bytes
 }
 
-/// Makes an object of 24 periods of a million items each, with 300,000 in the newest. An item with a time to live goes
-/// into the period that expires when that time is over.
+/// Makes an object of 24 periods of nearly a million items each. An item with a time to live goes into the period that
+/// expires when that time is over.
 pub(crate) fn window(client: &mut Client) {
     const HOUR_MS: u64 = 3_600_000;
     let line = format!("BF.RESERVE window 0.01 1000000 WINDOW {HOUR_MS} PERIODS 24");
     run(client, &line);
     for period in 0..24 {
-        let begin = (period + 1) * 1_000_000;
-        let end = begin + if period < 23 { 999_000 } else { 300_000 };
+        let begin = period * 1_000_000;
+        let end = begin + 970_000;
         let ttl_ms = period * HOUR_MS + 1;
         let insert = format!("BF.INSERT window TTL {ttl_ms} ITEMS");
         batches(client, &insert, begin..end).for_each(drop);

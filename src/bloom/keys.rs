@@ -7,7 +7,7 @@ use valkeybloom_protocol::bloom::Moment;
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::numerals::double_text;
 use valkeybloom_sketches::bloom::chunks;
-use valkeybloom_sketches::bloom::{Dialect, Growth, Limits, Object, Refusal, Shape};
+use valkeybloom_sketches::bloom::{Dialect, Growth, Kind, Limits, Object, Refusal, Shape};
 use valkeybloom_sketches::{DecodeError, Seed};
 
 use crate::ffi::{Argument, Ctx, Str};
@@ -57,15 +57,9 @@ pub fn feed_bytes(object: &Object) -> u64 {
     settings::feed_bytes(memory_bytes(object))
 }
 
-/// Adds the options of a write that the object uses. ID is never the first, because `RedisBloom`'s grammar, which a
-/// replica may follow, reads it as ITEMS. It refuses AT.
+/// Adds the options of a write that the object uses.
 fn add_moment<'c>(moment: &Moment, arguments: &mut impl Extend<Argument<'c>>) {
-    let words = [
-        (c"AT", moment.at_ms.or(moment.id.map(|_| 0))),
-        (c"TTL", moment.ttl_ms),
-        (c"ID", moment.id),
-        (c"ROOM", moment.room),
-    ];
+    let words = [(c"AT", moment.at_ms), (c"TTL", moment.ttl_ms)];
     for (word, number) in words {
         if let Some(number) = number {
             arguments.extend([Argument::Word(word), Argument::Number(number)]);
@@ -129,7 +123,7 @@ impl Writer<'_, '_> {
         change.publish([CREATED].into_iter().chain(expires_ms.map(|_| EXPIRE)));
     }
 
-    /// Stores a merged object. `tidied` is the moment at which expired periods were freed from it, if any were.
+    /// Stores a merged object. `tidied` is the moment at which items expired in it, if any did.
     ///
     /// # Errors
     /// [`Error::WRONG_TYPE`], [`Error::STILL_LOADING`] or [`Error::SAVING`].
@@ -149,8 +143,8 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Publishes that these items were added to an object with periods or counters, or to a full one. Without items,
-    /// publishes that expired periods were freed.
+    /// Publishes that these items were added to an object of tables, or to a full one. Without items,
+    /// publishes that items have expired.
     pub fn added_at(self, items: &[Str], moment: &Moment) {
         let mut change = self.close();
         change.replicate(c"BF.INSERT", &addition(items, moment));
@@ -210,10 +204,9 @@ impl Writer<'_, '_> {
     /// come in any order.
     ///
     /// # Errors
-    /// [`Error::WRONG_TYPE`], [`Error::SAVING`], [`Error::BAD_CHUNK`] or a [`Refusal::OutOfMemory`]; chunks loaded before
-    /// stay.
+    /// [`Error::WRONG_TYPE`], [`Error::SAVING`], [`Error::BAD_CHUNK`] or a [`Refusal`]; chunks loaded before stay.
     pub fn load_chunk(mut self, ctx: Ctx, cursor: u64, chunk: &[u8]) -> Result<(), Error> {
-        let by_redisbloom = has_redisbloom_rules(ctx);
+        let (by_redisbloom, limits) = (has_redisbloom_rules(ctx), limits_for(ctx, false));
         let held = self.held()?.ok_or(Error::BAD_CHUNK)?;
         let complete = held.update_fed(|value, feed| {
             let refused = |error| match error {
@@ -234,8 +227,15 @@ impl Writer<'_, '_> {
                     overwrite(object).map(|()| false)
                 }
                 Value::Partial(_) if by_redisbloom && chunk.is_empty() => Ok(false),
+                Value::Partial(partial) if !partial.admits(chunk, limits) => {
+                    Err(Error::Refused(Refusal::MemoryLimit))
+                }
                 Value::Partial(partial) => match partial.load(cursor, chunk) {
                     Ok(None) => Ok(false),
+                    Ok(Some(object)) if !object.is_plain() && !object.is_within(limits) => {
+                        partial.take_back();
+                        Err(Error::Refused(Refusal::MemoryLimit))
+                    }
                     Ok(Some(object)) => {
                         *value = Value::Complete(object);
                         Ok(true)
@@ -261,10 +261,10 @@ fn loaded(mut change: Change, complete: bool) {
     change.publish(complete.then_some(CREATED));
 }
 
-/// The arguments of an addition: at most NOCREATE, five options, and ITEMS.
-type Arguments<'c> = SmallVec<[Argument<'c>; 12]>;
+/// The arguments of an addition: at most NOCREATE, three options, and ITEMS.
+type Arguments<'c> = SmallVec<[Argument<'c>; 8]>;
 
-/// Returns `NOCREATE … [ITEMS …]`: the addition of items to an object with periods or counters, or to a full one.
+/// Returns `NOCREATE … [ITEMS …]`: the addition of items to an object of tables, or to a full one.
 fn addition<'c>(items: &'c [Str<'c>], moment: &Moment) -> Arguments<'c> {
     let mut arguments = Arguments::new();
     arguments.push(Argument::Word(c"NOCREATE"));
@@ -311,8 +311,13 @@ fn creation<'c>(
             Argument::Number(window.periods()),
         ]);
     }
-    if shape.is_counting() {
-        arguments.push(Argument::Word(c"COUNTING"));
+    match shape.kind {
+        Kind::Counting => arguments.push(Argument::Word(c"COUNTING")),
+        Kind::ScaledTo => arguments.extend([
+            Argument::Word(c"SCALETO"),
+            Argument::Number(params.capacity),
+        ]),
+        Kind::Plain | Kind::Windowed(_) => {}
     }
     add_moment(moment, &mut arguments);
     if !new.is_empty() {

@@ -8,19 +8,19 @@ use super::commands;
 pub const COMMANDS: &[Command] = &[
     Command::adds(c"bf.add", entry!(commands::add, 3))
         .summary(c"Adds an item to a bloom filter. Creates the filter if it does not exist.")
-        .complexity(c"O(N), where N is the number of stacked filters.")
+        .complexity(c"O(N), where N is the number of filters or tables.")
         .args(&[ITEM]),
     Command::adds(c"bf.madd", entry!(commands::madd, -3))
         .summary(c"Adds items to a bloom filter. Creates the filter if it does not exist.")
-        .complexity(c"O(N * K), where N is the number of stacked filters and K the number of items.")
+        .complexity(c"O(N * K), where N is the number of filters or tables and K the number of items.")
         .args(&[ITEMS]),
     Command::reads(c"bf.exists", entry!(commands::exists, 3))
         .summary(c"Checks whether an item was added to a bloom filter.")
-        .complexity(c"O(N), where N is the number of stacked filters.")
+        .complexity(c"O(N), where N is the number of filters or tables.")
         .args(&[ITEM]),
     Command::reads(c"bf.mexists", entry!(commands::mexists, -3))
         .summary(c"Checks for each item whether it was added to a bloom filter.")
-        .complexity(c"O(N * K), where N is the number of stacked filters and K the number of items.")
+        .complexity(c"O(N * K), where N is the number of filters or tables and K the number of items.")
         .args(&[ITEMS]),
     Command::reads(c"bf.card", entry!(commands::card, 2))
         .summary(c"Returns the number of items that were new to a bloom filter when they were added.")
@@ -32,6 +32,7 @@ pub const COMMANDS: &[Command] = &[
             Arg::integer(c"capacity"),
             GROWTH,
             KIND,
+            SCALE_TO,
             Arg::one_of(
                 c"expiration",
                 &[
@@ -44,24 +45,24 @@ pub const COMMANDS: &[Command] = &[
         ]),
     Command::adds(c"bf.insert", entry!(commands::insert, -2))
         .summary(c"Creates a bloom filter with the given parameters unless it exists, and adds items to it.")
-        .complexity(c"O(N * K), where N is the number of stacked filters and K the number of items.")
+        .complexity(c"O(N * K), where N is the number of filters or tables and K the number of items.")
         .args(&[
             Arg::integer(c"capacity").after(c"CAPACITY").optional(),
             Arg::double(c"error_rate").after(c"ERROR").optional(),
             GROWTH,
             KIND,
+            SCALE_TO,
             Arg::keyword(c"nocreate", c"NOCREATE").optional(),
             Arg::double(c"tightening_ratio").after(c"TIGHTENING").optional(),
             Arg::text(c"seed").after(c"SEED").optional(),
             Arg::integer(c"validate_scale_to").after(c"VALIDATESCALETO").optional(),
             Arg::integer(c"ttl_ms").after(c"TTL").optional(),
-            ID,
             Arg::block(c"items", &[Arg::keyword(c"items_token", c"ITEMS"), ITEMS]).optional(),
         ]),
     Command::reads(c"bf.info", entry!(commands::info, -2))
         .uncached()
         .summary(c"Returns the parameters, size and fill of a bloom filter.")
-        .complexity(c"O(N), where N is the number of stacked filters.")
+        .complexity(c"O(N), where N is the number of filters, or of tables and of the periods of a window.")
         .args(&[Arg::one_of(
             c"field",
             &[
@@ -78,6 +79,7 @@ pub const COMMANDS: &[Command] = &[
                 Arg::keyword(c"periods", c"PERIODS"),
                 Arg::keyword(c"liveperiods", c"LIVEPERIODS"),
                 Arg::keyword(c"perioditems", c"PERIODITEMS"),
+                Arg::keyword(c"kind", c"KIND"),
                 Arg::keyword(c"feedbytes", c"FEEDBYTES"),
                 Arg::keyword(c"feedreaders", c"FEEDREADERS"),
                 Arg::keyword(c"all", c"ALL"),
@@ -93,7 +95,7 @@ pub const COMMANDS: &[Command] = &[
         .slow()
         .uncached()
         .summary(c"Returns one chunk of a bloom filter, and the cursor of the next.")
-        .complexity(c"O(N + S), where N is the number of stacked filters and S the size of the chunk.")
+        .complexity(c"O(N + S), where N is the number of filters or tables and S the size of the chunk.")
         .args(&[Arg::integer(c"cursor"), Arg::keyword(c"withid", c"WITHID").optional()]),
     Command::adds(c"bf.loadchunk", entry!(commands::loadchunk, 4))
         .slow()
@@ -112,23 +114,23 @@ pub const COMMANDS: &[Command] = &[
     Command::reads(c"bf.debug", entry!(commands::debug, 2))
         .slow()
         .uncached()
-        .summary(c"Returns the sizes of each filter in a bloom filter's stack.")
-        .complexity(c"O(N), where N is the number of stacked filters."),
-    Command::removes(c"bf.del", entry!(commands::del, -3))
-        .summary(c"Removes an item once from a counting bloom filter, if it is certain which filter of its stack holds it.")
-        .complexity(c"O(N), where N is the number of stacked filters.")
-        .args(&[ITEM, ID]),
+        .summary(c"Returns the sizes of each filter or table in a bloom filter.")
+        .complexity(c"O(N), where N is the number of filters or tables."),
+    Command::removes(c"bf.del", entry!(commands::del, 3))
+        .summary(c"Removes an item once from a counting bloom filter.")
+        .complexity(c"O(N), where N is the number of tables.")
+        .args(&[ITEM]),
     Command::removes(c"bf.mdel", entry!(commands::mdel, -3))
-        .summary(c"Removes items from a counting bloom filter, each as BF.DEL without ID does.")
-        .complexity(c"O(N * K), where N is the number of stacked filters and K the number of items.")
+        .summary(c"Removes items from a counting bloom filter, each as BF.DEL does.")
+        .complexity(c"O(N * K), where N is the number of tables and K the number of items.")
         .args(&[ITEMS]),
     Command::reads(c"bf.count", entry!(commands::count, 3))
         .summary(c"Returns how often, at most, an item was added to a counting bloom filter and not removed.")
-        .complexity(c"O(N), where N is the number of stacked filters.")
+        .complexity(c"O(N), where N is the number of tables.")
         .args(&[ITEM]),
     Command::reads(c"bf.missing", entry!(commands::missing, -3))
         .summary(c"Counts the distinct items that are not in a bloom filter.")
-        .complexity(c"O(N * K), where N is the number of stacked filters and K the number of items.")
+        .complexity(c"O(N * K), where N is the number of filters or tables and K the number of items.")
         .args(&[ITEMS]),
     Command::adds(c"bf.merge", entry!(commands::merge, -3))
         .slow()
@@ -139,7 +141,6 @@ pub const COMMANDS: &[Command] = &[
 
 const ITEM: Arg = Arg::text(c"item");
 const ITEMS: Arg = ITEM.repeated();
-const ID: Arg = Arg::integer(c"id").after(c"ID").optional();
 const GROWTH: Arg = Arg::one_of(
     c"growth",
     &[
@@ -148,6 +149,7 @@ const GROWTH: Arg = Arg::one_of(
     ],
 )
 .optional();
+const SCALE_TO: Arg = Arg::integer(c"scale_to").after(c"SCALETO").optional();
 const KIND: Arg = Arg::one_of(
     c"kind",
     &[

@@ -30,7 +30,7 @@ pub fn memory_bytes(object: &Object) -> u64 {
     object.memory_bytes() + OVERHEAD_BYTES
 }
 
-/// Requires that an object has counters.
+/// Requires that an object counts.
 ///
 /// # Errors
 /// [`Error::NO_COUNTERS`]
@@ -147,10 +147,15 @@ impl Family for Value {
                     let header = chunks::piece(object, 0);
                     to.add_bytes(&header.expect(NO_MEMORY).1);
                 }
-                for (view, blob) in object.views().zip(object.blobs()) {
-                    to.add_bytes(&blob.expect(NO_MEMORY));
-                    to.add(view.capacity());
-                    to.add(view.items());
+                for (filter, _) in object.filters() {
+                    to.add_bytes(filter.blob());
+                    to.add(filter.capacity());
+                    to.add(filter.items());
+                }
+                if !object.parts().is_empty() {
+                    for (_, piece) in chunks::pieces(object) {
+                        to.add_bytes(&piece);
+                    }
                 }
             }
             Self::Partial(partial) => {
@@ -171,7 +176,10 @@ impl Family for Value {
     }
 
     fn allocations(&self) -> u64 {
-        self.totals()[2] * 2 + 2
+        match self {
+            Self::Complete(object) => object.allocations(),
+            Self::Partial(partial) => partial.allocations(),
+        }
     }
 
     #[inline(always)]

@@ -33,8 +33,8 @@ impl ServerAllocator {
     }
 }
 
-/// Returns the bytes of the block that the server's allocator gave for a boxed slice or a vector, which begins here and
-/// has a capacity above 0.
+/// Returns the bytes of the block that the server's allocator gave for a box or a vector, which begins here and takes
+/// bytes.
 pub fn bytes_given<T>(block: *const T) -> u64 {
     const { assert!(align_of::<T>() <= ServerAllocator::ALIGN_MAX) };
     // SAFETY: the block's alignment makes it one of the server's; the server only reads what it noted of its size.

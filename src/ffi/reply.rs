@@ -24,6 +24,8 @@ pub enum Reply {
     Integer(i64),
     /// A double: a double in RESP3, a bulk string in RESP2, with the server's digits.
     Double(f64),
+    /// A word, as a bulk string.
+    Word(&'static str),
     /// Null.
     Null,
     /// An array.
@@ -54,6 +56,7 @@ impl Reply {
             Self::Rate(rate) => ctx.reply_bytes(double_text(rate).as_bytes()),
             Self::Integer(number) => ctx.reply_integer(number),
             Self::Double(number) => ctx.reply_double(number),
+            Self::Word(word) => ctx.reply_bytes(word.as_bytes()),
             Self::Null => ctx.reply_null(),
             Self::List(replies) => {
                 ctx.reply_array(replies.len());

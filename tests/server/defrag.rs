@@ -53,10 +53,11 @@ fn fragmentation(server: &Server) -> f64 {
 
 const OBJECTS: usize = 4_000;
 
-/// Returns the options of an object: a third each of those with odd numbers have bits, counters and periods.
+/// Returns the options of an object: a fourth each of those with odd numbers are of each kind.
 fn kind(number: usize) -> String {
-    match number / 2 % 3 {
+    match number / 2 % 4 {
         0 => String::new(),
+        3 => " SCALETO 1000".to_owned(),
         1 => " COUNTING".to_owned(),
         _ => format!(" {LASTING_WINDOW}"),
     }
@@ -89,13 +90,23 @@ fn digests(client: &mut Client) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Makes objects of many filters, each too large to be moved in one step. They grow side by side, so that the filters
+/// Makes objects of many filters or shards, each too large to be moved in one step. They grow side by side, so that the filters
 /// of deleted objects leave holes between the others.
 fn deep(client: &mut Client) {
     for number in 0..40 {
-        let kind = kind(number);
-        let create = format!("BF.INSERT deep-{number} CAPACITY 4 EXPANSION 1{kind}");
+        let create = format!("BF.INSERT deep-{number} CAPACITY 4 EXPANSION 1");
         assert_eq!(client.cmd(&create), array([]));
+    }
+    for number in 0..12 {
+        let kind = kind(number);
+        let create = format!("BF.INSERT table-{number} CAPACITY 3000{kind}");
+        assert_eq!(client.cmd(&create), array([]));
+    }
+    for round in 0..30 {
+        for number in 0..12 {
+            let items = round * 2000..round * 2000 + 2000;
+            add_many(client, &format!("table-{number}"), items);
+        }
     }
     for round in 0..80 {
         for number in 0..40 {
@@ -110,8 +121,8 @@ fn deep(client: &mut Client) {
         let filters = client.cmd(&format!("BF.INFO deep-{number} FILTERS"));
         assert!(filters.as_array()[0].as_int() > 60, "{filters:?}");
     }
-    for number in (0..40).filter(|number| number % 2 == 0) {
-        assert_eq!(client.cmd(&format!("DEL deep-{number}")), int(1));
+    for number in (0..40).step_by(2) {
+        client.cmd(&format!("DEL deep-{number} table-{number}"));
     }
 }
 
@@ -272,28 +283,29 @@ fn objects_of_many_filters_are_moved_in_steps() {
     assert_eq!(client.cmd("CONFIG SET activedefrag no"), ok());
     deep(&mut client);
     let before = digests(&mut client);
-    assert_eq!(before.len(), 20);
+    assert_eq!(before.len(), 26);
     assert!(starts_to_defragment(&server));
-    // The 20 objects have over 60 blocks each. How many of these lie where the server wants to move them differs
+    // The objects have over 60 blocks each. How many of these lie where the server wants to move them differs
     // from run to run: seldom it is no more than 200.
     wait_until("filters are moved", || {
         let (hits, misses) = offered(&server);
         for number in (1..40).step_by(2) {
             assert!(!client.cmd(&format!("BF.EXISTS deep-{number} x")).is_error());
         }
+        for number in (1..12).step_by(2) {
+            let found = client.cmd(&format!("BF.EXISTS table-{number} {}", 999 * number));
+            assert_eq!(found, int(1));
+        }
         hits > 20 && hits + misses > 20 * 200
     });
     assert_eq!(digests(&mut client), before);
     // They can still be written to, copied and deleted.
-    for number in (1..40).step_by(2) {
-        add_many(&mut client, &format!("deep-{number}"), 5000..5050);
-        assert_eq!(
-            client.cmd(&format!("COPY deep-{number} copy REPLACE")),
-            int(1)
-        );
+    for key in before.keys() {
+        add_many(&mut client, key, 75_000..75_050);
+        assert_eq!(client.cmd(&format!("COPY {key} copy REPLACE")), int(1));
         let copy = digest(&mut client, "copy");
-        assert_eq!(digest(&mut client, &format!("deep-{number}")), copy);
-        assert_eq!(client.cmd(&format!("DEL deep-{number}")), int(1));
+        assert_eq!(digest(&mut client, key), copy);
+        assert_eq!(client.cmd(&format!("DEL {key}")), int(1));
     }
     crate::support::sums::is_balanced(&mut client);
 }

@@ -51,8 +51,8 @@ const TYPES: [(&str, &str); 4] = [
     ),
     (
         "integer",
-        "bucketsize capacity cell_size compression cursor depth expansion id increment max_count maxiterations milliseconds \
-         numkeys period_ms periods rank reverse_rank seconds topk ttl_ms validate_scale_to weight width",
+        "bucketsize capacity cell_size compression cursor depth expansion increment max_count maxiterations milliseconds \
+         numkeys period_ms periods rank reverse_rank scale_to seconds topk ttl_ms validate_scale_to weight width",
     ),
     ("key", "key source"),
     ("string", "cursor data dump item seed"),

@@ -2,7 +2,7 @@
 
 use crate::harness::{array, bulk, int, ok, wait_until};
 use crate::support::blobs::blobs;
-use crate::support::effects::{BLOOM, CUCKOO, OURS, Stage, heard};
+use crate::support::effects::{BLOOM, CUCKOO, OURS, Stage, TABLE, heard};
 use crate::support::protocols::with_fixed_seed;
 
 /// Adds an item twice, and then another one with it.
@@ -19,7 +19,8 @@ fn everybody_learns_of_each_change_once() {
     ]);
     let mut blobs = blobs(&mut stage.client);
     blobs.insert("<adds>", ADDS.to_vec());
-    stage.play(&BLOOM.replace("<ours>", OURS), &blobs);
+    let bloom = BLOOM.replace("<ours>", OURS).replace("<table>", TABLE);
+    stage.play(&bloom, &blobs);
     stage.play(CUCKOO, &blobs);
 }
 

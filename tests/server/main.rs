@@ -13,6 +13,7 @@ mod events;
 mod example;
 mod families;
 mod feeds;
+mod fingerprints;
 mod foreign;
 mod forkless;
 mod hostile;

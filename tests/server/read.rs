@@ -293,7 +293,7 @@ const STAYS: &[&str] = &[
     "BF.ADD k a",
     "BF.DEL k a",
     "BF.MDEL k a",
-    "BF.INSERT k ID 5 ITEMS a",
+    "BF.INSERT k NOCREATE TTL 5 ITEMS a",
     "BF.LOADCHUNK k 1 x",
     "BF.LOADCHUNK k 5 x",
     "BF.LOAD k x",
@@ -333,7 +333,7 @@ fn what_leaves_a_cursor_valid() {
     });
 }
 
-/// Filters with counters or periods have no feed, but an id, which says that they lost no item.
+/// Filters of tables have no feed, but an id, which says that they lost no item.
 #[test]
 fn an_id_changes_with_the_loss_of_items() {
     let server = with_fixed_seed();
@@ -475,7 +475,7 @@ impl Copy {
                 ..Limits::NONE
             };
             for probe in news.probes {
-                let added = self.object.add_probe(probe, Time::default(), None, limits);
+                let added = self.object.add_probe(probe, Time::default(), limits);
                 assert_eq!(added, Ok(Added::New), "what was new there is new here");
             }
             assert_eq!(self.object.items(|| 0).cast_signed(), news.items);
@@ -558,7 +558,7 @@ fn a_copy_stays_equal_to_its_filter() {
                         copy = Copy::of(&mut client, "k");
                     }
                     copy.is_equal(&mut client, "k");
-                    grown = grown.max(copy.object.filter_count(|| 0));
+                    grown = grown.max(copy.object.filter_count());
                 }
             }
             sums::is_balanced(&mut client);

@@ -12,7 +12,7 @@ use crate::support::aof::{on_log_of, wire};
 type Command = Vec<Vec<u8>>;
 
 /// The fields of a step besides its name.
-const OPTIONS: [(&str, &[u8]); 3] = [("at_ms", b"AT"), ("ttl_ms", b"TTL"), ("id", b"ID")];
+const OPTIONS: [(&str, &[u8]); 2] = [("at_ms", b"AT"), ("ttl_ms", b"TTL")];
 
 fn unhex(text: &str) -> Vec<u8> {
     let digits = text.as_bytes().chunks(2);
@@ -52,6 +52,7 @@ fn creation(family: &str, create: &Value) -> Command {
                 ("capacity", "CAPACITY"),
                 ("window_ms", "WINDOW"),
                 ("periods", "PERIODS"),
+                ("scale_to", "SCALETO"),
             ],
         ),
         "cuckoo" => (
@@ -226,9 +227,7 @@ fn run(client: &mut Client, family: &str, case: &Value) {
 /// Returns a server whose log has the steps of a case that change something: only a log or a primary may send the time.
 fn on_log(family: &str, case: &Value) -> Server {
     let mut stream = vec![command(&[b"SELECT", b"0"])];
-    let mut create = creation(family, &case["create"]);
-    create.extend([b"AT".to_vec(), word(&case["create"]["at_ms"])]);
-    stream.push(create);
+    stream.push(creation(family, &case["create"]));
     let steps = case["steps"].as_array().unwrap().iter();
     let adding = steps.filter(|step| step.get("add").is_some());
     stream.extend(adding.flat_map(|step| commands(family, "add", step)));

@@ -30,26 +30,25 @@ const DEFAULTS: Defaults = Defaults {
     maker: Maker::Own,
 };
 
-/// A Bloom filter: plain, with a window, or with counters; in this module's form or a peer's.
+/// A Bloom filter of any kind, in this module's form or a peer's.
 #[derive(Debug)]
 pub struct Bloom(Object);
 
-/// The time of an addition, the items' time to live, and their id. If there is no time and the filter has a window, the
-/// clock is read.
+/// The time of an addition, and the items' time to live. If there is no time and the filter has a window, the clock is
+/// read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
     at_ms: Option<u64>,
     ttl_ms: Option<u64>,
-    id: Option<u64>,
 }
 
 impl Moment {
-    /// Parses options of BF.INSERT: AT, TTL, ID, each with its value.
+    /// Parses options of BF.INSERT: AT, TTL, each with its value.
     ///
     /// # Errors
     /// [`Code::Refused`], also for the other options of BF.INSERT.
     pub fn of_words(options: &[&[u8]]) -> Result<Self, Error> {
-        const NAMES: [&[u8]; 3] = [b"AT", b"TTL", b"ID"];
+        const NAMES: [&[u8]; 2] = [b"AT", b"TTL"];
         let is_known = |name: &&[u8]| NAMES.iter().any(|known| name.eq_ignore_ascii_case(known));
         if !options.iter().step_by(2).all(is_known) {
             return Err(Refused::UNKNOWN_OPTION.into());
@@ -59,7 +58,6 @@ impl Moment {
         Ok(Self {
             at_ms: moment.at_ms,
             ttl_ms: moment.ttl_ms,
-            id: moment.id,
         })
     }
 
@@ -76,15 +74,13 @@ fn now_ms() -> u64 {
 
 /// Returns the time that a window has reached at least: an earlier one would move its periods back.
 fn reached_ms(object: &Object, window: Window) -> Option<u64> {
-    // The newest period may be open ahead of its time.
-    let current = object.periods().last()?.number.saturating_sub(1);
-    Some(current.saturating_mul(window.period_ms()))
+    Some(object.reached_period()?.saturating_mul(window.period_ms()))
 }
 
 /// Returns the time of a write that puts a late item into its own period.
 fn late(window: Window, time: Time, reached_ms: u64) -> Result<Time, Error> {
     let (own, current) = (window.target(time), window.period_at(reached_ms));
-    if window.has_expired(own, current) {
+    if own < window.oldest(current) {
         let text = "the item has expired: the window has later items";
         return Err(Error::new(Code::Refused, text));
     }
@@ -96,15 +92,11 @@ fn late(window: Window, time: Time, reached_ms: u64) -> Result<Time, Error> {
 
 impl Bloom {
     /// Creates the filter of BF.RESERVE with these words after the key: the error rate, the capacity, and options. The
-    /// seed has 32 bytes; without one, it is random. A window begins at `at_ms`, or now.
+    /// seed has 32 bytes; without one, it is random.
     ///
     /// # Errors
     /// [`Code::Refused`] or [`Code::NoMemory`].
-    pub fn reserve(
-        words: &[&[u8]],
-        seed: Option<&[u8]>,
-        at_ms: Option<u64>,
-    ) -> Result<Self, Error> {
+    pub fn reserve(words: &[&[u8]], seed: Option<&[u8]>) -> Result<Self, Error> {
         let words = [&[&b"BF.RESERVE"[..], b"key"], words].concat();
         let request = Reserve::parse(&words[..], DEFAULTS, Origin::Client)?;
         if request.ttl_ms.is_some() || request.unless_exists {
@@ -117,12 +109,11 @@ impl Bloom {
             Some(bytes) => Seed::new(bytes.try_into().map_err(|_| Refused::SEED)?),
             None => random_seed()?,
         };
-        Self::make(&request.create?, seed, at_ms)
+        Self::make(&request.create?, seed)
     }
 
-    fn make(new: &New, seed: Seed, at_ms: Option<u64>) -> Result<Self, Error> {
-        let time = Time::at(at_ms.unwrap_or_else(now_ms));
-        let made = Object::make(new, seed, time, limits::CREATION);
+    fn make(new: &New, seed: Seed) -> Result<Self, Error> {
+        let made = Object::make(new, seed, limits::CREATION);
         Ok(Self(made.map_err(Refused::from)?))
     }
 
@@ -143,9 +134,9 @@ impl Bloom {
         if self.0.is_plain() && *moment == Moment::default() {
             return Ok(Time::default());
         }
-        let Moment { at_ms, ttl_ms, id } = *moment;
+        let Moment { at_ms, ttl_ms } = *moment;
         let shape = self.0.shape();
-        require_suits(shape.kind, ttl_ms, id)?;
+        require_suits(shape.kind, ttl_ms)?;
         require_ttl_within(shape.kind, ttl_ms)?;
         let mut time = Time { now_ms: 0, ttl_ms };
         if let Some(window) = shape.window() {
@@ -166,7 +157,7 @@ impl Bloom {
     #[inline]
     pub fn add(&mut self, item: &[u8], moment: &Moment) -> Result<bool, Error> {
         let time = self.begin(moment)?;
-        let added = self.0.add(item, time, moment.id, limits::of_bloom);
+        let added = self.0.add(item, time, limits::of_bloom(&self.0));
         Ok(added.map_err(Refused::from)? == Added::New)
     }
 
@@ -202,8 +193,8 @@ impl Bloom {
                 }
                 Err(refusal) => refused = Some(refusal),
             };
-            self.0
-                .add_each(items, time, moment.id, limits::of_bloom, outcome);
+            let limits = limits::of_bloom(&self.0);
+            self.0.add_each(items, time, limits, outcome);
             match refused {
                 None => ControlFlow::Continue(()),
                 Some(_) => ControlFlow::Break(()),
@@ -246,26 +237,19 @@ impl Bloom {
         })
     }
 
-    /// Removes one copy of an item from counters. If `moment` has an id, the item was added with that id. Returns
-    /// whether the item was there.
+    /// Takes one off the count of an item. Returns whether the item was there.
     ///
     /// # Errors
-    /// [`Code::Refused`]: the filter has no counters, or `moment` has a time or a time to live.
-    pub fn remove(&mut self, item: &[u8], moment: &Moment) -> Result<bool, Error> {
-        if moment.at_ms.is_some() || moment.ttl_ms.is_some() {
-            return Err(Error::new(
-                Code::Refused,
-                "ID with a number is the only option here",
-            ));
-        }
+    /// [`Code::Refused`]: the filter does not count.
+    pub fn remove(&mut self, item: &[u8]) -> Result<bool, Error> {
         self.require_counters()?;
-        Ok(self.0.remove(item, moment.id))
+        Ok(self.0.remove(item))
     }
 
-    /// Returns an upper bound on the copies of an item in counters, up to 15 for each filter.
+    /// Returns an upper bound on the count of an item.
     ///
     /// # Errors
-    /// [`Code::Refused`]: the filter has no counters.
+    /// [`Code::Refused`]: the filter does not count.
     pub fn count(&self, item: &[u8]) -> Result<u64, Error> {
         self.require_counters()?;
         Ok(self.0.count(item))
@@ -312,7 +296,7 @@ impl Bloom {
     ///
     /// # Errors
     /// [`Code::NoMemory`]
-    pub fn clear(&mut self, at_ms: Option<u64>) -> Result<(), Error> {
+    pub fn clear(&mut self) -> Result<(), Error> {
         let shape = self.0.shape();
         let new = match Dialect::of(&self.0) {
             Dialect::RedisBloom => New::RedisBloom {
@@ -322,7 +306,7 @@ impl Bloom {
             Dialect::Bloomfltr | Dialect::Bloomfltx => New::Own(shape),
         };
         let seed = self.0.hasher().seed().copied().unwrap_or(Seed::FIXED);
-        *self = Self::make(&new, seed, at_ms)?;
+        *self = Self::make(&new, seed)?;
         Ok(())
     }
 
@@ -332,16 +316,16 @@ impl Bloom {
     }
 
     /// Returns the number of items that the filter holds before it grows or is full.
-    pub fn capacity(&self, at_ms: Option<u64>) -> u64 {
-        self.0.capacity(|| at_ms.unwrap_or_else(now_ms))
+    pub fn capacity(&self) -> u64 {
+        self.0.capacity()
     }
 
-    /// Returns the number of stacked filters.
-    pub fn filters(&self, at_ms: Option<u64>) -> u64 {
-        self.0.filter_count(|| at_ms.unwrap_or_else(now_ms))
+    /// Returns the number of stacked filters or tables.
+    pub fn filters(&self) -> u64 {
+        self.0.filter_count()
     }
 
-    /// Returns the rate of false positives at present, estimated from the bits.
+    /// Returns the rate of false positives at present, estimated from the contents.
     pub fn estimated_rate(&self, at_ms: Option<u64>) -> f64 {
         let now = at_ms.unwrap_or_else(now_ms);
         self.0.estimated_rate(|| now)
@@ -350,12 +334,6 @@ impl Bloom {
     /// Returns the requested kind and parameters.
     pub fn shape(&self) -> Shape {
         self.0.shape()
-    }
-
-    /// Returns the length of a period in milliseconds, and the number of periods; `None` without a window.
-    pub fn window(&self) -> Option<(u64, u64)> {
-        let window = self.0.shape().window()?;
-        Some((window.period_ms(), window.periods()))
     }
 
     /// Returns the bytes of the seed; `None` for filters of `RedisBloom`, which have none.
@@ -474,19 +452,19 @@ mod tests {
         for option in ["EX 60", "px 60", "NX", "EXPANSION 4 EX 60"] {
             let mut words: Vec<&[u8]> = vec![b"0.01", b"1000"];
             words.extend(option.split(' ').map(str::as_bytes));
-            let refused = Bloom::reserve(&words, None, None).unwrap_err();
+            let refused = Bloom::reserve(&words, None).unwrap_err();
             assert_eq!(refused.code(), Code::Refused, "{option}");
         }
         let seed = format!("SEED {}", "0".repeat(32));
         for options in [
             "CAPACITY 5",
             "ERROR 0.5",
-            "ROOM 5",
             "SATURATE",
             "NOCREATE",
             "NONSCALING",
-            "TTL 5 ROOM 5",
-            "ID 5 VALIDATESCALETO 9",
+            "TTL 5 NOCREATE",
+            "AT 5 SCALETO 9",
+            "ID 5",
             "ITEMS a",
             "WINDOW 5 PERIODS 5",
             &seed,
@@ -494,7 +472,7 @@ mod tests {
             let words: Vec<_> = options.split(' ').map(str::as_bytes).collect();
             assert!(Moment::of_words(&words).is_err(), "{options}");
         }
-        let words: [&[u8]; 6] = [b"at", b"1", b"Ttl", b"2", b"ID", b"3"];
+        let words: [&[u8]; 4] = [b"at", b"1", b"Ttl", b"2"];
         assert!(Moment::of_words(&words).is_ok());
     }
 
@@ -502,7 +480,7 @@ mod tests {
     fn late_items_go_to_their_own_period_and_move_no_others() {
         let now = 1000 * HOUR;
         let words: [&[u8]; 6] = [b"0.001", b"1000", b"WINDOW", b"3600000", b"PERIODS", b"24"];
-        let mut day = Bloom::reserve(&words, None, Some(0)).unwrap();
+        let mut day = Bloom::reserve(&words, None).unwrap();
         for age in (0..24).rev() {
             day.add(&[age], &at(now - u64::from(age) * HOUR)).unwrap();
         }
@@ -535,5 +513,7 @@ mod tests {
             assert!(found(b"soon", now + 9 * HOUR) && !found(b"soon", now + 10 * HOUR));
             assert!(found(b"new", now) && !found(b"expired", now));
         }
+        day.add(b"next", &at(now + HOUR)).unwrap();
+        assert!(day.add(b"expired", &at(now - 23 * HOUR)).is_err());
     }
 }

@@ -18,7 +18,7 @@
 //! use valkeybloom_bindings::{Bloom, Family, Moment, Shared, Text};
 //!
 //! let words = [&b"0.01"[..], b"1000", b"EXPANSION", b"2"];
-//! let filter = Shared::new(Bloom::reserve(&words, None, None)?);
+//! let filter = Shared::new(Bloom::reserve(&words, None)?);
 //!
 //! let mut items = Text::new();
 //! items.push(b"red")?;
@@ -32,7 +32,7 @@
 //!
 //! let bytes = filter.read(Family::to_bytes)??;
 //! assert!(Bloom::from_bytes(&bytes)?.contains(b"42", None));
-//! assert_eq!(Bloom::reserve(&[b"2", b"1000"], None, None).unwrap_err().text(), "(0 < error rate range < 1)");
+//! assert_eq!(Bloom::reserve(&[b"2", b"1000"], None).unwrap_err().text(), "(0 < error rate range < 1)");
 //! # Ok::<(), valkeybloom_bindings::Error>(())
 //! ```
 //!
@@ -81,6 +81,7 @@ pub use shared::Shared;
 pub use strided::{Element, Strided};
 pub use tdigest::TDigest;
 pub use topk::{Left, TopK};
+pub use valkeybloom_sketches::bloom::{Kind, Window};
 
 use valkeybloom_sketches::Seed;
 

@@ -22,10 +22,15 @@ pub const CREATION: bloom::Limits = bloom::Limits {
     ..bloom::Limits::NONE
 };
 
-pub fn of_bloom() -> bloom::Limits {
-    bloom::Limits {
-        filter_bytes: FILTER_BYTES.load(Ordering::Relaxed),
-        ..CREATION
+/// Returns the limits on the growth of an object. Tables take memory only for the items in them.
+pub fn of_bloom(object: &bloom::Object) -> impl Fn() -> bloom::Limits + use<> {
+    let is_plain = object.is_plain();
+    move || {
+        let mut limits = CREATION;
+        if is_plain {
+            limits.filter_bytes = FILTER_BYTES.load(Ordering::Relaxed);
+        }
+        limits
     }
 }
 

@@ -147,22 +147,24 @@ impl Tested for Bloom {
         if create["counting"] == true {
             words.push("COUNTING".to_owned());
         }
-        words.extend(self::words(
-            create,
-            &[("window_ms", "WINDOW"), ("periods", "PERIODS")],
-        ));
+        let names = [
+            ("window_ms", "WINDOW"),
+            ("periods", "PERIODS"),
+            ("scale_to", "SCALETO"),
+        ];
+        words.extend(self::words(create, &names));
         let seed = unhex(create["seed"].as_str().unwrap());
-        Self::reserve(&slices(&words), Some(&seed), create["at_ms"].as_u64()).unwrap()
+        Self::reserve(&slices(&words), Some(&seed)).unwrap()
     }
 
     fn step(&mut self, name: &str, argument: &Value, step: &Value) -> Value {
         let at_ms = step["at_ms"].as_u64();
-        let options = words(step, &[("at_ms", "AT"), ("ttl_ms", "TTL"), ("id", "ID")]);
+        let options = words(step, &[("at_ms", "AT"), ("ttl_ms", "TTL")]);
         let moment = Moment::of_words(&slices(&options)).unwrap();
         match name {
             "add" => each(items(argument), |item| self.add(&item, &moment)),
             "contains" => each(items(argument), |item| Ok(self.contains(&item, at_ms))),
-            "remove" => each(items(argument), |item| self.remove(&item, &moment)),
+            "remove" => each(items(argument), |item| self.remove(&item)),
             "count" => each(items(argument), |item| self.count(&item)),
             "cardinality" => json!(self.items(at_ms)),
             other => panic!("{other} is not a step"),
@@ -296,7 +298,7 @@ fn replay<F: Tested>(file: &Value) -> Value {
     for case in cases.as_array_mut().unwrap() {
         let mut object = F::create(&case["create"]);
         for step in case["steps"].as_array_mut().unwrap() {
-            let names = ["at_ms", "ttl_ms", "id", "reply"];
+            let names = ["at_ms", "ttl_ms", "reply"];
             let fields = step.as_object().unwrap();
             let name = fields
                 .keys()

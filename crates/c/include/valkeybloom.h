@@ -66,8 +66,8 @@ typedef enum {
   VALKEYBLOOM_FAMILY_T_DIGEST = 5,
 } valkeybloom_family;
 
-// A Bloom filter: plain, with a window, or with counters. "Not found" is certain; "found" is
-// wrong at the error rate.
+// A Bloom filter: plain, with a window, with counts, or scaled to a number of items. "Not found" is
+// certain; "found" is wrong at the error rate.
 typedef struct valkeybloom_bloom valkeybloom_bloom;
 
 // A Bloom filter that is being loaded from chunks. For one thread at a time.
@@ -135,20 +135,21 @@ typedef struct {
 typedef struct {
   // The number of items that were new.
   uint64_t items;
-  // The number of items that the filter holds before it grows or is full.
+  // The number of items that the filter holds before it grows or is full; in a window, those of all periods.
   uint64_t capacity;
-  // The number of stacked filters.
+  // The number of stacked filters or tables.
   uint64_t filters;
   // The filter's memory, in bytes.
   uint64_t memory_bytes;
   // The requested error rate.
   double error_rate;
-  // How many times larger the next filter of the stack is; 0 for a filter that does not grow.
+  // How many times larger the next filter of the stack is; 0 for a filter that does not grow. The next table is
+  // eight times as large as that.
   uint64_t expansion;
   // The length of a period in milliseconds, and the number of periods; 0 without a window.
   uint64_t window_ms;
   uint64_t periods;
-  // Whether it has counters.
+  // Whether it counts.
   bool is_counting;
   // Whether it has a seed. Filters made by RedisBloom have none.
   bool has_seed;
@@ -246,9 +247,8 @@ valkeybloom_status valkeybloom_decode(const uint8_t *data, size_t length, valkey
 
 // Makes a filter for `capacity` items with an error rate between 0 and 1. Beyond its capacity it grows.
 //
-// Options are those of BF.RESERVE: EXPANSION n, NONSCALING, WINDOW ms PERIODS n, COUNTING; and AT ms, the start of a
-// window in milliseconds since the epoch, instead of now. `seed` has 32 bytes, or is null for a random seed. Filters
-// can only be united if their seeds are equal.
+// Options are those of BF.RESERVE: EXPANSION n, NONSCALING, WINDOW ms PERIODS n, COUNTING, SCALETO n. `seed` has 32
+// bytes, or is null for a random seed. Filters can only be united if their seeds are equal.
 valkeybloom_status valkeybloom_bloom_new(uint64_t capacity,
                                          double error_rate,
                                          const char *options,
@@ -260,9 +260,8 @@ void valkeybloom_bloom_free(valkeybloom_bloom *filter);
 
 // Adds an item. `is_new` receives whether the filter lacked it.
 //
-// Options are those of BF.INSERT: AT ms (milliseconds since the epoch, instead of now) and TTL ms for filters with a
-// window, ID n for filters with counters. A late item goes to its own period; if it has expired by the time of the
-// latest one, it is refused.
+// Options are those of BF.INSERT for filters with a window: AT ms (milliseconds since the epoch, instead of now) and
+// TTL ms. A late item goes to its own period; if it has expired by the time of the latest one, it is refused.
 valkeybloom_status valkeybloom_bloom_add(valkeybloom_bloom *filter,
                                          const uint8_t *item,
                                          size_t item_length,
@@ -300,15 +299,14 @@ valkeybloom_status valkeybloom_bloom_contains_many(const valkeybloom_bloom *filt
                                                    const char *options,
                                                    uint8_t *answers);
 
-// Removes one copy of an item from a filter with counters. `removed` receives whether there was one. The only option
-// is ID n, the id that the item was added with.
+// Takes one off the count of an item in a filter that counts. `removed` receives whether the item was there. If the
+// filter has grown beyond its capacity, a removal is now and then refused: the item stays, and `removed` is false.
 valkeybloom_status valkeybloom_bloom_remove(valkeybloom_bloom *filter,
                                             const uint8_t *item,
                                             size_t item_length,
-                                            const char *options,
                                             bool *removed);
 
-// Counts an item in a filter with counters. `count` receives an upper bound, up to 15 for each stacked filter.
+// Counts an item in a filter that counts. `count` receives how often, at most, it was added and not removed.
 valkeybloom_status valkeybloom_bloom_count(const valkeybloom_bloom *filter,
                                            const uint8_t *item,
                                            size_t item_length,
@@ -321,8 +319,8 @@ valkeybloom_status valkeybloom_bloom_union(const valkeybloom_bloom *const *filte
                                            const char *options,
                                            valkeybloom_bloom **filter);
 
-// Removes all items. The seed and the parameters stay. The only option is AT ms, for filters with a window.
-valkeybloom_status valkeybloom_bloom_clear(valkeybloom_bloom *filter, const char *options);
+// Removes all items. The seed and the parameters stay.
+valkeybloom_status valkeybloom_bloom_clear(valkeybloom_bloom *filter);
 
 // Makes a copy of a filter.
 valkeybloom_status valkeybloom_bloom_copy(const valkeybloom_bloom *filter, valkeybloom_bloom **copy);
@@ -337,7 +335,7 @@ valkeybloom_status valkeybloom_bloom_describe(const valkeybloom_bloom *filter,
                                               const char *options,
                                               valkeybloom_bloom_info *info);
 
-// Estimates the present rate of false positives. All bits are read. The only option is AT ms, for filters with a
+// Estimates the present rate of false positives. All bits of a plain filter are read. The only option is AT ms, for filters with a
 // window.
 valkeybloom_status valkeybloom_bloom_estimated_error_rate(const valkeybloom_bloom *filter,
                                                           const char *options,

@@ -10,8 +10,8 @@ use super::border::{
 };
 use super::object::{self, Handle};
 
-/// A Bloom filter: plain, with a window, or with counters. "Not found" is certain; "found" is
-/// wrong at the error rate.
+/// A Bloom filter: plain, with a window, with counts, or scaled to a number of items. "Not found" is
+/// certain; "found" is wrong at the error rate.
 pub struct Bloom(Shared<bindings::Bloom>);
 
 /// A Bloom filter that is being loaded from chunks. For one thread at a time.
@@ -27,30 +27,16 @@ impl Handle for Bloom {
     }
 }
 
-/// Splits AT and its time, in milliseconds since the epoch, off other options.
-fn split_time(mut words: Vec<&[u8]>) -> Outcome<(Vec<&[u8]>, Option<u64>)> {
-    let Some(at) = words
-        .iter()
-        .position(|word| word.eq_ignore_ascii_case(b"AT"))
-    else {
-        return Ok((words, None));
-    };
-    let end = words.len().min(at + 2);
-    let time: Vec<&[u8]> = words.drain(at..end).collect();
-    Ok((words, Moment::of_words(&time)?.at_ms()))
-}
-
-/// Returns the time of a call whose only option is AT.
+/// Returns the time of a call whose only option is AT, in milliseconds since the epoch.
 ///
 /// # Safety
 /// As for [`words`].
 unsafe fn time(options: *const c_char) -> Outcome<Option<u64>> {
     // SAFETY: the caller promises it.
-    let (others, time) = split_time(unsafe { words(options) })?;
-    if others.is_empty() {
-        Ok(time)
-    } else {
-        Err(Failure::refused("AT with a time is the only option here"))
+    match unsafe { words(options) }[..] {
+        [] => Ok(None),
+        [at, time] if at.eq_ignore_ascii_case(b"AT") => Ok(Moment::of_words(&[at, time])?.at_ms()),
+        _ => Err(Failure::refused("AT with a time is the only option here")),
     }
 }
 
@@ -68,9 +54,8 @@ unsafe fn moment(options: *const c_char) -> Outcome<Moment> {
 
 /// Makes a filter for `capacity` items with an error rate between 0 and 1. Beyond its capacity it grows.
 ///
-/// Options are those of BF.RESERVE: EXPANSION n, NONSCALING, WINDOW ms PERIODS n, COUNTING; and AT ms, the start of a
-/// window in milliseconds since the epoch, instead of now. `seed` has 32 bytes, or is null for a random seed. Filters
-/// can only be united if their seeds are equal.
+/// Options are those of BF.RESERVE: EXPANSION n, NONSCALING, WINDOW ms PERIODS n, COUNTING, SCALETO n. `seed` has 32
+/// bytes, or is null for a random seed. Filters can only be united if their seeds are equal.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_bloom_new(
     capacity: u64,
@@ -81,7 +66,6 @@ pub unsafe extern "C" fn valkeybloom_bloom_new(
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        let (rest, at_ms) = split_time(words(options))?;
         let seed = if seed.is_null() {
             None
         } else {
@@ -89,8 +73,8 @@ pub unsafe extern "C" fn valkeybloom_bloom_new(
         };
         let numbers = [error_rate.to_string(), capacity.to_string()];
         let mut all: Vec<&[u8]> = numbers.iter().map(String::as_bytes).collect();
-        all.extend(rest);
-        object::make(filter, || Ok(bindings::Bloom::reserve(&all, seed, at_ms)?))
+        all.extend(words(options));
+        object::make(filter, || Ok(bindings::Bloom::reserve(&all, seed)?))
     })
 }
 
@@ -103,9 +87,8 @@ pub unsafe extern "C" fn valkeybloom_bloom_free(filter: *mut Bloom) {
 
 /// Adds an item. `is_new` receives whether the filter lacked it.
 ///
-/// Options are those of BF.INSERT: AT ms (milliseconds since the epoch, instead of now) and TTL ms for filters with a
-/// window, ID n for filters with counters. A late item goes to its own period; if it has expired by the time of the
-/// latest one, it is refused.
+/// Options are those of BF.INSERT for filters with a window: AT ms (milliseconds since the epoch, instead of now) and
+/// TTL ms. A late item goes to its own period; if it has expired by the time of the latest one, it is refused.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_bloom_add(
     filter: *mut Bloom,
@@ -206,27 +189,24 @@ pub unsafe extern "C" fn valkeybloom_bloom_contains_many(
     })
 }
 
-/// Removes one copy of an item from a filter with counters. `removed` receives whether there was one. The only option
-/// is ID n, the id that the item was added with.
+/// Takes one off the count of an item in a filter that counts. `removed` receives whether the item was there. If the
+/// filter has grown beyond its capacity, a removal is now and then refused: the item stays, and `removed` is false.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_bloom_remove(
     filter: *mut Bloom,
     item: *const u8,
     item_length: usize,
-    options: *const c_char,
     removed: *mut bool,
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        let (item, moment) = (slice(item, item_length)?, moment(options)?);
-        let outcome = borrow(filter)?
-            .0
-            .write(|filter| filter.remove(item, &moment))?;
+        let item = slice(item, item_length)?;
+        let outcome = borrow(filter)?.0.write(|filter| filter.remove(item))?;
         put(removed, outcome?)
     })
 }
 
-/// Counts an item in a filter with counters. `count` receives an upper bound, up to 15 for each stacked filter.
+/// Counts an item in a filter that counts. `count` receives how often, at most, it was added and not removed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_bloom_count(
     filter: *const Bloom,
@@ -258,17 +238,11 @@ pub unsafe extern "C" fn valkeybloom_bloom_union(
     })
 }
 
-/// Removes all items. The seed and the parameters stay. The only option is AT ms, for filters with a window.
+/// Removes all items. The seed and the parameters stay.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn valkeybloom_bloom_clear(
-    filter: *mut Bloom,
-    options: *const c_char,
-) -> Status {
+pub unsafe extern "C" fn valkeybloom_bloom_clear(filter: *mut Bloom) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
-    call(|| unsafe {
-        let at_ms = time(options)?;
-        Ok(borrow(filter)?.0.write(|filter| filter.clear(at_ms))??)
-    })
+    call(|| unsafe { Ok(borrow(filter)?.0.write(bindings::Bloom::clear)??) })
 }
 
 /// Makes a copy of a filter.
@@ -297,20 +271,21 @@ pub unsafe extern "C" fn valkeybloom_bloom_equal(
 pub struct BloomInfo {
     /// The number of items that were new.
     items: u64,
-    /// The number of items that the filter holds before it grows or is full.
+    /// The number of items that the filter holds before it grows or is full; in a window, those of all periods.
     capacity: u64,
-    /// The number of stacked filters.
+    /// The number of stacked filters or tables.
     filters: u64,
     /// The filter's memory, in bytes.
     memory_bytes: u64,
     /// The requested error rate.
     error_rate: f64,
-    /// How many times larger the next filter of the stack is; 0 for a filter that does not grow.
+    /// How many times larger the next filter of the stack is; 0 for a filter that does not grow. The next table is
+    /// eight times as large as that.
     expansion: u64,
     /// The length of a period in milliseconds, and the number of periods; 0 without a window.
     window_ms: u64,
     periods: u64,
-    /// Whether it has counters.
+    /// Whether it counts.
     is_counting: bool,
     /// Whether it has a seed. Filters made by RedisBloom have none.
     has_seed: bool,
@@ -336,8 +311,8 @@ pub unsafe extern "C" fn valkeybloom_bloom_describe(
                 window.map_or((0, 0), |window| (window.period_ms(), window.periods()));
             BloomInfo {
                 items: filter.items(at_ms),
-                capacity: filter.capacity(at_ms),
-                filters: filter.filters(at_ms),
+                capacity: filter.capacity(),
+                filters: filter.filters(),
                 memory_bytes: bindings::Family::memory_bytes(filter),
                 error_rate: shape.params.error_rate.get(),
                 expansion: shape.params.growth.expansion().into(),
@@ -352,7 +327,7 @@ pub unsafe extern "C" fn valkeybloom_bloom_describe(
     })
 }
 
-/// Estimates the present rate of false positives. All bits are read. The only option is AT ms, for filters with a
+/// Estimates the present rate of false positives. All bits of a plain filter are read. The only option is AT ms, for filters with a
 /// window.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_bloom_estimated_error_rate(

@@ -76,7 +76,7 @@ static void bloom_filters(void) {
     OK(valkeybloom_bloom_copy(filter, &other));
     OK(valkeybloom_bloom_equal(filter, other, &flag));
     CHECK(flag);
-    OK(valkeybloom_bloom_clear(other, NULL));
+    OK(valkeybloom_bloom_clear(other));
     OK(valkeybloom_bloom_add(other, TEXT("yellow"), NULL, NULL));
     OK(valkeybloom_bloom_equal(filter, other, &flag));
     CHECK(!flag);
@@ -131,27 +131,33 @@ static void bloom_filters(void) {
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_bloom_new(1000, 0.01, "EXPANSION", NULL, &other));
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "EX", valkeybloom_bloom_new(1000, 0.01, "EX 60", NULL, &other));
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_bloom_add(filter, TEXT("a"), "CAPACITY 5", &flag));
-    FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_bloom_add_many(filter, &by_small, "ROOM 5", NULL));
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_bloom_add_many(filter, &by_small, "ID 5", NULL));
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "AT", valkeybloom_bloom_contains(filter, TEXT("a"), "TTL 5", &flag));
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_bloom_contains(filter, TEXT("a"), "AT", &flag));
-    FAILS(VALKEYBLOOM_STATUS_REFUSED, "COUNTING", valkeybloom_bloom_remove(filter, TEXT("a"), NULL, &flag));
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "COUNTING", valkeybloom_bloom_remove(filter, TEXT("a"), &flag));
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "SCALETO", valkeybloom_bloom_new(9, 0.01, "NONSCALING SCALETO 9", NULL, &other));
     FAILS(VALKEYBLOOM_STATUS_NO_MEMORY, "memory", valkeybloom_bloom_new(UINT64_MAX / 1024, 0.01, NULL, NULL, &other));
     CHECK(other == NULL);
     valkeybloom_bloom_free(filter);
 
     OK(valkeybloom_bloom_new(10, 0.01, "COUNTING", NULL, &filter));
-    OK(valkeybloom_bloom_add(filter, TEXT("a"), "ID 1", NULL));
-    OK(valkeybloom_bloom_count(filter, TEXT("a"), &number));
-    CHECK(number == 1);
-    FAILS(VALKEYBLOOM_STATUS_REFUSED, "only option", valkeybloom_bloom_remove(filter, TEXT("a"), "AT 5", &flag));
-    FAILS(VALKEYBLOOM_STATUS_REFUSED, "only option", valkeybloom_bloom_remove(filter, TEXT("a"), "ID 1 TTL 5", &flag));
-    OK(valkeybloom_bloom_remove(filter, TEXT("a"), "ID 1", &flag));
-    CHECK(flag);
-    OK(valkeybloom_bloom_remove(filter, TEXT("a"), NULL, &flag));
-    CHECK(!flag);
+    for (int i = 1; i <= 20; i++) {
+        OK(valkeybloom_bloom_add(filter, TEXT("a"), NULL, NULL));
+        OK(valkeybloom_bloom_count(filter, TEXT("a"), &number));
+        CHECK(number == (uint64_t)i);
+    }
+    for (int i = 0; i <= 20; i++) {
+        OK(valkeybloom_bloom_remove(filter, TEXT("a"), &flag));
+        CHECK(flag == (i < 20));
+    }
     valkeybloom_bloom_free(filter);
 
-    OK(valkeybloom_bloom_new(10, 0.01, "WINDOW 1000 PERIODS 4 AT 5000", NULL, &filter));
+    OK(valkeybloom_bloom_new(10, 0.01, "SCALETO 1000000", NULL, &filter));
+    OK(valkeybloom_bloom_describe(filter, NULL, &info));
+    CHECK(info.capacity == 1000000 && info.filters == 1 && !info.is_counting && info.memory_bytes < 2000);
+    valkeybloom_bloom_free(filter);
+
+    OK(valkeybloom_bloom_new(10, 0.01, "WINDOW 1000 PERIODS 4", NULL, &filter));
     OK(valkeybloom_bloom_add(filter, TEXT("a"), "AT 5000 TTL 2000", NULL));
     OK(valkeybloom_bloom_contains(filter, TEXT("a"), "at 5999", &flag));
     CHECK(flag);

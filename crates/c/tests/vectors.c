@@ -215,7 +215,7 @@ static valkeybloom_bloom *new_bloom(const cJSON *create) {
         strcat(options, " COUNTING");
     option(options, create, "window_ms", "WINDOW");
     option(options, create, "periods", "PERIODS");
-    option(options, create, "at_ms", "AT");
+    option(options, create, "scale_to", "SCALETO");
     valkeybloom_buffer seed = unhex(field(create, "seed")->valuestring);
     CHECK(seed.length == 32);
     uint64_t capacity = (uint64_t)number(create, "capacity");
@@ -232,7 +232,6 @@ static void bloom(const cJSON *cases) {
         option(time, found, "at_ms", "AT");
         option(options, found, "at_ms", "AT");
         option(options, found, "ttl_ms", "TTL");
-        option(options, found, "id", "ID");
         const char *names[] = {"add", "contains", "remove", "count"};
         const cJSON *reply = field(found, "reply");
         if (field(found, "cardinality") != NULL) {
@@ -256,8 +255,8 @@ static void bloom(const cJSON *cases) {
                 break;
             case 1: OK(valkeybloom_bloom_contains(filter, ITEM(&step, i), time, &flag)); break;
             case 2:
-                OK(valkeybloom_bloom_remove(filter, ITEM(&step, i), options, &flag));
-                OK(valkeybloom_bloom_remove(twin, ITEM(&step, i), options, NULL));
+                OK(valkeybloom_bloom_remove(filter, ITEM(&step, i), &flag));
+                OK(valkeybloom_bloom_remove(twin, ITEM(&step, i), NULL));
                 break;
             case 3: OK(valkeybloom_bloom_count(filter, ITEM(&step, i), &count)); break;
             }

@@ -216,8 +216,11 @@ impl Pair<'_> {
             Settled::Different(..) => return Ok(Verdict::Different(self.parameter())),
             Settled::Changing => return Ok(Verdict::Changing),
         };
-        let verdict = self.by_cells(Stage::of_header(&there).as_ref())?;
-        // The cells must belong to the header that was compared: a window gains and loses periods.
+        let verdict = match Stage::of_header(&there) {
+            Some(stage) => self.by_cells(&stage)?,
+            None => self.by_pieces()?,
+        };
+        // The cells must belong to the header that was compared.
         let is_same = matches!(verdict, Verdict::Same);
         if is_same && !header_precedes(&there, &self.at_source(header)?) {
             return Ok(Verdict::Changing);
@@ -225,27 +228,44 @@ impl Pair<'_> {
         Ok(verdict)
     }
 
-    /// Compares the cells of all filters; of a plain filter at this stage, those that it has had then.
-    fn by_cells(&self, plain: Option<&Stage>) -> Result<Verdict> {
-        let end = plain.map_or(u64::MAX, Stage::cell_bytes);
-        let precedes = if plain.is_some() {
-            is_within
-        } else {
-            <[u8]>::eq
-        };
+    /// Compares the pieces of a filter that is not a stack, one after the other.
+    fn by_pieces(&self) -> Result<Verdict> {
+        let mut cursor = 1;
+        while cursor > 0 {
+            let piece = |server: &Server, key: &[u8]| {
+                let piece = dump::scan(server, key, cursor, false)?;
+                Ok((piece.next, piece.bytes))
+            };
+            let settled = self.settle(piece, PartialEq::eq, |first, there, now| {
+                Fit::of(first, there, now, PartialEq::eq)
+            })?;
+            match settled {
+                Settled::Same((next, _)) => cursor = next,
+                Settled::Different(..) => {
+                    return Ok(Verdict::Different("its items differ there".to_owned()));
+                }
+                Settled::Changing => return Ok(Verdict::Changing),
+            }
+        }
+        Ok(Verdict::Same)
+    }
+
+    /// Compares the cells of a stack at this stage: those that it has had then.
+    fn by_cells(&self, stage: &Stage) -> Result<Verdict> {
+        let end = stage.cell_bytes();
         let mut offset = 0;
         while offset < end {
             let length = SPAN_BYTES.min(end - offset);
             let settled = self.settle(
                 |server, key| cells(server, key, offset, length),
                 Vec::eq,
-                |first, there, now| Fit::of(&first[..], there, now, precedes),
+                |first, there, now| Fit::of(&first[..], there, now, is_within),
             )?;
             match settled {
                 Settled::Same(there) if (there.len() as u64) < length => break,
                 Settled::Same(_) => offset += length,
                 Settled::Different(here, there) => {
-                    let at = differs_at(&here, &there, plain.is_some());
+                    let at = differs_at(&here, &there);
                     return Ok(Verdict::Different(match at {
                         Some(at) => format!("its bits differ there, from byte {}", offset + at),
                         None => "its length differs there".to_owned(),
@@ -308,9 +328,8 @@ fn payload_precedes(one: &[u8], other: &[u8]) -> bool {
 fn plain(object: &Object) -> Option<(Vec<u8>, Vec<u8>)> {
     let header = chunks::header(object)?;
     Stage::of_header(&header)?;
-    let cells = object.views().map(|view| view.bitmap());
-    let cells = cells.collect::<Option<Vec<_>>>()?;
-    Some((header, cells.concat()))
+    let cells = object.filters().map(|(filter, _)| filter.bitmap());
+    Some((header, cells.collect::<Vec<_>>().concat()))
 }
 
 /// Returns whether all bits of the first slice are set in the second, which may be longer.
@@ -319,11 +338,10 @@ fn is_within(bits: &[u8], others: &[u8]) -> bool {
     bits.len() <= others.len() && pairs.all(|(own, other)| own & !other == 0)
 }
 
-/// Returns the position of the first byte that differs. For a plain filter, bytes that lack a bit of the source go
-/// first.
-fn differs_at(here: &[u8], there: &[u8], is_plain: bool) -> Option<u64> {
+/// Returns the position of the first byte that differs. Bytes that lack a bit of the source go first.
+fn differs_at(here: &[u8], there: &[u8]) -> Option<u64> {
     let mut pairs = here.iter().zip(there);
-    let lacks = pairs.position(|(own, other)| is_plain && own & !other != 0);
+    let lacks = pairs.position(|(own, other)| own & !other != 0);
     let mut pairs = here.iter().zip(there);
     let at = lacks.or_else(|| pairs.position(|(own, other)| own != other))?;
     u64::try_from(at).ok()

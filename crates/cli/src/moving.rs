@@ -361,11 +361,7 @@ impl Moving<'_> {
             self.progress.at(self.done, self.bytes);
             cursor = piece.next;
         }
-        // A window gains and loses periods: then these chunks do not represent one moment.
-        let now = self.next_piece(key, 0, first.id.as_deref())?;
-        if now.bytes != first.bytes && self.is_windowed(key)? {
-            return Err(Stop::Changed);
-        }
+        self.next_piece(key, 0, first.id.as_deref())?;
         if self.write(upload.type_name())? != *kind {
             return Err(Stop::Changed);
         }
@@ -385,11 +381,6 @@ impl Moving<'_> {
         } else {
             Err(Stop::Changed)
         }
-    }
-
-    fn is_windowed(&self, key: &[u8]) -> Result<bool, Stop> {
-        let info = self.read(Info::of(self.from, key))?;
-        Ok(info.of_filter::<u64>(InfoField::Window).is_some())
     }
 
     fn verify(&self, Found { key, kind }: &Found) -> Result<(), Stop> {

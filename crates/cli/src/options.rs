@@ -40,6 +40,9 @@ pub struct KindOptions {
     /// Items can be removed
     #[arg(long, conflicts_with = "window")]
     counting: bool,
+    /// Make a filter that takes memory only for what is in it, and the least for all items
+    #[arg(long, conflicts_with_all = ["window", "counting"])]
+    scale_to: bool,
 }
 
 impl KindOptions {
@@ -50,10 +53,11 @@ impl KindOptions {
     pub fn kind(self) -> Result<Kind> {
         Ok(match self.window.zip(self.periods) {
             Some((ms, periods)) => {
-                let invalid = || Failure::usage("a window has 1 to 1440 periods");
+                let invalid = || Failure::usage("a window has 1 to 60000 periods");
                 Kind::Windowed(Window::new(ms, periods).ok_or_else(invalid)?)
             }
             None if self.counting => Kind::Counting,
+            None if self.scale_to => Kind::ScaledTo,
             None => Kind::Plain,
         })
     }

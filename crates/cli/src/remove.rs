@@ -12,7 +12,7 @@ use super::progress::{Progress, Show};
 use super::report::{self, Report, grouped};
 use super::server::{COMMAND_ITEMS, Server, Tls, is_filter};
 
-/// Remove the items in files from a filter with counters, or from a cuckoo filter
+/// Remove the items in files from a counting filter, or from a cuckoo filter
 #[derive(Args)]
 pub struct Remove {
     /// The server: redis://user:password@host:port/database, rediss:// for TLS

@@ -291,22 +291,19 @@ impl Existing {
         let Some(bloom) = row.bloom() else {
             return Ok(report);
         };
-        let reaching = bloom.reaching.filter(|_| bloom.window.is_some());
-        let of_period = reaching.map_or("", |items| {
+        if let Some(items) = bloom.period_items {
             report.number("items in the period", items);
-            " in a period"
-        });
+        }
         let reach = bloom.reach.map(|reach| match reach {
             MAX_CAPACITY => "any number of items".to_owned(),
-            reach => format!("{} items{of_period}", grouped(reach)),
+            reach => format!("{} items", grouped(reach)),
         });
         report.row("can grow to", shown(reach), bloom.reach);
 
-        let periods = bloom.live_periods.unwrap_or(1).max(1);
         let rate = self.rate.map(Fraction::get).or(row.rate);
-        let new = rate.and_then(|rate| row.plan(bloom, rate, items.div_ceil(periods).max(1)));
+        let new = rate.and_then(|rate| bloom.plan(rate, items.max(1)));
         if let Some(new) = new {
-            let (new_bytes, _) = new.when_full(periods).map_err(failure)?;
+            let (new_bytes, _) = new.when_full().map_err(failure)?;
             report.number("bytes if reserved for its items", new_bytes);
             let saved = bytes.saturating_sub(new_bytes);
             let percent = ratio(saved, bytes) * 100.0;

@@ -62,7 +62,7 @@ fn full(capacity: u64) -> Object {
     for batch in 0..capacity.div_ceil(1000) {
         let items: Vec<_> = (batch * 1000..(batch + 1) * 1000).map(item).collect();
         let items = items.iter().map(String::as_bytes);
-        object.add_each(items, Time::default(), None, || Limits::NONE, |_| ());
+        object.add_each(items, Time::default(), || Limits::NONE, |_| ());
     }
     object
 }

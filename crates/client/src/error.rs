@@ -25,8 +25,8 @@ pub enum Error {
     NotTried,
     /// The server sent a reply that this module never sends.
     Unexpected,
-    /// The filter can't be followed, for this reason: its key holds something else or a filter with a window or counters,
-    /// or the server lacks `BF.READ`, or does not permit it.
+    /// The filter can't be followed, for this reason: its key holds something else or a filter that is not plain, or
+    /// the server lacks `BF.READ`, or does not permit it.
     Refused(String),
     /// The copy was closed, so it never answers.
     Closed,

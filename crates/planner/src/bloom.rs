@@ -7,7 +7,8 @@ use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::names::{BF_RESERVE, NEW_FILTERS};
 use valkeybloom_protocol::words::Origin;
 use valkeybloom_sketches::bloom::{
-    Growth, Kind, Limits as BloomLimits, New, Params, Plan, Refusal, Tightening, shard_capacity,
+    Growth, Kind, Limits as BloomLimits, New, Params, PartSize, Plan, Refusal, Tightening,
+    shard_capacity,
 };
 use valkeybloom_sketches::{Fraction, MAX_CAPACITY};
 
@@ -74,23 +75,19 @@ impl Bloom {
 
     /// Returns the command that creates the filter under a key.
     pub fn command(&self, key: &str) -> String {
-        let words = self.words(self.items.min(MAX_CAPACITY));
+        let items = self.items.min(MAX_CAPACITY);
+        let words = self.words(items, items);
         format!("{BF_RESERVE} {key} {words}")
     }
 
-    /// Returns the size in bytes of the value when it is full, with a window in this many periods, and the filters of
-    /// each period.
+    /// Returns the size in bytes of the value when it is full, and the number of its filters or tables.
     ///
     /// # Errors
     /// There is no such filter.
-    pub fn when_full(&self, periods: u64) -> Result<(u64, u64), Fault> {
+    pub fn when_full(&self) -> Result<(u64, u64), Fault> {
         let shard = self.shard(NonZeroU32::MIN, self.maker)?;
         let plan = shard.plan(BloomLimits::NONE)?;
-        let bytes = match self.kind {
-            Kind::Windowed(_) => plan.full_bytes / plan.periods * periods,
-            Kind::Plain | Kind::Counting => stored(plan.full_bytes),
-        };
-        Ok((bytes, plan.filters.len() as u64))
+        Ok((stored(plan.full_bytes), plan.parts.len() as u64))
     }
 
     /// Returns about how many bytes the next filter takes that is stacked on `filters` filters with room for the items.
@@ -113,7 +110,9 @@ impl Bloom {
         };
         let shard = stack.shard(NonZeroU32::MIN, self.maker).ok()?;
         let plan = shard.plan(BloomLimits::NONE).ok()?;
-        plan.filters.last().map(|(_, size)| size.blob_bytes())
+        plan.parts
+            .last()
+            .map(|filter| filter.bytes(filter.capacity))
     }
 
     fn shards(&self, limits: &Limits) -> Result<NonZeroU32, Fault> {
@@ -135,7 +134,8 @@ impl Bloom {
     /// Returns the shard that a server makes of the command's words.
     fn shard(&self, shards: NonZeroU32, maker: Maker) -> Result<Shard, Fault> {
         let capacity = shard_capacity(self.start.unwrap_or(self.items), shards);
-        let words = self.words(capacity.min(MAX_CAPACITY));
+        let items = shard_capacity(self.items, shards);
+        let words = self.words(capacity.min(MAX_CAPACITY), items.min(MAX_CAPACITY));
         let command = format!("{BF_RESERVE} key {words}");
         let command: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
         let params = Params {
@@ -150,21 +150,18 @@ impl Bloom {
         let new = new.and_then(|new| match self.kind {
             kind if kind == new.shape().kind => Ok(new),
             Kind::Counting => Err(Error::NotMade(maker.name(), "COUNTING")),
+            Kind::ScaledTo => Err(Error::NotMade(maker.name(), "SCALETO")),
             _ => Err(Error::NotMade(maker.name(), "WINDOW")),
         });
         let new = new.map_err(|error| {
             let text = error.to_string();
             Fault::invalid("maker", text.trim_start_matches("ERR "))
         })?;
-        Ok(Shard {
-            new,
-            items: shard_capacity(self.items, shards),
-            words,
-        })
+        Ok(Shard { new, items, words })
     }
 
     /// Returns the words of BF.RESERVE after the key. Options at their defaults are left out.
-    fn words(&self, capacity: u64) -> String {
+    fn words(&self, capacity: u64, items: u64) -> String {
         let growth = match self.growth {
             Growth::Fixed => " NONSCALING".to_owned(),
             Growth::By(expansion) if expansion.get() == EXPANSION => String::new(),
@@ -174,6 +171,7 @@ impl Bloom {
             Kind::Plain => String::new(),
             Kind::Windowed(of) => format!(" WINDOW {} PERIODS {}", of.period_ms(), of.periods()),
             Kind::Counting => " COUNTING".to_owned(),
+            Kind::ScaledTo => format!(" SCALETO {items}"),
         };
         format!("{} {capacity}{growth}{kind}", self.rate.get())
     }
@@ -193,9 +191,9 @@ impl Request for Bloom {
             report.number("shards", shards.get().into());
             report.number("capacity of a shard", shard.new.shape().params.capacity);
         }
-        let held = self.items.saturating_mul(plan.periods);
+        let held = self.items.saturating_mul(shard.new.shape().most_periods());
         describe(&mut report, &plan, held, shards);
-        let rate = three_digits(plan.rate_at(shard.items));
+        let rate = three_digits(plan.rate_at(plan.items));
         report.row("rate when full", rate.to_string(), rate);
         let (text, limit) = match shard.new.reach(limits.of_bloom()) {
             (_, None) => ("none".to_owned(), serde_json::Value::Null),
@@ -220,7 +218,11 @@ impl Request for Bloom {
         };
         report.row("command", command.clone() + &others, command);
         let refusal = (!admitted).then(|| {
-            let largest = plan.filters.iter().map(|(_, size)| size.blob_bytes()).max();
+            let sizes = plan
+                .parts
+                .iter()
+                .map(|part| part.bytes(part.capacity.min(plan.items)));
+            let largest = sizes.max();
             limits.refusal(largest, plan.full_bytes, ", or spread it over shards")
         });
         Ok(Planned { report, refusal })
@@ -239,19 +241,16 @@ impl Request for Bloom {
         let Some((_, Shard { items, .. })) = curves.first() else {
             return Vec::new();
         };
-        let (at, end) = (to_double(*items), 2.0 * to_double(*items));
+        let items = items.saturating_mul(curves[0].1.new.shape().most_periods());
+        let (at, end) = (to_double(items), 2.0 * to_double(items));
         let drawn = |curve: fn(&Shard, &str, f64) -> Curve| -> Vec<Curve> {
             let curves = curves.iter();
             let curves = curves.map(|(name, shard)| curve(shard, name, end));
             curves.filter(|curve| !curve.points.is_empty()).collect()
         };
-        let of = match (self.shards, self.kind) {
-            (Some(_), _) => " of one shard",
-            (None, Kind::Windowed(_)) => " of all periods",
-            _ => "",
-        };
+        let of = self.shards.map_or("", |_| " of one shard");
         let x = match self.kind {
-            Kind::Windowed(_) => "items in a period",
+            Kind::Windowed(_) => "items in all periods",
             _ => "items",
         };
         let picture = |title: &str, requested, curve| Picture {
@@ -292,69 +291,43 @@ impl Shard {
         })
     }
 
-    /// Returns the plans for up to twice the items: of a window that adapts, a plan for each size of its periods.
-    fn plans(&self) -> Vec<Plan> {
+    /// Returns the plan for up to twice the items.
+    fn plan_of_twice(&self) -> Option<Plan> {
         let shape = self.new.shape();
         let most = match shape.params.growth {
             Growth::Fixed => shape.params.capacity,
             Growth::By(_) => self.items.saturating_mul(2).min(MAX_CAPACITY),
         };
         let plan = |items| self.new.plan(items, BloomLimits::NONE).ok();
-        let adapts = matches!(
-            (shape.kind, shape.params.growth),
-            (Kind::Windowed(_), Growth::By(_))
-        );
-        if !adapts {
-            return plan(most)
-                .or_else(|| plan(self.items))
-                .into_iter()
-                .collect();
-        }
-        let (mut plans, mut items) = (Vec::new(), 1);
-        while items <= most
-            && let Some(next) = plan(items)
-        {
-            items = next.capacity().saturating_add(1);
-            plans.push(next);
-        }
-        plans
+        plan(most).or_else(|| plan(self.items))
     }
 
     fn bytes(&self, name: &str, end: f64) -> Curve {
-        let plans = self.plans();
-        let [plan] = &plans[..] else {
-            let steps = plans
-                .iter()
-                .map(|plan| (plan.capacity(), stored(plan.full_bytes)));
-            return Curve::of_steps(name, steps, end);
+        let Some(plan) = self.plan_of_twice() else {
+            return Curve::new(name, []);
         };
+        // A table takes memory for what is in it.
+        if matches!(plan.parts[0].size, PartSize::Table(..)) {
+            let points = plan.points(64).into_iter();
+            let points =
+                points.map(|(items, bytes, _)| (to_double(items), to_double(stored(bytes))));
+            return Curve::new(name, points).until(end);
+        }
         let mut items = 0;
-        let steps = plan
-            .filters
-            .iter()
-            .zip(&plan.sizes)
-            .map(|((capacity, _), bytes)| {
-                items += capacity;
-                // A window that does not adapt has the same periods, however full they are.
-                let bytes = if plan.periods > 1 {
-                    plan.full_bytes
-                } else {
-                    *bytes
-                };
-                (items, stored(bytes))
-            });
+        let steps = plan.parts.iter().map(|filter| {
+            items += filter.capacity;
+            (items, stored(filter.object_bytes))
+        });
         Curve::of_steps(name, steps, end)
     }
 
     fn rates(&self, name: &str, end: f64) -> Curve {
-        let (mut points, mut before) = (Vec::new(), 0);
-        for plan in self.plans() {
-            let each = (256 / plan.filters.len() as u64).clamp(2, 64);
-            let of_plan = plan.rates(each).into_iter();
-            let of_plan = of_plan.filter(|(items, _)| *items >= before);
-            points.extend(of_plan.map(|(items, rate)| (to_double(items), rate)));
-            before = plan.capacity();
-        }
+        let Some(plan) = self.plan_of_twice() else {
+            return Curve::new(name, []);
+        };
+        let each = (256 / plan.parts.len() as u64).clamp(2, 64);
+        let points = plan.points(each).into_iter();
+        let points = points.map(|(items, _, rate)| (to_double(items), rate));
         Curve::new(name, points).until(end)
     }
 }
@@ -368,10 +341,20 @@ fn describe(report: &mut Report, plan: &Plan, items: u64, shards: NonZeroU32) {
     report.number("bytes when full", full);
     let each = ratio(full, items);
     report.row("bytes an item", format!("{each:.2}"), each);
-    report.number("filters", plan.filters.len() as u64 * shards);
-    let hashes: Vec<u32> = plan.filters.iter().map(|(_, size)| size.hashes).collect();
-    let text: Vec<String> = hashes.iter().map(u32::to_string).collect();
-    report.row("hash functions", text.join(" "), hashes);
+    report.number("filters", plan.parts.len() as u64 * shards);
+    let (mut hashes, mut bits): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
+    for part in &plan.parts {
+        match part.size {
+            PartSize::Filter(geometry) => hashes.push(geometry.hashes),
+            PartSize::Table(step, _) => bits.push(step.bits),
+        }
+    }
+    for (name, numbers) in [("hash functions", hashes), ("fingerprint bits", bits)] {
+        if !numbers.is_empty() {
+            let text: Vec<String> = numbers.iter().map(u32::to_string).collect();
+            report.row(name, text.join(" "), numbers);
+        }
+    }
 }
 
 /// Rounds a rate to three digits.

@@ -138,6 +138,7 @@ impl Form {
             kind: match self.word("forget") {
                 "window" => self.window(),
                 "counting" => Kind::Counting,
+                "scaleto" => Kind::ScaledTo,
                 _ => Kind::Plain,
             },
             maker: self.take_or("maker", Maker::Own, words::maker),
@@ -160,7 +161,7 @@ impl Form {
         let ms = self.take("window", 1, words::duration_ms);
         let periods = self.take("periods", 1, words::items);
         let Some(window) = Window::new(ms, periods) else {
-            let text = "a window has 1 to 1440 periods";
+            let text = "a window has 1 to 60000 periods";
             self.faults.push(Fault::invalid("periods", text));
             return Kind::Plain;
         };

@@ -19,6 +19,8 @@ pub fn line(plan: &Map<String, Value>) -> Option<String> {
                 "Bloom.window"
             } else if options.contains(&"COUNTING") {
                 "Bloom.counting"
+            } else if options.contains(&"SCALETO") {
+                "Bloom.scaled_to"
             } else {
                 "Bloom"
             };
@@ -43,6 +45,10 @@ pub fn line(plan: &Map<String, Value>) -> Option<String> {
     while let Some(&option) = options.next() {
         let argument = match option {
             "COUNTING" => continue,
+            "SCALETO" => {
+                options.next();
+                continue;
+            }
             "NONSCALING" => "expansion=None".to_owned(),
             option => format!("{}={}", keyword(option), number(options.next()?)),
         };

@@ -29,8 +29,8 @@ impl Field {
     pub const WINDOW: Self = Self("window");
     /// The number of periods.
     pub const PERIODS: Self = Self("periods");
-    /// An item's id.
-    pub const ID: Self = Self("id");
+    /// The number of items that a filter is to grow to.
+    pub const SCALE_TO: Self = Self("scaleto");
 }
 
 /// The error of a command.
@@ -82,7 +82,7 @@ impl Error {
     pub const TWO_TTLS: Self = Self::Text("ERR EX and PX cannot be combined");
     /// The command needs a window, and the object has none.
     pub const NO_WINDOW: Self = Self::Text("ERR filter was not made with WINDOW");
-    /// The command needs counters, and the object has none.
+    /// The command needs counts, and the object has none.
     pub const NO_COUNTERS: Self = Self::Text("ERR filter was not made with COUNTING");
     /// The time to live is longer than the window.
     pub const LONG_TTL: Self = Self::Text("ERR ttl is longer than the window");
@@ -91,6 +91,15 @@ impl Error {
     /// VALIDATESCALETO was given with NONSCALING.
     pub const FIXED_SCALE_TO: Self =
         Self::Text("ERR cannot use NONSCALING and VALIDATESCALETO options together");
+    /// SCALETO was given with NONSCALING.
+    pub const FIXED_GROWTH_TO: Self =
+        Self::Text("ERR cannot use NONSCALING and SCALETO options together");
+    /// SCALETO exceeds the capacity that the memory limit allows.
+    pub const GROWTH_TO_MEMORY: Self =
+        Self::Text("ERR provided SCALETO causes bloom object to exceed memory limit");
+    /// SCALETO exceeds the capacity at which error rates become too small.
+    pub const GROWTH_TO_RATE: Self =
+        Self::Text("ERR provided SCALETO causes false positive to degrade to 0");
     /// VALIDATESCALETO exceeds the capacity that the memory limit allows.
     pub const SCALE_TO_MEMORY: Self =
         Self::Text("ERR provided VALIDATESCALETO causes bloom object to exceed memory limit");
@@ -104,8 +113,9 @@ impl Error {
         Self::Text("ERR bloom object decoding failed. Unsupported version");
     /// The chunk does not fit the object.
     pub const BAD_CHUNK: Self = Self::Text("ERR received bad data");
-    /// The object has periods or counters, so its changes are not new items alone.
-    pub const NO_FEED: Self = Self::Text("ERR filters with WINDOW or COUNTING have no feed");
+    /// The object is not a stack of filters, so its changes are not new items alone, or it has no bits.
+    pub const NO_FEED: Self =
+        Self::Text("ERR filters with WINDOW, COUNTING or SCALETO have no feed");
     /// The cursor is not one of the object's feed. The object may have changed by other means than new items.
     pub const FEED_UNKNOWN: Self = Self::Text(
         "RESYNC unknown feed: the filter was replaced, merged into or not read for a minute, or this is another server or \

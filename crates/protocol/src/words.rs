@@ -5,7 +5,7 @@ use std::ops::Range;
 use valkeybloom_sketches::{Fraction, Seed};
 
 use crate::error::{Error, Field};
-use crate::numerals::{integer, natural};
+use crate::numerals::integer;
 
 /// The words of a command, its name first.
 pub trait CommandWords {
@@ -69,11 +69,6 @@ impl<'a, W: CommandWords + ?Sized> Cursor<'a, W> {
             Some(Ok(number)) => Ok(number),
             _ => Err(Error::Bad(field)),
         }
-    }
-
-    pub(crate) fn id(&mut self) -> Result<u64, Error> {
-        let id = self.take().and_then(natural);
-        id.ok_or(Error::Bad(Field::ID))
     }
 
     /// Takes a time since the epoch, in milliseconds.

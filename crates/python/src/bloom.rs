@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use valkeybloom_bindings::{Bloom as Filter, Family, Moment, Shared};
+use valkeybloom_bindings::{Bloom as Filter, Family, Kind, Moment, Shared, Window};
 
 use super::batches::{self, Source};
 use super::chunks::{self, Chunks};
@@ -43,52 +43,39 @@ use super::words::{Rate, Whole};
 #[pyclass(frozen, module = "valkeybloom")]
 pub struct Bloom(pub(crate) Shared<Filter>);
 
-/// The parameters of a filter, as words of BF.RESERVE.
-struct New<'a> {
-    capacity: &'a Whole,
-    error_rate: &'a Rate,
-    expansion: Option<&'a Whole>,
-    seed: Option<&'a [u8]>,
-}
-
-impl New<'_> {
-    fn make(&self, py: Python<'_>, kind: &[&[u8]], at_ms: Option<u64>) -> PyResult<Bloom> {
-        let mut words = vec![
-            self.error_rate.word("error_rate")?,
-            self.capacity.word("capacity")?,
-        ];
-        match self.expansion {
-            Some(expansion) => words.extend([b"EXPANSION", expansion.word("expansion")?]),
-            None => words.push(b"NONSCALING"),
-        }
-        words.extend_from_slice(kind);
-        let filter = detached(py, || Filter::reserve(&words, self.seed, at_ms))?;
-        Ok(Bloom(Shared::new(filter)))
+/// Makes a filter with the words of BF.RESERVE.
+fn make(
+    py: Python<'_>,
+    capacity: &Whole,
+    error_rate: &Rate,
+    expansion: Option<Whole>,
+    seed: Option<&[u8]>,
+    kind: &[&[u8]],
+) -> PyResult<Bloom> {
+    let mut words = vec![error_rate.word("error_rate")?, capacity.word("capacity")?];
+    match &expansion {
+        Some(expansion) => words.extend([b"EXPANSION", expansion.word("expansion")?]),
+        None => words.push(b"NONSCALING"),
     }
+    words.extend_from_slice(kind);
+    let filter = detached(py, || Filter::reserve(&words, seed))?;
+    Ok(Bloom(Shared::new(filter)))
 }
 
 /// An optional argument as it is passed: it is seldom there, and costs nothing then.
 type Argument<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
-/// Returns the time, the time to live and the id of an addition.
+/// Returns the time and the time to live of an addition.
 #[inline]
-fn moment(
-    ttl_ms: Argument<'_, '_>,
-    at_ms: Argument<'_, '_>,
-    id: Argument<'_, '_>,
-) -> PyResult<Moment> {
-    if ttl_ms.is_none() && at_ms.is_none() && id.is_none() {
+fn moment(ttl_ms: Argument<'_, '_>, at_ms: Argument<'_, '_>) -> PyResult<Moment> {
+    if ttl_ms.is_none() && at_ms.is_none() {
         return Ok(Moment::default());
     }
-    moment_of([
-        (b"TTL", "ttl_ms", ttl_ms),
-        (b"AT", "at_ms", at_ms),
-        (b"ID", "id", id),
-    ])
+    moment_of([(b"TTL", "ttl_ms", ttl_ms), (b"AT", "at_ms", at_ms)])
 }
 
 #[cold]
-fn moment_of(options: [(&[u8], &str, Argument<'_, '_>); 3]) -> PyResult<Moment> {
+fn moment_of(options: [(&[u8], &str, Argument<'_, '_>); 2]) -> PyResult<Moment> {
     let mut values = Vec::new();
     for (option, name, value) in options {
         if let Some(value) = value {
@@ -120,24 +107,18 @@ impl Bloom {
         expansion: Option<Whole>,
         seed: Option<&[u8]>,
     ) -> PyResult<Self> {
-        let new = New {
-            capacity: &capacity,
-            error_rate: &error_rate,
-            expansion: expansion.as_ref(),
-            seed,
-        };
-        new.make(py, &[], None)
+        make(py, &capacity, &error_rate, expansion, seed, &[])
     }
 
     /// Make a filter whose items expire: a window of `periods` periods, each `window_ms` milliseconds long.
     ///
-    /// An item is found for `periods - 1` to `periods` periods. `capacity` is for one period. Where a method has
-    /// `at_ms`, it is the time in milliseconds since the epoch, instead of the clock's. `ttl_ms` is how long items
-    /// stay, at most the whole window. Items may come late: each goes to its own period, and ValueError is raised for
-    /// those that have expired by the time of the latest item.
+    /// An item is found for `periods - 1` to `periods` periods, of which there are 60,000 at most. `capacity` is for one
+    /// period. Where a method has `at_ms`, it is the time in milliseconds since the epoch, instead of the clock's.
+    /// `ttl_ms` is how long items stay, at most the whole window. Items may come late: each goes to its own period, and
+    /// ValueError is raised for those that have expired by the time of the latest item.
     ///
     /// >>> from valkeybloom import Bloom
-    /// >>> day = Bloom.window(100_000, 0.01, window_ms=3_600_000, periods=24, at_ms=0)
+    /// >>> day = Bloom.window(100_000, 0.01, window_ms=3_600_000, periods=24)
     /// >>> day.add("a", at_ms=0)
     /// True
     /// >>> day.contains("a", at_ms=23 * 3_600_000), day.contains("a", at_ms=24 * 3_600_000)
@@ -146,9 +127,9 @@ impl Bloom {
     #[pyo3(
         signature = (
             capacity, error_rate, *, window_ms, periods,
-            expansion = Some(Whole::of(2)), seed = None, at_ms = None,
+            expansion = Some(Whole::of(2)), seed = None,
         ),
-        text_signature = "(capacity, error_rate, *, window_ms, periods, expansion=2, seed=None, at_ms=None)",
+        text_signature = "(capacity, error_rate, *, window_ms, periods, expansion=2, seed=None)",
     )]
     #[allow(clippy::too_many_arguments, reason = "they are named")]
     fn window(
@@ -159,27 +140,20 @@ impl Bloom {
         periods: Whole,
         expansion: Option<Whole>,
         seed: Option<&[u8]>,
-        at_ms: Option<Whole>,
     ) -> PyResult<Self> {
-        let new = New {
-            capacity: &capacity,
-            error_rate: &error_rate,
-            expansion: expansion.as_ref(),
-            seed,
-        };
         let kind = [
             b"WINDOW",
             window_ms.word("window_ms")?,
             b"PERIODS",
             periods.word("periods")?,
         ];
-        new.make(py, &kind, time(at_ms)?)
+        make(py, &capacity, &error_rate, expansion, seed, &kind)
     }
 
-    /// Make a filter with counters, from which items can be removed. It takes four times the memory.
+    /// Make a filter that counts how often items are added, and from which they can be removed.
     ///
-    /// Where a method has `id`, it is a number from 0 to 2**64 - 1, such as a time or a line's number. An item that was
-    /// added with an id can be removed with it, even if the filter has grown since.
+    /// It takes memory only for the items that are in it. At an error rate of 1%, `capacity` items that were added once take
+    /// 12 to 14.5 bits each.
     ///
     /// >>> from valkeybloom import Bloom
     /// >>> cart = Bloom.counting(1000, 0.01)
@@ -199,27 +173,51 @@ impl Bloom {
         expansion: Option<Whole>,
         seed: Option<&[u8]>,
     ) -> PyResult<Self> {
-        let new = New {
-            capacity: &capacity,
-            error_rate: &error_rate,
-            expansion: expansion.as_ref(),
+        make(py, &capacity, &error_rate, expansion, seed, &[b"COUNTING"])
+    }
+
+    /// Make a filter that begins small, and takes the least memory when it has `capacity` items.
+    ///
+    /// Use it where `Bloom` would have to be made for many more items than there are at first. At an error rate of 1%,
+    /// `capacity` items take 10 to 11.5 bits each.
+    ///
+    /// >>> from valkeybloom import Bloom
+    /// >>> seen = Bloom.scaled_to(1_000_000, 0.01)
+    /// >>> seen.update(range(100)), seen.nbytes < 2000
+    /// (100, True)
+    #[staticmethod]
+    #[pyo3(
+        signature = (capacity, error_rate, *, expansion = Some(Whole::of(2)), seed = None),
+        text_signature = "(capacity, error_rate, *, expansion=2, seed=None)",
+    )]
+    fn scaled_to(
+        py: Python<'_>,
+        capacity: Whole,
+        error_rate: Rate,
+        expansion: Option<Whole>,
+        seed: Option<&[u8]>,
+    ) -> PyResult<Self> {
+        make(
+            py,
+            &capacity,
+            &error_rate,
+            expansion,
             seed,
-        };
-        new.make(py, &[b"COUNTING"], None)
+            &[b"SCALETO", capacity.word("capacity")?],
+        )
     }
 
     /// Add an item. Return True if it was new.
     ///
     /// Raises ValueError if the filter is full and does not grow.
-    #[pyo3(signature = (item, /, *, ttl_ms = None, at_ms = None, id = None))]
+    #[pyo3(signature = (item, /, *, ttl_ms = None, at_ms = None))]
     fn add(
         &self,
         item: &Bound<'_, PyAny>,
         ttl_ms: Argument<'_, '_>,
         at_ms: Argument<'_, '_>,
-        id: Argument<'_, '_>,
     ) -> PyResult<bool> {
-        let moment = moment(ttl_ms, at_ms, id)?;
+        let moment = moment(ttl_ms, at_ms)?;
         with_item(item, |bytes| {
             change(item.py(), &self.0, |filter| filter.add(bytes, &moment))
         })
@@ -233,15 +231,14 @@ impl Bloom {
     /// >>> from valkeybloom import Bloom
     /// >>> Bloom(100, 0.01).update(str(n % 10) for n in range(50))
     /// 10
-    #[pyo3(signature = (items, /, *, ttl_ms = None, at_ms = None, id = None))]
+    #[pyo3(signature = (items, /, *, ttl_ms = None, at_ms = None))]
     fn update(
         &self,
         items: &Bound<'_, PyAny>,
         ttl_ms: Argument<'_, '_>,
         at_ms: Argument<'_, '_>,
-        id: Argument<'_, '_>,
     ) -> PyResult<u64> {
-        let moment = moment(ttl_ms, at_ms, id)?;
+        let moment = moment(ttl_ms, at_ms)?;
         let source = Source::of(items)?;
         source.with(items.py(), |batch| {
             self.0.write(|filter| filter.update(batch, &moment))?
@@ -256,15 +253,14 @@ impl Bloom {
     /// >>> from valkeybloom import Bloom
     /// >>> list(Bloom(100, 0.01).add_many(["a", "b", "a"]))
     /// [True, True, False]
-    #[pyo3(signature = (items, /, *, ttl_ms = None, at_ms = None, id = None))]
+    #[pyo3(signature = (items, /, *, ttl_ms = None, at_ms = None))]
     fn add_many<'py>(
         &self,
         items: &Bound<'py, PyAny>,
         ttl_ms: Argument<'_, '_>,
         at_ms: Argument<'_, '_>,
-        id: Argument<'_, '_>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let moment = moment(ttl_ms, at_ms, id)?;
+        let moment = moment(ttl_ms, at_ms)?;
         batches::answer_each(items, |batch, new| {
             self.0
                 .write(|filter| filter.add_each(batch, &moment, new))?
@@ -316,19 +312,19 @@ impl Bloom {
         })
     }
 
-    /// Remove one copy of an item, with the id that it was added with, if any. Return whether it was removed.
+    /// Take one off the count of an item. Return whether the item was there.
     ///
     /// Raises ValueError unless the filter was made by `Bloom.counting`. Removing an item that was never added may
-    /// remove other items.
-    #[pyo3(signature = (item, /, *, id = None))]
-    fn remove(&self, item: &Bound<'_, PyAny>, id: Argument<'_, '_>) -> PyResult<bool> {
-        let moment = moment(None, None, id)?;
+    /// remove another item. If the filter has grown beyond its capacity, a removal is now and then refused: the item
+    /// stays, and the reply is False.
+    #[pyo3(signature = (item, /))]
+    fn remove(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
         with_item(item, |bytes| {
-            change(item.py(), &self.0, |filter| filter.remove(bytes, &moment))
+            change(item.py(), &self.0, |filter| filter.remove(bytes))
         })
     }
 
-    /// Return an upper bound on the copies of an item, up to 15 for each of the `filters`.
+    /// Return how often, at most, an item was added and not removed.
     ///
     /// Raises ValueError unless the filter was made by `Bloom.counting`.
     #[pyo3(signature = (item, /))]
@@ -390,10 +386,8 @@ impl Bloom {
     }
 
     /// Remove all items. The parameters and the seed stay.
-    #[pyo3(signature = (*, at_ms = None))]
-    fn clear(&self, py: Python<'_>, at_ms: Option<Whole>) -> PyResult<()> {
-        let at_ms = time(at_ms)?;
-        detached(py, || self.0.write(|filter| filter.clear(at_ms))?)
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || self.0.write(Filter::clear)?)
     }
 
     /// Iterate over chunks: pairs of a cursor and bytes, as BF.LOADCHUNK takes them.
@@ -434,10 +428,10 @@ impl Bloom {
         Ok(self.card(py, None)? > 0)
     }
 
-    /// The number of items that the filter holds before it grows or is full.
+    /// The number of items that the filter holds before it grows or is full; in a window, those of all periods.
     #[getter]
     fn capacity(&self, py: Python<'_>) -> PyResult<u64> {
-        look(py, &self.0, |filter| Ok(filter.capacity(None)))
+        look(py, &self.0, |filter| Ok(filter.capacity()))
     }
 
     /// The requested error rate.
@@ -448,13 +442,14 @@ impl Bloom {
         })
     }
 
-    /// The present error rate, estimated from the bits.
+    /// The present error rate, estimated from the contents.
     #[getter]
     fn estimated_error_rate(&self, py: Python<'_>) -> PyResult<f64> {
         detached(py, || self.0.read(|filter| filter.estimated_rate(None)))
     }
 
-    /// How many times larger the next filter of the stack is; None if the filter does not grow.
+    /// How many times larger the next filter of the stack is; None if the filter does not grow. The next table is eight
+    /// times as large as that.
     #[getter]
     fn expansion(&self, py: Python<'_>) -> PyResult<Option<u32>> {
         look(py, &self.0, |filter| {
@@ -463,10 +458,10 @@ impl Bloom {
         })
     }
 
-    /// The number of filters in the stack.
+    /// The number of filters in the stack, or of tables.
     #[getter]
     fn filters(&self, py: Python<'_>) -> PyResult<u64> {
-        look(py, &self.0, |filter| Ok(filter.filters(None)))
+        look(py, &self.0, |filter| Ok(filter.filters()))
     }
 
     /// The 32 bytes that determine which bits an item sets; None for filters of RedisBloom, which have no seed.
@@ -480,7 +475,7 @@ impl Bloom {
     #[getter]
     fn window_ms(&self, py: Python<'_>) -> PyResult<Option<u64>> {
         look(py, &self.0, |filter| {
-            Ok(filter.window().map(|(window_ms, _)| window_ms))
+            Ok(filter.shape().window().map(Window::period_ms))
         })
     }
 
@@ -488,7 +483,7 @@ impl Bloom {
     #[getter]
     fn periods(&self, py: Python<'_>) -> PyResult<Option<u64>> {
         look(py, &self.0, |filter| {
-            Ok(filter.window().map(|(_, periods)| periods))
+            Ok(filter.shape().window().map(Window::periods))
         })
     }
 
@@ -501,12 +496,16 @@ impl Bloom {
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         look(py, &self.0, |filter| {
             let shape = filter.shape();
-            let kind = match filter.window() {
-                Some((ms, periods)) => format!(".window(window_ms={ms}, periods={periods}, "),
-                None if shape.is_counting() => ".counting(".to_owned(),
-                None => "(".to_owned(),
+            let kind = match shape.kind {
+                Kind::Windowed(window) => {
+                    let (ms, periods) = (window.period_ms(), window.periods());
+                    &format!(".window(window_ms={ms}, periods={periods}, ")
+                }
+                Kind::Counting => ".counting(",
+                Kind::ScaledTo => ".scaled_to(",
+                Kind::Plain => "(",
             };
-            let (capacity, rate) = (filter.capacity(None), shape.params.error_rate.get());
+            let (capacity, rate) = (filter.capacity(), shape.params.error_rate.get());
             let items = filter.items(None);
             Ok(format!(
                 "<Bloom{kind}capacity={capacity}, error_rate={rate}) of {items} items>"

@@ -208,8 +208,9 @@ def test_a_template_makes_parts_that_unite_exactly() -> None:
     filters = [
         Bloom(10_000, 0.01),
         Bloom(10_000, 0.001, expansion=None),
-        Bloom.counting(10_000, 0.01),
+        Bloom.counting(10_000, 1e-9),
         Bloom.window(10_000, 0.01, window_ms=3_600_000, periods=3),
+        Bloom.scaled_to(10_000, 0.01),
     ]
     for whole in filters:
         whole.update(["items", "do not matter"])

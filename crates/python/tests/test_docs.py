@@ -129,11 +129,11 @@ from valkeybloom.asyncio import Near as AsyncNear, fetch as fetch_async
 f = Bloom(1000, 0.01, expansion=None, seed=bytes(32))
 new: memoryview = f.add_many(pl.Series(["a"]).cast(pl.Categorical), at_ms=None)
 summed: CountMin = CountMin.merged([(CountMin(5, 5), 1), (CountMin(5, 5), 2)])
-a: bool = f.add("a", ttl_ms=5) and f.add(b"a", id=3) and f.add(5) and f.add(memoryview(b"x"))
+a: bool = f.add("a", ttl_ms=5) and f.add(b"a", at_ms=3) and f.add(5) and f.add(memoryview(b"x"))
 n: int = f.update(["a", b"b", 3]) + f.update(np.arange(5)) + f.update(str(i) for i in range(3)) + len(f)
 n = f.update({"a", "b"}) + f.update(memoryview(b"xy"))
 m: memoryview = f.contains_many(pl.Series(["a"]))
-g: Bloom = f | Bloom.window(10, 0.1, window_ms=10, periods=2) | f.copy()
+g: Bloom = f | Bloom.window(10, 0.1, window_ms=10, periods=2) | Bloom.scaled_to(9, 0.1) | f.copy()
 f |= g
 h: Bloom = Bloom.from_chunks(f.chunks())
 c = CountMin.from_rates(0.1, 0.1)

@@ -106,7 +106,8 @@ hits, top, times = CountMin(5, 2), TopK(2, 5, 2), TDigest(5)
 hits.update(["a", "b"]), top.update(["a", "b", "a"]), times.update(range(50))
 filters = [
     Bloom(3, 0.1), Bloom(5, 0.1, expansion=None), Bloom.counting(3, 0.1),
-    Bloom.window(3, 0.1, window_ms=10**9, periods=3), CuckooFilter(4), CuckooFilter(4, bucket_size=1, expansion=2),
+    Bloom.window(3, 0.1, window_ms=10**9, periods=3), Bloom.scaled_to(3, 0.1), CuckooFilter(4),
+    CuckooFilter(4, bucket_size=1, expansion=2),
 ]
 for one in filters:
     one.update(ITEMS)

@@ -587,8 +587,8 @@ def test_what_is_new_is_a_mask() -> None:
     rows = duckdb.sql("SELECT frame.* FROM frame POSITIONAL JOIN new WHERE new")
     assert [id for (id,) in rows.fetchall()] == ["a", "b", "d"] and new
     assert list(CuckooFilter(100).add_new_many(items)) == [True, True, False, True, False, True]
-    # With a window and with counters, too; and as single items.
-    for make in (lambda: Bloom.window(100, 0.01, window_ms=10**9, periods=2, seed=SEED), lambda: Bloom.counting(100, 0.01, seed=SEED)):
+    # Of the other kinds, too; and as single items.
+    for make in (lambda: Bloom.window(100, 0.01, window_ms=10**9, periods=2, seed=SEED), lambda: Bloom.counting(100, 0.01, seed=SEED), lambda: Bloom.scaled_to(100, 0.01, seed=SEED)):
         one, other = make(), make()
         numbers = [n * n % 1000 for n in range(3000)]
         assert list(one.add_many(numbers)) == [other.add(number) for number in numbers]

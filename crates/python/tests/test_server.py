@@ -34,6 +34,7 @@ def filled() -> list[Sketch]:
         Bloom(1000, 0.001, expansion=None),
         Bloom.counting(100, 0.01),
         Bloom.window(100, 0.01, window_ms=3_600_000, periods=3),
+        Bloom.scaled_to(100, 0.01),
         CuckooFilter(100),
         CuckooFilter(4, bucket_size=1, expansion=2),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from itertools import islice, takewhile
 from typing import Any, TypeVar
 
 import pytest
@@ -14,7 +15,7 @@ from valkeybloom import Bloom, CountMin, CuckooFilter, TDigest, TopK
 S = TypeVar("S", Bloom, CuckooFilter)
 
 #: What a step has beside its own name.
-BESIDE = {"at_ms", "ttl_ms", "id", "reply"}
+BESIDE = {"at_ms", "ttl_ms", "reply"}
 
 
 def read(name: str) -> Any:
@@ -56,7 +57,7 @@ def replay(sketch: Any, case: Any, batch: Any, single: Any) -> None:
     """Carries the steps out, one item at a time, and each that looks also in a batch, if there is one."""
     for step in case["steps"]:
         (name,) = step.keys() - BESIDE
-        options = {key: step[key] for key in ("at_ms", "ttl_ms", "id") if key in step}
+        options = {key: step[key] for key in ("at_ms", "ttl_ms") if key in step}
         reply = single(sketch, name, step[name], options)
         assert reply == step.get("reply"), (case["name"], step)
         many = batch(sketch, name, step[name], options)
@@ -94,8 +95,10 @@ def make_bloom(create: Any) -> Bloom:
     if create.get("counting"):
         return Bloom.counting(capacity, error_rate, **options)
     if "window_ms" in create:
-        options |= {name: create[name] for name in ("window_ms", "periods", "at_ms")}
+        options |= {name: create[name] for name in ("window_ms", "periods")}
         return Bloom.window(capacity, error_rate, **options)
+    if create.get("scale_to") == capacity:
+        return Bloom.scaled_to(capacity, error_rate, **options)
     return Bloom(capacity, error_rate, **options)
 
 
@@ -217,6 +220,69 @@ def test_bits() -> None:
 def positions(a: int, b: int, bits: int, count: int) -> list[int]:
     later = ((a + i * b) % 2**64 % 0xFFFFFFFFFFFFFFC5 % bits for i in range(2, count))
     return [a % bits, b % bits, *later][:count]
+
+
+def tables(stored: bytes) -> list[dict[int, tuple[int, int]]]:
+    """The tables of a payload of BF.LOAD: the bits of each fingerprint, and its count or period."""
+    (kind,) = struct.unpack_from("<Q", stored, 9)
+    (periods,) = struct.unpack_from("<Q", stored, 89)
+    at, found = 97 if kind == 1 else 81, {}
+    while size := struct.unpack_from("<Q", stored, at)[0]:
+        piece = stored[at + 8 : at + 8 + size]
+        at += 8 + size
+        begin, end, newest, count = struct.unpack_from("<4Q", piece)
+        place = 32
+        for _ in range(count):
+            number, _, bits, entries, k, size = struct.unpack_from("<6Q", piece, place)
+            text = int.from_bytes(piece[place + 48 : place + 48 + size], "little")
+            stream = iter(f"{text:0{8 * size}b}"[::-1])
+            place += 48 + size
+
+            def take(count: int) -> int:
+                return int("".join(islice(stream, count))[::-1] or "0", 2)  # noqa: B023
+
+            def ones() -> int:
+                return len(list(takewhile("1".__eq__, stream)))  # noqa: B023
+
+            following = -(-begin * 2**bits // 2**52)
+            for _ in range(entries):
+                fingerprint = following + (ones() << k | take(k))
+                following = fingerprint + 1
+                held = 0
+                if kind == 1:
+                    held = newest - take(periods.bit_length())
+                elif kind == 2:
+                    log = ones()
+                    held = 1 << log | take(log)
+                found.setdefault(number, {})[fingerprint] = bits, held
+            assert following << 52 <= end << bits
+        assert place == len(piece)
+    assert at + 8 == len(stored)
+    return list(found.values())
+
+
+def test_tables() -> None:
+    """The entries of a filter that counts, forgets or is scaled are the first bits of the hashes of `hash.json`."""
+    hashes = read("hash")
+    seed = bytes.fromhex(hashes["seed"])
+    window = Bloom.window(9, 0.01, window_ms=1000, periods=20, seed=seed)
+    counting, scaled = Bloom.counting(99, 1e-9, seed=seed), Bloom.scaled_to(99, 1e-15, seed=seed)
+    expected: list[dict[int, int]] = [{}, {}, {}]
+    # The first item comes again.
+    for number, row in enumerate(hashes["items"][1:], 1):
+        window.add(item(row["item"]), at_ms=1000 * number)
+        counting.update([item(row["item"])] * number)
+        scaled.add(item(row["item"]))
+        for found, held in zip(expected, (number, number, 0), strict=True):
+            found[int(row["sip"][0], 16)] = held
+    for sketch, wanted in zip((window, counting, scaled), expected, strict=True):
+        (table,) = tables(sketch.to_bytes())
+        ((bits, _), *_) = table.values()
+        assert table == {hash >> 64 - bits: (bits, held) for hash, held in wanted.items()}
+    # Several tables, and several pieces.
+    for grown in (Bloom.counting(9, 0.01), Bloom.scaled_to(90_000, 0.01)):
+        grown.update(range(50_000))
+        assert sum(map(len, tables(grown.to_bytes()))) == len(grown)
 
 
 def test_every_file_is_read() -> None:

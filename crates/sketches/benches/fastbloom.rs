@@ -52,8 +52,7 @@ fn measure(capacity: u64, rng: &mut Rng) {
     };
     let (mut ours, mut theirs) = (our_empty(), their_empty());
     let add = |ours: &mut valkeybloom_sketches::bloom::Object, item: &Item| {
-        ours.add(item, Time::default(), None, || Limits::NONE)
-            .is_ok()
+        ours.add(item, Time::default(), || Limits::NONE).is_ok()
     };
     let our_add = best(|| {
         ours = our_empty();

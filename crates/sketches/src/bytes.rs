@@ -2,8 +2,6 @@
 //!
 //! Memory is allocated only for bytes that are present, never for a claimed size.
 
-use std::borrow::Cow;
-
 use crate::machine::memory;
 
 /// The largest chunk written, in bytes. A loaded chunk may have any size. The protocol allows 16 MiB, but copying that
@@ -64,14 +62,6 @@ pub trait RdbWrite {
     fn double(&mut self, value: f64);
     /// Writes a string.
     fn bytes(&mut self, value: &[u8]);
-    /// Writes a filter as a string: its header and its cells. `blob` returns both, or `None` if a copy can't be
-    /// allocated; `header` is the header alone.
-    fn filter<'b>(&mut self, _header: &[u8], blob: impl FnOnce() -> Option<Cow<'b, [u8]>>) {
-        match blob() {
-            Some(blob) => self.bytes(&blob),
-            None => self.no_memory("an interleaved filter"),
-        }
-    }
     /// Gives up, because bytes to write can't be allocated.
     ///
     /// # Panics

@@ -13,6 +13,8 @@ pub struct Fraction(f64);
 impl Fraction {
     /// The fraction 0.5.
     pub const HALF: Self = Self(0.5);
+    /// A quarter.
+    pub const QUARTER: Self = Self(0.25);
 
     /// Returns the fraction, or `None` if the number is not strictly between 0 and 1 (NaN is not).
     pub const fn new(value: f64) -> Option<Self> {

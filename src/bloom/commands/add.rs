@@ -25,7 +25,7 @@ pub fn add(Call { ctx, keys, args }: Call) -> Done {
         let plain = object.is_plain();
         let added = plain.then(|| {
             let probe = object.probe(item(&args));
-            let added = object.add_probe(probe, Time::default(), None, limits);
+            let added = object.add_probe(probe, Time::default(), limits);
             if matches!(added, Ok(Added::New)) && feed.may_be_open() {
                 append(feed, object, probe);
             }
@@ -94,10 +94,13 @@ pub fn madd(Call { ctx, keys, args }: Call) -> Done {
 pub fn insert(Call { ctx, keys, args }: Call) -> Done {
     let request = Insert::parse(&args, settings::defaults(), origin(ctx))?;
     if let (Some(wanted), Some(Ok(new))) = (request.scale_to, &request.create) {
-        require_reach(new, wanted)?;
+        require_reach(new, wanted, [Error::SCALE_TO_RATE, Error::SCALE_TO_MEMORY])?;
+    }
+    if let Some(Ok(new)) = &request.create {
+        require_growth(ctx, new, request.grow_to)?;
     }
     let moment = request.moment;
-    let is_replicated = moment.at_ms.is_some() || moment.room.is_some() || moment.saturate;
+    let is_replicated = moment.at_ms.is_some() || moment.saturate;
     if is_replicated && !ctx.must_obey() {
         return Err(Error::UNKNOWN_OPTION);
     }
@@ -114,12 +117,21 @@ pub fn insert(Call { ctx, keys, args }: Call) -> Done {
     Ok(Reply::Sent)
 }
 
-/// Requires that an object could grow to this capacity.
-fn require_reach(new: &New, wanted: u64) -> Result<(), Error> {
+/// Requires that an object could grow to this capacity. The errors are for rates that are too small, and for too much memory.
+fn require_reach(new: &New, wanted: u64, [rate, memory]: [Error; 2]) -> Result<(), Error> {
     match new.reach(keys::limits()) {
         (reached, _) if reached >= wanted => Ok(()),
-        (_, Some(Refusal::RateTooSmall)) => Err(Error::SCALE_TO_RATE),
-        _ => Err(Error::SCALE_TO_MEMORY),
+        (_, Some(Refusal::RateTooSmall)) => Err(rate),
+        _ => Err(memory),
+    }
+}
+
+/// Requires that a client's object could grow to what SCALETO says, if it is given.
+fn require_growth(ctx: Ctx, new: &New, wanted: Option<u64>) -> Result<(), Error> {
+    let errors = [Error::GROWTH_TO_RATE, Error::GROWTH_TO_MEMORY];
+    match wanted {
+        Some(wanted) if !ctx.must_obey() => require_reach(new, wanted, errors),
+        _ => Ok(()),
     }
 }
 
@@ -144,7 +156,7 @@ struct Addition {
     /// The time to live of a new key.
     ttl_ms: Option<u64>,
     seed: Option<Seed>,
-    /// The time of the write, and the items' time to live and id.
+    /// The time of the write, and the items' time to live.
     moment: Moment,
     /// The indices of the items among the words.
     items: Range<usize>,
@@ -174,12 +186,10 @@ impl Addition {
     }
 
     /// Returns the time and the moment of the write for an object of this shape, or an error if the object does not
-    /// support the items' time to live or id.
+    /// support the items' time to live.
     fn moment_for(&self, ctx: Ctx, shape: &Shape) -> Result<(Time, Moment), Error> {
-        let Moment {
-            at_ms, ttl_ms, id, ..
-        } = self.moment;
-        require_suits(shape.kind, ttl_ms, id)?;
+        let Moment { at_ms, ttl_ms, .. } = self.moment;
+        require_suits(shape.kind, ttl_ms)?;
         if !ctx.must_obey() {
             require_ttl_within(shape.kind, ttl_ms)?;
         }
@@ -251,9 +261,9 @@ struct Written<'a> {
     dated: Option<Dated>,
 }
 
-/// The moment of a write to an object with periods or counters, or to a full one.
+/// The moment of a write to an object of tables, or to a full one.
 struct Dated {
-    /// Whether the write freed expired periods.
+    /// Whether items expired.
     expired: bool,
     moment: Moment,
 }
@@ -303,7 +313,7 @@ fn add_to<'a>(
     let saturation = Saturation::of(ctx, addition.moment.saturate);
     let limits = || saturation.limits();
     let timed = if object.is_plain() {
-        require_suits(Kind::Plain, addition.moment.ttl_ms, addition.moment.id)?;
+        require_suits(Kind::Plain, addition.moment.ttl_ms)?;
         None
     } else {
         Some(addition.moment_for(ctx, &object.shape())?)
@@ -316,7 +326,7 @@ fn add_to<'a>(
             let is_appended = feed.may_be_open()
                 && add_and_append(feed, object, given.clone(), limits, &mut push);
             if !is_appended {
-                object.add_each(given, Time::default(), None, limits, push);
+                object.add_each(given, Time::default(), limits, push);
             }
             saturation.is_used_by(object).then_some(Dated {
                 expired: false,
@@ -331,16 +341,7 @@ fn add_to<'a>(
             if expired {
                 feed.end();
             }
-            let room = object.room(time);
-            let reserved = object.shape().params.capacity;
-            if ctx.must_obey() && !range.is_empty() {
-                // The primary's choice depends on its limits, so replicas do not choose.
-                object.begin_period(time, moment.room.unwrap_or(reserved), limits())?;
-            }
-            object.add_each(given, time, moment.id, limits, push);
-            if room.is_none() {
-                moment.room = object.room(time).filter(|room| *room != reserved);
-            }
+            object.add_each(given, time, limits, push);
             moment.saturate = saturation.is_used_by(object);
             Some(Dated { expired, moment })
         }
@@ -374,7 +375,7 @@ fn create<'a>(
     let range = addition.items.clone();
     let (first, count) = (range.start, range.len());
     let (mut outcomes, mut changed) = (reserved(count)?, reserved(count)?);
-    let mut object = Object::make(&new, seed, time, keys::limits_for(ctx, moment.saturate))?;
+    let mut object = Object::make(&new, seed, keys::limits_for(ctx, moment.saturate))?;
     let header = match new {
         New::Own(_) => None,
         New::RedisBloom { .. } => {
@@ -384,7 +385,7 @@ fn create<'a>(
     };
     let items = items(args, range);
     let limits = || saturation.limits();
-    object.add_each(items, time, moment.id, limits, |o| outcomes.push(o));
+    object.add_each(items, time, limits, |o| outcomes.push(o));
     moment.saturate = saturation.is_used_by(&object);
     list_changed(&mut changed, args, first, &outcomes);
     let new = NewObject {
@@ -399,6 +400,9 @@ fn create<'a>(
 /// `BF.RESERVE key rate capacity [option ...]`
 pub fn reserve(Call { ctx, keys, args }: Call) -> Done {
     let request = Reserve::parse(&args, settings::defaults(), origin(ctx))?;
+    if let Ok(new) = &request.create {
+        require_growth(ctx, new, request.grow_to)?;
+    }
     let mut writer = Writer::open(keys, key(&args));
     let reply = if !writer.exists()? {
         let addition = Addition {

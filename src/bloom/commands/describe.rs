@@ -1,10 +1,10 @@
 //! BF.INFO and DEBUG.
 
 use valkeybloom_protocol::bloom::redisbloom::error as redisbloom;
-use valkeybloom_protocol::bloom::{InfoField, InfoFields, InfoRequest};
+use valkeybloom_protocol::bloom::{InfoField, InfoFields, InfoRequest, kind_name};
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::numerals::double_text;
-use valkeybloom_sketches::bloom::{Dialect, Growth, Object, Shape, View};
+use valkeybloom_sketches::bloom::{Dialect, Filter, Growth, Object, Part, Shape};
 
 use crate::bloom::keys::{self, Reader};
 use crate::bloom::settings;
@@ -49,15 +49,15 @@ fn value(object: &Object, feed: &Fed, shape: &Shape, field: InfoField) -> Option
     let scaling = params.growth != Growth::Fixed;
     let now = Ctx::now_ms;
     Some(match field {
-        InfoField::Capacity => Reply::Count(object.capacity(now)),
+        InfoField::Capacity => Reply::Count(object.capacity()),
         InfoField::Size => Reply::Count(reported_bytes(object)),
-        InfoField::Filters => Reply::Count(object.filter_count(now)),
+        InfoField::Filters => Reply::Count(object.filter_count()),
         InfoField::Items => Reply::Count(object.items(now)),
         InfoField::Expansion if !scaling => Reply::Null,
         InfoField::Expansion => Reply::Count(u64::from(params.growth.expansion())),
         InfoField::Error => Reply::Rate(params.error_rate.get()),
         InfoField::Tightening if scaling => Reply::Rate(params.tightening.ratio()),
-        InfoField::MaxScaledCapacity if scaling => Reply::Count(object.reach(now, keys::limits())),
+        InfoField::MaxScaledCapacity if scaling => Reply::Count(object.reach(keys::limits())),
         InfoField::Tightening | InfoField::MaxScaledCapacity => return None,
         InfoField::EstimatedError => Reply::Rate(object.estimated_rate(now)),
         InfoField::Window => Reply::Count(window?.period_ms()),
@@ -66,6 +66,7 @@ fn value(object: &Object, feed: &Fed, shape: &Shape, field: InfoField) -> Option
         InfoField::PeriodItems => Reply::Count(object.period_items(now)?),
         InfoField::FeedBytes => Reply::Count(feed.share()?.bytes),
         InfoField::FeedReaders => Reply::Count(feed.share()?.readers),
+        InfoField::Kind => Reply::Word(kind_name(shape.kind)),
     })
 }
 
@@ -75,8 +76,8 @@ fn reported_bytes(object: &Object) -> u64 {
     if Dialect::of(object) != Dialect::RedisBloom {
         return memory_bytes(object);
     }
-    let filters = object.filters(|| 0);
-    let filters = filters.map(|(_, filter, _)| 64 + filter.geometry().cell_bytes);
+    let filters = object.filters();
+    let filters = filters.map(|(filter, _)| 64 + filter.geometry().cell_bytes);
     32 + filters.sum::<u64>()
 }
 
@@ -84,25 +85,20 @@ fn reported_bytes(object: &Object) -> u64 {
 pub fn debug(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let object = reader.existing()?;
-    // Reply line by line, because there may be thousands of filters.
-    let now_ms = Ctx::now_ms();
-    let filters = usize::try_from(object.filter_count(|| now_ms));
+    // Reply line by line, because there may be a thousand filters.
+    let filters = usize::try_from(object.filter_count());
     ctx.reply_array(1 + filters.unwrap_or(usize::MAX - 1));
-    ctx.reply_bytes(format!("size:{}", object.items(|| now_ms)).as_bytes());
-    let cell = if object.shape().is_counting() {
-        " cell:4"
-    } else {
-        ""
-    };
-    for (period, filter, rate) in object.filters(|| now_ms) {
-        let line = debug_line(&filter, object.hasher().bits(), rate);
-        let period = period.map(|period| format!(" period:{period}"));
-        ctx.reply_bytes((line + &period.unwrap_or_default() + cell).as_bytes());
+    ctx.reply_bytes(format!("size:{}", object.items(Ctx::now_ms)).as_bytes());
+    for (filter, rate) in object.filters() {
+        ctx.reply_bytes(filter_line(filter, object.hasher().bits(), rate).as_bytes());
+    }
+    for part in object.parts_in_use() {
+        ctx.reply_bytes(part_line(part).as_bytes());
     }
     Ok(Reply::Sent)
 }
 
-fn debug_line(filter: &View, hash_bits: u32, rate: f64) -> String {
+fn filter_line(filter: &Filter, hash_bits: u32, rate: f64) -> String {
     let size = filter.geometry();
     format!(
         "bytes:{} bits:{} hashes:{} hashwidth:{hash_bits} capacity:{} size:{} ratio:{}",
@@ -112,5 +108,18 @@ fn debug_line(filter: &View, hash_bits: u32, rate: f64) -> String {
         filter.capacity(),
         filter.items(),
         double_text(rate)
+    )
+}
+
+fn part_line(part: &Part) -> String {
+    let (step, table) = (part.step, &part.table);
+    format!(
+        "bytes:{} fingerprint:{} shards:{} capacity:{} size:{} ratio:{}",
+        table.memory_bytes(),
+        step.bits,
+        table.shards(),
+        step.most,
+        table.fingerprints(),
+        double_text(step.rate_at(step.most))
     )
 }

@@ -18,10 +18,10 @@ pub fn merge(Call { ctx, keys, args }: Call) -> Done {
     Ok(Reply::Ok)
 }
 
-/// Frees the periods of the object under the command's key that have expired at `at_ms`, if given.
-fn free_expired<'a>(keys: &mut Keyspace<'a>, args: &Argv<'a>, at_ms: Option<u64>) {
+/// Drops the items of the object under a key that have expired at `at_ms`, if given.
+fn free_expired<'a>(keys: &mut Keyspace<'a>, name: Str<'a>, at_ms: Option<u64>) {
     let Some(now_ms) = at_ms else { return };
-    let mut writer = Writer::open(keys, key(args));
+    let mut writer = Writer::open(keys, name);
     if let Ok(Some(true)) = writer.update(|object| object.tidy(now_ms)) {
         let moment = Moment {
             at_ms,
@@ -58,13 +58,20 @@ fn try_merge<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) -> Resul
         .iter()
         .any(|object| object.shape().window().is_some());
     let at_ms = (has_window && !ctx.must_obey()).then(Ctx::now_ms);
+    // Sources are set back with the clock first, because replicas merge them without it.
+    if at_ms.is_some_and(|at_ms| sources.iter().any(|object| object.is_ahead(at_ms))) {
+        for name in std::iter::once(key(&args)).chain(others.iter().copied()) {
+            free_expired(keys, name, at_ms);
+        }
+        return try_merge(ctx, keys, args);
+    }
     let limits = keys::limits_for(ctx, false);
     let merged = Object::union(&sources, at_ms, limits).map_err(Error::Unlike)?;
     let mut merged = match merged {
         Some(merged) => merged,
         // The destination holds every source already. Expired periods are freed, as by any write.
         None if existed => {
-            free_expired(keys, &args, at_ms);
+            free_expired(keys, key(&args), at_ms);
             return Ok(());
         }
         // Keep expired periods, as replicas do; the rate may differ.

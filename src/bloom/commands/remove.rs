@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use valkeybloom_protocol::bloom::Delete;
 use valkeybloom_protocol::error::Error;
 
 use crate::bloom::keys::{REMOVED, Writer};
@@ -10,16 +9,15 @@ use crate::bloom::value::require_counters;
 use crate::ffi::{Argument, Argv, Call, Done, Keyspace, Reply, Str};
 use crate::request::{List, items, key, reserved};
 
-/// `BF.DEL key item [ID id]`
+/// `BF.DEL key item`
 pub fn del(Call { keys, args, .. }: Call) -> Done {
-    let request = Delete::parse(&args)?;
-    let removed = remove(keys, args, 2..3, request.id)?;
+    let removed = remove(keys, args, 2..3)?;
     Ok(Reply::Bool(removed[0]))
 }
 
 /// `BF.MDEL key item [item ...]`
 pub fn mdel(Call { ctx, keys, args }: Call) -> Done {
-    let removed = remove(keys, args, 2..args.len(), None)?;
+    let removed = remove(keys, args, 2..args.len())?;
     ctx.reply_array(removed.len());
     for removed in removed {
         ctx.reply_bool(removed);
@@ -32,7 +30,6 @@ fn remove<'a>(
     keys: &mut Keyspace<'a>,
     args: Argv<'a>,
     range: Range<usize>,
-    id: Option<u64>,
 ) -> Result<List<bool>, Error> {
     // The lists are reserved first, because the command must not fail once an item is removed.
     let mut removed = reserved(range.len())?;
@@ -40,7 +37,7 @@ fn remove<'a>(
     let mut writer = Writer::open(keys, key(&args));
     let found = writer.update_fed(|object, feed| {
         require_counters(object)?;
-        removed.extend(items(args, range.clone()).map(|item| object.remove(item, id)));
+        removed.extend(items(args, range.clone()).map(|item| object.remove(item)));
         if removed.contains(&true) {
             feed.end();
         }

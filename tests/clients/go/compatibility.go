@@ -108,16 +108,18 @@ func compatibility(c *redis.Client, protocol int, likeRedisBloom bool) {
 	insertion := send("BF.INSERT", "bf", "ERROR", 0.5, "NOCREATE", "ITEMS", "item", "other")
 	gives([]bool{false, true})(list(boolean)(insertion))
 	gives([]bool{true, false})(list(boolean)(send("BF.MEXISTS", "bf", "item", "none")))
-	items := map[string]int64{"bf": 2}
+	items, capacities := map[string]int64{"bf": 2}, map[string]int64{"bf": 100}
 	if !likeRedisBloom {
 		gives("OK")(text(send("BF.RESERVE", "window", 0.01, 100, "WINDOW", 60000, "PERIODS", 2)))
 		gives("OK")(text(send("BF.RESERVE", "counting", 0.01, 100, "COUNTING")))
-		items["window"], items["counting"] = 0, 0
+		gives("OK")(text(send("BF.RESERVE", "scaled", 0.01, 10, "SCALETO", 100)))
+		items["window"], items["counting"], items["scaled"] = 0, 0, 0
+		capacities["window"], capacities["counting"], capacities["scaled"] = 300, 100, 100
 	}
 	for key, count := range items {
 		info, err := fields(integer, send("BF.INFO", key))
 		gives(map[string]int64{
-			"Capacity": 100, "Size": info["Size"], "Number of filters": 1, "Number of items inserted": count,
+			"Capacity": capacities[key], "Size": info["Size"], "Number of filters": 1, "Number of items inserted": count,
 			"Expansion rate": 2,
 		})(info, err)
 		if protocol == 3 {

@@ -88,7 +88,7 @@ fn the_webassembly_answers_like_the_crate() {
         ("items", sizes),
         ("rate", &["0.5", "0.01", "1e-9"]),
         ("start", &["", "100"]),
-        ("forget", &["no", "window", "counting"]),
+        ("forget", &["no", "window", "counting", "scaleto"]),
         ("window", &["1h"]),
         ("periods", &["24"]),
         ("maker", &["own", "redisbloom", "valkey-bloom"]),
@@ -136,7 +136,7 @@ fn the_webassembly_answers_like_the_crate() {
 }
 
 /// Rows of the options of `valkeybloom size`, and of the page's fields.
-const PLANS: [(&str, &str); 16] = [
+const PLANS: [(&str, &str); 17] = [
     ("bloom 1000 0.01", "items=1000"),
     (
         "bloom 40k 0.001 --nonscaling",
@@ -148,6 +148,7 @@ const PLANS: [(&str, &str); 16] = [
         "items=9k&rate=0.02&start=100&expansion=1",
     ),
     ("bloom 3000 0.01 --counting", "items=3000&forget=counting"),
+    ("bloom 3000 0.01 --scale-to", "items=3000&forget=scaleto"),
     (
         "bloom 20k 0.01 --window 1h --periods 24",
         "items=20k&forget=window",

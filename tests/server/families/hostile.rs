@@ -188,7 +188,7 @@ fn restore(client: &mut Client, value: &[u8]) -> Reply {
 /// Bloom filters, and commands that use them.
 const BLOOM: [&str; 3] = [
     "BF.INSERT k CAPACITY 3 TIGHTENING 0.9 EXPANSION 3 ITEMS 1 2 3 4 5 6 7",
-    "BF.INSERT k CAPACITY 4 COUNTING ID 2 ITEMS 1 2 3",
+    "BF.INSERT k CAPACITY 1 COUNTING ITEMS 1 2 3 3 3 3 3 3 3 3 3 3 3 3",
     "BF.INSERT k CAPACITY 5 WINDOW 1000000000000 PERIODS 2 TTL 2000000000000 ITEMS 1 2 3 4 5 6 7",
 ];
 const OF_BLOOM: &[&str] = &[
@@ -197,8 +197,8 @@ const OF_BLOOM: &[&str] = &[
     "BF.EXISTS k x",
     "BF.DEBUG k",
     "BF.SCANDUMP k 1",
-    "BF.INSERT k ID 7 ITEMS y z",
-    "BF.DEL k z ID 7",
+    "BF.INSERT k ITEMS y z",
+    "BF.DEL k z",
     "BF.INSERT k TTL 1 ITEMS z",
     "BF.MERGE k k",
 ];

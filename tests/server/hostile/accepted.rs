@@ -9,52 +9,43 @@ use crate::support::pieces::{load_chunks, object, pieces};
 
 /// Dumps of objects that no command makes, each with a write and its reply.
 fn odd() -> Vec<(&'static str, Vec<u8>, &'static str, Reply)> {
-    let seed = ForgedFilter::new(1, 0, Vec::new()).seed;
-    let extended = |options: u64, window: &[u64]| {
-        let mut bytes = vec![2];
-        bytes.extend([1, options, 2].map(u64::to_le_bytes).as_flattened());
-        bytes.extend([0.01_f64, 0.5].map(f64::to_le_bytes).as_flattened());
-        bytes.extend([1, 32].map(u64::to_le_bytes).as_flattened());
-        bytes.extend(seed);
-        bytes.extend(window.iter().flat_map(|n| n.to_le_bytes()));
-        bytes
-    };
-    let add = |bytes: &mut Vec<u8>, numbers: &[u64], filters: &[ForgedFilter]| {
-        bytes.extend(numbers.iter().flat_map(|n| n.to_le_bytes()));
-        for filter in filters {
-            let blob = filter.blob();
-            bytes.extend((blob.len() as u64).to_le_bytes());
-            bytes.extend(blob);
-            bytes.extend(
-                [filter.capacity, filter.items]
-                    .map(u64::to_le_bytes)
-                    .as_flattened(),
-            );
-        }
-    };
-    let counters = ForgedFilter {
-        version: 2,
-        bitmap_bytes: Some(2),
-        ..ForgedFilter::new(1, 1, vec![0x10; 8])
+    // An object of one table, whose one entry is all of these bits.
+    let table = |kind: u64, window: &[u64], newest: u64, step: [u64; 3], k: u64, entry: &[u8]| {
+        let bytes =
+            |numbers: &[u64]| -> Vec<u8> { numbers.iter().flat_map(|n| n.to_le_bytes()).collect() };
+        let fields = [0, 1 << 52, newest, 1];
+        let entries = [u64::from(!entry.is_empty()), k, entry.len() as u64];
+        let piece = [&bytes(&[&fields[..], &step, &entries].concat()), entry].concat();
+        [
+            &[2][..],
+            &bytes(&[1, kind, 2, 0.01_f64.to_bits(), 1, 32]),
+            &[9; 32],
+            &bytes(window),
+            &bytes(&[piece.len() as u64]),
+            &piece,
+            &[0; 8],
+        ]
+        .concat()
     };
     let new = || array([int(1)]);
     let mut all = Vec::new();
 
-    // A range of ids begins above all that were seen, and its filter is full.
-    let mut ids = extended(2, &[]);
-    add(
-        &mut ids,
-        &[1, 0, 2, 0, 5, 0, 0, 10, 1, 2],
-        &[counters.clone(), counters.clone()],
-    );
-    all.push(("ids", ids, "ID 10 ITEMS x", new()));
-    // Half of all capacity that there is in a period, and an item for the one that follows.
-    let most = (1 << 62) - 1;
-    let mut window = extended(1, &[1_000_000_000_000, 3]);
-    add(
-        &mut window,
-        &[1, 1, 1],
-        &[ForgedFilter::new(most, 1, vec![0x21; 8])],
+    // A table far along, for most of all items.
+    let most = i64::MAX.unsigned_abs();
+    let scaled = table(3, &[], 0, [50, most, 60], 0, &[]);
+    all.push(("scaled", scaled, "ITEMS x", new()));
+    // A count of 2⁶³.
+    let count = (u128::from(u64::MAX) - 1).to_le_bytes();
+    let counted = table(2, &[], 0, [0, 1, 40], 0, &count);
+    all.push(("counted", counted, "ITEMS x", new()));
+    // Periods long after now.
+    let window = table(
+        1,
+        &[1_000_000_000_000, 3],
+        5_000_000,
+        [0, 4, 40],
+        40,
+        &[0; 6],
     );
     let write = "TTL 3000000000000 ITEMS x";
     all.push(("window", window, write, new()));
@@ -63,10 +54,9 @@ fn odd() -> Vec<(&'static str, Vec<u8>, &'static str, Reply)> {
         filters: vec![ForgedFilter::new(capacity, items, vec![0x21; 8])],
         ..Forged::new()
     };
-    let largest = i64::MAX.unsigned_abs();
-    all.push(("largest", plain(2, largest, 5).dump(), "ITEMS x", new()));
+    all.push(("largest", plain(2, most, 5).dump(), "ITEMS x", new()));
     let full = error("ERR non scaling filter is full");
-    let overfull = plain(0, 1, largest).dump();
+    let overfull = plain(0, 1, most).dump();
     all.push(("overfull", overfull, "ITEMS x", array([full])));
     all
 }

@@ -179,7 +179,7 @@ fn filters_of_all_kinds_are_followed_through_their_growth() {
                 }
             }
             let (copy, _) = near.follower.copy().expect("there is a copy");
-            let filters = copy.filter_count(|| 0);
+            let filters = copy.filter_count();
             assert!(
                 growth == "NONSCALING" || filters > 3,
                 "{maker} {growth}: {filters}"
@@ -320,11 +320,11 @@ fn what_has_no_feed_is_refused() {
         for (make, why) in [
             (
                 "BF.RESERVE k 0.01 100 COUNTING",
-                "ERR filters with WINDOW or COUNTING have no feed",
+                "ERR filters with WINDOW, COUNTING or SCALETO have no feed",
             ),
             (
                 "BF.RESERVE k 0.01 100 WINDOW 60000 PERIODS 3",
-                "ERR filters with WINDOW or COUNTING have no feed",
+                "ERR filters with WINDOW, COUNTING or SCALETO have no feed",
             ),
             (
                 "CF.RESERVE k 100",

@@ -273,7 +273,7 @@ fn refusals_are_reported_to_those_who_wait() {
         for (make, why) in [
             (
                 "BF.RESERVE k 0.01 100 COUNTING",
-                "the filter can't be followed: ERR filters with WINDOW or COUNTING have no feed",
+                "the filter can't be followed: ERR filters with WINDOW, COUNTING or SCALETO have no feed",
             ),
             (
                 "SET k text",

@@ -10,10 +10,12 @@ TIGHT = CONFIG SET bf.bloom-filter-max-memory-usage 131 / BF.RESERVE k 0.000001 
 COUNTED = BF.RESERVE k 0.000001 100 COUNTING / BF.MADD k a b a
 # A window that ends long after any test.
 WINDOWED = BF.INSERT k ERROR 0.000001 WINDOW 1000000000000 PERIODS 2 TTL 1 ITEMS a b
+SCALED = BF.INSERT k ERROR 0.000001 SCALETO 1000 ITEMS a b
 SATURATING = CONFIG SET bf.bloom-saturate-nonscaling yes / BF.RESERVE k 0.000001 2 NONSCALING / BF.MADD k a b c d
 STEEP = BF.INSERT k CAPACITY 2 EXPANSION 1 ERROR 1e-5 TIGHTENING 1e-320 ITEMS a b
 FILTERS_OF_100 = CONFIG SET bf.bloom-filter-max-memory-usage 100
 OBJECTS_OF_200 = CONFIG SET bf.bloom-memory-usage-limit 200
+OBJECTS_OF_1000 = CONFIG SET bf.bloom-memory-usage-limit 1000
 LIKE_REDISBLOOM = CONFIG SET bf.bloom-new-filters redisbloom
 LIKE_VALKEY_BLOOM = CONFIG SET bf.bloom-new-filters valkey-bloom
 LOADING = BF.LOADCHUNK k 1 <header>
@@ -31,7 +33,6 @@ BF.INSERT k SEED <seed31> ITEMS a => ERR invalid seed
 TWO / BF.INSERT k SEED <seed33> => ERR invalid seed
 BF.RESERVE k 0.01 100 NOCREATE => ERR unknown argument received
 TWO / BF.INSERT k EX 5 ITEMS a => ERR unknown argument received
-BF.DEL k a TTL 5 => ERR unknown argument received
 BF.RESERVE k 0.01 100 EXPANSION 2 NONSCALING => ERR nonscaling filters cannot expand
 BF.INSERT k NONSCALING VALIDATESCALETO 1000 => ERR cannot use NONSCALING and VALIDATESCALETO options together
 BF.INSERT k VALIDATESCALETO 9223372036854775807
@@ -52,8 +53,9 @@ TWO / BF.READ k $ MAX_COUNT 0 => ERR (max_count should be larger than 0)
 TWO / BF.READ k $ LIMIT 5 => ERR unknown argument received
 TWO / BF.READ k 0123456789abcdef-0
 => RESYNC unknown feed: the filter was replaced, merged into or not read for a minute, or this is another server or start of it
-COUNTED / BF.READ k $ => ERR filters with WINDOW or COUNTING have no feed
-WINDOWED / BF.READ k 0123456789abcdef-0 => ERR filters with WINDOW or COUNTING have no feed
+COUNTED / BF.READ k $ => ERR filters with WINDOW, COUNTING or SCALETO have no feed
+WINDOWED / BF.READ k 0123456789abcdef-0 => ERR filters with WINDOW, COUNTING or SCALETO have no feed
+SCALED / BF.READ k $ => ERR filters with WINDOW, COUNTING or SCALETO have no feed
 LOADING / BF.READ k $ => ERR bloom object is still being loaded
 BF.READ k $ => ERR not found
 TWO / BF.SCANDUMP k 1.5 => ERR bad cursor
@@ -72,23 +74,19 @@ BF.LOAD k <dump> 9223372036854775807 => ERR bad ttl
 # Three times this number exceeds 63 bits.
 BF.RESERVE k 0.01 100 WINDOW 3074457345618258603 PERIODS 3 => ERR bad window
 BF.INSERT k PERIODS 3 WINDOW 0 ITEMS a => ERR (window should be larger than 0)
-BF.RESERVE k 0.01 100 WINDOW 1000 PERIODS 1441 => ERR bad periods
+BF.RESERVE k 0.01 100 WINDOW 1000 PERIODS 60001 => ERR bad periods
 BF.INSERT k WINDOW 1000 PERIODS 0 ITEMS a => ERR (periods should be larger than 0)
 BF.RESERVE k 0.01 100 WINDOW 1000 => ERR WINDOW and PERIODS have to be given together
 BF.INSERT k NOCREATE COUNTING WINDOW 1000 PERIODS 3 => ERR WINDOW and COUNTING cannot be combined
 BF.RESERVE k 0.01 100 EX 0 => ERR (ttl should be larger than 0)
 BF.RESERVE k 0.01 100 PX x NX => ERR bad ttl
 BF.RESERVE k 0.01 100 EX 10 PX 5 => ERR EX and PX cannot be combined
-BF.INSERT k COUNTING ID -1 => ERR bad id
-BF.DEL k a ID 18446744073709551616 => ERR bad id
 # Clients may not date their commands.
 BF.INSERT k WINDOW 1000 PERIODS 3 AT 1800000000000 ITEMS a => ERR unknown argument received
-BF.DEL k a ID 5 AT 1000 => ERR unknown argument received
 # What an object that is to be made could not take.
 BF.INSERT k TTL 5 ITEMS a => ERR filter was not made with WINDOW
 BF.INSERT k COUNTING TTL 5 => ERR filter was not made with WINDOW
-BF.INSERT k ID 5 ITEMS a => ERR filter was not made with COUNTING
-BF.INSERT k WINDOW 1000 PERIODS 3 ID 5 => ERR filter was not made with COUNTING
+COUNTED / BF.INSERT k ID 5 ITEMS a => ERR unknown argument received
 BF.INFO k <seed> => ERR not found
 TWO / BF.INFO k <seed> => ERR invalid information value
 TWO / BF.INFO k SIZES => ERR invalid information value
@@ -110,7 +108,6 @@ BF.SCANDUMP k 0 => ERR not found
 BF.SCANDUMP k 1 => ERR not found
 BF.DEBUG k => ERR not found
 BF.DEL k a => 0
-BF.DEL k a ID 5 => 0
 BF.MDEL k a b => [0, 0]
 BF.COUNT k a => 0
 BF.MISSING k a b a => 2
@@ -122,24 +119,48 @@ BF.RESERVE k 0.01 100 NX => OK
 TWO / BF.RESERVE k 0.01 100 NX => null
 TWO / BF.RESERVE k 0.01 100 NX EX 5 => null
 TWO / BF.RESERVE k 0.01 100 EX 5 => ERR item exists
+# Filters that say how far they are to grow. The capacity is the larger of both numbers.
+BF.RESERVE k 0.01 100 SCALETO x => ERR bad scaleto
+BF.INSERT k SCALETO => ERR bad scaleto
+TWO / BF.INSERT k SCALETO 0 ITEMS a => ERR (scaleto should be larger than 0)
+BF.RESERVE k 0.01 100 SCALETO 1000 NONSCALING => ERR cannot use NONSCALING and SCALETO options together
+BF.INSERT k COUNTING EXPANSION 0 SCALETO 1000 ITEMS a => ERR cannot use NONSCALING and SCALETO options together
+BF.RESERVE k 0.01 100 SCALETO 1000000000000 => ERR provided SCALETO causes bloom object to exceed memory limit
+BF.INSERT k WINDOW 1000 PERIODS 3 SCALETO 1000000000 => ERR provided SCALETO causes bloom object to exceed memory limit
+OBJECTS_OF_1000 / BF.RESERVE k 0.01 10 COUNTING SCALETO 1000 => ERR provided SCALETO causes bloom object to exceed memory limit
+BF.RESERVE k 0.01 100 SCALETO 9223372036854775807 => ERR provided SCALETO causes false positive to degrade to 0
+BF.RESERVE k 0.01 100 SCALETO 1000 / BF.INFO k CAPACITY => [1000]
+BF.RESERVE k 0.01 1000 SCALETO 100 / BF.INFO k CAPACITY => [1000]
+BF.INSERT k SCALETO 7 COUNTING / BF.INFO k CAPACITY => [7]
+BF.INSERT k SCALETO 1001 WINDOW 1000 PERIODS 3 / BF.INFO k CAPACITY => [1004]
+SCALED / BF.INFO k KIND => [scaleto]
+SCALED / BF.INFO k TIGHTENING => [0.25]
+SCALED / BF.MADD k a c => [0, 1]
+SCALED / BF.RESERVE k 0.01 100 NX SCALETO 5 => null
+SCALED / BF.INSERT k NOCREATE SCALETO 5 ITEMS a => [0]
+BF.RESERVE k 0.01 100 SCALETO 500 EX 1000 / TTL k => 1000
+COUNTED / BF.RESERVE k 0.01 100 COUNTING NX EX 5 => null
+BF.INSERT k NOCREATE SCALETO 5 ITEMS a => ERR not found
+SCALED / BF.DEL k a => ERR filter was not made with COUNTING
+SCALED / BF.COUNT k a => ERR filter was not made with COUNTING
+SCALED / BF.INSERT k TTL 5 ITEMS a => ERR filter was not made with WINDOW
+SCALED / BF.LOADCHUNK k 2 x => ERR received bad data
 # Counters, and filters without them.
+BF.INSERT k COUNTING EXPANSION 4 SCALETO 50 / BF.INFO k KIND => [counting]
+COUNTED / BF.CARD k => 2
 COUNTED / BF.COUNT k a => 2
 COUNTED / BF.COUNT k c => 0
 COUNTED / BF.DEL k a => 1
 COUNTED / BF.DEL k c => 0
-COUNTED / BF.DEL k a ID 5 => 0
 COUNTED / BF.MDEL k a a a b c => [1, 1, 0, 1, 0]
 COUNTED / BF.MISSING k a b c c d => 2
 COUNTED / BF.ADD k a => 0
-COUNTED / BF.INSERT k ID 18446744073709551615 ITEMS c => [1]
 TWO / BF.DEL k a => ERR filter was not made with COUNTING
-TWO / BF.DEL k a ID 5 => ERR filter was not made with COUNTING
 TWO / BF.MDEL k a b => ERR filter was not made with COUNTING
 TWO / BF.COUNT k a => ERR filter was not made with COUNTING
 WINDOWED / BF.DEL k a => ERR filter was not made with COUNTING
 WINDOWED / BF.MDEL k a b => ERR filter was not made with COUNTING
 WINDOWED / BF.COUNT k a => ERR filter was not made with COUNTING
-WINDOWED / BF.INSERT k ID 5 ITEMS a => ERR filter was not made with COUNTING
 COUNTED / BF.INSERT k TTL 5 ITEMS a => ERR filter was not made with WINDOW
 # Windows, and filters without one.
 WINDOWED / BF.MADD k a c => [0, 1]
@@ -148,6 +169,8 @@ WINDOWED / BF.INFO k WINDOW => [1000000000000]
 WINDOWED / BF.INFO k PERIODS => [2]
 WINDOWED / BF.INFO k LIVEPERIODS => [1]
 WINDOWED / BF.INFO k PERIODITEMS => [0]
+WINDOWED / BF.INFO k KIND => [window]
+TWO / BF.INFO k KIND => [plain]
 WINDOWED / BF.INSERT k TTL 2000000000000 ITEMS c => [1]
 WINDOWED / BF.INSERT k TTL 2000000000001 ITEMS c => ERR ttl is longer than the window
 BF.INSERT k WINDOW 1000 PERIODS 3 TTL 3001 ITEMS a => ERR ttl is longer than the window
@@ -160,9 +183,9 @@ TWO / BF.INFO k FEEDBYTES => ERR invalid information value
 TWO / BF.INFO k FEEDREADERS => ERR invalid information value
 WINDOWED / BF.INFO k FEEDREADERS => ERR invalid information value
 COUNTED / BF.INFO k WINDOW => ERR invalid information value
-# The widest window, and a rate that can't be divided by its periods.
-BF.RESERVE k 0.01 1 WINDOW 6405119470038038 PERIODS 1440 => OK
-BF.RESERVE k 0.01 1 WINDOW 6405119470038039 PERIODS 1440 => ERR bad window
+# The widest window, and a rate for which no fingerprint is long enough.
+BF.RESERVE k 0.01 1 WINDOW 153722867280912 PERIODS 60000 => OK
+BF.RESERVE k 0.01 1 WINDOW 153722867280913 PERIODS 60000 => ERR bad window
 BF.RESERVE k 5e-324 1 NONSCALING WINDOW 1000 PERIODS 3 => ERR false positive degrades to 0 on scale out
 # Options whose value is missing, or beyond any point in time.
 BF.RESERVE k 0.01 100 PX 9223372036854775807 => ERR bad ttl
@@ -173,7 +196,7 @@ BF.INSERT k SATURATE ITEMS a => ERR unknown argument received
 # A combination is refused before the object is looked at.
 COUNTED / BF.INSERT k WINDOW 1000 PERIODS 3 COUNTING ITEMS a => ERR WINDOW and COUNTING cannot be combined
 WINDOWED / BF.RESERVE k 0.01 100 COUNTING WINDOW 1000 PERIODS 3 NX => ERR WINDOW and COUNTING cannot be combined
-SET k x / BF.INSERT k COUNTING WINDOW 1000 PERIODS 3 TTL 5000 ID 5 => ERR WINDOW and COUNTING cannot be combined
+SET k x / BF.INSERT k COUNTING WINDOW 1000 PERIODS 3 TTL 5000 SCALETO 5 => ERR WINDOW and COUNTING cannot be combined
 WINDOWED / BF.INSERT k COUNTING ITEMS a => [0]
 # Objects that cannot be merged.
 BF.ADD k a / BF.INSERT other SEED <seed> ITEMS a / BF.MERGE k other => ERR filters have different seeds
@@ -184,9 +207,9 @@ BF.ADD k a / BF.INSERT other WINDOW 1000 PERIODS 3 / BF.MERGE new k other => ERR
 BF.INSERT k WINDOW 1000 PERIODS 3 / BF.INSERT other WINDOW 1000 PERIODS 4 / BF.MERGE k other
 => ERR filters are of different kinds
 BF.INSERT k COUNTING / BF.INSERT other WINDOW 1000 PERIODS 3 / BF.MERGE k other => ERR filters are of different kinds
+SCALED / BF.INSERT other COUNTING ITEMS a / BF.MERGE k other => ERR filters are of different kinds
+SCALED / BF.INSERT other ITEMS a / BF.MERGE other k => ERR filters are of different kinds
 BF.INSERT k ERROR 0.9 CAPACITY 14 NONSCALING ITEMS a / BF.INSERT other ERROR 0.9 CAPACITY 28 NONSCALING ITEMS b / BF.MERGE k other
-=> ERR error rates of the filters add up to 1 or more
-BF.INSERT k ERROR 0.9 CAPACITY 1400 NONSCALING COUNTING ITEMS a / BF.INSERT other ERROR 0.9 CAPACITY 2800 NONSCALING COUNTING ITEMS b / BF.MERGE k other
 => ERR error rates of the filters add up to 1 or more
 BF.ADD k a / BF.ADD other b / BF.MERGE k other => OK
 BF.ADD k a / BF.MERGE k k k => OK
@@ -257,7 +280,9 @@ CONFIG SET bf.bloom-saturate-nonscaling yes / BF.RESERVE k 0.000001 2 NONSCALING
 # Filters of a peer's kind.
 LIKE_VALKEY_BLOOM / BF.RESERVE k 0.01 100 WINDOW 1000 PERIODS 4
 => ERR WINDOW is not possible with bf.bloom-new-filters valkey-bloom
-LIKE_VALKEY_BLOOM / BF.INSERT k COUNTING ID 1 ITEMS a
+LIKE_VALKEY_BLOOM / BF.RESERVE k 0.01 100 SCALETO 1000
+=> ERR SCALETO is not possible with bf.bloom-new-filters valkey-bloom
+LIKE_VALKEY_BLOOM / BF.INSERT k COUNTING ITEMS a
 => ERR COUNTING is not possible with bf.bloom-new-filters valkey-bloom
 CONFIG SET bf.bloom-new-filters redisbloom bf.bloom-capacity 1073741825 / BF.ADD k a
 => ERR a capacity above 1073741824 is not possible with bf.bloom-new-filters redisbloom
@@ -277,6 +302,8 @@ LIKE_REDISBLOOM / BF.INSERT k CAPACITY 0 ITEMS a => Bad capacity
 LIKE_REDISBLOOM / BF.INSERT k EXPANSION 32769 ITEMS a => Bad expansion
 LIKE_REDISBLOOM / BF.INSERT k WINDOW 1000 PERIODS 4 ITEMS a => Unknown argument received
 LIKE_REDISBLOOM / BF.INSERT k TIGHTENING 0.5 ITEMS a => Unknown argument received
+LIKE_REDISBLOOM / BF.INSERT k SCALETO 500 ITEMS a => Unknown argument received
+LIKE_REDISBLOOM / BF.RESERVE k 0.01 100 SCALETO 500 / BF.INFO k KIND => [plain]
 LIKE_REDISBLOOM / BF.INSERT k => ERR wrong number of arguments for 'bf.insert' command
 LIKE_REDISBLOOM / BF.INSERT k c 5 EXPANSION 4 n i a / BF.INFO k EXPANSION => [null]
 LIKE_REDISBLOOM / BF.RESERVE k 0.01 100 COUNTING WINDOW 5 EX 1000 NX junk / TTL k => -1
@@ -304,12 +331,9 @@ FILTERS_OF_100 / BF.MADD k a b => ERR operation exceeds bloom object memory limi
 FILTERS_OF_100 / BF.LOAD k <dump> => ERR operation exceeds bloom object memory limit
 FILTERS_OF_100 / BF.LOADCHUNK k 1 <header> => ERR operation exceeds bloom object memory limit
 FILTERS_OF_100 / BF.RESERVE k 0.01 10 => OK
-# A counter is four bits.
-BF.RESERVE k 0.01 20000000 NONSCALING => OK
-BF.RESERVE k 0.01 20000000 NONSCALING COUNTING => ERR operation exceeds bloom object memory limit
-FILTERS_OF_100 / BF.RESERVE k 0.01 5 COUNTING => OK
-FILTERS_OF_100 / BF.RESERVE k 0.01 30 COUNTING => ERR operation exceeds bloom object memory limit
-FILTERS_OF_100 / BF.RESERVE k 0.01 30 => OK
+# A table takes memory for what is in it.
+BF.RESERVE k 0.01 2000000000 NONSCALING COUNTING => OK
+BF.RESERVE k 0.01 2000000000 NONSCALING => ERR operation exceeds bloom object memory limit
 OBJECTS_OF_200 / BF.RESERVE k 0.5 1 COUNTING => ERR operation exceeds bloom object memory limit
 OBJECTS_OF_200 / BF.INSERT k WINDOW 1000 PERIODS 3 ITEMS a => ERR operation exceeds bloom object memory limit
 BF.INSERT k CAPACITY 1000 ITEMS a / BF.INSERT other CAPACITY 2000 ITEMS b / CONFIG SET bf.bloom-memory-usage-limit 4000 / BF.MERGE k other

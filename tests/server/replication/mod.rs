@@ -162,24 +162,25 @@ fn what_a_peer_sends_makes_the_same_objects() {
 }
 
 /// A full filter that does not grow refuses on every node, whatever the setting there, unless the words of its primary
-/// say `SATURATE`. A period of a window and counters do, too.
+/// say `SATURATE`.
 #[test]
 fn a_full_filter_refuses_what_a_primary_sends() {
     for saturates in ["no", "yes"] {
         let mut sent = Vec::new();
         let mut push = |line: &str| sent.push(command(line));
-        for (key, kind, at) in [
-            ("plain", "", ""),
-            ("counted", " COUNTING", ""),
+        for (key, shape, at) in [
+            ("plain", "2", ""),
+            ("counted", "2 COUNTING", ""),
+            // For one period, and for one more.
             (
                 "lately",
-                " WINDOW 1000000000000 PERIODS 2",
+                "1 WINDOW 1000000000000 PERIODS 1",
                 " AT 1700000000000",
             ),
         ] {
             for key in [key.to_owned(), format!("{key}:more")] {
                 push(&format!(
-                    "BF.INSERT {key} CAPACITY 2 ERROR 0.000001 NONSCALING{kind}{at} ITEMS a b"
+                    "BF.INSERT {key} ERROR 0.000001 NONSCALING CAPACITY {shape}{at} ITEMS a b"
                 ));
                 push(&format!("BF.INSERT {key} NOCREATE{at} ITEMS c d"));
             }

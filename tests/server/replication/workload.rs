@@ -116,10 +116,7 @@ impl Workload {
             option(&["TTL", random.pick(&["1", "5", "100"])]);
         }
         if random.one_in(8) {
-            option(&[
-                "ID",
-                random.pick(&["0", "7", "500", "18446744073709551615"]),
-            ]);
+            option(&["SCALETO", random.pick(&["1", "70", "5000"])]);
         }
         if random.one_in(4) {
             options.push(b"SEED".to_vec());
@@ -152,12 +149,7 @@ impl Workload {
         if self.random.one_in(4) {
             return [vec![b"BF.MDEL".to_vec(), key], self.items()].concat();
         }
-        let mut words = vec![b"BF.DEL".to_vec(), key, self.item()];
-        if self.random.one_in(3) {
-            let id = self.random.pick(&["0", "7", "500"]);
-            words.extend([b"ID".to_vec(), id.as_bytes().to_vec()]);
-        }
-        words
+        vec![b"BF.DEL".to_vec(), key, self.item()]
     }
 
     /// Returns a creation without items.
@@ -172,6 +164,7 @@ impl Workload {
             " PX 3",
             " COUNTING",
             " WINDOW 5 PERIODS 3 PX 800000",
+            " SCALETO 200",
         ]);
         format!("BF.RESERVE {key} 0.02 {capacity}{growth}{more}")
     }
@@ -323,13 +316,14 @@ fn random_object(random: &mut Random) -> Object {
         0 => Seed::FIXED,
         _ => Seed::new(random.bytes(32).try_into().expect("32 bytes")),
     };
-    let kind = match random.below(4) {
+    let kind = match random.below(5) {
         0 => Kind::Windowed(Window::new(1_000_000_000_000, 2).expect("a window")),
         1 => Kind::Counting,
+        2 => Kind::ScaledTo,
         _ => Kind::Plain,
     };
     let now = Time::at(1_500_000_000_000);
-    let made = Object::new(&Shape { params, kind }, seed, now, Limits::NONE);
+    let made = Object::new(&Shape { params, kind }, seed, Limits::NONE);
     let mut object = made.expect("a small object");
     let items: Vec<String> = (0..random.below(300))
         .map(|i| format!("loaded {i}"))
@@ -338,7 +332,6 @@ fn random_object(random: &mut Random) -> Object {
     object.add_each(
         items,
         now,
-        None,
         || Limits::NONE,
         |added| {
             added.expect("room");

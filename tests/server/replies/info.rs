@@ -47,6 +47,7 @@ fn info_returns_all_fields_in_order_and_each_alone() {
             ("TIGHTENING", "Tightening ratio", rate(resp3, 0.5)),
             ("MAXSCALEDCAPACITY", "Max scaled capacity", int(reach)),
             ("ESTIMATEDERROR", "Estimated error rate", of_scaling),
+            ("KIND", "Kind", bulk("plain")),
         ];
         let fixed = vec![
             ("CAPACITY", "Capacity", int(100)),
@@ -56,6 +57,7 @@ fn info_returns_all_fields_in_order_and_each_alone() {
             ("EXPANSION", "Expansion rate", nil()),
             ("ERROR", "Error rate", rate(resp3, 0.02)),
             ("ESTIMATEDERROR", "Estimated error rate", of_fixed),
+            ("KIND", "Kind", bulk("plain")),
         ];
         for (key, rows) in [("s", scaling), ("f", fixed)] {
             for (word, title, value) in &rows {
@@ -71,7 +73,7 @@ fn info_returns_all_fields_in_order_and_each_alone() {
             let rows = rows.into_iter().map(|(_, title, value)| (title, value));
             let rows: Vec<_> = rows.collect();
             // RedisBloom's five, and valkey-bloom's in its order.
-            let mut peer = rows[..rows.len() - 1].to_vec();
+            let mut peer = rows[..rows.len() - 2].to_vec();
             peer.swap(4, 5);
             for (fields, expected) in [
                 ("five", &rows[..5]),

@@ -100,8 +100,9 @@ fn every_command_replies_in_its_shape() {
             ("BF.DEL n a", one(true)),
             ("BF.DEL n x", one(false)),
             ("BF.MDEL n a a b", each(&[true, false, true])),
-            ("BF.INSERT n ID 5 ITEMS a", each(&[true])),
-            ("BF.DEL n a ID 5", one(true)),
+            ("BF.INSERT n ITEMS a", each(&[true])),
+            ("BF.DEL n a", one(true)),
+            ("BF.INSERT far SCALETO 99 ITEMS a a", each(&[true, false])),
             // A write keeps the time to live.
             ("PEXPIREAT n 33000000000000", int(1)),
             ("BF.ADD n a", one(true)),

@@ -40,7 +40,7 @@ fn new_objects_are_made_as_the_settings_say() {
     set(&mut client, "bf.bloom-expansion", "0");
     assert_eq!(client.cmd("BF.ADD fixed item"), int(1));
     assert_eq!(client.cmd("BF.INFO fixed EXPANSION"), array([nil()]));
-    assert_eq!(client.cmd("BF.INFO fixed ALL").as_array().len(), 14);
+    assert_eq!(client.cmd("BF.INFO fixed ALL").as_array().len(), 16);
     assert_eq!(client.cmd("BF.RESERVE scaling 0.01 10 EXPANSION 2"), ok());
     assert_eq!(field(&mut client, "scaling", "EXPANSION"), 2);
     assert_eq!(field(&mut client, "a", "EXPANSION"), 3);

@@ -22,7 +22,15 @@ pub fn blobs(client: &mut Client) -> Blobs {
     newer[0] = 2;
     let longer = |bytes: &[u8]| [bytes, b"\0"].concat();
     let shorter = |bytes: &[u8]| bytes[..bytes.len() - 1].to_vec();
+    let made = client.cmd("BF.INSERT table SCALETO 100 ITEMS a b");
+    assert_eq!(made, truths(false, &[true, true]));
+    let [header_of_table, table] = &crate::support::pieces::pieces(client, "table")[..] else {
+        panic!("not one piece");
+    };
     HashMap::from([
+        ("<tableheader>", header_of_table.1.clone()),
+        ("<piece>", table.1.clone()),
+        ("<pieceend>", table.0.to_string().into_bytes()),
         ("<empty>", Vec::new()),
         ("<newer>", newer),
         ("<cut>", shorter(&dump)),

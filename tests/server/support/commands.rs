@@ -104,7 +104,7 @@ pub static BLOOM: [Command; 18] = [
     slow("BF.LOADCHUNK {} 1 data", 4, Write),
     slow("BF.READ {} $ MAX_COUNT 100", -3, Read),
     slow("BF.DEBUG {}", 2, Read),
-    fast("BF.DEL {} item ID 5", -3, Remove),
+    fast("BF.DEL {} item", 3, Remove),
     fast("BF.MDEL {} a b", -3, Remove),
     fast("BF.COUNT {} item", 3, Read),
     fast("BF.MISSING {} a b", -3, Read),

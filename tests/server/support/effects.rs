@@ -218,6 +218,7 @@ FULL = BF.INSERT k CAPACITY 2 NONSCALING ITEMS a b
 KNOWN = BF.INSERT k ITEMS a
 COUNTED = BF.INSERT k COUNTING ITEMS a b
 WINDOWED = BF.INSERT k WINDOW 1000000000000 PERIODS 2 TTL 1 ITEMS a
+SCALED = BF.INSERT k SCALETO 500 ITEMS a
 LOADING = BF.LOADCHUNK k 1 <header>
 SRC = BF.INSERT src CAPACITY 100 ITEMS a b
 # A creation is sent with every parameter, whoever gave it.
@@ -228,9 +229,13 @@ BF.RESERVE k 0.1 2 NONSCALING
 BF.RESERVE k 0.1 2 EXPANSION 0
 => bloom.reserve | BF.INSERT k CAPACITY 2 ERROR 0.1 <ours> NONSCALING
 BF.RESERVE k 0.01 100 COUNTING
-=> bloom.reserve | BF.INSERT k CAPACITY 100 ERROR 0.01 <ours> EXPANSION 3 COUNTING
+=> bloom.reserve | BF.INSERT k CAPACITY 100 ERROR 0.01 <table> EXPANSION 3 COUNTING
 BF.RESERVE k 0.01 100 WINDOW 1000000000000 PERIODS 2
-=> bloom.reserve | BF.INSERT k CAPACITY 100 ERROR 0.01 <ours> EXPANSION 3 WINDOW 1000000000000 PERIODS 2 AT <time>
+=> bloom.reserve | BF.INSERT k CAPACITY 100 ERROR 0.01 <table> EXPANSION 3 WINDOW 1000000000000 PERIODS 2 AT <time>
+BF.RESERVE k 0.01 100 SCALETO 1000
+=> bloom.reserve | BF.INSERT k CAPACITY 1000 ERROR 0.01 <table> EXPANSION 3 SCALETO 1000
+BF.INSERT k SCALETO 1000 COUNTING TIGHTENING 0.5 ITEMS a
+=> bloom.reserve bloom.add | BF.INSERT k CAPACITY 1000 ERROR 0.03 <table> EXPANSION 3 COUNTING ITEMS a
 BF.RESERVE k 0.01 100 NX PX 900000
 => bloom.reserve expire | MULTI ; BF.INSERT k CAPACITY 100 ERROR 0.01 <ours> EXPANSION 3 ; PEXPIREAT k <time> ; EXEC
 BF.INSERT k
@@ -239,10 +244,10 @@ bf.insert k expansion 7 tightening 0.25 error 1e-5 capacity 9 items a b a
 => bloom.reserve bloom.add | BF.INSERT k CAPACITY 9 ERROR 1e-5 TIGHTENING 0.25000000000000006 SEED <fixed> EXPANSION 7 ITEMS a b
 BF.INSERT k VALIDATESCALETO 1000 SEED <seed> ITEMS a
 => bloom.reserve bloom.add | BF.INSERT k CAPACITY 50 ERROR 0.03 TIGHTENING 0.5000000000000001 SEED <seed> EXPANSION 3 ITEMS a
-BF.INSERT k COUNTING ID 5 ITEMS a b
-=> bloom.reserve bloom.add | BF.INSERT k CAPACITY 50 ERROR 0.03 <ours> EXPANSION 3 COUNTING AT 0 ID 5 ITEMS a b
+BF.INSERT k COUNTING ITEMS a b a
+=> bloom.reserve bloom.add | BF.INSERT k CAPACITY 50 ERROR 0.03 <table> EXPANSION 3 COUNTING ITEMS a b a
 BF.INSERT k WINDOW 1000000000000 PERIODS 2 TTL 1 ITEMS a
-=> bloom.reserve bloom.add | BF.INSERT k CAPACITY 50 ERROR 0.03 <ours> EXPANSION 3 WINDOW 1000000000000 PERIODS 2 AT <time> TTL 1 ITEMS a
+=> bloom.reserve bloom.add | BF.INSERT k CAPACITY 50 ERROR 0.03 <table> EXPANSION 3 WINDOW 1000000000000 PERIODS 2 AT <time> TTL 1 ITEMS a
 bf.add k a
 => bloom.reserve bloom.add | BF.INSERT k CAPACITY 50 ERROR 0.03 <ours> EXPANSION 3 ITEMS a
 BF.MADD k a b a
@@ -269,7 +274,7 @@ BF.INSERT k CAPACITY 1 NONSCALING ITEMS a b c
 BF.INSERT k CAPACITY 2 NONSCALING ITEMS a / BF.MADD k b c d => bloom.add | BF.MADD k b
 BF.INSERT k CAPACITY 2 NONSCALING ITEMS a / BF.INSERT k ITEMS a b c => bloom.add | BF.MADD k b
 BF.INSERT k CAPACITY 2 NONSCALING COUNTING ITEMS a b c
-=> bloom.reserve bloom.add | BF.INSERT k CAPACITY 2 ERROR 0.03 <ours> NONSCALING COUNTING ITEMS a b
+=> bloom.reserve bloom.add | BF.INSERT k CAPACITY 2 ERROR 0.03 <table> NONSCALING COUNTING ITEMS a b
 FULL / BF.MADD k a c b => -
 FULL / BF.ADD k c => -
 FULL / BF.ADD k a => -
@@ -278,8 +283,8 @@ FULL / CONFIG SET bf.bloom-saturate-nonscaling yes / BF.MADD k a c d => bloom.ad
 FULL / BF.ADD k e => bloom.add | BF.INSERT k NOCREATE SATURATE ITEMS e
 BF.INSERT k CAPACITY 1 NONSCALING COUNTING ITEMS a / BF.MADD k a c
 => bloom.add | BF.INSERT k NOCREATE SATURATE ITEMS a c
-BF.INSERT k CAPACITY 1 NONSCALING WINDOW 1000000000000 PERIODS 2 ITEMS a / BF.MADD k a c
-=> bloom.add | BF.INSERT k NOCREATE AT <time> SATURATE ITEMS c
+BF.INSERT k CAPACITY 1 NONSCALING WINDOW 1000000000000 PERIODS 2 ITEMS a b c / BF.MADD k a d
+=> bloom.add | BF.INSERT k NOCREATE AT <time> SATURATE ITEMS d
 CONFIG SET bf.bloom-saturate-nonscaling no / BF.EXISTS k a => -
 # Commands that change nothing, or fail.
 KNOWN / BF.MADD k a a => -
@@ -309,17 +314,15 @@ BF.EXISTS k a => -
 # A second add of an item counts, and so does a removal, which is sent with what was removed.
 COUNTED / BF.ADD k a => bloom.add | BF.INSERT k NOCREATE ITEMS a
 COUNTED / BF.MADD k a b a => bloom.add | BF.INSERT k NOCREATE ITEMS a b a
-COUNTED / BF.INSERT k CAPACITY 7 ID 7 ITEMS a => bloom.add | BF.INSERT k NOCREATE AT 0 ID 7 ITEMS a
 COUNTED / BF.DEL k a => bloom.del
-COUNTED / BF.INSERT k ID 9 ITEMS c / BF.DEL k c ID 9 => bloom.del
 COUNTED / BF.DEL k c => -
-COUNTED / BF.DEL k a ID 7 => -
 COUNTED / BF.MDEL k a x b b => bloom.del | BF.MDEL k a b
 COUNTED / BF.MDEL k c a => bloom.del | BF.MDEL k a
 COUNTED / BF.MDEL k c d => -
 COUNTED / BF.COUNT k a => -
-# A count of 15 may stand for more.
-BF.INSERT k COUNTING ITEMS a a a a a a a a a a a a a a a / BF.DEL k a => -
+SCALED / BF.MADD k a b => bloom.add | BF.INSERT k NOCREATE ITEMS b
+SCALED / BF.ADD k b => bloom.add | BF.INSERT k NOCREATE ITEMS b
+SCALED / BF.ADD k a => -
 COUNTED / BF.MISSING k a c => -
 # Extending an item's stay is an add, though the item is not new. Writes to windows carry a time.
 WINDOWED / BF.ADD k a => bloom.add | BF.INSERT k NOCREATE AT <time> ITEMS a
@@ -332,6 +335,9 @@ WINDOWED / BF.INSERT k NOCREATE => -
 SRC / BF.MERGE k src => bloom.reserve
 SRC / KNOWN / BF.MERGE k src => bloom.add
 SRC / COUNTED / BF.MERGE k src => -
+COUNTED / BF.INSERT src COUNTING ITEMS a c c / BF.MERGE k src => bloom.add
+COUNTED / BF.INSERT src COUNTING ITEMS a / BF.MERGE k src => -
+BF.INSERT src SCALETO 500 ITEMS a / BF.MERGE k src => bloom.reserve
 KNOWN / BF.MERGE k k => -
 KNOWN / BF.MERGE k k none => -
 BF.MERGE k none => -
@@ -341,6 +347,9 @@ LOADING / BF.LOADCHUNK k 2 x => silent
 LOADING / BF.LOADCHUNK k 3 x => -
 LOADING / BF.ADD k a => -
 LOADING / BF.LOADCHUNK k <end> <bits> => bloom.reserve
+BF.LOADCHUNK k 1 <tableheader> => silent
+BF.LOADCHUNK k 1 <tableheader> / BF.LOADCHUNK k <pieceend> <piece> => bloom.reserve
+BF.LOADCHUNK k 1 <tableheader> / BF.LOADCHUNK k 2 <piece> => -
 # The commands of a transaction and of a script stand together, each with its events.
 KNOWN / MULTI / BF.ADD k a / BF.ADD k b / BF.MADD k a c / EXEC => bloom.add bloom.add | MULTI ; BF.ADD k b ; BF.MADD k c ; EXEC
 KNOWN / MULTI / BF.ADD k a / EXEC => -
@@ -350,6 +359,8 @@ KNOWN / EVAL <adds> 1 k a => bloom.add | BF.MADD k x
 
 /// The parameters of an object of ours that its creation names.
 pub const OURS: &str = "TIGHTENING 0.5000000000000001 SEED <fixed>";
+/// Those of an object of tables.
+pub const TABLE: &str = "TIGHTENING 0.25000000000000006 SEED <fixed>";
 
 /// The effects of commands for cuckoo filters.
 pub const CUCKOO: &str = "

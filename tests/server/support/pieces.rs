@@ -41,8 +41,15 @@ pub fn load_chunks(client: &mut Client, key: &str, pieces: &[(u64, Vec<u8>)]) {
     }
 }
 
-/// Splits chunks into pieces of at most `bytes` bytes; the header stays whole.
+/// Splits chunks into pieces of at most `bytes` bytes. The header stays whole, as do the pieces of tables, whose cursors are
+/// not offsets.
 pub fn split(pieces: &[(u64, Vec<u8>)], bytes: usize) -> Pieces {
+    if pieces
+        .get(1)
+        .is_some_and(|(cursor, first)| *cursor != first.len() as u64 + 1)
+    {
+        return pieces.to_vec();
+    }
     let mut cursor = 1;
     let mut finer = vec![pieces[0].clone()];
     for chunk in pieces[1..]

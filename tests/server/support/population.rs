@@ -1,6 +1,6 @@
 //! Objects of every kind in a server, and whether they are what they were.
 
-use crate::harness::{Client, Reply, array, digest, error, int, ok, simple, wait_until};
+use crate::harness::{Client, Reply, array, bulk, digest, error, int, ok, simple, wait_until};
 use crate::support::cuckoo;
 use crate::support::periods::LASTING_WINDOW;
 use crate::support::pieces::{Pieces, load_chunks, pieces, split};
@@ -39,9 +39,9 @@ pub struct Seen {
 const STILL_LOADING: &str = "ERR bloom object is still being loaded";
 const OTHERS: usize = 10_000;
 
-/// Plain objects, and those with one kind of cells or periods: the key, a setting of the server, the options of the
+/// Objects of every kind: the key, a setting of the server, the options of the
 /// creation, and the number of items.
-const MADE: [(&str, &str, &str, usize); 12] = [
+const MADE: [(&str, &str, &str, usize); 13] = [
     ("empty", "", "", 0),
     ("one-filter", "", "CAPACITY 1000", 600),
     ("five-filters", "", "CAPACITY 60 EXPANSION 2", 1000),
@@ -83,7 +83,8 @@ const MADE: [(&str, &str, &str, usize); 12] = [
         "CAPACITY 50 WINDOW 1000000000000 PERIODS 2",
         200,
     ),
-    ("counting", "", "CAPACITY 40 COUNTING", 300),
+    ("counting", "", "CAPACITY 10 COUNTING EXPANSION 1", 300),
+    ("scaled", "", "SCALETO 30 EXPANSION 1 ERROR 0.1", 300),
 ];
 
 /// The settings of [`MADE`] as they are by default.
@@ -122,7 +123,6 @@ impl Population {
             insert(client, "aging", &options, items);
         }
         add("aging", items);
-        add("ids", with_ids(client));
         // In one slot.
         let items = named("merged", 190);
         for (key, items) in [("merged", &items[..100]), ("{merged}2", &items[100..])] {
@@ -132,7 +132,7 @@ impl Population {
         assert_eq!(client.cmd("BF.MERGE merged {merged}2"), ok());
         assert_eq!(client.cmd("DEL {merged}2"), int(1));
         add("merged", items);
-        // Whose periods are over: held until the next write, and gone.
+        // Whose periods are over: held until the next write, and dropped.
         for key in ["expired", "bare"] {
             insert(
                 client,
@@ -146,7 +146,6 @@ impl Population {
             add(key, vec![]);
         }
         assert_eq!(client.cmd("BF.INSERT bare NOCREATE"), array([]));
-        assert_eq!(pieces(client, "bare").len(), 1, "a header alone");
 
         for sketch in sketches::restore_all(client) {
             add(&sketch.key, vec![]);
@@ -167,11 +166,11 @@ impl Population {
             (key, chunks.clone(), come, "five-filters")
         });
         let mut halves: Vec<_> = of_five.collect();
-        for (key, whole) in [("half-ids", "ids"), ("half-redisbloom", "redisbloom")] {
-            let chunks = split(&pieces(client, whole), 100);
-            let come = chunks.len() / 2;
-            halves.push((key.to_owned(), chunks, come, whole));
-        }
+        let chunks = split(&pieces(client, "redisbloom"), 100);
+        let come = chunks.len() / 2;
+        halves.push(("half-redisbloom".to_owned(), chunks, come, "redisbloom"));
+        let chunks = pieces(client, "counting");
+        halves.push(("half-counting".to_owned(), chunks, 1, "counting"));
         for (key, chunks, come, whole) in halves {
             let (come, rest) = chunks.split_at(come);
             let is_whole = rest.is_empty();
@@ -216,9 +215,8 @@ impl Population {
                 key if key.starts_with("topk") => "TopK-TYPE",
                 key if key.starts_with("tdigest") => "TDIS-TYPE",
                 key if key.starts_with("cuckoo") => cuckoo::TYPE,
-                "windowed" | "aging" | "expired" | "bare" | "counting" | "ids" | "half-ids" => {
-                    "bloomfltx"
-                }
+                "windowed" | "aging" | "expired" | "bare" | "counting" | "half-counting"
+                | "scaled" => "bloomfltx",
                 _ => "bloomfltr",
             };
             assert_eq!(specimen.seen.kind, simple(kind));
@@ -234,7 +232,7 @@ impl Population {
         let filters = |key: &str| field(key, "Number of filters");
         assert_eq!(["one-filter", "five-filters"].map(filters), [1, 5]);
         assert!(filters("twenty-filters") >= 20);
-        assert!(filters("counting") > 1 && filters("ids") > 1);
+        assert!(filters("counting") > 1 && filters("scaled") > 1);
         assert_eq!(self.get("chunked").seen.digest, self.get("chunked").whole);
         assert_eq!(field("aging", "Live periods"), 3);
     }
@@ -315,10 +313,20 @@ impl Seen {
             }
             refusal => refusal.text(),
         };
+        let mut debug = client.cmd(&format!("{family}.DEBUG {key}"));
+        // How much memory a table takes depends on what it held before.
+        let is_table = kind == simple("bloomfltx");
+        if let Reply::Array(lines) = &mut debug
+            && is_table
+        {
+            for line in &mut lines[1..] {
+                *line = bulk(line.text().split_once(" capacity").expect("it has one").1);
+            }
+        }
         Self {
             digest: digest(client, key),
-            info: without_feed(client.cmd(&format!("{family}.INFO {key}{all}"))),
-            debug: client.cmd(&format!("{family}.DEBUG {key}")),
+            info: lasting(client.cmd(&format!("{family}.INFO {key}{all}")), is_table),
+            debug,
             kind,
             answers,
             expires_ms: client.cmd(&format!("PEXPIRETIME {key}")).as_int(),
@@ -326,14 +334,15 @@ impl Seen {
     }
 }
 
-/// Returns a reply of INFO without what is only there while the key is read.
-fn without_feed(info: Reply) -> Reply {
+/// Returns a reply of INFO without what is only there while the key is read, and without the size of tables.
+fn lasting(info: Reply, is_table: bool) -> Reply {
     let Reply::Array(fields) = info else {
         return info;
     };
     let (rows, _) = fields.as_chunks::<2>();
-    let of_feed = [simple("Feed bytes"), simple("Feed readers")];
-    let rows = rows.iter().filter(|[title, _]| !of_feed.contains(title));
+    let left_out = ["Feed bytes", "Feed readers", "Size"].map(simple);
+    let left_out = &left_out[..if is_table { 3 } else { 2 }];
+    let rows = rows.iter().filter(|[title, _]| !left_out.contains(title));
     Reply::Array(rows.flatten().cloned().collect())
 }
 
@@ -370,21 +379,6 @@ fn insert(client: &mut Client, key: &str, options: &str, items: &[Vec<u8>]) {
     let replies = client.call(&args);
     assert_eq!(replies.as_array().len(), items.len(), "{key}");
     assert!(!replies.as_array().iter().any(Reply::is_error), "{key}");
-}
-
-/// Makes an object with items of many ids, half of which are removed. Returns the others.
-fn with_ids(client: &mut Client) -> Vec<Vec<u8>> {
-    let ids = (0..60_u32).map(|id| {
-        let items = [format!("kept {id}"), format!("removed {id}")].map(String::into_bytes);
-        let options = format!("COUNTING CAPACITY 20 ID {id}");
-        insert(client, "ids", &options, &items);
-        let [kept, removed] = items;
-        let id = id.to_string();
-        let remove: [&[u8]; 5] = [b"BF.DEL", b"ids", &removed, b"ID", id.as_bytes()];
-        assert_eq!(client.call(&remove), int(1));
-        kept
-    });
-    ids.collect()
 }
 
 /// Makes cuckoo filters: one that grew and shrank, one of wide buckets that can't grow, an empty one, and one of

@@ -64,26 +64,26 @@ fn counters_and_windows_are_built_and_kept() {
 
     let at = server.port();
     for (key, options, has) in [
-        ("counted", "", "counters: build it with --counting"),
+        ("counted", "", "counts its items: build it with --counting"),
         (
             "counted",
             "--window 1h --periods 2",
-            "counters: build it with --counting",
+            "counts its items: build it with --counting",
         ),
         (
             "lately",
             "",
-            "a window: build it with --window and --periods",
+            "has a window: build it with --window and --periods",
         ),
         (
             "lately",
             "--counting",
-            "a window: build it with --window and --periods",
+            "has a window: build it with --window and --periods",
         ),
     ] {
         assert_eq!(
             build(key, options).failed(1),
-            format!("{key} at 127.0.0.1:{at} has {has}, or replace it with --change-kind")
+            format!("{key} at 127.0.0.1:{at} {has}, or replace it with --change-kind")
         );
     }
     assert_eq!(client.cmd("TYPE counted").text(), "bloomfltx");
@@ -91,8 +91,8 @@ fn counters_and_windows_are_built_and_kept() {
         build(key, options).done();
     }
     assert_eq!(client.cmd("TYPE counted").text(), "bloomfltr");
-    let why = build("lately", "--window 1h --periods 1441").failed(2);
-    assert_eq!(why, "a window has 1 to 1440 periods");
+    let why = build("lately", "--window 1h --periods 60001").failed(2);
+    assert_eq!(why, "a window has 1 to 60000 periods");
 }
 
 /// Where the user may not read the settings, it names both.

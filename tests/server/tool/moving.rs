@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::harness::cluster::{Cluster, nodes};
-use crate::harness::{Server, array, bulk, digest, int, ok, supported_servers};
+use crate::harness::{Reply, Server, array, bulk, digest, int, ok, supported_servers};
 use crate::support::population::Population;
 use crate::support::recordings::stand_ins;
 use crate::support::sketches;
@@ -68,6 +68,16 @@ fn a_source_without_chunks_is_read_by_dump() {
     }
 }
 
+/// Returns a reply of BF.INFO or BF.DEBUG without the sizes of memory.
+fn without_sizes(reply: &Reply) -> Reply {
+    let lines = reply.as_array().iter().enumerate();
+    let lines = lines.filter(|(index, _)| *index != 3);
+    array(lines.map(|(_, line)| match line {
+        Reply::Bulk(_) => bulk(line.text().rsplit(" capacity").next().unwrap_or_default()),
+        line => line.clone(),
+    }))
+}
+
 /// Objects of every kind, with their times to live. Half loaded ones are not filters yet.
 #[test]
 fn every_kind_of_filter_is_moved() {
@@ -104,7 +114,13 @@ fn every_kind_of_filter_is_moved() {
                     "DEBUG DIGEST-VALUE",
                 ] {
                     let ask = format!("{ask} {key}");
-                    assert_eq!(far.cmd(&ask), near.cmd(&ask), "{ask}");
+                    let [mut there, mut here] = [&mut far, &mut near].map(|it| it.cmd(&ask));
+                    // How much memory a table takes depends on what it held before.
+                    let kind = near.cmd(&format!("TYPE {key}")).text();
+                    if kind == "bloomfltx" && ask.starts_with("BF.") {
+                        [there, here] = [there, here].map(|reply| without_sizes(&reply));
+                    }
+                    assert_eq!(there, here, "{ask}");
                 }
             }
             assert_eq!(outcomes(&reported).len(), population.keys().count());
@@ -261,7 +277,7 @@ fn the_outcome_of_each_key_is_reported() {
         all.err
     );
     let rows = "bloomfltr          1         1         0         1           276,504\n\
-        bloomfltx          1         0         0         0               689\n";
+        bloomfltx          1         0         0         0               480\n";
     assert_eq!(all.out, "replaced app:there\n".to_owned() + &table(rows));
     assert_eq!(all.failed(1), "1 of 4 keys could not be moved");
     assert_eq!(

@@ -234,11 +234,10 @@ fn stacks_that_one_filter_could_replace_are_advised_on() {
         (bloom(1_023_000, 1_023_000, 10, 2_417_967), Some("1534500")),
         // Two filters that take hardly more than one are good enough.
         (bloom(1_500_000, 1_500_000, 2, 2_200_000), None),
-        // A window has a filter for each period.
-        (windowed(bloom(40_000, 40_000, 4, 130_000), 4, 0), None),
+        (windowed(bloom(40_000, 40_000, 2, 90_000), 4, 0), None),
         (
             windowed(bloom(40_000, 40_000, 20, 130_000), 4, 0),
-            Some("15000 WINDOW 3600000 PERIODS 24"),
+            Some("2400 WINDOW 3600000 PERIODS 24"),
         ),
     ] {
         let command = advised.map(|words| format!("BF.RESERVE {{k}}:new 0.01 {words}"));
@@ -284,14 +283,18 @@ fn limits_that_end_growth_are_advised_on() {
             ))),
         ),
         (fixed(full(near)), None, Some(reserve.to_owned())),
-        // Of a window, the items of the current period count.
-        (windowed(full(near), 4, 7), Some([64 * mib, 0]), None),
+        // The items of all periods count.
+        (
+            windowed(full(near), 4, 7),
+            Some([64 * mib, 0]),
+            Some(set(&format!("{FILTER_MEMORY} 134217728"))),
+        ),
         (
             fixed(windowed(full(near), 1, near)),
             None,
-            Some(format!("{reserve} WINDOW 3600000 PERIODS 24")),
+            Some("BF.RESERVE {k}:new 0.01 2480000 NONSCALING WINDOW 3600000 PERIODS 24".to_owned()),
         ),
-        // There is no room for a period.
+        // Not even the first table has room.
         (
             windowed(full(near), 4, 0).with("Max scaled capacity", 0),
             Some([64 * mib, 50_000_000]),

@@ -48,8 +48,8 @@ const INVALID: &[(&str, &str)] = &[
     ("size 1 one", "not a number"),
     ("size bloom 1 0.1 --window 1h", "--periods <N>"),
     (
-        "size bloom 1 0.1 --window 1h --periods 1441",
-        "a window has 1 to 1440 periods",
+        "size bloom 1 0.1 --window 1h --periods 60001",
+        "a window has 1 to 60000 periods",
     ),
     (
         "size bloom 1 0.1 --window 0s --periods 2",

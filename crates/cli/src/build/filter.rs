@@ -28,7 +28,7 @@ impl<'f> Filters<'f> {
     /// Creates empty filters, which the server would take.
     pub fn new(server: &'f Server, keys: &'f [String], shape: &Shape) -> Result<Self> {
         let time = Time::at(now_ms());
-        let make = |_| Object::new(shape, new_seed()?, time, LIMITS).map_err(no_filter);
+        let make = |_| Object::new(shape, new_seed()?, LIMITS).map_err(no_filter);
         let filters = Self {
             server,
             keys,
@@ -81,7 +81,11 @@ impl<'f> Filters<'f> {
 
     fn failure(&self, key: &str, object: &Object, fault: &Fault) -> Failure {
         let what = format!("could not build {} at", shown(key.as_bytes()));
-        let filters = object.views().map(|view| view.cell_bytes());
+        let filters = object
+            .filters()
+            .map(|(filter, _)| filter.geometry().cell_bytes);
+        let tables = object.parts().iter().map(|part| part.table.memory_bytes());
+        let filters = filters.chain(tables);
         let sizes = (filters.max().unwrap_or(0), object.memory_bytes());
         limits::failure(self.server, &what, fault, sizes)
     }
@@ -99,7 +103,6 @@ fn add_to<'i>(
     object.add_each(
         items.iter().copied(),
         time,
-        None,
         || LIMITS,
         |added| {
             let item = rest.next().copied().unwrap_or_default();

@@ -19,7 +19,7 @@ use redis::{Cmd, cmd};
 use valkeybloom_client::{shard_capacity, shard_keys};
 use valkeybloom_planner::TopK;
 use valkeybloom_sketches::Fraction;
-use valkeybloom_sketches::bloom::{Dialect, Kind, Params, Shape, Tightening};
+use valkeybloom_sketches::bloom::{Kind, Params, Shape, Tightening};
 use valkeybloom_sketches::topk;
 
 use self::adding::Adding;
@@ -30,11 +30,11 @@ use super::failure::{Failure, Result, shown};
 use super::family::Family;
 use super::lines::Input;
 use super::list::limits;
-use super::list::row::{Details, Row};
+use super::list::row::Row;
 use super::options::{self, FilterOptions, KindOptions};
 use super::progress::Show;
 use super::report::{self, Report, grouped};
-use super::server::{Server, Tls, dialect_of};
+use super::server::{Server, Tls};
 use super::upload::{Upload, now_ms};
 
 /// Fill a filter or a sketch from files, and put it in place at once
@@ -76,7 +76,7 @@ pub struct Build {
     /// Replace the filter or sketch that is there
     #[arg(long)]
     replace: bool,
-    /// Replace it even by another family, or a filter with counters or a window by one without
+    /// Replace it even by another family, or a filter that counts or has a window by one that does not
     #[arg(long)]
     change_kind: bool,
     #[command(flatten)]
@@ -88,7 +88,7 @@ pub struct Build {
     #[arg(long)]
     allow_few: bool,
     /// Add to the filter or sketch that is there
-    #[arg(long, conflicts_with_all = ["family", "rate", "items", "nonscaling", "expansion", "window", "counting",
+    #[arg(long, conflicts_with_all = ["family", "rate", "items", "nonscaling", "expansion", "window", "counting", "scale_to",
         "probability", "k", "compression", "replace", "change_kind", "ttl", "allow_few"])]
     add: bool,
     /// Spread the filter over N keys, KEY:0 and so on, as docs/sharded.md describes
@@ -153,6 +153,7 @@ impl Build {
             ("--nonscaling", self.filter.nonscaling, &[Bloom]),
             ("--expansion", self.filter.expansion.is_some(), &[Bloom]),
             ("--counting", kind == Kind::Counting, &[Bloom]),
+            ("--scale-to", kind == Kind::ScaledTo, &[Bloom]),
             ("--window", matches!(kind, Kind::Windowed(_)), &[Bloom]),
             ("--probability", self.probability.is_some(), &[Cms]),
             ("--k", self.k.is_some(), &[Topk]),
@@ -315,7 +316,7 @@ impl Build {
     ///
     /// # Errors
     /// The key holds another value, or a filter or sketch that the options do not permit to replace: by any, by one of
-    /// another family, or by one without counters or without a window.
+    /// another family, or by one that does not count or has no window.
     fn check(&self, server: &Server, name: &str, wanted: Kind) -> Result<Option<Row>> {
         let Some((family, row)) = existing(server, name)? else {
             return Ok(None);
@@ -327,20 +328,18 @@ impl Build {
                 "{at} exists, with {items} items: replace it with --replace, or add to it with --add"
             )));
         }
-        let is_windowed = matches!(&row.details, Details::Bloom(bloom) if bloom.window.is_some());
-        let has_counters = dialect_of(&row.kind) == Some(Dialect::Bloomfltx)
-            // Nothing is lost with a part of a filter.
-            && row.details != Details::PartlyLoaded;
+        // Nothing is lost with a part of a filter.
+        let kind = row.bloom().map(|bloom| bloom.kind);
         let (what, option) = if family != self.family {
             let option = format!("--as {}", family.word());
             (format!("is a {}", family.object()), option)
-        } else if is_windowed && !matches!(wanted, Kind::Windowed(_)) {
+        } else if matches!(kind, Some(Kind::Windowed(_))) && !matches!(wanted, Kind::Windowed(_)) {
             (
                 "has a window".to_owned(),
                 "--window and --periods".to_owned(),
             )
-        } else if has_counters && !is_windowed && wanted != Kind::Counting {
-            ("has counters".to_owned(), "--counting".to_owned())
+        } else if kind == Some(Kind::Counting) && wanted != Kind::Counting {
+            ("counts its items".to_owned(), "--counting".to_owned())
         } else {
             return Ok(Some(row));
         };

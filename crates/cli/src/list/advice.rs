@@ -97,37 +97,28 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// Warns of a Bloom filter, or of the current period of a window, that will take no more items soon.
+/// Warns of a Bloom filter that will take no more items soon.
 fn near_limit(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
-    let (items, reach) = (bloom.reaching?, bloom.reach?);
+    let (items, reach) = (row.items?, bloom.reach?);
     let share = if reach == 0 { 1.0 } else { ratio(items, reach) };
     if share < NEAR {
         return None;
     }
     let (percent, limit) = (percent(share), grouped(reach));
-    let (what, place) = match bloom.window {
-        Some(_) => ("a period", "the current one"),
-        None => ("it", "it"),
-    };
     if bloom.growth == Some(Growth::Fixed) {
         let text = format!(
-            "{percent} of the {limit} items that {what} takes are in {place}, and it does not grow; fill a larger one, \
-             and rename it"
+            "{percent} of the {limit} items that it takes are in it, and it does not grow; fill a larger one, and rename it"
         );
-        let larger = row.plan(bloom, row.rate?, reach.saturating_mul(2))?;
+        let larger = bloom.plan(row.rate?, reach.saturating_mul(2))?;
         return Some(Advice::new(text, larger.command(&new_key(&row.key))));
     }
     let hit = ending_growth(row, bloom, reach, settings)?;
     let names: Vec<&str> = hit.iter().map(|(name, _)| *name).collect();
     let which = names.join(" and ");
     let end = if hit.len() == 1 { "ends" } else { "end" };
-    let text = if reach == 0 {
-        format!("it has no room for a new period within {which}; raise the limit")
-    } else {
-        format!(
-            "{percent} of the {limit} items at which {which} {end} the growth of {what} are in {place}; raise the limit"
-        )
-    };
+    let text = format!(
+        "{percent} of the {limit} items at which {which} {end} its growth are in it; raise the limit"
+    );
     let words = hit.iter().map(|(name, bytes)| format!(" {name} {bytes}"));
     let command = format!("CONFIG SET{}", words.collect::<String>());
     Some(Advice::new(text, command))
@@ -201,7 +192,7 @@ fn above_rate(row: &Row, bloom: &Bloom) -> Option<Advice> {
             "its error rate is {} now, and {rate} was requested; fill a larger one, and rename it",
             two_digits(now)
         );
-        let larger = row.plan(bloom, rate, with_headroom(row.items.unwrap_or(0)))?;
+        let larger = bloom.plan(rate, with_headroom(row.items.unwrap_or(0)))?;
         Some(Advice::new(text, larger.command(&new_key(&row.key))))
     })?
 }
@@ -214,34 +205,22 @@ fn with_headroom(items: u64) -> u64 {
 /// Advises a new filter for the items of a stack, if it is smaller or quicker.
 fn reserve_anew(row: &Row, bloom: &Bloom) -> Option<Advice> {
     let (filters, bytes, rate) = (row.filters?, row.bytes?, row.rate?);
-    let periods = match bloom.window {
-        Some(_) => bloom.live_periods.filter(|periods| *periods > 0)?,
-        None => 1,
-    };
-    if filters <= periods {
+    if filters == 1 {
         return None;
     }
-    let capacity = with_headroom(row.items?.div_ceil(periods));
-    let new = row.plan(bloom, rate, capacity)?;
-    let (new_bytes, each) = new.when_full(periods).ok()?;
-    let new_filters = each.saturating_mul(periods);
+    let capacity = with_headroom(row.items?);
+    let new = bloom.plan(rate, capacity)?;
+    let (new_bytes, new_filters) = new.when_full().ok()?;
     let saved = bytes.saturating_sub(new_bytes);
     let smaller = saved >= WORTH_BYTES && ratio(saved, bytes) >= WORTH_SHARE;
-    let quicker = filters >= DEEP.saturating_mul(periods) && new_filters < filters;
+    let quicker = filters >= DEEP && new_filters < filters;
     // A quicker filter must not be much larger.
     let worth = smaller || quicker && new_bytes <= bytes.saturating_mul(2);
     if !worth {
         return None;
     }
-    let (cause, per_period) = match bloom.window {
-        Some(_) => (
-            "its periods are too small, so they stack filters",
-            " in each period",
-        ),
-        None => ("it has stacked filters to grow", ""),
-    };
     let text = format!(
-        "{cause}; one reserved for {} items{per_period} (half as many again as now) takes {} bytes instead of {}, and a \
+        "it has stacked filters to grow; one reserved for {} items (half as many again as now) takes {} bytes instead of {}, and a \
          lookup searches {} instead of {}; fill it, and rename it",
         grouped(capacity),
         grouped(new_bytes),

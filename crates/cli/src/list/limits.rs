@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::names::{CUCKOO_FILTERS, FILTER_MEMORY, OBJECT_MEMORY};
-use valkeybloom_sketches::bloom::Refusal;
+use valkeybloom_sketches::bloom::{Kind, Refusal};
 
 use super::row::{Bloom, Row};
 use crate::failure::{Failure, Fault, unless_refused};
@@ -91,16 +91,15 @@ pub fn ending_growth(
     settings: Settings,
 ) -> Option<Vec<(&'static str, u64)>> {
     let (filter, object) = (settings.filter_limit?, settings.object_limit?);
-    // A period with the reserved capacity is within the limit of a filter.
-    let next = if reach == 0 {
-        row.bytes?.checked_div(bloom.live_periods?)?
+    let bytes = row.bytes?;
+    let next = if bloom.kind == Kind::Plain {
+        let plan = bloom.plan(row.rate?, reach)?;
+        plan.next_filter_bytes(row.filters?)?
     } else {
-        let periods = bloom.live_periods.unwrap_or(1).max(1);
-        let filters = row.filters?.div_ceil(periods);
-        row.plan(bloom, row.rate?, reach)?
-            .next_filter_bytes(filters)?
+        // A table grows little by little.
+        bytes
     };
-    let all = row.bytes?.saturating_add(next);
+    let all = bytes.saturating_add(next);
     let limits = [(FILTER_MEMORY, filter, next), (OBJECT_MEMORY, object, all)];
     let limits = limits.into_iter().filter(|(_, limit, _)| *limit > 0);
     let mut refusing: Vec<_> = limits

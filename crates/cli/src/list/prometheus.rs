@@ -23,7 +23,7 @@ pub struct Memory {
 /// A metric of each key: its name, its help, and its value.
 type Metric = (&'static str, &'static str, fn(&Row) -> Option<f64>);
 
-const METRICS: [Metric; 13] = [
+const METRICS: [Metric; 11] = [
     (
         "valkeybloom_items",
         "Items of a filter or a Top-K, increments of a count-min sketch, observations of a t-digest.",
@@ -35,13 +35,8 @@ const METRICS: [Metric; 13] = [
         |row| row.capacity.map(double),
     ),
     (
-        "valkeybloom_period_items",
-        "Items of a Bloom filter, with a window those of the current period.",
-        |row| row.bloom()?.reaching.map(double),
-    ),
-    (
         "valkeybloom_limit_items",
-        "The most items that a Bloom filter takes, with a window in a period.",
+        "The most items that a Bloom filter takes.",
         |row| row.bloom()?.reach.map(double),
     ),
     ("valkeybloom_bytes", "Memory of a key.", |row| {
@@ -60,14 +55,6 @@ const METRICS: [Metric; 13] = [
     ("valkeybloom_filters", "Filters of a key.", |row| {
         row.filters.map(double)
     }),
-    (
-        "valkeybloom_periods",
-        "Periods of a filter with a window that hold items, 1 for other filters.",
-        |row| {
-            let live = row.bloom().and_then(|bloom| bloom.live_periods);
-            row.filters.map(|_| double(live.unwrap_or(1).max(1)))
-        },
-    ),
     (
         "valkeybloom_feed_bytes",
         "Memory of the feed of a Bloom filter that is being read.",

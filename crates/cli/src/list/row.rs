@@ -3,14 +3,13 @@
 use serde_json::json;
 
 use valkeybloom_planner as planner;
-use valkeybloom_protocol::bloom::InfoField;
+use valkeybloom_protocol::bloom::{InfoField, kind_name};
 use valkeybloom_protocol::names::{BF_INFO, COUNT_MIN, CUCKOO, T_DIGEST, TOP_K};
 use valkeybloom_sketches::Fraction;
-use valkeybloom_sketches::bloom::{Dialect, Growth, Kind, Window};
+use valkeybloom_sketches::bloom::{Growth, Kind, Window};
 
 use crate::info::Info;
 use crate::report::{double, ratio};
-use crate::server::dialect_of;
 
 /// A key that holds a filter or a sketch.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -62,15 +61,15 @@ pub enum Details {
 }
 
 /// The parameters of a Bloom filter.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bloom {
     pub growth: Option<Growth>,
-    /// The number of items at which it takes no more; with a window, those of the current period.
+    /// The number of items at which it takes no more.
     pub reach: Option<u64>,
-    /// The items that `reach` limits.
-    pub reaching: Option<u64>,
-    pub window: Option<Window>,
+    /// What it supports beyond additions and lookups. A server that does not say has plain filters.
+    pub kind: Kind,
     pub live_periods: Option<u64>,
+    pub period_items: Option<u64>,
     /// The bytes of its feed, if it has one.
     pub feed_bytes: Option<u64>,
     /// The number of clients that read its feed lately.
@@ -139,26 +138,23 @@ impl Row {
         let period_ms = info.of_filter(InfoField::Window);
         let window = period_ms.zip(info.of_filter(InfoField::Periods));
         let window = window.and_then(|(ms, periods)| Window::new(ms, periods));
-        let live_periods = info.of_filter(InfoField::LivePeriods);
-        let reach = match (growth, window) {
-            (Some(Growth::Fixed), None) => self.capacity,
-            // Its periods have one capacity.
-            (Some(Growth::Fixed), Some(_)) => self
-                .capacity
-                .zip(live_periods)
-                .and_then(|(all, periods): (u64, u64)| all.checked_div(periods)),
-            _ => info.of_filter(InfoField::MaxScaledCapacity),
+        let named = info.of_filter::<String>(InfoField::Kind);
+        let kind = match (window, named.as_deref()) {
+            (Some(window), _) => Kind::Windowed(window),
+            (None, Some(name)) if name == kind_name(Kind::Counting) => Kind::Counting,
+            (None, Some(name)) if name == kind_name(Kind::ScaledTo) => Kind::ScaledTo,
+            _ => Kind::Plain,
         };
-        let reaching = match window {
-            None => self.items,
-            Some(_) => info.of_filter(InfoField::PeriodItems),
+        let reach = match growth {
+            Some(Growth::Fixed) => self.capacity,
+            _ => info.of_filter(InfoField::MaxScaledCapacity),
         };
         Details::Bloom(Bloom {
             growth,
             reach,
-            reaching,
-            window,
-            live_periods,
+            kind,
+            live_periods: info.of_filter(InfoField::LivePeriods),
+            period_items: info.of_filter(InfoField::PeriodItems),
             feed_bytes: info.of_filter(InfoField::FeedBytes),
             readers: info.of_filter(InfoField::FeedReaders),
         })
@@ -222,18 +218,19 @@ impl Row {
             _ => None,
         }
     }
+}
 
-    /// Returns the plan of a Bloom filter like this one, for `items` items in each period.
-    pub fn plan(&self, bloom: &Bloom, rate: f64, items: u64) -> Option<planner::Bloom> {
-        let kind = match bloom.window {
-            Some(window) => Kind::Windowed(window),
-            None if dialect_of(&self.kind) == Some(Dialect::Bloomfltx) => Kind::Counting,
-            None => Kind::Plain,
+impl Bloom {
+    /// Returns the plan of a filter like this one, for `items` items in all.
+    pub fn plan(&self, rate: f64, items: u64) -> Option<planner::Bloom> {
+        let periods = match self.kind {
+            Kind::Windowed(window) => window.periods() + 1,
+            _ => 1,
         };
         Some(planner::Bloom {
-            growth: bloom.growth?,
-            kind,
-            ..planner::Bloom::plain(items, Fraction::new(rate)?)
+            growth: self.growth?,
+            kind: self.kind,
+            ..planner::Bloom::plain(items.div_ceil(periods), Fraction::new(rate)?)
         })
     }
 }
@@ -247,11 +244,14 @@ impl Details {
             Self::Bloom(bloom) => {
                 let expansion = bloom.growth.map(Growth::expansion);
                 let mut fields = json!({ "can_grow_to": bloom.reach, "expansion": expansion });
-                if let Some(window) = bloom.window {
+                if bloom.kind != Kind::Plain {
+                    fields["kind"] = kind_name(bloom.kind).into();
+                }
+                if let Kind::Windowed(window) = bloom.kind {
                     fields["window_ms"] = window.period_ms().into();
                     fields["periods"] = window.periods().into();
                     fields["live_periods"] = bloom.live_periods.into();
-                    fields["period_items"] = bloom.reaching.into();
+                    fields["period_items"] = bloom.period_items.into();
                 }
                 if let Some(bytes) = bloom.feed_bytes {
                     fields["feed_bytes"] = bytes.into();

@@ -289,7 +289,7 @@ impl Life {
                 "the copy differs"
             );
             self.seen.compared += 1;
-            self.seen.filters = self.seen.filters.max(copy.filter_count(|| 0));
+            self.seen.filters = self.seen.filters.max(copy.filter_count());
         }
     }
 
@@ -349,7 +349,7 @@ impl Life {
                 let is_lost = !self.is_quiet && one_in(&mut self.random, 80);
                 let filters = |servers: &mut Servers| {
                     let object = servers.read().object();
-                    object.map_or(0, |object| object.filter_count(|| 0))
+                    object.map_or(0, Object::filter_count)
                 };
                 let mut answer = self.servers.read().reply(&request);
                 if matches!(request, Request::Piece { cursor: 0, .. }) {

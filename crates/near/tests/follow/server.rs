@@ -97,7 +97,7 @@ impl Make {
             }),
         };
         let seed = Seed::new([self.seed; 32]);
-        Object::make(&new, seed, Time::default(), Limits::NONE).unwrap()
+        Object::make(&new, seed, Limits::NONE).unwrap()
     }
 }
 
@@ -298,9 +298,7 @@ impl Filter {
     fn merge(&mut self, items: &[Vec<u8>]) {
         let mut other = self.object.try_clone().unwrap();
         for item in items {
-            other
-                .add(item, Time::default(), None, || Limits::NONE)
-                .unwrap();
+            other.add(item, Time::default(), || Limits::NONE).unwrap();
         }
         if let Ok(merged) = Object::merged(&[&self.object, &other], Limits::NONE) {
             self.object = merged;

@@ -34,6 +34,8 @@ pub enum InfoField {
     LivePeriods,
     /// The number of items in the period that takes additions.
     PeriodItems,
+    /// What the object supports beyond additions and lookups.
+    Kind,
     /// The bytes of the feed.
     FeedBytes,
     /// The number of clients that read the feed lately.
@@ -43,7 +45,7 @@ pub enum InfoField {
 impl InfoField {
     /// All fields in the order of the reply, which is that of their declaration, each with its name there and its word in
     /// the command.
-    pub const ALL: [(Self, &'static CStr, &'static str); 15] = [
+    pub const ALL: [(Self, &'static CStr, &'static str); 16] = [
         (Self::Capacity, c"Capacity", "CAPACITY"),
         (Self::Size, c"Size", "SIZE"),
         (Self::Filters, c"Number of filters", "FILTERS"),
@@ -65,6 +67,7 @@ impl InfoField {
         (Self::Periods, c"Periods", "PERIODS"),
         (Self::LivePeriods, c"Live periods", "LIVEPERIODS"),
         (Self::PeriodItems, c"Items in current period", "PERIODITEMS"),
+        (Self::Kind, c"Kind", "KIND"),
         (Self::FeedBytes, c"Feed bytes", "FEEDBYTES"),
         (Self::FeedReaders, c"Feed readers", "FEEDREADERS"),
     ];

@@ -53,6 +53,8 @@ pub(super) struct Wanted {
     pub shape: Shape,
     /// The value of EXPANSION, if given.
     pub expansion: Option<u32>,
+    /// Whether SCALETO is given.
+    pub scales_to: bool,
     /// The value of TIGHTENING, if given.
     pub tightening: Option<Fraction>,
     /// Whether SEED is given.
@@ -65,6 +67,7 @@ impl Wanted {
         Self {
             shape: Shape::plain(params),
             expansion,
+            scales_to: false,
             tightening: None,
             seeded: false,
         }
@@ -114,6 +117,7 @@ impl Wanted {
         let mut all = [
             (self.shape.window().is_some(), "WINDOW"),
             (self.shape.is_counting(), "COUNTING"),
+            (self.scales_to, "SCALETO"),
             (is_redisbloom && is_large, "a capacity above 1073741824"),
             (is_redisbloom && expands, "an expansion above 32768"),
         ]

@@ -41,6 +41,7 @@ struct ShapeWords {
     period_ms: Option<u64>,
     periods: Option<u64>,
     counting: bool,
+    scale_to: Option<u64>,
 }
 
 impl ShapeWords {
@@ -62,13 +63,16 @@ impl ShapeWords {
             self.periods = Some(few.then_some(periods).ok_or(Error::Bad(Field::PERIODS))?);
         } else if option.eq_ignore_ascii_case(b"COUNTING") {
             self.counting = true;
+        } else if option.eq_ignore_ascii_case(b"SCALETO") {
+            self.scale_to = Some(from.positive(Field::SCALE_TO)?);
         } else {
             return Ok(false);
         }
         Ok(true)
     }
 
-    fn into_shape(self, params: Params) -> Result<Shape, Error> {
+    /// Returns the shape. `params` has the capacity that is given, or else the default one.
+    fn into_shape(self, mut params: Params, is_capacity_given: bool) -> Result<Shape, Error> {
         let growth = match (self.nonscaling, self.expansion) {
             (true, None | Some(0)) => Growth::Fixed,
             (true, Some(_)) => return Err(Error::FIXED_EXPANSION),
@@ -84,24 +88,29 @@ impl ShapeWords {
             _ => return Err(Error::HALF_WINDOW),
         };
         let kind = match (window, self.counting) {
+            (None, false) if self.scale_to.is_some() => Kind::ScaledTo,
             (None, false) => Kind::Plain,
             (None, true) => Kind::Counting,
             (Some(window), false) => Kind::Windowed(window),
             (Some(_), true) => return Err(Error::COUNTING_WINDOW),
         };
-        // Only this module makes objects with periods or counters. Its first versions did not mark their ratio.
-        let tightening = match kind {
-            Kind::Plain => params.tightening,
-            Kind::Windowed(_) | Kind::Counting => params.tightening.as_ours(),
-        };
-        Ok(Shape {
-            params: Params {
-                tightening,
-                growth,
-                ..params
-            },
-            kind,
-        })
+        params.growth = growth;
+        let mut shape = Shape { params, kind };
+        if let Some(scale_to) = self.scale_to {
+            if growth == Growth::Fixed {
+                return Err(Error::FIXED_GROWTH_TO);
+            }
+            // A table takes memory for what is in it, so all that counts is how far it is to grow.
+            let capacity = scale_to.div_ceil(shape.most_periods());
+            let given = if is_capacity_given {
+                params.capacity
+            } else {
+                0
+            };
+            shape.params.capacity = capacity.max(given);
+        }
+        shape.params.tightening = shape.tightening();
+        Ok(shape)
     }
 }
 
@@ -110,6 +119,8 @@ impl ShapeWords {
 pub struct Reserve {
     /// The object to create, or the reason why it can't be created.
     pub create: Result<New, Error>,
+    /// SCALETO: the number of items that the object must be able to grow to.
+    pub grow_to: Option<u64>,
     /// The key's time to live in milliseconds.
     pub ttl_ms: Option<u64>,
     /// NX: whether an existing filter is accepted.
@@ -131,6 +142,7 @@ impl Reserve {
             let given = redisbloom::reserve(words)?;
             Ok(Self {
                 create: given.wanted(defaults.params).by(defaults, origin),
+                grow_to: None,
                 ttl_ms: None,
                 unless_exists: false,
             })
@@ -168,9 +180,11 @@ impl Reserve {
             error_rate,
             ..defaults.params
         };
+        let grow_to = shape.scale_to;
         let wanted = Wanted {
             expansion: shape.expansion,
-            shape: shape.into_shape(params)?,
+            scales_to: grow_to.is_some(),
+            shape: shape.into_shape(params, true)?,
             tightening: None,
             seeded: false,
         };
@@ -179,21 +193,32 @@ impl Reserve {
         }
         Ok(Self {
             create: wanted.by(defaults, origin),
+            grow_to,
             ttl_ms: seconds_ms.or(ms),
             unless_exists,
         })
     }
 }
 
-/// Requires that an object of this kind supports its items' time to live and id, if they have one.
+/// Returns the name of a kind in BF.INFO.
+pub const fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Plain => "plain",
+        Kind::Windowed(_) => "window",
+        Kind::Counting => "counting",
+        Kind::ScaledTo => "scaleto",
+    }
+}
+
+/// Requires that items of an object of this kind can have a time to live, if they have one.
 ///
 /// # Errors
-/// [`Error::NO_WINDOW`] or [`Error::NO_COUNTERS`].
+/// [`Error::NO_WINDOW`]
 #[inline]
-pub fn require_suits(kind: Kind, ttl_ms: Option<u64>, id: Option<u64>) -> Result<(), Error> {
+pub fn require_suits(kind: Kind, ttl_ms: Option<u64>) -> Result<(), Error> {
     match kind {
-        Kind::Plain | Kind::Counting if ttl_ms.is_some() => Err(Error::NO_WINDOW),
-        Kind::Plain | Kind::Windowed(_) if id.is_some() => Err(Error::NO_COUNTERS),
+        Kind::Windowed(_) => Ok(()),
+        _ if ttl_ms.is_some() => Err(Error::NO_WINDOW),
         _ => Ok(()),
     }
 }
@@ -220,18 +245,13 @@ fn tightening(ratio: Fraction, origin: Origin) -> Tightening {
     }
 }
 
-/// The time of a write, and its items' time to live and id.
+/// The time of a write, and its items' time to live.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
     /// AT: milliseconds since the epoch. Only a primary or an AOF may send it.
     pub at_ms: Option<u64>,
     /// TTL: the items' time to live in milliseconds.
     pub ttl_ms: Option<u64>,
-    /// ID: the items' id.
-    pub id: Option<u64>,
-    /// ROOM: the capacity of the period that the write began, if it differs from the reserved one. Only a primary or an
-    /// AOF may send it.
-    pub room: Option<u64>,
     /// SATURATE: whether a full non-scaling object takes the items. Only a primary or an AOF may send it.
     pub saturate: bool,
 }
@@ -243,9 +263,11 @@ pub struct Insert {
     pub create: Option<Result<New, Error>>,
     /// The new object's seed, if given.
     pub seed: Option<Seed>,
-    /// The capacity that the object must be able to grow to.
+    /// VALIDATESCALETO: the capacity that the object must be able to grow to.
     pub scale_to: Option<u64>,
-    /// The time of the write, and the items' time to live and id.
+    /// SCALETO: the number of items that the object must be able to grow to.
+    pub grow_to: Option<u64>,
+    /// The time of the write, and the items' time to live.
     pub moment: Moment,
     /// The indices of the items among the words.
     pub items: Range<usize>,
@@ -306,12 +328,8 @@ impl Insert {
                 request.scale_to = Some(from.positive(Field::CAPACITY)?);
             } else if option.eq_ignore_ascii_case(b"TTL") {
                 request.moment.ttl_ms = Some(from.positive(Field::TTL)?);
-            } else if option.eq_ignore_ascii_case(b"ID") {
-                request.moment.id = Some(from.id()?);
             } else if option.eq_ignore_ascii_case(b"AT") {
                 request.moment.at_ms = Some(from.time()?);
-            } else if option.eq_ignore_ascii_case(b"ROOM") {
-                request.moment.room = Some(from.positive(Field::CAPACITY)?);
             } else if option.eq_ignore_ascii_case(b"SATURATE") {
                 request.moment.saturate = true;
             } else if option.eq_ignore_ascii_case(b"NOCREATE") {
@@ -322,52 +340,27 @@ impl Insert {
         }
         let params = defaults.params;
         let expansion = shape.expansion;
-        let shape = shape.into_shape(Params {
+        request.grow_to = shape.scale_to;
+        let given = Params {
             capacity: capacity.unwrap_or(params.capacity),
             error_rate: error_rate.unwrap_or(params.error_rate),
             tightening: tightening
                 .map_or(params.tightening, |ratio| self::tightening(ratio, origin)),
             growth: params.growth,
-        })?;
+        };
+        let shape = shape.into_shape(given, capacity.is_some())?;
         if request.scale_to.is_some() && shape.params.growth == Growth::Fixed {
             return Err(Error::FIXED_SCALE_TO);
         }
         let wanted = Wanted {
             shape,
             expansion,
+            scales_to: request.grow_to.is_some(),
             tightening,
             seeded: request.seed.is_some(),
         };
         request.create = (!nocreate).then(|| wanted.by(defaults, origin));
         Ok(request)
-    }
-}
-
-/// The request of BF.DEL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delete {
-    /// The item's id, if it was added with one.
-    pub id: Option<u64>,
-}
-
-impl Delete {
-    /// Parses the words.
-    ///
-    /// # Errors
-    /// [`Error::Arity`], [`Error::Bad`] or [`Error::UNKNOWN_OPTION`].
-    pub fn parse<W: CommandWords + ?Sized>(words: &W) -> Result<Self, Error> {
-        if words.count() < 3 {
-            return Err(Error::Arity);
-        }
-        let mut from = Cursor { words, next: 3 };
-        let mut id = None;
-        while let Some(option) = from.take() {
-            if !option.eq_ignore_ascii_case(b"ID") {
-                return Err(Error::UNKNOWN_OPTION);
-            }
-            id = Some(from.id()?);
-        }
-        Ok(Self { id })
     }
 }
 

@@ -1,9 +1,9 @@
-//! Windows, counters, times and ids.
+//! Windows, counters, growth and times.
 
-use valkeybloom_protocol::bloom::{Delete, InfoField, InfoRequest, Moment, Reserve};
+use valkeybloom_protocol::bloom::{InfoField, InfoRequest, Moment, Reserve};
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::words::Origin;
-use valkeybloom_sketches::bloom::Window;
+use valkeybloom_sketches::bloom::{Kind, Window};
 
 use super::{
     ARITY, CANNOT_EXPAND, NO_COUNTS, NO_NUMBERS, UNKNOWN, created, defaults, insert,
@@ -13,7 +13,6 @@ use super::{
 const BAD_WINDOW: &str = "ERR bad window";
 const BAD_PERIODS: &str = "ERR bad periods";
 const BAD_TTL: &str = "ERR bad ttl";
-const BAD_ID: &str = "ERR bad id";
 const HALF_WINDOW: &str = "ERR WINDOW and PERIODS have to be given together";
 const COUNTING_WINDOW: &str = "ERR WINDOW and COUNTING cannot be combined";
 
@@ -55,7 +54,7 @@ fn windows_and_counters_are_parsed_in_any_case_and_order() {
             false,
         ),
         ("Window 1 Periods 1", Some((1, 1)), false),
-        ("WINDOW 2 PERIODS 1440", Some((2, 1_440)), false),
+        ("WINDOW 2 PERIODS 60000", Some((2, 60_000)), false),
         // The last of the same option wins.
         ("WINDOW 9 PERIODS 8 WINDOW 7 PERIODS 6", Some((7, 6)), false),
         (
@@ -85,7 +84,7 @@ fn impossible_windows_are_refused() {
     for options in [
         "PERIODS",
         "WINDOW 5 PERIODS COUNTING",
-        "WINDOW 5 PERIODS 1441",
+        "WINDOW 5 PERIODS 60001",
         "WINDOW 5 PERIODS 65535",
         "WINDOW 5 PERIODS 9223372036854775807",
     ] {
@@ -107,7 +106,7 @@ fn impossible_windows_are_refused() {
     for options in [
         "WINDOW 9223372036854775807 PERIODS 2",
         "WINDOW 4611686018427387904 PERIODS 2",
-        "WINDOW 6405119470038039 PERIODS 1440",
+        "WINDOW 153722867280913 PERIODS 60000",
     ] {
         shape_refused(options, BAD_WINDOW);
     }
@@ -123,12 +122,12 @@ fn windows_do_not_combine_with_counters() {
         "COUNTING WINDOW 5 PERIODS 5",
         "window 5 Counting PERIODS 5",
         "PERIODS 5 COUNTING NONSCALING WINDOW 5 COUNTING",
-        "WINDOW 5 PERIODS 1440 EXPANSION 1 COUNTING",
+        "WINDOW 5 PERIODS 60000 EXPANSION 1 COUNTING",
     ] {
         shape_refused(options, COUNTING_WINDOW);
     }
     // A word that is invalid by itself is refused first, at any position.
-    shape_refused("COUNTING WINDOW 5 PERIODS 1441", BAD_PERIODS);
+    shape_refused("COUNTING WINDOW 5 PERIODS 60001", BAD_PERIODS);
     shape_refused("WINDOW 5 PERIODS 5 COUNTING WINDOW x", BAD_WINDOW);
     shape_refused("WINDOW 5 PERIODS 5 COUNTING 1", UNKNOWN);
     shape_refused("COUNTING WINDOW 9223372036854775807 PERIODS 2", BAD_WINDOW);
@@ -208,88 +207,86 @@ fn reserve_takes_a_time_to_live_and_a_condition() {
 }
 
 #[test]
-fn insert_takes_times_and_ids() {
-    for (line, ttl_ms, id, at_ms) in [
-        ("BF.INSERT k TTL 5 ITEMS a", Some(5), None, None),
-        ("BF.INSERT k ID 5 ITEMS a", None, Some(5), None),
-        ("BF.INSERT k AT 5 ITEMS a", None, None, Some(5)),
+fn insert_takes_times() {
+    for (line, ttl_ms, at_ms) in [
+        ("BF.INSERT k TTL 5 ITEMS a", Some(5), None),
+        ("BF.INSERT k AT 5 ITEMS a", None, Some(5)),
         (
-            "BF.INSERT k at 3 id 0 TTL 4 ttl 1 ID 2 NOCREATE ITEMS TTL",
+            "BF.INSERT k at 3 TTL 4 ttl 1 NOCREATE ITEMS TTL",
             Some(1),
-            Some(2),
             Some(3),
         ),
         (
-            "BF.INSERT k TTL 9223372036854775807 ID 18446744073709551615 AT 9223372036854775807",
+            "BF.INSERT k TTL 9223372036854775807 AT 9223372036854775807",
             Some(i64::MAX as u64),
-            Some(u64::MAX),
             Some(i64::MAX as u64),
         ),
-        ("BF.INSERT k AT 0 ID 0", None, Some(0), Some(0)),
+        ("BF.INSERT k AT 0", None, Some(0)),
     ] {
         let expected = Moment {
             at_ms,
             ttl_ms,
-            id,
             ..Moment::default()
         };
         assert_eq!(insert(line).unwrap().moment, expected, "{line}");
     }
     let saturate = insert("BF.INSERT k saturate ITEMS a").unwrap().moment;
     assert!(saturate.saturate);
-    for (option, text) in [("TTL", BAD_TTL), ("ID", BAD_ID), ("AT", UNKNOWN)] {
+    for (option, text) in [("TTL", BAD_TTL), ("AT", UNKNOWN)] {
         insert_refused(&format!("BF.INSERT k {option}"), text);
         insert_refused(&format!("BF.INSERT k {option} ITEMS a"), text);
         for word in NO_NUMBERS.into_iter().chain(NO_COUNTS) {
-            let fits = word.parse::<u64>().is_ok_and(|id| id.to_string() == word);
-            if option != "ID" || !fits {
-                insert_refused(&format!("BF.INSERT k {option} {word} ITEMS a"), text);
-            }
+            insert_refused(&format!("BF.INSERT k {option} {word} ITEMS a"), text);
         }
     }
     insert_refused("BF.INSERT k TTL 0", "ERR (ttl should be larger than 0)");
-    insert_refused("BF.INSERT k ID 18446744073709551616", BAD_ID);
-    for line in ["BF.INSERT k EX 5", "BF.INSERT k PX 5", "BF.INSERT k NX"] {
+    for line in [
+        "BF.INSERT k ID 5",
+        "BF.INSERT k EX 5",
+        "BF.INSERT k PX 5",
+        "BF.INSERT k NX",
+    ] {
         insert_refused(line, UNKNOWN);
     }
 }
 
 #[test]
-fn del_takes_an_id() {
+fn scale_to_says_how_far_a_filter_grows() {
     let parse = |line: &str| {
-        Delete::parse(&words(line)[..])
-            .map(|request| request.id)
-            .map_err(|error| error.to_string())
+        let request = Reserve::parse(&words(line)[..], own(defaults()), Origin::Client);
+        let request = request.map_err(|error| error.to_string())?;
+        let shape = created(request.create);
+        Ok::<_, String>((shape.kind, shape.params.capacity, request.grow_to))
     };
-    for (line, id) in [
-        ("BF.DEL k item", None),
-        ("BF.DEL k ID", None),
-        ("BF.DEL ID AT", None),
-        ("BF.DEL k item ID 0", Some(0)),
-        ("BF.DEL k item id 18446744073709551615", Some(u64::MAX)),
-        ("BF.DEL k ID ID 4 Id 3", Some(3)),
+    let window = Kind::Windowed(Window::new(5, 3).unwrap());
+    for (options, kind, capacity) in [
+        ("SCALETO 700", Kind::ScaledTo, 700),
+        ("scaleto 7 ScaleTo 70", Kind::ScaledTo, 100),
+        ("COUNTING SCALETO 700 EXPANSION 4", Kind::Counting, 700),
+        // A fourth for each of three periods, and for one more.
+        ("SCALETO 701 PERIODS 3 WINDOW 5", window, 176),
     ] {
-        assert_eq!(parse(line), Ok(id), "{line}");
+        let to = options.split(' ').filter_map(|word| word.parse().ok());
+        let to: Vec<u64> = to.collect();
+        let parsed = parse(&format!("BF.RESERVE k 0.01 100 {options}")).unwrap();
+        assert_eq!((parsed.0, parsed.1), (kind, capacity), "{options}");
+        assert!(to.contains(&parsed.2.unwrap()), "{options}");
     }
-    let refused = |line: &str, text: &str| {
-        assert_eq!(parse(line), Err(text.to_owned()), "{line}");
-    };
-    for line in ["", "BF.DEL", "BF.DEL k"] {
-        refused(line, ARITY);
+    // Without a capacity, the default one does not count.
+    let insert = insert("BF.INSERT k SCALETO 3 ITEMS SCALETO 9").unwrap();
+    let shape = created(insert.create.unwrap());
+    assert_eq!((shape.kind, shape.params.capacity), (Kind::ScaledTo, 3));
+    assert_eq!((insert.grow_to, insert.scale_to), (Some(3), None));
+    for word in NO_NUMBERS.into_iter().chain(NO_COUNTS) {
+        shape_refused(&format!("SCALETO {word}"), "ERR bad scaleto");
     }
-    for word in NO_NUMBERS.into_iter().chain(["-1", "18446744073709551616"]) {
-        refused(&format!("BF.DEL k item ID {word}"), BAD_ID);
-    }
-    refused("BF.DEL k item ID", BAD_ID);
-    for line in [
-        "BF.DEL k item AT",
-        "BF.DEL k item AT 5",
-        "BF.DEL k item ID 5 AT 5",
-        "BF.DEL k item other",
-        "BF.DEL k item ID 5 6",
-        "BF.DEL k item TTL 5",
-    ] {
-        refused(line, UNKNOWN);
+    shape_refused("SCALETO", "ERR bad scaleto");
+    shape_refused("SCALETO 0", "ERR (scaleto should be larger than 0)");
+    for options in ["SCALETO 5 NONSCALING", "EXPANSION 0 SCALETO 5 COUNTING"] {
+        shape_refused(
+            options,
+            "ERR cannot use NONSCALING and SCALETO options together",
+        );
     }
 }
 

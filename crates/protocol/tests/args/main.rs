@@ -222,6 +222,7 @@ fn insert_uses_the_defaults_for_missing_options() {
         create: Some(Ok(New::Own(Shape::plain(defaults())))),
         seed: None,
         scale_to: None,
+        grow_to: None,
         moment: Moment::default(),
         items: 0..0,
     };
@@ -265,10 +266,10 @@ fn an_insert_from_elsewhere_marks_the_law_by_its_ratio() {
         let reported = parse(&format!("BF.INSERT k TIGHTENING {ratio} ITEMS a"));
         assert_eq!(reported, expected, "{ratio}");
     }
-    // Only we make objects with periods or counters.
-    for kind in ["COUNTING", "WINDOW 1000 PERIODS 3"] {
+    // Only we make objects of tables, whose ratio is always the same.
+    for kind in ["COUNTING", "WINDOW 1000 PERIODS 3", "SCALETO 5"] {
         let reported = parse(&format!("BF.INSERT k TIGHTENING 0.5 {kind} ITEMS a"));
-        assert_eq!(reported, tightening(0.5), "{kind}");
+        assert_eq!(reported, tightening(0.25), "{kind}");
     }
     // Without a ratio, the default of this server counts.
     assert_eq!(parse("BF.INSERT k ITEMS a"), defaults().tightening);

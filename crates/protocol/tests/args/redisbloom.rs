@@ -182,7 +182,8 @@ fn replicated_words_are_parsed_under_every_setting() {
     let ours = [
         ("EXPANSION 2", Kind::Plain),
         ("NONSCALING ITEMS a", Kind::Plain),
-        ("EXPANSION 2 COUNTING AT 0 ID 7 ITEMS a", Kind::Counting),
+        ("EXPANSION 2 COUNTING ITEMS a", Kind::Counting),
+        ("EXPANSION 2 SCALETO 5 ITEMS a", Kind::ScaledTo),
     ];
     for maker in Maker::ALL {
         for (rest, kind) in ours {
@@ -194,17 +195,17 @@ fn replicated_words_are_parsed_under_every_setting() {
                 "{rest}"
             );
         }
-        for (line, id) in [
-            ("BF.INSERT k NOCREATE AT 0 ID 7 ITEMS a", Some(7)),
-            ("BF.INSERT k NOCREATE AT 5 TTL 3 ITEMS a", None),
-            ("BF.INSERT k NOCREATE AT 5", None),
+        for (line, at_ms) in [
+            ("BF.INSERT k NOCREATE ITEMS a", None),
+            ("BF.INSERT k NOCREATE AT 5 TTL 3 ITEMS a", Some(5)),
+            ("BF.INSERT k NOCREATE AT 5", Some(5)),
             ("BF.INSERT k NOCREATE SATURATE ITEMS a", None),
         ] {
             let request = insert(line, maker, Origin::Elsewhere).expect(line);
             let ends = line.contains("ITEMS").into();
             assert_eq!(
-                (request.moment.id, request.items.len()),
-                (id, ends),
+                (request.moment.at_ms, request.items.len()),
+                (at_ms, ends),
                 "{line}"
             );
         }

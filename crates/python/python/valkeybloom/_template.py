@@ -26,11 +26,11 @@ class Template:
     __slots__ = ("_family", "_sizes", "_start")
 
     def __init__(self, family: type[Any], start: bytes, sizes: tuple[int, ...]) -> None:
-        #: A Bloom filter's first chunk, and the sizes of the others; else the bytes of an object, compressed.
+        #: A large Bloom filter's first chunk, and the sizes of the others; else the bytes of an object, compressed.
         self._family, self._start, self._sizes = family, start, sizes
 
     def __call__(self) -> Any:
-        if self._family is Bloom:
+        if self._sizes:
             return Bloom.from_chunks(self._chunks())
         return self._family.from_bytes(zlib.decompress(self._start))
 
@@ -74,7 +74,8 @@ def template(sketch: Part) -> Callable[[], Part]:
         raise TypeError(f"a sketch is needed, not {family.__name__}")
     empty = sketch.copy()
     empty.clear()
-    if not isinstance(empty, Bloom):
+    # Of the Bloom filters, those that take memory for each item are small.
+    if not isinstance(empty, Bloom) or empty.nbytes < 4096:
         return Template(family, zlib.compress(empty.to_bytes(), 1), ())
     chunks = empty.chunks()
     _, header = next(chunks)

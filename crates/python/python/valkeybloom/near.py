@@ -225,9 +225,9 @@ class Near(NearBase):
 
     A missing key is an empty filter, as for BF.EXISTS, but is not created: `add` and `update` raise the client's
     exception. With `missing="error"`, lookups and `wait` raise KeyError. With `missing="create"`, the server creates the
-    filter with its default parameters when an item is added. Filters with a window or counters can't be followed, nor can
-    those that the client's user may not read. Then `state` is "refused", `wait` raises ValueError with the reason, and
-    lookups ask the server.
+    filter with its default parameters when an item is added. Filters whose items expire, that count or that are scaled
+    can't be followed, nor can those that the client's user may not read. Then `state` is "refused", `wait` raises
+    ValueError with the reason, and lookups ask the server.
 
     With `refresh=60`, a filter of a server without BF.READ, such as RedisBloom's, is followed, too: it is fetched anew
     every 60 seconds, and a copy answers until it is `refresh + max_age` seconds old. `reader` is a client of a replica,

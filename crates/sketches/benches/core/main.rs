@@ -39,7 +39,7 @@ fn never() -> u64 {
 
 fn add_each(object: &mut Object, items: &[Vec<u8>], now_ms: u64) {
     let items = slices(items);
-    object.add_each(items, Time::at(now_ms), None, || Limits::NONE, |_| ());
+    object.add_each(items, Time::at(now_ms), || Limits::NONE, |_| ());
 }
 
 fn slices(items: &[Vec<u8>]) -> impl ExactSizeIterator<Item = &[u8]> {
@@ -121,10 +121,10 @@ fn batches(bencher: Bencher, object: &Object, items: &[Vec<u8>]) {
 fn stack((depth, capacity): (u64, u64)) -> Object {
     let mut object = object(capacity, 0.001, 1);
     let mut numbers = 1_u64 << 50..;
-    while object.filter_count(never) < depth || object.items(never) < object.capacity(never) {
+    while object.filter_count() < depth || object.items(never) < object.capacity() {
         let number = numbers.next().expect("enough numbers");
         let item = number.to_le_bytes();
-        let added = object.add(&item, Time::default(), None, || Limits::NONE);
+        let added = object.add(&item, Time::default(), || Limits::NONE);
         added.expect("room");
     }
     object
@@ -144,7 +144,7 @@ fn contains_batches_of_100_in_a_stack_of(bencher: Bencher, depth_and_capacity: (
 fn add_new(bencher: Bencher, capacity: u64) {
     let mut object = object(capacity, 0.01, 0);
     each(bencher, &items(1_000_000, 3), |item| {
-        object.add(item, Time::default(), None, || Limits::NONE)
+        object.add(item, Time::default(), || Limits::NONE)
     });
 }
 
@@ -166,16 +166,15 @@ fn add_a_million_to_one_of(bencher: Bencher, capacity: u64) {
 /// The number of the current period, the newest of 24.
 const HOUR: u64 = 23;
 
-/// Capacities of periods whose filters fit in the cache, and of periods whose filters are in memory.
+/// Capacities of periods of tables in the cache, and in memory.
 const PERIODS: [u64; 2] = [1000, 1_000_000];
 
-/// Such periods with their items, and overfull ones of two filters each; only the first filter of a period can be
-/// interleaved.
+/// Such periods with their items, and overfull ones, whose objects have a second table.
 const WINDOWS: [(u64, u64); 4] = [
     (1000, 1000),
     (1_000_000, 1_000_000),
-    (500, 1000),
-    (500_000, 1_000_000),
+    (100, 1000),
+    (100_000, 1_000_000),
 ];
 
 /// Returns an object of 24 periods of `count` items, with half as many in the newest.

@@ -25,9 +25,9 @@ mod object;
 mod stack;
 mod wire;
 
-pub use filter::{Cells, Geometry, HEADER_BYTES, MAX_HASHES};
-pub use law::{Growth, Limits, MAX_FILTERS, Params, Refusal, Tightening};
-pub use object::shard_capacity;
-pub use object::{Kind, MergeError, New, Object, Period, Plan, Shape, Time, View, Window};
+pub use filter::{Cells, Filter, Geometry, HEADER_BYTES, MAX_HASHES};
+pub use law::{Growth, Limits, MAX_FILTERS, Params, Refusal, TableStep, Tightening};
+pub use object::{Kind, MergeError, New, Object, Plan, Shape, Time, Window};
+pub use object::{Part, PartSize, PlannedPart, shard_capacity};
 pub use stack::Added;
 pub use wire::{Dialect, Stage, chunks, dump, rdb};

@@ -8,6 +8,9 @@ pub trait Relocate {
     fn table<T>(&mut self, table: Vec<T>) -> Vec<T>;
     /// Moves a blob: returns the same bytes, perhaps at another address.
     fn blob(&mut self, blob: Box<[u8]>) -> Box<[u8]>;
+    /// Visits a box that stays where it is.
+    #[allow(clippy::borrowed_box, reason = "it is about the block of the box")]
+    fn fixed<T>(&mut self, _block: &Box<T>) {}
 }
 
 /// Allocates `len` zero bytes, or returns `None` if allocation fails.

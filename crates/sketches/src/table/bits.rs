@@ -11,7 +11,7 @@ pub const SPARE: usize = 8;
 pub const MOST: u32 = 57;
 
 /// Returns the word at a byte.
-#[inline]
+#[inline(always)]
 pub fn word(bytes: &[u8], at: usize) -> u64 {
     let (word, _) = bytes[at..].split_first_chunk().expect("bytes to spare");
     u64::from_le_bytes(*word)
@@ -24,13 +24,13 @@ pub fn put_word(bytes: &mut [u8], at: usize, word: u64) {
 }
 
 /// Returns a mask of the lowest bits, fewer than 64.
-#[inline]
+#[inline(always)]
 pub const fn mask(bits: u32) -> u64 {
     (1 << bits) - 1
 }
 
 /// Returns at most [`MOST`] bits.
-#[inline]
+#[inline(always)]
 pub fn get(bytes: &[u8], begin: usize, count: u32) -> u64 {
     word(bytes, begin / 8) >> (begin % 8) & mask(count)
 }
@@ -46,43 +46,32 @@ pub fn put(bytes: &mut [u8], begin: usize, count: u32, bits: u64) {
 /// Inserts `count` zeros, from 1 to [`MOST`], before a bit of a string that ends at `end`.
 #[inline]
 pub fn open(bytes: &mut [u8], begin: usize, end: usize, count: u32) {
-    let kept = mask_below(begin);
-    let count_back = 64 - count;
-    each_word(
-        bytes,
-        begin,
-        end + count as usize,
-        true,
-        |bytes, at, is_first| {
-            let here = word(bytes, at);
-            if is_first {
-                return (here & !kept) << count | here & kept;
-            }
-            here << count | word(bytes, at - 8) >> count_back
-        },
-    );
+    let (words, own) = words_of(bytes, begin, end + count as usize);
+    let (mut kept, mut carry, mut left) = (mask_below(begin), 0, words.len());
+    for word in words {
+        left -= 1;
+        let here = u64::from_le_bytes(*word);
+        let moved = (here & !kept) << count | here & kept | carry;
+        (kept, carry) = (0, here >> (64 - count));
+        let own = if left == 0 { own } else { u64::MAX };
+        *word = (moved & own | here & !own).to_le_bytes();
+    }
 }
 
 /// Removes `count` bits, from 1 to [`MOST`], from a bit on, of a string that ends at `end`.
 #[inline]
 pub fn close(bytes: &mut [u8], begin: usize, end: usize, count: u32) {
-    let kept = mask_below(begin);
-    let count_back = 64 - count;
-    let bytes_end = bytes.len();
-    each_word(bytes, begin, end, false, |bytes, at, is_first| {
-        let here = word(bytes, at);
-        let next = if at + 16 <= bytes_end {
-            word(bytes, at + 8)
-        } else {
-            0
-        };
-        let moved = here >> count | next << count_back;
-        if is_first {
-            moved & !kept | here & kept
-        } else {
-            moved
-        }
-    });
+    let (words, mut own) = words_of(bytes, begin, end);
+    let (mut carry, mut left) = (0, words.len());
+    for word in words.iter_mut().rev() {
+        left -= 1;
+        let here = u64::from_le_bytes(*word);
+        let moved = (here & own) >> count | carry << (64 - count);
+        let kept = if left == 0 { mask_below(begin) } else { 0 };
+        let changed = own & !kept;
+        *word = (moved & changed | here & !changed).to_le_bytes();
+        (own, carry) = (u64::MAX, here);
+    }
 }
 
 /// Returns a mask of the bits of a byte below one of them.
@@ -91,36 +80,19 @@ const fn mask_below(bit: usize) -> u64 {
     (1 << (bit % 8)) - 1
 }
 
-/// Replaces the words of a string, which begin at the byte of its first bit, without the bits behind its end.
+/// Returns the words of a string, from the byte of a bit on, and a mask of those bits of the last one that are before the
+/// string's end.
 #[inline]
-fn each_word(
-    bytes: &mut [u8],
-    begin: usize,
-    end: usize,
-    is_upwards: bool,
-    moved: impl Fn(&[u8], usize, bool) -> u64,
-) {
+fn words_of(bytes: &mut [u8], begin: usize, end: usize) -> (&mut [[u8; 8]], u64) {
     let first = begin / 8;
     let bits = end - 8 * first;
     let count = bits.div_ceil(64);
-    for number in 0..count {
-        let number = if is_upwards {
-            count - 1 - number
-        } else {
-            number
-        };
-        let at = first + 8 * number;
-        let mut word_here = moved(bytes, at, number == 0);
-        if number == count - 1 {
-            let own = u64::MAX >> (64 * count - bits);
-            word_here = word_here & own | word(bytes, at) & !own;
-        }
-        put_word(bytes, at, word_here);
-    }
+    let (words, _) = bytes[first..first + 8 * count].as_chunks_mut();
+    (words, u64::MAX >> (64 * count - bits))
 }
 
 /// Returns the place of the set bit with a rank, counted from 0, in words from a byte on. There is such a bit.
-#[inline]
+#[inline(always)]
 pub fn select(bytes: &[u8], mut at: usize, mut rank: u32) -> usize {
     let begin = at;
     loop {
@@ -137,7 +109,7 @@ pub fn select(bytes: &[u8], mut at: usize, mut rank: u32) -> usize {
 /// Returns the place of the set bit of a word with a rank. The word has such a bit.
 ///
 /// The instruction PDEP does this, too, but is slow on some processors. With it, lookups took 8 to 12 % less time.
-#[inline]
+#[inline(always)]
 fn select_in(word: u64, rank: u32) -> usize {
     // Each byte gets the number of bits that are set in it and below (Vigna 2008).
     const ONES: u64 = u64::MAX / 0xff;

@@ -1,15 +1,15 @@
 //! The fingerprints of a table, by the shards that hold them.
 
-use std::marker::PhantomData;
-
 use crate::machine::memory::{self, Relocate, index};
 
 use super::bits::{self, mask};
+use super::digits;
+use super::periods::{self, Periods, period_of};
 use super::shard::{BUCKET_BITS, Builder, Found, Place, Refused, Shard, Widths};
 
 /// The entries of a shard on average above which one is split. A shard has half as many to twice as many then. With more, heads
 /// and buckets take fewer bits of an entry, and splits take longer.
-const SPLIT: u64 = 1024;
+pub(super) const SPLIT: u64 = 1024;
 /// The entries of a shard on average below which two are joined. It is less than half of [`SPLIT`], so that the first shard is
 /// not split and joined in turn.
 const JOIN: u64 = 480;
@@ -17,63 +17,80 @@ const JOIN: u64 = 480;
 /// The fingerprints that are looked up together, so that the processor waits for memory once.
 const BATCH: usize = 32;
 
-/// What a table keeps of a fingerprint.
-pub trait Payload {
-    /// The bits of an entry's tag.
-    const TAG: u32;
-    /// Whether entries whose tag is all ones belong to the one before them.
-    const HAS_DIGITS: bool;
-    /// The fewest bits of a remainder.
-    const REMAINDER: u32;
-
-    /// Passes the bucket, the remainder and the payload of each fingerprint of a shard, in order.
-    fn each(shard: &Shard, widths: Widths, each: impl FnMut(u32, u64, u64));
-
-    /// Appends a fingerprint to a shard.
-    ///
-    /// # Errors
-    /// [`Refused`]
-    fn push(to: &mut Builder, bucket: u32, remainder: u64, payload: u64) -> Result<(), Refused>;
+/// What a table keeps of each fingerprint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Payload {
+    /// Nothing.
+    Nothing,
+    /// A count, from 1 on.
+    Count,
+    /// The period until which it stays, of a window of this many periods.
+    Period(u32),
 }
 
-/// Nothing but the fingerprint.
-#[derive(Debug)]
-pub struct Plain;
-
-impl Payload for Plain {
-    const TAG: u32 = 0;
-    const HAS_DIGITS: bool = false;
-    const REMAINDER: u32 = 0;
-
-    fn each(shard: &Shard, widths: Widths, mut each: impl FnMut(u32, u64, u64)) {
-        shard.for_each(widths, |bucket, remainder, _| each(bucket, remainder, 1));
+impl Payload {
+    /// Returns the bits of an entry's tag.
+    pub(super) const fn tag_bits(self) -> u32 {
+        match self {
+            Self::Nothing => 0,
+            Self::Count => 2,
+            Self::Period(periods) => periods::tag_bits(periods),
+        }
     }
 
-    fn push(to: &mut Builder, bucket: u32, remainder: u64, _: u64) -> Result<(), Refused> {
-        to.push(bucket, remainder, 0)
+    /// Returns the fewest bits of a remainder. The digits of a count need one.
+    pub(super) const fn least_remainder(self) -> u32 {
+        match self {
+            Self::Count => 1,
+            Self::Nothing | Self::Period(_) => 0,
+        }
+    }
+
+    /// Returns the most bits of a fingerprint.
+    #[must_use]
+    pub const fn most_bits(self) -> u32 {
+        let most = bits::MOST + BUCKET_BITS - self.tag_bits();
+        if most > Table::MOST_BITS {
+            Table::MOST_BITS
+        } else {
+            most
+        }
     }
 }
 
 /// A table of fingerprints.
 #[derive(Debug)]
-pub struct Table<P> {
+pub struct Table {
+    pub(super) payload: Payload,
+    /// The bits of an entry's tag.
+    tag: u32,
     /// The bits of a fingerprint.
-    bits: u32,
+    pub(super) bits: u32,
     /// The bits that the fingerprints of a whole shard have in common. Those of a half have one more.
-    level: u32,
-    /// All ones if the shards are in descending order. The order turns with each level, so that shards come and go only at
-    /// the ends of their tables.
-    turned: u64,
-    /// The shards that are whole, by prefix.
-    wholes: Vec<Shard>,
-    /// The halves of all others, by prefix, the last one first.
-    halves: Vec<Shard>,
+    pub(super) level: u32,
+    /// The shards in the order of fingerprints: the whole ones, unused places, and the halves of all others. So a split or a
+    /// join moves no other shard.
+    pub(super) shards: Vec<Shard>,
+    /// The number of whole shards.
+    pub(super) wholes: usize,
     entries: u64,
-    fingerprints: u64,
-    payload: PhantomData<P>,
+    pub(super) fingerprints: u64,
+    /// The bytes of all shards.
+    shard_bytes: u64,
+    /// The periods of the fingerprints, if these have some.
+    pub(super) periods: Periods,
 }
 
-impl<P: Payload> Table<P> {
+/// Where an entry belongs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Location {
+    /// The number of the shard.
+    pub shard: usize,
+    pub place: Place,
+    pub widths: Widths,
+}
+
+impl Table {
     /// The fewest bits of a fingerprint.
     pub const LEAST_BITS: u32 = BUCKET_BITS + 2;
     /// The most bits of a fingerprint.
@@ -83,30 +100,43 @@ impl<P: Payload> Table<P> {
     /// them, they should have four more bits than *n*: with fewer, groups may be full of the digits of counts.
     ///
     /// # Panics
-    /// The bits are fewer than [`LEAST_BITS`](Self::LEAST_BITS) or more than [`MOST_BITS`](Self::MOST_BITS).
-    pub fn new(bits: u32) -> Option<Self> {
-        const { assert!(Self::MOST_BITS - BUCKET_BITS + P::TAG <= bits::MOST) };
-        assert!((Self::LEAST_BITS..=Self::MOST_BITS).contains(&bits));
-        let mut wholes = memory::reserved(1)?;
-        wholes.push(Shard::new()?);
+    /// The bits are fewer than [`LEAST_BITS`](Self::LEAST_BITS) or more than [`Payload::most_bits`].
+    pub fn new(bits: u32, payload: Payload) -> Option<Self> {
+        let mut table = Self::with_room(bits, payload, 1)?;
+        table.append(Shard::new()?, 0);
+        Some(table)
+    }
+
+    /// Returns a table to which `shards` shards are [appended](Self::append), or `None` if allocation fails.
+    pub(super) fn with_room(bits: u32, payload: Payload, shards: u64) -> Option<Self> {
+        assert!((Self::LEAST_BITS..=payload.most_bits()).contains(&bits));
+        let level = shards.ilog2();
         Some(Self {
+            payload,
+            tag: payload.tag_bits(),
             bits,
-            level: 0,
-            turned: 0,
-            wholes,
-            halves: Vec::new(),
+            level,
+            shards: memory::reserved(index(shards))?,
+            wholes: index((2 << level) - shards),
             entries: 0,
             fingerprints: 0,
-            payload: PhantomData,
+            shard_bytes: 0,
+            periods: Periods::default(),
         })
+    }
+
+    /// Appends a shard to a table that is being made.
+    pub(super) fn append(&mut self, shard: Shard, entries: u64) {
+        self.shard_bytes += shard.memory_bytes() as u64;
+        self.entries += entries;
+        self.shards.push(shard);
     }
 
     /// Copies the table, or returns `None` if allocation fails.
     pub fn try_clone(&self) -> Option<Self> {
-        let copied = |shards: &[Shard]| memory::collected(shards.iter().map(Shard::try_clone));
         Some(Self {
-            wholes: copied(&self.wholes)?,
-            halves: copied(&self.halves)?,
+            shards: memory::collected(self.shards.iter().map(Shard::try_clone))?,
+            periods: self.periods.try_clone()?,
             ..*self
         })
     }
@@ -116,249 +146,379 @@ impl<P: Payload> Table<P> {
         self.bits
     }
 
-    /// Returns the number of different fingerprints.
+    /// Returns what the table keeps of each fingerprint.
+    pub const fn payload(&self) -> Payload {
+        self.payload
+    }
+
+    /// Returns the number of different fingerprints, without those whose periods were [dropped](Self::drop_before).
     pub const fn fingerprints(&self) -> u64 {
         self.fingerprints
     }
 
     /// Returns the size of all allocations in bytes.
-    pub fn memory_bytes(&self) -> u64 {
-        let shards = self.wholes.iter().chain(&self.halves);
-        let bytes: usize = shards.map(Shard::memory_bytes).sum();
-        let tables = size_of::<Shard>() * (self.wholes.capacity() + self.halves.capacity());
-        (bytes + tables) as u64
+    pub const fn memory_bytes(&self) -> u64 {
+        let shards = self.shards.capacity() * Shard::ENTRY_BYTES;
+        self.shard_bytes + shards as u64 + self.periods.memory_bytes()
+    }
+
+    /// Returns the number of shards, each of which is an allocation.
+    pub const fn shards(&self) -> u64 {
+        (2 << self.level) - self.wholes as u64
+    }
+
+    /// Returns the number of unused places.
+    const fn unused(&self) -> usize {
+        self.shards.len() - index(self.shards())
+    }
+
+    /// Returns the numbers of the shards from one on, in the order of fingerprints.
+    pub(super) fn numbers_from(&self, first: usize) -> impl Iterator<Item = usize> + use<> {
+        let first_half = self.wholes + self.unused();
+        (first..self.wholes).chain(first.max(first_half)..self.shards.len())
     }
 
     /// Moves the allocations from the one numbered `first` on. Returns the number of the next one if it has to stop.
     pub fn relocate(&mut self, first: usize, by: &mut impl Relocate) -> Option<usize> {
-        let shards = self.wholes.iter_mut().chain(&mut self.halves);
-        for (number, shard) in shards.enumerate().skip(first) {
+        for number in self.numbers_from(first) {
             if number > first && by.should_stop() {
                 return Some(number);
             }
-            shard.relocate(|bytes| by.blob(bytes));
+            self.shards[number].relocate(|bytes| by.blob(bytes));
         }
-        self.wholes = by.table(std::mem::take(&mut self.wholes));
-        self.halves = by.table(std::mem::take(&mut self.halves));
+        self.shards = by.table(std::mem::take(&mut self.shards));
+        self.periods.relocate(by);
         None
     }
 
-    const fn widths(&self, depth: u32) -> Widths {
+    #[inline]
+    pub(super) const fn widths(&self, depth: u32) -> Widths {
         Widths {
             remainder: self.bits - depth - BUCKET_BITS,
-            tag: P::TAG,
+            tag: self.tag,
+            has_digits: matches!(self.payload, Payload::Count),
         }
     }
 
-    /// Returns the index of the whole shard of a fingerprint, or else that of its half.
+    /// Returns the bits that the fingerprints of a shard have in common.
     #[inline]
-    fn shard_of(&self, fingerprint: u64) -> Result<usize, usize> {
-        let turned = (fingerprint ^ self.turned) & mask(self.bits);
-        let whole = index(turned >> (self.bits - self.level));
-        if whole < self.wholes.len() {
-            return Ok(whole);
-        }
-        let depth = self.level + 1;
-        Err(index(mask(depth) - (turned >> (self.bits - depth))))
+    pub(super) const fn depth(&self, number: usize) -> u32 {
+        self.level + (number >= self.wholes) as u32
+    }
+
+    /// Returns the number that the first half would have if all shards were halves, perhaps below zero.
+    #[inline]
+    pub(super) const fn halves_from(&self) -> usize {
+        self.shards.len().wrapping_sub(2 << self.level)
     }
 
     #[inline]
-    pub(super) fn locate(&self, fingerprint: u64) -> (&Shard, Place, Widths) {
-        let (shard, depth) = match self.shard_of(fingerprint) {
-            Ok(whole) => (&self.wholes[whole], self.level),
-            Err(half) => (&self.halves[half], self.level + 1),
-        };
+    pub(super) const fn locate(&self, fingerprint: u64) -> Location {
+        let mut shard = index(fingerprint >> (self.bits - self.level));
+        let depth = self.depth(shard);
+        if depth > self.level {
+            let half = index(fingerprint >> (self.bits - depth));
+            shard = half.wrapping_add(self.halves_from());
+        }
         let widths = self.widths(depth);
-        (shard, place(fingerprint, widths), widths)
+        let (bucket, remainder) = parts(fingerprint, widths);
+        Location {
+            shard,
+            place: Place::new(bucket, remainder),
+            widths,
+        }
+    }
+
+    /// Looks for a fingerprint.
+    #[inline(always)]
+    pub(super) fn find(&self, fingerprint: u64) -> (Location, &Shard, Found) {
+        let at = self.locate(fingerprint);
+        let shard = &self.shards[at.shard];
+        shard.prefetch(&at.place);
+        (at, shard, shard.find(&at.place, at.widths))
+    }
+
+    /// Prefetches what a search for a fingerprint probably reads.
+    #[inline]
+    pub fn prefetch(&self, fingerprint: u64) {
+        let at = self.locate(fingerprint);
+        self.shards[at.shard].prefetch(&at.place);
+    }
+
+    /// Returns whether a fingerprint is in the table. One with a period is if that is `oldest` or later.
+    #[inline]
+    pub fn contains(&self, fingerprint: u64, oldest: u64) -> bool {
+        let (at, shard, found) = self.find(fingerprint);
+        self.is_in(shard, &at, found, oldest)
     }
 
     #[inline]
-    pub(super) fn locate_mut(&mut self, fingerprint: u64) -> (&mut Shard, Place, Widths) {
-        let shard = self.shard_of(fingerprint);
-        let widths = self.widths(self.level + u32::from(shard.is_err()));
-        let shard = match shard {
-            Ok(whole) => &mut self.wholes[whole],
-            Err(half) => &mut self.halves[half],
+    fn is_in(&self, shard: &Shard, at: &Location, found: Found, oldest: u64) -> bool {
+        let is_live = |periods| {
+            let tag = shard.tag(&at.place, found, at.widths);
+            period_of(shard.base, tag, periods) >= oldest.max(self.dropped())
         };
-        (shard, place(fingerprint, widths), widths)
+        found.is_there()
+            && match self.payload {
+                Payload::Nothing | Payload::Count => true,
+                Payload::Period(periods) => is_live(periods),
+            }
     }
 
-    /// Returns whether a fingerprint is in the table.
-    #[inline]
-    pub fn contains(&self, fingerprint: u64) -> bool {
-        let (shard, place, widths) = self.locate(fingerprint);
-        find::<P>(shard, &place, widths).is_there()
-    }
-
-    /// Writes for each fingerprint whether it is in the table.
-    pub fn contains_each(&self, fingerprints: &[u64], answers: &mut [bool]) {
+    /// Writes for each fingerprint whether it is in the table, as [`contains`](Self::contains) says.
+    pub fn contains_each(&self, fingerprints: &[u64], oldest: u64, answers: &mut [bool]) {
         let batches = fingerprints.chunks(BATCH).zip(answers.chunks_mut(BATCH));
         for (fingerprints, answers) in batches {
             let mut places = [None; BATCH];
             for (place, fingerprint) in places.iter_mut().zip(fingerprints) {
-                let located = self.locate(*fingerprint);
-                located.0.prefetch(&located.1);
-                *place = Some(located);
+                let at = self.locate(*fingerprint);
+                let shard = &self.shards[at.shard];
+                shard.prefetch(&at.place);
+                *place = Some((shard, at));
             }
-            for ((shard, place, widths), answer) in places.iter().flatten().zip(answers) {
-                *answer = shard.find(place, *widths, P::HAS_DIGITS).is_there();
+            for ((shard, at), answer) in places.iter().flatten().zip(answers) {
+                let found = shard.find(&at.place, at.widths);
+                *answer = self.is_in(shard, at, found, oldest);
             }
         }
     }
 
-    fn shards(&self) -> u64 {
-        (self.wholes.len() + self.halves.len()) as u64
+    /// Adds a fingerprint to a table that keeps nothing of it. Returns whether it is new. The table takes at most as many bytes
+    /// as `most_bytes` returns, which it calls only before it takes more.
+    ///
+    /// # Errors
+    /// [`Refused`]; then nothing has changed.
+    pub fn add(&mut self, fingerprint: u64, most_bytes: impl Fn() -> u64) -> Result<bool, Refused> {
+        let (at, _, found) = self.find(fingerprint);
+        if !found.is_there() {
+            self.insert(&at, found, 0, &most_bytes)?;
+            self.resize(&most_bytes);
+        }
+        Ok(!found.is_there())
     }
 
-    /// Notes that entries and fingerprints have come or gone. Splits or joins a shard if it is time. Without memory, or if
-    /// fingerprints are not random, the shards stay as they are.
-    pub(super) fn note(&mut self, entries: i64, fingerprints: i64) {
-        self.entries = self.entries.wrapping_add_signed(entries);
-        self.fingerprints = self.fingerprints.wrapping_add_signed(fingerprints);
-        let shards = self.shards();
-        if self.entries > SPLIT * shards {
-            let _ = self.split();
-        } else if shards > 1 && self.entries < JOIN * shards {
-            let _ = self.join();
-        }
-    }
-
-    /// Begins the next level if all shards are halves, or ends this one if none is.
-    fn turn(&mut self) {
-        std::mem::swap(&mut self.wholes, &mut self.halves);
-        self.turned = !self.turned;
-    }
-
-    fn split(&mut self) -> Result<(), Refused> {
-        if self.wholes.is_empty() {
-            self.turn();
-            self.level += 1;
-        }
-        let Some(shard) = self.wholes.last() else {
-            return Ok(());
-        };
-        let old = self.widths(self.level);
-        if old.remainder <= P::REMAINDER {
-            return Ok(());
-        }
-        let new = self.widths(self.level + 1);
-        let entries = shard.entries();
-        let mut builders = [Builder::new(new)?, Builder::new(new)?];
-        let mut done = Ok(());
-        P::each(shard, old, |bucket, remainder, payload| {
-            let whole = u64::from(bucket) << old.remainder | remainder;
-            let builder = &mut builders[index(whole >> (new.remainder + BUCKET_BITS))];
-            let (bucket, remainder) = parts(whole, new);
-            done = done.and(P::push(builder, bucket, remainder, payload));
-        });
-        done?;
-        let [low, high] = builders.map(Builder::end);
-        let ((low, low_entries), (high, high_entries)) = (low?, high?);
-        let room = self.halves.try_reserve(2);
-        room.map_err(|_| Refused::OutOfMemory)?;
-        self.entries = self.entries - entries as u64 + low_entries + high_entries;
-        self.wholes.pop();
-        self.halves.extend(if self.turned == 0 {
-            [high, low]
-        } else {
-            [low, high]
-        });
+    /// Inserts an entry where a search for it ended. Callers [resize](Self::resize) the table when the entry is counted.
+    pub(super) fn insert(
+        &mut self,
+        at: &Location,
+        found: Found,
+        tag: u64,
+        most_bytes: &impl Fn() -> u64,
+    ) -> Result<(), Refused> {
+        self.grow(at, most_bytes, |shard, admits| {
+            shard.insert(&at.place, found, at.widths, tag, admits)
+        })?;
+        self.fingerprints += 1;
         Ok(())
     }
 
-    fn join(&mut self) -> Result<(), Refused> {
-        if self.halves.is_empty() {
-            self.turn();
+    /// Changes entries of a group, which may grow while the limit admits it.
+    #[inline]
+    pub(super) fn grow<T>(
+        &mut self,
+        at: &Location,
+        most_bytes: &impl Fn() -> u64,
+        by: impl FnOnce(&mut Shard, &dyn Fn(usize) -> bool) -> T,
+    ) -> T {
+        let bytes = self.memory_bytes();
+        let admits = |more: usize| bytes + more as u64 <= most_bytes();
+        self.change(at, |shard| by(shard, &admits))
+    }
+
+    /// Changes entries of a group.
+    #[inline]
+    pub(super) fn change<T>(&mut self, at: &Location, by: impl FnOnce(&mut Shard) -> T) -> T {
+        let shard = &mut self.shards[at.shard];
+        let size = |shard: &Shard| {
+            (
+                shard.memory_bytes() as u64,
+                shard.entries_of(&at.place) as u64,
+            )
+        };
+        let (less, fewer) = size(shard);
+        let done = by(shard);
+        let (more, many) = size(shard);
+        self.shard_bytes = self.shard_bytes - less + more;
+        self.entries = self.entries - fewer + many;
+        done
+    }
+
+    /// Splits or joins a shard if it is time. Without memory, or if fingerprints are not random, the shards stay as they are.
+    pub(super) fn resize(&mut self, most_bytes: &impl Fn() -> u64) {
+        let shards = self.shards();
+        if self.entries > SPLIT * shards {
+            let _ = self.split(most_bytes);
+        } else if shards > 1 && self.entries < JOIN * shards {
+            let _ = self.join(most_bytes);
+        }
+    }
+
+    fn split(&mut self, most_bytes: &impl Fn() -> u64) -> Result<(), Refused> {
+        if self.wholes == 0 {
+            // The halves are whole at the next level.
+            let unused = self.unused();
+            self.shards.rotate_left(unused);
+            self.wholes = index(self.shards());
+            self.level += 1;
+        }
+        let last = self.wholes - 1;
+        let [old, new] = [self.level, self.level + 1].map(|depth| self.widths(depth));
+        if old.remainder <= self.payload.least_remainder() {
+            return Ok(());
+        }
+        let shard = &self.shards[last];
+        let mut builders = [Builder::new(new)?, Builder::new(new)?];
+        each(shard, old, |bucket, remainder, payload| {
+            let whole = u64::from(bucket) << old.remainder | remainder;
+            let builder = &mut builders[index(whole >> (new.remainder + BUCKET_BITS))];
+            let (bucket, remainder) = parts(whole, new);
+            push(builder, bucket, remainder, payload)
+        })?;
+        let [low, high] = builders.map(|builder| builder.end(shard.base));
+        let (low, high) = (low?, high?);
+        let bytes = low.0.memory_bytes() + high.0.memory_bytes();
+        let more = if self.unused() == 0 {
+            1 + self.shards.len() / 8
+        } else {
+            0
+        };
+        self.check(&[last], bytes + more * Shard::ENTRY_BYTES, most_bytes)?;
+        if more > 0 {
+            self.move_shards(more).ok_or(Refused::OutOfMemory)?;
+        }
+        let first = last + self.unused() - 1;
+        self.replace(last, Shard::default(), 0);
+        self.wholes = last;
+        self.replace(first, low.0, low.1);
+        self.replace(first + 1, high.0, high.1);
+        Ok(())
+    }
+
+    fn join(&mut self, most_bytes: &impl Fn() -> u64) -> Result<(), Refused> {
+        if self.numbers_from(self.wholes).next().is_none() {
+            // The shards are halves of the level before.
+            let unused = self.unused();
+            self.shards.rotate_right(unused);
+            self.wholes = 0;
             self.level -= 1;
         }
-        let [.., one, other] = &self.halves[..] else {
-            return Ok(());
-        };
-        let halves = if self.turned == 0 {
-            [other, one]
-        } else {
-            [one, other]
-        };
-        let (old, new) = (self.widths(self.level + 1), self.widths(self.level));
-        let entries = one.entries() + other.entries();
+        let first = self.wholes + self.unused();
+        let halves = [first, first + 1];
+        let bases = halves.map(|number| self.shards[number].base);
+        if bases[0] != bases[1] {
+            // Tags are read from one base.
+            for number in halves {
+                self.sweep(number, bases[0].max(bases[1]))?;
+            }
+        }
+        let [old, new] = [self.level + 1, self.level].map(|depth| self.widths(depth));
         let mut builder = Builder::new(new)?;
-        let mut done = Ok(());
-        for (half, shard) in (0..).zip(halves) {
-            P::each(shard, old, |bucket, remainder, payload| {
+        for (half, number) in (0..).zip(halves) {
+            each(&self.shards[number], old, |bucket, remainder, payload| {
                 let whole = half << (BUCKET_BITS + old.remainder)
                     | u64::from(bucket) << old.remainder
                     | remainder;
                 let (bucket, remainder) = parts(whole, new);
-                done = done.and(P::push(&mut builder, bucket, remainder, payload));
-            });
+                push(&mut builder, bucket, remainder, payload)
+            })?;
         }
-        done?;
-        let (shard, new_entries) = builder.end()?;
-        let room = self.wholes.try_reserve(1);
-        room.map_err(|_| Refused::OutOfMemory)?;
-        self.entries = self.entries - entries as u64 + new_entries;
-        self.halves.truncate(self.halves.len() - 2);
-        self.wholes.push(shard);
+        let (shard, entries) = builder.end(self.shards[first].base)?;
+        self.check(&halves, shard.memory_bytes(), most_bytes)?;
+        for number in halves {
+            self.replace(number, Shard::default(), 0);
+        }
+        self.replace(self.wholes, shard, entries);
+        self.wholes += 1;
+        let shards = index(self.shards());
+        if shards < self.shards.len() / 2 {
+            // Without memory, the places stay.
+            let _ = self.move_shards(shards / 8);
+        }
         Ok(())
     }
 
-    /// Passes each fingerprint and its payload, in ascending order.
-    pub fn for_each(&self, mut each: impl FnMut(u64, u64)) {
-        let wholes = || self.wholes.iter().map(|shard| (shard, self.level));
-        let halves = || self.halves.iter().map(|shard| (shard, self.level + 1));
-        let mut next = 0;
-        let mut of_shard = |(shard, depth): (&Shard, u32)| {
-            let widths = self.widths(depth);
-            P::each(shard, widths, |bucket, remainder, payload| {
-                each(
-                    next | u64::from(bucket) << widths.remainder | remainder,
-                    payload,
-                );
-            });
-            next += 1 << (self.bits - depth);
-        };
-        if self.turned == 0 {
-            wholes().chain(halves().rev()).for_each(&mut of_shard);
-        } else {
-            halves().chain(wholes().rev()).for_each(&mut of_shard);
+    /// Checks that the table may take more bytes in place of some shards.
+    pub(super) fn check(
+        &self,
+        less: &[usize],
+        more: usize,
+        most_bytes: &impl Fn() -> u64,
+    ) -> Result<(), Refused> {
+        let less = less
+            .iter()
+            .map(|number| self.shards[*number].memory_bytes());
+        let less: usize = less.sum();
+        if more > less && self.memory_bytes() + (more - less) as u64 > most_bytes() {
+            return Err(Refused::MemoryLimit);
         }
+        Ok(())
     }
-}
 
-#[inline]
-const fn place(fingerprint: u64, widths: Widths) -> Place {
-    let (bucket, remainder) = parts(fingerprint, widths);
-    Place::new(bucket, remainder)
+    /// Moves the shards to an allocation with this many unused places, or returns `None` if allocation fails.
+    fn move_shards(&mut self, unused: usize) -> Option<()> {
+        let mut moved = memory::reserved(index(self.shards()) + unused)?;
+        let skipped = self.unused();
+        let mut shards = std::mem::take(&mut self.shards).into_iter();
+        moved.extend(shards.by_ref().take(self.wholes));
+        moved.resize_with(self.wholes + unused, Shard::default);
+        moved.extend(shards.skip(skipped));
+        self.shards = moved;
+        Some(())
+    }
+
+    /// Replaces a shard by one with other entries.
+    pub(super) fn replace(&mut self, number: usize, shard: Shard, entries: u64) {
+        let old = std::mem::replace(&mut self.shards[number], shard);
+        self.entries = self.entries - old.entries() as u64 + entries;
+        self.shard_bytes -= old.memory_bytes() as u64;
+        self.shard_bytes += self.shards[number].memory_bytes() as u64;
+    }
+
+    /// Returns whether there are entries of periods that were dropped.
+    pub(super) const fn has_dropped(&self) -> bool {
+        matches!(self.payload, Payload::Period(_)) && self.entries > self.fingerprints
+    }
 }
 
 /// Splits the last bits of a fingerprint into a bucket and a remainder.
 #[inline]
 #[allow(clippy::cast_possible_truncation, reason = "a bucket has ten bits")]
-const fn parts(fingerprint: u64, widths: Widths) -> (u32, u64) {
+pub(super) const fn parts(fingerprint: u64, widths: Widths) -> (u32, u64) {
     let bucket = fingerprint >> widths.remainder & mask(BUCKET_BITS);
     (bucket as u32, fingerprint & mask(widths.remainder))
 }
 
-impl Table<Plain> {
-    /// Adds a fingerprint. Returns whether it is new.
-    ///
-    /// # Errors
-    /// [`Refused`]; then nothing has changed.
-    pub fn add(&mut self, fingerprint: u64) -> Result<bool, Refused> {
-        let (shard, place, widths) = self.locate_mut(fingerprint);
-        let found = find::<Plain>(shard, &place, widths);
-        if found.is_there() {
-            return Ok(false);
+/// Passes the bucket, the remainder and the payload of each fingerprint of a shard, in order, until there is an error. The
+/// payload is a count, or else a tag.
+pub(super) fn each(
+    shard: &Shard,
+    widths: Widths,
+    mut each: impl FnMut(u32, u64, u64) -> Result<(), Refused>,
+) -> Result<(), Refused> {
+    let mut done = Ok(());
+    let mut each = |bucket, remainder, payload| {
+        if done.is_ok() {
+            done = each(bucket, remainder, payload);
         }
-        shard.insert(&place, found, widths, 0)?;
-        self.note(1, 1);
-        Ok(true)
+    };
+    if widths.has_digits {
+        digits::each(shard, widths, each);
+    } else {
+        shard.for_each(widths, &mut each);
     }
+    done
 }
 
-/// Looks for an entry in a shard.
-#[inline]
-pub fn find<P: Payload>(shard: &Shard, place: &Place, widths: Widths) -> Found {
-    shard.prefetch(place);
-    shard.find(place, widths, P::HAS_DIGITS)
+/// Appends a fingerprint to a shard, with its count, or else its tag.
+pub(super) fn push(
+    to: &mut Builder,
+    bucket: u32,
+    remainder: u64,
+    payload: u64,
+) -> Result<(), Refused> {
+    if to.widths().has_digits {
+        digits::push(to, bucket, remainder, payload)
+    } else {
+        to.push(bucket, remainder, payload)
+    }
 }

@@ -12,14 +12,22 @@
 //! for the shards, one of these is split: the fingerprints of a half have one more bit in common. So no addition or removal
 //! touches more than one shard, or two that are joined. Once all shards of a length are split, the halves are whole.
 //!
-//! [`Counts`] gives each fingerprint a count, [`Plain`] nothing.
+//! A table keeps nothing, a count, or a period of each fingerprint: its [`Payload`].
 
 mod bits;
 mod counts;
+mod digits;
+mod expiry;
 mod fingerprints;
+mod order;
+mod periods;
 #[doc(hidden)]
 pub mod shard;
+mod size;
 
-pub use counts::Counts;
-pub use fingerprints::{Payload, Plain, Table};
+pub use expiry::Kept;
+pub use fingerprints::{Payload, Table};
+pub use order::Filling;
+pub use periods::tag_bits;
 pub use shard::Refused;
+pub use size::expected_bytes;

@@ -12,6 +12,7 @@
 //! it.
 
 use crate::machine::memory;
+use crate::machine::words::{self, Task, Use, Words};
 
 use super::bits::{SPARE, close, get, mask, open, put, put_word, select, word};
 
@@ -19,12 +20,12 @@ use super::bits::{SPARE, close, get, mask, open, put, put_word, select, word};
 pub const BUCKET_BITS: u32 = 10;
 /// The bits of the bucket in the group.
 const GROUP_BITS: u32 = 6;
-const GROUPS: usize = 1 << (BUCKET_BITS - GROUP_BITS);
+pub const GROUPS: usize = 1 << (BUCKET_BITS - GROUP_BITS);
 /// The most entries of a group. Groups of random fingerprints have 26 to 128.
 const GROUP_MOST: usize = u8::MAX as usize;
 
 /// The bytes before the groups: a byte for the number of entries of each, and two for where it begins.
-const HEAD: usize = 3 * GROUPS + 2;
+pub const HEAD: usize = 3 * GROUPS + 2;
 /// Groups begin at multiples of this many bytes behind the head, so most additions move no other group.
 const UNIT: usize = 4;
 
@@ -35,11 +36,19 @@ pub struct Widths {
     pub remainder: u32,
     /// Those of a tag.
     pub tag: u32,
+    /// Whether entries whose tag is all ones belong to the one before them.
+    pub has_digits: bool,
 }
 
 impl Widths {
     const fn entry(self) -> u32 {
         self.remainder + self.tag
+    }
+
+    /// Returns whether an entry belongs to the one before it.
+    #[inline]
+    const fn is_digit(self, entry: u64) -> bool {
+        self.has_digits && entry & mask(self.tag) == mask(self.tag)
     }
 
     /// Returns the bits of so many entries.
@@ -58,7 +67,7 @@ impl Widths {
 }
 
 /// Where the bits of a group that end runs begin.
-const ENDS: usize = 8;
+pub const ENDS: usize = 8;
 
 /// Where in a shard the entry of a fingerprint belongs.
 #[derive(Clone, Copy, Debug)]
@@ -119,60 +128,98 @@ impl Found {
 pub enum Refused {
     /// Memory allocation failed.
     OutOfMemory,
+    /// The table would exceed the limit on memory.
+    MemoryLimit,
     /// A group is full: the fingerprints are not random.
     Crowded,
 }
 
-/// The entries of a shard. The bytes are a head, the groups, and `SPARE` bytes or more.
-#[derive(Debug)]
-pub struct Shard(Box<[u8]>);
+/// A search for an entry.
+struct Find<'f> {
+    shard: &'f Shard,
+    place: &'f Place,
+    widths: Widths,
+}
+
+impl Task for Find<'_> {
+    const USE: Use = Use::Passes;
+    type Output = Found;
+
+    #[inline(always)]
+    fn run<W: Words>(self) -> Found {
+        self.shard.find_here(self.place, self.widths)
+    }
+}
+
+/// The entries of a shard. The default is no shard, and takes no memory.
+#[derive(Debug, Default)]
+pub struct Shard {
+    /// A head, the groups, and `SPARE` bytes or more.
+    bytes: Box<[u8]>,
+    /// The period from which tags that are periods are read.
+    pub base: u64,
+}
 
 impl Shard {
+    /// Size of the entry of a shard in the table of shards, in bytes.
+    pub const ENTRY_BYTES: usize = memory::stated::<Self>(24);
+
     /// Creates an empty shard, or returns `None` if allocation fails.
     pub fn new() -> Option<Self> {
-        memory::zeroed(allocated_for(HEAD)).map(Self)
+        let bytes = memory::zeroed(allocated_for(HEAD))?;
+        Some(Self { bytes, base: 0 })
     }
 
     /// Copies the shard, or returns `None` if allocation fails.
     pub fn try_clone(&self) -> Option<Self> {
-        memory::copied(&self.0).map(Self)
+        Some(Self {
+            bytes: memory::copied(&self.bytes)?,
+            ..*self
+        })
     }
 
     /// Returns the size of the allocation in bytes.
     pub const fn memory_bytes(&self) -> usize {
-        self.0.len()
+        self.bytes.len()
     }
 
     /// Moves the allocation.
     pub fn relocate(&mut self, by: impl FnOnce(Box<[u8]>) -> Box<[u8]>) {
-        self.0 = by(std::mem::take(&mut self.0));
+        self.bytes = by(std::mem::take(&mut self.bytes));
     }
 
     /// Returns the number of entries.
     pub fn entries(&self) -> usize {
-        (0..GROUPS).map(|group| self.count(group)).sum()
+        let counts = self.bytes.iter().take(GROUPS);
+        counts.map(|count| usize::from(*count)).sum()
+    }
+
+    /// Returns the number of entries of a group.
+    #[inline]
+    pub fn entries_of(&self, place: &Place) -> usize {
+        self.count(place.group)
     }
 
     /// Prefetches what a search probably reads: the head, and where the group would be if the groups were of one size and took
     /// nine tenths of the allocation. So both come at once, although the head says where the group is.
     #[inline]
     pub fn prefetch(&self, place: &Place) {
-        memory::prefetch(&self.0, 0);
-        let middle = HEAD + (self.0.len() - HEAD) * 9 * (2 * place.group + 1) / (20 * GROUPS);
+        memory::prefetch(&self.bytes, 0);
+        let middle = HEAD + (self.bytes.len() - HEAD) * 9 * (2 * place.group + 1) / (20 * GROUPS);
         for line in [middle.saturating_sub(64), middle, middle + 64] {
-            memory::prefetch(&self.0, line);
+            memory::prefetch(&self.bytes, line);
         }
     }
 
     #[inline]
     fn count(&self, group: usize) -> usize {
-        self.0[group].into()
+        self.bytes[group].into()
     }
 
     /// Returns where a group begins. Behind the last group, there is the end.
     #[inline]
     fn begin(&self, group: usize) -> usize {
-        let units = self.0[units_of(group)].try_into().expect("two bytes");
+        let units = self.bytes[units_of(group)].try_into().expect("two bytes");
         HEAD + UNIT * usize::from(u16::from_le_bytes(units))
     }
 
@@ -182,9 +229,18 @@ impl Shard {
         8 * (at + ENDS + count.div_ceil(8))
     }
 
-    /// Looks for an entry. If `has_digits` is set, entries whose tag is all ones belong to the one before them.
+    /// Looks for an entry, with the instructions of this processor that count bits.
     #[inline]
-    pub fn find(&self, place: &Place, widths: Widths, has_digits: bool) -> Found {
+    pub fn find(&self, place: &Place, widths: Widths) -> Found {
+        words::run(Find {
+            shard: self,
+            place,
+            widths,
+        })
+    }
+
+    #[inline(always)]
+    fn find_here(&self, place: &Place, widths: Widths) -> Found {
         let Place {
             group,
             bucket,
@@ -198,10 +254,10 @@ impl Shard {
         if count == 0 {
             return nothing(0);
         }
-        let used = word(&self.0, at);
+        let used = word(&self.bytes, at);
         let runs = (used & mask(bucket)).count_ones();
         let mut index = match runs.checked_sub(1) {
-            Some(last) => select(&self.0, at + ENDS, last) + 1,
+            Some(last) => select(&self.bytes, at + ENDS, last) + 1,
             None => 0,
         };
         if used >> bucket & 1 == 0 {
@@ -210,10 +266,9 @@ impl Shard {
         let width = widths.entry();
         let mut bit = Self::first(at, count) + widths.entries(index);
         loop {
-            let entry = get(&self.0, bit, width);
+            let entry = get(&self.bytes, bit, width);
             let other = entry >> widths.tag;
-            let is_digit = has_digits && entry & mask(widths.tag) == mask(widths.tag);
-            if other >= remainder && !is_digit {
+            if other >= remainder && !widths.is_digit(entry) {
                 let what = if other == remainder {
                     What::Entry
                 } else {
@@ -221,7 +276,7 @@ impl Shard {
                 };
                 return Found { index, what };
             }
-            let is_last = get(&self.0, 8 * (at + ENDS) + index, 1) == 1;
+            let is_last = get(&self.bytes, 8 * (at + ENDS) + index, 1) == 1;
             index += 1;
             if is_last {
                 return Found {
@@ -231,6 +286,12 @@ impl Shard {
             }
             bit += width as usize;
         }
+    }
+
+    /// Returns the tag of an entry.
+    #[inline]
+    pub fn tag(&self, place: &Place, found: Found, widths: Widths) -> u64 {
+        self.entry(place.group, found.index, widths) & mask(widths.tag)
     }
 
     /// Returns the tag of an entry and of those that follow it in its run, each with its remainder.
@@ -249,13 +310,14 @@ impl Shard {
         })
     }
 
+    #[inline]
     fn entry(&self, group: usize, index: usize, widths: Widths) -> u64 {
         let first = Self::first(self.begin(group), self.count(group));
-        get(&self.0, first + widths.entries(index), widths.entry())
+        get(&self.bytes, first + widths.entries(index), widths.entry())
     }
 
     fn ends_run(&self, group: usize, index: usize) -> bool {
-        get(&self.0, 8 * (self.begin(group) + ENDS) + index, 1) == 1
+        get(&self.bytes, 8 * (self.begin(group) + ENDS) + index, 1) == 1
     }
 
     /// Replaces an entry, or one that follows it by `behind`.
@@ -271,14 +333,14 @@ impl Shard {
         let first = Self::first(self.begin(place.group), self.count(place.group));
         let at = first + widths.entries(found.index + behind);
         put(
-            &mut self.0,
+            &mut self.bytes,
             at,
             widths.entry(),
             remainder << widths.tag | tag,
         );
     }
 
-    /// Inserts an entry where a search for it ended.
+    /// Inserts an entry where a search for it ended. `admits` returns whether the allocation may grow by a number of bytes.
     ///
     /// # Errors
     /// [`Refused`]; then nothing has changed.
@@ -288,6 +350,7 @@ impl Shard {
         found: Found,
         widths: Widths,
         tag: u64,
+        admits: &dyn Fn(usize) -> bool,
     ) -> Result<(), Refused> {
         let is_new = found.what == What::Nothing;
         let end = if found.what == What::End {
@@ -301,10 +364,12 @@ impl Shard {
             (end, is_new),
             widths,
             place.remainder << widths.tag | tag,
+            admits,
         )
     }
 
-    /// Inserts an entry behind another of its run, by `behind`.
+    /// Inserts an entry behind another of its run, by `behind`. `admits` returns whether the allocation may grow by a number of
+    /// bytes.
     ///
     /// # Errors
     /// [`Refused`]; then nothing has changed.
@@ -314,6 +379,7 @@ impl Shard {
         found: Found,
         behind: usize,
         widths: Widths,
+        admits: &dyn Fn(usize) -> bool,
     ) -> Result<(), Refused> {
         let index = found.index + behind;
         let end = if self.ends_run(place.group, index - 1) {
@@ -321,7 +387,7 @@ impl Shard {
         } else {
             index
         };
-        self.insert_at(place, index, (end, false), widths, 0)
+        self.insert_at(place, index, (end, false), widths, 0, admits)
     }
 
     /// Inserts an entry, and a bit among those that end runs.
@@ -332,16 +398,17 @@ impl Shard {
         (end, is_end): (usize, bool),
         widths: Widths,
         entry: u64,
+        admits: &dyn Fn(usize) -> bool,
     ) -> Result<(), Refused> {
         let group = place.group;
         let count = self.count(group);
         if count == GROUP_MOST {
             return Err(Refused::Crowded);
         }
-        self.resize(group, widths.group(count), widths.group(count + 1))
-            .ok_or(Refused::OutOfMemory)?;
+        let sizes = [count, count + 1].map(|count| widths.group(count));
+        self.resize(group, sizes, admits)?;
         let at = self.begin(group);
-        let bytes = &mut self.0;
+        let bytes = &mut self.bytes;
         let (old, first) = (Self::first(at, count), Self::first(at, count + 1));
         if old != first {
             let entries = old / 8..(old + widths.entries(count)).div_ceil(8);
@@ -368,7 +435,7 @@ impl Shard {
         let (count, at) = (self.count(group), self.begin(group));
         let is_last = self.ends_run(group, index);
         let is_first = index == 0 || self.ends_run(group, index - 1);
-        let bytes = &mut self.0;
+        let bytes = &mut self.bytes;
         let ends = 8 * (at + ENDS);
         let end = if is_last && !is_first {
             index - 1
@@ -392,34 +459,49 @@ impl Shard {
             bytes.copy_within(entries, first / 8);
         }
         bytes[group] -= 1;
-        self.resize(group, widths.group(count), widths.group(count - 1));
+        let sizes = [count, count - 1].map(|count| widths.group(count));
+        let smaller = self.resize(group, sizes, &|_| true);
+        debug_assert!(smaller.is_ok(), "a smaller group needs no memory");
     }
 
-    /// Changes the bytes of a group. Returns `None` and changes nothing if allocation fails, which only a larger group may
-    /// need.
-    fn resize(&mut self, group: usize, old: usize, new: usize) -> Option<()> {
+    /// Changes the bytes of a group. Only a larger one may need memory.
+    ///
+    /// # Errors
+    /// [`Refused`]; then nothing has changed.
+    #[inline]
+    fn resize(
+        &mut self,
+        group: usize,
+        [old, new]: [usize; 2],
+        admits: &dyn Fn(usize) -> bool,
+    ) -> Result<(), Refused> {
         if old == new {
-            return Some(());
+            return Ok(());
         }
         let (begin, end) = (self.begin(group), self.begin(GROUPS));
         let (kept, moved) = (begin + old.min(new), begin + old..end);
         let new_end = end - old + new;
         let allocated = allocated_for(new_end);
-        let is_due = allocated > self.0.len() || 4 * allocated <= 3 * self.0.len();
+        let more = allocated.saturating_sub(self.bytes.len());
+        if more > 0 && !admits(more) {
+            return Err(Refused::MemoryLimit);
+        }
+        let is_due = more > 0 || 4 * allocated <= 3 * self.bytes.len();
         match is_due.then(|| memory::zeroed(allocated)).flatten() {
             Some(mut bytes) => {
-                bytes[..kept].copy_from_slice(&self.0[..kept]);
-                bytes[begin + new..new_end].copy_from_slice(&self.0[moved]);
-                self.0 = bytes;
+                bytes[..kept].copy_from_slice(&self.bytes[..kept]);
+                bytes[begin + new..new_end].copy_from_slice(&self.bytes[moved]);
+                self.bytes = bytes;
             }
-            None if new_end + SPARE > self.0.len() => return None,
-            None => self.0.copy_within(moved, begin + new),
+            None if more > 0 => return Err(Refused::OutOfMemory),
+            None => self.bytes.copy_within(moved, begin + new),
         }
-        for later in group + 1..=GROUPS {
-            let begin = self.begin(later) - old + new;
-            put_begin(&mut self.0, later, begin);
+        let more = units(new).wrapping_sub(units(old));
+        let later = GROUPS + 2 * (group + 1)..HEAD;
+        for begin in self.bytes[later].as_chunks_mut().0 {
+            *begin = u16::from_le_bytes(*begin).wrapping_add(more).to_le_bytes();
         }
-        Some(())
+        Ok(())
     }
 
     /// Passes the bucket, the remainder and the tag of each entry, in order.
@@ -427,12 +509,12 @@ impl Shard {
         for group in 0..GROUPS {
             let (count, at) = (self.count(group), self.begin(group));
             let first = Self::first(at, count);
-            let mut used = if count == 0 { 0 } else { word(&self.0, at) };
+            let mut used = if count == 0 { 0 } else { word(&self.bytes, at) };
             for index in 0..count {
-                let entry = get(&self.0, first + widths.entries(index), widths.entry());
+                let entry = get(&self.bytes, first + widths.entries(index), widths.entry());
                 let bucket = bucket_of(group, used.trailing_zeros());
                 each(bucket, entry >> widths.tag, entry & mask(widths.tag));
-                if get(&self.0, 8 * (at + ENDS) + index, 1) == 1 {
+                if self.bytes[at + ENDS + index / 8] >> (index % 8) & 1 == 1 {
                     used &= used - 1;
                 }
             }
@@ -453,14 +535,17 @@ const fn units_of(group: usize) -> std::ops::Range<usize> {
 }
 
 fn put_begin(bytes: &mut [u8], group: usize, begin: usize) {
-    let units = u16::try_from((begin - HEAD) / UNIT)
-        .expect("full groups of the widest entries have 33 KiB");
-    bytes[units_of(group)].copy_from_slice(&units.to_le_bytes());
+    bytes[units_of(group)].copy_from_slice(&units(begin - HEAD).to_le_bytes());
+}
+
+/// Returns the number of units in bytes of groups.
+fn units(bytes: usize) -> u16 {
+    u16::try_from(bytes / UNIT).expect("full groups of the widest entries have 33 KiB")
 }
 
 /// Returns how many bytes to allocate for a head and groups: those that jemalloc would give, which has four sizes between a
 /// power of two and the next.
-const fn allocated_for(bytes: usize) -> usize {
+pub const fn allocated_for(bytes: usize) -> usize {
     let bytes = bytes + SPARE;
     let step = bytes.next_power_of_two() / 8;
     bytes.next_multiple_of(if step < 16 { 16 } else { step })
@@ -529,23 +614,32 @@ impl Builder {
 
     #[allow(
         clippy::cast_possible_truncation,
-        reason = "a group has at most 255 entries"
+        reason = "a group has at most 255 entries, and bits are written by the word"
     )]
     fn end_group(&mut self) -> Result<(), Refused> {
         let (count, at) = (self.entries.len(), self.bytes.len());
         let size = self.widths.group(count);
         self.extend(size + SPARE)?;
-        let mut used = 0;
+        let (mut used, mut ends) = (0, [0; GROUP_MOST.div_ceil(8)]);
+        // The bits of entries that are not written yet, and their number.
+        let (mut bits, mut left, mut to) = (0, 0, Shard::first(at, count) / 8);
+        let mut next = self.entries.iter().skip(1);
         for (index, (bucket, entry)) in self.entries.iter().enumerate() {
             used |= 1 << bucket;
-            let next = self.entries.get(index + 1);
-            let is_last = next.is_none_or(|next| next.0 != *bucket);
-            put(&mut self.bytes, 8 * (at + ENDS) + index, 1, is_last.into());
-            let bit = Shard::first(at, count) + self.widths.entries(index);
-            put(&mut self.bytes, bit, self.widths.entry(), *entry);
+            let is_last = next.next().is_none_or(|next| next.0 != *bucket);
+            ends[index / 8] |= u8::from(is_last) << (index % 8);
+            bits |= u128::from(*entry) << left;
+            left += self.widths.entry();
+            if left >= u64::BITS {
+                put_word(&mut self.bytes, to, bits as u64);
+                (bits, left, to) = (bits >> u64::BITS, left - u64::BITS, to + 8);
+            }
         }
         if count > 0 {
+            put_word(&mut self.bytes, to, bits as u64);
             put_word(&mut self.bytes, at, used);
+            let ends = &ends[..count.div_ceil(8)];
+            self.bytes[at + ENDS..][..ends.len()].copy_from_slice(ends);
         }
         self.bytes.truncate(at + size);
         self.bytes[self.group] = count as u8;
@@ -559,13 +653,13 @@ impl Builder {
     ///
     /// # Errors
     /// [`Refused::OutOfMemory`]
-    pub fn end(mut self) -> Result<(Shard, u64), Refused> {
+    pub fn end(mut self, base: u64) -> Result<(Shard, u64), Refused> {
         while self.group < GROUPS {
             self.end_group()?;
         }
         let mut bytes =
             memory::zeroed(allocated_for(self.bytes.len())).ok_or(Refused::OutOfMemory)?;
         bytes[..self.bytes.len()].copy_from_slice(&self.bytes);
-        Ok((Shard(bytes), self.count))
+        Ok((Shard { bytes, base }, self.count))
     }
 }

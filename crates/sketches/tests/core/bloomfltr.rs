@@ -6,8 +6,8 @@ use valkeybloom_sketches::bloom::{Dialect, Object, Params, Tightening, dump};
 use valkeybloom_sketches::{DecodeError, Seed};
 
 use crate::support::{
-    Field, HALF_OF_OURS, Rng, Stream, add_new, begin_partial, bitmap, blob_of, capacity, dump_of,
-    fields_of, filters, grow, has, header_of, items, object, of_valkey_bloom, params, read_fields,
+    Field, HALF_OF_OURS, Rng, Stream, add_new, begin_partial, capacity, dump_of, fields_of,
+    filters, grow, has, header_of, items, object, of_valkey_bloom, params, read_fields,
     through_every_form, tightening,
 };
 
@@ -36,7 +36,7 @@ fn the_published_vector_holds_to_the_byte() {
         bitmap[bit / 8] |= 1 << (bit % 8);
     }
     blob.extend(bitmap);
-    assert!(blob_of(&filters(&object)[0]) == blob);
+    assert!(filters(&object)[0].blob() == blob);
 
     let prefix = |version| {
         let mut bytes = vec![version, 0, 0, 0, 0];
@@ -146,11 +146,11 @@ fn every_form_is_as_the_description_says() {
             tightening: HALF_OF_OURS,
             seed_is_random: 1,
             filters: object
-                .views()
-                .map(|filter| FilterDraft {
+                .filters()
+                .map(|(filter, _)| FilterDraft {
                     hashes: filter.geometry().hashes,
                     seed: *seed.as_bytes(),
-                    ..FilterDraft::new(filter.capacity(), filter.items(), bitmap(&filter).to_vec())
+                    ..FilterDraft::new(filter.capacity(), filter.items(), filter.bitmap().to_vec())
                 })
                 .collect(),
             ..Draft::valid()

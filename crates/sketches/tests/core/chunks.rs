@@ -6,8 +6,8 @@ use valkeybloom_sketches::bloom::{Dialect, Limits, Object};
 use valkeybloom_sketches::{DecodeError, Seed};
 
 use crate::support::{
-    Field, Rng, Stream, begin_partial, bitmap, bitmaps, blob, dump_of, filters, grow, header_of,
-    object, of_filters, params, partial, read_value,
+    Field, Rng, Stream, begin_partial, bitmaps, blob, dump_of, filters, grow, header_of, object,
+    of_filters, params, partial, read_value,
 };
 
 /// Returns the pairs that SCANDUMP answers, from cursor 0 to the last one that holds anything.
@@ -72,17 +72,17 @@ fn a_small_object_is_a_header_and_a_chunk_for_each_filter() {
     let pairs = dumped(&object);
     assert_eq!(pairs.len(), 1 + 3);
     let mut cursor = 1;
-    for (filter, (next, chunk)) in object.views().zip(&pairs[1..]) {
-        cursor += bitmap(&filter).len() as u64;
+    for (filter, (next, chunk)) in filters(&object).into_iter().zip(&pairs[1..]) {
+        cursor += filter.bitmap().len() as u64;
         assert_eq!(*next, cursor);
-        assert_eq!(chunk, &*bitmap(&filter));
+        assert_eq!(chunk, filter.bitmap());
     }
     let loaded = load(&pairs);
     assert!(dump_of(&loaded) == dump_of(&object));
     assert_eq!(loaded.memory_bytes(), object.memory_bytes());
     // The least one: a filter of one byte, nothing in it.
     let least = crate::support::object(&params(1, 0.5, 0), Seed::FIXED);
-    assert_eq!(bitmap(&filters(&least)[0]).len(), 1);
+    assert_eq!(filters(&least)[0].bitmap().len(), 1);
     let pairs = dumped(&least);
     assert_eq!(pairs[1..], [(2, vec![0])]);
     assert!(dump_of(&load(&pairs)) == dump_of(&least));
@@ -151,8 +151,8 @@ fn any_cursor_returns_the_rest_of_its_filter() {
     let object = small();
     let all = bitmaps(&object);
     let mut ends = Vec::new();
-    for filter in object.views() {
-        ends.push(ends.last().unwrap_or(&0) + bitmap(&filter).len());
+    for filter in filters(&object) {
+        ends.push(ends.last().unwrap_or(&0) + filter.bitmap().len());
     }
     for offset in 0..all.len() {
         let end = *ends.iter().find(|end| **end > offset).unwrap();
@@ -175,8 +175,8 @@ fn chunks_of_any_size_load() {
     for size in [1, 2, 3, 7, 1000] {
         let mut pairs = vec![(1, header_of(&object))];
         let mut cursor = 1;
-        for filter in object.views() {
-            for chunk in bitmap(&filter).chunks(size) {
+        for filter in filters(&object) {
+            for chunk in filter.bitmap().chunks(size) {
                 cursor += chunk.len() as u64;
                 pairs.push((cursor, chunk.to_vec()));
             }
@@ -197,10 +197,10 @@ fn state(partial: &Partial) -> Vec<(u64, Vec<u8>)> {
 fn a_chunk_that_does_not_continue_changes_nothing() {
     let object = small();
     let all = bitmaps(&object);
-    let ends: Vec<usize> = object
-        .views()
+    let ends: Vec<usize> = filters(&object)
+        .into_iter()
         .scan(0, |end, filter| {
-            *end += bitmap(&filter).len();
+            *end += filter.bitmap().len();
             Some(*end)
         })
         .collect();
@@ -410,8 +410,12 @@ fn no_more_room_is_taken_than_a_filter_lacks() {
 fn limits_admit_a_header_where_they_would_admit_its_object() {
     let object = small();
     let header = header_of(&object);
-    let sizes = || object.views().map(|f| f.geometry().blob_bytes());
-    let newest = sizes().last().unwrap();
+    let sizes = || {
+        filters(&object)
+            .into_iter()
+            .map(|f| f.geometry().blob_bytes())
+    };
+    let newest = sizes().next_back().unwrap();
     assert!(sizes().all(|bytes| bytes <= newest));
     let total = object.memory_bytes();
     let admitted = |filter_bytes, object_bytes| {

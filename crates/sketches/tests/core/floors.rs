@@ -277,8 +277,8 @@ fn planted_faults_are_found() {
     for (of, file, line) in [
         (
             "crates/sketches",
-            "bloom/object/period.rs",
-            "use super::timeline::Timeline;\n",
+            "bloom/object/tables.rs",
+            "use super::plan::Plan;\n",
         ),
         (
             "crates/sketches",

@@ -1,14 +1,12 @@
 //! Limits on plain objects, to the byte: how far they grow, and what is refused then.
 
-use valkeybloom_sketches::bloom::{
-    Added, Dialect, Limits, Object, Params, Refusal, Shape, Time, View,
-};
+use valkeybloom_sketches::bloom::{Added, Dialect, Limits, Object, Params, Refusal, Shape, Time};
 use valkeybloom_sketches::{MAX_CAPACITY, Seed};
 
 use crate::sizes::size;
 use crate::support::{
-    FILTER_BYTES, Field, NO_CLOCK, ROOMY, add_new, capacity, dump_of, fields_of, filters, has,
-    items, object, params, read_fields, through_every_form,
+    FILTER_BYTES, Field, ROOMY, add_new, capacity, dump_of, fields_of, filters, has, items, object,
+    params, read_fields, through_every_form,
 };
 
 fn within(filter_bytes: u64, object_bytes: u64) -> Limits {
@@ -21,8 +19,11 @@ fn within(filter_bytes: u64, object_bytes: u64) -> Limits {
 
 /// Returns the memory of an object as the sum of its parts.
 fn bytes_of(object: &Object) -> u64 {
-    let blobs: u64 = object.views().map(|f| f.geometry().blob_bytes()).sum();
-    let table = object.views().count() as u64 * FILTER_BYTES;
+    let blobs: u64 = filters(object)
+        .into_iter()
+        .map(|f| f.geometry().blob_bytes())
+        .sum();
+    let table = object.filters().count() as u64 * FILTER_BYTES;
     size_of::<Object>() as u64 + table + blobs
 }
 
@@ -34,7 +35,7 @@ fn fill_up(object: &mut Object, limits: Limits) -> Refusal {
     for number in 0_u32..1_000_000 {
         let item = number.to_le_bytes();
         let before = dump_of(object);
-        let Err(refusal) = object.add(&item, Time::default(), None, || limits) else {
+        let Err(refusal) = object.add(&item, Time::default(), || limits) else {
             taken.push(item);
             continue;
         };
@@ -44,14 +45,14 @@ fn fill_up(object: &mut Object, limits: Limits) -> Refusal {
         assert!(dump_of(object) == before, "changed");
         let filters = filters(object);
         let sums = [
-            filters.iter().map(View::items).sum::<u64>(),
-            filters.iter().map(View::capacity).sum(),
+            filters.iter().map(|filter| filter.items()).sum::<u64>(),
+            filters.iter().map(|filter| filter.capacity()).sum(),
         ];
         assert_eq!([items(object), capacity(object)], sums);
         assert_eq!(object.totals(), (filters.len() as u64, sums[0], sums[1]));
         assert_eq!(object.memory_bytes(), bytes_of(object));
         assert!(object.is_within(limits), "over its limits");
-        assert_eq!(object.reach(NO_CLOCK, limits), capacity(object));
+        assert_eq!(object.reach(limits), capacity(object));
         return refusal;
     }
     panic!("a million items, and none was refused");
@@ -76,7 +77,7 @@ fn a_saturating_object_exceeds_its_capacity_in_one_filter() {
         let mut object = object(&params(100, 0.001, 0), Seed::FIXED);
         for number in 0..500_u32 {
             let item = number.to_le_bytes();
-            let added = object.add(&item, Time::default(), None, || limits);
+            let added = object.add(&item, Time::default(), || limits);
             assert!(added.is_ok() && has(&object, &item));
         }
         assert_eq!(object.totals().0, 1);
@@ -105,14 +106,14 @@ fn growth_ends_at_the_last_filter_that_the_limits_admit() {
     ] {
         let limits = within(filter_bytes, object_bytes);
         let mut object = Object::plain(&params, Seed::FIXED, limits).unwrap();
-        let promised = object.reach(NO_CLOCK, limits);
+        let promised = object.reach(limits);
         assert_eq!(fill_up(&mut object, limits), Refusal::MemoryLimit);
         assert_eq!(object.totals().0, filters);
         assert_eq!(items(&object), promised);
         assert_eq!(Shape::plain(params).reach(limits).0, promised);
         // A primary's stream is not held up by them.
         let item = b"from the primary";
-        let added = object.add(item, Time::default(), None, || Limits::NONE);
+        let added = object.add(item, Time::default(), || Limits::NONE);
         assert_eq!(added, Ok(Added::New));
         assert_eq!(object.totals().0, filters + 1);
         assert!(!object.is_within(limits));
@@ -170,11 +171,7 @@ fn growth_past_the_width_of_a_number_is_refused() {
         let mut object = read_fields(Dialect::Bloomfltr, stream).unwrap();
         let before = dump_of(&object);
         let refusals: Vec<_> = (0..20_u8)
-            .filter_map(|item| {
-                object
-                    .add(&[item], Time::default(), None, || Limits::NONE)
-                    .err()
-            })
+            .filter_map(|item| object.add(&[item], Time::default(), || Limits::NONE).err())
             .collect();
         assert!(!refusals.is_empty());
         assert!(refusals.iter().all(|r| *r == Refusal::MemoryLimit));

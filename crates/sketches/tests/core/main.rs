@@ -3,19 +3,15 @@
 //! that fails once fails always.
 
 mod bloomfltr;
-mod bloomfltx;
 mod bounds;
 mod check;
 mod chunks;
 mod cms;
-mod counting;
 mod cuckoo;
 mod feed;
 mod floors;
 mod foreign;
 mod fuzz;
-mod ids;
-mod interleaved;
 mod library;
 mod limits;
 mod merge;
@@ -30,10 +26,10 @@ mod saving;
 mod sizes;
 mod stages;
 mod table;
+mod tables;
 mod tdigest;
 mod topk;
 mod unions;
-mod windows;
 mod words;
 
 use valkeybloom_testing::{draft, murmur, naive, plain, support};

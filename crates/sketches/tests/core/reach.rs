@@ -1,8 +1,8 @@
 //! The reach of growth, against a loop that sizes one filter after the other.
 
 use valkeybloom_sketches::bloom::{
-    Cells, Geometry, Growth, Kind, Limits, MAX_FILTERS, New, Object, Params, Refusal, Shape,
-    Tightening, Time, Window,
+    Cells, Geometry, Growth, Kind, Limits, MAX_FILTERS, New, Object, Params, PartSize, Refusal,
+    Shape, Tightening, Window,
 };
 use valkeybloom_sketches::{Fraction, MAX_CAPACITY, Seed};
 
@@ -247,20 +247,13 @@ fn a_plan_is_what_an_object_of_a_peer_becomes() {
         shape.params.tightening = Tightening::like_valkey_bloom(0.5);
         for new in [redisbloom, New::Own(shape)] {
             let plan = new.plan(items, Limits::NONE).unwrap();
-            let make = || Object::make(&new, Seed::FIXED, Time::at(0), Limits::NONE).unwrap();
+            let make = || Object::make(&new, Seed::FIXED, Limits::NONE).unwrap();
             let mut object = make();
             assert_eq!(object.memory_bytes(), plan.first_bytes);
-            let held = |object: &Object| object.views().map(|f| f.items()).sum::<u64>();
-            let mut item = 0_u64;
-            while held(&object) < items {
-                item += 1;
-                let added = object.add(&item.to_le_bytes(), Time::at(0), None, || Limits::NONE);
-                assert!(added.is_ok());
-            }
+            fill(&mut object, items);
             assert_eq!(object.memory_bytes(), plan.full_bytes, "{new:?}");
-            assert_eq!(plan.sizes.last(), Some(&plan.full_bytes));
-            assert_eq!(plan.sizes.len(), plan.filters.len());
-            let largest = plan.filters.iter().map(|(_, size)| size.blob_bytes()).max();
+            assert_eq!(plan.parts.last().unwrap().object_bytes, plan.full_bytes);
+            let largest = plan.parts.iter().map(|part| part.bytes(0)).max();
             let (largest, bytes) = (largest.unwrap(), plan.full_bytes);
             for limits in [within(largest - 1, bytes), within(largest, bytes - 1)] {
                 assert_eq!(new.plan(items, limits), Err(Refusal::MemoryLimit));
@@ -269,98 +262,69 @@ fn a_plan_is_what_an_object_of_a_peer_becomes() {
     }
 }
 
-/// Rates rise as filters fill, and stay within what is requested. With a window all periods count.
+/// Rates rise as filters fill, and stay within what is requested.
 #[test]
 fn planned_rates_keep_to_the_requested_one() {
     let window = Kind::Windowed(Window::new(1000, 24).unwrap());
-    for kind in [Kind::Plain, Kind::Counting, window] {
+    for kind in [Kind::Plain, Kind::Counting, Kind::ScaledTo, window] {
         let shape = Shape {
             params: params(100, 0.01, 0.5, 2),
             kind,
         };
         let plan = shape.plan(5000, Limits::NONE).unwrap();
-        let rates = plan.rates(8);
-        assert_eq!(rates.len(), 8 * plan.filters.len() + 1);
-        assert!(rates.is_sorted());
-        for (items, rate) in rates {
+        let points = plan.points(8);
+        assert_eq!(points.len(), 8 * plan.parts.len() + 1);
+        assert!(points.is_sorted());
+        for (items, bytes, rate) in points {
             assert!((plan.rate_at(items) - rate).abs() < 1e-9, "{items}");
             assert!(rate <= 0.01, "{items}: {rate}");
+            assert!(bytes >= plan.first_bytes, "{items}: {bytes}");
         }
-        assert!(plan.rate_at(plan.capacity()) > 0.004);
+        assert!(kind != Kind::Plain || plan.rate_at(plan.capacity()) > 0.004);
     }
 }
 
-/// A planned object equals the real one: at its beginning, and full, in each of its periods.
+/// A planned object of filters equals the real one: at its beginning, and full.
 #[test]
 fn a_plan_is_what_an_object_becomes() {
-    let hour = 3_600_000;
-    let window = Kind::Windowed(Window::new(hour, 5).unwrap());
-    for kind in [Kind::Plain, Kind::Counting, window] {
-        for (capacity, items, expansion) in [(1, 1, 2), (50, 2000, 2), (30, 700, 1), (900, 800, 0)]
-        {
-            let shape = Shape {
-                params: params(capacity, 0.01, 0.5, expansion),
-                kind,
-            };
-            let plan = shape.plan(items, Limits::NONE).unwrap();
-            let mut object = Object::new(&shape, Seed::FIXED, Time::at(0), Limits::NONE).unwrap();
-            assert_eq!(object.memory_bytes(), plan.first_bytes);
-            // A window adapts in its first periods, and the last one is opened ahead.
-            let periods = match kind {
-                Kind::Windowed(_) => 0..=15,
-                Kind::Plain | Kind::Counting => 0..=0,
-            };
-            let mut item = 0_u64;
-            for period in periods {
-                let time = match period {
-                    15 => Time {
-                        now_ms: 14 * hour + 1,
-                        ttl_ms: Some(5 * hour),
-                    },
-                    _ => Time::at(period * hour),
-                };
-                object.tidy(time.now_ms);
-                let held = |object: &Object| object.views().map(|f| f.items()).sum::<u64>();
-                let before = held(&object);
-                while held(&object) < before + items {
-                    item += 1;
-                    let added = object.add(&item.to_le_bytes(), time, None, || Limits::NONE);
-                    assert!(added.is_ok());
-                }
-            }
-            assert_eq!(object.memory_bytes(), plan.full_bytes, "{shape:?}");
-            let sizes: Vec<_> = object
-                .views()
-                .map(|filter| (filter.capacity(), filter.geometry()))
-                .collect();
-            let planned = plan.filters.repeat(sizes.len() / plan.filters.len());
-            assert_eq!(sizes, planned, "{shape:?}");
-
-            // The least that the limits have to be.
-            let largest = plan.filters.iter().map(|(_, size)| size.blob_bytes()).max();
-            let (largest, bytes) = (largest.unwrap(), plan.full_bytes);
-            assert_eq!(shape.plan(items, within(largest, bytes)), Ok(plan));
-            for limits in [within(largest - 1, bytes), within(largest, bytes - 1)] {
-                assert_eq!(shape.plan(items, limits), Err(Refusal::MemoryLimit));
-            }
+    for (capacity, items, expansion) in [(1, 1, 2), (50, 2000, 2), (30, 700, 1), (900, 800, 0)] {
+        let shape = Shape::plain(params(capacity, 0.01, 0.5, expansion));
+        let plan = shape.plan(items, Limits::NONE).unwrap();
+        let mut object = object(&shape.params, Seed::FIXED);
+        assert_eq!(object.memory_bytes(), plan.first_bytes);
+        fill(&mut object, items);
+        assert_eq!(object.memory_bytes(), plan.full_bytes, "{shape:?}");
+        let parts = object.filters().zip(&plan.parts);
+        for ((filter, _), part) in parts {
+            assert_eq!(part.capacity, filter.capacity());
+            assert_eq!(part.size, PartSize::Filter(filter.geometry()));
         }
-        let shape = Shape {
-            params: params(900, 0.01, 0.5, 0),
-            kind,
-        };
-        assert_eq!(shape.plan(901, Limits::NONE), Err(Refusal::Full));
-        let shape = Shape {
-            params: params(1, f64::MIN_POSITIVE, 0.3, 2),
-            kind,
-        };
-        // A window begins its periods with one filter of that size.
-        let planned = shape
-            .plan(1 << 40, Limits::NONE)
-            .map(|plan| plan.filters.len());
-        let expected = match kind {
-            Kind::Windowed(_) => Ok(1),
-            Kind::Plain | Kind::Counting => Err(Refusal::RateTooSmall),
-        };
-        assert_eq!(planned, expected);
+        assert_eq!(object.filter_count(), plan.parts.len() as u64);
+
+        // The least that the limits have to be.
+        let largest = plan.parts.iter().map(|part| part.bytes(0)).max();
+        let (largest, bytes) = (largest.unwrap(), plan.full_bytes);
+        assert_eq!(shape.plan(items, within(largest, bytes)), Ok(plan));
+        for limits in [within(largest - 1, bytes), within(largest, bytes - 1)] {
+            assert_eq!(shape.plan(items, limits), Err(Refusal::MemoryLimit));
+        }
+    }
+    let shape = Shape::plain(params(900, 0.01, 0.5, 0));
+    assert_eq!(shape.plan(901, Limits::NONE), Err(Refusal::Full));
+    let shape = Shape::plain(params(1, f64::MIN_POSITIVE, 0.3, 2));
+    let refused = shape.plan(1 << 40, Limits::NONE);
+    assert_eq!(refused, Err(Refusal::RateTooSmall));
+}
+
+/// Adds items until an object has this many.
+fn fill(object: &mut Object, items: u64) {
+    let mut number = 0_u64;
+    while object.totals().1 < items {
+        let more: Vec<_> = (0..(items - object.totals().1).min(1000))
+            .map(|more| (number + more).to_le_bytes().to_vec())
+            .collect();
+        number += more.len() as u64;
+        let added = add_each(object, &more, Limits::NONE);
+        assert!(added.iter().all(Result::is_ok));
     }
 }

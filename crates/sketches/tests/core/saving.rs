@@ -26,8 +26,7 @@ fn objects() -> Vec<Object> {
                 now_ms: number * 3,
                 ttl_ms: None,
             };
-            let id = shape.is_counting().then_some(number);
-            let added = object.add(&number.to_le_bytes(), time, id, || ROOMY);
+            let added = object.add(&number.to_le_bytes(), time, || ROOMY);
             assert!(added.is_ok());
         }
         object

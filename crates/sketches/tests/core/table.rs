@@ -2,11 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use valkeybloom_sketches::table::{Counts, Payload, Plain, Refused, Table};
+use valkeybloom_sketches::Relocate;
+use valkeybloom_sketches::table::{Kept, Payload, Refused, Table};
 
-use crate::support::{Moving, Rng, at_each_width};
+use crate::support::Rng;
 
-/// What a table has to hold.
+const fn unlimited() -> u64 {
+    u64::MAX
+}
+
+/// What a table has to hold: 0, the count or the period of each fingerprint.
 type Map = BTreeMap<u64, u64>;
 
 /// The fingerprints that a round draws.
@@ -22,8 +27,9 @@ struct Draw {
 }
 
 impl Draw {
-    fn new(rng: &mut Rng) -> Self {
-        let bits = *rng.pick(&[12, 13, 17, 21, 27, 40, 60]);
+    fn new(rng: &mut Rng, payload: Payload) -> Self {
+        let widest = *rng.pick(&[12, 16, 24, payload.most_bits()]);
+        let bits = *rng.pick(&(12..=widest).collect::<Vec<_>>());
         let log = bits.min(6 + u32::try_from(rng.below(11)).unwrap());
         Self {
             bits,
@@ -46,98 +52,341 @@ impl Draw {
     fn any(self, rng: &mut Rng) -> u64 {
         rng.next() >> (64 - self.bits)
     }
-}
 
-#[track_caller]
-fn assert_holds<P: Payload>(table: &Table<P>, map: &Map, draw: Draw, rng: &mut Rng) {
-    let mut held = Vec::new();
-    table.for_each(|fingerprint, payload| held.push((fingerprint, payload)));
-    assert!(
-        held.iter()
-            .copied()
-            .eq(map.iter().map(|(key, count)| (*key, *count))),
-        "{draw:?}"
-    );
-    assert_eq!(table.fingerprints(), map.len() as u64, "{draw:?}");
-    let looked_up: Vec<u64> = (0..100)
-        .map(|number| {
-            if number % 2 == 0 {
-                draw.any(rng)
-            } else {
-                draw.next(rng)
-            }
-        })
-        .collect();
-    let mut answers = vec![false; looked_up.len()];
-    table.contains_each(&looked_up, &mut answers);
-    for (fingerprint, answer) in looked_up.iter().zip(answers) {
-        assert_eq!(answer, map.contains_key(fingerprint), "{draw:?}");
-        assert_eq!(table.contains(*fingerprint), answer, "{draw:?}");
+    fn either(self, rng: &mut Rng) -> u64 {
+        if rng.below(2) == 0 {
+            self.any(rng)
+        } else {
+            self.next(rng)
+        }
     }
 }
 
-#[test]
-fn counts_are_those_of_a_map() {
-    at_each_width(|_| {
-        let mut rng = Rng::new(48);
-        for _ in 0..30 {
-            let draw = Draw::new(&mut rng);
-            let (mut table, mut map) = (Table::<Counts>::new(draw.bits).unwrap(), Map::new());
-            for additions in [95, 20, 70, 0, 50, 0] {
-                for _ in 0..6_000 {
-                    let fingerprint = draw.next(&mut rng);
-                    let count = map.get(&fingerprint).copied().unwrap_or(0);
-                    assert_eq!(table.count(fingerprint), count, "{draw:?}");
-                    if rng.below(100) >= additions {
-                        assert_eq!(table.remove(fingerprint), count, "{draw:?}");
-                        if count > 1 {
-                            map.insert(fingerprint, count - 1);
-                        } else {
-                            map.remove(&fingerprint);
-                        }
-                    } else if let Ok(before) = table.add(fingerprint) {
-                        assert_eq!(before, count, "{draw:?}");
-                        map.insert(fingerprint, count + 1);
-                    } else {
-                        assert_eq!(
-                            (draw.spread, table.count(fingerprint)),
-                            (0, count),
-                            "{draw:?}"
-                        );
-                    }
+/// Moves allocations, three at a time, and adds up their bytes.
+struct Weighing(u64, u8);
+
+impl Relocate for Weighing {
+    fn should_stop(&mut self) -> bool {
+        self.1 += 1;
+        self.1.is_multiple_of(3)
+    }
+
+    fn table<T>(&mut self, table: Vec<T>) -> Vec<T> {
+        self.0 += (table.capacity() * size_of::<T>()) as u64;
+        let mut moved = Vec::with_capacity(table.capacity());
+        moved.extend(table);
+        moved
+    }
+
+    fn blob(&mut self, blob: Box<[u8]>) -> Box<[u8]> {
+        self.0 += blob.len() as u64;
+        blob.to_vec().into_boxed_slice()
+    }
+}
+
+/// A table and the map that it has to equal.
+struct Pair {
+    table: Table,
+    map: Map,
+    draw: Draw,
+    /// The periods of a window, or 0.
+    window: u64,
+    current: u64,
+    /// The period about which the clock goes on and back, if it does.
+    about: Option<u64>,
+    dropped: u64,
+}
+
+impl Pair {
+    fn new(rng: &mut Rng, payload: Payload) -> Self {
+        let draw = Draw::new(rng, payload);
+        let window = match payload {
+            Payload::Period(periods) => periods.into(),
+            Payload::Nothing | Payload::Count => 0,
+        };
+        Self {
+            table: Table::new(draw.bits, payload).unwrap(),
+            map: Map::new(),
+            draw,
+            window,
+            current: window + 2 + *rng.pick(&[0, 1, 1 << 20, 1 << 50]),
+            about: None,
+            dropped: 0,
+        }
+    }
+
+    /// Sets the clock on or back, and drops what has expired.
+    fn turn_clock(&mut self, rng: &mut Rng) {
+        let window = self.window;
+        let by = match rng.below(20) {
+            0 => rng.next() % (3 * window),
+            1 => window + rng.next() % (window / 16 + 3),
+            2 => 1_000_000,
+            3..=6 => rng.next() % (window / 8 + 2),
+            _ => 1,
+        };
+        let newest = self.map.values().copied().fold(self.dropped, u64::max);
+        self.current = match self.about {
+            Some(about) => about + rng.next() % window,
+            None if rng.below(3) > 0 => self.current + by,
+            None => self.current.saturating_sub(by),
+        };
+        self.current = self.current.max(window + 2).max(newest.saturating_sub(1));
+        let (oldest, before) = (self.current + 1 - window, self.map.len());
+        self.map.retain(|_, period| *period >= oldest);
+        let is_any = self.map.len() < before;
+        if is_any {
+            self.dropped = oldest;
+        }
+        assert_eq!(self.table.drop_before(oldest), is_any, "{:?}", self.draw);
+        assert_eq!(self.table.dropped(), self.dropped, "{:?}", self.draw);
+    }
+
+    /// Adds a fingerprint, or takes it off the table, and requires that the table keeps to a limit on memory.
+    fn write(&mut self, rng: &mut Rng, additions: usize) {
+        let pace = 8 + additions * additions / 8;
+        if self.window > 0 && (self.about.is_some() || rng.below(pace) == 0) {
+            self.turn_clock(rng);
+        }
+        let (fingerprint, draw) = (self.draw.next(rng), self.draw);
+        let bytes = self.table.memory_bytes();
+        let most = match rng.below(8) {
+            0 => rng.next() % (bytes + 1),
+            1 => bytes + rng.next() % 300,
+            _ => u64::MAX,
+        };
+        let old = self.map.get(&fingerprint).copied();
+        let written = match self.table.payload() {
+            Payload::Nothing => self.table.add(fingerprint, || most).map(|is_new| {
+                assert_eq!(is_new, old.is_none(), "{draw:?}");
+                0
+            }),
+            Payload::Count if rng.below(100) >= additions => {
+                let count = self.table.count_down(fingerprint);
+                assert_eq!(count, old.unwrap_or(0), "{draw:?}");
+                self.map.remove(&fingerprint);
+                if count > 1 {
+                    self.map.insert(fingerprint, count - 1);
                 }
-                assert_holds(&table, &map, draw, &mut rng);
-                table = table.try_clone().unwrap();
-                let mut next = Some(0);
-                while let Some(first) = next {
-                    next = table.relocate(first, &mut Moving(3));
-                }
-                assert_holds(&table, &map, draw, &mut rng);
+                return;
+            }
+            Payload::Count => self.table.count_up(fingerprint, || most).map(|count| {
+                assert_eq!(count, old.unwrap_or(0), "{draw:?}");
+                count + 1
+            }),
+            Payload::Period(_) => {
+                let current = self.current;
+                let any = rng.next() % (self.window + 9);
+                let late = match self.about {
+                    Some(_) => any,
+                    None => *rng.pick(&[0, 1, 2, any, self.window]),
+                };
+                let oldest = (current + 1 - self.window).max(self.dropped);
+                let period = (current + 1).saturating_sub(late).max(oldest);
+                let kept = self.table.keep(fingerprint, period, current, || most);
+                kept.map(|kept| {
+                    let expected = match old {
+                        None => Kept::New,
+                        Some(old) if old < period => Kept::Longer,
+                        Some(_) => Kept::AsLong,
+                    };
+                    assert_eq!(kept, expected, "{draw:?}");
+                    old.unwrap_or(0).max(period)
+                })
+            }
+        };
+        match written {
+            Ok(payload) => {
+                self.map.insert(fingerprint, payload);
+            }
+            Err(refused) => assert!(
+                match refused {
+                    Refused::MemoryLimit => most < u64::MAX,
+                    Refused::Crowded => draw.spread == 0 || self.table.payload() == Payload::Count,
+                    Refused::OutOfMemory => false,
+                },
+                "{draw:?}: {refused:?}"
+            ),
+        }
+        let bytes_now = self.table.memory_bytes();
+        assert!(bytes_now <= bytes.max(most), "{draw:?}: {bytes_now}");
+    }
+
+    /// Looks up a fingerprint, at any time.
+    fn look_up(&self, rng: &mut Rng) {
+        let fingerprint = self.draw.either(rng);
+        let found = self.map.get(&fingerprint).copied();
+        if self.table.payload() == Payload::Count {
+            assert_eq!(self.table.count_of(fingerprint), found.unwrap_or(0));
+        }
+        let oldest = match rng.below(4) {
+            _ if self.window == 0 => 0,
+            0 => 0,
+            1 => self.current + rng.next() % 1_000_000,
+            _ => (self.current + 2).saturating_sub(rng.next() % (self.window + 3)),
+        };
+        let is_there = found.is_some_and(|payload| payload >= oldest);
+        let (mut answers, some) = ([false; 40], fingerprint & 1 == 0);
+        let fingerprints: [u64; 40] = std::array::from_fn(|_| fingerprint);
+        if some && rng.below(16) == 0 {
+            self.table
+                .contains_each(&fingerprints, oldest, &mut answers);
+            assert_eq!(answers, [is_there; 40], "{:?}", self.draw);
+        }
+        assert_eq!(
+            self.table.contains(fingerprint, oldest),
+            is_there,
+            "{:?}",
+            self.draw
+        );
+    }
+
+    /// Requires that the table holds what the map does, and takes as much memory as it says.
+    fn check(&mut self, rng: &mut Rng) {
+        let (table, draw) = (&mut self.table, self.draw);
+        let (mut weighing, bytes) = (Weighing(0, 0), table.memory_bytes());
+        let mut next = Some(0);
+        while let Some(first) = next {
+            next = table.relocate(first, &mut weighing);
+        }
+        assert_eq!(bytes, weighing.0, "{draw:?}");
+        let mut held = Vec::new();
+        table.for_each(|fingerprint, payload| held.push((fingerprint, payload)));
+        assert!(held.into_iter().eq(self.map.clone()), "{draw:?}");
+        assert_eq!(table.fingerprints(), self.map.len() as u64, "{draw:?}");
+        let mut periods = Map::new();
+        if self.window > 0 {
+            for period in self.map.values() {
+                *periods.entry(*period).or_default() += 1;
             }
         }
-    });
+        assert!(table.periods().iter().copied().eq(periods), "{draw:?}");
+        let (begin, end) = (draw.either(rng), draw.either(rng));
+        let (range, mut within) = (begin.min(end)..=begin.max(end), Vec::new());
+        table
+            .each_within(range.clone(), |fingerprint, payload| {
+                within.push((fingerprint, payload));
+                Ok(())
+            })
+            .unwrap();
+        let expected = self.map.range(range).map(|(key, value)| (*key, *value));
+        assert!(within.into_iter().eq(expected), "{draw:?}");
+    }
+
+    /// Returns the table made anew. Without luck, many fingerprints are too close to one another for it.
+    fn refilled(&self) -> Result<Table, Refused> {
+        let (bits, payload, number) = (self.draw.bits, self.table.payload(), self.map.len());
+        Table::filled(bits, payload, number as u64, self.current, |filling| {
+            let mut all = self.map.iter();
+            all.try_for_each(|(fingerprint, payload)| filling.push(*fingerprint, *payload))
+        })
+    }
+}
+
+/// Runs rounds of random operations, and returns their number.
+fn run(rng: &mut Rng, payload: Payload, most: usize) -> usize {
+    let mut pair = Pair::new(rng, payload);
+    let mut done = 0;
+    for additions in [95, 20, 70, 0, 120, 50, 0] {
+        let operations = rng.below(most);
+        for _ in 0..operations {
+            pair.write(rng, additions);
+            pair.look_up(rng);
+        }
+        if pair.window > 0 {
+            // All expires, and shards of different bases are joined.
+            pair.about = Some(pair.current + pair.window + 1);
+            for _ in 0..rng.below(60) {
+                pair.write(rng, 100);
+            }
+            pair.about = None;
+        }
+        done += 2 * operations;
+        pair.check(rng);
+        if rng.below(2) == 0 {
+            pair.table = pair.table.try_clone().unwrap();
+        } else {
+            match pair.refilled() {
+                Ok(table) => (pair.table, pair.dropped) = (table, 0),
+                Err(refused) => assert_eq!((refused, pair.draw.spread), (Refused::Crowded, 0)),
+            }
+        }
+        pair.check(rng);
+    }
+    if pair.window > 0 {
+        pair.current += 3 * pair.window;
+        pair.map.clear();
+        pair.table.drop_before(pair.current + 1 - pair.window);
+        for _ in 0..3 * pair.table.shards() {
+            pair.table.sweep_next(pair.current);
+        }
+        pair.check(rng);
+        let bytes = pair.table.memory_bytes();
+        assert!(
+            pair.table.shards() == 1 && bytes < 200,
+            "{:?}: {bytes}",
+            pair.draw
+        );
+    }
+    done
 }
 
 #[test]
-fn plain_tables_are_sets() {
-    let mut rng = Rng::new(49);
-    for round in 0..40 {
-        let draw = Draw::new(&mut rng);
-        let (mut table, mut map) = (Table::<Plain>::new(draw.bits).unwrap(), Map::new());
-        for _ in 0..1_000 * round {
-            let fingerprint = draw.next(&mut rng);
-            match table.add(fingerprint) {
-                Ok(is_new) => assert_eq!(is_new, map.insert(fingerprint, 1).is_none(), "{draw:?}"),
-                Err(refused) => {
-                    assert_eq!(refused, Refused::Crowded);
-                    assert!(
-                        draw.spread == 0 && !map.contains_key(&fingerprint),
-                        "{draw:?}"
-                    );
-                }
-            }
+fn tables_are_maps() {
+    let mut rng = Rng::new(48);
+    for _ in 0..4 {
+        for _ in 0..4 {
+            run(&mut rng, Payload::Count, 6_000);
+            run(&mut rng, Payload::Nothing, 12_000);
         }
-        assert_holds(&table, &map, draw, &mut rng);
+        for periods in [1, 2, 3, 15, 16, 17, 24, 31, 33, 1_440, 60_000] {
+            run(&mut rng, Payload::Period(periods), 3_000);
+        }
+    }
+}
+
+/// Shards of different bases are joined after the clock has gone back.
+#[test]
+fn joined_shards_keep_late_fingerprints() {
+    let (mut table, mut rng) = (Table::new(50, Payload::Period(24)).unwrap(), Rng::new(51));
+    for (number, period, current, oldest) in
+        [(5_000, 77, 100, 77), (2, 98, 121, 78), (100, 78, 101, 78)]
+    {
+        table.drop_before(oldest);
+        for _ in 0..number {
+            table.drop_before(current - 23);
+            let kept = table.keep(rng.next() >> 14, period, current, unlimited);
+            assert_eq!(kept, Ok(Kept::New));
+        }
+    }
+    assert_eq!(table.periods(), [(78, 100), (98, 2)]);
+    let mut periods = [0; 122];
+    table.for_each(|_, period| periods[usize::try_from(period).unwrap()] += 1);
+    assert_eq!((periods[78], periods[98], table.shards()), (100, 2, 1));
+}
+
+/// Tables of each size are made anew, of as few shards as it takes.
+#[test]
+fn tables_of_each_size_are_made_anew() {
+    let mut rng = Rng::new(52);
+    for payload in [Payload::Nothing, Payload::Count, Payload::Period(24)] {
+        for number in [
+            0, 1, 2, 1_023, 1_024, 1_025, 2_048, 2_049, 3_073, 12_288, 12_289,
+        ] {
+            let mut pair = Pair::new(&mut rng, payload);
+            (pair.draw.bits, pair.draw.spread) = (30, 0);
+            while pair.map.len() < number {
+                let value = match payload {
+                    Payload::Nothing => 0,
+                    Payload::Count => 1 + rng.next() % 9,
+                    Payload::Period(_) => pair.current + 1 - rng.next() % (pair.window + 1),
+                };
+                pair.map.insert(rng.next() >> 34, value);
+            }
+            pair.table = pair.refilled().unwrap();
+            assert_eq!(pair.table.shards(), (number as u64).div_ceil(1_024).max(1));
+            pair.check(&mut rng);
+        }
     }
 }
 
@@ -145,18 +394,18 @@ fn plain_tables_are_sets() {
 #[test]
 fn a_count_grows_and_shrinks_by_digits() {
     for bits in [12, 13, 20] {
-        let mut table = Table::<Counts>::new(bits).unwrap();
+        let mut table = Table::new(bits, Payload::Count).unwrap();
         for neighbour in [6, 8] {
-            table.add(neighbour).unwrap();
+            table.count_up(neighbour, unlimited).unwrap();
         }
         for count in 0..100_000 {
-            assert_eq!(table.add(7), Ok(count));
+            assert_eq!(table.count_up(7, unlimited), Ok(count));
         }
         for count in (1..=100_000).rev() {
-            assert_eq!(table.remove(7), count);
+            assert_eq!(table.count_down(7), count);
         }
         assert_eq!(
-            [6, 7, 8].map(|fingerprint| table.count(fingerprint)),
+            [6, 7, 8].map(|fingerprint| table.count_of(fingerprint)),
             [1, 0, 1]
         );
     }
@@ -170,16 +419,19 @@ fn memory_follows_the_fingerprints() {
         let bits = (100 * number).next_power_of_two().ilog2();
         let mut rng = Rng::new(50);
         let (mut counts, mut plain) = (
-            Table::<Counts>::new(bits).unwrap(),
-            Table::<Plain>::new(bits).unwrap(),
+            Table::new(bits, Payload::Count).unwrap(),
+            Table::new(bits, Payload::Nothing).unwrap(),
         );
         for _ in 0..number {
             let fingerprint = rng.next() >> (64 - bits);
-            counts.add(fingerprint).unwrap();
-            plain.add(fingerprint).unwrap();
+            counts.count_up(fingerprint, unlimited).unwrap();
+            plain.add(fingerprint, unlimited).unwrap();
         }
-        for (bytes, tag) in [(counts.memory_bytes(), 2.0), (plain.memory_bytes(), 0.0)] {
-            let more = 8.0 * bytes as f64 / number as f64 - tag - f64::from(bits)
+        let filled = Table::filled(bits, Payload::Nothing, plain.fingerprints(), 0, |filling| {
+            plain.each_within(0..=u64::MAX, |fingerprint, _| filling.push(fingerprint, 0))
+        });
+        for (table, tag) in [(counts, 2.0), (plain, 0.0), (filled.unwrap(), 0.0)] {
+            let more = 8.0 * table.memory_bytes() as f64 / number as f64 - tag - f64::from(bits)
                 + libm::log2(number as f64);
             assert!((3.2..=4.0).contains(&more), "{number}: {more}");
         }

@@ -14,6 +14,23 @@ const LEAST_BYTES: usize = 512;
 thread_local! {
     /// The number of requests until the refused one; at 0 no request is refused.
     static LEFT: Cell<usize> = const { Cell::new(0) };
+    /// The bytes that are allocated, and the most of them so far.
+    static BYTES: Cell<[usize; 2]> = const { Cell::new([0; 2]) };
+}
+
+/// Counts bytes that are allocated in place of others.
+fn count(less: usize, more: usize) {
+    let [now, most] = BYTES.get();
+    let now = (now + more).saturating_sub(less);
+    BYTES.set([now, most.max(now)]);
+}
+
+/// Returns the most bytes that an operation had allocated at the same time, and its result.
+pub fn most_bytes<T>(operation: impl FnOnce() -> T) -> (usize, T) {
+    let [before, _] = BYTES.get();
+    BYTES.set([before; 2]);
+    let result = operation();
+    (BYTES.get()[1] - before, result)
 }
 
 struct Refusing;
@@ -37,6 +54,7 @@ unsafe impl GlobalAlloc for Refusing {
         if refuses(layout.size()) {
             return std::ptr::null_mut();
         }
+        count(0, layout.size());
         // SAFETY: our caller guarantees what the system's allocator requires.
         unsafe { System.alloc(layout) }
     }
@@ -45,11 +63,13 @@ unsafe impl GlobalAlloc for Refusing {
         if refuses(layout.size()) {
             return std::ptr::null_mut();
         }
+        count(0, layout.size());
         // SAFETY: our caller guarantees what the system's allocator requires.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        count(layout.size(), 0);
         // SAFETY: all blocks are the system's.
         unsafe { System.dealloc(block, layout) }
     }
@@ -58,6 +78,7 @@ unsafe impl GlobalAlloc for Refusing {
         if refuses(size) {
             return std::ptr::null_mut();
         }
+        count(layout.size(), size);
         // SAFETY: all blocks are the system's, and our caller guarantees the rest.
         unsafe { System.realloc(block, layout, size) }
     }

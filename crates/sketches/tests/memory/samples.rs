@@ -21,8 +21,7 @@ fn filled(capacity: u64, kind: Kind, items: u64, per_ms: u64) -> Object {
     for number in 0..items {
         let now = number / per_ms;
         object.tidy(now);
-        let id = (kind == Kind::Counting).then_some(number);
-        let added = object.add(&item(number), Time::at(now), id, || Limits::NONE);
+        let added = object.add(&item(number), Time::at(now), || Limits::NONE);
         added.unwrap();
     }
     object
@@ -30,8 +29,7 @@ fn filled(capacity: u64, kind: Kind, items: u64, per_ms: u64) -> Object {
 
 /// Returns a time in the newest period of a sample.
 pub fn last_time(object: &Object) -> u64 {
-    let newest = object.periods().last();
-    newest.map_or(0, |period| period.number * PERIOD_MS)
+    object.reached_period().unwrap_or(0) * PERIOD_MS
 }
 
 /// Returns an object of `RedisBloom` with this many links, and nothing in them.
@@ -55,31 +53,17 @@ fn linked(links: u32) -> Object {
     loaded.find_map(|object| object).expect("all chunks came")
 }
 
-/// Goes on with interleaving, which each item that is added does.
-fn interleaved(mut object: Object) -> Object {
-    let now = last_time(&object);
-    for number in 0..2000 {
-        let added = object.add(&item(number), Time::at(now), None, || Limits::NONE);
-        added.unwrap();
-    }
-    object
-}
-
-/// Returns one object or more of each dialect: deep stacks, and windows of many periods, interleaved or not.
+/// Returns one object or more of each dialect: deep stacks, and tables of each kind, some of them in several.
 pub fn samples() -> Vec<Object> {
     let window = |periods| Kind::Windowed(Window::new(PERIOD_MS, periods).unwrap());
-    let all = vec![
+    vec![
         filled(10, Kind::Plain, 2000, 1),
-        filled(10, Kind::Counting, 1000, 1),
-        filled(5, window(40), 400, 1),
-        interleaved(filled(3000, window(20), 2100, 1)),
+        filled(10, Kind::Counting, 3000, 1),
+        filled(5000, Kind::ScaledTo, 40_000, 1),
+        filled(5, window(40), 4000, 1),
+        filled(3000, window(20), 2100, 1),
         linked(40),
-    ];
-    assert!(
-        all.iter()
-            .any(|object| object.periods().iter().any(|p| !p.has_own_bits()))
-    );
-    all
+    ]
 }
 
 /// Returns a cuckoo filter that has grown to hold `items`.

@@ -2,6 +2,7 @@
 
 use super::super::Random;
 use super::{Command, command};
+use crate::support::pieces::Pieces;
 
 /// The last two are not text.
 pub const KEYS: [&[u8]; 10] = [
@@ -30,7 +31,7 @@ const RATES: &str = "0.9|0.75|0.25|0.0001|1e-9|1E-2|1e-15|0.999999|0.99999999999
     1e400|-0.1|nan|NaN|-nan|inf|-inf|+inf|infinity||x|0,1|.5|5.|+0.1|0x1p-3|1e|0.1.1|0.1 | 0.1|\
     0.1x";
 
-/// Options of BF.INSERT. The third to the sixth are BF.RESERVE's too.
+/// Options of BF.INSERT. The third to the eighth are BF.RESERVE's too.
 const OPTIONS: [&str; 14] = [
     "CAPACITY",
     "ERROR",
@@ -39,12 +40,12 @@ const OPTIONS: [&str; 14] = [
     "COUNTING",
     "WINDOW",
     "PERIODS",
+    "SCALETO",
     "NOCREATE",
     "TIGHTENING",
     "SEED",
     "VALIDATESCALETO",
     "TTL",
-    "ID",
     "AT",
 ];
 
@@ -66,7 +67,7 @@ const KEY_TTLS: &str = "1000000000|1000000000|1000000000|0|-5|soon|9223372036854
 const TIMES: [&str; 3] = ["EX", "PX", "WINDOW"];
 
 const FIELDS: &str = "CAPACITY|SIZE|FILTERS|ITEMS|EXPANSION|ERROR|TIGHTENING|MAXSCALEDCAPACITY|ESTIMATEDERROR|\
-    ALL|WINDOW|PERIODS|LIVEPERIODS|PERIODITEMS|FEEDBYTES|FEEDREADERS||SIZES|CAP|Number of filters";
+    ALL|WINDOW|PERIODS|LIVEPERIODS|PERIODITEMS|KIND|FEEDBYTES|FEEDREADERS||SIZES|CAP|Number of filters";
 
 /// Bytes that the server has handed out, to be handed back.
 pub struct Library {
@@ -75,6 +76,8 @@ pub struct Library {
     pub pieces: Vec<(Vec<u8>, Vec<u8>)>,
     /// The lengths of the bitmaps of each.
     pub lengths: Vec<Vec<usize>>,
+    /// The pieces of objects of tables.
+    pub tables: Vec<Pieces>,
 }
 
 fn is_other(key: &[u8]) -> bool {
@@ -194,7 +197,7 @@ impl Grammar<'_> {
             return;
         }
         let value = match option {
-            "CAPACITY" | "VALIDATESCALETO" => self.integer(),
+            "CAPACITY" | "SCALETO" | "VALIDATESCALETO" => self.integer(),
             "EXPANSION" => self.expansion(),
             "ERROR" | "TIGHTENING" => self.rate(),
             "SEED" => {
@@ -203,23 +206,15 @@ impl Grammar<'_> {
             }
             "WINDOW" => self.word(PERIODS_MS),
             "PERIODS" if self.random.one_in(4) => {
-                self.word("1440|1441|0|-1|two|9223372036854775807")
+                self.word("60000|60001|0|-1|two|9223372036854775807")
             }
             "PERIODS" => self.word("1|2|3"),
             "TTL" => self.word(TTLS),
-            "ID" | "AT" => self.id(),
+            "AT" => self.word(INTEGERS),
             "EX" | "PX" => self.word(KEY_TTLS),
             _ => return,
         };
         words.push(value);
-    }
-
-    fn id(&mut self) -> Vec<u8> {
-        if self.random.one_in(10) {
-            self.word(INTEGERS)
-        } else {
-            self.random.below(8).to_string().into_bytes()
-        }
     }
 
     /// Adds the options of a kind, now and then.
@@ -258,7 +253,8 @@ impl Grammar<'_> {
         }
         self.kind(&mut words);
         if self.random.one_in(6) {
-            words.extend([b"ID".to_vec(), self.id()]);
+            let items = *self.random.pick(&["1", "60", "4000"]);
+            words.extend(["SCALETO", items].map(Into::into));
         }
         for _ in 0..self.random.below(4) {
             self.option(&mut words, &OPTIONS);
@@ -277,7 +273,7 @@ impl Grammar<'_> {
             let among = if self.random.one_in(12) {
                 OPTIONS.to_vec()
             } else {
-                [&OPTIONS[2..7], &OF_RESERVE].concat()
+                [&OPTIONS[2..8], &OF_RESERVE].concat()
             };
             self.option(&mut words, &among);
         }
@@ -315,13 +311,7 @@ impl Grammar<'_> {
             35 => ("BF.LOAD", self.load(key)),
             36 => return self.chunks(&key, commands),
             37 => ("COPY", vec![key, self.key()]),
-            38..41 => {
-                let mut words = vec![key, self.popular()];
-                if self.random.one_in(2) {
-                    words.extend([self.name("ID"), self.id()]);
-                }
-                ("BF.DEL", words)
-            }
+            38..41 => ("BF.DEL", vec![key, self.popular()]),
             41 => ("BF.MDEL", [vec![key], self.items()].concat()),
             42 => ("BF.COUNT", vec![key, self.popular()]),
             43 => ("BF.MISSING", [vec![key], self.items()].concat()),
@@ -365,7 +355,11 @@ impl Grammar<'_> {
             self.word("$|$|0123456789abcdef-0|0123456789ABCDEF-0|5|$$|"),
         ];
         if self.random.one_in(3) {
-            words.extend([self.name("MAX_COUNT"), self.integer()]);
+            let count = match self.random.below(8) {
+                0 => b"0".to_vec(),
+                _ => self.integer(),
+            };
+            words.extend([self.name("MAX_COUNT"), count]);
         }
         words
     }
@@ -394,6 +388,26 @@ impl Grammar<'_> {
             commands.push(command(&[b"DEL", key]));
         }
         let library = self.library;
+        if self.random.one_in(2) {
+            for (cursor, piece) in self.random.pick(&library.tables) {
+                let (mut cursor, mut piece) = (cursor.to_string().into_bytes(), piece.clone());
+                match self.random.below(24) {
+                    0 => cursor = self.word(INTEGERS),
+                    1 => drop(piece.pop()),
+                    2 => piece.push(0),
+                    // Mostly not valid, and else another object.
+                    3 if !piece.is_empty() => {
+                        let at = self.random.below(piece.len());
+                        piece[at] ^= 1 << self.random.below(8);
+                    }
+                    // The rest never comes.
+                    4 => return,
+                    _ => {}
+                }
+                commands.push(command(&[b"BF.LOADCHUNK", key, &cursor, &piece]));
+            }
+            return;
+        }
         let which = self.random.below(library.pieces.len());
         let (header, bits) = &library.pieces[which];
         let add = |commands: &mut Vec<Command>, cursor: &[u8], bytes: &[u8]| {

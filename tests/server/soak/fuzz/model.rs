@@ -7,7 +7,7 @@ use std::mem::size_of;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use valkeybloom_protocol::bloom::{
-    Defaults, Delete, InfoField, InfoFields, InfoRequest, Insert, Maker, Read, Reserve,
+    Defaults, InfoField, InfoFields, InfoRequest, Insert, Maker, Read, Reserve, kind_name,
 };
 use valkeybloom_protocol::error::{Error, Field};
 use valkeybloom_protocol::numerals::{double_text, integer};
@@ -45,7 +45,7 @@ pub const ARITY: [(&str, usize, usize); 20] = [
     ("bf.loadchunk", 4, 4),
     ("bf.read", 3, usize::MAX),
     ("bf.debug", 2, 2),
-    ("bf.del", 3, usize::MAX),
+    ("bf.del", 3, 3),
     ("bf.mdel", 3, usize::MAX),
     ("bf.count", 3, 3),
     ("bf.missing", 3, usize::MAX),
@@ -70,7 +70,6 @@ struct Addition<'w> {
     create: Result<New, Error>,
     seed: Option<Seed>,
     ttl_ms: Option<u64>,
-    id: Option<u64>,
     items: &'w [&'w [u8]],
 }
 
@@ -121,6 +120,17 @@ fn expiry(ttl_ms: u64) -> Result<(), Error> {
     let end = now_ms().checked_add(ttl_ms).map(i64::try_from);
     end.and_then(Result::ok).ok_or(Error::Bad(Field::TTL))?;
     Ok(())
+}
+
+/// The errors for too small a rate and too much memory on the way to SCALETO.
+const GROWTH_ERRORS: [Error; 2] = [Error::GROWTH_TO_RATE, Error::GROWTH_TO_MEMORY];
+
+fn require_reach(new: &New, wanted: u64, [rate, memory]: [Error; 2]) -> Result<(), Error> {
+    match new.reach(LIMITS) {
+        (reached, _) if reached >= wanted => Ok(()),
+        (_, Some(Refusal::RateTooSmall)) => Err(rate),
+        _ => Err(memory),
+    }
 }
 
 fn require_counters(object: &Object) -> Result<(), Error> {
@@ -196,12 +206,9 @@ impl Model {
                     count(object.count(items[0]))
                 }
             },
-            "bf.del" => {
-                let id = Delete::parse(words)?.id;
-                yes(self.remove(key, &items[..1], id)?[0])
-            }
+            "bf.del" => yes(self.remove(key, items)?[0]),
             "bf.mdel" => {
-                let removed = self.remove(key, items, None)?;
+                let removed = self.remove(key, items)?;
                 Reply::Array(removed.into_iter().map(yes).collect())
             }
             "bf.merge" => self.merge(&words[1..])?,
@@ -281,7 +288,7 @@ impl Model {
         key: &[u8],
         addition: &Addition,
     ) -> Result<Vec<Result<Added, Refusal>>, Error> {
-        let Addition { ttl_ms, id, .. } = *addition;
+        let ttl_ms = addition.ttl_ms;
         let time = Time {
             now_ms: now_ms(),
             ttl_ms,
@@ -291,21 +298,21 @@ impl Model {
             None => addition.create?.shape(),
         };
         match shape.kind {
-            Kind::Plain | Kind::Counting if ttl_ms.is_some() => return Err(Error::NO_WINDOW),
-            Kind::Plain | Kind::Windowed(_) if id.is_some() => return Err(Error::NO_COUNTERS),
             Kind::Windowed(window) if ttl_ms > Some(window.ms()) => return Err(Error::LONG_TTL),
+            Kind::Windowed(_) => {}
+            _ if ttl_ms.is_some() => return Err(Error::NO_WINDOW),
             _ => {}
         }
         if self.object(key)?.is_none() {
             let seed = addition.seed.unwrap_or(Seed::FIXED);
-            let object = Object::make(&addition.create?, seed, time, LIMITS)?;
+            let object = Object::make(&addition.create?, seed, LIMITS)?;
             self.store(key, chunks::Value::Complete(object), HashSet::new());
         }
         let object = self.object_mut(key)?.expect("it was made");
         object.tidy(time.now_ms);
         let (mut outcomes, items) = (Vec::new(), addition.items);
         let push = |outcome| outcomes.push(outcome);
-        object.add_each(items.iter().copied(), time, id, || LIMITS, push);
+        object.add_each(items.iter().copied(), time, || LIMITS, push);
         let added = items
             .iter()
             .zip(&outcomes)
@@ -318,21 +325,19 @@ impl Model {
     fn insert(&mut self, words: &[&[u8]]) -> Result<Vec<Result<Added, Refusal>>, Error> {
         let request = Insert::parse(words, defaults(), Origin::Client)?;
         if let (Some(wanted), Some(Ok(new))) = (request.scale_to, &request.create) {
-            match new.reach(LIMITS) {
-                (reached, _) if reached >= wanted => {}
-                (_, Some(Refusal::RateTooSmall)) => return Err(Error::SCALE_TO_RATE),
-                _ => return Err(Error::SCALE_TO_MEMORY),
-            }
+            require_reach(new, wanted, [Error::SCALE_TO_RATE, Error::SCALE_TO_MEMORY])?;
+        }
+        if let (Some(wanted), Some(Ok(new))) = (request.grow_to, &request.create) {
+            require_reach(new, wanted, GROWTH_ERRORS)?;
         }
         let moment = request.moment;
-        if moment.at_ms.is_some() || moment.room.is_some() || moment.saturate {
+        if moment.at_ms.is_some() || moment.saturate {
             return Err(Error::UNKNOWN_OPTION);
         }
         let addition = Addition {
             create: request.create.unwrap_or(Err(Error::NOT_FOUND)),
             seed: request.seed,
             ttl_ms: moment.ttl_ms,
-            id: moment.id,
             items: &words[request.items],
         };
         self.add(words[1], &addition)
@@ -340,6 +345,9 @@ impl Model {
 
     fn reserve(&mut self, words: &[&[u8]]) -> Result<Reply, Error> {
         let request = Reserve::parse(words, defaults(), Origin::Client)?;
+        if let (Some(wanted), Ok(new)) = (request.grow_to, &request.create) {
+            require_reach(new, wanted, GROWTH_ERRORS)?;
+        }
         if self.object(words[1])?.is_some() {
             return if request.unless_exists {
                 Ok(Reply::Nil)
@@ -357,13 +365,13 @@ impl Model {
         Ok(ok())
     }
 
-    fn remove(&mut self, key: &[u8], items: &[&[u8]], id: Option<u64>) -> Result<Vec<bool>, Error> {
+    fn remove(&mut self, key: &[u8], items: &[&[u8]]) -> Result<Vec<bool>, Error> {
         let Some(object) = self.object_mut(key)? else {
             return Ok(vec![false; items.len()]);
         };
         require_counters(object)?;
-        let removed: Vec<bool> = items.iter().map(|item| object.remove(item, id)).collect();
-        // Other items may share the counters that were counted down.
+        let removed: Vec<bool> = items.iter().map(|item| object.remove(item)).collect();
+        // Other items may have the same fingerprint.
         if removed.contains(&true) {
             self.known_mut(key).clear();
         }
@@ -454,9 +462,17 @@ impl Model {
                 }
             }
             chunks::Value::Partial(partial) => {
-                let loaded = partial.load(cursor, data);
-                if let Some(object) = loaded.map_err(|_| Error::BAD_CHUNK)? {
-                    *value = chunks::Value::Complete(object);
+                if !partial.admits(data, LIMITS) {
+                    return Err(OVER);
+                }
+                match partial.load(cursor, data) {
+                    Ok(None) => {}
+                    Ok(Some(object)) if !object.is_plain() && !object.is_within(LIMITS) => {
+                        partial.take_back();
+                        return Err(OVER);
+                    }
+                    Ok(Some(object)) => *value = chunks::Value::Complete(object),
+                    Err(_) => return Err(Error::BAD_CHUNK),
                 }
             }
         }
@@ -491,7 +507,6 @@ fn plain<'w>(items: &'w [&'w [u8]]) -> Addition<'w> {
         create: defaults().plain(Origin::Client),
         seed: None,
         ttl_ms: None,
-        id: None,
         items,
     }
 }
@@ -510,20 +525,21 @@ fn info(object: &Object, request: InfoRequest, resp3: bool) -> Result<Reply, Err
     let scaling = params.growth != Growth::Fixed;
     let value = |field| {
         Some(match field {
-            InfoField::Capacity => count(object.capacity(now)),
+            InfoField::Capacity => count(object.capacity()),
             InfoField::Size => count(object.memory_bytes() + BESIDE_OBJECT),
-            InfoField::Filters => count(object.filter_count(now)),
+            InfoField::Filters => count(object.filter_count()),
             InfoField::Items => count(object.items(now)),
             InfoField::Expansion if !scaling => Reply::Nil,
             InfoField::Expansion => count(params.growth.expansion().into()),
             InfoField::Error => rate(params.error_rate.get(), resp3),
             InfoField::Tightening if scaling => rate(params.tightening.ratio(), resp3),
-            InfoField::MaxScaledCapacity if scaling => count(object.reach(now, LIMITS)),
+            InfoField::MaxScaledCapacity if scaling => count(object.reach(LIMITS)),
             InfoField::EstimatedError => rate(object.estimated_rate(now), resp3),
             InfoField::Window => count(window?.period_ms()),
             InfoField::Periods => count(window?.periods()),
             InfoField::LivePeriods => count(object.live_periods(now)?),
             InfoField::PeriodItems => count(object.period_items(now)?),
+            InfoField::Kind => bulk(kind_name(shape.kind)),
             // What depends on readers is left out of replies.
             InfoField::Tightening
             | InfoField::MaxScaledCapacity
@@ -553,16 +569,10 @@ fn info(object: &Object, request: InfoRequest, resp3: bool) -> Result<Reply, Err
 }
 
 fn debug(object: &Object) -> Reply {
-    let cell = if object.shape().is_counting() {
-        " cell:4"
-    } else {
-        ""
-    };
     let mut lines = vec![bulk(format!("size:{}", object.items(now_ms)))];
-    lines.extend(object.filters(now_ms).map(|(period, filter, rate)| {
-        let period = period.map_or(String::new(), |period| format!(" period:{period}"));
+    lines.extend(object.filters().map(|(filter, rate)| {
         bulk(format!(
-            "bytes:{} bits:{} hashes:{} hashwidth:{} capacity:{} size:{} ratio:{}{period}{cell}",
+            "bytes:{} bits:{} hashes:{} hashwidth:{} capacity:{} size:{} ratio:{}",
             filter.geometry().cell_bytes,
             filter.geometry().positions,
             filter.geometry().hashes,
@@ -570,6 +580,18 @@ fn debug(object: &Object) -> Reply {
             filter.capacity(),
             filter.items(),
             double_text(rate)
+        ))
+    }));
+    lines.extend(object.parts_in_use().map(|part| {
+        let (step, table) = (part.step, &part.table);
+        bulk(format!(
+            "bytes:{} fingerprint:{} shards:{} capacity:{} size:{} ratio:{}",
+            table.memory_bytes(),
+            step.bits,
+            table.shards(),
+            step.most,
+            table.fingerprints(),
+            double_text(step.rate_at(step.most))
         ))
     }));
     Reply::Array(lines)

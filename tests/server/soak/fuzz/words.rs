@@ -24,10 +24,13 @@ const CREATIONS: [&str; 9] = [
     "BF.INSERT a CAPACITY 3 TIGHTENING 0.9 EXPANSION 3 ITEMS 10 11 12 13 14 15 16 17",
     "BF.INSERT a CAPACITY 50",
     "BF.INSERT a CAPACITY 3 COUNTING ITEMS 1 2 3 4 5 6 7 1 2",
-    "BF.INSERT a CAPACITY 4 COUNTING ID 2 ITEMS 1 2 3",
+    "BF.INSERT a SCALETO 4 EXPANSION 1 ITEMS 1 2 3 4 5",
     "BF.INSERT a CAPACITY 5 WINDOW 1000000000000 PERIODS 2 TTL 2000000000000 ITEMS 1 2 3 4 5 6 7",
     "BF.INSERT a CAPACITY 5 NONSCALING WINDOW 10000000000000 PERIODS 3 ITEMS 1 2 3",
 ];
+
+/// The words of objects of tables.
+const TABLES: [&str; 3] = ["COUNTING", "WINDOW", "SCALETO"];
 
 /// A union within the limit of a value, and one beyond it.
 const UNIONS: [&str; 6] = [
@@ -45,7 +48,7 @@ fn split(line: &str) -> Vec<&[u8]> {
 
 /// The errors that a fuzzer meets sooner or later if it reaches everything. Only filters stacked at loose rates are refused
 /// for their rates: `refusals` has a row for that.
-const ERRORS: [Error; 44] = [
+const ERRORS: [Error; 48] = [
     Error::WRONG_TYPE,
     Error::BUSY,
     Error::STILL_LOADING,
@@ -81,7 +84,11 @@ const ERRORS: [Error; 44] = [
     Error::Bad(Field::TTL),
     Error::Bad(Field::WINDOW),
     Error::Bad(Field::PERIODS),
-    Error::Bad(Field::ID),
+    Error::Bad(Field::SCALE_TO),
+    Error::Range(Field::SCALE_TO),
+    Error::FIXED_GROWTH_TO,
+    Error::GROWTH_TO_MEMORY,
+    Error::GROWTH_TO_RATE,
     Error::Bad(Field::MAX_COUNT),
     Error::Range(Field::ERROR_RATE),
     Error::Range(Field::CAPACITY),
@@ -153,20 +160,24 @@ impl Talk {
             dumps: Vec::new(),
             pieces: Vec::new(),
             lengths: Vec::new(),
+            tables: Vec::new(),
         };
         for line in CREATIONS {
             self.say(&[command(&split(line))], false);
             let pieces = pieces(&mut self.clients[0], "a");
-            let dump = dump_of(&pieces);
+            library.dumps.push(dump_of(&pieces));
+            self.say(&[command(&[b"DEL", b"a"])], false);
+            if TABLES.iter().any(|word| line.contains(word)) {
+                library.tables.push(pieces);
+                continue;
+            }
             let header = pieces[0].1.clone();
             // One chunk for each filter.
             let filters: Vec<&[u8]> = pieces[1..].iter().map(|(_, bits)| &bits[..]).collect();
             let lengths = filters.iter().map(|bits| bits.len()).collect();
             let bits = filters.concat();
-            library.dumps.push(dump);
             library.pieces.push((header, bits));
             library.lengths.push(lengths);
-            self.say(&[command(&[b"DEL", b"a"])], false);
         }
         // Limits do not admit it.
         let params = Params {

@@ -9,8 +9,6 @@ use super::{ITEMS, Peer, Step, Words, ask, item, replies};
 
 /// The rate of all filters.
 const RATE: &str = "0.000000001";
-/// The largest count of an item.
-const MOST: u64 = 15;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
@@ -18,6 +16,7 @@ enum Kind {
     Fixed,
     Windowed,
     Counting,
+    ScaledTo,
 }
 
 struct Filter {
@@ -36,14 +35,13 @@ impl Filter {
             self.is_saturated |= saturates;
             saturates.then_some(())?;
         }
-        let count = self.items.entry(item.to_vec()).or_default();
-        *count = MOST.min(*count + 1);
+        *self.items.entry(item.to_vec()).or_default() += 1;
         Some(is_new)
     }
 
-    /// Removes an item once. A count that may stand for more stays.
+    /// Removes an item once.
     fn remove(&mut self, item: &[u8]) -> bool {
-        let Some(count) = self.items.get_mut(item).filter(|count| **count < MOST) else {
+        let Some(count) = self.items.get_mut(item) else {
             return false;
         };
         *count -= 1;
@@ -63,13 +61,19 @@ pub struct Own {
 impl Own {
     fn create(&mut self, key: &[u8]) -> Step {
         let random = &mut self.random;
-        let kind = *random.pick(&[Kind::Scaling, Kind::Fixed, Kind::Windowed, Kind::Counting]);
+        let kind = *random.pick(&[
+            Kind::Scaling,
+            Kind::Fixed,
+            Kind::Windowed,
+            Kind::Counting,
+            Kind::ScaledTo,
+        ]);
         let (capacity, shape, of_items) = match kind {
             Kind::Scaling => (50, "EXPANSION 2", ""),
             Kind::Fixed => (20, "NONSCALING", ""),
             Kind::Windowed => (40, "WINDOW 1000000000000 PERIODS 3", "TTL 2000000000000"),
-            // Enough, so that each item is in one filter.
-            Kind::Counting => (400, "COUNTING EXPANSION 1", "ID 7"),
+            Kind::Counting => (20, "COUNTING EXPANSION 1", ""),
+            Kind::ScaledTo => (20, "SCALETO 30", ""),
         };
         let reserves = random.one_in(2);
         let ratio = *random.pick(&["0.5", "0.3"]);
@@ -122,7 +126,6 @@ impl Own {
         if name == "BF.INSERT" {
             let (option, most) = match filter.kind {
                 Kind::Windowed => ("TTL", 3_000_000_000_000),
-                Kind::Counting => ("ID", 20),
                 _ => ("CAPACITY", 1000),
             };
             words.add_cased("NOCREATE");
@@ -180,7 +183,7 @@ impl Peer for Own {
         for (key, filter) in &self.filters {
             let kind = match filter.kind {
                 Kind::Scaling | Kind::Fixed => "bloomfltr",
-                Kind::Windowed | Kind::Counting => "bloomfltx",
+                Kind::Windowed | Kind::Counting | Kind::ScaledTo => "bloomfltx",
             };
             assert_eq!(ask(client, "TYPE", key, &[]).text(), kind);
             let mut all: Vec<Vec<u8>> = filter.items.keys().cloned().collect();

@@ -29,7 +29,6 @@ pub fn write(random: &mut Random, kind: &str, key: &str, other: &str) -> String 
 fn bloom(random: &mut Random, key: &str, other: &str) -> String {
     let count = *random.pick(&[1, 4, 60, 300]);
     let several = items(random, count, ITEMS);
-    let id = random.below(20);
     match random.below(20) {
         0 | 1 => {
             let [capacity, rate, growth] = shape(random);
@@ -48,20 +47,12 @@ fn bloom(random: &mut Random, key: &str, other: &str) -> String {
         5..7 => format!("BF.ADD {key} {}", item(random.below(ITEMS))),
         7..10 => format!("BF.MADD {key} {several}"),
         10 => format!("BF.INSERT {key} NOCREATE"),
-        11..13 => format!("BF.INSERT {key} NOCREATE ID {id} ITEMS {several}"),
+        11..13 => format!("BF.INSERT {key} NOCREATE ITEMS {several}"),
         13..16 => {
-            // Windows of eight periods and more have interleaved filters.
             let ttl = 1 + random.next() % 1_200_000_000_000;
             format!("BF.INSERT {key} NOCREATE TTL {ttl} ITEMS {several}")
         }
-        16 => {
-            let item = item(random.below(ITEMS));
-            if random.one_in(2) {
-                format!("BF.DEL {key} {item}")
-            } else {
-                format!("BF.DEL {key} {item} ID {id}")
-            }
-        }
+        16 => format!("BF.DEL {key} {}", item(random.below(ITEMS))),
         17 => format!("BF.MDEL {key} {several}"),
         _ => format!("BF.MERGE {key} {other}"),
     }
@@ -76,8 +67,9 @@ fn shape(random: &mut Random) -> [String; 3] {
         _ => *random.pick(&[1, 10, 200, 5000]),
     };
     let rate = *random.pick(&["0.01", "1e-3"]);
-    let kind = match random.below(6) {
+    let kind = match random.below(7) {
         0..2 => String::new(),
+        6 if growth != "NONSCALING" => " SCALETO 300".to_owned(),
         2..4 => " COUNTING".to_owned(),
         4 => " WINDOW 100000000000 PERIODS 12".to_owned(),
         _ => format!(" WINDOW {SHORT_MS} PERIODS 4"),

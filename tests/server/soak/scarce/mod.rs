@@ -82,8 +82,8 @@ fn objects_are_evicted_under_every_policy() {
         let (mut lasting, mut volatile, mut refused) = (HashSet::new(), HashSet::new(), 0);
         for number in 0..200 {
             let key = format!("key-{number}");
-            let capacity = random.pick(&[100, 5000, 50_000, 200_000]);
-            let kind = random.pick(&["", " COUNTING", " WINDOW 1000000000000 PERIODS 2"]);
+            let capacity = random.pick(&[100, 5000, 200_000, 1_000_000]);
+            let kind = random.pick(&["", "", " COUNTING", " WINDOW 1000000000000 PERIODS 2"]);
             let create = format!("BF.INSERT {key} CAPACITY {capacity}{kind} ITEMS a b c");
             match client.cmd(&create) {
                 Reply::Error(text) => {

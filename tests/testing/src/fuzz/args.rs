@@ -1,7 +1,7 @@
 //! Parses the words of a command. The result is in range, does not depend on the case of the words, and parses to the
 //! same value when it is written out again.
 
-use valkeybloom_protocol::bloom::{Defaults, Delete, InfoRequest, Insert, Maker, Reserve};
+use valkeybloom_protocol::bloom::{Defaults, InfoRequest, Insert, Maker, Reserve};
 use valkeybloom_protocol::cms as cms_words;
 use valkeybloom_protocol::cuckoo as cuckoo_words;
 use valkeybloom_protocol::error::Error;
@@ -59,6 +59,7 @@ pub fn run(bytes: &[u8]) {
             line.push(b"NX".to_vec());
         }
         assert!(reserve.ttl_ms.is_none_or(|ms| ms > 0));
+        option(&mut line, "SCALETO", reserve.grow_to);
         assert_parses_back(line, &shape, reserve, parse);
     }
     for origin in [Origin::Client, Origin::Elsewhere] {
@@ -67,7 +68,6 @@ pub fn run(bytes: &[u8]) {
     for grammar in [Grammar::Own, Grammar::RedisBloom] {
         check_cuckoo(words, &cased, grammar);
     }
-    check_delete(words, &cased);
     check_cms(words, &cased);
     check_topk(words, &cased);
     check_tdigest(words, &cased);
@@ -394,10 +394,9 @@ fn check_insert(words: &[&[u8]], cased: &[&[u8]], defaults: Defaults, origin: Or
         line.extend([b"SEED".to_vec(), seed.as_bytes().to_vec()]);
     }
     option(&mut line, "VALIDATESCALETO", insert.scale_to);
+    option(&mut line, "SCALETO", insert.grow_to);
     option(&mut line, "TTL", insert.moment.ttl_ms);
-    option(&mut line, "ID", insert.moment.id);
     option(&mut line, "AT", insert.moment.at_ms);
-    option(&mut line, "ROOM", insert.moment.room);
     if insert.moment.saturate {
         line.push(b"SATURATE".to_vec());
     }
@@ -408,17 +407,6 @@ fn check_insert(words: &[&[u8]], cased: &[&[u8]], defaults: Defaults, origin: Or
     assert_parses_back(line, &shape, &expected, |words| {
         Insert::parse(words, defaults, origin)
     });
-}
-
-fn check_delete(words: &[&[u8]], cased: &[&[u8]]) {
-    let delete = Delete::parse(words);
-    assert_eq!(Delete::parse(cased), delete);
-    if let Ok(delete) = delete {
-        let mut line = vec![Vec::new(); 3];
-        option(&mut line, "ID", delete.id);
-        let words: Vec<&[u8]> = line.iter().map(Vec::as_slice).collect();
-        assert_eq!(Delete::parse(&words[..]), Ok(delete));
-    }
 }
 
 /// Asserts that these words, together with those of the shape, parse to the same request.
@@ -432,7 +420,8 @@ fn assert_parses_back<R: PartialEq + std::fmt::Debug + Clone>(
     let expansion = shape.params.growth.expansion();
     option(&mut line, "EXPANSION", Some(expansion.into()));
     match shape.kind {
-        Kind::Plain => {}
+        // SCALETO is written with the other options.
+        Kind::Plain | Kind::ScaledTo => {}
         Kind::Windowed(window) => {
             option(&mut line, "WINDOW", Some(window.period_ms()));
             option(&mut line, "PERIODS", Some(window.periods()));

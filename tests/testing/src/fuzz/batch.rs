@@ -29,10 +29,10 @@ pub fn run(bytes: &[u8]) {
         if adds {
             let mut outcomes = Vec::new();
             let time = Time::default();
-            batch.add_each(items(), time, None, || limits, |it| outcomes.push(it));
+            batch.add_each(items(), time, || limits, |it| outcomes.push(it));
             let mut left = outcomes.iter();
             for item in items() {
-                let outcome = single.add(item, time, None, || limits);
+                let outcome = single.add(item, time, || limits);
                 assert_eq!(left.next(), Some(&outcome), "in {outcomes:?}");
                 if outcome.is_err() {
                     break;

@@ -1,9 +1,6 @@
 //! Decodes bytes that may be an object. An accepted object must survive every operation, and must be written with the
 //! same bytes again; anything else is refused, and takes no memory.
 
-use std::borrow::Cow;
-use std::ops::Range;
-
 use valkeybloom_sketches::bloom::chunks::{self, Partial, Value};
 use valkeybloom_sketches::bloom::{Dialect, HEADER_BYTES, Kind, Limits, Object, dump, rdb};
 use valkeybloom_sketches::{DecodeError, RdbWrite, Seed};
@@ -53,7 +50,6 @@ pub fn run(bytes: &[u8]) {
 /// Decodes a payload of BF.LOAD, and operates on the object.
 fn whole_dump(dump: &[u8], source: Source) {
     const FLAG: usize = 1 + 4 + 8 + 8;
-    const RATIO: Range<usize> = 1 + 4 * 8..1 + 5 * 8;
     let Ok(object) = bounded(1000 + 10 * dump.len(), || dump::decode(dump)) else {
         return;
     };
@@ -61,21 +57,19 @@ fn whole_dump(dump: &[u8], source: Source) {
     match Dialect::of(&object) {
         // The flag follows from the seed.
         Dialect::Bloomfltr => expected[FLAG] = seed_flag(&object),
-        // The form of counters has changed since earlier builds.
-        Dialect::Bloomfltx if object.shape().is_counting() => {
-            let written = dump::encode(&object).expect("it has a dump");
-            let again = dump::decode(&written).expect("it is its own");
-            assert!(dump::encode(&again) == Some(written), "the bytes differ");
-            return check(object, source);
-        }
-        // The ratio is marked as ours, even if it was not.
-        Dialect::Bloomfltx => {
-            let ratio = object.shape().params.tightening.to_stored();
-            expected[RATIO].copy_from_slice(&ratio.to_bits().to_le_bytes());
-        }
+        // The same entries may be coded, and cut into pieces, in other ways.
+        Dialect::Bloomfltx => return check_tables(object, source),
         Dialect::RedisBloom => panic!("it has no dump"),
     }
     assert!(dump::encode(&object) == Some(expected), "the bytes differ");
+    check(object, source);
+}
+
+/// Operates on an object of tables; its own bytes are the only ones for its contents.
+fn check_tables(object: Object, source: Source) {
+    let written = dump::encode(&object).expect("there is memory");
+    let again = dump::decode(&written).expect("it was written");
+    assert!(dump::encode(&again) == Some(written), "the bytes differ");
     check(object, source);
 }
 
@@ -86,7 +80,6 @@ fn seed_flag(object: &Object) -> u8 {
 /// Reads RDB fields in an encoding version, and operates on the object.
 fn fields(dialect: Dialect, version: i32, mut source: Source) {
     const FLAG: usize = 4 * 8;
-    const RATIO: Range<usize> = 4 * 8..5 * 8;
     let whole = source.0;
     // After two zeros and a length comes the header of an object that lacks chunks; it allocates its bytes at once.
     let is_before = dialect == Dialect::RedisBloom && whole.starts_with(&[0; 16]);
@@ -110,18 +103,13 @@ fn fields(dialect: Dialect, version: i32, mut source: Source) {
             );
             match dialect {
                 Dialect::Bloomfltr => expected[FLAG] = seed_flag(&object),
-                // The ratio is marked as ours, even if it was not.
-                Dialect::Bloomfltx => {
-                    let ratio = object.shape().params.tightening.to_stored();
-                    expected[RATIO].copy_from_slice(&ratio.to_bits().to_le_bytes());
-                }
+                Dialect::Bloomfltx => return check_tables(object, source),
                 Dialect::RedisBloom => {}
             }
-            // Only the newest encoding, and the newest form of counters, is ever written. RedisBloom's filters count no
-            // more items than their capacity.
+            // Only the newest encoding is ever written. RedisBloom's filters count no more items than their capacity.
             let is_cut = dialect == Dialect::RedisBloom
                 && !expected.starts_with(&object.totals().1.to_le_bytes());
-            if version == dialect.rdb_version() && !object.shape().is_counting() && !is_cut {
+            if version == dialect.rdb_version() && !is_cut {
                 assert!(fields_of(&object) == expected, "the fields differ");
             }
             check(object, source);
@@ -166,12 +154,7 @@ fn pieces(mut source: Source) {
             assert!(object.is_within(limits), "more than the limits admit");
             return check(object, source);
         }
-        Ok(Value::Complete(object)) => {
-            assert!(object.shape().window().is_some(), "no filters");
-            assert_eq!(object.totals(), (0, 0, 0), "bits that were not loaded");
-            assert!(object.is_within(limits), "more than the limits admit");
-            return check(object, source);
-        }
+        Ok(Value::Complete(_)) => panic!("complete without its filters"),
         Err(_) => return,
     };
     // Claims of more items than the capacity are cut.
@@ -188,16 +171,24 @@ fn pieces(mut source: Source) {
         let kind = source.byte();
         let chunk = source.string();
         let end = (loaded_bytes.len() - header.len() + chunk.len()) as u64;
-        let cursor = if kind == 0 {
-            end + 1
-        } else {
-            u64::from_le_bytes(source.array())
+        let is_of_tables = partial.dialect() == Dialect::Bloomfltx;
+        let cursor = match (kind, chunk.get(8..16)) {
+            // A piece of tables ends where it says.
+            (0, Some(end)) if is_of_tables => {
+                let end = u64::from_le_bytes(end.try_into().expect("eight"));
+                end.wrapping_add(1)
+            }
+            (0, _) => end + 1,
+            _ => u64::from_le_bytes(source.array()),
         };
-        let most = small + 4 * (loaded_bytes.len() + chunk.len());
+        let most = small + 10 * (loaded_bytes.len() + chunk.len());
         match bounded(most, || partial.load(cursor, chunk)) {
             Ok(Some(object)) => {
                 loaded_bytes.extend(chunk);
-                let bitmaps = object.views().map(|f| f.bitmap().expect("there is memory"));
+                if is_of_tables {
+                    return check_tables(object, source);
+                }
+                let bitmaps = object.filters().map(|(filter, _)| filter.bitmap());
                 let bitmaps = bitmaps.collect::<Vec<_>>().concat();
                 assert!(bitmaps == loaded_bytes[header.len()..], "the bits differ");
                 assert!(object.is_within(limits), "more than the header claims");
@@ -355,10 +346,10 @@ fn assert_consists_of(object: &Object, parts: &Parts) {
         [rate.get(), tightening.to_stored()].map(f64::to_bits),
         [parts.error_rate, parts.tightening].map(f64::to_bits)
     );
-    let filters = object.views();
-    let filters = filters.map(|f| (f.blob(), f.capacity(), f.items()));
+    let filters = object.filters();
+    let filters = filters.map(|(f, _)| (f.blob(), f.capacity(), f.items()));
     let expected = parts.filters.iter();
-    assert!(filters.eq(expected.map(|f| (Some(Cow::from(&f.blob[..])), f.capacity, f.items))));
+    assert!(filters.eq(expected.map(|f| (&f.blob[..], f.capacity, f.items))));
 }
 
 /// Completes a begun object with the cells of these parts.

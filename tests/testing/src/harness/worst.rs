@@ -3,8 +3,6 @@
 //!
 //! Forged filters have nearly all bits set, so that a lookup of any item reads hundreds of positions in each.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use valkeybloom_sketches::bloom::{
     Growth, Kind, Limits, Object, Params, Shape, Tightening, Time, dump,
 };
@@ -61,15 +59,16 @@ impl Worst {
 }
 
 /// All of them.
-pub const OBJECTS: [Worst; 18] = [
-    Worst::of_commands("bf.", "1,440 periods, reserved for 1 item, of 60", adapted),
-    Worst::of_commands("bf.", "4,096 filters of a window, by a client", unadapted),
+pub const OBJECTS: [Worst; 15] = [
+    Worst::of_commands("bf.", "1,440 periods of 60 items, reserved for 1", adapted),
+    Worst::of_commands(
+        "bf.",
+        "1,440 of 60,000 periods, reserved for 1 item",
+        unadapted,
+    ),
     Worst::of_dump("16 forged filters, 1,100 hashes", || plain(16, 970)),
     Worst::of_dump("1,100 forged filters, 1,100 hashes", || plain(1_100, 250)),
     Worst::of_dump("valkey-bloom's deepest", deepest),
-    Worst::of_dump("1,440 forged periods, 700 hashes", || window(1_440, 2, 700)),
-    Worst::of_dump("4,096 forged periods", || window(4_096, 1, 20)),
-    Worst::of_dump("32 forged counters, 1,024 hashes", || counters(32, 1_024)),
     Worst::of_commands("bf.", "1,100 forged links of RedisBloom", linked),
     Worst::of_commands("cf.", "65,535 claimed cuckoo filters", claimed),
     Worst::of_commands("cf.", "32 full cuckoo filters of 0 items", miscounted),
@@ -273,13 +272,12 @@ fn nearly_full(bytes: usize) -> Vec<u8> {
     cells
 }
 
-fn blob(version: u8, hashes: u32, bytes: usize) -> Vec<u8> {
-    let mut blob = vec![version];
+fn blob(hashes: u32, bytes: usize) -> Vec<u8> {
+    let mut blob = vec![1];
     blob.extend((bytes as u64).to_le_bytes());
     blob.extend(hashes.to_le_bytes());
     blob.extend([7; 32]);
-    let cells = if version == 2 { 4 * bytes } else { bytes };
-    blob.extend(nearly_full(cells));
+    blob.extend(nearly_full(bytes));
     blob
 }
 
@@ -297,8 +295,8 @@ impl Fields {
         self.0.extend(value);
     }
 
-    fn filter(&mut self, version: u8, hashes: u32, bytes: usize) {
-        self.bytes(&blob(version, hashes, bytes));
+    fn filter(&mut self, hashes: u32, bytes: usize) {
+        self.bytes(&blob(hashes, bytes));
         self.uint(1);
         self.uint(1);
     }
@@ -313,59 +311,12 @@ fn plain(filters: u64, bytes: usize) -> Vec<u8> {
     fields.0.push(1);
     fields.uint(filters);
     for _ in 0..filters {
-        fields.filter(1, 1_100, bytes);
+        fields.filter(1_100, bytes);
     }
     fields.0
-}
-
-/// Returns the beginning of a dump of an object with a window or with counters.
-fn of_family(options: u64) -> Fields {
-    let mut fields = Fields(vec![2]);
-    fields.uint(1);
-    fields.uint(options);
-    fields.uint(2);
-    fields.0.extend(0.01_f64.to_le_bytes());
-    fields.0.extend(0.5_f64.to_le_bytes());
-    fields.uint(1);
-    fields.bytes(&[7; 32]);
-    fields
 }
 
 const PERIOD_MS: u64 = 3_600_000;
-
-fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    u64::try_from(now.expect("after 1970").as_millis()).expect("before long")
-}
-
-fn window(periods: u64, filters: u64, hashes: u32) -> Vec<u8> {
-    let mut fields = of_family(1);
-    fields.uint(PERIOD_MS);
-    fields.uint(1_440);
-    fields.uint(periods);
-    // The oldest period does not expire soon; the newest ones are in the future.
-    let first = now_ms() / PERIOD_MS - 1_400;
-    for period in first..first + periods {
-        fields.uint(period);
-        fields.uint(filters);
-        for _ in 0..filters {
-            fields.filter(1, hashes, 250);
-        }
-    }
-    fields.0
-}
-
-fn counters(filters: u64, hashes: u32) -> Vec<u8> {
-    let mut fields = of_family(2);
-    fields.uint(1);
-    fields.uint(0);
-    fields.uint(0);
-    fields.uint(filters);
-    for _ in 0..filters {
-        fields.filter(2, hashes, 250);
-    }
-    fields.0
-}
 
 /// Loads the header that RedisBloom writes, and then the bits of each link.
 fn linked(client: &mut Client) {
@@ -398,7 +349,7 @@ fn linked(client: &mut Client) {
     }
 }
 
-fn made(kind: Kind, tightening: Tightening, capacity: u64, time: Time) -> Object {
+fn made(kind: Kind, tightening: Tightening, capacity: u64) -> Object {
     let shape = Shape {
         params: Params {
             capacity,
@@ -408,30 +359,36 @@ fn made(kind: Kind, tightening: Tightening, capacity: u64, time: Time) -> Object
         },
         kind,
     };
-    Object::new(&shape, Seed::FIXED, time, Limits::NONE).expect("there is memory")
+    Object::new(&shape, Seed::FIXED, Limits::NONE).expect("there is memory")
 }
 
 /// It ends where its rate becomes too small for a double.
 fn deepest() -> Vec<u8> {
     let tightening = Tightening::of_valkey_bloom(Fraction::HALF);
-    let mut object = made(Kind::Plain, tightening, 1, Time::default());
+    let mut object = made(Kind::Plain, tightening, 1);
     let items: Vec<_> = (0..4_000_u64).map(u64::to_le_bytes).collect();
     let items = items.iter().map(<[u8; 8]>::as_slice);
-    object.add_each(items, Time::default(), None, || Limits::NONE, |_| ());
+    object.add_each(items, Time::default(), || Limits::NONE, |_| ());
     dump::encode(&object).expect("there is memory")
 }
 
 fn adapted(client: &mut Client) {
-    fill_window(client, |_| 60);
+    fill_window(client, 1_440, |_| 60);
 }
 
-/// Only every other period is full, so that no period begins with room for more.
+/// Only every other period has many items.
 fn unadapted(client: &mut Client) {
-    fill_window(client, |period| if period % 2 == 0 { 60 } else { 1 });
+    fill_window(
+        client,
+        60_000,
+        |period| if period % 2 == 0 { 60 } else { 1 },
+    );
 }
 
-fn fill_window(client: &mut Client, items: fn(u64) -> u64) {
-    let made = client.cmd("BF.RESERVE deep 0.01 1 WINDOW 3600000 PERIODS 1440 EXPANSION 1");
+fn fill_window(client: &mut Client, periods: u64, items: fn(u64) -> u64) {
+    let made = client.cmd(&format!(
+        "BF.RESERVE deep 0.01 1 WINDOW {PERIOD_MS} PERIODS {periods} EXPANSION 1"
+    ));
     done(&made);
     for period in 1..=1_440_u64 {
         let mut words = vec![

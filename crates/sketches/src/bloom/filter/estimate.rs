@@ -2,7 +2,7 @@
 
 use crate::number::{next_random, to_double};
 
-use super::single::{Contents, Filter};
+use super::single::Filter;
 use super::{bits, rate};
 
 /// The most bytes of a filter whose bits are counted to estimate its rate: there the number of items is less accurate.
@@ -27,18 +27,13 @@ impl Filter {
     /// Estimates the error rate, from the set bits if their number is known or they are few enough to be counted, else
     /// from the number of items.
     pub fn estimated_rate(&self) -> f64 {
-        match self.contents {
-            Contents::Counters { in_use, .. } if in_use < u32::MAX => {
-                self.rate_of_fill(self.fill())
-            }
-            Contents::Bits { .. } | Contents::BareBits { .. } if self.is_small() => {
-                self.rate_of_fill(self.fill())
-            }
-            _ => self.rate_at(self.items),
+        if self.is_small() {
+            return self.rate_of_fill(self.fill());
         }
+        self.rate_at(self.items)
     }
 
-    /// Estimates the error rate from the bits, whatever the number of items says, of a filter that has its own ones.
+    /// Estimates the error rate from the bits, whatever the number of items says,.
     pub fn rate_of_bits(&self) -> f64 {
         let fill = match self.bitmap().first_chunk::<SAMPLED_BYTES>() {
             Some(sample) => to_double(bits::ones(sample)) / to_double(8 * SAMPLED_BYTES as u64),
@@ -53,13 +48,13 @@ impl Filter {
         self.items < FEW_ITEMS && self.is_small()
     }
 
-    /// Returns whether the bits are few enough to be counted. Bits in a lane never are.
+    /// Returns whether the bits are few enough to be counted.
     fn is_small(&self) -> bool {
-        !self.is_in_lane() && self.blob.len() <= COUNTED_BYTES
+        self.blob.len() <= COUNTED_BYTES
     }
 
     /// Returns random positions in use, one for each hash function: those of a synthetic item that the filter claims.
-    /// Returns `None` if [`TRIES`] random positions are not enough.
+    /// Returns `None` if `TRIES` random positions are not enough.
     pub fn claimed_positions(
         &self,
         is_in_use: impl Fn(u64) -> bool,
@@ -79,13 +74,9 @@ impl Filter {
         rate::false_positives(self.is_bare(), self.positions(), self.hashes(), fill)
     }
 
-    /// Returns the share of the cells that are in use.
+    /// Returns the share of the bits that are set.
     pub(super) fn fill(&self) -> f64 {
-        let in_use = match self.contents {
-            Contents::Counters { in_use, .. } => in_use.into(),
-            _ => bits::ones(self.bitmap()),
-        };
-        (to_double(in_use) / to_double(self.positions())).min(1.0)
+        (to_double(bits::ones(self.bitmap())) / to_double(self.positions())).min(1.0)
     }
 }
 

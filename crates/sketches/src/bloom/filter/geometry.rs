@@ -28,10 +28,6 @@ pub const LARGE_BYTES: usize = 256 * 1024;
 /// The least size in bytes of a filter most of whose cells are in memory alone.
 pub const MEMORY_BYTES: usize = 8 << 20;
 
-/// How far the number of items in counters may differ from what the counters in use stand for, in standard
-/// deviations.
-pub const DRIFT: f64 = 5.0;
-
 /// The size of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
@@ -51,8 +47,6 @@ impl Geometry {
     /// hash functions. It has at most one hash function more than a filter without coincidences: very many would take
     /// somewhat less memory at rates below 10⁻¹², and much more time. Sizes beyond memory saturate at about 2⁶⁰ bytes
     /// of bits, which no limit admits.
-    ///
-    /// Counters have room for five standard deviations more items than their capacity.
     pub fn for_rate(capacity: u64, rate: Fraction, cells: Cells) -> Self {
         Self::for_rate_near(capacity, rate, cells, u32::MAX)
     }
@@ -61,19 +55,8 @@ impl Geometry {
     /// `hashes`, and is quicker if that is near.
     pub fn for_rate_near(capacity: u64, rate: Fraction, cells: Cells, hashes: u32) -> Self {
         let (items, rate) = (to_double(capacity.max(1)), rate.get());
-        let exact = Self::for_items(items, rate, cells, hashes);
-        if cells != Cells::Counters {
-            return exact;
-        }
-        let positions = to_double(exact.positions);
-        let fill = rate::fill_after(items / positions, exact.hashes);
-        let (_, deviation) = rate::items_of_fill(positions, exact.hashes, fill);
-        Self::for_items(items + DRIFT * deviation, rate, cells, exact.hashes)
-    }
-
-    fn for_items(items: f64, rate: f64, cells: Cells, near: u32) -> Self {
         let most = most_hashes(rate);
-        let near = near.clamp(1, most);
+        let near = hashes.clamp(1, most);
         // Coincidences alone need this many positions, whatever the number of hash functions.
         if 0.25 * items / rate > MOST_POSITIONS * MOST_POSITIONS {
             return Self::of_bytes(MOST_BYTES, near, cells);
@@ -105,7 +88,7 @@ impl Geometry {
     fn of_bytes(bytes: u64, hashes: u32, cells: Cells) -> Self {
         Self {
             positions: bytes * 8,
-            cell_bytes: bytes * cells.bits(),
+            cell_bytes: bytes,
             hashes,
             cells,
         }

@@ -5,8 +5,7 @@
 //!   version   bitmap bytes, u64  k, u32      seed       cells
 //! ```
 //!
-//! Numbers are little endian. Version 1 has bits: it is the form of the `bloomfilter` crate. Version 2 has
-//! counters, and four times as many bytes of cells as the field "bitmap bytes" says.
+//! Numbers are little endian. It is the form of the `bloomfilter` crate, in version 1.
 
 use crate::hash::Seed;
 
@@ -16,6 +15,8 @@ use super::geometry::Geometry;
 /// The most hash functions of a filter. The smallest rate that a double can hold needs 1,075, and some more where a
 /// size is rounded up to whole bytes.
 pub const MAX_HASHES: u32 = 1100;
+
+const VERSION: u8 = 1;
 
 /// The contents of a header.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,11 +34,9 @@ impl Header {
             .split_first_chunk::<HEADER_BYTES>()
             .ok_or("filter shorter than its header")?;
         let (version, rest) = (header[0], &header[1..]);
-        let cells = match version {
-            1 => Cells::Bits,
-            2 => Cells::Counters,
-            _ => return Err("filter of unknown version"),
-        };
+        if version != VERSION {
+            return Err("filter of unknown version");
+        }
         let (bitmap_bytes, rest) = rest.split_first_chunk().ok_or("unreachable: 44 bytes")?;
         let (hashes, rest) = rest.split_first_chunk().ok_or("unreachable: 36 bytes")?;
         let (seed, _) = rest.split_first_chunk().ok_or("unreachable: 32 bytes")?;
@@ -47,7 +46,7 @@ impl Header {
             return Err("filter of zero bits");
         }
         // The number of each bit of the cells must fit in 64 bits.
-        if bitmap_bytes > u64::MAX / 16 / cells.bits() {
+        if bitmap_bytes > u64::MAX / 16 {
             return Err("filter larger than memory");
         }
         if !(1..=MAX_HASHES).contains(&hashes) {
@@ -56,9 +55,9 @@ impl Header {
         Ok(Self {
             geometry: Geometry {
                 positions: bitmap_bytes * 8,
-                cell_bytes: bitmap_bytes * cells.bits(),
+                cell_bytes: bitmap_bytes,
                 hashes,
-                cells,
+                cells: Cells::Bits,
             },
             seed: Seed::new(*seed),
         })
@@ -66,10 +65,7 @@ impl Header {
 
     /// Writes the header to the front of a blob that has room for it.
     pub fn write(&self, blob: &mut [u8]) {
-        blob[0] = match self.geometry.cells {
-            Cells::Bits | Cells::BareBits => 1,
-            Cells::Counters => 2,
-        };
+        blob[0] = VERSION;
         blob[1..9].copy_from_slice(&(self.geometry.positions / 8).to_le_bytes());
         blob[9..13].copy_from_slice(&self.geometry.hashes.to_le_bytes());
         blob[13..45].copy_from_slice(self.seed.as_bytes());

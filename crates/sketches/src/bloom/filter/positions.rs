@@ -55,12 +55,6 @@ impl Modulus {
         }
     }
 
-    /// Returns position number `i` of an item.
-    #[inline]
-    pub fn position_of(self, probe: Probe, i: u32) -> u64 {
-        self.reduce(self.point_of(probe, i))
-    }
-
     /// Returns the number that filters of any size and the same kind reduce to an item's position number `i`.
     #[inline]
     pub fn point_of(self, probe: Probe, i: u32) -> u64 {

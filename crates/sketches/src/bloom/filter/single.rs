@@ -5,14 +5,13 @@
 
 use crate::hash::{Hasher, Probe};
 use crate::machine::memory;
+use crate::machine::words::{self, Words};
 
+use super::bits;
 use super::cells::{Cells, HEADER_BYTES};
 use super::geometry::{self, Geometry};
 use super::header::Header;
-use super::interleaved::Interleaved;
 use super::positions::{Modulus, Positions};
-use super::transpose::LANES;
-use super::{bits, counters};
 
 /// One Bloom filter: a fixed number of cells, its capacity, and the number of items in it.
 #[derive(Debug)]
@@ -31,17 +30,8 @@ pub struct Filter {
 pub(super) enum Contents {
     /// A header, then bits.
     Bits { hashes: u16 },
-    /// A header, then counters; the number of counters above 0; and whether nothing was removed since the sum of the
-    /// counters showed that the filter is full.
-    Counters {
-        is_surely_full: bool,
-        hashes: u16,
-        in_use: u32,
-    },
     /// Bits without a header; and the number of unused bits at the end.
     BareBits { hashes: u16, unused: u16 },
-    /// A header. The bits are in one of the lanes of an [`Interleaved`].
-    Interleaved { hashes: u16 },
 }
 
 // Each miss reads all filters of a stack, so the fields of a filter should stay in one cache line.
@@ -54,17 +44,12 @@ impl Filter {
     /// Creates an empty filter, or returns `None` if there is no memory for it.
     pub(crate) fn new(capacity: u64, geometry: Geometry, hasher: &Hasher) -> Option<Self> {
         let bytes = usize::try_from(geometry.blob_bytes()).ok()?;
-        Self::with_blob(bytes, capacity, geometry, hasher)
-    }
-
-    /// Creates an empty filter whose blob has this length: it may lack the cells.
-    fn with_blob(bytes: usize, capacity: u64, geometry: Geometry, hasher: &Hasher) -> Option<Self> {
         let mut blob = memory::zeroed(bytes)?;
         if geometry.cells != Cells::BareBits {
             let seed = *hasher.seed()?;
             Header { geometry, seed }.write(&mut blob);
         }
-        Self::over(blob, geometry, capacity, 0, 0).ok()
+        Self::over(blob, geometry, capacity, 0).ok()
     }
 
     /// Creates a filter from a blob of this size.
@@ -80,59 +65,7 @@ impl Filter {
         if blob.len() as u64 != geometry.blob_bytes() {
             return Err("filter's length is not what its header says");
         }
-        let in_use = match geometry.cells {
-            Cells::Counters => counters::saturated(counters::in_use(&blob[HEADER_BYTES..])),
-            Cells::Bits | Cells::BareBits => 0,
-        };
-        Self::over(blob, geometry, capacity, items, in_use)
-    }
-
-    /// Creates an empty filter whose bits are in an empty lane of filters of this size. Returns `None` if there is no
-    /// memory for it.
-    pub(crate) fn in_lane(capacity: u64, geometry: Geometry, hasher: &Hasher) -> Option<Self> {
-        let mut filter = Self::with_blob(HEADER_BYTES, capacity, geometry, hasher)?;
-        filter.enter_lane();
-        Some(filter)
-    }
-
-    /// Marks the bits as being in a lane.
-    const fn enter_lane(&mut self) {
-        if let Contents::Bits { hashes } = self.contents {
-            self.contents = Contents::Interleaved { hashes };
-        }
-    }
-
-    /// Interleaves filters of bits with others of the same size; they have no bits of their own from now on. Returns `None`
-    /// if there is no memory for that; the filters are unchanged then.
-    pub(crate) fn interleave(
-        mut filters: [&mut Self; LANES],
-        with: &mut Interleaved,
-    ) -> Option<()> {
-        with.take(|| {
-            let mut headers = [const { None }; LANES];
-            for (header, filter) in headers.iter_mut().zip(&filters) {
-                let bytes = header.insert(memory::zeroed(HEADER_BYTES)?);
-                bytes.copy_from_slice(&filter.blob[..HEADER_BYTES]);
-            }
-            let mut headers = headers.into_iter().flatten();
-            Some(filters.each_mut().map(|filter| {
-                filter.enter_lane();
-                std::mem::replace(&mut filter.blob, headers.next().unwrap_or_default())
-            }))
-        })
-    }
-
-    /// Takes the bits back, in the blob of the lane.
-    pub(crate) fn leave_lane(&mut self, blob: Box<[u8]>) {
-        if let Contents::Interleaved { hashes } = self.contents {
-            self.contents = Contents::Bits { hashes };
-            self.blob = blob;
-        }
-    }
-
-    /// Returns whether the bits are in a lane, and not in this filter's blob.
-    pub(crate) const fn is_in_lane(&self) -> bool {
-        matches!(self.contents, Contents::Interleaved { .. })
+        Self::over(blob, geometry, capacity, items)
     }
 
     fn over(
@@ -140,16 +73,10 @@ impl Filter {
         geometry: Geometry,
         capacity: u64,
         items: u64,
-        in_use: u32,
     ) -> Result<Self, &'static str> {
         let hashes = u16::try_from(geometry.hashes).unwrap_or(u16::MAX);
         let contents = match geometry.cells {
             Cells::Bits => Contents::Bits { hashes },
-            Cells::Counters => Contents::Counters {
-                hashes,
-                in_use,
-                is_surely_full: false,
-            },
             Cells::BareBits => Contents::BareBits {
                 hashes,
                 unused: Self::unused(geometry).ok_or("more bytes than bits")?,
@@ -173,21 +100,16 @@ impl Filter {
     /// Returns the kind of the cells.
     pub const fn cells(&self) -> Cells {
         match self.contents {
-            Contents::Bits { .. } | Contents::Interleaved { .. } => Cells::Bits,
-            Contents::Counters { .. } => Cells::Counters,
+            Contents::Bits { .. } => Cells::Bits,
             Contents::BareBits { .. } => Cells::BareBits,
         }
     }
 
     /// Returns the size of the filter.
     pub fn geometry(&self) -> Geometry {
-        let cell_bytes = match self.contents {
-            Contents::Interleaved { .. } => self.positions() / 8,
-            _ => self.bitmap().len() as u64,
-        };
         Geometry {
             positions: self.positions(),
-            cell_bytes,
+            cell_bytes: self.bitmap().len() as u64,
             hashes: self.hashes(),
             cells: self.cells(),
         }
@@ -226,34 +148,20 @@ impl Filter {
         &mut self.blob[header_bytes..]
     }
 
-    /// Returns the number of positions: of bits, or of counters.
-    pub fn positions(&self) -> u64 {
-        match self.contents {
-            Contents::Interleaved { .. } => {
-                Header::parse(&self.blob).map_or(0, |header| header.geometry.positions)
-            }
-            _ => self.own_positions(),
-        }
-    }
-
-    /// Returns the number of positions of a filter that has its own cells.
+    /// Returns the number of bits that items have.
     #[inline]
-    fn own_positions(&self) -> u64 {
+    pub fn positions(&self) -> u64 {
         let bits = self.bitmap().len() as u64 * 8;
         match self.contents {
-            Contents::Counters { .. } => bits / 4,
             Contents::BareBits { unused, .. } => bits - u64::from(unused),
-            _ => bits,
+            Contents::Bits { .. } => bits,
         }
     }
 
     /// Returns the number of hash functions.
     pub const fn hashes(&self) -> u32 {
         match self.contents {
-            Contents::Bits { hashes }
-            | Contents::Counters { hashes, .. }
-            | Contents::BareBits { hashes, .. }
-            | Contents::Interleaved { hashes } => hashes as u32,
+            Contents::Bits { hashes } | Contents::BareBits { hashes, .. } => hashes as u32,
         }
     }
 
@@ -272,10 +180,10 @@ impl Filter {
         self.items >= self.capacity
     }
 
-    /// Returns the modulus of positions in the filter's own cells.
+    /// Returns the modulus of positions.
     #[inline]
     pub(crate) fn modulus(&self) -> Modulus {
-        Modulus::new(self.own_positions(), self.reciprocal, self.is_bare())
+        Modulus::new(self.positions(), self.reciprocal, self.is_bare())
     }
 
     /// Returns the positions of an item.
@@ -287,26 +195,22 @@ impl Filter {
     /// Returns whether the filter claims an item: false is certain, true is probable.
     #[inline(always)]
     pub fn contains(&self, probe: Probe) -> bool {
-        if self.cells() == Cells::Bits {
-            return bits::all_set(self.bitmap(), self.positions_of(probe));
+        if self.is_bare() {
+            return self.contains_in_bare(probe);
         }
-        self.contains_otherwise(probe)
+        bits::all_set(self.bitmap(), self.positions_of(probe))
     }
 
-    /// Looks up an item in cells of another kind than [`Cells::Bits`]. It is out of line, so that the usual kind is known
-    /// in the lookup above.
+    /// Looks up an item in a filter of `RedisBloom`, out of line, so that the usual kind is known in the lookup above.
     #[inline(never)]
-    fn contains_otherwise(&self, probe: Probe) -> bool {
-        match self.cells() {
-            Cells::Counters => counters::all_used(self.bitmap(), self.positions_of(probe)),
-            _ => bits::all_set(self.bitmap(), self.positions_of(probe)),
-        }
+    fn contains_in_bare(&self, probe: Probe) -> bool {
+        bits::all_set(self.bitmap(), self.positions_of(probe))
     }
 
     /// Prefetches the memory of the cell at a position.
     #[inline]
     pub(crate) fn prefetch_at(&self, position: u64) {
-        self.cells().prefetch(self.bitmap(), position);
+        memory::prefetch(self.bitmap(), words::byte_of::<1>(position));
     }
 
     /// Returns whether the cells are worth prefetching: those of a smaller filter are in the caches anyway.
@@ -351,7 +255,7 @@ impl Filter {
 
     /// Lowers the number of items to `most`.
     pub(crate) fn cut_items(&mut self, most: u64) {
-        self.items = self.items.min(most);
+        self.items = Ord::min(self.items, most);
     }
 
     /// Returns this filter with another number of items and another capacity.
@@ -372,9 +276,9 @@ impl Filter {
         self.capacity = self.items;
     }
 
-    /// Returns whether the cell at a position is a set bit or a counter above 0.
+    /// Returns whether the bit at a position is set.
     pub fn is_in_use(&self, position: u64) -> bool {
-        self.cells().are_in_use(self.bitmap(), position, 1) == 1
+        position.are_used_in::<1>(self.bitmap(), 1) == 1
     }
 
     /// Lets `place` move the blob. `place` returns the same bytes, perhaps elsewhere.

@@ -20,22 +20,12 @@ pub struct Depth {
 }
 
 impl Depth {
-    /// Returns the greatest depth of an object with these cells.
-    pub const fn most(cells: Cells) -> Self {
-        match cells {
-            // No real object has as many hash functions: neither a stack that halves its rate with every filter until it
-            // is too small, nor a window of 1,440 periods at the smallest rate.
-            Cells::Bits | Cells::BareBits => Self {
-                filters: 4096,
-                hashes: 1 << 21,
-            },
-            // Nothing else bounds the lookups of a stack of counters.
-            Cells::Counters => Self {
-                filters: MAX_FILTERS,
-                hashes: 1 << 15,
-            },
-        }
-    }
+    /// The greatest depth of an object. No real one has as many hash functions, not even a stack that halves its rate with
+    /// every filter until it is too small.
+    pub const MOST: Self = Self {
+        filters: 4096,
+        hashes: 1 << 21,
+    };
 
     /// Returns the sum of two depths.
     pub const fn and(self, other: Self) -> Self {
@@ -92,35 +82,6 @@ impl Limits {
         Self {
             object_bytes,
             ..self
-        }
-    }
-}
-
-/// The room for a stack: the limits, less what the rest of its object takes.
-#[derive(Clone, Copy, Debug)]
-pub struct Allowance {
-    /// The limits, less the bytes of the rest.
-    pub limits: Limits,
-    /// The depth of the rest.
-    pub rest: Depth,
-}
-
-impl Allowance {
-    /// Subtracts bytes that the rest of the object takes.
-    #[must_use]
-    pub fn beside(self, bytes: u64) -> Self {
-        Self {
-            limits: self.limits.beside(bytes),
-            ..self
-        }
-    }
-}
-
-impl From<Limits> for Allowance {
-    fn from(limits: Limits) -> Self {
-        Self {
-            limits,
-            rest: Depth::default(),
         }
     }
 }
@@ -183,21 +144,20 @@ impl NextFilter {
     }
 
     /// Returns whether limits admit the filter, and the object with it.
-    pub fn is_within(&self, at: &State, allowance: Allowance) -> bool {
-        let limits = allowance.limits;
+    pub fn is_within(&self, at: &State, limits: Limits) -> bool {
         let own = Depth {
             filters: 1,
             hashes: self.geometry.hashes.into(),
         };
-        let depth = allowance.rest.and(at.depth()).and(own);
+        let depth = at.depth().and(own);
         self.geometry.blob_bytes() <= limits.filter_bytes
             && at.bytes.saturating_add(self.cost()) <= limits.object_bytes
-            && depth.is_within(Depth::most(at.cells))
+            && depth.is_within(Depth::MOST)
     }
 
     /// Checks that the stack can take the filter within limits.
-    pub fn admit(&self, at: &State, allowance: Allowance) -> Result<(), Refusal> {
-        if self.fits_number(at) && at.filters < MAX_FILTERS && self.is_within(at, allowance) {
+    pub fn admit(&self, at: &State, limits: Limits) -> Result<(), Refusal> {
+        if self.fits_number(at) && at.filters < MAX_FILTERS && self.is_within(at, limits) {
             Ok(())
         } else {
             Err(Refusal::MemoryLimit)

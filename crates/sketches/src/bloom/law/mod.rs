@@ -6,6 +6,8 @@
 //! | valkey-bloom's | `series.rs` | made by valkey-bloom, or for it |
 //! | `RedisBloom`'s | `redisbloom.rs` | made by `RedisBloom`, or for it |
 //!
+//! Objects that are tables of fingerprints grow by the law of `tables.rs`.
+//!
 //! A new law is a file here, a variant of [`Law`], and a row above.
 
 mod limits;
@@ -13,16 +15,18 @@ mod link;
 mod params;
 mod redisbloom;
 mod series;
+mod tables;
 
 use crate::bloom::filter::{Cells, Filter};
 use crate::machine::memory;
 use crate::number::{Fraction, MAX_CAPACITY};
 
-pub use limits::{Allowance, Depth, Limits, MAX_FILTERS, NextFilter, Refusal, State};
+pub use limits::{Depth, Limits, MAX_FILTERS, NextFilter, Refusal, State};
 pub use link::{Link, bits_per_entry, hashes_of};
 pub use params::{Growth, Params, Tightening};
 pub use redisbloom::Links;
 pub use series::Series;
+pub use tables::TableStep;
 
 /// The law by which a stack grows.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,16 +123,16 @@ impl Law {
         Ok(())
     }
 
-    pub fn step(&self, at: &State, allowance: Allowance) -> Result<NextFilter, Refusal> {
-        let step = self.next(at, allowance)?;
-        step.admit(at, allowance)?;
+    pub fn step(&self, at: &State, limits: Limits) -> Result<NextFilter, Refusal> {
+        let step = self.next(at)?;
+        step.admit(at, limits)?;
         Ok(step)
     }
 
     /// Returns the next filter, whether or not limits admit it.
-    fn next(&self, at: &State, allowance: Allowance) -> Result<NextFilter, Refusal> {
+    fn next(&self, at: &State) -> Result<NextFilter, Refusal> {
         match self {
-            Self::Series(series) => series.step(at, allowance.rest),
+            Self::Series(series) => series.step(at),
             Self::RedisBloom(links) => links.step(at),
         }
     }
@@ -146,7 +150,7 @@ impl Law {
             if at.filters > 0 && self.growth() == Growth::Fixed {
                 return Err(Refusal::Full);
             }
-            let step = self.step(at, limits.into())?;
+            let step = self.step(at, limits)?;
             at.push(&step);
             each(&step, at);
         }
@@ -155,19 +159,19 @@ impl Law {
 
     /// Returns the capacity that growth reaches, and what stops it there. Nothing does if the capacity is
     /// [`MAX_CAPACITY`].
-    pub fn reach(&self, mut at: State, allowance: Allowance) -> (u64, Option<Refusal>) {
+    pub fn reach(&self, mut at: State, limits: Limits) -> (u64, Option<Refusal>) {
         loop {
             if at.filters > 0 && self.growth() == Growth::Fixed {
                 return (at.capacity, Some(Refusal::Full));
             }
-            let step = match self.next(&at, allowance) {
+            let step = match self.next(&at) {
                 Ok(step) => step,
                 Err(refusal) => return (at.capacity, Some(refusal)),
             };
-            match step.admit(&at, allowance) {
+            match step.admit(&at, limits) {
                 Ok(()) => at.push(&step),
                 // Only the sum of capacities overflows, so no limit stops growth.
-                Err(_) if !step.fits_number(&at) && step.is_within(&at, allowance) => {
+                Err(_) if !step.fits_number(&at) && step.is_within(&at, limits) => {
                     return (MAX_CAPACITY, None);
                 }
                 Err(refusal) => return (at.capacity, Some(refusal)),

@@ -61,6 +61,12 @@ impl Tightening {
         author: Author::Ours,
     };
 
+    /// The ratio of the rates of successive tables of fingerprints.
+    pub const QUARTER: Self = Self {
+        ratio: Fraction::QUARTER,
+        author: Author::Ours,
+    };
+
     /// Returns the ratio of an object that this module makes, cut to 15 digits.
     pub fn ours(ratio: Fraction) -> Self {
         // Every command that may create an object reads the setting, and cutting goes through text.

@@ -114,9 +114,8 @@ impl Series {
         }
     }
 
-    /// Returns the capacity of the next filter. It saturates at or above the largest capacity. `rest` is the depth of
-    /// the rest of the object.
-    fn next_capacity(&self, at: &State, rest: Depth) -> u64 {
+    /// Returns the capacity of the next filter. It saturates at or above the largest capacity.
+    fn next_capacity(&self, at: &State) -> u64 {
         if at.filters == 0 {
             return at.newest;
         }
@@ -124,14 +123,14 @@ impl Series {
         if self.author == Author::ValkeyBloom {
             return next;
         }
-        let is_deep = rest.and(at.depth()).is_past_half_of(Depth::most(at.cells));
+        let is_deep = at.depth().is_past_half_of(Depth::MOST);
         let part = if is_deep { 1 } else { LEAST_GROWTH };
         next.max(at.capacity.div_ceil(part))
     }
 
-    pub fn step(&self, at: &State, rest: Depth) -> Result<NextFilter, Refusal> {
+    pub fn step(&self, at: &State) -> Result<NextFilter, Refusal> {
         let rate = self.rate(at.filters).ok_or(Refusal::RateTooSmall)?;
-        let capacity = self.next_capacity(at, rest);
+        let capacity = self.next_capacity(at);
         Ok(NextFilter {
             capacity,
             geometry: self.size(capacity, rate, at.cells, at.hashes),

@@ -1,28 +1,19 @@
 //! What an object holds, and its operations.
 
-use std::borrow::Cow;
-use std::collections::HashMap;
-
-use crate::bloom::filter::{Cells, Filter};
-use crate::bloom::law::{Allowance, Limits, Links, Refusal};
+use crate::bloom::filter::Filter;
+use crate::bloom::law::{Limits, Links, Refusal};
 use crate::bloom::stack::{Added, Stack};
 use crate::hash::{Hasher, Probe};
 use crate::machine::memory::{self, Relocate};
-use crate::number::{MAX_CAPACITY, either};
 
-use super::counters::Counters;
 use super::estimate;
-use super::ids::Ids;
-use super::period::Period;
 use super::shape::Shape;
-use super::timeline::Timeline;
-use super::view::{self, View};
+use super::tables::{Part, Tables};
 use super::window::Time;
 
-/// A Bloom object: a stack of filters that acts as one, or a list of such stacks, one per period of its window.
+/// A Bloom object: a stack of filters that acts as one, or tables of the fingerprints of its items.
 ///
-/// Lookups cover the *live* periods of a window, those that have not expired. Methods that take a clock read it only
-/// if the object has a window, in milliseconds since the epoch.
+/// Methods that take a clock read it only if the object has a window, in milliseconds since the epoch.
 ///
 /// ```
 /// use valkeybloom_sketches::bloom::{
@@ -40,12 +31,12 @@ use super::window::Time;
 /// let url = b"https://example.org/";
 /// let never = || 0;
 /// assert!(!seen.contains(url, never));
-/// assert_eq!(seen.add(url, Time::default(), None, || Limits::NONE), Ok(Added::New));
+/// assert_eq!(seen.add(url, Time::default(), || Limits::NONE), Ok(Added::New));
 /// assert!(seen.contains(url, never));
 ///
 /// let shape = Shape { params, kind: Kind::Windowed(Window::new(60_000, 5).unwrap()) };
-/// let mut lately = Object::new(&shape, Seed::random(), Time::at(0), Limits::NONE).unwrap();
-/// assert_eq!(lately.add(url, Time::at(0), None, || Limits::NONE), Ok(Added::New));
+/// let mut lately = Object::new(&shape, Seed::random(), Limits::NONE).unwrap();
+/// assert_eq!(lately.add(url, Time::at(0), || Limits::NONE), Ok(Added::New));
 /// assert!(lately.contains(url, || 4 * 60_000));
 /// assert!(!lately.contains(url, || 5 * 60_000));
 /// ```
@@ -56,10 +47,8 @@ pub struct Object(pub(super) Body);
 pub(super) enum Body {
     /// A plain object: one stack of bits, ours or `RedisBloom`'s.
     Stack(Stack),
-    /// An object with counters.
-    Counters(Box<Counters>),
-    /// An object with a window.
-    Timeline(Box<Timeline>),
+    /// Any other object.
+    Tables(Box<Tables>),
 }
 
 // A plain object takes no more memory than its stack, and no more than in earlier builds.
@@ -79,62 +68,31 @@ impl Object {
         }
     }
 
-    /// Returns the only stack of an object without a window.
     const fn stack(&self) -> Option<&Stack> {
         match &self.0 {
             Body::Stack(stack) => Some(stack),
-            Body::Counters(counters) => Some(&counters.stack),
-            Body::Timeline(_) => None,
+            Body::Tables(_) => None,
         }
     }
 
-    const fn timeline(&self) -> Option<&Timeline> {
+    /// Returns the tables of an object that is not a stack of filters.
+    pub(crate) const fn tables(&self) -> Option<&Tables> {
         match &self.0 {
-            Body::Stack(_) | Body::Counters(_) => None,
-            Body::Timeline(timeline) => Some(timeline),
+            Body::Stack(_) => None,
+            Body::Tables(tables) => Some(tables),
         }
-    }
-
-    /// Returns the live periods, oldest first, if there is a window.
-    fn live(&self, now_ms: impl FnOnce() -> u64) -> &[Period] {
-        let timeline = self.timeline();
-        timeline.map_or(&[], |timeline| timeline.live(now_ms()))
-    }
-
-    /// Returns the only stack, or those of these periods, each with the number of its period.
-    fn stacks_of<'o>(
-        &'o self,
-        periods: &'o [Period],
-    ) -> impl Iterator<Item = (Option<u64>, &'o Stack)> {
-        let only = self.stack().into_iter().map(|stack| (None, stack));
-        only.chain(periods.iter().map(|p| (Some(p.number), &p.stack)))
-    }
-
-    /// Returns the live stacks, oldest first.
-    fn live_stacks(&self, now_ms: impl FnOnce() -> u64) -> impl Iterator<Item = &Stack> {
-        let stacks = self.stacks_of(self.live(now_ms));
-        stacks.map(|(_, stack)| stack)
-    }
-
-    /// Returns the filters of the only stack, or of these periods, with their bits.
-    fn views_of<'o>(&'o self, periods: &'o [Period]) -> impl Iterator<Item = View<'o>> {
-        let own = self.stack().map_or(&[][..], Stack::filters).iter();
-        let own = own.map(|filter| View::new(filter, None));
-        let timeline = self.timeline().into_iter();
-        own.chain(timeline.flat_map(move |t| periods.iter().flat_map(|p| t.views(p))))
     }
 
     /// Copies the object, or returns `None` if allocation fails.
     pub fn try_clone(&self) -> Option<Self> {
         let body = match &self.0 {
             Body::Stack(stack) => Body::Stack(stack.try_clone()?),
-            Body::Counters(counters) => Body::Counters(Box::new(counters.try_clone()?)),
-            Body::Timeline(timeline) => Body::Timeline(Box::new(timeline.try_clone()?)),
+            Body::Tables(tables) => Body::Tables(Box::new(tables.try_clone()?)),
         };
         Some(Self(body))
     }
 
-    /// Returns whether the object is plain: it reads no clock and takes no ids.
+    /// Returns whether the object is a stack of filters: items stay in it, and it reads no clock.
     #[inline]
     pub const fn is_plain(&self) -> bool {
         matches!(self.0, Body::Stack(_))
@@ -147,8 +105,7 @@ impl Object {
                 let capacity = stack.filters().first().map_or(0, Filter::capacity);
                 Shape::plain(stack.law().series().params(capacity))
             }
-            Body::Counters(counters) => counters.shape(),
-            Body::Timeline(timeline) => timeline.shape(),
+            Body::Tables(tables) => *tables.shape(),
         }
     }
 
@@ -157,8 +114,7 @@ impl Object {
     pub const fn hasher(&self) -> &Hasher {
         match &self.0 {
             Body::Stack(stack) => stack.hasher(),
-            Body::Counters(counters) => counters.stack.hasher(),
-            Body::Timeline(timeline) => &timeline.hasher,
+            Body::Tables(tables) => tables.hasher(),
         }
     }
 
@@ -167,7 +123,7 @@ impl Object {
     pub(crate) const fn links(&self) -> Option<&Links> {
         match &self.0 {
             Body::Stack(stack) => stack.law().links(),
-            Body::Counters(_) | Body::Timeline(_) => None,
+            Body::Tables(_) => None,
         }
     }
 
@@ -189,8 +145,7 @@ impl Object {
     pub fn contains_probe(&self, probe: Probe, now_ms: impl FnOnce() -> u64) -> bool {
         match &self.0 {
             Body::Stack(stack) => stack.contains(probe),
-            Body::Counters(counters) => counters.stack.contains(probe),
-            Body::Timeline(timeline) => timeline.contains(probe, now_ms()),
+            Body::Tables(tables) => tables.contains(probe, now_ms),
         }
     }
 
@@ -215,13 +170,12 @@ impl Object {
         let answer = |probe: Probe, claimed| answer(probe.hashes().0, claimed);
         match &self.0 {
             Body::Stack(stack) => stack.contains_each(items, answer),
-            Body::Counters(counters) => counters.stack.contains_each(items, answer),
-            Body::Timeline(timeline) => timeline.contains_each(items, now_ms(), answer),
+            Body::Tables(tables) => tables.contains_each(items, now_ms, answer),
         }
     }
 
-    /// Adds an item. An object with a window is to be [tidied](Self::tidy) first. Counters record the id, if the item
-    /// has one. Calls `limits` only if the object has to grow.
+    /// Adds an item. An object with a window is to be [tidied](Self::tidy) first. Calls `limits` only if the object has to
+    /// grow.
     ///
     /// # Errors
     /// Any [`Refusal`]. The object is unchanged then.
@@ -230,10 +184,9 @@ impl Object {
         &mut self,
         item: &[u8],
         time: Time,
-        id: Option<u64>,
         limits: impl Fn() -> Limits,
     ) -> Result<Added, Refusal> {
-        self.add_probe(self.probe(item), time, id, limits)
+        self.add_probe(self.probe(item), time, limits)
     }
 
     /// Adds an item by its probe, as [`add`](Self::add) does. All objects with an equal [`hasher`](Self::hasher) can
@@ -254,7 +207,7 @@ impl Object {
     /// assert_eq!(one.hasher(), other.hasher());
     /// let probe = one.probe(b"item");
     /// for object in [&mut one, &mut other] {
-    ///     object.add_probe(probe, Time::default(), None, || Limits::NONE).unwrap();
+    ///     object.add_probe(probe, Time::default(), || Limits::NONE).unwrap();
     ///     assert!(object.contains_probe(probe, || 0));
     /// }
     /// assert!(other.contains(b"item", || 0));
@@ -267,13 +220,11 @@ impl Object {
         &mut self,
         probe: Probe,
         time: Time,
-        id: Option<u64>,
         limits: impl Fn() -> Limits,
     ) -> Result<Added, Refusal> {
         let added = match &mut self.0 {
-            Body::Stack(stack) => stack.add(probe, || limits().into()),
-            Body::Counters(counters) => counters.add(probe, id, || beside_base(limits())),
-            Body::Timeline(timeline) => timeline.add(probe, time, || beside_base(limits())),
+            Body::Stack(stack) => stack.add(probe, limits),
+            Body::Tables(tables) => tables.add(probe, time, || beside_base(limits())),
         };
         self.assert_valid();
         added
@@ -285,23 +236,19 @@ impl Object {
         &mut self,
         items: impl Iterator<Item = &'i [u8]>,
         time: Time,
-        id: Option<u64>,
         limits: impl Fn() -> Limits,
         mut outcome: impl FnMut(Result<Added, Refusal>),
     ) {
         // A single item needs no batch.
         if items.size_hint().1 == Some(1) {
-            return items.for_each(|item| outcome(self.add(item, time, id, &limits)));
+            return items.for_each(|item| outcome(self.add(item, time, &limits)));
         }
         match &mut self.0 {
             Body::Stack(stack) => {
-                stack.add_each(items, || limits().into(), |_, _, added| outcome(added));
+                stack.add_each(items, limits, |_, _, added| outcome(added));
             }
-            Body::Counters(counters) => {
-                counters.add_each(items, id, || beside_base(limits()), outcome);
-            }
-            Body::Timeline(timeline) => {
-                timeline.add_each(items, time, || beside_base(limits()), outcome);
+            Body::Tables(tables) => {
+                tables.add_each(items, time, || beside_base(limits()), outcome);
             }
         }
         self.assert_valid();
@@ -312,235 +259,171 @@ impl Object {
     pub fn overwrite(&mut self, begin: u64, bytes: &[u8]) -> bool {
         match &mut self.0 {
             Body::Stack(stack) => stack.overwrite(begin, bytes),
-            Body::Counters(_) | Body::Timeline(_) => false,
+            Body::Tables(_) => false,
         }
     }
 
-    /// Frees expired periods. If the clock was set back, shifts the other periods back with it. Returns whether
-    /// anything changed.
+    /// Returns whether the clock was set back since the last write: [`tidy`](Self::tidy) sets the periods of all items back.
+    pub fn is_ahead(&self, now_ms: u64) -> bool {
+        let tables = self.tables();
+        let window = tables.and_then(|tables| Some((tables, tables.shape().window()?)));
+        window.is_some_and(|(tables, window)| tables.lead(window, now_ms) > 0)
+    }
+
+    /// Drops the items that have expired; their memory is freed as others are added. If the clock was set back, sets the
+    /// periods of all items back with it. Returns whether anything changed.
     pub fn tidy(&mut self, now_ms: u64) -> bool {
         let tidied = match &mut self.0 {
-            Body::Stack(_) | Body::Counters(_) => false,
-            Body::Timeline(timeline) => timeline.tidy(now_ms),
+            Body::Stack(_) => false,
+            Body::Tables(tables) => tables.tidy(now_ms),
         };
         self.assert_valid();
         tidied
     }
 
-    /// Returns the initial capacity of the period of this time, or `None` without such a period or without a window.
-    pub fn room(&self, time: Time) -> Option<u64> {
-        self.timeline()?.room(time)
-    }
-
-    /// Opens the period of this time with this capacity, unless it exists. [`add`](Self::add) would open it with a
-    /// capacity that fits the items of the periods before it. A capacity of 0 counts as 1.
-    ///
-    /// # Errors
-    /// [`Refusal::MemoryLimit`], [`Refusal::RateTooSmall`] or [`Refusal::OutOfMemory`].
-    pub fn begin_period(
-        &mut self,
-        time: Time,
-        capacity: u64,
-        limits: Limits,
-    ) -> Result<(), Refusal> {
-        let Body::Timeline(timeline) = &mut self.0 else {
-            return Ok(());
-        };
-        let target = timeline.window.target(time);
-        if timeline.index_of(target).is_none() {
-            timeline.open_with(target, capacity.max(1), beside_base(limits))?;
-        }
-        self.assert_valid();
-        Ok(())
-    }
-
-    /// Removes one count of an item from counters. Returns whether it did: only if exactly one filter claims the item,
-    /// or with an id, exactly one of the filters that may hold that id. A counter that reached 15 stays, since the
-    /// true count is unknown. Removing an item that was never added, or not with that id, takes a count from other
-    /// items, which may then be missing.
-    pub fn remove(&mut self, item: &[u8], id: Option<u64>) -> bool {
-        let removed = match &mut self.0 {
-            Body::Counters(counters) => counters.remove(counters.stack.hasher().probe(item), id),
-            Body::Stack(_) | Body::Timeline(_) => false,
-        };
-        self.assert_valid();
-        removed
-    }
-
-    /// Returns how often an item was added to counters and not removed: an upper bound, except that each filter counts
-    /// to 15 at most. Returns 0 without counters.
-    pub fn count(&self, item: &[u8]) -> u64 {
+    /// Takes one off the count of an item in an object that counts. Returns whether it did: only if exactly one table claims
+    /// the item. An item that was never added may take a count from another, which may then be missing.
+    pub fn remove(&mut self, item: &[u8]) -> bool {
         let probe = self.probe(item);
-        let counters = self.all_filters().filter(|f| f.cells() == Cells::Counters);
-        counters.map(|f| u64::from(f.count(probe))).sum()
+        match &mut self.0 {
+            Body::Tables(tables) if tables.shape().is_counting() => tables.remove(probe),
+            _ => false,
+        }
     }
 
-    /// Returns the number of items that were new when they were added; with a window, summed over the live periods.
+    /// Returns how often, at most, an item was added to an object that counts and not removed; 0 for other objects.
+    pub fn count(&self, item: &[u8]) -> u64 {
+        let counting = self.tables().filter(|tables| tables.shape().is_counting());
+        counting.map_or(0, |tables| tables.count(self.probe(item)))
+    }
+
+    /// Returns the number of items that were new when they were added, and have not expired.
     pub fn items(&self, now_ms: impl FnOnce() -> u64) -> u64 {
         match &self.0 {
-            Body::Counters(counters) => counters.items(),
-            _ => sum(self.live_stacks(now_ms).map(Stack::items)),
+            Body::Stack(stack) => stack.items(),
+            Body::Tables(tables) => tables.items(now_ms),
         }
     }
 
-    /// Returns the sum of the live filters' capacities.
-    pub fn capacity(&self, now_ms: impl FnOnce() -> u64) -> u64 {
-        sum(self.live_stacks(now_ms).map(Stack::capacity))
+    /// Returns the number of items for which the error rate is kept without growth.
+    pub fn capacity(&self) -> u64 {
+        match &self.0 {
+            Body::Stack(stack) => stack.capacity(),
+            Body::Tables(tables) => tables.capacity(),
+        }
     }
 
     /// Returns the current error rate, estimated from the contents of each filter.
-    pub fn estimated_rate(&self, now_ms: impl Fn() -> u64) -> f64 {
-        let by_equations = either(self.live_stacks(&now_ms).map(Stack::estimated_rate));
-        estimate::rate(by_equations, self.views_of(self.live(&now_ms)))
-    }
-
-    /// Returns the capacity that the object can grow to before a limit stops it; with a window, that of the current
-    /// period.
-    pub fn reach(&self, now_ms: impl FnOnce() -> u64, limits: Limits) -> u64 {
+    pub fn estimated_rate(&self, now_ms: impl FnOnce() -> u64) -> f64 {
         match &self.0 {
-            Body::Stack(stack) => stack.reach(limits.into()),
-            Body::Counters(counters) => counters.reach(beside_base(limits)),
-            Body::Timeline(timeline) => timeline.reach(now_ms(), beside_base(limits)),
+            Body::Stack(stack) => estimate::rate(stack.estimated_rate(), stack.filters().iter()),
+            Body::Tables(tables) => tables.rate(now_ms),
         }
     }
 
-    /// Returns the live filters, oldest first, each with the number of its period, if there is a window, and the rate
-    /// that it was made for.
-    pub fn filters(
-        &self,
-        now_ms: impl FnOnce() -> u64,
-    ) -> impl Iterator<Item = (Option<u64>, View<'_>, f64)> {
-        // Filters of most periods share their rates, which are expensive: they are found by solving equations.
-        let mut rates = HashMap::new();
-        let periods = self.live(now_ms);
-        let places = self.stacks_of(periods).flat_map(|(period, stack)| {
-            let indices = 0..stack.filters().len();
-            indices.map(move |index| (period, stack, index))
-        });
-        let views = places.zip(self.views_of(periods));
-        views.map(move |((period, stack, index), view)| {
-            let of = (index, view.capacity(), view.filter().merge_key());
-            let rate = rates.entry(of).or_insert_with(|| stack.filter_rate(index));
-            (period, view, *rate)
+    /// Returns the capacity that the object can grow to before a limit stops it.
+    pub fn reach(&self, limits: Limits) -> u64 {
+        match &self.0 {
+            Body::Stack(stack) => stack.reach(limits),
+            Body::Tables(tables) => tables.shape().reach(limits).0,
+        }
+    }
+
+    /// Returns the filters of a stack, oldest first, each with the rate that it was made for.
+    pub fn filters(&self) -> impl Iterator<Item = (&Filter, f64)> {
+        let stack = self.stack().into_iter();
+        stack.flat_map(|stack| {
+            let filters = stack.filters().iter().enumerate();
+            filters.map(|(index, filter)| (filter, stack.filter_rate(index)))
         })
     }
 
-    /// Returns the number of live filters.
-    pub fn filter_count(&self, now_ms: impl FnOnce() -> u64) -> u64 {
-        let stacks = self.live_stacks(now_ms);
-        stacks.map(|stack| stack.filters().len() as u64).sum()
+    /// Returns the tables of an object that is not a stack, oldest first.
+    pub fn parts(&self) -> &[Part] {
+        self.tables().map_or(&[], Tables::parts)
     }
 
-    /// Returns the number of live periods of an object with a window.
+    /// Returns the tables that have items, and the newest: those that [`filter_count`](Self::filter_count) counts.
+    pub fn parts_in_use(&self) -> impl Iterator<Item = &Part> {
+        self.tables().into_iter().flat_map(Tables::parts_in_use)
+    }
+
+    /// Returns the number of filters or tables.
+    pub fn filter_count(&self) -> u64 {
+        self.totals().0
+    }
+
+    /// Returns the number of periods with items that have not expired, if there is a window.
     pub fn live_periods(&self, now_ms: impl FnOnce() -> u64) -> Option<u64> {
-        Some(self.timeline()?.live(now_ms()).len() as u64)
+        self.tables()?.live_periods(now_ms)
     }
 
-    /// Returns the number of items in the current period of an object with a window: those that [`reach`](Self::reach)
-    /// limits.
+    /// Returns the number of the latest period that a window is known to have reached, if there is one.
+    pub fn reached_period(&self) -> Option<u64> {
+        self.tables()?.reached_period()
+    }
+
+    /// Returns the number of items in the current period, if there is a window.
     pub fn period_items(&self, now_ms: impl FnOnce() -> u64) -> Option<u64> {
-        let timeline = self.timeline()?;
-        let index = timeline.index_of(timeline.window.period_at(now_ms()));
-        Some(index.map_or(0, |index| timeline.periods[index].stack.items()))
+        self.tables()?.period_items(now_ms)
     }
 
-    /// Returns all periods that take memory, live or not. Only an object with a window has periods.
-    pub fn periods(&self) -> &[Period] {
-        self.timeline().map_or(&[], |timeline| &timeline.periods)
+    /// Returns the filters of a stack.
+    pub(crate) fn all_filters(&self) -> &[Filter] {
+        self.stack().map_or(&[], Stack::filters)
     }
 
-    /// Returns all filters that take memory, live or not, with their bits.
-    pub fn views(&self) -> impl Iterator<Item = View<'_>> {
-        self.views_of(self.periods())
-    }
-
-    /// Returns the blobs of all filters that take memory: their stored forms. Interleaved filters are copied; yields
-    /// `None` for a filter if its copy can't be allocated.
-    pub fn blobs(&self) -> impl Iterator<Item = Option<Cow<'_, [u8]>>> {
-        view::blobs(self.views())
-    }
-
-    /// Returns the ids that the filters of counters took.
-    pub(crate) const fn ids(&self) -> Option<&Ids> {
+    /// Returns the number of allocations.
+    pub fn allocations(&self) -> u64 {
         match &self.0 {
-            Body::Counters(counters) => Some(&counters.ids),
-            Body::Stack(_) | Body::Timeline(_) => None,
+            Body::Stack(stack) => 2 + 2 * stack.filters().len() as u64,
+            Body::Tables(tables) => tables.allocations(),
         }
-    }
-
-    /// Returns all stacks that take memory, live or not, each with the number of its period: 0 without a window.
-    pub(crate) fn stacks(&self) -> impl Iterator<Item = (u64, &Stack)> {
-        let stacks = self.stacks_of(self.periods());
-        stacks.map(|(number, stack)| (number.unwrap_or(0), stack))
-    }
-
-    /// Returns all filters that take memory, live or not. With a window, their bits may be elsewhere:
-    /// [`views`](Self::views) have them.
-    pub(crate) fn all_filters(&self) -> impl Iterator<Item = &Filter> {
-        self.stacks().flat_map(|(_, stack)| stack.filters())
-    }
-
-    fn all_stacks_mut(&mut self) -> impl Iterator<Item = &mut Stack> {
-        let (one, periods) = match &mut self.0 {
-            Body::Stack(stack) => (Some(stack), &mut [][..]),
-            Body::Counters(counters) => (Some(&mut counters.stack), &mut [][..]),
-            Body::Timeline(timeline) => (None, &mut timeline.periods[..]),
-        };
-        let periods = periods.iter_mut().map(|period| &mut period.stack);
-        one.into_iter().chain(periods)
     }
 
     /// Moves tables and blobs, starting with number `first`, until `by` stops. Returns the number of the next one, if
     /// there is one.
     pub fn relocate(&mut self, first: usize, by: &mut impl Relocate) -> Option<usize> {
-        let mut number = 0;
-        for stack in self.all_stacks_mut() {
-            let count = 1 + stack.filters().len();
-            for index in first.saturating_sub(number).min(count)..count {
-                if number + index > first && by.should_stop() {
-                    return Some(number + index);
+        let next = match &mut self.0 {
+            Body::Tables(tables) => {
+                if first == 0 {
+                    by.fixed(tables);
                 }
-                match index.checked_sub(1) {
-                    None => stack.relocate_table(|table| by.table(table)),
-                    Some(index) => stack.filters_mut()[index].relocate(|blob| by.blob(blob)),
-                }
+                tables.relocate(first, by)
             }
-            number += count;
-        }
-        if let Body::Timeline(timeline) = &mut self.0 {
-            let lanes = &mut timeline.lanes;
-            for index in first.saturating_sub(number)..lanes.blobs() {
-                if number + index > first && by.should_stop() {
-                    return Some(number + index);
-                }
-                lanes.relocate(index, by);
+            Body::Stack(stack) => {
+                let mut left = first..=stack.filters().len();
+                left.find(|index| {
+                    if *index > first && by.should_stop() {
+                        return true;
+                    }
+                    match index.checked_sub(1) {
+                        None => stack.relocate_table(|table| by.table(table)),
+                        Some(index) => stack.filters_mut()[index].relocate(|blob| by.blob(blob)),
+                    }
+                    false
+                })
             }
-        }
+        };
         self.assert_valid();
-        None
+        next
     }
 
-    /// Returns the number of filters that take memory, live or not, their items, and their capacity.
+    /// Returns the number of filters or tables, their items, and their capacity. Items that have expired count until the
+    /// next write.
     #[inline]
     pub fn totals(&self) -> (u64, u64, u64) {
-        let of = |stack: &Stack| {
-            let filters = stack.filters().len() as u64;
-            (filters, stack.items(), stack.capacity())
-        };
-        // A module asks before and after each change.
-        if let Body::Stack(stack) = &self.0 {
-            return of(stack);
+        match &self.0 {
+            Body::Stack(stack) => {
+                let filters = stack.filters().len() as u64;
+                (filters, stack.items(), stack.capacity())
+            }
+            Body::Tables(tables) => {
+                let parts = tables.parts_in_use();
+                let items = parts.clone().map(|part| part.table.fingerprints());
+                (parts.count() as u64, items.sum(), tables.capacity())
+            }
         }
-        let stacks = self.stacks().map(|(_, stack)| of(stack));
-        let (filters, items, capacity) = stacks.fold((0, 0, 0), |sum: (_, u64, u64), of| {
-            (
-                sum.0 + of.0,
-                sum.1.saturating_add(of.1),
-                sum.2.saturating_add(of.2),
-            )
-        });
-        let repeats = self.ids().map_or(0, |ids| ids.repeats);
-        (filters, items.saturating_sub(repeats), capacity)
     }
 
     /// Returns the exact sum of the object's allocations in bytes, including itself.
@@ -548,25 +431,21 @@ impl Object {
     pub fn memory_bytes(&self) -> u64 {
         match &self.0 {
             Body::Stack(stack) => stack.memory_bytes(),
-            Body::Counters(counters) => Self::BASE_BYTES + counters.memory_bytes(),
-            Body::Timeline(timeline) => Self::BASE_BYTES + timeline.memory_bytes(),
+            Body::Tables(tables) => Self::BASE_BYTES + tables.memory_bytes(),
         }
     }
 
     /// Returns whether limits admit the object.
     pub fn is_within(&self, limits: Limits) -> bool {
-        let mut filters = self.all_filters().map(|f| f.geometry().blob_bytes());
+        let mut filters = self.all_filters().iter().map(|f| f.geometry().blob_bytes());
+        let mut tables = self.parts().iter().map(|part| part.table.memory_bytes());
         filters.all(|bytes| bytes <= limits.filter_bytes)
+            && tables.all(|bytes| bytes <= limits.filter_bytes)
             && self.memory_bytes() <= limits.object_bytes
     }
 }
 
-/// Returns the allowance for what an object keeps in a box.
-pub(super) fn beside_base(limits: Limits) -> Allowance {
-    limits.beside(Object::BASE_BYTES).into()
-}
-
-/// Returns a saturating sum over periods. Only claims in files can reach its bound.
-fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
-    numbers.fold(0, u64::saturating_add).min(MAX_CAPACITY)
+/// Returns the limits for what an object keeps in a box.
+pub(super) fn beside_base(limits: Limits) -> Limits {
+    limits.beside(Object::BASE_BYTES)
 }

@@ -1,16 +1,15 @@
-//! The error rate of an object, estimated from its contents.
+//! The error rate of a stack, estimated from its contents.
 //!
-//! An item that is added in each period of a window sets the same bits in each period's filter, if the filters have
-//! one size. Then all of them claim the same false positives, and their rates do not add up.
+//! Filters of one size that hold the same items, as those of a union may, claim the same false positives, and their rates
+//! do not add up.
 
 use std::collections::HashMap;
 use std::iter;
 
+use crate::bloom::filter::Filter;
 use crate::bloom::stack::{Effort, claims_counted};
 use crate::hash::{BATCH, Batch, Probe};
 use crate::number::{either, exp, expm1, ln_1p, next_random, to_double};
-
-use super::view::View;
 
 /// The most positions in use that are looked at to compare filters, and by lookups of synthetic items.
 const POSITIONS: u64 = 1 << 19;
@@ -26,11 +25,10 @@ const ITEMS: u64 = 1 << 16;
 const ENOUGH: u64 = 32;
 
 /// Returns the error rate of filters, given the rate that the equations yield if the filters hold different items.
-pub fn rate<'f>(by_equations: f64, filters: impl Iterator<Item = View<'f>>) -> f64 {
-    let all: Vec<View> = filters.collect();
-    let (few, others): (Vec<View>, Vec<View>) =
-        all.iter().partition(|view| view.filter().holds_few());
-    let of_few = either(few.iter().map(|view| view.filter().estimated_rate()));
+pub fn rate<'f>(by_equations: f64, filters: impl Iterator<Item = &'f Filter>) -> f64 {
+    let all: Vec<&Filter> = filters.collect();
+    let (few, others): (Vec<&Filter>, Vec<&Filter>) = all.iter().partition(|view| view.holds_few());
+    let of_few = either(few.iter().map(|view| view.estimated_rate()));
     match sampled_rate(&few) {
         Some(sampled) if of_few < 1.0 => {
             let of_others = (1.0 - (1.0 - by_equations) / (1.0 - of_few)).clamp(0.0, 1.0);
@@ -41,14 +39,14 @@ pub fn rate<'f>(by_equations: f64, filters: impl Iterator<Item = View<'f>>) -> f
 }
 
 /// Returns the rate of filters that may share items, given the rate that they have if they share none.
-fn rate_together(rate: f64, filters: &[View]) -> f64 {
+fn rate_together(rate: f64, filters: &[&Filter]) -> f64 {
     let factor = overlap(filters, &Effort::of(POSITIONS));
     let together = -expm1(factor * ln_1p(-rate));
     if together.is_finite() { together } else { rate }
 }
 
 /// Measures the error rate of small filters by lookups of synthetic items. Returns `None` if too few are claimed.
-fn sampled_rate(filters: &[View]) -> Option<f64> {
+fn sampled_rate(filters: &[&Filter]) -> Option<f64> {
     let batches = LOOKUPS.checked_div(filters.len() as u64)?.min(ITEMS) / BATCH as u64;
     let mut effort = Effort::of(POSITIONS);
     let mut random = 0;
@@ -59,7 +57,7 @@ fn sampled_rate(filters: &[View]) -> Option<f64> {
         let batch = Batch::of_probes(&mut probes);
         let mut left = u64::MAX;
         for view in filters {
-            left &= !claims_counted(&batch, view.filter(), left, &mut effort);
+            left &= !claims_counted(&batch, view, left, &mut effort);
         }
         // Items whose lookups were cut short count as claimed.
         if effort.is_spent() {
@@ -87,12 +85,12 @@ const LARGE_EFFORT: u64 = 16;
 /// filters hold different items, `1/n` if all `n` hold the same.
 ///
 /// Also returns 1 if `effort` is spent before the end.
-fn overlap(all: &[View], effort: &Effort) -> f64 {
+fn overlap(all: &[&Filter], effort: &Effort) -> f64 {
     // An odd stride reaches all of a period's filters, which are few.
     let stride = (all.len() / SAMPLED_FILTERS) | 1;
-    let filters: Vec<View> = all.iter().copied().step_by(stride).collect();
+    let filters: Vec<&Filter> = all.iter().copied().step_by(stride).collect();
     let mut alike: HashMap<_, Vec<usize>> = HashMap::new();
-    let key = |index: usize| filters[index].filter().merge_key();
+    let key = |index: usize| filters[index].merge_key();
     for index in 0..filters.len() {
         alike.entry(key(index)).or_default().push(index);
     }
@@ -106,7 +104,7 @@ fn overlap(all: &[View], effort: &Effort) -> f64 {
         LEAST_ITEMS
     };
     let items = to_double(items as u64);
-    let rates = filters.iter().map(|view| view.filter().estimated_rate());
+    let rates = filters.iter().map(|view| view.estimated_rate());
     let rates: Vec<f64> = rates.collect();
     let sum: f64 = rates.iter().sum();
     let stride = to_double(stride as u64);
@@ -120,17 +118,16 @@ fn overlap(all: &[View], effort: &Effort) -> f64 {
         // Each filter contributes items in proportion to its rate.
         while next < passed {
             next += 1.0;
-            let is_in_use = |view: &View, position| {
+            let is_in_use = |view: &Filter, position| {
                 effort.spend(if view.is_large() { LARGE_EFFORT } else { 1 });
                 view.is_in_use(position)
             };
-            let positions = filter
-                .filter()
-                .claimed_positions(|position| is_in_use(filter, position), &mut random);
+            let positions =
+                filter.claimed_positions(|position| is_in_use(filter, position), &mut random);
             let Some(positions) = positions else {
                 continue;
             };
-            let claims = |at: &&usize| positions.iter().all(|p| is_in_use(&filters[**at], *p));
+            let claims = |at: &&usize| positions.iter().all(|p| is_in_use(filters[**at], *p));
             let claiming = to_double(others().filter(claims).count() as u64) * stride;
             if effort.is_spent() {
                 return 1.0;

@@ -17,16 +17,12 @@ impl Object {
         mut new: impl FnMut(Probe),
     ) {
         if let Body::Stack(stack) = &mut self.0 {
-            stack.add_each(
-                items,
-                || limits().into(),
-                |batch, index, added| {
-                    if matches!(added, Ok(Added::New)) {
-                        new(batch.probe(index));
-                    }
-                    outcome(added);
-                },
-            );
+            stack.add_each(items, &limits, |batch, index, added| {
+                if matches!(added, Ok(Added::New)) {
+                    new(batch.probe(index));
+                }
+                outcome(added);
+            });
         }
         self.assert_valid();
     }
@@ -43,8 +39,8 @@ impl Object {
         limits: Limits,
     ) -> Result<(), Refusal> {
         let replayed = match &mut self.0 {
-            Body::Stack(stack) => stack.replay_each(probes, limits.into()),
-            Body::Counters(_) | Body::Timeline(_) => Ok(()),
+            Body::Stack(stack) => stack.replay_each(probes, limits),
+            Body::Tables(_) => Ok(()),
         };
         self.assert_valid();
         replayed

@@ -1,6 +1,6 @@
 //! Making objects, new ones, those of outlines and unions of others, and checking that they are valid.
 
-use crate::bloom::filter::{Cells, Filter};
+use crate::bloom::filter::Cells;
 use crate::bloom::law::{Law, Limits, Params, Refusal};
 use crate::bloom::stack::Stack;
 use crate::bytes::DecodeError;
@@ -8,22 +8,19 @@ use crate::hash::{Hasher, Seed};
 
 use super::body::{Body, Object, beside_base};
 use super::check::{Check, FilterFields};
-use super::counters::Counters;
-use super::ids::Ids;
 use super::merge::{self, MergeError};
 use super::outline::Outline;
 use super::shape::{Kind, New, Shape};
-use super::timeline::Timeline;
-use super::window::Time;
+use super::tables::Tables;
 
 impl Object {
-    /// Creates an empty object, ready for items added at this time. Objects of `RedisBloom` ignore the seed.
+    /// Creates an empty object. Objects of `RedisBloom` ignore the seed.
     ///
     /// # Errors
     /// [`Refusal::MemoryLimit`], [`Refusal::RateTooSmall`] or [`Refusal::OutOfMemory`].
-    pub fn make(new: &New, seed: Seed, time: Time, limits: Limits) -> Result<Self, Refusal> {
+    pub fn make(new: &New, seed: Seed, limits: Limits) -> Result<Self, Refusal> {
         match new {
-            New::Own(shape) => Self::new(shape, seed, time, limits),
+            New::Own(shape) => Self::new(shape, seed, limits),
             New::RedisBloom { params, factor } => {
                 let law = Law::of_redisbloom(params, *factor)?;
                 let stack = Stack::new(law, Hasher::Murmur64, Cells::BareBits);
@@ -32,28 +29,16 @@ impl Object {
         }
     }
 
-    /// Creates an empty object of a shape, ready for items added at this time.
+    /// Creates an empty object of a shape.
     ///
     /// # Errors
     /// [`Refusal::MemoryLimit`], [`Refusal::RateTooSmall`] or [`Refusal::OutOfMemory`].
-    pub fn new(shape: &Shape, seed: Seed, time: Time, limits: Limits) -> Result<Self, Refusal> {
-        let hasher = Hasher::Sip(seed);
-        let allowance = beside_base(limits);
-        let body = match shape.kind {
-            Kind::Plain => return Self::plain(&shape.params, seed, limits),
-            Kind::Counting => Body::Counters(Box::new(Counters::new(shape, hasher, allowance)?)),
-            Kind::Windowed(window) => {
-                let tightening = shape.tightening();
-                let params = Params {
-                    tightening,
-                    ..shape.params
-                };
-                let mut timeline = Timeline::new(params, window, hasher);
-                timeline.open(window.target(time), allowance)?;
-                Body::Timeline(Box::new(timeline))
-            }
-        };
-        Self(body).checked()
+    pub fn new(shape: &Shape, seed: Seed, limits: Limits) -> Result<Self, Refusal> {
+        if shape.kind == Kind::Plain {
+            return Self::plain(&shape.params, seed, limits);
+        }
+        let tables = Tables::new(shape, Hasher::Sip(seed), beside_base(limits))?;
+        Ok(Self(Body::Tables(Box::new(tables))))
     }
 
     /// Creates an empty plain object.
@@ -66,7 +51,7 @@ impl Object {
     }
 
     fn of_stack(stack: Stack, capacity: u64, limits: Limits) -> Result<Self, Refusal> {
-        let stack = stack.with_first(capacity, limits.into(), Filter::new)?;
+        let stack = stack.with_first(capacity, limits)?;
         Self(Body::Stack(stack)).checked()
     }
 
@@ -77,28 +62,18 @@ impl Object {
     /// then.
     pub(crate) fn from_outline(outline: &mut Outline) -> Result<Self, DecodeError> {
         outline.check()?;
-        let periods = outline.finish()?;
-        let Shape { params, kind } = outline.shape;
-        let body = if let Kind::Windowed(window) = kind {
-            let timeline = Timeline::new(params, window, outline.hasher).with_periods(periods);
-            Body::Timeline(Box::new(timeline))
-        } else {
-            let stack = periods.into_iter().next().ok_or("no filters")?.stack;
-            match kind {
-                Kind::Counting => Body::Counters(Box::new(Counters {
-                    capacity: params.capacity,
-                    stack,
-                    ids: std::mem::take(&mut outline.ids),
-                })),
-                _ => Body::Stack(stack),
-            }
-        };
-        let object = Self(body);
+        let object = Self(Body::Stack(outline.finish()?));
         object.check()?;
         Ok(object)
     }
 
-    /// Returns the union of objects, at least one.
+    /// Creates the object of these tables.
+    pub(crate) fn of_tables(tables: Tables) -> Self {
+        Self(Body::Tables(Box::new(tables)))
+    }
+
+    /// Returns the union of objects, at least one. With a window, items are left out that had expired when the newest
+    /// period of all began.
     ///
     /// # Errors
     /// Any [`MergeError`].
@@ -116,8 +91,8 @@ impl Object {
     }
 
     /// Returns the union of objects, at least one, or `None` if the first one already equals it. Filters that limits
-    /// don't admit are refused before memory for them is allocated. If `now_ms` is given, periods that have expired by
-    /// then are not counted.
+    /// don't admit are refused before memory for them is allocated. If `now_ms` is given, items that have expired by
+    /// then do not count, and objects that are [ahead](Self::is_ahead) are set back.
     ///
     /// # Errors
     /// Any [`MergeError`].
@@ -137,44 +112,23 @@ impl Object {
         if !all(&|other| other.shape().kind == first.shape().kind) {
             return Err(MergeError::Kinds);
         }
+        if let Body::Tables(first) = &first.0 {
+            let mut others_tables = merge::reserved(others.len())?;
+            others_tables.extend(others.iter().filter_map(|other| other.tables()));
+            let union = first.union(&others_tables, now_ms, beside_base(limits))?;
+            return Ok(union.map(|tables| Self(Body::Tables(Box::new(tables)))));
+        }
         let filters = sources.iter().flat_map(|source| source.all_filters());
         let source_bytes = filters.map(|f| f.geometry().cell_bytes).sum();
         let mut budget = merge::Budget::new(limits, Self::BASE_BYTES, source_bytes);
-        let no_ids = Ids::default();
         let mut stacks = merge::reserved(sources.len())?;
-        let mut timelines = merge::reserved(sources.len())?;
         for source in sources {
-            match &source.0 {
-                Body::Stack(stack) => stacks.push((stack, &no_ids)),
-                Body::Counters(counters) => stacks.push((&counters.stack, &counters.ids)),
-                Body::Timeline(timeline) => timelines.push(&**timeline),
+            if let Body::Stack(stack) = &source.0 {
+                stacks.push(stack);
             }
         }
-        let merged = match &first.0 {
-            Body::Stack(_) => {
-                let union = merge::stacks(&stacks, 1.0, &mut budget)?;
-                union.map(|(stack, _)| Body::Stack(stack))
-            }
-            Body::Counters(counters) => {
-                let capacity = counters.capacity;
-                let union = merge::stacks(&stacks, 1.0, &mut budget)?;
-                union.map(|(stack, ids)| {
-                    Body::Counters(
-                        Counters {
-                            capacity,
-                            stack,
-                            ids,
-                        }
-                        .into(),
-                    )
-                })
-            }
-            Body::Timeline(_) => {
-                let union = merge::timelines(&timelines, now_ms, &mut budget)?;
-                union.map(|timeline| Body::Timeline(timeline.into()))
-            }
-        };
-        let merged = merged.map(|body| Self(body).checked());
+        let merged = merge::stacks(&stacks, &mut budget)?;
+        let merged = merged.map(|stack| Self(Body::Stack(stack)).checked());
         merged.transpose().map_err(MergeError::Refused)
     }
 
@@ -183,39 +137,20 @@ impl Object {
     /// # Errors
     /// The reason that the object is invalid.
     pub fn check(&self) -> Result<(), &'static str> {
-        let no_ids = Ids::default();
-        let (shape, hasher) = (self.shape(), self.hasher());
-        let law_of_period = shape.law();
-        let (law, ids) = match &self.0 {
-            Body::Stack(stack) => (stack.law(), &no_ids),
-            Body::Counters(counters) => (counters.stack.law(), &counters.ids),
-            Body::Timeline(_) => {
-                let law = law_of_period.as_ref();
-                (law.ok_or("error rate out of range")?, &no_ids)
-            }
+        let stack = match &self.0 {
+            Body::Stack(stack) => stack,
+            Body::Tables(tables) => return tables.check(),
         };
         let check = Check {
-            shape: &shape,
-            hasher,
-            law,
-            ids,
+            hasher: stack.hasher(),
+            law: stack.law(),
         };
-        check.object(self.stacks().map(|(number, stack)| {
-            let filters = stack.filters().iter();
-            (number, filters.map(FilterFields::from))
-        }))?;
-        for (_, stack) in self.stacks() {
-            if stack.law() != law || stack.hasher() != hasher {
-                return Err("periods that grow or hash differently");
-            }
-            if !stack.has_right_sums() {
-                return Err("sums that are not the filters'");
-            }
+        check.filters(stack.filters().iter().map(FilterFields::from))?;
+        if stack.has_right_sums() {
+            Ok(())
+        } else {
+            Err("sums that are not the filters'")
         }
-        if let Body::Timeline(timeline) = &self.0 {
-            timeline.check()?;
-        }
-        Ok(())
     }
 
     /// Returns the object if it is valid. The only possible fault of a new or merged one is a sum that overflows, and

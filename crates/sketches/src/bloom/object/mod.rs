@@ -1,31 +1,24 @@
 //! Bloom objects: the values of keys.
 
-mod additions;
 mod body;
 mod check;
-mod counters;
 mod estimate;
 mod feeding;
-mod ids;
-mod lanes;
 mod make;
 mod merge;
 mod outline;
-mod period;
 mod plan;
 mod shape;
-mod timeline;
+mod table_union;
+mod tables;
 mod union;
-mod view;
 mod window;
 
 pub use body::Object;
 pub use check::FilterFields;
-pub use ids::{Ids, Interval};
 pub use merge::MergeError;
-pub use outline::{FilterOutline, Outline, PeriodOutline};
-pub use period::Period;
-pub use plan::{Plan, shard_capacity};
+pub use outline::{FilterOutline, Outline};
+pub use plan::{PartSize, Plan, PlannedPart, shard_capacity};
 pub use shape::{Kind, New, Shape};
-pub use view::View;
+pub use tables::{Part, Tables};
 pub use window::{Time, Window};

@@ -3,30 +3,66 @@
 use std::num::NonZeroU32;
 
 use crate::bloom::filter::{Cells, Geometry};
-use crate::bloom::law::{Law, Limits, Refusal, State};
+use crate::bloom::law::{Growth, Law, Limits, Refusal, State, TableStep};
 use crate::bloom::stack::Stack;
-use crate::number::{self, to_double, to_whole};
+use crate::number::{self, MAX_CAPACITY, to_double, to_whole};
+use crate::table::Payload;
 
-use super::counters::Counters;
-use super::lanes::Lanes;
-use super::period::Period;
+use super::body::Object;
 use super::shape::{Kind, New, Shape};
-use super::timeline::Timeline;
+use super::tables::Tables;
 
-/// The filters and the memory of an object that is not made yet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The filters or tables, and the memory, of an object that is not made yet.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// Capacity and size of the filters of one stack, oldest first.
-    pub filters: Vec<(u64, Geometry)>,
-    /// Size in bytes of an object of one stack, after each of these filters.
-    pub sizes: Vec<u64>,
-    /// Size in bytes of the new object, with one filter.
+    /// The filters or tables, oldest first.
+    pub parts: Vec<PlannedPart>,
+    /// Size in bytes of the new object.
     pub first_bytes: u64,
-    /// Size in bytes of the object with all of these filters; with a window, in all periods that may take memory at
-    /// the same time.
+    /// Size in bytes of the object with the items.
     pub full_bytes: u64,
-    /// Number of such stacks that may be live at the same time: more than one with a window.
-    pub periods: u64,
+    /// The items that it is planned for; with a window, in all periods.
+    pub items: u64,
+}
+
+/// A filter of a stack, or a table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PlannedPart {
+    /// The number of items for which it keeps its rate.
+    pub capacity: u64,
+    /// Its size.
+    pub size: PartSize,
+    /// Size in bytes of the object when this part is full, and none follows.
+    pub object_bytes: u64,
+}
+
+/// The size of a filter or of a table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PartSize {
+    /// A filter takes all its memory at once.
+    Filter(Geometry),
+    /// A table takes memory for its items.
+    Table(TableStep, Payload),
+}
+
+impl PlannedPart {
+    /// Returns its size in bytes with this number of items.
+    #[must_use]
+    pub fn bytes(&self, items: u64) -> u64 {
+        match self.size {
+            PartSize::Filter(geometry) => geometry.blob_bytes(),
+            PartSize::Table(step, payload) => step.bytes(payload, items),
+        }
+    }
+
+    /// Returns the error rate with this number of items.
+    #[must_use]
+    pub fn rate_at(&self, items: u64) -> f64 {
+        match self.size {
+            PartSize::Filter(geometry) => geometry.rate_at(items),
+            PartSize::Table(step, _) => step.rate_at(items),
+        }
+    }
 }
 
 /// Returns the capacity of each shard of a filter for `capacity` items: an even share *s*, plus 5·√(*s*·(1−1/N)).
@@ -43,122 +79,200 @@ pub fn shard_capacity(capacity: u64, shards: NonZeroU32) -> u64 {
 }
 
 impl Plan {
-    /// Returns the sum of the filters' capacities; with a window, of one period.
+    /// Returns the sum of the capacities.
     pub fn capacity(&self) -> u64 {
-        let capacities = self.filters.iter().map(|(capacity, _)| *capacity);
+        let capacities = self.parts.iter().map(|part| part.capacity);
         capacities.fold(0, u64::saturating_add)
     }
 
-    /// Returns the expected error rate as the object fills: at `each` numbers of items for each filter, evenly spaced and
-    /// ending with the full filter. The rates are those of [`rate_at`](Self::rate_at).
-    pub fn rates(&self, each: u64) -> Vec<(u64, f64)> {
-        let (mut points, mut before, mut older) = (vec![(0, 0.0)], 0, 0.0);
-        for (capacity, geometry) in &self.filters {
-            for part in 1..=each {
-                let held = u128::from(*capacity) * u128::from(part) / u128::from(each);
-                let held = u64::try_from(held).unwrap_or(*capacity);
-                let rate = number::either([older, geometry.rate_at(held)].into_iter());
-                points.push((before + held, self.in_all_periods(rate)));
+    /// Returns the size in bytes and the expected error rate of the object as it fills: at `each` numbers of items for each
+    /// part, evenly spaced and ending with the full part.
+    pub fn points(&self, each: u64) -> Vec<(u64, u64, f64)> {
+        let (mut points, mut before, mut older) = (vec![(0, self.first_bytes, 0.0)], 0, 0.0);
+        for part in &self.parts {
+            for number in 1..=each {
+                let held = u128::from(part.capacity) * u128::from(number) / u128::from(each);
+                let held = u64::try_from(held).unwrap_or(part.capacity);
+                let rate = number::either([older, part.rate_at(held)].into_iter());
+                let lacking =
+                    part.bytes(part.capacity) - part.bytes(held).min(part.bytes(part.capacity));
+                points.push((before + held, part.object_bytes - lacking, rate));
             }
-            older = number::either([older, geometry.rate_at(*capacity)].into_iter());
-            before += capacity;
+            older = number::either([older, part.rate_at(part.capacity)].into_iter());
+            before += part.capacity;
         }
         points
     }
 
-    /// Returns the rate of the object whose periods each have this rate.
-    fn in_all_periods(&self, rate: f64) -> f64 {
-        1.0 - number::power(1.0 - rate, self.periods)
-    }
-
-    /// Returns the expected error rate of the object with this many items, all new, with a window in each period. Filters
-    /// fill from the oldest on; items beyond their capacity count as in the newest one.
+    /// Returns the expected error rate of the object with this many items, all new. Its parts fill from the oldest on; items
+    /// beyond their capacity count as in the newest one.
     pub fn rate_at(&self, items: u64) -> f64 {
-        let (mut rest, newest) = (items, self.filters.len().saturating_sub(1));
-        let rates = self.filters.iter().enumerate();
-        let rates = rates.map(|(index, (capacity, geometry))| {
+        let (mut rest, newest) = (items, self.parts.len().saturating_sub(1));
+        let rates = self.parts.iter().enumerate().map(|(index, part)| {
             let held = if index == newest {
                 rest
             } else {
-                rest.min(*capacity)
+                rest.min(part.capacity)
             };
             rest -= held;
-            geometry.rate_at(held)
+            part.rate_at(held)
         });
-        self.in_all_periods(number::either(rates))
+        number::either(rates)
     }
 }
 
-/// Size in bytes of an object with a window and without periods.
-const WINDOW_BYTES: u64 = Stack::BASE_BYTES + Timeline::BASE_BYTES;
+/// Size in bytes of an object of tables that has none.
+const TABLES_BYTES: u64 = Object::BASE_BYTES + Tables::BASE_BYTES;
 
 impl New {
-    /// Returns the capacity that the object, or with a window each period, can grow to, and what stops it there.
-    /// Nothing does if the capacity is [`MAX_CAPACITY`](crate::MAX_CAPACITY).
+    /// Returns the capacity that the object can grow to, and what stops it there. Nothing does if the capacity is
+    /// [`MAX_CAPACITY`].
     pub fn reach(&self, limits: Limits) -> (u64, Option<Refusal>) {
-        match self.before_first(self.shape().params.capacity) {
-            Ok((law, at)) => law.reach(at, limits.into()),
+        let shape = self.shape();
+        if shape.kind != Kind::Plain {
+            return shape.reach_of_tables(limits);
+        }
+        match self.before_first() {
+            Ok((law, at)) => law.reach(at, limits),
             Err(refusal) => (0, Some(refusal)),
         }
     }
 
-    /// Returns the filters and the memory of the object with `items` items, with a window in each period. A window is
-    /// planned in its adapted state; before that, its first periods stack filters.
+    /// Returns the filters or tables and the memory of the object with `items` items, with a window in each period.
     ///
     /// # Errors
     /// Any [`Refusal`]: [`Refusal::Full`] if the object does not grow and its capacity is smaller than `items`.
     pub fn plan(&self, items: u64, limits: Limits) -> Result<Plan, Refusal> {
         let shape = self.shape();
-        let (law, mut new) = self.before_first(shape.params.capacity)?;
-        law.grow(&mut new, 0, limits, |_, _| {})?;
-        let (law, mut at) = self.before_first(shape.room_for(items))?;
-        let (mut filters, mut sizes) = (Vec::new(), Vec::new());
-        law.grow(&mut at, items, limits, |step, at| {
-            filters.push((step.capacity, step.geometry));
-            sizes.push(at.bytes);
-        })?;
-        let periods = shape.most_periods();
-        let full_bytes = match shape.kind {
-            Kind::Plain | Kind::Counting => at.bytes,
-            Kind::Windowed(_) => {
-                let lanes =
-                    Lanes::bytes_beside(shape.first_geometry(shape.params.capacity)?, periods);
-                let stacks = (at.bytes - WINDOW_BYTES).saturating_mul(periods);
-                WINDOW_BYTES.saturating_add(stacks).saturating_add(lanes)
-            }
+        let plan = if shape.kind == Kind::Plain {
+            self.plan_of_filters(items, limits)?
+        } else {
+            shape.plan_of_tables(items.saturating_mul(shape.most_periods()), limits)?
         };
-        if full_bytes > limits.object_bytes {
+        if plan.full_bytes > limits.object_bytes {
             return Err(Refusal::MemoryLimit);
         }
+        Ok(plan)
+    }
+
+    fn plan_of_filters(&self, items: u64, limits: Limits) -> Result<Plan, Refusal> {
+        let (law, mut at) = self.before_first()?;
+        let mut parts = Vec::new();
+        law.grow(&mut at, items, limits, |step, at| {
+            parts.push(PlannedPart {
+                capacity: step.capacity,
+                size: PartSize::Filter(step.geometry),
+                object_bytes: at.bytes,
+            });
+        })?;
         Ok(Plan {
-            filters,
-            sizes,
-            first_bytes: new.bytes,
-            full_bytes,
-            periods,
+            first_bytes: parts.first().map_or(0, |first| first.object_bytes),
+            full_bytes: at.bytes,
+            parts,
+            items,
         })
     }
 
-    /// Returns the law of growth of one period, and the state of its stack before the first filter, which has this
-    /// capacity.
-    fn before_first(&self, capacity: u64) -> Result<(Law, State), Refusal> {
-        let bytes = match self.shape().kind {
-            Kind::Plain => Stack::BASE_BYTES,
-            Kind::Counting => Stack::BASE_BYTES + Counters::BASE_BYTES,
-            Kind::Windowed(_) => WINDOW_BYTES + Period::ENTRY_BYTES,
-        };
+    /// Returns the law of growth, and the state of the stack before the first filter.
+    fn before_first(&self) -> Result<(Law, State), Refusal> {
+        let (bytes, params) = (Stack::BASE_BYTES, self.shape().params);
         match self {
-            Self::Own(shape) => shape.before_first(bytes, capacity),
+            Self::Own(_) => {
+                let at = State::before_first(bytes, params.capacity, Cells::Bits);
+                Ok((Law::of(&params), at))
+            }
             Self::RedisBloom { params, factor } => {
                 let law = Law::of_redisbloom(params, *factor)?;
                 let bytes = bytes + law.memory_bytes();
-                Ok((law, State::before_first(bytes, capacity, Cells::BareBits)))
+                Ok((
+                    law,
+                    State::before_first(bytes, params.capacity, Cells::BareBits),
+                ))
             }
         }
     }
 }
 
 impl Shape {
+    /// Returns the capacity that tables of this shape can grow to, and what stops them there.
+    pub(super) fn reach_of_tables(&self, limits: Limits) -> (u64, Option<Refusal>) {
+        let payload = self.payload();
+        let (mut capacity, mut bytes) = (0_u64, TABLES_BYTES);
+        let mut before = Vec::new();
+        loop {
+            let step = match self.table_step(before.iter().copied()) {
+                Ok(step) => step,
+                Err(refusal) => return (capacity, Some(refusal)),
+            };
+            bytes += Tables::ENTRY_BYTES;
+            let room = limits.beside(bytes).object_bytes.min(limits.filter_bytes);
+            if step.bytes(payload, step.most) > room {
+                let (mut fits, mut exceeds) = (0, step.most);
+                while exceeds - fits > 1 {
+                    let middle = fits + (exceeds - fits) / 2;
+                    if step.bytes(payload, middle) > room {
+                        exceeds = middle;
+                    } else {
+                        fits = middle;
+                    }
+                }
+                return (capacity.saturating_add(fits), Some(Refusal::MemoryLimit));
+            }
+            before.push(step);
+            capacity = capacity.saturating_add(step.most);
+            bytes = bytes.saturating_add(step.bytes(payload, step.most));
+            if self.params.growth == Growth::Fixed {
+                return (capacity, Some(Refusal::Full));
+            }
+            if capacity >= MAX_CAPACITY {
+                break;
+            }
+        }
+        (MAX_CAPACITY, None)
+    }
+
+    fn plan_of_tables(&self, items: u64, limits: Limits) -> Result<Plan, Refusal> {
+        let payload = self.payload();
+        let first = self.table_step([])?;
+        let first_bytes = TABLES_BYTES + Tables::ENTRY_BYTES + first.bytes(payload, 0);
+        let (mut parts, mut left, mut bytes) = (Vec::new(), items, TABLES_BYTES);
+        let mut before = Vec::new();
+        loop {
+            let step = self.table_step(before.iter().copied())?;
+            before.push(step);
+            let grows = self.params.growth != Growth::Fixed;
+            // The older tables of a window become empty, and go.
+            if left > step.most && grows && self.window().is_some() {
+                continue;
+            }
+            let held = left.min(step.most);
+            let own = step.bytes(payload, held);
+            if own > limits.filter_bytes {
+                return Err(Refusal::MemoryLimit);
+            }
+            bytes = bytes.saturating_add(Tables::ENTRY_BYTES);
+            parts.push(PlannedPart {
+                capacity: step.most,
+                size: PartSize::Table(step, payload),
+                object_bytes: bytes.saturating_add(step.bytes(payload, step.most)),
+            });
+            bytes = bytes.saturating_add(own);
+            left -= held;
+            if left == 0 {
+                break;
+            }
+            if !grows {
+                return Err(Refusal::Full);
+            }
+        }
+        Ok(Plan {
+            parts,
+            first_bytes,
+            full_bytes: bytes,
+            items,
+        })
+    }
+
     /// Returns [`New::reach`] of an object of this shape.
     pub fn reach(&self, limits: Limits) -> (u64, Option<Refusal>) {
         New::Own(*self).reach(limits)

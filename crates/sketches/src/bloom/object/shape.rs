@@ -1,8 +1,7 @@
 //! Shapes: the requested parameters of objects.
 
-use crate::bloom::filter::{Cells, Geometry};
-use crate::bloom::law::{Growth, Law, Limits, Params, Refusal, State, Tightening};
-use crate::number::{Fraction, MAX_CAPACITY, to_double};
+use crate::bloom::law::{Params, Refusal, TableStep, Tightening};
+use crate::table::Payload;
 
 use super::window::Window;
 
@@ -15,6 +14,8 @@ pub enum Kind {
     Windowed(Window),
     /// Items can be removed.
     Counting,
+    /// The object begins small, and takes the least memory when it has as many items as its capacity.
+    ScaledTo,
 }
 
 /// The requested parameters of an object.
@@ -69,7 +70,7 @@ impl Shape {
     pub const fn window(&self) -> Option<Window> {
         match self.kind {
             Kind::Windowed(window) => Some(window),
-            Kind::Plain | Kind::Counting => None,
+            _ => None,
         }
     }
 
@@ -78,19 +79,11 @@ impl Shape {
         matches!(self.kind, Kind::Counting)
     }
 
-    /// Returns the kind of cells in an object of ours.
-    pub const fn cells(&self) -> Cells {
-        match self.kind {
-            Kind::Plain | Kind::Windowed(_) => Cells::Bits,
-            Kind::Counting => Cells::Counters,
-        }
-    }
-
-    /// Returns the ratio of the rates of successive filters. Only plain objects can follow valkey-bloom's law.
+    /// Returns the ratio of the rates of successive filters or tables. Only plain objects have a choice.
     pub fn tightening(&self) -> Tightening {
         match self.kind {
             Kind::Plain => self.params.tightening,
-            Kind::Windowed(_) | Kind::Counting => self.params.tightening.as_ours(),
+            _ => Tightening::QUARTER,
         }
     }
 
@@ -99,42 +92,28 @@ impl Shape {
         self.window().map_or(1, |window| window.periods() + 1)
     }
 
-    /// Returns what the error rate is divided by, for the stack of each period.
-    pub fn rate_divisor(&self) -> f64 {
-        to_double(self.most_periods())
-    }
-
-    /// Returns the law of growth of one period, or `None` if its rate is too small for a double.
-    pub(crate) fn law(&self) -> Option<Law> {
-        Some(Law::of(&Params {
-            error_rate: Fraction::new(self.params.error_rate.get() / self.rate_divisor())?,
-            tightening: self.tightening(),
-            ..self.params
-        }))
-    }
-
-    /// Returns the law of growth of one period, and the state of its stack before the first filter, which has this
-    /// capacity. `bytes` is the size of the object so far.
-    pub(super) fn before_first(&self, bytes: u64, capacity: u64) -> Result<(Law, State), Refusal> {
-        let law = self.law().ok_or(Refusal::RateTooSmall)?;
-        Ok((law, State::before_first(bytes, capacity, self.cells())))
-    }
-
-    /// Returns the initial capacity of a period for `items`: the reserved capacity, or its smallest doubling that is
-    /// enough. So the periods of a window have few sizes, and those of one size are interleaved.
-    pub(super) fn room_for(&self, items: u64) -> u64 {
-        // Doubling does not enlarge a capacity of 0, which no object has.
-        let mut room = self.params.capacity.max(1);
-        let adapts = self.window().is_some() && self.params.growth != Growth::Fixed;
-        while adapts && room < items.min(MAX_CAPACITY) {
-            room = room.saturating_mul(2).min(MAX_CAPACITY);
+    /// Returns what the tables of the object keep of each item.
+    #[must_use]
+    pub fn payload(&self) -> Payload {
+        match self.kind {
+            Kind::Plain | Kind::ScaledTo => Payload::Nothing,
+            Kind::Counting => Payload::Count,
+            // A window has at most 60,000 periods.
+            Kind::Windowed(window) => {
+                Payload::Period(u32::try_from(window.periods()).unwrap_or(u32::MAX))
+            }
         }
-        room
     }
 
-    /// Returns the size of the first filter of a stack with this initial capacity.
-    pub(super) fn first_geometry(&self, capacity: u64) -> Result<Geometry, Refusal> {
-        let (law, at) = self.before_first(0, capacity)?;
-        Ok(law.step(&at, Limits::NONE.into())?.geometry)
+    /// Returns the step of growth that follows those of the object's tables before.
+    ///
+    /// # Errors
+    /// [`Refusal::RateTooSmall`]
+    pub fn table_step(
+        &self,
+        before: impl IntoIterator<Item = TableStep>,
+    ) -> Result<TableStep, Refusal> {
+        let items = self.params.capacity.saturating_mul(self.most_periods());
+        TableStep::after(before.into_iter(), &self.params, items, self.payload())
     }
 }

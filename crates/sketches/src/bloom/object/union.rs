@@ -7,11 +7,9 @@
 
 use std::collections::{BinaryHeap, TryReserveError};
 
-use crate::bloom::filter::{Cells, Filter};
+use crate::bloom::filter::Filter;
 use crate::bloom::law::Link;
 use crate::machine::work;
-
-use super::ids::{Interval, hull};
 
 /// A filter of a union. A filter to merge into it stays pending until the next filter of its size is compared with it,
 /// or until the union is certain.
@@ -24,10 +22,6 @@ pub struct Member<'s> {
     pub items: u64,
     /// The link of an object of `RedisBloom`.
     pub link: Option<Link>,
-    /// The ids that the filter took.
-    pub interval: Option<Interval>,
-    /// The number of the last source merged into it.
-    pub source: usize,
     /// The index among the members of the union.
     pub number: usize,
     /// The rate when the filter is full.
@@ -44,26 +38,16 @@ impl<'s> Member<'s> {
         self.capacity.saturating_sub(self.items)
     }
 
-    /// Returns whether the member can hold another because both were merged before. Counts of one source in two filters
-    /// are different counts, which add up.
-    pub fn may_hold(&self, other: &Self) -> bool {
-        self.source != other.source || self.filter().cells() != Cells::Counters
-    }
-
     /// Merges another member of the same size, the source's `filter`, if either holds the other or there is room for
     /// both; `holds` is whether this member holds the other. Returns whether anything changed, or `None` if there is no
     /// room.
     pub fn unite(&mut self, other: &Self, filter: &'s Filter, holds: bool) -> Option<bool> {
-        let interval = hull(self.interval, other.interval);
-        let known = interval == self.interval;
         let capacity = self.capacity.max(other.capacity);
         if holds {
-            self.interval = interval;
-            self.source = other.source;
-            return Some(!known);
+            return Some(false);
         }
         let own = self.filter();
-        if self.may_hold(other) && filter.holds(own) {
+        if filter.holds(own) {
             (self.source_filter, self.own_filter) = (filter, None);
             self.items = self.items.max(other.items);
         } else {
@@ -75,8 +59,6 @@ impl<'s> Member<'s> {
             self.pending = Some(filter);
         }
         self.capacity = capacity;
-        self.interval = interval;
-        self.source = other.source;
         Some(true)
     }
 
@@ -143,9 +125,6 @@ impl Search {
         self.comparisons -= 1;
         work::steps(1);
         let (filter, others) = (own.filter(), other.filter());
-        if !own.may_hold(other) || !filter.can_tell(others) {
-            return Some(false);
-        }
         let lacking = filter.lacking(others);
         let read = lacking.map_or(0, |offset| 2 * offset as u64);
         self.bytes = self.bytes.saturating_sub(read);

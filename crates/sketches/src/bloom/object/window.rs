@@ -2,7 +2,6 @@
 //!
 //! Time is an argument, in milliseconds since the epoch. If the clock is set forward, periods expire as if that time
 //! had elapsed. If it is set back, the next write shifts all periods back with it, and they expire one by one again.
-//! Either way, the number of periods never exceeds the number that the error rate was divided by.
 
 /// The time for which items are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,8 +11,8 @@ pub struct Window {
 }
 
 impl Window {
-    /// The most periods of a window. Each adds at least one filter to a lookup.
-    pub const MAX_PERIODS: u64 = 1440;
+    /// The most periods of a window: their numbers have 16 bits in each item.
+    pub const MAX_PERIODS: u64 = 60_000;
 
     /// Creates a window of `periods` periods of `period_ms` milliseconds. Returns `None` if one of the numbers is 0,
     /// if there are more than [`MAX_PERIODS`](Self::MAX_PERIODS), or if the total length does not fit an `i64`.
@@ -41,11 +40,6 @@ impl Window {
     /// Returns the number of the period that contains a time.
     pub const fn period_at(self, now_ms: u64) -> u64 {
         now_ms / self.period_ms
-    }
-
-    /// Returns whether a period has expired when `current` is the current one.
-    pub const fn has_expired(self, period: u64, current: u64) -> bool {
-        current.saturating_sub(period) >= self.periods
     }
 
     /// Returns the number of the oldest live period when `current` is the current one.

@@ -7,7 +7,7 @@
 //! Measured against one filter after the other, whose times come second: in a window of 24 periods of 500 items, one item
 //! takes 0.17 µs or 0.36, and a batch of 100 takes 6 µs or 10. In 10 large filters, a batch takes 28 µs or 42.
 
-use crate::bloom::filter::{Filter, Interleaved, Modulus};
+use crate::bloom::filter::{Filter, Modulus};
 use crate::hash::{BATCH, Batch, Hasher, Probe};
 use crate::machine::words::{self, Task, Use, Words};
 use crate::machine::work;
@@ -73,7 +73,7 @@ fn fill<'f>(group: &mut [&'f Filter], next: &mut impl Iterator<Item = &'f Filter
 
 /// Looks up an item in these filters, 16 at most, a round in all of them before the next.
 fn claimed_in_rounds(group: &[&Filter], probe: Probe) -> bool {
-    let (kind, modulus) = (group[0].cells(), group[0].modulus());
+    let modulus = group[0].modulus();
     let (mut round, mut left) = (0, u64::MAX >> (64 - group.len()));
     while left != 0 {
         let point = modulus.point_of(probe, round);
@@ -86,7 +86,7 @@ fn claimed_in_rounds(group: &[&Filter], probe: Probe) -> bool {
                 return true;
             }
             let position = filter.modulus().reduce(point);
-            left |= kind.are_in_use(filter.bitmap(), position, 1) << index;
+            left |= position.are_used_in::<1>(filter.bitmap(), 1) << index;
             candidates &= candidates - 1;
         }
         round += 1;
@@ -234,7 +234,7 @@ impl<T: Tally> Task for Lookup<'_, T> {
 
     #[inline(always)]
     fn run<W: Words>(self) -> u64 {
-        let (kind, modulus) = (self.filter.cells(), self.filter.modulus());
+        let modulus = self.filter.modulus();
         let cells = self.filter.bitmap();
         // `a + i·b`, before round `i`.
         let mut sums = self.batch.a;
@@ -250,7 +250,7 @@ impl<T: Tally> Task for Lookup<'_, T> {
                 let step = W::load(&self.batch.b[start..]);
                 sum.add(step).store(&mut sums[start..]);
                 let positions = modulus.position(round, sum, step);
-                claims |= kind.are_in_use(cells, positions, wanted) << start;
+                claims |= positions.are_used_in::<1>(cells, wanted) << start;
             }
             exhausted |= self.tally.count(claims);
             claims &= !exhausted;
@@ -303,10 +303,10 @@ impl Task for LookupInRounds<'_> {
             let mut all_left = 0;
             for (index, filter) in self.group.iter().enumerate() {
                 let candidates = std::mem::take(&mut left[index]) & !claimed;
-                let (kind, cells) = (filter.cells(), filter.bitmap());
+                let cells = filter.bitmap();
                 for (start, wanted) in words::groups::<W>(candidates) {
                     let positions = W::load(&positions[places[index]][start..]);
-                    left[index] |= kind.are_in_use(cells, positions, wanted) << start;
+                    left[index] |= positions.are_used_in::<1>(cells, wanted) << start;
                 }
                 all_left |= left[index];
             }
@@ -386,15 +386,6 @@ impl<'b> Row<'b> {
             if is_large {
                 filter.prefetch_at(position);
             }
-        });
-    }
-
-    /// Computes the positions of an item's row in interleaved filters, and prefetches their memory.
-    #[inline(never)]
-    pub fn locate_in_lanes(&mut self, item: usize, filters: &Interleaved) {
-        let (modulus, hashes) = (filters.modulus(), filters.geometry().hashes);
-        self.locate_by(item, modulus, hashes, |position| {
-            filters.prefetch_at(position);
         });
     }
 

@@ -1,21 +1,19 @@
 //! A stack of filters that acts as one scalable Bloom filter (Almeida, Baquero, Preguiça and Hutchison
 //! 2007): the newest filter takes new items until it is full, and then a larger filter is stacked on it by a law.
 
-mod lanes;
 mod lookup;
 mod patience;
 
-use crate::bloom::filter::{Cells, Filter, Geometry};
-use crate::bloom::law::{Allowance, Depth, Growth, Law, NextFilter, Refusal, State};
+use crate::bloom::filter::{Cells, Filter};
+use crate::bloom::law::{Depth, Growth, Law, Limits, NextFilter, Refusal, State};
 use crate::hash::{BATCH, Batch, Hasher, Probe};
 use crate::machine::memory;
 use crate::number::{MAX_CAPACITY, Sums, either};
 
-pub use lanes::{LanesOfBatch, TOGETHER, narrow, narrow_batch};
-pub use lookup::{
-    Rest, Row, any_contains, claims, claims_counted, claims_of_any, claims_patiently, contains_each,
-};
-pub use patience::{Effort, PATIENCE, Patience, Tally, ToTheEnd};
+use lookup::{Rest, Row, any_contains, claims_of_any, claims_patiently};
+pub use lookup::{claims_counted, contains_each};
+pub use patience::Effort;
+use patience::{PATIENCE, Patience};
 
 /// The outcome of an add.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +22,7 @@ pub enum Added {
     New,
     /// The object claimed the item already, and is unchanged.
     Present,
-    /// The object claimed the item already, and added it once more. Only objects with periods or counters do.
+    /// The object claimed the item already, and added it once more. Only objects that count or forget do.
     Again,
 }
 
@@ -42,7 +40,7 @@ pub struct Stack {
     items: u64,
     capacity: u64,
     blob_bytes: u64,
-    /// The error rate of all filters but the newest, if they are filters of bits, which no longer change.
+    /// The error rate of all filters but the newest, which no longer change.
     older_rate: f32,
 }
 
@@ -66,18 +64,13 @@ impl Stack {
     }
 
     /// Stacks the first filter, which is empty and has this capacity, where 0 counts as 1.
-    pub fn with_first(
-        mut self,
-        capacity: u64,
-        allowance: Allowance,
-        make: fn(u64, Geometry, &Hasher) -> Option<Filter>,
-    ) -> Result<Self, Refusal> {
+    pub fn with_first(mut self, capacity: u64, limits: Limits) -> Result<Self, Refusal> {
         let first = State {
             newest: capacity.max(1),
             ..self.state()
         };
-        let step = self.law.step(&first, allowance)?;
-        let filter = make(step.capacity, step.geometry, &self.hasher);
+        let step = self.law.step(&first, limits)?;
+        let filter = Filter::new(step.capacity, step.geometry, &self.hasher);
         self.push(&step, filter)?;
         Ok(self)
     }
@@ -181,10 +174,6 @@ impl Stack {
 
     /// Estimates the error rate from the contents of each filter.
     pub fn estimated_rate(&self) -> f64 {
-        let older = match self.filters.split_last() {
-            Some((_, older)) if self.cells == Cells::Counters => rate_of(older),
-            _ => self.older_rate,
-        };
         let newest = self.filters.last().map_or(0.0, |newest| {
             let is_saturable = self.law.growth() == Growth::Fixed && newest.is_full();
             if self.cells == Cells::BareBits && is_saturable {
@@ -193,7 +182,7 @@ impl Stack {
                 newest.estimated_rate()
             }
         });
-        either([f64::from(older), newest].into_iter())
+        either([f64::from(self.older_rate), newest].into_iter())
     }
 
     /// Overwrites the cells of the filters from byte `start` of all cells end to end. Returns whether all bytes lie in one
@@ -215,8 +204,8 @@ impl Stack {
     }
 
     /// Returns the capacity that the stack can grow to before a limit stops it; [`MAX_CAPACITY`] if no limit does.
-    pub fn reach(&self, allowance: Allowance) -> u64 {
-        self.law.reach(self.state(), allowance).0
+    pub fn reach(&self, limits: Limits) -> u64 {
+        self.law.reach(self.state(), limits).0
     }
 
     /// Returns the numbers of filters and of hash functions.
@@ -267,34 +256,24 @@ impl Stack {
         contains_each(&self.hasher, items, claims, answer);
     }
 
-    /// Returns the numbers of the filters that claim an item, newest first.
-    pub fn claimants(&self, probe: Probe) -> impl Iterator<Item = usize> {
-        let indices = (0..self.filters.len()).rev();
-        indices.filter(move |index| self.filters[*index].contains(probe))
-    }
-
-    /// Adds an item to a stack of bits. Calls `allowance` only if the stack must grow.
+    /// Adds an item to a stack of bits. Calls `limits` only if the stack must grow.
     #[inline]
-    pub fn add(
-        &mut self,
-        probe: Probe,
-        allowance: impl FnOnce() -> Allowance,
-    ) -> Result<Added, Refusal> {
+    pub fn add(&mut self, probe: Probe, limits: impl FnOnce() -> Limits) -> Result<Added, Refusal> {
         // A single filter tests and sets the bits in one pass.
         if self.filters.len() > 1 && self.contains(probe) {
             return Ok(Added::Present);
         }
-        self.add_unclaimed(probe, allowance)
+        self.add_unclaimed(probe, limits)
     }
 
-    /// Adds an item that no older filter claims. Calls `allowance` only if the stack must grow.
+    /// Adds an item that no older filter claims. Calls `limits` only if the stack must grow.
     #[inline]
     pub fn add_unclaimed(
         &mut self,
         probe: Probe,
-        allowance: impl FnOnce() -> Allowance,
+        limits: impl FnOnce() -> Limits,
     ) -> Result<Added, Refusal> {
-        self.add_to_newest(probe, |newest| newest.insert(probe), allowance)
+        self.add_to_newest(probe, |newest| newest.insert(probe), limits)
     }
 
     /// Adds each item in turn to a stack of bits, and passes its batch, its index there and the result of
@@ -302,7 +281,7 @@ impl Stack {
     pub fn add_each<'i>(
         &mut self,
         mut items: impl Iterator<Item = &'i [u8]>,
-        allowance: impl Fn() -> Allowance,
+        limits: impl Fn() -> Limits,
         mut outcome: impl FnMut(&Batch, usize, Result<Added, Refusal>),
     ) {
         loop {
@@ -311,7 +290,7 @@ impl Stack {
                 outcome(&batch, index, added);
                 added.is_ok()
             };
-            let all = self.add_rest(&mut Rest::of(&batch), &allowance, each);
+            let all = self.add_rest(&mut Rest::of(&batch), &limits, each);
             if !all || batch.len() < BATCH {
                 return;
             }
@@ -324,7 +303,7 @@ impl Stack {
     pub fn add_rest(
         &mut self,
         rest: &mut Rest,
-        allowance: impl Fn() -> Allowance,
+        limits: impl Fn() -> Limits,
         mut outcome: impl FnMut(usize, Result<Added, Refusal>) -> bool,
     ) -> bool {
         let batch = rest.row.batch;
@@ -355,7 +334,7 @@ impl Stack {
                     Some(positions) => newest.insert_at(positions),
                     None => newest.insert_slowly(probe),
                 };
-                self.add_to_newest(probe, insert, &allowance)
+                self.add_to_newest(probe, insert, &limits)
             };
             rest.next += 1;
             if !outcome(rest.next - 1, added) {
@@ -369,14 +348,14 @@ impl Stack {
     pub fn replay_each(
         &mut self,
         mut probes: impl Iterator<Item = Probe>,
-        allowance: Allowance,
+        limits: Limits,
     ) -> Result<(), Refusal> {
         loop {
             let batch = Batch::of_probes(&mut probes);
             let mut row = Row::new(&batch);
             for (item, probe) in batch.probes().enumerate() {
                 if self.is_full() {
-                    self.make_room_for_one(allowance)?;
+                    self.make_room_for_one(limits)?;
                     row.forget();
                 }
                 let newest = self.filters.last_mut().ok_or(Refusal::MemoryLimit)?;
@@ -402,27 +381,20 @@ impl Stack {
         self.items >= MAX_CAPACITY || self.filters.last().is_none_or(Filter::is_full)
     }
 
-    /// Counts an item whose bits were set in the lane of the only filter, if it was new there.
-    pub fn count_in_lane(&mut self, new: bool) -> Added {
-        self.filters[0].count_if(new);
-        self.items += u64::from(new);
-        if new { Added::New } else { Added::Present }
-    }
-
     /// Adds an item that no older filter claims to the newest filter, by `insert`.
     #[inline(always)]
     fn add_to_newest(
         &mut self,
         probe: Probe,
         insert: impl FnOnce(&mut Filter) -> bool,
-        allowance: impl FnOnce() -> Allowance,
+        limits: impl FnOnce() -> Limits,
     ) -> Result<Added, Refusal> {
         let newest = self.filters.last_mut().ok_or(Refusal::MemoryLimit)?;
         if newest.is_full() || self.items >= MAX_CAPACITY {
             if newest.contains(probe) {
                 return Ok(Added::Present);
             }
-            return self.add_to_full(probe, allowance());
+            return self.add_to_full(probe, limits());
         }
         let new = insert(newest);
         self.items += u64::from(new);
@@ -430,8 +402,8 @@ impl Stack {
     }
 
     #[cold]
-    fn add_to_full(&mut self, probe: Probe, allowance: Allowance) -> Result<Added, Refusal> {
-        self.make_room_for_one(allowance)?;
+    fn add_to_full(&mut self, probe: Probe, limits: Limits) -> Result<Added, Refusal> {
+        self.make_room_for_one(limits)?;
         if let Some(newest) = self.filters.last_mut() {
             newest.insert_slowly(probe);
             self.items += 1;
@@ -452,12 +424,12 @@ impl Stack {
 
     /// Makes room when all filters are full: stacks a new filter, or lets the filter of a non-scaling stack take more
     /// items than its capacity.
-    fn grow_or_saturate(&mut self, allowance: Allowance) -> Result<(), Refusal> {
+    fn grow_or_saturate(&mut self, limits: Limits) -> Result<(), Refusal> {
         if self.law.growth() != Growth::Fixed {
-            let step = self.law.step(&self.state(), allowance)?;
+            let step = self.law.step(&self.state(), limits)?;
             let filter = Filter::new(step.capacity, step.geometry, &self.hasher);
             self.push(&step, filter)
-        } else if allowance.limits.saturate {
+        } else if limits.saturate {
             Ok(())
         } else {
             Err(Refusal::Full)
@@ -470,7 +442,7 @@ impl Stack {
         room.map_err(|_| Refusal::OutOfMemory)?;
         let filter = filter.ok_or(Refusal::OutOfMemory)?;
         self.law.enter(step)?;
-        if let (Some(newest), Cells::Bits | Cells::BareBits) = (self.filters.last(), self.cells) {
+        if let Some(newest) = self.filters.last() {
             self.older_rate = with_rate(self.older_rate, newest);
         }
         self.capacity += filter.capacity();
@@ -481,7 +453,7 @@ impl Stack {
     }
 
     /// Makes room for an item when all filters are full.
-    pub fn make_room_for_one(&mut self, allowance: Allowance) -> Result<(), Refusal> {
+    pub fn make_room_for_one(&mut self, limits: Limits) -> Result<(), Refusal> {
         // Only a file can claim this number of items.
         if self.items >= MAX_CAPACITY {
             return Err(match self.law.growth() {
@@ -489,60 +461,12 @@ impl Stack {
                 Growth::By(_) => Refusal::MemoryLimit,
             });
         }
-        self.grow_or_saturate(allowance)
-    }
-
-    /// Makes room in the newest filter of counters when all filters are full. Returns the filter's index.
-    pub fn make_room(&mut self, allowance: Allowance) -> Result<usize, Refusal> {
-        let newest = self.filters.len() - 1;
-        if self.law.growth() == Growth::Fixed && self.recount(newest, Filter::make_room) {
-            return Ok(newest);
-        }
-        self.grow_or_saturate(allowance)?;
-        Ok(self.filters.len() - 1)
-    }
-
-    /// Counts an item in a filter. Returns whether the filter did not claim the item before.
-    pub fn count_up(&mut self, index: usize, probe: Probe) -> bool {
-        self.recount(index, |filter| filter.count_up(probe))
-    }
-
-    /// Counts an item of a batch whose items all go to this filter. Returns whether the filter did not claim the item before.
-    #[inline]
-    pub fn count_up_in(&mut self, index: usize, row: &mut Row, item: usize) -> bool {
-        if !row.has(item) {
-            row.locate(item, &self.filters[index]);
-        }
-        self.recount(index, |filter| match row.positions(item) {
-            Some(positions) => filter.count_up_at(positions),
-            None => filter.count_up(row.batch.probe(item)),
-        })
-    }
-
-    /// Removes one count of an item that a filter claims. Returns whether it did.
-    pub fn count_down(&mut self, index: usize, probe: Probe) -> bool {
-        self.recount(index, |filter| filter.count_down(probe))
-    }
-
-    fn recount<T>(&mut self, index: usize, change: impl FnOnce(&mut Filter) -> T) -> T {
-        let filter = &mut self.filters[index];
-        self.items -= filter.items();
-        let changed = change(filter);
-        // This matters only after a file that claims very many items.
-        filter.cut_items(MAX_CAPACITY - self.items);
-        self.items += filter.items();
-        changed
+        self.grow_or_saturate(limits)
     }
 
     /// Lets `place` move the table of filters. `place` returns the same filters, perhaps elsewhere.
     pub fn relocate_table(&mut self, place: impl FnOnce(Vec<Filter>) -> Vec<Filter>) {
         self.filters = place(std::mem::take(&mut self.filters));
-    }
-
-    /// Makes the stack grow by another law of ours from here on.
-    pub fn follow(&mut self, law: Law) {
-        self.law = law;
-        self.seal_overfull();
     }
 
     /// Raises the capacity of the newest filter to its number of items, if that is larger and the stack is a scaling one of

@@ -16,9 +16,6 @@ pub const PATIENCE: u32 = 6 << 10;
 pub trait Tally {
     /// Counts a position in use for each of these items of a batch. Returns the mask of items whose lookups end.
     fn count(&mut self, items: u64) -> u64;
-
-    /// Counts a position in use for an item, in each of these lanes. Returns whether the item's lookup ends.
-    fn count_in_lanes(&mut self, item: usize, lanes: u32) -> bool;
 }
 
 /// A tally that never ends a lookup.
@@ -28,11 +25,6 @@ impl Tally for ToTheEnd {
     #[inline]
     fn count(&mut self, _: u64) -> u64 {
         0
-    }
-
-    #[inline]
-    fn count_in_lanes(&mut self, _: usize, _: u32) -> bool {
-        false
     }
 }
 
@@ -65,12 +57,6 @@ impl Tally for Effort {
     fn count(&mut self, items: u64) -> u64 {
         self.spend(items.count_ones().into());
         if self.is_spent() { items } else { 0 }
-    }
-
-    #[inline]
-    fn count_in_lanes(&mut self, _: usize, lanes: u32) -> bool {
-        self.spend(lanes.count_ones().into());
-        self.is_spent()
     }
 }
 
@@ -114,13 +100,5 @@ impl Tally for Patience {
     fn count(&mut self, items: u64) -> u64 {
         self.add(0, items);
         items & self.exhausted()
-    }
-
-    #[inline]
-    fn count_in_lanes(&mut self, item: usize, lanes: u32) -> bool {
-        for digit in 0..6 {
-            self.add(digit, u64::from(lanes.count_ones() >> digit & 1) << item);
-        }
-        self.exhausted() >> item & 1 == 1
     }
 }

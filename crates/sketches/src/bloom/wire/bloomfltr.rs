@@ -11,7 +11,7 @@
 //! general decoder.
 
 use crate::bloom::law::Params;
-use crate::bloom::object::{FilterOutline, Object, Outline, Shape};
+use crate::bloom::object::{FilterOutline, Object, Outline};
 use crate::hash::Seed;
 use crate::machine::memory;
 
@@ -43,7 +43,7 @@ impl Stored {
         // The outline takes the capacity of the first filter.
         let params = Params::from_stored(0, self.error_rate, self.tightening, self.expansion)?;
         memory::fit(&mut self.filters);
-        let outline = Outline::plain(Shape::plain(params), self.filters)?;
+        let outline = Outline::plain(params, self.filters)?;
         let seed = outline.hasher.seed();
         let wrong = match (self.seed_is_random, seed.is_some_and(is_random)) {
             (0, false) | (1, _) => return Ok(outline),

@@ -4,21 +4,22 @@
 //!   cursor 0        → (1, header)            all but the cells, small whatever the object's size
 //!   cursor c ≥ 1    → (c + n, n bytes)       from offset c − 1 of the filters' cells end to end;
 //!                                            at most 4 MiB, and never across a filter's end
+//!                   → (e + 1, bytes)         of tables: the entries from position c − 1 to e (`pieces.rs`)
 //!   past the end    → (0, nothing)
 //! ```
 //!
 //! The loader takes the same pairs in the same order. A [`Partial`] holds the bytes loaded so far and serves no
-//! lookups: it lacks bits, so it would deny items. An object without filters, such as one whose periods have all
-//! expired, is complete with its header.
+//! lookups: it lacks bits, so it would deny items.
 
 use std::borrow::Cow;
 
 use crate::bloom::law::Limits;
-use crate::bloom::object::{Object, Outline, View};
+use crate::bloom::object::{Object, Outline};
 use crate::machine::memory;
 
-use super::dialect::{self, Dialect};
+use super::dialect::{self, Dialect, Rest};
 use super::extent::Extent;
+use super::pieces::{self, Pieces};
 use super::redisbloom;
 use crate::bytes::{CHUNK_BYTES, DecodeError, RdbRead, RdbWrite};
 
@@ -30,14 +31,24 @@ pub fn piece(object: &Object, cursor: u64) -> Option<(u64, Piece<'_>)> {
     let Some(offset) = cursor.checked_sub(1) else {
         return Some((1, header(object)?.into()));
     };
-    let mut start = 0;
-    for view in object.views() {
-        let skipped = offset - start;
-        if skipped < view.cell_bytes() {
-            let chunk = chunk(&view, skipped, CHUNK_BYTES)?;
-            return Some((cursor + chunk.len() as u64, chunk));
+    if let Some(tables) = object.tables() {
+        if offset >= pieces::END {
+            return Some((0, Cow::default()));
         }
-        start += view.cell_bytes();
+        let (end, piece) = pieces::piece(tables, offset)?;
+        return Some((end + 1, piece.into()));
+    }
+    let mut start = 0;
+    for filter in object.all_filters() {
+        let cells = filter.bitmap();
+        let rest = usize::try_from(offset - start)
+            .ok()
+            .and_then(|begin| cells.get(begin..));
+        if let Some(rest) = rest.filter(|rest| !rest.is_empty()) {
+            let chunk = &rest[..rest.len().min(CHUNK_BYTES)];
+            return Some((cursor + chunk.len() as u64, chunk.into()));
+        }
+        start += cells.len() as u64;
     }
     Some((0, Cow::default()))
 }
@@ -47,44 +58,17 @@ pub fn header(object: &Object) -> Option<Vec<u8>> {
     dialect::write(object, Extent::Header)
 }
 
-/// Returns a chunk of a filter's cells, at most `most` bytes from byte `begin` on, or `None` if allocation fails.
-fn chunk<'o>(view: &View<'o>, begin: u64, most: usize) -> Option<Cow<'o, [u8]>> {
-    let index = |byte| usize::try_from(byte).unwrap_or(usize::MAX);
-    let end = view.cell_bytes().min(begin + most as u64);
-    view.bitmap_range(index(begin)..index(end))
-}
-
-/// Returns the chunks of a filter's cells. They are shorter while longer ones can't be allocated.
-fn chunks_of_view(view: View<'_>) -> impl Iterator<Item = Cow<'_, [u8]>> {
-    let longest =
-        usize::try_from(view.cell_bytes()).map_or(CHUNK_BYTES, |all| all.min(CHUNK_BYTES));
-    let (mut begin, mut most) = (0, longest);
-    std::iter::from_fn(move || {
-        while begin < view.cell_bytes() {
-            assert_ne!(most, 0, "no memory to write a chunk");
-            if let Some(chunk) = chunk(&view, begin, most) {
-                begin += chunk.len() as u64;
-                return Some(chunk);
-            }
-            most /= 2;
-        }
-        None
-    })
-}
-
-/// Returns all pieces of an object, each with the cursor of the next: those of [`piece`], in a single pass. Chunks are
-/// shorter while longer ones can't be allocated.
+/// Returns all pieces of an object, each with the cursor of the next.
 ///
 /// # Panics
-/// If the header, or a chunk of one byte, can't be allocated: the log that pieces are written to depends on them.
+/// If a piece can't be allocated: the log that pieces are written to depends on them.
 pub fn pieces(object: &Object) -> impl Iterator<Item = (u64, Piece<'_>)> {
-    let mut cursor = 1;
-    let chunks = object.views().flat_map(chunks_of_view).map(move |chunk| {
-        cursor += chunk.len() as u64;
-        (cursor, chunk)
-    });
-    let header = piece(object, 0).expect("no memory to write a header");
-    std::iter::once(header).chain(chunks)
+    let mut cursor = 0;
+    std::iter::from_fn(move || {
+        let next = piece(object, cursor).expect("no memory to write a piece");
+        cursor = next.0;
+        (cursor > 0).then_some(next)
+    })
 }
 
 /// An object, complete or partly loaded.
@@ -96,7 +80,7 @@ pub enum Value {
     Partial(Box<Partial>),
 }
 
-/// Loads an object's header, its first piece. Memory for the cells is allocated when they arrive. An object of
+/// Loads an object's header, its first piece. Memory for the rest is allocated when it arrives. An object of
 /// `RedisBloom` takes all its memory at once, since its missing bytes are written as zeros. With one filter and no
 /// items it is complete: this is how such an object is created.
 ///
@@ -104,8 +88,11 @@ pub enum Value {
 /// Any [`DecodeError`], or `None` if the limits don't admit such an object.
 pub fn begin(header: &[u8], limits: Limits) -> Result<Value, Option<DecodeError>> {
     let mut partial = Partial::new(header)?;
-    let outline = &mut partial.outline;
-    let filters = || outline.filters().map(|filter| filter.geometry.blob_bytes());
+    let Loading::Cells(cells) = &mut partial.rest else {
+        return Ok(Value::Partial(Box::new(partial)));
+    };
+    let outline = &mut cells.outline;
+    let filters = || outline.filters.iter().map(|f| f.geometry.blob_bytes());
     let total = outline.overhead() + Object::BASE_BYTES;
     let total = filters().try_fold(total, u64::checked_add);
     let admitted = filters().all(|bytes| bytes <= limits.filter_bytes)
@@ -113,25 +100,20 @@ pub fn begin(header: &[u8], limits: Limits) -> Result<Value, Option<DecodeError>
     if !admitted {
         return Err(None);
     }
-    let first_two = {
-        let mut filters = outline.filters_mut();
-        (filters.next(), filters.next())
-    };
-    match first_two {
-        (None, _) => {}
-        (Some(only), None) if partial.dialect == Dialect::RedisBloom && only.items == 0 => {
+    match &mut outline.filters[..] {
+        [only] if cells.dialect == Dialect::RedisBloom && only.items == 0 => {
             let bytes = usize::try_from(only.geometry.cell_bytes).ok();
             let zeros = bytes
                 .and_then(memory::zeroed)
                 .ok_or(DecodeError::NoMemory)?;
             only.blob = zeros.into_vec();
+            Ok(Value::Complete(Object::from_outline(outline)?))
         }
         _ => {
-            partial.reserve().ok_or(DecodeError::NoMemory)?;
-            return Ok(Value::Partial(Box::new(partial)));
+            cells.reserve().ok_or(DecodeError::NoMemory)?;
+            Ok(Value::Partial(Box::new(partial)))
         }
     }
-    Ok(Value::Complete(Object::from_outline(outline)?))
 }
 
 /// Loads a chunk into a complete object of `RedisBloom`, the way `RedisBloom` does: replaces the bytes that end at
@@ -150,47 +132,33 @@ pub fn overwrite(object: &mut Object, cursor: u64, chunk: &[u8]) -> Result<(), D
     }
 }
 
-/// An object whose header is loaded, and some of its cells.
+/// An object whose header is loaded, and some of what follows.
 #[derive(Debug)]
 pub struct Partial {
     header: Box<[u8]>,
+    rest: Loading,
+}
+
+/// What was loaded behind the header.
+#[derive(Debug)]
+enum Loading {
+    Cells(Cells),
+    Pieces(Pieces),
+}
+
+/// The cells of a stack.
+#[derive(Debug)]
+struct Cells {
     dialect: Dialect,
     /// The outline. Its filters' blobs start with their headers and grow as chunks arrive.
     outline: Outline,
-    /// The index of the filter being loaded, of all: those before it are complete.
+    /// The index of the filter being loaded: those before it are complete.
     filter: usize,
     /// Number of bytes of cells loaded.
     loaded: u64,
 }
 
-impl Partial {
-    /// Creates an object with its header loaded and nothing else.
-    ///
-    /// # Errors
-    /// Any [`DecodeError`].
-    fn new(header: &[u8]) -> Result<Self, DecodeError> {
-        let (dialect, outline) = dialect::read_header(header)?;
-        outline.check()?;
-        let mut header = memory::copied(header).ok_or(DecodeError::NoMemory)?;
-        if dialect == Dialect::RedisBloom {
-            redisbloom::write_items(&outline, &mut header);
-        }
-        Ok(Self {
-            header,
-            dialect,
-            outline,
-            filter: 0,
-            loaded: 0,
-        })
-    }
-
-    /// Creates an object with its header loaded, and [reserves](Self::reserve) its memory.
-    fn with_room(header: &[u8]) -> Result<Self, DecodeError> {
-        let mut partial = Self::new(header)?;
-        partial.reserve().ok_or(DecodeError::NoMemory)?;
-        Ok(partial)
-    }
-
+impl Cells {
     /// Allocates memory for all cells of an object of `RedisBloom`, or returns `None` if allocation fails. So the
     /// missing bytes count against limits before they are written as zeros. Objects of other dialects are written
     /// without their missing bytes, and reserve nothing.
@@ -198,31 +166,21 @@ impl Partial {
         if self.dialect != Dialect::RedisBloom {
             return Some(());
         }
-        for filter in self.outline.filters_mut() {
+        for filter in &mut self.outline.filters {
             let missing = filter.geometry.blob_bytes() - filter.blob.len() as u64;
             reserve(&mut filter.blob, missing)?;
         }
         Some(())
     }
 
-    /// Returns the dialect of the object.
-    pub const fn dialect(&self) -> Dialect {
-        self.dialect
-    }
-
-    /// Loads the next chunk, which ends at `cursor`. Returns the object if the chunk was the last.
-    ///
-    /// # Errors
-    /// If the chunk does not continue where the last one ended, or is longer than the rest of the current filter, or
-    /// allocation fails. Nothing is changed then.
-    pub fn load(&mut self, cursor: u64, chunk: &[u8]) -> Result<Option<Object>, DecodeError> {
+    fn load(&mut self, cursor: u64, chunk: &[u8]) -> Result<Option<Object>, DecodeError> {
         let length = chunk.len() as u64;
         let end = cursor.checked_sub(1);
         let here = end.and_then(|end| end.checked_sub(length));
         if length == 0 || here != Some(self.loaded) {
             return Err("chunk out of order".into());
         }
-        let filter = self.outline.filters_mut().nth(self.filter);
+        let filter = self.outline.filters.get_mut(self.filter);
         let filter = filter.ok_or("chunk behind the last one")?;
         let lacking = filter.geometry.blob_bytes() - filter.blob.len() as u64;
         if length > lacking {
@@ -240,13 +198,13 @@ impl Partial {
         if length < lacking {
             return Ok(None);
         }
-        if self.outline.filters().nth(self.filter + 1).is_some() {
+        if self.outline.filters.len() > self.filter + 1 {
             self.filter += 1;
             return Ok(None);
         }
         let object = Object::from_outline(&mut self.outline);
         if object.is_err()
-            && let Some(filter) = self.outline.filters_mut().nth(self.filter)
+            && let Some(filter) = self.outline.filters.get_mut(self.filter)
         {
             filter.blob.truncate(filter.blob.len() - chunk.len());
             self.loaded -= length;
@@ -254,39 +212,134 @@ impl Partial {
         object.map(Some)
     }
 
+    /// Returns the cells of each filter loaded so far.
+    fn each(&self) -> impl Iterator<Item = &[u8]> {
+        let filters = self.outline.filters.iter();
+        filters.map(|filter| &filter.blob[filter.geometry.cells.header_bytes()..])
+    }
+}
+
+impl Partial {
+    /// Creates an object with its header loaded and nothing else.
+    fn new(header: &[u8]) -> Result<Self, DecodeError> {
+        let rest = dialect::read_header(header)?;
+        let mut header = memory::copied(header).ok_or(DecodeError::NoMemory)?;
+        let rest = match rest {
+            Rest::Pieces(pieces) => Loading::Pieces(pieces),
+            Rest::Cells(dialect, outline) => {
+                outline.check()?;
+                if dialect == Dialect::RedisBloom {
+                    redisbloom::write_items(&outline, &mut header);
+                }
+                Loading::Cells(Cells {
+                    dialect,
+                    outline,
+                    filter: 0,
+                    loaded: 0,
+                })
+            }
+        };
+        Ok(Self { header, rest })
+    }
+
+    /// Creates an object with its header loaded, and reserves the memory of one of `RedisBloom`.
+    fn with_room(header: &[u8]) -> Result<Self, DecodeError> {
+        let mut partial = Self::new(header)?;
+        if let Loading::Cells(cells) = &mut partial.rest {
+            cells.reserve().ok_or(DecodeError::NoMemory)?;
+        }
+        Ok(partial)
+    }
+
+    /// Returns the dialect of the object.
+    pub const fn dialect(&self) -> Dialect {
+        match &self.rest {
+            Loading::Cells(cells) => cells.dialect,
+            Loading::Pieces(_) => Dialect::Bloomfltx,
+        }
+    }
+
+    /// Returns the number of allocations.
+    pub fn allocations(&self) -> u64 {
+        3 + match &self.rest {
+            Loading::Cells(cells) => cells.outline.filters.len(),
+            Loading::Pieces(pieces) => pieces.all().len(),
+        } as u64
+    }
+
+    /// Returns whether limits admit one more chunk. Those of a stack were admitted with its header.
+    pub fn admits(&self, chunk: &[u8], limits: Limits) -> bool {
+        let bytes = self.memory_bytes().saturating_add(chunk.len() as u64);
+        matches!(self.rest, Loading::Cells(_)) || bytes <= limits.object_bytes
+    }
+
+    /// Loads the next chunk, which ends at `cursor`. Returns the object if the chunk was the last.
+    ///
+    /// # Errors
+    /// Any [`DecodeError`]: the chunk is not the next one, is not valid or is longer than the rest of the current filter, or
+    /// allocation fails. Nothing is changed then.
+    pub fn load(&mut self, cursor: u64, chunk: &[u8]) -> Result<Option<Object>, DecodeError> {
+        let pieces = match &mut self.rest {
+            Loading::Cells(cells) => return cells.load(cursor, chunk),
+            Loading::Pieces(pieces) => pieces,
+        };
+        if Pieces::end_of(chunk).and_then(|end| end.checked_add(1)) != Some(cursor) {
+            return Err("chunk out of order".into());
+        }
+        let piece = memory::copied(chunk).ok_or(DecodeError::NoMemory)?;
+        pieces.push(piece.into_vec())?;
+        if pieces.end() < pieces::END {
+            return Ok(None);
+        }
+        let object = pieces.build();
+        if object.is_err() {
+            pieces.pop();
+        }
+        object.map(Some)
+    }
+
+    /// Takes back the chunk that completed an object of tables, which is not wanted after all.
+    pub fn take_back(&mut self) {
+        if let Loading::Pieces(pieces) = &mut self.rest {
+            pieces.pop();
+        }
+    }
+
     /// Returns the object with zeros for its missing bytes, which is what `RedisBloom` has in its place.
     ///
     /// # Errors
     /// Any [`DecodeError`]; other dialects have no such object.
     pub fn filled(&mut self) -> Result<Object, DecodeError> {
-        if self.dialect != Dialect::RedisBloom {
-            return Err("missing chunks".into());
-        }
-        self.reserve().ok_or(DecodeError::NoMemory)?;
-        for filter in self.outline.filters_mut() {
+        let cells = match &mut self.rest {
+            Loading::Cells(cells) if cells.dialect == Dialect::RedisBloom => cells,
+            _ => return Err("missing chunks".into()),
+        };
+        cells.reserve().ok_or(DecodeError::NoMemory)?;
+        for filter in &mut cells.outline.filters {
             let bytes = usize::try_from(filter.geometry.blob_bytes());
-            filter
-                .blob
-                .resize(bytes.map_err(|_| DecodeError::NoMemory)?, 0);
+            let bytes = bytes.map_err(|_| DecodeError::NoMemory)?;
+            filter.blob.resize(bytes, 0);
         }
-        Object::from_outline(&mut self.outline)
+        Object::from_outline(&mut cells.outline)
     }
 
     /// Returns the pieces that rebuild this state, header first, each with the cursor of the next.
     pub fn pieces(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let (cells, pieces) = match &self.rest {
+            Loading::Cells(cells) => (Some(cells), None),
+            Loading::Pieces(pieces) => (None, Some(pieces)),
+        };
         let mut cursor = 1;
-        let chunks = self.cells().flat_map(|cells| cells.chunks(CHUNK_BYTES));
+        let cells = cells.into_iter().flat_map(Cells::each);
+        let chunks = cells.flat_map(|cells| cells.chunks(CHUNK_BYTES));
         let chunks = chunks.map(move |chunk| {
             cursor += chunk.len() as u64;
             (cursor, chunk)
         });
-        std::iter::once((1, &self.header[..])).chain(chunks)
-    }
-
-    /// Returns the cells of each filter loaded so far.
-    fn cells(&self) -> impl Iterator<Item = &[u8]> {
-        let filters = self.outline.filters();
-        filters.map(|filter| &filter.blob[filter.geometry.cells.header_bytes()..])
+        let pieces = pieces.into_iter().flat_map(Pieces::all);
+        let pieces = pieces.map(|piece| (Pieces::end_of(piece).unwrap_or(0) + 1, &piece[..]));
+        let header = std::iter::once((1, &self.header[..]));
+        header.chain(chunks).chain(pieces)
     }
 
     /// Copies the object, or returns `None` if allocation fails.
@@ -300,52 +353,69 @@ impl Partial {
 
     /// Returns the sum of the allocations in bytes, including `self`.
     pub fn memory_bytes(&self) -> u64 {
-        let blobs = self.outline.filters().map(|filter| filter.blob.capacity());
-        let own = size_of::<Self>() + self.header.len() + blobs.sum::<usize>();
-        own as u64 + self.outline.table_bytes()
+        let own = (size_of::<Self>() + self.header.len()) as u64;
+        match &self.rest {
+            Loading::Pieces(pieces) => own + pieces.memory_bytes(),
+            Loading::Cells(cells) => {
+                let filters = cells.outline.filters.iter();
+                let blobs: usize = filters.map(|filter| filter.blob.capacity()).sum();
+                own + blobs as u64 + cells.outline.table_bytes()
+            }
+        }
     }
 
     /// Writes the object as RDB fields. An object of `RedisBloom` becomes one with zeros for its missing bytes, and a
     /// mark. For other dialects, the fields are zeros that no complete object begins with, the header, and the cells
-    /// of each filter loaded so far.
+    /// of each filter loaded so far, or the pieces and an empty string.
     pub fn write_rdb(&self, to: &mut impl RdbWrite) {
-        if self.dialect == Dialect::RedisBloom
-            && redisbloom::write_partial(&self.outline, self.filter, to)
+        if let Loading::Cells(cells) = &self.rest
+            && cells.dialect == Dialect::RedisBloom
         {
-            return;
-        }
-        // A filter count of 0, in RedisBloom's fields after an item count of 0.
-        if self.dialect == Dialect::RedisBloom {
+            if redisbloom::write_partial(&cells.outline, cells.filter, to) {
+                return;
+            }
+            // A filter count of 0, in RedisBloom's fields after an item count of 0.
             to.uint(0);
         }
         to.uint(0);
         to.bytes(&self.header);
-        for cells in self.cells().take(self.filter + 1) {
-            to.bytes(cells);
+        match &self.rest {
+            Loading::Cells(cells) => {
+                let loaded = cells.each().take(cells.filter + 1);
+                loaded.for_each(|cells| to.bytes(cells));
+            }
+            Loading::Pieces(pieces) => {
+                pieces.all().iter().for_each(|piece| to.bytes(piece));
+                to.bytes(&[]);
+            }
         }
     }
 
-    /// Reads the header and the cells that [`write_rdb`](Self::write_rdb) writes after the zeros.
+    /// Reads the header and what [`write_rdb`](Self::write_rdb) writes behind it.
     ///
     /// # Errors
     /// Any [`DecodeError`].
     pub fn read_rdb(from: &mut impl RdbRead) -> Result<Self, DecodeError> {
         let header = from.bytes()?;
         let mut partial = Self::with_room(&header)?;
-        if partial.outline.filters().next().is_none() {
-            return Err("no filters".into());
-        }
         loop {
-            let index = partial.filter;
-            partial.load_next(&from.bytes()?)?;
+            let next = from.bytes()?;
+            let index = match &partial.rest {
+                Loading::Cells(cells) => Some(cells.filter),
+                Loading::Pieces(_) if next.is_empty() => return Ok(partial),
+                Loading::Pieces(_) => None,
+            };
+            partial.load_next(&next)?;
             // An incomplete filter is the last one written.
-            if partial.filter == index {
+            if let Loading::Cells(cells) = &partial.rest
+                && index == Some(cells.filter)
+            {
                 return Ok(partial);
             }
         }
     }
 
-    /// Creates an object with a header and the first bytes of its filters' cells.
+    /// Creates an object of `RedisBloom` with a header and the first bytes of its filters' cells.
     ///
     /// # Errors
     /// Any [`DecodeError`].
@@ -357,9 +427,12 @@ impl Partial {
         Ok(partial)
     }
 
-    /// Loads the next bytes, which must not complete the object.
+    /// Loads what comes next, which must not complete the object.
     fn load_next(&mut self, chunk: &[u8]) -> Result<(), DecodeError> {
-        let cursor = self.loaded.saturating_add(chunk.len() as u64 + 1);
+        let cursor = match &self.rest {
+            Loading::Cells(cells) => cells.loaded.saturating_add(chunk.len() as u64 + 1),
+            Loading::Pieces(_) => Pieces::end_of(chunk).unwrap_or(0).saturating_add(1),
+        };
         if !chunk.is_empty() && self.load(cursor, chunk)?.is_some() {
             return Err("complete object among the half loaded".into());
         }

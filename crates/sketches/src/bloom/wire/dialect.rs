@@ -5,6 +5,7 @@ use std::ffi::CStr;
 use crate::bloom::object::{Object, Outline};
 
 use super::extent::Extent;
+use super::pieces::Pieces;
 use super::redisbloom::{self, Fields};
 use super::{bloomfltr, bloomfltx};
 use crate::bytes::{DecodeError, RdbRead, RdbWrite};
@@ -16,7 +17,7 @@ pub enum Dialect {
     Bloomfltr,
     /// Objects of `RedisBloom`.
     RedisBloom,
-    /// Objects with a window or with counters.
+    /// Objects of tables.
     Bloomfltx,
 }
 
@@ -69,36 +70,57 @@ pub fn read_rdb(
     }
     let whole = match dialect {
         Dialect::RedisBloom => return redisbloom::read_rdb(version, from),
-        Dialect::Bloomfltr => bloomfltr::read_rdb(from),
-        Dialect::Bloomfltx => bloomfltx::read_rdb(from),
+        Dialect::Bloomfltr => bloomfltr::read_rdb(from)?.map(Fields::Whole),
+        Dialect::Bloomfltx => bloomfltx::read_rdb(from)?.map(Fields::Tables),
     };
-    Ok(whole?.map_or(Fields::Absent, Fields::Whole))
+    Ok(whole.unwrap_or(Fields::Absent))
 }
 
 pub fn write_rdb(object: &Object, to: &mut impl RdbWrite) {
     match Dialect::of(object) {
         Dialect::Bloomfltr => bloomfltr::write_rdb(object, to),
         Dialect::RedisBloom => redisbloom::write_rdb(object, to),
-        Dialect::Bloomfltx => bloomfltx::write_fields(object, to),
+        Dialect::Bloomfltx => bloomfltx::write_object(object, to),
     }
 }
 
-/// Reads a whole dump or header of one of our dialects.
-pub fn read(bytes: &[u8], extent: Extent) -> Result<(Dialect, Outline), DecodeError> {
-    if bytes.first() == Some(&extent.version(bloomfltx::VERSION)) {
-        Ok((Dialect::Bloomfltx, bloomfltx::read(bytes, extent)?))
+/// Reads a dump of one of our dialects.
+pub fn read_dump(bytes: &[u8]) -> Result<Object, DecodeError> {
+    if bloomfltx::begins(bytes, Extent::Whole) {
+        return bloomfltx::read_dump(bytes);
+    }
+    Object::from_outline(&mut bloomfltr::read(bytes, Extent::Whole)?)
+}
+
+/// What follows a header in chunks.
+pub enum Rest {
+    /// The cells of the filters of a stack.
+    Cells(Dialect, Outline),
+    /// The pieces of an object of tables.
+    Pieces(Pieces),
+}
+
+pub fn read_header(header: &[u8]) -> Result<Rest, DecodeError> {
+    let read = if bloomfltx::begins(header, Extent::Header) {
+        bloomfltx::read_header(header).map(Rest::Pieces)
     } else {
-        Ok((Dialect::Bloomfltr, bloomfltr::read(bytes, extent)?))
-    }
-}
-
-pub fn read_header(header: &[u8]) -> Result<(Dialect, Outline), DecodeError> {
+        let outline = bloomfltr::read(header, Extent::Header);
+        outline.map(|outline| Rest::Cells(Dialect::Bloomfltr, outline))
+    };
     // A header of RedisBloom begins with a number, which may equal a version of ours.
-    read(header, Extent::Header).or_else(|error| match redisbloom::read_header(header) {
-        Ok(outline) => Ok((Dialect::RedisBloom, outline)),
+    read.or_else(|error| match redisbloom::read_header(header) {
+        Ok(outline) => Ok(Rest::Cells(Dialect::RedisBloom, outline)),
         Err(DecodeError::NoMemory) => Err(DecodeError::NoMemory),
         Err(_) => Err(error),
     })
+}
+
+/// Reads the header of a stack.
+pub fn read_outline(header: &[u8]) -> Result<Outline, DecodeError> {
+    match read_header(header)? {
+        Rest::Cells(_, outline) => Ok(outline),
+        Rest::Pieces(_) => Err("tables".into()),
+    }
 }
 
 /// Writes a dump, or the header of chunks. Returns `None` if allocation fails, and for a dump of an object of

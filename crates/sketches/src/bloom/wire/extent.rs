@@ -1,7 +1,5 @@
 //! Filters as fields, whole or cut after their headers.
 
-use std::borrow::Cow;
-
 use crate::bloom::filter::HEADER_BYTES;
 use crate::bloom::object::FilterOutline;
 use crate::bytes::{Buffer, DecodeError, RdbRead, RdbWrite};
@@ -60,9 +58,6 @@ impl Extent {
 pub struct Bytes {
     /// The bytes written so far.
     pub written: Buffer,
-    /// The part of filters that is written. Other strings, which are seeds, are shorter than a header and written
-    /// whole.
-    pub extent: Extent,
 }
 
 impl RdbWrite for Bytes {
@@ -75,19 +70,11 @@ impl RdbWrite for Bytes {
     }
 
     fn bytes(&mut self, value: &[u8]) {
-        let value = self.extent.of(value);
         self.uint(value.len() as u64);
         self.written.put(value);
     }
 
-    fn filter<'b>(&mut self, header: &[u8], blob: impl FnOnce() -> Option<Cow<'b, [u8]>>) {
-        let blob = match self.extent {
-            Extent::Whole => blob(),
-            Extent::Header => Some(header.into()),
-        };
-        match blob {
-            Some(blob) => self.bytes(&blob),
-            None => self.written.fail(),
-        }
+    fn no_memory(&mut self, _: &str) {
+        self.written.fail();
     }
 }

@@ -13,6 +13,7 @@ pub mod chunks;
 mod dialect;
 pub mod dump;
 mod extent;
+mod pieces;
 pub mod rdb;
 mod stage;
 

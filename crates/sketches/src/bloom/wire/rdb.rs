@@ -16,6 +16,7 @@ pub fn read(dialect: Dialect, version: i32, from: &mut impl RdbRead) -> Result<V
         Fields::Whole(mut outline) => {
             return Ok(Value::Complete(Object::from_outline(&mut outline)?));
         }
+        Fields::Tables(object) => return Ok(Value::Complete(object)),
         Fields::Unfinished(header, cells) => Partial::resumed(&header, &cells)?,
         Fields::Absent => Partial::read_rdb(from)?,
     };
@@ -28,7 +29,7 @@ pub fn read(dialect: Dialect, version: i32, from: &mut impl RdbRead) -> Result<V
 /// Writes the fields of an object.
 ///
 /// # Panics
-/// If a copy of an interleaved filter can't be allocated.
+/// If a piece of a table can't be allocated.
 pub fn write(object: &Object, to: &mut impl RdbWrite) {
     dialect::write_rdb(object, to);
 }

@@ -14,9 +14,7 @@
 use std::cmp::Ordering;
 
 use crate::bloom::law::{Law, Link, Links, bits_per_entry, hashes_of};
-use crate::bloom::object::{
-    FilterFields, FilterOutline, Ids, Object, Outline, PeriodOutline, Shape,
-};
+use crate::bloom::object::{FilterFields, FilterOutline, Object, Outline};
 use crate::hash::Hasher;
 use crate::machine::memory;
 use crate::number::{to_double, to_whole};
@@ -62,14 +60,10 @@ impl Stored {
         };
         let capacity = self.filters.first().ok_or("no filters")?.capacity;
         Ok(Outline {
-            shape: Shape::plain(links.series().params(capacity)),
+            params: links.series().params(capacity),
             hasher,
             law: Law::RedisBloom(Box::new(links)),
-            ids: Ids::default(),
-            periods: vec![PeriodOutline {
-                number: 0,
-                filters: self.filters,
-            }],
+            filters: self.filters,
         })
     }
 }
@@ -166,7 +160,7 @@ pub fn write_partial(outline: &Outline, filter: usize, to: &mut impl RdbWrite) -
     let Some(links) = outline.law.links() else {
         return false;
     };
-    let filters: Vec<&FilterOutline> = outline.filters().collect();
+    let filters: Vec<&FilterOutline> = outline.filters.iter().collect();
     let (Some(current), Some(link)) = (filters.get(filter), links.all.get(filter)) else {
         return false;
     };
@@ -208,8 +202,10 @@ pub fn write_partial(outline: &Outline, filter: usize, to: &mut impl RdbWrite) -
 
 /// The contents of the fields in RDB.
 pub enum Fields {
-    /// A complete object.
+    /// A complete stack.
     Whole(Outline),
+    /// A complete object of tables.
+    Tables(Object),
     /// The header of an object that lacks chunks, and the cells loaded so far.
     Unfinished(Vec<u8>, Vec<Vec<u8>>),
     /// No fields of an object: a header and cells follow.
@@ -249,9 +245,9 @@ pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<Fields, DecodeE
     cells.extend(loaded.map(|filter| std::mem::take(&mut filter.blob)));
     cells[filter].truncate(stopped.loaded);
     let outline = stored.outline()?;
-    let items = outline.filters().map(|filter| filter.items);
+    let items = outline.filters.iter().map(|filter| filter.items);
     let items = items.fold(0, u64::saturating_add);
-    let filters = outline.filters().map(FilterFields::from);
+    let filters = outline.filters.iter().map(FilterFields::from);
     let links = outline.law.links();
     let header = links.and_then(|links| header(items, links, filters));
     Ok(Fields::Unfinished(
@@ -321,7 +317,7 @@ const PER_LINK_BYTES: usize = 8 + 8 + 8 + 8 + 8 + 4 + 8 + 1;
 
 /// Writes the header of chunks, or returns `None` if allocation fails.
 pub fn write_header(object: &Object) -> Option<Vec<u8>> {
-    let filters = object.all_filters().map(FilterFields::from);
+    let filters = object.all_filters().iter().map(FilterFields::from);
     header(object.totals().1, object.links()?, filters)
 }
 
@@ -388,7 +384,7 @@ pub fn read_header(header: &[u8]) -> Result<Outline, DecodeError> {
 pub fn write_items(outline: &Outline, header: &mut [u8]) {
     let (prefix, links) = header.split_at_mut(PREFIX_BYTES);
     let mut total = 0;
-    for (link, filter) in links.chunks_mut(PER_LINK_BYTES).zip(outline.filters()) {
+    for (link, filter) in links.chunks_mut(PER_LINK_BYTES).zip(outline.filters.iter()) {
         link[16..24].copy_from_slice(&filter.items.to_le_bytes());
         total += filter.items;
     }

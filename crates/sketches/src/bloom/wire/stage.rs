@@ -5,7 +5,6 @@
 
 use crate::bloom::filter::Geometry;
 use crate::bloom::law::{Link, Params};
-use crate::bloom::object::Kind;
 use crate::hash::Hasher;
 
 use super::dialect;
@@ -35,17 +34,16 @@ struct StageFilter {
 }
 
 impl Stage {
-    /// Reads the header of an object's chunks. Returns `None` if the header is invalid, or its object is not plain.
+    /// Reads the header of an object's chunks. Returns `None` if the header is invalid, or its object is not a stack.
     pub fn of_header(header: &[u8]) -> Option<Self> {
-        let (_, outline) = dialect::read_header(header).ok()?;
+        let outline = dialect::read_outline(header).ok()?;
         outline.check().ok()?;
         let links = outline.law.links();
         let parameters = match links {
             Some(links) => Parameters::RedisBloom(links.options, links.factor),
-            None if outline.shape.kind != Kind::Plain => return None,
-            None => Parameters::Ours(outline.shape.params, outline.hasher),
+            None => Parameters::Ours(outline.params, outline.hasher),
         };
-        let filters = outline.filters().enumerate().map(|(index, filter)| {
+        let filters = outline.filters.iter().enumerate().map(|(index, filter)| {
             // The last digit of the bits per entry depends on the program.
             let link = links.map(|links| Link {
                 bits_per_entry: 0.0,

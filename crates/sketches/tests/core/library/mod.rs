@@ -13,7 +13,7 @@ use valkeybloom_sketches::topk::{self, TopK};
 use valkeybloom_sketches::{Bitmap, DecodeError, Fraction, Seed, Sketch, Slices, payload};
 
 use crate::foreign::{fields_of_type, unhex};
-use crate::support::{object_of, params, through_every_form};
+use crate::support::{params, through_every_form};
 
 /// What `DUMP` of Valkey 9.1 returned for each family, with compressed strings and digits as integers.
 const DUMPS: &str = include_str!("dumps.txt");
@@ -219,6 +219,7 @@ fn blooms_of_any_numbers_are_refused_or_valid() {
             for kind in [
                 Kind::Plain,
                 Kind::Counting,
+                Kind::ScaledTo,
                 Kind::Windowed(Window::new(1, 2).unwrap()),
             ] {
                 let mut params = params_of(capacity, rate);
@@ -229,10 +230,10 @@ fn blooms_of_any_numbers_are_refused_or_valid() {
                         now_ms,
                         ttl_ms: Some(now_ms),
                     };
-                    let Ok(mut made) = Object::new(&shape, Seed::FIXED, time, limits) else {
+                    let Ok(mut made) = Object::new(&shape, Seed::FIXED, limits) else {
                         continue;
                     };
-                    let added = made.add(b"", time, None, || limits);
+                    let added = made.add(b"", time, || limits);
                     assert_eq!(added, Ok(Added::New), "{shape:?}");
                     through_every_form(&made);
                 }
@@ -263,12 +264,12 @@ fn blooms_of_any_numbers_are_refused_or_valid() {
                 let (reach, _) = new.reach(limits);
                 assert_eq!(new.plan(1, limits).is_ok(), reach > 0, "{new:?}");
                 assert!(new.plan(u64::MAX, limits).is_err(), "{new:?}");
-                let Ok(mut made) = Object::make(&new, Seed::FIXED, Time::default(), limits) else {
+                let Ok(mut made) = Object::make(&new, Seed::FIXED, limits) else {
                     assert_eq!(reach, 0, "{new:?}");
                     continue;
                 };
                 for item in 0..3_u8 {
-                    let _ = made.add(&[item], Time::default(), None, || limits);
+                    let _ = made.add(&[item], Time::default(), || limits);
                 }
                 through_every_form(&made);
             }
@@ -279,25 +280,6 @@ fn blooms_of_any_numbers_are_refused_or_valid() {
             assert!(
                 shard_capacity(number, shards.try_into().unwrap()) >= number / u64::from(shards)
             );
-        }
-        let shape = bloom::Shape {
-            params: params(10, 0.1, 1),
-            kind: Kind::Windowed(Window::new(1000, 3).unwrap()),
-        };
-        let mut object = object_of(&shape, Seed::FIXED);
-        let time = Time::at(5000);
-        if object.begin_period(time, number, limits).is_ok() {
-            assert_eq!(object.room(time), Some(number.max(1)));
-        }
-        through_every_form(&object);
-        for view in object.views() {
-            let length = usize::try_from(view.cell_bytes()).unwrap();
-            #[allow(clippy::reversed_empty_ranges, reason = "it is to be refused")]
-            for outside in [0..length + 1, length + 1..length + 1, 2..1, 0..usize::MAX] {
-                assert_eq!(view.bitmap_range(outside), None);
-            }
-            assert_eq!(view.bitmap_range(0..length), view.bitmap());
-            assert!(!view.is_in_use(u64::MAX));
         }
     }
 }

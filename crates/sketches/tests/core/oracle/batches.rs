@@ -4,8 +4,8 @@ use valkeybloom_sketches::Seed;
 use valkeybloom_sketches::bloom::{Added, Limits, Object, Params, Time};
 
 use crate::support::{
-    ROOMY, Rng, add, add_each, add_new, at_each_width, blob_of, filters, grow, has, has_each,
-    is_half_full, items, object, of_valkey_bloom, params,
+    ROOMY, Rng, add, add_each, add_new, at_each_width, filters, grow, has, has_each, is_half_full,
+    items, object, of_valkey_bloom, params,
 };
 
 /// Returns items for a batch: new ones, members, and ones that came earlier in the same batch.
@@ -45,11 +45,8 @@ fn same_batches(start: &Object, members: &[Vec<u8>], rng: &mut Rng) {
         let single: Vec<_> = slices().map(|item| add(&mut one_by_one, item)).collect();
         assert_eq!(outcomes, single, "adding {size}");
         assert_eq!(batched.totals(), one_by_one.totals());
-        for (batched, single) in batched.views().zip(one_by_one.views()) {
-            assert!(
-                blob_of(&batched) == blob_of(&single),
-                "adding {size}: other bits"
-            );
+        for (batched, single) in filters(&batched).into_iter().zip(filters(&one_by_one)) {
+            assert!(batched.blob() == single.blob(), "adding {size}: other bits");
             assert_eq!(batched.items(), single.items());
         }
     }
@@ -92,7 +89,7 @@ fn a_batch_on_a_stack_is_single_calls() {
 fn a_batch_on_big_filters_is_single_calls() {
     let mut rng = Rng::new(9);
     let (large, members) = grown(&params(300_000, 0.01, 2), 1, &mut rng);
-    assert!(blob_of(&filters(&large)[0]).len() > 256 * 1024);
+    assert!(filters(&large)[0].blob().len() > 256 * 1024);
     batches_are_single_calls(&large, &members[..1000], &mut rng);
 
     // More hash functions than are worked out ahead.
@@ -112,7 +109,7 @@ fn a_batch_on_big_filters_is_single_calls() {
     }
     batches_are_single_calls(&opening, &members, &mut rng);
     grow(&mut opening, &mut rng, |object| object.totals().0 == 2);
-    assert!(blob_of(&filters(&opening)[1]).len() > 256 * 1024);
+    assert!(filters(&opening)[1].blob().len() > 256 * 1024);
     batches_are_single_calls(&opening, &members, &mut rng);
 }
 
@@ -145,7 +142,7 @@ fn a_batch_ends_at_the_first_refusal() {
         if let Some(Err(_)) = outcomes.last() {
             assert_eq!(new as u64, room);
         }
-        assert!(blob_of(&filters(&batched)[0]) == blob_of(&filters(&start)[0]));
+        assert!(filters(&batched)[0].blob() == filters(&start)[0].blob());
     }
 }
 
@@ -161,12 +158,12 @@ fn limits_are_looked_up_for_growth_only() {
         Limits::NONE
     };
     let time = Time::default();
-    object.add_each(items.iter().map(Vec::as_slice), time, None, limits, |_| ());
+    object.add_each(items.iter().map(Vec::as_slice), time, limits, |_| ());
     assert_eq!(filters(&object).len(), 10);
     assert_eq!(asked.get(), 9);
     // Nor for items that are known, though the newest filter be full.
     for item in items.iter().chain(&items[..5]) {
-        assert_eq!(object.add(item, time, None, limits), Ok(Added::Present));
+        assert_eq!(object.add(item, time, limits), Ok(Added::Present));
     }
     assert_eq!(asked.get(), 9);
 }

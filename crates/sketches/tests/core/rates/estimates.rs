@@ -3,7 +3,7 @@
 use valkeybloom_sketches::bloom::{Added, Object, Params, Refusal, Time};
 
 use crate::draft::{Draft, Link};
-use crate::support::{ROOMY, Rng, add, counting, object, object_of, params, tightening, windowed};
+use crate::support::{ROOMY, Rng, add, counting, object, object_of, params, tightening};
 
 use super::{Cell, Until, cell, fill_to_depth, none, theirs};
 
@@ -33,35 +33,6 @@ fn estimates_are_accurate_for_small_objects_with_a_low_rate() {
 #[test]
 fn estimates_are_accurate_for_filters_that_share_items() {
     let mut wrong = Vec::new();
-    for (rate, capacity, periods, again) in [
-        (0.1, 1000, 5, 1000),
-        (0.1, 1000, 20, 1000),
-        (0.1, 1000, 20, 800),
-        (0.1, 1000, 12, 0),
-        (0.5, 300, 30, 200),
-        (0.5, 40, 100, 40),
-        (0.5, 30, 400, 20),
-        (0.05, 10_000, 6, 8000),
-    ] {
-        let mut rng = Rng::new(capacity + periods);
-        let shape = windowed(params(capacity, rate, 0), 1000, periods);
-        let mut object = object_of(&shape, rng.seed());
-        for period in 0..periods {
-            object.tidy(period * 1000);
-            for number in 0..capacity {
-                let item = if number < again { number } else { rng.next() };
-                let item = item.to_le_bytes();
-                let added = object.add(&item, Time::at(period * 1000), None, || ROOMY);
-                assert!(matches!(added, Ok(_) | Err(Refusal::Full)));
-            }
-        }
-        let now_ms = (periods - 1) * 1000;
-        assert_eq!(object.live_periods(|| now_ms), Some(periods));
-        let name = format!("{rate}, {periods} periods of {capacity}, {again} of them again");
-        let mut cell = Cell::new(name);
-        cell.measure(&object, 300_000, now_ms, &mut rng);
-        wrong.extend(cell.untrue());
-    }
     for (rate, capacity, shared) in [
         (0.05, 1000, 950),
         (0.05, 1000, 500),

@@ -19,7 +19,7 @@ fn new(params: Params) -> New {
 }
 
 fn made(params: Params, limits: Limits) -> Result<Object, Refusal> {
-    Object::make(&new(params), Seed::FIXED, Time::default(), limits)
+    Object::make(&new(params), Seed::FIXED, limits)
 }
 
 /// Its first filter is sized by the published rules: half the rate where others follow, and 0.25 at most.
@@ -44,7 +44,7 @@ fn the_first_filter_has_the_published_size() {
         assert_eq!(filter.geometry().cell_bytes, bytes, "{rate} {capacity}");
         assert_eq!(filter.geometry().hashes, hashes, "{rate} {capacity}");
         assert_eq!(filter.capacity(), capacity);
-        let (_, _, made_for) = object.filters(NO_CLOCK).next().unwrap();
+        let (_, made_for) = object.filters().next().unwrap();
         assert_eq!(made_for.to_bits(), f64::to_bits(reported), "{rate}");
     }
 }
@@ -69,13 +69,13 @@ fn new_objects_keep_the_limits() {
     assert_eq!(stopped, Some(Refusal::MemoryLimit));
     let refused = loop {
         item += 1;
-        let added = object.add(&item.to_le_bytes(), Time::default(), None, || limits);
+        let added = object.add(&item.to_le_bytes(), Time::default(), || limits);
         if let Err(refusal) = added {
             break refusal;
         }
     };
     assert_eq!(refused, Refusal::MemoryLimit);
-    assert_eq!(object.capacity(|| 0), reach);
+    assert_eq!(object.capacity(), reach);
     // One that does not grow reaches its capacity.
     let fixed = Params {
         growth: Growth::Fixed,
@@ -89,7 +89,7 @@ fn new_objects_keep_the_limits() {
     );
     // RedisBloom takes rates below the smallest normal double, until half of one is zero.
     let subnormal = made(params(10, 1e-320, 2), Limits::NONE);
-    assert_eq!(subnormal.map(|object| object.capacity(|| 0)).ok(), Some(10));
+    assert_eq!(subnormal.map(|object| object.capacity()).ok(), Some(10));
     let tiny = params(10, 5e-324, 2);
     assert_eq!(made(tiny, Limits::NONE).unwrap_err(), Refusal::RateTooSmall);
 }
@@ -178,7 +178,7 @@ fn half_loaded_objects_are_written_as_whole_ones() {
         }
         let cells: Vec<u8> = filters(&object)
             .iter()
-            .flat_map(|filter| filter.bitmap().unwrap().to_vec())
+            .flat_map(|filter| filter.bitmap().to_vec())
             .collect();
         let mut partial = begin_partial(&header_of(&object)).unwrap();
         for loaded in 0..cells.len() {

@@ -9,8 +9,8 @@ use valkeybloom_sketches::bloom::{Added, Dialect, Limits, Object, Refusal, Time}
 
 use crate::draft::{Draft, Link, drafts, positions};
 use crate::support::{
-    Field, NO_CLOCK, ROOMY, Rng, add, add_each, at_each_width, capacity, fields_of, filters, has,
-    has_each, header_of, items,
+    Field, ROOMY, Rng, add, add_each, at_each_width, capacity, fields_of, filters, has, has_each,
+    header_of, items,
 };
 
 #[test]
@@ -202,7 +202,7 @@ fn a_full_object_that_does_not_grow_refuses_items() {
     }
     assert!(refused > 0);
     assert_eq!(items(&object), 100);
-    assert_eq!(object.reach(NO_CLOCK, ROOMY), 100);
+    assert_eq!(object.reach(ROOMY), 100);
 }
 
 #[test]
@@ -215,15 +215,15 @@ fn limits_hold_its_growth() {
         object_bytes,
         saturate: false,
     };
-    assert_eq!(object.reach(NO_CLOCK, within(100, u64::MAX)), 300);
-    assert_eq!(object.reach(NO_CLOCK, within(1000, u64::MAX)), 700);
-    assert_eq!(object.reach(NO_CLOCK, within(u64::MAX, 0)), 300);
-    assert!(object.reach(NO_CLOCK, Limits::NONE) > 1 << 40);
+    assert_eq!(object.reach(within(100, u64::MAX)), 300);
+    assert_eq!(object.reach(within(1000, u64::MAX)), 700);
+    assert_eq!(object.reach(within(u64::MAX, 0)), 300);
+    assert!(object.reach(Limits::NONE) > 1 << 40);
     let mut small = draft.read().unwrap();
     let mut rng = Rng::new(25);
     let refusal = loop {
         let limits = || within(1000, u64::MAX);
-        if let Err(refusal) = small.add(&rng.bytes(12), Time::default(), None, limits) {
+        if let Err(refusal) = small.add(&rng.bytes(12), Time::default(), limits) {
             break refusal;
         }
     };

@@ -1,28 +1,78 @@
-//! Rules that objects with a window or with counters can break.
+//! Rules that objects of tables can break.
 
-use valkeybloom_sketches::DecodeError;
-use valkeybloom_sketches::bloom::{Dialect, dump, rdb};
+use std::collections::BTreeMap;
+
+use valkeybloom_sketches::bloom::{Dialect, Limits, Shape, TableStep, chunks, dump, rdb};
+use valkeybloom_sketches::{DecodeError, Seed};
 
 use super::{ALL, Draft as _, Form, WHOLE, refused};
-use crate::bloomfltx::draft::{Draft, FilterDraft};
-use crate::support::{NO_FRACTIONS, begin, begin_partial};
+use crate::support::{
+    NO_FRACTIONS, Rng, begin, begin_partial, counting, params, scaled_to, windowed,
+};
+use crate::tables::{Bits, Draft, END, Piece};
+
+impl super::Draft for Draft {
+    fn error(&self, form: Form) -> Option<DecodeError> {
+        match form {
+            Form::Dump => dump::decode(&self.dump()).err(),
+            Form::Header => begin(&self.header()).err(),
+            Form::Fields => rdb::read(Dialect::Bloomfltx, 1, &mut self.stream()).err(),
+        }
+    }
+}
+
+/// Returns an object of two tables in three pieces, the middle one of which has a quarter of the range.
+fn draft(shape: &Shape) -> Draft {
+    let mut rng = Rng::new(3);
+    let tables = [(0, 12), (3, 21)].map(|(number, bits)| {
+        let step = TableStep {
+            number,
+            most: 90,
+            bits,
+        };
+        let held = (0..40).map(|_| (rng.next() >> (64 - bits), 1 + i128::from(rng.next() % 4)));
+        (step, held.collect::<BTreeMap<_, _>>())
+    });
+    let of = |range: [u64; 2]| {
+        let tables = tables.each_ref().map(|(step, held)| {
+            let [begin, end] = range.map(|at| at.div_ceil(END >> step.bits));
+            let held = held.range(begin..end).map(|(at, held)| (*at, *held));
+            (*step, held.chain([(begin, 5)]).collect())
+        });
+        Piece::of(&tables, range, 5, &shape.kind)
+    };
+    let mut draft = Draft::of(shape, Seed::FIXED.as_bytes(), &tables);
+    draft.pieces = [[0, END / 2], [END / 2, END / 4 * 3], [END / 4 * 3, END]]
+        .map(of)
+        .into();
+    draft
+}
+
+fn drafts() -> [Draft; 3] {
+    let params = params(50, 0.01, 2);
+    [
+        counting(params),
+        windowed(params, 1000, 4),
+        scaled_to(params),
+    ]
+    .map(|shape| draft(&shape))
+}
 
 #[test]
 fn every_form_of_every_kind_is_accepted() {
-    let mut passed = Draft::windowed();
-    passed.stacks.clear();
-    for draft in Draft::all().iter().chain([&passed]) {
+    for draft in drafts() {
         for form in ALL {
             assert_eq!(draft.error(*form), None, "{form:?}");
         }
+        super::survives_use(dump::decode(&draft.dump()).unwrap());
     }
 }
 
 #[test]
 fn wrong_fields_are_refused() {
-    for draft in Draft::all() {
-        for options in [4, 8, 1 << 32, u64::MAX] {
-            refused(&draft, ALL, "unknown options", |d| d.options |= options);
+    for draft in drafts() {
+        for kind in [0, 4, 1 << 32, u64::MAX] {
+            refused(&draft, ALL, "unknown kind", |d| d.kind = kind);
         }
         for expansion in [1 << 32, u64::MAX] {
             refused(&draft, ALL, "expansion out of range", |d| {
@@ -33,291 +83,215 @@ fn wrong_fields_are_refused() {
             refused(&draft, ALL, "error rate out of range", |d| {
                 d.error_rate = number;
             });
-            refused(&draft, ALL, "tightening ratio out of range", |d| {
-                d.tightening = number;
-            });
         }
         for capacity in [0, 1 << 63, u64::MAX] {
             refused(&draft, ALL, "capacity out of range", |d| {
                 d.capacity = capacity;
             });
         }
+        // No fingerprint is long enough.
+        refused(&draft, ALL, "capacity out of range", |d| {
+            d.error_rate = 1e-30;
+        });
         for length in [0, 31, 33] {
             refused(&draft, ALL, "seed of another length", |d| {
                 d.seed.resize(length, 0);
             });
         }
-        let seeds = "filters of different seeds";
-        for byte in [0, 31] {
-            refused(&draft, ALL, seeds, |d| d.seed[byte] ^= 1);
-            refused(&draft, ALL, seeds, |d| {
-                d.stacks[0].filters[1].seed[byte] ^= 1;
-            });
-        }
-        for stack in [0, draft.stacks.len() - 1] {
-            refused(&draft, ALL, "no filters", |d| {
-                d.stacks[stack].filters.clear();
-                d.stacks[stack].ranges.clear();
-            });
-        }
-    }
-}
-
-#[test]
-fn wrong_filters_are_refused() {
-    for draft in Draft::all() {
-        let last = draft.stacks.len() - 1;
-        for (stack, filter) in [(0, 0), (0, 1), (last, 0)] {
-            let refused = |error: &'static str, change: &dyn Fn(&mut FilterDraft)| {
-                refused(&draft, ALL, error, |d| {
-                    change(&mut d.stacks[stack].filters[filter]);
-                });
-            };
-            for version in [0, 3] {
-                refused("filter of unknown version", &|f| f.version = version);
-            }
-            refused("filter of other cells", &|f| {
-                (f.version, f.bitmap_bytes) = (3 - f.version, Some(1));
-            });
-            refused("filter of zero bits", &|f| f.bitmap_bytes = Some(0));
-            for bytes in [1 << 60, u64::MAX] {
-                refused("filter larger than memory", &|f| {
-                    f.bitmap_bytes = Some(bytes);
-                });
-            }
-            for hashes in [0, 1101] {
-                let error = "number of hash functions out of range";
-                refused(error, &|f| f.hashes = hashes);
-            }
-            refused("capacity of zero", &|f| f.capacity = 0);
-        }
-    }
-}
-
-#[test]
-fn contradictory_fields_are_refused() {
-    refused(
-        &Draft::counting(),
-        ALL,
-        "neither window nor counters",
-        |d| {
-            d.options = 0;
-            for filter in &mut d.stacks[0].filters {
-                filter.version = 1;
-            }
-        },
-    );
-    // With any content: an item that expires by itself cannot be removed afterwards.
-    let changes: [fn(&mut Draft); 5] = [
-        |_| (),
-        |d| d.stacks.truncate(1),
-        |d| d.stacks.clear(),
-        |d| d.window = (1, 1_440),
-        |d| {
-            for stack in &mut d.stacks {
-                stack.ranges.clear();
-            }
-        },
-    ];
-    let error = "window with counters";
-    for change in changes {
-        refused(&Draft::both(), ALL, error, change);
-    }
-    for draft in [Draft::counting(), Draft::windowed()] {
-        refused(&draft, ALL, error, |d| d.options = 3);
-    }
-    // Half of what a double holds at least is left to no period.
-    refused(&Draft::windowed(), ALL, "error rate out of range", |d| {
-        d.error_rate = 5e-324;
-    });
-    for window in [
-        (0, 4),
-        (1_000, 0),
-        (1, 1_441),
-        (1, 65_535),
-        (1, u64::MAX),
-        (6_405_119_470_038_039, 1_440),
-        (1 << 62, 2),
-        (u64::MAX, 1),
-        (u64::MAX, 1_440),
-    ] {
-        refused(&Draft::windowed(), ALL, "window out of range", |d| {
-            d.window = window;
-        });
-    }
-    refused(&Draft::counting(), ALL, "no filters", |d| d.stacks.clear());
-}
-
-#[test]
-fn wrong_periods_are_refused() {
-    let error = "periods out of order";
-    // The periods are 7, 8 and 10.
-    for (place, period) in [(1, 6), (1, 7), (1, 10), (1, 11), (2, 0), (0, u64::MAX)] {
-        refused(&Draft::windowed(), ALL, error, |d| {
-            d.stacks[place].period = period;
-        });
-    }
-    for draft in [Draft::counting(), Draft::ranged(), Draft::merged()] {
-        for (place, _) in draft.stacks.iter().enumerate() {
-            refused(&draft, ALL, error, |d| d.stacks[place].period = 1);
-        }
-    }
-    // Only earlier builds wrote several stacks of counters, and no ids in this form.
-    refused(&Draft::counting(), ALL, error, |d| {
-        d.stacks.push(d.stacks[0].clone());
-    });
-}
-
-#[test]
-fn wrong_numbers_of_items_are_refused() {
-    let windowed = Draft::windowed();
-    for items in [2, 4] {
-        refused(
-            &windowed,
-            ALL,
-            "filter stacked on one that is not full",
-            |d| {
-                d.stacks[0].filters[0].items = items;
-            },
-        );
-    }
-    for (stack, filter, items) in [(0, 1, 7), (1, 0, 4), (2, 0, 4)] {
-        refused(&windowed, ALL, "more items than capacity", |d| {
-            d.stacks[stack].filters[filter].items = items;
-        });
-    }
-    let error = "sum out of range";
-    refused(&windowed, ALL, error, |d| {
-        d.stacks[2].filters[0].capacity = 1 << 63;
-    });
-    refused(&windowed, ALL, error, |d| {
-        (d.expansion, d.stacks[2].filters[0].items) = (0, 1 << 63);
-    });
-    for draft in Draft::all() {
-        refused(&draft, ALL, error, |d| {
-            d.stacks[0].filters[1].capacity = u64::MAX;
-        });
-        let last = draft.stacks.len() - 1;
-        refused(&draft, ALL, error, |d| {
-            d.stacks[0].filters[1].capacity = 1 << 62;
-            let filters = &mut d.stacks[last].filters;
-            let place = filters.len() - 1;
-            (filters[0].capacity, filters[0].items) =
-                (1 << 62, if place > 0 { 1 << 62 } else { 0 });
-            filters[place].capacity = 1 << 63;
-        });
-    }
-    for draft in [Draft::counting(), Draft::ranged(), Draft::merged()] {
-        refused(&draft, ALL, error, |d| {
-            d.stacks[0].filters[0].items = 1 << 63;
-        });
-        refused(&draft, ALL, error, |d| {
-            let filters = &mut d.stacks[0].filters;
-            (filters[0].capacity, filters[1].capacity) = (1 << 62, 1 << 62);
-        });
-    }
-}
-
-#[test]
-fn wrong_ids_are_refused() {
-    refused(&Draft::windowed(), ALL, "ids without counters", |d| {
-        d.form = 2;
-    });
-    for flag in [2, u64::MAX] {
-        refused(&Draft::counting(), ALL, "ids flag out of range", |d| {
-            d.stacks[0].filters[1].took_flag = Some(flag);
-        });
-    }
-    for filter in [0, 1] {
-        refused(&Draft::counting(), ALL, "ids out of order", |d| {
-            d.stacks[0].filters[filter].took = Some((91, 90));
-        });
-    }
-    for draft in [Draft::ranged(), Draft::merged()] {
-        refused(&draft, ALL, "ids out of order", |d| {
-            d.stacks[0].ids = (91, 90);
-        });
-        // The ranges are valid as (0, 0) and (40, 1).
-        for ranges in [
-            &[(1, 0), (40, 1)][..],
-            &[(0, 0), (0, 1)],
-            &[(0, 0), (40, 0)],
-            &[(0, 0), (40, 2)],
-            &[(0, 0), (40, u64::MAX)],
-            &[(40, 1), (0, 0)],
-            &[(0, 0), (40, 1), (50, 1)],
-            &[(0, 2)],
-        ] {
-            refused(&draft, ALL, "ranges out of order", |d| {
-                d.stacks[0].ranges = ranges.to_vec();
-            });
-        }
-    }
-}
-
-#[test]
-fn wrong_lengths_are_refused() {
-    for draft in Draft::all() {
-        for count in [1 << 16, 1 << 40, u64::MAX] {
-            refused(&draft, ALL, DecodeError::Truncated, |d| {
-                d.count = Some(count);
-            });
-            refused(&draft, ALL, DecodeError::Truncated, |d| {
-                d.stacks.last_mut().unwrap().count = Some(count);
-            });
-        }
-        let mut fewer = draft.clone();
-        fewer.stacks.last_mut().unwrap().count = Some(0);
-        assert!(fewer.error(Form::Dump).is_some());
-        refused(&draft, super::CUT, "bytes behind the object", |d| {
-            d.behind = &[0];
-        });
-        // Cells that are not what the header says, where there are cells.
-        let length = "filter's length is not what its header says";
-        for filter in [0, 1] {
-            refused(&draft, WHOLE, length, |d| {
-                d.stacks[0].filters[filter].cut = Some(47);
-            });
-            for claim in [100, 1 << 40] {
-                refused(&draft, WHOLE, length, |d| {
-                    d.stacks[0].filters[filter].bitmap_bytes = Some(claim);
-                });
-            }
-            for cut in [0, 1, 44] {
-                refused(&draft, WHOLE, "filter shorter than its header", |d| {
-                    d.stacks[0].filters[filter].cut = Some(cut);
+        if draft.window.is_some() {
+            for window in [
+                (0, 4),
+                (1000, 0),
+                (1, 60_001),
+                (1, u64::MAX),
+                (1 << 62, 2),
+                (u64::MAX, 1),
+            ] {
+                refused(&draft, ALL, "window out of range", |d| {
+                    d.window = Some(window);
                 });
             }
         }
-        let full = draft.bytes(0x82, false);
-        let error = DecodeError::Malformed("header holds more than headers");
-        assert_eq!(begin(&full).err(), Some(error));
-    }
-    // Claims of more memory than any machine has take no memory.
-    let mut large = Draft::windowed();
-    for filter in large.stacks.iter_mut().flat_map(|stack| &mut stack.filters) {
-        filter.bitmap_bytes = Some(1 << 50);
-    }
-    let partial = begin_partial(&large.header()).unwrap();
-    assert!(partial.memory_bytes() < 1_000 + 10 * large.header().len() as u64);
-}
-
-#[test]
-fn other_versions_are_refused() {
-    for draft in [Draft::windowed(), Draft::counting()] {
-        for form in [0, 4, u64::MAX] {
-            refused(&draft, super::CUT, DecodeError::UnsupportedVersion, |d| {
+        for form in [2, u64::MAX] {
+            refused(&draft, ALL, DecodeError::UnsupportedVersion, |d| {
                 d.form = form;
             });
         }
+        refused(&draft, super::CUT, "bytes behind the object", |d| {
+            d.behind = vec![0];
+        });
         for version in [0, 1, 3, 0x81, 0x82, 0xff] {
-            assert!(dump::decode(&draft.bytes(version, false)).is_err());
+            let mut bytes = draft.dump();
+            bytes[0] = version;
+            assert!(dump::decode(&bytes).is_err(), "version {version}");
         }
-        for version in [0, 1, 2, 3, 0x81, 0xff] {
-            assert!(begin(&draft.bytes(version, true)).is_err());
+        assert!(rdb::read(Dialect::Bloomfltr, 1, &mut draft.stream()).is_err());
+    }
+}
+
+#[test]
+fn wrong_pieces_are_refused() {
+    for draft in drafts() {
+        let refused = |error: &'static str, change: &dyn Fn(&mut Vec<Piece>)| {
+            refused(&draft, WHOLE, error, |d| change(&mut d.pieces));
+        };
+        for (begin, end) in [(0, 0), (5, 4), (0, END + 1), (u64::MAX, 1)] {
+            refused("piece out of range", &|p| {
+                (p[0].begin, p[0].end) = (begin, end);
+            });
         }
-        let plain = rdb::read(Dialect::Bloomfltr, 1, &mut draft.stream());
-        assert!(plain.is_err(), "it is no plain one");
-        assert!(!dump::decode(&draft.dump()).unwrap().is_plain());
+        refused("piece out of order", &|p| p[1].begin += 1);
+        refused("piece out of order", &|p| p[1].begin -= 1);
+        refused("piece out of order", &|p| p.swap(0, 1));
+        refused("piece out of order", &|p| drop(p.remove(0)));
+        refused("piece out of order", &|p| drop(p.remove(1)));
+        refused("piece out of order", &|p| p.push(p[2].clone()));
+        refused("missing pieces", &|p| drop(p.pop()));
+        refused("missing pieces", &Vec::clear);
+        for count in [0, 65, u64::MAX] {
+            refused("piece of too many tables", &|p| p[1].count = count);
+        }
+        for newest in [(1 << 50) + 2, u64::MAX] {
+            refused("period out of range", &|p| p[1].newest = newest);
+        }
+        refused("bytes behind the object", &|p| p[1].behind = vec![0]);
+        refused("bytes behind the object", &|p| p[1].count = 1);
+        refused("tables of one number that differ", &|p| {
+            p[1].sections[0].most = 91;
+        });
+        refused("tables of one number that differ", &|p| {
+            p[1].sections[1].bits = 22;
+        });
+        for number in [1 << 32, u64::MAX] {
+            refused("number out of range", &|p| p[0].sections[0].number = number);
+        }
+        let error = "table out of range";
+        for number in [3, 64] {
+            refused(error, &|p| p[0].sections[0].number = number);
+            refused(error, &|p| {
+                p[0].sections[1].number = if number == 3 { 0 } else { number }
+            });
+        }
+        for most in [0, 1 << 63] {
+            refused(error, &|p| p[0].sections[0].most = most);
+        }
+        for bits in [0, 11, 61, 1 << 32, u64::MAX] {
+            refused(error, &|p| p[0].sections[0].bits = bits);
+        }
+        for k in [13, 64, 1 << 32, u64::MAX] {
+            refused(error, &|p| p[0].sections[0].k = k);
+        }
+        for count in [1 << 20, 1 << 40, u64::MAX] {
+            refused(error, &|p| p[0].sections[0].count = count);
+        }
+        refused("bytes behind the entries", &|p| p[0].sections[1].count = 1);
+        refused("bytes behind the entries", &|p| {
+            p[0].sections[1].entries.put(0, 9);
+        });
+        refused("entries end too early", &|p| {
+            let bits = p[0].sections[1].entries.0.len() - 16;
+            p[0].sections[1].entries.0.truncate(bits);
+        });
+        // More ones than the range has fingerprints.
+        for ones in [1 << 12, 100_000] {
+            refused("fingerprint out of range", &|p| {
+                let section = &mut p[0].sections[0];
+                (section.count, section.entries) = (1, Bits::default());
+                section.entries.ones(ones);
+                section.entries.put(0, 64);
+            });
+        }
+        if draft.kind == 2 {
+            for log in [64, 65, 1_000] {
+                refused("count out of range", &|p| {
+                    let section = &mut p[0].sections[0];
+                    (section.count, section.k, section.entries) = (1, 0, Bits::default());
+                    section.entries.put(0, 1);
+                    section.entries.ones(log);
+                    section.entries.put(0, 64);
+                });
+            }
+        }
+        if draft.kind == 1 {
+            refused("period out of range", &|p| {
+                let section = &mut p[0].sections[0];
+                (section.count, section.k, section.entries) = (1, 0, Bits::default());
+                section.entries.put(0, 1);
+                section.entries.put(5, 3);
+            });
+        }
+    }
+}
+
+/// A length that is wrong takes from what follows, or leaves something behind.
+#[test]
+fn wrong_lengths_are_refused() {
+    for draft in drafts() {
+        for length in [0, 1, 5, 60, 1 << 16, 1 << 40, u64::MAX] {
+            let mut broken = draft.clone();
+            broken.pieces[0].sections[0].length = Some(length);
+            for form in WHOLE {
+                assert!(broken.error(*form).is_some(), "{length}");
+            }
+        }
+    }
+}
+
+/// A chunk that is refused changes nothing: the right one is taken after it.
+#[test]
+fn refused_chunks_change_nothing() {
+    for draft in drafts() {
+        let expected = dump::encode(&dump::decode(&draft.dump()).unwrap());
+        let mut partial = begin_partial(&draft.header()).unwrap();
+        let mut object = None;
+        for piece in &draft.pieces {
+            let (bytes, cursor) = (piece.bytes(), piece.end + 1);
+            let before = partial.memory_bytes();
+            for end in 0..bytes.len() {
+                assert!(partial.load(cursor, &bytes[..end]).is_err(), "{end} bytes");
+            }
+            let mut wrong = bytes.clone();
+            for bit in (0..8 * bytes.len()).step_by(3) {
+                wrong[bit / 8] ^= 1 << (bit % 8);
+                // Other entries may be valid; they are tried on a copy.
+                let mut copy = partial.try_clone().unwrap();
+                if copy.load(cursor, &wrong).is_err() {
+                    assert!(copy.pieces().eq(partial.pieces()));
+                    assert!(partial.load(cursor, &wrong).is_err());
+                }
+                wrong[bit / 8] ^= 1 << (bit % 8);
+            }
+            for cursor in [0, 1, cursor - 1, cursor + 1, u64::MAX] {
+                assert!(partial.load(cursor, &bytes).is_err(), "cursor {cursor}");
+            }
+            assert_eq!(partial.memory_bytes(), before);
+            object = partial.load(cursor, &bytes).unwrap();
+        }
+        assert!(dump::encode(&object.unwrap()) == expected);
+        assert!(chunks::begin(&draft.header(), Limits::NONE).is_ok());
+    }
+}
+
+/// Fingerprints that are all alike in their first bits find no room, in as many shards as there may be.
+#[test]
+fn fingerprints_that_are_not_random_are_refused() {
+    for draft in drafts() {
+        // Neighbours: no distance, a count of one, the newest period.
+        let bits = [4, 2, 1][usize::try_from(draft.kind).unwrap() - 1];
+        for (entries, error) in [
+            (200, None),
+            (300, Some("fingerprints that are not random")),
+            (1 << 20, Some("fingerprints that are not random")),
+        ] {
+            let mut draft = draft.clone();
+            draft.pieces.truncate(1);
+            let piece = &mut draft.pieces[0];
+            (piece.end, piece.count, piece.newest) = (END, 1, 0);
+            piece.sections.remove(0);
+            let section = &mut piece.sections[0];
+            (section.bits, section.k, section.count) = (44, 0, entries);
+            section.entries = Bits(vec![false; usize::try_from(entries).unwrap() * bits]);
+            assert_eq!(draft.error(Form::Dump), error.map(Into::into), "{entries}");
+        }
     }
 }

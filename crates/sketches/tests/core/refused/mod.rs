@@ -44,16 +44,6 @@ impl Draft for Plain {
     }
 }
 
-impl Draft for crate::bloomfltx::draft::Draft {
-    fn error(&self, form: Form) -> Option<DecodeError> {
-        match form {
-            Form::Dump => dump::decode(&self.dump()).err(),
-            Form::Header => begin(&self.header()).err(),
-            Form::Fields => rdb::read(Dialect::Bloomfltx, 1, &mut self.stream()).err(),
-        }
-    }
-}
-
 impl Draft for crate::draft::Draft {
     fn error(&self, form: Form) -> Option<DecodeError> {
         match form {

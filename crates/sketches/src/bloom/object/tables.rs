@@ -1,0 +1,624 @@
+//! Objects that count, forget, or grow to a named size: tables of the fingerprints of their items.
+//!
+//! The first table is for the items that were reserved. If it has more, an object that scales begins another by the law of
+//! `law/tables.rs`. The newest table takes new items. The table that claims an item keeps its count. A later period goes to
+//! the newest table, if that has room, and the older table keeps the entry as it is: it may be that of another item with the
+//! same fingerprint. So the older tables of a window become empty, and go.
+
+use crate::bloom::law::{Growth, Limits, Refusal, TableStep};
+use crate::bloom::stack::{self, Added};
+use crate::hash::{BATCH, Batch, Hasher, Probe};
+use crate::machine::memory::{self, Relocate};
+use crate::number::{Fraction, MAX_CAPACITY, either};
+use crate::table::{Kept, Payload, Refused, Table};
+
+use super::shape::{Kind, Shape};
+use super::window::{Time, Window};
+
+/// The items whose fingerprints are looked up together.
+const TOGETHER: usize = 32;
+
+/// An object of tables.
+#[derive(Debug)]
+pub struct Tables {
+    shape: Shape,
+    hasher: Hasher,
+    /// Oldest first; never empty.
+    parts: Vec<Part>,
+    /// What is added to the number of a period: larger after the clock was set back, so that numbers never fall.
+    ahead: u64,
+}
+
+/// A table, and how many items it is for.
+#[derive(Debug)]
+pub struct Part {
+    /// How it came to be.
+    pub step: TableStep,
+    /// The fingerprints.
+    pub table: Table,
+}
+
+/// The time of an operation on a window, in numbers of periods; zeros without a window.
+#[derive(Clone, Copy, Debug, Default)]
+struct Now {
+    /// The current period.
+    current: u64,
+    /// The oldest one that has not expired.
+    oldest: u64,
+    /// The period to which items are added.
+    target: u64,
+}
+
+impl Part {
+    /// Creates an empty table.
+    ///
+    /// # Errors
+    /// [`Refusal::OutOfMemory`]
+    pub fn new(step: TableStep, payload: Payload) -> Result<Self, Refusal> {
+        let table = Table::new(step.bits, payload).ok_or(Refusal::OutOfMemory)?;
+        Ok(Self { step, table })
+    }
+
+    const fn is_full(&self) -> bool {
+        self.table.fingerprints() >= self.step.most
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.table.fingerprints() == 0
+    }
+
+    /// Returns the fingerprint of an item with this first hash.
+    #[inline]
+    const fn of(&self, hash: u64) -> u64 {
+        hash >> (u64::BITS - self.step.bits)
+    }
+
+    #[inline]
+    fn contains(&self, hash: u64, oldest: u64) -> bool {
+        self.table.contains(self.of(hash), oldest)
+    }
+
+    /// Returns the number of fingerprints whose period is this one or a later one.
+    fn items_since(&self, oldest: u64) -> u64 {
+        if oldest == 0 {
+            return self.table.fingerprints();
+        }
+        let periods = self.table.periods().iter();
+        let live = periods.filter(|(period, _)| *period >= oldest);
+        live.map(|(_, count)| count).sum()
+    }
+}
+
+impl Tables {
+    /// Size of an object without tables, in bytes.
+    pub const BASE_BYTES: u64 = memory::stated::<Self>(136) as u64;
+
+    /// Size of the entry of a table, in bytes.
+    pub const ENTRY_BYTES: u64 = memory::stated::<Part>(136) as u64;
+
+    /// The last number of a current period, which is some 35,000 years away if each takes a millisecond.
+    pub const LAST_PERIOD: u64 = 1 << 50;
+
+    /// Creates an empty object.
+    pub fn new(shape: &Shape, hasher: Hasher, limits: Limits) -> Result<Self, Refusal> {
+        let mut tables = Self::without_parts(shape, hasher);
+        tables.begin(shape.table_step([])?, limits)?;
+        Ok(tables)
+    }
+
+    fn without_parts(shape: &Shape, hasher: Hasher) -> Self {
+        let mut shape = *shape;
+        shape.params.tightening = shape.tightening();
+        shape.params.capacity = shape.params.capacity.max(1);
+        // Numbers of periods are larger than that of the periods of a window even in 1970.
+        let ahead = shape.window().map_or(0, |window| 2 * window.periods() + 4);
+        Self {
+            shape,
+            hasher,
+            parts: Vec::new(),
+            ahead,
+        }
+    }
+
+    /// Creates an object of these tables, oldest first, made with [`offset`](Self::offset).
+    pub fn of_parts(shape: &Shape, hasher: Hasher, parts: Vec<Part>) -> Result<Self, &'static str> {
+        let tables = Self {
+            parts,
+            ..Self::without_parts(shape, hasher)
+        };
+        tables.check()?;
+        Ok(tables)
+    }
+
+    /// Returns what is added to the number of a period in an object that was read.
+    pub fn offset(shape: &Shape) -> u64 {
+        Self::without_parts(shape, Hasher::Murmur64).ahead
+    }
+
+    /// Checks that the object is valid.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let numbers = self.parts.iter().map(|part| part.step.number);
+        let payload = self.shape.payload();
+        if self.parts.is_empty() {
+            Err("no tables")
+        } else if !numbers.is_sorted_by(|one, other| one < other) {
+            Err("tables out of order")
+        } else if self
+            .parts
+            .iter()
+            .any(|part| part.table.payload() != payload || part.table.bits() != part.step.bits)
+        {
+            Err("tables of another kind")
+        } else {
+            Ok(())
+        }
+    }
+
+    pub fn try_clone(&self) -> Option<Self> {
+        let parts = self.parts.iter().map(|part| {
+            let table = part.table.try_clone()?;
+            Some(Part { table, ..*part })
+        });
+        Some(Self {
+            parts: memory::collected(parts)?,
+            ..*self
+        })
+    }
+
+    pub const fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    pub const fn hasher(&self) -> &Hasher {
+        &self.hasher
+    }
+
+    /// Returns the tables, oldest first.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// Returns the tables that have items, and the newest. Others are about to go.
+    pub fn parts_in_use(&self) -> impl Iterator<Item = &Part> + Clone {
+        let newest = self.parts.len() - 1;
+        let parts = self.parts.iter().enumerate();
+        let in_use = parts.filter(move |(index, part)| *index == newest || !part.is_empty());
+        in_use.map(|(_, part)| part)
+    }
+
+    /// Frees the tables that are about to go.
+    pub(super) fn free_unused(&mut self) {
+        let mut left = self.parts.len();
+        self.parts.retain(|part| {
+            left -= 1;
+            left == 0 || !part.is_empty()
+        });
+    }
+
+    pub(super) fn parts_mut(&mut self) -> &mut [Part] {
+        &mut self.parts
+    }
+
+    /// Records another error rate as the requested one.
+    pub(super) const fn request_rate(&mut self, error_rate: Fraction) {
+        self.shape.params.error_rate = error_rate;
+    }
+
+    /// Sets the periods so many back, and drops the items of those before `oldest`. Returns whether anything changed.
+    pub(super) fn set_back(&mut self, back: u64, oldest: u64) -> bool {
+        self.ahead = self.ahead.saturating_add(back);
+        let mut changed = back > 0;
+        for part in &mut self.parts {
+            changed |= part.table.drop_before(oldest);
+        }
+        changed
+    }
+
+    /// Makes room for items of periods from `first` on that were dropped before. Without memory, items may be added only to
+    /// periods that were never dropped.
+    pub(super) fn revive(&mut self, first: u64, current: u64) {
+        for part in &mut self.parts {
+            if part.table.dropped() > first {
+                let _ = part.table.sweep_all(current);
+            }
+        }
+    }
+
+    /// Returns the number of the newest period with items, without what is added to it; 0 without items.
+    pub fn newest_period(&self) -> u64 {
+        self.newest().saturating_sub(self.ahead)
+    }
+
+    /// Returns what is added to the numbers of periods.
+    pub const fn ahead(&self) -> u64 {
+        self.ahead
+    }
+
+    /// Returns the number of the newest period with items; 0 without items.
+    pub fn newest(&self) -> u64 {
+        let newest = self
+            .parts
+            .iter()
+            .filter_map(|part| part.table.periods().last());
+        newest.map(|(period, _)| *period).max().unwrap_or(0)
+    }
+
+    /// Returns the number of the latest period that is known to have been current, without what is added to it.
+    pub fn reached_period(&self) -> Option<u64> {
+        let dropped = self.parts.iter().map(|part| part.table.dropped()).max()?;
+        // The newest period may be open ahead of its time.
+        let next = self.newest().max(dropped + self.shape.window()?.periods());
+        next.checked_sub(self.ahead + 1)
+    }
+
+    /// Returns the exact sum of the allocations in bytes, including `self`.
+    #[inline]
+    pub fn memory_bytes(&self) -> u64 {
+        let tables = self.parts.iter().map(|part| part.table.memory_bytes());
+        let entries = self.parts.capacity() as u64 * Self::ENTRY_BYTES;
+        Self::BASE_BYTES + entries + tables.sum::<u64>()
+    }
+
+    /// Returns the number of allocations.
+    pub fn allocations(&self) -> u64 {
+        let shards = self.parts.iter().map(|part| 3 + part.table.shards());
+        2 + shards.sum::<u64>()
+    }
+
+    /// Moves the allocations, starting with number `first`, until `by` stops. Returns the number of the next one, if there
+    /// is one.
+    pub fn relocate(&mut self, first: usize, by: &mut impl Relocate) -> Option<usize> {
+        let mut number = 0;
+        for part in &mut self.parts {
+            let count = memory::index(part.table.shards());
+            if number + count > first {
+                if number > first && by.should_stop() {
+                    return Some(number);
+                }
+                if let Some(next) = part.table.relocate(first.saturating_sub(number), by) {
+                    return Some(number + next);
+                }
+            }
+            number += count;
+        }
+        self.parts = by.table(std::mem::take(&mut self.parts));
+        None
+    }
+
+    /// Returns the number of the current period at a time.
+    pub(super) fn period_at(&self, window: Window, now_ms: u64) -> u64 {
+        window.period_at(now_ms).min(Self::LAST_PERIOD) + self.ahead
+    }
+
+    /// Returns the oldest period that has not expired; 0 without a window.
+    #[inline]
+    fn oldest(&self, now_ms: impl FnOnce() -> u64) -> u64 {
+        match self.shape.kind {
+            Kind::Windowed(window) => self.period_at(window, now_ms()) + 1 - window.periods(),
+            _ => 0,
+        }
+    }
+
+    fn now(&self, time: Time) -> Now {
+        let Kind::Windowed(window) = self.shape.kind else {
+            return Now::default();
+        };
+        let current = self.period_at(window, time.now_ms);
+        let oldest = current + 1 - window.periods();
+        // Nothing is added before 1970, nor to a period that was dropped, which is none after `tidy`.
+        let dropped = self.parts.iter().map(|part| part.table.dropped()).max();
+        let least = oldest.max(self.ahead).max(dropped.unwrap_or(0));
+        let target = window.target(time).saturating_add(self.ahead);
+        Now {
+            current,
+            oldest,
+            target: target.clamp(least.min(current + 1), current + 1),
+        }
+    }
+
+    #[inline(never)]
+    pub fn contains(&self, probe: Probe, now_ms: impl FnOnce() -> u64) -> bool {
+        let (hash, oldest) = (probe.hashes().0, self.oldest(now_ms));
+        let mut newest_first = self.parts.iter().rev();
+        newest_first.any(|part| part.contains(hash, oldest))
+    }
+
+    pub fn contains_each<'i>(
+        &self,
+        items: impl Iterator<Item = &'i [u8]>,
+        now_ms: impl FnOnce() -> u64,
+        answer: impl FnMut(Probe, bool),
+    ) {
+        let oldest = self.oldest(now_ms);
+        let claims = |batch: &Batch, all: u64| self.claims(batch, all, oldest);
+        stack::contains_each(&self.hasher, items, claims, answer);
+    }
+
+    /// Returns a mask of the items of a batch that any table claims.
+    fn claims(&self, batch: &Batch, all: u64, oldest: u64) -> u64 {
+        let mut claimed = 0;
+        let (mut fingerprints, mut answers) = ([0; BATCH], [false; BATCH]);
+        for part in self.parts.iter().rev() {
+            for (fingerprint, hash) in fingerprints.iter_mut().zip(&batch.a[..batch.len()]) {
+                *fingerprint = part.of(*hash);
+            }
+            let answers = &mut answers[..batch.len()];
+            let fingerprints = &fingerprints[..batch.len()];
+            part.table.contains_each(fingerprints, oldest, answers);
+            for (item, answer) in answers.iter().enumerate() {
+                claimed |= u64::from(*answer) << item;
+            }
+            if claimed == all {
+                break;
+            }
+        }
+        claimed
+    }
+
+    /// Adds an item, after [`tidy`](Self::tidy).
+    pub fn add(
+        &mut self,
+        probe: Probe,
+        time: Time,
+        limits: impl Fn() -> Limits,
+    ) -> Result<Added, Refusal> {
+        let now = self.now(time);
+        self.add_hash(probe.hashes().0, &now, &limits)
+    }
+
+    /// Adds items in order, and passes the result of [`add`](Self::add) for each to `outcome`. Stops after the first
+    /// refusal.
+    pub fn add_each<'i>(
+        &mut self,
+        mut items: impl Iterator<Item = &'i [u8]>,
+        time: Time,
+        limits: impl Fn() -> Limits,
+        mut outcome: impl FnMut(Result<Added, Refusal>),
+    ) {
+        let now = self.now(time);
+        loop {
+            let batch = Batch::of(&self.hasher, &mut items);
+            for together in batch.a[..batch.len()].chunks(TOGETHER) {
+                for part in &self.parts {
+                    for hash in together {
+                        part.table.prefetch(part.of(*hash));
+                    }
+                }
+                for hash in together {
+                    let added = self.add_hash(*hash, &now, &limits);
+                    outcome(added);
+                    if added.is_err() {
+                        return;
+                    }
+                }
+            }
+            if batch.len() < BATCH {
+                return;
+            }
+        }
+    }
+
+    fn add_hash(
+        &mut self,
+        hash: u64,
+        now: &Now,
+        limits: &impl Fn() -> Limits,
+    ) -> Result<Added, Refusal> {
+        let index = self.place(hash, now, limits)?;
+        let added = self.add_to(index, hash, now, limits)?;
+        if self.parts.len() > 1 {
+            self.tidy_older(now.current);
+        }
+        Ok(added)
+    }
+
+    /// Returns the table to which an item is added, which may be a new one.
+    fn place(
+        &mut self,
+        hash: u64,
+        now: &Now,
+        limits: &impl Fn() -> Limits,
+    ) -> Result<usize, Refusal> {
+        let newest = self.parts.len() - 1;
+        if newest == 0 && !self.parts[0].is_full() {
+            return Ok(0);
+        }
+        // All counts of an item are in the oldest table that claims it.
+        let mut parts = self.parts.iter();
+        if let Some(claimant) = parts.position(|part| part.contains(hash, now.oldest)) {
+            return Ok(claimant);
+        }
+        let has_room = |part: &Part| !part.is_full() && !part.is_empty();
+        if !self.parts[newest].is_full() {
+            Ok(newest)
+        } else if let Some(older) = self.parts.iter().rposition(has_room) {
+            Ok(older)
+        } else if self.shape.params.growth != Growth::Fixed {
+            let before = self.parts_in_use().map(|part| part.step);
+            self.begin(self.shape.table_step(before)?, limits())?;
+            Ok(newest + 1)
+        } else if limits().saturate {
+            Ok(newest)
+        } else {
+            Err(Refusal::Full)
+        }
+    }
+
+    /// Begins a table.
+    fn begin(&mut self, step: TableStep, limits: Limits) -> Result<(), Refusal> {
+        let part = Part::new(step, self.shape.payload())?;
+        let bytes = part.table.memory_bytes();
+        let more = bytes + Self::ENTRY_BYTES;
+        if bytes > limits.filter_bytes || self.memory_bytes() + more > limits.object_bytes {
+            return Err(Refusal::MemoryLimit);
+        }
+        let room = self.parts.try_reserve_exact(1);
+        room.map_err(|_| Refusal::OutOfMemory)?;
+        self.parts.push(part);
+        Ok(())
+    }
+
+    fn add_to(
+        &mut self,
+        index: usize,
+        hash: u64,
+        now: &Now,
+        limits: &impl Fn() -> Limits,
+    ) -> Result<Added, Refusal> {
+        let newest = self.parts.len() - 1;
+        if index < newest && self.shape.window().is_some() && !self.parts[newest].is_full() {
+            if self.parts[index].contains(hash, now.target) {
+                return Ok(Added::Present);
+            }
+            let added = self.add_to(newest, hash, now, limits)?;
+            return Ok(match added {
+                Added::New => Added::Again,
+                added => added,
+            });
+        }
+        let others = self.memory_bytes() - self.parts[index].table.memory_bytes();
+        let part = &mut self.parts[index];
+        let fingerprint = part.of(hash);
+        let most_bytes = || {
+            let limits = limits();
+            let object = limits.beside(others).object_bytes;
+            object.min(limits.filter_bytes)
+        };
+        let added = match self.shape.kind {
+            Kind::Windowed(_) => {
+                let table = &mut part.table;
+                let kept = table.keep(fingerprint, now.target, now.current, most_bytes);
+                kept.map(|kept| match kept {
+                    Kept::New => Added::New,
+                    Kept::Longer => Added::Again,
+                    Kept::AsLong => Added::Present,
+                })
+            }
+            Kind::Counting => {
+                let before = part.table.count_up(fingerprint, most_bytes);
+                before.map(|count| match count {
+                    0 => Added::New,
+                    _ => Added::Again,
+                })
+            }
+            Kind::Plain | Kind::ScaledTo => {
+                let is_new = part.table.add(fingerprint, most_bytes);
+                is_new.map(|is_new| if is_new { Added::New } else { Added::Present })
+            }
+        };
+        added.map_err(refusal)
+    }
+
+    /// Frees older tables that have become empty, little by little.
+    fn tidy_older(&mut self, current: u64) {
+        for part in &mut self.parts {
+            part.table.sweep_next(current);
+        }
+        let newest = self.parts.len() - 1;
+        let is_gone = |part: &Part| part.is_empty() && part.table.shards() == 1;
+        if self.parts[..newest].iter().any(is_gone) {
+            let mut index = 0;
+            self.parts.retain(|part| {
+                index += 1;
+                index > newest || !is_gone(part)
+            });
+            memory::fit(&mut self.parts);
+        }
+    }
+
+    /// Takes one off the count of an item. Returns whether it did: only if exactly one table claims the item.
+    pub fn remove(&mut self, probe: Probe) -> bool {
+        let hash = probe.hashes().0;
+        let mut claimants = self.parts.iter_mut().filter(|part| part.contains(hash, 0));
+        let (Some(part), None) = (claimants.next(), claimants.next()) else {
+            return false;
+        };
+        part.table.count_down(part.of(hash));
+        true
+    }
+
+    /// Returns how often an item was added and not removed, at most. If several tables claim it, each may have some of its
+    /// counts.
+    pub fn count(&self, probe: Probe) -> u64 {
+        let hash = probe.hashes().0;
+        let counts = self
+            .parts
+            .iter()
+            .map(|part| part.table.count_of(part.of(hash)));
+        counts.fold(0, u64::saturating_add)
+    }
+
+    /// Drops the items that have expired. If the clock was set back, the periods of all items are set back with it. Returns
+    /// whether anything changed.
+    pub fn tidy(&mut self, now_ms: u64) -> bool {
+        let Kind::Windowed(window) = self.shape.kind else {
+            return false;
+        };
+        let back = self.lead(window, now_ms);
+        let current = self.period_at(window, now_ms) + back;
+        let oldest = current + 1 - window.periods();
+        let changed = self.set_back(back, oldest);
+        self.revive(oldest, current);
+        changed
+    }
+
+    /// Returns by how many periods the newest one is later than that after the current one: more than 0 if the clock was set
+    /// back.
+    pub(super) fn lead(&self, window: Window, now_ms: u64) -> u64 {
+        let next = self.period_at(window, now_ms) + 1;
+        self.newest().saturating_sub(next)
+    }
+
+    /// Returns the number of different items that have not expired.
+    pub fn items(&self, now_ms: impl FnOnce() -> u64) -> u64 {
+        let oldest = self.oldest(now_ms);
+        self.parts.iter().map(|part| part.items_since(oldest)).sum()
+    }
+
+    /// Returns the number of items for which the error rate is kept.
+    pub fn capacity(&self) -> u64 {
+        let most = self.parts_in_use().map(|part| part.step.most);
+        most.fold(0, u64::saturating_add).min(MAX_CAPACITY)
+    }
+
+    /// Returns the error rate with the items that have not expired.
+    pub fn rate(&self, now_ms: impl FnOnce() -> u64) -> f64 {
+        let oldest = self.oldest(now_ms);
+        let rates = self
+            .parts
+            .iter()
+            .map(|part| part.step.rate_at(part.items_since(oldest)));
+        either(rates)
+    }
+
+    /// Returns the number of periods with items that have not expired, if there is a window.
+    pub fn live_periods(&self, now_ms: impl FnOnce() -> u64) -> Option<u64> {
+        self.shape.window()?;
+        let oldest = self.oldest(now_ms);
+        let periods = self.parts.iter().flat_map(|part| part.table.periods());
+        let live = periods
+            .map(|(period, _)| *period)
+            .filter(|period| *period >= oldest);
+        let mut live: Vec<u64> = live.collect();
+        live.sort_unstable();
+        live.dedup();
+        Some(live.len() as u64)
+    }
+
+    /// Returns the number of items in the current period, if there is a window.
+    pub fn period_items(&self, now_ms: impl FnOnce() -> u64) -> Option<u64> {
+        let current = self.period_at(self.shape.window()?, now_ms());
+        let periods = self.parts.iter().flat_map(|part| part.table.periods());
+        let of_current = periods.filter(|(period, _)| *period == current);
+        Some(of_current.map(|(_, count)| count).sum())
+    }
+}
+
+/// Returns why an item was refused.
+const fn refusal(refused: Refused) -> Refusal {
+    match refused {
+        Refused::OutOfMemory => Refusal::OutOfMemory,
+        // A crowded shard would have to be split in vain.
+        Refused::MemoryLimit | Refused::Crowded => Refusal::MemoryLimit,
+    }
+}

@@ -1,0 +1,524 @@
+//! The fingerprints of an object of tables, in pieces.
+//!
+//! A *position* has the first 52 bits of a fingerprint, with zeros behind a shorter one. A piece has all entries of all tables
+//! whose positions are in a range. So an entry that is there while pieces are read one by one is in exactly one of them,
+//! whatever comes and goes meanwhile. The ranges follow from the number of fingerprints, so equal objects have equal bytes.
+//!
+//! | part | fields, eight bytes each |
+//! |---|---|
+//! | the piece | first position; the one behind the last; newest period with items; number of tables |
+//! | each table, oldest first | number of its step; the items that it is for; bits of a fingerprint; number of entries; *k*; length of the entries in bytes; the entries |
+//! | each entry, as bits | the distance from the entry before, Rice-coded: its last *k* bits behind as many ones as the others say, and a zero; the count in Elias' gamma code, or the number of periods before the newest |
+//!
+//! References: Rice and Plaunt 1971; Elias 1975.
+
+use crate::MAX_CAPACITY;
+use crate::bloom::law::TableStep;
+use crate::bloom::object::{Object, Part, Shape, Tables};
+use crate::bytes::{Buffer, ByteCursor, DecodeError, RdbRead, push};
+use crate::hash::Hasher;
+use crate::machine::memory;
+use crate::table::{Filling, Payload, Refused, Table};
+
+/// The bits of a position. Cursors are positions, and some clients read integers as doubles.
+const POSITION_BITS: u32 = 52;
+
+/// The position behind the last one.
+pub const END: u64 = 1 << POSITION_BITS;
+
+/// The most entries that a piece has on average.
+const ENTRIES: u64 = 1 << 15;
+
+/// The most tables of an object, and of steps of its growth. Those of a program are for more items than memory holds long
+/// before.
+const MOST_TABLES: u64 = 64;
+
+/// Returns the end of the range that begins at a position, and the piece of it; `None` if allocation fails.
+pub fn piece(tables: &Tables, begin: u64) -> Option<(u64, Vec<u8>)> {
+    // Others are about to go.
+    let parts = tables.parts_in_use();
+    let all: u64 = parts.clone().map(|part| part.table.fingerprints()).sum();
+    let log = all.div_ceil(ENTRIES).next_power_of_two().ilog2();
+    let length = END >> log.min(POSITION_BITS);
+    let end = (begin / length + 1) * length;
+    let newest = tables.newest_period();
+    let mut out = Buffer::new();
+    for field in [begin, end, newest, parts.clone().count() as u64] {
+        out.put(&field.to_le_bytes());
+    }
+    for part in parts {
+        write_part(tables, part, begin..end, &mut out);
+    }
+    Some((end, out.end()?))
+}
+
+/// Returns the first fingerprint of so many bits at a position or behind it.
+const fn fingerprint_at(position: u64, bits: u32) -> u64 {
+    match bits.checked_sub(POSITION_BITS) {
+        Some(more) => position << more,
+        None => position.div_ceil(1 << (POSITION_BITS - bits)),
+    }
+}
+
+fn write_part(tables: &Tables, part: &Part, range: std::ops::Range<u64>, out: &mut Buffer) {
+    let TableStep { number, most, bits } = part.step;
+    let [begin, end] = [range.start, range.end].map(|position| fingerprint_at(position, bits));
+    let mut entries = Bits::default();
+    let (mut count, mut k) = (0, 0);
+    if begin < end {
+        let within = begin..=end - 1;
+        let counted = part.table.each_within(within.clone(), |_, _| {
+            count += 1;
+            Ok(())
+        });
+        debug_assert!(counted.is_ok());
+        k = rice(end - begin, count);
+        let newest = tables.newest();
+        let mut next = begin;
+        let written = part.table.each_within(within, |fingerprint, payload| {
+            let distance = fingerprint - next;
+            next = fingerprint + 1;
+            entries.put_ones(distance >> k);
+            entries.put(0, 1);
+            entries.put(distance & ((1 << k) - 1), k);
+            match part.table.payload() {
+                Payload::Nothing => {}
+                Payload::Count => {
+                    let log = payload.ilog2();
+                    entries.put_ones(log.into());
+                    entries.put(0, 1);
+                    entries.put(payload ^ 1 << log, log);
+                }
+                Payload::Period(periods) => entries.put(newest - payload, age_bits(periods)),
+            }
+            Ok(())
+        });
+        debug_assert!(written.is_ok());
+    }
+    let Some(entries) = entries.end() else {
+        return out.fail();
+    };
+    let length = entries.len() as u64;
+    for field in [number.into(), most, bits.into(), count, k.into(), length] {
+        out.put(&field.to_le_bytes());
+    }
+    out.put(&entries);
+}
+
+/// Returns the number of bits that a Rice code leaves as they are: the logarithm of ln 2 times the mean distance.
+fn rice(span: u64, count: u64) -> u32 {
+    let mean = span.checked_div(count).unwrap_or(0);
+    let median = (u128::from(mean) * 710) >> 10;
+    median.checked_ilog2().unwrap_or(0)
+}
+
+/// Returns the bits of the number of periods before the newest: there is one more than the window has.
+const fn age_bits(periods: u32) -> u32 {
+    u32::BITS - periods.leading_zeros()
+}
+
+/// Bits that are written, the lowest of a byte first.
+struct Bits {
+    out: Buffer,
+    word: u128,
+    used: u32,
+}
+
+impl Default for Bits {
+    fn default() -> Self {
+        Self {
+            out: Buffer::new(),
+            word: 0,
+            used: 0,
+        }
+    }
+}
+
+impl Bits {
+    /// Appends at most 64 bits. No other bit of `bits` is set.
+    fn put(&mut self, bits: u64, count: u32) {
+        self.word |= u128::from(bits) << self.used;
+        self.used += count;
+        if self.used >= u64::BITS {
+            self.flush(8);
+        }
+    }
+
+    fn put_ones(&mut self, count: u64) {
+        let mut left = count;
+        while left > 0 {
+            let some = u32::try_from(left.min(63)).unwrap_or(63);
+            self.put((1 << some) - 1, some);
+            left -= u64::from(some);
+        }
+    }
+
+    fn flush(&mut self, bytes: u32) {
+        self.out.put(&self.word.to_le_bytes()[..bytes as usize]);
+        self.word = self.word.checked_shr(8 * bytes).unwrap_or(0);
+        self.used = self.used.saturating_sub(8 * bytes);
+    }
+
+    fn end(mut self) -> Option<Vec<u8>> {
+        self.flush(self.used.div_ceil(8));
+        self.out.end()
+    }
+}
+
+/// Bits that are read.
+struct BitCursor<'b> {
+    bytes: &'b [u8],
+    bit: usize,
+}
+
+impl BitCursor<'_> {
+    /// Returns the next bits, with zeros behind the end.
+    fn peek(&self) -> u64 {
+        let rest = self.bytes.get(self.bit / 8..).unwrap_or_default();
+        let word = if let Some(word) = rest.first_chunk() {
+            u64::from_le_bytes(*word)
+        } else {
+            let mut word = [0; 8];
+            word[..rest.len()].copy_from_slice(rest);
+            u64::from_le_bytes(word)
+        };
+        word >> (self.bit % 8)
+    }
+
+    /// Skips bits.
+    fn skip(&mut self, count: u32) -> Result<(), DecodeError> {
+        self.bit += count as usize;
+        if self.bit > 8 * self.bytes.len() {
+            return Err("entries end too early".into());
+        }
+        Ok(())
+    }
+
+    /// Reads at most 64 bits.
+    fn get(&mut self, count: u32) -> Result<u64, DecodeError> {
+        let (mut bits, mut done) = (0, 0);
+        while done < count {
+            let some = (count - done).min(56);
+            bits |= (self.peek() & ((1 << some) - 1)) << done;
+            self.skip(some)?;
+            done += some;
+        }
+        Ok(bits)
+    }
+
+    /// Reads ones, and the zero behind them. Returns their number.
+    fn ones(&mut self) -> Result<u64, DecodeError> {
+        let mut all = 0;
+        loop {
+            let ones = self.peek().trailing_ones().min(56);
+            all += u64::from(ones);
+            self.skip(ones)?;
+            if ones < 56 {
+                self.skip(1)?;
+                return Ok(all);
+            }
+        }
+    }
+}
+
+/// A table in a piece.
+struct Section<'p> {
+    step: TableStep,
+    /// The number of entries.
+    count: u64,
+    k: u32,
+    entries: &'p [u8],
+}
+
+/// A piece, taken apart.
+struct Piece<'p> {
+    begin: u64,
+    end: u64,
+    newest: u64,
+    sections: Vec<Section<'p>>,
+}
+
+impl<'p> Piece<'p> {
+    fn read(bytes: &'p [u8], payload: Payload) -> Result<Self, DecodeError> {
+        let mut from = ByteCursor(bytes);
+        let (begin, end, newest) = (from.uint()?, from.uint()?, from.uint()?);
+        if !(begin < end && end <= END) {
+            return Err("piece out of range".into());
+        }
+        let count = from.uint()?;
+        if !(1..=MOST_TABLES).contains(&count) {
+            return Err("piece of too many tables".into());
+        }
+        if newest > Tables::LAST_PERIOD + 1 {
+            return Err("period out of range".into());
+        }
+        let mut sections: Vec<Section> = Vec::new();
+        for _ in 0..count {
+            let mut small =
+                || u32::try_from(from.uint()?).map_err(|_| "number out of range".into());
+            let number: Result<u32, DecodeError> = small();
+            let number = number?;
+            let most = from.uint()?;
+            let bits = from.uint()?;
+            let (count, k, length) = (from.uint()?, from.uint()?, from.uint()?);
+            let entries = from.slice(length)?;
+            let bits = u32::try_from(bits).unwrap_or(u32::MAX);
+            let is_known = (Table::LEAST_BITS..=payload.most_bits()).contains(&bits)
+                && (1..=MAX_CAPACITY).contains(&most)
+                && k <= u64::from(bits)
+                && count <= 8 * length
+                && u64::from(number) < MOST_TABLES
+                && sections.last().is_none_or(|last| last.step.number < number);
+            if !is_known {
+                return Err("table out of range".into());
+            }
+            push(
+                &mut sections,
+                Section {
+                    step: TableStep { number, most, bits },
+                    count,
+                    k: u32::try_from(k).unwrap_or(u32::MAX),
+                    entries,
+                },
+            )?;
+        }
+        from.end()?;
+        Ok(Self {
+            begin,
+            end,
+            newest,
+            sections,
+        })
+    }
+
+    /// Passes the entries of a section, with counts, or the numbers of periods before the newest.
+    fn each(
+        &self,
+        section: &Section,
+        payload: Payload,
+        mut pass: impl FnMut(u64, u64) -> Result<(), Refused>,
+    ) -> Result<(), Failure> {
+        let bits = section.step.bits;
+        let end = fingerprint_at(self.end, bits);
+        let mut next = fingerprint_at(self.begin, bits);
+        let mut from = BitCursor {
+            bytes: section.entries,
+            bit: 0,
+        };
+        for _ in 0..section.count {
+            let high = from.ones()?;
+            let low = from.get(section.k)?;
+            if high > u64::MAX >> (section.k + 1) {
+                return Err(Failure::Malformed("fingerprint out of range"));
+            }
+            let fingerprint = next.saturating_add(high << section.k | low);
+            if fingerprint >= end {
+                return Err(Failure::Malformed("fingerprint out of range"));
+            }
+            let payload = match payload {
+                Payload::Nothing => 0,
+                Payload::Count => {
+                    let log = from.ones()?;
+                    let log = u32::try_from(log).ok().filter(|log| *log < u64::BITS);
+                    let log = log.ok_or(Failure::Malformed("count out of range"))?;
+                    1 << log | from.get(log)?
+                }
+                Payload::Period(periods) => {
+                    let age = from.get(age_bits(periods))?;
+                    let age = Some(age).filter(|age| *age <= periods.into());
+                    age.ok_or(Failure::Malformed("period out of range"))?
+                }
+            };
+            pass(fingerprint, payload)?;
+            next = fingerprint + 1;
+        }
+        if from.bit.div_ceil(8) != section.entries.len() {
+            return Err(Failure::Malformed("bytes behind the entries"));
+        }
+        Ok(())
+    }
+}
+
+/// Why entries can't be taken.
+enum Failure {
+    Malformed(&'static str),
+    Refused(Refused),
+}
+
+impl From<DecodeError> for Failure {
+    fn from(error: DecodeError) -> Self {
+        match error {
+            DecodeError::Malformed(what) => Self::Malformed(what),
+            _ => Self::Malformed("entries end too early"),
+        }
+    }
+}
+
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+impl From<Failure> for DecodeError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Malformed(what) => Self::Malformed(what),
+            Failure::Refused(Refused::OutOfMemory) => Self::NoMemory,
+            Failure::Refused(_) => Self::Malformed("fingerprints that are not random"),
+        }
+    }
+}
+
+/// An object of which all pieces so far were read.
+#[derive(Debug)]
+pub struct Pieces {
+    shape: Shape,
+    hasher: Hasher,
+    all: Vec<Vec<u8>>,
+    /// The position behind the last piece.
+    end: u64,
+}
+
+impl Pieces {
+    /// Begins an object.
+    pub const fn new(shape: Shape, hasher: Hasher) -> Self {
+        Self {
+            shape,
+            hasher,
+            all: Vec::new(),
+            end: 0,
+        }
+    }
+
+    /// Returns the pieces so far.
+    pub fn all(&self) -> &[Vec<u8>] {
+        &self.all
+    }
+
+    /// Returns the position behind the last piece.
+    pub const fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Returns the end of the range of a piece.
+    pub fn end_of(piece: &[u8]) -> Option<u64> {
+        let (_, rest) = piece.split_first_chunk::<8>()?;
+        rest.first_chunk().map(|end| u64::from_le_bytes(*end))
+    }
+
+    /// Returns the size of the pieces in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        let pieces = self.all.iter().map(Vec::capacity);
+        let table = self.all.capacity() * size_of::<Vec<u8>>();
+        (table + pieces.sum::<usize>()) as u64
+    }
+
+    /// Takes the next piece. If it is not valid, nothing changes.
+    pub fn push(&mut self, mut piece: Vec<u8>) -> Result<(), DecodeError> {
+        let payload = self.shape.payload();
+        let read = Piece::read(&piece, payload)?;
+        if read.begin != self.end {
+            return Err("piece out of order".into());
+        }
+        for section in &read.sections {
+            read.each(section, payload, |_, _| Ok(()))?;
+        }
+        let end = read.end;
+        drop(read);
+        memory::fit(&mut piece);
+        push(&mut self.all, piece)?;
+        self.end = end;
+        Ok(())
+    }
+
+    /// Takes the last piece back.
+    pub fn pop(&mut self) {
+        if let Some(piece) = self.all.pop() {
+            let begin = piece.first_chunk().map(|begin| u64::from_le_bytes(*begin));
+            self.end = begin.unwrap_or(0);
+        }
+    }
+
+    /// Makes the object.
+    pub fn build(&self) -> Result<Object, DecodeError> {
+        if self.end != END {
+            return Err("missing pieces".into());
+        }
+        let payload = self.shape.payload();
+        let mut pieces = memory::reserved(self.all.len()).ok_or(DecodeError::NoMemory)?;
+        for piece in &self.all {
+            pieces.push(Piece::read(piece, payload)?);
+        }
+        // The newest period is never followed by an earlier one, unless the clock was set back, and all periods with it.
+        let mut next = u64::MAX;
+        for piece in pieces.iter_mut().rev() {
+            piece.newest = piece.newest.min(next);
+            if piece.sections.iter().any(|section| section.count > 0) {
+                next = piece.newest;
+            }
+        }
+        let sections = || pieces.iter().flat_map(|piece| &piece.sections);
+        let mut steps: Vec<TableStep> = Vec::new();
+        for section in sections() {
+            match steps.binary_search_by_key(&section.step.number, |step| step.number) {
+                Ok(index) if steps[index] == section.step => {}
+                Ok(_) => return Err("tables of one number that differ".into()),
+                Err(_) if steps.len() as u64 == MOST_TABLES => {
+                    return Err("too many tables".into());
+                }
+                Err(index) => {
+                    steps.try_reserve(1).map_err(|_| DecodeError::NoMemory)?;
+                    steps.insert(index, section.step);
+                }
+            }
+        }
+        let (offset, periods) = (Tables::offset(&self.shape), self.shape.most_periods() - 1);
+        // What expired while the pieces were made is left out.
+        let newest = pieces.iter().map(|piece| piece.newest).max().unwrap_or(0) + offset;
+        let (oldest, current) = (newest.saturating_sub(periods), newest.saturating_sub(1));
+        let mut parts = memory::reserved(steps.len()).ok_or(DecodeError::NoMemory)?;
+        let newest_step = steps.last().map(|step| step.number);
+        for step in steps {
+            let of_step = |section: &&Section| section.step.number == step.number;
+            let count = sections()
+                .filter(of_step)
+                .map(|section| section.count)
+                .sum();
+            let fill = |filling: &mut Filling| {
+                for piece in &pieces {
+                    for section in piece.sections.iter().filter(of_step) {
+                        let filled = piece.each(section, payload, |fingerprint, held| {
+                            let Payload::Period(_) = payload else {
+                                return filling.push(fingerprint, held);
+                            };
+                            let period = piece.newest + offset - held;
+                            if period < oldest {
+                                return Ok(());
+                            }
+                            filling.push(fingerprint, period)
+                        });
+                        match filled {
+                            Ok(()) => {}
+                            Err(Failure::Refused(refused)) => return Err(refused),
+                            // Each piece was checked.
+                            Err(Failure::Malformed(_)) => return Err(Refused::Crowded),
+                        }
+                    }
+                }
+                Ok(())
+            };
+            let table = Table::filled(step.bits, payload, count, current, fill);
+            let table = table.map_err(Failure::Refused)?;
+            if table.fingerprints() > 0 || Some(step.number) == newest_step {
+                parts.push(Part { step, table });
+            }
+        }
+        memory::fit(&mut parts);
+        Ok(Object::of_tables(Tables::of_parts(
+            &self.shape,
+            self.hasher,
+            parts,
+        )?))
+    }
+}

@@ -1,0 +1,62 @@
+//! The expected size of a table.
+
+use crate::number::{exp, to_double, to_whole};
+
+use super::fingerprints::{Payload, SPLIT, Table};
+use super::shard::{self, BUCKET_BITS, Shard, Widths};
+
+/// Returns the expected bytes of a table of so many random fingerprints, each with a count of one or two, if they have
+/// counts.
+pub fn expected_bytes(bits: u32, payload: Payload, number: u64) -> u64 {
+    let shards = number.div_ceil(SPLIT).max(1);
+    let level = shards.ilog2().min(bits - Table::LEAST_BITS);
+    let halves = 2 * (shards - (1 << shards.ilog2()));
+    let wholes = shards - halves;
+    let of_shards = [(wholes, level), (halves, level + 1)].map(|(shards, depth)| {
+        let entries = to_double(number) / to_double(1 << depth);
+        let widths = Widths {
+            remainder: (bits - BUCKET_BITS).saturating_sub(depth),
+            tag: payload.tag_bits(),
+            has_digits: false,
+        };
+        to_double(shards) * of_shard(entries, widths)
+    });
+    // The table of shards grows by an eighth at a time.
+    let spare = if shards < 8 { 1.0 } else { 1.06 };
+    let entries = to_double(shards * Shard::ENTRY_BYTES as u64) * spare;
+    to_whole(of_shards[0] + of_shards[1] + entries) + of_periods(payload, number)
+}
+
+/// Returns the bytes of the numbers of fingerprints of each period, if all periods have some.
+fn of_periods(payload: Payload, number: u64) -> u64 {
+    let Payload::Period(periods) = payload else {
+        return 0;
+    };
+    let all = number.min(u64::from(periods) + 1);
+    // Room for them grows by an eighth at a time.
+    16 * (all + all / 16)
+}
+
+/// Returns the expected bytes of a shard of so many entries.
+fn of_shard(entries: f64, widths: Widths) -> f64 {
+    let groups = to_double(shard::GROUPS as u64);
+    let in_group = entries / groups;
+    // Rounding up adds half a unit to each part of a group that is not empty.
+    let bits = 1.0 + f64::from(widths.remainder + widths.tag);
+    let used = groups * (1.0 - exp(-in_group));
+    let bytes = entries * bits / 8.0 + used * (to_double(shard::ENDS as u64) + 1.0 + 1.5);
+    // The numbers of entries in shards vary, so allocations have a few sizes.
+    let deviation = entries.sqrt() * bits / 8.0;
+    let sizes = [-1.5, -0.75, 0.0, 0.75, 1.5].map(|by| {
+        let bytes = to_whole((bytes + by * deviation).max(0.0));
+        let allocated = shard::allocated_for(shard::HEAD + usize::try_from(bytes).unwrap_or(0));
+        to_double(allocated as u64)
+    });
+    // Weights of a normal distribution.
+    let weights = [0.13, 0.24, 0.26, 0.24, 0.13];
+    sizes
+        .iter()
+        .zip(weights)
+        .map(|(size, weight)| size * weight)
+        .sum()
+}

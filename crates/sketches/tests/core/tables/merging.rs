@@ -1,0 +1,200 @@
+//! Unions of objects of tables.
+
+use valkeybloom_sketches::Seed;
+use valkeybloom_sketches::bloom::{Object, Shape};
+
+use crate::support::{
+    ROOMY, Rng, add_at, counting, dump_of, has_at, object_of, params, scaled_to,
+    through_every_form, windowed,
+};
+
+/// Returns an object of some of these items, in the last periods before a time.
+fn filled(shape: &Shape, items: &[[u8; 8]], now_ms: u64, seed: Seed, rng: &mut Rng) -> Object {
+    let mut object = object_of(shape, seed);
+    let mut time = now_ms - 500;
+    for _ in 0..rng.below(2 * items.len()) {
+        time = now_ms.min(time + rng.next() % 3);
+        add_at(&mut object, &rng.pick(items)[..], time).unwrap();
+        if rng.below(5) == 0 {
+            object.remove(&rng.pick(items)[..]);
+        }
+    }
+    object
+}
+
+/// The rates are so small that no two items have the same fingerprint: then a union has exactly what its sources have.
+#[test]
+fn a_union_has_the_larger_counts_and_the_later_periods() {
+    let mut rng = Rng::new(1);
+    for round in 0..300 {
+        let (seed, now_ms) = (rng.seed(), 1_000_000);
+        let items: Vec<_> = (0..=rng.below(200))
+            .map(|_| rng.next().to_le_bytes())
+            .collect();
+        let kind = round % 4;
+        let sources: Vec<_> = (0..2 + rng.below(2))
+            .map(|_| {
+                let rate = *rng.pick(&[1e-6, 1e-7, 1e-8]);
+                let params = params(*rng.pick(&[5, 50, 500]), rate, *rng.pick(&[1, 2]));
+                let shape = match kind {
+                    0 => counting(params),
+                    1 => scaled_to(params),
+                    _ => windowed(params, 100, 1 + kind * 3),
+                };
+                filled(&shape, &items, now_ms, seed, &mut rng)
+            })
+            .collect();
+        let sources: Vec<_> = sources.iter().collect();
+        let given = (round % 2 == 0).then_some(now_ms);
+        let union = |sources: &[&Object]| Object::union(sources, given, ROOMY).unwrap();
+        let (mut forth, back): (Vec<_>, Vec<_>) =
+            (sources.clone(), sources.iter().rev().copied().collect());
+        for order in [&forth, &back] {
+            let merged = union(order).unwrap_or_else(|| order[0].try_clone().unwrap());
+            for item in &items {
+                let counts = sources.iter().map(|source| source.count(item));
+                // A source that has the item in its second table may be merged into one that has it in its first.
+                let (count, most) = (merged.count(item), counts.clone().sum::<u64>());
+                assert!(count >= counts.max().unwrap() && count <= most);
+                for later in (0..1_500).step_by(50) {
+                    let has = |object: &Object| has_at(object, item, now_ms + later);
+                    let expected = sources.iter().any(|source| has(source));
+                    assert_eq!(has(&merged), expected, "{later}");
+                }
+            }
+            assert!(merged.estimated_rate(|| now_ms) <= merged.shape().params.error_rate.get());
+            for source in sources.iter().copied().chain([&merged]) {
+                assert!(
+                    union(&[&merged, source]).is_none(),
+                    "another union changes it"
+                );
+            }
+            through_every_form(&merged);
+        }
+        // Objects of one table, of one shape, are merged into the same bytes in any order.
+        forth.retain(|source| source.filter_count() == 1 && source.shape() == sources[0].shape());
+        if let [one, other, ..] = forth[..] {
+            let merged = |sources: &[&Object]| Object::merged(sources, ROOMY).unwrap();
+            assert!(dump_of(&merged(&[one, other])) == dump_of(&merged(&[other, one])));
+        }
+    }
+}
+
+/// Of any rates: no live item is denied, and merging again changes nothing.
+#[test]
+fn unions_deny_nothing_and_are_made_once() {
+    let mut rng = Rng::new(2);
+    let mut raised = 0;
+    for round in 0..400 {
+        let (seed, now_ms) = (rng.seed(), 1_000_000);
+        let items: Vec<_> = (0..400).map(|_| rng.next().to_le_bytes()).collect();
+        let sources: Vec<_> = (0..3)
+            .map(|_| {
+                let rate = *rng.pick(&[0.2, 0.03, 0.001]);
+                let params = params(*rng.pick(&[2, 5, 50, 500]), rate, *rng.pick(&[1, 2]));
+                let shape = match round % 3 {
+                    0 => counting(params),
+                    1 => scaled_to(params),
+                    _ => windowed(params, 100, 4),
+                };
+                filled(&shape, &items, now_ms, seed, &mut rng)
+            })
+            .collect();
+        let all: Vec<_> = sources.iter().collect();
+        let Ok(merged) = Object::merged(&all, ROOMY) else {
+            assert!(
+                all.iter()
+                    .map(|source| source.estimated_rate(|| now_ms))
+                    .sum::<f64>()
+                    > 0.1
+            );
+            continue;
+        };
+        let (rate, first) = [&merged, all[0]]
+            .map(|it| it.shape().params.error_rate.get())
+            .into();
+        raised += u32::from(rate > first);
+        assert!(merged.estimated_rate(|| now_ms) <= rate);
+        for item in &items {
+            for source in &sources {
+                assert!(merged.count(item) >= source.count(item));
+                for later in [0, 100, 250, 399] {
+                    let now_ms = now_ms + later;
+                    assert!(
+                        !has_at(source, item, now_ms) || has_at(&merged, item, now_ms),
+                        "denied"
+                    );
+                }
+            }
+        }
+        for source in all.iter().copied().chain([&merged]) {
+            for now_ms in [None, Some(now_ms)] {
+                let again = Object::union(&[&merged, source], now_ms, ROOMY);
+                assert!(again.unwrap().is_none(), "another union changes it");
+            }
+        }
+        // It grows like the object that is read again, within its rate.
+        let (mut merged, mut copy) = (through_every_form(&merged), merged);
+        for item in 0..1000_u64 {
+            let outcome = add_at(&mut merged, &item.to_le_bytes(), now_ms + item);
+            assert_eq!(
+                add_at(&mut copy, &item.to_le_bytes(), now_ms + item),
+                outcome
+            );
+            copy.remove(&(item / 2).to_le_bytes());
+            merged.remove(&(item / 2).to_le_bytes());
+        }
+        assert!(dump_of(&copy) == dump_of(&merged));
+        assert!(merged.estimated_rate(|| now_ms) <= rate * 1.000_001);
+    }
+    assert!(raised > 20, "{raised} rates were raised");
+}
+
+/// A source that was not written since the clock was set back is set back in the union, and hides nothing of the present.
+#[test]
+fn a_source_from_the_future_hides_nothing_of_the_present() {
+    let shape = windowed(params(100, 0.001, 2), 10, 3);
+    let mut future = object_of(&shape, Seed::FIXED);
+    let mut present = object_of(&shape, Seed::FIXED);
+    add_at(&mut future, b"future", 1_000).unwrap();
+    add_at(&mut present, b"present", 500).unwrap();
+    for sources in [[&future, &present], [&present, &future]] {
+        let mut union = Object::union(&sources, Some(500), ROOMY).unwrap().unwrap();
+        assert!(!union.tidy(500));
+        for item in [&b"future"[..], b"present"] {
+            assert!(has_at(&union, item, 500), "denied");
+            assert!(!has_at(&union, item, 550), "still there");
+        }
+        // A replica has no clock: its sources are tidied first.
+        let mut tidied = sources.map(|source| source.try_clone().unwrap());
+        for source in &mut tidied {
+            assert_eq!(source.is_ahead(500), source.tidy(500));
+        }
+        let replica = Object::union(&[&tidied[0], &tidied[1]], None, ROOMY)
+            .unwrap()
+            .unwrap();
+        assert!(dump_of(&replica) == dump_of(&union));
+        // At the time of the future, the present has expired.
+        let union = Object::union(&sources, Some(1_000), ROOMY).unwrap();
+        let union = union.unwrap_or_else(|| sources[0].try_clone().unwrap());
+        assert!(has_at(&union, b"future", 1_000) && !has_at(&union, b"present", 1_000));
+    }
+}
+
+/// After the clock was set back, periods that were dropped may come back with another source.
+#[test]
+fn dropped_periods_come_back_with_a_source() {
+    let shape = windowed(params(100, 0.001, 2), 10, 3);
+    let [mut dropped, mut source] = [(); 2].map(|()| object_of(&shape, Seed::FIXED));
+    for item in 0..50_u8 {
+        add_at(&mut dropped, &[item], 1_000).unwrap();
+        add_at(&mut source, &[item, 1], 1_010).unwrap();
+    }
+    assert!(dropped.tidy(1_050));
+    let union = Object::union(&[&dropped, &source], Some(1_010), ROOMY)
+        .unwrap()
+        .unwrap();
+    assert!((0..50_u8).all(|item| has_at(&union, &[item, 1], 1_010)));
+    assert_eq!(union.items(|| 1_010), 50);
+    through_every_form(&union);
+}

@@ -1,0 +1,399 @@
+//! Objects that count, forget or grow to a named size, against maps of the fingerprints of their items.
+
+mod draft;
+mod merging;
+mod model;
+mod plans;
+
+use valkeybloom_sketches::Seed;
+use valkeybloom_sketches::bloom::{Added, Object, Shape, Time, Window, chunks, dump};
+
+use crate::support::{
+    NO_CLOCK, ROOMY, Rng, begin_partial, counting, dump_of, fields_of, header_of, object_of,
+    params, relocate, scaled_to, through_chunks, through_every_form, windowed,
+};
+
+pub use draft::{Bits, Draft, END, Piece};
+use model::Model;
+
+/// Returns an object and the same commands' effects on its model.
+struct Pair {
+    object: Object,
+    /// A copy that was made in the middle, of contents alone.
+    copy: Object,
+    model: Model,
+    items: Vec<[u8; 8]>,
+    now_ms: u64,
+}
+
+impl Pair {
+    fn new(shape: &Shape, items: u64, now_ms: u64, rng: &mut Rng) -> Self {
+        let object = object_of(shape, rng.seed());
+        let copy = object.try_clone().unwrap();
+        let items = (0..items).map(|_| rng.next().to_le_bytes()).collect();
+        let model = Model::new(shape);
+        Self {
+            object,
+            copy,
+            model,
+            items,
+            now_ms,
+        }
+    }
+
+    fn hash(&self, item: &[u8]) -> u64 {
+        self.object.probe(item).hashes().0
+    }
+
+    /// Adds some items, to the object together, and to the copy one by one.
+    fn add(&mut self, count: usize, rng: &mut Rng) {
+        let period_ms = self.model.shape.window().map_or(1, Window::period_ms);
+        let ttl_ms = match rng.below(8) {
+            0 => Some(1 + rng.next() % (3 * period_ms)),
+            1 => Some(rng.next() % (1 << rng.below(60))),
+            _ => None,
+        };
+        let time = Time {
+            now_ms: self.now_ms,
+            ttl_ms,
+        };
+        assert_eq!(self.object.tidy(self.now_ms), self.copy.tidy(self.now_ms));
+        self.model.tidy(self.now_ms);
+        assert!(!self.object.tidy(self.now_ms));
+        let items: Vec<_> = (0..count).map(|_| *rng.pick(&self.items)).collect();
+        let mut outcomes = Vec::new();
+        let given = items.iter().map(|item| &item[..]);
+        self.object
+            .add_each(given, time, || ROOMY, |outcome| outcomes.push(outcome));
+        for (item, outcome) in items.iter().zip(&outcomes) {
+            let claimed = self.model.contains(self.hash(item), self.now_ms);
+            assert_eq!(self.model.add(self.hash(item), time), *outcome);
+            assert_eq!(self.copy.add(item, time, || ROOMY), *outcome);
+            assert!(outcome.is_err() || claimed == (*outcome != Ok(Added::New)));
+        }
+    }
+
+    fn remove(&mut self, rng: &mut Rng) {
+        for _ in 0..=rng.below(self.items.len() / 4) {
+            let item = *rng.pick(&self.items);
+            let removed = self.object.remove(&item);
+            assert_eq!(self.copy.remove(&item), removed);
+            assert_eq!(self.model.remove(self.hash(&item)), removed);
+        }
+    }
+
+    /// Moves the clock, forward and back.
+    fn wait(&mut self, rng: &mut Rng) {
+        let window = self.model.shape.window();
+        let (period_ms, window_ms) =
+            window.map_or((1, 1), |window| (window.period_ms(), window.ms()));
+        self.now_ms = match rng.below(16) {
+            0 => self.now_ms.saturating_sub(rng.next() % (2 * period_ms)),
+            1 => self.now_ms.saturating_sub(rng.next() % (2 * window_ms)),
+            2 => rng.next() % (2 * window_ms),
+            3 => self.now_ms + rng.next() % (3 * window_ms),
+            4 => self.now_ms + window_ms * (rng.next() % 100_000),
+            5 => self.now_ms + window_ms,
+            _ => self.now_ms + rng.next() % (2 * period_ms),
+        };
+    }
+
+    /// Copies the contents on one of the ways that there are.
+    fn sync(&mut self, rng: &mut Rng) {
+        let from = if rng.below(2) == 0 {
+            &self.object
+        } else {
+            &self.copy
+        };
+        self.copy = match rng.below(4) {
+            0 => dump::decode(&dump_of(from)).unwrap(),
+            1 => through_chunks(from),
+            2 => through_every_form(from),
+            _ => from.try_clone().unwrap(),
+        };
+    }
+
+    fn check(&self, rng: &mut Rng) {
+        for object in [&self.object, &self.copy] {
+            object.check().unwrap();
+            let now = || self.now_ms;
+            assert!(
+                dump_of(object) == self.model.draft(object).dump(),
+                "other bytes than the model's"
+            );
+            assert_eq!(object.totals(), self.model.totals());
+            assert_eq!(
+                (object.filter_count(), object.capacity()),
+                (self.model.totals().0, self.model.totals().2)
+            );
+            assert_eq!(object.items(now), self.model.items(self.now_ms));
+            assert!((0.0..=1.0).contains(&object.estimated_rate(now)));
+            if let Some(window) = self.model.shape.window() {
+                assert!(object.live_periods(now).unwrap() <= window.periods() + 1);
+                assert!(object.period_items(now).unwrap() <= object.items(now));
+            }
+            // Lookups at any time, of which the object knows nothing.
+            let at = [
+                self.now_ms,
+                self.now_ms / 2,
+                self.now_ms.saturating_mul(2),
+                rng.next(),
+                u64::MAX,
+            ];
+            let at = *rng.pick(&at);
+            let expected = self
+                .items
+                .iter()
+                .map(|item| self.model.contains(self.hash(item), at));
+            let expected: Vec<_> = expected.collect();
+            let mut claims = Vec::new();
+            object.contains_each(
+                self.items.iter().map(|item| &item[..]),
+                || at,
+                |claim| claims.push(claim),
+            );
+            assert!(claims == expected, "other answers at {at}");
+            for (item, expected) in self.items.iter().zip(expected).step_by(7) {
+                assert_eq!(object.contains(item, || at), expected);
+                let counts = self.model.shape.is_counting();
+                let count = if counts {
+                    self.model.count(self.hash(item))
+                } else {
+                    0
+                };
+                assert_eq!(object.count(item), count);
+            }
+        }
+    }
+}
+
+/// Returns shapes whose items soon exceed what was reserved.
+fn shapes(capacity: u64) -> Vec<Shape> {
+    let mut shapes = Vec::new();
+    for (rate, expansion) in [(0.4, 1), (0.02, 2), (0.05, 0)] {
+        let params = params(capacity, rate, expansion);
+        shapes.extend([counting(params), scaled_to(params)]);
+        for periods in [1, 3, 24, 1440, 60_000] {
+            shapes.push(windowed(params, 100, periods));
+        }
+    }
+    shapes
+}
+
+#[test]
+fn objects_hold_what_their_models_do() {
+    let (mut most, mut gone) = (0, 0);
+    for capacity in [1, 9] {
+        for (number, shape) in (0..).zip(shapes(capacity)) {
+            let mut rng = Rng::new(number);
+            let begin = *rng.pick(&[0, 50, 1 << 40]);
+            let mut pair = Pair::new(&shape, 600, begin, &mut rng);
+            for _ in 0..400 {
+                let tables = pair.object.filter_count();
+                match rng.below(12) {
+                    0..6 => {
+                        let count = 1 << rng.below(8);
+                        pair.add(count, &mut rng);
+                    }
+                    6 | 7 => pair.remove(&mut rng),
+                    8 => pair.sync(&mut rng),
+                    9 => relocate(&mut pair.object, || 1 + rng.below(3), |_| {}),
+                    _ => pair.wait(&mut rng),
+                }
+                pair.check(&mut rng);
+                gone += u32::from(pair.object.filter_count() < tables);
+                most = most.max(tables);
+            }
+        }
+    }
+    assert!(most > 2 && gone > 10, "{most} tables, {gone} went");
+}
+
+/// Objects of many shards, which are split and joined, and of several pieces.
+#[test]
+fn large_objects_hold_what_their_models_do() {
+    for (number, shape) in (100..).zip(shapes(900)) {
+        let mut rng = Rng::new(number);
+        let mut pair = Pair::new(&shape, 40_000, 1 << 40, &mut rng);
+        for step in 0..30 {
+            match rng.below(12) {
+                0..6 => pair.add(4_000, &mut rng),
+                6 | 7 => (0..3).for_each(|_| pair.remove(&mut rng)),
+                8 => pair.sync(&mut rng),
+                9 => relocate(&mut pair.object, || 1 + rng.below(30), |_| {}),
+                _ => pair.wait(&mut rng),
+            }
+            if step % 5 == 4 {
+                pair.check(&mut rng);
+            }
+        }
+    }
+}
+
+/// Small objects of every kind, with several tables, for tests of their bytes.
+pub fn few() -> Vec<Object> {
+    let params = params(2, 0.05, 1);
+    let shapes = [
+        counting(params),
+        scaled_to(params),
+        windowed(params, 1000, 4),
+    ];
+    let filled = shapes.map(|shape| {
+        let mut object = object_of(&shape, crate::support::Rng::new(1).seed());
+        for item in 0..18_u8 {
+            let time = Time::at(7_000 + u64::from(item) * 170);
+            object.tidy(time.now_ms);
+            for _ in 0..=item % 3 * (item % 7) {
+                object.add(&[item], time, || ROOMY).unwrap();
+            }
+        }
+        assert!(object.filter_count() > 1);
+        object
+    });
+    filled.into()
+}
+
+/// What is there all the time while an object is read in chunks is in exactly one of them, whatever comes and goes.
+#[test]
+fn chunks_that_are_read_among_changes_have_what_stays() {
+    for (number, shape) in (200..).zip(shapes(3_000)) {
+        let mut rng = Rng::new(number);
+        let mut pair = Pair::new(&shape, 120_000, 1 << 40, &mut rng);
+        (0..25).for_each(|_| pair.add(4_000, &mut rng));
+        let (start, is_window) = (pair.model.clone(), shape.window().is_some());
+        // Items that are added again stay longer than a chunk that was read before says.
+        let claimed = |pair: &Pair| -> Vec<bool> {
+            let model = if is_window { &start } else { &pair.model };
+            let items = pair.items.iter().map(|item| pair.hash(item));
+            items
+                .map(|hash| model.contains(hash, pair.now_ms))
+                .collect()
+        };
+        let counts = |pair: &Pair| -> Vec<u64> {
+            let items = pair.items.iter().map(|item| pair.hash(item));
+            items
+                .map(|hash| if is_window { 0 } else { pair.model.count(hash) })
+                .collect()
+        };
+        let mut stays: Vec<_> = claimed(&pair);
+        let mut bounds: Vec<_> = counts(&pair)
+            .into_iter()
+            .map(|count| (count, count))
+            .collect();
+        let mut partial = begin_partial(&header_of(&pair.object)).unwrap();
+        let mut cursor = 1;
+        let loaded = loop {
+            let (next, chunk) = chunks::piece(&pair.object, cursor).unwrap();
+            if let Some(loaded) = partial.load(next, &chunk).unwrap() {
+                break loaded;
+            }
+            cursor = next;
+            pair.remove(&mut rng);
+            pair.now_ms += rng.next() % 60;
+            pair.add(3_000, &mut rng);
+            for (stays, claimed) in stays.iter_mut().zip(claimed(&pair)) {
+                *stays &= claimed;
+            }
+            for (bounds, count) in bounds.iter_mut().zip(counts(&pair)) {
+                *bounds = (bounds.0.min(count), bounds.1.max(count));
+            }
+        };
+        for ((item, stays), bounds) in pair.items.iter().zip(stays).zip(bounds) {
+            assert!(
+                !stays || loaded.contains(item, || pair.now_ms),
+                "denied: {shape:?}"
+            );
+            if shape.is_counting() && pair.object.filter_count() == 1 {
+                assert!((bounds.0..=bounds.1).contains(&loaded.count(item)));
+            }
+        }
+    }
+}
+
+/// The clock is set back between two chunks, or between the last one and 1970.
+#[test]
+fn chunks_from_before_the_clock_was_set_back_are_loaded() {
+    let shape = windowed(params(100_000, 0.001, 2), 100, 3);
+    for back_to in [0, 100, 5_000] {
+        let mut object = object_of(&shape, Seed::FIXED);
+        let items: Vec<_> = (0..100_000_u64).map(u64::to_le_bytes).collect();
+        for (number, items) in items.chunks(25_000).enumerate() {
+            let now_ms = 9_800 + 100 * (number as u64).min(2);
+            object.tidy(now_ms);
+            let items = items.iter().map(|item| &item[..]);
+            object.add_each(
+                items,
+                Time::at(now_ms),
+                || ROOMY,
+                |added| assert!(added.is_ok()),
+            );
+        }
+        let mut partial = begin_partial(&header_of(&object)).unwrap();
+        let (cursor, chunk) = chunks::piece(&object, 1).unwrap();
+        assert!(partial.load(cursor, &chunk).unwrap().is_none());
+        assert!(object.tidy(back_to));
+        object.add(b"later", Time::at(back_to), || ROOMY).unwrap();
+        let rest = chunks::pieces(&object).filter(|(next, _)| *next > cursor);
+        let rest: Vec<_> = rest
+            .map(|(next, chunk)| partial.load(next, &chunk).unwrap())
+            .collect();
+        let loaded = rest.into_iter().flatten().next().unwrap();
+        assert!(dump_of(&loaded) == dump_of(&object));
+        let copy = through_every_form(&object);
+        for now_ms in [back_to, back_to + 100, back_to + 200, back_to + 400] {
+            for item in items.iter().step_by(99) {
+                assert_eq!(
+                    copy.contains(item, || now_ms),
+                    object.contains(item, || now_ms)
+                );
+                assert!(now_ms > back_to + 100 || object.contains(item, || now_ms));
+            }
+        }
+    }
+}
+
+/// Counts and periods at the ends of their codes.
+#[test]
+fn extreme_counts_and_periods_are_kept() {
+    let mut rng = Rng::new(7);
+    for bits in [12, 13, 30, 59, 60] {
+        for count in [1, 2, 3, 4, 1 << 20, u64::MAX - 1, u64::MAX] {
+            let shape = counting(params(10, 0.01, 2));
+            let mut model = Model::new(&shape);
+            model.tables[0].0.bits = bits;
+            let last = u64::MAX >> (64 - bits);
+            let object = object_of(&shape, rng.seed());
+            let held = [0, 1, last - 1, last].map(|fingerprint| (fingerprint, count.into()));
+            model.tables[0].1.extend(held);
+            let draft = model.draft(&object);
+            let mut object = dump::decode(&draft.dump()).unwrap();
+            assert!(dump_of(&object) == draft.dump(), "{bits} bits, {count}");
+            assert_eq!(fields_of(&object), draft.stream());
+            let item = (0_u64..).map(u64::to_le_bytes).take(1 << 16);
+            let mut known = item
+                .filter(|item| object.contains(item, NO_CLOCK))
+                .collect::<Vec<_>>();
+            if let Some(item) = known.pop() {
+                assert_eq!(object.count(&item), count);
+                assert!(object.remove(&item));
+                assert_eq!(object.count(&item), count - 1);
+            }
+        }
+    }
+    let mut object = object_of(&windowed(params(10, 0.01, 2), 1, 60_000), rng.seed());
+    for now_ms in [0, 1, 59_999, 60_000, 60_001] {
+        object.tidy(now_ms);
+        object
+            .add(&now_ms.to_le_bytes(), Time::at(now_ms), || ROOMY)
+            .unwrap();
+        let copy = through_every_form(&object);
+        for item in [0, 1, 59_999, 60_000, 60_001_u64] {
+            let live = item <= now_ms && item + 60_000 > now_ms;
+            assert_eq!(
+                copy.contains(&item.to_le_bytes(), || now_ms),
+                live,
+                "{item} at {now_ms}"
+            );
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Plans of objects of tables, and what becomes of them.
+
+use valkeybloom_sketches::bloom::{Kind, Limits, Object, PartSize, Refusal, Shape, Time, Window};
+
+use crate::support::{ROOMY, Rng, counting, object_of, params, scaled_to, windowed};
+
+#[allow(clippy::cast_precision_loss, reason = "a bit more or less is not seen")]
+fn double(number: u64) -> f64 {
+    number as f64
+}
+
+fn share(part: u64, of: u64) -> f64 {
+    double(part) / double(of)
+}
+
+fn shapes(capacity: u64, rate: f64, expansion: u32) -> Vec<Shape> {
+    let params = params(capacity, rate, expansion);
+    let window = |periods| windowed(params, 100, periods);
+    vec![
+        counting(params),
+        scaled_to(params),
+        window(1),
+        window(24),
+        window(1440),
+    ]
+}
+
+/// Adds new items, the same number in each period, until a write is refused. Returns the items, and the refusal.
+fn fill(object: &mut Object, items: u64, limits: Limits, rng: &mut Rng) -> Option<Refusal> {
+    let window = object
+        .shape()
+        .window()
+        .map_or((100, 1), |w| (w.period_ms(), w.periods() + 1));
+    let (period_ms, periods) = window;
+    let mut refused = None;
+    for period in 0..periods {
+        let (now_ms, is_ahead) = (period * period_ms, periods > 1 && period + 1 == periods);
+        // The last period is opened ahead.
+        let time = Time {
+            now_ms: now_ms - if is_ahead { period_ms - 1 } else { 0 },
+            ttl_ms: is_ahead.then(|| (periods - 1) * period_ms),
+        };
+        object.tidy(time.now_ms);
+        let count = items * (period + 1) / periods - items * period / periods;
+        let items: Vec<_> = (0..count).map(|_| rng.next().to_le_bytes()).collect();
+        let items = items.iter().map(|item| &item[..]);
+        object.add_each(
+            items,
+            time,
+            || limits,
+            |added| refused = refused.or(added.err()),
+        );
+    }
+    refused
+}
+
+#[test]
+fn a_plan_is_about_what_an_object_of_tables_becomes() {
+    let (mut rng, mut wrong) = (Rng::new(1), Vec::new());
+    for rate in [0.1, 0.01, 0.0001] {
+        for (items, most) in [
+            (0, 0.0),
+            (100, 0.25),
+            (1_000, 0.1),
+            (10_000, 0.03),
+            (70_000, 0.03),
+            (300_000, 0.03),
+        ] {
+            for shape in shapes(items.max(1), rate, 2) {
+                // A window of this capacity has as many in each of its periods.
+                let mut shape = shape;
+                shape.params.capacity = items.max(1).div_ceil(shape.most_periods());
+                let each = items / shape.most_periods();
+                let plan = shape.plan(each, Limits::NONE).unwrap();
+                let mut object = object_of(&shape, rng.seed());
+                assert_eq!(object.memory_bytes(), plan.first_bytes, "{shape:?}");
+                fill(&mut object, each * shape.most_periods(), ROOMY, &mut rng);
+                let (planned, real) = (plan.full_bytes, object.memory_bytes());
+                let off = share(planned.abs_diff(real), real);
+                // The allocated sizes of short fingerprints are few, so that all shards may be above one of them or below.
+                let most = if rate > 0.01 { 2.0 * most } else { most };
+                if off > most {
+                    wrong.push(format!(
+                        "{planned} planned, {real} taken: {items}, {shape:?}"
+                    ));
+                }
+                for (part, planned) in object.parts().iter().zip(&plan.parts) {
+                    assert_eq!(
+                        planned.size,
+                        PartSize::Table(part.step, part.table.payload())
+                    );
+                    assert_eq!(planned.capacity, part.step.most);
+                }
+                let limits = Limits {
+                    object_bytes: planned - 1,
+                    ..Limits::NONE
+                };
+                assert_eq!(shape.plan(each, limits), Err(Refusal::MemoryLimit));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    let fixed = counting(params(900, 0.01, 0));
+    assert!(fixed.plan(900, Limits::NONE).is_ok());
+    assert_eq!(fixed.plan(901, Limits::NONE), Err(Refusal::Full));
+}
+
+/// Objects grow about as far under limits as their reach says, and are within the limits then.
+#[test]
+fn objects_reach_what_limits_admit() {
+    let mut rng = Rng::new(2);
+    for (object_bytes, filter_bytes) in [
+        (100_000, u64::MAX),
+        (1_000_000, u64::MAX),
+        (u64::MAX, 300_000),
+    ] {
+        for (capacity, expansion) in [(1_000, 1), (1_000_000, 1), (100, 2)] {
+            for shape in [
+                counting(params(capacity, 0.01, expansion)),
+                scaled_to(params(capacity, 0.01, expansion)),
+                windowed(params(capacity, 0.01, expansion), 1000, 3),
+            ] {
+                let limits = Limits {
+                    filter_bytes,
+                    object_bytes,
+                    saturate: false,
+                };
+                let (reach, refusal) = shape.reach(limits);
+                if object_bytes == u64::MAX && capacity < 1_000_000 {
+                    continue;
+                }
+                let mut object = object_of(&shape, rng.seed());
+                assert_eq!(object.reach(limits), reach);
+                let items: Vec<_> = (0..2 * reach).map(|_| rng.next().to_le_bytes()).collect();
+                let (mut refused, given) = (None, items.iter().map(|item| &item[..]));
+                object.add_each(
+                    given,
+                    Time::at(0),
+                    || limits,
+                    |added| refused = refused.or(added.err()),
+                );
+                assert_eq!(refused, refusal, "{shape:?}");
+                assert!(object.is_within(limits));
+                let (_, held, _) = object.totals();
+                let off = share(held.abs_diff(reach), reach);
+                assert!(off < 0.08, "{held} of {reach}: {shape:?}, {limits:?}");
+            }
+        }
+    }
+}
+
+/// The fewest bits with which a table keeps its share of the rate that is left; tables of eight times the expansion follow.
+#[test]
+fn tables_follow_their_law() {
+    for rate in [0.9, 0.5, 0.1, 0.01, 1e-6, 1e-9] {
+        for capacity in [1, 7, 1_000, 1 << 20, 1 << 35] {
+            for expansion in [0, 1, 2, 1_000] {
+                for kind in [
+                    Kind::Counting,
+                    Kind::ScaledTo,
+                    Kind::Windowed(Window::new(1, 60_000).unwrap()),
+                ] {
+                    let shape = Shape {
+                        params: params(capacity, rate, expansion),
+                        kind,
+                    };
+                    let reserved = capacity * shape.most_periods();
+                    let (mut sum, most_bits) = (0.0, shape.payload().most_bits());
+                    let mut steps = Vec::new();
+                    for number in 0..if expansion == 0 { 1 } else { 6 } {
+                        let part = match (expansion, number) {
+                            (0, _) => rate,
+                            (_, 0) => rate * 31.0 / 32.0,
+                            _ => (rate - sum) * 0.75,
+                        };
+                        let Ok(step) = shape.table_step(steps.iter().copied()) else {
+                            let doubled = 2.0 * double(reserved);
+                            assert!(doubled / 2.0_f64.powi(most_bits.cast_signed()) > part);
+                            break;
+                        };
+                        sum += step.rate_at(step.most);
+                        steps.push(step);
+                        assert!(step.rate_at(step.most) <= part, "{shape:?}");
+                        let wanted = (0..number).fold(u128::from(reserved), |most, _| {
+                            most * 8 * u128::from(expansion)
+                        });
+                        let wanted = u64::try_from(wanted)
+                            .unwrap_or(u64::MAX)
+                            .min(i64::MAX as u64);
+                        if step.bits < most_bits {
+                            assert_eq!(step.most, wanted);
+                        }
+                        let least = 12.max(step.most.ilog2() + 5).min(most_bits);
+                        assert!(
+                            step.bits == least
+                                || double(step.most) / 2.0_f64.powi(step.bits.cast_signed() - 1)
+                                    > part,
+                            "{shape:?} {number} {step:?} {part} {sum}"
+                        );
+                    }
+                    assert!(sum <= rate * (1.0 + 1e-9));
+                }
+            }
+        }
+    }
+}
