@@ -14,9 +14,6 @@ pub(super) const SPLIT: u64 = 1024;
 /// not split and joined in turn.
 const JOIN: u64 = 480;
 
-/// The fingerprints that are looked up together, so that the processor waits for memory once.
-const BATCH: usize = 32;
-
 /// What a table keeps of each fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {
@@ -95,6 +92,8 @@ impl Table {
     pub const LEAST_BITS: u32 = BUCKET_BITS + 2;
     /// The most bits of a fingerprint.
     pub const MOST_BITS: u32 = 60;
+    /// The fingerprints whose memory is prefetched together, so that the processor waits for it once.
+    pub const BATCH: usize = 32;
 
     /// Creates an empty table of fingerprints of this many bits, or returns `None` if allocation fails. If the table has 2ⁿ of
     /// them, they should have four more bits than *n*: with fewer, groups may be full of the digits of counts.
@@ -232,17 +231,25 @@ impl Table {
     /// Looks for a fingerprint.
     #[inline(always)]
     pub(super) fn find(&self, fingerprint: u64) -> (Location, &Shard, Found) {
-        let at = self.locate(fingerprint);
-        let shard = &self.shards[at.shard];
-        shard.prefetch(&at.place);
+        let (at, shard) = self.prefetch(fingerprint);
         (at, shard, shard.find(&at.place, at.widths))
     }
 
-    /// Prefetches what a search for a fingerprint probably reads.
-    #[inline]
-    pub fn prefetch(&self, fingerprint: u64) {
+    /// Prefetches what a search for a fingerprint probably reads. Returns where it belongs.
+    #[inline(always)]
+    fn prefetch(&self, fingerprint: u64) -> (Location, &Shard) {
         let at = self.locate(fingerprint);
-        self.shards[at.shard].prefetch(&at.place);
+        let shard = &self.shards[at.shard];
+        shard.prefetch(&at.place);
+        (at, shard)
+    }
+
+    /// Prefetches what additions of a few fingerprints, at most [`BATCH`](Self::BATCH), probably read.
+    #[inline]
+    pub fn prefetch_each(&self, fingerprints: impl Iterator<Item = u64>) {
+        fingerprints.for_each(|fingerprint| {
+            self.prefetch(fingerprint);
+        });
     }
 
     /// Returns whether a fingerprint is in the table. One with a period is if that is `oldest` or later.
@@ -267,16 +274,14 @@ impl Table {
 
     /// Writes for each fingerprint whether it is in the table, as [`contains`](Self::contains) says.
     pub fn contains_each(&self, fingerprints: &[u64], oldest: u64, answers: &mut [bool]) {
-        let batches = fingerprints.chunks(BATCH).zip(answers.chunks_mut(BATCH));
+        let batches = fingerprints.chunks(Self::BATCH);
+        let batches = batches.zip(answers.chunks_mut(Self::BATCH));
         for (fingerprints, answers) in batches {
-            let mut places = [None; BATCH];
+            let mut places = [None; Self::BATCH];
             for (place, fingerprint) in places.iter_mut().zip(fingerprints) {
-                let at = self.locate(*fingerprint);
-                let shard = &self.shards[at.shard];
-                shard.prefetch(&at.place);
-                *place = Some((shard, at));
+                *place = Some(self.prefetch(*fingerprint));
             }
-            for ((shard, at), answer) in places.iter().flatten().zip(answers) {
+            for ((at, shard), answer) in places.iter().flatten().zip(answers) {
                 let found = shard.find(&at.place, at.widths);
                 *answer = self.is_in(shard, at, found, oldest);
             }

@@ -58,30 +58,28 @@ impl Periods {
         Ok(())
     }
 
+    /// Returns the place of a period, or of the next one.
+    fn place(&self, period: u64) -> Result<usize, usize> {
+        self.counts
+            .binary_search_by_key(&period, |(other, _)| *other)
+    }
+
     /// Returns whether there is room for a period that may be new.
     pub fn has_room(&self, period: u64) -> bool {
-        self.counts.len() < self.counts.capacity()
-            || self
-                .counts
-                .binary_search_by_key(&period, |(other, _)| *other)
-                .is_ok()
+        self.counts.len() < self.counts.capacity() || self.place(period).is_ok()
     }
 
     /// Counts a fingerprint of a period, for which there is room.
     pub fn enter(&mut self, period: u64) {
-        let place = self.counts.partition_point(|(other, _)| *other < period);
-        match self.counts.get_mut(place) {
-            Some((other, count)) if *other == period => *count += 1,
-            _ => self.counts.insert(place, (period, 1)),
+        match self.place(period) {
+            Ok(place) => self.counts[place].1 += 1,
+            Err(place) => self.counts.insert(place, (period, 1)),
         }
     }
 
     /// Takes a fingerprint off its period.
     pub fn leave(&mut self, period: u64) {
-        if let Ok(place) = self
-            .counts
-            .binary_search_by_key(&period, |(other, _)| *other)
-        {
+        if let Ok(place) = self.place(period) {
             self.counts[place].1 -= 1;
             if self.counts[place].1 == 0 {
                 self.counts.remove(place);

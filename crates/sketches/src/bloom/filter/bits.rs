@@ -26,32 +26,27 @@ const PIECE: usize = 512;
 
 /// Returns the first byte in which another bitmap of the same length has a bit that this bitmap lacks.
 pub fn lacking(bitmap: &[u8], other: &[u8]) -> Option<usize> {
-    first_lacking(bitmap, other, |own, other| other & !own)
+    words::run(Lacking(bitmap, other))
 }
 
-/// Returns the first place at which `lacks` of two bytes is not 0. The slices have the same length.
-pub fn first_lacking(own: &[u8], other: &[u8], lacks: impl Fn(u8, u8) -> u8) -> Option<usize> {
-    words::run(FirstLacking(own, other, lacks))
-}
+struct Lacking<'b>(&'b [u8], &'b [u8]);
 
-struct FirstLacking<'b, L>(&'b [u8], &'b [u8], L);
-
-impl<L: Fn(u8, u8) -> u8> Task for FirstLacking<'_, L> {
+impl Task for Lacking<'_> {
     type Output = Option<usize>;
 
     #[inline(always)]
     fn run<W: Words>(self) -> Option<usize> {
-        let Self(own, other, lacks) = self;
+        let Self(own, other) = self;
         let (pieces, _) = own.as_chunks::<PIECE>();
         let (other_pieces, _) = other.as_chunks::<PIECE>();
         let piece = pieces.iter().zip(other_pieces).position(|(own, other)| {
             let bytes = own.iter().zip(other);
-            let lacked = bytes.map(|(own, other)| lacks(*own, *other));
+            let lacked = bytes.map(|(own, other)| other & !own);
             lacked.fold(0, |all, bits| all | bits) != 0
         });
         let start = piece.unwrap_or(pieces.len()) * PIECE;
         let mut rest = own[start..].iter().zip(&other[start..]);
-        let within = rest.position(|(own, other)| lacks(*own, *other) != 0);
+        let within = rest.position(|(own, other)| other & !own != 0);
         within.map(|at| start + at)
     }
 }

@@ -210,7 +210,7 @@ impl Filter {
     /// Prefetches the memory of the cell at a position.
     #[inline]
     pub(crate) fn prefetch_at(&self, position: u64) {
-        memory::prefetch(self.bitmap(), words::byte_of::<1>(position));
+        memory::prefetch(self.bitmap(), words::byte_of(position));
     }
 
     /// Returns whether the cells are worth prefetching: those of a smaller filter are in the caches anyway.
@@ -278,7 +278,7 @@ impl Filter {
 
     /// Returns whether the bit at a position is set.
     pub fn is_in_use(&self, position: u64) -> bool {
-        position.are_used_in::<1>(self.bitmap(), 1) == 1
+        position.are_set_in(self.bitmap(), 1) == 1
     }
 
     /// Lets `place` move the blob. `place` returns the same bytes, perhaps elsewhere.

@@ -84,6 +84,11 @@ impl Limits {
             ..self
         }
     }
+
+    /// Returns the most bytes of one table of an object whose other parts take `rest` bytes.
+    pub(crate) fn table_bytes(self, rest: u64) -> u64 {
+        self.beside(rest).object_bytes.min(self.filter_bytes)
+    }
 }
 
 /// The reason that there is no room for an item or an object. Nothing was changed.

@@ -205,7 +205,7 @@ impl Shape {
                 Err(refusal) => return (capacity, Some(refusal)),
             };
             bytes += Tables::ENTRY_BYTES;
-            let room = limits.beside(bytes).object_bytes.min(limits.filter_bytes);
+            let room = limits.table_bytes(bytes);
             if step.bytes(payload, step.most) > room {
                 let (mut fits, mut exceeds) = (0, step.most);
                 while exceeds - fits > 1 {

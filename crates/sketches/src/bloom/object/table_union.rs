@@ -153,7 +153,7 @@ impl Union {
         let index = claimant.unwrap_or(target);
         let limits = self.limits;
         let others = self.tables.memory_bytes() - parts[index].table.memory_bytes();
-        let most = || limits.beside(others).object_bytes.min(limits.filter_bytes);
+        let most = || limits.table_bytes(others);
         let part = &mut self.tables.parts_mut()[index];
         let fingerprint = fingerprint >> (bits - part.step.bits);
         self.changed |= match part.table.payload() {

@@ -15,9 +15,6 @@ use crate::table::{Kept, Payload, Refused, Table};
 use super::shape::{Kind, Shape};
 use super::window::{Time, Window};
 
-/// The items whose fingerprints are looked up together.
-const TOGETHER: usize = 32;
-
 /// An object of tables.
 #[derive(Debug)]
 pub struct Tables {
@@ -378,11 +375,10 @@ impl Tables {
         let now = self.now(time);
         loop {
             let batch = Batch::of(&self.hasher, &mut items);
-            for together in batch.a[..batch.len()].chunks(TOGETHER) {
+            for together in batch.a[..batch.len()].chunks(Table::BATCH) {
                 for part in &self.parts {
-                    for hash in together {
-                        part.table.prefetch(part.of(*hash));
-                    }
+                    let fingerprints = together.iter().map(|hash| part.of(*hash));
+                    part.table.prefetch_each(fingerprints);
                 }
                 for hash in together {
                     let added = self.add_hash(*hash, &now, &limits);
@@ -479,11 +475,7 @@ impl Tables {
         let others = self.memory_bytes() - self.parts[index].table.memory_bytes();
         let part = &mut self.parts[index];
         let fingerprint = part.of(hash);
-        let most_bytes = || {
-            let limits = limits();
-            let object = limits.beside(others).object_bytes;
-            object.min(limits.filter_bytes)
-        };
+        let most_bytes = || limits().table_bytes(others);
         let added = match self.shape.kind {
             Kind::Windowed(_) => {
                 let table = &mut part.table;

@@ -86,7 +86,7 @@ fn claimed_in_rounds(group: &[&Filter], probe: Probe) -> bool {
                 return true;
             }
             let position = filter.modulus().reduce(point);
-            left |= position.are_used_in::<1>(filter.bitmap(), 1) << index;
+            left |= position.are_set_in(filter.bitmap(), 1) << index;
             candidates &= candidates - 1;
         }
         round += 1;
@@ -250,7 +250,7 @@ impl<T: Tally> Task for Lookup<'_, T> {
                 let step = W::load(&self.batch.b[start..]);
                 sum.add(step).store(&mut sums[start..]);
                 let positions = modulus.position(round, sum, step);
-                claims |= positions.are_used_in::<1>(cells, wanted) << start;
+                claims |= positions.are_set_in(cells, wanted) << start;
             }
             exhausted |= self.tally.count(claims);
             claims &= !exhausted;
@@ -306,7 +306,7 @@ impl Task for LookupInRounds<'_> {
                 let cells = filter.bitmap();
                 for (start, wanted) in words::groups::<W>(candidates) {
                     let positions = W::load(&positions[places[index]][start..]);
-                    left[index] |= positions.are_used_in::<1>(cells, wanted) << start;
+                    left[index] |= positions.are_set_in(cells, wanted) << start;
                 }
                 all_left |= left[index];
             }

@@ -196,7 +196,7 @@ mod sample {
                         rest = rest.min(rest.sub(W::splat(2 * bits)));
                     }
                     let position = rest.min(rest.sub(W::splat(bits)));
-                    found |= position.are_used_in::<1>(&CELLS, wanted) << start;
+                    found |= position.are_set_in(&CELLS, wanted) << start;
                 }
             }
             self.0[0] ^= found;

@@ -60,9 +60,9 @@ pub trait Words: Copy {
         let right = self.mul_lower(other_high).shift_right(32);
         high.mul_lower(other_high).add(left.add(right))
     }
-    /// Returns a mask of the positions whose cell, of 1 or 4 bits, is not 0: bit 0 for the first word. Bits that are
-    /// clear in `wanted` stay clear; at least one is set. Positions past the end count as 0.
-    fn are_used_in<const CELL_BITS: u64>(self, cells: &[u8], wanted: u64) -> u64;
+    /// Returns a mask of the positions whose bit is set: bit 0 for the first word. Bits that are clear in `wanted` stay
+    /// clear; at least one is set. Positions past the end count as 0.
+    fn are_set_in(self, bitmap: &[u8], wanted: u64) -> u64;
 }
 
 /// Visits the indices of the set bits, lowest first.
@@ -99,22 +99,17 @@ pub fn begun_with(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Returns the index of the byte that contains a cell of 1 or 4 bits.
+/// Returns the index of the byte that contains a bit.
 #[inline]
-pub const fn byte_of<const CELL_BITS: u64>(position: u64) -> usize {
-    (position * CELL_BITS / 8) as usize
+pub const fn byte_of(position: u64) -> usize {
+    (position / 8) as usize
 }
 
-/// Returns 1 if the cell of 1 or 4 bits at a position is not 0, else 0. Positions past the end count as 0.
+/// Returns the bit at a position. Positions past the end count as 0.
 #[inline]
-pub fn is_used<const CELL_BITS: u64>(cells: &[u8], position: u64) -> u64 {
-    let byte = cells.get(byte_of::<CELL_BITS>(position)).copied();
-    let cell = u64::from(byte.unwrap_or(0)) >> (position % (8 / CELL_BITS) * CELL_BITS);
-    if CELL_BITS == 1 {
-        cell & 1
-    } else {
-        u64::from(cell & ((1 << CELL_BITS) - 1) != 0)
-    }
+pub fn bit_at(bitmap: &[u8], position: u64) -> u64 {
+    let byte = bitmap.get(byte_of(position)).copied();
+    u64::from(byte.unwrap_or(0)) >> (position % 8) & 1
 }
 
 /// A computation that works with words of any width.
@@ -184,7 +179,7 @@ impl Words for u64 {
         ((u128::from(self) * u128::from(other)) >> 64) as u64
     }
     #[inline]
-    fn are_used_in<const CELL_BITS: u64>(self, cells: &[u8], _wanted: u64) -> u64 {
-        is_used::<CELL_BITS>(cells, self)
+    fn are_set_in(self, bitmap: &[u8], _wanted: u64) -> u64 {
+        bit_at(bitmap, self)
     }
 }

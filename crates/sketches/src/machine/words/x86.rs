@@ -3,7 +3,7 @@
 #[allow(clippy::wildcard_imports, reason = "intrinsics have distinctive names")]
 use std::arch::x86_64::*;
 
-use super::word::{MAX_WORDS, Task, Words, is_used};
+use super::word::{MAX_WORDS, Task, Words, bit_at};
 use crate::machine::memory::index;
 
 #[target_feature(enable = "avx512f,avx512dq,avx2,bmi2,popcnt")]
@@ -22,12 +22,12 @@ pub(super) fn run_four<T: Task>(task: T) -> T::Output {
     task.run::<Four>()
 }
 
-/// Implements [`Words::are_used_in`] without gather instructions.
+/// Implements [`Words::are_set_in`] without gather instructions.
 #[inline(always)]
-fn one_by_one<W: Words, const CELL_BITS: u64>(positions: W, cells: &[u8], mut wanted: u64) -> u64 {
+fn one_by_one<W: Words>(positions: W, bitmap: &[u8], mut wanted: u64) -> u64 {
     let mut numbers = [0; MAX_WORDS];
     positions.store(&mut numbers);
-    let set = |index: usize| is_used::<CELL_BITS>(cells, numbers[index]) << index;
+    let set = |index: usize| bit_at(bitmap, numbers[index]) << index;
     // The compiler unrolls a loop without a condition.
     if wanted == (1 << W::COUNT) - 1 {
         return (0..W::COUNT).fold(0, |all, index| all | set(index));
@@ -52,7 +52,7 @@ struct Four(__m256i);
 macro_rules! native {
     ($intrinsics:expr) => {
         // SAFETY: the processor supports these intrinsics, or words of this type would not exist. Memory is accessed
-        // only through references to arrays of the words' size, or within the cells.
+        // only through references to arrays of the words' size, or within the bitmap.
         unsafe { $intrinsics }
     };
 }
@@ -100,32 +100,27 @@ impl Words for Eight {
         Self(native!(_mm512_rol_epi64::<BY>(self.0)))
     }
     #[inline(always)]
-    fn are_used_in<const CELL_BITS: u64>(self, cells: &[u8], wanted: u64) -> u64 {
-        let Some(last) = cells.len().checked_sub(8) else {
-            return one_by_one::<_, CELL_BITS>(self, cells, wanted);
+    fn are_set_in(self, bitmap: &[u8], wanted: u64) -> u64 {
+        let Some(last) = bitmap.len().checked_sub(8) else {
+            return one_by_one(self, bitmap, wanted);
         };
-        // Eight bytes are read for each position: from its own byte on, or near the end of the cells the last eight.
+        // Eight bytes are read for each position: from its own byte on, or near the end of the bitmap the last eight.
         // So no read is past the end, whatever the position. For a position past the end the shift exceeds 63, and the
         // result is zero.
         native!({
-            let at = if CELL_BITS == 4 {
-                _mm512_slli_epi64::<2>(self.0)
-            } else {
-                self.0
-            };
+            let at = self.0;
             let last = _mm512_set1_epi64(last.cast_signed() as i64);
             let start = _mm512_min_epu64(_mm512_srli_epi64::<3>(at), last);
             let place = _mm512_sub_epi64(at, _mm512_slli_epi64::<3>(start));
-            let cell = _mm512_set1_epi64((1_i64 << CELL_BITS) - 1);
-            let cell = _mm512_sllv_epi64(cell, place);
-            let base = cells.as_ptr().cast();
+            let bit = _mm512_sllv_epi64(_mm512_set1_epi64(1), place);
+            let base = bitmap.as_ptr().cast();
             let bytes = if wanted == 0xff {
                 _mm512_i64gather_epi64::<1>(start, base)
             } else {
                 let (zero, mask) = (_mm512_setzero_si512(), wanted.to_le_bytes()[0]);
                 _mm512_mask_i64gather_epi64::<1>(zero, mask, start, base)
             };
-            u64::from(_mm512_test_epi64_mask(bytes, cell))
+            u64::from(_mm512_test_epi64_mask(bytes, bit))
         })
     }
 }
@@ -194,24 +189,20 @@ impl Words for Four {
         Self(native!(_mm256_slli_epi64::<32>(middle.0))).add(self.mul_lower(other))
     }
     #[inline(always)]
-    fn are_used_in<const CELL_BITS: u64>(self, cells: &[u8], wanted: u64) -> u64 {
-        let (Some(last), 0xf) = (cells.len().checked_sub(8), wanted) else {
-            return one_by_one::<_, CELL_BITS>(self, cells, wanted);
+    fn are_set_in(self, bitmap: &[u8], wanted: u64) -> u64 {
+        let (Some(last), 0xf) = (bitmap.len().checked_sub(8), wanted) else {
+            return one_by_one(self, bitmap, wanted);
         };
         // The same addresses as for eight words, but read one by one: many AVX2 processors without AVX-512 gather
         // slowly, and all extract words quickly.
         native!({
-            let at = if CELL_BITS == 4 {
-                _mm256_slli_epi64::<2>(self.0)
-            } else {
-                self.0
-            };
+            let at = self.0;
             let last = _mm256_set1_epi64x(last.cast_signed() as i64);
             let start = _mm256_srli_epi64::<3>(at);
             let start = _mm256_blendv_epi8(start, last, _mm256_cmpgt_epi64(start, last));
             let place = _mm256_sub_epi64(at, _mm256_slli_epi64::<3>(start));
             let read = |start: i64| {
-                let bytes = cells.as_ptr().add(index(start.cast_unsigned()));
+                let bytes = bitmap.as_ptr().add(index(start.cast_unsigned()));
                 bytes.cast::<i64>().read_unaligned()
             };
             let bytes = _mm256_set_epi64x(
@@ -220,15 +211,10 @@ impl Words for Four {
                 read(_mm256_extract_epi64::<1>(start)),
                 read(_mm256_extract_epi64::<0>(start)),
             );
-            // Shifts the cell to the top, where its first bit is the sign. Past the end the shift exceeds 63 again.
-            let top = _mm256_set1_epi64x(64 - CELL_BITS.cast_signed());
-            let cell = _mm256_sllv_epi64(bytes, _mm256_sub_epi64(top, place));
-            let used = if CELL_BITS == 4 {
-                _mm256_cmpgt_epi64(_mm256_srli_epi64::<60>(cell), _mm256_setzero_si256())
-            } else {
-                cell
-            };
-            u64::from(_mm256_movemask_pd(_mm256_castsi256_pd(used)).cast_unsigned())
+            // Shifts the bit to the top, where it is the sign. Past the end the shift exceeds 63 again.
+            let top = _mm256_set1_epi64x(63);
+            let bit = _mm256_sllv_epi64(bytes, _mm256_sub_epi64(top, place));
+            u64::from(_mm256_movemask_pd(_mm256_castsi256_pd(bit)).cast_unsigned())
         })
     }
 }
