@@ -13,7 +13,7 @@ fn odd() -> Vec<(&'static str, Vec<u8>, &'static str, Reply)> {
     let table = |kind: u64, window: &[u64], newest: u64, step: [u64; 3], k: u64, entry: &[u8]| {
         let bytes =
             |numbers: &[u64]| -> Vec<u8> { numbers.iter().flat_map(|n| n.to_le_bytes()).collect() };
-        let fields = [0, 1 << 52, newest, 1];
+        let fields = [0, 1 << 52, newest, 0, 1];
         let entries = [u64::from(!entry.is_empty()), k, entry.len() as u64];
         let piece = [&bytes(&[&fields[..], &step, &entries].concat()), entry].concat();
         [

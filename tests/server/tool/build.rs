@@ -326,11 +326,13 @@ fn items_are_added_to_an_existing_filter() {
     );
     add(&mut client, "seen", &numbered("item", 0..5000));
     let path = lines(&server, "list", &numbered("item", 2000..12_000));
+    // Rarely, two items are one to the filter.
+    let before = client.cmd("BF.CARD seen").as_int();
     let to = url(&server);
     let reported = run_line(&format!("build {path} --add --to {to} --key seen --json")).json();
     assert_eq!(reported["items"], 10_000);
     assert_eq!(
-        client.cmd("BF.CARD seen").as_int() - 5000,
+        client.cmd("BF.CARD seen").as_int() - before,
         reported["new"].as_i64().unwrap()
     );
     assert_eq!(

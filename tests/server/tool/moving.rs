@@ -277,7 +277,7 @@ fn the_outcome_of_each_key_is_reported() {
         all.err
     );
     let rows = "bloomfltr          1         1         0         1           276,504\n\
-        bloomfltx          1         0         0         0               480\n";
+        bloomfltx          1         0         0         0               488\n";
     assert_eq!(all.out, "replaced app:there\n".to_owned() + &table(rows));
     assert_eq!(all.failed(1), "1 of 4 keys could not be moved");
     assert_eq!(

@@ -22,8 +22,11 @@ pub struct Tables {
     hasher: Hasher,
     /// Oldest first; never empty.
     parts: Vec<Part>,
-    /// What is added to the number of a period: larger after the clock was set back, so that numbers never fall.
+    /// What is added to the number of a period: larger after the clock was set back, so that that of the current one never
+    /// falls by more than one.
     ahead: u64,
+    /// The number of the period before which all items were dropped.
+    dropped: u64,
 }
 
 /// A table, and how many items it is for.
@@ -88,7 +91,7 @@ impl Part {
 
 impl Tables {
     /// Size of an object without tables, in bytes.
-    pub const BASE_BYTES: u64 = memory::stated::<Self>(136) as u64;
+    pub const BASE_BYTES: u64 = memory::stated::<Self>(144) as u64;
 
     /// Size of the entry of a table, in bytes.
     pub const ENTRY_BYTES: u64 = memory::stated::<Part>(136) as u64;
@@ -107,29 +110,42 @@ impl Tables {
         let mut shape = *shape;
         shape.params.tightening = shape.tightening();
         shape.params.capacity = shape.params.capacity.max(1);
-        // Numbers of periods are larger than that of the periods of a window even in 1970.
-        let ahead = shape.window().map_or(0, |window| 2 * window.periods() + 4);
+        let ahead = Self::least_ahead(&shape);
         Self {
             shape,
             hasher,
             parts: Vec::new(),
             ahead,
+            dropped: 0,
         }
     }
 
-    /// Creates an object of these tables, oldest first, made with [`offset`](Self::offset).
-    pub fn of_parts(shape: &Shape, hasher: Hasher, parts: Vec<Part>) -> Result<Self, &'static str> {
+    /// Creates an object of these tables, oldest first. The numbers of their periods are [stored](Self::stored) ones, as is
+    /// that of the period before which all items were dropped.
+    pub fn of_parts(
+        shape: &Shape,
+        hasher: Hasher,
+        parts: Vec<Part>,
+        dropped: u64,
+    ) -> Result<Self, &'static str> {
         let tables = Self {
             parts,
+            dropped,
             ..Self::without_parts(shape, hasher)
         };
         tables.check()?;
         Ok(tables)
     }
 
-    /// Returns what is added to the number of a period in an object that was read.
-    pub fn offset(shape: &Shape) -> u64 {
-        Self::without_parts(shape, Hasher::Murmur64).ahead
+    /// Returns what is added to the number of a period as long as the clock was not set back: so much that it is larger than
+    /// that of the periods of a window even in 1970.
+    pub fn least_ahead(shape: &Shape) -> u64 {
+        shape.window().map_or(0, |window| 2 * window.periods() + 4)
+    }
+
+    /// Returns the number that a period has in an object that is read.
+    pub fn stored(&self, period: u64) -> u64 {
+        (period + Self::least_ahead(&self.shape)).saturating_sub(self.ahead)
     }
 
     /// Checks that the object is valid.
@@ -204,31 +220,38 @@ impl Tables {
     /// Sets the periods so many back, and drops the items of those before `oldest`. Returns whether anything changed.
     pub(super) fn set_back(&mut self, back: u64, oldest: u64) -> bool {
         self.ahead = self.ahead.saturating_add(back);
-        let mut changed = back > 0;
+        let mut any = false;
         for part in &mut self.parts {
-            changed |= part.table.drop_before(oldest);
+            any |= part.table.drop_before(oldest);
         }
-        changed
+        if any {
+            self.dropped = oldest;
+        }
+        any || back > 0
     }
 
-    /// Makes room for items of periods from `first` on that were dropped before. Without memory, items may be added only to
-    /// periods that were never dropped.
-    pub(super) fn revive(&mut self, first: u64, current: u64) {
+    /// Makes room for items of periods from `first` on that were dropped before. Goes over the whole object.
+    ///
+    /// # Errors
+    /// [`Refused::OutOfMemory`]; then the object must not be used any more.
+    pub(super) fn revive(&mut self, first: u64, current: u64) -> Result<(), Refused> {
         for part in &mut self.parts {
             if part.table.dropped() > first {
-                let _ = part.table.sweep_all(current);
+                part.table.sweep_all(current)?;
             }
         }
-    }
-
-    /// Returns the number of the newest period with items, without what is added to it; 0 without items.
-    pub fn newest_period(&self) -> u64 {
-        self.newest().saturating_sub(self.ahead)
+        self.dropped = 0;
+        Ok(())
     }
 
     /// Returns what is added to the numbers of periods.
     pub const fn ahead(&self) -> u64 {
         self.ahead
+    }
+
+    /// Returns the number of the period before which all items were dropped.
+    pub const fn dropped(&self) -> u64 {
+        self.dropped
     }
 
     /// Returns the number of the newest period with items; 0 without items.
@@ -242,10 +265,9 @@ impl Tables {
 
     /// Returns the number of the latest period that is known to have been current, without what is added to it.
     pub fn reached_period(&self) -> Option<u64> {
-        let dropped = self.parts.iter().map(|part| part.table.dropped()).max()?;
         // The newest period may be open ahead of its time.
-        let next = self.newest().max(dropped + self.shape.window()?.periods());
-        next.checked_sub(self.ahead + 1)
+        let next = self.dropped + self.shape.window()?.periods();
+        self.newest().max(next).checked_sub(self.ahead + 1)
     }
 
     /// Returns the exact sum of the allocations in bytes, including `self`.
@@ -302,9 +324,8 @@ impl Tables {
         };
         let current = self.period_at(window, time.now_ms);
         let oldest = current + 1 - window.periods();
-        // Nothing is added before 1970, nor to a period that was dropped, which is none after `tidy`.
-        let dropped = self.parts.iter().map(|part| part.table.dropped()).max();
-        let least = oldest.max(self.ahead).max(dropped.unwrap_or(0));
+        // Nothing is added before 1970, nor to a period that was dropped, which the oldest may be if the clock was set back.
+        let least = oldest.max(self.ahead).max(self.dropped);
         let target = window.target(time).saturating_add(self.ahead);
         Now {
             current,
@@ -548,17 +569,15 @@ impl Tables {
         };
         let back = self.lead(window, now_ms);
         let current = self.period_at(window, now_ms) + back;
-        let oldest = current + 1 - window.periods();
-        let changed = self.set_back(back, oldest);
-        self.revive(oldest, current);
-        changed
+        self.set_back(back, current + 1 - window.periods())
     }
 
-    /// Returns by how many periods the newest one is later than that after the current one: more than 0 if the clock was set
-    /// back.
+    /// Returns by how many periods the clock was set back, but for one: there are items of a period after the next, or the
+    /// window's second period was dropped already.
     pub(super) fn lead(&self, window: Window, now_ms: u64) -> u64 {
         let next = self.period_at(window, now_ms) + 1;
-        self.newest().saturating_sub(next)
+        let latest = self.dropped + window.periods() - 1;
+        self.newest().max(latest).saturating_sub(next)
     }
 
     /// Returns the number of different items that have not expired.

@@ -6,7 +6,7 @@
 //!
 //! | part | fields, eight bytes each |
 //! |---|---|
-//! | the piece | first position; the one behind the last; newest period with items; number of tables |
+//! | the piece | first position; the one behind the last; newest period with items; the period before which all were dropped; number of tables |
 //! | each table, oldest first | number of its step; the items that it is for; bits of a fingerprint; number of entries; *k*; length of the entries in bytes; the entries |
 //! | each entry, as bits | the distance from the entry before, Rice-coded: its last *k* bits behind as many ones as the others say, and a zero; the count in Elias' gamma code, or the number of periods before the newest |
 //!
@@ -41,9 +41,10 @@ pub fn piece(tables: &Tables, begin: u64) -> Option<(u64, Vec<u8>)> {
     let log = all.div_ceil(ENTRIES).next_power_of_two().ilog2();
     let length = END >> log.min(POSITION_BITS);
     let end = (begin / length + 1) * length;
-    let newest = tables.newest_period();
+    let [newest, dropped] = [tables.newest(), tables.dropped()].map(|period| tables.stored(period));
+    let count = parts.clone().count() as u64;
     let mut out = Buffer::new();
-    for field in [begin, end, newest, parts.clone().count() as u64] {
+    for field in [begin, end, newest, dropped, count] {
         out.put(&field.to_le_bytes());
     }
     for part in parts {
@@ -235,13 +236,16 @@ struct Piece<'p> {
     begin: u64,
     end: u64,
     newest: u64,
+    dropped: u64,
     sections: Vec<Section<'p>>,
 }
 
 impl<'p> Piece<'p> {
-    fn read(bytes: &'p [u8], payload: Payload) -> Result<Self, DecodeError> {
+    fn read(bytes: &'p [u8], shape: &Shape) -> Result<Self, DecodeError> {
+        let payload = shape.payload();
         let mut from = ByteCursor(bytes);
-        let (begin, end, newest) = (from.uint()?, from.uint()?, from.uint()?);
+        let (begin, end) = (from.uint()?, from.uint()?);
+        let (newest, dropped) = (from.uint()?, from.uint()?);
         if !(begin < end && end <= END) {
             return Err("piece out of range".into());
         }
@@ -249,7 +253,7 @@ impl<'p> Piece<'p> {
         if !(1..=MOST_TABLES).contains(&count) {
             return Err("piece of too many tables".into());
         }
-        if newest > Tables::LAST_PERIOD + 1 {
+        if newest.max(dropped) > Tables::LAST_PERIOD + 1 + Tables::least_ahead(shape) {
             return Err("period out of range".into());
         }
         let mut sections: Vec<Section> = Vec::new();
@@ -287,6 +291,7 @@ impl<'p> Piece<'p> {
             begin,
             end,
             newest,
+            dropped,
             sections,
         })
     }
@@ -417,7 +422,7 @@ impl Pieces {
     /// Takes the next piece. If it is not valid, nothing changes.
     pub fn push(&mut self, mut piece: Vec<u8>) -> Result<(), DecodeError> {
         let payload = self.shape.payload();
-        let read = Piece::read(&piece, payload)?;
+        let read = Piece::read(&piece, &self.shape)?;
         if read.begin != self.end {
             return Err("piece out of order".into());
         }
@@ -448,7 +453,7 @@ impl Pieces {
         let payload = self.shape.payload();
         let mut pieces = memory::reserved(self.all.len()).ok_or(DecodeError::NoMemory)?;
         for piece in &self.all {
-            pieces.push(Piece::read(piece, payload)?);
+            pieces.push(Piece::read(piece, &self.shape)?);
         }
         // The newest period is never followed by an earlier one, unless the clock was set back, and all periods with it.
         let mut next = u64::MAX;
@@ -473,10 +478,12 @@ impl Pieces {
                 }
             }
         }
-        let (offset, periods) = (Tables::offset(&self.shape), self.shape.most_periods() - 1);
+        let periods = self.shape.most_periods() - 1;
+        let newest = pieces.iter().map(|piece| piece.newest).max().unwrap_or(0);
+        let dropped = pieces.last().map_or(0, |last| last.dropped);
         // What expired while the pieces were made is left out.
-        let newest = pieces.iter().map(|piece| piece.newest).max().unwrap_or(0) + offset;
-        let (oldest, current) = (newest.saturating_sub(periods), newest.saturating_sub(1));
+        let oldest = newest.saturating_sub(periods).max(dropped).max(periods);
+        let current = newest.saturating_sub(1);
         let mut parts = memory::reserved(steps.len()).ok_or(DecodeError::NoMemory)?;
         let newest_step = steps.last().map(|step| step.number);
         for step in steps {
@@ -492,11 +499,12 @@ impl Pieces {
                             let Payload::Period(_) = payload else {
                                 return filling.push(fingerprint, held);
                             };
-                            let period = piece.newest + offset - held;
-                            if period < oldest {
-                                return Ok(());
+                            match piece.newest.checked_sub(held) {
+                                Some(period) if period >= oldest => {
+                                    filling.push(fingerprint, period)
+                                }
+                                _ => Ok(()),
                             }
-                            filling.push(fingerprint, period)
                         });
                         match filled {
                             Ok(()) => {}
@@ -519,6 +527,7 @@ impl Pieces {
             &self.shape,
             self.hasher,
             parts,
+            dropped,
         )?))
     }
 }

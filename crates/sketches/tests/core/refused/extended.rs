@@ -39,9 +39,9 @@ fn draft(shape: &Shape) -> Draft {
             let held = held.range(begin..end).map(|(at, held)| (*at, *held));
             (*step, held.chain([(begin, 5)]).collect())
         });
-        Piece::of(&tables, range, 5, &shape.kind)
+        Piece::of(&tables, range, 5, None, shape)
     };
-    let mut draft = Draft::of(shape, Seed::FIXED.as_bytes(), &tables);
+    let mut draft = Draft::of(shape, Seed::FIXED.as_bytes(), &tables, None);
     draft.pieces = [[0, END / 2], [END / 2, END / 4 * 3], [END / 4 * 3, END]]
         .map(of)
         .into();
@@ -151,8 +151,10 @@ fn wrong_pieces_are_refused() {
         for count in [0, 65, u64::MAX] {
             refused("piece of too many tables", &|p| p[1].count = count);
         }
-        for newest in [(1 << 50) + 2, u64::MAX] {
-            refused("period out of range", &|p| p[1].newest = newest);
+        let more = draft.window.map_or(0, |(_, periods)| 2 * periods + 4);
+        for period in [(1 << 50) + 2 + more, u64::MAX] {
+            refused("period out of range", &|p| p[1].newest = period);
+            refused("period out of range", &|p| p[1].dropped = period);
         }
         refused("bytes behind the object", &|p| p[1].behind = vec![0]);
         refused("bytes behind the object", &|p| p[1].count = 1);
@@ -286,7 +288,7 @@ fn fingerprints_that_are_not_random_are_refused() {
             let mut draft = draft.clone();
             draft.pieces.truncate(1);
             let piece = &mut draft.pieces[0];
-            (piece.end, piece.count, piece.newest) = (END, 1, 0);
+            (piece.end, piece.count, piece.newest) = (END, 1, 12);
             piece.sections.remove(0);
             let section = &mut piece.sections[0];
             (section.bits, section.k, section.count) = (44, 0, entries);

@@ -31,6 +31,7 @@ pub struct Piece {
     pub begin: u64,
     pub end: u64,
     pub newest: u64,
+    pub dropped: u64,
     pub count: u64,
     pub sections: Vec<Section>,
     pub behind: Vec<u8>,
@@ -132,13 +133,26 @@ impl Section {
 
 impl Piece {
     /// Returns the piece of tables with a range of positions.
-    pub fn of(tables: &[Contents], range: [u64; 2], newest: i128, kind: &Kind) -> Self {
+    pub fn of(
+        tables: &[Contents],
+        range: [u64; 2],
+        newest: i128,
+        dropped: Option<i128>,
+        shape: &Shape,
+    ) -> Self {
+        let kind = &shape.kind;
+        let more = shape
+            .window()
+            .map_or(0, |window| 2 * i128::from(window.periods()) + 4);
+        let stored = |period: i128| u64::try_from(period + more).unwrap_or(0);
+        let any = tables.iter().any(|(_, held)| !held.is_empty());
         let sections = tables.iter();
         let sections = sections.map(|table| Section::of(table, range, newest, kind));
         Self {
             begin: range[0],
             end: range[1],
-            newest: newest.try_into().unwrap(),
+            newest: if any { stored(newest) } else { 0 },
+            dropped: dropped.map_or(0, stored),
             count: tables.len() as u64,
             sections: sections.collect(),
             behind: Vec::new(),
@@ -146,7 +160,7 @@ impl Piece {
     }
 
     pub fn bytes(&self) -> Vec<u8> {
-        let mut bytes = fields(&[self.begin, self.end, self.newest, self.count]);
+        let mut bytes = fields(&[self.begin, self.end, self.newest, self.dropped, self.count]);
         self.sections
             .iter()
             .for_each(|section| bytes.extend(section.bytes()));
@@ -157,7 +171,7 @@ impl Piece {
 
 impl Draft {
     /// Returns the draft of an object of a shape, with these tables.
-    pub fn of(shape: &Shape, seed: &[u8], tables: &[Contents]) -> Self {
+    pub fn of(shape: &Shape, seed: &[u8], tables: &[Contents], dropped: Option<i128>) -> Self {
         let window = shape.window();
         let newest = match window {
             Some(_) => tables.iter().flat_map(|(_, held)| held.values()).max(),
@@ -168,7 +182,7 @@ impl Draft {
         let pieces = all.div_ceil(1 << 15).next_power_of_two() as u64;
         let piece = |number| {
             let range = [number, number + 1].map(|number| number * (END / pieces));
-            Piece::of(tables, range, newest, &shape.kind)
+            Piece::of(tables, range, newest, dropped, shape)
         };
         Self {
             form: 1,

@@ -10,6 +10,8 @@ use super::draft::{Contents, Draft};
 pub struct Model {
     pub shape: Shape,
     pub tables: Vec<Contents>,
+    /// The period before which all items were dropped, if any were.
+    dropped: Option<i128>,
 }
 
 impl Model {
@@ -17,7 +19,11 @@ impl Model {
         let mut shape = *shape;
         shape.params.tightening = shape.tightening();
         let tables = vec![(shape.table_step([]).unwrap(), BTreeMap::new())];
-        Self { shape, tables }
+        Self {
+            shape,
+            tables,
+            dropped: None,
+        }
     }
 
     /// Returns the number of the current period; 0 without a window.
@@ -77,6 +83,7 @@ impl Model {
             &self.shape,
             object.hasher().seed().unwrap().as_bytes(),
             &self.tables,
+            self.dropped,
         )
     }
 
@@ -89,30 +96,43 @@ impl Model {
     }
 
     pub fn tidy(&mut self, now_ms: u64) {
-        if self.shape.window().is_none() {
+        let Some(window) = self.shape.window() else {
             return;
-        }
+        };
         let (next, oldest) = (self.period(now_ms) + 1, self.oldest(now_ms));
         let held = self.tables.iter().flat_map(|(_, held)| held.values());
-        let back = (held.max().copied().unwrap_or(next) - next).max(0);
+        let reached = self
+            .dropped
+            .map(|dropped| dropped + i128::from(window.periods()) - 1);
+        let latest = held.copied().chain(reached).max().unwrap_or(next);
+        let back = (latest - next).max(0);
+        let mut dropped = self.dropped.map(|dropped| dropped - back);
         for (_, held) in &mut self.tables {
             for held in held.values_mut() {
                 *held -= back;
             }
+            let before = held.len();
             held.retain(|_, held| *held >= oldest);
+            if held.len() < before {
+                dropped = Some(oldest);
+            }
         }
+        self.dropped = dropped;
         self.free();
     }
 
     /// Returns the period to which an item is added.
     fn target(&self, time: Time) -> i128 {
         let (Some(window), Some(ttl_ms)) = (self.shape.window(), time.ttl_ms) else {
-            return self.period(time.now_ms);
+            return self
+                .period(time.now_ms)
+                .max(self.dropped.unwrap_or(i128::MIN));
         };
         let end =
             (i128::from(time.now_ms) + i128::from(ttl_ms) - 1) / i128::from(window.period_ms()) + 1;
         let until = end.min(u64::MAX.into()) - i128::from(window.periods());
         let first = self.oldest(time.now_ms).max(0);
+        let first = first.max(self.dropped.unwrap_or(0));
         until.clamp(first, self.period(time.now_ms) + 1)
     }
 
