@@ -91,6 +91,14 @@ fn words_of(bytes: &mut [u8], begin: usize, end: usize) -> (&mut [[u8; 8]], u64)
     (words, u64::MAX >> (64 * count - bits))
 }
 
+/// Returns the number of set bits before one of them, in words from a byte on.
+pub fn rank(bytes: &[u8], at: usize, bit: usize) -> u32 {
+    let (whole, rest) = bytes[at..].split_at(bit / 8);
+    let below = rest[0] & ((1 << (bit % 8)) - 1);
+    let whole = whole.iter().map(|byte| byte.count_ones());
+    whole.sum::<u32>() + below.count_ones()
+}
+
 /// Returns the place of the set bit with a rank, counted from 0, in words from a byte on. There is such a bit.
 #[inline(always)]
 pub fn select(bytes: &[u8], mut at: usize, mut rank: u32) -> usize {

@@ -3,9 +3,9 @@
 use crate::machine::memory;
 
 use super::bits::mask;
-use super::fingerprints::{Payload, Table, each, push};
+use super::fingerprints::{Payload, Table};
 use super::periods::{Periods, lag, oldest, period_of};
-use super::shard::{Builder, Refused};
+use super::shard::{Refused, Shard};
 
 /// What became of a fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Table {
         let number = self.locate(fingerprint).shard;
         let base = self.shards[number].base;
         if current < base || current - base > lag(periods) {
-            self.sweep(number, current)?;
+            self.sweep(number, current);
         }
         let (at, shard, found) = self.find(fingerprint);
         let before = found
@@ -108,17 +108,13 @@ impl Table {
     }
 
     /// Removes all entries whose periods were dropped, so that there may be entries of these periods again.
-    ///
-    /// # Errors
-    /// [`Refused::OutOfMemory`]: some are removed, and their periods stay dropped.
-    pub fn sweep_all(&mut self, current: u64) -> Result<(), Refused> {
+    pub fn sweep_all(&mut self, current: u64) {
         if self.has_dropped() {
             for number in self.numbers_from(0) {
-                self.sweep(number, current)?;
+                self.sweep(number, current);
             }
         }
         self.periods.dropped = 0;
-        Ok(())
     }
 
     /// Removes entries whose periods were dropped from one more shard, and joins two if there are few entries.
@@ -134,8 +130,7 @@ impl Table {
             if let Some(number) = number
                 && oldest(self.shards[number].base, self.periods_of_window()) < self.dropped()
             {
-                // Without memory, the entries stay.
-                let _ = self.sweep(number, current);
+                self.sweep(number, current);
             }
             self.periods.next = number.map_or(0, |number| number + 1);
         }
@@ -144,30 +139,19 @@ impl Table {
 
     /// Removes the entries of a shard whose periods were dropped, and makes `current` its base, or an earlier period if there
     /// are fingerprints of a window before.
-    pub(super) fn sweep(&mut self, number: usize, current: u64) -> Result<(), Refused> {
+    pub(super) fn sweep(&mut self, number: usize, current: u64) {
         let (periods, dropped) = (self.periods_of_window(), self.dropped());
         let latest = |(first, _): &(u64, u64)| first + u64::from(periods) - 1;
         let latest = self.periods().first().map_or(current, latest);
         let base = current.min(latest);
         let widths = self.widths(self.depth(number));
         let shard = &mut self.shards[number];
-        let is_live = |tag| period_of(shard.base, tag, periods) >= dropped;
-        let mut gone = 0;
-        shard.for_each(widths, |_, _, tag| gone += u64::from(!is_live(tag)));
-        if gone == 0 {
-            shard.base = base;
-            return Ok(());
-        }
-        let mut builder = Builder::new(widths)?;
-        each(shard, widths, |bucket, remainder, tag| {
-            if is_live(tag) {
-                push(&mut builder, bucket, remainder, tag)
-            } else {
-                Ok(())
-            }
-        })?;
-        let (swept, entries) = builder.end(base)?;
-        self.replace(number, swept, entries);
-        Ok(())
+        let size = |shard: &Shard| (shard.memory_bytes() as u64, shard.entries() as u64);
+        let (bytes, entries) = size(shard);
+        let old = std::mem::replace(&mut shard.base, base);
+        shard.retain(widths, |tag| period_of(old, tag, periods) >= dropped);
+        let (less, fewer) = size(shard);
+        self.shard_bytes = self.shard_bytes - bytes + less;
+        self.entries = self.entries - entries + fewer;
     }
 }

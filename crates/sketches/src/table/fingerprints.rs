@@ -70,10 +70,10 @@ pub struct Table {
     pub(super) shards: Vec<Shard>,
     /// The number of whole shards.
     pub(super) wholes: usize,
-    entries: u64,
+    pub(super) entries: u64,
     pub(super) fingerprints: u64,
     /// The bytes of all shards.
-    shard_bytes: u64,
+    pub(super) shard_bytes: u64,
     /// The periods of the fingerprints, if these have some.
     pub(super) periods: Periods,
 }
@@ -413,7 +413,7 @@ impl Table {
         if bases[0] != bases[1] {
             // Tags are read from one base.
             for number in halves {
-                self.sweep(number, bases[0].max(bases[1]))?;
+                self.sweep(number, bases[0].max(bases[1]));
             }
         }
         let [old, new] = [self.level + 1, self.level].map(|depth| self.widths(depth));

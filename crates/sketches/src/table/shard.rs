@@ -14,7 +14,7 @@
 use crate::machine::memory;
 use crate::machine::words::{self, Task, Use, Words};
 
-use super::bits::{SPARE, close, get, mask, open, put, put_word, select, word};
+use super::bits::{SPARE, close, get, mask, open, put, put_word, rank, select, word};
 
 /// The bits of a bucket's number: its group, and the bucket in the group.
 pub const BUCKET_BITS: u32 = 10;
@@ -431,7 +431,29 @@ impl Shard {
 
     /// Removes an entry, or one that follows it by `behind`.
     pub fn remove(&mut self, place: &Place, found: Found, behind: usize, widths: Widths) {
-        let (group, index) = (place.group, found.index + behind);
+        let count = self.count(place.group);
+        self.take(place.group, found.index + behind, widths);
+        self.shrink(place.group, count, widths);
+    }
+
+    /// Removes the entries whose tags are not to be kept.
+    pub fn retain(&mut self, widths: Widths, is_kept: impl Fn(u64) -> bool) {
+        for group in 0..GROUPS {
+            let (count, at) = (self.count(group), self.begin(group));
+            let mut first = Self::first(at, count);
+            for index in (0..count).rev() {
+                let tag = get(&self.bytes, first + widths.entries(index), widths.tag);
+                if !is_kept(tag) {
+                    self.take(group, index, widths);
+                    first = Self::first(at, self.count(group));
+                }
+            }
+            self.shrink(group, count, widths);
+        }
+    }
+
+    /// Removes an entry from a group, which keeps its bytes.
+    fn take(&mut self, group: usize, index: usize, widths: Widths) {
         let (count, at) = (self.count(group), self.begin(group));
         let is_last = self.ends_run(group, index);
         let is_first = index == 0 || self.ends_run(group, index - 1);
@@ -442,11 +464,12 @@ impl Shard {
         } else {
             index
         };
-        close(bytes, ends + end, ends + count, 1);
         if is_last && is_first {
-            let used = word(bytes, at) & !(1 << place.bucket);
-            put_word(bytes, at, used);
+            let used = word(bytes, at);
+            let bucket = select(bytes, at, rank(bytes, at + ENDS, index));
+            put_word(bytes, at, used & !(1 << bucket));
         }
+        close(bytes, ends + end, ends + count, 1);
         let (old, first) = (Self::first(at, count), Self::first(at, count - 1));
         close(
             bytes,
@@ -459,7 +482,11 @@ impl Shard {
             bytes.copy_within(entries, first / 8);
         }
         bytes[group] -= 1;
-        let sizes = [count, count - 1].map(|count| widths.group(count));
+    }
+
+    /// Frees the bytes that a group of `count` entries no longer needs.
+    fn shrink(&mut self, group: usize, count: usize, widths: Widths) {
+        let sizes = [count, self.count(group)].map(|count| widths.group(count));
         let smaller = self.resize(group, sizes, &|_| true);
         debug_assert!(smaller.is_ok(), "a smaller group needs no memory");
     }

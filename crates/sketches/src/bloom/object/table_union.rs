@@ -58,7 +58,7 @@ impl Tables {
             union.current = newest.saturating_sub(1);
             let oldest = newest.saturating_sub(window.periods());
             tables.set_back(back, oldest);
-            tables.revive(oldest, union.current).map_err(refused)?;
+            tables.revive(oldest, union.current);
             let expired = now_ms.map(|now_ms| tables.period_at(window, now_ms));
             let expired = expired.map_or(0, |current| current + 1 - window.periods());
             union.oldest = [oldest, expired.max(oldest)];

@@ -231,17 +231,13 @@ impl Tables {
     }
 
     /// Makes room for items of periods from `first` on that were dropped before. Goes over the whole object.
-    ///
-    /// # Errors
-    /// [`Refused::OutOfMemory`]; then the object must not be used any more.
-    pub(super) fn revive(&mut self, first: u64, current: u64) -> Result<(), Refused> {
+    pub(super) fn revive(&mut self, first: u64, current: u64) {
         for part in &mut self.parts {
             if part.table.dropped() > first {
-                part.table.sweep_all(current)?;
+                part.table.sweep_all(current);
             }
         }
         self.dropped = 0;
-        Ok(())
     }
 
     /// Returns what is added to the numbers of periods.
