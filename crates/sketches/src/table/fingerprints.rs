@@ -231,25 +231,35 @@ impl Table {
     /// Looks for a fingerprint.
     #[inline(always)]
     pub(super) fn find(&self, fingerprint: u64) -> (Location, &Shard, Found) {
-        let (at, shard) = self.prefetch(fingerprint);
-        (at, shard, shard.find(&at.place, at.widths))
-    }
-
-    /// Prefetches what a search for a fingerprint probably reads. Returns where it belongs.
-    #[inline(always)]
-    fn prefetch(&self, fingerprint: u64) -> (Location, &Shard) {
         let at = self.locate(fingerprint);
         let shard = &self.shards[at.shard];
         shard.prefetch(&at.place);
-        (at, shard)
+        (at, shard, shard.find(&at.place, at.widths))
     }
 
-    /// Prefetches what additions of a few fingerprints, at most [`BATCH`](Self::BATCH), probably read.
+    /// Prefetches what additions of a few fingerprints read, at most [`BATCH`](Self::BATCH).
     #[inline]
     pub fn prefetch_each(&self, fingerprints: impl Iterator<Item = u64>) {
-        fingerprints.for_each(|fingerprint| {
-            self.prefetch(fingerprint);
-        });
+        self.locate_each(fingerprints);
+    }
+
+    /// Prefetches what searches for a few fingerprints read. Returns where they belong.
+    #[inline(always)]
+    fn locate_each(
+        &self,
+        fingerprints: impl Iterator<Item = u64>,
+    ) -> [Option<(Location, &Shard)>; Self::BATCH] {
+        let mut places = [None; Self::BATCH];
+        for (place, fingerprint) in places.iter_mut().zip(fingerprints) {
+            let at = self.locate(fingerprint);
+            let shard = &self.shards[at.shard];
+            shard.prefetch_head();
+            *place = Some((at, shard));
+        }
+        for (at, shard) in places.iter().flatten() {
+            shard.prefetch_group(&at.place, at.widths);
+        }
+        places
     }
 
     /// Returns whether a fingerprint is in the table. One with a period is if that is `oldest` or later.
@@ -277,10 +287,7 @@ impl Table {
         let batches = fingerprints.chunks(Self::BATCH);
         let batches = batches.zip(answers.chunks_mut(Self::BATCH));
         for (fingerprints, answers) in batches {
-            let mut places = [None; Self::BATCH];
-            for (place, fingerprint) in places.iter_mut().zip(fingerprints) {
-                *place = Some(self.prefetch(*fingerprint));
-            }
+            let places = self.locate_each(fingerprints.iter().copied());
             for ((at, shard), answer) in places.iter().flatten().zip(answers) {
                 let found = shard.find(&at.place, at.widths);
                 *answer = self.is_in(shard, at, found, oldest);

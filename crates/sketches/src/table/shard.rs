@@ -27,7 +27,7 @@ const GROUP_MOST: usize = u8::MAX as usize;
 /// The bytes before the groups: a byte for the number of entries of each, and two for where it begins.
 pub const HEAD: usize = 3 * GROUPS + 2;
 /// Groups begin at multiples of this many bytes behind the head, so most additions move no other group.
-const UNIT: usize = 4;
+pub const UNIT: usize = 4;
 
 /// The bits of a shard's entries, at most `bits::MOST`.
 #[derive(Clone, Copy, Debug)]
@@ -209,6 +209,24 @@ impl Shard {
         for line in [middle.saturating_sub(64), middle, middle + 64] {
             memory::prefetch(&self.bytes, line);
         }
+    }
+
+    /// Prefetches the head.
+    #[inline(always)]
+    pub fn prefetch_head(&self) {
+        memory::prefetch(&self.bytes, 0);
+    }
+
+    /// Prefetches what a search reads of a group, where the head says.
+    #[inline(always)]
+    pub fn prefetch_group(&self, place: &Place, widths: Widths) {
+        let (count, at) = (self.count(place.group), self.begin(place.group));
+        let before = count * place.bucket as usize / 64;
+        memory::prefetch(&self.bytes, at);
+        memory::prefetch(
+            &self.bytes,
+            (Self::first(at, count) + widths.entries(before)) / 8,
+        );
     }
 
     #[inline]

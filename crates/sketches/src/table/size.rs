@@ -41,10 +41,11 @@ fn of_periods(payload: Payload, number: u64) -> u64 {
 fn of_shard(entries: f64, widths: Widths) -> f64 {
     let groups = to_double(shard::GROUPS as u64);
     let in_group = entries / groups;
-    // Rounding up adds half a unit to each part of a group that is not empty.
+    // Rounding up adds half a byte, and half a unit, to each group that is not empty.
     let bits = 1.0 + f64::from(widths.remainder + widths.tag);
     let used = groups * (1.0 - exp(-in_group));
-    let bytes = entries * bits / 8.0 + used * (to_double(shard::ENDS as u64) + 1.0 + 1.5);
+    let rounded = to_double(shard::UNIT as u64) / 2.0 + 0.5;
+    let bytes = entries * bits / 8.0 + used * (to_double(shard::ENDS as u64) + rounded);
     // The numbers of entries in shards vary, so allocations have a few sizes.
     let deviation = entries.sqrt() * bits / 8.0;
     let sizes = [-1.5, -0.75, 0.0, 0.75, 1.5].map(|by| {

@@ -310,6 +310,25 @@ fn chunks_that_are_read_among_changes_have_what_stays() {
     }
 }
 
+/// What a chunk has of a period that is dropped before the last one is read is left out.
+#[test]
+fn chunks_from_before_a_period_was_dropped_are_loaded() {
+    let mut object = object_of(&windowed(params(100_000, 0.001, 2), 100, 3), Seed::FIXED);
+    for now_ms in [9_800, 10_000] {
+        object.tidy(now_ms);
+        let items: Vec<_> = (now_ms..).take(40_000).map(u64::to_le_bytes).collect();
+        let items = items.iter().map(|item| &item[..]);
+        object.add_each(items, Time::at(now_ms), || ROOMY, |_| ());
+    }
+    let mut partial = begin_partial(&header_of(&object)).unwrap();
+    let (cursor, chunk) = chunks::piece(&object, 1).unwrap();
+    assert!(partial.load(cursor, &chunk).unwrap().is_none());
+    assert!(object.tidy(10_100));
+    let rest = chunks::pieces(&object).filter(|(next, _)| *next > cursor);
+    let loaded = rest.filter_map(|(next, chunk)| partial.load(next, &chunk).unwrap());
+    assert!(dump_of(&loaded.last().unwrap()) == dump_of(&object));
+}
+
 /// The clock is set back between two chunks, or between the last one and 1970.
 #[test]
 fn chunks_from_before_the_clock_was_set_back_are_loaded() {
