@@ -230,8 +230,8 @@ def tables(stored: bytes) -> list[dict[int, tuple[int, int]]]:
     while size := struct.unpack_from("<Q", stored, at)[0]:
         piece = stored[at + 8 : at + 8 + size]
         at += 8 + size
-        begin, end, newest, count = struct.unpack_from("<4Q", piece)
-        place = 32
+        begin, end, newest, _, count = struct.unpack_from("<5Q", piece)
+        place = 40
         for _ in range(count):
             number, _, bits, entries, k, size = struct.unpack_from("<6Q", piece, place)
             text = int.from_bytes(piece[place + 48 : place + 48 + size], "little")
@@ -250,7 +250,7 @@ def tables(stored: bytes) -> list[dict[int, tuple[int, int]]]:
                 following = fingerprint + 1
                 held = 0
                 if kind == 1:
-                    held = newest - take(periods.bit_length())
+                    held = newest - (2 * periods + 4) - take(periods.bit_length())
                 elif kind == 2:
                     log = ones()
                     held = 1 << log | take(log)
