@@ -145,13 +145,9 @@ impl Table {
         let latest = self.periods().first().map_or(current, latest);
         let base = current.min(latest);
         let widths = self.widths(self.depth(number));
-        let shard = &mut self.shards[number];
-        let size = |shard: &Shard| (shard.memory_bytes() as u64, shard.entries() as u64);
-        let (bytes, entries) = size(shard);
-        let old = std::mem::replace(&mut shard.base, base);
-        shard.retain(widths, |tag| period_of(old, tag, periods) >= dropped);
-        let (less, fewer) = size(shard);
-        self.shard_bytes = self.shard_bytes - bytes + less;
-        self.entries = self.entries - entries + fewer;
+        self.change_shard(number, Shard::entries, |shard| {
+            let old = std::mem::replace(&mut shard.base, base);
+            shard.retain(widths, |tag| period_of(old, tag, periods) >= dropped);
+        });
     }
 }

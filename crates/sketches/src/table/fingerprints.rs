@@ -70,10 +70,10 @@ pub struct Table {
     pub(super) shards: Vec<Shard>,
     /// The number of whole shards.
     pub(super) wholes: usize,
-    pub(super) entries: u64,
+    entries: u64,
     pub(super) fingerprints: u64,
     /// The bytes of all shards.
-    pub(super) shard_bytes: u64,
+    shard_bytes: u64,
     /// The periods of the fingerprints, if these have some.
     pub(super) periods: Periods,
 }
@@ -102,7 +102,7 @@ impl Table {
     /// The bits are fewer than [`LEAST_BITS`](Self::LEAST_BITS) or more than [`Payload::most_bits`].
     pub fn new(bits: u32, payload: Payload) -> Option<Self> {
         let mut table = Self::with_room(bits, payload, 1)?;
-        table.append(Shard::new()?, 0);
+        table.append(Shard::new()?);
         Some(table)
     }
 
@@ -125,9 +125,9 @@ impl Table {
     }
 
     /// Appends a shard to a table that is being made.
-    pub(super) fn append(&mut self, shard: Shard, entries: u64) {
+    pub(super) fn append(&mut self, shard: Shard) {
         self.shard_bytes += shard.memory_bytes() as u64;
-        self.entries += entries;
+        self.entries += shard.entries() as u64;
         self.shards.push(shard);
     }
 
@@ -161,7 +161,7 @@ impl Table {
         self.shard_bytes + shards as u64 + self.periods.memory_bytes()
     }
 
-    /// Returns the number of shards, each of which is an allocation.
+    /// Returns the number of shards. Each is an allocation.
     pub const fn shards(&self) -> u64 {
         (2 << self.level) - self.wholes as u64
     }
@@ -340,13 +340,19 @@ impl Table {
     /// Changes entries of a group.
     #[inline]
     pub(super) fn change<T>(&mut self, at: &Location, by: impl FnOnce(&mut Shard) -> T) -> T {
-        let shard = &mut self.shards[at.shard];
-        let size = |shard: &Shard| {
-            (
-                shard.memory_bytes() as u64,
-                shard.entries_of(&at.place) as u64,
-            )
-        };
+        self.change_shard(at.shard, |shard| shard.entries_of(&at.place), by)
+    }
+
+    /// Changes a shard. `entries` counts the entries that may become more or fewer.
+    #[inline]
+    pub(super) fn change_shard<T>(
+        &mut self,
+        number: usize,
+        entries: impl Fn(&Shard) -> usize,
+        by: impl FnOnce(&mut Shard) -> T,
+    ) -> T {
+        let shard = &mut self.shards[number];
+        let size = |shard: &Shard| (shard.memory_bytes() as u64, entries(shard) as u64);
         let (less, fewer) = size(shard);
         let done = by(shard);
         let (more, many) = size(shard);
@@ -388,7 +394,7 @@ impl Table {
         })?;
         let [low, high] = builders.map(|builder| builder.end(shard.base));
         let (low, high) = (low?, high?);
-        let bytes = low.0.memory_bytes() + high.0.memory_bytes();
+        let bytes = low.memory_bytes() + high.memory_bytes();
         let more = if self.unused() == 0 {
             1 + self.shards.len() / 8
         } else {
@@ -399,10 +405,10 @@ impl Table {
             self.move_shards(more).ok_or(Refused::OutOfMemory)?;
         }
         let first = last + self.unused() - 1;
-        self.replace(last, Shard::default(), 0);
+        self.replace(last, Shard::default());
         self.wholes = last;
-        self.replace(first, low.0, low.1);
-        self.replace(first + 1, high.0, high.1);
+        self.replace(first, low);
+        self.replace(first + 1, high);
         Ok(())
     }
 
@@ -434,12 +440,12 @@ impl Table {
                 push(&mut builder, bucket, remainder, payload)
             })?;
         }
-        let (shard, entries) = builder.end(self.shards[first].base)?;
+        let shard = builder.end(self.shards[first].base)?;
         self.check(&halves, shard.memory_bytes(), most_bytes)?;
         for number in halves {
-            self.replace(number, Shard::default(), 0);
+            self.replace(number, Shard::default());
         }
-        self.replace(self.wholes, shard, entries);
+        self.replace(self.wholes, shard);
         self.wholes += 1;
         let shards = index(self.shards());
         if shards < self.shards.len() / 2 {
@@ -479,11 +485,8 @@ impl Table {
     }
 
     /// Replaces a shard by one with other entries.
-    pub(super) fn replace(&mut self, number: usize, shard: Shard, entries: u64) {
-        let old = std::mem::replace(&mut self.shards[number], shard);
-        self.entries = self.entries - old.entries() as u64 + entries;
-        self.shard_bytes -= old.memory_bytes() as u64;
-        self.shard_bytes += self.shards[number].memory_bytes() as u64;
+    fn replace(&mut self, number: usize, shard: Shard) {
+        self.change_shard(number, Shard::entries, |old| *old = shard);
     }
 
     /// Returns whether there are entries of periods that were dropped.

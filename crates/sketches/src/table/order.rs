@@ -158,8 +158,8 @@ impl Filling {
         let number = self.table.shards.len() + 1;
         let depth = self.table.depth(number.min(self.shards - 1));
         let next = Builder::new(self.table.widths(depth))?;
-        let (shard, entries) = std::mem::replace(&mut self.builder, next).end(self.current)?;
-        self.table.append(shard, entries);
+        let shard = std::mem::replace(&mut self.builder, next).end(self.current)?;
+        self.table.append(shard);
         self.end += 1 << (self.table.bits - depth);
         Ok(())
     }

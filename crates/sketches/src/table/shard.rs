@@ -204,7 +204,7 @@ impl Shard {
     /// nine tenths of the allocation. So both come at once, although the head says where the group is.
     #[inline]
     pub fn prefetch(&self, place: &Place) {
-        memory::prefetch(&self.bytes, 0);
+        self.prefetch_head();
         let middle = HEAD + (self.bytes.len() - HEAD) * 9 * (2 * place.group + 1) / (20 * GROUPS);
         for line in [middle.saturating_sub(64), middle, middle + 64] {
             memory::prefetch(&self.bytes, line);
@@ -605,8 +605,6 @@ pub struct Builder {
     group: usize,
     /// The buckets and entries of this group.
     entries: Vec<(u32, u64)>,
-    /// The number of all entries.
-    count: u64,
 }
 
 impl Builder {
@@ -620,7 +618,6 @@ impl Builder {
             bytes: Vec::new(),
             group: 0,
             entries: memory::reserved(GROUP_MOST).ok_or(Refused::OutOfMemory)?,
-            count: 0,
         };
         builder.extend(HEAD)?;
         Ok(builder)
@@ -653,7 +650,6 @@ impl Builder {
         }
         self.entries
             .push((place.bucket, remainder << self.widths.tag | tag));
-        self.count += 1;
         Ok(())
     }
 
@@ -694,17 +690,17 @@ impl Builder {
         Ok(())
     }
 
-    /// Returns the shard and the number of its entries.
+    /// Returns the shard.
     ///
     /// # Errors
     /// [`Refused::OutOfMemory`]
-    pub fn end(mut self, base: u64) -> Result<(Shard, u64), Refused> {
+    pub fn end(mut self, base: u64) -> Result<Shard, Refused> {
         while self.group < GROUPS {
             self.end_group()?;
         }
         let mut bytes =
             memory::zeroed(allocated_for(self.bytes.len())).ok_or(Refused::OutOfMemory)?;
         bytes[..self.bytes.len()].copy_from_slice(&self.bytes);
-        Ok((Shard { bytes, base }, self.count))
+        Ok(Shard { bytes, base })
     }
 }

@@ -225,7 +225,7 @@ fn valid_and_adds(mut object: Object, items: &[[u8; 8]], now: u64) {
     assert_eq!(object.check(), Ok(()));
 }
 
-/// Removals and expiry need no memory; what is not split or joined for want of it is later.
+/// Removals and expiry need no memory. Shards that lack it are split or joined later.
 #[test]
 fn items_are_removed_and_expire() {
     let mut objects = samples();

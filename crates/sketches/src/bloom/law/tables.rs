@@ -2,8 +2,8 @@
 //!
 //! A table of *n* fingerprints of *p* bits claims a stranger with a probability of at most *n* / 2ᵖ. The first table of an
 //! object, for *N* items, has the fewest bits with which *N* / 2ᵖ is at most 31/32 of the object's rate. Each further one
-//! has the fewest with which it takes at most ¾ of the rate that the tables before it leave. A non-scaling object has one
-//! table, which may take all of it.
+//! has the fewest that take at most ¾ of the rate left by the tables before it. A non-scaling object has one table, which
+//! may take all of it.
 //!
 //! A table takes memory only for what is in it, and each doubling of *N* costs a bit of each item. So a table is for eight
 //! times as many items as the expansion says: an object that was reserved too small has few tables.
@@ -74,7 +74,7 @@ impl TableStep {
     }
 }
 
-/// Returns for how many items a table is, at most `wanted`, and the fewest bits with which it keeps a rate.
+/// Returns the number of items that a table is for, at most `wanted`, and the fewest bits that keep its rate.
 fn fitting(wanted: u64, first: u64, rate: f64, payload: Payload) -> Result<(u64, u32), Refusal> {
     let claimed = |most: u64, bits: u32| to_double(most) * power(0.5, bits.into());
     let mut most = wanted;

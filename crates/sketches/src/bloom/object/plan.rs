@@ -28,7 +28,7 @@ pub struct Plan {
 /// A filter of a stack, or a table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlannedPart {
-    /// The number of items for which it keeps its rate.
+    /// The number of items up to which it keeps its rate.
     pub capacity: u64,
     /// Its size.
     pub size: PartSize,

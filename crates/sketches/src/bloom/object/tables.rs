@@ -22,7 +22,7 @@ pub struct Tables {
     hasher: Hasher,
     /// Oldest first; never empty.
     parts: Vec<Part>,
-    /// What is added to the number of a period: larger after the clock was set back, so that that of the current one never
+    /// What is added to the number of a period. It grows when the clock was set back, so that the current period's number never
     /// falls by more than one.
     ahead: u64,
     /// The number of the period before which all items were dropped.

@@ -375,7 +375,7 @@ impl From<Failure> for DecodeError {
     }
 }
 
-/// An object of which all pieces so far were read.
+/// An object while its pieces are read.
 #[derive(Debug)]
 pub struct Pieces {
     shape: Shape,

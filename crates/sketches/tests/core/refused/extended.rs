@@ -21,7 +21,7 @@ impl super::Draft for Draft {
     }
 }
 
-/// Returns an object of two tables in three pieces, the middle one of which has a quarter of the range.
+/// Returns an object of two tables in three pieces. The middle piece has a quarter of the range.
 fn draft(shape: &Shape) -> Draft {
     let mut rng = Rng::new(3);
     let tables = [(0, 12), (3, 21)].map(|(number, bits)| {

@@ -12,7 +12,7 @@ pub const END: u64 = 1 << 52;
 /// A table: its step, and what it keeps of each fingerprint. A period is that before which it is not found.
 pub type Contents = (TableStep, BTreeMap<u64, i128>);
 
-/// An object to be stored, any field of which may be wrong.
+/// An object to be stored. Any field may be wrong.
 #[derive(Clone, Debug)]
 pub struct Draft {
     pub form: u64,

@@ -33,7 +33,7 @@ impl Model {
             .map_or(0, |window| (now_ms / window.period_ms()).into())
     }
 
-    /// Returns the oldest period that has not expired. What is kept without a window is more.
+    /// Returns the oldest period that has not expired; without a window, a number below all that are kept.
     fn oldest(&self, now_ms: u64) -> i128 {
         let periods = self
             .shape
