@@ -150,6 +150,28 @@ fn unions_deny_nothing_and_are_made_once() {
     assert!(raised > 20, "{raised} rates were raised");
 }
 
+/// Two tables of a union may claim an item. A removal can't tell which of them has it, and takes it from neither.
+#[test]
+fn an_item_that_two_tables_claim_is_not_removed() {
+    let shape = counting(params(10, 1e-6, 1));
+    let [mut early, mut late] = [(); 2].map(|()| object_of(&shape, Seed::FIXED));
+    for item in 0..20_u8 {
+        add_at(&mut early, &[item], 0).unwrap();
+        add_at(&mut late, &[19 - item], 0).unwrap();
+    }
+    let mut union = Object::union(&[&early, &late], None, ROOMY)
+        .unwrap()
+        .unwrap();
+    // The second half of the items is in the first table of `late`, and in the second one of `early`.
+    for item in 0..20_u8 {
+        let twice = item >= 10;
+        let before = dump_of(&union);
+        assert_eq!(union.count(&[item]), 1 + u64::from(twice));
+        assert_eq!(union.remove(&[item]), !twice);
+        assert_eq!(dump_of(&union) == before, twice);
+    }
+}
+
 /// A source that was not written since the clock was set back is set back in the union, and hides nothing of the present.
 #[test]
 fn a_source_from_the_future_hides_nothing_of_the_present() {
