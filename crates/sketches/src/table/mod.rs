@@ -30,4 +30,4 @@ pub use fingerprints::{Payload, Table};
 pub use order::Filling;
 pub use periods::tag_bits;
 pub use shard::Refused;
-pub use size::expected_bytes;
+pub use size::{expected_bytes, largest_bytes};

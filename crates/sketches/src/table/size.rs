@@ -1,4 +1,4 @@
-//! The expected size of a table.
+//! The expected size of a table, and the largest.
 
 use crate::number::{exp, to_double, to_whole};
 
@@ -27,6 +27,16 @@ pub fn expected_bytes(bits: u32, payload: Payload, number: u64) -> u64 {
     to_whole(of_shards[0] + of_shards[1] + entries) + of_periods(payload, number)
 }
 
+/// Returns the bytes that not one in a million of such tables exceeds.
+///
+/// A shard of *b* bytes is rounded up by at most *b* / 4, and evenly distributed up to there: a standard deviation of at most
+/// *b* / √192. The deviation of the sum is that of a shard times the root of their number; five of them are added.
+pub fn largest_bytes(bits: u32, payload: Payload, number: u64) -> u64 {
+    let bytes = to_double(expected_bytes(bits, payload, number));
+    let shards = to_double(number.div_ceil(SPLIT).max(1));
+    to_whole(bytes + 5.0 * bytes / (192.0 * shards).sqrt())
+}
+
 /// Returns the bytes of the numbers of fingerprints of each period, if all periods have some.
 fn of_periods(payload: Payload, number: u64) -> u64 {
     let Payload::Period(periods) = payload else {
@@ -46,18 +56,16 @@ fn of_shard(entries: f64, widths: Widths) -> f64 {
     let used = groups * (1.0 - exp(-in_group));
     let rounded = to_double(shard::UNIT as u64) / 2.0 + 0.5;
     let bytes = entries * bits / 8.0 + used * (to_double(shard::ENDS as u64) + rounded);
-    // The numbers of entries in shards vary, so allocations have a few sizes.
+    // The numbers of entries in shards vary, so allocations have a few sizes: the mean of a normal distribution's.
     let deviation = entries.sqrt() * bits / 8.0;
-    let sizes = [-1.5, -0.75, 0.0, 0.75, 1.5].map(|by| {
+    let (mut sum, mut weights) = (0.0, 0.0);
+    for step in -12..=12_i32 {
+        let by = f64::from(step) / 4.0;
+        let weight = exp(-by * by / 2.0);
         let bytes = to_whole((bytes + by * deviation).max(0.0));
         let allocated = shard::allocated_for(shard::HEAD + usize::try_from(bytes).unwrap_or(0));
-        to_double(allocated as u64)
-    });
-    // Weights of a normal distribution.
-    let weights = [0.13, 0.24, 0.26, 0.24, 0.13];
-    sizes
-        .iter()
-        .zip(weights)
-        .map(|(size, weight)| size * weight)
-        .sum()
+        sum += weight * to_double(allocated as u64);
+        weights += weight;
+    }
+    sum / weights
 }

@@ -9,7 +9,7 @@
 //! times as many items as the expansion says: an object that was reserved too small has few tables.
 
 use crate::number::{MAX_CAPACITY, power, to_double};
-use crate::table::{Payload, Table, expected_bytes};
+use crate::table::{Payload, Table, expected_bytes, largest_bytes};
 
 use super::limits::Refusal;
 use super::params::{Growth, Params};
@@ -71,6 +71,11 @@ impl TableStep {
     /// Returns the expected bytes of the table with this number of items.
     pub fn bytes(&self, payload: Payload, items: u64) -> u64 {
         expected_bytes(self.bits, payload, items)
+    }
+
+    /// Returns the bytes that the table with this number of items does not exceed, except once in a million times.
+    pub fn largest_bytes(&self, payload: Payload, items: u64) -> u64 {
+        largest_bytes(self.bits, payload, items)
     }
 }
 

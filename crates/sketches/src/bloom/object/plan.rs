@@ -206,11 +206,11 @@ impl Shape {
             };
             bytes += Tables::ENTRY_BYTES;
             let room = limits.table_bytes(bytes);
-            if step.bytes(payload, step.most) > room {
+            if step.largest_bytes(payload, step.most) > room {
                 let (mut fits, mut exceeds) = (0, step.most);
                 while exceeds - fits > 1 {
                     let middle = fits + (exceeds - fits) / 2;
-                    if step.bytes(payload, middle) > room {
+                    if step.largest_bytes(payload, middle) > room {
                         exceeds = middle;
                     } else {
                         fits = middle;
@@ -246,17 +246,16 @@ impl Shape {
                 continue;
             }
             let held = left.min(step.most);
-            let own = step.bytes(payload, held);
-            if own > limits.filter_bytes {
+            bytes = bytes.saturating_add(Tables::ENTRY_BYTES);
+            if step.largest_bytes(payload, held) > limits.table_bytes(bytes) {
                 return Err(Refusal::MemoryLimit);
             }
-            bytes = bytes.saturating_add(Tables::ENTRY_BYTES);
             parts.push(PlannedPart {
                 capacity: step.most,
                 size: PartSize::Table(step, payload),
                 object_bytes: bytes.saturating_add(step.bytes(payload, step.most)),
             });
-            bytes = bytes.saturating_add(own);
+            bytes = bytes.saturating_add(step.bytes(payload, held));
             left -= held;
             if left == 0 {
                 break;

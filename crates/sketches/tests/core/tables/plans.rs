@@ -105,14 +105,16 @@ fn a_plan_is_about_what_an_object_of_tables_becomes() {
     assert_eq!(fixed.plan(901, Limits::NONE), Err(Refusal::Full));
 }
 
-/// Objects grow about as far under limits as their reach says, and are within the limits then.
+/// Objects grow at least as far under limits as their reach says, and not much further. They are within the limits then.
 #[test]
 fn objects_reach_what_limits_admit() {
     let mut rng = Rng::new(2);
-    for (object_bytes, filter_bytes) in [
-        (100_000, u64::MAX),
-        (1_000_000, u64::MAX),
-        (u64::MAX, 300_000),
+    for (object_bytes, filter_bytes, rounds, most) in [
+        (2_000, u64::MAX, 100, 0.8),
+        (20_000, u64::MAX, 20, 0.25),
+        (100_000, u64::MAX, 5, 0.2),
+        (1_000_000, u64::MAX, 1, 0.05),
+        (u64::MAX, 300_000, 2, 0.1),
     ] {
         for (capacity, expansion) in [(1_000, 1), (1_000_000, 1), (100, 2)] {
             for shape in [
@@ -125,25 +127,30 @@ fn objects_reach_what_limits_admit() {
                     object_bytes,
                     saturate: false,
                 };
-                let (reach, refusal) = shape.reach(limits);
                 if object_bytes == u64::MAX && capacity < 1_000_000 {
                     continue;
                 }
-                let mut object = object_of(&shape, rng.seed());
-                assert_eq!(object.reach(limits), reach);
-                let items: Vec<_> = (0..2 * reach).map(|_| rng.next().to_le_bytes()).collect();
-                let (mut refused, given) = (None, items.iter().map(|item| &item[..]));
-                object.add_each(
-                    given,
-                    Time::at(0),
-                    || limits,
-                    |added| refused = refused.or(added.err()),
-                );
-                assert_eq!(refused, refusal, "{shape:?}");
-                assert!(object.is_within(limits));
-                let (_, held, _) = object.totals();
-                let off = share(held.abs_diff(reach), reach);
-                assert!(off < 0.08, "{held} of {reach}: {shape:?}, {limits:?}");
+                let (reach, refusal) = shape.reach(limits);
+                for _ in 0..rounds {
+                    let mut object = object_of(&shape, rng.seed());
+                    assert_eq!(object.reach(limits), reach);
+                    let items: Vec<_> = (0..2 * reach).map(|_| rng.next().to_le_bytes()).collect();
+                    let (mut refused, given) = (None, items.iter().map(|item| &item[..]));
+                    object.add_each(
+                        given,
+                        Time::at(0),
+                        || limits,
+                        |added| refused = refused.or(added.err()),
+                    );
+                    assert_eq!(refused, refusal, "{shape:?}");
+                    assert!(object.is_within(limits));
+                    let (_, held, _) = object.totals();
+                    let further = share(held, reach) - 1.0;
+                    assert!(
+                        (0.0..most).contains(&further),
+                        "{held} of {reach}: {shape:?}, {limits:?}"
+                    );
+                }
             }
         }
     }
