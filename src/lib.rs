@@ -3,8 +3,6 @@
 //! Each family of values has a folder with its commands, keys, settings and stored values. `families` lists the
 //! families, and each implements `family::Family`. The other files are shared by all families.
 
-#![deny(unsafe_code)]
-
 mod bloom;
 mod cms;
 mod cuckoo;

@@ -7,8 +7,9 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use valkeybloom_sketches::BadOffsets;
 
-use super::batch::{Batch, Text};
+use super::batch::Batch;
 use super::error::{Code, Error};
+use super::items::Text;
 use super::strided::{Element, Strided};
 
 /// The type of an array: `struct ArrowSchema`.

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 use valkeybloom_protocol::error as protocol;
-use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::bloom::{MergeError, Refusal};
+use valkeybloom_sketches::{BadOffsets, DecodeError};
 
 /// The kind of an error, which becomes an exception's class or a status. The numbers stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,5 +112,11 @@ impl From<DecodeError> for Error {
 impl From<std::collections::TryReserveError> for Error {
     fn from(_: std::collections::TryReserveError) -> Self {
         Self::NO_MEMORY
+    }
+}
+
+impl From<BadOffsets> for Error {
+    fn from(error: BadOffsets) -> Self {
+        Self::new(Code::BadBatch, error.to_string())
     }
 }

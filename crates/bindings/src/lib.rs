@@ -52,8 +52,6 @@
 //! - Returned bytes are a `valkeybloom_buffer` of pointer and length, freed by `valkeybloom_buffer_free`.
 //! - A new method of a family is one method here and one function there.
 
-#![deny(unsafe_code)]
-
 #[allow(unsafe_code, reason = "it reads memory that other languages own")]
 pub mod arrow;
 mod batch;
@@ -62,6 +60,7 @@ mod cms;
 mod cuckoo;
 mod error;
 mod family;
+mod items;
 mod limits;
 mod shared;
 #[allow(unsafe_code, reason = "it reads memory that other languages own")]
@@ -70,12 +69,13 @@ mod tdigest;
 mod topk;
 mod views;
 
-pub use batch::{Batch, Items, Text};
+pub use batch::Batch;
 pub use bloom::{Bloom, Moment};
 pub use cms::CountMin;
 pub use cuckoo::Cuckoo;
 pub use error::{Code, Error};
 pub use family::{Chunked, Family, Loader, decode, name_of};
+pub use items::{Items, Text};
 pub use limits::limit_growth;
 pub use shared::Shared;
 pub use strided::{Element, Strided};

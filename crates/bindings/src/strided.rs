@@ -3,8 +3,8 @@
 use std::marker::PhantomData;
 use std::ops::{ControlFlow, Range};
 
-use super::batch::{Text, Visit};
 use super::error::{Code, Error};
+use super::items::{BLOCK, Text, Visit};
 
 /// The kind of an array's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,9 +59,6 @@ pub struct Strided<'b> {
 unsafe impl Send for Strided<'_> {}
 // SAFETY: as above; there is no interior mutability.
 unsafe impl Sync for Strided<'_> {}
-
-/// The number of elements that are written as text at a time. They fit in the cache.
-pub(crate) const BLOCK: usize = 1024;
 
 impl Strided<'_> {
     /// Creates the elements of an array.

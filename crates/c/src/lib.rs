@@ -4,6 +4,7 @@
 //!
 //! Each function is one [`call`](border::call), which keeps panics inside and turns errors into a status.
 
+#![allow(unsafe_code, reason = "C calls it, and owns its memory")]
 #![allow(
     clippy::doc_markdown,
     reason = "C programmers read these comments, in the header"

@@ -7,6 +7,8 @@
 //! No function here has an `unsafe` block. Only the exported names need the keyword: two functions of one name would be
 //! undefined behaviour. The names below begin with `calculator_`, and nothing else in the WebAssembly exports any.
 
+#![allow(unsafe_code, reason = "exported names need the keyword")]
+
 use std::sync::{Mutex, MutexGuard};
 
 use valkeybloom_planner as planner;

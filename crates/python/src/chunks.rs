@@ -1,14 +1,12 @@
 //! Chunks of objects, as SCANDUMP returns and LOADCHUNK takes them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use valkeybloom_bindings::{Bloom as Filter, Chunked, Error, Family, Loader, Shared};
+use valkeybloom_bindings::{Chunked, Error, Family, Loader, Shared};
 
 use super::batches;
-use super::bloom::Bloom;
 use super::calls::Call;
 use super::errors::raise;
 use super::locked::detached;
@@ -56,38 +54,6 @@ impl Chunks {
             0 => Ok(None),
             _ => Ok(Some((next, batches::bytes(py, &chunk)?))),
         }
-    }
-}
-
-/// A Bloom filter that is being loaded. For `fetch`.
-#[pyclass(frozen, module = "valkeybloom._core")]
-pub struct BloomLoader(Mutex<Loader<Filter>>);
-
-#[pymethods]
-impl BloomLoader {
-    #[new]
-    fn new() -> Self {
-        Self(Mutex::default())
-    }
-
-    /// Load the next chunk. Return True if no further chunk belongs to the filter.
-    fn load(&self, cursor: u64, chunk: &[u8]) -> PyResult<bool> {
-        let mut loader = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        loader.load(cursor, chunk).map_err(raise)?;
-        Ok(loader.is_complete())
-    }
-
-    /// Return the filter, once.
-    fn end(&self) -> PyResult<Bloom> {
-        let mut loader = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let whole = std::mem::take(&mut *loader).end().map_err(raise)?;
-        Ok(Bloom(Shared::new(whole)))
-    }
-
-    /// Return whether additions alone can turn the filter of one first chunk into that of a later one.
-    #[staticmethod]
-    fn precedes(first: &[u8], later: &[u8]) -> bool {
-        Filter::precedes(first, later)
     }
 }
 

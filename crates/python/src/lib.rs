@@ -1,7 +1,9 @@
 //! The classes of the Python package `valkeybloom`, over the crate `bindings`.
 
+#[allow(unsafe_code, reason = "it reads memory that Python owns")]
 mod batches;
 mod bloom;
+#[allow(unsafe_code, reason = "threads of Python are ended by C")]
 mod calls;
 mod chunks;
 mod cms;
@@ -10,6 +12,7 @@ mod cuckoo;
 mod errors;
 mod items;
 mod locked;
+#[allow(unsafe_code, reason = "an allocator is unsafe")]
 mod memory;
 mod near;
 mod tdigest;
@@ -26,9 +29,9 @@ mod _core {
     use valkeybloom_protocol::batch;
 
     #[pymodule_export]
-    use super::bloom::Bloom;
+    use super::bloom::{Bloom, BloomLoader};
     #[pymodule_export]
-    use super::chunks::{BloomLoader, Chunks};
+    use super::chunks::Chunks;
     #[pymodule_export]
     use super::cms::CountMin;
     #[pymodule_export]

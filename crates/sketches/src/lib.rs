@@ -15,7 +15,7 @@
 //! `Clone`. Nor have they `PartialEq`: two objects with the same answers may differ in what only their memory shows, a
 //! buffer that is not compressed or a list in another order. Compare what is stored: [`Sketch::to_dump`] writes it.
 
-#![deny(unsafe_code, unnameable_types)]
+#![deny(unnameable_types)]
 
 pub mod bloom;
 pub mod cms;

@@ -4,6 +4,7 @@
 //! A failure ends this program: an allocation that cannot fail was refused.
 
 mod cms;
+#[allow(unsafe_code, reason = "an allocator is unsafe")]
 mod refusing;
 mod samples;
 mod table;
