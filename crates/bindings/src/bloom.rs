@@ -344,7 +344,6 @@ impl Bloom {
 
 impl Family for Bloom {
     const NAME: &'static str = "Bloom filter";
-    const TYPE_NAMES: &'static [&'static str] = &["bloomfltr", "bloomfltx", "MBbloom--"];
 
     fn of_sketch(sketch: Sketch) -> Result<Self, Sketch> {
         match sketch {

@@ -156,9 +156,14 @@ fn not_counted(why: NotCounted) -> Error {
     error::not_counted(why).into()
 }
 
+impl From<cms::CountMin> for CountMin {
+    fn from(object: cms::CountMin) -> Self {
+        Self(object)
+    }
+}
+
 impl Family for CountMin {
     const NAME: &'static str = "count-min sketch";
-    const TYPE_NAMES: &'static [&'static str] = &["CMSk-TYPE"];
 
     fn of_sketch(sketch: Sketch) -> Result<Self, Sketch> {
         match sketch {

@@ -151,9 +151,14 @@ impl Cuckoo {
     }
 }
 
+impl From<cuckoo::Cuckoo> for Cuckoo {
+    fn from(object: cuckoo::Cuckoo) -> Self {
+        Self(object)
+    }
+}
+
 impl Family for Cuckoo {
     const NAME: &'static str = "cuckoo filter";
-    const TYPE_NAMES: &'static [&'static str] = &["MBbloomCF"];
 
     fn of_sketch(sketch: Sketch) -> Result<Self, Sketch> {
         match sketch {

@@ -10,8 +10,6 @@ use super::random_seed;
 pub trait Family: Sized {
     /// The name of the family, in the singular.
     const NAME: &'static str;
-    /// The names of its types in a server, as TYPE returns them.
-    const TYPE_NAMES: &'static [&'static str];
 
     /// Converts an object of any family, if it is of this family.
     ///

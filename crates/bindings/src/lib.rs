@@ -38,9 +38,8 @@
 //!
 //! # The mapping to C
 //!
-//! - A handle is a pointer to a boxed `Shared` of a family: `valkeybloom_bloom *`, `valkeybloom_cuckoo *`,
-//!   `valkeybloom_count_min *`, `valkeybloom_top_k *`, `valkeybloom_tdigest *`, each with its own `…_free`, which takes
-//!   null. `valkeybloom_decode` decodes bytes of any family.
+//! - A handle is a `valkeybloom_object *`: a pointer to a boxed object of any family, behind a `Shared`. Functions that
+//!   families share take any of them; the others say in their name which family they take.
 //! - A function returns a status: 0, or the number of a [`Code`]. Results go to places that the caller names.
 //!   `valkeybloom_last_error` returns the text of a thread's last error. One wrapper around every function catches
 //!   panics, which would be bugs, and returns the status of [`Code::Broken`].
@@ -81,6 +80,7 @@ pub use shared::Shared;
 pub use strided::{Element, Strided};
 pub use tdigest::TDigest;
 pub use topk::{Left, TopK};
+pub use valkeybloom_sketches::Sketch;
 pub use valkeybloom_sketches::bloom::{Kind, Window};
 
 use valkeybloom_sketches::Seed;

@@ -169,9 +169,14 @@ impl TDigest {
     }
 }
 
+impl From<tdigest::TDigest> for TDigest {
+    fn from(object: tdigest::TDigest) -> Self {
+        Self(object)
+    }
+}
+
 impl Family for TDigest {
     const NAME: &'static str = "t-digest";
-    const TYPE_NAMES: &'static [&'static str] = &["TDIS-TYPE"];
 
     fn of_sketch(sketch: Sketch) -> Result<Self, Sketch> {
         match sketch {

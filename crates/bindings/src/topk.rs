@@ -154,9 +154,14 @@ impl TopK {
     }
 }
 
+impl From<topk::TopK> for TopK {
+    fn from(object: topk::TopK) -> Self {
+        Self(object)
+    }
+}
+
 impl Family for TopK {
     const NAME: &'static str = "top-k list";
-    const TYPE_NAMES: &'static [&'static str] = &["TopK-TYPE"];
 
     fn of_sketch(sketch: Sketch) -> Result<Self, Sketch> {
         match sketch {

@@ -7,9 +7,10 @@
 //
 // - They return a status: VALKEYBLOOM_STATUS_OK or the reason for the failure. valkeybloom_last_error() returns its
 //   text. A call that fails leaves the places for its results unchanged, but may have written to an array of answers.
-// - Objects are opaque. A function that makes an object puts the pointer into its last argument. The object is yours
-//   until you pass it to the function of its type whose name ends with _free. Whatever you pass in stays yours, and is
-//   not used after the call.
+// - Objects of all families are a valkeybloom_object, which is opaque. A function that makes an object puts the pointer
+//   into its last argument. The object is yours until you pass it to valkeybloom_free. Whatever you pass in stays yours,
+//   and is not used after the call. A function whose name has a family takes objects of that family alone; others return
+//   VALKEYBLOOM_STATUS_BAD_FAMILY.
 // - Bytes are returned in a valkeybloom_buffer or in valkeybloom_items. They are yours: free them with the function of
 //   that type.
 // - An item is any bytes: a pointer and a length. The pointer may be null if the length is 0. If your items are text,
@@ -17,6 +18,7 @@
 // - Options are words of the server's command, separated by blanks, such as `EXPANSION 4`; or null.
 // - An object may be used by several threads at once. A batch is one call: other threads see all of it or nothing. But
 //   an object must not be freed while another thread uses it, and a loader is for one thread at a time.
+// - A description begins with its size. Set that to the size of the structure, so that later versions may add fields.
 // - Pointers must be null, or valid for what they point to. Null is refused, unless a function says what it means. A
 //   place for a bool or a number may be null if you don't need the result.
 
@@ -38,7 +40,7 @@ typedef enum {
   VALKEYBLOOM_STATUS_OK = 0,
   // A server would refuse the parameter, item or union, with the same text.
   VALKEYBLOOM_STATUS_REFUSED = 1,
-  // The bytes are not an object, or one of another family.
+  // The bytes are not those of an object, or chunks are missing.
   VALKEYBLOOM_STATUS_UNDECODABLE = 2,
   // There is not enough memory. Nothing has changed, unless a batch was under way.
   VALKEYBLOOM_STATUS_NO_MEMORY = 3,
@@ -50,43 +52,30 @@ typedef enum {
   VALKEYBLOOM_STATUS_BROKEN = 6,
   // A pointer that the call needs is null or not aligned.
   VALKEYBLOOM_STATUS_BAD_POINTER = 7,
+  // The object is of a family that does not have this call.
+  VALKEYBLOOM_STATUS_BAD_FAMILY = 8,
 } valkeybloom_status;
 
 // The families of objects.
 typedef enum {
-  // A Bloom filter: valkeybloom_bloom.
+  // Bloom filters: plain, with a window, with counts, or scaled to a number of items. "Not found" is certain; "found"
+  // is wrong at the error rate.
   VALKEYBLOOM_FAMILY_BLOOM = 1,
-  // A cuckoo filter: valkeybloom_cuckoo.
+  // Cuckoo filters: "not found" is certain, "found" is probable, and items can be removed.
   VALKEYBLOOM_FAMILY_CUCKOO = 2,
-  // A count-min sketch: valkeybloom_count_min.
+  // Count-min sketches: estimate how often items were counted. An estimate may be too high, but never too low.
   VALKEYBLOOM_FAMILY_COUNT_MIN = 3,
-  // A top-k list: valkeybloom_top_k.
+  // Top-k lists: the most frequent items, with estimates of their counts.
   VALKEYBLOOM_FAMILY_TOP_K = 4,
-  // A t-digest: valkeybloom_tdigest.
+  // T-digests: estimate quantiles of observations. They are most exact at both ends.
   VALKEYBLOOM_FAMILY_T_DIGEST = 5,
 } valkeybloom_family;
 
-// A Bloom filter: plain, with a window, with counts, or scaled to a number of items. "Not found" is
-// certain; "found" is wrong at the error rate.
-typedef struct valkeybloom_bloom valkeybloom_bloom;
+// A Bloom filter or cuckoo filter that is being loaded from chunks. For one thread at a time.
+typedef struct valkeybloom_loader valkeybloom_loader;
 
-// A Bloom filter that is being loaded from chunks. For one thread at a time.
-typedef struct valkeybloom_bloom_loader valkeybloom_bloom_loader;
-
-// A count-min sketch: estimates how often items were counted. An estimate may be too high, but never too low.
-typedef struct valkeybloom_count_min valkeybloom_count_min;
-
-// A cuckoo filter: "not found" is certain, "found" is probable, and items can be removed.
-typedef struct valkeybloom_cuckoo valkeybloom_cuckoo;
-
-// A cuckoo filter that is being loaded from chunks. For one thread at a time.
-typedef struct valkeybloom_cuckoo_loader valkeybloom_cuckoo_loader;
-
-// A t-digest: estimates quantiles of observations. It is most exact at both ends.
-typedef struct valkeybloom_tdigest valkeybloom_tdigest;
-
-// A top-k list: the most frequent items, with estimates of their counts.
-typedef struct valkeybloom_top_k valkeybloom_top_k;
+// A sketch of one of the families.
+typedef struct valkeybloom_object valkeybloom_object;
 
 // Returned bytes. They are yours: free them with valkeybloom_buffer_free.
 typedef struct {
@@ -133,6 +122,8 @@ typedef struct {
 
 // Parameters and contents of a filter.
 typedef struct {
+  // The size of this structure in bytes. Set it before the call.
+  size_t size;
   // The number of items that were new.
   uint64_t items;
   // The number of items that the filter holds before it grows or is full; in a window, those of all periods.
@@ -159,6 +150,8 @@ typedef struct {
 
 // Parameters and contents of a filter.
 typedef struct {
+  // The size of this structure in bytes. Set it before the call.
+  size_t size;
   // The number of items.
   uint64_t items;
   // The number of slots for items.
@@ -177,6 +170,8 @@ typedef struct {
 
 // Parameters and contents of a sketch.
 typedef struct {
+  // The size of this structure in bytes. Set it before the call.
+  size_t size;
   // The number of counters in a row.
   uint64_t width;
   // The number of rows.
@@ -191,6 +186,8 @@ typedef struct {
 
 // Parameters and contents of a list.
 typedef struct {
+  // The size of this structure in bytes. Set it before the call.
+  size_t size;
   // The length of the list when it is full.
   uint64_t k;
   // The number of cells in a row.
@@ -207,6 +204,8 @@ typedef struct {
 
 // Parameters and contents of a digest.
 typedef struct {
+  // The size of this structure in bytes. Set it before the call.
+  size_t size;
   // The compression.
   uint64_t compression;
   // The number of observations.
@@ -241,9 +240,80 @@ void valkeybloom_buffer_free(valkeybloom_buffer *buffer);
 // Frees items, and sets them to null. Null, and items that are null, are ignored.
 void valkeybloom_items_free(valkeybloom_items *items);
 
-// Decodes the bytes of an object of any family, as the family's own function does, whose name ends with _from_bytes.
-// `object` receives a pointer of the family's type. Free it with the family's function.
-valkeybloom_status valkeybloom_decode(const uint8_t *data, size_t length, valkeybloom_family *family, void **object);
+// Frees an object. Null is ignored.
+void valkeybloom_free(valkeybloom_object *object);
+
+// Returns the family of an object.
+valkeybloom_status valkeybloom_family_of(const valkeybloom_object *object, valkeybloom_family *family);
+
+// Looks an item up in a Bloom filter, cuckoo filter or top-k list. `found` receives whether the object claims it. The
+// only option is AT ms, the time in milliseconds since the epoch, for Bloom filters with a window.
+valkeybloom_status valkeybloom_contains(const valkeybloom_object *object,
+                                        const uint8_t *item,
+                                        size_t item_length,
+                                        const char *options,
+                                        bool *found);
+
+// Looks up the items of a batch as valkeybloom_contains does. `answers` receives a byte for each: 1 if the object claims
+// it, else 0.
+valkeybloom_status valkeybloom_contains_many(const valkeybloom_object *object,
+                                             const valkeybloom_batch *batch,
+                                             const char *options,
+                                             uint8_t *answers);
+
+// Counts an item. `count` receives how often it was added and not removed: at most, for a Bloom filter that counts, a
+// cuckoo filter, which counts the copies of its fingerprint, and a count-min sketch; an estimate that may be too low, for
+// a top-k list.
+valkeybloom_status valkeybloom_count(const valkeybloom_object *object,
+                                     const uint8_t *item,
+                                     size_t item_length,
+                                     uint64_t *count);
+
+// Removes an item once from a cuckoo filter, or a Bloom filter that counts. `removed` receives whether the filter claimed
+// it. Removing an item that was never added may remove another one. A Bloom filter that has grown beyond its capacity
+// refuses a removal now and then: the item stays, and `removed` is false.
+valkeybloom_status valkeybloom_remove(valkeybloom_object *object,
+                                      const uint8_t *item,
+                                      size_t item_length,
+                                      bool *removed);
+
+// Removes everything that was added. The parameters stay, and the seed of a Bloom filter.
+valkeybloom_status valkeybloom_clear(valkeybloom_object *object);
+
+// Makes a copy of an object.
+valkeybloom_status valkeybloom_copy(const valkeybloom_object *object, valkeybloom_object **copy);
+
+// Compares two objects. `equal` receives whether they are of one family, and their bytes are equal.
+valkeybloom_status valkeybloom_equal(const valkeybloom_object *object, const valkeybloom_object *other, bool *equal);
+
+// Encodes an object: a Bloom filter as a payload of BF.LOAD, unless RedisBloom made it; all others as a payload of
+// RESTORE.
+valkeybloom_status valkeybloom_to_bytes(const valkeybloom_object *object, valkeybloom_buffer *bytes);
+
+// Decodes an object of any family, from valkeybloom_to_bytes, from DUMP, or from a BF.LOAD in an append-only file.
+valkeybloom_status valkeybloom_from_bytes(const uint8_t *data, size_t length, valkeybloom_object **object);
+
+// Returns the next chunk of a Bloom filter or cuckoo filter, as SCANDUMP does. `cursor` is 0 at first. Each call sets it
+// to the chunk's cursor; after the last chunk to 0, with a null buffer. The filter must not change between calls: if
+// other threads may change it, iterate over a copy from valkeybloom_copy.
+valkeybloom_status valkeybloom_next_chunk(const valkeybloom_object *object,
+                                          uint64_t *cursor,
+                                          valkeybloom_buffer *chunk);
+
+// Makes a loader for the chunks of a filter: VALKEYBLOOM_FAMILY_BLOOM or VALKEYBLOOM_FAMILY_CUCKOO.
+valkeybloom_status valkeybloom_loader_new(int family, valkeybloom_loader **loader);
+
+// Frees a loader. Null is ignored.
+void valkeybloom_loader_free(valkeybloom_loader *loader);
+
+// Loads a chunk with its cursor, in the order of SCANDUMP. Cursor 0, the end, has no effect.
+valkeybloom_status valkeybloom_loader_load(valkeybloom_loader *loader,
+                                           uint64_t cursor,
+                                           const uint8_t *chunk,
+                                           size_t chunk_length);
+
+// Makes a filter from the loaded chunks. Afterwards the loader is empty, even if chunks were missing.
+valkeybloom_status valkeybloom_loader_finish(valkeybloom_loader *loader, valkeybloom_object **filter);
 
 // Makes a filter for `capacity` items with an error rate between 0 and 1. Beyond its capacity it grows.
 //
@@ -253,16 +323,13 @@ valkeybloom_status valkeybloom_bloom_new(uint64_t capacity,
                                          double error_rate,
                                          const char *options,
                                          const uint8_t *seed,
-                                         valkeybloom_bloom **filter);
-
-// Frees a filter. Null is ignored.
-void valkeybloom_bloom_free(valkeybloom_bloom *filter);
+                                         valkeybloom_object **filter);
 
 // Adds an item. `is_new` receives whether the filter lacked it.
 //
 // Options are those of BF.INSERT for filters with a window: AT ms (milliseconds since the epoch, instead of now) and
 // TTL ms. A late item goes to its own period; if it has expired by the time of the latest one, it is refused.
-valkeybloom_status valkeybloom_bloom_add(valkeybloom_bloom *filter,
+valkeybloom_status valkeybloom_bloom_add(valkeybloom_object *filter,
                                          const uint8_t *item,
                                          size_t item_length,
                                          const char *options,
@@ -271,7 +338,7 @@ valkeybloom_status valkeybloom_bloom_add(valkeybloom_bloom *filter,
 // Adds the items of a batch in order, with the options of valkeybloom_bloom_add. `new_items` receives how many the
 // filter lacked. If the filter is full and does not grow, the call returns VALKEYBLOOM_STATUS_REFUSED, and the items
 // before the first one without room are added. If the batch can't be read, nothing is added.
-valkeybloom_status valkeybloom_bloom_add_many(valkeybloom_bloom *filter,
+valkeybloom_status valkeybloom_bloom_add_many(valkeybloom_object *filter,
                                               const valkeybloom_batch *batch,
                                               const char *options,
                                               uint64_t *new_items);
@@ -279,104 +346,34 @@ valkeybloom_status valkeybloom_bloom_add_many(valkeybloom_bloom *filter,
 // Adds the items of a batch as valkeybloom_bloom_add_many does. `answers` receives a byte for each: 1 if the filter
 // lacked it, else 0; of equal items of the batch, only the first is new. If the call is refused, it is 2 for those that
 // are not added.
-valkeybloom_status valkeybloom_bloom_add_each(valkeybloom_bloom *filter,
+valkeybloom_status valkeybloom_bloom_add_each(valkeybloom_object *filter,
                                               const valkeybloom_batch *batch,
                                               const char *options,
                                               uint8_t *answers);
 
-// Looks an item up. `found` receives whether the filter claims it. The only option is AT ms, for filters with a
-// window.
-valkeybloom_status valkeybloom_bloom_contains(const valkeybloom_bloom *filter,
-                                              const uint8_t *item,
-                                              size_t item_length,
-                                              const char *options,
-                                              bool *found);
-
-// Looks up the items of a batch. `answers` receives a byte for each: 1 if the filter claims it, else 0. The only
-// option is AT ms, for filters with a window.
-valkeybloom_status valkeybloom_bloom_contains_many(const valkeybloom_bloom *filter,
-                                                   const valkeybloom_batch *batch,
-                                                   const char *options,
-                                                   uint8_t *answers);
-
-// Takes one off the count of an item in a filter that counts. `removed` receives whether the item was there. If the
-// filter has grown beyond its capacity, a removal is now and then refused: the item stays, and `removed` is false.
-valkeybloom_status valkeybloom_bloom_remove(valkeybloom_bloom *filter,
-                                            const uint8_t *item,
-                                            size_t item_length,
-                                            bool *removed);
-
-// Counts an item in a filter that counts. `count` receives how often, at most, it was added and not removed.
-valkeybloom_status valkeybloom_bloom_count(const valkeybloom_bloom *filter,
-                                           const uint8_t *item,
-                                           size_t item_length,
-                                           uint64_t *count);
-
 // Makes the union of one or more filters: it claims every item that one of them claims. Filters that BF.MERGE refuses
 // to merge are refused. The only option is AT ms, for filters with a window.
-valkeybloom_status valkeybloom_bloom_union(const valkeybloom_bloom *const *filters,
+valkeybloom_status valkeybloom_bloom_union(const valkeybloom_object *const *filters,
                                            size_t filters_length,
                                            const char *options,
-                                           valkeybloom_bloom **filter);
-
-// Removes all items. The seed and the parameters stay.
-valkeybloom_status valkeybloom_bloom_clear(valkeybloom_bloom *filter);
-
-// Makes a copy of a filter.
-valkeybloom_status valkeybloom_bloom_copy(const valkeybloom_bloom *filter, valkeybloom_bloom **copy);
-
-// Compares two filters. `equal` receives whether their bytes are equal.
-valkeybloom_status valkeybloom_bloom_equal(const valkeybloom_bloom *filter,
-                                           const valkeybloom_bloom *other,
-                                           bool *equal);
+                                           valkeybloom_object **filter);
 
 // Describes a filter. The only option is AT ms, for filters with a window.
-valkeybloom_status valkeybloom_bloom_describe(const valkeybloom_bloom *filter,
+valkeybloom_status valkeybloom_bloom_describe(const valkeybloom_object *filter,
                                               const char *options,
                                               valkeybloom_bloom_info *info);
 
-// Estimates the present rate of false positives. All bits of a plain filter are read. The only option is AT ms, for filters with a
-// window.
-valkeybloom_status valkeybloom_bloom_estimated_error_rate(const valkeybloom_bloom *filter,
+// Estimates the present rate of false positives. All bits of a plain filter are read. The only option
+// is AT ms, for filters with a window.
+valkeybloom_status valkeybloom_bloom_estimated_error_rate(const valkeybloom_object *filter,
                                                           const char *options,
                                                           double *rate);
 
-// Encodes a filter as a payload of BF.LOAD; as a payload of RESTORE if RedisBloom made the filter.
-valkeybloom_status valkeybloom_bloom_to_bytes(const valkeybloom_bloom *filter, valkeybloom_buffer *bytes);
-
-// Decodes bytes from valkeybloom_bloom_to_bytes, from DUMP, or from a BF.LOAD in an append-only file.
-valkeybloom_status valkeybloom_bloom_from_bytes(const uint8_t *data, size_t length, valkeybloom_bloom **filter);
-
-// Returns the next chunk of a filter, as BF.SCANDUMP does. `cursor` is 0 at first. Each call sets it to the chunk's
-// cursor; after the last chunk to 0, with a null buffer. The filter must not change between calls: if
-// other threads may change it, iterate over a copy from valkeybloom_bloom_copy.
-valkeybloom_status valkeybloom_bloom_next_chunk(const valkeybloom_bloom *filter,
-                                                uint64_t *cursor,
-                                                valkeybloom_buffer *chunk);
-
-// Makes a loader for the chunks of a filter.
-valkeybloom_status valkeybloom_bloom_loader_new(valkeybloom_bloom_loader **loader);
-
-// Frees a loader. Null is ignored.
-void valkeybloom_bloom_loader_free(valkeybloom_bloom_loader *loader);
-
-// Loads a chunk with its cursor, in the order of BF.SCANDUMP. Cursor 0, the end, has no effect.
-valkeybloom_status valkeybloom_bloom_loader_load(valkeybloom_bloom_loader *loader,
-                                                 uint64_t cursor,
-                                                 const uint8_t *chunk,
-                                                 size_t chunk_length);
-
-// Makes a filter from the loaded chunks. Afterwards the loader is empty, even if chunks were missing.
-valkeybloom_status valkeybloom_bloom_loader_finish(valkeybloom_bloom_loader *loader, valkeybloom_bloom **filter);
-
 // Makes a filter for `capacity` items. Options are those of CF.RESERVE: BUCKETSIZE n, MAXITERATIONS n, EXPANSION n.
-valkeybloom_status valkeybloom_cuckoo_new(uint64_t capacity, const char *options, valkeybloom_cuckoo **filter);
-
-// Frees a filter. Null is ignored.
-void valkeybloom_cuckoo_free(valkeybloom_cuckoo *filter);
+valkeybloom_status valkeybloom_cuckoo_new(uint64_t capacity, const char *options, valkeybloom_object **filter);
 
 // Adds an item, or with `unless_present` only an item that the filter lacks. `added` receives whether it was added.
-valkeybloom_status valkeybloom_cuckoo_add(valkeybloom_cuckoo *filter,
+valkeybloom_status valkeybloom_cuckoo_add(valkeybloom_object *filter,
                                           const uint8_t *item,
                                           size_t item_length,
                                           bool unless_present,
@@ -385,107 +382,41 @@ valkeybloom_status valkeybloom_cuckoo_add(valkeybloom_cuckoo *filter,
 // Adds the items of a batch in order, as valkeybloom_cuckoo_add does. `added` receives how many were added. If the
 // filter is full, the call returns VALKEYBLOOM_STATUS_REFUSED, and all items that have room are added. If the batch
 // can't be read, nothing is added.
-valkeybloom_status valkeybloom_cuckoo_add_many(valkeybloom_cuckoo *filter,
+valkeybloom_status valkeybloom_cuckoo_add_many(valkeybloom_object *filter,
                                                const valkeybloom_batch *batch,
                                                bool unless_present,
                                                uint64_t *added);
 
 // Adds the items of a batch as valkeybloom_cuckoo_add_many does. `answers` receives a byte for each: 1 if it was added,
 // 0 if `unless_present` kept it out, 2 if it had no room.
-valkeybloom_status valkeybloom_cuckoo_add_each(valkeybloom_cuckoo *filter,
+valkeybloom_status valkeybloom_cuckoo_add_each(valkeybloom_object *filter,
                                                const valkeybloom_batch *batch,
                                                bool unless_present,
                                                uint8_t *answers);
 
-// Looks an item up. `found` receives whether the filter claims it.
-valkeybloom_status valkeybloom_cuckoo_contains(const valkeybloom_cuckoo *filter,
-                                               const uint8_t *item,
-                                               size_t item_length,
-                                               bool *found);
-
-// Looks up the items of a batch. `answers` receives a byte for each: 1 if the filter claims it, else 0.
-valkeybloom_status valkeybloom_cuckoo_contains_many(const valkeybloom_cuckoo *filter,
-                                                    const valkeybloom_batch *batch,
-                                                    uint8_t *answers);
-
-// Removes one copy of an item. `removed` receives whether the filter claimed it. Removing an item that was never added
-// may remove another item.
-valkeybloom_status valkeybloom_cuckoo_remove(valkeybloom_cuckoo *filter,
-                                             const uint8_t *item,
-                                             size_t item_length,
-                                             bool *removed);
-
-// Counts the copies of an item, and of items with the same fingerprint in the same buckets.
-valkeybloom_status valkeybloom_cuckoo_count(const valkeybloom_cuckoo *filter,
-                                            const uint8_t *item,
-                                            size_t item_length,
-                                            uint64_t *count);
-
 // Moves items from newer filters of the stack into older ones, and frees filters that become empty, as CF.COMPACT
 // does.
-valkeybloom_status valkeybloom_cuckoo_compact(valkeybloom_cuckoo *filter);
-
-// Removes all items. The parameters stay.
-valkeybloom_status valkeybloom_cuckoo_clear(valkeybloom_cuckoo *filter);
-
-// Makes a copy of a filter.
-valkeybloom_status valkeybloom_cuckoo_copy(const valkeybloom_cuckoo *filter, valkeybloom_cuckoo **copy);
-
-// Compares two filters. `equal` receives whether their bytes are equal.
-valkeybloom_status valkeybloom_cuckoo_equal(const valkeybloom_cuckoo *filter,
-                                            const valkeybloom_cuckoo *other,
-                                            bool *equal);
+valkeybloom_status valkeybloom_cuckoo_compact(valkeybloom_object *filter);
 
 // Describes a filter.
-valkeybloom_status valkeybloom_cuckoo_describe(const valkeybloom_cuckoo *filter, valkeybloom_cuckoo_info *info);
-
-// Encodes a filter as a payload of RESTORE.
-valkeybloom_status valkeybloom_cuckoo_to_bytes(const valkeybloom_cuckoo *filter, valkeybloom_buffer *bytes);
-
-// Decodes bytes from valkeybloom_cuckoo_to_bytes or DUMP.
-valkeybloom_status valkeybloom_cuckoo_from_bytes(const uint8_t *data, size_t length, valkeybloom_cuckoo **filter);
-
-// Returns the next chunk of a filter, as CF.SCANDUMP does. `cursor` is 0 at first. Each call sets it to the chunk's
-// cursor; after the last chunk to 0, with a null buffer. The filter must not change between calls: if
-// other threads may change it, iterate over a copy from valkeybloom_cuckoo_copy.
-valkeybloom_status valkeybloom_cuckoo_next_chunk(const valkeybloom_cuckoo *filter,
-                                                 uint64_t *cursor,
-                                                 valkeybloom_buffer *chunk);
-
-// Makes a loader for the chunks of a filter.
-valkeybloom_status valkeybloom_cuckoo_loader_new(valkeybloom_cuckoo_loader **loader);
-
-// Frees a loader. Null is ignored.
-void valkeybloom_cuckoo_loader_free(valkeybloom_cuckoo_loader *loader);
-
-// Loads a chunk with its cursor, in the order of CF.SCANDUMP. Cursor 0, the end, has no effect.
-valkeybloom_status valkeybloom_cuckoo_loader_load(valkeybloom_cuckoo_loader *loader,
-                                                  uint64_t cursor,
-                                                  const uint8_t *chunk,
-                                                  size_t chunk_length);
-
-// Makes a filter from the loaded chunks. Afterwards the loader is empty, even if chunks were missing.
-valkeybloom_status valkeybloom_cuckoo_loader_finish(valkeybloom_cuckoo_loader *loader, valkeybloom_cuckoo **filter);
+valkeybloom_status valkeybloom_cuckoo_describe(const valkeybloom_object *filter, valkeybloom_cuckoo_info *info);
 
 // Makes a sketch with `depth` rows of `width` counters. The only option is CELL_SIZE n, the size of a counter in
 // bytes, as in CMS.INITBYDIM.
 valkeybloom_status valkeybloom_count_min_new(uint64_t width,
                                              uint64_t depth,
                                              const char *options,
-                                             valkeybloom_count_min **sketch);
+                                             valkeybloom_object **sketch);
 
 // Makes a sketch whose estimates exceed the true counts by more than `error` times the sum of all counts with
 // `probability` at most, as CMS.INITBYPROB does. The only option is CELL_SIZE n.
 valkeybloom_status valkeybloom_count_min_from_rates(double error,
                                                     double probability,
                                                     const char *options,
-                                                    valkeybloom_count_min **sketch);
-
-// Frees a sketch. Null is ignored.
-void valkeybloom_count_min_free(valkeybloom_count_min *sketch);
+                                                    valkeybloom_object **sketch);
 
 // Adds `by`, which may be negative, to the count of an item. `count` receives the new estimate.
-valkeybloom_status valkeybloom_count_min_add(valkeybloom_count_min *sketch,
+valkeybloom_status valkeybloom_count_min_add(valkeybloom_object *sketch,
                                              const uint8_t *item,
                                              size_t item_length,
                                              int64_t by,
@@ -493,48 +424,24 @@ valkeybloom_status valkeybloom_count_min_add(valkeybloom_count_min *sketch,
 
 // Counts the items of a batch in order. Adds `by[i]` to item `i`, or 1 if `by` is null. If an item is refused, all
 // others are counted. If the batch can't be read, nothing is counted.
-valkeybloom_status valkeybloom_count_min_add_many(valkeybloom_count_min *sketch,
+valkeybloom_status valkeybloom_count_min_add_many(valkeybloom_object *sketch,
                                                   const valkeybloom_batch *batch,
                                                   const int64_t *by);
 
-// Estimates the count of an item: `count` is never too low, but may be too high.
-valkeybloom_status valkeybloom_count_min_count(const valkeybloom_count_min *sketch,
-                                               const uint8_t *item,
-                                               size_t item_length,
-                                               uint64_t *count);
-
 // Estimates the counts of the items of a batch. `counts` receives one for each item.
-valkeybloom_status valkeybloom_count_min_count_many(const valkeybloom_count_min *sketch,
+valkeybloom_status valkeybloom_count_min_count_many(const valkeybloom_object *sketch,
                                                     const valkeybloom_batch *batch,
                                                     uint64_t *counts);
 
 // Makes the weighted sum of one or more sketches. If `weights` is null, each has weight 1. Sketches that CMS.MERGE
 // refuses to merge are refused.
-valkeybloom_status valkeybloom_count_min_merge(const valkeybloom_count_min *const *sketches,
+valkeybloom_status valkeybloom_count_min_merge(const valkeybloom_object *const *sketches,
                                                const int64_t *weights,
                                                size_t sketches_length,
-                                               valkeybloom_count_min **sketch);
-
-// Sets all counts to 0.
-valkeybloom_status valkeybloom_count_min_clear(valkeybloom_count_min *sketch);
-
-// Makes a copy of a sketch.
-valkeybloom_status valkeybloom_count_min_copy(const valkeybloom_count_min *sketch, valkeybloom_count_min **copy);
-
-// Compares two sketches. `equal` receives whether their bytes are equal.
-valkeybloom_status valkeybloom_count_min_equal(const valkeybloom_count_min *sketch,
-                                               const valkeybloom_count_min *other,
-                                               bool *equal);
+                                               valkeybloom_object **sketch);
 
 // Describes a sketch.
-valkeybloom_status valkeybloom_count_min_describe(const valkeybloom_count_min *sketch,
-                                                  valkeybloom_count_min_info *info);
-
-// Encodes a sketch as a payload of RESTORE.
-valkeybloom_status valkeybloom_count_min_to_bytes(const valkeybloom_count_min *sketch, valkeybloom_buffer *bytes);
-
-// Decodes bytes from valkeybloom_count_min_to_bytes or DUMP.
-valkeybloom_status valkeybloom_count_min_from_bytes(const uint8_t *data, size_t length, valkeybloom_count_min **sketch);
+valkeybloom_status valkeybloom_count_min_describe(const valkeybloom_object *sketch, valkeybloom_count_min_info *info);
 
 // Makes a list of the `k` most frequent items, with `depth` rows of `width` cells, as TOPK.RESERVE does. Its defaults
 // are width 8, depth 7 and decay 0.9. `decay` is the probability that a count of 1 is lost to another item.
@@ -542,14 +449,11 @@ valkeybloom_status valkeybloom_top_k_new(uint64_t k,
                                          uint64_t width,
                                          uint64_t depth,
                                          double decay,
-                                         valkeybloom_top_k **list);
-
-// Frees a list. Null is ignored.
-void valkeybloom_top_k_free(valkeybloom_top_k *list);
+                                         valkeybloom_object **list);
 
 // Adds an item `by` times. `left` receives the item that it expelled from the list, or a null buffer. `left` may be
 // null.
-valkeybloom_status valkeybloom_top_k_add(valkeybloom_top_k *list,
+valkeybloom_status valkeybloom_top_k_add(valkeybloom_object *list,
                                          const uint8_t *item,
                                          size_t item_length,
                                          int64_t by,
@@ -557,136 +461,84 @@ valkeybloom_status valkeybloom_top_k_add(valkeybloom_top_k *list,
 
 // Adds the items of a batch in order: item `i` `by[i]` times, or once if `by` is null. `left` receives the items that
 // were expelled from the list, in order, and may be null. If the batch can't be read, nothing is added.
-valkeybloom_status valkeybloom_top_k_add_many(valkeybloom_top_k *list,
+valkeybloom_status valkeybloom_top_k_add_many(valkeybloom_object *list,
                                               const valkeybloom_batch *batch,
                                               const int64_t *by,
                                               valkeybloom_items *left);
 
-// Looks an item up. `found` receives whether it is in the list.
-valkeybloom_status valkeybloom_top_k_contains(const valkeybloom_top_k *list,
-                                              const uint8_t *item,
-                                              size_t item_length,
-                                              bool *found);
-
-// Looks up the items of a batch. `answers` receives a byte for each: 1 if it is in the list, else 0.
-valkeybloom_status valkeybloom_top_k_contains_many(const valkeybloom_top_k *list,
-                                                   const valkeybloom_batch *batch,
-                                                   uint8_t *answers);
-
-// Estimates the count of an item, in the list or not. `count` may be too low.
-valkeybloom_status valkeybloom_top_k_count(const valkeybloom_top_k *list,
-                                           const uint8_t *item,
-                                           size_t item_length,
-                                           uint64_t *count);
-
 // Returns the items of the list with their counts, the largest first.
-valkeybloom_status valkeybloom_top_k_list(const valkeybloom_top_k *list, valkeybloom_items *ranking);
-
-// Removes all items. The parameters stay.
-valkeybloom_status valkeybloom_top_k_clear(valkeybloom_top_k *list);
-
-// Makes a copy of a list.
-valkeybloom_status valkeybloom_top_k_copy(const valkeybloom_top_k *list, valkeybloom_top_k **copy);
-
-// Compares two lists. `equal` receives whether their bytes are equal.
-valkeybloom_status valkeybloom_top_k_equal(const valkeybloom_top_k *list, const valkeybloom_top_k *other, bool *equal);
+valkeybloom_status valkeybloom_top_k_list(const valkeybloom_object *list, valkeybloom_items *ranking);
 
 // Describes a list.
-valkeybloom_status valkeybloom_top_k_describe(const valkeybloom_top_k *list, valkeybloom_top_k_info *info);
-
-// Encodes a list as a payload of RESTORE.
-valkeybloom_status valkeybloom_top_k_to_bytes(const valkeybloom_top_k *list, valkeybloom_buffer *bytes);
-
-// Decodes bytes from valkeybloom_top_k_to_bytes or DUMP.
-valkeybloom_status valkeybloom_top_k_from_bytes(const uint8_t *data, size_t length, valkeybloom_top_k **list);
+valkeybloom_status valkeybloom_top_k_describe(const valkeybloom_object *list, valkeybloom_top_k_info *info);
 
 // Makes a digest. The server's default compression is 100. A larger one is more exact and takes more memory.
-valkeybloom_status valkeybloom_tdigest_new(uint64_t compression, valkeybloom_tdigest **digest);
-
-// Frees a digest. Null is ignored.
-void valkeybloom_tdigest_free(valkeybloom_tdigest *digest);
+valkeybloom_status valkeybloom_tdigest_new(uint64_t compression, valkeybloom_object **digest);
 
 // Adds observations. If one of them is infinite or NaN, nothing is added.
-valkeybloom_status valkeybloom_tdigest_add(valkeybloom_tdigest *digest, const double *values, size_t length);
+valkeybloom_status valkeybloom_tdigest_add(valkeybloom_object *digest, const double *values, size_t length);
 
 // Adds the observations of an Arrow array: doubles, floats or integers. The array stays yours: it is not released.
-valkeybloom_status valkeybloom_tdigest_add_array(valkeybloom_tdigest *digest,
+valkeybloom_status valkeybloom_tdigest_add_array(valkeybloom_object *digest,
                                                  const struct ArrowSchema *schema,
                                                  const struct ArrowArray *array);
 
 // Estimates quantiles: for each share, from 0 to 1, the value that this share of the observations is below; NaN if the
 // digest is empty. `values` may be `shares`.
-valkeybloom_status valkeybloom_tdigest_quantiles(const valkeybloom_tdigest *digest,
+valkeybloom_status valkeybloom_tdigest_quantiles(const valkeybloom_object *digest,
                                                  const double *shares,
                                                  size_t length,
                                                  double *values);
 
 // Estimates for each value the share of the observations below it, plus half of those equal to it; NaN if the digest
 // is empty. `shares` may be `values`.
-valkeybloom_status valkeybloom_tdigest_cdf(const valkeybloom_tdigest *digest,
+valkeybloom_status valkeybloom_tdigest_cdf(const valkeybloom_object *digest,
                                            const double *values,
                                            size_t length,
                                            double *shares);
 
 // Estimates the rank of each value: the number of observations below it, plus half of those equal to it; -1 if all are
 // larger, -2 if the digest is empty.
-valkeybloom_status valkeybloom_tdigest_ranks(const valkeybloom_tdigest *digest,
+valkeybloom_status valkeybloom_tdigest_ranks(const valkeybloom_object *digest,
                                              const double *values,
                                              size_t length,
                                              int64_t *ranks);
 
 // Estimates the reverse rank of each value: the number of observations above it, plus half of those equal to it; -1 if
 // all are smaller, -2 if the digest is empty.
-valkeybloom_status valkeybloom_tdigest_reverse_ranks(const valkeybloom_tdigest *digest,
+valkeybloom_status valkeybloom_tdigest_reverse_ranks(const valkeybloom_object *digest,
                                                      const double *values,
                                                      size_t length,
                                                      int64_t *ranks);
 
 // Estimates the value of each rank, counted from 0 at the smallest observation; infinity past the last one, NaN if the
 // digest is empty.
-valkeybloom_status valkeybloom_tdigest_by_ranks(const valkeybloom_tdigest *digest,
+valkeybloom_status valkeybloom_tdigest_by_ranks(const valkeybloom_object *digest,
                                                 const uint64_t *ranks,
                                                 size_t length,
                                                 double *values);
 
 // Estimates the value of each reverse rank, counted from 0 at the largest observation; -infinity past the last one,
 // NaN if the digest is empty.
-valkeybloom_status valkeybloom_tdigest_by_reverse_ranks(const valkeybloom_tdigest *digest,
+valkeybloom_status valkeybloom_tdigest_by_reverse_ranks(const valkeybloom_object *digest,
                                                         const uint64_t *ranks,
                                                         size_t length,
                                                         double *values);
 
 // Estimates the mean of the observations between two quantiles, from 0 to 1; NaN if the digest is empty.
-valkeybloom_status valkeybloom_tdigest_trimmed_mean(const valkeybloom_tdigest *digest,
+valkeybloom_status valkeybloom_tdigest_trimmed_mean(const valkeybloom_object *digest,
                                                     double low,
                                                     double high,
                                                     double *mean);
 
 // Makes a digest with the observations of one or more digests. If `compression` is 0, it is the largest of theirs.
-valkeybloom_status valkeybloom_tdigest_merge(const valkeybloom_tdigest *const *digests,
+valkeybloom_status valkeybloom_tdigest_merge(const valkeybloom_object *const *digests,
                                              size_t digests_length,
                                              uint64_t compression,
-                                             valkeybloom_tdigest **digest);
-
-// Removes all observations. The compression stays.
-valkeybloom_status valkeybloom_tdigest_clear(valkeybloom_tdigest *digest);
-
-// Makes a copy of a digest.
-valkeybloom_status valkeybloom_tdigest_copy(const valkeybloom_tdigest *digest, valkeybloom_tdigest **copy);
-
-// Compares two digests. `equal` receives whether their bytes are equal.
-valkeybloom_status valkeybloom_tdigest_equal(const valkeybloom_tdigest *digest,
-                                             const valkeybloom_tdigest *other,
-                                             bool *equal);
+                                             valkeybloom_object **digest);
 
 // Describes a digest.
-valkeybloom_status valkeybloom_tdigest_describe(const valkeybloom_tdigest *digest, valkeybloom_tdigest_info *info);
-
-// Encodes a digest as a payload of RESTORE.
-valkeybloom_status valkeybloom_tdigest_to_bytes(const valkeybloom_tdigest *digest, valkeybloom_buffer *bytes);
-
-// Decodes bytes from valkeybloom_tdigest_to_bytes or DUMP.
-valkeybloom_status valkeybloom_tdigest_from_bytes(const uint8_t *data, size_t length, valkeybloom_tdigest **digest);
+valkeybloom_status valkeybloom_tdigest_describe(const valkeybloom_object *digest, valkeybloom_tdigest_info *info);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
 use valkeybloom_bindings::arrow::{self, ArrowArray, ArrowSchema};
-use valkeybloom_bindings::{self as bindings, Code, Error};
+use valkeybloom_bindings::{self as bindings, Code, Error, Moment};
 
 /// The outcome of a call. The numbers stay; later versions may add others.
 #[derive(Clone, Copy)]
@@ -17,7 +17,7 @@ pub enum Status {
     Ok = 0,
     /// A server would refuse the parameter, item or union, with the same text.
     Refused = 1,
-    /// The bytes are not an object, or one of another family.
+    /// The bytes are not those of an object, or chunks are missing.
     Undecodable = 2,
     /// There is not enough memory. Nothing has changed, unless a batch was under way.
     NoMemory = 3,
@@ -29,6 +29,8 @@ pub enum Status {
     Broken = 6,
     /// A pointer that the call needs is null or not aligned.
     BadPointer = 7,
+    /// The object is of a family that does not have this call.
+    BadFamily = 8,
 }
 
 /// The status and the text of a call that failed.
@@ -57,6 +59,10 @@ impl From<std::collections::TryReserveError> for Failure {
 impl Failure {
     pub fn refused(text: &'static str) -> Self {
         Error::new(Code::Refused, text).into()
+    }
+
+    pub fn bad_family(text: impl Into<Cow<'static, str>>) -> Self {
+        Self(Status::BadFamily, text.into())
     }
 }
 
@@ -114,6 +120,20 @@ pub fn require<T>(place: *mut T) -> Outcome<()> {
         return Err(bad_pointer("there is no place for the result"));
     }
     Ok(())
+}
+
+/// Requires that a structure for a description can be written to. It begins with its size, because later versions have more
+/// fields.
+///
+/// # Safety
+/// The pointer is null, or its first field has a value.
+pub unsafe fn require_info<T>(info: *const T) -> Outcome<()> {
+    // SAFETY: the caller promises it, and null is checked.
+    let size = unsafe { borrow(info.cast::<usize>()) }?;
+    if *size < size_of::<T>() {
+        return Err(Failure::refused("the size of the structure is not set"));
+    }
+    require(info.cast_mut())
 }
 
 /// Writes a result, if the caller wants it.
@@ -220,6 +240,32 @@ pub unsafe fn words<'a>(options: *const c_char) -> Vec<&'a [u8]> {
     let text = unsafe { CStr::from_ptr(options) }.to_bytes();
     let words = text.split(u8::is_ascii_whitespace);
     words.filter(|word| !word.is_empty()).collect()
+}
+
+/// Returns the time of a call whose only option is AT, in milliseconds since the epoch.
+///
+/// # Safety
+/// As for [`words`].
+pub unsafe fn time(options: *const c_char) -> Outcome<Option<u64>> {
+    // SAFETY: the caller promises it.
+    match unsafe { words(options) }[..] {
+        [] => Ok(None),
+        [at, time] if at.eq_ignore_ascii_case(b"AT") => Ok(Moment::of_words(&[at, time])?.at_ms()),
+        _ => Err(Failure::refused("AT with a time is the only option here")),
+    }
+}
+
+/// Refuses options to a call that has none.
+///
+/// # Safety
+/// As for [`words`].
+pub unsafe fn no_options(options: *const c_char) -> Outcome<()> {
+    // SAFETY: the caller promises it.
+    if unsafe { words(options) }.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::refused("there are no options here"))
+    }
 }
 
 /// Many items in your memory: between offsets, or as an Arrow array. Set the fields you use; leave the others null or

@@ -2,25 +2,12 @@
 
 use std::ffi::c_char;
 
-use valkeybloom_bindings::{self as bindings, Family as _, Shared};
+use valkeybloom_bindings::{CountMin, Family as _, Shared};
 
 use super::border::{
-    Batch, Buffer, Status, borrow, call, items, optional, places, put, require, slice, words,
+    Batch, Status, call, items, optional, places, put, require_info, slice, words,
 };
-use super::object::{self, Handle};
-
-/// A count-min sketch: estimates how often items were counted. An estimate may be too high, but never too low.
-pub struct CountMin(Shared<bindings::CountMin>);
-
-impl Handle for CountMin {
-    type Object = bindings::CountMin;
-    fn of(object: Shared<bindings::CountMin>) -> Self {
-        Self(object)
-    }
-    fn shared(&self) -> &Shared<bindings::CountMin> {
-        &self.0
-    }
-}
+use super::object::{self, Object, typed};
 
 /// Makes a sketch with `depth` rows of `width` counters. The only option is CELL_SIZE n, the size of a counter in
 /// bytes, as in CMS.INITBYDIM.
@@ -29,14 +16,14 @@ pub unsafe extern "C" fn valkeybloom_count_min_new(
     width: u64,
     depth: u64,
     options: *const c_char,
-    sketch: *mut *mut CountMin,
+    sketch: *mut *mut Object,
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let numbers = [width.to_string(), depth.to_string()];
         let mut all: Vec<&[u8]> = numbers.iter().map(String::as_bytes).collect();
         all.extend(words(options));
-        object::make(sketch, || Ok(bindings::CountMin::by_size(&all)?))
+        object::make(sketch, || Ok(CountMin::by_size(&all)?))
     })
 }
 
@@ -47,28 +34,21 @@ pub unsafe extern "C" fn valkeybloom_count_min_from_rates(
     error: f64,
     probability: f64,
     options: *const c_char,
-    sketch: *mut *mut CountMin,
+    sketch: *mut *mut Object,
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let numbers = [error.to_string(), probability.to_string()];
         let mut all: Vec<&[u8]> = numbers.iter().map(String::as_bytes).collect();
         all.extend(words(options));
-        object::make(sketch, || Ok(bindings::CountMin::by_rates(&all)?))
+        object::make(sketch, || Ok(CountMin::by_rates(&all)?))
     })
-}
-
-/// Frees a sketch. Null is ignored.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn valkeybloom_count_min_free(sketch: *mut CountMin) {
-    // SAFETY: the header requires a sketch that this library made, or null.
-    unsafe { object::free(sketch) }
 }
 
 /// Adds `by`, which may be negative, to the count of an item. `count` receives the new estimate.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_count_min_add(
-    sketch: *mut CountMin,
+    sketch: *mut Object,
     item: *const u8,
     item_length: usize,
     by: i64,
@@ -79,7 +59,7 @@ pub unsafe extern "C" fn valkeybloom_count_min_add(
         let item = slice(item, item_length)?;
         put(
             count,
-            borrow(sketch)?.0.write(|sketch| sketch.add(item, by))??,
+            typed::<CountMin>(sketch)?.write(|sketch| sketch.add(item, by))??,
         )
     })
 }
@@ -88,7 +68,7 @@ pub unsafe extern "C" fn valkeybloom_count_min_add(
 /// others are counted. If the batch can't be read, nothing is counted.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_count_min_add_many(
-    sketch: *mut CountMin,
+    sketch: *mut Object,
     batch: *const Batch,
     by: *const i64,
 ) -> Status {
@@ -96,34 +76,14 @@ pub unsafe extern "C" fn valkeybloom_count_min_add_many(
     call(|| unsafe {
         let batch = items(batch)?;
         let by = optional(by, batch.len())?;
-        Ok(borrow(sketch)?
-            .0
-            .write(|sketch| sketch.update(&batch, by))??)
-    })
-}
-
-/// Estimates the count of an item: `count` is never too low, but may be too high.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn valkeybloom_count_min_count(
-    sketch: *const CountMin,
-    item: *const u8,
-    item_length: usize,
-    count: *mut u64,
-) -> Status {
-    // SAFETY: the header requires valid pointers, and null is checked.
-    call(|| unsafe {
-        let item = slice(item, item_length)?;
-        put(
-            count,
-            borrow(sketch)?.0.read(|sketch| sketch.estimate(item))?,
-        )
+        Ok(typed::<CountMin>(sketch)?.write(|sketch| sketch.update(&batch, by))??)
     })
 }
 
 /// Estimates the counts of the items of a batch. `counts` receives one for each item.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_count_min_count_many(
-    sketch: *const CountMin,
+    sketch: *const Object,
     batch: *const Batch,
     counts: *mut u64,
 ) -> Status {
@@ -131,9 +91,7 @@ pub unsafe extern "C" fn valkeybloom_count_min_count_many(
     call(|| unsafe {
         let batch = items(batch)?;
         let counts = places(counts, batch.len())?;
-        Ok(borrow(sketch)?
-            .0
-            .read(|sketch| sketch.estimate_each(&batch, counts))??)
+        Ok(typed::<CountMin>(sketch)?.read(|sketch| sketch.estimate_each(&batch, counts))??)
     })
 }
 
@@ -141,53 +99,26 @@ pub unsafe extern "C" fn valkeybloom_count_min_count_many(
 /// refuses to merge are refused.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_count_min_merge(
-    sketches: *const *const CountMin,
+    sketches: *const *const Object,
     weights: *const i64,
     sketches_length: usize,
-    sketch: *mut *mut CountMin,
+    sketch: *mut *mut Object,
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        let all = object::all(sketches, sketches_length)?;
+        let all = object::all::<CountMin>(sketches, sketches_length)?;
         let ones = vec![1; all.len()];
         let weights = optional(weights, sketches_length)?.unwrap_or(&ones);
-        let merged =
-            |sketches: &[&bindings::CountMin]| bindings::CountMin::merged(sketches, weights);
+        let merged = |sketches: &[&CountMin]| CountMin::merged(sketches, weights);
         object::make(sketch, || Ok(Shared::read_all(&all, merged)??))
     })
-}
-
-/// Sets all counts to 0.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn valkeybloom_count_min_clear(sketch: *mut CountMin) -> Status {
-    // SAFETY: the header requires valid pointers, and null is checked.
-    call(|| unsafe { Ok(borrow(sketch)?.0.write(bindings::CountMin::clear)??) })
-}
-
-/// Makes a copy of a sketch.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn valkeybloom_count_min_copy(
-    sketch: *const CountMin,
-    copy: *mut *mut CountMin,
-) -> Status {
-    // SAFETY: the header requires valid pointers, and null is checked.
-    call(|| unsafe { object::copy(sketch, copy) })
-}
-
-/// Compares two sketches. `equal` receives whether their bytes are equal.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn valkeybloom_count_min_equal(
-    sketch: *const CountMin,
-    other: *const CountMin,
-    equal: *mut bool,
-) -> Status {
-    // SAFETY: the header requires valid pointers, and null is checked.
-    call(|| unsafe { object::equal(sketch, other, equal) })
 }
 
 /// Parameters and contents of a sketch.
 #[repr(C)]
 pub struct CountMinInfo {
+    /// The size of this structure in bytes. Set it before the call.
+    size: usize,
     /// The number of counters in a row.
     width: u64,
     /// The number of rows.
@@ -203,13 +134,14 @@ pub struct CountMinInfo {
 /// Describes a sketch.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_count_min_describe(
-    sketch: *const CountMin,
+    sketch: *const Object,
     info: *mut CountMinInfo,
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        require(info)?;
-        let found = borrow(sketch)?.0.read(|sketch| CountMinInfo {
+        require_info(info)?;
+        let found = typed::<CountMin>(sketch)?.read(|sketch| CountMinInfo {
+            size: size_of::<CountMinInfo>(),
             width: sketch.shape().width(),
             depth: sketch.shape().depth(),
             cell_size: sketch.shape().cell_size().bytes(),
@@ -218,25 +150,4 @@ pub unsafe extern "C" fn valkeybloom_count_min_describe(
         })?;
         put(info, found)
     })
-}
-
-/// Encodes a sketch as a payload of RESTORE.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn valkeybloom_count_min_to_bytes(
-    sketch: *const CountMin,
-    bytes: *mut Buffer,
-) -> Status {
-    // SAFETY: the header requires valid pointers, and null is checked.
-    call(|| unsafe { object::to_bytes(sketch, bytes) })
-}
-
-/// Decodes bytes from valkeybloom_count_min_to_bytes or DUMP.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn valkeybloom_count_min_from_bytes(
-    data: *const u8,
-    length: usize,
-    sketch: *mut *mut CountMin,
-) -> Status {
-    // SAFETY: the header requires valid pointers, and null is checked.
-    call(|| unsafe { object::from_bytes(data, length, sketch) })
 }

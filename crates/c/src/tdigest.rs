@@ -1,63 +1,43 @@
 //! t-digests.
 
 use valkeybloom_bindings::arrow::{self, ArrowArray, ArrowSchema};
-use valkeybloom_bindings::{self as bindings, Error, Family as _, Shared};
+use valkeybloom_bindings::{Error, Family as _, Shared, TDigest};
 
-use super::border::{Buffer, Outcome, Status, borrow, call, places, put, require, slice};
-use super::object::{self, Handle};
-
-/// A t-digest: estimates quantiles of observations. It is most exact at both ends.
-pub struct TDigest(Shared<bindings::TDigest>);
-
-impl Handle for TDigest {
-    type Object = bindings::TDigest;
-    fn of(object: Shared<bindings::TDigest>) -> Self {
-        Self(object)
-    }
-    fn shared(&self) -> &Shared<bindings::TDigest> {
-        &self.0
-    }
-}
+use super::border::{Outcome, Status, call, places, put, require_info, slice};
+use super::object::{self, Object, typed};
 
 /// Makes a digest. The server's default compression is 100. A larger one is more exact and takes more memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_new(
     compression: u64,
-    digest: *mut *mut TDigest,
+    digest: *mut *mut Object,
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let compression = compression.to_string();
         let words = [&b"COMPRESSION"[..], compression.as_bytes()];
-        object::make(digest, || Ok(bindings::TDigest::create(&words)?))
+        object::make(digest, || Ok(TDigest::create(&words)?))
     })
-}
-
-/// Frees a digest. Null is ignored.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn valkeybloom_tdigest_free(digest: *mut TDigest) {
-    // SAFETY: the header requires a digest that this library made, or null.
-    unsafe { object::free(digest) }
 }
 
 /// Adds observations. If one of them is infinite or NaN, nothing is added.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_add(
-    digest: *mut TDigest,
+    digest: *mut Object,
     values: *const f64,
     length: usize,
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let values = slice(values, length)?;
-        Ok(borrow(digest)?.0.write(|digest| digest.add(values))??)
+        Ok(typed::<TDigest>(digest)?.write(|digest| digest.add(values))??)
     })
 }
 
 /// Adds the observations of an Arrow array: doubles, floats or integers. The array stays yours: it is not released.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_add_array(
-    digest: *mut TDigest,
+    digest: *mut Object,
     schema: *const ArrowSchema,
     array: *const ArrowArray,
 ) -> Status {
@@ -65,7 +45,7 @@ pub unsafe extern "C" fn valkeybloom_tdigest_add_array(
     call(|| unsafe {
         let mut values = Vec::new();
         arrow::numbers(schema, array, 0)?.append_doubles(&mut values)?;
-        Ok(borrow(digest)?.0.write(|digest| digest.add(&values))??)
+        Ok(typed::<TDigest>(digest)?.write(|digest| digest.add(&values))??)
     })
 }
 
@@ -115,14 +95,14 @@ unsafe fn answer_each<T: Copy + 'static, A: Copy + From<u8> + 'static>(
 /// digest is empty. `values` may be `shares`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_quantiles(
-    digest: *const TDigest,
+    digest: *const Object,
     shares: *const f64,
     length: usize,
     values: *mut f64,
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        let digest = &borrow(digest)?.0;
+        let digest = &typed::<TDigest>(digest)?;
         answer_in_place(shares, length, values, |all| {
             digest.read(|digest| digest.quantiles(all))?
         })
@@ -133,14 +113,14 @@ pub unsafe extern "C" fn valkeybloom_tdigest_quantiles(
 /// is empty. `shares` may be `values`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_cdf(
-    digest: *const TDigest,
+    digest: *const Object,
     values: *const f64,
     length: usize,
     shares: *mut f64,
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        let digest = &borrow(digest)?.0;
+        let digest = &typed::<TDigest>(digest)?;
         answer_in_place(values, length, shares, |all| {
             digest.read(|digest| digest.cdf(all))?
         })
@@ -151,14 +131,14 @@ pub unsafe extern "C" fn valkeybloom_tdigest_cdf(
 /// larger, -2 if the digest is empty.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_ranks(
-    digest: *const TDigest,
+    digest: *const Object,
     values: *const f64,
     length: usize,
     ranks: *mut i64,
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        let digest = &borrow(digest)?.0;
+        let digest = &typed::<TDigest>(digest)?;
         digest.read(|digest| answer_each(values, length, ranks, |value| digest.rank(value)))?
     })
 }
@@ -167,14 +147,14 @@ pub unsafe extern "C" fn valkeybloom_tdigest_ranks(
 /// all are smaller, -2 if the digest is empty.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_reverse_ranks(
-    digest: *const TDigest,
+    digest: *const Object,
     values: *const f64,
     length: usize,
     ranks: *mut i64,
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        let digest = &borrow(digest)?.0;
+        let digest = &typed::<TDigest>(digest)?;
         digest
             .read(|digest| answer_each(values, length, ranks, |value| digest.reverse_rank(value)))?
     })
@@ -184,14 +164,14 @@ pub unsafe extern "C" fn valkeybloom_tdigest_reverse_ranks(
 /// digest is empty.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_by_ranks(
-    digest: *const TDigest,
+    digest: *const Object,
     ranks: *const u64,
     length: usize,
     values: *mut f64,
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        let digest = &borrow(digest)?.0;
+        let digest = &typed::<TDigest>(digest)?;
         digest.read(|digest| answer_each(ranks, length, values, |rank| digest.by_rank(rank)))?
     })
 }
@@ -200,14 +180,14 @@ pub unsafe extern "C" fn valkeybloom_tdigest_by_ranks(
 /// NaN if the digest is empty.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_by_reverse_ranks(
-    digest: *const TDigest,
+    digest: *const Object,
     ranks: *const u64,
     length: usize,
     values: *mut f64,
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        let digest = &borrow(digest)?.0;
+        let digest = &typed::<TDigest>(digest)?;
         digest.read(|digest| {
             answer_each(ranks, length, values, |rank| digest.by_reverse_rank(rank))
         })?
@@ -217,7 +197,7 @@ pub unsafe extern "C" fn valkeybloom_tdigest_by_reverse_ranks(
 /// Estimates the mean of the observations between two quantiles, from 0 to 1; NaN if the digest is empty.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_trimmed_mean(
-    digest: *const TDigest,
+    digest: *const Object,
     low: f64,
     high: f64,
     mean: *mut f64,
@@ -226,9 +206,7 @@ pub unsafe extern "C" fn valkeybloom_tdigest_trimmed_mean(
     call(|| unsafe {
         put(
             mean,
-            borrow(digest)?
-                .0
-                .read(|digest| digest.trimmed_mean(low, high))??,
+            typed::<TDigest>(digest)?.read(|digest| digest.trimmed_mean(low, high))??,
         )
     })
 }
@@ -236,52 +214,25 @@ pub unsafe extern "C" fn valkeybloom_tdigest_trimmed_mean(
 /// Makes a digest with the observations of one or more digests. If `compression` is 0, it is the largest of theirs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_merge(
-    digests: *const *const TDigest,
+    digests: *const *const Object,
     digests_length: usize,
     compression: u64,
-    digest: *mut *mut TDigest,
+    digest: *mut *mut Object,
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        let all = object::all(digests, digests_length)?;
+        let all = object::all::<TDigest>(digests, digests_length)?;
         let compression = Some(compression).filter(|compression| *compression > 0);
-        let merged =
-            |digests: &[&bindings::TDigest]| bindings::TDigest::merged(digests, compression);
+        let merged = |digests: &[&TDigest]| TDigest::merged(digests, compression);
         object::make(digest, || Ok(Shared::read_all(&all, merged)??))
     })
-}
-
-/// Removes all observations. The compression stays.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn valkeybloom_tdigest_clear(digest: *mut TDigest) -> Status {
-    // SAFETY: the header requires valid pointers, and null is checked.
-    call(|| unsafe { Ok(borrow(digest)?.0.write(bindings::TDigest::clear)?) })
-}
-
-/// Makes a copy of a digest.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn valkeybloom_tdigest_copy(
-    digest: *const TDigest,
-    copy: *mut *mut TDigest,
-) -> Status {
-    // SAFETY: the header requires valid pointers, and null is checked.
-    call(|| unsafe { object::copy(digest, copy) })
-}
-
-/// Compares two digests. `equal` receives whether their bytes are equal.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn valkeybloom_tdigest_equal(
-    digest: *const TDigest,
-    other: *const TDigest,
-    equal: *mut bool,
-) -> Status {
-    // SAFETY: the header requires valid pointers, and null is checked.
-    call(|| unsafe { object::equal(digest, other, equal) })
 }
 
 /// Parameters and contents of a digest.
 #[repr(C)]
 pub struct TDigestInfo {
+    /// The size of this structure in bytes. Set it before the call.
+    size: usize,
     /// The compression.
     compression: u64,
     /// The number of observations.
@@ -297,13 +248,14 @@ pub struct TDigestInfo {
 /// Describes a digest.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_describe(
-    digest: *const TDigest,
+    digest: *const Object,
     info: *mut TDigestInfo,
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        require(info)?;
-        let found = borrow(digest)?.0.read(|digest| TDigestInfo {
+        require_info(info)?;
+        let found = typed::<TDigest>(digest)?.read(|digest| TDigestInfo {
+            size: size_of::<TDigestInfo>(),
             compression: digest.compression(),
             observations: digest.observations().unsigned_abs(),
             min: digest.min(),
@@ -312,25 +264,4 @@ pub unsafe extern "C" fn valkeybloom_tdigest_describe(
         })?;
         put(info, found)
     })
-}
-
-/// Encodes a digest as a payload of RESTORE.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn valkeybloom_tdigest_to_bytes(
-    digest: *const TDigest,
-    bytes: *mut Buffer,
-) -> Status {
-    // SAFETY: the header requires valid pointers, and null is checked.
-    call(|| unsafe { object::to_bytes(digest, bytes) })
-}
-
-/// Decodes bytes from valkeybloom_tdigest_to_bytes or DUMP.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn valkeybloom_tdigest_from_bytes(
-    data: *const u8,
-    length: usize,
-    digest: *mut *mut TDigest,
-) -> Status {
-    // SAFETY: the header requires valid pointers, and null is checked.
-    call(|| unsafe { object::from_bytes(data, length, digest) })
 }

@@ -39,7 +39,7 @@ static const valkeybloom_batch by_large = {.length = 4, .data = DATA, .offsets64
 
 static void bloom_filters(void) {
     at = "Bloom filters";
-    valkeybloom_bloom *filter = NULL, *other = NULL;
+    valkeybloom_object *filter = NULL, *other = NULL;
     uint8_t seed[32] = {7}, answers[4];
     bool flag = false;
     uint64_t number = 0;
@@ -54,17 +54,17 @@ static void bloom_filters(void) {
     OK(valkeybloom_bloom_add(other, TEXT("green"), NULL, NULL));
     CHECK(valkeybloom_bloom_add_each(other, &by_large, NULL, answers) == VALKEYBLOOM_STATUS_REFUSED);
     CHECK(memcmp(answers, "\1\0\2\2", 4) == 0);
-    valkeybloom_bloom_free(other);
-    OK(valkeybloom_bloom_contains(filter, NULL, 0, NULL, &flag));
+    valkeybloom_free(other);
+    OK(valkeybloom_contains(filter, NULL, 0, NULL, &flag));
     CHECK(flag);
-    OK(valkeybloom_bloom_contains(filter, TEXT("yellow"), NULL, &flag));
+    OK(valkeybloom_contains(filter, TEXT("yellow"), NULL, &flag));
     CHECK(!flag);
-    OK(valkeybloom_bloom_contains_many(filter, &by_large, NULL, answers));
+    OK(valkeybloom_contains_many(filter, &by_large, NULL, answers));
     CHECK(memcmp(answers, "\1\1\1\1", 4) == 0);
     // Results that no one wants.
     OK(valkeybloom_bloom_add(filter, TEXT("black"), NULL, NULL));
 
-    valkeybloom_bloom_info info;
+    valkeybloom_bloom_info info = {.size = sizeof info};
     OK(valkeybloom_bloom_describe(filter, NULL, &info));
     CHECK(info.items == 5 && info.capacity == 1000 && info.filters == 1 && info.error_rate == 0.01);
     CHECK(info.expansion == 2 && info.window_ms == 0 && !info.is_counting && info.memory_bytes > 1000);
@@ -73,46 +73,46 @@ static void bloom_filters(void) {
     OK(valkeybloom_bloom_estimated_error_rate(filter, NULL, &rate));
     CHECK(rate < 0.01);
 
-    OK(valkeybloom_bloom_copy(filter, &other));
-    OK(valkeybloom_bloom_equal(filter, other, &flag));
+    OK(valkeybloom_copy(filter, &other));
+    OK(valkeybloom_equal(filter, other, &flag));
     CHECK(flag);
-    OK(valkeybloom_bloom_clear(other));
+    OK(valkeybloom_clear(other));
     OK(valkeybloom_bloom_add(other, TEXT("yellow"), NULL, NULL));
-    OK(valkeybloom_bloom_equal(filter, other, &flag));
+    OK(valkeybloom_equal(filter, other, &flag));
     CHECK(!flag);
-    valkeybloom_bloom *united = NULL, *lone = NULL;
-    const valkeybloom_bloom *both[] = {filter, other};
+    valkeybloom_object *united = NULL, *lone = NULL;
+    const valkeybloom_object *both[] = {filter, other};
     OK(valkeybloom_bloom_union(both, 2, NULL, &united));
     OK(valkeybloom_bloom_describe(united, NULL, &info));
     CHECK(info.items >= 6);
-    OK(valkeybloom_bloom_contains(united, TEXT("yellow"), NULL, &flag));
+    OK(valkeybloom_contains(united, TEXT("yellow"), NULL, &flag));
     CHECK(flag);
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "nothing", valkeybloom_bloom_union(NULL, 0, NULL, &lone));
     OK(valkeybloom_bloom_new(1000, 0.01, NULL, NULL, &lone));
-    const valkeybloom_bloom *unlike[] = {filter, lone};
+    const valkeybloom_object *unlike[] = {filter, lone};
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "seed", valkeybloom_bloom_union(unlike, 2, NULL, &united));
-    valkeybloom_bloom_free(lone);
-    valkeybloom_bloom_free(united);
-    valkeybloom_bloom_free(other);
+    valkeybloom_free(lone);
+    valkeybloom_free(united);
+    valkeybloom_free(other);
 
     valkeybloom_buffer bytes;
-    OK(valkeybloom_bloom_to_bytes(filter, &bytes));
-    OK(valkeybloom_bloom_from_bytes(bytes.data, bytes.length, &other));
-    OK(valkeybloom_bloom_equal(filter, other, &flag));
+    OK(valkeybloom_to_bytes(filter, &bytes));
+    OK(valkeybloom_from_bytes(bytes.data, bytes.length, &other));
+    OK(valkeybloom_equal(filter, other, &flag));
     CHECK(flag);
-    valkeybloom_bloom_free(other);
+    valkeybloom_free(other);
     other = NULL;
     for (size_t end = 0; end < bytes.length; end++) {
-        FAILS(VALKEYBLOOM_STATUS_UNDECODABLE, "", valkeybloom_bloom_from_bytes(bytes.data, end, &other));
+        FAILS(VALKEYBLOOM_STATUS_UNDECODABLE, "", valkeybloom_from_bytes(bytes.data, end, &other));
     }
     CHECK(other == NULL);
     // Bytes with one that is wrong are an object or are refused.
     for (size_t place = 0; place < bytes.length; place++) {
         for (int bit = 0; bit < 8; bit++) {
             bytes.data[place] ^= 1 << bit;
-            if (valkeybloom_bloom_from_bytes(bytes.data, bytes.length, &other) == VALKEYBLOOM_STATUS_OK) {
-                OK(valkeybloom_bloom_contains_many(other, &by_large, NULL, answers));
-                valkeybloom_bloom_free(other);
+            if (valkeybloom_from_bytes(bytes.data, bytes.length, &other) == VALKEYBLOOM_STATUS_OK) {
+                OK(valkeybloom_contains_many(other, &by_large, NULL, answers));
+                valkeybloom_free(other);
             } else {
                 CHECK(strlen(valkeybloom_last_error()) > 0);
             }
@@ -120,8 +120,6 @@ static void bloom_filters(void) {
         }
     }
     other = NULL;
-    valkeybloom_cuckoo *wrong = NULL;
-    FAILS(VALKEYBLOOM_STATUS_UNDECODABLE, "Bloom filter", valkeybloom_cuckoo_from_bytes(bytes.data, bytes.length, &wrong));
     valkeybloom_buffer_free(&bytes);
     CHECK(bytes.data == NULL && bytes.length == 0);
     valkeybloom_buffer_free(&bytes);
@@ -132,86 +130,86 @@ static void bloom_filters(void) {
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "EX", valkeybloom_bloom_new(1000, 0.01, "EX 60", NULL, &other));
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_bloom_add(filter, TEXT("a"), "CAPACITY 5", &flag));
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_bloom_add_many(filter, &by_small, "ID 5", NULL));
-    FAILS(VALKEYBLOOM_STATUS_REFUSED, "AT", valkeybloom_bloom_contains(filter, TEXT("a"), "TTL 5", &flag));
-    FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_bloom_contains(filter, TEXT("a"), "AT", &flag));
-    FAILS(VALKEYBLOOM_STATUS_REFUSED, "COUNTING", valkeybloom_bloom_remove(filter, TEXT("a"), &flag));
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "AT", valkeybloom_contains(filter, TEXT("a"), "TTL 5", &flag));
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_contains(filter, TEXT("a"), "AT", &flag));
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "COUNTING", valkeybloom_remove(filter, TEXT("a"), &flag));
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "SCALETO", valkeybloom_bloom_new(9, 0.01, "NONSCALING SCALETO 9", NULL, &other));
     FAILS(VALKEYBLOOM_STATUS_NO_MEMORY, "memory", valkeybloom_bloom_new(UINT64_MAX / 1024, 0.01, NULL, NULL, &other));
     CHECK(other == NULL);
-    valkeybloom_bloom_free(filter);
+    valkeybloom_free(filter);
 
     OK(valkeybloom_bloom_new(10, 0.01, "COUNTING", NULL, &filter));
     for (int i = 1; i <= 20; i++) {
         OK(valkeybloom_bloom_add(filter, TEXT("a"), NULL, NULL));
-        OK(valkeybloom_bloom_count(filter, TEXT("a"), &number));
+        OK(valkeybloom_count(filter, TEXT("a"), &number));
         CHECK(number == (uint64_t)i);
     }
     for (int i = 0; i <= 20; i++) {
-        OK(valkeybloom_bloom_remove(filter, TEXT("a"), &flag));
+        OK(valkeybloom_remove(filter, TEXT("a"), &flag));
         CHECK(flag == (i < 20));
     }
-    valkeybloom_bloom_free(filter);
+    valkeybloom_free(filter);
 
     OK(valkeybloom_bloom_new(10, 0.01, "SCALETO 1000000", NULL, &filter));
     OK(valkeybloom_bloom_describe(filter, NULL, &info));
     CHECK(info.capacity == 1000000 && info.filters == 1 && !info.is_counting && info.memory_bytes < 2000);
-    valkeybloom_bloom_free(filter);
+    valkeybloom_free(filter);
 
     OK(valkeybloom_bloom_new(10, 0.01, "WINDOW 1000 PERIODS 4", NULL, &filter));
     OK(valkeybloom_bloom_add(filter, TEXT("a"), "AT 5000 TTL 2000", NULL));
-    OK(valkeybloom_bloom_contains(filter, TEXT("a"), "at 5999", &flag));
+    OK(valkeybloom_contains(filter, TEXT("a"), "at 5999", &flag));
     CHECK(flag);
-    OK(valkeybloom_bloom_contains(filter, TEXT("a"), "AT 9000", &flag));
+    OK(valkeybloom_contains(filter, TEXT("a"), "AT 9000", &flag));
     CHECK(!flag);
     OK(valkeybloom_bloom_describe(filter, "AT 5000", &info));
     CHECK(info.window_ms == 1000 && info.periods == 4 && info.items == 1);
     OK(valkeybloom_bloom_add(filter, TEXT("b"), "AT 6000", NULL));
     OK(valkeybloom_bloom_add(filter, TEXT("c"), "AT 3000", NULL));
-    OK(valkeybloom_bloom_contains(filter, TEXT("b"), "AT 9000", &flag));
+    OK(valkeybloom_contains(filter, TEXT("b"), "AT 9000", &flag));
     CHECK(flag);
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "expired", valkeybloom_bloom_add(filter, TEXT("d"), "AT 99", NULL));
-    valkeybloom_bloom_free(filter);
-    valkeybloom_bloom_free(NULL);
+    valkeybloom_free(filter);
+    valkeybloom_free(NULL);
 }
 
 // Chunks travel from one object to another.
 static void chunks(void) {
     at = "chunks";
-    valkeybloom_bloom *filter = NULL, *again = NULL;
-    valkeybloom_bloom_loader *loader = NULL;
+    valkeybloom_object *filter = NULL, *again = NULL;
+    valkeybloom_loader *loader = NULL;
     valkeybloom_buffer chunk;
     uint64_t cursor = 0, count = 0;
     bool flag = false;
     OK(valkeybloom_bloom_new(1000, 0.01, NULL, NULL, &filter));
     OK(valkeybloom_bloom_add_many(filter, &by_small, NULL, NULL));
-    OK(valkeybloom_bloom_loader_new(&loader));
-    FAILS(VALKEYBLOOM_STATUS_UNDECODABLE, "chunk", valkeybloom_bloom_loader_finish(loader, &again));
-    FAILS(VALKEYBLOOM_STATUS_UNDECODABLE, "chunk", valkeybloom_bloom_loader_load(loader, 5, TEXT("x")));
+    OK(valkeybloom_loader_new(VALKEYBLOOM_FAMILY_BLOOM, &loader));
+    FAILS(VALKEYBLOOM_STATUS_UNDECODABLE, "chunk", valkeybloom_loader_finish(loader, &again));
+    FAILS(VALKEYBLOOM_STATUS_UNDECODABLE, "chunk", valkeybloom_loader_load(loader, 5, TEXT("x")));
     for (;;) {
-        OK(valkeybloom_bloom_next_chunk(filter, &cursor, &chunk));
-        OK(valkeybloom_bloom_loader_load(loader, cursor, chunk.data, chunk.length));
+        OK(valkeybloom_next_chunk(filter, &cursor, &chunk));
+        OK(valkeybloom_loader_load(loader, cursor, chunk.data, chunk.length));
         valkeybloom_buffer_free(&chunk);
         if (cursor == 0)
             break;
         count++;
     }
     CHECK(count >= 2);
-    OK(valkeybloom_bloom_loader_finish(loader, &again));
-    OK(valkeybloom_bloom_equal(filter, again, &flag));
+    OK(valkeybloom_loader_finish(loader, &again));
+    OK(valkeybloom_equal(filter, again, &flag));
     CHECK(flag);
     // The loader is empty again. One that is not may be freed as well.
-    OK(valkeybloom_bloom_next_chunk(filter, &cursor, &chunk));
-    OK(valkeybloom_bloom_loader_load(loader, cursor, chunk.data, chunk.length));
+    OK(valkeybloom_next_chunk(filter, &cursor, &chunk));
+    OK(valkeybloom_loader_load(loader, cursor, chunk.data, chunk.length));
     valkeybloom_buffer_free(&chunk);
-    valkeybloom_bloom_loader_free(loader);
-    valkeybloom_bloom_loader_free(NULL);
-    valkeybloom_bloom_free(again);
-    valkeybloom_bloom_free(filter);
+    valkeybloom_loader_free(loader);
+    valkeybloom_loader_free(NULL);
+    valkeybloom_free(again);
+    valkeybloom_free(filter);
 }
 
 static void cuckoo_filters(void) {
     at = "cuckoo filters";
-    valkeybloom_cuckoo *filter = NULL, *other = NULL;
+    valkeybloom_object *filter = NULL, *other = NULL;
     uint8_t answers[4];
     bool flag = false;
     uint64_t number = 0;
@@ -221,7 +219,7 @@ static void cuckoo_filters(void) {
     CHECK(flag);
     OK(valkeybloom_cuckoo_add(filter, TEXT("red"), true, &flag));
     CHECK(!flag);
-    OK(valkeybloom_cuckoo_count(filter, TEXT("red"), &number));
+    OK(valkeybloom_count(filter, TEXT("red"), &number));
     CHECK(number == 2);
     OK(valkeybloom_cuckoo_add_many(filter, &by_large, true, &number));
     CHECK(number == 3);
@@ -232,45 +230,45 @@ static void cuckoo_filters(void) {
     CHECK(answers[1] == 0 && memchr(answers, 1, 4) && memchr(answers, 2, 4));
     valkeybloom_limit_growth(1 << 20, 32);
     OK(valkeybloom_cuckoo_add_each(other, &by_large, true, answers));
-    valkeybloom_cuckoo_free(other);
-    OK(valkeybloom_cuckoo_contains_many(filter, &by_small, answers));
+    valkeybloom_free(other);
+    OK(valkeybloom_contains_many(filter, &by_small, NULL, answers));
     CHECK(memcmp(answers, "\1\1\1\1", 4) == 0);
-    OK(valkeybloom_cuckoo_remove(filter, TEXT("blue"), &flag));
+    OK(valkeybloom_remove(filter, TEXT("blue"), &flag));
     CHECK(flag);
-    OK(valkeybloom_cuckoo_contains(filter, TEXT("blue"), &flag));
+    OK(valkeybloom_contains(filter, TEXT("blue"), NULL, &flag));
     CHECK(!flag);
     OK(valkeybloom_cuckoo_compact(filter));
-    valkeybloom_cuckoo_info info;
+    valkeybloom_cuckoo_info info = {.size = sizeof info};
     OK(valkeybloom_cuckoo_describe(filter, &info));
     CHECK(info.items == 4 && info.bucket_size == 4 && info.slots >= 1000 && info.filters == 1);
-    OK(valkeybloom_cuckoo_copy(filter, &other));
-    OK(valkeybloom_cuckoo_equal(filter, other, &flag));
+    OK(valkeybloom_copy(filter, &other));
+    OK(valkeybloom_equal(filter, other, &flag));
     CHECK(flag);
-    OK(valkeybloom_cuckoo_clear(other));
-    OK(valkeybloom_cuckoo_equal(filter, other, &flag));
+    OK(valkeybloom_clear(other));
+    OK(valkeybloom_equal(filter, other, &flag));
     CHECK(!flag);
-    valkeybloom_cuckoo_free(other);
-    valkeybloom_cuckoo_loader *loader = NULL;
+    valkeybloom_free(other);
+    valkeybloom_loader *loader = NULL;
     valkeybloom_buffer chunk;
     uint64_t cursor = 0;
-    OK(valkeybloom_cuckoo_loader_new(&loader));
+    OK(valkeybloom_loader_new(VALKEYBLOOM_FAMILY_CUCKOO, &loader));
     do {
-        OK(valkeybloom_cuckoo_next_chunk(filter, &cursor, &chunk));
-        OK(valkeybloom_cuckoo_loader_load(loader, cursor, chunk.data, chunk.length));
+        OK(valkeybloom_next_chunk(filter, &cursor, &chunk));
+        OK(valkeybloom_loader_load(loader, cursor, chunk.data, chunk.length));
         valkeybloom_buffer_free(&chunk);
     } while (cursor != 0);
-    OK(valkeybloom_cuckoo_loader_finish(loader, &other));
-    OK(valkeybloom_cuckoo_equal(filter, other, &flag));
+    OK(valkeybloom_loader_finish(loader, &other));
+    OK(valkeybloom_equal(filter, other, &flag));
     CHECK(flag);
-    valkeybloom_cuckoo_loader_free(loader);
-    valkeybloom_cuckoo_free(other);
-    valkeybloom_cuckoo_free(filter);
+    valkeybloom_loader_free(loader);
+    valkeybloom_free(other);
+    valkeybloom_free(filter);
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "apacity", valkeybloom_cuckoo_new(0, NULL, &filter));
 }
 
 static void count_min_sketches(void) {
     at = "count-min sketches";
-    valkeybloom_count_min *sketch = NULL, *other = NULL;
+    valkeybloom_object *sketch = NULL, *other = NULL;
     uint64_t counts[4], number = 0;
     int64_t by[] = {1, 2, 3, 4};
     bool flag = true;
@@ -281,36 +279,36 @@ static void count_min_sketches(void) {
     OK(valkeybloom_count_min_add_many(sketch, &by_small, NULL));
     OK(valkeybloom_count_min_count_many(sketch, &by_large, counts));
     CHECK(counts[0] == 7 && counts[1] == 3 && counts[2] == 4 && counts[3] == 5);
-    OK(valkeybloom_count_min_count(sketch, TEXT("yellow"), &number));
+    OK(valkeybloom_count(sketch, TEXT("yellow"), &number));
     CHECK(number == 0);
-    const valkeybloom_count_min *both[] = {sketch, sketch};
+    const valkeybloom_object *both[] = {sketch, sketch};
     int64_t weights[] = {1, 2};
     OK(valkeybloom_count_min_merge(both, weights, 2, &other));
-    OK(valkeybloom_count_min_count(other, TEXT("red"), &number));
+    OK(valkeybloom_count(other, TEXT("red"), &number));
     CHECK(number == 21);
-    valkeybloom_count_min_free(other);
+    valkeybloom_free(other);
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "nothing", valkeybloom_count_min_merge(NULL, NULL, 0, &other));
     OK(valkeybloom_count_min_merge(both, NULL, 2, &other));
-    OK(valkeybloom_count_min_count(other, TEXT("red"), &number));
+    OK(valkeybloom_count(other, TEXT("red"), &number));
     CHECK(number == 14);
-    OK(valkeybloom_count_min_equal(sketch, other, &flag));
+    OK(valkeybloom_equal(sketch, other, &flag));
     CHECK(!flag);
-    valkeybloom_count_min_free(other);
-    OK(valkeybloom_count_min_copy(sketch, &other));
-    OK(valkeybloom_count_min_clear(other));
-    valkeybloom_count_min_info info;
+    valkeybloom_free(other);
+    OK(valkeybloom_copy(sketch, &other));
+    OK(valkeybloom_clear(other));
+    valkeybloom_count_min_info info = {.size = sizeof info};
     OK(valkeybloom_count_min_describe(other, &info));
     CHECK(info.width == 2000 && info.depth == 5 && info.total == 0 && info.cell_size == 4);
-    valkeybloom_count_min_free(other);
-    valkeybloom_count_min_free(sketch);
+    valkeybloom_free(other);
+    valkeybloom_free(sketch);
     OK(valkeybloom_count_min_from_rates(0.001, 0.01, NULL, &sketch));
-    valkeybloom_count_min_free(sketch);
+    valkeybloom_free(sketch);
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "width", valkeybloom_count_min_new(0, 5, NULL, &sketch));
 }
 
 static void top_k_lists(void) {
     at = "top-k lists";
-    valkeybloom_top_k *list = NULL, *other = NULL;
+    valkeybloom_object *list = NULL, *other = NULL;
     valkeybloom_buffer left;
     valkeybloom_items items;
     uint8_t answers[4];
@@ -332,7 +330,7 @@ static void top_k_lists(void) {
     // Items that are returned are a batch.
     valkeybloom_batch batch = {
         .length = items.length, .data = items.data, .data_length = items.data_length, .offsets64 = items.offsets};
-    OK(valkeybloom_top_k_contains_many(list, &batch, answers));
+    OK(valkeybloom_contains_many(list, &batch, NULL, answers));
     CHECK(answers[0] && answers[1]);
     valkeybloom_items_free(&items);
     CHECK(items.data == NULL && items.length == 0);
@@ -342,28 +340,28 @@ static void top_k_lists(void) {
     CHECK(items.length == 1 && items.counts == NULL && memcmp(items.data, "red", 3) == 0);
     valkeybloom_items_free(&items);
     OK(valkeybloom_top_k_add_many(list, &by_small, NULL, NULL));
-    OK(valkeybloom_top_k_contains(list, TEXT("blue"), &flag));
+    OK(valkeybloom_contains(list, TEXT("blue"), NULL, &flag));
     CHECK(flag);
-    OK(valkeybloom_top_k_count(list, TEXT("blue"), &number));
+    OK(valkeybloom_count(list, TEXT("blue"), &number));
     CHECK(number == 101);
-    valkeybloom_top_k_info info;
+    valkeybloom_top_k_info info = {.size = sizeof info};
     OK(valkeybloom_top_k_describe(list, &info));
     CHECK(info.k == 2 && info.width == 50 && info.depth == 5 && info.decay == 0.9 && info.items == 2);
-    OK(valkeybloom_top_k_copy(list, &other));
-    OK(valkeybloom_top_k_equal(list, other, &flag));
+    OK(valkeybloom_copy(list, &other));
+    OK(valkeybloom_equal(list, other, &flag));
     CHECK(flag);
-    OK(valkeybloom_top_k_clear(other));
+    OK(valkeybloom_clear(other));
     OK(valkeybloom_top_k_list(other, &items));
     CHECK(items.length == 0);
     valkeybloom_items_free(&items);
-    valkeybloom_top_k_free(other);
-    valkeybloom_top_k_free(list);
+    valkeybloom_free(other);
+    valkeybloom_free(list);
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_top_k_new(2, 50, 5, 7, &list));
 }
 
 static void t_digests(void) {
     at = "t-digests";
-    valkeybloom_tdigest *digest = NULL, *other = NULL;
+    valkeybloom_object *digest = NULL, *other = NULL;
     double values[] = {1, 2, 3, 4, 5}, answers[5], mean = 0;
     int64_t ranks[5];
     uint64_t by[] = {0, 4, 5};
@@ -385,17 +383,17 @@ static void t_digests(void) {
     CHECK(answers[0] == 5 && answers[1] == 1 && isinf(answers[2]));
     OK(valkeybloom_tdigest_trimmed_mean(digest, 0, 1, &mean));
     CHECK(mean == 3);
-    const valkeybloom_tdigest *both[] = {digest, digest};
+    const valkeybloom_object *both[] = {digest, digest};
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "nothing", valkeybloom_tdigest_merge(NULL, 0, 0, &other));
     OK(valkeybloom_tdigest_merge(both, 2, 0, &other));
-    valkeybloom_tdigest_info info;
+    valkeybloom_tdigest_info info = {.size = sizeof info};
     OK(valkeybloom_tdigest_describe(other, &info));
     CHECK(info.compression == 100 && info.observations == 10 && info.min == 1 && info.max == 5);
-    valkeybloom_tdigest_free(other);
-    OK(valkeybloom_tdigest_copy(digest, &other));
-    OK(valkeybloom_tdigest_equal(digest, other, &flag));
+    valkeybloom_free(other);
+    OK(valkeybloom_copy(digest, &other));
+    OK(valkeybloom_equal(digest, other, &flag));
     CHECK(flag);
-    OK(valkeybloom_tdigest_clear(other));
+    OK(valkeybloom_clear(other));
 
     int32_t numbers[] = {0, 7, 9};
     const void *buffers[] = {NULL, numbers};
@@ -405,18 +403,18 @@ static void t_digests(void) {
     OK(valkeybloom_tdigest_add_array(other, &schema, &array));
     OK(valkeybloom_tdigest_describe(other, &info));
     CHECK(info.observations == 2 && info.min == 7 && info.max == 9);
-    valkeybloom_tdigest_free(other);
+    valkeybloom_free(other);
     values[2] = INFINITY;
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_tdigest_add(digest, values, 5));
     shares[0] = 2;
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_tdigest_quantiles(digest, shares, 3, answers));
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_tdigest_new(0, &other));
-    valkeybloom_tdigest_free(digest);
+    valkeybloom_free(digest);
 }
 
 static void batches(void) {
     at = "batches";
-    valkeybloom_bloom *filter = NULL;
+    valkeybloom_object *filter = NULL;
     uint8_t answers[4];
     uint64_t number = 0;
     OK(valkeybloom_bloom_new(1000, 0.01, NULL, NULL, &filter));
@@ -437,7 +435,7 @@ static void batches(void) {
     OK(valkeybloom_bloom_add_many(filter, &batch, NULL, &number));
     CHECK(number == 2);
     bool found = false;
-    OK(valkeybloom_bloom_contains(filter, TEXT("42"), NULL, &found));
+    OK(valkeybloom_contains(filter, TEXT("42"), NULL, &found));
     CHECK(found);
     schema.format = "g";
     FAILS(VALKEYBLOOM_STATUS_BAD_TYPE, "float", valkeybloom_bloom_add_many(filter, &batch, NULL, NULL));
@@ -450,55 +448,139 @@ static void batches(void) {
     batch = (valkeybloom_batch){0};
     OK(valkeybloom_bloom_add_many(filter, &batch, NULL, &number));
     CHECK(number == 0);
-    OK(valkeybloom_bloom_contains_many(filter, &batch, NULL, NULL));
+    OK(valkeybloom_contains_many(filter, &batch, NULL, NULL));
     int64_t wrong[][5] = {{0, 3, 2, 8, 12}, {0, 3, 8, 8, 13}, {-1, 3, 8, 8, 12}, {0, 3, 8, 8, INT64_MAX}};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         batch = by_large;
         batch.offsets64 = wrong[i];
-        FAILS(VALKEYBLOOM_STATUS_BAD_BATCH, "offset", valkeybloom_bloom_contains_many(filter, &batch, NULL, answers));
+        FAILS(VALKEYBLOOM_STATUS_BAD_BATCH, "offset", valkeybloom_contains_many(filter, &batch, NULL, answers));
     }
     batch = by_large;
     batch.offsets32 = small;
-    FAILS(VALKEYBLOOM_STATUS_BAD_POINTER, "batch", valkeybloom_bloom_contains_many(filter, &batch, NULL, answers));
+    FAILS(VALKEYBLOOM_STATUS_BAD_POINTER, "batch", valkeybloom_contains_many(filter, &batch, NULL, answers));
     batch.offsets32 = NULL;
     batch.offsets64 = NULL;
-    FAILS(VALKEYBLOOM_STATUS_BAD_POINTER, "batch", valkeybloom_bloom_contains_many(filter, &batch, NULL, answers));
+    FAILS(VALKEYBLOOM_STATUS_BAD_POINTER, "batch", valkeybloom_contains_many(filter, &batch, NULL, answers));
     batch.offsets64 = (const int64_t *)((const char *)large + 1);
-    FAILS(VALKEYBLOOM_STATUS_BAD_POINTER, "aligned", valkeybloom_bloom_contains_many(filter, &batch, NULL, answers));
-    FAILS(VALKEYBLOOM_STATUS_BAD_POINTER, "null", valkeybloom_bloom_contains_many(filter, &by_small, NULL, NULL));
-    FAILS(VALKEYBLOOM_STATUS_BAD_POINTER, "null", valkeybloom_bloom_contains_many(filter, NULL, NULL, answers));
+    FAILS(VALKEYBLOOM_STATUS_BAD_POINTER, "aligned", valkeybloom_contains_many(filter, &batch, NULL, answers));
+    FAILS(VALKEYBLOOM_STATUS_BAD_POINTER, "null", valkeybloom_contains_many(filter, &by_small, NULL, NULL));
+    FAILS(VALKEYBLOOM_STATUS_BAD_POINTER, "null", valkeybloom_contains_many(filter, NULL, NULL, answers));
     FAILS(VALKEYBLOOM_STATUS_BAD_POINTER, "null", valkeybloom_bloom_add(filter, NULL, 1, NULL, NULL));
     FAILS(VALKEYBLOOM_STATUS_BAD_POINTER, "null", valkeybloom_bloom_add(NULL, TEXT("a"), NULL, NULL));
     FAILS(VALKEYBLOOM_STATUS_BAD_POINTER, "place", valkeybloom_bloom_new(10, 0.01, NULL, NULL, NULL));
-    FAILS(VALKEYBLOOM_STATUS_BAD_POINTER, "place", valkeybloom_bloom_to_bytes(filter, NULL));
+    FAILS(VALKEYBLOOM_STATUS_BAD_POINTER, "place", valkeybloom_to_bytes(filter, NULL));
     FAILS(VALKEYBLOOM_STATUS_BAD_POINTER, "longer", valkeybloom_bloom_add(filter, (const uint8_t *)"a", SIZE_MAX, NULL, NULL));
-    valkeybloom_bloom_free(filter);
+    valkeybloom_free(filter);
 }
 
-// Every family's bytes are recognized.
-static void any_family(void) {
-    at = "any family";
-    valkeybloom_top_k *list = NULL;
-    valkeybloom_buffer bytes;
-    valkeybloom_family family;
-    void *object = NULL;
-    OK(valkeybloom_top_k_new(2, 8, 7, 0.9, &list));
-    OK(valkeybloom_top_k_to_bytes(list, &bytes));
-    OK(valkeybloom_decode(bytes.data, bytes.length, &family, &object));
-    CHECK(family == VALKEYBLOOM_FAMILY_TOP_K);
-    bool equal = false;
-    OK(valkeybloom_top_k_equal(list, object, &equal));
-    CHECK(equal);
-    valkeybloom_top_k_free(object);
-    valkeybloom_top_k_free(list);
-    valkeybloom_buffer_free(&bytes);
-    FAILS(VALKEYBLOOM_STATUS_UNDECODABLE, "", valkeybloom_decode(TEXT("rubbish"), &family, &object));
+// Every call refuses objects of the families that it is not for, and a description whose size is not set.
+static void other_families(void) {
+    at = "other families";
+    enum { FAMILIES = 5 };
+    valkeybloom_object *all[FAMILIES] = {0}, *made = NULL;
+    OK(valkeybloom_bloom_new(100, 0.01, "COUNTING", NULL, &all[0]));
+    OK(valkeybloom_cuckoo_new(100, NULL, &all[1]));
+    OK(valkeybloom_count_min_new(10, 2, NULL, &all[2]));
+    OK(valkeybloom_top_k_new(2, 8, 7, 0.9, &all[3]));
+    OK(valkeybloom_tdigest_new(100, &all[4]));
+    // For each call, a bit for each family that has it.
+    enum { FILTERS = 3, CLAIMS = 11, COUNTS = 15 };
+    valkeybloom_loader *loader = NULL;
+    double number = 0.5, answer;
+    uint64_t rank = 0, count;
+    int64_t ranks;
+    uint8_t answers[1];
+    bool flag;
+    const int32_t offsets[] = {0, 1};
+    valkeybloom_batch batch = {.length = 1, .data = (const uint8_t *)"a", .data_length = 1, .offsets32 = offsets};
+    for (int i = 0; i < FAMILIES; i++) {
+        valkeybloom_object *object = all[i];
+        const valkeybloom_object *one[] = {object};
+        valkeybloom_family family = 0;
+        OK(valkeybloom_family_of(object, &family));
+        CHECK((int)family == i + 1);
+        for (int j = 0; j < FAMILIES; j++) {
+            OK(valkeybloom_equal(object, all[j], &flag));
+            CHECK(flag == (i == j));
+        }
+#define HAVE(families, call) \
+        do { \
+            valkeybloom_status status = (call); \
+            CHECK((status == VALKEYBLOOM_STATUS_BAD_FAMILY) == !((families) >> i & 1)); \
+            CHECK(status == VALKEYBLOOM_STATUS_OK || status == VALKEYBLOOM_STATUS_BAD_FAMILY); \
+        } while (0)
+        HAVE(CLAIMS, valkeybloom_contains(object, TEXT("a"), NULL, &flag));
+        HAVE(CLAIMS, valkeybloom_contains_many(object, &batch, NULL, answers));
+        HAVE(COUNTS, valkeybloom_count(object, TEXT("a"), &count));
+        HAVE(FILTERS, valkeybloom_remove(object, TEXT("a"), &flag));
+        valkeybloom_buffer chunk = {0};
+        uint64_t cursor = 0;
+        HAVE(FILTERS, valkeybloom_next_chunk(object, &cursor, &chunk));
+        valkeybloom_buffer_free(&chunk);
+        HAVE(FILTERS, valkeybloom_loader_new(family, &loader));
+        valkeybloom_loader_free(loader);
+        loader = NULL;
+        HAVE(1, valkeybloom_bloom_add(object, TEXT("a"), NULL, NULL));
+        HAVE(1, valkeybloom_bloom_add_many(object, &batch, NULL, NULL));
+        HAVE(1, valkeybloom_bloom_add_each(object, &batch, NULL, answers));
+        HAVE(1, valkeybloom_bloom_union(one, 1, NULL, &made));
+        valkeybloom_free(made);
+        made = NULL;
+        HAVE(1, valkeybloom_bloom_estimated_error_rate(object, NULL, NULL));
+        HAVE(2, valkeybloom_cuckoo_add(object, TEXT("a"), false, NULL));
+        HAVE(2, valkeybloom_cuckoo_add_many(object, &batch, false, NULL));
+        HAVE(2, valkeybloom_cuckoo_add_each(object, &batch, false, answers));
+        HAVE(2, valkeybloom_cuckoo_compact(object));
+        HAVE(4, valkeybloom_count_min_add(object, TEXT("a"), 1, NULL));
+        HAVE(4, valkeybloom_count_min_add_many(object, &batch, NULL));
+        HAVE(4, valkeybloom_count_min_count_many(object, &batch, &count));
+        HAVE(4, valkeybloom_count_min_merge(one, NULL, 1, &made));
+        valkeybloom_free(made);
+        made = NULL;
+        HAVE(8, valkeybloom_top_k_add(object, TEXT("a"), 1, NULL));
+        HAVE(8, valkeybloom_top_k_add_many(object, &batch, NULL, NULL));
+        valkeybloom_items ranking = {0};
+        HAVE(8, valkeybloom_top_k_list(object, &ranking));
+        valkeybloom_items_free(&ranking);
+        HAVE(16, valkeybloom_tdigest_add(object, &number, 1));
+        HAVE(16, valkeybloom_tdigest_quantiles(object, &number, 1, &answer));
+        HAVE(16, valkeybloom_tdigest_cdf(object, &number, 1, &answer));
+        HAVE(16, valkeybloom_tdigest_ranks(object, &number, 1, &ranks));
+        HAVE(16, valkeybloom_tdigest_reverse_ranks(object, &number, 1, &ranks));
+        HAVE(16, valkeybloom_tdigest_by_ranks(object, &rank, 1, &answer));
+        HAVE(16, valkeybloom_tdigest_by_reverse_ranks(object, &rank, 1, &answer));
+        HAVE(16, valkeybloom_tdigest_trimmed_mean(object, 0, 1, &answer));
+        HAVE(16, valkeybloom_tdigest_merge(one, 1, 0, &made));
+        valkeybloom_free(made);
+        made = NULL;
+#define DESCRIBE(families, name, ...) \
+        do { \
+            struct { name info; char behind[8]; } larger = {.info = {.size = sizeof larger}}; \
+            HAVE(families, __VA_ARGS__(object, &larger.info)); \
+            CHECK(!((families) >> i & 1) || larger.info.size == sizeof larger.info); \
+            larger.info.size = sizeof larger.info - 1; \
+            FAILS(VALKEYBLOOM_STATUS_REFUSED, "size", __VA_ARGS__(object, &larger.info)); \
+        } while (0)
+#define DESCRIBE_BLOOM(object, info) valkeybloom_bloom_describe(object, NULL, info)
+        DESCRIBE(1, valkeybloom_bloom_info, DESCRIBE_BLOOM);
+        DESCRIBE(2, valkeybloom_cuckoo_info, valkeybloom_cuckoo_describe);
+        DESCRIBE(4, valkeybloom_count_min_info, valkeybloom_count_min_describe);
+        DESCRIBE(8, valkeybloom_top_k_info, valkeybloom_top_k_describe);
+        DESCRIBE(16, valkeybloom_tdigest_info, valkeybloom_tdigest_describe);
+    }
+    FAILS(VALKEYBLOOM_STATUS_BAD_FAMILY, "no Bloom filter", valkeybloom_bloom_add(all[1], TEXT("a"), NULL, NULL));
+    FAILS(VALKEYBLOOM_STATUS_BAD_FAMILY, "t-digest has no counts", valkeybloom_count(all[4], TEXT("a"), NULL));
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "options", valkeybloom_contains(all[1], TEXT("a"), "AT 5", NULL));
+    FAILS(VALKEYBLOOM_STATUS_BAD_FAMILY, "chunks", valkeybloom_loader_new(77, &loader));
+    FAILS(VALKEYBLOOM_STATUS_UNDECODABLE, "", valkeybloom_from_bytes(TEXT("rubbish"), &made));
+    FAILS(VALKEYBLOOM_STATUS_BAD_POINTER, "null", valkeybloom_cuckoo_describe(all[1], NULL));
+    for (int i = 0; i < FAMILIES; i++) valkeybloom_free(all[i]);
 }
 
 // Each thread has its own last error, and adds its own items to one filter.
 static void *thread(void *shared) {
     char item[32];
-    valkeybloom_bloom *filter = shared;
+    valkeybloom_object *filter = shared;
     CHECK(strcmp(valkeybloom_last_error(), "") == 0);
     for (int i = 0; i < 1000; i++) {
         snprintf(item, sizeof item, "%p %d", (void *)&item, i);
@@ -513,15 +595,15 @@ static void *thread(void *shared) {
 static void threads(void) {
     at = "threads";
     pthread_t all[4];
-    valkeybloom_bloom *filter = NULL;
-    valkeybloom_bloom_info info;
+    valkeybloom_object *filter = NULL;
+    valkeybloom_bloom_info info = {.size = sizeof info};
     OK(valkeybloom_bloom_new(100000, 0.0001, NULL, NULL, &filter));
     for (int i = 0; i < 4; i++) CHECK(pthread_create(&all[i], NULL, thread, filter) == 0);
     for (int i = 0; i < 4; i++) CHECK(pthread_join(all[i], NULL) == 0);
     OK(valkeybloom_bloom_describe(filter, NULL, &info));
     // A false positive or two may have hidden an item.
     CHECK(info.items <= 4004 && info.items >= 4000);
-    valkeybloom_bloom_free(filter);
+    valkeybloom_free(filter);
 }
 
 int main(void) {
@@ -534,7 +616,7 @@ int main(void) {
     top_k_lists();
     t_digests();
     batches();
-    any_family();
+    other_families();
     puts("basics: all is well");
     return 0;
 }

@@ -126,71 +126,58 @@ static bool is_item(const cJSON *item, const uint8_t *data, size_t length) {
 }
 
 // The calls that all families have.
-#define FAMILY(name, number) \
-    static void hold_##name(const cJSON *cases, valkeybloom_##name *object, valkeybloom_##name *twin) { \
-        bool equal = false; \
-        OK(valkeybloom_##name##_equal(object, twin, &equal)); \
-        CHECK(equal); \
-        valkeybloom_buffer bytes; \
-        OK(valkeybloom_##name##_to_bytes(object, &bytes)); \
-        const cJSON *load = field(cases, "load"), *dump = field(cases, "dump"); \
-        CHECK(is_bytes(load ? load : dump, bytes.data, bytes.length)); \
-        valkeybloom_buffer_free(&bytes); \
-        const cJSON *forms[] = {dump, load}; \
-        for (int i = 0; i < 2 && forms[i]; i++) { \
-            valkeybloom_##name *again = NULL; \
-            void *any = NULL; \
-            valkeybloom_family family; \
-            bytes = unhex(forms[i]->valuestring); \
-            OK(valkeybloom_##name##_from_bytes(bytes.data, bytes.length, &again)); \
-            OK(valkeybloom_##name##_equal(object, again, &equal)); \
-            CHECK(equal); \
-            OK(valkeybloom_decode(bytes.data, bytes.length, &family, &any)); \
-            CHECK(family == (number)); \
-            OK(valkeybloom_##name##_equal(any, again, &equal)); \
-            CHECK(equal); \
-            valkeybloom_##name##_free(any); \
-            valkeybloom_##name##_free(again); \
-            free(bytes.data); \
-        } \
-        valkeybloom_##name##_free(object); \
-        valkeybloom_##name##_free(twin); \
+static void hold(const cJSON *cases, valkeybloom_object *object, valkeybloom_object *twin, valkeybloom_family wanted) {
+    bool equal = false;
+    OK(valkeybloom_equal(object, twin, &equal));
+    CHECK(equal);
+    valkeybloom_buffer bytes;
+    OK(valkeybloom_to_bytes(object, &bytes));
+    const cJSON *load = field(cases, "load"), *dump = field(cases, "dump");
+    CHECK(is_bytes(load ? load : dump, bytes.data, bytes.length));
+    valkeybloom_buffer_free(&bytes);
+    const cJSON *forms[] = {dump, load};
+    for (int i = 0; i < 2 && forms[i]; i++) {
+        valkeybloom_object *again = NULL;
+        valkeybloom_family family;
+        bytes = unhex(forms[i]->valuestring);
+        OK(valkeybloom_from_bytes(bytes.data, bytes.length, &again));
+        OK(valkeybloom_family_of(again, &family));
+        CHECK(family == wanted);
+        OK(valkeybloom_equal(object, again, &equal));
+        CHECK(equal);
+        valkeybloom_free(again);
+        free(bytes.data);
     }
-FAMILY(bloom, VALKEYBLOOM_FAMILY_BLOOM)
-FAMILY(cuckoo, VALKEYBLOOM_FAMILY_CUCKOO)
-FAMILY(count_min, VALKEYBLOOM_FAMILY_COUNT_MIN)
-FAMILY(top_k, VALKEYBLOOM_FAMILY_TOP_K)
-FAMILY(tdigest, VALKEYBLOOM_FAMILY_T_DIGEST)
+    valkeybloom_free(object);
+    valkeybloom_free(twin);
+}
 
 // The chunks of those families that have them, there and back.
-#define CHUNKED(name) \
-    static void hold_chunks_of_##name(const cJSON *cases, const valkeybloom_##name *object) { \
-        const cJSON *chunk; \
-        valkeybloom_buffer bytes; \
-        uint64_t cursor = 0; \
-        bool equal = false; \
-        valkeybloom_##name *again = NULL; \
-        valkeybloom_##name##_loader *loader = NULL; \
-        if (field(cases, "chunks") == NULL) \
-            return; \
-        OK(valkeybloom_##name##_loader_new(&loader)); \
-        cJSON_ArrayForEach(chunk, field(cases, "chunks")) { \
-            OK(valkeybloom_##name##_next_chunk(object, &cursor, &bytes)); \
-            CHECK((double)cursor == cJSON_GetArrayItem(chunk, 0)->valuedouble); \
-            CHECK(is_bytes(cJSON_GetArrayItem(chunk, 1), bytes.data, bytes.length)); \
-            OK(valkeybloom_##name##_loader_load(loader, cursor, bytes.data, bytes.length)); \
-            valkeybloom_buffer_free(&bytes); \
-        } \
-        OK(valkeybloom_##name##_next_chunk(object, &cursor, &bytes)); \
-        CHECK(cursor == 0 && bytes.data == NULL); \
-        OK(valkeybloom_##name##_loader_finish(loader, &again)); \
-        valkeybloom_##name##_loader_free(loader); \
-        OK(valkeybloom_##name##_equal(object, again, &equal)); \
-        CHECK(equal); \
-        valkeybloom_##name##_free(again); \
+static void hold_chunks(const cJSON *cases, const valkeybloom_object *object, valkeybloom_family family) {
+    const cJSON *chunk;
+    valkeybloom_buffer bytes;
+    uint64_t cursor = 0;
+    bool equal = false;
+    valkeybloom_object *again = NULL;
+    valkeybloom_loader *loader = NULL;
+    if (field(cases, "chunks") == NULL)
+        return;
+    OK(valkeybloom_loader_new(family, &loader));
+    cJSON_ArrayForEach(chunk, field(cases, "chunks")) {
+        OK(valkeybloom_next_chunk(object, &cursor, &bytes));
+        CHECK((double)cursor == cJSON_GetArrayItem(chunk, 0)->valuedouble);
+        CHECK(is_bytes(cJSON_GetArrayItem(chunk, 1), bytes.data, bytes.length));
+        OK(valkeybloom_loader_load(loader, cursor, bytes.data, bytes.length));
+        valkeybloom_buffer_free(&bytes);
     }
-CHUNKED(bloom)
-CHUNKED(cuckoo)
+    OK(valkeybloom_next_chunk(object, &cursor, &bytes));
+    CHECK(cursor == 0 && bytes.data == NULL);
+    OK(valkeybloom_loader_finish(loader, &again));
+    valkeybloom_loader_free(loader);
+    OK(valkeybloom_equal(object, again, &equal));
+    CHECK(equal);
+    valkeybloom_free(again);
+}
 
 // Appends a word and a number, if a case or a step has it.
 static void option(char *options, const cJSON *of, const char *name, const char *word) {
@@ -198,11 +185,11 @@ static void option(char *options, const cJSON *of, const char *name, const char 
         sprintf(options + strlen(options), " %s %.0f", word, number(of, name));
 }
 
-static valkeybloom_bloom *new_bloom(const cJSON *create) {
-    valkeybloom_bloom *filter = NULL;
+static valkeybloom_object *new_bloom(const cJSON *create) {
+    valkeybloom_object *filter = NULL;
     if (field(create, "dump") != NULL) {
         valkeybloom_buffer dump = unhex(field(create, "dump")->valuestring);
-        OK(valkeybloom_bloom_from_bytes(dump.data, dump.length, &filter));
+        OK(valkeybloom_from_bytes(dump.data, dump.length, &filter));
         free(dump.data);
         return filter;
     }
@@ -225,7 +212,7 @@ static valkeybloom_bloom *new_bloom(const cJSON *create) {
 }
 
 static void bloom(const cJSON *cases) {
-    valkeybloom_bloom *filter = new_bloom(field(cases, "create")), *twin = new_bloom(field(cases, "create"));
+    valkeybloom_object *filter = new_bloom(field(cases, "create")), *twin = new_bloom(field(cases, "create"));
     const cJSON *found;
     cJSON_ArrayForEach(found, field(cases, "steps")) {
         char time[128] = "", options[128] = "";
@@ -235,7 +222,7 @@ static void bloom(const cJSON *cases) {
         const char *names[] = {"add", "contains", "remove", "count"};
         const cJSON *reply = field(found, "reply");
         if (field(found, "cardinality") != NULL) {
-            valkeybloom_bloom_info info;
+            valkeybloom_bloom_info info = {.size = sizeof info};
             OK(valkeybloom_bloom_describe(filter, time, &info));
             CHECK((double)info.items == reply->valuedouble);
             continue;
@@ -253,12 +240,12 @@ static void bloom(const cJSON *cases) {
                 refused = !succeeded(valkeybloom_bloom_add(filter, ITEM(&step, i), options, &flag), expected);
                 new_items += flag && !refused;
                 break;
-            case 1: OK(valkeybloom_bloom_contains(filter, ITEM(&step, i), time, &flag)); break;
+            case 1: OK(valkeybloom_contains(filter, ITEM(&step, i), time, &flag)); break;
             case 2:
-                OK(valkeybloom_bloom_remove(filter, ITEM(&step, i), &flag));
-                OK(valkeybloom_bloom_remove(twin, ITEM(&step, i), NULL));
+                OK(valkeybloom_remove(filter, ITEM(&step, i), &flag));
+                OK(valkeybloom_remove(twin, ITEM(&step, i), NULL));
                 break;
-            case 3: OK(valkeybloom_bloom_count(filter, ITEM(&step, i), &count)); break;
+            case 3: OK(valkeybloom_count(filter, ITEM(&step, i), &count)); break;
             }
             CHECK(refused || (name == 3 ? (double)count == expected->valuedouble : flag == cJSON_IsTrue(expected)));
         }
@@ -270,18 +257,18 @@ static void bloom(const cJSON *cases) {
             uint8_t *answers = malloc((size_t)step.length);
             step.batch.offsets64 = NULL;
             step.batch.offsets32 = step.offsets32;
-            OK(valkeybloom_bloom_contains_many(filter, &step.batch, time, answers));
+            OK(valkeybloom_contains_many(filter, &step.batch, time, answers));
             for (int i = 0; i < step.length; i++) CHECK(answers[i] == cJSON_IsTrue(cJSON_GetArrayItem(reply, i)));
             free(answers);
         }
         free_step(&step);
     }
-    hold_chunks_of_bloom(cases, filter);
-    hold_bloom(cases, filter, twin);
+    hold_chunks(cases, filter, VALKEYBLOOM_FAMILY_BLOOM);
+    hold(cases, filter, twin, VALKEYBLOOM_FAMILY_BLOOM);
 }
 
-static valkeybloom_cuckoo *new_cuckoo(const cJSON *create) {
-    valkeybloom_cuckoo *filter = NULL;
+static valkeybloom_object *new_cuckoo(const cJSON *create) {
+    valkeybloom_object *filter = NULL;
     char options[256] = "";
     option(options, create, "bucket_size", "BUCKETSIZE");
     option(options, create, "max_iterations", "MAXITERATIONS");
@@ -291,7 +278,7 @@ static valkeybloom_cuckoo *new_cuckoo(const cJSON *create) {
 }
 
 static void cuckoo(const cJSON *cases) {
-    valkeybloom_cuckoo *filter = new_cuckoo(field(cases, "create")), *twin = new_cuckoo(field(cases, "create"));
+    valkeybloom_object *filter = new_cuckoo(field(cases, "create")), *twin = new_cuckoo(field(cases, "create"));
     const cJSON *found;
     cJSON_ArrayForEach(found, field(cases, "steps")) {
         const char *names[] = {"add", "add_new", "contains", "remove", "count"};
@@ -310,12 +297,12 @@ static void cuckoo(const cJSON *cases) {
                 refused = !succeeded(valkeybloom_cuckoo_add(filter, ITEM(&step, i), name == 1, &flag), expected);
                 added += flag && !refused;
                 break;
-            case 2: OK(valkeybloom_cuckoo_contains(filter, ITEM(&step, i), &flag)); break;
+            case 2: OK(valkeybloom_contains(filter, ITEM(&step, i), NULL, &flag)); break;
             case 3:
-                OK(valkeybloom_cuckoo_remove(filter, ITEM(&step, i), &flag));
-                OK(valkeybloom_cuckoo_remove(twin, ITEM(&step, i), NULL));
+                OK(valkeybloom_remove(filter, ITEM(&step, i), &flag));
+                OK(valkeybloom_remove(twin, ITEM(&step, i), NULL));
                 break;
-            case 4: OK(valkeybloom_cuckoo_count(filter, ITEM(&step, i), &count)); break;
+            case 4: OK(valkeybloom_count(filter, ITEM(&step, i), &count)); break;
             }
             CHECK(refused || (name == 4 ? (double)count == expected->valuedouble : flag == cJSON_IsTrue(expected)));
         }
@@ -325,18 +312,18 @@ static void cuckoo(const cJSON *cases) {
         }
         if (name == 2) {
             uint8_t *answers = malloc((size_t)step.length);
-            OK(valkeybloom_cuckoo_contains_many(filter, &step.batch, answers));
+            OK(valkeybloom_contains_many(filter, &step.batch, NULL, answers));
             for (int i = 0; i < step.length; i++) CHECK(answers[i] == cJSON_IsTrue(cJSON_GetArrayItem(reply, i)));
             free(answers);
         }
         free_step(&step);
     }
-    hold_chunks_of_cuckoo(cases, filter);
-    hold_cuckoo(cases, filter, twin);
+    hold_chunks(cases, filter, VALKEYBLOOM_FAMILY_CUCKOO);
+    hold(cases, filter, twin, VALKEYBLOOM_FAMILY_CUCKOO);
 }
 
-static valkeybloom_count_min *new_count_min(const cJSON *create) {
-    valkeybloom_count_min *sketch = NULL;
+static valkeybloom_object *new_count_min(const cJSON *create) {
+    valkeybloom_object *sketch = NULL;
     if (field(create, "width") != NULL)
         OK(valkeybloom_count_min_new((uint64_t)number(create, "width"), (uint64_t)number(create, "depth"), NULL, &sketch));
     else
@@ -345,7 +332,7 @@ static valkeybloom_count_min *new_count_min(const cJSON *create) {
 }
 
 static void count_min(const cJSON *cases) {
-    valkeybloom_count_min *sketch = new_count_min(field(cases, "create")), *twin = new_count_min(field(cases, "create"));
+    valkeybloom_object *sketch = new_count_min(field(cases, "create")), *twin = new_count_min(field(cases, "create"));
     const cJSON *found;
     cJSON_ArrayForEach(found, field(cases, "steps")) {
         const cJSON *reply = field(found, "reply"), *increment = field(found, "increment");
@@ -358,7 +345,7 @@ static void count_min(const cJSON *cases) {
             if (increment)
                 refused = !succeeded(valkeybloom_count_min_add(sketch, ITEM(&step, i), step.by[i], &count), expected);
             else
-                OK(valkeybloom_count_min_count(sketch, ITEM(&step, i), &count));
+                OK(valkeybloom_count(sketch, ITEM(&step, i), &count));
             CHECK(refused || (double)count == expected->valuedouble);
         }
         if (increment) {
@@ -373,18 +360,18 @@ static void count_min(const cJSON *cases) {
         }
         free_step(&step);
     }
-    hold_count_min(cases, sketch, twin);
+    hold(cases, sketch, twin, VALKEYBLOOM_FAMILY_COUNT_MIN);
 }
 
-static valkeybloom_top_k *new_top_k(const cJSON *create) {
-    valkeybloom_top_k *list = NULL;
+static valkeybloom_object *new_top_k(const cJSON *create) {
+    valkeybloom_object *list = NULL;
     OK(valkeybloom_top_k_new((uint64_t)number(create, "k"), (uint64_t)number(create, "width"),
                              (uint64_t)number(create, "depth"), number(create, "decay"), &list));
     return list;
 }
 
 static void top_k(const cJSON *cases) {
-    valkeybloom_top_k *list = new_top_k(field(cases, "create")), *twin = new_top_k(field(cases, "create"));
+    valkeybloom_object *list = new_top_k(field(cases, "create")), *twin = new_top_k(field(cases, "create"));
     const cJSON *found, *expected;
     cJSON_ArrayForEach(found, field(cases, "steps")) {
         const cJSON *reply = field(found, "reply");
@@ -410,7 +397,7 @@ static void top_k(const cJSON *cases) {
             expected = cJSON_GetArrayItem(reply, i);
             if (contains) {
                 bool flag = false;
-                OK(valkeybloom_top_k_contains(list, ITEM(&step, i), &flag));
+                OK(valkeybloom_contains(list, ITEM(&step, i), NULL, &flag));
                 CHECK(flag == cJSON_IsTrue(expected));
                 continue;
             }
@@ -429,11 +416,11 @@ static void top_k(const cJSON *cases) {
         }
         free_step(&step);
     }
-    hold_top_k(cases, list, twin);
+    hold(cases, list, twin, VALKEYBLOOM_FAMILY_TOP_K);
 }
 
 static void tdigest(const cJSON *cases) {
-    valkeybloom_tdigest *digest = NULL, *twin = NULL;
+    valkeybloom_object *digest = NULL, *twin = NULL;
     uint64_t compression = (uint64_t)number(field(cases, "create"), "compression");
     OK(valkeybloom_tdigest_new(compression, &digest));
     OK(valkeybloom_tdigest_new(compression, &twin));
@@ -450,7 +437,7 @@ static void tdigest(const cJSON *cases) {
         int64_t *ranks = malloc((length + 1) * sizeof *ranks);
         uint64_t *by = malloc((length + 1) * sizeof *by);
         for (size_t i = 0; i < length; i++) by[i] = (uint64_t)step.doubles[i];
-        valkeybloom_tdigest_info info;
+        valkeybloom_tdigest_info info = {.size = sizeof info};
         OK(valkeybloom_tdigest_describe(digest, &info));
         switch (name) {
         case 0:
@@ -481,7 +468,7 @@ static void tdigest(const cJSON *cases) {
         free(by);
         free_step(&step);
     }
-    hold_tdigest(cases, digest, twin);
+    hold(cases, digest, twin, VALKEYBLOOM_FAMILY_T_DIGEST);
 }
 
 // Returns the text of a file, for the caller to free.

@@ -8,18 +8,16 @@ use std::path::{Path, PathBuf};
 /// Files by their path under a crate's `src`, and their text.
 type Sources = BTreeMap<String, String>;
 
-/// The crates, by their folders.
-const CRATES: [&str; 6] = [
-    "",
-    "crates/sketches",
-    "crates/planner",
-    "crates/protocol",
-    "crates/client",
-    "crates/cli",
-];
-
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The crates, by their folders: the module, and all in `crates`.
+fn crates() -> Vec<String> {
+    let folders = fs::read_dir(root().join("crates")).unwrap();
+    let names = folders.map(|folder| folder.unwrap().file_name());
+    let crates = names.map(|name| format!("crates/{}", name.to_str().unwrap()));
+    crates.chain([String::new()]).collect()
 }
 
 fn sources(of: &str) -> Sources {
@@ -228,8 +226,8 @@ fn faults(sources: &Sources) -> Vec<String> {
 
 #[test]
 fn no_files_use_one_another_in_a_circle() {
-    for of in CRATES {
-        let sources = sources(of);
+    for of in crates() {
+        let sources = sources(&of);
         assert_eq!(circle(&sources), [""; 0], "{of}");
         let arrows: usize = sources.keys().map(|file| uses(file, &sources).len()).sum();
         assert!(
@@ -242,6 +240,41 @@ fn no_files_use_one_another_in_a_circle() {
 #[test]
 fn each_room_of_sketches_uses_those_below_it() {
     assert_eq!(faults(&sources("crates/sketches")), [""; 0]);
+}
+
+/// The modules of a crate that allow `unsafe` code. The workspace denies it elsewhere.
+fn unsafe_modules(of: &str) -> Vec<String> {
+    let mut modules = Vec::new();
+    for (file, text) in sources(of) {
+        let folder = Path::new(of).join("src").join(file);
+        let folder = folder.parent().unwrap().to_str().unwrap();
+        let code = code(&text);
+        for (start, _) in code.match_indices("allow(unsafe_code") {
+            if code[..start].ends_with("#![") {
+                modules.push(folder.to_owned());
+            } else if let Some((_, module)) = code[start..].split_once("mod ")
+                && !folder.ends_with("ffi")
+            {
+                let name = module.split(';').next().unwrap();
+                modules.push(format!("{folder}/{name}"));
+            }
+        }
+    }
+    modules
+}
+
+#[test]
+fn the_page_lists_where_unsafe_code_may_stand() {
+    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let (_, rule) = page.split_once("\n- **I2** ").expect("the rule");
+    let (rule, _) = rule.split_once("\n- **I3** ").expect("the next rule");
+    let listed: BTreeSet<_> = rule
+        .split('`')
+        .filter(|name| name.contains("src"))
+        .collect();
+    let allowed: Vec<_> = crates().iter().flat_map(|of| unsafe_modules(of)).collect();
+    let allowed: BTreeSet<_> = allowed.iter().map(|name| &**name).collect();
+    assert_eq!(listed, allowed);
 }
 
 #[test]
