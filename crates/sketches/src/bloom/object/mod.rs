@@ -2,6 +2,7 @@
 
 mod body;
 mod check;
+mod count_union;
 mod estimate;
 mod feeding;
 mod make;

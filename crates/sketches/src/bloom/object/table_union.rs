@@ -1,8 +1,7 @@
-//! Unions of objects of tables.
+//! Unions of objects of tables, but for counters.
 //!
 //! A prefix of a fingerprint is a fingerprint, so the tables of another object are added to those of the first that have
-//! the same bits, or fewer. Of two counts the larger stays, and of two periods the later: merging again changes nothing.
-//! Counts of one object that a shorter prefix unites are those of different items, and add up.
+//! the same bits, or fewer. Of two periods the later stays: merging again changes nothing.
 
 use crate::bloom::law::{Limits, TableStep};
 use crate::number::Fraction;
@@ -32,6 +31,9 @@ impl Tables {
         now_ms: Option<u64>,
         limits: Limits,
     ) -> Result<Option<Self>, MergeError> {
+        if self.shape().is_counting() {
+            return self.union_of_counts(others, limits);
+        }
         let mut union = Union {
             tables: self.try_clone().ok_or(NO_MEMORY)?,
             limits,
@@ -82,7 +84,7 @@ impl Tables {
     }
 
     /// Requests a rate that tables which are fuller than they were made for keep, with those that may follow.
-    fn keep_rate(&mut self) -> Result<(), MergeError> {
+    pub(super) fn keep_rate(&mut self) -> Result<(), MergeError> {
         let mut rate = 0.0;
         for part in self.parts_mut() {
             part.step.most = part.step.most.max(part.table.fingerprints());
@@ -95,6 +97,35 @@ impl Tables {
     }
 }
 
+impl Tables {
+    /// Returns the table with the most bits of those that have at most so many.
+    pub(super) fn longest_within(&self, bits: u32) -> Option<usize> {
+        let parts = self.parts();
+        let shorter = (0..parts.len()).filter(|index| parts[*index].step.bits <= bits);
+        shorter.max_by_key(|index| parts[*index].step.bits)
+    }
+
+    /// Shortens the fingerprints of the table that has the shortest, if they have more than so many bits. Returns whether they
+    /// had.
+    pub(super) fn shorten_to(&mut self, bits: u32) -> Result<bool, MergeError> {
+        let parts = self.parts_mut().iter_mut();
+        let Some(part) = parts.min_by_key(|part| part.step.bits) else {
+            return Ok(false);
+        };
+        if part.step.bits <= bits {
+            return Ok(false);
+        }
+        let (table, payload) = (&part.table, part.table.payload());
+        let newest = table.periods().last().map_or(0, |(newest, _)| newest - 1);
+        let shorter = Table::filled(bits, payload, table.fingerprints(), newest, |filling| {
+            table.each_prefix(bits, |fingerprint, held| filling.push(fingerprint, held))
+        });
+        part.table = shorter.map_err(refused)?;
+        part.step.bits = bits;
+        Ok(true)
+    }
+}
+
 impl Union {
     /// Adds a table of an object, of whose periods the first of two numbers is to be added, and the second to be taken off.
     fn add(&mut self, part: &Part, more: (u64, u64)) -> Result<(), MergeError> {
@@ -104,12 +135,8 @@ impl Union {
         if part.table.fingerprints() == 0 || !has_live {
             return Ok(());
         }
-        let parts = self.tables.parts();
-        let shorter = (0..parts.len()).filter(|index| parts[*index].step.bits <= part.step.bits);
-        let target = match shorter.max_by_key(|index| parts[*index].step.bits) {
-            Some(target) => target,
-            None => self.shorten(part.step.bits)?,
-        };
+        self.changed |= self.tables.shorten_to(part.step.bits)?;
+        let target = self.tables.longest_within(part.step.bits).unwrap_or(0);
         let bits = self.tables.parts()[target].step.bits;
         let take = |fingerprint, payload: u64| {
             let payload = (payload + more.0).saturating_sub(more.1);
@@ -130,55 +157,27 @@ impl Union {
             let longer = bits.checked_sub(part.step.bits);
             longer.map(|longer| fingerprint >> longer)
         };
-        let has = |part: &Part| {
-            prefix(part).is_some_and(|prefix| match part.table.payload() {
-                Payload::Count => part.table.count_of(prefix) >= payload,
-                Payload::Nothing | Payload::Period(_) => part.table.contains(prefix, payload),
-            })
-        };
+        let has = |part: &Part| prefix(part).is_some_and(|at| part.table.contains(at, payload));
         let parts = self.tables.parts();
         if parts.iter().any(has) {
             return Ok(());
         }
-        // Counts stay in the table that has them, so that items can be removed.
-        let claims = |part: &Part| prefix(part).is_some_and(|at| part.table.contains(at, 0));
-        let claimant = parts.iter().position(claims).filter(|_| !is_period);
-        let index = claimant.unwrap_or(target);
         let limits = self.limits;
-        let others = self.tables.memory_bytes() - parts[index].table.memory_bytes();
+        let others = self.tables.memory_bytes() - parts[target].table.memory_bytes();
         let most = || limits.table_bytes(others);
-        let part = &mut self.tables.parts_mut()[index];
-        let fingerprint = fingerprint >> (bits - part.step.bits);
-        self.changed |= match part.table.payload() {
-            Payload::Nothing => part.table.add(fingerprint, most)?,
-            Payload::Count => part.table.raise(fingerprint, payload)?,
+        let table = &mut self.tables.parts_mut()[target].table;
+        self.changed |= match table.payload() {
+            Payload::Nothing | Payload::Count => table.add(fingerprint, most)?,
             Payload::Period(_) => {
-                let kept = part.table.keep(fingerprint, payload, self.current, most)?;
+                let kept = table.keep(fingerprint, payload, self.current, most)?;
                 kept != Kept::AsLong && payload >= self.oldest[1]
             }
         };
         Ok(())
     }
-
-    /// Shortens the fingerprints of the table that has the shortest. Returns its index.
-    fn shorten(&mut self, bits: u32) -> Result<usize, MergeError> {
-        self.changed = true;
-        let parts = self.tables.parts();
-        let shortest = (0..parts.len()).min_by_key(|index| parts[*index].step.bits);
-        let index = shortest.unwrap_or(0);
-        let part = &mut self.tables.parts_mut()[index];
-        let (table, payload) = (&part.table, part.table.payload());
-        let newest = table.periods().last().map_or(0, |(newest, _)| newest - 1);
-        let shorter = Table::filled(bits, payload, table.fingerprints(), newest, |filling| {
-            table.each_prefix(bits, |fingerprint, held| filling.push(fingerprint, held))
-        });
-        part.table = shorter.map_err(refused)?;
-        part.step.bits = bits;
-        Ok(index)
-    }
 }
 
-const fn refused(refused: Refused) -> MergeError {
+pub(super) const fn refused(refused: Refused) -> MergeError {
     match refused {
         Refused::OutOfMemory => NO_MEMORY,
         Refused::MemoryLimit | Refused::Crowded => TOO_LARGE,

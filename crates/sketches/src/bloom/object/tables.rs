@@ -63,7 +63,7 @@ impl Part {
         self.table.fingerprints() >= self.step.most
     }
 
-    const fn is_empty(&self) -> bool {
+    pub(super) const fn is_empty(&self) -> bool {
         self.table.fingerprints() == 0
     }
 
