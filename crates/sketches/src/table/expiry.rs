@@ -81,6 +81,7 @@ impl Table {
             .then(|| period_of(shard.base, shard.tag(&at.place, found, at.widths), periods))
             .filter(|before| *before >= self.dropped());
         if before.is_some_and(|before| before >= period) {
+            self.sweep_one(current, &most_bytes);
             return Ok(Kept::AsLong);
         }
         if !self.periods.has_room(period) {
@@ -101,10 +102,9 @@ impl Table {
         self.periods.enter(period);
         if let Some(before) = before {
             self.periods.leave(before);
-            return Ok(Kept::Longer);
         }
         self.sweep_one(current, &most_bytes);
-        Ok(Kept::New)
+        Ok(before.map_or(Kept::New, |_| Kept::Longer))
     }
 
     /// Removes all entries whose periods were dropped, so that there may be entries of these periods again.

@@ -416,3 +416,31 @@ fn extreme_counts_and_periods_are_kept() {
         }
     }
 }
+
+/// Adds an item at a time, as a command does.
+fn write(object: &mut Object, item: &[u8], now_ms: u64, ttl_ms: Option<u64>) {
+    object.tidy(now_ms);
+    object.add(item, Time { now_ms, ttl_ms }, || ROOMY).unwrap();
+}
+
+#[test]
+fn writes_of_items_that_are_there_free_the_memory_of_others() {
+    let mut object = object_of(&windowed(params(100_000, 0.01, 2), 1000, 24), Seed::FIXED);
+    for item in 0..100_000_u64 {
+        write(&mut object, &item.to_le_bytes(), 1_000_000, None);
+    }
+    let full = object.memory_bytes();
+    for step in 0..1_000_u64 {
+        write(
+            &mut object,
+            &(step % 10).to_le_bytes(),
+            1_024_000 + step * 100,
+            None,
+        );
+    }
+    assert!(
+        object.memory_bytes() < full / 100,
+        "{}",
+        object.memory_bytes()
+    );
+}
