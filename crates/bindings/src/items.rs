@@ -96,7 +96,7 @@ impl Text {
     /// Makes room for this many items.
     ///
     /// # Errors
-    /// [`Code::NoMemory`]
+    /// [`Code::NoMemory`](crate::Code::NoMemory)
     pub fn reserve(&mut self, items: usize) -> Result<(), Error> {
         self.offsets.try_reserve(items.saturating_add(1))?;
         Ok(())
@@ -105,7 +105,7 @@ impl Text {
     /// Appends an item.
     ///
     /// # Errors
-    /// [`Code::NoMemory`]
+    /// [`Code::NoMemory`](crate::Code::NoMemory)
     #[inline]
     pub fn push(&mut self, item: &[u8]) -> Result<(), Error> {
         if self.data.capacity() - self.data.len() < item.len() {
@@ -125,7 +125,7 @@ impl Text {
     /// Appends the decimal digits of a number.
     ///
     /// # Errors
-    /// [`Code::NoMemory`]
+    /// [`Code::NoMemory`](crate::Code::NoMemory)
     #[inline]
     pub fn push_integer(&mut self, number: impl itoa::Integer) -> Result<(), Error> {
         self.push(itoa::Buffer::new().format(number).as_bytes())
@@ -134,7 +134,7 @@ impl Text {
     /// Returns an iterator over the items.
     ///
     /// # Errors
-    /// [`Code::BadBatch`], which does not happen: the offsets always ascend.
+    /// [`Code::BadBatch`](crate::Code::BadBatch), which does not happen: the offsets always ascend.
     pub fn items(&self) -> Result<Items<'_>, Error> {
         let slices = Slices::new(&self.data, &self.offsets)?;
         Ok(Items(Layout::Large(slices)))
