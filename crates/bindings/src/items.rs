@@ -1,4 +1,4 @@
-//! Items in order, and the layouts in which they lie in memory.
+//! Items in order, and their layouts in memory.
 
 use std::ops::ControlFlow;
 

@@ -250,14 +250,13 @@ fn unsafe_modules(of: &str) -> Vec<String> {
         let folder = folder.parent().unwrap().to_str().unwrap();
         let code = code(&text);
         for (start, _) in code.match_indices("allow(unsafe_code") {
-            if code[..start].ends_with("#![") {
-                modules.push(folder.to_owned());
-            } else if let Some((_, module)) = code[start..].split_once("mod ")
-                && !folder.ends_with("ffi")
-            {
-                let name = module.split(';').next().unwrap();
-                modules.push(format!("{folder}/{name}"));
-            }
+            let allowed = code[start..].lines().nth(1).unwrap_or_default();
+            let module = allowed.trim_start_matches("pub ").strip_prefix("mod ");
+            modules.push(match module {
+                Some(name) => format!("{folder}/{}", name.trim_end_matches(';')),
+                // A file, or something in it.
+                None => folder.to_owned(),
+            });
         }
     }
     modules

@@ -1,9 +1,9 @@
 //! Unions of counters.
 //!
-//! Of two counts of an item the larger stays. An object has an item in any of its tables, so two objects are aligned first:
-//! an entry of a table goes to the first shorter one in which one of the objects has its prefix, where it adds to the count.
-//! Then an item is in the same table of both, and each table gets the larger counts. In a union no table claims what
-//! another one holds, and merging again changes nothing.
+//! Of two counts of an item the larger stays. An object may have an item in any of its tables, so two objects are aligned
+//! first: if a shorter table of either object has the prefix of an entry, the entry moves to that table, and its count is
+//! added there. Then both objects have an item in the same table, and each table takes the larger counts. In a union no table
+//! claims what another one holds, and merging again changes nothing.
 
 use std::mem;
 
@@ -11,7 +11,7 @@ use crate::bloom::law::Limits;
 use crate::machine::memory;
 use crate::table::{Payload, Refused, Table};
 
-use super::merge::{MergeError, NO_MEMORY, TOO_LARGE};
+use super::merge::{MergeError, NO_MEMORY};
 use super::table_union::refused;
 use super::tables::Tables;
 
@@ -50,11 +50,7 @@ impl Tables {
         if !changed {
             return Ok(None);
         }
-        union.keep_rate()?;
-        if union.memory_bytes() > limits.object_bytes {
-            return Err(TOO_LARGE);
-        }
-        Ok(Some(union))
+        union.united(limits).map(Some)
     }
 
     /// Returns another object's counts in tables that have as many bits as those of this one. None of the other's is shorter
@@ -87,8 +83,8 @@ fn add(table: &mut Table, fingerprint: u64, count: u64) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Moves each entry to the first shorter table in which one of the sides has its prefix. Returns whether the first side
-/// changed.
+/// Moves each entry to the shortest table that has its prefix on either side, if there is one. Returns whether the first
+/// side changed.
 fn align(sides: &mut Sides<'_>) -> Result<bool, Refused> {
     let bits: Vec<u32> = sides[0].iter().map(|table| table.bits()).collect();
     let mut order: Vec<usize> = (0..bits.len()).collect();

@@ -1,4 +1,4 @@
-//! Unions of objects of tables, but for counters.
+//! Unions of objects of tables, except counters.
 //!
 //! A prefix of a fingerprint is a fingerprint, so the tables of another object are added to those of the first that have
 //! the same bits, or fewer. Of two periods the later stays: merging again changes nothing.
@@ -76,15 +76,11 @@ impl Tables {
         if !union.changed {
             return Ok(None);
         }
-        union.tables.keep_rate()?;
-        if union.tables.memory_bytes() > limits.object_bytes {
-            return Err(TOO_LARGE);
-        }
-        Ok(Some(union.tables))
+        union.tables.united(limits).map(Some)
     }
 
-    /// Requests a rate that tables which are fuller than they were made for keep, with those that may follow.
-    pub(super) fn keep_rate(&mut self) -> Result<(), MergeError> {
+    /// Ends a union: requests a rate that tables which are fuller than they were made for keep, with those that may follow.
+    pub(super) fn united(mut self, limits: Limits) -> Result<Self, MergeError> {
         let mut rate = 0.0;
         for part in self.parts_mut() {
             part.step.most = part.step.most.max(part.table.fingerprints());
@@ -93,11 +89,12 @@ impl Tables {
         let rate = (rate / TableStep::FIRST_SHARE).max(self.shape().params.error_rate.get());
         let error_rate = Fraction::new(rate).ok_or(MergeError::Rates)?;
         self.request_rate(error_rate);
-        Ok(())
+        if self.memory_bytes() > limits.object_bytes {
+            return Err(TOO_LARGE);
+        }
+        Ok(self)
     }
-}
 
-impl Tables {
     /// Returns the table with the most bits of those that have at most so many.
     pub(super) fn longest_within(&self, bits: u32) -> Option<usize> {
         let parts = self.parts();

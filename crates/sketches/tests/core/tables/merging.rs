@@ -195,8 +195,8 @@ fn counts_of_several_tables_are_merged_and_removed_as_one() {
     }
 }
 
-/// Additions may make two tables claim an item, as rarely as a stranger is claimed. A removal can't tell which of them
-/// counted it.
+/// As rarely as a false positive, an addition makes a second table claim an item. A removal can't tell which table counted
+/// the item.
 #[test]
 fn an_item_that_two_tables_claim_is_not_removed() {
     let mut object = object_of(&counting(params(1000, 0.5, 1)), Seed::FIXED);
