@@ -79,7 +79,7 @@ fn reached_ms(object: &Object, window: Window) -> Option<u64> {
 
 /// Returns the time of a write that puts a late item into its own period.
 fn late(window: Window, time: Time, reached_ms: u64) -> Result<Time, Error> {
-    let (own, current) = (window.target(time), window.period_at(reached_ms));
+    let (own, current) = (window.target(time, 0), window.period_at(reached_ms));
     if own < window.oldest(current) {
         let text = "the item has expired: the window has later items";
         return Err(Error::new(Code::Refused, text));

@@ -303,13 +303,14 @@ impl Model {
             _ if ttl_ms.is_some() => return Err(Error::NO_WINDOW),
             _ => {}
         }
-        if self.object(key)?.is_none() {
+        if let Some(object) = self.object_mut(key)? {
+            object.tidy(time.now_ms);
+        } else {
             let seed = addition.seed.unwrap_or(Seed::FIXED);
             let object = Object::make(&addition.create?, seed, LIMITS)?;
             self.store(key, chunks::Value::Complete(object), HashSet::new());
         }
         let object = self.object_mut(key)?.expect("it was made");
-        object.tidy(time.now_ms);
         let (mut outcomes, items) = (Vec::new(), addition.items);
         let push = |outcome| outcomes.push(outcome);
         object.add_each(items.iter().copied(), time, || LIMITS, push);

@@ -217,17 +217,16 @@ impl Tables {
         self.shape.params.error_rate = error_rate;
     }
 
-    /// Sets the periods so many back, and drops the items of those before `oldest`. Returns whether anything changed.
+    /// Sets the periods so many back, and drops the items of those before `oldest`. Returns whether any item was dropped, or
+    /// may be from now on.
     pub(super) fn set_back(&mut self, back: u64, oldest: u64) -> bool {
         self.ahead = self.ahead.saturating_add(back);
-        let mut any = false;
         for part in &mut self.parts {
-            any |= part.table.drop_before(oldest);
+            part.table.drop_before(oldest);
         }
-        if any {
-            self.dropped = oldest;
-        }
-        any || back > 0
+        let is_later = oldest > self.dropped;
+        self.dropped = self.dropped.max(oldest);
+        is_later || back > 0
     }
 
     /// Makes room for items of periods from `first` on that were dropped before. Goes over the whole object.
@@ -259,11 +258,16 @@ impl Tables {
         newest.map(|(period, _)| *period).max().unwrap_or(0)
     }
 
-    /// Returns the number of the latest period that is known to have been current, without what is added to it.
+    /// Returns the number of the latest period in which the object was written.
+    fn reached(&self, window: Window) -> u64 {
+        let newest_but_one = self.newest().saturating_sub(1);
+        newest_but_one.max(self.dropped + window.periods() - 1)
+    }
+
+    /// Returns the number of the latest period in which the object was written, without what is added to it.
     pub fn reached_period(&self) -> Option<u64> {
-        // The newest period may be open ahead of its time.
-        let next = self.dropped + self.shape.window()?.periods();
-        self.newest().max(next).checked_sub(self.ahead + 1)
+        let window = self.shape.window()?;
+        self.reached(window).checked_sub(self.ahead)
     }
 
     /// Returns the exact sum of the allocations in bytes, including `self`.
@@ -318,15 +322,13 @@ impl Tables {
         let Kind::Windowed(window) = self.shape.kind else {
             return Now::default();
         };
-        let current = self.period_at(window, time.now_ms);
+        let current = self.current(window, time.now_ms);
         let oldest = current + 1 - window.periods();
-        // Nothing is added before 1970, nor to a period that was dropped, which the oldest may be if the clock was set back.
-        let least = oldest.max(self.ahead).max(self.dropped);
-        let target = window.target(time).saturating_add(self.ahead);
+        let target = window.target(time, self.ahead);
         Now {
             current,
             oldest,
-            target: target.clamp(least.min(current + 1), current + 1),
+            target: target.clamp(oldest, current + 1),
         }
     }
 
@@ -563,17 +565,20 @@ impl Tables {
         let Kind::Windowed(window) = self.shape.kind else {
             return false;
         };
-        let back = self.lead(window, now_ms);
-        let current = self.period_at(window, now_ms) + back;
-        self.set_back(back, current + 1 - window.periods())
+        let oldest = self.current(window, now_ms) + 1 - window.periods();
+        self.set_back(self.lead(window, now_ms), oldest)
     }
 
-    /// Returns by how many periods the clock was set back, but for one: there are items of a period after the next, or the
-    /// window's second period was dropped already.
+    /// Returns the period that counts as the current one for a write: after the clock was set back, the latest before. Else
+    /// items would become older each time that it goes to and fro.
+    fn current(&self, window: Window, now_ms: u64) -> u64 {
+        self.period_at(window, now_ms).max(self.reached(window))
+    }
+
+    /// Returns by how many periods the clock was set back, but for one.
     pub(super) fn lead(&self, window: Window, now_ms: u64) -> u64 {
         let next = self.period_at(window, now_ms) + 1;
-        let latest = self.dropped + window.periods() - 1;
-        self.newest().max(latest).saturating_sub(next)
+        self.reached(window).saturating_sub(next)
     }
 
     /// Returns the number of different items that have not expired.

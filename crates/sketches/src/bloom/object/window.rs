@@ -47,18 +47,17 @@ impl Window {
         current.saturating_sub(self.periods - 1)
     }
 
-    /// Returns the number of the period for an item with this time to live: the first that expires at its end or
-    /// later. Without a time to live, returns the current one.
-    pub fn target(self, time: Time) -> u64 {
-        let current = self.period_at(time.now_ms);
+    /// Returns the number of the period for an item with this time to live, if `ahead` is added to the numbers of periods:
+    /// the first that expires at its end or later. Without a time to live, returns the current one.
+    pub fn target(self, time: Time, ahead: u64) -> u64 {
+        let current = self.period_at(time.now_ms).saturating_add(ahead);
         let Some(ttl_ms) = time.ttl_ms else {
             return current;
         };
         let end = time.now_ms.saturating_add(ttl_ms).div_ceil(self.period_ms);
         // An item stays no longer than the window, and at least as long as the oldest live period.
-        let oldest = self.oldest(current);
-        end.saturating_sub(self.periods)
-            .clamp(oldest, current.saturating_add(1))
+        let first = end.saturating_add(ahead).saturating_sub(self.periods);
+        first.clamp(self.oldest(current), current.saturating_add(1))
     }
 }
 

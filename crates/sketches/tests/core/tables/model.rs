@@ -10,7 +10,7 @@ use super::draft::{Contents, Draft};
 pub struct Model {
     pub shape: Shape,
     pub tables: Vec<Contents>,
-    /// The period before which all items were dropped, if any were.
+    /// The oldest period of the window at the latest write, if there was one.
     dropped: Option<i128>,
 }
 
@@ -99,41 +99,36 @@ impl Model {
         let Some(window) = self.shape.window() else {
             return;
         };
-        let (next, oldest) = (self.period(now_ms) + 1, self.oldest(now_ms));
+        let periods = i128::from(window.periods());
         let held = self.tables.iter().flat_map(|(_, held)| held.values());
-        let reached = self
-            .dropped
-            .map(|dropped| dropped + i128::from(window.periods()) - 1);
-        let latest = held.copied().chain(reached).max().unwrap_or(next);
-        let back = (latest - next).max(0);
-        let mut dropped = self.dropped.map(|dropped| dropped - back);
+        let newest_but_one = held.max().map(|newest| newest - 1);
+        let reached = self.dropped.map(|dropped| dropped + periods - 1);
+        let now = self.period(now_ms);
+        let reached = newest_but_one.max(reached).unwrap_or(now);
+        let back = (reached - now - 1).max(0);
+        let oldest = now.max(reached - back) + 1 - periods;
         for (_, held) in &mut self.tables {
             for held in held.values_mut() {
                 *held -= back;
             }
-            let before = held.len();
             held.retain(|_, held| *held >= oldest);
-            if held.len() < before {
-                dropped = Some(oldest);
-            }
         }
-        self.dropped = dropped;
+        self.dropped = Some(oldest);
         self.free();
     }
 
     /// Returns the period to which an item is added.
     fn target(&self, time: Time) -> i128 {
-        let (Some(window), Some(ttl_ms)) = (self.shape.window(), time.ttl_ms) else {
-            return self
-                .period(time.now_ms)
-                .max(self.dropped.unwrap_or(i128::MIN));
+        let Some(window) = self.shape.window() else {
+            return 0;
         };
-        let end =
-            (i128::from(time.now_ms) + i128::from(ttl_ms) - 1) / i128::from(window.period_ms()) + 1;
-        let until = end.min(u64::MAX.into()) - i128::from(window.periods());
-        let first = self.oldest(time.now_ms).max(0);
-        let first = first.max(self.dropped.unwrap_or(0));
-        until.clamp(first, self.period(time.now_ms) + 1)
+        let current = self.period(time.now_ms);
+        let until = time.ttl_ms.map(|ttl_ms| {
+            let end = (i128::from(time.now_ms) + i128::from(ttl_ms)).min(u64::MAX.into()) - 1;
+            end.div_euclid(window.period_ms().into()) + 1 - i128::from(window.periods())
+        });
+        let oldest = self.dropped.unwrap_or(i128::MIN);
+        until.unwrap_or(current).min(current + 1).max(oldest)
     }
 
     pub fn add(&mut self, hash: u64, time: Time) -> Result<Added, Refusal> {
