@@ -107,16 +107,6 @@ impl Table {
         Ok(before.map_or(Kept::New, |_| Kept::Longer))
     }
 
-    /// Removes all entries whose periods were dropped, so that there may be entries of these periods again.
-    pub fn sweep_all(&mut self, current: u64) {
-        if self.has_dropped() {
-            for number in self.numbers_from(0) {
-                self.sweep(number, current);
-            }
-        }
-        self.periods.dropped = 0;
-    }
-
     /// Removes entries whose periods were dropped from one more shard, and joins two if there are few entries.
     pub fn sweep_next(&mut self, current: u64) {
         let bytes = self.memory_bytes();

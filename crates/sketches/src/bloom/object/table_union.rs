@@ -24,7 +24,7 @@ struct Union {
 impl Tables {
     /// Returns the union with others, or `None` if this object already equals it. If `now_ms` is given, the periods of sources
     /// that were not set back with the clock are, and items that have expired by then do not count as a change. Items that
-    /// have expired when the newest period of all is current, or the next, are left out.
+    /// have expired in the latest period in which any of them was written are left out.
     pub fn union(
         &self,
         others: &[&Self],
@@ -50,17 +50,16 @@ impl Tables {
         // What is to be added to, and then taken off, the numbers of another's periods.
         let mut added = reserved(others.len())?;
         if let Some(window) = window {
-            let (back, mut newest) = (lead(self), tables.newest());
+            let (back, mut current) = (lead(self), tables.reached(window));
             let ahead = self.ahead().saturating_add(back);
             for other in others {
                 let more = (ahead, other.ahead().saturating_add(lead(other)));
-                newest = newest.max((other.newest() + more.0).saturating_sub(more.1));
+                current = current.max((other.reached(window) + more.0).saturating_sub(more.1));
                 added.push(more);
             }
-            union.current = newest.saturating_sub(1);
-            let oldest = newest.saturating_sub(window.periods());
+            let oldest = current + 1 - window.periods();
+            union.current = current;
             tables.set_back(back, oldest);
-            tables.revive(oldest, union.current);
             let expired = now_ms.map(|now_ms| tables.period_at(window, now_ms));
             let expired = expired.map_or(0, |current| current + 1 - window.periods());
             union.oldest = [oldest, expired.max(oldest)];

@@ -229,16 +229,6 @@ impl Tables {
         is_later || back > 0
     }
 
-    /// Makes room for items of periods from `first` on that were dropped before. Goes over the whole object.
-    pub(super) fn revive(&mut self, first: u64, current: u64) {
-        for part in &mut self.parts {
-            if part.table.dropped() > first {
-                part.table.sweep_all(current);
-            }
-        }
-        self.dropped = 0;
-    }
-
     /// Returns what is added to the numbers of periods.
     pub const fn ahead(&self) -> u64 {
         self.ahead
@@ -259,7 +249,7 @@ impl Tables {
     }
 
     /// Returns the number of the latest period in which the object was written.
-    fn reached(&self, window: Window) -> u64 {
+    pub(super) fn reached(&self, window: Window) -> u64 {
         let newest_but_one = self.newest().saturating_sub(1);
         newest_but_one.max(self.dropped + window.periods() - 1)
     }
@@ -324,11 +314,11 @@ impl Tables {
         };
         let current = self.current(window, time.now_ms);
         let oldest = current + 1 - window.periods();
-        let target = window.target(time, self.ahead);
+        let least = time.ttl_ms.map_or(current, |_| oldest);
         Now {
             current,
             oldest,
-            target: target.clamp(oldest, current + 1),
+            target: window.target(time, self.ahead).clamp(least, current + 1),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Unions of objects of tables.
 
 use valkeybloom_sketches::Seed;
-use valkeybloom_sketches::bloom::{Object, Shape};
+use valkeybloom_sketches::bloom::{Object, Shape, Time};
 
 use crate::support::{
     ROOMY, Rng, add_at, counting, dump_of, has_at, object_of, params, scaled_to,
@@ -272,9 +272,9 @@ fn a_source_from_the_future_hides_nothing_of_the_present() {
     }
 }
 
-/// After the clock was set back, periods that were dropped may come back with another source.
+/// The clock was set back, and a window all of whose items had expired takes those of another.
 #[test]
-fn dropped_periods_come_back_with_a_source() {
+fn an_expired_window_takes_items_of_a_source() {
     let shape = windowed(params(100, 0.001, 2), 10, 3);
     let [mut dropped, mut source] = [(); 2].map(|()| object_of(&shape, Seed::FIXED));
     for item in 0..50_u8 {
@@ -288,4 +288,29 @@ fn dropped_periods_come_back_with_a_source() {
     assert!((0..50_u8).all(|item| has_at(&union, &[item, 1], 1_010)));
     assert_eq!(union.items(|| 1_010), 50);
     through_every_form(&union);
+}
+
+/// The clock is set back by less than a period, again and again, and each time a source with an item that goes soon is merged.
+#[test]
+fn a_union_remembers_how_far_the_clock_got() {
+    let shape = windowed(params(100, 0.001, 2), 1000, 24);
+    let soon = |now_ms| Time {
+        now_ms,
+        ttl_ms: Some(2_000),
+    };
+    let mut object = object_of(&shape, Seed::FIXED);
+    object.tidy(1_000_999);
+    object.add(b"item", soon(1_000_999), || ROOMY).unwrap();
+    let mut now_ms = 1_000_999;
+    for number in 0..10_u8 {
+        now_ms -= 999;
+        let mut source = object_of(&shape, Seed::FIXED);
+        source.add(&[number], soon(now_ms), || ROOMY).unwrap();
+        object.tidy(now_ms);
+        let union = Object::union(&[&object, &source], Some(now_ms), ROOMY);
+        object = union.unwrap().unwrap();
+        object.tidy(now_ms);
+    }
+    assert!(has_at(&object, b"item", now_ms));
+    assert!(!has_at(&object, b"item", now_ms + 4_000));
 }

@@ -122,13 +122,14 @@ impl Model {
         let Some(window) = self.shape.window() else {
             return 0;
         };
-        let current = self.period(time.now_ms);
+        let now = self.period(time.now_ms);
+        let oldest = self.dropped.unwrap_or(i128::MIN);
+        let current = now.max(oldest.saturating_add(i128::from(window.periods()) - 1));
         let until = time.ttl_ms.map(|ttl_ms| {
             let end = (i128::from(time.now_ms) + i128::from(ttl_ms)).min(u64::MAX.into()) - 1;
             end.div_euclid(window.period_ms().into()) + 1 - i128::from(window.periods())
         });
-        let oldest = self.dropped.unwrap_or(i128::MIN);
-        until.unwrap_or(current).min(current + 1).max(oldest)
+        until.map_or(current, |until| until.min(now + 1).max(oldest))
     }
 
     pub fn add(&mut self, hash: u64, time: Time) -> Result<Added, Refusal> {
