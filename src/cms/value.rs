@@ -21,7 +21,7 @@ impl Whole for CountMin {}
 impl Family for CountMin {
     const NUMBER: usize = 2;
     const FORMS: &'static [Form] =
-        &[Form::new(wire::TYPE_NAME, wire::RDB_VERSION).versioned_by(&settings::ENCODING)];
+        &[Form::new(wire::TYPE_NAME, wire::RDB_VERSION).versioned_by(|| &settings::ENCODING)];
     const YIELDS: bool = true;
     const NAME: &'static str = "cms";
     const INFO: InfoSection = InfoSection {

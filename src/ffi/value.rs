@@ -55,7 +55,7 @@ pub struct Form {
     /// The name, nine characters long.
     pub name: &'static CStr,
     version: i32,
-    setting: Option<&'static Setting>,
+    setting: Option<fn() -> &'static Setting>,
 }
 
 impl Form {
@@ -68,16 +68,17 @@ impl Form {
         }
     }
 
-    /// Has a setting, [fixed](Setting::fixed) while the module loads, choose the encoding version that is written.
-    pub const fn versioned_by(mut self, setting: &'static Setting) -> Self {
+    /// Has the setting that is returned, [fixed](Setting::fixed) while the module loads, choose the encoding version that is written.
+    pub const fn versioned_by(mut self, setting: fn() -> &'static Setting) -> Self {
         self.setting = Some(setting);
         self
     }
 
     /// Returns the encoding version that is written.
     pub fn version(&self) -> i32 {
-        let set = self.setting.map(|setting| i32::try_from(setting.number()));
-        set.and_then(Result::ok).unwrap_or(self.version)
+        let set = self.setting.map(|setting| setting().number());
+        set.and_then(|set| i32::try_from(set).ok())
+            .unwrap_or(self.version)
     }
 }
 
