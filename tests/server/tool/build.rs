@@ -16,18 +16,9 @@ use crate::cluster::slot;
 use crate::harness::cluster::{Cluster, id, nodes};
 use crate::harness::{Client, Reply, Server, array, digest, int, ok, wait_until};
 
-use super::{Way, add, command, ended, found, info, kill, left, numbered, run, run_line, url};
-
-/// Writes a file in the server's folder, which goes with it. Returns its path.
-fn file(server: &Server, name: &str, bytes: impl AsRef<[u8]>) -> String {
-    let path = server.dir().join(name);
-    fs::write(&path, bytes).expect("the folder can be written to");
-    path.into_os_string().into_string().expect("it is ASCII")
-}
-
-fn lines(server: &Server, name: &str, items: &[String]) -> String {
-    file(server, name, items.join("\n"))
-}
+use super::{
+    Way, add, command, ended, file, found, info, kill, left, lines, numbered, run, run_line, url,
+};
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());

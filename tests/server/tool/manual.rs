@@ -1,93 +1,26 @@
 //! The sessions of docs/tool.md, run as written there.
 
-use std::env;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use crate::harness::Server;
 
-use crate::example::valkeybloom;
-use crate::harness::{Reply, Server};
+use super::session::{block as shown, commands, output_of, seeded};
 
 const MANUAL: &str = include_str!("../../../docs/tool.md");
 
-/// Returns what a terminal shows of a command, without the progress.
-fn shown(line: &str, folder: &Path) -> String {
-    let file = valkeybloom();
-    let program = file.parent().expect("it is in a folder");
-    let path = env::var("PATH").expect("there is a path");
-    let output = Command::new("sh")
-        .args(["-c", line])
-        .current_dir(folder)
-        .env("PATH", format!("{}:{path}", program.display()))
-        .stdin(Stdio::null())
-        .output()
-        .expect("there is a shell");
-    let progress = [
-        "counting: ",
-        "filling: ",
-        "sending: ",
-        "adding: ",
-        "removing: ",
-        "moving: ",
-        "comparing: ",
-        "listing: ",
-    ];
-    let text = |bytes| String::from_utf8(bytes).expect("it writes UTF-8");
-    let errors = text(output.stderr);
-    let errors = errors
-        .lines()
-        .filter(|line| !progress.iter().any(|start| line.starts_with(start)));
-    let errors: Vec<&str> = errors.collect();
-    (text(output.stdout) + &errors.join("\n"))
-        .trim_end()
-        .to_owned()
-}
-
-/// Returns the replies as the server's own client prints them, which need not be installed.
-fn replied(words: &str, server: &Server) -> String {
-    match server.client().cmd(words) {
-        Reply::Array(replies) => {
-            let lines = replies.iter().enumerate();
-            let lines =
-                lines.map(|(at, reply)| format!("{}) (integer) {}", at + 1, reply.as_int()));
-            lines.collect::<Vec<_>>().join("\n")
-        }
-        Reply::Int(number) => format!("(integer) {number}"),
-        other => other.text(),
-    }
-}
-
 #[test]
 fn the_sessions_of_the_manual_are_current() {
-    // Estimates depend on the keys of the hash functions, so these are the same in every run.
-    let fixed = [("bf.bloom-use-random-seed", "no")];
-    let servers = [Server::with(&fixed), Server::start()];
-    let documented = ["6379", "6380"];
-    let here = servers.each_ref().map(|server| server.port().to_string());
+    let servers = [seeded(), Server::start()];
     let (_, rest) = MANUAL
         .split_once("<!-- sessions: replayed by a test -->")
         .expect("the mark");
-    let mut replayed = String::new();
-    let mut written = String::new();
+    let (mut replayed, mut written) = (String::new(), String::new());
     for block in rest.split("```console\n").skip(1) {
-        let (block, _) = block.split_once("```").expect("the block ends");
-        written += block;
-        for line in block.lines().filter_map(|line| line.strip_prefix("$ ")) {
-            let mut run = line.to_owned();
-            for (documented, here) in documented.iter().zip(&here) {
-                run = run.replace(documented, here);
-            }
-            let own = run.strip_prefix(&format!("redis-cli -p {} ", here[0]));
-            let mut shown = match own {
-                Some(words) => replied(words, &servers[0]),
-                None => shown(&run, servers[0].dir()),
-            };
-            for (documented, here) in documented.iter().zip(&here) {
-                shown = shown.replace(&format!(":{here}"), &format!(":{documented}"));
-            }
-            replayed += &["$ ", line, "\n"].concat();
-            if !shown.is_empty() {
-                replayed += &[&shown, "\n"].concat();
-            }
+        let (session, _) = block.split_once("```").expect("the block ends");
+        written += session;
+        for (command, _) in commands(session) {
+            let output = output_of(command, &servers.each_ref());
+            // The manual shows no status.
+            let output = output.trim_end_matches("[1]").trim_end_matches("[2]");
+            replayed += &shown(command, output.trim_end());
         }
     }
     // Other allocators round the memory of sketches in another way.

@@ -6,8 +6,8 @@ mod changing;
 mod comparing;
 mod families;
 mod grants;
-mod kinds;
 mod lacking;
+mod kinds;
 mod list;
 mod manual;
 mod metrics;
@@ -19,11 +19,13 @@ mod refused;
 mod rehearsed;
 mod remove;
 mod replacing;
+mod session;
 mod size;
 mod terminal;
 mod untaken;
 mod watch;
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
@@ -96,6 +98,18 @@ impl Run {
 
 fn url(server: &Server) -> String {
     format!("redis://127.0.0.1:{}/", server.port())
+}
+
+/// Writes a file in the server's folder, which goes with it. Returns its path.
+fn file(server: &Server, name: &str, bytes: impl AsRef<[u8]>) -> String {
+    let path = server.dir().join(name);
+    fs::write(&path, bytes).expect("the folder can be written to");
+    path.into_os_string().into_string().expect("it is ASCII")
+}
+
+/// Writes a file of lines in the server's folder. Returns its path.
+fn lines(server: &Server, name: &str, items: &[String]) -> String {
+    file(server, name, items.join("\n"))
 }
 
 /// Returns how many of these items the server finds.
