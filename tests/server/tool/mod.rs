@@ -7,7 +7,6 @@ mod comparing;
 mod families;
 mod grants;
 mod lacking;
-mod kinds;
 mod list;
 mod manual;
 mod metrics;

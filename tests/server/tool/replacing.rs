@@ -2,72 +2,23 @@
 
 use std::fs;
 
-use crate::harness::{Client, Server, int, ok};
+use crate::harness::{Server, int, ok};
 
-use super::{Run, Way, add, left, numbered, run, url};
+use super::session::{replay, seeded};
+use super::{Run, Way, add, found, info, left, lines, numbered, run_line, url};
 
 /// Builds `key` from a list of numbered items.
 fn build(server: &Server, to: &str, key: &str, items: u32, options: &str) -> Run {
-    let path = server.dir().join("list");
-    fs::write(&path, numbered("item", 0..items).join("\n")).expect("the folder can be written to");
-    let path = path.to_str().expect("ASCII");
-    let options = options.split(' ').filter(|word| !word.is_empty());
-    let words = ["build", path, "--to", to, "--key", key];
-    run(&words.into_iter().chain(options).collect::<Vec<_>>())
+    let path = lines(server, "list", &numbered("item", 0..items));
+    run_line(&format!("build {path} --to {to} --key {key} {options}"))
 }
 
-fn old(client: &mut Client) {
-    assert_eq!(client.cmd("BF.RESERVE seen 0.000001 1000"), ok());
-    add(client, "seen", &numbered("old", 0..999));
-}
-
+/// A list that came out short must not cost the filter that is there, and another kind has to be meant.
 #[test]
 fn what_is_there_is_replaced_only_on_request() {
-    let server = Server::start();
-    let mut client = server.client();
-    let (to, at) = (url(&server), format!("at 127.0.0.1:{}", server.port()));
-    old(&mut client);
-    let rate = "--rate 0.000001";
-    let why = build(&server, &to, "seen", 100, rate).failed(1);
-    let due = format!(
-        "seen {at} exists, with 999 items: replace it with --replace, or add to it with --add"
-    );
-    assert_eq!(why, due);
-    assert_eq!(client.cmd("BF.CARD seen"), int(999));
-    let told = build(&server, &to, "seen", 100, "--rate 0.000001 --replace").done();
-    assert!(told.ends_with("\nreplaced  999 items\n"), "{told}");
-    let told = build(&server, &to, "seen", 50, "--rate 0.01 --replace --json").json();
-    assert_eq!(told["replaced"], 100);
-    // Without a key, there is nothing to say.
-    let told = build(&server, &to, "new", 50, "--rate 0.01 --replace --json").json();
-    assert!(told.get("replaced").is_none(), "{told}");
-
-    // A key of another family is replaced only if that is meant, and other values never.
-    let sketch = "--as cms --rate 0.1 --replace";
-    assert_eq!(
-        build(&server, &to, "seen", 9, sketch).failed(1),
-        format!(
-            "seen {at} is a Bloom filter: build it with --as bloom, or replace it with --change-kind"
-        )
-    );
-    let told = build(
-        &server,
-        &to,
-        "seen",
-        9,
-        "--as cms --rate 0.1 --change-kind --json",
-    )
-    .json();
-    assert_eq!(told["replaced"], 50);
-    assert_eq!(client.cmd("SET text text"), ok());
-    for options in ["--rate 0.1 --replace", "--rate 0.1 --change-kind", "--add"] {
-        assert_eq!(
-            build(&server, &to, "text", 9, options).failed(1),
-            format!("text {at} is no filter or sketch but of type string: name another key")
-        );
-    }
-    assert_eq!(client.cmd("GET text").text(), "text");
-    assert_eq!(left(&mut client), []);
+    let server = seeded();
+    replay("replacing.txt", &[&server]);
+    assert_eq!(left(&mut server.client()), []);
 }
 
 /// Another client is quicker.
@@ -105,37 +56,50 @@ fn a_key_that_changes_during_the_run_is_left_alone() {
     }
 }
 
-/// A pipe whose writer was killed, or a file that was cut between the two passes.
+/// A file is cut between the two passes.
 #[test]
-fn far_fewer_items_than_expected_replace_nothing() {
+fn files_that_change_replace_nothing() {
     let server = Server::start();
     let mut client = server.client();
-    let to = url(&server);
-    old(&mut client);
-    let options = "--rate 0.000001 --replace --items 1,000";
-    assert_eq!(
-        build(&server, &to, "seen", 499, options).failed(1),
-        "there are only 499 items, not 1,000: if they are all, add --allow-few"
-    );
+    assert_eq!(client.cmd("BF.ADD seen old"), int(1));
     let path = server.dir().join("list");
     let way = Way::before(&server, "BF.LOADCHUNK", 1, move || {
         fs::write(&path, "item 0\nitem 1\n").expect("the folder can be written to");
     });
+    let options = "--rate 0.01 --replace --allow-few";
     assert_eq!(
-        build(
-            &server,
-            &way.url(),
-            "seen",
-            700,
-            "--rate 0.01 --replace --allow-few"
-        )
-        .failed(1),
+        build(&server, &way.url(), "seen", 700, options).failed(1),
         "the files changed while they were read: 700 items at first, then 2"
     );
-    assert_eq!(client.cmd("BF.CARD seen"), int(999));
+    assert_eq!(client.cmd("BF.CARD seen"), int(1));
     assert_eq!(client.cmd("DBSIZE"), int(1));
-    for (items, more) in [(500, ""), (499, " --allow-few")] {
-        build(&server, &to, "seen", items, &format!("{options}{more}")).done();
-        assert_eq!(client.cmd("BF.CARD seen"), int(items.into()));
+}
+
+/// Whatever BF.RESERVE can make.
+#[test]
+fn counters_and_windows_are_built_as_reserved() {
+    let server = Server::start();
+    let mut client = server.client();
+    let (to, items) = (url(&server), numbered("item", 0..300));
+    let window = "WINDOW 100000000000 PERIODS 3";
+    for (options, reserve, words) in [
+        ("--counting", "COUNTING", ""),
+        ("--counting --nonscaling", "NONSCALING COUNTING", ""),
+        ("--window 100000000s --periods 3", window, "Window Periods"),
+    ] {
+        let options = format!("--rate 0.001 {options}");
+        build(&server, &to, "key", 300, &options).done();
+        let reserved = client.cmd(&format!("BF.RESERVE due 0.001 300 {reserve}"));
+        assert_eq!(reserved, ok());
+        add(&mut client, "due", &items);
+        let fields = ["Size", "Number of filters", "Capacity", "Expansion rate"];
+        for field in fields.into_iter().chain(words.split_whitespace()) {
+            let [due, is] = ["due", "key"].map(|key| info(&mut client, key, field));
+            assert_eq!(is, due, "{options} {field}");
+        }
+        assert_eq!(found(&mut client, "key", &items), 300);
+        let deletes = client.call(&[b"BF.DEL", b"key", b"item 7"]) == int(1);
+        assert_eq!(deletes, words.is_empty());
+        assert_eq!(client.cmd("DEL due key"), int(2));
     }
 }
