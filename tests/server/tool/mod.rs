@@ -21,7 +21,6 @@ mod replacing;
 mod session;
 mod size;
 mod terminal;
-mod untaken;
 mod watch;
 
 use std::fs;
