@@ -1,54 +1,16 @@
 //! Items of files that are removed from a filter.
 
-use std::fs;
+use serde_json::Value;
 
-use serde_json::{Value, json};
+use crate::harness::{Server, ok};
 
-use crate::harness::{Server, int, ok};
+use super::session::{replay, seeded};
+use super::{add, lines, numbered, run_line, url};
 
-use super::{Run, add, numbered, run, url};
-
-fn remove(server: &Server, key: &str, items: &[String]) -> Run {
-    let list = server.dir().join("list");
-    fs::write(&list, items.join("\n")).expect("the folder can be written to");
-    let list = list.to_str().expect("ASCII");
-    let words = ["remove", list, "--from", &url(server), "--key", key];
-    run(&[&words[..], &["--json"]].concat())
-}
-
-fn report(key: &str, removed: u64, absent: u64, refused: u64) -> Value {
-    let items = removed + absent + refused;
-    json!({ "key": key, "items": items, "removed": removed, "absent": absent, "refused": refused })
-}
-
+/// More than one command takes, of both kinds of filters that items can be removed from.
 #[test]
 fn items_are_removed_and_absent_ones_counted() {
-    let server = Server::start();
-    let mut client = server.client();
-    for (create, add, exists) in [
-        (
-            "BF.RESERVE blocked 0.000001 10000 COUNTING",
-            "BF.ADD",
-            "BF.EXISTS",
-        ),
-        // So wide that no item is mistaken for another.
-        ("CF.RESERVE blocked 10000000", "CF.ADD", "CF.EXISTS"),
-    ] {
-        assert_eq!(client.cmd("FLUSHALL"), ok());
-        assert_eq!(client.cmd(create), ok());
-        let items = numbered("item", 0..2500);
-        let mut call =
-            |name: &str, item: &str| client.call(&[name.as_bytes(), b"blocked", item.as_bytes()]);
-        for item in &items[..2000] {
-            assert_eq!(call(add, item), int(1), "{add}");
-        }
-        // More than one command takes.
-        let removed = remove(&server, "blocked", &items[500..]).json();
-        assert_eq!(removed, report("blocked", 1500, 500, 0), "{create}");
-        for (at, item) in items.iter().enumerate() {
-            assert_eq!(call(exists, item), int((at < 500).into()), "{item}");
-        }
-    }
+    replay("remove.txt", &[&seeded()]);
 }
 
 /// An item that two tables claim stays: which of them counted it is unknown.
@@ -66,7 +28,9 @@ fn refused_removals_are_counted_and_fail() {
             client.call(&[b"BF.DEL", b"blocked", item.as_bytes()]);
         }
     }
-    let run = remove(&server, "blocked", &numbered("item", 1000..16_000));
+    let list = lines(&server, "list", &numbered("item", 1000..16_000));
+    let line = format!("remove {list} --from {} --key blocked --json", url(&server));
+    let run = run_line(&line);
     let found: Value = serde_json::from_str(&run.out).expect("it is JSON");
     let count = |name: &str| found[name].as_u64().expect("a number");
     let refused = count("refused");

@@ -1,8 +1,8 @@
 //! The sizes that the program predicts are those of filters on servers.
 
-use crate::harness::Client;
-use crate::harness::{Reply, Server, ok};
+use crate::harness::{Client, Reply, Server, ok};
 
+use super::session::replay;
 use super::{add, info, numbered, run, run_line, url};
 
 fn number(json: &serde_json::Value, name: &str) -> i64 {
@@ -117,32 +117,12 @@ fn errors_of_the_limits_name_a_way_out() {
     assert_eq!(client.cmd(&command), ok());
 
     // The number of bytes is the least that suffices.
-    let (filter, object) = (
-        "bf.bloom-filter-max-memory-usage",
-        "bf.bloom-memory-usage-limit",
-    );
-    for (planned, option, name) in [
-        (
-            "bloom 100k 0.01 --growing-from 1000",
-            "--object-limit",
-            object,
-        ),
-        (
-            "bloom 100k 0.01 --growing-from 1000",
-            "--filter-limit",
-            filter,
-        ),
-        (
-            "cuckoo 5000 --growing-from 1k --expansion 2",
-            "--object-limit",
-            object,
-        ),
-        (
-            "cuckoo 5000 --growing-from 1k --expansion 2",
-            "--filter-limit",
-            filter,
-        ),
-    ] {
+    let bloom = "bloom 100k 0.01 --growing-from 1000";
+    let cuckoo = "cuckoo 5000 --growing-from 1k --expansion 2";
+    let object = ("--object-limit", "bf.bloom-memory-usage-limit");
+    let filter = ("--filter-limit", "bf.bloom-filter-max-memory-usage");
+    let limits = [bloom, cuckoo].map(|planned| [(planned, object), (planned, filter)]);
+    for (planned, (option, name)) in limits.into_iter().flatten() {
         let limited = |bytes: u64| run_line(&format!("size {planned} {option} {bytes}"));
         let why = limited(1500).failed(1);
         assert!(why.contains(&format!("set {name} to ")), "{why}");
@@ -153,18 +133,10 @@ fn errors_of_the_limits_name_a_way_out() {
     }
 }
 
-/// As the table of docs/sharded.md has them.
+/// Among them, the shards of docs/sharded.md.
 #[test]
-fn the_fewest_shards_are_found() {
-    for (options, shards, capacity) in [
-        ("bloom 1G 0.01 --nonscaling --shards", 18, 55_591_774),
-        ("bloom 10G 0.001 --shards", 295, 33_927_368),
-        ("bloom 1M 0.01 --shards 4", 4, 252_166),
-    ] {
-        let planned = run_line(&format!("size --json {options}")).json();
-        assert_eq!(number(&planned, "shards"), shards);
-        assert_eq!(number(&planned, "capacity_of_a_shard"), capacity);
-    }
+fn plans_beyond_the_limits_are_refused_or_sharded() {
+    replay("size.txt", &[&Server::start()]);
 }
 
 #[test]
@@ -222,90 +194,51 @@ fn an_existing_filter_is_sized() {
 fn a_server_makes_the_sketches_that_were_planned() {
     let server = Server::start();
     let mut client = server.client();
-    for (options, family, full) in [
-        ("cms 0.001 0.01", "cms", ""),
-        ("cms 0.5 0.5", "cms", ""),
-        ("cms 0.01 1e-9 --cell-size 8", "cms", ""),
-        (
-            "topk 1 --width 1 --depth 1 --decay 1",
-            "topk",
-            "TOPK.ADD key",
-        ),
-        ("topk 100", "topk", "TOPK.ADD key"),
-        (
-            "topk 1000 --width 10k --depth 5 --decay 0.925",
-            "topk",
-            "TOPK.ADD key",
-        ),
-        ("cuckoo 1000", "cuckoo", ""),
+    for (options, full) in [
+        ("cms 0.001 0.01", ""),
+        ("cms 0.5 0.5", ""),
+        ("cms 0.01 1e-9 --cell-size 8", ""),
+        ("topk 1 --width 1 --depth 1 --decay 1", "TOPK.ADD"),
+        ("topk 100", "TOPK.ADD"),
+        ("topk 1000 --width 10k --depth 5 --decay 0.925", "TOPK.ADD"),
+        ("cuckoo 1000", ""),
         (
             "cuckoo 5000 --bucket-size 4 --growing-from 1k --expansion 2",
-            "cuckoo",
             "",
         ),
-        ("tdigest", "tdigest", "TDIGEST.ADD key"),
-        ("tdigest 1", "tdigest", "TDIGEST.ADD key"),
-        ("tdigest 2500", "tdigest", "TDIGEST.ADD key"),
+        ("tdigest", "TDIGEST.ADD"),
+        ("tdigest 1", "TDIGEST.ADD"),
+        ("tdigest 2500", "TDIGEST.ADD"),
     ] {
+        let family = options.split(' ').next().expect("a family");
         let planned = run_line(&format!("size --json {options}")).json();
         let command = planned["command"].as_str().expect("a command");
         assert_eq!(client.cmd(command), ok(), "{command}");
         if !full.is_empty() {
             let numbers: Vec<String> = (0..20_000).map(|number| number.to_string()).collect();
-            let filled = client.cmd(&format!("{full} {}", numbers.join(" ")));
+            let filled = client.cmd(&format!("{full} key {}", numbers.join(" ")));
             assert!(!filled.is_error(), "{options}");
         }
         let info = server.info("bf");
         let bytes = &info[&format!("bf_{family}_total_memory_bytes")];
         let bytes: i64 = bytes.parse().expect("a number");
-        let name = if family == "cuckoo" {
-            "bytes_when_made"
-        } else {
-            "bytes"
-        };
-        let planned = number(&planned, name);
-        if full.is_empty() {
+        let is_cuckoo = family == "cuckoo";
+        let planned = number(
+            &planned,
+            if is_cuckoo {
+                "bytes_when_made"
+            } else {
+                "bytes"
+            },
+        );
+        let range = if full.is_empty() {
             // The allocator rounds up.
-            let range = planned..=planned + planned / 4 + 32;
-            assert!(range.contains(&bytes), "{options}: {bytes} of {planned}");
+            planned..=planned + planned / 4 + 32
         } else {
             // The items of a list are not in the plan; a digest has the nodes that it needs.
-            assert!(
-                (planned / 3..planned + planned / 4 + 64_000).contains(&bytes),
-                "{options}: {bytes} of {planned}"
-            );
-        }
+            planned / 3..=planned + planned / 4 + 64_000
+        };
+        assert!(range.contains(&bytes), "{options}: {bytes} of {planned}");
         client.cmd("DEL key");
-    }
-}
-
-#[test]
-fn sketches_beyond_the_limits_are_not_planned() {
-    for (options, text) in [
-        (
-            "tdigest 100000 --object-limit 50000",
-            "a server with these limits refuses it: set bf.bloom-memory-usage-limit to",
-        ),
-        (
-            "cms 0.001 0.01 --object-limit 50000",
-            "a server with these limits refuses it: set bf.bloom-memory-usage-limit to",
-        ),
-        ("topk 5 --decay 2", "the decay is not above 0 and at most 1"),
-        ("topk 5 --depth 33", "the depth is not within 1 to 32"),
-        (
-            "topk 5 --width 1G --depth 5",
-            "there are more than 4294967295 cells",
-        ),
-        (
-            "tdigest 100001",
-            "the compression is not within 1 to 100000",
-        ),
-        ("cms 1e-300 0.5", "no sketch has this error and probability"),
-        ("cms 0.1 0.1 5", "unexpected argument '5'"),
-        ("cms 0.1 0.1 --cell-size 3", "not 1, 2, 4 or 8"),
-    ] {
-        let refused = run_line(&format!("size {options}"));
-        assert!(refused.err.contains(text), "{options}: {}", refused.err);
-        assert_ne!(refused.status, 0, "{options}");
     }
 }
