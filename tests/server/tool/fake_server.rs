@@ -1,0 +1,433 @@
+//! `valkeybloom list` on a server that is played: its figures would take real keys long to have, and it lacks what
+//! other modules and servers lack.
+
+use std::collections::BTreeMap;
+use std::io::{BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Reply, array, bulk, error, int, nil, ok};
+use crate::support::primary::read_command;
+
+use super::list::keys;
+use super::run;
+
+/// The settings that advice depends on.
+const SETTINGS: [&str; 3] = [
+    "bf.bloom-filter-max-memory-usage",
+    "bf.bloom-memory-usage-limit",
+    "bf.cf-max-expansions",
+];
+
+/// A key of a played server.
+#[derive(Clone)]
+struct Key {
+    name: &'static str,
+    kind: &'static str,
+    /// The fields of its INFO command: `nil`, whole numbers, or texts.
+    info: BTreeMap<&'static str, &'static str>,
+    /// Other commands that describe it. The server refuses those that are missing.
+    others: Vec<(&'static str, Reply)>,
+}
+
+/// Returns the key that a line describes: a type, or a structure with its first figures, and fields of its INFO command.
+fn key(name: &'static str, line: &'static str) -> Key {
+    let (first, fields) = line.split_once(", ").unwrap_or((line, ""));
+    let mut figures = first.split(' ');
+    let items = "Number of items inserted";
+    let (kind, names, usual) = match figures.next().expect("a type") {
+        "bloom" => (
+            "bloomfltr",
+            [items, "Capacity", "Number of filters", "Size"],
+            "Error rate 0.01, Expansion rate 2, Max scaled capacity 31000000",
+        ),
+        "cuckoo" => (
+            "MBbloomCF",
+            [
+                items,
+                "Number of buckets",
+                "Number of filters",
+                "Expansion rate",
+            ],
+            "Bucket size 2",
+        ),
+        "counts" => (
+            "CMSk-TYPE",
+            ["count", "cell_size", "", ""],
+            "width 2000, depth 7",
+        ),
+        "top" => (
+            "TopK-TYPE",
+            ["width", "", "", ""],
+            "k 10, depth 7, decay 0.9",
+        ),
+        "digest" => ("TDIS-TYPE", [""; 4], "Compression 100, Observations 1"),
+        kind => (kind, [""; 4], ""),
+    };
+    let mut info: BTreeMap<_, _> = names.into_iter().zip(figures).collect();
+    let fields = usual.split(", ").chain(fields.split(", "));
+    info.extend(fields.filter_map(|field| field.rsplit_once(' ')));
+    let memory = (kind == "TDIS-TYPE").then_some(("MEMORY USAGE", int(950)));
+    Key {
+        name,
+        kind,
+        info,
+        others: memory.into_iter().collect(),
+    }
+}
+
+impl Key {
+    /// Sets the reply to another command.
+    fn replying(mut self, command: &'static str, reply: Reply) -> Self {
+        self.others.push((command, reply));
+        self
+    }
+
+    fn info(&self) -> Reply {
+        array(self.info.iter().flat_map(|(field, value)| {
+            let number = value.parse().map(int);
+            let value = match *value {
+                "nil" => nil(),
+                text => number.unwrap_or_else(|_| bulk(text)),
+            };
+            [bulk(field), value]
+        }))
+    }
+}
+
+/// A server that is played.
+#[derive(Default)]
+struct Played {
+    keys: Vec<Key>,
+    settings: Vec<(&'static str, u64)>,
+    /// The error of BF.INFO with ALL; `None` for this module, which must not get the plain form.
+    refusal: Option<&'static str>,
+    /// The number of such refusals.
+    refused: AtomicUsize,
+    /// The reply to CLUSTER SLOTS, if it is a node of a cluster.
+    slots: Option<Reply>,
+}
+
+/// Starts a server with these keys and settings, and returns its address.
+fn play(keys: Vec<Key>, settings: &[(&'static str, u64)]) -> String {
+    let played = Played {
+        keys,
+        settings: settings.to_vec(),
+        ..Played::default()
+    };
+    serve_all(listen(), played.into())
+}
+
+fn listen() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").expect("a port is free")
+}
+
+/// Starts a server, and returns its address. It ends with the process.
+fn serve_all(listener: TcpListener, server: Arc<Played>) -> String {
+    let address = listener.local_addr().expect("it is bound").to_string();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (stream, server) = (stream.expect("the program connects"), Arc::clone(&server));
+            thread::spawn(move || server.serve(&stream));
+        }
+    });
+    address
+}
+
+impl Played {
+    fn serve(&self, mut stream: &TcpStream) -> std::io::Result<()> {
+        let mut commands = BufReader::new(stream.try_clone()?);
+        loop {
+            let words = read_command(&mut commands)?;
+            let words: Vec<_> = words
+                .iter()
+                .map(|word| String::from_utf8_lossy(word))
+                .collect();
+            let words: Vec<&str> = words.iter().map(|word| &word[..]).collect();
+            if words.is_empty() {
+                return Ok(());
+            }
+            stream.write_all(&encoded(&self.reply(&words)))?;
+        }
+    }
+
+    fn reply(&self, words: &[&str]) -> Reply {
+        let named = |name: &str| self.keys.iter().find(|key| key.name == name);
+        let info = |name| named(name).map_or_else(|| error("ERR not found"), Key::info);
+        match *words {
+            ["INFO", ..] => bulk(format!(
+                "cluster_enabled:{}",
+                i32::from(self.slots.is_some())
+            )),
+            ["CLUSTER", "SLOTS"] => self.slots.clone().expect("it is a node of a cluster"),
+            ["PING"] => Reply::Simple("PONG".to_owned()),
+            ["CLIENT", ..] => ok(),
+            ["SCAN", .., kind] => {
+                let found = self.keys.iter().filter(|key| key.kind == kind);
+                array([bulk("0"), array(found.map(|key| bulk(key.name)))])
+            }
+            ["CONFIG", "GET", name] => {
+                let found = self.settings.iter().find(|(setting, _)| *setting == name);
+                let found = found.map(|(_, value)| array([bulk(name), bulk(value.to_string())]));
+                found.unwrap_or_else(|| error("NOPERM no permission"))
+            }
+            ["TYPE", name] => Reply::Simple(named(name).map_or("none", |key| key.kind).to_owned()),
+            ["BF.INFO", name, "ALL"] => match self.refusal {
+                None => info(name),
+                Some(refusal) => {
+                    self.refused.fetch_add(1, Relaxed);
+                    error(refusal)
+                }
+            },
+            ["BF.INFO", _] if self.refusal.is_none() => error("NOPERM not without ALL"),
+            [command, name] if matches!(command.split_once('.'), Some((_, "INFO"))) => info(name),
+            [command, .., name] => {
+                let others = named(name).into_iter().flat_map(|key| &key.others);
+                let mut others = others.filter(|(name, _)| name.starts_with(command));
+                let reply = others.next().map(|(_, reply)| reply.clone());
+                reply.unwrap_or_else(|| error("NOPERM no permission"))
+            }
+            _ => error("NOPERM no permission"),
+        }
+    }
+}
+
+/// Returns a reply in RESP2.
+fn encoded(reply: &Reply) -> Vec<u8> {
+    match reply {
+        Reply::Simple(text) => format!("+{text}\r\n").into_bytes(),
+        Reply::Error(text) => format!("-{text}\r\n").into_bytes(),
+        Reply::Int(number) => format!(":{number}\r\n").into_bytes(),
+        Reply::Nil => b"$-1\r\n".to_vec(),
+        Reply::Bulk(bytes) => {
+            let length = format!("${}\r\n", bytes.len()).into_bytes();
+            [&length[..], bytes, b"\r\n"].concat()
+        }
+        Reply::Array(items) => {
+            let count = format!("*{}\r\n", items.len()).into_bytes();
+            let items = items.iter().flat_map(encoded);
+            count.into_iter().chain(items).collect()
+        }
+        other => panic!("not in RESP2: {other:?}"),
+    }
+}
+
+/// Requires that the commands of the advice on a key are these.
+#[track_caller]
+fn assert_advised(key: &Key, settings: &[(&'static str, u64)], commands: &[&str]) {
+    let address = play(vec![key.clone()], settings);
+    let found = run(&["list", &address, "--json", "--advice"]).json();
+    let advice = found["keys"][0]["advice"].as_array().expect("a list");
+    let advised: Vec<_> = advice.iter().map(|advice| &advice["command"]).collect();
+    assert_eq!(advised, commands, "{:?} {settings:?}", key.info);
+}
+
+/// The rows of a table: a key, the values of the settings, where `-` is unknown, and the command, if there is advice.
+#[test]
+fn figures_have_advice() {
+    let rows = include_str!("advice.txt").lines();
+    for row in rows.filter(|row| !row.starts_with('#')) {
+        let mut cells = row.split('|').map(str::trim);
+        let mut next = || cells.next().expect("three cells");
+        let (key, values, command) = (key("k", next()), next(), next());
+        let settings = SETTINGS.into_iter().zip(values.split(' '));
+        let settings: Vec<_> = settings
+            .filter_map(|(name, value)| Some((name, value.parse().ok()?)))
+            .collect();
+        let commands = [command];
+        let is_advised = usize::from(!command.is_empty());
+        assert_advised(&key, &settings, &commands[..is_advised]);
+    }
+}
+
+/// A successor has the slot of its key, whatever its braces, and keys are words of a command line.
+#[test]
+fn commands_of_advice_name_keys_safely() {
+    for (name, successor) in [
+        ("seen", "{seen}:new"),
+        ("{app}:seen", "{app}:seen:new"),
+        ("a b", "\"{a b}:new\""),
+        ("a{b", "{a{b}:new"),
+        ("a}b", "a}b:new:29388"),
+    ] {
+        let command = format!("TOPK.RESERVE {successor} 10 200 7 0.9");
+        assert_advised(&key(name, "top 49"), &[], &[&command]);
+    }
+    for (days, commands) in [(29, &[][..]), (30, &[r#"UNLINK "a \"key\"""#])] {
+        let idle = key("a \"key\"", "top 50").replying("OBJECT IDLETIME", int(days * 86_400));
+        assert_advised(&idle, &[], commands);
+    }
+}
+
+/// What the peers report, and this module does not.
+#[test]
+fn fields_that_a_server_lacks_are_unknown() {
+    let list = array([bulk("a"), bulk("b"), nil()]);
+    let all = [
+        key(
+            "RedisBloom",
+            "MBbloom--, Capacity 300, Size 1000, Number of filters 2, Number of items inserted 150, Expansion rate 2",
+        ),
+        // It does not grow, so its capacity is the limit.
+        key(
+            "valkey-bloom",
+            "bloomfltr, Capacity 300, Size 1000, Number of filters 2, Number of items inserted 150, \
+             Expansion rate nil, Error rate 0.01",
+        ),
+        key("unknown", "bloomfltr"),
+        key("3 × 2", "cuckoo 0 10 3 2"),
+        key("3 × 1", "cuckoo 0 10 3 1"),
+        key("1 × 0", "cuckoo 0 10 1 0"),
+        // The sum of increments wraps.
+        key("counts", "counts -1 4"),
+        // RedisBloom fills the list with nulls.
+        key("top", "top 50, k 4").replying("TOPK.LIST", list),
+    ];
+    let none = Value::Null;
+    let (of_redisbloom, of_valkey_bloom) = (
+        json!({ "full": 0.5, "bytes": 1000, "error_rate": none, "can_grow_to": none, "expansion": 2, "ttl_ms": none }),
+        json!({ "error_rate": 0.01, "error_rate_now": none, "can_grow_to": 300, "expansion": 0 }),
+    );
+    let of_counts =
+        json!({ "items": u64::MAX, "error_rate": 0.001, "capacity": none, "full": none });
+    let fields = [
+        ("RedisBloom", of_redisbloom),
+        ("valkey-bloom", of_valkey_bloom),
+        (
+            "unknown",
+            json!({ "items": none, "bytes": none, "full": none }),
+        ),
+        (r#""3 \xc3\x97 2""#, json!({ "capacity": 140 })),
+        (r#""3 \xc3\x97 1""#, json!({ "capacity": 60 })),
+        (r#""1 \xc3\x97 0""#, json!({ "capacity": 20 })),
+        ("counts", of_counts),
+        ("top", json!({ "items": 2, "capacity": 4, "full": 0.5 })),
+    ];
+    for refusal in [
+        "Invalid information value",
+        "ERR invalid information value",
+        "ERR wrong number of arguments for 'bf.info' command",
+    ] {
+        let peer = Arc::new(Played {
+            keys: all.to_vec(),
+            refusal: Some(refusal),
+            ..Played::default()
+        });
+        let address = serve_all(listen(), Arc::clone(&peer));
+        // Five keys at a time: the first batch has one filter, which shows that there is no ALL.
+        let found = run(&["list", &address, "--json", "--rate", "100"]).json();
+        assert_eq!(peer.refused.load(Relaxed), 1, "{refusal}");
+        let found = keys(&found);
+        for (name, fields) in &fields {
+            for (field, value) in fields.as_object().expect("an object") {
+                assert_eq!(found[*name][field], *value, "{name}: {field}");
+            }
+        }
+        let of = run(&["size", "--json", "of", &address, "RedisBloom"]).json();
+        assert_eq!((&of["bytes"], &of["error_rate"]), (&1000.into(), &none));
+        let of = run(&["size", "of", &address, "missing"]).failed(1);
+        assert!(of.ends_with(": ERR not found"), "{of}");
+    }
+}
+
+/// The nodes of a cluster differ while it is upgraded.
+#[test]
+fn each_node_of_a_cluster_gets_the_form_of_info_that_it_has() {
+    let listeners = [(); 2].map(|()| listen());
+    let [lower, upper] = listeners.each_ref().map(|listener| {
+        let port = listener.local_addr().expect("it is bound").port();
+        array([bulk("127.0.0.1"), int(port.into())])
+    });
+    let slots = array([
+        array([int(0), int(8191), lower]),
+        array([int(8192), int(16383), upper]),
+    ]);
+    // The slots of the first four keys are in the lower half.
+    let names = [["b", "c", "f", "g"], ["a", "d", "e", "h"]];
+    let refusals = [Some("Invalid information value"), None];
+    let nodes = [0, 1].map(|at| {
+        let key = |name| key(name, "bloom 1 10 1 100");
+        Arc::new(Played {
+            keys: names[at].map(key).to_vec(),
+            refusal: refusals[at],
+            slots: Some(slots.clone()),
+            ..Played::default()
+        })
+    });
+    let started = listeners.into_iter().zip(&nodes);
+    let addresses: Vec<_> = started
+        .map(|(listener, node)| serve_all(listener, Arc::clone(node)))
+        .collect();
+    // Two keys at a time, one of each node.
+    let options = ["--json", "--type", "bloomfltr", "--rate", "40"];
+    let found = run(&[&["list", &addresses[0]][..], &options].concat()).json();
+    assert_eq!(keys(&found).len(), 8);
+    assert_eq!(nodes.map(|node| node.refused.load(Relaxed)), [1, 0]);
+}
+
+#[test]
+fn numbers_descend_and_unknown_values_come_last_both_ways() {
+    let all = [
+        key("c", "counts 2 4").replying("PTTL", int(-1)),
+        key("a", "counts nil 4").replying("PTTL", error("NOPERM no permission")),
+        key("d", "counts 9 4").replying("PTTL", int(5)),
+        key("b", "counts 2 4").replying("PTTL", int(70)),
+    ];
+    for (by, down, up) in [
+        ("key", "abcd", "dcba"),
+        // Equal numbers are in the order of keys.
+        ("items", "dbca", "bcda"),
+        // Nothing is known.
+        ("bytes", "abcd", "abcd"),
+        // A key that never expires has the longest time to live.
+        ("ttl", "cbda", "dbca"),
+    ] {
+        for (options, order) in [(&[][..], down), (&["--reverse"], up)] {
+            let words = ["list", &play(all.to_vec(), &[]), "--csv", "--sort", by];
+            let csv = run(&[&words[..], options].concat()).done();
+            let keys: String = csv.lines().skip(1).map(|line| &line[..1]).collect();
+            assert_eq!(keys, order, "{by}");
+        }
+    }
+}
+
+#[test]
+fn cells_have_a_form_in_tables_and_in_csv() {
+    let filter = |name, fields, ttl| key(name, fields).replying("PTTL", int(ttl));
+    let all = [
+        filter(
+            "a key\n",
+            "bloom 1234567 2000000 3 5, Estimated error rate 0",
+            -1,
+        ),
+        filter(
+            "b",
+            "bloom 1234567 2000000 3 5, Estimated error rate 0.0000000000000321",
+            999,
+        ),
+        filter(
+            "c",
+            "bloom 1234567 2000000 3 5, Estimated error rate 0.000001, Feed readers 3",
+            59_999,
+        ),
+        filter(
+            "d",
+            "bloom 1234567 2000000 3 5, Estimated error rate 0.001234, Feed readers 0",
+            3_600_000,
+        ),
+        filter(
+            "e,\"f\"",
+            "bloom 1234567 2000000 3 5, Estimated error rate nil",
+            90_061_000,
+        ),
+    ];
+    let form = |form| run(&["list", &play(all.to_vec(), &[]), form]).done();
+    let csv = form("--csv");
+    assert_eq!(csv.matches("\r\n").count(), csv.lines().count());
+    let shown = form("--quiet") + &csv.replace('\r', "");
+    assert_eq!(shown, include_str!("cells.txt"));
+}
