@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use crate::harness::{Client, Server, int, ok, promtool};
 
-use super::{add, info, numbered, run, url};
+use super::{add, file, info, load_partly, numbered, run, url};
 
 const ALERTS: &str = "docs/alerts.yml";
 
@@ -40,6 +40,18 @@ fn assert_valid(metrics: &str) {
     );
 }
 
+/// Makes a key of each family but Bloom filters.
+fn make_sketches(client: &mut Client) {
+    for command in [
+        "CF.ADD cuckoo a",
+        "TOPK.RESERVE top 3",
+        "CMS.INITBYDIM counts 10 2",
+        "TDIGEST.CREATE digest",
+    ] {
+        assert!(!client.cmd(command).is_error(), "{command}");
+    }
+}
+
 #[test]
 fn metrics_are_valid_and_replace_a_file_at_once() {
     let server = Server::start();
@@ -57,14 +69,7 @@ fn metrics_are_valid_and_replace_a_file_at_once() {
         assert_eq!(client.call(&[b"BF.ADD", key, b"item"]), int(1));
     }
     assert_eq!(client.cmd("EXPIRE plain 100"), int(1));
-    for command in [
-        "CF.ADD cuckoo a",
-        "TOPK.RESERVE top 3",
-        "CMS.INITBYDIM counts 10 2",
-        "TDIGEST.CREATE digest",
-    ] {
-        assert!(!client.cmd(command).is_error(), "{command}");
-    }
+    make_sketches(&mut client);
     assert!(!client.cmd("BF.READ plain $").is_error());
     let text = metrics(&server);
     assert_valid(&text);
@@ -156,21 +161,13 @@ fn annotation(alert: &str, name: &str, key: &str, server: &str) -> String {
 #[track_caller]
 fn assert_fires(server: &Server, fired: Fired<'_>) {
     let address = format!("127.0.0.1:{}", server.port());
-    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join(ALERTS);
-    let mut test = format!(
-        "rule_files: ['{}']\nevaluation_interval: 1m\ntests:\n- interval: 1m\n  input_series:\n",
-        rules.display()
-    );
-    for line in metrics(server)
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-    {
+    let metrics = metrics(server);
+    let lines = metrics.lines().filter(|line| !line.starts_with('#'));
+    let series = lines.map(|line| {
         let (series, value) = line.rsplit_once(' ').expect("a value");
-        let series = series.replace('\'', "''");
-        writeln!(test, "  - series: '{series}'\n    values: '{value}+0x30'")
-            .expect("a String takes all");
-    }
-    test += "  alert_rule_test:\n";
+        (series.replace('\'', "''"), format!("{value}+0x30"))
+    });
+    let mut alerts = String::new();
     let names = [
         "NearLimit",
         "DeepStack",
@@ -183,7 +180,7 @@ fn assert_fires(server: &Server, fired: Fired<'_>) {
     for name in names {
         let alert = format!("Valkeybloom{name}");
         writeln!(
-            test,
+            alerts,
             "  - eval_time: 20m\n    alertname: {alert}\n    exp_alerts:"
         )
         .expect("a String takes all");
@@ -197,7 +194,7 @@ fn assert_fires(server: &Server, fired: Fired<'_>) {
             };
             let said = |name| annotation(&alert, name, key, &address);
             writeln!(
-                test,
+                alerts,
                 "    - exp_labels: {{{of}server: '{address}', severity: {severity}}}\n      exp_annotations:\n        \
                  summary: \"{}\"\n        description: \"{}\"",
                 said("summary"),
@@ -206,25 +203,32 @@ fn assert_fires(server: &Server, fired: Fired<'_>) {
             .expect("a String takes all");
         }
     }
-    assert_passes(server, &test);
+    assert_alerts(server, series, &alerts);
 }
 
-/// Requires that a test of alerting rules passes.
+/// Requires what a test of the rules says: series with their values, and the alerts that they fire.
 #[track_caller]
-fn assert_passes(server: &Server, test: &str) {
-    let file = server.dir().join("alerts-test.yml");
-    fs::write(&file, test).expect("the folder can be written to");
-    let output = Command::new(promtool())
-        .args(["test", "rules"])
-        .arg(&file)
-        .output();
+fn assert_alerts(
+    server: &Server,
+    series: impl IntoIterator<Item = (String, String)>,
+    alerts: &str,
+) {
+    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join(ALERTS);
+    let mut test = format!(
+        "rule_files: ['{}']\nevaluation_interval: 1m\ntests:\n- interval: 1m\n  input_series:\n",
+        rules.display()
+    );
+    for (name, values) in series {
+        writeln!(test, "  - series: '{name}'\n    values: '{values}'").expect("a String takes all");
+    }
+    test += "  alert_rule_test:\n";
+    let path = file(server, "alerts-test.yml", test + alerts);
+    let mut check = Command::new(promtool());
+    let output = check.args(["test", "rules", &path]).output();
     let output = output.expect("tools/servers.sh has brought promtool");
     let said = [output.stdout, output.stderr].concat();
-    assert!(
-        output.status.success(),
-        "{}\n{test}",
-        String::from_utf8_lossy(&said)
-    );
+    let said = String::from_utf8_lossy(&said);
+    assert!(output.status.success(), "{said}\n{alerts}");
 }
 
 fn make_healthy(client: &mut Client) {
@@ -236,21 +240,7 @@ fn make_healthy(client: &mut Client) {
         ok()
     );
     add(client, "window", &numbered("item", 0..50));
-    for command in [
-        "CF.ADD cuckoo a",
-        "TOPK.RESERVE top 3",
-        "CMS.INITBYDIM counts 10 2",
-        "TDIGEST.CREATE digest",
-    ] {
-        assert!(!client.cmd(command).is_error(), "{command}");
-    }
-}
-
-#[test]
-fn no_alert_fires_on_a_healthy_server() {
-    let server = Server::start();
-    make_healthy(&mut server.client());
-    assert_fires(&server, &[]);
+    make_sketches(client);
 }
 
 #[test]
@@ -317,13 +307,7 @@ fn every_alert_fires_when_it_should() {
     );
     assert_eq!(client.cmd("DEL worse"), int(1));
 
-    assert_eq!(client.cmd("BF.RESERVE whole 0.01 100000"), ok());
-    let piece = client.cmd("BF.SCANDUMP whole 0");
-    let header = piece.as_array()[1].as_bytes().to_vec();
-    assert_eq!(
-        client.call(&[b"BF.LOADCHUNK", b"half", b"1", &header]),
-        ok()
-    );
+    load_partly(&mut client, "half");
     assert_fires(&server, &[("PartlyLoaded", &["half"])]);
     assert_eq!(client.cmd("DEL half"), int(1));
 
@@ -336,28 +320,14 @@ fn every_alert_fires_when_it_should() {
     assert_fires(&server, &[("Memory", &[""])]);
 }
 
-/// Requires what a test of the rules says: series, and the alerts that they fire.
-#[track_caller]
-fn assert_alerts(series: &[(&str, &str)], alerts: &str) {
-    let server = Server::start();
-    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join(ALERTS);
-    let mut test = format!(
-        "rule_files: ['{}']\nevaluation_interval: 1m\ntests:\n- interval: 1m\n  input_series:\n",
-        rules.display()
-    );
-    for (name, values) in series {
-        writeln!(test, "  - series: '{name}'\n    values: '{values}'").expect("a String takes all");
-    }
-    assert_passes(&server, &(test + "  alert_rule_test:\n" + alerts));
-}
-
 /// The file of a collector that nobody writes any more.
 #[test]
 fn an_old_file_is_reported() {
     let series = |file: &str| format!("node_textfile_mtime_seconds{{file=\"{file}\"}}");
     let (own, other) = ("/var/lib/node/valkeybloom.prom", "/var/lib/node/other.prom");
     assert_alerts(
-        &[(&series(own), "0+0x30"), (&series(other), "0+0x30")],
+        &Server::start(),
+        [own, other].map(|file| (series(file), "0+0x30".to_owned())),
         &format!(
             "  - eval_time: 15m\n    alertname: ValkeybloomStale\n    exp_alerts: []\n  - eval_time: 16m\n    \
              alertname: ValkeybloomStale\n    exp_alerts:\n    - exp_labels: {{file: '{own}', severity: warning}}\n      \
@@ -376,16 +346,19 @@ fn a_key_that_is_gone_is_reported() {
     let memory =
         |server: &str| format!("valkeybloom_server_memory_used_bytes{{server=\"{server}\"}}");
     let said = |name| annotation("ValkeybloomGone", name, "gone", "up");
+    let values = [
+        (&of("items", "kept", "up"), "5x90"),
+        (&of("items", "gone", "up"), "5x9 stale"),
+        (&of("items", "expired", "up"), "5x9 stale"),
+        (&of("ttl_seconds", "expired", "up"), "600-60x9 stale"),
+        (&of("items", "lost", "down"), "5x9 stale"),
+        (&memory("up"), "1000x90"),
+        (&memory("down"), "1000x9 stale"),
+    ];
+    let series = values.map(|(series, values)| (series.clone(), values.to_owned()));
     assert_alerts(
-        &[
-            (&of("items", "kept", "up"), "5x90"),
-            (&of("items", "gone", "up"), "5x9 stale"),
-            (&of("items", "expired", "up"), "5x9 stale"),
-            (&of("ttl_seconds", "expired", "up"), "600-60x9 stale"),
-            (&of("items", "lost", "down"), "5x9 stale"),
-            (&memory("up"), "1000x90"),
-            (&memory("down"), "1000x9 stale"),
-        ],
+        &Server::start(),
+        series,
         &format!(
             "  - eval_time: 9m\n    alertname: ValkeybloomGone\n    exp_alerts: []\n  - eval_time: 12m\n    \
              alertname: ValkeybloomGone\n    exp_alerts:\n    - exp_labels: {{key: gone, server: up, severity: critical}}\n      \

@@ -33,7 +33,7 @@ use serde_json::Value;
 use valkeybloom_protocol::bloom::InfoField;
 
 use crate::example::valkeybloom;
-use crate::harness::{Client, Reply, Server};
+use crate::harness::{Client, Reply, Server, int, ok};
 
 /// The outcome of a run of the program.
 pub struct Run {
@@ -136,6 +136,16 @@ fn add(client: &mut Client, key: &str, items: &[String]) {
 
 fn numbered(what: &str, numbers: std::ops::Range<u32>) -> Vec<String> {
     numbers.map(|number| format!("{what} {number}")).collect()
+}
+
+/// Loads the header of a filter under another key, as an aborted copy does.
+fn load_partly(client: &mut Client, key: &str) {
+    assert_eq!(client.cmd("BF.RESERVE whole 0.01 100000"), ok());
+    let piece = client.cmd("BF.SCANDUMP whole 0");
+    let header = piece.as_array()[1].as_bytes().to_vec();
+    let load: [&[u8]; 4] = [b"BF.LOADCHUNK", key.as_bytes(), b"1", &header];
+    assert_eq!(client.call(&load), ok());
+    assert_eq!(client.cmd("DEL whole"), int(1));
 }
 
 /// Returns a field of BF.INFO.
