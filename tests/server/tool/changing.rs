@@ -10,7 +10,7 @@ use crate::harness::{Client, Server, array, int, ok, simple};
 
 use crate::support::pieces::pieces;
 
-use super::{Way, add, left, numbered, run, url};
+use super::{Way, add, left, numbered, run, run_line, url};
 
 /// Returns the outcome of the only key of a run: its type, its outcome, and the reason.
 fn reported(run: &super::Run) -> [String; 3] {
@@ -30,34 +30,15 @@ const TO_COUNTING: &str = "BF.RESERVE k 0.01 100 COUNTING";
 /// it, in turn.
 #[test]
 fn a_key_that_changes_its_type_arrives_with_the_new_type_or_not_at_all() {
-    for (make, change, by_dump, moments) in [
-        (
-            MAKE_BLOOM,
-            TO_STRING,
-            true,
-            &["BF.INFO", "PEXPIRETIME", "DUMP"][..],
-        ),
-        (
-            MAKE_BLOOM,
-            TO_COUNTING,
-            true,
-            &["BF.INFO", "PEXPIRETIME", "DUMP"],
-        ),
-        (
-            MAKE_CUCKOO,
-            TO_STRING,
-            true,
-            &["MEMORY", "PEXPIRETIME", "DUMP"],
-        ),
-        (
-            MAKE_CUCKOO,
-            TO_COUNTING,
-            true,
-            &["MEMORY", "PEXPIRETIME", "DUMP"],
-        ),
-        (MAKE_BLOOM, TO_STRING, false, &["BF.SCANDUMP"]),
-        (MAKE_BLOOM, TO_COUNTING, false, &["BF.SCANDUMP"]),
-    ] {
+    let makes = [
+        (MAKE_BLOOM, true, &["BF.INFO", "PEXPIRETIME", "DUMP"][..]),
+        (MAKE_CUCKOO, true, &["MEMORY", "PEXPIRETIME", "DUMP"]),
+        (MAKE_BLOOM, false, &["BF.SCANDUMP"]),
+    ];
+    let makes = makes
+        .into_iter()
+        .flat_map(|make| [(make, TO_STRING), (make, TO_COUNTING)]);
+    for ((make, by_dump, moments), change) in makes {
         // Whatever is to be replaced has to be of the same kind.
         let is_bloom = make == MAKE_BLOOM;
         let cases = moments
@@ -68,10 +49,8 @@ fn a_key_that_changes_its_type_arrives_with_the_new_type_or_not_at_all() {
             let (mut near, mut far) = (from.client(), to.client());
             assert!(!near.cmd(make).is_error());
             if !is_free {
-                assert_eq!(
-                    far.cmd("BF.INSERT k CAPACITY 50 ITEMS theirs"),
-                    array([int(1)])
-                );
+                let theirs = far.cmd("BF.INSERT k CAPACITY 50 ITEMS theirs");
+                assert_eq!(theirs, array([int(1)]));
             }
             if !by_dump {
                 assert_eq!(far.cmd("ACL SETUSER default -restore"), ok());
@@ -82,32 +61,20 @@ fn a_key_that_changes_its_type_arrives_with_the_new_type_or_not_at_all() {
                 assert_eq!(writer.cmd(change), ok());
             });
             let run = run(&["move", &way.url(), &url(&to), "--replace", "--json"]);
-            let case = format!(
-                "{make}, then {change}, before {moment}: {}{}",
-                run.out, run.err
-            );
+            let found = [run.out.clone(), run.err.clone()].concat();
+            let case = format!("{make}, then {change}, before {moment}: {found}");
             let [kind, outcome, reason] = reported(&run);
             // The target's value stays unless a filter has come.
             if change == TO_STRING {
-                assert_eq!(run.status, 1, "{case}");
+                let changed = "it changed while it was moved: its type is string now";
+                assert_eq!((run.status, &reason[..]), (1, changed), "{case}");
                 assert_eq!(outcome, "refused", "{case}");
-                assert_eq!(
-                    reason,
-                    "it changed while it was moved: its type is string now"
-                );
-                assert_eq!(
-                    far.cmd("BF.EXISTS k theirs"),
-                    int(i64::from(!is_free)),
-                    "{case}"
-                );
+                let theirs = far.cmd("BF.EXISTS k theirs");
+                assert_eq!(theirs, int(i64::from(!is_free)), "{case}");
             } else {
-                assert_eq!(run.status, 0, "{case}");
-                assert_eq!(kind, "bloomfltx", "{case}");
-                assert_eq!(
-                    outcome,
-                    if is_free { "moved" } else { "replaced" },
-                    "{case}"
-                );
+                assert_eq!((run.status, &kind[..]), (0, "bloomfltx"), "{case}");
+                let due = if is_free { "moved" } else { "replaced" };
+                assert_eq!(outcome, due, "{case}");
                 assert_eq!(far.cmd("TYPE k"), near.cmd("TYPE k"), "{case}");
             }
             assert_eq!(left(&mut far), []);
@@ -125,14 +92,8 @@ fn a_key_that_becomes_another_filter_than_requested_is_refused() {
         writer.cmd("DEL k");
         assert_eq!(writer.cmd(TO_COUNTING), ok());
     });
-    let run = run(&[
-        "move",
-        &way.url(),
-        &url(&to),
-        "--type",
-        "bloomfltr",
-        "--json",
-    ]);
+    let (from, there) = (way.url(), url(&to));
+    let run = run_line(&format!("move {from} {there} --type bloomfltr --json"));
     let reason = "it changed while it was moved: its type is bloomfltx now";
     assert_eq!(reported(&run), ["bloomfltr", "refused", reason]);
     assert_eq!(to.client().cmd("DBSIZE"), int(0));
@@ -143,11 +104,8 @@ fn a_key_that_becomes_another_filter_than_requested_is_refused() {
 fn no_chunk_of_another_filter_is_moved() {
     let seed = "s".repeat(32);
     let filter_of = |name: &str| {
-        let items: Vec<String> = (0..250).map(|number| format!("{name}{number}")).collect();
-        format!(
-            "BF.INSERT k CAPACITY 100 SEED {seed} ITEMS {}",
-            items.join(" ")
-        )
+        let items = (0..250).map(|number| format!(" {name}{number}"));
+        format!("BF.INSERT k CAPACITY 100 SEED {seed} ITEMS") + &items.collect::<String>()
     };
     for nth in [2, 3] {
         let [from, to] = [(); 2].map(|()| Server::start());
@@ -176,10 +134,8 @@ fn a_key_that_changes_after_it_was_moved_is_found_by_verify() {
         assert_eq!(writer.cmd(TO_STRING), ok());
     });
     let run = run(&["move", &way.url(), &url(&to), "--verify", "--json"]);
-    assert_eq!(
-        reported(&run),
-        ["bloomfltr", "refused", "it changed after it was moved"]
-    );
+    let reason = "it changed after it was moved";
+    assert_eq!(reported(&run), ["bloomfltr", "refused", reason]);
 }
 
 /// A writer that makes each key something else, over and over.
@@ -227,10 +183,7 @@ fn only_filters_are_moved_while_a_writer_churns() {
             let name = key["key"].as_str().expect("a name");
             let kind = far.cmd(&format!("TYPE {name}")).text();
             assert_ne!(kind, "string", "{key}");
-            if ["moved", "replaced"]
-                .iter()
-                .any(|fate| key["outcome"] == *fate)
-            {
+            if key["outcome"] == "moved" || key["outcome"] == "replaced" {
                 assert_eq!(key["type"], kind, "{key}");
                 came += 1;
             }

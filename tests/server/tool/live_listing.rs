@@ -63,9 +63,7 @@ fn keys_that_change_are_listed_as_what_they_are_now() {
         let found = run(&["list", &way.url(), "--json"]).json();
         let all = keys(&found);
         assert_eq!(all["other"]["items"], 3, "{change}");
-        let kind = all
-            .get("changing")
-            .map(|row| row["type"].as_str().expect("a name"));
+        let kind = all.get("changing").and_then(|row| row["type"].as_str());
         assert_eq!(kind, left, "{change}");
         assert_eq!(found["unreadable"], 0, "{change}");
     }
@@ -130,10 +128,8 @@ fn rows_are_written_while_others_are_read() {
             move || wait_until("rows are written", || written.load(Relaxed))
         });
         let mut list = command(&["list", &way.url(), form, "--rate", "0", "--quiet"]);
-        let mut list = list
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the program runs");
+        let list = list.stdout(Stdio::piped()).spawn();
+        let mut list = list.expect("the program runs");
         let mut out = list.stdout.take().expect("a pipe");
         let mut text = vec![0; 1000];
         out.read_exact(&mut text).expect("there are more rows");
@@ -142,10 +138,8 @@ fn rows_are_written_while_others_are_read() {
         let text = String::from_utf8(text).expect("it writes UTF-8");
         assert!(text.contains(row), "{text}");
         assert!(list.wait().expect("it is ours").success());
-        assert_eq!(
-            text.matches("bloomfltr").count(),
-            1000 + usize::from(form == "--json")
-        );
+        let named = text.matches("bloomfltr").count();
+        assert_eq!(named, 1000 + usize::from(form == "--json"));
     }
 }
 
@@ -189,10 +183,8 @@ fn a_listing_in_json_keeps_no_rows() {
     let (rows, most) = most_held(&server, "key:*");
     assert_eq!(rows, MANY as usize);
     let each = most.saturating_sub(least) / u64::from(MANY);
-    assert!(
-        each < BYTES_OF_KEY,
-        "{each} bytes a key, from {least} to {most}"
-    );
+    let range = format!("{each} bytes a key, from {least} to {most}");
+    assert!(each < BYTES_OF_KEY, "{range}");
 }
 
 /// JSON that has begun ends with the error, and the rows up to then.
