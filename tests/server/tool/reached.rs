@@ -247,26 +247,3 @@ fn a_socket_is_named_by_its_path() {
         "{why}"
     );
 }
-
-/// A server without the module has nothing to list, and that is not because it holds nothing.
-#[test]
-fn a_server_without_the_module_is_named() {
-    let with = Server::start();
-    let bare = Server::builder().without_module().start();
-    let (with, bare) = (url(&with), url(&bare));
-    for words in [
-        &["list", &bare][..],
-        &["list", &bare, "--prometheus"],
-        &["move", &bare, &with],
-        &["compare", &bare, &with],
-        &["compare", &with, &bare],
-    ] {
-        let why = run(words).failed(1);
-        let end = "; load the module there, or add the command's family to its bf.families";
-        assert!(
-            why.contains(": ERR unknown command 'BF.INFO'") && why.ends_with(end),
-            "{why}"
-        );
-    }
-    assert!(run(&["list", &with]).done().starts_with("key  "));
-}
