@@ -10,7 +10,7 @@ use std::thread;
 use crate::example::valkeybloom;
 use crate::harness::{Server, int, ok, wait_until};
 
-use super::{Way, add, numbered, run, url};
+use super::{add, numbered, url};
 
 /// The characters on a screen.
 struct Screen {
@@ -62,14 +62,9 @@ impl Screen {
             Some("?25h") => self.hidden = false,
             Some("2J") => self.lines.iter_mut().for_each(|line| line.fill(' ')),
             Some(place) if place.ends_with('H') => {
-                let mut numbers = place.trim_end_matches('H').split(';');
-                let mut next = || {
-                    numbers
-                        .next()
-                        .and_then(|n| n.parse::<usize>().ok())
-                        .unwrap_or(1)
-                        - 1
-                };
+                let numbers = place.trim_end_matches('H').split(';');
+                let mut numbers = numbers.map(|number| number.parse().unwrap_or(1_usize));
+                let mut next = || numbers.next().unwrap_or(1) - 1;
                 self.at = (next(), next());
             }
             Some(_) => {}
@@ -86,14 +81,9 @@ impl Screen {
     }
 
     fn text(&self) -> String {
-        let lines = self
-            .lines
-            .iter()
-            .map(|line| line.iter().collect::<String>());
-        lines
-            .map(|line| line.trim_end().to_owned())
-            .collect::<Vec<_>>()
-            .join("\n")
+        let lines = self.lines.iter();
+        let lines = lines.map(|line| line.iter().collect::<String>().trim_end().to_owned());
+        lines.collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -213,47 +203,30 @@ fn keys_scroll_sort_and_filter() {
     let server = Server::start();
     let mut client = server.client();
     for number in 0..30 {
-        add(
-            &mut client,
-            &format!("key:{number:02}"),
-            &numbered("item", 0..number + 1),
-        );
+        let items = numbered("item", 0..number + 1);
+        add(&mut client, &format!("key:{number:02}"), &items);
     }
     let mut terminal = Terminal::start(&server, &url(&server), (100, 13), "--interval 100ms");
-    // Ten rows fit.
-    terminal.wait_for("the first page", |text| {
-        rows(text).first() == Some(&"key:00") && rows(text).len() == 10
-    });
-    terminal.press("\x1b[6~");
-    terminal.wait_for("the second page", |text| {
-        rows(text).first() == Some(&"key:10")
-    });
-    terminal.press("\x1b[F");
-    terminal.wait_for("the last page", |text| rows(text).last() == Some(&"key:29"));
-    terminal.press("\x1b[A");
-    terminal.wait_for("a row up", |text| rows(text).last() == Some(&"key:28"));
-    terminal.press("\x1b[H");
-    terminal.wait_for("the top", |text| rows(text).first() == Some(&"key:00"));
-    // By type, then by items.
-    terminal.press("ss");
-    terminal.wait_for("the most items", |text| {
-        rows(text).first() == Some(&"key:29")
-    });
-    terminal.press("r");
-    terminal.wait_for("the fewest items", |text| {
-        rows(text).first() == Some(&"key:00") && text.contains("  by items ↑  30 keys, ")
-    });
-    // A filter is typed, erased, dropped and typed again.
-    terminal.press("/x\x7f:1");
-    terminal.wait_for("the matching keys", |text| {
-        rows(text).first() == Some(&"key:10") && text.ends_with("\n/:1")
-    });
-    terminal.press("\x1b");
-    terminal.wait_for("all keys", |text| rows(text).first() == Some(&"key:00"));
-    terminal.press("/:2\r");
-    terminal.wait_for("the matching keys", |text| {
-        rows(text).first() == Some(&"key:20") && text.contains("  10 shown  30 keys, ")
-    });
+    // Ten rows fit. `s` sorts by type, then by items. A filter is typed, erased, dropped and typed again.
+    for (keys, first, last, part) in [
+        ("", "key:00", "key:09", "  by key"),
+        ("\x1b[6~", "key:10", "key:19", ""),
+        ("\x1b[F", "key:20", "key:29", ""),
+        ("\x1b[A", "key:19", "key:28", ""),
+        ("\x1b[H", "key:00", "key:09", ""),
+        ("ss", "key:29", "key:20", ""),
+        ("r", "key:00", "key:09", "  by items ↑  30 keys, "),
+        ("/x\x7f:1", "key:10", "key:19", "\n/:1"),
+        ("\x1b", "key:00", "key:09", ""),
+        ("/:2\r", "key:20", "key:29", "  10 shown  30 keys, "),
+    ] {
+        terminal.press(keys);
+        terminal.wait_for(&format!("{first} to {last} after {keys:?}"), |text| {
+            let rows = rows(text);
+            let ends = (rows.len() == 10).then(|| (rows[0], rows[9]));
+            ends == Some((first, last)) && text.contains(part)
+        });
+    }
     // Changes arrive, with their number per second.
     add(&mut client, "key:20", &numbered("other", 0..1000));
     terminal.wait_for("a change", |text| {
@@ -271,12 +244,8 @@ fn named_keys_are_watched() {
     for key in ["one", "two", "three"] {
         add(&mut client, key, &numbered("item", 0..3));
     }
-    let mut terminal = Terminal::start(
-        &server,
-        &url(&server),
-        (80, 10),
-        "one two none --interval 100ms",
-    );
+    let options = "one two none --interval 100ms";
+    let mut terminal = Terminal::start(&server, &url(&server), (80, 10), options);
     terminal.wait_for("two keys", |text| rows(text) == ["one", "two"]);
     assert_eq!(client.cmd("DEL one"), int(1));
     terminal.wait_for("one key", |text| rows(text) == ["two"]);
@@ -387,21 +356,13 @@ fn only_changes_are_drawn() {
     assert_eq!(terminal.ended(), 0);
 }
 
+/// A server that isn't there is reported before the screen is touched.
 #[test]
-fn watch_needs_a_terminal() {
+fn a_server_that_is_not_there_is_reported() {
     let server = Server::start();
-    for options in [&[][..], &["--json"]] {
-        let words = ["watch", &url(&server)];
-        let why = run(&[&words[..], options].concat()).failed(2);
-        assert_eq!(why, "watch needs a terminal: use list");
-    }
-    // A server that isn't there is reported before the screen is touched.
-    let way = Way { port: 1 };
-    let terminal = Terminal::start(&server, &way.url(), (80, 10), "");
+    let terminal = Terminal::start(&server, "127.0.0.1:1", (80, 10), "");
     assert_eq!(terminal.ended(), 1);
     let errors = fs::read_to_string(server.dir().join("errors")).expect("it was written");
-    assert!(
-        errors.starts_with("valkeybloom: could not connect to 127.0.0.1:1: "),
-        "{errors}"
-    );
+    let start = "valkeybloom: could not connect to 127.0.0.1:1: ";
+    assert!(errors.starts_with(start), "{errors}");
 }
