@@ -58,24 +58,19 @@ fn every_form_of_input_gives_the_same_filter() {
         let line = format!("build {path} --to {to} --key {name} --rate 0.001 --json{options}");
         let reported = run_line(&line).json();
         assert_eq!(reported["items"], 5000, "{name}");
-        let held = info(&mut client, name, "Number of items inserted").as_int();
+        let fields = ["Number of items inserted", "Size"];
+        let [held, bytes] = fields.map(|field| info(&mut client, name, field).as_int());
         assert_eq!(reported["new"], held, "{name}");
         assert!(held >= 4980, "{name}: {held}");
-        assert_eq!(
-            info(&mut client, name, "Size").as_int(),
-            size["bytes_when_full"],
-            "{name}"
-        );
+        assert_eq!(bytes, size["bytes_when_full"], "{name}");
         assert_eq!(found(&mut client, name, &items), 5000, "{name}");
         let others = numbered("other", 0..5000);
         assert!(found(&mut client, name, &others) < 25, "{name}");
         assert_eq!(client.cmd(&format!("PTTL {name}")), int(-1));
     }
     // Items from several files, and from the standard input.
-    let (first, second) = (
-        file(&server, "1", &halves[0]),
-        file(&server, "2", gzip(halves[1].as_bytes())),
-    );
+    let first = file(&server, "1", &halves[0]);
+    let second = file(&server, "2", gzip(halves[1].as_bytes()));
     let line = format!("build {first} {second} --to {to} --key both --rate 0.001");
     run_line(&line).done();
     assert_eq!(found(&mut client, "both", &items), 5000);
@@ -182,10 +177,8 @@ fn readers_see_the_old_filter_or_the_new_one() {
     let to = url(&server);
     let build = |n: u32| {
         let path = lines(&server, &format!("list{n}"), &of(n));
-        run_line(&format!(
-            "build {path} --to {to} --key seen --rate 0.000001 --replace"
-        ))
-        .done();
+        let line = format!("build {path} --to {to} --key seen --rate 0.000001 --replace");
+        run_line(&line).done();
     };
     build(0);
     let over = AtomicBool::new(false);
@@ -194,10 +187,8 @@ fn readers_see_the_old_filter_or_the_new_one() {
             let mut client = server.client();
             let mut seen = [0_u32; 2];
             while !over.load(Relaxed) {
-                assert_eq!(
-                    client.call(&[b"BF.EXISTS", b"seen", common.as_bytes()]),
-                    int(1)
-                );
+                let in_all = client.call(&[b"BF.EXISTS", b"seen", common.as_bytes()]);
+                assert_eq!(in_all, int(1));
                 let answers = client.call(&[b"BF.MEXISTS", b"seen", b"item 7", b"item 20007"]);
                 let [old, new] = answers.as_array() else {
                     panic!("{answers:?}")
@@ -228,14 +219,9 @@ fn build_to(line: &str, to: &str) -> super::Run {
 }
 
 fn roomy() -> Server {
-    let settings = [
-        ("save", "3600 1"),
-        ("bf.bloom-filter-max-memory-usage", "1gb"),
-    ];
-    Server::builder()
-        .config(settings[0].0, settings[0].1)
-        .after_module(&format!("{} {}", settings[1].0, settings[1].1))
-        .start()
+    let builder = Server::builder().config("save", "3600 1");
+    let limit = "bf.bloom-filter-max-memory-usage 1gb";
+    builder.after_module(limit).start()
 }
 
 #[test]
@@ -249,14 +235,11 @@ fn a_server_that_goes_away_keeps_the_old_filter_and_a_second_run_succeeds() {
     let pid = server.pid();
     let way = Way::new(&server, 30 << 20, move || kill(pid));
     let why = build_to(&words, &way.url()).failed(1);
-    assert!(
-        why.starts_with("could not build seen at 127.0.0.1:"),
-        "{why}"
+    let (start, end) = (
+        "could not build seen at 127.0.0.1:",
+        "; when the server is up again, run this again",
     );
-    assert!(
-        why.ends_with("; when the server is up again, run this again"),
-        "{why}"
-    );
+    assert!(why.starts_with(start) && why.ends_with(end), "{why}");
     server.kill();
 
     server.start_again();
@@ -311,10 +294,8 @@ fn a_run_that_is_killed_leaves_nothing_for_good() {
 fn items_are_added_to_an_existing_filter() {
     let server = Server::start();
     let mut client = server.client();
-    assert_eq!(
-        client.cmd("BF.RESERVE seen 0.0001 20000 COUNTING EX 1000"),
-        ok()
-    );
+    let reserve = "BF.RESERVE seen 0.0001 20000 COUNTING EX 1000";
+    assert_eq!(client.cmd(reserve), ok());
     add(&mut client, "seen", &numbered("item", 0..5000));
     let path = lines(&server, "list", &numbered("item", 2000..12_000));
     // Rarely, two items are one to the filter.
@@ -323,13 +304,11 @@ fn items_are_added_to_an_existing_filter() {
     let reported = run_line(&format!("build {path} --add --to {to} --key seen --json")).json();
     assert_eq!(reported["items"], 10_000);
     assert_eq!(
-        client.cmd("BF.CARD seen").as_int() - before,
-        reported["new"].as_i64().unwrap()
+        reported["new"],
+        client.cmd("BF.CARD seen").as_int() - before
     );
-    assert_eq!(
-        found(&mut client, "seen", &numbered("item", 0..12_000)),
-        12_000
-    );
+    let all = numbered("item", 0..12_000);
+    assert_eq!(found(&mut client, "seen", &all), 12_000);
     // Items that were there count twice now.
     assert_eq!(client.call(&[b"BF.COUNT", b"seen", b"item 3000"]), int(2));
     assert!(client.cmd("TTL seen").as_int() > 0);
@@ -393,11 +372,8 @@ fn a_key_of_any_form_is_built_in_a_cluster() {
         run(&[&["build", &path, "--to", &to, "--key", key], &sketch[..]].concat()).done();
         let words: [&[u8]; 3] = [b"CMS.QUERY", key.as_bytes(), b"item 7"];
         let counts = cluster.iter().map(|node| node.client().call(&words));
-        assert_eq!(
-            counts.filter(|count| *count == array([int(1)])).count(),
-            1,
-            "{key}"
-        );
+        let counts = counts.filter(|count| *count == array([int(1)]));
+        assert_eq!(counts.count(), 1, "{key}");
     }
 }
 
@@ -430,17 +406,14 @@ fn move_slot(from: &Server, to: &Server, slot: usize) {
         let (port, keys) = (to.port(), keys.join(" "));
         let migrated = near.cmd(&format!("MIGRATE 127.0.0.1 {port}  0 60000 KEYS {keys}"));
         // A key may have got its name, or gone, just before.
-        assert!(
-            ["OK", "NOKEY"].contains(&&migrated.text()[..]),
-            "{migrated:?}"
-        );
+        let migrated = migrated.text();
+        assert!(["OK", "NOKEY"].contains(&&migrated[..]), "{migrated}");
     }
     set(&mut far, format!("NODE {}", id(to)));
     set(&mut near, format!("NODE {}", id(to)));
+    let is_owner = |node| owner_of(node, slot) == i64::from(to.port());
     for node in [from, to] {
-        wait_until("the slot has come", || {
-            owner_of(node, slot) == i64::from(to.port())
-        });
+        wait_until("the slot has come", || is_owner(node));
     }
 }
 
@@ -449,11 +422,8 @@ fn move_slot(from: &Server, to: &Server, slot: usize) {
 fn a_slot_that_moves_takes_the_unfinished_filter_along() {
     let nodes = nodes(2, 2, Duration::from_secs(30));
     for node in &nodes {
-        assert_eq!(
-            node.client()
-                .cmd("CONFIG SET bf.bloom-filter-max-memory-usage 1gb"),
-            ok()
-        );
+        let limit = "CONFIG SET bf.bloom-filter-max-memory-usage 1gb";
+        assert_eq!(node.client().cmd(limit), ok());
     }
     let slot = slot(b"seen");
     let owner = slot * 2 / 16_384;
@@ -464,9 +434,8 @@ fn a_slot_that_moves_takes_the_unfinished_filter_along() {
     let build = build.stdout(Stdio::null()).spawn();
     let mut build = build.expect("the program runs");
     let (from, to) = (&nodes[owner], &nodes[1 - owner]);
-    wait_until("the filter is on its way", || {
-        !left(&mut from.client()).is_empty()
-    });
+    let is_coming = || !left(&mut from.client()).is_empty();
+    wait_until("the filter is on its way", is_coming);
     // Move it once: a client that follows a redirection while the slot comes back finds no filter there.
     move_slot(from, to, slot);
     let status = build.wait().expect("it is ours");

@@ -3,10 +3,12 @@
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
-use crate::harness::{Builder, Client, Reply, Server, digest, int, ok, wait_in_sync, wait_until};
+use crate::harness::{
+    Builder, Client, Reply, Server, array, digest, int, ok, wait_in_sync, wait_until,
+};
 
 use crate::support::sketches::starts_on;
 
@@ -22,24 +24,31 @@ const WRITES: usize = 300;
 /// How many items a write adds.
 const BATCH: usize = 20;
 
-/// The number of acknowledged batches of each key.
-type Acknowledged = Arc<Mutex<[usize; KEYS]>>;
-
 fn items(key: usize, batch: usize) -> String {
     let numbers = batch * BATCH..(batch + 1) * BATCH;
-    let items: Vec<String> = numbers
-        .map(|number| format!("item-{key}-{number}"))
-        .collect();
-    items.join(" ")
+    let items = numbers.map(|number| format!("item-{key}-{number}"));
+    items.collect::<Vec<_>>().join(" ")
 }
 
 /// A client of the leading server, which writes on request.
 struct Load {
-    asked: Arc<AtomicUsize>,
-    leader: Arc<AtomicU16>,
-    ended: Arc<AtomicBool>,
-    acknowledged: Acknowledged,
+    orders: Arc<Orders>,
     writer: Option<thread::JoinHandle<()>>,
+}
+
+/// What the client is to do, and what it has done.
+struct Orders {
+    asked: AtomicUsize,
+    leader: AtomicU16,
+    ended: AtomicBool,
+    /// The number of acknowledged batches of each key.
+    acknowledged: Mutex<[usize; KEYS]>,
+}
+
+impl Orders {
+    fn acknowledged(&self) -> MutexGuard<'_, [usize; KEYS]> {
+        self.acknowledged.lock().expect("it is whole")
+    }
 }
 
 /// A Top-K on which chance decided otherwise at the replica.
@@ -70,26 +79,22 @@ fn add_to_sketches(client: &mut Client, number: usize) {
 
 impl Load {
     fn on(port: u16, has_sketches: bool) -> Self {
-        let leader = Arc::new(AtomicU16::new(port));
-        let ended = Arc::new(AtomicBool::new(false));
-        let acknowledged = Acknowledged::default();
-        let asked = Arc::new(AtomicUsize::new(0));
-        let shared = (
-            asked.clone(),
-            leader.clone(),
-            ended.clone(),
-            acknowledged.clone(),
-        );
+        let orders = Arc::new(Orders {
+            asked: AtomicUsize::new(0),
+            leader: AtomicU16::new(port),
+            ended: AtomicBool::new(false),
+            acknowledged: Mutex::default(),
+        });
+        let given = Arc::clone(&orders);
         let writer = thread::spawn(move || {
-            let (asked, leader, ended, acknowledged) = shared;
             let mut client = Client::connect(port).expect("it is there");
             let (mut of, mut key, mut number) = (port, 0, 0);
-            while !ended.load(SeqCst) {
-                if asked.load(SeqCst) <= acknowledged.lock().expect("it is whole").iter().sum() {
+            while !given.ended.load(SeqCst) {
+                if given.asked.load(SeqCst) <= given.acknowledged().iter().sum() {
                     thread::park();
                     continue;
                 }
-                let now = leader.load(SeqCst);
+                let now = given.leader.load(SeqCst);
                 if now != of {
                     (client, of) = (Client::connect(now).expect("it is there"), now);
                 }
@@ -98,59 +103,53 @@ impl Load {
                 if has_sketches {
                     add_to_sketches(&mut client, number);
                 }
-                let batch = acknowledged.lock().expect("it is whole")[key];
+                let batch = given.acknowledged()[key];
                 let added = client.cmd(&format!("BF.MADD key-{key} {}", items(key, batch)));
                 // A server that no longer leads says so.
                 if let Reply::Array(answers) = added {
                     assert_eq!(answers.len(), BATCH);
-                    acknowledged.lock().expect("it is whole")[key] += 1;
+                    given.acknowledged()[key] += 1;
                 } else {
                     assert!(added.text().starts_with("READONLY "), "{added:?}");
                 }
             }
         });
-        Self {
-            asked,
-            leader,
-            ended,
-            acknowledged,
-            writer: Some(writer),
-        }
+        let writer = Some(writer);
+        Self { orders, writer }
     }
 
     /// Points the clients to another server.
     fn go_to(&self, port: u16) {
-        self.leader.store(port, SeqCst);
+        self.orders.leader.store(port, SeqCst);
     }
 
     fn sum(&self) -> usize {
-        self.acknowledged.lock().expect("it is whole").iter().sum()
+        self.orders.acknowledged().iter().sum()
     }
 
     /// Lets the client write this many more times.
     fn go_on(&self, writes: usize) {
-        self.asked.fetch_add(writes, SeqCst);
+        self.orders.asked.fetch_add(writes, SeqCst);
         if let Some(writer) = &self.writer {
             writer.thread().unpark();
         }
     }
 
     fn is_done(&self) {
-        wait_until("all is written", || self.sum() >= self.asked.load(SeqCst));
+        wait_until("all is written", || {
+            self.sum() >= self.orders.asked.load(SeqCst)
+        });
     }
 
     /// Nothing that was acknowledged is denied.
     #[track_caller]
     fn is_held(&self, server: &Server) {
         let mut client = server.client();
-        let acknowledged = *self.acknowledged.lock().expect("it is whole");
+        let acknowledged = *self.orders.acknowledged();
         for (key, batches) in acknowledged.into_iter().enumerate() {
             for batch in 0..batches {
                 let held = client.cmd(&format!("BF.MEXISTS key-{key} {}", items(key, batch)));
-                assert!(
-                    held.as_array().iter().all(|answer| *answer == int(1)),
-                    "key-{key}"
-                );
+                assert_eq!(held, array((0..BATCH).map(|_| int(1))), "key-{key}");
             }
         }
     }
@@ -158,7 +157,7 @@ impl Load {
 
 impl Drop for Load {
     fn drop(&mut self) {
-        self.ended.store(true, SeqCst);
+        self.orders.ended.store(true, SeqCst);
         if let Some(writer) = self.writer.take() {
             writer.thread().unpark();
             let ended = writer.join();
@@ -170,26 +169,13 @@ impl Drop for Load {
 /// Returns the commands of each step.
 fn steps() -> Vec<Vec<&'static str>> {
     let blocks = PAGE.split("```console\n").skip(1);
-    blocks
-        .map(|block| {
-            block
-                .split("```")
-                .next()
-                .expect("the block ends")
-                .lines()
-                .collect()
-        })
-        .collect()
+    let blocks = blocks.map(|block| block.split_once("```").expect("the block ends").0);
+    blocks.map(|block| block.lines().collect()).collect()
 }
 
 fn keys_of(server: &Server) -> Vec<String> {
-    let mut keys: Vec<String> = server
-        .client()
-        .cmd("KEYS *")
-        .as_array()
-        .iter()
-        .map(Reply::text)
-        .collect();
+    let keys = server.client().cmd("KEYS *");
+    let mut keys: Vec<String> = keys.as_array().iter().map(Reply::text).collect();
     keys.sort();
     keys
 }
@@ -219,10 +205,8 @@ fn are_the_same(one: &Server, other: &Server) {
 impl Run {
     /// Returns whether `compare` found no difference but in keys that were being written to.
     fn names_changes_alone(&self) -> bool {
-        let mut verdicts = self
-            .out
-            .lines()
-            .take_while(|line| !line.starts_with("type "));
+        let lines = self.out.lines();
+        let mut verdicts = lines.take_while(|line| !line.starts_with("type "));
         verdicts.all(|line| line.starts_with("changing ") || line.starts_with("within accuracy "))
     }
 }
