@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Reply, array, bulk, error, int, nil, ok};
 use crate::support::primary::read_command;
+use crate::support::tables::rows;
 
 use super::list::keys;
 use super::run;
@@ -27,15 +28,15 @@ const SETTINGS: [&str; 3] = [
 #[derive(Clone)]
 struct Key {
     name: &'static str,
-    kind: &'static str,
+    kind: String,
     /// The fields of its INFO command: `nil`, whole numbers, or texts.
-    info: BTreeMap<&'static str, &'static str>,
+    info: BTreeMap<String, String>,
     /// Other commands that describe it. The server refuses those that are missing.
     others: Vec<(&'static str, Reply)>,
 }
 
 /// Returns the key that a line describes: a type, or a structure with its first figures, and fields of its INFO command.
-fn key(name: &'static str, line: &'static str) -> Key {
+fn key(name: &'static str, line: &str) -> Key {
     let (first, fields) = line.split_once(", ").unwrap_or((line, ""));
     let mut figures = first.split(' ');
     let items = "Number of items inserted";
@@ -68,14 +69,15 @@ fn key(name: &'static str, line: &'static str) -> Key {
         "digest" => ("TDIS-TYPE", [""; 4], "Compression 100, Observations 1"),
         kind => (kind, [""; 4], ""),
     };
-    let mut info: BTreeMap<_, _> = names.into_iter().zip(figures).collect();
     let fields = usual.split(", ").chain(fields.split(", "));
-    info.extend(fields.filter_map(|field| field.rsplit_once(' ')));
+    let fields = fields.filter_map(|field| field.rsplit_once(' '));
+    let fields = names.into_iter().zip(figures).chain(fields);
+    let info = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let memory = (kind == "TDIS-TYPE").then_some(("MEMORY USAGE", int(950)));
     Key {
         name,
-        kind,
-        info,
+        kind: kind.to_owned(),
+        info: info.collect(),
         others: memory.into_iter().collect(),
     }
 }
@@ -90,7 +92,7 @@ impl Key {
     fn info(&self) -> Reply {
         array(self.info.iter().flat_map(|(field, value)| {
             let number = value.parse().map(int);
-            let value = match *value {
+            let value = match &value[..] {
                 "nil" => nil(),
                 text => number.unwrap_or_else(|_| bulk(text)),
             };
@@ -175,7 +177,7 @@ impl Played {
                 let found = found.map(|(_, value)| array([bulk(name), bulk(value.to_string())]));
                 found.unwrap_or_else(|| error("NOPERM no permission"))
             }
-            ["TYPE", name] => Reply::Simple(named(name).map_or("none", |key| key.kind).to_owned()),
+            ["TYPE", name] => Reply::Simple(named(name).map_or("none", |key| &key.kind).to_owned()),
             ["BF.INFO", name, "ALL"] => match self.refusal {
                 None => info(name),
                 Some(refusal) => {
@@ -226,21 +228,14 @@ fn assert_advised(key: &Key, settings: &[(&'static str, u64)], commands: &[&str]
     assert_eq!(advised, commands, "{:?} {settings:?}", key.info);
 }
 
-/// The rows of a table: a key, the values of the settings, where `-` is unknown, and the command, if there is advice.
+/// A setting is `-` if the user may not read it.
 #[test]
 fn figures_have_advice() {
-    let rows = include_str!("advice.txt").lines();
-    for row in rows.filter(|row| !row.starts_with('#')) {
-        let mut cells = row.split('|').map(str::trim);
-        let mut next = || cells.next().expect("three cells");
-        let (key, values, command) = (key("k", next()), next(), next());
-        let settings = SETTINGS.into_iter().zip(values.split(' '));
-        let settings: Vec<_> = settings
-            .filter_map(|(name, value)| Some((name, value.parse().ok()?)))
-            .collect();
-        let commands = [command];
-        let is_advised = usize::from(!command.is_empty());
-        assert_advised(&key, &settings, &commands[..is_advised]);
+    for row in rows(include_str!("advice.txt")) {
+        let settings = SETTINGS.into_iter().zip(row.command.split(' '));
+        let known = settings.filter_map(|(name, value)| Some((name, value.parse().ok()?)));
+        let settings: Vec<_> = known.collect();
+        assert_advised(&key("k", &row.given[0]), &settings, &row.parts());
     }
 }
 

@@ -6,16 +6,15 @@ use std::process::{Command, Stdio};
 use crate::example::valkeybloom;
 use crate::harness::Server;
 
-use super::{add, command, ended, numbered, run, url};
+use super::{add, lines, numbered, run, run_line, url};
 
 /// Returns the output on a terminal.
-fn on_terminal(words: &[&str], no_color: bool) -> String {
-    let line = format!("{} {}", valkeybloom().display(), words.join(" "));
-    of_terminal(&line, no_color)
+fn on_terminal(words: &str, no_color: bool) -> String {
+    of_terminal(&format!("{} {words}", valkeybloom().display()), no_color)
 }
 
 /// Returns the output of a line of a shell on a terminal.
-pub fn of_terminal(line: &str, no_color: bool) -> String {
+fn of_terminal(line: &str, no_color: bool) -> String {
     let mut script = Command::new("script");
     script.args(["--quiet", "--return", "--command", line, "/dev/null"]);
     script
@@ -33,53 +32,35 @@ pub fn of_terminal(line: &str, no_color: bool) -> String {
 #[test]
 fn progress_is_a_bar_on_a_terminal_and_lines_elsewhere() {
     let server = Server::start();
-    let list = server.dir().join("list");
-    fs::write(&list, numbered("item", 0..300_000).join("\n"))
-        .expect("the folder can be written to");
-    let list = list.to_str().expect("ASCII");
-    let address = url(&server);
-    let words = [
-        "build",
-        list,
-        "--to",
-        &address,
-        "--key",
-        "seen",
-        "--rate",
-        "0.01",
-        "--replace",
-    ];
+    let list = lines(&server, "list", &numbered("item", 0..300_000));
+    let to = url(&server);
+    let words = format!("build {list} --to {to} --key seen --rate 0.01 --replace");
     let shown = on_terminal(&words, false);
     for step in ["counting", "filling", "sending"] {
-        assert!(
-            shown.contains(&format!("{step} [==============================] 100 %  ")),
-            "{shown}"
-        );
+        let bar = format!("{step} [==============================] 100 %  ");
+        assert!(shown.contains(&bar), "{shown}");
     }
-    assert!(
-        shown.contains("300,000 items, ") && shown.contains("/s, 0s left"),
-        "{shown}"
-    );
+    for part in ["300,000 items, ", "/s, 0s left"] {
+        assert!(shown.contains(part), "{shown}");
+    }
 
-    let plain = run(&words);
-    let lines: Vec<&str> = plain.err.lines().collect();
-    assert_eq!(lines.len(), 3, "{}", plain.err);
-    assert!(
-        lines[1].starts_with("filling: 300,000 items, ") && lines[1].ends_with("/s, done"),
-        "{}",
-        lines[1]
-    );
+    let plain = run_line(&words);
+    let steps: Vec<&str> = plain.err.lines().collect();
+    assert_eq!(steps.len(), 3, "{}", plain.err);
+    let ends = ["filling: 300,000 items, ", "/s, done"];
+    let is_filling = steps[1].starts_with(ends[0]) && steps[1].ends_with(ends[1]);
+    assert!(is_filling, "{}", steps[1]);
     assert!(!plain.err.contains('\r') && !plain.err.contains('\u{1b}'));
-    let quiet = run(&[&words[..], &["--quiet"]].concat());
+    let quiet = run_line(&format!("{words} --quiet"));
     assert_eq!((&quiet.out[..], &quiet.err[..]), ("", ""));
     // JSON is alone on its stream.
-    run(&[&words[..], &["--json"]].concat()).json();
+    run_line(&format!("{words} --json")).json();
 }
 
 #[test]
 fn colours_are_for_terminals_that_want_them() {
-    assert!(on_terminal(&["size", "--help"], false).contains('\u{1b}'));
-    assert!(!on_terminal(&["size", "--help"], true).contains('\u{1b}'));
+    assert!(on_terminal("size --help", false).contains('\u{1b}'));
+    assert!(!on_terminal("size --help", true).contains('\u{1b}'));
     assert!(!run(&["size", "--help"]).done().contains('\u{1b}'));
 }
 
@@ -93,23 +74,16 @@ fn every_subcommand_has_help_with_examples_and_pages() {
         "size", "build", "remove", "move", "compare", "list", "show", "watch",
     ] {
         let help = run(&[name, "--help"]).done();
-        assert!(
-            help.contains(&format!("Examples:\n  valkeybloom {name} ")) || name == "build",
-            "{help}"
-        );
-        assert!(help.contains(&format!("\n  valkeybloom {name} ")), "{help}");
-        assert!(
-            page(&format!("valkeybloom-{name}.1")).contains("Examples:"),
-            "{name}"
-        );
+        let example = format!("\n  valkeybloom {name} ");
+        let begins = help.contains(&format!("Examples:{example}")) || name == "build";
+        assert!(begins && help.contains(&example), "{help}");
+        let page = page(&format!("valkeybloom-{name}.1"));
+        assert!(page.contains("Examples:"), "{name}");
     }
     assert!(page("_valkeybloom").starts_with("#compdef valkeybloom"));
     assert!(page("valkeybloom.fish").contains("complete -c valkeybloom"));
-    let version = ended(command(&["--version"])).done();
-    assert_eq!(
-        version,
-        format!("valkeybloom {}\n", env!("CARGO_PKG_VERSION"))
-    );
+    let version = concat!("valkeybloom ", env!("CARGO_PKG_VERSION"), "\n");
+    assert_eq!(run(&["--version"]).done(), version);
 }
 
 /// The key is cut to what the other columns leave of the terminal, and keeps eight columns however narrow it is.
@@ -122,9 +96,8 @@ fn a_table_fits_its_terminal() {
         let program = valkeybloom().display().to_string();
         let line = format!("stty cols {width}; {program} list {} --quiet", url(&server));
         let shown = of_terminal(&line, true);
-        let rows = shown
-            .lines()
-            .filter(|line| line.starts_with("key") || line.starts_with('x'));
+        let is_row = |line: &&str| line.starts_with("key") || line.starts_with('x');
+        let rows = shown.lines().filter(is_row);
         rows.map(str::to_owned).collect::<Vec<_>>()
     };
     for (width, cell) in [(90, "xx…xx"), (10, "xxxx…xxx  ")] {
