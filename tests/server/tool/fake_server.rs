@@ -39,39 +39,25 @@ struct Key {
 fn key(name: &'static str, line: &str) -> Key {
     let (first, fields) = line.split_once(", ").unwrap_or((line, ""));
     let mut figures = first.split(' ');
-    let items = "Number of items inserted";
     let (kind, names, usual) = match figures.next().expect("a type") {
         "bloom" => (
             "bloomfltr",
-            [items, "Capacity", "Number of filters", "Size"],
+            "Number of items inserted, Capacity, Number of filters, Size",
             "Error rate 0.01, Expansion rate 2, Max scaled capacity 31000000",
         ),
         "cuckoo" => (
             "MBbloomCF",
-            [
-                items,
-                "Number of buckets",
-                "Number of filters",
-                "Expansion rate",
-            ],
+            "Number of items inserted, Number of buckets, Number of filters, Expansion rate",
             "Bucket size 2",
         ),
-        "counts" => (
-            "CMSk-TYPE",
-            ["count", "cell_size", "", ""],
-            "width 2000, depth 7",
-        ),
-        "top" => (
-            "TopK-TYPE",
-            ["width", "", "", ""],
-            "k 10, depth 7, decay 0.9",
-        ),
-        "digest" => ("TDIS-TYPE", [""; 4], "Compression 100, Observations 1"),
-        kind => (kind, [""; 4], ""),
+        "counts" => ("CMSk-TYPE", "count, cell_size", "width 2000, depth 7"),
+        "top" => ("TopK-TYPE", "width", "k 10, depth 7, decay 0.9"),
+        "digest" => ("TDIS-TYPE", "", "Compression 100, Observations 1"),
+        kind => (kind, "", ""),
     };
     let fields = usual.split(", ").chain(fields.split(", "));
     let fields = fields.filter_map(|field| field.rsplit_once(' '));
-    let fields = names.into_iter().zip(figures).chain(fields);
+    let fields = names.split(", ").zip(figures).chain(fields);
     let info = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let memory = (kind == "TDIS-TYPE").then_some(("MEMORY USAGE", int(950)));
     Key {
@@ -287,15 +273,13 @@ fn fields_that_a_server_lacks_are_unknown() {
         json!({ "full": 0.5, "bytes": 1000, "error_rate": none, "can_grow_to": none, "expansion": 2, "ttl_ms": none }),
         json!({ "error_rate": 0.01, "error_rate_now": none, "can_grow_to": 300, "expansion": 0 }),
     );
+    let of_unknown = json!({ "items": none, "bytes": none, "full": none });
     let of_counts =
         json!({ "items": u64::MAX, "error_rate": 0.001, "capacity": none, "full": none });
     let fields = [
         ("RedisBloom", of_redisbloom),
         ("valkey-bloom", of_valkey_bloom),
-        (
-            "unknown",
-            json!({ "items": none, "bytes": none, "full": none }),
-        ),
+        ("unknown", of_unknown),
         (r#""3 \xc3\x97 2""#, json!({ "capacity": 140 })),
         (r#""3 \xc3\x97 1""#, json!({ "capacity": 60 })),
         (r#""1 \xc3\x97 0""#, json!({ "capacity": 20 })),
@@ -392,33 +376,16 @@ fn numbers_descend_and_unknown_values_come_last_both_ways() {
 
 #[test]
 fn cells_have_a_form_in_tables_and_in_csv() {
-    let filter = |name, fields, ttl| key(name, fields).replying("PTTL", int(ttl));
+    let filter = |name, now: &str, ttl| {
+        let line = format!("bloom 1234567 2000000 3 5, Estimated error rate {now}");
+        key(name, &line).replying("PTTL", int(ttl))
+    };
     let all = [
-        filter(
-            "a key\n",
-            "bloom 1234567 2000000 3 5, Estimated error rate 0",
-            -1,
-        ),
-        filter(
-            "b",
-            "bloom 1234567 2000000 3 5, Estimated error rate 0.0000000000000321",
-            999,
-        ),
-        filter(
-            "c",
-            "bloom 1234567 2000000 3 5, Estimated error rate 0.000001, Feed readers 3",
-            59_999,
-        ),
-        filter(
-            "d",
-            "bloom 1234567 2000000 3 5, Estimated error rate 0.001234, Feed readers 0",
-            3_600_000,
-        ),
-        filter(
-            "e,\"f\"",
-            "bloom 1234567 2000000 3 5, Estimated error rate nil",
-            90_061_000,
-        ),
+        filter("a key\n", "0", -1),
+        filter("b", "0.0000000000000321", 999),
+        filter("c", "0.000001, Feed readers 3", 59_999),
+        filter("d", "0.001234, Feed readers 0", 3_600_000),
+        filter("e,\"f\"", "nil", 90_061_000),
     ];
     let form = |form| run(&["list", &play(all.to_vec(), &[]), form]).done();
     let csv = form("--csv");

@@ -36,6 +36,7 @@ fn error_of(run: &Run) -> String {
 fn refused_builds_and_removals_name_the_reason() {
     let server = Server::start();
     let replica = Server::replica_of(&server).start();
+    wait_in_sync(&server, &replica);
     let bare = Server::builder().without_module().start();
     // As valkey-bloom: it has filters, and takes no chunks.
     let chunkless = Server::builder()
