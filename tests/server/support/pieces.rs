@@ -12,11 +12,12 @@ use crate::harness::{Client, Reply, bulk, ok};
 pub type Pieces = Vec<(u64, Vec<u8>)>;
 
 /// Returns the pairs of BF.SCANDUMP, except for the last, empty one.
-pub fn pieces(client: &mut Client, key: &str) -> Pieces {
+pub fn pieces(client: &mut Client, key: impl AsRef<[u8]>) -> Pieces {
     let mut pieces = Vec::new();
-    let mut cursor = 0;
+    let mut cursor: u64 = 0;
     loop {
-        let reply = client.cmd(&format!("BF.SCANDUMP {key} {cursor}"));
+        let from = cursor.to_string();
+        let reply = client.call(&[b"BF.SCANDUMP", key.as_ref(), from.as_bytes()]);
         let [next, bytes] = reply.as_array() else {
             panic!("not a pair: {reply:?}");
         };
@@ -29,15 +30,21 @@ pub fn pieces(client: &mut Client, key: &str) -> Pieces {
     }
 }
 
-pub fn load_piece(client: &mut Client, key: &str, piece: &(impl Display, Vec<u8>)) -> Reply {
+pub fn load_piece(
+    client: &mut Client,
+    key: impl AsRef<[u8]>,
+    piece: &(impl Display, Vec<u8>),
+) -> Reply {
     let cursor = piece.0.to_string();
-    client.call(&[b"BF.LOADCHUNK", key.as_bytes(), cursor.as_bytes(), &piece.1])
+    client.call(&[b"BF.LOADCHUNK", key.as_ref(), cursor.as_bytes(), &piece.1])
 }
 
 #[track_caller]
-pub fn load_chunks(client: &mut Client, key: &str, pieces: &[(u64, Vec<u8>)]) {
+pub fn load_chunks(client: &mut Client, key: impl AsRef<[u8]>, pieces: &[(u64, Vec<u8>)]) {
+    let key = key.as_ref();
     for piece in pieces {
-        assert_eq!(load_piece(client, key, piece), ok(), "{key} at {}", piece.0);
+        let reply = load_piece(client, key, piece);
+        assert_eq!(reply, ok(), "{} at {}", key.escape_ascii(), piece.0);
     }
 }
 

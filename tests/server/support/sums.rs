@@ -137,7 +137,7 @@ fn shares_of_bloom(client: &mut Client, key: &[u8], kind: &str) -> ([i64; 6], [i
         }
         // BF.INFO counts the live periods. Expired periods that are not freed yet are held, too.
         [_, _, _, Some(_)] => {
-            let held = object(&pieces(client, &String::from_utf8_lossy(key)));
+            let held = object(&pieces(client, key));
             let (filters, items, capacity) = held.totals();
             let signed = |number: u64| i64::try_from(number).expect("a number of this size");
             [1, signed(filters), signed(items), signed(capacity), 0, 0]

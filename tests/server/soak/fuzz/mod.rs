@@ -1,11 +1,13 @@
-//! Random input of clients: words that are nearly a command. The server always stays up, replies, and gives all memory
-//! back.
+//! Random input of clients: words that are nearly a command. Two servers of different versions get the same input, and
+//! have to agree; both stay up, reply, forget no item, and give all memory back.
 
 mod grammar;
-mod model;
-mod words;
+mod pair;
 
-use crate::harness::{Client, Server, int, ok, wait_until};
+use self::grammar::Grammar;
+use self::pair::Pair;
+use super::{Budget, Random};
+use crate::harness::{Builder, Server, int, ok, supported_servers, wait_until};
 use crate::support::sums;
 use crate::support::usage::{memory, most_resident};
 
@@ -16,6 +18,10 @@ fn command(words: &[&[u8]]) -> Command {
     words.iter().map(|word| word.to_vec()).collect()
 }
 
+/// The least number of rounds, and the number of commands that go out at once in each.
+const ROUNDS: u64 = 500;
+const BATCH: usize = 256;
+
 /// A server under fire, and what it was like before.
 struct Target {
     server: Server,
@@ -23,9 +29,17 @@ struct Target {
     resident: u64,
 }
 
-/// The most bytes of one filter for a client's command, and of a value. Little, so that growth and merges reach them soon.
-const FILTER_LIMIT: u32 = 16_384;
-const VALUE_LIMIT: u32 = 20_000;
+/// The limits of filters and of values are low, so that growth and merges reach them soon. All objects have one seed: they
+/// are the same ones on both servers, and when the choices are made again.
+const SETTINGS: [(&str, &str); 6] = [
+    ("bf.bloom-filter-max-memory-usage", "16384"),
+    ("bf.bloom-memory-usage-limit", "20000"),
+    ("bf.bloom-capacity", "100"),
+    ("bf.bloom-use-random-seed", "no"),
+    // It takes memory at the first call of each command.
+    ("latency-tracking", "no"),
+    ("slowlog-log-slower-than", "-1"),
+];
 
 /// Memory that the server takes for itself from one moment to another, as in the tests of memory.
 const NOISE: i64 = 128 * 1024;
@@ -35,18 +49,10 @@ const NOISE: i64 = 128 * 1024;
 const RESIDENT: u64 = 256 << 20;
 
 impl Target {
-    fn new() -> Self {
-        let limits = [FILTER_LIMIT, VALUE_LIMIT].map(|limit| limit.to_string());
-        let server = Server::with(&[
-            ("bf.bloom-filter-max-memory-usage", &limits[0]),
-            ("bf.bloom-memory-usage-limit", &limits[1]),
-            ("bf.bloom-capacity", "100"),
-            // Objects are the same ones when a seed is run again.
-            ("bf.bloom-use-random-seed", "no"),
-            // It takes memory at the first call of each command.
-            ("latency-tracking", "no"),
-            ("slowlog-log-slower-than", "-1"),
-        ]);
+    fn new(builder: Builder) -> Self {
+        let settings = SETTINGS.iter();
+        let builder = settings.fold(builder, |to, (name, value)| to.config(name, value));
+        let server = builder.start();
         // Allocations that the server makes once and keeps.
         let mut client = server.client();
         for line in ["BF.ADD first item", "DEBUG DIGEST-VALUE first", "INFO bf"] {
@@ -68,7 +74,8 @@ impl Target {
 
     /// Checks that nothing remains once the server's keys are deleted.
     #[track_caller]
-    fn ends_unharmed(self, mut client: Client) {
+    fn ends_unharmed(self) {
+        let mut client = self.server.client();
         sums::is_balanced(&mut client);
         assert_eq!(client.cmd("FLUSHALL SYNC"), ok());
         assert_eq!(client.cmd("DBSIZE"), int(0));
@@ -82,4 +89,30 @@ impl Target {
         assert!(grown < RESIDENT, "{grown} bytes were in use at once");
         assert!(!self.server.log_contains("BUG REPORT"));
     }
+}
+
+#[test]
+fn servers_agree_on_random_commands_and_forget_nothing() {
+    let test = "servers_agree_on_random_commands_and_forget_nothing";
+    let targets = [
+        Target::new(Server::builder()),
+        Target::new(Server::builder().program(&supported_servers()[1])),
+    ];
+    let mut random = Random::new(test);
+    let mut pair = Pair::with([&targets[0].server, &targets[1].server]);
+    let grammar = Grammar::new();
+    for round in &mut Budget::rounds(ROUNDS) {
+        let mut commands = Vec::new();
+        while commands.len() < BATCH {
+            grammar.next(&mut random, &mut commands);
+        }
+        pair.fire(&commands);
+        pair.nothing_is_forgotten();
+        if round % 32 == 31 {
+            pair.travels();
+        }
+    }
+    pair.ends_complete(test);
+    drop(pair);
+    targets.into_iter().for_each(Target::ends_unharmed);
 }
