@@ -1,5 +1,6 @@
 //! A cluster is rebuilt while clients write: slots change hands, primaries die.
 
+use std::array;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -9,7 +10,7 @@ use super::{Budget, Random};
 use crate::cluster::{Router, is_sound, migrate_keys, slot};
 use crate::harness::cluster::{Cluster, SHARDS, id, is_primary};
 use crate::harness::{Client, Reply, Server, int, ok, wait_until};
-use crate::support::pieces::split;
+use crate::support::pieces::{pieces_by, split};
 
 const WRITERS: usize = 2;
 /// Keys of each writer, three of them in a slot.
@@ -27,20 +28,20 @@ struct Progress {
     stop: AtomicBool,
 }
 
+/// Awaits that a number of the progress rises by this much.
+#[track_caller]
+fn await_more(number: &AtomicU64, count: u64) {
+    let end = number.load(Ordering::Relaxed) + count;
+    wait_until("the writers have gone on", || {
+        number.load(Ordering::Relaxed) >= end
+    });
+}
+
 impl Progress {
-    fn steps(&self) -> u64 {
-        self.steps.load(Ordering::Relaxed)
-    }
-
-    fn replicated(&self) -> u64 {
-        self.replicated.load(Ordering::Relaxed)
-    }
-
     /// Awaits `steps` more answers.
     #[track_caller]
     fn go_on(&self, steps: u64) {
-        let end = self.steps() + steps;
-        wait_until("the writers have gone on", || self.steps() >= end);
+        await_more(&self.steps, steps);
     }
 }
 
@@ -90,25 +91,7 @@ fn kind(key: &str) -> &'static [&'static str] {
     }
 }
 
-impl<'a> Writer<'a> {
-    fn new(
-        cluster: &Cluster,
-        number: usize,
-        random: &mut Random,
-        progress: &'a Progress,
-        waits: bool,
-    ) -> Self {
-        Self {
-            router: Router::of(cluster),
-            random: random.branch(),
-            progress,
-            waits,
-            keys: (0..KEYS)
-                .map(|at| (key(number, at), Written::default()))
-                .collect(),
-        }
-    }
-
+impl Writer<'_> {
     fn run(&mut self) {
         while !self.progress.stop.load(Ordering::Relaxed) {
             let asked = self.router.asked;
@@ -181,20 +164,7 @@ impl<'a> Writer<'a> {
         if self.waits || self.keys[name].items.is_empty() {
             return;
         }
-        let mut pieces = Vec::new();
-        let mut cursor = 0;
-        loop {
-            let reply = self.router.cmd(&format!("BF.SCANDUMP {name} {cursor}"));
-            let [next, bytes] = reply.as_array() else {
-                panic!("not a pair: {reply:?}");
-            };
-            if *next == int(0) {
-                break;
-            }
-            cursor = next.as_int();
-            let at = u64::try_from(cursor).expect("a cursor");
-            pieces.push((at, bytes.as_bytes().to_vec()));
-        }
+        let pieces = pieces_by(|words| self.router.call(words).0, name.as_bytes());
         let copy = format!("copy-of-{name}").replace(['{', '}'], "");
         let copy = copy.as_bytes();
         self.router.call(&[b"DEL", copy]);
@@ -247,41 +217,33 @@ fn while_writing(
     let mut random = Random::new(name);
     let mut cluster = Cluster::start(node_timeout);
     for _ in Budget::rounds(1) {
-        round(&mut cluster, &mut random, waits, &change);
-    }
-}
-
-fn round(
-    cluster: &mut Cluster,
-    random: &mut Random,
-    waits: bool,
-    change: impl Fn(&mut Cluster, &mut Random, &Progress),
-) {
-    let progress = Progress::default();
-    let mut writers: Vec<Writer> = (0..WRITERS)
-        .map(|number| Writer::new(cluster, number, random, &progress, waits))
-        .collect();
-    thread::scope(|scope| {
-        let stop = Stop(&progress);
+        let progress = Progress::default();
+        let mut writers: [Writer; WRITERS] = array::from_fn(|number| Writer {
+            router: Router::of(&cluster),
+            random: random.branch(),
+            progress: &progress,
+            waits,
+            keys: (0..KEYS)
+                .map(|at| (key(number, at), Written::default()))
+                .collect(),
+        });
+        thread::scope(|scope| {
+            let stop = Stop(&progress);
+            for writer in &mut writers {
+                scope.spawn(|| writer.run());
+            }
+            progress.go_on(100);
+            change(&mut cluster, &mut random, &progress);
+            progress.go_on(100);
+            drop(stop);
+        });
         for writer in &mut writers {
-            scope.spawn(|| writer.run());
+            writer.verify();
+            assert!(writer.router.moved > 0);
         }
-        progress.go_on(100);
-        change(cluster, random, &progress);
-        progress.go_on(100);
-        drop(stop);
-    });
-    for writer in &mut writers {
-        writer.verify();
-        assert!(writer.router.moved > 0);
-    }
-    is_sound(cluster);
-    let mut router = Router::of(cluster);
-    for writer in &writers {
-        for name in writer.keys.keys() {
-            router.cmd(&format!("DEL {name}"));
-            let copy = format!("copy-of-{name}").replace(['{', '}'], "");
-            router.call(&[b"DEL", copy.as_bytes()]);
+        is_sound(&cluster);
+        for (primary, _) in cluster.in_sync() {
+            assert_eq!(primary.client().cmd("FLUSHALL"), ok());
         }
     }
 }
@@ -328,13 +290,10 @@ fn move_by_keys(cluster: &Cluster, random: &mut Random, progress: &Progress) {
     let migrating = format!("CLUSTER SETSLOT {slot} MIGRATING {}", id(to));
     assert_eq!(near.cmd(&migrating), ok());
     progress.go_on(20);
-    let asked = progress.asked.load(Ordering::Relaxed);
     while migrate_keys(&mut near, to, slot, 1) > 0 {
         progress.go_on(20);
     }
-    wait_until("writers were sent on", || {
-        progress.asked.load(Ordering::Relaxed) > asked
-    });
+    await_more(&progress.asked, 1);
     for client in [&mut far, &mut near] {
         let settled = format!("CLUSTER SETSLOT {slot} NODE {}", id(to));
         assert_eq!(client.cmd(&settled), ok());
@@ -346,10 +305,8 @@ fn move_at_one_go(cluster: &Cluster, random: &mut Random, progress: &Progress) {
     let slot = slot_of_a_key(random);
     let (from, to) = ends(cluster, random, slot);
     let (mut near, mut far) = (from.client(), to.client());
-    let migrate = format!(
-        "CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {}",
-        id(to)
-    );
+    let node = id(to);
+    let migrate = format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {node}");
     let version = from.version();
     let reply = near.cmd(&migrate);
     if !version.valkey || version.major < 9 {
@@ -403,10 +360,7 @@ fn a_replica_takes_over_by_hand() {
 fn a_replica_takes_over_from_the_dead() {
     let timeout = Duration::from_secs(3);
     while_writing("failover", timeout, true, |cluster, random, progress| {
-        let replicated = progress.replicated() + 100;
-        wait_until("replicas have something", || {
-            progress.replicated() >= replicated
-        });
+        await_more(&progress.replicated, 100);
         let primary = cluster.primary(random.below(SHARDS));
         cluster.nodes[primary].kill();
         let replica = &cluster.nodes[(primary + SHARDS) % (2 * SHARDS)];
@@ -415,7 +369,6 @@ fn a_replica_takes_over_from_the_dead() {
         progress.go_on(200);
         cluster.nodes[primary].start_again();
         cluster.in_sync();
-        let replicated = progress.replicated() + 100;
-        wait_until("replicas have more", || progress.replicated() >= replicated);
+        await_more(&progress.replicated, 100);
     });
 }

@@ -13,11 +13,16 @@ pub type Pieces = Vec<(u64, Vec<u8>)>;
 
 /// Returns the pairs of BF.SCANDUMP, except for the last, empty one.
 pub fn pieces(client: &mut Client, key: impl AsRef<[u8]>) -> Pieces {
+    pieces_by(|words| client.call(words), key.as_ref())
+}
+
+/// Returns the pairs of BF.SCANDUMP, except for the last, empty one, by calls of any client.
+pub fn pieces_by(mut call: impl FnMut(&[&[u8]]) -> Reply, key: &[u8]) -> Pieces {
     let mut pieces = Vec::new();
     let mut cursor: u64 = 0;
     loop {
         let from = cursor.to_string();
-        let reply = client.call(&[b"BF.SCANDUMP", key.as_ref(), from.as_bytes()]);
+        let reply = call(&[b"BF.SCANDUMP", key, from.as_bytes()]);
         let [next, bytes] = reply.as_array() else {
             panic!("not a pair: {reply:?}");
         };
