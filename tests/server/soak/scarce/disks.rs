@@ -1,10 +1,12 @@
 //! Files that can't grow, or whose folder has gone.
 
-use std::fs;
+use std::fmt::Display;
 use std::process::Command;
+use std::{fs, io};
 
 use super::known::Known;
-use crate::harness::{Builder, Server, int, ok, wait_until};
+use super::set;
+use crate::harness::{Builder, Client, Server, int, ok, wait_until};
 use crate::soak::{Budget, Random};
 use crate::support::aof::rewrite_aof;
 use crate::support::sums;
@@ -14,9 +16,9 @@ fn builder() -> Builder {
     Server::builder().launched_by(&["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
 }
 
-/// Limits every file of the server to this number of bytes, its log among them.
+/// Limits every file of the server to this number of bytes, or to none, its log among them.
 #[track_caller]
-fn limit_files(server: &Server, bytes: &str) {
+fn limit_files(server: &Server, bytes: impl Display) {
     let limit = format!("--fsize={bytes}:");
     let pid = server.pid().to_string();
     let status = Command::new("prlimit")
@@ -36,6 +38,17 @@ fn save(server: &Server, status: &str) {
     assert_eq!(info["rdb_last_bgsave_status"], status);
 }
 
+/// Kills a server, starts it again, and checks that it has all items.
+#[track_caller]
+fn crash(server: &mut Server, known: &Known) -> Client {
+    server.kill();
+    server.start_again();
+    let mut client = server.client();
+    known.is_there(&mut client);
+    sums::is_balanced(&mut client);
+    client
+}
+
 #[test]
 fn failed_saves_lose_nothing() {
     let mut random = Random::new("failed_saves_lose_nothing");
@@ -52,19 +65,17 @@ fn failed_saves_lose_nothing() {
             assert_eq!(known.write(&mut client, &mut random, 200), None);
         }
         let compression = random.pick(&["yes", "no"]);
-        let set = format!("CONFIG SET rdbcompression {compression}");
-        assert_eq!(client.cmd(&set), ok());
+        set(&mut client, &format!("rdbcompression {compression}"));
         let full = random.one_in(2);
         if full {
             // Bytes that can't be made fewer, and more of them than are allowed.
-            assert_eq!(client.cmd("CONFIG SET rdbcompression no"), ok());
+            set(&mut client, "rdbcompression no");
             assert_eq!(client.cmd("BF.RESERVE large 0.01 1000000"), ok());
-            limit_files(&server, "1000000");
+            limit_files(&server, 1_000_000);
         } else {
             let gone = home.join(format!("gone-{round}"));
             fs::create_dir(&gone).expect("the folder can be written to");
-            let set = format!("CONFIG SET dir {}", gone.display());
-            assert_eq!(client.cmd(&set), ok());
+            set(&mut client, &format!("dir {}", gone.display()));
             fs::remove_dir(&gone).expect("it is empty");
         }
         save(&server, "err");
@@ -83,36 +94,23 @@ fn failed_saves_lose_nothing() {
         assert_eq!(client.cmd("EXISTS new"), int(0));
         known.is_there_perhaps_with(&mut client, 0);
         sums::is_balanced(&mut client);
-        let go_on = "CONFIG SET stop-writes-on-bgsave-error no";
-        assert_eq!(client.cmd(go_on), ok());
+        set(&mut client, "stop-writes-on-bgsave-error no");
         assert_eq!(known.write(&mut client, &mut random, 200), None);
-        let stop = "CONFIG SET stop-writes-on-bgsave-error yes";
-        assert_eq!(client.cmd(stop), ok());
+        set(&mut client, "stop-writes-on-bgsave-error yes");
         let refused = known.write(&mut client, &mut random, 1);
         assert!(refused.is_some_and(|text| text.starts_with("MISCONF ")));
 
         limit_files(&server, "unlimited");
-        let set = format!("CONFIG SET dir {}", home.display());
-        assert_eq!(client.cmd(&set), ok());
-        assert_eq!(
-            client.cmd("CONFIG SET stop-writes-on-bgsave-error no"),
-            ok()
-        );
+        set(&mut client, &format!("dir {}", home.display()));
+        set(&mut client, "stop-writes-on-bgsave-error no");
         assert_eq!(client.cmd("DEL large"), int(i64::from(full)));
-        assert_eq!(
-            client.cmd("CONFIG SET stop-writes-on-bgsave-error yes"),
-            ok()
-        );
+        set(&mut client, "stop-writes-on-bgsave-error yes");
         save(&server, "ok");
         assert_eq!(known.write(&mut client, &mut random, 200), None);
         save(&server, "ok");
         let digests = known.digests(&mut client);
-        server.kill();
-        server.start_again();
-        let mut client = server.client();
-        known.is_there(&mut client);
+        let mut client = crash(&mut server, &known);
         assert_eq!(known.digests(&mut client), digests);
-        sums::is_balanced(&mut client);
     }
     eprintln!("{} rounds, {} items", budget.done(), known.items());
 }
@@ -124,6 +122,26 @@ fn log_bytes(server: &Server, end: &str) -> u64 {
     let files = files.filter(|file| file.file_name().to_string_lossy().ends_with(end));
     let sizes = files.filter_map(|file| Some(file.metadata().ok()?.len()));
     sizes.max().expect("it has a file")
+}
+
+/// Lets the log grow by some bytes only, and adds items until that stops it. Returns the refusal, or the end of the
+/// connection.
+#[track_caller]
+fn fill_log(
+    server: &Server,
+    known: &mut Known,
+    random: &mut Random,
+    end: &str,
+) -> io::Result<String> {
+    let room = 20_000 + random.below(100_000) as u64;
+    limit_files(server, log_bytes(server, end) + room);
+    let mut client = server.client();
+    loop {
+        let count = 1 + random.below(400);
+        if let Some(refusal) = known.try_write(&mut client, random, count)? {
+            return Ok(refusal);
+        }
+    }
 }
 
 /// Acknowledged items stay, but a counter may have counted one twice. A server whose log is full keeps its last write
@@ -144,16 +162,8 @@ fn a_log_that_cannot_grow_stops_writes() {
         let mut client = server.client();
         let syncs = random.one_in(2);
         let fsync = if syncs { "everysec" } else { "no" };
-        let set = format!("CONFIG SET appendfsync {fsync}");
-        assert_eq!(client.cmd(&set), ok());
-        let room = 20_000 + random.below(100_000) as u64;
-        limit_files(&server, &(log_bytes(&server, ".aof") + room).to_string());
-        let refusal = loop {
-            let count = 1 + random.below(400);
-            if let Some(text) = known.write(&mut client, &mut random, count) {
-                break text;
-            }
-        };
+        set(&mut client, &format!("appendfsync {fsync}"));
+        let refusal = fill_log(&server, &mut known, &mut random, ".aof").expect("a reply");
         assert!(refusal.starts_with("MISCONF "), "{refusal}");
         refused += 1;
         let mut buffered = None;
@@ -184,13 +194,9 @@ fn a_log_that_cannot_grow_stops_writes() {
         wait_until("the server has written all", || {
             server.info("persistence")["aof_buffer_length"] == "0"
         });
-        server.kill();
-        server.start_again();
-        let mut client = server.client();
-        known.is_there(&mut client);
+        let mut client = crash(&mut server, &known);
         let digests = known.digests(&mut client);
         assert!(expected.contains(&digests), "{digests:?} {expected:?}");
-        sums::is_balanced(&mut client);
         if known.items() > 200_000 {
             known = Known::default();
             assert_eq!(client.cmd("FLUSHALL"), ok());
@@ -215,26 +221,10 @@ fn a_log_that_cannot_grow_ends_a_server_that_syncs_always() {
     let mut known = Known::default();
     let mut budget = Budget::rounds(5);
     for _ in budget.by_ref() {
-        let mut client = server.client();
-        let room = 20_000 + random.below(100_000) as u64;
-        limit_files(
-            &server,
-            &(log_bytes(&server, ".incr.aof") + room).to_string(),
-        );
-        loop {
-            let count = 1 + random.below(400);
-            match known.try_write(&mut client, &mut random, count) {
-                Ok(refusal) => assert_eq!(refusal, None),
-                Err(_) => break,
-            }
-        }
-        // It has ended by itself.
-        server.kill();
-        server.start_again();
-        let mut client = server.client();
-        // The write without a reply is not to be found: it was not in the log as a whole.
-        known.is_there(&mut client);
-        sums::is_balanced(&mut client);
+        let refusal = fill_log(&server, &mut known, &mut random, ".incr.aof");
+        assert!(refusal.is_err(), "{refusal:?}");
+        // It has ended by itself. The write without a reply is not to be found: it was not in the log as a whole.
+        crash(&mut server, &known);
         rewrite_aof(&server);
     }
     eprintln!("{} ends, {} items", budget.done(), known.items());

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use super::known::Known;
-use super::{POLICIES, stat};
+use super::{POLICIES, set, stat};
 use crate::harness::{Server, error, int, ok, wait_in_sync, wait_until};
 use crate::soak::{Budget, Random};
 use crate::support::sums;
@@ -18,12 +18,13 @@ fn signal(server: &Server, name: &str) {
 #[track_caller]
 fn hold_the_same(primary: &Server, replica: &Server, known: &Known) {
     wait_in_sync(primary, replica);
-    let (mut one, mut two) = (primary.client(), replica.client());
-    known.is_there(&mut one);
-    known.is_there(&mut two);
-    assert_eq!(known.digests(&mut one), known.digests(&mut two));
-    sums::is_balanced(&mut one);
-    sums::is_balanced(&mut two);
+    let digests = [primary, replica].map(|server| {
+        let mut client = server.client();
+        known.is_there(&mut client);
+        sums::is_balanced(&mut client);
+        known.digests(&mut client)
+    });
+    assert_eq!(digests[0], digests[1]);
 }
 
 #[test]
@@ -91,12 +92,12 @@ fn a_replica_with_less_memory_follows() {
 
         // As a primary it follows its own settings.
         let mut own = replica.client();
-        assert_eq!(own.cmd("CONFIG SET maxmemory-policy noeviction"), ok());
+        set(&mut own, "maxmemory-policy noeviction");
         assert_eq!(own.cmd("REPLICAOF NO ONE"), ok());
         let refused = own.cmd("BF.ADD key-0 x").text();
         assert!(refused.starts_with("OOM "), "{refused}");
         known.is_there(&mut own);
-        assert_eq!(own.cmd("CONFIG SET maxmemory 0"), ok());
+        set(&mut own, "maxmemory 0");
         let limit = error("ERR operation exceeds bloom object memory limit");
         assert_eq!(own.cmd("BF.RESERVE new 0.01 10"), limit);
         let items: Vec<String> = (0..3_000_000).step_by(20).map(|i| i.to_string()).collect();
