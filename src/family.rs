@@ -74,7 +74,7 @@ pub trait Family: Holds + Send + Sync + 'static {
     fn relocate(&mut self, begin: usize, by: &mut impl Relocate) -> Option<usize>;
 }
 
-/// A value of which commands use an object.
+/// A stored value; commands work on the object inside.
 pub trait Holds: Sized {
     /// The object that commands read and change.
     type Object;

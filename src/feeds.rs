@@ -31,7 +31,7 @@ const LOOK_MS: u64 = IDLE_MS / 6;
 const LOOK_PLACES: usize = 1_000;
 
 /// A value's place in the table: its index plus one, or 0 if nobody has ever read the value. Two marks save looks there.
-pub struct Fed(AtomicU32);
+pub struct FeedSlot(AtomicU32);
 
 /// Marks a place that may have a feed.
 const OPEN: u32 = 1 << 31;
@@ -39,7 +39,7 @@ const OPEN: u32 = 1 << 31;
 /// Marks a place that may have an id.
 const NAMED: u32 = 1 << 30;
 
-impl Fed {
+impl FeedSlot {
     /// Returns the place of a value without a feed.
     pub const fn new() -> Self {
         Self(AtomicU32::new(0))
@@ -132,7 +132,7 @@ impl Fed {
         Ok(place.id())
     }
 
-    /// Returns the cursor after the last item, for a client. Makes a feed if there is none; it numbers its items from those
+    /// Returns the cursor after the last item, for a client. Creates the feed if needed; it numbers its items from those
     /// that the value has counted, `items`, and its bytes count in a family's sums.
     ///
     /// # Errors
@@ -167,7 +167,7 @@ impl Fed {
     }
 }
 
-impl Drop for Fed {
+impl Drop for FeedSlot {
     #[inline]
     fn drop(&mut self) {
         if let Some(index) = self.index() {

@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use valkeybloom_protocol::error::Error;
 
 use crate::family::Family;
-use crate::feeds::Fed;
+use crate::feeds::FeedSlot;
 use crate::ffi::{Access, Argument, Held, Key, Keyspace, Str, Values};
 use crate::values::Stored;
 
@@ -55,7 +55,7 @@ impl<'k, 'a, V: Family> Reader<'k, 'a, V> {
     ///
     /// # Errors
     /// [`Error::NOT_FOUND`], and the errors of [`object`](Self::object).
-    pub fn fed(&self) -> Result<(&V::Object, &Fed), Error> {
+    pub fn fed(&self) -> Result<(&V::Object, &FeedSlot), Error> {
         let stored = self.0.value::<Stored<V>>()?;
         let stored = stored.ok_or(Error::NOT_FOUND)?;
         Ok((stored.value().object()?, stored.feed()))
@@ -155,7 +155,7 @@ impl<'k, 'a, V: Family> Writer<'k, 'a, V> {
     #[inline]
     pub fn update_fed<R>(
         &mut self,
-        change: impl FnOnce(&mut V::Object, &Fed) -> R,
+        change: impl FnOnce(&mut V::Object, &FeedSlot) -> R,
     ) -> Result<Option<R>, Error> {
         let stored = self.held()?;
         let changed = stored.map(|stored| {

@@ -8,7 +8,7 @@ pub struct Client<B: FnOnce() -> u64> {
     pub most_bytes: B,
 }
 
-/// The clients that read a feed lately, each with its last read.
+/// The recent readers of a feed, with the time of each one's last read.
 #[derive(Default)]
 pub struct Readers(Vec<Reader>);
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::family::Family;
-use crate::feeds::Fed;
+use crate::feeds::FeedSlot;
 use crate::ffi::{
     AofWriter, Ctx, Defrag, Digest, FORMS_MAX, Form, NativeType, RdbReader, RdbWriter, TypeHandle,
     bytes_given_for,
@@ -24,7 +24,7 @@ const ALLOCATION_BYTES: u64 = 1 << 10;
 /// allocator's share stays as it was.
 const STALE: f32 = 1.0 / 64.0;
 
-/// The bytes that an allocation may add to what is asked for, with which allocations count in the weight of a value.
+/// The assumed overhead of the allocator for each allocation, in bytes. It counts in the weight of a value.
 const BLOCK_BYTES: u64 = 32;
 
 /// A value of a key, counted in its family's sums.
@@ -36,7 +36,7 @@ pub struct Stored<V: Family> {
     /// The bits of the value's weight when its spare bytes were last measured.
     weight: AtomicU32,
     /// What readers of the value get. Its own bytes are not among those of the value.
-    feed: Fed,
+    feed: FeedSlot,
 }
 
 impl<V: Family> Stored<V> {
@@ -49,7 +49,7 @@ impl<V: Family> Stored<V> {
             value,
             spare_bytes: AtomicU64::new(0),
             weight: AtomicU32::new(0),
-            feed: Fed::new(),
+            feed: FeedSlot::new(),
         };
         stored.measure();
         sums::change(V::NUMBER, &NOTHING, &stored.totals());
@@ -64,7 +64,7 @@ impl<V: Family> Stored<V> {
 
     /// Returns the value's feed.
     #[inline]
-    pub fn feed(&self) -> &Fed {
+    pub fn feed(&self) -> &FeedSlot {
         &self.feed
     }
 
@@ -77,7 +77,7 @@ impl<V: Family> Stored<V> {
 
     /// Changes the value, and updates the sums. `change` appends the items that were new to the value's feed, or ends it.
     #[inline]
-    pub fn update_fed<R>(&mut self, change: impl FnOnce(&mut V, &Fed) -> R) -> R {
+    pub fn update_fed<R>(&mut self, change: impl FnOnce(&mut V, &FeedSlot) -> R) -> R {
         let before = self.value.totals();
         let result = change(&mut self.value, &self.feed);
         let after = self.value.totals();

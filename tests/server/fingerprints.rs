@@ -25,7 +25,8 @@ fn kinds() -> [String; 3] {
     ["COUNTING", LASTING_WINDOW, "SCALETO 70000"].map(str::to_owned)
 }
 
-/// What is there from the first piece to the last is in the copy, with its count, whatever comes and goes meanwhile.
+/// An item that is there from the first piece to the last is in the copy, with its count, whatever is added or removed
+/// meanwhile.
 #[test]
 fn pieces_hold_what_stays_while_others_write() {
     let server = Server::start();

@@ -40,7 +40,7 @@ fn an_object_of_valkey_bloom_grows_as_it_does_there() {
     }
 }
 
-/// RedisBloom's log makes filters of ours by default: with the items, and as many wrong answers as were asked for.
+/// RedisBloom's log makes filters of ours by default: with the items, at the requested error rate.
 #[test]
 fn a_log_of_redisbloom_makes_filters_of_ours() {
     let log = fs::read(REDISBLOOM.data("commands.aof")).unwrap();

@@ -14,8 +14,8 @@ use crate::support::random::Random;
 use crate::support::sums;
 use crate::support::usage::nothing_is_being_freed;
 
-pub const UNKNOWN: &str = "RESYNC unknown feed: the filter was replaced, merged into or not read for a minute, or this is another server or \
-     start of it";
+pub const UNKNOWN: &str = "RESYNC unknown feed: the filter was replaced, merged into or not read for a minute, or the \
+     server is a different one, or was restarted";
 pub const OVERRUN: &str = "RESYNC feed overrun: it no longer holds all items since the cursor";
 pub const MISSING: &str = "ERR not found";
 

@@ -11,15 +11,15 @@ const MOST_OWN: usize = 65_536;
 
 /// A copy of a filter, and items that the program added at the server.
 #[derive(Debug)]
-pub struct Copy {
+pub struct LocalCopy {
     pub object: Object,
     /// Items that the copy may lack, by their first hash.
-    own: HashMap<u64, Own>,
+    own: HashMap<u64, Pending>,
 }
 
 /// An item that the program added.
 #[derive(Debug)]
-struct Own {
+struct Pending {
     probe: Probe,
     /// A time when the server had it.
     had: Duration,
@@ -28,7 +28,7 @@ struct Own {
     is_overdue: bool,
 }
 
-impl Copy {
+impl LocalCopy {
     pub fn of(object: Object) -> Self {
         Self {
             object,
@@ -71,7 +71,7 @@ impl Copy {
         let has_room = self.own.len() < MOST_OWN;
         if has_room {
             let probe = self.object.probe(item);
-            let own = Own {
+            let own = Pending {
                 probe,
                 had: now,
                 is_overdue: false,

@@ -7,7 +7,7 @@ use valkeybloom_protocol::error::{Error, lacks_ids};
 use valkeybloom_sketches::Probe;
 use valkeybloom_sketches::bloom::{Limits, Object};
 
-use crate::copy::Copy;
+use crate::copy::LocalCopy;
 use crate::loading::{Loading, Mark, REPLACED};
 use crate::{Options, Reply, Request, State, Stats, Step};
 
@@ -65,7 +65,7 @@ enum Answers {
     None,
     /// There is no such key, so the filter has no items.
     Missing,
-    Copy(Box<Copy>),
+    Copy(Box<LocalCopy>),
 }
 
 /// What is being done about the copy.
@@ -145,7 +145,7 @@ impl Follower {
             Answers::None | Answers::Missing => false,
         };
         if !is_kept {
-            self.lose_own(now);
+            self.suspend_answers(now);
         }
     }
 
@@ -276,10 +276,10 @@ impl Follower {
         match &mut self.answers {
             Answers::Copy(copy) => {
                 if !copy.replace(object) {
-                    self.lose_own(at.now);
+                    self.suspend_answers(at.now);
                 }
             }
-            answers => *answers = Answers::Copy(Box::new(Copy::of(object))),
+            answers => *answers = Answers::Copy(Box::new(LocalCopy::of(object))),
         }
         match mark {
             Some(Mark {
@@ -333,14 +333,14 @@ impl Follower {
         self.phase = Phase::Follow { cursor, counted };
         self.due = at.now;
         if is_complete {
-            self.be_fresh(self.sent, self.options.max_age);
+            self.stay_fresh_for(self.sent, self.options.max_age);
             self.due = self.sent + at.shortened(self.options.every);
         }
         Ok(())
     }
 
     /// Notes that the answers are what the server had at a time, and that they are good for a while.
-    fn be_fresh(&mut self, had: Duration, age: Duration) {
+    fn stay_fresh_for(&mut self, had: Duration, age: Duration) {
         (self.failures, self.restarts) = (0, 0);
         self.read_at = Some(had);
         // The server that is read from had all that was written before. The clock may be coarse.
@@ -359,7 +359,7 @@ impl Follower {
     /// Keeps what answers until it is fetched anew.
     fn rest(&mut self, begun: Duration, at: Moment) {
         let refresh = self.options.refresh.unwrap_or(LONGEST_DELAY);
-        self.be_fresh(begun, refresh + self.options.max_age);
+        self.stay_fresh_for(begun, refresh + self.options.max_age);
         let due = begun + at.shortened(refresh);
         self.fetch(None, true, due.max(at.now));
     }
@@ -382,7 +382,7 @@ impl Follower {
             self.drop_copy(at.now);
             self.answers = Answers::Missing;
             if has_feed {
-                self.be_fresh(self.sent, self.options.max_age);
+                self.stay_fresh_for(self.sent, self.options.max_age);
                 self.due = self.sent + at.shortened(self.options.every);
             } else {
                 self.rest(self.sent, at);
@@ -448,15 +448,15 @@ impl Follower {
 
     fn drop_copy(&mut self, now: Duration) {
         if matches!(&self.answers, Answers::Copy(copy) if copy.lacks_own()) {
-            self.lose_own(now);
+            self.suspend_answers(now);
         }
         self.answers = Answers::None;
         self.fresh_until = Duration::ZERO;
         self.read_at = None;
     }
 
-    /// Lets nothing answer until what is read from the server has all that the program added.
-    fn lose_own(&mut self, now: Duration) {
+    /// Suspends local answers until the copy holds every item that the program added.
+    fn suspend_answers(&mut self, now: Duration) {
         self.unkept = Some(now);
         self.fresh_until = Duration::ZERO;
     }

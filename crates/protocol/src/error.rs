@@ -118,8 +118,8 @@ impl Error {
         Self::Text("ERR filters with WINDOW, COUNTING or SCALETO have no feed");
     /// The cursor is not one of the object's feed. The object may have changed by other means than new items.
     pub const FEED_UNKNOWN: Self = Self::Text(
-        "RESYNC unknown feed: the filter was replaced, merged into or not read for a minute, or this is another server or \
-         start of it",
+        "RESYNC unknown feed: the filter was replaced, merged into or not read for a minute, or the \
+         server is a different one, or was restarted",
     );
     /// More items were new since the cursor than the feed holds.
     pub const FEED_OVERRUN: Self =

@@ -42,13 +42,13 @@ pub fn forked() {
 ///
 /// In a child of `fork`, a lock that another thread held stays locked. So a child has a follower of its own. It takes
 /// over the copy, unless that was in use at the moment.
-struct Own {
+struct ProcessFollower {
     forks: u32,
     follower: Shared<near::Follower>,
-    child: OnceLock<Box<Own>>,
+    child: OnceLock<Box<ProcessFollower>>,
 }
 
-impl Own {
+impl ProcessFollower {
     fn new(forks: u32, follower: near::Follower) -> Self {
         Self {
             forks,
@@ -125,7 +125,7 @@ pub struct Follower {
     key: Box<[u8]>,
     /// Whether a missing key is an error.
     needs_key: bool,
-    own: Own,
+    own: ProcessFollower,
     /// The number of lookups that the server answered.
     asked: AtomicU64,
     is_closed: AtomicBool,
@@ -303,7 +303,7 @@ impl Follower {
             options,
             key: key.into(),
             needs_key,
-            own: Own::new(FORKS.load(Relaxed), near::Follower::new(options)),
+            own: ProcessFollower::new(FORKS.load(Relaxed), near::Follower::new(options)),
             asked: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
         })

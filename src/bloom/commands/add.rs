@@ -1,4 +1,12 @@
 //! BF.ADD, MADD, INSERT, and RESERVE.
+//!
+//! BF.ADD to a plain filter has a path of its own: it allocates nothing, and is replicated as it came. Everything else goes
+//! through [`write`], which creates the object if it is missing, adds all items, and publishes once.
+//!
+//! What is replicated depends on what happened, so that a replica with other limits, settings or another clock gets the
+//! same object: verbatim if every item was new; otherwise the items that changed the object, with the time if it has a
+//! window, and with leave to exceed the capacity if the primary did; nothing if nothing changed. An item that is refused
+//! does not undo those before it.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -12,7 +20,7 @@ use valkeybloom_sketches::{Probe, Seed};
 
 use crate::bloom::keys::{self, NewObject, Writer};
 use crate::bloom::settings;
-use crate::feeds::Fed;
+use crate::feeds::FeedSlot;
 use crate::ffi::{Argument, Argv, Call, Ctx, Done, Reply, Str};
 use crate::request::{List, expiry, item, items, key, origin, reserved};
 
@@ -64,13 +72,13 @@ pub fn add(Call { ctx, keys, args }: Call) -> Done {
 
 /// Appends an item to the feed of the object that it was new to.
 #[cold]
-fn append(feed: &Fed, object: &Object, probe: Probe) {
+fn append(feed: &FeedSlot, object: &Object, probe: Probe) {
     feed.update(|feed| feed.push(probe, || keys::feed_bytes(object)));
 }
 
 /// Adds items to a plain object, and appends the new ones to its feed. Returns false, and does nothing, without one.
 fn add_and_append<'i>(
-    feed: &Fed,
+    feed: &FeedSlot,
     object: &mut Object,
     items: impl Iterator<Item = &'i [u8]>,
     limits: impl Fn() -> Limits,
@@ -214,7 +222,7 @@ fn write<'a>(
     args: Argv<'a>,
     addition: &Addition,
 ) -> Result<Outcomes, Error> {
-    let add = |object: &mut Object, feed: &Fed| add_to(ctx, object, feed, args, addition);
+    let add = |object: &mut Object, feed: &FeedSlot| add_to(ctx, object, feed, args, addition);
     let mut written = writer.update_fed(add);
     let lacked_chunks = written.is_err();
     if let Err(error) = written {
@@ -305,7 +313,7 @@ impl<'a> Saturation<'a> {
 fn add_to<'a>(
     ctx: Ctx<'a>,
     object: &mut Object,
-    feed: &Fed,
+    feed: &FeedSlot,
     args: Argv<'a>,
     addition: &Addition,
 ) -> Result<Written<'a>, Error> {

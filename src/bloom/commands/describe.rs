@@ -9,7 +9,7 @@ use valkeybloom_sketches::bloom::{Dialect, Filter, Growth, Object, Part, Shape};
 use crate::bloom::keys::{self, Reader};
 use crate::bloom::settings;
 use crate::bloom::value::memory_bytes;
-use crate::feeds::Fed;
+use crate::feeds::FeedSlot;
 use crate::ffi::{Call, Ctx, Done, Reply};
 use crate::request::key;
 use crate::settings::error_for;
@@ -44,7 +44,7 @@ pub fn info(Call { ctx, keys, args }: Call) -> Done {
 }
 
 /// Returns the value of a field, or `None` if the object does not have the field.
-fn value(object: &Object, feed: &Fed, shape: &Shape, field: InfoField) -> Option<Reply> {
+fn value(object: &Object, feed: &FeedSlot, shape: &Shape, field: InfoField) -> Option<Reply> {
     let (params, window) = (shape.params, shape.window());
     let scaling = params.growth != Growth::Fixed;
     let now = Ctx::now_ms;

@@ -1,4 +1,7 @@
 //! BF.EXISTS, MEXISTS, MISSING, COUNT, and CARD.
+//!
+//! Lookups change nothing and free nothing, not even what has expired. BF.MEXISTS looks items up in batches, and writes the
+//! answers of each batch to the reply, so that it needs no memory of its own. A missing key is an empty filter.
 
 use std::collections::HashSet;
 

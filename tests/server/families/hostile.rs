@@ -1,5 +1,5 @@
-//! Values that are none: each is refused with a text, and leaves no key. The core's tests have every fault, and here is
-//! one of each kind; some have crashed `RedisBloom`. Accepted values can be used.
+//! Invalid payloads: each is refused with an error, and creates no key. The core's tests have every fault; here is one of
+//! each kind, and some of them have crashed `RedisBloom`. What is accepted can be used.
 
 use crate::harness::{Client, Reply, Server, digest, error, int, ok};
 use crate::support::cuckoo::header;

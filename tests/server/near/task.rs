@@ -47,7 +47,7 @@ fn exists(client: &mut Client, item: &str) -> Result<bool, String> {
     }
 }
 
-/// Items of which a filter claims some wrongly, so that equal answers mean equal bits.
+/// Enough items to hit false positives, so that equal answers imply equal bits.
 pub fn many_items() -> Vec<String> {
     let named = ["a", "b", "c", "d", "e", "z", "mine"].map(str::to_owned);
     named

@@ -52,7 +52,7 @@ TWO / BF.READ k $ MAX_COUNT -1 => ERR bad max_count
 TWO / BF.READ k $ MAX_COUNT 0 => ERR (max_count should be larger than 0)
 TWO / BF.READ k $ LIMIT 5 => ERR unknown argument received
 TWO / BF.READ k 0123456789abcdef-0
-=> RESYNC unknown feed: the filter was replaced, merged into or not read for a minute, or this is another server or start of it
+=> RESYNC unknown feed: the filter was replaced, merged into or not read for a minute, or the server is a different one, or was restarted
 COUNTED / BF.READ k $ => ERR filters with WINDOW, COUNTING or SCALETO have no feed
 WINDOWED / BF.READ k 0123456789abcdef-0 => ERR filters with WINDOW, COUNTING or SCALETO have no feed
 SCALED / BF.READ k $ => ERR filters with WINDOW, COUNTING or SCALETO have no feed

@@ -61,8 +61,8 @@ const NOPERM_KEY: &str = "NOPERM No permissions to access a key";
 const NO_FEED: &str = "ERR filters with WINDOW, COUNTING or SCALETO have no feed";
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 const HALF: &str = "ERR bloom object is still being loaded";
-const UNKNOWN: &str = "RESYNC unknown feed: the filter was replaced, merged into or not read for a minute, or this is another server or \
-     start of it";
+const UNKNOWN: &str = "RESYNC unknown feed: the filter was replaced, merged into or not read for a minute, or the \
+     server is a different one, or was restarted";
 const OVERRUN: &str = "RESYNC feed overrun: it no longer holds all items since the cursor";
 /// What a follower without a feed sends first.
 const FIRST_PIECE: Request = Request::Piece {

@@ -58,7 +58,7 @@ fn one_in(random: &mut Rng, count: usize) -> bool {
     random.below(count) == 0
 }
 
-/// What a life has seen, so that a test can tell whether it tests anything.
+/// The events that occurred, so that a test can assert its coverage.
 #[derive(Debug, Default)]
 struct Seen {
     claimed: u64,

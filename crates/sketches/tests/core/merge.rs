@@ -359,7 +359,7 @@ fn merging_again_changes_nothing() {
     }
 }
 
-/// Many filters of one size: some full, and some of which several are united in one.
+/// Many filters of one size: some full, and some small enough to be merged into one.
 #[test]
 fn merging_many_filters_again_changes_nothing() {
     let mut rng = Rng::new(7);

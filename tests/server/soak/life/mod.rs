@@ -275,7 +275,7 @@ impl Life {
         }
     }
 
-    /// Returns whether a key holds many filters, of which unions would be made again and again.
+    /// Returns whether a key holds too many filters to merge it again and again.
     fn is_deep(&mut self, key: &str) -> bool {
         let filters = self.client.cmd(&format!("BF.INFO {key} FILTERS"));
         matches!(filters, Reply::Array(filters) if filters[0].as_int() > 40)

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::iter;
 
 use crate::bloom::filter::Filter;
-use crate::bloom::stack::{Effort, claims_counted};
+use crate::bloom::stack::{Budget, claims_counted};
 use crate::hash::{BATCH, Batch, Probe};
 use crate::number::{either, exp, expm1, ln_1p, next_random, to_double};
 
@@ -40,7 +40,7 @@ pub fn rate<'f>(by_equations: f64, filters: impl Iterator<Item = &'f Filter>) ->
 
 /// Returns the rate of filters that may share items, given the rate that they have if they share none.
 fn rate_together(rate: f64, filters: &[&Filter]) -> f64 {
-    let factor = overlap(filters, &Effort::of(POSITIONS));
+    let factor = overlap(filters, &Budget::of(POSITIONS));
     let together = -expm1(factor * ln_1p(-rate));
     if together.is_finite() { together } else { rate }
 }
@@ -48,7 +48,7 @@ fn rate_together(rate: f64, filters: &[&Filter]) -> f64 {
 /// Measures the error rate of small filters by lookups of synthetic items. Returns `None` if too few are claimed.
 fn sampled_rate(filters: &[&Filter]) -> Option<f64> {
     let batches = LOOKUPS.checked_div(filters.len() as u64)?.min(ITEMS) / BATCH as u64;
-    let mut effort = Effort::of(POSITIONS);
+    let mut budget = Budget::of(POSITIONS);
     let mut random = 0;
     let mut probes =
         iter::repeat_with(|| Probe::new(next_random(&mut random), next_random(&mut random)));
@@ -57,10 +57,10 @@ fn sampled_rate(filters: &[&Filter]) -> Option<f64> {
         let batch = Batch::of_probes(&mut probes);
         let mut left = u64::MAX;
         for view in filters {
-            left &= !claims_counted(&batch, view, left, &mut effort);
+            left &= !claims_counted(&batch, view, left, &mut budget);
         }
         // Items whose lookups were cut short count as claimed.
-        if effort.is_spent() {
+        if budget.is_spent() {
             break;
         }
         items += BATCH as u64;
@@ -78,14 +78,14 @@ const LEAST_ITEMS: usize = 64;
 /// The intended number of lookups in small filters. They take no longer than fewer lookups in large ones.
 const SMALL_LOOKUPS: usize = 24_576;
 
-/// The effort of a probe in a large filter, which is likely to miss the caches, relative to one in a small filter.
-const LARGE_EFFORT: u64 = 16;
+/// The cost of a probe in a large filter, which is likely to miss the caches, relative to one in a small filter.
+const LARGE_COST: u64 = 16;
 
 /// Returns the factor by which overlap shrinks the logarithm of the share of items that no filter claims: 1 if the
 /// filters hold different items, `1/n` if all `n` hold the same.
 ///
-/// Also returns 1 if `effort` is spent before the end.
-fn overlap(all: &[&Filter], effort: &Effort) -> f64 {
+/// Also returns 1 if `budget` is spent before the end.
+fn overlap(all: &[&Filter], budget: &Budget) -> f64 {
     // An odd stride reaches all of a period's filters, which are few.
     let stride = (all.len() / SAMPLED_FILTERS) | 1;
     let filters: Vec<&Filter> = all.iter().copied().step_by(stride).collect();
@@ -119,7 +119,7 @@ fn overlap(all: &[&Filter], effort: &Effort) -> f64 {
         while next < passed {
             next += 1.0;
             let is_in_use = |view: &Filter, position| {
-                effort.spend(if view.is_large() { LARGE_EFFORT } else { 1 });
+                budget.spend(if view.is_large() { LARGE_COST } else { 1 });
                 view.is_in_use(position)
             };
             let positions =
@@ -129,7 +129,7 @@ fn overlap(all: &[&Filter], effort: &Effort) -> f64 {
             };
             let claims = |at: &&usize| positions.iter().all(|p| is_in_use(filters[**at], *p));
             let claiming = to_double(others().filter(claims).count() as u64) * stride;
-            if effort.is_spent() {
+            if budget.is_spent() {
                 return 1.0;
             }
             found += 1.0 / (1.0 + claiming);

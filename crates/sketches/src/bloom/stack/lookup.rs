@@ -12,7 +12,7 @@ use crate::hash::{BATCH, Batch, Hasher, Probe};
 use crate::machine::words::{self, Task, Use, Words};
 use crate::machine::work;
 
-use super::patience::{Patience, Tally, ToTheEnd};
+use super::patience::{Exhaustive, Patience, Tally};
 
 /// Looks up items in batches. `claims` gets a batch and the mask of its items, and returns the mask of the claimed
 /// items. `answer` gets the hashes of each item in order, and whether the item is claimed.
@@ -157,7 +157,7 @@ pub fn claims(batch: &Batch, filter: &Filter, candidates: u64) -> u64 {
     if filter.is_in_memory() {
         return claims_in_memory(batch, filter, candidates);
     }
-    claims_counted(batch, filter, candidates, &mut ToTheEnd)
+    claims_counted(batch, filter, candidates, &mut Exhaustive)
 }
 
 /// Returns the candidates that a filter claims whose cells miss the caches; candidates and claims are masks of the items
@@ -172,7 +172,7 @@ fn claims_in_memory(batch: &Batch, filter: &Filter, candidates: u64) -> u64 {
         filter,
         candidates,
         rounds: filter.hashes().min(2),
-        tally: &mut ToTheEnd,
+        tally: &mut Exhaustive,
     });
     let mut others = left;
     let rest = Batch::of_probes(&mut std::iter::from_fn(|| {

@@ -1,5 +1,11 @@
 //! A stack of filters that acts as one scalable Bloom filter (Almeida, Baquero, Preguiça and Hutchison
 //! 2007): the newest filter takes new items until it is full, and then a larger filter is stacked on it by a law.
+//!
+//! An item is hashed once for all filters. A lookup asks the newest filter first, as it holds most of the items. An add to
+//! several filters begins with a lookup, since an item that any of them claims is not added again; a single filter tests and
+//! sets the bits in one pass. Sums over the filters are stored, because files may hold stacks of thousands.
+//!
+//! A stack only grows. It reads no limits before a filter is full, and an add that is refused changes nothing.
 
 mod lookup;
 mod patience;
@@ -12,7 +18,7 @@ use crate::number::{MAX_CAPACITY, Sums, either};
 
 use lookup::{Rest, Row, any_contains, claims_of_any, claims_patiently};
 pub use lookup::{claims_counted, contains_each};
-pub use patience::Effort;
+pub use patience::Budget;
 use patience::{PATIENCE, Patience};
 
 /// The outcome of an add.

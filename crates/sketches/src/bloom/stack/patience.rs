@@ -19,9 +19,9 @@ pub trait Tally {
 }
 
 /// A tally that never ends a lookup.
-pub struct ToTheEnd;
+pub struct Exhaustive;
 
-impl Tally for ToTheEnd {
+impl Tally for Exhaustive {
     #[inline]
     fn count(&mut self, _: u64) -> u64 {
         0
@@ -29,12 +29,12 @@ impl Tally for ToTheEnd {
 }
 
 /// The positions in use that an estimate may still look at. All lookups end when none are left.
-pub struct Effort {
+pub struct Budget {
     left: Cell<u64>,
 }
 
-impl Effort {
-    /// Creates an effort of this number of positions.
+impl Budget {
+    /// Creates a budget of this number of positions.
     pub const fn of(positions: u64) -> Self {
         Self {
             left: Cell::new(positions),
@@ -52,7 +52,7 @@ impl Effort {
     }
 }
 
-impl Tally for Effort {
+impl Tally for Budget {
     #[inline]
     fn count(&mut self, items: u64) -> u64 {
         self.spend(items.count_ones().into());

@@ -2,7 +2,7 @@
 //!
 //! A *position* has the first 52 bits of a fingerprint, with zeros behind a shorter one. A piece has all entries of all tables
 //! whose positions are in a range. So an entry that is there while pieces are read one by one is in exactly one of them,
-//! whatever comes and goes meanwhile. The ranges follow from the number of fingerprints, so equal objects have equal bytes.
+//! whatever is added or removed meanwhile. The ranges follow from the number of fingerprints, so equal objects have equal bytes.
 //!
 //! | part | fields, eight bytes each |
 //! |---|---|
