@@ -234,7 +234,7 @@ class Near(NearBase):
     from which the copy is read; lookups and adds still go to `client`. Such a copy lacks what the replica lacks, in
     addition to its age.
 
-    Give the client a `socket_timeout` and `retry=None`: a server that accepts commands and does not reply holds up each
+    Give the client a `socket_timeout` and `retry=None`: a server that accepts commands and does not reply blocks each
     lookup that asks it, for a minute with the defaults of redis-py 8, and for ever with those of valkey-py. The copy
     itself is never used beyond its age, and `state` is "stale" then.
 
