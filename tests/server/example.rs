@@ -40,7 +40,7 @@ fn build() -> PathBuf {
     let status = cargo
         .args(["build", "--quiet", "--locked", "--workspace"])
         .args(["--profile", "test", "--bin", "valkeybloom"])
-        .args(["library", "mneme", "plan", "urls"].map(|name| format!("--example={name}")))
+        .args(["library", "mneme", "urls"].map(|name| format!("--example={name}")))
         .arg("--target-dir")
         .arg(target)
         .current_dir(env!("CARGO_MANIFEST_DIR"))

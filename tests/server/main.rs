@@ -24,7 +24,6 @@ mod memory;
 mod near;
 mod pages;
 mod persistence;
-mod plan;
 mod pulled;
 mod read;
 mod recipes;

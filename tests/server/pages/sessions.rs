@@ -165,7 +165,6 @@ const ELSEWHERE: &[(&str, &str, usize, &str)] = &[
     ("docs/commands.md", "lua", 1, "scripting"),
     ("docs/http.md", "text", 1, "http"),
     ("docs/in-process.md", "rust", 1, "plan"),
-    ("docs/in-process.md", "text", 1, "plan"),
     ("docs/in-process.md", "toml", 1, "pages"),
     ("docs/moving-in.md", "console", 7, "tool::rehearsed"),
     ("docs/near.md", "python", 4, "of crates/python"),
