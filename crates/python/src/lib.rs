@@ -12,15 +12,10 @@ mod cuckoo;
 mod errors;
 mod items;
 mod locked;
-#[allow(unsafe_code, reason = "an allocator is unsafe")]
-mod memory;
 mod near;
 mod tdigest;
 mod topk;
 mod words;
-
-#[global_allocator]
-static PAGES: memory::Pages = memory::Pages;
 
 /// The part of valkeybloom that is written in Rust. The package's `__init__` has the documentation.
 #[pyo3::pymodule(gil_used = false)]
