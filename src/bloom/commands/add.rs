@@ -396,6 +396,10 @@ fn create<'a>(
     object.add_each(items, time, limits, |o| outcomes.push(o));
     moment.saturate = saturation.is_used_by(&object);
     list_changed(&mut changed, args, first, &outcomes);
+    if !changed.is_empty() {
+        // Now the object knows its latest period, and so will a replica's, which is sent these items and the time.
+        object.tidy(time.now_ms);
+    }
     let new = NewObject {
         object,
         header,
