@@ -22,6 +22,8 @@ usage() {
                                   with filters, only the rows whose names match;
                                   sharded: looks up SHARDED_ITEMS items (default 100000000) in a cluster;
                                   near: measures followers;
+                                  instructions: counts those of commands, and fails if any takes 2 % more than the
+                                  file benches/server/instructions.txt says, which ACCEPT=1 writes anew;
                                   python [filter...]: measures the Python package beside others
 ./build.sh calculator             makes docs/calculator.html of crates/calculator, for WebAssembly
 ./build.sh calculator picture     takes its picture in docs/, with Chromium
