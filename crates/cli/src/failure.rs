@@ -165,7 +165,7 @@ impl Fault {
                 let limits = format!("{FILTER_MEMORY} or {OBJECT_MEMORY}");
                 return Some(format!("raise {limits} there, whichever it exceeds"));
             }
-            _ if is(Refusal::Full) => "build a larger one: `valkeybloom size` tells how large",
+            _ if is(Refusal::Full) => "build a larger one: `valkeybloom size` prints how large",
             _ if starts("ERR DB index is out of range") => "a cluster has only database 0",
             _ => return None,
         };

@@ -92,7 +92,7 @@ pub fn difference(here: &[u8], there: &[u8]) -> Difference {
             if here.shape() != there.shape() {
                 "its k, width, depth or decay differs there".to_owned()
             } else if here.agrees_with(&there) {
-                return Difference::WithinAccuracy("chance decided otherwise there");
+                return Difference::WithinAccuracy("random decay differs there");
             } else if items(&here) == items(&there) {
                 "it lists the same items there, with other counts or cells".to_owned()
             } else {

@@ -51,7 +51,7 @@ impl Orders {
     }
 }
 
-/// A Top-K on which chance decided otherwise at the replica.
+/// A Top-K whose random decay went differently at the replica.
 const DRIFTED: &str = "drifted";
 
 /// Creates a key of each family of sketches.

@@ -354,7 +354,7 @@ impl Build {
 
 fn useless(option: &str, family: Family) -> Failure {
     let object = family.object();
-    Failure::usage(format!("{option} is of no use to a {object}"))
+    Failure::usage(format!("{option} does not apply to a {object}"))
 }
 
 /// Adds the items to keys that exist.
@@ -376,7 +376,7 @@ fn family_of(server: &Server, keys: &[String]) -> Result<Family> {
             "none" => {
                 let (key, address) = (shown(key.as_bytes()), server.address());
                 return Err(Failure::new(format!(
-                    "{key} is not there at {address}: build it without --add"
+                    "{key} does not exist at {address}: build it without --add"
                 )));
             }
             kind => required_family(server, key, kind)?,

@@ -161,7 +161,7 @@ impl<R: Read> Table<R> {
                 let columns = counted(columns as u64, "column");
                 format!("it has {columns}, and those before it {width}")
             }
-            Ok(false) => "a quote before it is not closed".to_owned(),
+            Ok(false) => "an earlier quote is not closed".to_owned(),
             Err(error) => error.to_string(),
         };
         let position = self.block.end();
@@ -258,7 +258,7 @@ mod tests {
             (
                 "a\n1\n\"2\n3\n",
                 "a",
-                "could not read f, record 3: a quote before it is not closed",
+                "could not read f, record 3: an earlier quote is not closed",
             ),
         ] {
             assert_eq!(read(text, column, None), Err(why.to_owned()), "{text:?}");

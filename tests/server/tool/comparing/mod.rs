@@ -273,7 +273,7 @@ fn drift_of_sketches_is_told_from_differences() {
     let drifted = compare(&from, &to, &["--json"]).json();
     let expected = [
         ["latency", "within accuracy", "it has other nodes there"],
-        ["pages", "within accuracy", "chance decided otherwise there"],
+        ["pages", "within accuracy", "random decay differs there"],
     ];
     assert_eq!(outcomes(&drifted), expected);
     assert_eq!(compare(&from, &to, &["--quiet"]).done(), "");
