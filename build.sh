@@ -463,7 +463,7 @@ oldest() {
     done
 }
 
-# Miri ends a test that asks for more memory than there is, so those of lengths that lie are left out.
+# Miri aborts where an allocation is too large, so the tests of false lengths are left out.
 run_miri() {
     rustup component add --toolchain nightly miri rust-src
     export CARGO_TARGET_DIR="$target/miri"

@@ -12,7 +12,7 @@ use std::{env, fs};
 
 use crate::harness::{Client, Server};
 use crate::objects::fill;
-use crate::{Line, run};
+use crate::{Goal, Line, run};
 
 /// A command whose instructions are counted.
 struct Row {
@@ -112,8 +112,11 @@ const READ: &[(&str, &str)] = &[
     ),
 ];
 
-/// The accepted counts: the module's instructions, and all, of each row.
-const ACCEPTED: &str = include_str!("instructions.txt");
+/// The file of the accepted counts: the module's instructions, and all, of each row.
+const ACCEPTED: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/benches/server/instructions.txt"
+);
 
 /// The largest ratio to an accepted count, and of a command on a filter that is read to one on a filter that is not.
 const MOST: f64 = 1.02;
@@ -143,67 +146,70 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
         return Vec::new();
     }
     let counted = count(&rows);
+    let mut accepted = accepted();
     if env::var_os("ACCEPT").is_some() {
-        accept(&counted);
-    }
-    let mut lines = Vec::new();
-    let mut push = |case: String, measured: f64, compared_with: f64| {
-        lines.push(Line {
-            case,
-            measured: format!("{measured:.0}"),
-            compared_with: format!("{compared_with:.0}"),
-            ratio: measured / compared_with,
-            goal: crate::Goal::AtMost(MOST),
-        });
-    };
-    for (name, measured) in &counted {
-        let accepted = accepted(name).unwrap_or(*measured);
-        push((*name).to_owned(), measured.own, accepted.own);
-        push(
-            format!("{name}, with the server's"),
-            measured.whole,
-            accepted.whole,
+        accepted.extend(
+            counted
+                .iter()
+                .map(|(name, counts)| ((*name).to_owned(), *counts)),
         );
+        accept(&accepted);
+    }
+    let line = |case: String, measured: f64, compared_with: f64, goal| Line {
+        case,
+        measured: format!("{measured:.0}"),
+        compared_with: format!("{compared_with:.0}"),
+        ratio: measured / compared_with,
+        goal,
+    };
+    let mut lines = Vec::new();
+    for (name, measured) in &counted {
+        let accepted = accepted.get(*name).unwrap_or(measured);
+        let whole = format!("{name}, with the server's");
+        lines.extend([
+            line(
+                (*name).to_owned(),
+                measured.own,
+                accepted.own,
+                Goal::Fixed(MOST),
+            ),
+            line(whole, measured.whole, accepted.whole, Goal::Fixed(MOST)),
+        ]);
     }
     for (read, unread) in READ.iter().filter(|(read, _)| counted.contains_key(read)) {
-        push(
-            format!("all {read}"),
-            counted[read].whole,
-            counted[unread].whole,
-        );
+        let (with, without) = (counted[read].whole, counted[unread].whole);
+        lines.push(line(
+            format!("{read}, of all"),
+            with,
+            without,
+            Goal::AtMost(MOST),
+        ));
     }
     lines
 }
 
-/// Returns the accepted counts of a row, unless it is a new one.
-fn accepted(name: &str) -> Option<Counted> {
-    let line = ACCEPTED
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))?;
-    let (own, whole) = line.split_once(" of ")?;
-    Some(Counted {
-        own: own.parse().ok()?,
-        whole: whole.parse().ok()?,
-    })
+/// Reads the accepted counts.
+fn accepted() -> BTreeMap<String, Counted> {
+    let text = fs::read_to_string(ACCEPTED).expect("the file of accepted counts");
+    let counts = text.lines().map(|line| {
+        let (name, counts) = line.split_once(": ")?;
+        let (own, whole) = counts.split_once(" of ")?;
+        let (own, whole) = (own.parse().ok()?, whole.parse().ok()?);
+        Some((name.to_owned(), Counted { own, whole }))
+    });
+    counts
+        .map(|counts| counts.expect("name: own of whole"))
+        .collect()
 }
 
-/// Writes the accepted counts: those that were counted, and the others as they are.
-fn accept(counted: &BTreeMap<&str, Counted>) {
-    let mut text = String::new();
-    for row in ROWS {
-        let counts = counted
-            .get(row.name)
-            .copied()
-            .or_else(|| accepted(row.name));
-        if let Some(Counted { own, whole }) = counts {
-            writeln!(text, "{}: {own:.0} of {whole:.0}", row.name).expect("a String takes all");
-        }
-    }
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/benches/server/instructions.txt"
-    );
-    fs::write(path, text).expect("the file can be written");
+/// Writes the accepted counts, in the order of the rows.
+fn accept(accepted: &BTreeMap<String, Counted>) {
+    let rows = ROWS
+        .iter()
+        .filter_map(|row| accepted.get_key_value(row.name));
+    let lines =
+        rows.map(|(name, Counted { own, whole })| format!("{name}: {own:.0} of {whole:.0}\n"));
+    fs::write(ACCEPTED, lines.collect::<String>()).expect("the file can be written");
 }
 
 /// Counts the instructions of each row's command.

@@ -1,5 +1,5 @@
 //! Invalid payloads: each is refused with an error, and creates no key. The core's tests have every fault; here is one of
-//! each kind, and some of them have crashed `RedisBloom`. What is accepted can be used.
+//! each kind, and some of them have crashed `RedisBloom`. Accepted payloads can be used.
 
 use crate::harness::{Client, Reply, Server, digest, error, int, ok};
 use crate::support::cuckoo::header;

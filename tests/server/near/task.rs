@@ -9,7 +9,7 @@ use valkeybloom_client::{Error, Near};
 
 use crate::harness::{Client, PATIENCE, Reply, Server, boolean, int, ok, wait_in_sync, wait_until};
 use crate::read::{ENDS, MISSING, given, happen};
-use crate::support::protocols::in_both_protocols;
+use crate::support::protocols::{in_both_protocols, with_fixed_seed};
 
 use super::KEY;
 
@@ -118,7 +118,7 @@ fn every_event_is_followed() {
 
 #[test]
 fn what_a_program_adds_it_finds() {
-    let server = Server::with(&[("bf.bloom-use-random-seed", "no")]);
+    let server = with_fixed_seed();
     let mut client = server.client();
     let runtime = Runtime::new().expect("a runtime");
     for (confirm, resp3) in [(false, false), (true, true)] {

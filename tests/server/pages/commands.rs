@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::sessions::{Console, session};
-use super::{Page, code, command_names, docs, field, page, server, table};
+use super::{Page, code, command_names, docs, field, page, table};
 use crate::harness::{Client, Reply, Server};
 use crate::support::commands::{self, Access};
+use crate::support::protocols::with_fixed_seed;
 
 /// The pages whose sections are commands.
 const PAGES: &[&str] = &["docs/commands.md"];
@@ -71,7 +72,7 @@ fn options(section: &str) -> BTreeSet<String> {
 
 #[test]
 fn sections_say_what_the_server_documents() {
-    let server = server();
+    let server = with_fixed_seed();
     let mut client = server.client();
     let pages: Vec<Page> = PAGES.iter().map(|path| page(path)).collect();
     let sections = pages.iter().flat_map(Page::sections);
@@ -108,7 +109,7 @@ fn sections_say_what_the_server_documents() {
 
 #[test]
 fn fields_of_info_have_their_names() {
-    let server = server();
+    let server = with_fixed_seed();
     let mut client = server.client();
     let page = page("docs/commands.md");
     let sections = page.sections();
@@ -191,7 +192,7 @@ fn is_single_field(command: &str) -> bool {
 
 #[test]
 fn replies_have_the_types_that_the_page_names() {
-    let server = server();
+    let server = with_fixed_seed();
     let pages: Vec<Page> = PAGES.iter().map(|path| page(path)).collect();
     let sections = || pages.iter().flat_map(Page::sections);
     for (name, section) in sections().filter(|(name, _)| is_command(name)) {
@@ -238,7 +239,7 @@ fn errors_are_those_of_the_server() {
         let protocols: [fn(&Server) -> Client; 2] = [Server::client, Server::client3];
         protocols.map(|connect| (page, connect))
     }) {
-        let server = server();
+        let server = with_fixed_seed();
         let mut console = Console::new(connect(&server));
         // The keys of the examples.
         for block in page

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 pub use sessions::block;
 
-use crate::harness::{Client, Reply, Server};
+use crate::harness::{Client, Reply};
 
 /// A page by its path in the repository.
 struct Page {
@@ -121,9 +121,4 @@ fn command_names(client: &mut Client, prefix: &str) -> Vec<String> {
     names.retain(|name| name.starts_with(prefix));
     names.sort();
     names
-}
-
-/// Returns a server on which the sessions give the same replies each time.
-fn server() -> Server {
-    Server::with(&[("bf.bloom-use-random-seed", "no")])
 }

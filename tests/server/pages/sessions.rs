@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use super::{page, pages, root, server};
+use super::{page, pages, root};
 use crate::harness::{Client, Reply, error};
+use crate::support::protocols::with_fixed_seed;
 
 /// The placeholder of a page for bytes that are not worth printing. The next command that has it sends them.
 const LEFT_OUT: &str = "\"…\"";
@@ -126,7 +127,7 @@ fn written(reply: &Reply, indent: usize) -> String {
 
 #[test]
 fn sessions_are_what_the_server_says() {
-    let server = server();
+    let server = with_fixed_seed();
     let mut replayed = 0;
     for page in pages() {
         let mut last = None;
@@ -255,7 +256,7 @@ fn check_shell_line(line: &str) {
         ["docker", ..] => assert!(root().join("Dockerfile").exists(), "{line}"),
         ["redis-cli", ..] => {
             // The types of other modules have no name here.
-            let reply = server().client().cmd(&words[1..].join(" "));
+            let reply = with_fixed_seed().client().cmd(&words[1..].join(" "));
             let unknown = format!("ERR unknown type name '{}'", words[words.len() - 1]);
             assert!(
                 !reply.is_error() || reply == error(&unknown),

@@ -1,7 +1,8 @@
 //! The pages' other tables say what the server says.
 
-use super::{command_names, docs, field, page, server};
+use super::{command_names, docs, field, page};
 use crate::harness::{Client, Reply, Server, ok};
+use crate::support::protocols::with_fixed_seed;
 use crate::tool::run;
 
 /// Returns the rows of the table after a mark, without code marks.
@@ -19,7 +20,7 @@ pub fn table(path: &str, mark: &str) -> Vec<Vec<String>> {
 
 #[test]
 fn commands_match_the_server() {
-    let server = server();
+    let server = with_fixed_seed();
     let mut client = server.client();
     let rows = table(
         "README.md",
@@ -60,7 +61,7 @@ fn the_index_has_every_command() {
     });
     let mut names: Vec<String> = names.collect();
     names.sort();
-    assert_eq!(names, command_names(&mut server().client(), ""));
+    assert_eq!(names, command_names(&mut with_fixed_seed().client(), ""));
 }
 
 #[test]

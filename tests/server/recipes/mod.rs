@@ -12,13 +12,10 @@ use crate::example;
 use crate::harness::{Client, Server, error, int, ok};
 use crate::pages;
 use crate::soak::Random;
+use crate::support::protocols::with_fixed_seed;
 use crate::support::random;
 
 const PAGE: &str = "docs/recipes.md";
-
-fn server() -> Server {
-    Server::with(&[("bf.bloom-use-random-seed", "no")])
-}
 
 /// Runs a program of a page in Python, followed by a test of it. Its first argument is the server's port.
 #[track_caller]
@@ -49,31 +46,31 @@ fn interpret(mut command: Command, program: &str, server: &Server) {
 #[test]
 fn a_guard_spares_the_database_queries() {
     let program = pages::block(PAGE, "A guard for a cache", "python");
-    python(&program, include_str!("guard.py"), &server());
+    python(&program, include_str!("guard.py"), &with_fixed_seed());
 }
 
 #[test]
 fn a_name_is_taken_once() {
     let program = pages::block(PAGE, "Taken user names", "python");
-    python(&program, include_str!("names.py"), &server());
+    python(&program, include_str!("names.py"), &with_fixed_seed());
 }
 
 #[test]
 fn the_items_of_the_last_hour_are_trending() {
     let program = pages::block(PAGE, "Trending items of the last hour", "python");
-    python(&program, include_str!("trending.py"), &server());
+    python(&program, include_str!("trending.py"), &with_fixed_seed());
 }
 
 #[test]
 fn no_client_exceeds_a_rate_limit() {
     let program = pages::block(PAGE, "A rate limit", "python");
-    python(&program, include_str!("limit.py"), &server());
+    python(&program, include_str!("limit.py"), &with_fixed_seed());
 }
 
 #[test]
 fn a_day_of_latencies_is_merged_from_its_hours() {
     let program = pages::block(PAGE, "Latency percentiles of the last day", "python");
-    python(&program, include_str!("latency.py"), &server());
+    python(&program, include_str!("latency.py"), &with_fixed_seed());
 }
 
 const SCRAPY: &str = "A duplicate filter for Scrapy";
@@ -81,14 +78,14 @@ const SCRAPY: &str = "A duplicate filter for Scrapy";
 #[test]
 fn crawlers_share_a_duplicate_filter() {
     let program = pages::block(PAGE, SCRAPY, "python");
-    python(&program, include_str!("dupefilter.py"), &server());
+    python(&program, include_str!("dupefilter.py"), &with_fixed_seed());
 }
 
 /// With a Python that has Scrapy and redis-py.
 #[test]
 #[ignore = "installs Scrapy: ./build.sh scrapy"]
 fn a_crawl_by_scrapy_itself() {
-    let server = server();
+    let server = with_fixed_seed();
     let program = pages::block(PAGE, SCRAPY, "python");
     std::fs::write(server.dir().join("bloom.py"), program).expect("the folder can be written to");
     let crawl = |site: &str| {
@@ -127,7 +124,7 @@ fn without_times(text: &str) -> Vec<&str> {
 
 #[test]
 fn a_million_addresses_are_counted() {
-    let mut server = server();
+    let mut server = with_fixed_seed();
     let urls = |server: &Server, words: &[&str]| {
         let output = Command::new(example::program("urls"))
             .args(words)
@@ -160,7 +157,7 @@ fn add_all<T: ToString>(client: &mut Client, key: &str, items: impl IntoIterator
 /// Writers and readers go on while the filter is rebuilt and swapped in. Acknowledged items stay found.
 #[test]
 fn a_filter_is_swapped_under_load() {
-    let server = server();
+    let server = with_fixed_seed();
     reserve(&mut server.client(), "users", 10);
     let (database, acknowledged) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     let done = AtomicBool::new(false);
@@ -221,7 +218,7 @@ fn a_filter_is_swapped_under_load() {
 
 #[test]
 fn a_day_is_the_union_of_its_hours() {
-    let server = server();
+    let server = with_fixed_seed();
     let mut client = server.client();
     reserve(&mut client, "hour:empty", 20_000);
     let mut random = random::Random(24);

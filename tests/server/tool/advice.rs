@@ -3,9 +3,10 @@
 use serde_json::Value;
 
 use crate::harness::{Server, int, ok};
+use crate::support::protocols::with_fixed_seed;
 
 use super::list::{keys, list};
-use super::session::{replay, seeded};
+use super::session::replay;
 use super::{add, info, load_partly, numbered};
 
 /// Returns the command of the only advice for a key, and its reason.
@@ -22,7 +23,7 @@ fn advised(found: &Value, key: &str) -> (String, String) {
 /// have, or more if it holds more than they would.
 #[test]
 fn advice_is_true() {
-    let server = seeded();
+    let server = with_fixed_seed();
     load_partly(&mut server.client(), "half");
     replay("advice.txt", &[&server]);
 }

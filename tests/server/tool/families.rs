@@ -1,8 +1,9 @@
 //! `build --as` and `show`: sketches and cuckoo filters of files, and what they hold.
 
 use crate::harness::{Server, bulk, ok};
+use crate::support::protocols::with_fixed_seed;
 
-use super::session::{replay, seeded};
+use super::session::replay;
 use super::{Way, file, left, run, run_line, url};
 
 /// A table of requests, in which a page is requested as often as its number says.
@@ -18,7 +19,7 @@ fn table(server: &Server) -> String {
 
 #[test]
 fn every_family_is_built_of_a_column_and_added_to() {
-    let server = seeded();
+    let server = with_fixed_seed();
     table(&server);
     replay("families.txt", &[&server]);
 }
@@ -26,7 +27,7 @@ fn every_family_is_built_of_a_column_and_added_to() {
 /// As `list` describes it, and what is in it.
 #[test]
 fn what_a_key_holds_is_shown() {
-    let server = seeded();
+    let server = with_fixed_seed();
     table(&server);
     replay("show.txt", &[&server]);
     for key in ["top", "ms", "counts", "cuckoo", "bloom"] {

@@ -7,10 +7,11 @@ use serde_json::Value;
 
 use crate::harness::cluster::nodes;
 use crate::harness::{Server, int, ok};
+use crate::support::protocols::with_fixed_seed;
 use crate::support::recordings::{PROGRAMS, restore};
 use crate::support::sketches;
 
-use super::session::{replay, seeded};
+use super::session::replay;
 use super::{add, info, numbered, run, url};
 
 /// Returns the keys of a listing in JSON, by name.
@@ -27,7 +28,7 @@ pub(super) fn list(server: &Server, options: &[&str]) -> Value {
 /// In every form, sorted by any column; and keys that a user may not read are counted.
 #[test]
 fn all_families_are_listed() {
-    let server = seeded();
+    let server = with_fixed_seed();
     let mut client = server.client();
     replay("list.txt", &[&server]);
     let found = list(&server, &[]);
@@ -136,7 +137,7 @@ fn values_of_the_peers_are_listed() {
 
 #[test]
 fn names_of_keys_are_printed_safely() {
-    let server = seeded();
+    let server = with_fixed_seed();
     let mut client = server.client();
     for key in [
         &b"a\nb"[..],

@@ -1,14 +1,15 @@
 //! The sessions of docs/tool.md, run as written there.
 
 use crate::harness::Server;
+use crate::support::protocols::with_fixed_seed;
 
-use super::session::{block as shown, commands, output_of, seeded};
+use super::session::{block as shown, commands, output_of};
 
 const MANUAL: &str = include_str!("../../../docs/tool.md");
 
 #[test]
 fn the_sessions_of_the_manual_are_current() {
-    let servers = [seeded(), Server::start()];
+    let servers = [with_fixed_seed(), Server::start()];
     let (_, rest) = MANUAL
         .split_once("<!-- sessions: replayed by a test -->")
         .expect("the mark");

@@ -3,14 +3,15 @@
 use serde_json::Value;
 
 use crate::harness::{Server, ok};
+use crate::support::protocols::with_fixed_seed;
 
-use super::session::{replay, seeded};
+use super::session::replay;
 use super::{add, lines, numbered, run_line, url};
 
 /// More than one command takes, of both kinds of filters that items can be removed from.
 #[test]
 fn items_are_removed_and_absent_ones_counted() {
-    replay("remove.txt", &[&seeded()]);
+    replay("remove.txt", &[&with_fixed_seed()]);
 }
 
 /// An item that two tables claim stays: which of them counted it is unknown.

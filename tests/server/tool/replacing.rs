@@ -3,8 +3,9 @@
 use std::fs;
 
 use crate::harness::{Server, int, ok};
+use crate::support::protocols::with_fixed_seed;
 
-use super::session::{replay, seeded};
+use super::session::replay;
 use super::{Run, Way, add, found, info, left, lines, numbered, run_line, url};
 
 /// Builds `key` from a list of numbered items.
@@ -16,7 +17,7 @@ fn build(server: &Server, to: &str, key: &str, items: u32, options: &str) -> Run
 /// A list that came out short must not cost the filter that is there, and another kind has to be meant.
 #[test]
 fn what_is_there_is_replaced_only_on_request() {
-    let server = seeded();
+    let server = with_fixed_seed();
     replay("replacing.txt", &[&server]);
     assert_eq!(left(&mut server.client()), []);
 }

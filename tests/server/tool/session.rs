@@ -12,11 +12,6 @@ use std::process::{Command, Stdio};
 use crate::example::valkeybloom;
 use crate::harness::{Reply, Server};
 
-/// Starts a server on which estimates are the same in every run: they depend on the keys of the hash functions.
-pub fn seeded() -> Server {
-    Server::with(&[("bf.bloom-use-random-seed", "no")])
-}
-
 /// Returns the commands of a session, each with the output that is expected of it.
 pub fn commands(session: &str) -> impl Iterator<Item = (&str, &str)> {
     let blocks = session

@@ -312,7 +312,7 @@ impl Tables {
         let Kind::Windowed(window) = self.shape.kind else {
             return Now::default();
         };
-        let current = self.current(window, time.now_ms);
+        let (current, _) = self.current_and_lead(window, time.now_ms);
         let oldest = current + 1 - window.periods();
         let least = time.ttl_ms.map_or(current, |_| oldest);
         Now {
@@ -555,20 +555,22 @@ impl Tables {
         let Kind::Windowed(window) = self.shape.kind else {
             return false;
         };
-        let oldest = self.current(window, now_ms) + 1 - window.periods();
-        self.set_back(self.lead(window, now_ms), oldest)
+        let (current, lead) = self.current_and_lead(window, now_ms);
+        self.set_back(lead, current + 1 - window.periods())
     }
 
-    /// Returns the period that counts as the current one for a write: after the clock was set back, the latest before. Else
-    /// items would become older each time that it goes to and fro.
-    fn current(&self, window: Window, now_ms: u64) -> u64 {
-        self.period_at(window, now_ms).max(self.reached(window))
+    /// Returns the period that counts as the current one for a write, and by how many periods, but for one, the clock was set
+    /// back. After it was, the current period is the latest before: otherwise, items would become older each time that the
+    /// clock goes to and fro.
+    fn current_and_lead(&self, window: Window, now_ms: u64) -> (u64, u64) {
+        let period = self.period_at(window, now_ms);
+        let current = period.max(self.reached(window));
+        (current, current.saturating_sub(period + 1))
     }
 
     /// Returns by how many periods the clock was set back, but for one.
     pub(super) fn lead(&self, window: Window, now_ms: u64) -> u64 {
-        let next = self.period_at(window, now_ms) + 1;
-        self.reached(window).saturating_sub(next)
+        self.current_and_lead(window, now_ms).1
     }
 
     /// Returns the number of different items that have not expired.
