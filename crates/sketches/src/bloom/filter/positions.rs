@@ -44,17 +44,6 @@ impl Modulus {
         self.cells
     }
 
-    /// Returns the positions of an item, one for each hash function.
-    #[inline]
-    pub const fn positions(self, probe: Probe, hashes: u32) -> Positions {
-        Positions {
-            probe,
-            modulus: self,
-            rounds: 0..hashes,
-            sum: probe.a,
-        }
-    }
-
     /// Returns the number that filters of any size and the same kind reduce to an item's position number `i`.
     #[inline]
     pub fn point_of(self, probe: Probe, i: u32) -> u64 {
@@ -96,13 +85,13 @@ impl Modulus {
     }
 }
 
-/// The positions of an item in a filter.
+/// The positions of an item in a filter, one for each hash function.
 pub struct Positions {
-    probe: Probe,
-    modulus: Modulus,
-    rounds: Range<u32>,
+    pub probe: Probe,
+    pub modulus: Modulus,
+    pub rounds: Range<u32>,
     /// `a + i·b`, before round `i`.
-    sum: u64,
+    pub sum: u64,
 }
 
 impl Positions {

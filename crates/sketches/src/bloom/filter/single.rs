@@ -49,7 +49,7 @@ impl Filter {
             let seed = *hasher.seed()?;
             Header { geometry, seed }.write(&mut blob);
         }
-        Self::over(blob, geometry, capacity, 0).ok()
+        Self::from_blob(blob, geometry, capacity, 0).ok()
     }
 
     /// Creates a filter from a blob of this size.
@@ -65,15 +65,6 @@ impl Filter {
         if blob.len() as u64 != geometry.blob_bytes() {
             return Err("filter's length is not what its header says");
         }
-        Self::over(blob, geometry, capacity, items)
-    }
-
-    fn over(
-        blob: Box<[u8]>,
-        geometry: Geometry,
-        capacity: u64,
-        items: u64,
-    ) -> Result<Self, &'static str> {
         let hashes = u16::try_from(geometry.hashes).unwrap_or(u16::MAX);
         let contents = match geometry.cells {
             Cells::Bits => Contents::Bits { hashes },
@@ -189,7 +180,12 @@ impl Filter {
     /// Returns the positions of an item.
     #[inline]
     pub(super) fn positions_of(&self, probe: Probe) -> Positions {
-        self.modulus().positions(probe, self.hashes())
+        Positions {
+            probe,
+            modulus: self.modulus(),
+            rounds: 0..self.hashes(),
+            sum: probe.a,
+        }
     }
 
     /// Returns whether the filter claims an item: false is certain, true is probable.
