@@ -37,14 +37,14 @@ impl Table {
         self.periods.dropped
     }
 
-    /// Drops the fingerprints of periods before `oldest`. Their entries go little by little. Returns whether there were any.
-    pub fn drop_before(&mut self, oldest: u64) -> bool {
+    /// Drops the fingerprints of periods before `oldest`. Their entries go little by little.
+    pub fn drop_before(&mut self, oldest: u64) {
         let Periods {
             counts, dropped, ..
         } = &mut self.periods;
         let expired = counts.partition_point(|(period, _)| *period < oldest);
         if expired == 0 {
-            return false;
+            return;
         }
         let gone = counts.drain(..expired).map(|(_, count)| count);
         self.fingerprints -= gone.sum::<u64>();
@@ -52,7 +52,6 @@ impl Table {
         if counts.len() < counts.capacity() / 2 {
             memory::fit(counts);
         }
-        true
     }
 
     /// Gives a fingerprint a period, unless it has a later one. `current` is the current period, by which the periods before

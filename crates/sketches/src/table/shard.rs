@@ -579,10 +579,6 @@ const fn units_of(group: usize) -> std::ops::Range<usize> {
     at..at + 2
 }
 
-fn put_begin(bytes: &mut [u8], group: usize, begin: usize) {
-    bytes[units_of(group)].copy_from_slice(&units(begin - HEAD).to_le_bytes());
-}
-
 /// Returns the number of units in bytes of groups.
 fn units(bytes: usize) -> u16 {
     u16::try_from(bytes / UNIT).expect("full groups of the widest entries have 33 KiB")
@@ -686,7 +682,8 @@ impl Builder {
         self.bytes[self.group] = count as u8;
         self.entries.clear();
         self.group += 1;
-        put_begin(&mut self.bytes, self.group, at + size);
+        let begin = units(at + size - HEAD).to_le_bytes();
+        self.bytes[units_of(self.group)].copy_from_slice(&begin);
         Ok(())
     }
 
