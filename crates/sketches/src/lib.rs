@@ -45,7 +45,7 @@ pub use machine::words::Width;
 pub use machine::{words, work};
 pub use number::{Fraction, MAX_CAPACITY};
 pub use sketch::{Sketch, SketchRef};
-pub use slices::{BadOffsets, Bitmap, Offset, Slices};
+pub use slices::{BadOffsets, Offset, Slices};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

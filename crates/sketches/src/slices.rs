@@ -1,4 +1,4 @@
-//! Items in one buffer with offsets, which is Arrow's layout, and answers as bits.
+//! Items in one buffer with offsets, which is Arrow's layout.
 
 /// An offset into a buffer: `i32` or `i64`.
 pub trait Offset: Copy + TryInto<usize> {}
@@ -17,16 +17,15 @@ crate::error::texts!(BadOffsets { Self => "offsets do not ascend within the buff
 ///
 /// ```
 /// use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Params, Shape};
-/// use valkeybloom_sketches::{Bitmap, Slices};
+/// use valkeybloom_sketches::Slices;
 ///
 /// let items = Slices::new(b"redgreenblue", &[0_i32, 3, 8, 12]).unwrap();
 /// let mut filter = Cuckoo::new(Shape::new(&Params::REDISBLOOM).unwrap(), &Limits::NONE).unwrap();
 /// filter.add_each(items.clone().take(2), false, || Limits::NONE, |added| assert_eq!(added, Ok(true)));
 ///
-/// let mut answers = [0];
-/// let mut bits = Bitmap::new(&mut answers);
-/// filter.contains_each(items, |found| bits.push(found));
-/// assert_eq!(answers, [0b011]);
+/// let mut answers = Vec::new();
+/// filter.contains_each(items, |found| answers.push(found));
+/// assert_eq!(answers, [true, true, false]);
 ///
 /// assert!(Slices::new(b"red", &[0_i64, 4]).is_err());
 /// ```
@@ -75,38 +74,3 @@ impl<'b, O: Offset> Iterator for Slices<'b, O> {
 }
 
 impl<O: Offset> ExactSizeIterator for Slices<'_, O> {}
-
-/// Answers as bits, the first in the lowest bit of the first byte.
-#[derive(Debug)]
-pub struct Bitmap<'b> {
-    bytes: &'b mut [u8],
-    length: usize,
-}
-
-impl<'b> Bitmap<'b> {
-    /// Creates an empty bitmap that overwrites these bytes. Bits behind the last answer of a byte become 0.
-    pub const fn new(bytes: &'b mut [u8]) -> Self {
-        Self { bytes, length: 0 }
-    }
-
-    /// Appends an answer. There is no effect if all bits are taken.
-    #[inline]
-    pub fn push(&mut self, answer: bool) {
-        let bit = self.length % 8;
-        if let Some(byte) = self.bytes.get_mut(self.length / 8) {
-            let before = if bit == 0 { 0 } else { *byte };
-            *byte = before | u8::from(answer) << bit;
-            self.length += 1;
-        }
-    }
-
-    /// Returns the number of answers.
-    pub const fn len(&self) -> usize {
-        self.length
-    }
-
-    /// Returns whether there are no answers.
-    pub const fn is_empty(&self) -> bool {
-        self.length == 0
-    }
-}

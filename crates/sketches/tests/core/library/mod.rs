@@ -10,7 +10,7 @@ use valkeybloom_sketches::cms::{self, CellSize, CountMin, MergeError, Overflow};
 use valkeybloom_sketches::cuckoo::{self, Cuckoo};
 use valkeybloom_sketches::tdigest::{self, Compression, TDigest};
 use valkeybloom_sketches::topk::{self, TopK};
-use valkeybloom_sketches::{Bitmap, DecodeError, Fraction, Seed, Sketch, Slices, payload};
+use valkeybloom_sketches::{DecodeError, Fraction, Seed, Sketch, Slices, payload};
 
 use crate::foreign::{fields_of_type, unhex};
 use crate::support::{params, through_every_form};
@@ -129,10 +129,6 @@ fn offsets_are_checked_and_items_not_copied() {
     for offsets in bad {
         assert!(Slices::new(b"abcdef", offsets).is_err(), "{offsets:?}");
     }
-    let mut bytes = [0xff; 2];
-    let mut bits = Bitmap::new(&mut bytes);
-    (0..20).for_each(|index| bits.push(index % 3 == 0));
-    assert_eq!((bits.len(), bytes), (16, [0b0100_1001, 0b1001_0010]));
 }
 
 #[test]
