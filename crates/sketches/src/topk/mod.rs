@@ -25,7 +25,6 @@ mod agreement;
 mod chance;
 mod decay;
 mod derived;
-mod generator;
 mod index;
 mod item;
 mod list;
