@@ -79,11 +79,6 @@ impl Feed {
         }
     }
 
-    /// Returns the id.
-    pub const fn id(&self) -> u64 {
-        self.id
-    }
-
     /// Returns the bytes of the ring, which are a power of two, or 0.
     #[inline]
     pub const fn ring_bytes(&self) -> u64 {
