@@ -78,34 +78,45 @@ pub fn push<T>(to: &mut Vec<T>, value: T) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// A byte buffer. `None` once an allocation failed.
-pub struct Buffer(Option<Vec<u8>>);
+/// A byte buffer. Fields are written to it as little-endian numbers of eight bytes, and strings after their length.
+#[derive(Default)]
+pub struct Buffer {
+    bytes: Vec<u8>,
+    /// Whether an allocation failed.
+    has_failed: bool,
+}
 
 impl Buffer {
-    /// Creates an empty buffer.
-    pub const fn new() -> Self {
-        Self(Some(Vec::new()))
-    }
-
     /// Appends bytes.
     pub fn put(&mut self, bytes: &[u8]) {
-        if let Some(written) = &mut self.0 {
-            if written.try_reserve(bytes.len()).is_ok() {
-                written.extend_from_slice(bytes);
-            } else {
-                self.0 = None;
-            }
+        self.has_failed |= self.bytes.try_reserve(bytes.len()).is_err();
+        if !self.has_failed {
+            self.bytes.extend_from_slice(bytes);
         }
-    }
-
-    /// Discards the bytes, as if an allocation failed.
-    pub fn fail(&mut self) {
-        self.0 = None;
     }
 
     /// Returns all bytes, or `None` if an allocation failed.
     pub fn end(self) -> Option<Vec<u8>> {
-        self.0
+        (!self.has_failed).then_some(self.bytes)
+    }
+}
+
+impl RdbWrite for Buffer {
+    fn uint(&mut self, value: u64) {
+        self.put(&value.to_le_bytes());
+    }
+
+    fn double(&mut self, value: f64) {
+        self.put(&value.to_le_bytes());
+    }
+
+    fn bytes(&mut self, value: &[u8]) {
+        self.uint(value.len() as u64);
+        self.put(value);
+    }
+
+    fn no_memory(&mut self, _: &str) {
+        self.has_failed = true;
     }
 }
 

@@ -44,7 +44,7 @@ pub fn try_restore(
         (0..1024).contains(&rdb_version),
         "no encoding version: {rdb_version}"
     );
-    let mut payload = Payload(Buffer::new());
+    let mut payload = Payload(Buffer::default());
     payload.0.put(&[MODULE_VALUE]);
     payload.length(type_id(type_name) | u64::from(rdb_version.unsigned_abs()));
     write(&mut payload);
@@ -113,8 +113,8 @@ impl RdbWrite for Payload {
         self.0.put(value);
     }
 
-    fn no_memory(&mut self, _of: &str) {
-        self.0.fail();
+    fn no_memory(&mut self, of: &str) {
+        self.0.no_memory(of);
     }
 }
 

@@ -123,32 +123,22 @@ pub enum SketchRef<'s> {
 impl SketchRef<'_> {
     /// Encodes the object as a payload of RESTORE, or returns `None` if allocation fails.
     pub fn to_dump(self) -> Option<Vec<u8>> {
-        use payload::try_restore;
-        match self {
+        let (type_name, version) = match self {
             Self::Bloom(object) => {
                 let dialect = Dialect::of(object);
-                try_restore(dialect.type_name(), dialect.rdb_version(), |to| {
-                    bloom::rdb::write(object, to);
-                })
+                (dialect.type_name(), dialect.rdb_version())
             }
-            Self::Cuckoo(object) => {
-                use cuckoo::wire::{RDB_VERSION, TYPE_NAME, write_rdb};
-                try_restore(TYPE_NAME, RDB_VERSION, |to| write_rdb(object, to))
-            }
-            Self::CountMin(object) => {
-                use cms::wire::{RDB_VERSION, TYPE_NAME, write_rdb};
-                try_restore(TYPE_NAME, RDB_VERSION, |to| {
-                    write_rdb(object, RDB_VERSION, to);
-                })
-            }
-            Self::TopK(object) => {
-                use topk::wire::{RDB_VERSION, TYPE_NAME, write_rdb};
-                try_restore(TYPE_NAME, RDB_VERSION, |to| write_rdb(object, to))
-            }
-            Self::TDigest(object) => {
-                use tdigest::wire::{RDB_VERSION, TYPE_NAME, write_rdb};
-                try_restore(TYPE_NAME, RDB_VERSION, |to| write_rdb(object, to))
-            }
-        }
+            Self::Cuckoo(_) => (cuckoo::wire::TYPE_NAME, cuckoo::wire::RDB_VERSION),
+            Self::CountMin(_) => (cms::wire::TYPE_NAME, cms::wire::RDB_VERSION),
+            Self::TopK(_) => (topk::wire::TYPE_NAME, topk::wire::RDB_VERSION),
+            Self::TDigest(_) => (tdigest::wire::TYPE_NAME, tdigest::wire::RDB_VERSION),
+        };
+        payload::try_restore(type_name, version, |to| match self {
+            Self::Bloom(object) => bloom::rdb::write(object, to),
+            Self::Cuckoo(object) => cuckoo::wire::write_rdb(object, to),
+            Self::CountMin(object) => cms::wire::write_rdb(object, version, to),
+            Self::TopK(object) => topk::wire::write_rdb(object, to),
+            Self::TDigest(object) => tdigest::wire::write_rdb(object, to),
+        })
     }
 }

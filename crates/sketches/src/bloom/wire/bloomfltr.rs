@@ -15,7 +15,7 @@ use crate::bloom::object::{FilterOutline, Object, Outline};
 use crate::hash::Seed;
 use crate::machine::memory;
 
-use super::extent::{Extent, read_blob};
+use super::extent::Extent;
 use crate::bytes::{Buffer, ByteCursor, DecodeError, RdbRead, RdbWrite, push};
 
 /// The encoding version in RDB.
@@ -71,8 +71,8 @@ pub fn read_rdb(from: &mut impl RdbRead) -> Result<Option<Outline>, DecodeError>
     for left in (0..count).rev() {
         let capacity = from.uint()?;
         let items = if left == 0 { from.uint()? } else { capacity };
-        let blob = read_blob(from)?;
-        let filter = FilterOutline::headed(blob, capacity, items)?;
+        // It refuses a blob without a whole header at once: its few bytes in a file would take many more in memory.
+        let filter = FilterOutline::headed(from.bytes()?, capacity, items)?;
         push(&mut stored.filters, filter)?;
     }
     stored.outline().map(Some)
@@ -99,19 +99,17 @@ pub fn write_rdb(object: &Object, to: &mut impl RdbWrite) {
 /// Writes a dump or a header, or returns `None` if allocation fails.
 pub fn write(object: &Object, extent: Extent) -> Option<Vec<u8>> {
     let params = object.shape().params;
-    let mut out = Buffer::new();
+    let mut out = Buffer::default();
     out.put(&[extent.version(VERSION)]);
     out.put(&params.growth.expansion().to_le_bytes());
-    out.put(&params.error_rate.get().to_le_bytes());
-    out.put(&params.tightening.to_stored().to_le_bytes());
+    out.double(params.error_rate.get());
+    out.double(params.tightening.to_stored());
     out.put(&[object.hasher().seed().is_some_and(is_random).into()]);
-    out.put(&object.totals().0.to_le_bytes());
+    out.uint(object.totals().0);
     for filter in object.all_filters() {
-        let blob = extent.of(filter.blob());
-        out.put(&(blob.len() as u64).to_le_bytes());
-        out.put(blob);
-        out.put(&filter.items().to_le_bytes());
-        out.put(&filter.capacity().to_le_bytes());
+        out.bytes(extent.of(filter.blob()));
+        out.uint(filter.items());
+        out.uint(filter.capacity());
     }
     out.end()
 }

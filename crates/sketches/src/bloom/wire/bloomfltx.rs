@@ -14,7 +14,7 @@ use crate::bloom::object::{Kind, Object, Shape, Window};
 use crate::bytes::{Buffer, ByteCursor, DecodeError, RdbRead, RdbWrite};
 use crate::hash::{Hasher, Seed};
 
-use super::extent::{Bytes, Extent};
+use super::extent::Extent;
 use super::pieces::{self, Pieces};
 
 /// The encoding version in RDB.
@@ -141,13 +141,11 @@ pub fn write_object(object: &Object, to: &mut impl RdbWrite) {
 
 /// Writes a dump or a header, or returns `None` if allocation fails.
 pub fn write(object: &Object, extent: Extent) -> Option<Vec<u8>> {
-    let mut out = Bytes {
-        written: Buffer::new(),
-    };
-    out.written.put(&[extent.version(VERSION)]);
+    let mut out = Buffer::default();
+    out.put(&[extent.version(VERSION)]);
     match extent {
         Extent::Whole => write_object(object, &mut out),
         Extent::Header => write_fields(object, &mut out),
     }
-    out.written.end()
+    out.end()
 }

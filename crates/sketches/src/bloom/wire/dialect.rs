@@ -6,9 +6,8 @@ use crate::bloom::object::{Object, Outline};
 
 use super::extent::Extent;
 use super::pieces::Pieces;
-use super::redisbloom::{self, Fields};
-use super::{bloomfltr, bloomfltx};
-use crate::bytes::{DecodeError, RdbRead, RdbWrite};
+use super::{bloomfltr, bloomfltx, redisbloom};
+use crate::bytes::DecodeError;
 
 /// A stored form of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,39 +58,6 @@ impl Dialect {
     }
 }
 
-/// Reads the fields in RDB.
-pub fn read_rdb(
-    dialect: Dialect,
-    version: i32,
-    from: &mut impl RdbRead,
-) -> Result<Fields, DecodeError> {
-    if !(0..=dialect.rdb_version()).contains(&version) {
-        return Err(DecodeError::UnsupportedVersion);
-    }
-    let whole = match dialect {
-        Dialect::RedisBloom => return redisbloom::read_rdb(version, from),
-        Dialect::Bloomfltr => bloomfltr::read_rdb(from)?.map(Fields::Whole),
-        Dialect::Bloomfltx => bloomfltx::read_rdb(from)?.map(Fields::Tables),
-    };
-    Ok(whole.unwrap_or(Fields::Absent))
-}
-
-pub fn write_rdb(object: &Object, to: &mut impl RdbWrite) {
-    match Dialect::of(object) {
-        Dialect::Bloomfltr => bloomfltr::write_rdb(object, to),
-        Dialect::RedisBloom => redisbloom::write_rdb(object, to),
-        Dialect::Bloomfltx => bloomfltx::write_object(object, to),
-    }
-}
-
-/// Reads a dump of one of our dialects.
-pub fn read_dump(bytes: &[u8]) -> Result<Object, DecodeError> {
-    if bloomfltx::begins(bytes, Extent::Whole) {
-        return bloomfltx::read_dump(bytes);
-    }
-    Object::from_outline(&mut bloomfltr::read(bytes, Extent::Whole)?)
-}
-
 /// What follows a header in chunks.
 pub enum Rest {
     /// The cells of the filters of a stack.
@@ -113,14 +79,6 @@ pub fn read_header(header: &[u8]) -> Result<Rest, DecodeError> {
         Err(DecodeError::NoMemory) => Err(DecodeError::NoMemory),
         Err(_) => Err(error),
     })
-}
-
-/// Reads the header of a stack.
-pub fn read_outline(header: &[u8]) -> Result<Outline, DecodeError> {
-    match read_header(header)? {
-        Rest::Cells(_, outline) => Ok(outline),
-        Rest::Pieces(_) => Err("tables".into()),
-    }
 }
 
 /// Writes a dump, or the header of chunks. Returns `None` if allocation fails, and for a dump of an object of

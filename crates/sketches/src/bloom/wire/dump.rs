@@ -4,6 +4,7 @@ use crate::bloom::object::{Object, Tables};
 
 use super::dialect::{self, Dialect};
 use super::extent::Extent;
+use super::{bloomfltr, bloomfltx};
 use crate::bytes::DecodeError;
 
 /// Decodes a whole dump.
@@ -35,7 +36,10 @@ use crate::bytes::DecodeError;
 /// # Errors
 /// Any [`DecodeError`].
 pub fn decode(dump: &[u8]) -> Result<Object, DecodeError> {
-    dialect::read_dump(dump)
+    if bloomfltx::begins(dump, Extent::Whole) {
+        return bloomfltx::read_dump(dump);
+    }
+    Object::from_outline(&mut bloomfltr::read(dump, Extent::Whole)?)
 }
 
 /// Encodes an object as a dump. Returns `None` for an object of `RedisBloom`, which has no dump, and if allocation

@@ -2,17 +2,7 @@
 
 use crate::bloom::filter::HEADER_BYTES;
 use crate::bloom::object::FilterOutline;
-use crate::bytes::{Buffer, DecodeError, RdbRead, RdbWrite};
-
-/// Reads a string that is a filter with its header. Refuses a shorter one at once: its few bytes in a file would take
-/// many more in memory.
-pub fn read_blob(from: &mut impl RdbRead) -> Result<Vec<u8>, DecodeError> {
-    let blob = from.bytes()?;
-    if blob.len() < HEADER_BYTES {
-        return Err("filter shorter than its header".into());
-    }
-    Ok(blob)
-}
+use crate::bytes::DecodeError;
 
 /// The part of each filter that is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,30 +41,5 @@ impl Extent {
             return Err("header holds more than headers".into());
         }
         Ok(())
-    }
-}
-
-/// Writes fields as bytes: numbers as eight little-endian bytes, strings after their length.
-pub struct Bytes {
-    /// The bytes written so far.
-    pub written: Buffer,
-}
-
-impl RdbWrite for Bytes {
-    fn uint(&mut self, value: u64) {
-        self.written.put(&value.to_le_bytes());
-    }
-
-    fn double(&mut self, value: f64) {
-        self.written.put(&value.to_le_bytes());
-    }
-
-    fn bytes(&mut self, value: &[u8]) {
-        self.uint(value.len() as u64);
-        self.written.put(value);
-    }
-
-    fn no_memory(&mut self, _: &str) {
-        self.written.fail();
     }
 }

@@ -15,9 +15,10 @@
 use crate::MAX_CAPACITY;
 use crate::bloom::law::TableStep;
 use crate::bloom::object::{Object, Part, Shape, Tables};
-use crate::bytes::{Buffer, ByteCursor, DecodeError, RdbRead, push};
+use crate::bytes::{Buffer, ByteCursor, DecodeError, RdbRead, RdbWrite, push};
 use crate::hash::Hasher;
 use crate::machine::memory;
+use crate::machine::words::begun_with;
 use crate::table::{Filling, Payload, Refused, Table};
 
 /// The bits of a position. Cursors are positions, and some clients read integers as doubles.
@@ -43,9 +44,9 @@ pub fn piece(tables: &Tables, begin: u64) -> Option<(u64, Vec<u8>)> {
     let end = (begin / length + 1) * length;
     let [newest, dropped] = [tables.newest(), tables.dropped()].map(|period| tables.stored(period));
     let count = parts.clone().count() as u64;
-    let mut out = Buffer::new();
+    let mut out = Buffer::default();
     for field in [begin, end, newest, dropped, count] {
-        out.put(&field.to_le_bytes());
+        out.uint(field);
     }
     for part in parts {
         write_part(tables, part, begin..end, &mut out);
@@ -97,13 +98,12 @@ fn write_part(tables: &Tables, part: &Part, range: std::ops::Range<u64>, out: &m
         debug_assert!(written.is_ok());
     }
     let Some(entries) = entries.end() else {
-        return out.fail();
+        return out.no_memory("entries");
     };
-    let length = entries.len() as u64;
-    for field in [number.into(), most, bits.into(), count, k.into(), length] {
-        out.put(&field.to_le_bytes());
+    for field in [number.into(), most, bits.into(), count, k.into()] {
+        out.uint(field);
     }
-    out.put(&entries);
+    out.bytes(&entries);
 }
 
 /// Returns the number of bits that a Rice code leaves as they are: the logarithm of ln 2 times the mean distance.
@@ -119,20 +119,11 @@ const fn age_bits(periods: u32) -> u32 {
 }
 
 /// Bits that are written, the lowest of a byte first.
+#[derive(Default)]
 struct Bits {
     out: Buffer,
     word: u128,
     used: u32,
-}
-
-impl Default for Bits {
-    fn default() -> Self {
-        Self {
-            out: Buffer::new(),
-            word: 0,
-            used: 0,
-        }
-    }
 }
 
 impl Bits {
@@ -176,14 +167,8 @@ impl BitCursor<'_> {
     /// Returns the next bits, with zeros behind the end.
     fn peek(&self) -> u64 {
         let rest = self.bytes.get(self.bit / 8..).unwrap_or_default();
-        let word = if let Some(word) = rest.first_chunk() {
-            u64::from_le_bytes(*word)
-        } else {
-            let mut word = [0; 8];
-            word[..rest.len()].copy_from_slice(rest);
-            u64::from_le_bytes(word)
-        };
-        word >> (self.bit % 8)
+        let word = rest.first_chunk().map(|word| u64::from_le_bytes(*word));
+        word.unwrap_or_else(|| begun_with(rest)) >> (self.bit % 8)
     }
 
     /// Skips bits.
@@ -258,10 +243,7 @@ impl<'p> Piece<'p> {
         }
         let mut sections: Vec<Section> = Vec::new();
         for _ in 0..count {
-            let mut small =
-                || u32::try_from(from.uint()?).map_err(|_| "number out of range".into());
-            let number: Result<u32, DecodeError> = small();
-            let number = number?;
+            let number = u32::try_from(from.uint()?).map_err(|_| "number out of range")?;
             let most = from.uint()?;
             let bits = from.uint()?;
             let (count, k, length) = (from.uint()?, from.uint()?, from.uint()?);
@@ -276,15 +258,13 @@ impl<'p> Piece<'p> {
             if !is_known {
                 return Err("table out of range".into());
             }
-            push(
-                &mut sections,
-                Section {
-                    step: TableStep { number, most, bits },
-                    count,
-                    k: u32::try_from(k).unwrap_or(u32::MAX),
-                    entries,
-                },
-            )?;
+            let section = Section {
+                step: TableStep { number, most, bits },
+                count,
+                k: u32::try_from(k).unwrap_or(u32::MAX),
+                entries,
+            };
+            push(&mut sections, section)?;
         }
         from.end()?;
         Ok(Self {
@@ -301,8 +281,8 @@ impl<'p> Piece<'p> {
         &self,
         section: &Section,
         payload: Payload,
-        mut pass: impl FnMut(u64, u64) -> Result<(), Refused>,
-    ) -> Result<(), Failure> {
+        mut pass: impl FnMut(u64, u64) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
         let bits = section.step.bits;
         let end = fingerprint_at(self.end, bits);
         let mut next = fingerprint_at(self.begin, bits);
@@ -313,64 +293,39 @@ impl<'p> Piece<'p> {
         for _ in 0..section.count {
             let high = from.ones()?;
             let low = from.get(section.k)?;
-            if high > u64::MAX >> (section.k + 1) {
-                return Err(Failure::Malformed("fingerprint out of range"));
-            }
             let fingerprint = next.saturating_add(high << section.k | low);
-            if fingerprint >= end {
-                return Err(Failure::Malformed("fingerprint out of range"));
+            if high > u64::MAX >> (section.k + 1) || fingerprint >= end {
+                return Err("fingerprint out of range".into());
             }
             let payload = match payload {
                 Payload::Nothing => 0,
                 Payload::Count => {
                     let log = from.ones()?;
                     let log = u32::try_from(log).ok().filter(|log| *log < u64::BITS);
-                    let log = log.ok_or(Failure::Malformed("count out of range"))?;
+                    let log = log.ok_or("count out of range")?;
                     1 << log | from.get(log)?
                 }
                 Payload::Period(periods) => {
                     let age = from.get(age_bits(periods))?;
                     let age = Some(age).filter(|age| *age <= periods.into());
-                    age.ok_or(Failure::Malformed("period out of range"))?
+                    age.ok_or("period out of range")?
                 }
             };
             pass(fingerprint, payload)?;
             next = fingerprint + 1;
         }
         if from.bit.div_ceil(8) != section.entries.len() {
-            return Err(Failure::Malformed("bytes behind the entries"));
+            return Err("bytes behind the entries".into());
         }
         Ok(())
     }
 }
 
-/// Why entries can't be taken.
-enum Failure {
-    Malformed(&'static str),
-    Refused(Refused),
-}
-
-impl From<DecodeError> for Failure {
-    fn from(error: DecodeError) -> Self {
-        match error {
-            DecodeError::Malformed(what) => Self::Malformed(what),
-            _ => Self::Malformed("entries end too early"),
-        }
-    }
-}
-
-impl From<Refused> for Failure {
+impl From<Refused> for DecodeError {
     fn from(refused: Refused) -> Self {
-        Self::Refused(refused)
-    }
-}
-
-impl From<Failure> for DecodeError {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Malformed(what) => Self::Malformed(what),
-            Failure::Refused(Refused::OutOfMemory) => Self::NoMemory,
-            Failure::Refused(_) => Self::Malformed("fingerprints that are not random"),
+        match refused {
+            Refused::OutOfMemory => Self::NoMemory,
+            _ => Self::Malformed("fingerprints that are not random"),
         }
     }
 }
@@ -496,28 +451,25 @@ impl Pieces {
                 for piece in &pieces {
                     for section in piece.sections.iter().filter(of_step) {
                         let filled = piece.each(section, payload, |fingerprint, held| {
-                            let Payload::Period(_) = payload else {
-                                return filling.push(fingerprint, held);
+                            let held = match payload {
+                                Payload::Nothing | Payload::Count => held,
+                                Payload::Period(_) => match piece.newest.saturating_sub(held) {
+                                    period if period < oldest => return Ok(()),
+                                    period => period,
+                                },
                             };
-                            match piece.newest.checked_sub(held) {
-                                Some(period) if period >= oldest => {
-                                    filling.push(fingerprint, period)
-                                }
-                                _ => Ok(()),
-                            }
+                            Ok(filling.push(fingerprint, held)?)
                         });
-                        match filled {
-                            Ok(()) => {}
-                            Err(Failure::Refused(refused)) => return Err(refused),
-                            // Each piece was checked.
-                            Err(Failure::Malformed(_)) => return Err(Refused::Crowded),
-                        }
+                        // Each piece was checked, so only memory or room can be lacking.
+                        filled.map_err(|error| match error {
+                            DecodeError::NoMemory => Refused::OutOfMemory,
+                            _ => Refused::Crowded,
+                        })?;
                     }
                 }
                 Ok(())
             };
-            let table = Table::filled(step.bits, payload, count, current, fill);
-            let table = table.map_err(Failure::Refused)?;
+            let table = Table::filled(step.bits, payload, count, current, fill)?;
             if table.fingerprints() > 0 || Some(step.number) == newest_step {
                 parts.push(Part { step, table });
             }

@@ -3,8 +3,9 @@
 use crate::bloom::object::Object;
 
 use super::chunks::{Partial, Value};
-use super::dialect::{self, Dialect};
-use super::redisbloom::Fields;
+use super::dialect::Dialect;
+use super::redisbloom::{self, Fields};
+use super::{bloomfltr, bloomfltx};
 use crate::bytes::{DecodeError, RdbRead, RdbWrite};
 
 /// Reads the fields of a value of a dialect, in an encoding version.
@@ -12,7 +13,15 @@ use crate::bytes::{DecodeError, RdbRead, RdbWrite};
 /// # Errors
 /// Any [`DecodeError`].
 pub fn read(dialect: Dialect, version: i32, from: &mut impl RdbRead) -> Result<Value, DecodeError> {
-    let partial = match dialect::read_rdb(dialect, version, from)? {
+    if !(0..=dialect.rdb_version()).contains(&version) {
+        return Err(DecodeError::UnsupportedVersion);
+    }
+    let fields = match dialect {
+        Dialect::RedisBloom => redisbloom::read_rdb(version, from)?,
+        Dialect::Bloomfltr => bloomfltr::read_rdb(from)?.map_or(Fields::Absent, Fields::Whole),
+        Dialect::Bloomfltx => bloomfltx::read_rdb(from)?.map_or(Fields::Absent, Fields::Tables),
+    };
+    let partial = match fields {
         Fields::Whole(mut outline) => {
             return Ok(Value::Complete(Object::from_outline(&mut outline)?));
         }
@@ -31,5 +40,9 @@ pub fn read(dialect: Dialect, version: i32, from: &mut impl RdbRead) -> Result<V
 /// # Panics
 /// If a piece of a table can't be allocated.
 pub fn write(object: &Object, to: &mut impl RdbWrite) {
-    dialect::write_rdb(object, to);
+    match Dialect::of(object) {
+        Dialect::Bloomfltr => bloomfltr::write_rdb(object, to),
+        Dialect::RedisBloom => redisbloom::write_rdb(object, to),
+        Dialect::Bloomfltx => bloomfltx::write_object(object, to),
+    }
 }

@@ -218,9 +218,6 @@ pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<Fields, DecodeE
     if count == 0 {
         return Ok(Fields::Absent);
     }
-    if !(0..=RDB_VERSION).contains(&version) {
-        return Err(DecodeError::UnsupportedVersion);
-    }
     let options = if version >= 2 { from.uint()? } else { 0 };
     let growth = if version >= 4 { from.uint()? } else { 2 };
     let mut stored = Stored {
@@ -328,19 +325,19 @@ fn header<'f>(
     filters: impl Iterator<Item = FilterFields<'f>>,
 ) -> Option<Vec<u8>> {
     let count = u32::try_from(links.all.len()).unwrap_or(u32::MAX);
-    let mut out = Buffer::new();
-    out.put(&items.to_le_bytes());
+    let mut out = Buffer::default();
+    out.uint(items);
     out.put(&count.to_le_bytes());
     out.put(&links.options.to_le_bytes());
     out.put(&links.factor.to_le_bytes());
     for (link, filter) in links.all.iter().zip(filters) {
-        out.put(&filter.geometry.cell_bytes.to_le_bytes());
-        out.put(&link.bits.to_le_bytes());
-        out.put(&filter.items.to_le_bytes());
-        out.put(&link.error_rate.to_le_bytes());
-        out.put(&link.bits_per_entry.to_le_bytes());
+        out.uint(filter.geometry.cell_bytes);
+        out.uint(link.bits);
+        out.uint(filter.items);
+        out.double(link.error_rate);
+        out.double(link.bits_per_entry);
         out.put(&filter.geometry.hashes.to_le_bytes());
-        out.put(&filter.capacity.to_le_bytes());
+        out.uint(filter.capacity);
         out.put(&[link.exponent]);
     }
     out.end()

@@ -7,7 +7,7 @@ use crate::bloom::filter::Geometry;
 use crate::bloom::law::{Link, Params};
 use crate::hash::Hasher;
 
-use super::dialect;
+use super::dialect::{self, Rest};
 
 /// A plain object at a point of its growth, without its cells.
 #[derive(Debug, PartialEq)]
@@ -36,7 +36,9 @@ struct StageFilter {
 impl Stage {
     /// Reads the header of an object's chunks. Returns `None` if the header is invalid, or its object is not a stack.
     pub fn of_header(header: &[u8]) -> Option<Self> {
-        let outline = dialect::read_outline(header).ok()?;
+        let Rest::Cells(_, outline) = dialect::read_header(header).ok()? else {
+            return None;
+        };
         outline.check().ok()?;
         let links = outline.law.links();
         let parameters = match links {
