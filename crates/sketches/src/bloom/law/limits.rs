@@ -1,6 +1,6 @@
 //! The state of a stack, its next filter, the limits on growth, and the reasons that growth is refused.
 
-use crate::bloom::filter::{Cells, Filter, Geometry};
+use crate::bloom::filter::{Filter, Geometry};
 use crate::number::MAX_CAPACITY;
 
 use super::link::Link;
@@ -8,43 +8,6 @@ use super::link::Link;
 /// The most filters of a stack. Stacks of valkey-bloom and `RedisBloom` end near this number, when their rate becomes
 /// too small for a double; ours stay below 700.
 pub const MAX_FILTERS: u64 = 1100;
-
-/// The depth of an object: its filters, and the hash functions of all of them together. It bounds the time of a
-/// lookup.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Depth {
-    /// Number of filters.
-    pub filters: u64,
-    /// Number of hash functions.
-    pub hashes: u64,
-}
-
-impl Depth {
-    /// The greatest depth of an object. No real one has as many hash functions, not even a stack that halves its rate with
-    /// every filter until it is too small.
-    pub const MOST: Self = Self {
-        filters: 4096,
-        hashes: 1 << 21,
-    };
-
-    /// Returns the sum of two depths.
-    pub const fn and(self, other: Self) -> Self {
-        Self {
-            filters: self.filters + other.filters,
-            hashes: self.hashes + other.hashes,
-        }
-    }
-
-    /// Returns whether the depth is at most `most`.
-    pub const fn is_within(self, most: Self) -> bool {
-        self.filters <= most.filters && self.hashes <= most.hashes
-    }
-
-    /// Returns whether the depth is more than half of `most`.
-    pub const fn is_past_half_of(self, most: Self) -> bool {
-        2 * self.filters > most.filters || 2 * self.hashes > most.hashes
-    }
-}
 
 /// Limits on an object, from the settings of this server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,8 +89,6 @@ pub struct State {
     pub capacity: u64,
     /// Bytes of the object so far.
     pub bytes: u64,
-    /// The cells of the filters.
-    pub cells: Cells,
 }
 
 /// The next filter of a stack.
@@ -150,14 +111,8 @@ impl NextFilter {
 
     /// Returns whether limits admit the filter, and the object with it.
     pub fn is_within(&self, at: &State, limits: Limits) -> bool {
-        let own = Depth {
-            filters: 1,
-            hashes: self.geometry.hashes.into(),
-        };
-        let depth = at.depth().and(own);
         self.geometry.blob_bytes() <= limits.filter_bytes
             && at.bytes.saturating_add(self.cost()) <= limits.object_bytes
-            && depth.is_within(Depth::MOST)
     }
 
     /// Checks that the stack can take the filter within limits.
@@ -177,28 +132,6 @@ impl NextFilter {
 }
 
 impl State {
-    /// Returns the state of a stack without filters. `bytes` is the size of its object so far, `capacity` that of its
-    /// first filter to come, where 0 counts as 1.
-    pub const fn before_first(bytes: u64, capacity: u64, cells: Cells) -> Self {
-        Self {
-            filters: 0,
-            newest: if capacity == 0 { 1 } else { capacity },
-            hashes: u32::MAX,
-            all_hashes: 0,
-            capacity: 0,
-            bytes,
-            cells,
-        }
-    }
-
-    /// Returns the depth of the stack.
-    pub const fn depth(&self) -> Depth {
-        Depth {
-            filters: self.filters,
-            hashes: self.all_hashes,
-        }
-    }
-
     /// Adds a filter, whose capacity is known to fit.
     pub fn push(&mut self, step: &NextFilter) {
         self.filters += 1;

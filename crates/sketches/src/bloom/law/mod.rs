@@ -21,7 +21,7 @@ use crate::bloom::filter::{Cells, Filter};
 use crate::machine::memory;
 use crate::number::{Fraction, MAX_CAPACITY};
 
-pub use limits::{Depth, Limits, MAX_FILTERS, NextFilter, Refusal, State};
+pub use limits::{Limits, MAX_FILTERS, NextFilter, Refusal, State};
 pub use link::{Link, bits_per_entry, hashes_of};
 pub use params::{Growth, Params, Tightening};
 pub use redisbloom::Links;
@@ -74,10 +74,10 @@ impl Law {
         }
     }
 
-    /// Returns the kind of cells under this law, where filters under our law have `ours`.
-    pub const fn cells(&self, ours: Cells) -> Cells {
+    /// Returns the kind of cells under this law.
+    pub const fn cells(&self) -> Cells {
         match self {
-            Self::Series(_) => ours,
+            Self::Series(_) => Cells::Bits,
             Self::RedisBloom(_) => Cells::BareBits,
         }
     }

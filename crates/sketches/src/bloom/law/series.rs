@@ -17,11 +17,14 @@
 use crate::bloom::filter::{Cells, Filter, Geometry};
 use crate::number::{Fraction, power, to_double};
 
-use super::limits::{Depth, NextFilter, Refusal, State};
+use super::limits::{NextFilter, Refusal, State};
 use super::params::{Author, Growth, Params, Tightening};
 
 /// The next filter's capacity is at least the whole stack's divided by this.
 const LEAST_GROWTH: u64 = 16;
+
+/// Stacks with more hash functions, which only forged ones have, at least double their capacity with each filter.
+const MANY_HASHES: u64 = 1 << 20;
 
 /// A series of rates, and the growth of capacities.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -99,18 +102,18 @@ impl Series {
     pub fn filter_rate(&self, index: u64, filter: &Filter) -> f64 {
         let (capacity, size) = (filter.capacity(), filter.geometry());
         let made_at = self.rate(index).filter(|rate| {
-            let by_law = self.size(capacity, *rate, size.cells, size.hashes);
+            let by_law = self.size(capacity, *rate, size.hashes);
             by_law.positions == size.positions
         });
         made_at.map_or_else(|| filter.rate_at(capacity), Fraction::get)
     }
 
     /// Returns the size of a filter. The search is fastest if the number of hash functions is near `near`.
-    fn size(&self, capacity: u64, rate: Fraction, cells: Cells, near: u32) -> Geometry {
+    fn size(&self, capacity: u64, rate: Fraction, near: u32) -> Geometry {
         if self.author == Author::Ours {
-            Geometry::for_rate_near(capacity, rate, cells, near)
+            Geometry::for_rate_near(capacity, rate, Cells::Bits, near)
         } else {
-            Geometry::by_formula(capacity, rate, cells)
+            Geometry::by_formula(capacity, rate, Cells::Bits)
         }
     }
 
@@ -123,7 +126,7 @@ impl Series {
         if self.author == Author::ValkeyBloom {
             return next;
         }
-        let is_deep = at.depth().is_past_half_of(Depth::MOST);
+        let is_deep = at.all_hashes > MANY_HASHES;
         let part = if is_deep { 1 } else { LEAST_GROWTH };
         next.max(at.capacity.div_ceil(part))
     }
@@ -133,7 +136,7 @@ impl Series {
         let capacity = self.next_capacity(at);
         Ok(NextFilter {
             capacity,
-            geometry: self.size(capacity, rate, at.cells, at.hashes),
+            geometry: self.size(capacity, rate, at.hashes),
             link: None,
         })
     }

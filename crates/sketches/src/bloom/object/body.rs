@@ -68,7 +68,7 @@ impl Object {
         }
     }
 
-    const fn stack(&self) -> Option<&Stack> {
+    pub(super) const fn stack(&self) -> Option<&Stack> {
         match &self.0 {
             Body::Stack(stack) => Some(stack),
             Body::Tables(_) => None,
@@ -254,6 +254,45 @@ impl Object {
         self.assert_valid();
     }
 
+    /// Adds items to a plain object as [`add_each`](Self::add_each) does, and passes the probes of new ones to `new`, in
+    /// order. Does nothing to other objects.
+    pub fn add_each_probed<'i>(
+        &mut self,
+        items: impl Iterator<Item = &'i [u8]>,
+        limits: impl Fn() -> Limits,
+        mut outcome: impl FnMut(Result<Added, Refusal>),
+        mut new: impl FnMut(Probe),
+    ) {
+        if let Body::Stack(stack) = &mut self.0 {
+            stack.add_each(items, &limits, |batch, index, added| {
+                if matches!(added, Ok(Added::New)) {
+                    new(batch.probe(index));
+                }
+                outcome(added);
+            });
+        }
+        self.assert_valid();
+    }
+
+    /// Adds the items of a [`Feed`](crate::Feed) to a copy of the plain object that they were new to. Each counts, even if
+    /// the copy has its bits already, as it may if the copy was made in chunks while items were added. Does nothing to
+    /// other objects.
+    ///
+    /// # Errors
+    /// Any [`Refusal`]. The items before it are added.
+    pub fn replay_each(
+        &mut self,
+        probes: impl Iterator<Item = Probe>,
+        limits: Limits,
+    ) -> Result<(), Refusal> {
+        let replayed = match &mut self.0 {
+            Body::Stack(stack) => stack.replay_each(probes, limits),
+            Body::Tables(_) => Ok(()),
+        };
+        self.assert_valid();
+        replayed
+    }
+
     /// Overwrites cells of a plain object's filters, starting at byte `begin` of all cells end to end. Returns whether
     /// the bytes are within one filter; if not, nothing is written.
     pub fn overwrite(&mut self, begin: u64, bytes: &[u8]) -> bool {
@@ -391,19 +430,7 @@ impl Object {
                 }
                 tables.relocate(first, by)
             }
-            Body::Stack(stack) => {
-                let mut left = first..=stack.filters().len();
-                left.find(|index| {
-                    if *index > first && by.should_stop() {
-                        return true;
-                    }
-                    match index.checked_sub(1) {
-                        None => stack.relocate_table(|table| by.table(table)),
-                        Some(index) => stack.filters_mut()[index].relocate(|blob| by.blob(blob)),
-                    }
-                    false
-                })
-            }
+            Body::Stack(stack) => stack.relocate(first, by),
         };
         self.assert_valid();
         next

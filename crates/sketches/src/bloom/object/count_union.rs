@@ -35,7 +35,7 @@ impl Tables {
             };
             changed |= union.shorten_to(shortest)?;
             let mut theirs = union.laid_out(other).map_err(refused)?;
-            let ours = union.parts_mut().iter_mut().map(|part| &mut part.table);
+            let ours = union.parts.iter_mut().map(|part| &mut part.table);
             let mut sides = [ours.collect(), theirs.iter_mut().collect()];
             changed |= align(&mut sides).map_err(refused)?;
             let [ours, theirs] = sides;

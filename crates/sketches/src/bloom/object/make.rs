@@ -1,13 +1,12 @@
 //! Making objects, new ones, those of outlines and unions of others, and checking that they are valid.
 
-use crate::bloom::filter::Cells;
 use crate::bloom::law::{Law, Limits, Params, Refusal};
 use crate::bloom::stack::Stack;
 use crate::bytes::DecodeError;
 use crate::hash::{Hasher, Seed};
 
 use super::body::{Body, Object, beside_base};
-use super::check::{Check, FilterFields};
+use super::check::{FilterFields, check_stack};
 use super::merge::{self, MergeError};
 use super::outline::Outline;
 use super::shape::{Kind, New, Shape};
@@ -23,7 +22,7 @@ impl Object {
             New::Own(shape) => Self::new(shape, seed, limits),
             New::RedisBloom { params, factor } => {
                 let law = Law::of_redisbloom(params, *factor)?;
-                let stack = Stack::new(law, Hasher::Murmur64, Cells::BareBits);
+                let stack = Stack::new(law, Hasher::Murmur64);
                 Self::of_stack(stack, params.capacity, limits)
             }
         }
@@ -46,7 +45,7 @@ impl Object {
     /// # Errors
     /// [`Refusal::MemoryLimit`], [`Refusal::RateTooSmall`] or [`Refusal::OutOfMemory`].
     pub fn plain(params: &Params, seed: Seed, limits: Limits) -> Result<Self, Refusal> {
-        let stack = Stack::new(Law::of(params), Hasher::Sip(seed), Cells::Bits);
+        let stack = Stack::new(Law::of(params), Hasher::Sip(seed));
         Self::of_stack(stack, params.capacity, limits)
     }
 
@@ -118,21 +117,14 @@ impl Object {
             let union = first.union(&others_tables, now_ms, beside_base(limits))?;
             return Ok(union.map(|tables| Self(Body::Tables(Box::new(tables)))));
         }
-        let filters = sources.iter().flat_map(|source| source.all_filters());
-        let source_bytes = filters.map(|f| f.geometry().cell_bytes).sum();
-        let mut budget = merge::Budget::new(limits, Self::BASE_BYTES, source_bytes);
         let mut stacks = merge::reserved(sources.len())?;
-        for source in sources {
-            if let Body::Stack(stack) = &source.0 {
-                stacks.push(stack);
-            }
-        }
-        let merged = merge::stacks(&stacks, &mut budget)?;
+        stacks.extend(sources.iter().filter_map(|source| source.stack()));
+        let merged = merge::stacks(&stacks, limits)?;
         let merged = merged.map(|stack| Self(Body::Stack(stack)).checked());
         merged.transpose().map_err(MergeError::Refused)
     }
 
-    /// Checks that the object is valid, by the rules of `Check`.
+    /// Checks that the object is valid, by the rules of `check_stack`.
     ///
     /// # Errors
     /// The reason that the object is invalid.
@@ -141,11 +133,8 @@ impl Object {
             Body::Stack(stack) => stack,
             Body::Tables(tables) => return tables.check(),
         };
-        let check = Check {
-            hasher: stack.hasher(),
-            law: stack.law(),
-        };
-        check.filters(stack.filters().iter().map(FilterFields::from))?;
+        let filters = stack.filters().iter().map(FilterFields::from);
+        check_stack(stack.hasher(), stack.law(), filters)?;
         if stack.has_right_sums() {
             Ok(())
         } else {
@@ -156,9 +145,7 @@ impl Object {
     /// Returns the object if it is valid. The only possible fault of a new or merged one is a sum that overflows, and
     /// that exceeds every limit.
     fn checked(self) -> Result<Self, Refusal> {
-        match self.check() {
-            Ok(()) => Ok(self),
-            Err(_) => Err(Refusal::MemoryLimit),
-        }
+        let checked = self.check();
+        checked.map(|()| self).map_err(|_| Refusal::MemoryLimit)
     }
 }

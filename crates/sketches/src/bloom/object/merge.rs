@@ -44,22 +44,13 @@ pub const TOO_LARGE: MergeError = MergeError::Refused(Refusal::MemoryLimit);
 const CERTAINLY_ALL: f64 = 1.001;
 
 /// The memory that the union may take, and the budget of its search for holders.
-pub struct Budget {
+struct Budget {
     limits: Limits,
     bytes: u64,
     search: Search,
 }
 
 impl Budget {
-    /// Creates the budget of a union of filters whose cells have `source_bytes`, with `bytes` already spent.
-    pub const fn new(limits: Limits, bytes: u64, source_bytes: u64) -> Self {
-        Self {
-            limits,
-            bytes,
-            search: Search::among(source_bytes),
-        }
-    }
-
     /// Charges a filter before memory for it is allocated.
     fn charge(&mut self, filter: &Filter) -> Result<(), MergeError> {
         let blob = filter.geometry().blob_bytes();
@@ -78,8 +69,8 @@ pub fn reserved<T>(count: usize) -> Result<Vec<T>, MergeError> {
 }
 
 /// Returns the union of stacks, if its rate is below 1, or `None` if the first one already equals it.
-pub fn stacks(sources: &[&Stack], budget: &mut Budget) -> Result<Option<Stack>, MergeError> {
-    let Some(mut members) = unite(sources, budget)? else {
+pub fn stacks(sources: &[&Stack], limits: Limits) -> Result<Option<Stack>, MergeError> {
+    let Some(mut members) = unite(sources, limits)? else {
         return Ok(None);
     };
     let first = sources[0];
@@ -112,7 +103,7 @@ pub fn stacks(sources: &[&Stack], budget: &mut Budget) -> Result<Option<Stack>, 
     for (index, member) in members.iter_mut().enumerate() {
         rates += member.rate;
         // Files rely on every filter of our bits being full, except the newest of its stack.
-        if index + 1 < count && first.cells() == Cells::Bits {
+        if index + 1 < count && law.cells() == Cells::Bits {
             member.items = member.items.max(1);
             member.capacity = member.items;
         }
@@ -133,17 +124,19 @@ pub fn stacks(sources: &[&Stack], budget: &mut Budget) -> Result<Option<Stack>, 
         filters.push(member.into_filter().ok_or(NO_MEMORY)?);
     }
     let law = law.of_union(error_rate, links);
-    let mut merged =
-        Stack::from_filters(law, *first.hasher(), first.cells(), filters).map_err(|_| TOO_LARGE)?;
+    let mut merged = Stack::from_filters(law, *first.hasher(), filters).map_err(|_| TOO_LARGE)?;
     merged.seal_overfull();
     Ok(Some(merged))
 }
 
 /// Returns the filters of the union, or `None` if they are the first stack's, unchanged.
-fn unite<'s>(
-    sources: &[&'s Stack],
-    budget: &mut Budget,
-) -> Result<Option<Vec<Member<'s>>>, MergeError> {
+fn unite<'s>(sources: &[&'s Stack], limits: Limits) -> Result<Option<Vec<Member<'s>>>, MergeError> {
+    let filters = sources.iter().flat_map(|stack| stack.filters());
+    let mut budget = Budget {
+        limits,
+        bytes: Stack::BASE_BYTES,
+        search: Search::among(filters.map(|filter| filter.geometry().cell_bytes).sum()),
+    };
     let mut members: Vec<Member> = Vec::new();
     let mut changed = false;
     // The members of each size.

@@ -4,7 +4,6 @@ mod body;
 mod check;
 mod count_union;
 mod estimate;
-mod feeding;
 mod make;
 mod merge;
 mod outline;

@@ -7,7 +7,7 @@ use crate::bytes::DecodeError;
 use crate::hash::Hasher;
 use crate::machine::memory;
 
-use super::check::{Check, FilterFields};
+use super::check::{FilterFields, check_stack};
 
 /// A stack that was read and not checked yet.
 #[derive(Debug)]
@@ -75,13 +75,12 @@ impl Outline {
     /// be allocated.
     pub fn finish(&mut self) -> Result<Stack, DecodeError> {
         let (law, mut filters) = self.room().ok_or(DecodeError::NoMemory)?;
-        let cells = self.filters.first().ok_or("no filters")?.geometry.cells;
         for filter in std::mem::take(&mut self.filters) {
             let blob = filter.blob.into_boxed_slice();
             let (capacity, items) = (filter.capacity, filter.items);
             filters.push(Filter::from_blob(blob, filter.geometry, capacity, items)?);
         }
-        Ok(Stack::from_filters(law, self.hasher, cells, filters)?)
+        Ok(Stack::from_filters(law, self.hasher, filters)?)
     }
 
     /// Reserves room for the filters that were read, never for a claimed number, and frees the spare capacity of their
@@ -98,11 +97,8 @@ impl Outline {
 
     /// Checks that the outline is that of a valid object, whatever its cells contain.
     pub fn check(&self) -> Result<(), &'static str> {
-        let check = Check {
-            hasher: &self.hasher,
-            law: &self.law,
-        };
-        check.filters(self.filters.iter().map(FilterFields::from))
+        let filters = self.filters.iter().map(FilterFields::from);
+        check_stack(&self.hasher, &self.law, filters)
     }
 
     /// Returns the size of the tables in bytes, without `self` and the filters' blobs.

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use crate::bloom::filter::{Cells, Geometry};
+use crate::bloom::filter::Geometry;
 use crate::bloom::law::{Growth, Law, Limits, Refusal, State, TableStep};
 use crate::bloom::stack::Stack;
 use crate::number::{self, MAX_CAPACITY, to_double, to_whole};
@@ -175,21 +175,20 @@ impl New {
 
     /// Returns the law of growth, and the state of the stack before the first filter.
     fn before_first(&self) -> Result<(Law, State), Refusal> {
-        let (bytes, params) = (Stack::BASE_BYTES, self.shape().params);
-        match self {
-            Self::Own(_) => {
-                let at = State::before_first(bytes, params.capacity, Cells::Bits);
-                Ok((Law::of(&params), at))
-            }
-            Self::RedisBloom { params, factor } => {
-                let law = Law::of_redisbloom(params, *factor)?;
-                let bytes = bytes + law.memory_bytes();
-                Ok((
-                    law,
-                    State::before_first(bytes, params.capacity, Cells::BareBits),
-                ))
-            }
-        }
+        let params = self.shape().params;
+        let law = match self {
+            Self::Own(_) => Law::of(&params),
+            Self::RedisBloom { factor, .. } => Law::of_redisbloom(&params, *factor)?,
+        };
+        let at = State {
+            filters: 0,
+            newest: params.capacity.max(1),
+            hashes: u32::MAX,
+            all_hashes: 0,
+            capacity: 0,
+            bytes: Stack::BASE_BYTES + law.memory_bytes(),
+        };
+        Ok((law, at))
     }
 }
 

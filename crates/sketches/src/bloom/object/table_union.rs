@@ -51,9 +51,9 @@ impl Tables {
         let mut added = reserved(others.len())?;
         if let Some(window) = window {
             let (back, mut current) = (lead(self), tables.reached(window));
-            let ahead = self.ahead().saturating_add(back);
+            let ahead = self.ahead.saturating_add(back);
             for other in others {
-                let more = (ahead, other.ahead().saturating_add(lead(other)));
+                let more = (ahead, other.ahead.saturating_add(lead(other)));
                 current = current.max((other.reached(window) + more.0).saturating_sub(more.1));
                 added.push(more);
             }
@@ -81,13 +81,13 @@ impl Tables {
     /// Ends a union: requests a rate that tables which are fuller than they were made for keep, with those that may follow.
     pub(super) fn united(mut self, limits: Limits) -> Result<Self, MergeError> {
         let mut rate = 0.0;
-        for part in self.parts_mut() {
+        for part in &mut self.parts {
             part.step.most = part.step.most.max(part.table.fingerprints());
             rate += part.step.rate_at(part.step.most);
         }
         let rate = (rate / TableStep::FIRST_SHARE).max(self.shape().params.error_rate.get());
         let error_rate = Fraction::new(rate).ok_or(MergeError::Rates)?;
-        self.request_rate(error_rate);
+        self.shape.params.error_rate = error_rate;
         if self.memory_bytes() > limits.object_bytes {
             return Err(TOO_LARGE);
         }
@@ -104,7 +104,7 @@ impl Tables {
     /// Shortens the fingerprints of the table that has the shortest, if they have more than so many bits. Returns whether they
     /// had.
     pub(super) fn shorten_to(&mut self, bits: u32) -> Result<bool, MergeError> {
-        let parts = self.parts_mut().iter_mut();
+        let parts = self.parts.iter_mut();
         let Some(part) = parts.min_by_key(|part| part.step.bits) else {
             return Ok(false);
         };
@@ -161,7 +161,7 @@ impl Union {
         let limits = self.limits;
         let others = self.tables.memory_bytes() - parts[target].table.memory_bytes();
         let most = || limits.table_bytes(others);
-        let table = &mut self.tables.parts_mut()[target].table;
+        let table = &mut self.tables.parts[target].table;
         self.changed |= match table.payload() {
             Payload::Nothing | Payload::Count => table.add(fingerprint, most)?,
             Payload::Period(_) => {

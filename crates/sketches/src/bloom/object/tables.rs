@@ -9,8 +9,8 @@ use crate::bloom::law::{Growth, Limits, Refusal, TableStep};
 use crate::bloom::stack::{self, Added};
 use crate::hash::{BATCH, Batch, Hasher, Probe};
 use crate::machine::memory::{self, Relocate};
-use crate::number::{Fraction, MAX_CAPACITY, either};
-use crate::table::{Kept, Payload, Refused, Table};
+use crate::number::{MAX_CAPACITY, either};
+use crate::table::{Kept, Refused, Table};
 
 use super::shape::{Kind, Shape};
 use super::window::{Time, Window};
@@ -18,13 +18,13 @@ use super::window::{Time, Window};
 /// An object of tables.
 #[derive(Debug)]
 pub struct Tables {
-    shape: Shape,
+    pub(super) shape: Shape,
     hasher: Hasher,
     /// Oldest first; never empty.
-    parts: Vec<Part>,
+    pub(super) parts: Vec<Part>,
     /// What is added to the number of a period. It grows when the clock was set back, so that the current period's number never
     /// falls by more than one.
-    ahead: u64,
+    pub(super) ahead: u64,
     /// The number of the period before which all items were dropped.
     dropped: u64,
 }
@@ -50,15 +50,6 @@ struct Now {
 }
 
 impl Part {
-    /// Creates an empty table.
-    ///
-    /// # Errors
-    /// [`Refusal::OutOfMemory`]
-    pub fn new(step: TableStep, payload: Payload) -> Result<Self, Refusal> {
-        let table = Table::new(step.bits, payload).ok_or(Refusal::OutOfMemory)?;
-        Ok(Self { step, table })
-    }
-
     const fn is_full(&self) -> bool {
         self.table.fingerprints() >= self.step.most
     }
@@ -150,17 +141,17 @@ impl Tables {
 
     /// Checks that the object is valid.
     pub fn check(&self) -> Result<(), &'static str> {
-        let numbers = self.parts.iter().map(|part| part.step.number);
-        let payload = self.shape.payload();
-        if self.parts.is_empty() {
+        let (payload, mut parts) = (self.shape.payload(), self.parts.iter());
+        let is_of_kind =
+            |Part { step, table }: &Part| table.payload() == payload && table.bits() == step.bits;
+        if parts.len() == 0 {
             Err("no tables")
-        } else if !numbers.is_sorted_by(|one, other| one < other) {
-            Err("tables out of order")
-        } else if self
+        } else if !self
             .parts
-            .iter()
-            .any(|part| part.table.payload() != payload || part.table.bits() != part.step.bits)
+            .is_sorted_by(|one, other| one.step.number < other.step.number)
         {
+            Err("tables out of order")
+        } else if !parts.all(is_of_kind) {
             Err("tables of another kind")
         } else {
             Ok(())
@@ -208,15 +199,6 @@ impl Tables {
         });
     }
 
-    pub(super) fn parts_mut(&mut self) -> &mut [Part] {
-        &mut self.parts
-    }
-
-    /// Records another error rate as the requested one.
-    pub(super) const fn request_rate(&mut self, error_rate: Fraction) {
-        self.shape.params.error_rate = error_rate;
-    }
-
     /// Sets the periods so many back, and drops the items of those before `oldest`. Returns whether any item was dropped, or
     /// may be from now on.
     pub(super) fn set_back(&mut self, back: u64, oldest: u64) -> bool {
@@ -229,11 +211,6 @@ impl Tables {
         is_later || back > 0
     }
 
-    /// Returns what is added to the numbers of periods.
-    pub const fn ahead(&self) -> u64 {
-        self.ahead
-    }
-
     /// Returns the number of the period before which all items were dropped.
     pub const fn dropped(&self) -> u64 {
         self.dropped
@@ -241,11 +218,8 @@ impl Tables {
 
     /// Returns the number of the newest period with items; 0 without items.
     pub fn newest(&self) -> u64 {
-        let newest = self
-            .parts
-            .iter()
-            .filter_map(|part| part.table.periods().last());
-        newest.map(|(period, _)| *period).max().unwrap_or(0)
+        let last = |part: &Part| part.table.periods().last().map(|(period, _)| *period);
+        self.parts.iter().filter_map(last).max().unwrap_or(0)
     }
 
     /// Returns the number of the latest period in which the object was written.
@@ -451,15 +425,15 @@ impl Tables {
 
     /// Begins a table.
     fn begin(&mut self, step: TableStep, limits: Limits) -> Result<(), Refusal> {
-        let part = Part::new(step, self.shape.payload())?;
-        let bytes = part.table.memory_bytes();
+        let table = Table::new(step.bits, self.shape.payload()).ok_or(Refusal::OutOfMemory)?;
+        let bytes = table.memory_bytes();
         let more = bytes + Self::ENTRY_BYTES;
         if bytes > limits.filter_bytes || self.memory_bytes() + more > limits.object_bytes {
             return Err(Refusal::MemoryLimit);
         }
         let room = self.parts.try_reserve_exact(1);
         room.map_err(|_| Refusal::OutOfMemory)?;
-        self.parts.push(part);
+        self.parts.push(Part { step, table });
         Ok(())
     }
 
@@ -541,12 +515,8 @@ impl Tables {
     /// Returns how often an item was added and not removed, at most. If several tables claim it, each may have some of its
     /// counts.
     pub fn count(&self, probe: Probe) -> u64 {
-        let hash = probe.hashes().0;
-        let counts = self
-            .parts
-            .iter()
-            .map(|part| part.table.count_of(part.of(hash)));
-        counts.fold(0, u64::saturating_add)
+        let count_in = |part: &Part| part.table.count_of(part.of(probe.hashes().0));
+        self.parts.iter().map(count_in).fold(0, u64::saturating_add)
     }
 
     /// Drops the items that have expired. If the clock was set back, the periods of all items are set back with it. Returns
@@ -588,11 +558,8 @@ impl Tables {
     /// Returns the error rate with the items that have not expired.
     pub fn rate(&self, now_ms: impl FnOnce() -> u64) -> f64 {
         let oldest = self.oldest(now_ms);
-        let rates = self
-            .parts
-            .iter()
-            .map(|part| part.step.rate_at(part.items_since(oldest)));
-        either(rates)
+        let rate_of = |part: &Part| part.step.rate_at(part.items_since(oldest));
+        either(self.parts.iter().map(rate_of))
     }
 
     /// Returns the number of periods with items that have not expired, if there is a window.
@@ -600,10 +567,8 @@ impl Tables {
         self.shape.window()?;
         let oldest = self.oldest(now_ms);
         let periods = self.parts.iter().flat_map(|part| part.table.periods());
-        let live = periods
-            .map(|(period, _)| *period)
-            .filter(|period| *period >= oldest);
-        let mut live: Vec<u64> = live.collect();
+        let live = periods.map(|(period, _)| *period);
+        let mut live: Vec<u64> = live.filter(|period| *period >= oldest).collect();
         live.sort_unstable();
         live.dedup();
         Some(live.len() as u64)

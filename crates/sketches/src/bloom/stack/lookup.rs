@@ -347,7 +347,7 @@ const ROW_HASHES: usize = 16;
 
 /// The positions of a row of a batch's items in the filter to add them to. Those of a single item are not computed here.
 pub struct Row<'b> {
-    pub batch: &'b Batch,
+    batch: &'b Batch,
     /// The number of the row, if there is one.
     number: Option<usize>,
     /// Positions by hash function, then by item, once there are any.
@@ -381,28 +381,24 @@ impl<'b> Row<'b> {
     /// Computes the positions of an item's row in a filter; if it is large, prefetches their memory.
     #[inline(never)]
     pub fn locate(&mut self, item: usize, filter: &Filter) {
-        let is_large = filter.is_large();
-        self.locate_by(item, filter.modulus(), filter.hashes(), |position| {
-            if is_large {
-                filter.prefetch_at(position);
-            }
-        });
-    }
-
-    fn locate_by(&mut self, item: usize, modulus: Modulus, hashes: u32, prefetch: impl Fn(u64)) {
         self.number = Some(item / ROW);
-        self.hashes = hashes as usize;
+        self.hashes = filter.hashes() as usize;
         if self.batch.len() == 1 || self.hashes > ROW_HASHES {
             self.hashes = usize::MAX;
             return;
         }
+        let is_large = filter.is_large();
         let positions = self.positions.get_or_insert([[0; ROW]; ROW_HASHES]);
         words::run(Locate {
             rounds: &mut positions[..self.hashes],
             batch: self.batch,
             first: item / ROW * ROW,
-            modulus,
-            prefetch,
+            modulus: filter.modulus(),
+            prefetch: |position| {
+                if is_large {
+                    filter.prefetch_at(position);
+                }
+            },
         });
     }
 
@@ -412,39 +408,6 @@ impl<'b> Row<'b> {
     pub fn positions(&self, item: usize) -> Option<impl ExactSizeIterator<Item = u64>> {
         let rounds = self.positions.as_ref()?.get(..self.hashes)?.iter();
         Some(rounds.map(move |items| items[item % ROW]))
-    }
-}
-
-/// The items of a batch that are not added yet.
-pub struct Rest<'b> {
-    pub row: Row<'b>,
-    /// The index of the next item.
-    pub next: usize,
-    /// The mask of items that are present already.
-    pub present: u64,
-    /// The number of filters, oldest first, that were searched for these.
-    pub searched: usize,
-}
-
-impl<'b> Rest<'b> {
-    /// Returns all items of a batch, before any lookup.
-    pub const fn of(batch: &'b Batch) -> Self {
-        Self {
-            row: Row::new(batch),
-            next: 0,
-            present: 0,
-            searched: 0,
-        }
-    }
-
-    /// Returns whether no item is left.
-    pub const fn is_empty(&self) -> bool {
-        self.next == self.row.batch.len()
-    }
-
-    /// Returns whether the next item is present already.
-    pub const fn is_next_present(&self) -> bool {
-        self.present >> self.next & 1 == 1
     }
 }
 

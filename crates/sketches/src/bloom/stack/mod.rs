@@ -11,12 +11,12 @@ mod lookup;
 mod patience;
 
 use crate::bloom::filter::{Cells, Filter};
-use crate::bloom::law::{Depth, Growth, Law, Limits, NextFilter, Refusal, State};
+use crate::bloom::law::{Growth, Law, Limits, NextFilter, Refusal, State};
 use crate::hash::{BATCH, Batch, Hasher, Probe};
-use crate::machine::memory;
+use crate::machine::memory::{self, Relocate};
 use crate::number::{MAX_CAPACITY, Sums, either};
 
-use lookup::{Rest, Row, any_contains, claims_of_any, claims_patiently};
+use lookup::{Row, any_contains, claims_of_any, claims_patiently};
 pub use lookup::{claims_counted, contains_each};
 pub use patience::Budget;
 use patience::{PATIENCE, Patience};
@@ -39,13 +39,10 @@ pub struct Stack {
     filters: Vec<Filter>,
     hasher: Hasher,
     law: Law,
-    cells: Cells,
     /// Whether the filters have more than [`PATIENCE`] hash functions in all.
     is_deep: bool,
-    // Sums over the filters, stored because a stack may be deep.
-    items: u64,
-    capacity: u64,
-    blob_bytes: u64,
+    /// Sums over the filters, stored because a stack may be deep; the bytes are those of the blobs.
+    sums: Sums,
     /// The error rate of all filters but the newest, which no longer change.
     older_rate: f32,
 }
@@ -55,16 +52,13 @@ impl Stack {
     pub const BASE_BYTES: u64 = memory::stated::<Self>(112) as u64;
 
     /// Creates a stack without filters: the first one is to come.
-    pub fn new(law: Law, hasher: Hasher, cells: Cells) -> Self {
+    pub fn new(law: Law, hasher: Hasher) -> Self {
         Self {
             filters: Vec::new(),
             hasher,
             law,
-            cells,
             is_deep: false,
-            items: 0,
-            capacity: 0,
-            blob_bytes: 0,
+            sums: Sums::default(),
             older_rate: 0.0,
         }
     }
@@ -85,54 +79,30 @@ impl Stack {
     pub fn from_filters(
         law: Law,
         hasher: Hasher,
-        cells: Cells,
         filters: Vec<Filter>,
     ) -> Result<Self, &'static str> {
-        let sums = sums_of(&filters)?;
         let older = filters.split_last().map_or(&[][..], |(_, older)| older);
         Ok(Self {
             is_deep: hashes_of(&filters) > u64::from(PATIENCE),
-            older_rate: rate_of(older),
+            // Rounded after each filter, the way it is when they are stacked one by one.
+            older_rate: older.iter().fold(0.0, with_rate),
+            sums: sums_of(&filters)?,
             filters,
-            items: sums.items,
-            capacity: sums.capacity,
-            blob_bytes: sums.bytes,
-            ..Self::new(law, hasher, cells)
+            ..Self::new(law, hasher)
         })
     }
 
     pub fn try_clone(&self) -> Option<Self> {
-        self.with_filters(memory::collected(
-            self.filters.iter().map(Filter::try_clone),
-        )?)
-    }
-
-    /// Returns this stack with copies of its filters, or `None` if there is no memory for its law.
-    pub fn with_filters(&self, filters: Vec<Filter>) -> Option<Self> {
-        let mut stack = Self {
-            filters,
+        Some(Self {
+            filters: memory::collected(self.filters.iter().map(Filter::try_clone))?,
             law: self.law.try_clone()?,
             ..*self
-        };
-        stack.recount_bytes();
-        Some(stack)
+        })
     }
 
     /// Returns the filters, oldest first. There is at least one.
     pub fn filters(&self) -> &[Filter] {
         &self.filters
-    }
-
-    /// Recomputes the sum of the bytes of blobs.
-    pub fn recount_bytes(&mut self) {
-        let bytes = self.filters.iter().map(|filter| filter.blob().len() as u64);
-        self.blob_bytes = bytes.sum();
-    }
-
-    /// Returns the filters, to be moved. A change of a blob's size requires a call of
-    /// [`recount_bytes`](Self::recount_bytes) afterwards.
-    pub fn filters_mut(&mut self) -> &mut [Filter] {
-        &mut self.filters
     }
 
     pub const fn hasher(&self) -> &Hasher {
@@ -143,34 +113,25 @@ impl Stack {
         &self.law
     }
 
-    pub const fn cells(&self) -> Cells {
-        self.cells
-    }
-
     /// Returns the number of items that were new when they were added.
     pub const fn items(&self) -> u64 {
-        self.items
+        self.sums.items
     }
 
     /// Returns the sum of the filters' capacities.
     pub const fn capacity(&self) -> u64 {
-        self.capacity
+        self.sums.capacity
     }
 
     pub fn has_right_sums(&self) -> bool {
-        let kept = Sums {
-            capacity: self.capacity,
-            items: self.items,
-            bytes: self.blob_bytes,
-        };
-        sums_of(&self.filters) == Ok(kept)
+        sums_of(&self.filters) == Ok(self.sums)
     }
 
     /// Returns the exact sum of the stack's allocations in bytes, including itself.
     #[inline]
     pub fn memory_bytes(&self) -> u64 {
         let table = self.filters.capacity() * size_of::<Filter>();
-        Self::BASE_BYTES + table as u64 + self.blob_bytes + self.law.memory_bytes()
+        Self::BASE_BYTES + table as u64 + self.sums.bytes + self.law.memory_bytes()
     }
 
     pub fn filter_rate(&self, index: usize) -> f64 {
@@ -182,7 +143,7 @@ impl Stack {
     pub fn estimated_rate(&self) -> f64 {
         let newest = self.filters.last().map_or(0.0, |newest| {
             let is_saturable = self.law.growth() == Growth::Fixed && newest.is_full();
-            if self.cells == Cells::BareBits && is_saturable {
+            if self.law.cells() == Cells::BareBits && is_saturable {
                 newest.rate_of_bits()
             } else {
                 newest.estimated_rate()
@@ -214,23 +175,14 @@ impl Stack {
         self.law.reach(self.state(), limits).0
     }
 
-    /// Returns the numbers of filters and of hash functions.
-    pub fn depth(&self) -> Depth {
-        Depth {
-            filters: self.filters.len() as u64,
-            hashes: hashes_of(&self.filters),
-        }
-    }
-
     fn state(&self) -> State {
         State {
             filters: self.filters.len() as u64,
             newest: self.filters.last().map_or(0, Filter::capacity),
             hashes: self.filters.last().map_or(u32::MAX, Filter::hashes),
-            all_hashes: self.depth().hashes,
-            capacity: self.capacity,
+            all_hashes: hashes_of(&self.filters),
+            capacity: self.sums.capacity,
             bytes: self.memory_bytes(),
-            cells: self.cells,
         }
     }
 
@@ -269,16 +221,6 @@ impl Stack {
         if self.filters.len() > 1 && self.contains(probe) {
             return Ok(Added::Present);
         }
-        self.add_unclaimed(probe, limits)
-    }
-
-    /// Adds an item that no older filter claims. Calls `limits` only if the stack must grow.
-    #[inline]
-    pub fn add_unclaimed(
-        &mut self,
-        probe: Probe,
-        limits: impl FnOnce() -> Limits,
-    ) -> Result<Added, Refusal> {
         self.add_to_newest(probe, |newest| newest.insert(probe), limits)
     }
 
@@ -292,62 +234,44 @@ impl Stack {
     ) {
         loop {
             let batch = Batch::of(&self.hasher, &mut items);
-            let each = |index, added: Result<_, _>| {
+            let (mut row, mut patience) = (Row::new(&batch), None);
+            // The mask of items that are present already, and the number of filters, oldest first, that were searched for them.
+            let (mut present, mut searched) = (0, 0);
+            for (index, probe) in batch.probes().enumerate() {
+                let newest = self.filters.len().saturating_sub(1);
+                if searched < newest {
+                    let filters = self.filters[searched..newest].iter().rev();
+                    let items = batch.mask_from(index) & !present;
+                    present |= if self.is_deep {
+                        let patience = patience.get_or_insert_with(Patience::new);
+                        claims_patiently(&batch, filters, items, patience)
+                    } else {
+                        claims_of_any(&batch, filters, items)
+                    };
+                    searched = newest;
+                    row.forget();
+                }
+                let added = if present >> index & 1 == 1 {
+                    Ok(Added::Present)
+                } else {
+                    if !row.has(index) {
+                        row.locate(index, &self.filters[newest]);
+                    }
+                    let insert = |newest: &mut Filter| match row.positions(index) {
+                        Some(positions) => newest.insert_at(positions),
+                        None => newest.insert_slowly(probe),
+                    };
+                    self.add_to_newest(probe, insert, &limits)
+                };
                 outcome(&batch, index, added);
-                added.is_ok()
-            };
-            let all = self.add_rest(&mut Rest::of(&batch), &limits, each);
-            if !all || batch.len() < BATCH {
+                if added.is_err() {
+                    return;
+                }
+            }
+            if batch.len() < BATCH {
                 return;
             }
         }
-    }
-
-    /// Adds the rest of a batch, and passes each index and result to `outcome`, until that returns false. Returns whether
-    /// all items were tried.
-    #[inline]
-    pub fn add_rest(
-        &mut self,
-        rest: &mut Rest,
-        limits: impl Fn() -> Limits,
-        mut outcome: impl FnMut(usize, Result<Added, Refusal>) -> bool,
-    ) -> bool {
-        let batch = rest.row.batch;
-        let mut patience = None;
-        rest.row.forget();
-        while !rest.is_empty() {
-            let newest = self.filters.len().saturating_sub(1);
-            if rest.searched < newest {
-                let filters = self.filters[rest.searched..newest].iter().rev();
-                let items = batch.mask_from(rest.next) & !rest.present;
-                rest.present |= if self.is_deep {
-                    let patience = patience.get_or_insert_with(Patience::new);
-                    claims_patiently(batch, filters, items, patience)
-                } else {
-                    claims_of_any(batch, filters, items)
-                };
-                rest.searched = newest;
-                rest.row.forget();
-            }
-            let added = if rest.is_next_present() {
-                Ok(Added::Present)
-            } else {
-                let probe = batch.probe(rest.next);
-                if !rest.row.has(rest.next) {
-                    rest.row.locate(rest.next, &self.filters[newest]);
-                }
-                let insert = |newest: &mut Filter| match rest.row.positions(rest.next) {
-                    Some(positions) => newest.insert_at(positions),
-                    None => newest.insert_slowly(probe),
-                };
-                self.add_to_newest(probe, insert, &limits)
-            };
-            rest.next += 1;
-            if !outcome(rest.next - 1, added) {
-                return false;
-            }
-        }
-        true
     }
 
     /// Adds items that were new to the stack that this one is a copy of: each counts, even if its bits are set already.
@@ -373,7 +297,7 @@ impl Stack {
                     None => newest.insert_slowly(probe),
                 };
                 newest.count_if(!had_clear_bits);
-                self.items += 1;
+                self.sums.items += 1;
                 self.end_count_at_capacity();
             }
             if batch.len() < BATCH {
@@ -384,7 +308,7 @@ impl Stack {
 
     /// Returns whether the newest filter takes no more items.
     pub fn is_full(&self) -> bool {
-        self.items >= MAX_CAPACITY || self.filters.last().is_none_or(Filter::is_full)
+        self.sums.items >= MAX_CAPACITY || self.filters.last().is_none_or(Filter::is_full)
     }
 
     /// Adds an item that no older filter claims to the newest filter, by `insert`.
@@ -396,14 +320,14 @@ impl Stack {
         limits: impl FnOnce() -> Limits,
     ) -> Result<Added, Refusal> {
         let newest = self.filters.last_mut().ok_or(Refusal::MemoryLimit)?;
-        if newest.is_full() || self.items >= MAX_CAPACITY {
+        if newest.is_full() || self.sums.items >= MAX_CAPACITY {
             if newest.contains(probe) {
                 return Ok(Added::Present);
             }
             return self.add_to_full(probe, limits());
         }
         let new = insert(newest);
-        self.items += u64::from(new);
+        self.sums.items += u64::from(new);
         Ok(if new { Added::New } else { Added::Present })
     }
 
@@ -412,7 +336,7 @@ impl Stack {
         self.make_room_for_one(limits)?;
         if let Some(newest) = self.filters.last_mut() {
             newest.insert_slowly(probe);
-            self.items += 1;
+            self.sums.items += 1;
         }
         self.end_count_at_capacity();
         Ok(Added::New)
@@ -421,24 +345,10 @@ impl Stack {
     /// Ends the count of a saturated filter of `RedisBloom` at its capacity, because `RedisBloom` loads no filter that
     /// counts more items.
     fn end_count_at_capacity(&mut self) {
-        if let (Some(newest), Cells::BareBits) = (self.filters.last_mut(), self.cells) {
-            self.items -= newest.items();
+        if let (Some(newest), Cells::BareBits) = (self.filters.last_mut(), self.law.cells()) {
+            self.sums.items -= newest.items();
             newest.cut_items(newest.capacity());
-            self.items += newest.items();
-        }
-    }
-
-    /// Makes room when all filters are full: stacks a new filter, or lets the filter of a non-scaling stack take more
-    /// items than its capacity.
-    fn grow_or_saturate(&mut self, limits: Limits) -> Result<(), Refusal> {
-        if self.law.growth() != Growth::Fixed {
-            let step = self.law.step(&self.state(), limits)?;
-            let filter = Filter::new(step.capacity, step.geometry, &self.hasher);
-            self.push(&step, filter)
-        } else if limits.saturate {
-            Ok(())
-        } else {
-            Err(Refusal::Full)
+            self.sums.items += newest.items();
         }
     }
 
@@ -451,40 +361,55 @@ impl Stack {
         if let Some(newest) = self.filters.last() {
             self.older_rate = with_rate(self.older_rate, newest);
         }
-        self.capacity += filter.capacity();
-        self.blob_bytes += filter.blob().len() as u64;
+        self.sums.capacity += filter.capacity();
+        self.sums.bytes += filter.blob().len() as u64;
         self.filters.push(filter);
         self.is_deep = hashes_of(&self.filters) > u64::from(PATIENCE);
         Ok(())
     }
 
-    /// Makes room for an item when all filters are full.
-    pub fn make_room_for_one(&mut self, limits: Limits) -> Result<(), Refusal> {
+    /// Makes room for an item when all filters are full: stacks a new filter, or lets the filter of a non-scaling stack take
+    /// more items than its capacity.
+    fn make_room_for_one(&mut self, limits: Limits) -> Result<(), Refusal> {
         // Only a file can claim this number of items.
-        if self.items >= MAX_CAPACITY {
-            return Err(match self.law.growth() {
-                Growth::Fixed => Refusal::Full,
-                Growth::By(_) => Refusal::MemoryLimit,
-            });
+        let is_countable = self.sums.items < MAX_CAPACITY;
+        match self.law.growth() {
+            Growth::Fixed if is_countable && limits.saturate => Ok(()),
+            Growth::Fixed => Err(Refusal::Full),
+            Growth::By(_) if !is_countable => Err(Refusal::MemoryLimit),
+            Growth::By(_) => {
+                let step = self.law.step(&self.state(), limits)?;
+                let filter = Filter::new(step.capacity, step.geometry, &self.hasher);
+                self.push(&step, filter)
+            }
         }
-        self.grow_or_saturate(limits)
     }
 
-    /// Lets `place` move the table of filters. `place` returns the same filters, perhaps elsewhere.
-    pub fn relocate_table(&mut self, place: impl FnOnce(Vec<Filter>) -> Vec<Filter>) {
-        self.filters = place(std::mem::take(&mut self.filters));
+    /// Moves the table of filters and their blobs, starting with step `first`, until `by` stops. Returns the step to resume
+    /// at, if there is one.
+    pub fn relocate(&mut self, first: usize, by: &mut impl Relocate) -> Option<usize> {
+        (first..=self.filters.len()).find(|step| {
+            if *step > first && by.should_stop() {
+                return true;
+            }
+            match step.checked_sub(1) {
+                None => self.filters = by.table(std::mem::take(&mut self.filters)),
+                Some(index) => self.filters[index].relocate(|blob| by.blob(blob)),
+            }
+            false
+        })
     }
 
     /// Raises the capacity of the newest filter to its number of items, if that is larger and the stack is a scaling one of
     /// bits of ours. Only a stack that did not scale before can have more items; files store the filter this way.
     pub fn seal_overfull(&mut self) {
-        if self.law.growth() == Growth::Fixed || self.cells != Cells::Bits {
+        if self.law.growth() == Growth::Fixed || self.law.cells() != Cells::Bits {
             return;
         }
         if let Some(newest) = self.filters.last_mut()
             && newest.items() > newest.capacity()
         {
-            self.capacity += newest.items() - newest.capacity();
+            self.sums.capacity += newest.items() - newest.capacity();
             newest.seal();
         }
     }
@@ -496,20 +421,10 @@ fn hashes_of(filters: &[Filter]) -> u64 {
     hashes.sum()
 }
 
-/// Returns the error rate of filters, rounded after each filter the way it is when they are stacked one by one.
-fn rate_of(filters: &[Filter]) -> f32 {
-    filters.iter().fold(0.0, with_rate)
-}
-
-fn with_rate(older: f32, filter: &Filter) -> f32 {
-    as_single(either(
-        [f64::from(older), filter.estimated_rate()].into_iter(),
-    ))
-}
-
+/// Returns the error rate of filters of a rate and one more.
 #[allow(clippy::cast_possible_truncation, reason = "a rate is an estimate")]
-const fn as_single(rate: f64) -> f32 {
-    rate as f32
+fn with_rate(older: f32, filter: &Filter) -> f32 {
+    either([f64::from(older), filter.estimated_rate()].into_iter()) as f32
 }
 
 fn sums_of(filters: &[Filter]) -> Result<Sums, &'static str> {

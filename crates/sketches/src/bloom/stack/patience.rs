@@ -78,27 +78,21 @@ impl Patience {
     }
 
     /// Returns the mask of items whose lookups have ended.
-    pub const fn exhausted(&self) -> u64 {
+    const fn exhausted(&self) -> u64 {
         self.digits[DIGITS - 1]
-    }
-
-    /// Adds 2 to the power of `digit` to the counts of the items in a mask.
-    #[inline]
-    fn add(&mut self, digit: usize, items: u64) {
-        let mut carry = items & !self.exhausted();
-        for digit in &mut self.digits[digit..] {
-            if carry == 0 {
-                break;
-            }
-            (*digit, carry) = (*digit ^ carry, *digit & carry);
-        }
     }
 }
 
 impl Tally for Patience {
     #[inline]
     fn count(&mut self, items: u64) -> u64 {
-        self.add(0, items);
+        let mut carry = items & !self.exhausted();
+        for digit in &mut self.digits {
+            if carry == 0 {
+                break;
+            }
+            (*digit, carry) = (*digit ^ carry, *digit & carry);
+        }
         items & self.exhausted()
     }
 }
