@@ -137,19 +137,31 @@ impl FeedSlot {
     ///
     /// # Errors
     /// There is no memory for it, or the server may use no more.
-    pub fn begin(
-        &self,
-        family: usize,
-        items: u64,
-        client: Client<impl FnOnce() -> u64>,
-    ) -> Result<Cursor, Error> {
+    pub fn begin(&self, family: usize, items: u64, client: Client) -> Result<Cursor, Error> {
         if self.share().is_none() && Ctx::memory_is_out() {
             return Err(Error::MAXMEMORY);
         }
         let mut table = table();
         let index = self.occupy(&mut table)?;
         self.0.fetch_or(OPEN | NAMED, Relaxed);
-        Ok(table.begin(index, family, items, client))
+        let place = &mut table.places[index];
+        let id = place.id();
+        let open = place.open.get_or_insert_with(|| {
+            Box::new(Open {
+                feed: Feed::new(id, items),
+                readers: Readers::default(),
+                read_ms: 0,
+                family,
+                counted: Share::default(),
+            })
+        });
+        open.note(client);
+        let end = open.feed.end();
+        if table.look.is_none() {
+            table.look = Some(0);
+            ffi::call_after(LOOK_MS, end_idle);
+        }
+        Ok(end)
     }
 
     /// Returns the bytes of at most `most` items from a client's cursor on, and the cursor after them.
@@ -160,10 +172,33 @@ impl FeedSlot {
         &self,
         from: Cursor,
         most: u64,
-        client: Client<impl FnOnce() -> u64>,
+        client: Client,
     ) -> Result<(Vec<u8>, Cursor), Error> {
         let index = self.index().ok_or(Error::FEED_UNKNOWN)?;
-        table().places[index].read(from, most, client)
+        let mut table = table();
+        let open = table.places[index]
+            .open
+            .as_mut()
+            .ok_or(Error::FEED_UNKNOWN)?;
+        let [older, newer] = open.feed.since(from).map_err(|lost| match lost {
+            Lost::Unknown => Error::FEED_UNKNOWN,
+            Lost::Overrun => Error::FEED_OVERRUN,
+        })?;
+        let all = older.len() + newer.len();
+        let count = all.min(usize::try_from(most).unwrap_or(usize::MAX));
+        let older = &older[..count.min(older.len())];
+        let newer = &newer[..count - older.len()];
+        let mut bytes = Vec::new();
+        let room = bytes.try_reserve_exact(count * Feed::ITEM_BYTES);
+        room.map_err(|_| OUT_OF_MEMORY)?;
+        bytes.extend_from_slice(older.as_flattened());
+        bytes.extend_from_slice(newer.as_flattened());
+        open.note(client);
+        let next = Cursor {
+            sequence: from.sequence + count as u64,
+            ..from
+        };
+        Ok((bytes, next))
     }
 }
 
@@ -219,14 +254,8 @@ struct Open {
 }
 
 impl Open {
-    /// Returns the cursor after the last item, for a client.
-    fn begin(&mut self, client: Client<impl FnOnce() -> u64>) -> Cursor {
-        self.note(client);
-        self.feed.end()
-    }
-
     /// Notes a read by a client.
-    fn note(&mut self, client: Client<impl FnOnce() -> u64>) {
+    fn note(&mut self, client: Client) {
         self.read_ms = Ctx::now_ms();
         self.readers.note(client, self.read_ms);
         self.count();
@@ -255,34 +284,6 @@ impl Place {
             self.id = u64::from_le_bytes(Ctx::random_bytes());
         }
         self.id
-    }
-
-    fn read(
-        &mut self,
-        from: Cursor,
-        most: u64,
-        client: Client<impl FnOnce() -> u64>,
-    ) -> Result<(Vec<u8>, Cursor), Error> {
-        let open = self.open.as_mut().ok_or(Error::FEED_UNKNOWN)?;
-        let [older, newer] = open.feed.since(from).map_err(|lost| match lost {
-            Lost::Unknown => Error::FEED_UNKNOWN,
-            Lost::Overrun => Error::FEED_OVERRUN,
-        })?;
-        let all = older.len() + newer.len();
-        let count = all.min(usize::try_from(most).unwrap_or(usize::MAX));
-        let older = &older[..count.min(older.len())];
-        let newer = &newer[..count - older.len()];
-        let mut bytes = Vec::new();
-        let room = bytes.try_reserve_exact(count * Feed::ITEM_BYTES);
-        room.map_err(|_| OUT_OF_MEMORY)?;
-        bytes.extend_from_slice(older.as_flattened());
-        bytes.extend_from_slice(newer.as_flattened());
-        open.note(client);
-        let next = Cursor {
-            sequence: from.sequence + count as u64,
-            ..from
-        };
-        Ok((bytes, next))
     }
 }
 
@@ -330,65 +331,32 @@ impl Table {
             (self.places, self.empty) = (Vec::new(), Vec::new());
         }
     }
-
-    fn begin(
-        &mut self,
-        index: usize,
-        family: usize,
-        items: u64,
-        client: Client<impl FnOnce() -> u64>,
-    ) -> Cursor {
-        let place = &mut self.places[index];
-        if let Some(open) = &mut place.open {
-            return open.begin(client);
-        }
-        let mut open = Box::new(Open {
-            feed: Feed::new(place.id(), items),
-            readers: Readers::new(),
-            read_ms: 0,
-            family,
-            counted: Share::default(),
-        });
-        let cursor = open.begin(client);
-        place.open = Some(open);
-        if self.look.is_none() {
-            self.look = Some(0);
-            ffi::call_after(LOOK_MS, end_idle);
-        }
-        cursor
-    }
-
-    /// Ends the feed in a place if nobody has read it lately, and forgets readers that are gone.
-    fn look_at(&mut self, index: usize, now_ms: u64) {
-        let place = &mut self.places[index];
-        if let Some(open) = &mut place.open {
-            // The clock may have been set back.
-            if now_ms.abs_diff(open.read_ms) >= IDLE_MS {
-                // The next feed gets another id, because the items between the two are unknown.
-                *place = Place::default();
-            } else {
-                open.readers.forget(now_ms, IDLE_MS);
-                open.count();
-            }
-        }
-    }
 }
 
-/// Ends the feeds that nobody has read lately, and looks again later if there are others.
+/// Ends the feeds that nobody has read lately, and forgets readers that are gone. Looks again later if there are others.
 fn end_idle() {
     let now_ms = Ctx::now_ms();
     let mut table = table();
     let all = table.places.len();
     let begin = table.look.unwrap_or(0).min(all);
     let end = all.min(begin + LOOK_PLACES);
-    for index in begin..end {
-        table.look_at(index, now_ms);
+    for place in &mut table.places[begin..end] {
+        let Some(open) = &mut place.open else {
+            continue;
+        };
+        // The clock may have been set back.
+        if now_ms.abs_diff(open.read_ms) >= IDLE_MS {
+            // The next feed gets another id, because the items between the two are unknown.
+            *place = Place::default();
+        } else {
+            open.readers.forget(now_ms, IDLE_MS);
+            open.count();
+        }
     }
-    let has_feeds = sums::feeds() > 0;
     let (look, after_ms) = if end < all {
         (Some(end), 1)
     } else {
-        (has_feeds.then_some(0), LOOK_MS)
+        ((sums::feeds() > 0).then_some(0), LOOK_MS)
     };
     table.look = look;
     if look.is_some() {

@@ -1,11 +1,12 @@
 //! The clients that read a feed.
 
 /// A client that reads a feed.
-pub struct Client<B: FnOnce() -> u64> {
+#[derive(Clone, Copy)]
+pub struct Client {
     /// The server's id of the client.
     pub id: u64,
-    /// Returns the most bytes that the list of readers may take. Called only for a client that is not in it.
-    pub most_bytes: B,
+    /// The most bytes that the list of readers may take with it.
+    pub most_bytes: u64,
 }
 
 /// The recent readers of a feed, with the time of each one's last read.
@@ -14,7 +15,7 @@ pub struct Readers(Vec<Reader>);
 
 struct Reader {
     /// The server's id of the client.
-    client: u64,
+    id: u64,
     /// In milliseconds since the epoch.
     read_ms: u64,
 }
@@ -23,21 +24,15 @@ impl Readers {
     /// The most clients that are counted, so that clients that come and go take no more memory: 16 KiB.
     const MOST: u64 = 1024;
 
-    /// Creates an empty list.
-    pub const fn new() -> Self {
-        Self(Vec::new())
-    }
-
     /// Notes a read. A further client is left out if the list is full, or there is no memory.
-    pub fn note(&mut self, client: Client<impl FnOnce() -> u64>, read_ms: u64) {
+    pub fn note(&mut self, client: Client, read_ms: u64) {
         let Client { id, most_bytes } = client;
-        match self.0.binary_search_by_key(&id, |reader| reader.client) {
+        match self.0.binary_search_by_key(&id, |reader| reader.id) {
             Ok(found) => self.0[found].read_ms = read_ms,
             Err(place) => {
-                let most = Self::MOST.min(most_bytes() / size_of::<Reader>() as u64);
+                let most = Self::MOST.min(most_bytes / size_of::<Reader>() as u64);
                 if self.count() < most && self.0.try_reserve_exact(1).is_ok() {
-                    let client = id;
-                    self.0.insert(place, Reader { client, read_ms });
+                    self.0.insert(place, Reader { id, read_ms });
                 }
             }
         }

@@ -4,7 +4,6 @@ mod add;
 mod describe;
 mod lookup;
 mod merge;
-mod read;
 mod remove;
 mod transfer;
 
@@ -12,6 +11,5 @@ pub use add::{add, insert, madd, reserve};
 pub use describe::{debug, info};
 pub use lookup::{card, count, exists, mexists, missing};
 pub use merge::merge;
-pub use read::read;
 pub use remove::{del, mdel};
-pub use transfer::{load, loadchunk, scandump};
+pub use transfer::{load, loadchunk, read, scandump};

@@ -1,5 +1,6 @@
-//! BF.LOAD, SCANDUMP, and LOADCHUNK: filters as dumps or in chunks.
+//! BF.LOAD, SCANDUMP, and LOADCHUNK: filters as dumps or in chunks. BF.READ: what was new to a filter since.
 
+use valkeybloom_protocol::bloom::Read;
 use valkeybloom_protocol::bloom::redisbloom::error as redisbloom;
 use valkeybloom_protocol::error::{Error, Field};
 use valkeybloom_protocol::numerals::integer;
@@ -8,7 +9,10 @@ use valkeybloom_sketches::bloom::{Refusal, chunks, dump};
 use valkeybloom_sketches::{Cursor, DecodeError};
 
 use crate::bloom::keys::{self, Reader, Writer};
+use crate::bloom::value::{Value, memory_bytes};
+use crate::family::Family;
 use crate::ffi::{Argv, Call, Ctx, Done, Reply};
+use crate::readers::Client;
 use crate::request::{expiry, key};
 use crate::settings::{error_for, follows_redisbloom, has_redisbloom_rules};
 
@@ -80,7 +84,10 @@ pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
     let data = args.string(3).bytes();
     let mut writer = Writer::open(keys, key(&args));
     if cursor == 1 && !(has_redisbloom_rules(ctx) && writer.holds_redisbloom()?) {
-        writer.require_empty()?;
+        // Not even a partly loaded object may be there.
+        if writer.held()?.is_some() {
+            return Err(Error::BUSY);
+        }
         let begun = chunks::begin(data, keys::limits_for(ctx, false));
         let begun = begun.map_err(|error| match error {
             None => Error::Refused(Refusal::MemoryLimit),
@@ -96,4 +103,29 @@ pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
         writer.load_chunk(ctx, cursor, data)?;
     }
     Ok(Reply::Ok)
+}
+
+/// `BF.READ key cursor [MAX_COUNT max_count]`
+pub fn read(Call { ctx, keys, args }: Call) -> Done {
+    let request = Read::parse(&args)?;
+    let reader = Reader::open(keys, key(&args));
+    let (object, feed) = reader.fed()?;
+    if !object.is_plain() {
+        return Err(Error::NO_FEED);
+    }
+    let items = object.items(Ctx::now_ms);
+    let client = Client {
+        id: ctx.client_id(),
+        most_bytes: memory_bytes(object),
+    };
+    let (bytes, next) = match request.from {
+        None => (Vec::new(), feed.begin(Value::NUMBER, items, client)?),
+        Some(from) => feed.read(from, request.max_count, client)?,
+    };
+    ctx.reply_array(3);
+    ctx.reply_bytes(next.to_string().as_bytes());
+    // Each item in a feed was new, so the object counted it, unless it counts no further.
+    Reply::Count(next.sequence.min(items)).send(ctx);
+    ctx.reply_bytes(&bytes);
+    Ok(Reply::Sent)
 }
