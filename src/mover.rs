@@ -17,7 +17,7 @@ pub struct Mover<'d>(pub &'d Defrag);
 
 impl Mover<'_> {
     fn slice<T>(&self, slice: Box<[T]>) -> Box<[T]> {
-        if size_of_val(&*slice) as u64 > settings::large_bytes() {
+        if size_of_val(&*slice) as u64 > settings::LARGE.unsigned() {
             return slice;
         }
         let (slice, moved) = self.0.relocate_slice(slice);

@@ -15,9 +15,11 @@ static FILTER_MEMORY: Setting = Setting::memory(
 )
 .with_alias(c"bloom_filter_max_memory_usage");
 static OBJECT_MEMORY: Setting = Setting::memory(c"bloom-memory-usage-limit", 0, 0);
-static LARGE: Setting = Setting::memory(c"bloom-large-item-threshold", 4096, 0)
+/// The size in bytes above which a value is freed in the background, and an allocation is not moved by defragmentation.
+pub static LARGE: Setting = Setting::memory(c"bloom-large-item-threshold", 4096, 0)
     .with_alias(c"bloom_large_item_threshold");
-static DEFRAG: Setting = Setting::switch(c"bloom-defrag-enabled", true);
+/// Whether objects take part in defragmentation.
+pub static DEFRAG: Setting = Setting::switch(c"bloom-defrag-enabled", true);
 static NEW_FILTERS: Setting = Setting::choice(c"bloom-new-filters", &Maker::NAMES);
 static INFO_ALIAS: Setting =
     Setting::switch(c"bloom-info-alias", true).with_effect(|value| ffi::set_info_alias(value != 0));
@@ -77,37 +79,14 @@ pub fn has_redisbloom_rules(ctx: Ctx) -> bool {
     ctx.must_obey() || follows_redisbloom(ctx)
 }
 
-/// Allows a client what `RedisBloom` 8.8 does not have.
+/// Allows a client what these peers do not have.
 ///
 /// # Errors
-/// [`Error::NotMade`]: new filters are to be `RedisBloom`'s, so that its servers can take the data back.
-pub fn require_in_redisbloom(ctx: Ctx, what: &'static str) -> Result<(), Error> {
-    require_in(&[Maker::RedisBloom], ctx, what)
-}
-
-/// Allows a client what no peer has.
-///
-/// # Errors
-/// [`Error::NotMade`]: new filters are to be a peer's, so that its servers can take the data back.
-pub fn require_in_peers(ctx: Ctx, what: &'static str) -> Result<(), Error> {
-    require_in(&[Maker::RedisBloom, Maker::ValkeyBloom], ctx, what)
-}
-
-fn require_in(lacking: &[Maker], ctx: Ctx, what: &'static str) -> Result<(), Error> {
+/// [`Error::NotMade`]: new filters are to be those of one of these peers, so that its servers can take the data back.
+pub fn require_in(lacking: &[Maker], ctx: Ctx, what: &'static str) -> Result<(), Error> {
     let maker = maker();
     if lacking.contains(&maker) && !ctx.must_obey() {
         return Err(Error::NotMade(maker.name(), what));
     }
     Ok(())
-}
-
-/// Returns the size in bytes above which a value is freed in the background, and an allocation is not moved by
-/// defragmentation.
-pub fn large_bytes() -> u64 {
-    LARGE.unsigned()
-}
-
-/// Returns whether objects take part in defragmentation.
-pub fn defrag_is_on() -> bool {
-    DEFRAG.is_on()
 }

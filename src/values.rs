@@ -201,7 +201,7 @@ impl<V: Family> NativeType for Stored<V> {
     fn frees_in_background(&self) -> bool {
         let bytes = self.value.memory_bytes();
         let work = self.value.allocations().saturating_mul(ALLOCATION_BYTES);
-        bytes > settings::large_bytes() && bytes.saturating_add(work) > FREED_AT_ONCE_BYTES
+        bytes > settings::LARGE.unsigned() && bytes.saturating_add(work) > FREED_AT_ONCE_BYTES
     }
 
     fn copy(&self) -> Option<Self> {
@@ -209,7 +209,7 @@ impl<V: Family> NativeType for Stored<V> {
     }
 
     fn defrag(mut value: Box<Self>, by: &Defrag) -> (Box<Self>, bool) {
-        if !settings::defrag_is_on() {
+        if !settings::DEFRAG.is_on() {
             return (value, true);
         }
         let begin = by.cursor();

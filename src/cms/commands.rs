@@ -3,6 +3,7 @@
 
 use std::ffi::CStr;
 
+use valkeybloom_protocol::bloom::Maker;
 use valkeybloom_protocol::cms::{
     self as request, Merge, error, require_count, shape_by_rates, shape_by_size,
 };
@@ -13,7 +14,7 @@ use valkeybloom_sketches::cms::{CellSize, CountMin, NotCounted, Shape, Term};
 use crate::ffi::{Argument, Argv, Call, Ctx, Done, Keyspace, Reply, Str};
 use crate::keys::{Reader, Readers, Writer};
 use crate::request::{List, item, items, key, origin};
-use crate::settings::{follows_redisbloom, memory_limits, require_in_redisbloom};
+use crate::settings::{follows_redisbloom, memory_limits, require_in};
 
 use super::settings::overflow;
 use super::value::OVERHEAD_BYTES;
@@ -60,7 +61,7 @@ fn create(
     }
     let shape = parse(&args)?;
     if shape.cell_size() != CellSize::Four {
-        require_in_redisbloom(ctx, error::OTHER_CELL_SIZE)?;
+        require_in(&[Maker::RedisBloom], ctx, error::OTHER_CELL_SIZE)?;
     }
     let created = CountMin::new(shape, max_bytes_for(ctx));
     let mut change = writer.store(created.map_err(error::not_created)?, None);

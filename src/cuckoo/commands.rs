@@ -129,8 +129,7 @@ fn add_one(Call { ctx, keys, args }: Call, unless_present: bool) -> Done {
 /// Requires that an object has fewer filters than allowed. Otherwise no item is added, even if there is room for it.
 #[inline]
 fn require_room_for_filters(ctx: Ctx, object: &Cuckoo) -> Result<(), Error> {
-    let most = settings::max_filters();
-    if object.filters().len() as u64 >= most && !ctx.must_obey() {
+    if object.filters().len() as u64 >= settings::MAX_FILTERS.unsigned() && !ctx.must_obey() {
         return Err(error::refused(Refusal::MaxFilters));
     }
     Ok(())
@@ -233,7 +232,7 @@ fn add_to_new<'a>(
     params: &Params,
 ) -> Result<Option<Outcomes>, Error> {
     let mut object = create(ctx, params)?;
-    if settings::max_filters() == 1 {
+    if settings::MAX_FILTERS.unsigned() == 1 {
         if !ctx.must_obey() {
             return Err(error::refused(Refusal::MaxFilters));
         }

@@ -12,7 +12,8 @@ static INITIAL_SIZE: Setting =
 static MAX_ITERATIONS: Setting =
     Setting::integer(c"cf-max-iterations", 20, &ranges::MAX_ITERATIONS);
 static EXPANSION: Setting = Setting::integer(c"cf-expansion-factor", 1, &ranges::EXPANSION);
-static MAX_FILTERS: Setting =
+/// The number of stacked filters at which a cuckoo filter takes no more items.
+pub static MAX_FILTERS: Setting =
     Setting::integer(c"cf-max-expansions", 32, &(1..=65_536)).with_argument(b"CF_MAX_EXPANSIONS");
 
 /// The settings of this family. The server applies its config file in this order, so the initial size is compared
@@ -45,17 +46,12 @@ pub fn defaults() -> Params {
     }
 }
 
-/// Returns the number of stacked filters at which a cuckoo filter takes no more items.
-pub fn max_filters() -> u64 {
-    MAX_FILTERS.unsigned()
-}
-
 /// Returns the limits on objects of clients. The memory of a value includes `overhead_bytes` besides the object's
 /// own bytes.
 pub fn limits(overhead_bytes: u64) -> Limits {
     let (filter_bytes, object_bytes) = memory_limits(overhead_bytes);
     Limits {
-        filters: max_filters(),
+        filters: MAX_FILTERS.unsigned(),
         filter_bytes,
         object_bytes,
     }

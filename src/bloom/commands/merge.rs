@@ -4,16 +4,16 @@ use std::collections::HashSet;
 
 use crate::bloom::keys::{self, Readers, Writer};
 use crate::ffi::{Argv, Call, Ctx, Done, Keyspace, Reply, Str};
-use valkeybloom_protocol::bloom::Moment;
+use valkeybloom_protocol::bloom::{Maker, Moment};
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::{Limits, Object, Refusal};
 
 use crate::request::{key, reserved};
-use crate::settings::require_in_peers;
+use crate::settings::require_in;
 
 /// `BF.MERGE key source [source ...]`
 pub fn merge(Call { ctx, keys, args }: Call) -> Done {
-    require_in_peers(ctx, "BF.MERGE")?;
+    require_in(&[Maker::RedisBloom, Maker::ValkeyBloom], ctx, "BF.MERGE")?;
     try_merge(ctx, keys, args)?;
     Ok(Reply::Ok)
 }
