@@ -29,7 +29,9 @@ ffi::on_load!(MODULE);
 
 static MODULE: Module = Module {
     name: c"bf",
-    version: version(env!("CARGO_PKG_VERSION").as_bytes()),
+    version: number(env!("CARGO_PKG_VERSION_MAJOR")) * 10_000
+        + number(env!("CARGO_PKG_VERSION_MINOR")) * 100
+        + number(env!("CARGO_PKG_VERSION_PATCH")),
     bundles: families::BUNDLES,
     selection: &families::FAMILIES,
     settings: &settings::SHARED,
@@ -38,19 +40,12 @@ static MODULE: Module = Module {
     on_loaded: tdigest::log_mended,
 };
 
-/// Converts `major.minor.patch` to one number, with two digits each for minor and patch.
-const fn version(text: &[u8]) -> i32 {
-    let (mut number, mut part, mut index) = (0, 0, 0);
-    while index < text.len() {
-        if text[index] == b'.' {
-            number = (number + part) * 100;
-            part = 0;
-        } else {
-            part = part * 10 + (text[index] - b'0') as i32;
-        }
-        index += 1;
+/// Converts a part of the version to a number.
+const fn number(part: &str) -> i32 {
+    match i32::from_str_radix(part, 10) {
+        Ok(number) => number,
+        Err(_) => panic!("a version consists of numbers"),
     }
-    number + part
 }
 
 // Clients distinguish modules named `bf` by this number: above the first bound they expect BF.CARD, and from the

@@ -48,11 +48,6 @@ impl Command {
         Self::new(name, entry, Effect::Reads)
     }
 
-    /// Returns a command that reads its key, and keeps what it computed in the value, for later reads.
-    pub const fn reads_caching(name: &'static CStr, entry: Entry) -> Self {
-        Self::reads(name, entry)
-    }
-
     /// Returns a command that adds to its key.
     pub const fn adds(name: &'static CStr, entry: Entry) -> Self {
         Self::new(name, entry, Effect::Adds)

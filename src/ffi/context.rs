@@ -26,17 +26,7 @@ pub struct Keyspace<'a>(Ctx<'a>);
 const LOADING: u32 = raw::REDISMODULE_CTX_FLAGS_LOADING | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING;
 
 /// The number of atomic slot migrations that bring keys to this node now.
-static IMPORTS: AtomicU32 = AtomicU32::new(0);
-
-pub(super) fn import_started() {
-    IMPORTS.fetch_add(1, Relaxed);
-}
-
-pub(super) fn import_ended() {
-    // The module may have been loaded after it began.
-    let has_any = IMPORTS.load(Relaxed) > 0;
-    IMPORTS.fetch_sub(u32::from(has_any), Relaxed);
-}
+pub(super) static IMPORTS: AtomicU32 = AtomicU32::new(0);
 
 /// Returns the flags of the server alone.
 fn server_flags() -> u32 {

@@ -2,11 +2,12 @@
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
+use std::sync::atomic::Ordering::Relaxed;
 
 use valkey_module::raw;
 
 use super::api::{accepted, call};
-use super::context::{self, Ctx};
+use super::context::{Ctx, IMPORTS};
 
 /// Called before a file, a log or a full resync is read.
 static ON_LOADING: OnceLock<fn()> = OnceLock::new();
@@ -69,8 +70,14 @@ unsafe extern "C" fn on_server_event(
                 handler();
             }
         }
-        (SLOT_MIGRATION, IMPORT_STARTED) => context::import_started(),
-        (SLOT_MIGRATION, IMPORT_ABORTED | IMPORT_COMPLETED) => context::import_ended(),
+        (SLOT_MIGRATION, IMPORT_STARTED) => {
+            IMPORTS.fetch_add(1, Relaxed);
+        }
+        (SLOT_MIGRATION, IMPORT_ABORTED | IMPORT_COMPLETED) => {
+            // The module may have been loaded after it began.
+            let has_any = IMPORTS.load(Relaxed) > 0;
+            IMPORTS.fetch_sub(u32::from(has_any), Relaxed);
+        }
         _ => {}
     }
 }

@@ -119,7 +119,10 @@ fn register(module: &Module, ctx: Ctx, args: Argv) -> Result<(), String> {
     setting::register_all(ctx, &settings)?;
     setting::apply_config_file(ctx)?;
     for bundle in bundles {
-        match register_bundle(ctx, bundle) {
+        // Registration stops at the first type or command that is refused.
+        let registered = (bundle.register_types)(ctx)
+            .and_then(|()| command::register(ctx, bundle.name, bundle.commands));
+        match registered {
             Err(why) if bundle.yields => {
                 Ctx::log_warning(&format!("left to another module: {why}"));
             }
@@ -189,12 +192,6 @@ fn pairs<'w>(words: &[&'w [u8]]) -> Result<Vec<Pair<'w>>, String> {
         _ => Err(format!("no value for {}", String::from_utf8_lossy(pair[0]))),
     });
     pairs.collect()
-}
-
-/// Registers the types, and then the commands. Stops at the first one that is refused.
-fn register_bundle(ctx: Ctx, bundle: &Bundle) -> Result<(), String> {
-    (bundle.register_types)(ctx)?;
-    command::register(ctx, bundle.name, bundle.commands)
 }
 
 /// Replicates commands without looking them up first, where the server supports that: they are the module's own and

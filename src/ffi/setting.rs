@@ -39,7 +39,8 @@ pub struct Setting {
     effect: fn(i64),
     /// Whether the value can't change once the module is loaded.
     fixed: bool,
-    slot: TextSlot,
+    /// The string last passed to the server as the value. The server borrows it until it gets the value again.
+    given: AtomicPtr<raw::RedisModuleString>,
 }
 
 enum Kind {
@@ -68,7 +69,7 @@ impl Setting {
             check: |_| Ok(()),
             effect: |_| {},
             fixed: false,
-            slot: TextSlot::new(),
+            given: AtomicPtr::new(ptr::null_mut()),
         }
     }
 
@@ -290,26 +291,6 @@ const fn to_double(bits: i64) -> f64 {
     f64::from_bits(bits.cast_unsigned())
 }
 
-/// The string last passed to the server as a setting's value. The server borrows it until it gets the value again.
-struct TextSlot(AtomicPtr<raw::RedisModuleString>);
-
-impl TextSlot {
-    const fn new() -> Self {
-        Self(AtomicPtr::new(ptr::null_mut()))
-    }
-
-    fn replace(&self, text: &str) -> *mut raw::RedisModuleString {
-        let new = new_string(text.as_bytes());
-        let old = self.0.swap(new, Relaxed);
-        if !old.is_null() {
-            // SAFETY: `new_string` made it in an earlier call, nobody else can load it after the swap, and the
-            // server has copied the text that it got then.
-            unsafe { call!(RedisModule_FreeString(ptr::null_mut(), old)) };
-        }
-        new
-    }
-}
-
 /// Registers settings under all their names, while the module loads: aliases first.
 pub(super) fn register_all(ctx: Ctx, settings: &[&'static Setting]) -> Result<(), String> {
     for setting in settings {
@@ -462,7 +443,14 @@ unsafe extern "C" fn get_text(
 ) -> *mut raw::RedisModuleString {
     // SAFETY: the server passes the private data from `register`.
     let setting = unsafe { setting(private) };
-    setting.slot.replace(&setting.text(setting.number()))
+    let text = new_string(setting.text(setting.number()).as_bytes());
+    let before = setting.given.swap(text, Relaxed);
+    if !before.is_null() {
+        // SAFETY: `new_string` made it in an earlier call, nobody else can load it after the swap, and the server has
+        // copied the text that it got then.
+        unsafe { call!(RedisModule_FreeString(ptr::null_mut(), before)) };
+    }
+    text
 }
 
 unsafe extern "C" fn set_text(

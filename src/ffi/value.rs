@@ -115,21 +115,14 @@ fn register_type<T: NativeType>(ctx: Ctx, form: usize) -> Result<(), String> {
         rdb_load: Some(loads[form]),
         rdb_save: Some(rdb_save::<T>),
         aof_rewrite: Some(aof_rewrite::<T>),
-        mem_usage: None,
         digest: Some(digest::<T>),
         free: Some(free::<T>),
-        aux_load: None,
-        aux_save: None,
-        aux_save_triggers: 0,
-        free_effort: None,
-        unlink: None,
-        copy: None,
         defrag: Some(defrag::<T>),
         mem_usage2: Some(mem_usage::<T>),
         free_effort2: Some(free_effort::<T>),
-        unlink2: None,
         copy2: Some(copy::<T>),
-        aux_save2: None,
+        // SAFETY: all zero is a valid value of this C structure: numbers, and functions that are not there.
+        ..unsafe { std::mem::zeroed() }
     };
     // SAFETY: the context is alive; the server copies the name and the methods.
     let handle = unsafe {

@@ -27,31 +27,31 @@ pub const COMMANDS: &[Command] = &[
         .summary(c"Returns the smallest value that was added to a t-digest."),
     Command::reads(c"tdigest.max", entry!(commands::max, 2))
         .summary(c"Returns the largest value that was added to a t-digest."),
-    Command::reads_caching(c"tdigest.quantile", entry!(commands::quantile, -3))
+    Command::reads(c"tdigest.quantile", entry!(commands::quantile, -3))
         .summary(c"Returns for each quantile an estimate of the value below which that share of the values lies.")
         .complexity(c"O(N), where N is the number of quantiles.")
         .args(&[Arg::double(c"quantile").repeated()]),
-    Command::reads_caching(c"tdigest.cdf", entry!(commands::cdf, -3))
+    Command::reads(c"tdigest.cdf", entry!(commands::cdf, -3))
         .summary(c"Returns for each value an estimate of the share of values that are at most as large.")
         .complexity(c"O(N), where N is the number of values.")
         .args(&[VALUES]),
-    Command::reads_caching(c"tdigest.rank", entry!(commands::rank, -3))
+    Command::reads(c"tdigest.rank", entry!(commands::rank, -3))
         .summary(c"Returns for each value an estimate of the number of smaller values.")
         .complexity(c"O(N), where N is the number of values.")
         .args(&[VALUES]),
-    Command::reads_caching(c"tdigest.revrank", entry!(commands::revrank, -3))
+    Command::reads(c"tdigest.revrank", entry!(commands::revrank, -3))
         .summary(c"Returns for each value an estimate of the number of larger values.")
         .complexity(c"O(N), where N is the number of values.")
         .args(&[VALUES]),
-    Command::reads_caching(c"tdigest.byrank", entry!(commands::byrank, -3))
+    Command::reads(c"tdigest.byrank", entry!(commands::byrank, -3))
         .summary(c"Returns for each rank, counted from the smallest value, an estimate of the value.")
         .complexity(c"O(N), where N is the number of ranks.")
         .args(&[Arg::integer(c"rank").repeated()]),
-    Command::reads_caching(c"tdigest.byrevrank", entry!(commands::byrevrank, -3))
+    Command::reads(c"tdigest.byrevrank", entry!(commands::byrevrank, -3))
         .summary(c"Returns for each rank, counted from the largest value, an estimate of the value.")
         .complexity(c"O(N), where N is the number of ranks.")
         .args(&[Arg::integer(c"reverse_rank").repeated()]),
-    Command::reads_caching(c"tdigest.trimmed_mean", entry!(commands::trimmed_mean, 4))
+    Command::reads(c"tdigest.trimmed_mean", entry!(commands::trimmed_mean, 4))
         .slow()
         .summary(c"Returns an estimate of the mean of the values between two quantiles.")
         .complexity(c"O(N), where N is the number of nodes.")
