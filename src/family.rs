@@ -36,12 +36,9 @@ pub trait Family: Holds + Send + Sync + 'static {
     /// # Errors
     /// Any [`DecodeError`].
     fn load(from: &mut RdbReader, form: usize, version: i32) -> Result<Self, DecodeError>;
-    /// Requires that a client may have sent the value. Files, logs and primaries may have larger ones.
-    ///
-    /// # Errors
-    /// [`DecodeError::Malformed`]
-    fn require_limits(&self) -> Result<(), DecodeError> {
-        Ok(())
+    /// Returns why no client may have sent the value, if it is too large. Files, logs and primaries may have such values.
+    fn beyond_limits(&self) -> Option<&'static str> {
+        None
     }
     /// Writes the value's fields of an RDB stream. A server that saves without a fork calls this on another thread, while
     /// the main thread may read the value, so this uses only the value, the stream, and settings that can't change.

@@ -142,9 +142,10 @@ impl<'k, 'a, V: Family> Writer<'k, 'a, V> {
         &mut self,
         change: impl FnOnce(&mut V::Object) -> R,
     ) -> Result<Option<R>, Error> {
-        let stored = self.held()?;
-        let changed = stored.map(|stored| stored.update(|value| value.object_mut().map(change)));
-        changed.transpose()
+        self.update_fed(|object, feed| {
+            feed.end();
+            change(object)
+        })
     }
 
     /// Changes the object under the key. `change` appends the items that were new to the object's feed, or ends it.
@@ -159,7 +160,7 @@ impl<'k, 'a, V: Family> Writer<'k, 'a, V> {
     ) -> Result<Option<R>, Error> {
         let stored = self.held()?;
         let changed = stored.map(|stored| {
-            stored.update_fed(|value, feed| value.object_mut().map(|object| change(object, feed)))
+            stored.update(|value, feed| value.object_mut().map(|object| change(object, feed)))
         });
         changed.transpose()
     }

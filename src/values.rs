@@ -68,16 +68,9 @@ impl<V: Family> Stored<V> {
         &self.feed
     }
 
-    /// Changes the value, and updates the sums. The value's feed ends.
-    #[inline]
-    pub fn update<R>(&mut self, change: impl FnOnce(&mut V) -> R) -> R {
-        self.feed.end();
-        self.update_fed(|value, _| change(value))
-    }
-
     /// Changes the value, and updates the sums. `change` appends the items that were new to the value's feed, or ends it.
     #[inline]
-    pub fn update_fed<R>(&mut self, change: impl FnOnce(&mut V, &FeedSlot) -> R) -> R {
+    pub fn update<R>(&mut self, change: impl FnOnce(&mut V, &FeedSlot) -> R) -> R {
         let before = self.value.totals();
         let result = change(&mut self.value, &self.feed);
         let after = self.value.totals();
@@ -170,11 +163,9 @@ impl<V: Family> NativeType for Stored<V> {
     }
 
     fn load(from: &mut RdbReader, form: usize, version: i32) -> Result<Self, String> {
-        let value = V::load(from, form, version).and_then(|value| {
-            if Ctx::loads_for_client() {
-                value.require_limits()?;
-            }
-            Ok(value)
+        let value = V::load(from, form, version).and_then(|value| match value.beyond_limits() {
+            Some(what) if Ctx::loads_for_client() => Err(what.into()),
+            _ => Ok(value),
         });
         value.map(Self::new).map_err(|error| error.to_string())
     }
@@ -219,7 +210,7 @@ impl<V: Family> NativeType for Stored<V> {
             mover::count_moved(moved);
         }
         // A list that is moved loses its spare room.
-        let next = value.update_fed(|value, _| value.relocate(begin, &mut Mover(by)));
+        let next = value.update(|value, _| value.relocate(begin, &mut Mover(by)));
         if let Some(next) = next {
             by.set_cursor(next);
         }

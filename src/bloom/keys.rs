@@ -153,17 +153,6 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Requires that the key is empty, without even a partly loaded object.
-    ///
-    /// # Errors
-    /// [`Error::WRONG_TYPE`], [`Error::BUSY`] or [`Error::SAVING`].
-    pub fn require_empty(&mut self) -> Result<(), Error> {
-        match self.held()? {
-            Some(_) => Err(Error::BUSY),
-            None => Ok(()),
-        }
-    }
-
     /// Returns whether the key holds an object of `RedisBloom`'s kind, complete or not.
     ///
     /// # Errors
@@ -183,7 +172,7 @@ impl Writer<'_, '_> {
             return Err(error);
         }
         let held = self.held()?.ok_or(error)?;
-        held.update(|value| match value {
+        held.update(|value, _| match value {
             Value::Complete(_) => Ok(()),
             Value::Partial(partial) => {
                 *value = Value::Complete(partial.filled().map_err(|_| error)?);
@@ -208,7 +197,7 @@ impl Writer<'_, '_> {
     pub fn load_chunk(mut self, ctx: Ctx, cursor: u64, chunk: &[u8]) -> Result<(), Error> {
         let (by_redisbloom, limits) = (has_redisbloom_rules(ctx), limits_for(ctx, false));
         let held = self.held()?.ok_or(Error::BAD_CHUNK)?;
-        let complete = held.update_fed(|value, feed| {
+        let complete = held.update(|value, feed| {
             let refused = |error| match error {
                 DecodeError::NoMemory => Error::Refused(Refusal::OutOfMemory),
                 _ => Error::BAD_CHUNK,

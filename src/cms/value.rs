@@ -41,12 +41,8 @@ impl Family for CountMin {
         wire::read_rdb(version, from)
     }
 
-    fn require_limits(&self) -> Result<(), DecodeError> {
-        if self.shape().is_within_limits() {
-            Ok(())
-        } else {
-            Err("shape out of range".into())
-        }
+    fn beyond_limits(&self) -> Option<&'static str> {
+        (!self.shape().is_within_limits()).then_some("shape out of range")
     }
 
     fn write(&self, to: &mut impl RdbWrite) {

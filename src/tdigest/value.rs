@@ -56,12 +56,8 @@ impl Family for TDigest {
         Ok(digest)
     }
 
-    fn require_limits(&self) -> Result<(), DecodeError> {
-        if self.compression().is_within_limits() {
-            Ok(())
-        } else {
-            Err("compression out of range".into())
-        }
+    fn beyond_limits(&self) -> Option<&'static str> {
+        (!self.compression().is_within_limits()).then_some("compression out of range")
     }
 
     fn write(&self, to: &mut impl RdbWrite) {

@@ -42,12 +42,9 @@ impl Family for TopK {
         wire::read_rdb(version, from, seed())
     }
 
-    fn require_limits(&self) -> Result<(), DecodeError> {
-        if self.shape().within_limits().is_ok() {
-            Ok(())
-        } else {
-            Err("depth out of range".into())
-        }
+    fn beyond_limits(&self) -> Option<&'static str> {
+        let fault = self.shape().within_limits().err();
+        fault.map(|_| "depth out of range")
     }
 
     fn write(&self, to: &mut impl RdbWrite) {
