@@ -57,12 +57,17 @@ pub fn feed_bytes(object: &Object) -> u64 {
     settings::feed_bytes(memory_bytes(object))
 }
 
+/// Adds an option with a value.
+fn add<'c>(to: &mut impl Extend<Argument<'c>>, word: &'static CStr, value: Argument<'c>) {
+    to.extend([Argument::Word(word), value]);
+}
+
 /// Adds the options of a write that the object uses.
 fn add_moment<'c>(moment: &Moment, arguments: &mut impl Extend<Argument<'c>>) {
     let words = [(c"AT", moment.at_ms), (c"TTL", moment.ttl_ms)];
     for (word, number) in words {
         if let Some(number) = number {
-            arguments.extend([Argument::Word(word), Argument::Number(number)]);
+            add(arguments, word, Argument::Number(number));
         }
     }
     if moment.saturate {
@@ -70,24 +75,17 @@ fn add_moment<'c>(moment: &Moment, arguments: &mut impl Extend<Argument<'c>>) {
     }
 }
 
-/// A new object, and what its replicas need to make it.
-pub struct NewObject {
-    /// The object, which already holds its items.
-    pub object: Object,
-    /// For an object of `RedisBloom`, the header of its chunks before any item was added.
-    pub header: Option<Vec<u8>>,
-    /// When the key expires, if it does.
-    pub expires_ms: Option<i64>,
-}
-
 impl Writer<'_, '_> {
-    /// Stores an object under the empty key. Replicas add `items` to theirs.
-    pub fn create(self, new: NewObject, items: &[Str], moment: &Moment) {
-        let NewObject {
-            object,
-            header,
-            expires_ms,
-        } = new;
+    /// Stores an object, which already holds its items, under the empty key. Replicas add `items` to theirs. For an object of
+    /// `RedisBloom`, `header` is that of its chunks before any item was added. The key expires at `expires_ms`, if given.
+    pub fn create(
+        self,
+        object: Object,
+        header: Option<Vec<u8>>,
+        expires_ms: Option<i64>,
+        items: &[Str],
+        moment: &Moment,
+    ) {
         let shape = object.shape();
         let seed = object.hasher().seed().copied().unwrap_or(Seed::FIXED);
         let mut change = self.store(Value::Complete(object), expires_ms);
@@ -259,7 +257,7 @@ fn addition<'c>(items: &'c [Str<'c>], moment: &Moment) -> Arguments<'c> {
     arguments.push(Argument::Word(c"NOCREATE"));
     add_moment(moment, &mut arguments);
     if !items.is_empty() {
-        arguments.extend([Argument::Word(c"ITEMS"), Argument::Items(items)]);
+        add(&mut arguments, c"ITEMS", Argument::Items(items));
     }
     arguments
 }
@@ -273,44 +271,36 @@ fn creation<'c>(
     moment: &Moment,
 ) -> Vec<Argument<'c>> {
     let params = shape.params;
-    let mut arguments = vec![
-        Argument::Word(c"CAPACITY"),
-        Argument::Number(params.capacity),
-        Argument::Word(c"ERROR"),
+    let mut arguments = Vec::new();
+    let to = &mut arguments;
+    add(to, c"CAPACITY", Argument::Number(params.capacity));
+    add(
+        to,
+        c"ERROR",
         Argument::Text(double_text(params.error_rate.get())),
-        Argument::Word(c"TIGHTENING"),
+    );
+    add(
+        to,
+        c"TIGHTENING",
         Argument::Text(double_text(params.tightening.to_stored())),
-        Argument::Word(c"SEED"),
-        Argument::Bytes(seed.as_bytes()),
-    ];
+    );
+    add(to, c"SEED", Argument::Bytes(seed.as_bytes()));
     match params.growth {
-        Growth::Fixed => arguments.push(Argument::Word(c"NONSCALING")),
-        Growth::By(factor) => {
-            arguments.extend([
-                Argument::Word(c"EXPANSION"),
-                Argument::Number(factor.get().into()),
-            ]);
-        }
-    }
-    if let Some(window) = shape.window() {
-        arguments.extend([
-            Argument::Word(c"WINDOW"),
-            Argument::Number(window.period_ms()),
-            Argument::Word(c"PERIODS"),
-            Argument::Number(window.periods()),
-        ]);
+        Growth::Fixed => to.push(Argument::Word(c"NONSCALING")),
+        Growth::By(factor) => add(to, c"EXPANSION", Argument::Number(factor.get().into())),
     }
     match shape.kind {
-        Kind::Counting => arguments.push(Argument::Word(c"COUNTING")),
-        Kind::ScaledTo => arguments.extend([
-            Argument::Word(c"SCALETO"),
-            Argument::Number(params.capacity),
-        ]),
-        Kind::Plain | Kind::Windowed(_) => {}
+        Kind::Windowed(window) => {
+            add(to, c"WINDOW", Argument::Number(window.period_ms()));
+            add(to, c"PERIODS", Argument::Number(window.periods()));
+        }
+        Kind::Counting => to.push(Argument::Word(c"COUNTING")),
+        Kind::ScaledTo => add(to, c"SCALETO", Argument::Number(params.capacity)),
+        Kind::Plain => {}
     }
     add_moment(moment, &mut arguments);
     if !new.is_empty() {
-        arguments.extend([Argument::Word(c"ITEMS"), Argument::Items(new)]);
+        add(&mut arguments, c"ITEMS", Argument::Items(new));
     }
     arguments
 }

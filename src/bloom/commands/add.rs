@@ -18,7 +18,7 @@ use valkeybloom_sketches::bloom::{
 };
 use valkeybloom_sketches::{Probe, Seed};
 
-use crate::bloom::keys::{self, NewObject, Writer};
+use crate::bloom::keys::{self, Writer};
 use crate::bloom::settings;
 use crate::feeds::FeedSlot;
 use crate::ffi::{Argument, Argv, Call, Ctx, Done, Reply, Str};
@@ -235,10 +235,11 @@ fn write<'a>(
     let Written {
         outcomes,
         mut changed,
-        dated,
+        expired,
+        moment,
     } = written?;
     let all_new = |outcomes: &Outcomes| outcomes.iter().all(|o| *o == Ok(Added::New));
-    if dated.is_none() && addition.only_items && all_new(&outcomes) {
+    if moment.is_none() && addition.only_items && all_new(&outcomes) {
         writer.publish_verbatim([keys::ADDED]);
         return Ok(outcomes);
     }
@@ -247,8 +248,8 @@ fn write<'a>(
         // The items completed the object, even if it holds them.
         changed.extend(addition.items.clone().map(|index| args.string(index)));
     }
-    match dated {
-        Some(Dated { expired, moment }) if expired || !changed.is_empty() => {
+    match moment {
+        Some(moment) if expired || !changed.is_empty() => {
             writer.added_at(&changed, &moment);
         }
         None if !changed.is_empty() => {
@@ -265,15 +266,11 @@ struct Written<'a> {
     /// An empty list with room for the items that changed the object. It is reserved before the write, because the
     /// command must not fail after it.
     changed: List<Str<'a>>,
-    /// The moment of the write; `None` for a plain object that did not take more than its capacity.
-    dated: Option<Dated>,
-}
-
-/// The moment of a write to an object of tables, or to a full one.
-struct Dated {
     /// Whether items expired.
     expired: bool,
-    moment: Moment,
+    /// The moment of a write to an object of tables, or to a full one; `None` for a plain object that did not take more than
+    /// its capacity.
+    moment: Option<Moment>,
 }
 
 /// The limits on additions to an object. Notes whether they may have let a full non-scaling object take items: then
@@ -329,35 +326,32 @@ fn add_to<'a>(
     let (mut outcomes, changed) = (reserved(range.len())?, reserved(range.len())?);
     let given = items(args, range.clone());
     let mut push = |outcome| outcomes.push(outcome);
-    let dated = match timed {
-        None => {
-            let is_appended = feed.may_be_open()
-                && add_and_append(feed, object, given.clone(), limits, &mut push);
-            if !is_appended {
-                object.add_each(given, Time::default(), limits, push);
-            }
-            saturation.is_used_by(object).then_some(Dated {
-                expired: false,
-                moment: Moment {
-                    saturate: true,
-                    ..Moment::default()
-                },
-            })
+    let (mut expired, mut moment) = (false, None);
+    if let Some((time, of_write)) = timed {
+        expired = object.tidy(time.now_ms);
+        if expired {
+            feed.end();
         }
-        Some((time, mut moment)) => {
-            let expired = object.tidy(time.now_ms);
-            if expired {
-                feed.end();
-            }
-            object.add_each(given, time, limits, push);
-            moment.saturate = saturation.is_used_by(object);
-            Some(Dated { expired, moment })
+        object.add_each(given, time, limits, push);
+        moment = Some(Moment {
+            saturate: false,
+            ..of_write
+        });
+    } else {
+        let is_appended =
+            feed.may_be_open() && add_and_append(feed, object, given.clone(), limits, &mut push);
+        if !is_appended {
+            object.add_each(given, Time::default(), limits, push);
         }
-    };
+    }
+    if saturation.is_used_by(object) {
+        moment.get_or_insert_default().saturate = true;
+    }
     Ok(Written {
         outcomes,
         changed,
-        dated,
+        expired,
+        moment,
     })
 }
 
@@ -400,12 +394,7 @@ fn create<'a>(
         // Now the object knows its latest period, and so will a replica's, which is sent these items and the time.
         object.tidy(time.now_ms);
     }
-    let new = NewObject {
-        object,
-        header,
-        expires_ms,
-    };
-    writer.create(new, &changed, &moment);
+    writer.create(object, header, expires_ms, &changed, &moment);
     Ok(outcomes)
 }
 
