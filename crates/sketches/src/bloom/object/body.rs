@@ -245,7 +245,7 @@ impl Object {
         }
         match &mut self.0 {
             Body::Stack(stack) => {
-                stack.add_each(items, limits, |_, _, added| outcome(added));
+                stack.add_each(items, limits, |_, added| outcome(added));
             }
             Body::Tables(tables) => {
                 tables.add_each(items, time, || beside_base(limits()), outcome);
@@ -264,9 +264,9 @@ impl Object {
         mut new: impl FnMut(Probe),
     ) {
         if let Body::Stack(stack) = &mut self.0 {
-            stack.add_each(items, &limits, |batch, index, added| {
+            stack.add_each(items, &limits, |probe, added| {
                 if matches!(added, Ok(Added::New)) {
-                    new(batch.probe(index));
+                    new(probe);
                 }
                 outcome(added);
             });

@@ -224,13 +224,13 @@ impl Stack {
         self.add_to_newest(probe, |newest| newest.insert(probe), limits)
     }
 
-    /// Adds each item in turn to a stack of bits, and passes its batch, its index there and the result of
-    /// [`add`](Self::add) to `outcome`. Stops after the first refusal: the items after it are not tried.
+    /// Adds each item in turn to a stack of bits, and passes its probe and the result of [`add`](Self::add) to `outcome`.
+    /// Stops after the first refusal: the items after it are not tried.
     pub fn add_each<'i>(
         &mut self,
         mut items: impl Iterator<Item = &'i [u8]>,
         limits: impl Fn() -> Limits,
-        mut outcome: impl FnMut(&Batch, usize, Result<Added, Refusal>),
+        mut outcome: impl FnMut(Probe, Result<Added, Refusal>),
     ) {
         loop {
             let batch = Batch::of(&self.hasher, &mut items);
@@ -263,7 +263,7 @@ impl Stack {
                     };
                     self.add_to_newest(probe, insert, &limits)
                 };
-                outcome(&batch, index, added);
+                outcome(probe, added);
                 if added.is_err() {
                     return;
                 }
