@@ -52,13 +52,13 @@ const CHANGES: &str = "it changes at the source: stop its writers, and compare a
 
 /// The columns of the table, and their widths.
 const COLUMNS: [(Fate, usize); 7] = [
-    (Fate::Same, 10),
-    (Fate::WithinAccuracy, 17),
-    (Fate::Different, 11),
-    (Fate::Changing, 10),
-    (Fate::OnlySource, 16),
-    (Fate::OnlyTarget, 16),
-    (Fate::Refused, 9),
+    (Fate::SAME, 10),
+    (Fate::WITHIN_ACCURACY, 17),
+    (Fate::DIFFERENT, 11),
+    (Fate::CHANGING, 10),
+    (Fate::ONLY_SOURCE, 16),
+    (Fate::ONLY_TARGET, 16),
+    (Fate::REFUSED, 9),
 ];
 
 /// Check whether two servers hold the same filters
@@ -105,7 +105,7 @@ impl Compare {
         comparing.progress.end(comparing.done);
         outcomes.listed.sort_by(|a, b| a.key.cmp(&b.key));
         let listed = outcomes.listed.iter();
-        let differing = listed.filter(|it| it.fate != Fate::WithinAccuracy).count();
+        let differing = listed.filter(|it| it.fate != Fate::WITHIN_ACCURACY).count();
         if ended.is_ok() && differing > 0 {
             let all = outcomes.keys();
             ended = Err(Failure::new(format!(
@@ -117,7 +117,7 @@ impl Compare {
             return print_json(json!({ "types": types, "keys": keys }), ended);
         }
         for outcome in &outcomes.listed {
-            if show != Show::Nothing || outcome.fate != Fate::WithinAccuracy {
+            if show != Show::Nothing || outcome.fate != Fate::WITHIN_ACCURACY {
                 outcome.print(outcome.reason.as_deref());
             }
         }
@@ -183,7 +183,7 @@ impl Comparing<'_> {
             for job in self.batch(batch)? {
                 // The value may have changed between the reads, and equal filters may have different payloads.
                 match self.look(&job, &[])? {
-                    Some((Fate::Same, _)) => self.end(job, Fate::Same, None),
+                    Some((Fate::SAME, _)) => self.end(job, Fate::SAME, None),
                     _ => left.push(job),
                 }
             }
@@ -238,7 +238,7 @@ impl Comparing<'_> {
             if let (Some(here), Some(there)) = (here, there) {
                 let kind = self.kind(&job);
                 if are_same(&here, &there) && kind.is_some_and(|it| dump::is_of_type(&here.0, it)) {
-                    self.end(job, Fate::Same, None);
+                    self.end(job, Fate::SAME, None);
                     continue;
                 }
                 let digest = Some(digest(&here));
@@ -269,9 +269,9 @@ impl Comparing<'_> {
             return self.with_pauses(job);
         }
         let (fate, reason) = match self.look(&job, &[])? {
-            Some(found @ (Fate::Same | Fate::WithinAccuracy, _)) => found,
-            Some(found @ (Fate::Different, _)) if job.stable && self.is_stable(&job)? => found,
-            Some((Fate::Different | Fate::Changing, _)) if !is_plain => changing(),
+            Some(found @ (Fate::SAME | Fate::WITHIN_ACCURACY, _)) => found,
+            Some(found @ (Fate::DIFFERENT, _)) if job.stable && self.is_stable(&job)? => found,
+            Some((Fate::DIFFERENT | Fate::CHANGING, _)) if !is_plain => changing(),
             _ => return self.with_pauses(job),
         };
         self.end(job, fate, reason);
@@ -297,11 +297,11 @@ impl Comparing<'_> {
             return Ok(None);
         };
         let (server, fault) = match compare(self.from, self.to, &job.key, kind, pauses) {
-            Ok(Verdict::Same) => return Ok(Some((Fate::Same, None))),
+            Ok(Verdict::Same) => return Ok(Some((Fate::SAME, None))),
             Ok(Verdict::WithinAccuracy(how)) => {
-                return Ok(Some((Fate::WithinAccuracy, Some(how.to_owned()))));
+                return Ok(Some((Fate::WITHIN_ACCURACY, Some(how.to_owned()))));
             }
-            Ok(Verdict::Different(reason)) => return Ok(Some((Fate::Different, Some(reason)))),
+            Ok(Verdict::Different(reason)) => return Ok(Some((Fate::DIFFERENT, Some(reason)))),
             Ok(Verdict::Changing) => return Ok(Some(changing())),
             Err(SideFault::Source(fault)) => (self.from, fault),
             Err(SideFault::Target(fault)) => (self.to, fault),
@@ -309,7 +309,7 @@ impl Comparing<'_> {
         let was_replaced = fault.is(Error::NOT_FOUND) || fault.is_wrong_type();
         let reason = format!("{}: {fault}", server.address());
         unless_final::<()>(server, Err(fault))?;
-        Ok((!was_replaced).then_some((Fate::Refused, Some(reason))))
+        Ok((!was_replaced).then_some((Fate::REFUSED, Some(reason))))
     }
 
     /// Compares a key to the bit, pauses while the target lags behind, and ends the key.
@@ -322,7 +322,7 @@ impl Comparing<'_> {
             };
             let ending = match self.look(&job, &PAUSES)? {
                 // A plain filter was replaced by another one, which was read only once so far.
-                Some((Fate::Changing, _)) if is_plain(kind) => None,
+                Some((Fate::CHANGING, _)) if is_plain(kind) => None,
                 ending => ending,
             };
             match (ending, pauses.next()) {
@@ -344,11 +344,11 @@ impl Comparing<'_> {
             return self.next();
         }
         let (fate, reason) = match (&job.here, &job.there) {
-            (_, None) => (Fate::OnlySource, self.obstacle(&job)),
-            (None, _) => (Fate::OnlyTarget, None),
+            (_, None) => (Fate::ONLY_SOURCE, self.obstacle(&job)),
+            (None, _) => (Fate::ONLY_TARGET, None),
             (Some(here), Some(there)) => {
                 let reason = format!("its type is {there} there, not {here}");
-                (Fate::Different, Some(reason))
+                (Fate::DIFFERENT, Some(reason))
             }
         };
         self.end(job, fate, reason);
@@ -390,7 +390,7 @@ impl Comparing<'_> {
 
 /// The outcome of a key that changed in every attempt.
 fn changing() -> Ending {
-    (Fate::Changing, Some(CHANGES.to_owned()))
+    (Fate::CHANGING, Some(CHANGES.to_owned()))
 }
 
 fn names(jobs: &[Job]) -> Vec<&[u8]> {

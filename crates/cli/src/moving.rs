@@ -39,18 +39,18 @@ const CHANGES: &str = "it changes while it is copied: stop its writers, or run t
 
 /// The columns of the table, and their widths.
 const COLUMNS: [(Fate, usize); 4] = [
-    (Fate::Moved, 10),
-    (Fate::Replaced, 10),
-    (Fate::Skipped, 10),
-    (Fate::Refused, 10),
+    (Fate::MOVED, 10),
+    (Fate::REPLACED, 10),
+    (Fate::SKIPPED, 10),
+    (Fate::REFUSED, 10),
 ];
 
 /// The columns of the table of a dry run, and their widths.
 const DRY_COLUMNS: [(Fate, usize); 4] = [
-    (Fate::WouldMove, 12),
-    (Fate::WouldReplace, 15),
-    (Fate::Skipped, 10),
-    (Fate::Refused, 10),
+    (Fate::WOULD_MOVE, 12),
+    (Fate::WOULD_REPLACE, 15),
+    (Fate::SKIPPED, 10),
+    (Fate::REFUSED, 10),
 ];
 
 /// Copy the filters of one server to another
@@ -111,9 +111,9 @@ impl Move {
             let before = moving.bytes;
             let (fate, reason) = match moving.copy(&mut found) {
                 Ok(fate) => (fate, None),
-                Err(Stop::Skipped(reason)) => (Fate::Skipped, Some(reason)),
-                Err(Stop::Refused(reason)) => (Fate::Refused, Some(reason)),
-                Err(Stop::Changed) => (Fate::Refused, Some(CHANGES.to_owned())),
+                Err(Stop::Skipped(reason)) => (Fate::SKIPPED, Some(reason)),
+                Err(Stop::Refused(reason)) => (Fate::REFUSED, Some(reason)),
+                Err(Stop::Changed) => (Fate::REFUSED, Some(CHANGES.to_owned())),
                 Err(Stop::All(failure)) => {
                     ended = Err(failure);
                     break;
@@ -121,7 +121,7 @@ impl Move {
             };
             moving.done += 1;
             moving.progress.at(moving.done, moving.bytes);
-            refused += u64::from(fate == Fate::Refused);
+            refused += u64::from(fate == Fate::REFUSED);
             outcomes.add(Outcome {
                 key: found.key,
                 kind: found.kind,
@@ -146,13 +146,13 @@ impl Move {
     fn print(&self, outcomes: &Outcomes, show: Show) {
         for outcome in &outcomes.listed {
             match &outcome.reason {
-                _ if show == Show::Nothing && outcome.fate != Fate::Refused => {}
+                _ if show == Show::Nothing && outcome.fate != Fate::REFUSED => {}
                 Some(reason) => outcome.print(Some(reason)),
                 None if self.dry_run => {
                     let bytes = grouped(outcome.bytes.unwrap_or(0));
                     outcome.print(Some(&format!("{bytes} bytes")));
                 }
-                None if outcome.fate == Fate::Replaced => outcome.print(None),
+                None if outcome.fate == Fate::REPLACED => outcome.print(None),
                 None => {}
             }
         }
@@ -223,7 +223,7 @@ impl Moving<'_> {
         let there: String = self.write(self.to.get(key, cmd("TYPE").arg(key)))?;
         let replaceable = there == found.kind || is_filter(&there) && is_filter(&found.kind);
         let fate = match &there[..] {
-            "none" => Fate::Moved,
+            "none" => Fate::MOVED,
             _ if !self.options.replace => {
                 let mut reason = "it is there already".to_owned();
                 if self.options.verify && replaceable {
@@ -232,7 +232,7 @@ impl Moving<'_> {
                 }
                 return Err(Stop::Skipped(reason));
             }
-            _ if replaceable => Fate::Replaced,
+            _ if replaceable => Fate::REPLACED,
             other => {
                 return Err(Stop::Refused(format!("there it is of type {other}")));
             }
@@ -244,8 +244,8 @@ impl Moving<'_> {
             self.foresee(found)?;
             self.bytes += bytes;
             return Ok(match fate {
-                Fate::Moved => Fate::WouldMove,
-                _ => Fate::WouldReplace,
+                Fate::MOVED => Fate::WOULD_MOVE,
+                _ => Fate::WOULD_REPLACE,
             });
         }
         self.transfer(found, bytes)?;

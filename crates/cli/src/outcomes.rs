@@ -5,47 +5,27 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::failure::shown;
-use super::report::grouped;
-use super::report::print_line;
+use super::report::{grouped, print_line};
 
-/// The outcome of a key.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    Moved,
-    Replaced,
-    /// A dry run would have moved it.
-    WouldMove,
-    /// A dry run would have replaced it.
-    WouldReplace,
-    Skipped,
-    Same,
-    WithinAccuracy,
-    Different,
-    Changing,
-    OnlySource,
-    OnlyTarget,
-    Refused,
-}
+/// The outcome of a key, by its name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fate(&'static str);
 
 impl Fate {
-    const COUNT: usize = Self::Refused as usize + 1;
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Moved => "moved",
-            Self::Replaced => "replaced",
-            Self::WouldMove => "would move",
-            Self::WouldReplace => "would replace",
-            Self::Skipped => "skipped",
-            Self::Same => "same",
-            Self::WithinAccuracy => "within accuracy",
-            Self::Different => "different",
-            Self::Changing => "changing",
-            Self::OnlySource => "only at source",
-            Self::OnlyTarget => "only at target",
-            Self::Refused => "refused",
-        }
-    }
+    pub const MOVED: Self = Self("moved");
+    pub const REPLACED: Self = Self("replaced");
+    /// A dry run would have moved it.
+    pub const WOULD_MOVE: Self = Self("would move");
+    /// A dry run would have replaced it.
+    pub const WOULD_REPLACE: Self = Self("would replace");
+    pub const SKIPPED: Self = Self("skipped");
+    pub const SAME: Self = Self("same");
+    pub const WITHIN_ACCURACY: Self = Self("within accuracy");
+    pub const DIFFERENT: Self = Self("different");
+    pub const CHANGING: Self = Self("changing");
+    pub const ONLY_SOURCE: Self = Self("only at source");
+    pub const ONLY_TARGET: Self = Self("only at target");
+    pub const REFUSED: Self = Self("refused");
 }
 
 /// A key, its outcome, and the reason for it.
@@ -61,12 +41,12 @@ pub struct Outcome {
 impl Outcome {
     /// Prints a line with a text after the key: to the standard error if the key was refused.
     pub fn print(&self, text: Option<&str>) {
-        let separator = if text.is_some() { ": " } else { "" };
-        let (fate, key, text) = (self.fate.name(), shown(&self.key), text.unwrap_or_default());
-        if self.fate == Fate::Refused {
-            eprintln!("{fate} {key}{separator}{text}");
+        let text = text.map_or(String::new(), |text| format!(": {text}"));
+        let line = format!("{} {}{text}", self.fate.0, shown(&self.key));
+        if self.fate == Fate::REFUSED {
+            eprintln!("{line}");
         } else {
-            print_line(format_args!("{fate} {key}{separator}{text}"));
+            print_line(line);
         }
     }
 }
@@ -74,31 +54,40 @@ impl Outcome {
 /// The totals of a type.
 #[derive(Default)]
 struct Totals {
-    keys: [u64; Fate::COUNT],
+    keys: BTreeMap<Fate, u64>,
     bytes: u64,
+}
+
+impl Totals {
+    fn of(&self, fate: Fate) -> u64 {
+        self.keys.get(&fate).copied().unwrap_or(0)
+    }
 }
 
 /// The outcomes of a run.
 #[derive(Default)]
 pub struct Outcomes {
     types: BTreeMap<String, Totals>,
-    /// All outcomes but [`Fate::Same`].
+    /// All outcomes but [`Fate::SAME`].
     pub listed: Vec<Outcome>,
 }
 
 impl Outcomes {
     pub fn add(&mut self, outcome: Outcome) {
         let totals = self.types.entry(outcome.kind.clone()).or_default();
-        totals.keys[outcome.fate as usize] += 1;
+        *totals.keys.entry(outcome.fate).or_default() += 1;
         totals.bytes += outcome.bytes.unwrap_or(0);
-        if outcome.fate != Fate::Same {
+        if outcome.fate != Fate::SAME {
             self.listed.push(outcome);
         }
     }
 
     /// Returns the number of keys.
     pub fn keys(&self) -> u64 {
-        self.types.values().flat_map(|totals| totals.keys).sum()
+        self.types
+            .values()
+            .flat_map(|totals| totals.keys.values())
+            .sum()
     }
 
     /// Prints the totals of each type, in columns of these widths. A width for bytes adds a column.
@@ -110,20 +99,21 @@ impl Outcomes {
             let cells = cells.chain(bytes_width.map(|width| format!("{bytes:>width$}")));
             print_line(format_args!("{kind:<10}{}", cells.collect::<String>()));
         };
-        row("type", &|fate| fate.name().to_owned(), "bytes");
+        row("type", &|fate| fate.0.to_owned(), "bytes");
         for (kind, totals) in &self.types {
-            let count = |fate| totals.keys[fate as usize].to_string();
-            row(kind, &count, &grouped(totals.bytes));
+            row(
+                kind,
+                &|fate| totals.of(fate).to_string(),
+                &grouped(totals.bytes),
+            );
         }
     }
 
     /// Returns the number of keys of each type, by outcome, as JSON.
     pub fn types_json(&self, fates: &[(Fate, usize)]) -> Value {
         let types = self.types.iter().map(|(kind, totals)| {
-            let counts = fates.iter().map(|&(fate, _)| {
-                let count = totals.keys[fate as usize];
-                (fate.name().to_owned(), count.into())
-            });
+            let fates = fates.iter();
+            let counts = fates.map(|(fate, _)| (fate.0.to_owned(), totals.of(*fate).into()));
             (kind.clone(), Value::Object(counts.collect()))
         });
         Value::Object(types.collect())
@@ -135,7 +125,7 @@ impl Outcomes {
             let mut object = json!({
                 "key": shown(&outcome.key),
                 "type": outcome.kind,
-                "outcome": outcome.fate.name(),
+                "outcome": outcome.fate.0,
                 "reason": outcome.reason,
             });
             if let Some(bytes) = outcome.bytes {
