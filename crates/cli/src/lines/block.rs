@@ -2,72 +2,74 @@
 
 use std::path::{Path, PathBuf};
 
-use memchr::{Memchr, memchr_iter};
+use memchr::memchr_iter;
 
 /// Whole items of a file.
 pub struct Block {
     file: PathBuf,
+    parts: Parts,
     /// The number of the first item in the file, from 1.
     first: u64,
     pub bytes: Vec<u8>,
-    parts: Parts,
+    /// The position of the byte after each item, which does not belong to it.
+    ends: Vec<usize>,
 }
 
-/// What ends the items of a block: a byte each, which does not belong to them.
-#[derive(Clone)]
+/// What the items of a block are.
+#[derive(Clone, Copy, PartialEq)]
 pub enum Parts {
     Lines,
+    /// What ends with a zero byte.
     Zeros,
-    /// Fields of records, which may hold any byte: the position of the byte after each.
-    Records(Vec<usize>),
+    /// Fields of records, which may hold any byte.
+    Records,
 }
 
 impl Block {
     /// Creates an empty block, the first of a file.
     pub fn first_of(file: &Path, parts: Parts) -> Self {
-        let file = file.to_owned();
         Self {
-            file,
+            file: file.to_owned(),
+            parts,
             first: 1,
             bytes: Vec::new(),
-            parts,
+            ends: Vec::new(),
         }
     }
 
     /// Adds an item of a record.
     pub fn push(&mut self, field: &[u8]) {
         self.bytes.extend_from_slice(field);
-        if let Parts::Records(ends) = &mut self.parts {
-            ends.push(self.bytes.len());
-        }
+        self.ends.push(self.bytes.len());
         self.bytes.push(b'\n');
     }
 
-    /// Takes the whole items out, and leaves a block with these bytes of the items after them.
-    pub fn take(&mut self, rest: Vec<u8>) -> Self {
-        let parts = match &self.parts {
-            Parts::Records(_) => Parts::Records(Vec::new()),
-            parts => parts.clone(),
-        };
+    /// Notes which bytes from a position on end items.
+    pub fn find_ends(&mut self, from: usize, end: u8) {
+        let ends = memchr_iter(end, &self.bytes[from..]);
+        self.ends.extend(ends.map(|at| from + at));
+    }
+
+    /// Takes the whole items out, and leaves a block with the bytes of the one that is not whole yet.
+    pub fn take(&mut self) -> Self {
+        let whole = self.ends.last().map_or(0, |end| end + 1);
         let next = Self {
-            file: self.file.clone(),
-            first: self.first + self.ends(self.bytes.len()),
-            bytes: rest,
-            parts,
+            first: self.first + self.ends.len() as u64,
+            bytes: self.bytes.split_off(whole),
+            ..Self::first_of(&self.file, self.parts)
         };
         std::mem::replace(self, next)
     }
 
     /// Returns the items that are not empty.
-    pub fn items(&self) -> impl Iterator<Item = &[u8]> + Clone {
-        let is_line = matches!(self.parts, Parts::Lines);
-        let last = self.bytes.len();
+    pub fn items(&self) -> impl Iterator<Item = &[u8]> {
         let mut start = 0;
-        let items = self.all_ends().chain([last]).map(move |end| {
-            let item = self.bytes.get(start..end).unwrap_or_default();
+        let ends = self.ends.iter().copied().chain([self.bytes.len()]);
+        let items = ends.map(move |end| {
+            let item = &self.bytes[start..end];
             start = end + 1;
             match item.strip_suffix(b"\r") {
-                Some(line) if is_line => line,
+                Some(line) if self.parts == Parts::Lines => line,
                 _ => item,
             }
         });
@@ -76,61 +78,23 @@ impl Block {
 
     /// Describes the position of one of [`items`](Self::items).
     pub fn position(&self, item: &[u8]) -> String {
-        self.position_at(item.as_ptr().addr() - self.bytes.as_ptr().addr())
+        let offset = item.as_ptr().addr() - self.bytes.as_ptr().addr();
+        self.numbered(self.ends.partition_point(|end| *end < offset))
     }
 
     /// Describes the position of the item after the whole ones.
     pub fn end(&self) -> String {
-        self.position_at(self.bytes.len())
+        self.numbered(self.ends.len())
     }
 
-    fn position_at(&self, offset: usize) -> String {
+    /// Describes the position of the item after so many of this block.
+    fn numbered(&self, before: usize) -> String {
         let unit = match self.parts {
             Parts::Lines => "line",
             Parts::Zeros => "item",
-            Parts::Records(_) => "record",
+            Parts::Records => "record",
         };
-        let number = self.first + self.ends(offset);
+        let number = self.first + before as u64;
         format!("{}, {unit} {number}", self.file.display())
-    }
-
-    /// Returns the number of items that end before an offset.
-    fn ends(&self, offset: usize) -> u64 {
-        self.all_ends().take_while(|end| *end < offset).count() as u64
-    }
-
-    fn all_ends(&self) -> Ends<'_> {
-        match &self.parts {
-            Parts::Records(ends) => Ends::Records(ends.iter()),
-            parts => Ends::Bytes(memchr_iter(parts.byte(), &self.bytes)),
-        }
-    }
-}
-
-impl Parts {
-    /// Returns the byte that ends items.
-    pub const fn byte(&self) -> u8 {
-        match self {
-            Self::Zeros => 0,
-            Self::Lines | Self::Records(_) => b'\n',
-        }
-    }
-}
-
-/// The positions of the bytes that end items.
-#[derive(Clone)]
-enum Ends<'b> {
-    Bytes(Memchr<'b>),
-    Records(std::slice::Iter<'b, usize>),
-}
-
-impl Iterator for Ends<'_> {
-    type Item = usize;
-
-    fn next(&mut self) -> Option<usize> {
-        match self {
-            Self::Bytes(ends) => ends.next(),
-            Self::Records(ends) => ends.next().copied(),
-        }
     }
 }

@@ -85,7 +85,10 @@ impl Input {
     /// # Errors
     /// The file could not be read, or the receiver is gone.
     fn read_file(&self, file: &Path, bytes: &AtomicU64, send: &SyncSender<Block>) -> Result<()> {
-        let send = |block| {
+        let send = |block: Block| {
+            if block.bytes.is_empty() {
+                return Ok(());
+            }
             let gone = |_| Failure::new("the receiver is gone");
             send.send(block).map_err(gone)
         };
@@ -94,10 +97,14 @@ impl Input {
         let start = from.stream_position();
         let counting = Counting { from: &from, bytes };
         let opened = Opened::new(counting, !self.zero).map_err(fault)?;
+        let parts = if self.zero {
+            Parts::Zeros
+        } else {
+            Parts::Lines
+        };
         match &self.column {
             Some(column) => split::fields(file, opened, column, self.delimiter, &send)?,
-            None if self.zero => split::lines(file, opened, Parts::Zeros, &send)?,
-            None => split::lines(file, opened, Parts::Lines, &send)?,
+            None => split::lines(file, opened, parts, &send)?,
         }
         // The standard input is opened once, and may be read twice.
         if let Ok(start) = start {

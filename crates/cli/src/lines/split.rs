@@ -52,29 +52,25 @@ pub fn failed(file: &Path, error: impl fmt::Display) -> Failure {
     Failure::new(format!("could not read {}: {error}", file.display()))
 }
 
+/// Reports what is wrong with the item after those of a block.
+fn broken(block: &Block, error: impl fmt::Display) -> Failure {
+    Failure::new(format!("could not read {}: {error}", block.end()))
+}
+
 /// Sends the items that end with a byte.
 pub fn lines(file: &Path, mut opened: Opened<'_>, parts: Parts, send: Send<'_>) -> Result<()> {
-    let end = parts.byte();
+    let end = if parts == Parts::Zeros { 0 } else { b'\n' };
     let mut block = Block::first_of(file, parts);
     loop {
         // At least a block, and more for an item that is longer.
-        let more = BLOCK_BYTES.max(block.bytes.len()) as u64;
-        let from = opened.from.by_ref().take(more);
-        let count = { from }.read_to_end(&mut block.bytes).map_err(|error| {
-            let position = block.end();
-            Failure::new(format!("could not read {position}: {error}"))
-        })?;
-        let rest = match memchr::memrchr(end, &block.bytes) {
-            _ if count == 0 => Vec::new(),
-            Some(end) => block.bytes.split_off(end + 1),
-            None => continue,
-        };
-        let whole = block.take(rest);
-        if !whole.bytes.is_empty() {
-            send(whole)?;
-        }
-        if count == 0 {
-            return Ok(());
+        let start = block.bytes.len();
+        let from = opened.from.by_ref().take(BLOCK_BYTES.max(start) as u64);
+        let read = { from }.read_to_end(&mut block.bytes);
+        block.find_ends(start, end);
+        match read {
+            Ok(0) => return send(block),
+            Ok(_) => send(block.take())?,
+            Err(error) => return Err(broken(&block, error)),
         }
     }
 }
@@ -105,7 +101,7 @@ pub fn fields(
         record: ByteRecord::new(),
         last: vec![last].into(),
         width: None,
-        block: Block::first_of(file, Parts::Records(Vec::new())),
+        block: Block::first_of(file, Parts::Records),
     };
     let index = match column {
         Column::Number(number) => number - 1,
@@ -114,21 +110,14 @@ pub fn fields(
     };
     while table.next()? {
         let Some(field) = table.record.get(index) else {
-            let columns = table.record.len();
-            let text = format!(
-                "it has {}, not {}",
-                counted(columns as u64, "column"),
-                index + 1
-            );
+            let columns = counted(table.record.len() as u64, "column");
+            let text = format!("it has {columns}, not {}", index + 1);
             return Err(failed(file, text));
         };
         table.block.push(field);
         if table.block.bytes.len() >= BLOCK_BYTES {
-            send(table.block.take(Vec::new()))?;
+            send(table.block.take())?;
         }
-    }
-    if table.block.bytes.is_empty() {
-        return Ok(());
     }
     send(table.block)
 }
@@ -149,8 +138,7 @@ struct Table<R> {
 impl<R: Read> Table<R> {
     /// Reads the next record. Returns false at the end of the file.
     fn next(&mut self) -> Result<bool> {
-        let is_read = self.reader.read_byte_record(&mut self.record);
-        let text = match is_read {
+        let text = match self.reader.read_byte_record(&mut self.record) {
             Ok(true) if self.record == self.last => return Ok(false),
             Ok(true) => {
                 let columns = self.record.len();
@@ -164,8 +152,7 @@ impl<R: Read> Table<R> {
             Ok(false) => "an earlier quote is not closed".to_owned(),
             Err(error) => error.to_string(),
         };
-        let position = self.block.end();
-        Err(Failure::new(format!("could not read {position}: {text}")))
+        Err(broken(&self.block, text))
     }
 }
 
