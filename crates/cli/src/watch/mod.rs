@@ -18,11 +18,11 @@ use std::thread;
 use std::time::Duration;
 
 use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 pub use self::feed::Watch;
-use self::view::{Action, View};
+use self::view::View;
 use super::failure::{Failure, Result};
 use super::server::{Server, Tls};
 
@@ -85,10 +85,7 @@ fn show(
         match events.recv_timeout(POLL) {
             Ok(event) => match event? {
                 Event::Key(key) if key.kind != KeyEventKind::Release => {
-                    let Some(action) = action(key, view.is_typing()) else {
-                        continue;
-                    };
-                    if view.act(action) {
+                    if view.press(key) {
                         return Ok(());
                     }
                     changed = true;
@@ -111,27 +108,4 @@ fn show(
         }
     }
     Ok(())
-}
-
-/// Returns the action of a key.
-fn action(key: KeyEvent, typing: bool) -> Option<Action> {
-    let control = key.modifiers.contains(KeyModifiers::CONTROL);
-    Some(match key.code {
-        KeyCode::Char('c') if control => Action::End,
-        KeyCode::Esc if typing => Action::Clear,
-        KeyCode::Enter if typing => Action::Accept,
-        KeyCode::Backspace if typing => Action::Erase,
-        KeyCode::Char(letter) if typing && !control => Action::Type(letter),
-        KeyCode::Up => Action::Scroll(-1),
-        KeyCode::Down => Action::Scroll(1),
-        KeyCode::PageUp => Action::Page(-1),
-        KeyCode::PageDown => Action::Page(1),
-        KeyCode::Home => Action::First,
-        KeyCode::End => Action::Last,
-        KeyCode::Esc | KeyCode::Char('q') => Action::End,
-        KeyCode::Char('s') => Action::Sort,
-        KeyCode::Char('r') => Action::Reverse,
-        KeyCode::Char('/') => Action::Filter,
-        _ => return None,
-    })
 }

@@ -3,35 +3,14 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
 use super::feed::Update;
 use crate::failure::shown;
 use crate::list::columns::{self, Column, WATCHED};
 use crate::list::read::Listing;
 use crate::list::row::Row;
 use crate::report::double;
-
-/// What a key on the keyboard does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    End,
-    /// Scrolls by rows.
-    Scroll(isize),
-    /// Scrolls by pages.
-    Page(isize),
-    First,
-    Last,
-    /// Sorts by the next column.
-    Sort,
-    Reverse,
-    /// Begins to type a filter.
-    Filter,
-    Type(char),
-    Erase,
-    /// Ends typing, and keeps the filter.
-    Accept,
-    /// Ends typing without a filter.
-    Clear,
-}
 
 /// The state of the screen.
 pub struct View {
@@ -106,31 +85,37 @@ impl View {
     }
 
     /// Does what a key on the keyboard stands for. Returns whether to end.
-    pub fn act(&mut self, action: Action) -> bool {
-        match action {
-            Action::End => return true,
-            Action::Scroll(rows) => self.scroll(rows),
-            Action::Page(pages) => self.scroll(pages.saturating_mul(self.page.cast_signed())),
-            Action::First => self.top = 0,
-            Action::Last => self.top = usize::MAX,
-            Action::Sort => {
+    pub fn press(&mut self, key: KeyEvent) -> bool {
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        let page = self.page.cast_signed();
+        match key.code {
+            KeyCode::Char('c') if control => return true,
+            KeyCode::Esc if self.typing => {
+                self.typing = false;
+                self.filter.clear();
+            }
+            KeyCode::Enter if self.typing => self.typing = false,
+            KeyCode::Backspace if self.typing => drop(self.filter.pop()),
+            KeyCode::Char(letter) if self.typing && !control => self.filter.push(letter),
+            KeyCode::Up => self.scroll(-1),
+            KeyCode::Down => self.scroll(1),
+            KeyCode::PageUp => self.scroll(-page),
+            KeyCode::PageDown => self.scroll(page),
+            KeyCode::Home => self.top = 0,
+            KeyCode::End => self.top = usize::MAX,
+            KeyCode::Esc | KeyCode::Char('q') => return true,
+            KeyCode::Char('s') => {
                 let mut columns = WATCHED.iter().cycle();
                 columns.find(|column| column.title == self.sort.title);
                 self.sort = columns.next().unwrap_or(self.sort);
                 self.order();
             }
-            Action::Reverse => {
+            KeyCode::Char('r') => {
                 self.reverse = !self.reverse;
                 self.order();
             }
-            Action::Filter => self.typing = true,
-            Action::Type(letter) => self.filter.push(letter),
-            Action::Erase => drop(self.filter.pop()),
-            Action::Accept => self.typing = false,
-            Action::Clear => {
-                self.typing = false;
-                self.filter.clear();
-            }
+            KeyCode::Char('/') => self.typing = true,
+            _ => {}
         }
         self.keep_in_range();
         false
