@@ -1,30 +1,24 @@
 //! Bars of block characters, for terminals.
 
+use super::report::double;
+
 /// The parts of a character that a bar may end with, in eighths.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
 /// Returns the bar of a share of the whole, padded to `width` columns. A share above 0 is seen.
 pub fn bar(share: f64, width: usize) -> String {
-    let all = to_double(width * 8);
-    let eighths = to_whole((share.clamp(0.0, 1.0) * all).round());
+    let all = double(width as u64 * 8);
+    let eighths = (share.clamp(0.0, 1.0) * all).round();
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "at most the width of a terminal"
+    )]
+    let eighths = eighths as usize;
     let eighths = eighths.max(usize::from(share > 0.0));
     let bar = "█".repeat(eighths / 8) + EIGHTHS[eighths % 8];
     let columns = eighths.div_ceil(8);
     bar + &" ".repeat(width.saturating_sub(columns))
-}
-
-#[allow(clippy::cast_precision_loss, reason = "a width of a terminal")]
-fn to_double(number: usize) -> f64 {
-    number as f64
-}
-
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a width of a terminal"
-)]
-fn to_whole(number: f64) -> usize {
-    number as usize
 }
 
 #[cfg(test)]

@@ -33,12 +33,17 @@ pub fn end(report: Report, json: bool, ended: Result<()>) -> Result<()> {
     if json {
         return print_json(report.json.into(), ended);
     }
-    let width = report.rows.iter().map(|(name, _)| name.len()).max();
+    print_rows(report.rows);
+    ended
+}
+
+/// Prints rows of a name and a value, aligned.
+pub fn print_rows(rows: Vec<(String, String)>) {
+    let width = rows.iter().map(|(name, _)| name.len()).max();
     let width = width.unwrap_or(0);
-    for (name, value) in report.rows {
+    for (name, value) in rows {
         print_line(format_args!("{name:<width$}  {value}"));
     }
-    ended
 }
 
 /// Prints the JSON object of a successful run. A failure keeps the object, which is printed with the error.

@@ -15,7 +15,7 @@ use super::list::columns::listed;
 use super::list::output::{self, shortened};
 use super::list::row::Row;
 use super::list::terminal_width;
-use super::report::{double, grouped, print_json, print_line};
+use super::report::{grouped, print_json, print_line, print_rows, ratio};
 use super::server::{Server, Tls};
 
 /// The quantiles of a t-digest that are shown.
@@ -50,23 +50,19 @@ impl Show {
             let (key, address) = (shown(self.key.as_bytes()), server.address());
             return Err(Failure::new(format!("{key} does not exist at {address}")));
         };
-        let (field, contents, lines) = match family {
-            Family::Topk => {
-                let (contents, lines) = self.top(&server)?;
-                ("top", contents, lines)
-            }
+        let mut object = output::json(&row);
+        let lines = match family {
+            Family::Topk => self.top(&server, &mut object["top"])?,
             Family::Tdigest if row.items != Some(0) => {
-                let (contents, lines) = self.quantiles(&server)?;
-                ("quantiles", contents, lines)
+                self.quantiles(&server, &mut object["quantiles"])?
             }
-            Family::Tdigest => ("quantiles", json!([]), Vec::new()),
-            Family::Bloom | Family::Cuckoo | Family::Cms => ("", Value::Null, Vec::new()),
+            Family::Tdigest => {
+                object["quantiles"] = json!([]);
+                Vec::new()
+            }
+            Family::Bloom | Family::Cuckoo | Family::Cms => Vec::new(),
         };
         if json {
-            let mut object = output::json(&row);
-            if !field.is_empty() {
-                object[field] = contents;
-            }
             return print_json(object, Ok(()));
         }
         print_figures(&row);
@@ -76,36 +72,34 @@ impl Show {
     }
 
     /// Reads the list of a Top-K, the most frequent item first.
-    fn top(&self, server: &Server) -> Result<(Value, Vec<Line>)> {
+    fn top(&self, server: &Server, json: &mut Value) -> Result<Vec<Line>> {
         let list: Vec<(Option<Vec<u8>>, u64)> = self.read(server, "TOPK.LIST", &["WITHCOUNT"])?;
         // RedisBloom fills the list with nulls.
-        let list: Vec<_> = list
-            .into_iter()
-            .filter_map(|(item, count)| Some((item?, count)))
-            .collect();
-        let most = list.iter().map(|(_, count)| *count).max().unwrap_or(1);
+        let list = list.into_iter();
+        let list = list.filter_map(|(item, count)| Some((shown(&item?).into_owned(), count)));
+        let list: Vec<(String, u64)> = list.collect();
         let items = list.iter();
-        let contents = items.map(|(item, count)| json!({ "item": shown(item), "count": count }));
-        let contents = contents.collect();
+        let items = items.map(|(item, count)| json!({ "item": item, "count": count }));
+        *json = items.collect();
+        let most = list.iter().map(|(_, count)| *count).max().unwrap_or(1);
         let counts = aligned(list.iter().map(|(_, count)| grouped(*count)));
         let lines = list.iter().zip(counts);
         let lines = lines.map(|((item, count), numbers)| Line {
             numbers,
-            share: double(*count) / double(most.max(1)),
-            item: shown(item).into_owned(),
+            share: ratio(*count, most),
+            item: item.clone(),
         });
-        Ok((contents, lines.collect()))
+        Ok(lines.collect())
     }
 
     /// Reads the quantiles of a t-digest. A bar is as long as a value is above the least, or above 0.
-    fn quantiles(&self, server: &Server) -> Result<(Value, Vec<Line>)> {
+    fn quantiles(&self, server: &Server, json: &mut Value) -> Result<Vec<Line>> {
         let quantiles = QUANTILES.map(|quantile| quantile.to_string());
         let quantiles = quantiles.each_ref().map(String::as_str);
         let values: Vec<f64> = self.read(server, "TDIGEST.QUANTILE", &quantiles)?;
         let pairs = QUANTILES.iter().zip(&values);
-        let contents =
-            pairs.map(|(quantile, value)| json!({ "quantile": quantile, "value": value }));
-        let contents = contents.collect();
+        let pairs = pairs.map(|(quantile, value)| json!({ "quantile": quantile, "value": value }));
+        *json = pairs.collect();
         let start = values.first().map_or(0.0, |least| least.min(0.0));
         let range = values.last().map_or(0.0, |most| most - start);
         let shares = aligned(QUANTILES.map(|quantile| format!("{} %", quantile * 100.0)));
@@ -116,7 +110,7 @@ impl Show {
             share: (value - start) / range,
             item: String::new(),
         });
-        Ok((contents, lines.collect()))
+        Ok(lines.collect())
     }
 
     fn read<T: FromRedisValue>(
@@ -145,11 +139,7 @@ fn print_figures(row: &Row) {
             (name.replace('_', " "), text)
         }));
     }
-    let width = figures.iter().map(|(name, _)| name.len()).max();
-    let width = width.unwrap_or(0);
-    for (name, text) in figures {
-        print_line(format_args!("{name:<width$}  {text}"));
-    }
+    print_rows(figures);
 }
 
 /// Prints the contents, with bars on a terminal of this width.
