@@ -6,18 +6,15 @@ use valkeybloom_sketches::Fraction;
 use valkeybloom_sketches::cms::{CellSize, DEPTH_MAX, Shape};
 
 use crate::error::Error;
-use crate::numerals::{double, integer};
-use crate::words::{CommandWords, Origin};
+use crate::numerals::{double, integer, whole};
+use crate::words::{self, CommandWords, Origin};
 
 /// Requires that CMS.INITBYDIM or CMS.INITBYPROB has as many words as it has with or without its option.
 ///
 /// # Errors
 /// [`Error::Arity`]
 pub fn require_count<W: CommandWords + ?Sized>(words: &W) -> Result<(), Error> {
-    match words.count() {
-        4 | 6 => Ok(()),
-        _ => Err(Error::Arity),
-    }
+    words::require_count([4, 6].contains(&words.count()))
 }
 
 /// Parses CMS.INITBYDIM, whose number of words [is right](require_count).
@@ -25,13 +22,13 @@ pub fn require_count<W: CommandWords + ?Sized>(words: &W) -> Result<(), Error> {
 /// # Errors
 /// The error of the first argument that is wrong, in the order in which `RedisBloom` checks them.
 pub fn shape_by_size<W: CommandWords + ?Sized>(words: &W, origin: Origin) -> Result<Shape, Error> {
-    let width = natural(words.word(2)).filter(|width| *width > 0);
+    let width = whole(words.word(2)).filter(|width| *width > 0);
     let width = width.ok_or(error::BAD_WIDTH)?;
     let most = match origin {
         Origin::Client => DEPTH_MAX,
         Origin::Elsewhere => u64::MAX,
     };
-    let depth = natural(words.word(3)).filter(|depth| (1..=most).contains(depth));
+    let depth = whole(words.word(3)).filter(|depth| (1..=most).contains(depth));
     let depth = depth.ok_or(error::BAD_DEPTH)?;
     Shape::new(width, depth, cell_size(words)?).ok_or(error::BAD_SHAPE)
 }
@@ -56,12 +53,8 @@ fn cell_size<W: CommandWords + ?Sized>(words: &W) -> Result<CellSize, Error> {
     if !words.word(4).eq_ignore_ascii_case(b"CELL_SIZE") {
         return Err(error::UNKNOWN_OPTION);
     }
-    let size = natural(words.word(5)).and_then(CellSize::of_bytes);
+    let size = whole(words.word(5)).and_then(CellSize::of_bytes);
     size.ok_or(error::BAD_CELL_SIZE)
-}
-
-fn natural(word: &[u8]) -> Option<u64> {
-    integer(word).and_then(|number| u64::try_from(number).ok())
 }
 
 /// Parses an increment of CMS.INCRBY, which may be negative unless `RedisBloom` 8.8 is followed.

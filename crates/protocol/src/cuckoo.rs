@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::error::Error;
 use crate::numerals::integer;
-use crate::words::{CommandWords, Cursor, Grammar};
+use crate::words::{CommandWords, Cursor, Grammar, require_count};
 
 use self::error::CuckooOption;
 use valkeybloom_sketches::cuckoo::Params;
@@ -19,28 +19,21 @@ pub fn reserve<W: CommandWords + ?Sized>(
     grammar: Grammar,
 ) -> Result<Params, Error> {
     // Pairs of an option and its value follow the command's name, the key and the capacity.
-    if words.count() < 3 || words.count().is_multiple_of(2) {
-        return Err(Error::Arity);
-    }
+    require_count(words.count() >= 3 && !words.count().is_multiple_of(2))?;
     let capacity = integer(words.word(2)).ok_or(error::BAD_CAPACITY)?;
     let value = |option: &CuckooOption| -> Result<Option<u64>, Error> {
         let Some(word) = value_of(words, option, grammar) else {
             return Ok(None);
         };
-        let value = integer(word).ok_or(option.bad)?;
-        let value = u64::try_from(value).ok();
+        let value = u64::try_from(integer(word).ok_or(option.bad)?).ok();
         let value = value.filter(|value| option.range.contains(value));
         Ok(Some(value.ok_or(option.out_of_range)?))
     };
     let max_iterations = value(&CuckooOption::MAX_ITERATIONS)?;
     let bucket_size = value(&CuckooOption::BUCKET_SIZE)?;
     let expansion = value(&CuckooOption::EXPANSION)?;
-    let known = |word: &[u8]| CuckooOption::ALL.iter().any(|option| option.is(word));
-    if grammar == Grammar::Own
-        && (3..words.count())
-            .step_by(2)
-            .any(|at| !known(words.word(at)))
-    {
+    let known = |at| CuckooOption::ALL.iter().any(|it| it.is(words.word(at)));
+    if grammar == Grammar::Own && !(3..words.count()).step_by(2).all(known) {
         return Err(error::UNKNOWN_OPTION);
     }
     let params = Params {
@@ -49,18 +42,14 @@ pub fn reserve<W: CommandWords + ?Sized>(
         max_iterations: narrow(max_iterations, defaults.max_iterations),
         expansion: narrow(expansion, defaults.expansion),
     };
-    if params.are_valid() {
-        Ok(params)
-    } else {
-        Err(error::RESERVE_CAPACITY)
-    }
+    let valid = params.are_valid().then_some(params);
+    valid.ok_or(error::RESERVE_CAPACITY)
 }
 
 /// Narrows a value, which the option's range keeps within the narrower type.
 fn narrow<N: TryFrom<u64>>(value: Option<u64>, default: N) -> N {
-    value
-        .and_then(|value| N::try_from(value).ok())
-        .unwrap_or(default)
+    let value = value.and_then(|value| value.try_into().ok());
+    value.unwrap_or(default)
 }
 
 /// Returns the word after the first occurrence of an option. `RedisBloom` searches all words, the key included.
@@ -96,9 +85,7 @@ impl Insert {
         defaults: Params,
         grammar: Grammar,
     ) -> Result<Self, Error> {
-        if words.count() < 4 {
-            return Err(Error::Arity);
-        }
+        require_count(words.count() >= 4)?;
         // RedisBloom distinguishes options by their first letter.
         let is = |word: &[u8], option: &[u8]| match grammar {
             Grammar::Own => word.eq_ignore_ascii_case(option),
@@ -123,9 +110,7 @@ impl Insert {
             }
         }
         let items = from.rest();
-        if items.is_empty() {
-            return Err(Error::Arity);
-        }
+        require_count(!items.is_empty())?;
         let params = Params {
             capacity: match capacity {
                 Some(capacity) => u64::try_from(capacity).unwrap_or(0),

@@ -18,6 +18,11 @@ pub fn integer(word: &[u8]) -> Option<i64> {
     }
 }
 
+/// Reads an [`integer`] that fits a type.
+pub(crate) fn whole<T: TryFrom<i64>>(word: &[u8]) -> Option<T> {
+    integer(word)?.try_into().ok()
+}
+
 /// Reads a whole number of up to 64 bits that is not negative: digits without leading zeros.
 #[must_use]
 pub fn natural(word: &[u8]) -> Option<u64> {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::error::Error;
 use crate::numerals::{double, integer};
-use crate::words::{CommandWords, Grammar};
+use crate::words::{CommandWords, Grammar, require_count};
 
 /// Parses a value to add, which is finite.
 ///
@@ -12,12 +12,9 @@ use crate::words::{CommandWords, Grammar};
 /// [`BAD_ADDITION`](error::BAD_ADDITION) or [`INFINITE_ADDITION`](error::INFINITE_ADDITION).
 #[inline]
 pub fn value_to_add(word: &[u8]) -> Result<f64, Error> {
-    let value = double(word).ok_or(error::BAD_ADDITION)?;
-    if value.is_finite() {
-        Ok(value)
-    } else {
-        Err(error::INFINITE_ADDITION)
-    }
+    let value = Some(double(word).ok_or(error::BAD_ADDITION)?);
+    let finite = value.filter(|value| value.is_finite());
+    finite.ok_or(error::INFINITE_ADDITION)
 }
 
 /// Parses a value, which may be infinite.
@@ -33,12 +30,9 @@ pub fn value(word: &[u8], bad: Error) -> Result<f64, Error> {
 /// # Errors
 /// [`BAD_QUANTILE`](error::BAD_QUANTILE) or [`QUANTILE_RANGE`](error::QUANTILE_RANGE).
 pub fn quantile(word: &[u8]) -> Result<f64, Error> {
-    let quantile = double(word).ok_or(error::BAD_QUANTILE)?;
-    if (0.0..=1.0).contains(&quantile) {
-        Ok(quantile)
-    } else {
-        Err(error::QUANTILE_RANGE)
-    }
+    let quantile = Some(double(word).ok_or(error::BAD_QUANTILE)?);
+    let in_range = quantile.filter(|quantile| (0.0..=1.0).contains(quantile));
+    in_range.ok_or(error::QUANTILE_RANGE)
 }
 
 /// Parses a rank, counted from 0.
@@ -67,10 +61,14 @@ pub fn trim<W: CommandWords + ?Sized>(words: &W) -> Result<(f64, f64), Error> {
     }
 }
 
-fn positive(word: &[u8]) -> Result<u64, Error> {
-    let number = integer(word).ok_or(error::BAD_COMPRESSION)?;
-    let number = u64::try_from(number).ok().filter(|number| *number > 0);
-    number.ok_or(error::COMPRESSION_RANGE)
+/// Parses a number above 0, with the errors of another word and of another number.
+fn positive(word: &[u8], bad: Error, range: Error) -> Result<u64, Error> {
+    let number = u64::try_from(integer(word).ok_or(bad)?).unwrap_or(0);
+    (number > 0).then_some(number).ok_or(range)
+}
+
+fn compression_of(word: &[u8]) -> Result<u64, Error> {
+    positive(word, error::BAD_COMPRESSION, error::COMPRESSION_RANGE)
 }
 
 /// Parses the compression of TDIGEST.CREATE, if it is given. It may be too large for a digest.
@@ -85,7 +83,7 @@ pub fn compression<W: CommandWords + ?Sized>(words: &W) -> Result<Option<u64>, E
     if !(2..4).any(|place| words.word(place).eq_ignore_ascii_case(b"COMPRESSION")) {
         return Err(error::BAD_OPTION);
     }
-    positive(words.word(3)).map(Some)
+    compression_of(words.word(3)).map(Some)
 }
 
 /// TDIGEST.MERGE.
@@ -106,13 +104,9 @@ impl Merge {
     /// The error of the first argument that is wrong.
     pub fn parse<W: CommandWords + ?Sized>(words: &W, grammar: Grammar) -> Result<Self, Error> {
         const FIRST: usize = 3;
-        let count = integer(words.word(2)).ok_or(error::BAD_SOURCES)?;
-        let count = u64::try_from(count).ok().filter(|count| *count > 0);
-        let count = count.ok_or(error::SOURCES_RANGE)?;
+        let count = positive(words.word(2), error::BAD_SOURCES, error::SOURCES_RANGE)?;
         let count = usize::try_from(count).unwrap_or(usize::MAX);
-        if count > words.count() - FIRST {
-            return Err(Error::Arity);
-        }
+        require_count(count <= words.count() - FIRST)?;
         let mut merge = Self {
             sources: FIRST..FIRST + count,
             compression: None,
@@ -126,10 +120,8 @@ impl Merge {
                 merge.overrides = true;
             } else if is(place, b"COMPRESSION") && merge.compression.is_none() {
                 let value = place + 1;
-                if value == rest.end {
-                    return Err(Error::Arity);
-                }
-                merge.compression = Some(positive(words.word(value))?);
+                require_count(value < rest.end)?;
+                merge.compression = Some(compression_of(words.word(value))?);
                 places.start = value + 1;
             } else if grammar == Grammar::Own {
                 return Err(error::BAD_OPTION);

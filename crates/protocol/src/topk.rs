@@ -3,19 +3,15 @@
 use valkeybloom_sketches::topk::{DEPTH_MAX, Fault, INCREMENT_MAX, Shape};
 
 use crate::error::Error;
-use crate::numerals::{double, integer};
-use crate::words::{CommandWords, Origin};
+use crate::numerals::{double, whole};
+use crate::words::{CommandWords, Origin, require_count};
 
 /// Requires the number of words of TOPK.RESERVE: the length of the list alone, or with width, depth and decay.
 ///
 /// # Errors
 /// [`Error::Arity`]
 pub fn require_shape_words<W: CommandWords + ?Sized>(words: &W) -> Result<(), Error> {
-    if [3, 6].contains(&words.count()) {
-        Ok(())
-    } else {
-        Err(Error::Arity)
-    }
+    require_count([3, 6].contains(&words.count()))
 }
 
 /// Parses the shape of TOPK.RESERVE of an origin, whose number of words is [checked](require_shape_words).
@@ -28,9 +24,8 @@ pub fn shape<W: CommandWords + ?Sized>(words: &W, origin: Origin) -> Result<Shap
         if index >= words.count() {
             return Ok(default);
         }
-        let number = integer(words.word(index)).and_then(|number| u64::try_from(number).ok());
-        let in_range = number.filter(|number| (1..=u64::from(u32::MAX)).contains(number));
-        in_range.ok_or(error)
+        let number = whole::<u32>(words.word(index)).filter(|number| *number > 0);
+        number.map(u64::from).ok_or(error)
     };
     let k = number(2, 0, error::BAD_K)?;
     let width = number(3, Shape::DEFAULT_WIDTH, error::BAD_WIDTH)?;
@@ -57,11 +52,7 @@ pub fn shape<W: CommandWords + ?Sized>(words: &W, origin: Origin) -> Result<Shap
 /// # Errors
 /// [`Error::Arity`]
 pub fn require_pairs<W: CommandWords + ?Sized>(words: &W) -> Result<(), Error> {
-    if words.count() >= 4 && words.count().is_multiple_of(2) {
-        Ok(())
-    } else {
-        Err(Error::Arity)
-    }
+    require_count(words.count() >= 4 && words.count().is_multiple_of(2))
 }
 
 /// Parses an increment.
@@ -69,9 +60,8 @@ pub fn require_pairs<W: CommandWords + ?Sized>(words: &W) -> Result<(), Error> {
 /// # Errors
 /// [`BAD_INCREMENT`](error::BAD_INCREMENT)
 pub fn increment(word: &[u8]) -> Result<u32, Error> {
-    let number = integer(word).and_then(|number| u32::try_from(number).ok());
-    let in_range = number.filter(|number| *number <= INCREMENT_MAX);
-    in_range.ok_or(error::BAD_INCREMENT)
+    let number = whole(word).filter(|number| *number <= INCREMENT_MAX);
+    number.ok_or(error::BAD_INCREMENT)
 }
 
 /// Parses the options of TOPK.LIST, and returns whether the reply has counts.

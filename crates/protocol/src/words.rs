@@ -5,7 +5,7 @@ use std::ops::Range;
 use valkeybloom_sketches::{Fraction, Seed};
 
 use crate::error::{Error, Field};
-use crate::numerals::integer;
+use crate::numerals::whole;
 
 /// The words of a command, its name first.
 pub trait CommandWords {
@@ -23,6 +23,11 @@ impl CommandWords for [&[u8]] {
     fn word(&self, index: usize) -> &[u8] {
         self[index]
     }
+}
+
+/// Requires that a command has the right number of words.
+pub(crate) fn require_count(is_right: bool) -> Result<(), Error> {
+    is_right.then_some(()).ok_or(Error::Arity)
 }
 
 /// A cursor over the words that are not yet taken.
@@ -56,25 +61,21 @@ impl<'a, W: CommandWords + ?Sized> Cursor<'a, W> {
     }
 
     pub(crate) fn expansion(&mut self) -> Result<u32, Error> {
-        let expansion = self.take().and_then(integer).map(u32::try_from);
-        expansion
-            .and_then(Result::ok)
-            .ok_or(Error::Bad(Field::EXPANSION))
+        let expansion = self.take().and_then(whole);
+        expansion.ok_or(Error::Bad(Field::EXPANSION))
     }
 
     /// Takes a whole number above 0.
     pub(crate) fn positive(&mut self, field: Field) -> Result<u64, Error> {
-        match self.take().and_then(integer).map(u64::try_from) {
-            Some(Ok(0)) => Err(Error::Range(field)),
-            Some(Ok(number)) => Ok(number),
-            _ => Err(Error::Bad(field)),
+        match self.take().and_then(whole) {
+            Some(0) => Err(Error::Range(field)),
+            number => number.ok_or(Error::Bad(field)),
         }
     }
 
     /// Takes a time since the epoch, in milliseconds.
     pub(crate) fn time(&mut self) -> Result<u64, Error> {
-        let time = self.take().and_then(integer).map(u64::try_from);
-        time.and_then(Result::ok).ok_or(Error::UNKNOWN_OPTION)
+        self.take().and_then(whole).ok_or(Error::UNKNOWN_OPTION)
     }
 
     pub(crate) fn seed(&mut self) -> Result<Seed, Error> {

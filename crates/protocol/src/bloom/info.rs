@@ -97,27 +97,18 @@ impl InfoFields {
 
     /// Returns the fields in the order of the reply. An object may lack some of them.
     pub fn fields(self) -> impl Iterator<Item = InfoField> {
-        use InfoField::{
-            Capacity, Error, Expansion, Filters, Items, MaxScaledCapacity, Size, Tightening,
+        // RedisBloom's come first, and then those that valkey-bloom adds.
+        let mut fields = InfoField::ALL.map(|(field, ..)| field);
+        let last = match self {
+            Self::Five => InfoField::Expansion,
+            Self::ValkeyBloom => InfoField::MaxScaledCapacity,
+            Self::All => InfoField::FeedReaders,
         };
-        const FIVE: [InfoField; 5] = [Capacity, Size, Filters, Items, Expansion];
-        const VALKEY_BLOOM: [InfoField; 8] = [
-            Capacity,
-            Size,
-            Filters,
-            Items,
-            Error,
-            Expansion,
-            Tightening,
-            MaxScaledCapacity,
-        ];
-        let (some, all): (&[InfoField], &[_]) = match self {
-            Self::Five => (&FIVE, &[]),
-            Self::ValkeyBloom => (&VALKEY_BLOOM, &[]),
-            Self::All => (&[], &InfoField::ALL),
-        };
-        let all = all.iter().map(|(field, ..)| *field);
-        some.iter().copied().chain(all)
+        if self == Self::ValkeyBloom {
+            // It has the error rate before the growth factor.
+            fields.swap(InfoField::Expansion as usize, InfoField::Error as usize);
+        }
+        fields.into_iter().take(last as usize + 1)
     }
 }
 

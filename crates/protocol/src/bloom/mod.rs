@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use crate::error::{Error, Field};
 use crate::numerals::natural;
-use crate::words::{CommandWords, Cursor, Origin};
+use crate::words::{CommandWords, Cursor, Origin, require_count};
 use valkeybloom_sketches::bloom::{Growth, Kind, New, Params, Shape, Tightening, Window};
 use valkeybloom_sketches::{Cursor as FeedCursor, Fraction, Seed};
 
@@ -155,9 +155,7 @@ impl Reserve {
         defaults: Defaults,
         origin: Origin,
     ) -> Result<Self, Error> {
-        if words.count() < 4 {
-            return Err(Error::Arity);
-        }
+        require_count(words.count() >= 4)?;
         let mut from = Cursor::after_key(words);
         let error_rate = from.fraction(Field::ERROR_RATE)?;
         let capacity = from.positive(Field::CAPACITY)?;
@@ -301,9 +299,7 @@ impl Insert {
         defaults: Defaults,
         origin: Origin,
     ) -> Result<Self, Error> {
-        if words.count() < 2 {
-            return Err(Error::Arity);
-        }
+        require_count(words.count() >= 2)?;
         let mut from = Cursor::after_key(words);
         let (mut capacity, mut error_rate, mut tightening) = (None, None, None);
         let (mut request, mut shape) = (Self::default(), ShapeWords::default());
@@ -311,9 +307,7 @@ impl Insert {
         while let Some(option) = from.take() {
             if option.eq_ignore_ascii_case(b"ITEMS") {
                 request.items = from.rest();
-                if request.items.is_empty() {
-                    return Err(Error::Arity);
-                }
+                require_count(!request.items.is_empty())?;
                 break;
             }
             if option.eq_ignore_ascii_case(b"CAPACITY") {
@@ -402,11 +396,9 @@ impl Read {
 fn feed_cursor(word: &[u8]) -> Option<FeedCursor> {
     let (id, sequence) = word.split_at_checked(FeedCursor::DIGITS)?;
     let is_digit = |digit: &u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
-    let id = str::from_utf8(id)
-        .ok()
-        .filter(|_| id.iter().all(is_digit))?;
+    id.iter().all(is_digit).then_some(())?;
     Some(FeedCursor {
-        feed: u64::from_str_radix(id, 16).ok()?,
+        feed: u64::from_str_radix(str::from_utf8(id).ok()?, 16).ok()?,
         sequence: natural(sequence.strip_prefix(b"-")?)?,
     })
 }

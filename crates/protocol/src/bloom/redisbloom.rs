@@ -8,7 +8,7 @@ use valkeybloom_sketches::bloom::{Growth, New, Params};
 
 use crate::error::Error;
 use crate::numerals::{double, integer};
-use crate::words::{CommandWords, Cursor};
+use crate::words::{CommandWords, Cursor, require_count};
 
 use super::maker::Wanted;
 
@@ -49,9 +49,7 @@ impl Given {
 /// # Errors
 /// The error of the first argument that is wrong, in the order in which `RedisBloom` checks them.
 pub(super) fn reserve<W: CommandWords + ?Sized>(words: &W) -> Result<Given, Error> {
-    if words.count() < 4 {
-        return Err(Error::Arity);
-    }
+    require_count(words.count() >= 4)?;
     let rate = double(words.word(2)).ok_or(error::RESERVE_RATE)?;
     let error_rate = Fraction::new(rate).ok_or(error::RATE_RANGE)?;
     let capacity = integer(words.word(3)).ok_or(error::RESERVE_CAPACITY)?;
@@ -112,9 +110,7 @@ pub(super) fn insert<W: CommandWords + ?Sized>(words: &W) -> Result<(Given, Rang
         }
     }
     let items = from.rest();
-    if items.is_empty() {
-        return Err(Error::Arity);
-    }
+    require_count(!items.is_empty())?;
     Ok((given, items))
 }
 
