@@ -18,7 +18,7 @@ use serde_json::json;
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::Dialect;
 
-use super::difference::{SideFault, Verdict, compare};
+use super::difference::{SideFault, compare};
 use super::dump;
 use super::expiry::Expiry;
 use super::failure::{Failure, Fault, Result};
@@ -28,7 +28,7 @@ use super::program::Target;
 use super::progress::{Progress, Show};
 use super::report::print_json;
 use super::server::{Server, Tls, dialect_of, is_filter};
-use super::sketches;
+use super::sketches::{self, Verdict};
 use super::upload::is_temporary;
 
 /// The most bytes of a value that is compared by DUMP in a batch.

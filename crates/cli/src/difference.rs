@@ -23,7 +23,7 @@ use super::expiry::Expiry;
 use super::failure::Fault;
 use super::info::Info;
 use super::server::{Server, is_filter};
-use super::sketches::{self, Difference};
+use super::sketches::{self, Verdict};
 
 /// The fields of BF.INFO that depend on the server, or follow from other fields.
 const SERVER_FIELDS: [&str; 5] = [
@@ -43,19 +43,6 @@ pub enum SideFault {
     Target(Fault),
 }
 
-type Result<T, E = SideFault> = std::result::Result<T, E>;
-
-/// The result of a comparison.
-pub enum Verdict {
-    Same,
-    /// The target has a sketch of the same commands, which differs in this way within its accuracy.
-    WithinAccuracy(&'static str),
-    /// The target differs in this way.
-    Different(String),
-    /// The source changed during the comparison.
-    Changing,
-}
-
 /// Compares a value of a type. While the target lags behind, it is read again after each pause.
 ///
 /// # Errors
@@ -66,7 +53,7 @@ pub fn compare(
     key: &[u8],
     kind: &str,
     pauses: &[Duration],
-) -> Result<Verdict> {
+) -> Result<Verdict, SideFault> {
     let pair = Pair {
         from,
         to,
@@ -74,22 +61,37 @@ pub fn compare(
         pauses,
     };
     let by_chunks = is_filter(kind).then(|| pair.by_chunks());
-    let verdict = match by_chunks {
-        None => pair.by_dump()?,
+    let ended = match by_chunks {
         // Only this module and RedisBloom have chunks.
-        Some(Err(SideFault::Source(fault) | SideFault::Target(fault))) if fault.lacks_command() => {
-            pair.by_dump()?
+        Some(Err(Stop::Fault(SideFault::Source(fault) | SideFault::Target(fault))))
+            if fault.lacks_command() =>
+        {
+            pair.by_dump()
         }
-        Some(verdict) => verdict?,
+        Some(ended) => ended,
+        None => pair.by_dump(),
     };
-    if let Verdict::Same | Verdict::WithinAccuracy(_) = verdict {
-        let expiry = pair.by_expiry()?;
-        if !matches!(expiry, Verdict::Same) {
-            return Ok(expiry);
+    let ended = match ended {
+        Ok(()) => pair.by_expiry(),
+        Err(within @ Stop::Verdict(Verdict::WithinAccuracy(_))) => {
+            pair.by_expiry().and(Err(within))
         }
+        ended => ended,
+    };
+    match ended {
+        Ok(()) => Ok(Verdict::Same),
+        Err(Stop::Verdict(verdict)) => Ok(verdict),
+        Err(Stop::Fault(fault)) => Err(fault),
     }
-    Ok(verdict)
 }
+
+/// Why a comparison ends before all is known to be the same.
+enum Stop {
+    Verdict(Verdict),
+    Fault(SideFault),
+}
+
+type Result<T = (), E = Stop> = std::result::Result<T, E>;
 
 /// The relation of a read of the target to two reads of the source.
 enum Fit {
@@ -114,16 +116,6 @@ impl Fit {
     }
 }
 
-/// The final relation of the reads, after all pauses.
-enum Settled<T> {
-    /// The target has this value.
-    Same(T),
-    /// The source has the first value, the target the second.
-    Different(T, T),
-    /// The source changed.
-    Changing,
-}
-
 /// A key at both servers.
 struct Pair<'p> {
     from: &'p Server,
@@ -134,33 +126,35 @@ struct Pair<'p> {
 
 impl Pair<'_> {
     fn at_source<T>(&self, read: impl Fn(&Server, &[u8]) -> Result<T, Fault>) -> Result<T> {
-        read(self.from, self.key).map_err(SideFault::Source)
+        read(self.from, self.key).map_err(|fault| Stop::Fault(SideFault::Source(fault)))
     }
 
     fn at_target<T>(&self, read: impl Fn(&Server, &[u8]) -> Result<T, Fault>) -> Result<T> {
-        read(self.to, self.key).map_err(SideFault::Target)
+        read(self.to, self.key).map_err(|fault| Stop::Fault(SideFault::Target(fault)))
     }
 
-    /// Reads a value from both servers, and the target's again until it fits, or the pauses are over.
+    /// Reads a value from both servers, and the target's again until it fits, or the pauses are over. Returns the target's
+    /// value, or what `differ` says of the source's value and the target's.
     fn settle<T>(
         &self,
         read: impl Fn(&Server, &[u8]) -> Result<T, Fault>,
         are_same: impl Fn(&T, &T) -> bool,
         fit: impl Fn(&T, &T, &T) -> Fit,
-    ) -> Result<Settled<T>> {
+        differ: impl Fn(T, T) -> Verdict,
+    ) -> Result<T> {
         let mut first = self.at_source(&read)?;
         let mut pauses = self.pauses.iter();
         loop {
             let there = self.at_target(&read)?;
             if are_same(&first, &there) {
-                return Ok(Settled::Same(there));
+                return Ok(there);
             }
             let now = self.at_source(&read)?;
             let fit = fit(&first, &there, &now);
             match (fit, pauses.next()) {
-                (Fit::Fits, _) => return Ok(Settled::Same(there)),
-                (Fit::Lags, None) => return Ok(Settled::Different(first, there)),
-                (Fit::Changed, None) => return Ok(Settled::Changing),
+                (Fit::Fits, _) => return Ok(there),
+                (Fit::Lags, None) => return Err(Stop::Verdict(differ(first, there))),
+                (Fit::Changed, None) => return Err(Stop::Verdict(Verdict::Changing)),
                 (Fit::Lags, Some(pause)) => sleep(*pause),
                 (Fit::Changed, Some(pause)) => {
                     first = now;
@@ -171,110 +165,92 @@ impl Pair<'_> {
     }
 
     /// Compares the times to live.
-    fn by_expiry(&self) -> Result<Verdict> {
+    fn by_expiry(&self) -> Result {
         let are_same = |here: &Expiry, there: &Expiry| here.difference(there).is_none();
-        let settled = self.settle(Expiry::of, are_same, |first, there, now| match there {
+        let fit = |first: &Expiry, there: &Expiry, now: &Expiry| match there {
             _ if are_same(there, now) => Fit::Fits,
             _ if are_same(first, now) => Fit::Lags,
             _ if there.is_between(first, now) => Fit::Fits,
             _ => Fit::Changed,
-        })?;
-        Ok(match settled {
-            Settled::Same(_) => Verdict::Same,
-            Settled::Different(here, there) => {
-                Verdict::Different(here.difference(&there).unwrap_or_default())
-            }
-            Settled::Changing => Verdict::Changing,
-        })
+        };
+        let differ =
+            |here: Expiry, there| Verdict::Different(here.difference(&there).unwrap_or_default());
+        self.settle(Expiry::of, are_same, fit, differ).map(drop)
     }
 
     /// Compares payloads of DUMP.
-    fn by_dump(&self) -> Result<Verdict> {
-        let are_same = |here: &Vec<u8>, there: &Vec<u8>| sketches::are_same(here, there);
-        let settled = self.settle(dump::payload, are_same, |first, there, now| {
-            Fit::of(&first[..], there, now, payload_precedes)
-        })?;
-        Ok(match settled {
-            Settled::Same(_) => Verdict::Same,
-            Settled::Different(here, there) => match sketches::difference(&here, &there) {
-                Difference::WithinAccuracy(how) => Verdict::WithinAccuracy(how),
-                Difference::Real(text) => Verdict::Different(text),
-            },
-            Settled::Changing => Verdict::Changing,
-        })
+    fn by_dump(&self) -> Result {
+        self.settle(
+            dump::payload,
+            |here, there| sketches::are_same(here, there),
+            |first, there, now| Fit::of(&first[..], there, now, payload_precedes),
+            |here, there| sketches::difference(&here, &there),
+        )
+        .map(drop)
     }
 
     /// Compares the header and the chunks of BF.SCANDUMP.
-    fn by_chunks(&self) -> Result<Verdict> {
+    fn by_chunks(&self) -> Result {
         let header =
             |server: &Server, key: &[u8]| dump::scan(server, key, 0, false).map(|it| it.bytes);
-        let settled = self.settle(header, Vec::eq, |first, there, now| {
-            Fit::of(&first[..], there, now, header_precedes)
-        })?;
-        let there = match settled {
-            Settled::Same(there) => there,
-            Settled::Different(..) => return Ok(Verdict::Different(self.parameter())),
-            Settled::Changing => return Ok(Verdict::Changing),
-        };
-        let verdict = match Stage::of_header(&there) {
+        let there = self.settle(
+            header,
+            Vec::eq,
+            |first, there, now| Fit::of(&first[..], there, now, header_precedes),
+            |_, _| Verdict::Different(self.parameter()),
+        )?;
+        match Stage::of_header(&there) {
             Some(stage) => self.by_cells(&stage)?,
             None => self.by_pieces()?,
-        };
-        // The cells must belong to the header that was compared.
-        let is_same = matches!(verdict, Verdict::Same);
-        if is_same && !header_precedes(&there, &self.at_source(header)?) {
-            return Ok(Verdict::Changing);
         }
-        Ok(verdict)
+        // The cells must belong to the header that was compared.
+        if header_precedes(&there, &self.at_source(header)?) {
+            Ok(())
+        } else {
+            Err(Stop::Verdict(Verdict::Changing))
+        }
     }
 
     /// Compares the pieces of a filter that is not a stack, one after the other.
-    fn by_pieces(&self) -> Result<Verdict> {
+    fn by_pieces(&self) -> Result {
         let mut cursor = 1;
         while cursor > 0 {
-            let piece = |server: &Server, key: &[u8]| {
-                let piece = dump::scan(server, key, cursor, false)?;
-                Ok((piece.next, piece.bytes))
-            };
-            let settled = self.settle(piece, PartialEq::eq, |first, there, now| {
-                Fit::of(first, there, now, PartialEq::eq)
-            })?;
-            match settled {
-                Settled::Same((next, _)) => cursor = next,
-                Settled::Different(..) => {
-                    return Ok(Verdict::Different("its items differ there".to_owned()));
-                }
-                Settled::Changing => return Ok(Verdict::Changing),
-            }
+            (cursor, _) = self.settle(
+                |server, key| {
+                    let piece = dump::scan(server, key, cursor, false)?;
+                    Ok((piece.next, piece.bytes))
+                },
+                PartialEq::eq,
+                |first, there, now| Fit::of(first, there, now, PartialEq::eq),
+                |_, _| Verdict::Different("its items differ there".to_owned()),
+            )?;
         }
-        Ok(Verdict::Same)
+        Ok(())
     }
 
     /// Compares the cells of a stack at this stage: those that it has had then.
-    fn by_cells(&self, stage: &Stage) -> Result<Verdict> {
+    fn by_cells(&self, stage: &Stage) -> Result {
         let end = stage.cell_bytes();
         let mut offset = 0;
         while offset < end {
             let length = SPAN_BYTES.min(end - offset);
-            let settled = self.settle(
+            let there = self.settle(
                 |server, key| cells(server, key, offset, length),
                 Vec::eq,
                 |first, there, now| Fit::of(&first[..], there, now, is_within),
-            )?;
-            match settled {
-                Settled::Same(there) if (there.len() as u64) < length => break,
-                Settled::Same(_) => offset += length,
-                Settled::Different(here, there) => {
-                    let at = differs_at(&here, &there);
-                    return Ok(Verdict::Different(match at {
+                |here, there| {
+                    Verdict::Different(match differs_at(&here, &there) {
                         Some(at) => format!("its bits differ there, from byte {}", offset + at),
                         None => "its length differs there".to_owned(),
-                    }));
-                }
-                Settled::Changing => return Ok(Verdict::Changing),
+                    })
+                },
+            )?;
+            if (there.len() as u64) < length {
+                break;
             }
+            offset += length;
         }
-        Ok(Verdict::Same)
+        Ok(())
     }
 
     /// Names a field of BF.INFO that differs, to explain headers that differ.

@@ -14,7 +14,7 @@ use serde_json::json;
 use valkeybloom_protocol::bloom::InfoField;
 use valkeybloom_protocol::error::Error;
 
-use super::difference::{SideFault, Verdict, compare};
+use super::difference::{SideFault, compare};
 use super::dump::{self, Piece};
 use super::expiry::Expiry;
 use super::failure::{Failure, Fault, Result};
@@ -25,7 +25,7 @@ use super::program::{Program, Target};
 use super::progress::{Progress, Show};
 use super::report::{grouped, print_json, print_line};
 use super::server::{Server, Tls, is_filter};
-use super::sketches;
+use super::sketches::{self, Verdict};
 use super::upload::{Upload, is_temporary};
 
 /// The most bytes of a filter that goes by DUMP: a few chunks.
@@ -36,6 +36,11 @@ const ATTEMPTS: u32 = 3;
 
 /// The reason for a key that changed in every attempt.
 const CHANGES: &str = "it changes while it is copied: stop its writers, or run this again";
+
+/// Reasons that are found in several places.
+const GONE: &str = "it is gone";
+const UNREADABLE: &str = "the server there can't read it";
+const TAKEN: &str = "another client created it there";
 
 /// The columns of the table, and their widths.
 const COLUMNS: [(Fate, usize); 4] = [
@@ -75,10 +80,8 @@ pub struct Move {
 
 /// The reason why a key was not copied.
 enum Stop {
-    /// It need not be copied.
-    Skipped(String),
-    /// It could not be copied.
-    Refused(String),
+    /// It need not be copied, or could not be.
+    Key(Fate, String),
     /// It changed during this attempt.
     Changed,
     /// No other key could be copied either.
@@ -111,8 +114,7 @@ impl Move {
             let before = moving.bytes;
             let (fate, reason) = match moving.copy(&mut found) {
                 Ok(fate) => (fate, None),
-                Err(Stop::Skipped(reason)) => (Fate::SKIPPED, Some(reason)),
-                Err(Stop::Refused(reason)) => (Fate::REFUSED, Some(reason)),
+                Err(Stop::Key(fate, reason)) => (fate, Some(reason)),
                 Err(Stop::Changed) => (Fate::REFUSED, Some(CHANGES.to_owned())),
                 Err(Stop::All(failure)) => {
                     ended = Err(failure);
@@ -203,9 +205,9 @@ impl Moving<'_> {
     fn kind_now(&self, key: &[u8]) -> Result<String, Stop> {
         let kind: String = self.read(self.from.get(key, cmd("TYPE").arg(key)))?;
         match &kind[..] {
-            "none" => Err(gone()),
+            "none" => Err(skipped(GONE)),
             name if self.kinds.contains(&name) => Ok(kind),
-            _ => Err(Stop::Refused(format!(
+            _ => Err(refused(format!(
                 "it changed while it was moved: its type is {kind} now"
             ))),
         }
@@ -215,9 +217,7 @@ impl Moving<'_> {
     fn attempt(&mut self, found: &Found) -> Result<Fate, Stop> {
         let key = &found.key[..];
         if is_temporary(key) {
-            return Err(Stop::Skipped(
-                "an aborted run left it unfinished".to_owned(),
-            ));
+            return Err(skipped("an aborted run left it unfinished"));
         }
         let bytes = self.size(found)?;
         let there: String = self.write(self.to.get(key, cmd("TYPE").arg(key)))?;
@@ -230,15 +230,13 @@ impl Moving<'_> {
                     self.verify(found)?;
                     reason += ", and the same";
                 }
-                return Err(Stop::Skipped(reason));
+                return Err(skipped(reason));
             }
             _ if replaceable => Fate::REPLACED,
-            other => {
-                return Err(Stop::Refused(format!("there it is of type {other}")));
-            }
+            other => return Err(refused(format!("there it is of type {other}"))),
         };
         if let Some(obstacle) = self.target.obstacle_of_type(&found.kind) {
-            return Err(Stop::Refused(obstacle));
+            return Err(refused(obstacle));
         }
         if self.options.dry_run {
             self.foresee(found)?;
@@ -258,12 +256,12 @@ impl Moving<'_> {
     /// Returns the bytes of a value at the source.
     fn size(&self, Found { key, kind }: &Found) -> Result<u64, Stop> {
         let size = if is_filter(kind) {
-            Info::brief(self.from, key)
-                .map(|info| Some(info.of_filter(InfoField::Size).unwrap_or(0)))
+            let info = Info::brief(self.from, key);
+            info.map(|info| Some(info.of_filter(InfoField::Size).unwrap_or(0)))
         } else {
             self.from.get(key, cmd("MEMORY").arg("USAGE").arg(key))
         };
-        self.read(size)?.ok_or_else(gone)
+        self.read(size)?.ok_or_else(|| skipped(GONE))
     }
 
     /// Requires that the target takes a sketch.
@@ -273,24 +271,23 @@ impl Moving<'_> {
         }
         let payload = self.read(dump::payload(self.from, key))?;
         let obstacle = sketches::obstacle(&payload, self.target.program);
-        obstacle.map_or(Ok(()), |obstacle| Err(Stop::Refused(obstacle)))
+        obstacle.map_or(Ok(()), |obstacle| Err(refused(obstacle)))
     }
 
     fn transfer(&mut self, found: &Found, bytes: u64) -> Result<(), Stop> {
         let expires_ms = self.read(Expiry::of(self.from, &found.key))?.ms;
-        if is_filter(&found.kind) {
-            if bytes <= DUMP_BYTES && self.restore(found, expires_ms)?.is_none() {
-                self.bytes += bytes;
-                return Ok(());
-            }
-            if self.target.program != Program::ValkeyBloom && self.by_chunks(found, expires_ms)? {
-                return Ok(());
-            }
+        let is_filter = is_filter(&found.kind);
+        let is_small = is_filter && bytes <= DUMP_BYTES;
+        if is_small && self.restore(found, expires_ms)?.is_none() {
+            self.bytes += bytes;
+            return Ok(());
         }
-        match self.restore(found, expires_ms)? {
-            None => self.bytes += bytes,
-            Some(obstacle) => return Err(obstacle),
+        let has_chunks = is_filter && self.target.program != Program::ValkeyBloom;
+        if has_chunks && self.by_chunks(found, expires_ms)? {
+            return Ok(());
         }
+        self.restore(found, expires_ms)?.map_or(Ok(()), Err)?;
+        self.bytes += bytes;
         Ok(())
     }
 
@@ -318,10 +315,10 @@ impl Moving<'_> {
             Ok(_) => Ok(None),
             Err(fault) if dump::is_unreadable(&fault) => {
                 let obstacle = sketches::obstacle(&payload, self.target.program);
-                Ok(Some(obstacle.map_or_else(unreadable, Stop::Refused)))
+                Ok(Some(refused(obstacle.unwrap_or(UNREADABLE.to_owned()))))
             }
             Err(fault) if fault.lacks_command() => Ok(Some(target(self.to, &fault))),
-            Err(fault) if fault.code() == "BUSYKEY" => Err(taken()),
+            Err(fault) if fault.code() == "BUSYKEY" => Err(skipped(TAKEN)),
             Err(fault) => Err(target(self.to, &fault)),
         }
     }
@@ -347,7 +344,7 @@ impl Moving<'_> {
         };
         let mut upload = Upload::begin(to, key, &first.bytes).map_err(|fault| match fault {
             // The header is whole, so the server does not know what it says.
-            fault if fault.is(Error::BAD_CHUNK) => unreadable(),
+            fault if fault.is(Error::BAD_CHUNK) => refused(UNREADABLE),
             fault => target(to, &fault),
         })?;
         let mut cursor = first.next;
@@ -367,7 +364,7 @@ impl Moving<'_> {
         }
         match upload.finish(expires_ms, self.options.replace) {
             Ok(true) => Ok(true),
-            Ok(false) => Err(taken()),
+            Ok(false) => Err(skipped(TAKEN)),
             Err(fault) if fault.is(Error::STILL_LOADING) => Err(Stop::Changed),
             Err(fault) => Err(target(to, &fault)),
         }
@@ -385,11 +382,11 @@ impl Moving<'_> {
 
     fn verify(&self, Found { key, kind }: &Found) -> Result<(), Stop> {
         // The key was copied. Another attempt would find its own copy there.
-        let changed = || Stop::Refused("it changed after it was moved".to_owned());
+        let changed = || refused("it changed after it was moved");
         // No pauses: the target, which was written to directly, does not lag behind.
         match compare(self.from, self.to, key, kind, &[]) {
             Ok(Verdict::Same | Verdict::WithinAccuracy(_)) => Ok(()),
-            Ok(Verdict::Different(difference)) => Err(Stop::Refused(difference)),
+            Ok(Verdict::Different(difference)) => Err(refused(difference)),
             Ok(Verdict::Changing) => Err(changed()),
             Err(SideFault::Source(fault)) if fault.is_wrong_type() => Err(changed()),
             Err(SideFault::Source(fault)) => Err(self.source(&fault)),
@@ -409,7 +406,7 @@ impl Moving<'_> {
 
     fn source(&self, fault: &Fault) -> Stop {
         if fault.is(Error::NOT_FOUND) {
-            gone()
+            skipped(GONE)
         } else if fault.is_wrong_type() {
             Stop::Changed
         } else {
@@ -426,18 +423,14 @@ fn stop(server: &Server, what: &str, fault: &Fault) -> Stop {
     if fault.is_final() {
         Stop::All(server.failure(what, fault))
     } else {
-        Stop::Refused(format!("{}: {fault}", server.address()))
+        refused(format!("{}: {fault}", server.address()))
     }
 }
 
-fn gone() -> Stop {
-    Stop::Skipped("it is gone".to_owned())
+fn skipped(reason: impl Into<String>) -> Stop {
+    Stop::Key(Fate::SKIPPED, reason.into())
 }
 
-fn unreadable() -> Stop {
-    Stop::Refused("the server there can't read it".to_owned())
-}
-
-fn taken() -> Stop {
-    Stop::Skipped("another client created it there".to_owned())
+fn refused(reason: impl Into<String>) -> Stop {
+    Stop::Key(Fate::REFUSED, reason.into())
 }

@@ -269,13 +269,17 @@ impl Existing {
         let failed = |fault| server.failure(&format!("could not read {} at", shown(key)), &fault);
         let kind: String = server.get(key, cmd("TYPE").arg(key)).map_err(failed)?;
         let info = Info::of(&server, key).map_err(failed)?;
-        let row = Row::new(key.to_vec(), &kind, &info);
+        let mut row = Row {
+            kind,
+            ..Row::default()
+        };
+        row.fill(&info);
         let (items, capacity) = (row.items.unwrap_or(0), row.capacity.unwrap_or(0));
         let bytes = row.bytes.unwrap_or(0);
         let shown = |text: Option<String>| text.unwrap_or("unknown to this server".to_owned());
 
         let mut report = Report::default();
-        report.row("type", &kind, kind.clone());
+        report.row("type", &row.kind, row.kind.clone());
         report.number("items", items);
         report.number("capacity", capacity);
         let full = ratio(items, capacity) * 100.0;

@@ -60,16 +60,19 @@ pub fn obstacle(payload: &[u8], to: Program) -> Option<String> {
     ))
 }
 
-/// A difference between two values.
-pub enum Difference {
-    /// The sketches may have taken the same commands: they differ by what RedisBloom does not replicate.
+/// The result of a comparison.
+pub enum Verdict {
+    Same,
+    /// The target has a sketch of the same commands, which differs in this way within its accuracy.
     WithinAccuracy(&'static str),
-    /// The values differ in this way.
-    Real(String),
+    /// The target differs in this way.
+    Different(String),
+    /// The source changed during the comparison.
+    Changing,
 }
 
 /// Returns the difference between two payloads that hold other values.
-pub fn difference(here: &[u8], there: &[u8]) -> Difference {
+pub fn difference(here: &[u8], there: &[u8]) -> Verdict {
     let text = match (decoded(here), decoded(there)) {
         (Some(Sketch::CountMin(here)), Some(Sketch::CountMin(there))) => {
             if here.shape() != there.shape() {
@@ -92,7 +95,7 @@ pub fn difference(here: &[u8], there: &[u8]) -> Difference {
             if here.shape() != there.shape() {
                 "its k, width, depth or decay differs there".to_owned()
             } else if here.agrees_with(&there) {
-                return Difference::WithinAccuracy("random decay differs there");
+                return Verdict::WithinAccuracy("random decay differs there");
             } else if items(&here) == items(&there) {
                 "it lists the same items there, with other counts or cells".to_owned()
             } else {
@@ -109,14 +112,14 @@ pub fn difference(here: &[u8], there: &[u8]) -> Difference {
             } else if ends(&here) != ends(&there) {
                 "its minimum or maximum differs there".to_owned()
             } else if here.agrees_with(&there) == Some(true) {
-                return Difference::WithinAccuracy("it has other nodes there");
+                return Verdict::WithinAccuracy("it has other nodes there");
             } else {
                 "its observations differ there, for the same number of them".to_owned()
             }
         }
         _ => "its DUMP differs there".to_owned(),
     };
-    Difference::Real(text)
+    Verdict::Different(text)
 }
 
 /// Returns whether additions may lead from one count-min sketch to the other.

@@ -9,7 +9,7 @@ use valkeybloom_protocol::names::{CUCKOO_FILTERS, FILTER_MEMORY, OBJECT_MEMORY};
 use valkeybloom_sketches::bloom::Growth;
 
 use super::limits::{Settings, ending_growth};
-use super::row::{Bloom, CountMin, Details, Row};
+use super::row::{Bloom, Details, Row};
 use crate::failure::word;
 use crate::report::{counted, grouped, ratio, two_digits};
 use crate::upload::in_slot_of;
@@ -29,27 +29,17 @@ const DEEP: u64 = 4;
 /// The estimate of a rate is right within a factor of 2 above this rate, and of 3 below.
 const ESTIMATED_WELL: f64 = 0.001;
 
-/// A piece of advice.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Advice {
-    /// Why, and what to do, in a sentence.
-    reason: String,
-    /// The command to begin with.
-    command: String,
-}
+/// A piece of advice: why, and what to do, in a sentence, and the command to begin with.
+pub struct Advice(String, String);
 
 impl Advice {
-    fn new(reason: String, command: String) -> Self {
-        Self { reason, command }
-    }
-
     /// Returns a line, which begins with the key.
     pub fn line(&self, key: &str) -> String {
-        format!("{key}: {}: {}", self.reason, self.command)
+        format!("{key}: {}: {}", self.0, self.1)
     }
 
     pub fn json(&self) -> Value {
-        json!({ "reason": self.reason, "command": self.command })
+        json!({ "reason": self.0, "command": self.1 })
     }
 }
 
@@ -57,10 +47,9 @@ impl Advice {
 pub fn of(row: &Row, settings: Settings, idle_days: u64) -> Vec<Advice> {
     let unlink = || format!("UNLINK {}", word(&row.key));
     let of_type = match &row.details {
-        Details::Unknown => vec![],
         Details::PartlyLoaded => {
             let text = "a copy of it was not finished, so it answers nothing; finish the copy, or delete it";
-            vec![Some(Advice::new(text.to_owned(), unlink()))]
+            vec![Some(Advice(text.to_owned(), unlink()))]
         }
         Details::Bloom(bloom) => vec![
             near_limit(row, bloom, settings),
@@ -71,25 +60,29 @@ pub fn of(row: &Row, settings: Settings, idle_days: u64) -> Vec<Advice> {
             vec![nearly_full(row), near_memory(row, settings)]
         }
         Details::Cuckoo { .. } => vec![near_last_filter(row, settings), near_memory(row, settings)],
-        Details::CountMin(sketch) => vec![saturated(row, sketch)],
+        Details::CountMin {
+            width,
+            depth,
+            cell_size: 4,
+        } => vec![saturated(row, *width, *depth)],
         Details::TopK(list) => vec![narrow(row, list), near_memory(row, settings)],
         Details::TDigest(_) => vec![near_memory(row, settings)],
+        Details::Unknown | Details::CountMin { .. } => vec![],
     };
     let days = row.idle_seconds.map(|seconds| seconds / 86_400);
-    let idle = days.filter(|days| *days >= idle_days).map(|days| {
-        let days = grouped(days);
+    let days = days.filter(|days| *days >= idle_days).map(grouped);
+    let idle = days.map(|days| {
         let text = format!("it was not used for {days} days; delete it if nobody needs it");
-        Advice::new(text, unlink())
+        Advice(text, unlink())
     });
     of_type.into_iter().chain([idle]).flatten().collect()
 }
 
 /// Returns a name for the successor of a key, in the same slot of a cluster, so that it can be renamed.
 fn new_key(key: &[u8]) -> String {
-    let joined = |parts: &[&[u8]]| parts.concat();
     // A key without a hash tag becomes one, unless it has braces of its own.
-    let short = [joined(&[key, b":new"]), joined(&[b"{", key, b"}:new"])];
-    let numbered = (0_u64..).map(|number| joined(&[key, format!(":new:{number}").as_bytes()]));
+    let short = [[key, b":new"].concat(), [b"{", key, b"}:new"].concat()];
+    let numbered = (0_u64..).map(|number| [key, format!(":new:{number}").as_bytes()].concat());
     word(&in_slot_of(key, short.into_iter().chain(numbered))).into_owned()
 }
 
@@ -110,7 +103,7 @@ fn near_limit(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
             "{percent} of the {limit} items that it takes are in it, and it does not grow; fill a larger one, and rename it"
         );
         let larger = bloom.plan(row.rate?, reach.saturating_mul(2))?;
-        return Some(Advice::new(text, larger.command(&new_key(&row.key))));
+        return Some(Advice(text, larger.command(&new_key(&row.key))));
     }
     let hit = ending_growth(row, bloom, reach, settings)?;
     let names: Vec<&str> = hit.iter().map(|(name, _)| *name).collect();
@@ -121,7 +114,7 @@ fn near_limit(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
     );
     let words = hit.iter().map(|(name, bytes)| format!(" {name} {bytes}"));
     let command = format!("CONFIG SET{}", words.collect::<String>());
-    Some(Advice::new(text, command))
+    Some(Advice(text, command))
 }
 
 /// Warns of a cuckoo filter that does not grow, and will take no more items soon.
@@ -132,7 +125,7 @@ fn nearly_full(row: &Row) -> Option<Advice> {
         let text = format!(
             "{percent} of its slots are taken, and it does not grow; fill a larger one, and rename it"
         );
-        Advice::new(text, format!("CF.RESERVE {} {larger}", new_key(&row.key)))
+        Advice(text, format!("CF.RESERVE {} {larger}", new_key(&row.key)))
     })
 }
 
@@ -152,7 +145,7 @@ fn near_last_filter(row: &Row, settings: Settings) -> Option<Advice> {
     let capacity = row.capacity?.div_ceil(filters).saturating_mul(most);
     let capacity = capacity.max(with_headroom(row.items?));
     let command = format!("CF.RESERVE {} {capacity}", new_key(&row.key));
-    Some(Advice::new(text, command))
+    Some(Advice(text, command))
 }
 
 /// Warns of a value that grows and has nearly as many bytes as the limits allow.
@@ -176,10 +169,8 @@ fn near_memory(row: &Row, settings: Settings) -> Option<Advice> {
             percent(share),
             grouped(limit)
         );
-        Advice::new(
-            text,
-            format!("CONFIG SET {name} {}", limit.saturating_mul(2)),
-        )
+        let command = format!("CONFIG SET {name} {}", limit.saturating_mul(2));
+        Advice(text, command)
     })
 }
 
@@ -187,14 +178,15 @@ fn near_memory(row: &Row, settings: Settings) -> Option<Advice> {
 fn above_rate(row: &Row, bloom: &Bloom) -> Option<Advice> {
     let (rate, now) = (row.rate?, row.rate_now?);
     let certain = if now >= ESTIMATED_WELL { 2.0 } else { 3.0 };
-    (now > rate * certain).then(|| {
-        let text = format!(
-            "its error rate is {} now, and {rate} was requested; fill a larger one, and rename it",
-            two_digits(now)
-        );
-        let larger = bloom.plan(rate, with_headroom(row.items.unwrap_or(0)))?;
-        Some(Advice::new(text, larger.command(&new_key(&row.key))))
-    })?
+    if now <= rate * certain {
+        return None;
+    }
+    let now = two_digits(now);
+    let text = format!(
+        "its error rate is {now} now, and {rate} was requested; fill a larger one, and rename it"
+    );
+    let larger = bloom.plan(rate, with_headroom(row.items.unwrap_or(0)))?;
+    Some(Advice(text, larger.command(&new_key(&row.key))))
 }
 
 /// Returns the capacity to reserve for the items of a filter: half as many again.
@@ -228,23 +220,22 @@ fn reserve_anew(row: &Row, bloom: &Bloom) -> Option<Advice> {
         counted(new_filters, "filter"),
         grouped(filters),
     );
-    Some(Advice::new(text, new.command(&new_key(&row.key))))
+    Some(Advice(text, new.command(&new_key(&row.key))))
 }
 
-/// Warns of a count-min sketch whose counters may have reached their largest value.
-fn saturated(row: &Row, sketch: &CountMin) -> Option<Advice> {
+/// Warns of a count-min sketch of 4 bytes a counter, whose counters may have reached their largest value.
+fn saturated(row: &Row, width: u64, depth: u64) -> Option<Advice> {
     let (count, largest) = (row.items?, u64::from(u32::MAX));
-    (sketch.cell_size == 4 && count > largest).then(|| {
+    (count > largest).then(|| {
         let text = format!(
             "its counters end at {}, and it has counted {}, so frequent items may stand still; count in one with 8 \
              bytes a counter",
             grouped(largest),
             grouped(count)
         );
-        let CountMin { width, depth, .. } = sketch;
         let key = new_key(&row.key);
         let command = format!("CMS.INITBYDIM {key} {width} {depth} CELL_SIZE 8");
-        Advice::new(text, command)
+        Advice(text, command)
     })
 }
 
@@ -266,5 +257,5 @@ fn narrow(row: &Row, list: &TopK) -> Option<Advice> {
         grouped(wide.when_full()?),
         grouped(list.when_full()?),
     );
-    Some(Advice::new(text, wide.command(&new_key(&row.key))))
+    Some(Advice(text, wide.command(&new_key(&row.key))))
 }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::row::{Row, Ttl};
+use super::row::Row;
 use crate::failure::shown;
 use crate::report::{grouped, two_digits};
 
@@ -27,7 +27,8 @@ enum Cell<'r> {
     Count(u64),
     /// A number, and its form in tables.
     Double(f64, fn(f64) -> String),
-    Ttl(Ttl),
+    /// A time to live in milliseconds, or −1.
+    Ttl(i64),
 }
 
 use Cell::{Count, Double, Text};
@@ -61,7 +62,7 @@ pub static WATCHED: [Column; 12] = [
     }),
     column("filters", "filters", |row| row.filters.map(Count)),
     column("bytes", "bytes", |row| row.bytes.map(Count)),
-    column("ttl", "ttl_ms", |row| row.ttl.map(Cell::Ttl)),
+    column("ttl", "ttl_ms", |row| row.ttl_ms.map(Cell::Ttl)),
     Column {
         is_rare: true,
         ..column("readers", "readers", |row| row.bloom()?.readers.map(Count))
@@ -107,8 +108,7 @@ impl Column {
             Some(Text(text)) => shown(text).into(),
             Some(Count(count)) => count.into(),
             Some(Double(number, _)) => number.into(),
-            Some(Cell::Ttl(Ttl::Ms(ms))) => ms.into(),
-            Some(Cell::Ttl(Ttl::Never)) => (-1).into(),
+            Some(Cell::Ttl(ms)) => ms.into(),
         }
     }
 
@@ -133,7 +133,8 @@ impl Cell<'_> {
             (Text(one), Text(other)) => one.cmp(other),
             (Count(one), Count(other)) => one.cmp(other),
             (Double(one, _), Double(other, _)) => one.total_cmp(other),
-            (Self::Ttl(one), Self::Ttl(other)) => one.cmp(other),
+            // What never expires has the longest time.
+            (Self::Ttl(one), Self::Ttl(other)) => one.cast_unsigned().cmp(&other.cast_unsigned()),
             _ => Ordering::Equal,
         }
     }
@@ -171,11 +172,12 @@ fn estimate(rate: f64) -> String {
 }
 
 /// Returns a time to live with its two largest units.
-fn time_left(ttl: Ttl) -> String {
-    let Ttl::Ms(ms) = ttl else {
-        return "never".to_owned();
+fn time_left(ms: i64) -> String {
+    let seconds = match ms {
+        ..0 => return "never".to_owned(),
+        0..1000 => return "0s".to_owned(),
+        _ => ms / 1000,
     };
-    let seconds = ms / 1000;
     let units = [
         (seconds / 86_400, "d"),
         (seconds / 3600 % 24, "h"),
@@ -184,11 +186,6 @@ fn time_left(ttl: Ttl) -> String {
     ];
     let largest = units.iter().skip_while(|(count, _)| *count == 0).take(2);
     let shown = largest.filter(|(count, _)| *count > 0);
-    let shown: Vec<String> = shown
-        .map(|(count, unit)| format!("{count}{unit}"))
-        .collect();
-    if shown.is_empty() {
-        return "0s".to_owned();
-    }
-    shown.join(" ")
+    let shown = shown.map(|(count, unit)| format!("{count}{unit}"));
+    shown.collect::<Vec<_>>().join(" ")
 }

@@ -1,6 +1,5 @@
 //! The load that a run puts on a server: at most so many keys a second.
 
-use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 /// The most keys that are read at once.
@@ -11,8 +10,8 @@ pub const PAGE: u64 = 10;
 
 /// Spreads reads over time.
 pub struct Pace {
-    /// `None`: no limit.
-    keys_per_second: Option<NonZeroU64>,
+    /// 0: no limit.
+    keys_per_second: u64,
     /// The time from which more may be read.
     next: Instant,
 }
@@ -21,38 +20,36 @@ impl Pace {
     /// Creates a pace of `keys_per_second`, or without a limit for 0.
     pub fn new(keys_per_second: u64) -> Self {
         Self {
-            keys_per_second: NonZeroU64::new(keys_per_second),
+            keys_per_second,
             next: Instant::now(),
         }
     }
 
     /// Returns the number of keys to read at once: those of a twentieth of a second.
     pub fn batch(&self) -> usize {
-        let keys = self.keys_per_second.map_or(BATCH, |rate| rate.get() / 20);
-        usize::try_from(keys.clamp(1, BATCH)).unwrap_or(1)
+        let keys = match self.keys_per_second {
+            0 => BATCH,
+            rate => (rate / 20).clamp(1, BATCH),
+        };
+        usize::try_from(keys).unwrap_or(1)
     }
 
     /// Waits until these keys may be read.
     pub fn wait(&mut self, keys: u64) {
-        let now = Instant::now();
-        let pause = self.take(keys, now);
-        if !pause.is_zero() {
-            std::thread::sleep(pause);
-        }
+        std::thread::sleep(self.take(keys, Instant::now()));
     }
 
     /// Accounts for these keys, and returns the time to wait before they are read.
     fn take(&mut self, keys: u64, now: Instant) -> Duration {
-        let Some(rate) = self.keys_per_second else {
+        if self.keys_per_second == 0 {
             return Duration::ZERO;
-        };
+        }
         // Time that passed unused is not made up for: that would be a burst.
         let start = self.next.max(now);
-        let nanoseconds = u128::from(keys) * 1_000_000_000 / u128::from(rate.get());
+        let nanoseconds = u128::from(keys) * 1_000_000_000 / u128::from(self.keys_per_second);
         let nanoseconds = u64::try_from(nanoseconds).unwrap_or(u64::MAX);
-        self.next = start
-            .checked_add(Duration::from_nanos(nanoseconds))
-            .unwrap_or(start);
+        let next = start.checked_add(Duration::from_nanos(nanoseconds));
+        self.next = next.unwrap_or(start);
         start - now
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use valkeybloom_protocol::names::TYPES;
 
 use super::read::Listing;
-use super::row::{Details, Row, Ttl};
+use super::row::{Details, Row};
 use crate::report::double;
 
 /// The memory of a server, or of a cluster's primaries, in bytes.
@@ -73,10 +73,7 @@ const METRICS: [Metric; 11] = [
     (
         "valkeybloom_ttl_seconds",
         "Time to live of a key that expires.",
-        |row| match row.ttl? {
-            Ttl::Ms(ms) => Some(double(ms) / 1000.0),
-            Ttl::Never => None,
-        },
+        |row| Some(double(row.ttl_ms?.try_into().ok()?) / 1000.0),
     ),
 ];
 
@@ -93,11 +90,8 @@ pub fn text(listing: &Listing, source: &Source<'_>, memory: Option<Memory>) -> S
     let mut text = String::new();
     for (name, help, value) in METRICS {
         let values = listing.rows.iter().filter_map(|row| {
-            let (key, kind) = (label(&row.key), &row.kind);
-            Some((
-                format!("key=\"{key}\",type=\"{kind}\",{database}"),
-                value(row)?,
-            ))
+            let (key, kind, value) = (label(&row.key), &row.kind, value(row)?);
+            Some((format!("key=\"{key}\",type=\"{kind}\",{database}"), value))
         });
         add(&mut text, name, help, values);
     }

@@ -6,7 +6,7 @@ use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::names::BF_INFO;
 
 use super::pace::{PAGE, Pace};
-use super::row::{Details, Row, Ttl, info_command};
+use super::row::{Details, Row, info_command};
 use crate::failure::{Fault, unless_refused};
 use crate::info;
 use crate::keys::{Found, Selection};
@@ -162,27 +162,29 @@ impl<'s> Reader<'s> {
         // Servers refuse idle times if they count how often keys are used.
         let idle_seconds = if self.idle { optional(next())? } else { None };
         let info = next();
-        let ttl: Option<i64> = optional(next())?;
+        let ttl_ms = optional(next())?;
         let kind: Option<String> = optional(next())?;
         let bytes = optional(next())?;
-        if ttl == Some(-2) || kind.is_some_and(|kind| kind != found.kind) {
+        if ttl_ms == Some(-2) || kind.is_some_and(|kind| kind != found.kind) {
             return Ok(None);
         }
-        let key = found.key.clone();
-        let row = match info {
-            Ok(info) => Row::new(key, &found.kind, &info.into()),
-            Err(fault) if fault.is(Error::STILL_LOADING) => Row::partly_loaded(key, &found.kind),
+        let mut row = Row {
+            key: found.key.clone(),
+            kind: found.kind.clone(),
+            bytes,
+            ttl_ms,
+            idle_seconds,
+            ..Row::default()
+        };
+        match info {
+            Ok(info) => row.fill(&info.into()),
+            Err(fault) if fault.is(Error::STILL_LOADING) => row.details = Details::PartlyLoaded,
             Err(fault) if fault.is_final() || fault.is_temporary() || fault.lacks_command() => {
                 return Err(fault);
             }
             Err(_) => return Ok(None),
-        };
-        Ok(Some(Row {
-            bytes: row.bytes.or(bytes),
-            ttl: ttl.map(|ms| u64::try_from(ms).map_or(Ttl::Never, Ttl::Ms)),
-            idle_seconds,
-            ..row
-        }))
+        }
+        Ok(Some(row))
     }
 
     /// Counts the items in the lists of Top-Ks.

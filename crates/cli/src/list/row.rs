@@ -29,18 +29,11 @@ pub struct Row {
     pub rate_now: Option<f64>,
     pub filters: Option<u64>,
     pub bytes: Option<u64>,
-    pub ttl: Option<Ttl>,
+    /// The time to live in milliseconds as PTTL returns it, −1 for a key that does not expire.
+    pub ttl_ms: Option<i64>,
     /// The time since the last use in seconds.
     pub idle_seconds: Option<u64>,
     pub details: Details,
-}
-
-/// The time to live of a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Ttl {
-    Ms(u64),
-    /// The key does not expire.
-    Never,
 }
 
 /// What only some types have.
@@ -55,7 +48,12 @@ pub enum Details {
         /// 0 for a filter that does not grow.
         expansion: u64,
     },
-    CountMin(CountMin),
+    CountMin {
+        width: u64,
+        depth: u64,
+        /// Bytes of a counter.
+        cell_size: u64,
+    },
     TopK(planner::TopK),
     TDigest(planner::TDigest),
 }
@@ -76,15 +74,6 @@ pub struct Bloom {
     pub readers: Option<u64>,
 }
 
-/// The parameters of a count-min sketch.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CountMin {
-    pub width: u64,
-    pub depth: u64,
-    /// Bytes of a counter.
-    pub cell_size: u64,
-}
-
 /// Returns the command that describes values of a type.
 pub fn info_command(kind: &str) -> &'static str {
     match kind {
@@ -97,32 +86,16 @@ pub fn info_command(kind: &str) -> &'static str {
 }
 
 impl Row {
-    /// Creates a row from the fields of its type's INFO command.
-    pub fn new(key: Vec<u8>, kind: &str, info: &Info) -> Self {
-        let mut row = Self {
-            key,
-            kind: kind.to_owned(),
-            ..Self::default()
+    /// Takes what the fields of its type's INFO command say.
+    pub fn fill(&mut self, info: &Info) {
+        let details = match &self.kind[..] {
+            CUCKOO => self.fill_cuckoo(info),
+            COUNT_MIN => self.fill_count_min(info),
+            TOP_K => self.fill_top_k(info),
+            T_DIGEST => self.fill_t_digest(info),
+            _ => Some(self.fill_bloom(info)),
         };
-        let details = match kind {
-            CUCKOO => row.fill_cuckoo(info),
-            COUNT_MIN => row.fill_count_min(info),
-            TOP_K => row.fill_top_k(info),
-            T_DIGEST => row.fill_t_digest(info),
-            _ => Some(row.fill_bloom(info)),
-        };
-        row.details = details.unwrap_or_default();
-        row
-    }
-
-    /// Creates the row of a filter that is not fully loaded.
-    pub fn partly_loaded(key: Vec<u8>, kind: &str) -> Self {
-        Self {
-            key,
-            kind: kind.to_owned(),
-            details: Details::PartlyLoaded,
-            ..Self::default()
-        }
+        self.details = details.unwrap_or_default();
     }
 
     fn fill_bloom(&mut self, info: &Info) -> Details {
@@ -131,7 +104,7 @@ impl Row {
         self.rate = info.of_filter(InfoField::Error);
         self.rate_now = info.of_filter(InfoField::EstimatedError);
         self.filters = info.of_filter(InfoField::Filters);
-        self.bytes = info.of_filter(InfoField::Size);
+        self.bytes = info.of_filter(InfoField::Size).or(self.bytes);
         // A filter that does not grow has null.
         let expansion: Option<Option<u32>> = info.of_filter(InfoField::Expansion);
         let growth = expansion.map(|factor| Growth::from_expansion(factor.unwrap_or(0)));
@@ -181,11 +154,11 @@ impl Row {
         self.items = info.get("count").map(i64::cast_unsigned);
         let width: u64 = info.get("width")?;
         self.rate = (width > 0).then(|| 2.0 / double(width));
-        Some(Details::CountMin(CountMin {
+        Some(Details::CountMin {
             width,
             depth: info.get("depth")?,
             cell_size: info.get("cell_size").unwrap_or(4),
-        }))
+        })
     }
 
     fn fill_top_k(&mut self, info: &Info) -> Option<Details> {
@@ -259,9 +232,11 @@ impl Details {
                 fields
             }
             Self::Cuckoo { expansion } => json!({ "expansion": expansion }),
-            Self::CountMin(it) => {
-                json!({ "width": it.width, "depth": it.depth, "cell_size": it.cell_size })
-            }
+            Self::CountMin {
+                width,
+                depth,
+                cell_size,
+            } => json!({ "width": width, "depth": depth, "cell_size": cell_size }),
             Self::TopK(it) => {
                 json!({ "k": it.k, "width": it.width, "depth": it.depth, "decay": it.decay })
             }
