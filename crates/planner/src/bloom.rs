@@ -110,9 +110,8 @@ impl Bloom {
         };
         let shard = stack.shard(NonZeroU32::MIN, self.maker).ok()?;
         let plan = shard.plan(BloomLimits::NONE).ok()?;
-        plan.parts
-            .last()
-            .map(|filter| filter.bytes(filter.capacity))
+        let last = plan.parts.last()?;
+        Some(last.bytes(last.capacity))
     }
 
     fn shards(&self, limits: &Limits) -> Result<NonZeroU32, Fault> {
@@ -218,12 +217,9 @@ impl Request for Bloom {
         };
         report.row("command", command.clone() + &others, command);
         let refusal = (!admitted).then(|| {
-            let sizes = plan
-                .parts
-                .iter()
-                .map(|part| part.bytes(part.capacity.min(plan.items)));
-            let largest = sizes.max();
-            limits.refusal(largest, plan.full_bytes, ", or spread it over shards")
+            let parts = plan.parts.iter();
+            let largest = parts.map(|part| part.bytes(part.capacity.min(plan.items)));
+            limits.refusal(largest.max(), plan.full_bytes, ", or spread it over shards")
         });
         Ok(Planned { report, refusal })
     }
@@ -238,27 +234,26 @@ impl Request for Bloom {
             Some((name(maker), shard))
         });
         let curves: Vec<(&str, Shard)> = curves.collect();
-        let Some((_, Shard { items, .. })) = curves.first() else {
+        let Some((_, first)) = curves.first() else {
             return Vec::new();
         };
-        let items = items.saturating_mul(curves[0].1.new.shape().most_periods());
+        let items = first.items.saturating_mul(first.new.shape().most_periods());
         let (at, end) = (to_double(items), 2.0 * to_double(items));
-        let drawn = |curve: fn(&Shard, &str, f64) -> Curve| -> Vec<Curve> {
-            let curves = curves.iter();
-            let curves = curves.map(|(name, shard)| curve(shard, name, end));
-            curves.filter(|curve| !curve.points.is_empty()).collect()
-        };
         let of = self.shards.map_or("", |_| " of one shard");
         let x = match self.kind {
             Kind::Windowed(_) => "items in all periods",
             _ => "items",
         };
-        let picture = |title: &str, requested, curve| Picture {
-            title: format!("{title}{of}"),
-            x,
-            at,
-            requested,
-            curves: drawn(curve),
+        let picture = |title: &str, requested, curve: fn(&Shard, &str, f64) -> Option<Curve>| {
+            let curves = curves.iter();
+            let curves = curves.filter_map(|(name, shard)| curve(shard, name, end));
+            Picture {
+                title: format!("{title}{of}"),
+                x,
+                at,
+                requested,
+                curves: curves.collect(),
+            }
         };
         let rate = Some(self.rate.get());
         vec![
@@ -302,33 +297,28 @@ impl Shard {
         plan(most).or_else(|| plan(self.items))
     }
 
-    fn bytes(&self, name: &str, end: f64) -> Curve {
-        let Some(plan) = self.plan_of_twice() else {
-            return Curve::new(name, []);
-        };
+    fn bytes(&self, name: &str, end: f64) -> Option<Curve> {
+        let plan = self.plan_of_twice()?;
         // A table takes memory for what is in it.
         if matches!(plan.parts[0].size, PartSize::Table(..)) {
             let points = plan.points(64).into_iter();
-            let points =
-                points.map(|(items, bytes, _)| (to_double(items), to_double(stored(bytes))));
-            return Curve::new(name, points).until(end);
+            let bytes = |(items, bytes, _)| (to_double(items), to_double(stored(bytes)));
+            return Some(Curve::new(name, points.map(bytes)).until(end));
         }
         let mut items = 0;
         let steps = plan.parts.iter().map(|filter| {
             items += filter.capacity;
             (items, stored(filter.object_bytes))
         });
-        Curve::of_steps(name, steps, end)
+        Some(Curve::of_steps(name, steps, end))
     }
 
-    fn rates(&self, name: &str, end: f64) -> Curve {
-        let Some(plan) = self.plan_of_twice() else {
-            return Curve::new(name, []);
-        };
+    fn rates(&self, name: &str, end: f64) -> Option<Curve> {
+        let plan = self.plan_of_twice()?;
         let each = (256 / plan.parts.len() as u64).clamp(2, 64);
         let points = plan.points(each).into_iter();
         let points = points.map(|(items, _, rate)| (to_double(items), rate));
-        Curve::new(name, points).until(end)
+        Some(Curve::new(name, points).until(end))
     }
 }
 

@@ -1,6 +1,10 @@
 //! Planned cuckoo filters.
 
+use std::ops::RangeInclusive;
+
 use valkeybloom_sketches::cuckoo::{Limits as CuckooLimits, Params, Plan, Refusal, Shape, ranges};
+
+use valkeybloom_protocol::names::CUCKOO_FILTERS;
 
 use crate::bloom::three_digits;
 use crate::limits::{Limits, refusal, stop, stored};
@@ -29,41 +33,25 @@ impl Cuckoo {
 
     fn shape(&self) -> Result<Shape, Fault> {
         let capacity = self.capacity();
-        let field = if self.start.is_some() {
-            "start"
-        } else {
-            "items"
-        };
+        let field = self.start.map_or("items", |_| "start");
         let capacities = self.bucket_size.saturating_mul(2)..=ranges::CAPACITY_MAX;
-        let (size, moves) = (self.bucket_size, self.max_iterations);
-        let (sizes, iterations) = (ranges::BUCKET_SIZE, ranges::MAX_ITERATIONS);
-        for (field, name, number, range) in [
-            ("bucket_size", "the bucket size", size, sizes),
-            (
-                "max_iterations",
-                "the number of iterations",
-                moves,
-                iterations,
-            ),
-            (
-                "expansion",
-                "the expansion",
-                self.expansion,
-                ranges::EXPANSION,
-            ),
-            (field, "the capacity", capacity, capacities),
-        ] {
-            if !range.contains(&number) {
-                let text = format!("{name} is not within {} to {}", range.start(), range.end());
-                return Err(Fault::invalid(field, text));
-            }
-        }
+        let within = |field, name: &str, number: u64, range: RangeInclusive<u64>| {
+            let text = format!("{name} is not within {} to {}", range.start(), range.end());
+            let is_within = range.contains(&number).then_some(());
+            is_within.ok_or_else(|| Fault::invalid(field, text))
+        };
+        let (size, moves, factor) = (self.bucket_size, self.max_iterations, self.expansion);
+        let iterations = "the number of iterations";
+        within("bucket_size", "the bucket size", size, ranges::BUCKET_SIZE)?;
+        within("max_iterations", iterations, moves, ranges::MAX_ITERATIONS)?;
+        within("expansion", "the expansion", factor, ranges::EXPANSION)?;
+        within(field, "the capacity", capacity, capacities)?;
         let narrow = |number: u64| u16::try_from(number).unwrap_or(u16::MAX);
         let params = Params {
             capacity,
             bucket_size: u8::try_from(size).unwrap_or(u8::MAX),
             max_iterations: narrow(moves),
-            expansion: narrow(self.expansion),
+            expansion: narrow(factor),
         };
         Shape::new(&params).ok_or_else(|| Fault::invalid(field, "no filter has this capacity"))
     }
@@ -75,22 +63,15 @@ impl Cuckoo {
     /// Returns the command. Options at their defaults are left out.
     fn command(&self) -> String {
         let defaults = Self::DEFAULTS;
-        let options: [(_, u64, u64); 3] = [
-            ("BUCKETSIZE", self.bucket_size, defaults.bucket_size.into()),
-            (
-                "MAXITERATIONS",
-                self.max_iterations,
-                defaults.max_iterations.into(),
-            ),
-            ("EXPANSION", self.expansion, defaults.expansion.into()),
-        ];
-        let options = options
-            .iter()
-            .filter(|(_, value, default)| value != default);
-        let command = format!("CF.RESERVE key {}", self.capacity());
-        options.fold(command, |command, (name, value, _)| {
-            format!("{command} {name} {value}")
-        })
+        let option = |name, value: u64, default: u64| {
+            let given = (value != default).then(|| format!(" {name} {value}"));
+            given.unwrap_or_default()
+        };
+        let size = option("BUCKETSIZE", self.bucket_size, defaults.bucket_size.into());
+        let (moves, most) = (self.max_iterations, defaults.max_iterations.into());
+        let moves = option("MAXITERATIONS", moves, most);
+        let factor = option("EXPANSION", self.expansion, defaults.expansion.into());
+        format!("CF.RESERVE key {}{size}{moves}{factor}", self.capacity())
     }
 }
 
@@ -100,13 +81,11 @@ impl Request for Cuckoo {
         let unlimited = CuckooLimits::NONE;
         let admitted = shape.plan(self.items, &limits.of_cuckoo());
         let impossible = |refusal| {
-            Fault::impossible(
-                "items",
-                match refusal {
-                    Refusal::Full => "a filter that does not grow has fewer slots",
-                    _ => "no cuckoo filter is large enough for that",
-                },
-            )
+            let text = match refusal {
+                Refusal::Full => "a filter that does not grow has fewer slots",
+                _ => "no cuckoo filter is large enough for that",
+            };
+            Fault::impossible("items", text)
         };
         let plan = shape.plan(self.items, &unlimited).map_err(impossible)?;
         let made = shape.plan(0, &unlimited).map_err(impossible)?;
@@ -127,8 +106,11 @@ impl Request for Cuckoo {
         report.row("command", self.command(), self.command());
         let refusal = admitted.err().map(|refused| {
             if refused == Refusal::MaxFilters {
-                let (setting, _) = limits.depth();
-                return refusal(setting, plan.filters, ", or reserve a larger capacity");
+                return refusal(
+                    CUCKOO_FILTERS,
+                    plan.filters,
+                    ", or reserve a larger capacity",
+                );
             }
             let largest = shape.bytes_of(plan.filters - 1);
             limits.refusal(largest, plan.bytes, "")
@@ -150,10 +132,8 @@ impl Request for Cuckoo {
             items = plan.slots;
         }
         let most = to_double(items).min(end);
-        let rates = (0..=100).map(|part| {
-            let items = most * f64::from(part) / 100.0;
-            (items, shape.rate_at(whole(items)))
-        });
+        let parts = (0..=100).map(|part| most * f64::from(part) / 100.0);
+        let rates = parts.map(|items| (items, shape.rate_at(whole(items))));
         let name = "this module and RedisBloom";
         let picture = |title: &str, curve| Picture {
             title: title.to_owned(),
@@ -178,14 +158,9 @@ fn stopped_by(
 ) -> (&'static str, Option<u64>) {
     match stopped {
         Refusal::Full => ("EXPANSION 0", None),
-        Refusal::MaxFilters => {
-            let (name, value) = limits.depth();
-            (name, Some(value))
-        }
+        Refusal::MaxFilters => (CUCKOO_FILTERS, Some(limits.cuckoo_filters)),
+        _ if shape.bytes_of(reached.filters).is_none() => ("the largest filter of 4 GiB", None),
         Refusal::MemoryLimit | Refusal::OutOfMemory => {
-            if shape.bytes_of(reached.filters).is_none() {
-                return ("the largest filter of 4 GiB", None);
-            }
             let further = shape.reach(&limits.of_object().of_cuckoo()).0.slots;
             let (name, value) = limits.memory(further > reached.slots);
             (name, Some(value))

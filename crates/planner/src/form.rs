@@ -26,22 +26,22 @@ pub fn answer(fields: &str) -> String {
         Ok(Value::Object(fields)) => fields,
         _ => Map::new(),
     };
-    let faults = |faults: &[Fault]| {
-        let faults = faults.iter();
-        let faults = faults.map(|fault| json!({ "field": fault.field, "text": fault.text }));
-        json!({ "faults": faults.collect::<Vec<_>>() })
-    };
     let mut form = Form {
         fields,
         faults: Vec::new(),
     };
     let request = form.request();
     let limits = form.limits();
-    if !form.faults.is_empty() {
-        return faults(&form.faults).to_string();
-    }
-    let answer = match request.plan(&limits) {
-        Err(fault) => faults(&[fault]),
+    let planned = match &form.faults[..] {
+        [] => request.plan(&limits).map_err(|fault| vec![fault]),
+        _ => Err(form.faults),
+    };
+    let answer = match planned {
+        Err(faults) => {
+            let faults = faults.iter();
+            let faults = faults.map(|fault| json!({ "field": fault.field, "text": fault.text }));
+            json!({ "faults": faults.collect::<Vec<_>>() })
+        }
         Ok(planned) => json!({
             "rows": planned.report.rows,
             "values": planned.report.json,

@@ -93,11 +93,6 @@ impl Limits {
         let (setting, _) = self.memory(larger.is_some());
         refusal(setting, larger.unwrap_or(stored(bytes)), or)
     }
-
-    /// Returns the setting that limits the number of cuckoo filters, and its value.
-    pub(crate) fn depth(&self) -> (&'static str, u64) {
-        (CUCKOO_FILTERS, self.cuckoo_filters)
-    }
 }
 
 /// Returns what stops growth after `items` items: its name and the setting's value, as text and as JSON.
@@ -105,10 +100,8 @@ pub fn stop(name: &str, value: Option<u64>, items: u64) -> (String, Value) {
     let size = value.map_or(String::new(), |value| format!(" {}", grouped(value)));
     let text = format!("{name}{size}, at {} items", grouped(items));
     let bytes = value.filter(|_| name != CUCKOO_FILTERS);
-    (
-        text,
-        json!({ "name": name, "bytes": bytes, "items": items }),
-    )
+    let found = json!({ "name": name, "bytes": bytes, "items": items });
+    (text, found)
 }
 
 /// Returns why a server refuses what exceeds a limit, and what to do about it.

@@ -15,16 +15,14 @@ pub fn line(plan: &Map<String, Value>) -> Option<String> {
     let words: Vec<&str> = words.skip(1).collect();
     let (class, mut arguments, options) = match (name, &words[..]) {
         ("BF.RESERVE", &[rate, capacity, ref options @ ..]) => {
-            let class = if options.contains(&"WINDOW") {
-                "Bloom.window"
-            } else if options.contains(&"COUNTING") {
-                "Bloom.counting"
-            } else if options.contains(&"SCALETO") {
-                "Bloom.scaled_to"
-            } else {
-                "Bloom"
-            };
-            (class, vec![number(capacity), rate.to_owned()], options)
+            let class = options.iter().find_map(|option| match *option {
+                "WINDOW" => Some("Bloom.window"),
+                "COUNTING" => Some("Bloom.counting"),
+                "SCALETO" => Some("Bloom.scaled_to"),
+                _ => None,
+            });
+            let arguments = vec![number(capacity), rate.to_owned()];
+            (class.unwrap_or("Bloom"), arguments, options)
         }
         ("CF.RESERVE", &[capacity, ref options @ ..]) => {
             ("CuckooFilter", vec![number(capacity)], options)
@@ -33,11 +31,10 @@ pub fn line(plan: &Map<String, Value>) -> Option<String> {
             let rates = vec![error.to_owned(), probability.to_owned()];
             ("CountMin.from_rates", rates, options)
         }
-        ("TOPK.RESERVE", all) => (
-            "TopK",
-            all.iter().map(|word| number(word)).collect(),
-            &[][..],
-        ),
+        ("TOPK.RESERVE", all) => {
+            let arguments = all.iter().map(|word| number(word));
+            ("TopK", arguments.collect(), &[][..])
+        }
         ("TDIGEST.CREATE", &[_, compression]) => ("TDigest", vec![number(compression)], &[][..]),
         _ => return None,
     };
@@ -69,9 +66,8 @@ fn keyword(option: &str) -> String {
 
 /// Returns a number as Python's programmers write it: `1_000_000`.
 fn number(word: &str) -> String {
-    let whole = word.parse();
-    whole.map_or_else(
-        |_| word.to_owned(),
-        |whole| grouped(whole).replace(',', "_"),
-    )
+    match word.parse() {
+        Ok(whole) => grouped(whole).replace(',', "_"),
+        Err(_) => word.to_owned(),
+    }
 }

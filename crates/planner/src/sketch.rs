@@ -1,6 +1,6 @@
 //! Planned count-min sketches, Top-K and t-digests.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use valkeybloom_sketches::Fraction;
 use valkeybloom_sketches::cms::{self, CellSize};
@@ -48,14 +48,9 @@ fn planned(mut report: Report, bytes: u64, limits: &Limits, command: String) -> 
     let bytes = stored(bytes);
     report.number("bytes", bytes);
     let refusing = limits.refusing(bytes);
-    let (text, found) = match refusing {
-        None => ("none".to_owned(), Value::Null),
-        Some((name, limit)) => (
-            format!("{name} {}", grouped(limit)),
-            json!({ "name": name, "bytes": limit }),
-        ),
-    };
-    report.row("limit", text, found);
+    let text = refusing.map(|(name, limit)| format!("{name} {}", grouped(limit)));
+    let found = refusing.map(|(name, limit)| json!({ "name": name, "bytes": limit }));
+    report.row("limit", text.unwrap_or("none".to_owned()), found);
     report.row("command", command.clone(), command);
     let refusal = refusing.map(|(name, _)| refusal(name, bytes, ""));
     Planned { report, refusal }
@@ -90,12 +85,11 @@ impl Request for CountMin {
     }
 
     fn pictures(&self, _: &Limits) -> Vec<Picture> {
-        let bytes = |error| {
+        sweep("Bytes", "error", self.error.get(), |error| {
             let error = Fraction::new(error)?;
             let (_, bytes) = Self { error, ..*self }.shape()?;
             Some(stored(bytes))
-        };
-        sweep("Bytes", "error", self.error.get(), bytes)
+        })
     }
 }
 
@@ -115,12 +109,7 @@ impl TopK {
 
     /// Returns the command that creates the list under a key.
     pub fn command(&self, key: &str) -> String {
-        let Self {
-            k,
-            width,
-            depth,
-            decay,
-        } = self;
+        let (k, width, depth, decay) = (self.k, self.width, self.depth, self.decay);
         format!("TOPK.RESERVE {key} {k} {width} {depth} {decay}")
     }
 
@@ -133,17 +122,16 @@ impl TopK {
     fn shape(&self) -> Result<topk::Shape, Fault> {
         let shape = topk::Shape::new(self.k, self.width, self.depth, self.decay)
             .and_then(topk::Shape::within_limits);
-        shape.map_err(|fault| match fault {
-            topk::Fault::K => Fault::invalid("k", "K is not within 1 to 4294967295"),
-            topk::Fault::Width => {
-                Fault::invalid("width", "the width is not within 1 to 4294967295")
-            }
-            topk::Fault::Depth => {
-                let text = format!("the depth is not within 1 to {}", topk::DEPTH_MAX);
-                Fault::invalid("depth", text)
-            }
-            topk::Fault::Decay => Fault::invalid("decay", "the decay is not above 0 and at most 1"),
-            topk::Fault::Cells => Fault::invalid("width", "there are more than 4294967295 cells"),
+        let depth = format!("the depth is not within 1 to {}", topk::DEPTH_MAX);
+        shape.map_err(|fault| {
+            let (field, text) = match fault {
+                topk::Fault::K => ("k", "K is not within 1 to 4294967295"),
+                topk::Fault::Width => ("width", "the width is not within 1 to 4294967295"),
+                topk::Fault::Depth => ("depth", &*depth),
+                topk::Fault::Decay => ("decay", "the decay is not above 0 and at most 1"),
+                topk::Fault::Cells => ("width", "there are more than 4294967295 cells"),
+            };
+            Fault::invalid(field, text)
         })
     }
 }
@@ -160,26 +148,26 @@ impl Request for TopK {
     }
 
     fn pictures(&self, _: &Limits) -> Vec<Picture> {
-        let bytes = |k| {
+        let at = to_double(self.k);
+        sweep("Bytes, without the items", "items listed", at, |k| {
             let k = whole(k);
             let shape = Self { k, ..*self }.shape().ok()?;
             Some(stored(topk::TopK::bytes_of(&shape)))
-        };
-        let at = to_double(self.k);
-        sweep("Bytes, without the items", "items listed", at, bytes)
+        })
     }
+}
+
+fn within_limits(compression: u64) -> Option<Compression> {
+    Compression::new(compression).filter(|compression| compression.is_within_limits())
 }
 
 impl Request for TDigest {
     fn plan(&self, limits: &Limits) -> Result<Planned, Fault> {
-        let none = || {
+        let compression = within_limits(self.compression).ok_or_else(|| {
             let most = Compression::MAX.get();
             let text = format!("the compression is not within 1 to {most}");
             Fault::invalid("compression", text)
-        };
-        let compression = Compression::new(self.compression)
-            .filter(|compression| compression.is_within_limits())
-            .ok_or_else(none)?;
+        })?;
         let mut report = Report::default();
         report.number("compression", compression.get());
         report.number("nodes", compression.capacity());
@@ -191,8 +179,7 @@ impl Request for TDigest {
     fn pictures(&self, _: &Limits) -> Vec<Picture> {
         let at = to_double(self.compression);
         sweep("Bytes of a full digest", "compression", at, |compression| {
-            let compression = Compression::new(whole(compression))?;
-            compression.is_within_limits().then_some(())?;
+            let compression = within_limits(whole(compression))?;
             Some(stored(tdigest::TDigest::most_bytes(compression)))
         })
     }

@@ -170,22 +170,12 @@ mod tests {
 
     #[test]
     fn a_number_has_several_forms() {
-        for (word, number) in [
-            ("1500000", 1_500_000),
-            ("1_500_000", 1_500_000),
-            ("1,500,000", 1_500_000),
-            ("1500k", 1_500_000),
-            ("1,500k", 1_500_000),
-            ("1.5M", 1_500_000),
-            ("1.50m", 1_500_000),
-            ("0.0015G", 1_500_000),
-            ("1_500.0K", 1_500_000),
-            ("1.5e6", 1_500_000),
-            ("15E+5", 1_500_000),
-            ("1e0", 1),
-            ("2.5G", 2_500_000_000),
-            ("10.0", 10),
-        ] {
+        let same =
+            "1500000 1_500_000 1,500,000 1500k 1,500k 1.5M 1.50m 0.0015G 1_500.0K 1.5e6 15E+5";
+        for word in same.split(' ') {
+            assert_eq!(items(word), Ok(1_500_000), "{word}");
+        }
+        for (word, number) in [("1e0", 1), ("2.5G", 2_500_000_000), ("10.0", 10)] {
             assert_eq!(items(word), Ok(number), "{word}");
         }
         assert_eq!(count("0"), Ok(0));
@@ -194,42 +184,14 @@ mod tests {
 
     #[test]
     fn other_words_are_no_numbers() {
-        for word in [
-            "",
-            "one",
-            "e6",
-            "1e",
-            "1e-6",
-            "1e6k",
-            "1.5",
-            "1.2345k",
-            ".5M",
-            "1.M",
-            "1,5M",
-            "1,0000",
-            "1,000.5",
-            "1000,000",
-            ",000",
-            "1__0",
-            "1.5_M",
-            "1,_000",
-            "1.500,000",
-            "+1",
-            "--1",
-            "½",
-        ] {
+        assert_eq!(items(""), Err(NOT_WHOLE.to_owned()));
+        let others = "one e6 1e 1e-6 1e6k 1.5 1.2345k .5M 1.M 1,5M 1,0000 1,000.5 1000,000 ,000 1__0 1.5_M 1,_000 \
+                      1.500,000 +1 --1 ½";
+        for word in others.split(' ') {
             assert_eq!(items(word), Err(NOT_WHOLE.to_owned()), "{word}");
         }
         let range = "not between 1 and 2⁶³−1";
-        for word in [
-            "0",
-            "-1",
-            "-1e6",
-            "1e19",
-            "1e300",
-            "1e99999999999",
-            "99999999999G",
-        ] {
+        for word in "0 -1 -1e6 1e19 1e300 1e99999999999 99999999999G".split(' ') {
             assert_eq!(items(word), Err(range.to_owned()), "{word}");
         }
         assert_eq!(items("1T"), Err("the units are k, M and G".to_owned()));
