@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use redis::cluster_async::ClusterConnection;
-use redis::cluster_routing::{Route, SingleNodeRoutingInfo, SlotAddr};
 use redis::{Cmd, FromRedisValue, Pipeline, ServerError, Value};
 
 use valkeybloom_protocol::bloom::InfoField;
@@ -19,6 +18,7 @@ use valkeybloom_sketches::bloom::{Growth, shard_capacity};
 
 use crate::batches::{BF_MEXISTS, TIMEOUT, answers_of, commands, is_yes};
 use crate::error::Error;
+use crate::near::primary_of;
 
 /// Returns the keys of the shards of a filter.
 ///
@@ -51,13 +51,6 @@ pub struct Info {
     pub items: u64,
 }
 
-/// The number of replicas that must acknowledge a write, and the time that they have.
-#[derive(Clone, Copy)]
-struct Acknowledgement {
-    replicas: NonZeroU32,
-    timeout: Duration,
-}
-
 /// A filter spread over keys of a cluster. Clones are cheap handles to the same filter.
 ///
 /// A batch becomes one command per shard, or one for each 10,000 items of a shard; shards are queried in parallel. Large
@@ -68,7 +61,8 @@ pub struct ShardedFilter {
     connection: ClusterConnection,
     keys: Arc<[String]>,
     timeout: Duration,
-    acknowledgement: Option<Acknowledgement>,
+    /// The number of replicas that must acknowledge a write, and the time that they have.
+    acknowledgement: Option<(NonZeroU32, Duration)>,
 }
 
 impl fmt::Debug for ShardedFilter {
@@ -121,10 +115,7 @@ impl ShardedFilter {
     /// replicas yet. In this case a key `{name:i}:sync` is set for a millisecond, and `WAIT` waits for that write.
     #[must_use]
     pub fn acknowledged_by(mut self, replicas: NonZeroU32, timeout: Duration) -> Self {
-        self.acknowledgement = Some(Acknowledgement {
-            replicas,
-            timeout: timeout.max(Duration::from_millis(1)),
-        });
+        self.acknowledgement = Some((replicas, timeout.max(Duration::from_millis(1))));
         self
     }
 
@@ -208,9 +199,8 @@ impl ShardedFilter {
     }
 
     fn shards(&self) -> NonZeroU32 {
-        let shards = u32::try_from(self.keys.len())
-            .ok()
-            .and_then(NonZeroU32::new);
+        let shards = u32::try_from(self.keys.len()).ok();
+        let shards = shards.and_then(NonZeroU32::new);
         shards.expect("`new` took a number of shards")
     }
 
@@ -276,7 +266,7 @@ impl ShardedFilter {
     /// Sends a command that writes to a shard, and waits until it is acknowledged. A shard that exists already is not an
     /// error.
     async fn write(&self, key: &str, command: Cmd) -> Result<Value, Error> {
-        let Some(Acknowledgement { replicas, timeout }) = self.acknowledgement else {
+        let Some((replicas, timeout)) = self.acknowledgement else {
             let [reply] = self.call(key, [command]).await?;
             return accepted(reply);
         };
@@ -314,10 +304,12 @@ impl ShardedFilter {
         for command in commands {
             pipeline.add_command(command);
         }
-        let route = SingleNodeRoutingInfo::SpecificNode(Route::with_key(key, SlotAddr::Master));
+        let route = primary_of(key.as_bytes());
         let mut connection = self.connection.clone();
         let replies = connection.route_pipeline(pipeline, 0, N, route);
-        let acknowledgement = self.acknowledgement.map_or(Duration::ZERO, |a| a.timeout);
+        let acknowledgement = self
+            .acknowledgement
+            .map_or(Duration::ZERO, |(_, time)| time);
         let replies = tokio::time::timeout(self.timeout + acknowledgement, replies).await;
         let replies = replies.map_err(|_| Error::Timeout)??;
         replies.try_into().map_err(|_| Error::Unexpected)

@@ -36,7 +36,7 @@ const ITEM_BYTES: usize = size_of::<Probe>();
 /// A driver repeats [`next`](Self::next): it sends the command and passes the reply to [`take`](Self::take), or waits. It
 /// sends no other command of the follower in the meantime. All commands of a follower go to the same server: no other knows
 /// its cursors.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Follower {
     options: Options,
     phase: Phase,
@@ -60,8 +60,9 @@ pub struct Follower {
 }
 
 /// What answers lookups.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum Answers {
+    #[default]
     None,
     /// There is no such key, so the filter has no items.
     Missing,
@@ -69,9 +70,10 @@ enum Answers {
 }
 
 /// What is being done about the copy.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum Phase {
     /// The feed's cursor is to be taken.
+    #[default]
     Begin,
     /// The server refused the feed, and will probably refuse it again. A request for the cursor is repeated now and then.
     Refused,
@@ -93,16 +95,7 @@ impl Follower {
                 refresh: options.refresh.map(bounded),
                 lag: bounded(options.lag),
             },
-            phase: Phase::Begin,
-            answers: Answers::None,
-            fresh_until: Duration::ZERO,
-            read_at: None,
-            due: Duration::ZERO,
-            sent: Duration::ZERO,
-            unkept: None,
-            failures: 0,
-            restarts: 0,
-            stats: Stats::default(),
+            ..Self::default()
         }
     }
 
@@ -209,7 +202,7 @@ impl Follower {
     pub fn take(&mut self, reply: Reply<'_>, now: Duration, random: f64) {
         let random = random.clamp(0.0, 1.0);
         let at = Moment { now, random };
-        let taken = match (std::mem::replace(&mut self.phase, Phase::Begin), reply) {
+        let taken = match (std::mem::take(&mut self.phase), reply) {
             (Phase::Begin | Phase::Refused, Reply::News { cursor, items, .. }) => {
                 let cursor = cursor.into();
                 self.fetch(Some(Mark { cursor, items }), true, now);
@@ -281,20 +274,16 @@ impl Follower {
             }
             answers => *answers = Answers::Copy(Box::new(LocalCopy::of(object))),
         }
-        match mark {
-            Some(Mark {
-                cursor,
-                items: at_mark,
-            }) => {
-                let counted = items.checked_sub(at_mark);
-                let counted = counted.ok_or(REPLACED)?;
-                self.phase = Phase::Follow { cursor, counted };
-                // It has to catch up first.
-                self.fresh_until = Duration::ZERO;
-                self.read_at = None;
-            }
-            None => self.rest(begun, at),
-        }
+        let Some(mark) = mark else {
+            self.rest(begun, at);
+            return Ok(());
+        };
+        let counted = items.checked_sub(mark.items).ok_or(REPLACED)?;
+        let cursor = mark.cursor;
+        self.phase = Phase::Follow { cursor, counted };
+        // It has to catch up first.
+        self.fresh_until = Duration::ZERO;
+        self.read_at = None;
         Ok(())
     }
 
@@ -315,12 +304,10 @@ impl Follower {
         let (new, []) = hashes.as_chunks::<ITEM_BYTES>() else {
             return Err("half a hash".to_owned());
         };
-        let skipped = new
-            .len()
-            .min(usize::try_from(counted).unwrap_or(usize::MAX));
-        let added = copy
-            .object
-            .replay_each(new[skipped..].iter().map(probe), WITHOUT_LIMITS);
+        let skipped = usize::try_from(counted).unwrap_or(usize::MAX);
+        let skipped = skipped.min(new.len());
+        let probes = new[skipped..].iter().map(probe);
+        let added = copy.object.replay_each(probes, WITHOUT_LIMITS);
         added.map_err(|refusal| Error::from(refusal).to_string())?;
         let counted = counted - skipped as u64;
         self.stats.items += new.len() as u64;
@@ -439,11 +426,9 @@ impl Follower {
     fn delay(&self, polls: u32, failures: u32, longest: Duration) -> Duration {
         let doublings = failures.saturating_sub(1);
         let factor = 1_u32.checked_shl(doublings).unwrap_or(u32::MAX);
-        let delay = self
-            .options
-            .every
-            .saturating_mul(polls.saturating_mul(factor));
-        delay.min(longest.max(self.options.every))
+        let every = self.options.every;
+        let delay = every.saturating_mul(polls.saturating_mul(factor));
+        delay.min(longest.max(every))
     }
 
     fn drop_copy(&mut self, now: Duration) {

@@ -77,11 +77,10 @@ impl Request {
     pub fn words(&self, key: &[u8]) -> Vec<Vec<u8>> {
         let (name, cursor, with_id) = match self {
             Self::Read(cursor) => (&b"BF.READ"[..], cursor.to_vec(), false),
-            Self::Piece { cursor, with_id } => (
-                &b"BF.SCANDUMP"[..],
-                cursor.to_string().into_bytes(),
-                *with_id,
-            ),
+            Self::Piece { cursor, with_id } => {
+                let cursor = cursor.to_string().into_bytes();
+                (&b"BF.SCANDUMP"[..], cursor, *with_id)
+            }
         };
         let mut words = vec![name.to_vec(), key.to_vec(), cursor];
         words.extend(with_id.then(|| b"WITHID".to_vec()));

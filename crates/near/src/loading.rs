@@ -36,11 +36,14 @@ pub struct Loading {
 impl Loading {
     pub fn new(mark: Option<Mark>, has_ids: bool, begun: Duration) -> Self {
         // Every cursor of a feed begins with the id of its filter.
-        let of_mark = mark
-            .as_ref()
-            .and_then(|mark| mark.cursor.split(|&byte| byte == b'-').next());
+        let id_of = |mark: &Mark| {
+            mark.cursor
+                .split(|&byte| byte == b'-')
+                .next()
+                .map(Box::from)
+        };
         Self {
-            id: of_mark.map(Box::from),
+            id: mark.as_ref().and_then(id_of),
             mark,
             has_ids,
             begun,
@@ -78,9 +81,7 @@ impl Loading {
                 }
             }
             Some(Value::Complete(_)) if precedes(&self.header, piece) => return Ok(true),
-            Some(Value::Complete(_)) => {
-                return Err(REPLACED.to_owned());
-            }
+            Some(Value::Complete(_)) => return Err(REPLACED.to_owned()),
         }
         let is_complete = matches!(self.value, Some(Value::Complete(_)));
         self.next = if is_complete { 0 } else { cursor };

@@ -11,6 +11,11 @@ pub trait Connection: Send + Sync + 'static {
     fn send<'c>(&'c self, key: &'c [u8], command: Cmd) -> RedisFuture<'c, Value>;
 }
 
+/// Returns the route to the primary of a key's slot.
+pub fn primary_of(key: &[u8]) -> SingleNodeRoutingInfo {
+    SingleNodeRoutingInfo::SpecificNode(Route::with_key(key, SlotAddr::Master))
+}
+
 /// It does not connect again once its server is lost: prefer a [`ConnectionManager`].
 impl Connection for MultiplexedConnection {
     fn send<'c>(&'c self, _key: &'c [u8], command: Cmd) -> RedisFuture<'c, Value> {
@@ -31,8 +36,7 @@ impl Connection for ConnectionManager {
 impl Connection for ClusterConnection {
     fn send<'c>(&'c self, key: &'c [u8], command: Cmd) -> RedisFuture<'c, Value> {
         let mut connection = self.clone();
-        let primary = SingleNodeRoutingInfo::SpecificNode(Route::with_key(key, SlotAddr::Master));
-        let routing = RoutingInfo::SingleNode(primary);
+        let routing = RoutingInfo::SingleNode(primary_of(key));
         Box::pin(async move { connection.route_command(command, routing).await })
     }
 }

@@ -45,7 +45,8 @@ pub async fn drive(near: Weak<Inner>, connection: impl Connection) {
         };
         let (key, max_age) = (inner.key.clone(), inner.max_age);
         drop(inner);
-        let command = command(&request, &key);
+        let mut command = Cmd::new();
+        command.arg(request.words(&key));
         let limit = match request {
             Request::Read(_) => max_age.clamp(SHORTEST_TIMEOUT, TIMEOUT),
             Request::Piece { .. } => TIMEOUT,
@@ -77,14 +78,6 @@ fn fraction(hash: u64) -> f64 {
     f64::from(high) / f64::from(u32::MAX)
 }
 
-fn command(request: &Request, key: &[u8]) -> Cmd {
-    let mut command = Cmd::new();
-    for word in request.words(key) {
-        command.arg(word);
-    }
-    command
-}
-
 fn refused(code: &str, detail: Option<&str>) -> Outcome {
     let text = [code, detail.unwrap_or_default()].join(" ");
     let advice = if code == "MOVED" {
@@ -98,6 +91,7 @@ fn refused(code: &str, detail: Option<&str>) -> Outcome {
 }
 
 fn reply_of<'o>(request: &Request, outcome: &'o Outcome) -> Reply<'o> {
+    use Value::{BulkString, Int};
     let value = match outcome {
         Outcome::Replied(value) => value,
         Outcome::Refused(text) => return Reply::Refused(text),
@@ -108,28 +102,19 @@ fn reply_of<'o>(request: &Request, outcome: &'o Outcome) -> Reply<'o> {
         _ => &[],
     };
     match (request, fields) {
-        (
-            Request::Read(_),
-            [
-                Value::BulkString(cursor),
-                Value::Int(items),
-                Value::BulkString(hashes),
-            ],
-        ) => Reply::News {
+        (Request::Read(_), [BulkString(cursor), Int(items), BulkString(hashes)]) => Reply::News {
             cursor,
             items: items.cast_unsigned(),
             hashes,
         },
-        (Request::Piece { .. }, [Value::Int(cursor), Value::BulkString(bytes), id @ ..]) => {
-            Reply::Piece {
-                cursor: cursor.cast_unsigned(),
-                bytes,
-                id: match id {
-                    [Value::BulkString(id)] => id,
-                    _ => &[],
-                },
-            }
-        }
+        (Request::Piece { .. }, [Int(cursor), BulkString(bytes), id @ ..]) => Reply::Piece {
+            cursor: cursor.cast_unsigned(),
+            bytes,
+            id: match id {
+                [BulkString(id)] => id,
+                _ => &[],
+            },
+        },
         _ => Reply::Lost(UNEXPECTED),
     }
 }

@@ -19,6 +19,7 @@ use crate::error::Error;
 use shared::Inner;
 
 pub use connection::Connection;
+pub(crate) use connection::primary_of;
 pub use valkeybloom_near::{Options, State};
 
 /// The most items that are looked up at a time, so that a large batch does not keep the copy from being updated.
