@@ -24,14 +24,14 @@ pub fn existing(server: &Server, name: &str) -> Result<Option<(Family, Row)>> {
     let read = Reader::new(server, 0, false).read(vec![Found { key, kind }], &TYPES, |read, _| {
         rows.extend(read);
     });
-    let what = format!("could not read {} at", shown(name.as_bytes()));
-    let unreadable = read.map_err(|fault| server.failure(&what, &fault))?;
+    let unreadable = read.map_err(|fault| server.failure_of("read", name.as_bytes(), &fault))?;
     match (rows.pop(), unreadable.reason) {
         (Some(row), _) => Ok(Some((family, row))),
         (None, None) => Ok(None),
         (None, Some(reason)) => {
-            let address = server.address();
-            Err(Failure::new(format!("{what} {address}: {reason}")))
+            let (key, address) = (shown(name.as_bytes()), server.address());
+            let text = format!("could not read {key} at {address}: {reason}");
+            Err(Failure::new(text))
         }
     }
 }

@@ -86,10 +86,10 @@ pub enum Fault {
 impl Fault {
     /// Returns the code of the server's error, or an empty text if the server did not reply.
     pub fn code(&self) -> &str {
-        let Self::Refused(text) = self else {
-            return "";
-        };
-        text.split(' ').next().unwrap_or_default()
+        match self {
+            Self::Refused(text) => text.split(' ').next().unwrap_or_default(),
+            Self::Lost(_) => "",
+        }
     }
 
     /// Returns whether this is an error of the module.
@@ -99,15 +99,8 @@ impl Fault {
 
     /// Returns whether commands for other keys would fail as well.
     pub fn is_final(&self) -> bool {
-        let codes = [
-            "LOADING",
-            "MISCONF",
-            "NOAUTH",
-            "NOREPLICAS",
-            "READONLY",
-            "WRONGPASS",
-        ];
-        matches!(self, Self::Lost(_)) || codes.contains(&self.code())
+        let codes = "LOADING MISCONF NOAUTH NOREPLICAS READONLY WRONGPASS";
+        matches!(self, Self::Lost(_)) || codes.split(' ').any(|code| code == self.code())
     }
 
     /// Returns whether the server lacks the command, or this user may not call it.
@@ -186,15 +179,10 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Self::Refused(text) | Self::Lost(text)) = self;
         // The error for an unknown command repeats the arguments.
-        let text = text
-            .split(", with args beginning with")
-            .next()
-            .unwrap_or(text);
-        f.write_str(text.trim_end_matches('.'))?;
-        match self.advice() {
-            Some(advice) => write!(f, "; {advice}"),
-            None => Ok(()),
-        }
+        let text = text.split(", with args beginning with").next();
+        f.write_str(text.unwrap_or_default().trim_end_matches('.'))?;
+        let advice = self.advice().map(|advice| format!("; {advice}"));
+        f.write_str(&advice.unwrap_or_default())
     }
 }
 
@@ -214,11 +202,8 @@ impl From<RedisError> for Fault {
         if let Some(detail) = error.detail()
             && text.starts_with("Redis server refused to switch database")
         {
-            let code = if detail.contains("has no permissions") {
-                "NOPERM"
-            } else {
-                "ERR"
-            };
+            let is_forbidden = detail.contains("has no permissions");
+            let code = if is_forbidden { "NOPERM" } else { "ERR" };
             return Self::Refused(format!("{code} {detail}"));
         }
         let errors = error.into_server_errors();
@@ -242,17 +227,17 @@ impl From<ServerError> for Fault {
 /// Returns a key as a word of a command line: verbatim if it is readable, else quoted and escaped.
 pub fn word(key: &[u8]) -> Cow<'_, str> {
     match str::from_utf8(key) {
-        Ok(text) if shown(key) == text && !text.contains(['"', '\'', '\\']) => Cow::Borrowed(text),
-        _ => Cow::Owned(format!("\"{}\"", key.escape_ascii())),
+        Ok(text) if shown(key) == text && !text.contains(['"', '\'', '\\']) => text.into(),
+        _ => format!("\"{}\"", key.escape_ascii()).into(),
     }
 }
 
 /// Returns a key for a message: verbatim if it is readable, else quoted and escaped.
 pub fn shown(key: &[u8]) -> Cow<'_, str> {
     match str::from_utf8(key) {
-        Ok(text) if !text.is_empty() && !text.chars().any(|c| c.is_control() || c == ' ') => {
-            Cow::Borrowed(text)
+        Ok(text) if !text.is_empty() && !text.contains(|c: char| c.is_control() || c == ' ') => {
+            text.into()
         }
-        _ => Cow::Owned(format!("\"{}\"", key.escape_ascii())),
+        _ => format!("\"{}\"", key.escape_ascii()).into(),
     }
 }

@@ -45,21 +45,17 @@ impl Remove {
     pub fn run(&self, tls: &Tls, show: Show, json: bool) -> Result<()> {
         let bytes = self.input.bytes()?;
         let server = Server::connect(&self.from, tls)?;
-        let removing = Removing {
-            server: &server,
-            key: &self.key,
-            is_cuckoo: self.is_cuckoo(&server)?,
-        };
+        let is_cuckoo = self.is_cuckoo(&server)?;
         let mut counts = Counts::default();
         let mut progress = Progress::new(show, "removing", "items", bytes);
         self.input.each(|block, read| {
             let items: Vec<&[u8]> = block.items().collect();
             for batch in items.chunks(COMMAND_ITEMS) {
-                removing.remove(batch, &mut counts).map_err(|fault| {
-                    let position = block.position(batch[0]);
-                    let what = format!("could not remove {position} from {} at", self.shown());
-                    server.failure(&what, &fault)
-                })?;
+                self.remove(&server, is_cuckoo, batch, &mut counts)
+                    .map_err(|fault| {
+                        let verb = format!("remove {} from", block.position(batch[0]));
+                        server.failure_of(&verb, self.key.as_bytes(), &fault)
+                    })?;
             }
             progress.at(read, counts.items());
             Ok(())
@@ -97,45 +93,42 @@ impl Remove {
         match &server.type_of(self.key.as_bytes())?[..] {
             kind if kind.as_bytes() == cuckoo::wire::TYPE_NAME.to_bytes() => Ok(true),
             kind if is_filter(kind) => Ok(false),
-            "none" => Err(Failure::new(format!("{key} does not exist at {address}"))),
+            "none" => Err(Failure::new(server.missing(self.key.as_bytes()))),
             kind => Err(Failure::new(format!(
                 "{key} at {address} has type {kind}, which is not a filter: name another key"
             ))),
         }
     }
-}
 
-/// The filter of a run.
-struct Removing<'r> {
-    server: &'r Server,
-    key: &'r str,
-    is_cuckoo: bool,
-}
-
-impl Removing<'_> {
     fn command(&self, name: &str, items: &[&[u8]]) -> Cmd {
         let mut command = cmd(name);
-        command.arg(self.key).arg(items);
+        command.arg(&self.key).arg(items);
         command
     }
 
     /// Removes items, and counts what happened to them.
-    fn remove(&self, items: &[&[u8]], counts: &mut Counts) -> Result<(), Fault> {
-        let removed: Vec<bool> = if self.is_cuckoo {
-            self.remove_from_cuckoo(items)?
+    fn remove(
+        &self,
+        server: &Server,
+        is_cuckoo: bool,
+        items: &[&[u8]],
+        counts: &mut Counts,
+    ) -> Result<(), Fault> {
+        let removed = if is_cuckoo {
+            self.remove_from_cuckoo(server, items)?
         } else {
-            self.call(BF_MDEL, items)?
+            self.call(server, BF_MDEL, items)?
         };
         let pairs = items.iter().zip(removed);
         let left = pairs.filter(|(_, removed)| !removed);
         let left: Vec<&[u8]> = left.map(|(item, _)| *item).collect();
         counts.removed += (items.len() - left.len()) as u64;
         // A cuckoo filter removes every item that it claims.
-        if self.is_cuckoo || left.is_empty() {
+        if is_cuckoo || left.is_empty() {
             counts.absent += left.len() as u64;
             return Ok(());
         }
-        let claimed = self.call("BF.MEXISTS", &left)?;
+        let claimed = self.call(server, "BF.MEXISTS", &left)?;
         let refused = claimed.iter().filter(|claimed| **claimed).count();
         counts.refused += refused as u64;
         counts.absent += (left.len() - refused) as u64;
@@ -143,21 +136,18 @@ impl Removing<'_> {
     }
 
     /// Calls a command with many items, and returns its reply for each.
-    fn call(&self, name: &str, items: &[&[u8]]) -> Result<Vec<bool>, Fault> {
+    fn call(&self, server: &Server, name: &str, items: &[&[u8]]) -> Result<Vec<bool>, Fault> {
         let command = self.command(name, items);
-        let replies: Vec<bool> = self.server.get(self.key.as_bytes(), &command)?;
-        if replies.len() == items.len() {
-            Ok(replies)
-        } else {
-            Err(Fault::Lost(format!("unexpected reply to {name}")))
-        }
+        let replies: Vec<bool> = server.get(self.key.as_bytes(), &command)?;
+        let all = Some(replies).filter(|replies| replies.len() == items.len());
+        all.ok_or_else(|| Fault::Lost(format!("unexpected reply to {name}")))
     }
 
-    fn remove_from_cuckoo(&self, items: &[&[u8]]) -> Result<Vec<bool>, Fault> {
+    fn remove_from_cuckoo(&self, server: &Server, items: &[&[u8]]) -> Result<Vec<bool>, Fault> {
         let key = self.key.as_bytes().to_vec();
         let delete = |item: &&[u8]| (key.clone(), self.command("CF.DEL", &[item]));
         let commands: Vec<_> = items.iter().map(delete).collect();
-        let replies = self.server.call_all(&commands).into_iter();
+        let replies = server.call_all(&commands).into_iter();
         replies.map(|reply| Ok(reply? == Value::Int(1))).collect()
     }
 }

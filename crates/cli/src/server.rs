@@ -104,11 +104,9 @@ impl Server {
                 Fault::Lost(text) if is_strange && may_need_tls => {
                     failed(format!("{text}; if that port speaks TLS, write rediss://"))
                 }
-                Fault::Lost(text) if text.contains("CaUsedAsEndEntity") => {
-                    let remedy =
-                        "make the certificates of a cluster with basicConstraints=CA:FALSE";
-                    failed(format!("{text}; {remedy}"))
-                }
+                Fault::Lost(text) if text.contains("CaUsedAsEndEntity") => failed(format!(
+                    "{text}; make the certificates of a cluster with basicConstraints=CA:FALSE"
+                )),
                 Fault::Lost(text) => failed(format!("{text}; {IS_IT_UP}")),
                 fault @ Fault::Refused(_) => failure("could not connect to", &shown, &fault),
             }
@@ -137,10 +135,9 @@ impl Server {
 
     /// Calls commands in parallel; commands for the same key run in order.
     pub fn call_all(&self, commands: &[(Vec<u8>, Cmd)]) -> Vec<Result<Value, Fault>> {
-        let calls = commands.iter().map(|(key, command)| {
-            let connection = self.connection.clone();
-            connection.call(primary_of(key), command)
-        });
+        let calls = commands.iter();
+        let calls =
+            calls.map(|(key, command)| self.connection.clone().call(primary_of(key), command));
         self.runtime.block_on(join_all(calls))
     }
 
@@ -169,10 +166,8 @@ impl Server {
                 match self.connection.clone() {
                     Connection::One(mut one) => one.send_packed_commands(&pipeline, 0, count).await,
                     Connection::Cluster(mut cluster) => {
-                        let route = primary_of(key);
-                        cluster
-                            .route_pipeline(pipeline.clone(), 0, count, route)
-                            .await
+                        let (pipeline, route) = (pipeline.clone(), primary_of(key));
+                        cluster.route_pipeline(pipeline, 0, count, route).await
                     }
                 }
             };
@@ -224,10 +219,8 @@ impl Server {
             routes.collect::<Vec<_>>()
         };
         if let Connection::One(_) = &self.connection {
-            return Ok(vec![(
-                SingleNodeRoutingInfo::RandomPrimary,
-                routes(0..=LAST_SLOT),
-            )]);
+            let all = routes(0..=LAST_SLOT);
+            return Ok(vec![(SingleNodeRoutingInfo::RandomPrimary, all)]);
         }
         let ranges: Vec<Vec<Value>> = self.get(b"", &words("CLUSTER SLOTS"))?;
         let mut nodes: Vec<(_, Vec<Route>)> = Vec::new();
@@ -277,10 +270,7 @@ impl Server {
     /// Returns the type of a key, as TYPE returns it.
     pub fn type_of(&self, key: &[u8]) -> Result<String> {
         let kind = self.get(key, redis::cmd("TYPE").arg(key));
-        kind.map_err(|fault| {
-            let what = format!("could not read the type of {} at", shown(key));
-            self.failure(&what, &fault)
-        })
+        kind.map_err(|fault| self.failure_of("read the type of", key, &fault))
     }
 
     /// Requires that the server has Bloom filters.
@@ -299,6 +289,16 @@ impl Server {
             Err(fault @ Fault::Lost(_)) => Err(self.failure("could not talk to", &fault)),
             _ => Ok(None),
         }
+    }
+
+    /// Reports a failure at a key of this server.
+    pub fn failure_of(&self, verb: &str, key: &[u8], fault: &Fault) -> Failure {
+        self.failure(&format!("could not {verb} {} at", shown(key)), fault)
+    }
+
+    /// Reports that there is no such key.
+    pub fn missing(&self, key: &[u8]) -> String {
+        format!("{} does not exist at {}", shown(key), self.address)
     }
 
     /// Reports a failure at this server.
@@ -383,9 +383,8 @@ async fn connect(
         one
     } else {
         let client = Client::open(info.clone())?;
-        client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await?
+        let opening = client.get_multiplexed_async_connection_with_config(&config);
+        opening.await?
     };
     // Without the permission for INFO, the connection is to a single node: in a cluster, commands then fail with advice.
     let about = words("INFO cluster").query_async::<String>(&mut one).await;

@@ -47,8 +47,7 @@ impl Show {
     pub fn run(&self, tls: &Tls, json: bool) -> Result<()> {
         let server = Server::connect(&self.url, tls)?;
         let Some((family, row)) = existing(&server, &self.key)? else {
-            let (key, address) = (shown(self.key.as_bytes()), server.address());
-            return Err(Failure::new(format!("{key} does not exist at {address}")));
+            return Err(Failure::new(server.missing(self.key.as_bytes())));
         };
         let mut object = output::json(&row);
         let lines = match family {
@@ -121,8 +120,7 @@ impl Show {
     ) -> Result<T> {
         let key = self.key.as_bytes();
         let read = server.get(key, cmd(command).arg(key).arg(arguments));
-        let what = format!("could not read {} at", shown(key));
-        read.map_err(|fault| server.failure(&what, &fault))
+        read.map_err(|fault| server.failure_of("read", key, &fault))
     }
 }
 

@@ -9,7 +9,7 @@ use valkeybloom_sketches::cms::CellSize;
 use valkeybloom_sketches::topk::Shape;
 use valkeybloom_sketches::{Fraction, MAX_CAPACITY};
 
-use super::failure::{Failure, Result, shown};
+use super::failure::{Failure, Result};
 use super::info::Info;
 use super::list::row::Row;
 use super::options::{self, FilterOptions, KindOptions};
@@ -266,7 +266,7 @@ impl Existing {
     fn describe(&self, tls: &Tls) -> Result<Report> {
         let server = Server::connect(&self.url, tls)?;
         let key = self.key.as_bytes();
-        let failed = |fault| server.failure(&format!("could not read {} at", shown(key)), &fault);
+        let failed = |fault| server.failure_of("read", key, &fault);
         let kind: String = server.get(key, cmd("TYPE").arg(key)).map_err(failed)?;
         let info = Info::of(&server, key).map_err(failed)?;
         let mut row = Row {
