@@ -1,11 +1,13 @@
 //! The families of filters and sketches.
 
+use clap::ValueEnum;
+
 use valkeybloom_protocol::names::{COUNT_MIN, CUCKOO, T_DIGEST, TOP_K};
 
 use super::server::is_filter;
 
 /// A family, whose name on the command line is that of the setting `bf.families`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Family {
     /// Bloom filter: was an item added?
     Bloom,
@@ -33,14 +35,9 @@ impl Family {
     }
 
     /// Returns the name in the setting `bf.families`.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Bloom => "bloom",
-            Self::Cuckoo => "cuckoo",
-            Self::Cms => "cms",
-            Self::Topk => "topk",
-            Self::Tdigest => "tdigest",
-        }
+    pub fn word(self) -> String {
+        let value = self.to_possible_value();
+        value.expect("each has a value").get_name().to_owned()
     }
 
     /// Returns what its keys hold.

@@ -28,9 +28,8 @@ pub struct Target {
 impl Target {
     /// Asks a server, which must have filters or sketches. The user needs no permission.
     pub fn of(server: &Server) -> Result<Self> {
-        let lacking = lacking(server);
         let failed = |fault| server.failure("could not find filters at", &fault);
-        let lacking = lacking.map_err(failed)?;
+        let lacking = lacking(server).map_err(failed)?;
         // Only this module can be loaded without Bloom filters.
         let has_other_families_only = lacking.iter().any(|kind| is_filter(kind));
         let program = if has_other_families_only || server.lacks(BF_MDEL)?.is_none() {

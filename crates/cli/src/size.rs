@@ -194,7 +194,7 @@ impl Size {
             }
             (None, None) => return Err(Failure::usage("ITEMS and RATE are needed")),
         };
-        let planned = request.plan(&limits).map_err(failure)?;
+        let planned = request.plan(&limits)?;
         let refused = planned.refusal.map(Failure::new);
         report::end(planned.report, json, refused.map_or(Ok(()), Err))
     }
@@ -254,11 +254,14 @@ impl Planned {
     }
 }
 
-fn failure(fault: Fault) -> Failure {
-    if fault.is_invalid {
-        Failure::usage(fault.text)
-    } else {
-        Failure::new(fault.text)
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        let report = if fault.is_invalid {
+            Self::usage
+        } else {
+            Self::new
+        };
+        report(fault.text)
     }
 }
 
@@ -305,9 +308,8 @@ impl Existing {
         report.row("can grow to", shown(reach), bloom.reach);
 
         let rate = self.rate.map(Fraction::get).or(row.rate);
-        let new = rate.and_then(|rate| bloom.plan(rate, items.max(1)));
-        if let Some(new) = new {
-            let (new_bytes, _) = new.when_full().map_err(failure)?;
+        if let Some(new) = rate.and_then(|rate| bloom.plan(rate, items.max(1))) {
+            let (new_bytes, _) = new.when_full()?;
             report.number("bytes if reserved for its items", new_bytes);
             let saved = bytes.saturating_sub(new_bytes);
             let percent = ratio(saved, bytes) * 100.0;

@@ -13,6 +13,9 @@ use crate::lines::Block;
 use crate::list::limits;
 use crate::server::{COMMAND_ITEMS, Server};
 
+/// The reason for an item that a cuckoo filter had no room for.
+const FULL: &str = "ERR the filter is full; build a larger one, with more --items";
+
 /// The keys of a run, all of one family.
 pub struct Adding<'a> {
     pub server: &'a Server,
@@ -61,9 +64,7 @@ impl Adding<'_> {
                     match answer {
                         Value::ServerError(error) => return Err(failed(index, &error.into())),
                         Value::Int(-1) if self.family == Family::Cuckoo => {
-                            let text =
-                                "ERR the filter is full; build a larger one, with more --items";
-                            return Err(failed(index, &Fault::Refused(text.to_owned())));
+                            return Err(failed(index, &Fault::Refused(FULL.to_owned())));
                         }
                         answer => counts.new += u64::from(answer == Value::Int(1)),
                     }
@@ -131,10 +132,9 @@ fn require_numbers(block: &Block, of_keys: &[Vec<Part<'_>>]) -> Result<()> {
     let mut all = of_keys.iter().flatten();
     match all.find(|(item, _)| value_to_add(item.trim_ascii()).is_err()) {
         None => Ok(()),
-        Some((item, _)) => Err(Failure::new(format!(
-            "{} is not a number: {}",
-            block.position(item),
-            shown(item)
-        ))),
+        Some((item, _)) => {
+            let (position, item) = (block.position(item), shown(item));
+            Err(Failure::new(format!("{position} is not a number: {item}")))
+        }
     }
 }

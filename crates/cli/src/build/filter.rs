@@ -81,9 +81,8 @@ impl<'f> Filters<'f> {
 
     fn failure(&self, key: &str, object: &Object, fault: &Fault) -> Failure {
         let what = format!("could not build {} at", shown(key.as_bytes()));
-        let filters = object
-            .filters()
-            .map(|(filter, _)| filter.geometry().cell_bytes);
+        let filters = object.filters();
+        let filters = filters.map(|(filter, _)| filter.geometry().cell_bytes);
         let tables = object.parts().iter().map(|part| part.table.memory_bytes());
         let filters = filters.chain(tables);
         let sizes = (filters.max().unwrap_or(0), object.memory_bytes());
@@ -100,19 +99,15 @@ fn add_to<'i>(
 ) -> Result<(), (Refusal, &'i [u8])> {
     let mut rest = items.iter();
     let mut done = Ok(());
-    object.add_each(
-        items.iter().copied(),
-        time,
-        || LIMITS,
-        |added| {
-            let item = rest.next().copied().unwrap_or_default();
-            counts.items += 1;
-            match added {
-                Ok(added) => counts.new += u64::from(added == Added::New),
-                Err(refusal) => done = Err((refusal, item)),
-            }
-        },
-    );
+    let count = |added| {
+        let item = rest.next().copied().unwrap_or_default();
+        counts.items += 1;
+        match added {
+            Ok(added) => counts.new += u64::from(added == Added::New),
+            Err(refusal) => done = Err((refusal, item)),
+        }
+    };
+    object.add_each(items.iter().copied(), time, || LIMITS, count);
     done
 }
 

@@ -161,10 +161,10 @@ impl Build {
             ("--shards", self.shards.is_some(), &[Bloom]),
         ];
         // With --add, the key has a family already.
-        let mut given = given
-            .iter()
-            .filter(|(_, is_given, _)| *is_given && !self.add);
-        match given.find(|(_, _, families)| !families.contains(&self.family)) {
+        let is_useless = |(_, is_given, families): &&(_, bool, &[Family])| {
+            *is_given && !self.add && !families.contains(&self.family)
+        };
+        match given.iter().find(is_useless) {
             None => Ok(()),
             Some((option, ..)) => Err(useless(option, self.family)),
         }
@@ -190,11 +190,8 @@ impl Build {
         for key in keys {
             self.check(server, key, kind)?;
         }
-        let counted = if self.counts_first() {
-            source.count()?
-        } else {
-            0
-        };
+        let is_counted = self.counts_first();
+        let counted = if is_counted { source.count()? } else { 0 };
         let items = self.items.unwrap_or(counted).max(1);
         let (counts, uploads) = match self.rate {
             Some(rate) if self.family == Family::Bloom => {
@@ -224,11 +221,12 @@ impl Build {
             // Another client may have replaced it.
             replaced.extend(self.check(server, key, kind)?.map(|row| row.items));
             let finished = upload.finish(expires_ms, self.replaces());
-            let what = format!("could not build {} at", shown(key.as_bytes()));
-            if !finished.map_err(|fault| server.failure(&what, &fault))? {
-                let address = server.address();
-                let text = format!("{what} {address}: another client has just created it");
-                return Err(Failure::new(text));
+            let failed = |fault| server.failure_of("build", key.as_bytes(), &fault);
+            if !finished.map_err(failed)? {
+                let (key, address) = (shown(key.as_bytes()), server.address());
+                return Err(Failure::new(format!(
+                    "could not build {key} at {address}: another client has just created it"
+                )));
             }
         }
         Ok((counts, replaced))
@@ -264,26 +262,26 @@ impl Build {
         let number = |fraction: Option<Fraction>| fraction.map_or(0.01, Fraction::get).to_string();
         let (name, arguments) = match self.family {
             // The server creates no Bloom filter, and a cuckoo filter has room for four items at least.
-            Family::Bloom | Family::Cuckoo => ("CF.RESERVE", vec![items.max(4).to_string()]),
+            Family::Bloom | Family::Cuckoo => ("CF.RESERVE", items.max(4).to_string()),
             Family::Cms => {
-                let arguments = vec![number(self.rate), number(self.probability)];
-                ("CMS.INITBYPROB", arguments)
+                let (rate, probability) = (number(self.rate), number(self.probability));
+                ("CMS.INITBYPROB", format!("{rate} {probability}"))
             }
             Family::Topk => {
                 let k = self.k.unwrap_or(1);
                 let (width, depth) = (TopK::advised_width(k), topk::Shape::DEFAULT_DEPTH);
-                let decay = topk::Shape::DEFAULT_DECAY.to_string();
-                let arguments = [k, width, depth].map(|number| number.to_string());
-                ("TOPK.RESERVE", [&arguments[..], &[decay]].concat())
+                let decay = topk::Shape::DEFAULT_DECAY;
+                ("TOPK.RESERVE", format!("{k} {width} {depth} {decay}"))
             }
             Family::Tdigest => {
-                let compression = self.compression.unwrap_or(100).to_string();
-                let arguments = vec!["COMPRESSION".to_owned(), compression];
-                ("TDIGEST.CREATE", arguments)
+                let compression = self.compression.unwrap_or(100);
+                ("TDIGEST.CREATE", format!("COMPRESSION {compression}"))
             }
         };
         let mut create = cmd(name);
-        create.arg(key).arg(arguments);
+        create
+            .arg(key)
+            .arg(arguments.split(' ').collect::<Vec<_>>());
         create
     }
 
@@ -330,25 +328,21 @@ impl Build {
         }
         // Nothing is lost with a part of a filter.
         let kind = row.bloom().map(|bloom| bloom.kind);
-        let (what, option) = if family != self.family {
-            let option = format!("--as {}", family.word());
-            (format!("is a {}", family.object()), option)
+        let what = if family != self.family {
+            let (object, word) = (family.object(), family.word());
+            format!("is a {object}: build it with --as {word}")
         } else if matches!(kind, Some(Kind::Windowed(_))) && !matches!(wanted, Kind::Windowed(_)) {
-            (
-                "has a window".to_owned(),
-                "--window and --periods".to_owned(),
-            )
+            "has a window: build it with --window and --periods".to_owned()
         } else if kind == Some(Kind::Counting) && wanted != Kind::Counting {
-            ("counts its items".to_owned(), "--counting".to_owned())
+            "counts its items: build it with --counting".to_owned()
         } else {
             return Ok(Some(row));
         };
         if self.change_kind {
             return Ok(Some(row));
         }
-        Err(Failure::new(format!(
-            "{at} {what}: build it with {option}, or replace it with --change-kind"
-        )))
+        let text = format!("{at} {what}, or replace it with --change-kind");
+        Err(Failure::new(text))
     }
 }
 
@@ -374,10 +368,8 @@ fn family_of(server: &Server, keys: &[String]) -> Result<Family> {
     for key in keys {
         family = match &server.type_of(key.as_bytes())?[..] {
             "none" => {
-                let (key, address) = (shown(key.as_bytes()), server.address());
-                return Err(Failure::new(format!(
-                    "{key} does not exist at {address}: build it without --add"
-                )));
+                let missing = server.missing(key.as_bytes());
+                return Err(Failure::new(missing + ": build it without --add"));
             }
             kind => required_family(server, key, kind)?,
         };

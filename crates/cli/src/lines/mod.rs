@@ -183,13 +183,11 @@ mod tests {
         read: impl FnOnce(&SyncSender<Block>) -> Result<()> + Send + 'static,
     ) -> (usize, Result<(), String>) {
         let mut count = 0;
-        let ended = each_of(
-            |_, send| read(send),
-            |_, _| {
-                count += 1;
-                Ok(())
-            },
-        );
+        let take = |_: &Block, _| {
+            count += 1;
+            Ok(())
+        };
+        let ended = each_of(|_, send| read(send), take);
         (count, ended.map_err(|failure| failure.to_string()))
     }
 

@@ -180,18 +180,16 @@ mod tests {
     fn read(text: &str, column: &str, with: Option<u8>) -> Result<Vec<String>, String> {
         let all = RefCell::new(Vec::new());
         let send = |block: Block| {
-            let items = block
-                .items()
-                .map(|item| String::from_utf8_lossy(item).into_owned());
+            let items = block.items();
+            let items = items.map(|item| String::from_utf8_lossy(item).into_owned());
             all.borrow_mut().extend(items);
             Ok(())
         };
         let opened = Opened::new(text.as_bytes(), true).expect("a list");
         let column = column.parse().expect("a column");
-        match fields(Path::new("f"), opened, &column, with, &send) {
-            Ok(()) => Ok(all.into_inner()),
-            Err(failure) => Err(failure.to_string()),
-        }
+        let read = fields(Path::new("f"), opened, &column, with, &send);
+        read.map_err(|failure| failure.to_string())?;
+        Ok(all.into_inner())
     }
 
     #[test]
@@ -221,41 +219,22 @@ mod tests {
 
     #[test]
     fn what_is_not_a_table_is_refused_where_it_breaks() {
+        let short = ", record 2: it has 1 column, and those before it 2";
+        let open = ", record 3: an earlier quote is not closed";
         for (text, column, why) in [
-            (
-                "a,b\n1,2\n",
-                "c",
-                "could not read f: it has no column c, but a, b",
-            ),
-            (
-                "a,a\n1,2\n",
-                "a",
-                "could not read f: two columns are named a",
-            ),
-            (
-                "a,b\n1,2\n",
-                "3",
-                "could not read f: it has 2 columns, not 3",
-            ),
-            (
-                "a,b\n1,2\n3\n",
-                "a",
-                "could not read f, record 2: it has 1 column, and those before it 2",
-            ),
-            (
-                "a\n1\n\"2\n3\n",
-                "a",
-                "could not read f, record 3: an earlier quote is not closed",
-            ),
+            ("a,b\n1,2\n", "c", ": it has no column c, but a, b"),
+            ("a,a\n1,2\n", "a", ": two columns are named a"),
+            ("a,b\n1,2\n", "3", ": it has 2 columns, not 3"),
+            ("a,b\n1,2\n3\n", "a", short),
+            ("a\n1\n\"2\n3\n", "a", open),
         ] {
-            assert_eq!(read(text, column, None), Err(why.to_owned()), "{text:?}");
+            let why = format!("could not read f{why}");
+            assert_eq!(read(text, column, None), Err(why), "{text:?}");
         }
         assert_eq!("0".parse::<Column>(), Err("columns are counted from 1"));
         assert_eq!(delimiter("tab"), Ok(b'\t'));
-        assert!(
-            ["", ",,", "\"", "é"]
-                .iter()
-                .all(|word| delimiter(word).is_err())
-        );
+        for word in ["", ",,", "\"", "é"] {
+            delimiter(word).expect_err(word);
+        }
     }
 }
