@@ -206,9 +206,8 @@ impl Comparing<'_> {
         let mut left = Vec::new();
         let mut small = Vec::new();
         let mut bytes = 0;
-        let sizes = self
-            .from
-            .get_all::<Option<u64>>(&names(&jobs), "MEMORY USAGE");
+        let keys = names(&jobs);
+        let sizes = self.from.get_all::<Option<u64>>(&keys, "MEMORY USAGE");
         for (job, size) in jobs.into_iter().zip(sizes) {
             // The comparison that follows reports other obstacles.
             let size = unless_final(self.from, size)?.flatten();

@@ -180,13 +180,13 @@ impl Pair<'_> {
 
     /// Compares payloads of DUMP.
     fn by_dump(&self) -> Result {
-        self.settle(
+        let settled = self.settle(
             dump::payload,
             |here, there| sketches::are_same(here, there),
             |first, there, now| Fit::of(&first[..], there, now, payload_precedes),
             |here, there| sketches::difference(&here, &there),
-        )
-        .map(drop)
+        );
+        settled.map(drop)
     }
 
     /// Compares the header and the chunks of BF.SCANDUMP.

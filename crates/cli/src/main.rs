@@ -17,12 +17,10 @@
 
 #![allow(clippy::print_stderr, reason = "the program prints its results")]
 
-mod bars;
 mod build;
 mod compare;
 mod difference;
 mod dump;
-mod existing;
 mod expiry;
 mod failure;
 mod family;

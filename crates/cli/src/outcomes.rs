@@ -84,18 +84,15 @@ impl Outcomes {
 
     /// Returns the number of keys.
     pub fn keys(&self) -> u64 {
-        self.types
-            .values()
-            .flat_map(|totals| totals.keys.values())
-            .sum()
+        let types = self.types.values();
+        types.flat_map(|totals| totals.keys.values()).sum()
     }
 
     /// Prints the totals of each type, in columns of these widths. A width for bytes adds a column.
     pub fn print_table(&self, fates: &[(Fate, usize)], bytes_width: Option<usize>) {
         let row = |kind: &str, cell: &dyn Fn(Fate) -> String, bytes: &str| {
-            let cells = fates
-                .iter()
-                .map(|&(fate, width)| format!("{:>width$}", cell(fate)));
+            let cells = fates.iter();
+            let cells = cells.map(|&(fate, width)| format!("{:>width$}", cell(fate)));
             let cells = cells.chain(bytes_width.map(|width| format!("{bytes:>width$}")));
             print_line(format_args!("{kind:<10}{}", cells.collect::<String>()));
         };

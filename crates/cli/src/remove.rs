@@ -51,11 +51,11 @@ impl Remove {
         self.input.each(|block, read| {
             let items: Vec<&[u8]> = block.items().collect();
             for batch in items.chunks(COMMAND_ITEMS) {
-                self.remove(&server, is_cuckoo, batch, &mut counts)
-                    .map_err(|fault| {
-                        let verb = format!("remove {} from", block.position(batch[0]));
-                        server.failure_of(&verb, self.key.as_bytes(), &fault)
-                    })?;
+                let removed = self.remove(&server, is_cuckoo, batch, &mut counts);
+                removed.map_err(|fault| {
+                    let verb = format!("remove {} from", block.position(batch[0]));
+                    server.failure_of(&verb, self.key.as_bytes(), &fault)
+                })?;
             }
             progress.at(read, counts.items());
             Ok(())

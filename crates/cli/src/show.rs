@@ -7,15 +7,14 @@ use redis::{FromRedisValue, cmd};
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
-use super::bars::bar;
-use super::existing::existing;
 use super::failure::{Failure, Result, shown};
 use super::family::Family;
+use super::keys::existing;
 use super::list::columns::listed;
 use super::list::output::{self, shortened};
 use super::list::row::Row;
 use super::list::terminal_width;
-use super::report::{grouped, print_json, print_line, print_rows, ratio};
+use super::report::{double, grouped, print_json, print_line, print_rows, ratio};
 use super::server::{Server, Tls};
 
 /// The quantiles of a t-digest that are shown.
@@ -23,6 +22,9 @@ const QUANTILES: [f64; 11] = [0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 
 
 /// The widest bar.
 const WIDEST_BAR: usize = 50;
+
+/// The parts of a character that a bar may end with, in eighths.
+const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
 /// Show what a filter or a sketch holds: the items of a Top-K, the quantiles of a t-digest, the figures of all
 #[derive(Args)]
@@ -127,9 +129,8 @@ impl Show {
 /// Prints the figures that `list` has, and those of the family alone.
 fn print_figures(row: &Row) {
     let known = listed().filter(|column| column.is_shown(&[row]) && !column.json(row).is_null());
-    let mut figures: Vec<(String, String)> = known
-        .map(|column| (column.title.to_owned(), column.text(row)))
-        .collect();
+    let figures = known.map(|column| (column.title.to_owned(), column.text(row)));
+    let mut figures: Vec<(String, String)> = figures.collect();
     if let Value::Object(details) = row.details.json() {
         let details = details.into_iter().filter(|(_, value)| !value.is_null());
         figures.extend(details.map(|(name, value)| {
@@ -163,6 +164,22 @@ fn print_lines(lines: &[Line], terminal: Option<usize>) {
     }
 }
 
+/// Returns the bar of a share of the whole, padded to `width` columns. A share above 0 is seen.
+pub fn bar(share: f64, width: usize) -> String {
+    let all = double(width as u64 * 8);
+    let eighths = (share.clamp(0.0, 1.0) * all).round();
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "at most the width of a terminal"
+    )]
+    let eighths = eighths as usize;
+    let eighths = eighths.max(usize::from(share > 0.0));
+    let bar = "█".repeat(eighths / 8) + EIGHTHS[eighths % 8];
+    let columns = eighths.div_ceil(8);
+    bar + &" ".repeat(width.saturating_sub(columns))
+}
+
 /// Aligns texts on the right.
 fn aligned(texts: impl IntoIterator<Item = String>) -> impl Iterator<Item = String> {
     let texts: Vec<String> = texts.into_iter().collect();
@@ -176,5 +193,26 @@ fn six_digits(value: f64) -> String {
     match rounded.abs() {
         0.0 | 1e-5..1e16 => rounded.to_string(),
         _ => format!("{rounded:e}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bar;
+
+    #[test]
+    fn a_bar_has_an_eighth_of_a_column_for_each_part() {
+        for (share, drawn) in [
+            (0.0, "    "),
+            (1e-9, "▏   "),
+            (0.25, "█   "),
+            (0.5 + 1.0 / 32.0, "██▏ "),
+            (31.0 / 32.0, "███▉"),
+            (1.0, "████"),
+            (2.0, "████"),
+            (f64::NAN, "    "),
+        ] {
+            assert_eq!(bar(share, 4), drawn, "{share}");
+        }
     }
 }

@@ -47,11 +47,8 @@ pub fn obstacle(payload: &[u8], to: Program) -> Option<String> {
             (format!("{} rows", it.shape().depth()), topk::DEPTH_MAX)
         }
         (Sketch::TDigest(it), Program::ThisModule) if !it.compression().is_within_limits() => {
-            let compression = it.compression().get();
-            (
-                format!("a compression of {compression}"),
-                Compression::MAX.get(),
-            )
+            let compression = format!("a compression of {}", it.compression().get());
+            (compression, Compression::MAX.get())
         }
         _ => return None,
     };
@@ -85,9 +82,8 @@ pub fn difference(here: &[u8], there: &[u8]) -> Verdict {
         }
         (Some(Sketch::TopK(here)), Some(Sketch::TopK(there))) => {
             let items = |list: &TopK| {
-                let items = list
-                    .entries()
-                    .filter_map(|(_, item)| Some(item?.1.to_vec()));
+                let items = list.entries();
+                let items = items.filter_map(|(_, item)| Some(item?.1.to_vec()));
                 let mut items: Vec<_> = items.collect();
                 items.sort();
                 items

@@ -191,10 +191,8 @@ impl ServerCertVerifier for Verifier {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let verified = self
-            .authorities
-            .verify_server_cert(own, others, name, ocsp, now);
-        match verified {
+        let authorities = &self.authorities;
+        match authorities.verify_server_cert(own, others, name, ocsp, now) {
             // It is an authority's, or has another name. It is not expired, which is the first check.
             Err(Error::InvalidCertificate(
                 CertificateError::Other(_) | CertificateError::NotValidForNameContext { .. },

@@ -121,9 +121,8 @@ impl<'s> Upload<'s> {
         let mut rename = cmd(if replace { "RENAME" } else { "RENAMENX" });
         rename.arg(&self.temporary).arg(&self.key);
         // If the rename fails, the temporary key needs its time to live again.
-        let replies = self
-            .server
-            .atomically(&self.key, &[expiry, rename, self.lease()])?;
+        let commands = [expiry, rename, self.lease()];
+        let replies = self.server.atomically(&self.key, &commands)?;
         self.finished = replies.get(1) != Some(&Value::Int(0));
         Ok(self.finished)
     }

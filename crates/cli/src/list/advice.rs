@@ -157,11 +157,14 @@ fn near_memory(row: &Row, settings: Settings) -> Option<Advice> {
         Details::Cuckoo { .. } => None,
         _ => settings.filter_limit,
     };
-    let limits = [(FILTER_MEMORY, filter), (OBJECT_MEMORY, object)];
-    let limits = limits
+    let limits = [
+        filter.zip(Some(FILTER_MEMORY)),
+        object.zip(Some(OBJECT_MEMORY)),
+    ];
+    let (limit, name) = limits
         .into_iter()
-        .filter_map(|(name, limit)| Some((name, limit?)));
-    let (name, limit) = limits.min_by_key(|(_, limit)| *limit)?;
+        .flatten()
+        .min_by_key(|(limit, _)| *limit)?;
     let share = ratio(bytes, limit);
     (share >= NEAR).then(|| {
         let text = format!(

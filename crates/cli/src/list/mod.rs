@@ -72,21 +72,15 @@ impl List {
             let take = |mut batch: Vec<Row>| rows.append(&mut batch);
             let unreadable = self.read(&server, show, take).map_err(failed)?;
             let ended = require_all(&server, &unreadable);
-            let source = prometheus::Source {
-                address: server.address(),
-                database: server.database(),
-            };
             let memory = memory(&server).map_err(failed)?;
             columns::sort(&mut rows, self.order.sort, self.order.reverse);
             let listing = Listing { rows, unreadable };
-            write(file, &prometheus::text(&listing, &source, memory))?;
+            write(file, &prometheus::text(&listing, &server, memory))?;
             return ended;
         }
-        let advice = if self.advice {
-            Some((Settings::of(&server).map_err(failed)?, self.idle))
-        } else {
-            None
-        };
+        let settings = self.advice.then(|| Settings::of(&server));
+        let settings = settings.transpose().map_err(failed)?;
+        let advice = settings.map(|settings| (settings, self.idle));
         let form = match (json, self.csv) {
             (true, _) => Form::Json,
             (_, true) => Form::Csv,
@@ -165,8 +159,9 @@ fn memory(server: &Server) -> Result<Option<Memory>, Fault> {
             return Ok(None);
         };
         let field = |name| {
-            let mut lines = info.lines();
-            let value = lines.find_map(|line| line.strip_prefix(name)?.parse().ok());
+            let value = info
+                .lines()
+                .find_map(|line| line.strip_prefix(name)?.parse().ok());
             value.unwrap_or(0_u64)
         };
         memory.used += field("used_memory:");

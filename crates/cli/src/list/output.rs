@@ -31,11 +31,11 @@ pub fn shortened(text: &str, width: usize) -> String {
 /// Returns the first characters that fit into a width.
 fn take_width(text: impl Iterator<Item = char>, width: usize) -> String {
     let mut taken = 0;
-    text.take_while(|c| {
+    let fits = |c: &char| {
         taken += c.width().unwrap_or(0);
         taken <= width
-    })
-    .collect()
+    };
+    text.take_while(fits).collect()
 }
 
 /// The columns of a table, and their widths.

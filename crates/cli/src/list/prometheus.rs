@@ -11,6 +11,7 @@ use valkeybloom_protocol::names::TYPES;
 use super::read::Listing;
 use super::row::{Details, Row};
 use crate::report::double;
+use crate::server::Server;
 
 /// The memory of a server, or of a cluster's primaries, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -77,16 +78,10 @@ const METRICS: [Metric; 11] = [
     ),
 ];
 
-/// Where a listing comes from. Labels name it, because a collector may read the files of several servers.
-pub struct Source<'s> {
-    pub address: &'s str,
-    pub database: i64,
-}
-
-/// Returns a listing in the text format.
-pub fn text(listing: &Listing, source: &Source<'_>, memory: Option<Memory>) -> String {
-    let server = format!("server=\"{}\"", label(source.address.as_bytes()));
-    let database = format!("db=\"{}\",{server}", source.database);
+/// Returns a listing in the text format. Labels name the server, because a collector may read the files of several.
+pub fn text(listing: &Listing, of: &Server, memory: Option<Memory>) -> String {
+    let server = format!("server=\"{}\"", label(of.address().as_bytes()));
+    let database = format!("db=\"{}\",{server}", of.database());
     let mut text = String::new();
     for (name, help, value) in METRICS {
         let values = listing.rows.iter().filter_map(|row| {

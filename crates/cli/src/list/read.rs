@@ -116,10 +116,8 @@ impl<'s> Reader<'s> {
         unreadable: &mut Unreadable,
     ) -> Result<Vec<Vec<u8>>, Fault> {
         self.pace.wait(batch.len() as u64);
-        let commands: Vec<_> = batch
-            .iter()
-            .flat_map(|found| self.commands(found))
-            .collect();
+        let commands = batch.iter().flat_map(|found| self.commands(found));
+        let commands: Vec<_> = commands.collect();
         let mut replies = info::call_all(self.server, &commands).into_iter();
         let mut again = Vec::new();
         let mut rows = Vec::new();

@@ -67,10 +67,8 @@ fn read_on(watch: &Watch, server: &Server, sender: &SyncSender<Update>) -> Resul
     loop {
         let start = Instant::now();
         let listing = listing(watch, &mut reader).map_err(failed)?;
-        if sender
-            .send(Update::Listing(listing, Instant::now()))
-            .is_err()
-        {
+        let update = Update::Listing(listing, Instant::now());
+        if sender.send(update).is_err() {
             return Ok(());
         }
         let interval = Duration::from_millis(watch.interval);
@@ -80,10 +78,9 @@ fn read_on(watch: &Watch, server: &Server, sender: &SyncSender<Update>) -> Resul
 
 fn listing(watch: &Watch, reader: &mut Reader<'_>) -> Result<Listing, Fault> {
     let kinds = watch.keys.kinds();
-    let found = if watch.names.is_empty() {
-        reader.find(&watch.keys)?
-    } else {
-        reader.find_named(&watch.names, &kinds)?
+    let found = match &watch.names[..] {
+        [] => reader.find(&watch.keys)?,
+        names => reader.find_named(names, &kinds)?,
     };
     let mut rows = Vec::new();
     let take = |mut batch: Vec<_>, _| rows.append(&mut batch);

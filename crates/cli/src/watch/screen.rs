@@ -34,21 +34,13 @@ fn lines(view: &mut View, width: usize, height: usize) -> Vec<String> {
     view.page = height.saturating_sub(OTHER_LINES).max(1);
     view.keep_in_range();
     let rows = view.rows();
-    let seen: Vec<_> = rows
-        .iter()
-        .skip(view.top)
-        .take(view.page)
-        .copied()
-        .collect();
-    let table = Table::new(WATCHED.iter(), &seen).on_screen(width);
+    let seen = &rows[view.top..rows.len().min(view.top + view.page)];
+    let table = Table::new(WATCHED.iter(), seen).on_screen(width);
     let mut lines = vec![shortened(&top(view, rows.len()), width)];
     // The reversed line of titles goes from edge to edge.
     lines.push(format!("{:<width$}", table.head()));
-    lines.extend(seen.into_iter().map(|row| table.row(row)));
-    lines.truncate(height.saturating_sub(1).max(1));
-    while lines.len() + 1 < height {
-        lines.push(String::new());
-    }
+    lines.extend(seen.iter().map(|row| table.row(row)));
+    lines.resize(height.saturating_sub(1).max(1), String::new());
     if height > 1 {
         lines.push(shortened(&bottom(view), width));
     }
@@ -62,30 +54,21 @@ fn top(view: &View, matching: usize) -> String {
     let descends = view.sort.is_text() == view.reverse;
     let arrow = if descends { '↓' } else { '↑' };
     let order = format!("by {} {arrow}", view.sort.title);
-    let shown = if matching == listing.rows.len() {
-        String::new()
-    } else {
-        format!("  {matching} shown")
-    };
+    let is_filtered = matching != listing.rows.len();
+    let shown = is_filtered.then(|| format!("  {matching} shown"));
+    let shown = shown.unwrap_or_default();
     let mut sums = Sums::default();
     listing.rows.iter().for_each(|row| sums.add(row));
     format!("{}  {order}{shown}  {}", view.address, sums.line())
 }
 
 fn bottom(view: &View) -> String {
-    if view.is_typing() {
-        format!("/{}", view.filter)
-    } else if let Some(failure) = &view.failure {
-        format!("connecting again: {failure}")
-    } else if let Some(unreadable) = view
-        .listing()
-        .map(|listing| listing.unreadable.keys)
-        .filter(|n| *n > 0)
-    {
-        format!("{unreadable} unreadable  {KEYS}")
-    } else if view.filter.is_empty() {
-        KEYS.to_owned()
-    } else {
-        format!("/{}  {KEYS}", view.filter)
+    let unreadable = view.listing().map_or(0, |listing| listing.unreadable.keys);
+    match &view.failure {
+        _ if view.is_typing() => format!("/{}", view.filter),
+        Some(failure) => format!("connecting again: {failure}"),
+        None if unreadable > 0 => format!("{unreadable} unreadable  {KEYS}"),
+        None if view.filter.is_empty() => KEYS.to_owned(),
+        None => format!("/{}  {KEYS}", view.filter),
     }
 }

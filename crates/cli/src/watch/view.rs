@@ -56,10 +56,8 @@ impl View {
     /// Returns the rows that match the filter, in order.
     pub fn rows(&self) -> Vec<&Row> {
         let rows = self.listing().map_or(&[][..], |listing| &listing.rows);
-        let matching = rows
-            .iter()
-            .filter(|row| shown(&row.key).contains(&self.filter));
-        matching.collect()
+        let matches = |row: &&Row| shown(&row.key).contains(&self.filter);
+        rows.iter().filter(matches).collect()
     }
 
     /// Takes a new listing, or a failure. The last listing stays on the screen during a failure.
