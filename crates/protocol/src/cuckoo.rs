@@ -90,8 +90,8 @@ impl Insert {
         let is = |word: &[u8], option: &[u8]| match grammar {
             Grammar::Own => word.eq_ignore_ascii_case(option),
             Grammar::RedisBloom => word
-                .first()
-                .is_some_and(|letter| letter.eq_ignore_ascii_case(&option[0])),
+                .get(..1)
+                .is_some_and(|it| it.eq_ignore_ascii_case(&option[..1])),
         };
         let mut from = Cursor::after_key(words);
         let (mut capacity, mut nocreate) = (None, false);

@@ -44,9 +44,7 @@ pub fn double(word: &[u8]) -> Option<f64> {
         return Some(number);
     }
     let number: f64 = str::from_utf8(word).ok()?.parse().ok()?;
-    let is_word = word
-        .last()
-        .is_some_and(|letter| matches!(letter, b'f' | b'F' | b'y' | b'Y'));
+    let is_word = matches!(word, [.., b'f' | b'F' | b'y' | b'Y']);
     let mantissa = word.iter().take_while(|byte| !matches!(byte, b'e' | b'E'));
     let is_zero = mantissa.clone().all(|byte| !matches!(byte, b'1'..=b'9'));
     let is_exact = match number {
@@ -90,10 +88,8 @@ fn short_double(word: &[u8]) -> Option<f64> {
 
 /// Reads an amount of memory in the form of the server's config file, like `64mb`, and returns the bytes.
 pub fn memory_amount(text: &str) -> Option<i64> {
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let number = &text[..text.len() - unit.len()];
     let unit: i64 = match unit.to_ascii_lowercase().as_str() {
         "" | "b" => 1,
         "k" => 1000,

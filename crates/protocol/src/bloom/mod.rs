@@ -18,18 +18,18 @@ pub use maker::{Defaults, Maker};
 
 use maker::Wanted;
 
-/// Parses words by the maker's grammar. A server that follows `RedisBloom` may get this module's own words from a primary
-/// or a log: `RedisBloom`'s grammar refuses every form that this module replicates, or reads the same in it.
-fn by_grammar<R>(
+/// Parses words by `RedisBloom`'s grammar, if the maker's is; `None` for words of this module. A server that follows
+/// `RedisBloom` may get these from a primary or a log: `RedisBloom`'s grammar refuses every form that this module
+/// replicates, or reads the same in it.
+fn by_redisbloom<R>(
     maker: Maker,
     origin: Origin,
-    own: impl FnOnce() -> Result<R, Error>,
-    redisbloom: impl FnOnce() -> Result<R, Error>,
-) -> Result<R, Error> {
+    parse: impl FnOnce() -> Result<R, Error>,
+) -> Result<Option<R>, Error> {
     match (maker, origin) {
-        (Maker::Own | Maker::ValkeyBloom, _) => own(),
-        (Maker::RedisBloom, Origin::Client) => redisbloom(),
-        (Maker::RedisBloom, Origin::Elsewhere) => redisbloom().or_else(|_| own()),
+        (Maker::Own | Maker::ValkeyBloom, _) => Ok(None),
+        (Maker::RedisBloom, Origin::Client) => parse().map(Some),
+        (Maker::RedisBloom, Origin::Elsewhere) => Ok(parse().ok()),
     }
 }
 
@@ -102,12 +102,8 @@ impl ShapeWords {
             }
             // A table takes memory for what is in it, so all that counts is how far it is to grow.
             let capacity = scale_to.div_ceil(shape.most_periods());
-            let given = if is_capacity_given {
-                params.capacity
-            } else {
-                0
-            };
-            shape.params.capacity = capacity.max(given);
+            let given = is_capacity_given.then_some(params.capacity);
+            shape.params.capacity = capacity.max(given.unwrap_or(0));
         }
         shape.params.tightening = shape.tightening();
         Ok(shape)
@@ -137,24 +133,15 @@ impl Reserve {
         defaults: Defaults,
         origin: Origin,
     ) -> Result<Self, Error> {
-        let own = || Self::parse_own(words, defaults, origin);
-        let redisbloom = || {
-            let given = redisbloom::reserve(words)?;
-            Ok(Self {
+        let parse = || redisbloom::reserve(words);
+        if let Some(given) = by_redisbloom(defaults.maker, origin, parse)? {
+            return Ok(Self {
                 create: given.wanted(defaults.params).by(defaults, origin),
                 grow_to: None,
                 ttl_ms: None,
                 unless_exists: false,
-            })
-        };
-        by_grammar(defaults.maker, origin, own, redisbloom)
-    }
-
-    fn parse_own<W: CommandWords + ?Sized>(
-        words: &W,
-        defaults: Defaults,
-        origin: Origin,
-    ) -> Result<Self, Error> {
+            });
+        }
         require_count(words.count() >= 4)?;
         let mut from = Cursor::after_key(words);
         let error_rate = from.fraction(Field::ERROR_RATE)?;
@@ -281,24 +268,15 @@ impl Insert {
         defaults: Defaults,
         origin: Origin,
     ) -> Result<Self, Error> {
-        let own = || Self::parse_own(words, defaults, origin);
-        let redisbloom = || {
-            let (given, items) = redisbloom::insert(words)?;
+        let parse = || redisbloom::insert(words);
+        if let Some((given, items)) = by_redisbloom(defaults.maker, origin, parse)? {
             let create = || given.wanted(defaults.params).by(defaults, origin);
-            Ok(Self {
+            return Ok(Self {
                 create: (!given.nocreate).then(create),
                 items,
                 ..Self::default()
-            })
-        };
-        by_grammar(defaults.maker, origin, own, redisbloom)
-    }
-
-    fn parse_own<W: CommandWords + ?Sized>(
-        words: &W,
-        defaults: Defaults,
-        origin: Origin,
-    ) -> Result<Self, Error> {
+            });
+        }
         require_count(words.count() >= 2)?;
         let mut from = Cursor::after_key(words);
         let (mut capacity, mut error_rate, mut tightening) = (None, None, None);
@@ -338,8 +316,7 @@ impl Insert {
         let given = Params {
             capacity: capacity.unwrap_or(params.capacity),
             error_rate: error_rate.unwrap_or(params.error_rate),
-            tightening: tightening
-                .map_or(params.tightening, |ratio| self::tightening(ratio, origin)),
+            tightening: tightening.map_or(params.tightening, |it| self::tightening(it, origin)),
             growth: params.growth,
         };
         let shape = shape.into_shape(given, capacity.is_some())?;
