@@ -305,7 +305,7 @@ impl Comparing<'_> {
             Err(SideFault::Source(fault)) => (self.from, fault),
             Err(SideFault::Target(fault)) => (self.to, fault),
         };
-        let was_replaced = fault.is(Error::NOT_FOUND) || fault.is_wrong_type();
+        let was_replaced = fault.is(Error::NOT_FOUND) || fault.code() == "WRONGTYPE";
         let reason = format!("{}: {fault}", server.address());
         unless_final::<()>(server, Err(fault))?;
         Ok((!was_replaced).then_some((Fate::REFUSED, Some(reason))))

@@ -37,11 +37,8 @@ pub fn scan(server: &Server, key: &[u8], cursor: u64, with_id: bool) -> Result<P
         }
     }
     let (next, bytes) = server.get(key, &scan)?;
-    Ok(Piece {
-        next,
-        bytes,
-        id: None,
-    })
+    let id = None;
+    Ok(Piece { next, bytes, id })
 }
 
 /// Reads the payload of DUMP.
@@ -74,8 +71,9 @@ pub fn for_any_server(payload: &[u8]) -> Vec<u8> {
 
 /// Returns whether RESTORE failed because the server can't read the payload.
 pub fn is_unreadable(fault: &Fault) -> bool {
-    let Fault::Refused(text) = fault else {
-        return false;
-    };
-    text.contains("DUMP payload version or checksum are wrong") || text.contains("Bad data format")
+    let reasons = [
+        "DUMP payload version or checksum are wrong",
+        "Bad data format",
+    ];
+    matches!(fault, Fault::Refused(text) if reasons.iter().any(|reason| text.contains(reason)))
 }

@@ -47,7 +47,7 @@ impl Expiry {
         let left = call("PTTL");
         let (now, slack) = (now_ms(), SLACK + start.elapsed());
         let read = |(time, left): (Result<i64, Fault>, Result<i64, Fault>)| match (time, left) {
-            (Err(first), Err(second)) if first.is_forbidden() && second.lacks_command() => {
+            (Err(first), Err(second)) if first.code() == "NOPERM" && second.lacks_command() => {
                 Err(first)
             }
             (_, left) => Self::read(left?, now, slack),
@@ -66,10 +66,10 @@ impl Expiry {
 
     /// Returns whether this time lies between two others, like a replica's time while its primary changes it.
     pub fn is_between(&self, one: &Self, other: &Self) -> bool {
-        match (one.ms, self.ms, other.ms) {
-            (Some(one), Some(own), Some(other)) => (one.min(other)..=one.max(other)).contains(&own),
-            _ => false,
-        }
+        let ends = one.ms.zip(other.ms);
+        let ends = ends.map(|(one, other)| one.min(other)..=one.max(other));
+        ends.zip(self.ms)
+            .is_some_and(|(ends, own)| ends.contains(&own))
     }
 
     /// Returns the time in milliseconds, if it is exact.
@@ -86,8 +86,8 @@ impl Expiry {
             (Some(here), Some(there_ms)) => {
                 let off = Duration::from_millis(here.abs_diff(there_ms));
                 let word = if there_ms < here { "earlier" } else { "later" };
-                (off > self.slack + there.slack)
-                    .then(|| format!("it expires {} ms {word} there", off.as_millis()))
+                let differs = off > self.slack + there.slack;
+                differs.then(|| format!("it expires {} ms {word} there", off.as_millis()))
             }
         }
     }

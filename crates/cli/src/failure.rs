@@ -105,22 +105,12 @@ impl Fault {
 
     /// Returns whether the server lacks the command, or this user may not call it.
     pub fn lacks_command(&self) -> bool {
-        self.is_unknown_command() || self.is_forbidden()
+        self.is_unknown_command() || self.code() == "NOPERM"
     }
 
     /// Returns whether the server lacks the command.
     pub fn is_unknown_command(&self) -> bool {
         matches!(self, Self::Refused(text) if text.starts_with("ERR unknown command"))
-    }
-
-    /// Returns whether the user lacks a permission.
-    pub fn is_forbidden(&self) -> bool {
-        self.code() == "NOPERM"
-    }
-
-    /// Returns whether the key holds a value of a type that the command does not accept.
-    pub fn is_wrong_type(&self) -> bool {
-        self.code() == "WRONGTYPE"
     }
 
     /// Returns whether the error is temporary, because a slot is moving to another node.

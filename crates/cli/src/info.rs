@@ -63,16 +63,16 @@ pub fn command(server: &Server, key: &[u8]) -> Cmd {
 /// Calls commands in parallel, as [`Server::call_all`] does, and those again whose server turns out to lack ALL.
 pub fn call_all(server: &Server, commands: &[(Vec<u8>, Cmd)]) -> Vec<Result<Value, Fault>> {
     let mut replies = server.call_all(commands);
-    let refused = (0..replies.len()).filter(|&at| lacks_all(&replies[at]));
-    let refused: Vec<usize> = refused.collect();
-    let again = refused.iter().map(|&at| {
-        let key = &commands[at].0;
-        leave_out_all(server, key);
-        (key.clone(), command(server, key))
-    });
-    let again: Vec<_> = again.collect();
-    for (at, reply) in refused.into_iter().zip(server.call_all(&again)) {
-        replies[at] = reply;
+    let pairs = commands.iter().zip(&mut replies);
+    let refused = pairs
+        .filter(|(_, reply)| lacks_all(reply))
+        .map(|((key, _), reply)| {
+            leave_out_all(server, key);
+            ((key.clone(), command(server, key)), reply)
+        });
+    let (again, refused): (Vec<_>, Vec<_>) = refused.unzip();
+    for (old, new) in refused.into_iter().zip(server.call_all(&again)) {
+        *old = new;
     }
     replies
 }

@@ -388,7 +388,7 @@ impl Moving<'_> {
             Ok(Verdict::Same | Verdict::WithinAccuracy(_)) => Ok(()),
             Ok(Verdict::Different(difference)) => Err(refused(difference)),
             Ok(Verdict::Changing) => Err(changed()),
-            Err(SideFault::Source(fault)) if fault.is_wrong_type() => Err(changed()),
+            Err(SideFault::Source(fault)) if fault.code() == "WRONGTYPE" => Err(changed()),
             Err(SideFault::Source(fault)) => Err(self.source(&fault)),
             Err(SideFault::Target(fault)) => Err(target(self.to, &fault)),
         }
@@ -407,7 +407,7 @@ impl Moving<'_> {
     fn source(&self, fault: &Fault) -> Stop {
         if fault.is(Error::NOT_FOUND) {
             skipped(GONE)
-        } else if fault.is_wrong_type() {
+        } else if fault.code() == "WRONGTYPE" {
             Stop::Changed
         } else {
             stop(self.from, "could not read from", fault)

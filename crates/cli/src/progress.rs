@@ -51,11 +51,9 @@ impl Progress {
             Show::Bar => ProgressDrawTarget::stderr(),
             Show::Nothing | Show::Lines => ProgressDrawTarget::hidden(),
         };
-        let bar = ProgressBar::with_draw_target(total, target);
+        let bar = ProgressBar::with_draw_target(total, target).with_prefix(what);
         Self {
-            bar: bar
-                .with_style(style.progress_chars("=> "))
-                .with_prefix(what),
+            bar: bar.with_style(style.progress_chars("=> ")),
             unit,
             show,
             last: Instant::now(),
@@ -91,11 +89,10 @@ impl Progress {
 
     fn speed(&self, units: u64) -> String {
         let second = double(units) / self.bar.elapsed().as_secs_f64().max(1e-3);
-        let (count, unit) = (HumanCount(units), self.unit);
-        if second >= 1e6 {
-            format!("{count} {unit}, {:.1} M/s", second / 1e6)
-        } else {
-            format!("{count} {unit}, {second:.0}/s")
-        }
+        let speed = match second {
+            1e6.. => format!("{:.1} M/s", second / 1e6),
+            _ => format!("{second:.0}/s"),
+        };
+        format!("{} {}, {speed}", HumanCount(units), self.unit)
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::failure::Result;
 
-pub use valkeybloom_planner::{Report, grouped, ratio, to_double as double};
+pub use valkeybloom_planner::{Report, grouped, ratio, rounded, to_double as double};
 
 /// Prints text to the standard output. If its reader has gone, as `head` does once it has read enough, this ends the
 /// program like the signal SIGPIPE.
@@ -57,8 +57,7 @@ pub fn print_json(found: Value, ended: Result<()>) -> Result<()> {
 
 /// Rounds an estimate to two digits.
 pub fn two_digits(rate: f64) -> String {
-    let rounded = format!("{rate:.1e}").parse().unwrap_or(rate);
-    f64::to_string(&rounded)
+    rounded(rate, 2).to_string()
 }
 
 /// Returns a number of things, whose name is that of one.

@@ -14,7 +14,7 @@ use super::list::columns::listed;
 use super::list::output::{self, shortened};
 use super::list::row::Row;
 use super::list::terminal_width;
-use super::report::{double, grouped, print_json, print_line, print_rows, ratio};
+use super::report::{double, grouped, print_json, print_line, print_rows, ratio, rounded};
 use super::server::{Server, Tls};
 
 /// The quantiles of a t-digest that are shown.
@@ -189,7 +189,7 @@ fn aligned(texts: impl IntoIterator<Item = String>) -> impl Iterator<Item = Stri
 
 /// Rounds a value to six digits.
 fn six_digits(value: f64) -> String {
-    let rounded: f64 = format!("{value:.5e}").parse().unwrap_or(value);
+    let rounded = rounded(value, 6);
     match rounded.abs() {
         0.0 | 1e-5..1e16 => rounded.to_string(),
         _ => format!("{rounded:e}"),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use redis::cluster_async::ClusterConnection;
-use redis::{Cmd, FromRedisValue, Pipeline, ServerError, Value};
+use redis::{Cmd, FromRedisValue, Pipeline, Value};
 
 use valkeybloom_protocol::bloom::InfoField;
 use valkeybloom_protocol::names::{BF_INFO, BF_INSERT, BF_RESERVE};
@@ -318,16 +318,12 @@ impl ShardedFilter {
 
 /// Returns the reply, or the error that it is. That the shard exists already is not an error.
 fn accepted(reply: Value) -> Result<Value, Error> {
-    match reply {
-        Value::ServerError(error) if is_exists(&error) => Ok(Value::Okay),
-        Value::ServerError(error) => Err(error.into()),
-        reply => Ok(reply),
-    }
-}
-
-fn is_exists(error: &ServerError) -> bool {
+    let Value::ServerError(error) = reply else {
+        return Ok(reply);
+    };
     let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
-    text == valkeybloom_protocol::error::Error::EXISTS.to_string()
+    let exists = text == valkeybloom_protocol::error::Error::EXISTS.to_string();
+    exists.then_some(Value::Okay).ok_or(error.into())
 }
 
 fn read<T: FromRedisValue>(reply: Value) -> Result<T, Error> {

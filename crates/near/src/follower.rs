@@ -362,9 +362,8 @@ impl Follower {
             || text.contains("no permissions")
             || text.starts_with("NOPERM");
         // No command of this connection will succeed: it did not log in, or another node has the key.
-        let is_shut = ["NOAUTH", "WRONGPASS", "MOVED"]
-            .iter()
-            .any(|code| text.starts_with(code));
+        let codes = ["NOAUTH", "WRONGPASS", "MOVED"];
+        let is_shut = codes.iter().any(|code| text.starts_with(code));
         if is(Error::NOT_FOUND) {
             self.drop_copy(at.now);
             self.answers = Answers::Missing;

@@ -37,10 +37,8 @@ impl Loading {
     pub fn new(mark: Option<Mark>, has_ids: bool, begun: Duration) -> Self {
         // Every cursor of a feed begins with the id of its filter.
         let id_of = |mark: &Mark| {
-            mark.cursor
-                .split(|&byte| byte == b'-')
-                .next()
-                .map(Box::from)
+            let mut parts = mark.cursor.split(|&byte| byte == b'-');
+            parts.next().map(Box::from)
         };
         Self {
             id: mark.as_ref().and_then(id_of),

@@ -14,7 +14,7 @@ use valkeybloom_sketches::{Fraction, MAX_CAPACITY};
 
 use crate::limits::{Limits, stop, stored};
 use crate::picture::{Curve, Picture, to_double, whole};
-use crate::report::{Report, ratio};
+use crate::report::{Report, ratio, rounded};
 use crate::{Fault, Planned, Request};
 
 /// The most shards that are tried: the number of a cluster's slots.
@@ -192,7 +192,7 @@ impl Request for Bloom {
         }
         let held = self.items.saturating_mul(shard.new.shape().most_periods());
         describe(&mut report, &plan, held, shards);
-        let rate = three_digits(plan.rate_at(plan.items));
+        let rate = rounded(plan.rate_at(plan.items), 3);
         report.row("rate when full", rate.to_string(), rate);
         let (text, limit) = match shard.new.reach(limits.of_bloom()) {
             (_, None) => ("none".to_owned(), serde_json::Value::Null),
@@ -345,9 +345,4 @@ fn describe(report: &mut Report, plan: &Plan, items: u64, shards: NonZeroU32) {
             report.row(name, text.join(" "), numbers);
         }
     }
-}
-
-/// Rounds a rate to three digits.
-pub fn three_digits(rate: f64) -> f64 {
-    format!("{rate:.2e}").parse().unwrap_or(rate)
 }

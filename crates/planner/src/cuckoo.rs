@@ -6,10 +6,9 @@ use valkeybloom_sketches::cuckoo::{Limits as CuckooLimits, Params, Plan, Refusal
 
 use valkeybloom_protocol::names::CUCKOO_FILTERS;
 
-use crate::bloom::three_digits;
 use crate::limits::{Limits, refusal, stop, stored};
 use crate::picture::{Curve, Picture, to_double, whole};
-use crate::report::Report;
+use crate::report::{Report, rounded};
 use crate::{Fault, Planned, Request};
 
 /// A cuckoo filter to plan.
@@ -97,7 +96,7 @@ impl Request for Cuckoo {
         // An item that finds no room needs the next filter, so the filters are never filled to the last slot.
         report.number("bytes at least", stored(plan.bytes));
         report.number("filters at least", plan.filters);
-        let rate = three_digits(shape.rate_at(self.items));
+        let rate = rounded(shape.rate_at(self.items), 3);
         report.row("rate when full", rate.to_string(), rate);
         let (reached, stopped) = shape.reach(&limits.of_cuckoo());
         let (name, value) = stopped_by(&shape, &reached, stopped, limits);

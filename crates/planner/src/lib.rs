@@ -26,7 +26,7 @@ pub use cuckoo::Cuckoo;
 pub use form::answer;
 pub use limits::{Limits, STORED_BYTES};
 pub use picture::{Curve, Picture, to_double};
-pub use report::{Report, grouped, ratio};
+pub use report::{Report, grouped, ratio, rounded};
 pub use sketch::{CountMin, TDigest, TopK};
 
 /// A filter or a sketch to plan.

@@ -47,3 +47,9 @@ pub fn grouped(number: u64) -> String {
 pub fn ratio(part: u64, whole: u64) -> f64 {
     part as f64 / whole.max(1) as f64
 }
+
+/// Rounds a number to so many digits.
+pub fn rounded(number: f64, digits: usize) -> f64 {
+    let text = format!("{number:.*e}", digits - 1);
+    text.parse().unwrap_or(number)
+}

@@ -172,43 +172,28 @@ fn metadata(file: &Path) -> io::Result<Metadata> {
 mod tests {
     use super::*;
 
-    fn block() -> Block {
-        let mut block = Block::first_of(Path::new("f"), Parts::Lines);
-        block.bytes.extend_from_slice(b"item\n");
-        block
-    }
-
-    /// Returns the number of blocks that were taken, and how it ended.
-    fn taken(
-        read: impl FnOnce(&SyncSender<Block>) -> Result<()> + Send + 'static,
-    ) -> (usize, Result<(), String>) {
-        let mut count = 0;
-        let take = |_: &Block, _| {
-            count += 1;
-            Ok(())
-        };
-        let ended = each_of(|_, send| read(send), take);
-        (count, ended.map_err(|failure| failure.to_string()))
-    }
-
     #[test]
     fn an_input_has_ended_only_if_its_reader_says_so() {
-        let send = |send: &SyncSender<Block>| send.send(block()).expect("it is awaited");
-        let ended = taken(move |to| {
-            send(to);
-            Ok(())
-        });
-        assert_eq!(ended, (1, Ok(())));
-        let failed = taken(move |to| {
-            send(to);
-            Err(Failure::new("no more"))
-        });
-        assert_eq!(failed, (1, Err("no more".to_owned())));
-        let panicked = taken(move |to| {
-            send(to);
-            panic!("a fault of the reader");
-        });
-        let why = "the thread that reads the files panicked".to_owned();
-        assert_eq!(panicked, (1, Err(why)));
+        type End = fn() -> Result<()>;
+        let panicked = "the thread that reads the files panicked";
+        let ends: [(End, _); 3] = [
+            (|| Ok(()), Ok(())),
+            (|| Err(Failure::new("no more")), Err("no more".to_owned())),
+            (|| panic!("a fault of the reader"), Err(panicked.to_owned())),
+        ];
+        for (end, expected) in ends {
+            let read = move |_: &AtomicU64, to: &SyncSender<Block>| {
+                let block = Block::first_of(Path::new("f"), Parts::Lines);
+                to.send(block).expect("it is awaited");
+                end()
+            };
+            let mut count = 0;
+            let ended = each_of(read, |_, _| {
+                count += 1;
+                Ok(())
+            });
+            let ended = ended.map_err(|failure| failure.to_string());
+            assert_eq!((count, ended), (1, expected));
+        }
     }
 }
