@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use valkeybloom_near::{Follower, Options, Request, Step};
-use valkeybloom_sketches::bloom::Growth;
 use valkeybloom_testing::support::Rng;
 
 use super::server::{Change, Make, Maker, Server, fraction, is_equal};
@@ -18,13 +17,7 @@ const PARTS: usize = 10;
 /// Returns when each of the followers fetched the first piece of its filter again, from the time at which all of their
 /// cursors became unknown.
 fn fetched(change: &Change) -> Vec<Duration> {
-    let make = Make {
-        by: Maker::Own,
-        capacity: 1000,
-        growth: Growth::from_expansion(2),
-        seed: 1,
-    };
-    let mut server = Server::with(make.object());
+    let mut server = Server::with(Make::growing(Maker::Own, 1000, 1).object());
     server.add(b"item");
     let mut random = Rng::new(3);
     let mut followers: Vec<_> = (0..FOLLOWERS)
@@ -73,15 +66,9 @@ fn fetched(change: &Change) -> Vec<Duration> {
 
 #[test]
 fn a_thousand_followers_begin_anew_spread_over_a_second() {
-    let make = Make {
-        by: Maker::RedisBloom,
-        capacity: 500,
-        growth: Growth::from_expansion(2),
-        seed: 2,
-    };
     for change in [
         Change::Reload,
-        Change::Make(make),
+        Change::Make(Make::growing(Maker::RedisBloom, 500, 2)),
         Change::Merge(vec![b"x".to_vec()]),
     ] {
         let times = fetched(&change);

@@ -3,19 +3,13 @@
 use std::time::Duration;
 
 use valkeybloom_near::{Follower, Options, Step};
-use valkeybloom_sketches::bloom::Growth;
 use valkeybloom_testing::support::Rng;
 
 use super::server::{Answer, Change, Make, Maker, Server, fraction, is_equal};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-const MAKE: Make = Make {
-    by: Maker::Own,
-    capacity: 1000,
-    growth: Growth::from_expansion(2),
-    seed: 1,
-};
+const MAKE: Make = Make::growing(Maker::Own, 1000, 1);
 
 /// Follows a filter for a day. Every minute some items are added, every hour something happens to the filter or the
 /// connection.

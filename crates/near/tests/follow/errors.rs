@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use valkeybloom_near::{Follower, Options, Reply, Request, State, Step};
-use valkeybloom_sketches::bloom::Growth;
 
 use super::server::{Answer, Make, Maker, Server, UNKNOWN_COMMAND, drive};
 
@@ -64,210 +63,124 @@ const HALF: &str = "ERR bloom object is still being loaded";
 const UNKNOWN: &str = "RESYNC unknown feed: the filter was replaced, merged into or not read for a minute, or the \
      server is a different one, or was restarted";
 const OVERRUN: &str = "RESYNC feed overrun: it no longer holds all items since the cursor";
+const LOADING: &str = "LOADING Valkey is loading the dataset in memory";
+const MASTER_DOWN: &str =
+    "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
+const CLUSTER_DOWN: &str = "CLUSTERDOWN The cluster is down";
+const TRY_AGAIN: &str = "TRYAGAIN Multiple keys request during rehashing of slot";
+const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 /// What a follower without a feed sends first.
 const FIRST_PIECE: Request = Request::Piece {
     cursor: 0,
     with_id: true,
 };
 
-/// When an error comes, its text, and whether the follower may fetch anew and anew; the state then, what becomes of the
-/// copy, and what comes next.
-type Row = (When, &'static str, bool, State, Fate, Then);
+/// What errors lead to: the state then, what becomes of the copy, and what comes next. The errors are given by when they
+/// come, their text, and whether the follower may fetch anew and anew.
+type Outcome = (State, Fate, Then, &'static [Cause]);
+type Cause = (When, &'static str, bool);
 
-const ROWS: &[Row] = &[
-    (Polling, UNKNOWN, false, Syncing, Dropped, Begins(SPREAD)),
-    (Polling, OVERRUN, false, Syncing, Dropped, Begins(SPREAD)),
-    (Polling, HALF, false, Syncing, Dropped, Begins(SPREAD)),
-    (Beginning, HALF, false, Syncing, Dropped, Begins(SPREAD)),
-    (Fetching, HALF, false, Syncing, Dropped, Begins(SPREAD)),
+const OUTCOMES: &[Outcome] = &[
     (
-        Polling,
-        "ERR not found",
-        false,
+        Syncing,
+        Dropped,
+        Begins(SPREAD),
+        &[
+            (Polling, UNKNOWN, false),
+            (Polling, OVERRUN, false),
+            (Polling, HALF, false),
+            (Beginning, HALF, false),
+            (Fetching, HALF, false),
+        ],
+    ),
+    (
         Missing,
         Empty,
         Begins(EVERY),
-    ),
-    (Polling, "not found", false, Missing, Empty, Begins(EVERY)),
-    (
-        Beginning,
-        "ERR not found",
-        false,
-        Missing,
-        Empty,
-        Begins(EVERY),
+        &[
+            (Polling, "ERR not found", false),
+            (Polling, "not found", false),
+            (Beginning, "ERR not found", false),
+            (Fetching, "ERR not found", true),
+        ],
     ),
     (
-        Fetching,
-        "ERR not found",
-        true,
-        Missing,
-        Empty,
-        Begins(EVERY),
-    ),
-    (
-        Refreshing,
-        "ERR not found",
-        true,
         Missing,
         Empty,
         FetchesWithin(REFRESH),
+        &[(Refreshing, "ERR not found", true)],
     ),
-    (Beginning, WRONG_TYPE, true, Refused, Dropped, Begins(LONG)),
-    (Fetching, WRONG_TYPE, false, Refused, Dropped, Begins(LONG)),
-    (Polling, WRONG_TYPE, false, Refused, Dropped, Begins(LONG)),
-    (Refreshing, WRONG_TYPE, true, Refused, Dropped, Begins(LONG)),
-    (Beginning, NO_FEED, false, Refused, Dropped, Begins(LONG)),
-    (Polling, NO_FEED, true, Refused, Dropped, Begins(LONG)),
     (
-        Beginning,
-        UNKNOWN_COMMAND,
-        false,
         Refused,
         Dropped,
         Begins(LONG),
+        &[
+            (Beginning, WRONG_TYPE, true),
+            (Fetching, WRONG_TYPE, false),
+            (Polling, WRONG_TYPE, false),
+            (Refreshing, WRONG_TYPE, true),
+            (Beginning, NO_FEED, false),
+            (Polling, NO_FEED, true),
+            (Beginning, UNKNOWN_COMMAND, false),
+            (Refreshing, UNKNOWN_COMMAND, true),
+            (Beginning, NOPERM, false),
+            (Polling, NOPERM, false),
+            (Fetching, NOPERM, false),
+            (Beginning, NOPERM_7, false),
+            (Refreshing, NOPERM_7, true),
+            (Polling, NOPERM_KEY, false),
+            (Refreshing, NOPERM_KEY, true),
+            (Polling, "MOVED 7629 127.0.0.1:7001", false),
+            (Polling, "NOAUTH Authentication required.", true),
+            (Beginning, WRONG_PASSWORD, false),
+        ],
     ),
-    (Beginning, UNKNOWN_COMMAND, true, Syncing, Dropped, Fetches),
-    (Polling, UNKNOWN_COMMAND, true, Following, Stays, Fetches),
     (
-        Beginning,
-        "unknown command 'BF.READ'",
-        true,
         Syncing,
         Dropped,
         Fetches,
+        &[
+            (Beginning, UNKNOWN_COMMAND, true),
+            (Beginning, "unknown command 'BF.READ'", true),
+            (Fetching, NOPERM_7, true),
+        ],
     ),
     (
-        Refreshing,
-        UNKNOWN_COMMAND,
-        true,
-        Refused,
-        Dropped,
-        Begins(LONG),
+        Following,
+        Stays,
+        Fetches,
+        &[(Polling, UNKNOWN_COMMAND, true), (Polling, NOPERM, true)],
     ),
-    (Beginning, NOPERM, false, Refused, Dropped, Begins(LONG)),
-    (Polling, NOPERM, false, Refused, Dropped, Begins(LONG)),
-    (Polling, NOPERM, true, Following, Stays, Fetches),
-    (Fetching, NOPERM, false, Refused, Dropped, Begins(LONG)),
-    (Fetching, NOPERM_7, true, Syncing, Dropped, Fetches),
-    (Beginning, NOPERM_7, false, Refused, Dropped, Begins(LONG)),
-    (Refreshing, NOPERM_7, true, Refused, Dropped, Begins(LONG)),
-    (Polling, NOPERM_KEY, false, Refused, Dropped, Begins(LONG)),
-    (Refreshing, NOPERM_KEY, true, Refused, Dropped, Begins(LONG)),
     (
-        Polling,
-        "LOADING Valkey is loading the dataset in memory",
-        false,
         Following,
         Stays,
         Repeats(EVERY),
+        &[
+            (Polling, LOADING, false),
+            (Polling, MASTER_DOWN, false),
+            (Polling, CLUSTER_DOWN, false),
+            (Polling, TRY_AGAIN, false),
+            (Polling, "BUSY Valkey is busy running a script.", false),
+            (Polling, "ERR max number of clients reached", false),
+            (Polling, "ERR bad cursor", false),
+        ],
     ),
     (
-        Polling,
-        "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
-        false,
-        Following,
-        Stays,
-        Repeats(EVERY),
-    ),
-    (
-        Polling,
-        "CLUSTERDOWN The cluster is down",
-        false,
-        Following,
-        Stays,
-        Repeats(EVERY),
-    ),
-    (
-        Polling,
-        "MOVED 7629 127.0.0.1:7001",
-        false,
-        Refused,
-        Dropped,
-        Begins(LONG),
-    ),
-    (
-        Polling,
-        "TRYAGAIN Multiple keys request during rehashing of slot",
-        false,
-        Following,
-        Stays,
-        Repeats(EVERY),
-    ),
-    (
-        Polling,
-        "BUSY Valkey is busy running a script.",
-        false,
-        Following,
-        Stays,
-        Repeats(EVERY),
-    ),
-    (
-        Polling,
-        "NOAUTH Authentication required.",
-        true,
-        Refused,
-        Dropped,
-        Begins(LONG),
-    ),
-    (
-        Beginning,
-        "WRONGPASS invalid username-password pair or user is disabled.",
-        false,
-        Refused,
-        Dropped,
-        Begins(LONG),
-    ),
-    (
-        Polling,
-        "ERR max number of clients reached",
-        false,
-        Following,
-        Stays,
-        Repeats(EVERY),
-    ),
-    (
-        Polling,
-        "ERR bad cursor",
-        false,
-        Following,
-        Stays,
-        Repeats(EVERY),
-    ),
-    (
-        Beginning,
-        "LOADING Valkey is loading the dataset in memory",
-        false,
         Syncing,
         Dropped,
         Begins(EVERY),
+        &[(Beginning, LOADING, false), (Fetching, CLUSTER_DOWN, false)],
     ),
     (
-        Fetching,
-        "CLUSTERDOWN The cluster is down",
-        false,
-        Syncing,
-        Dropped,
-        Begins(EVERY),
-    ),
-    (
-        Refreshing,
-        "LOADING Valkey is loading the dataset in memory",
-        true,
         Following,
         Stays,
         Begins(EVERY),
+        &[(Refreshing, LOADING, true)],
     ),
 ];
 
 fn filter() -> Server {
-    let make = Make {
-        by: Maker::Own,
-        capacity: 1000,
-        growth: Growth::from_expansion(2),
-        seed: 3,
-    };
-    let mut server = Server::with(make.object());
+    let mut server = Server::with(Make::growing(Maker::Own, 1000, 3).object());
     server.add(b"here");
     server.chunk_bytes = 100;
     server
@@ -313,7 +226,7 @@ fn follower(when: When, refresh: bool) -> (Follower, Request, Duration) {
 }
 
 #[track_caller]
-fn is_followed_by(mut follower: Follower, sent: &Request, now: Duration, then: Then, row: &Row) {
+fn is_followed_by(mut follower: Follower, sent: &Request, now: Duration, then: Then, row: &Cause) {
     let within = |time: Duration, follower: &mut Follower| {
         let due = match follower.next(now) {
             Step::Wait(until) => until,
@@ -340,31 +253,36 @@ fn is_followed_by(mut follower: Follower, sent: &Request, now: Duration, then: T
 
 #[test]
 fn what_each_error_means() {
-    for row in ROWS {
-        let (when, text, refresh, state, copy, then) = *row;
+    let outcomes = OUTCOMES.iter().flat_map(|(state, fate, then, causes)| {
+        causes
+            .iter()
+            .map(move |cause| (*state, *fate, *then, cause))
+    });
+    for (state, copy, then, cause) in outcomes {
+        let (when, text, refresh) = *cause;
         for random in [0.0, 0.3, 1.0] {
             let (mut follower, sent, now) = follower(when, refresh);
             let errors = follower.stats().errors;
             follower.take(Reply::Refused(text), now, random);
-            assert_eq!(follower.state(now), state, "{row:?}");
+            assert_eq!(follower.state(now), state, "{cause:?}");
             let answers = [&b"here"[..], b"elsewhere"].map(|item| follower.contains(item, now));
             let expected = match copy {
                 Stays => [Some(true), Some(false)],
                 Empty => [Some(false), Some(false)],
                 Dropped => [None, None],
             };
-            assert_eq!(answers, expected, "{row:?}");
-            assert_eq!(follower.copy().is_some(), copy == Stays, "{row:?}");
-            assert_eq!(follower.age(now).is_some(), copy != Dropped, "{row:?}");
+            assert_eq!(answers, expected, "{cause:?}");
+            assert_eq!(follower.copy().is_some(), copy == Stays, "{cause:?}");
+            assert_eq!(follower.age(now).is_some(), copy != Dropped, "{cause:?}");
             // A missing key is a state, and so is a server without feeds where it is expected; all others are errors.
             let counted = follower.stats();
             if copy == Empty || then == Fetches {
-                assert_eq!(counted.errors, errors, "{row:?}");
+                assert_eq!(counted.errors, errors, "{cause:?}");
             } else {
-                assert_eq!(counted.last_error.as_deref(), Some(text), "{row:?}");
-                assert_eq!(counted.errors, errors + 1, "{row:?}");
+                assert_eq!(counted.last_error.as_deref(), Some(text), "{cause:?}");
+                assert_eq!(counted.errors, errors + 1, "{cause:?}");
             }
-            is_followed_by(follower, &sent, now, then, row);
+            is_followed_by(follower, &sent, now, then, cause);
         }
     }
 }
@@ -379,17 +297,17 @@ fn a_lost_reply_is_asked_for_again() {
     ] {
         let (mut follower, sent, now) = follower(when, true);
         follower.take(Reply::Lost("timed out"), now, 0.0);
-        let row = (when, "timed out", true, Syncing, copy, then);
+        let cause = (when, "timed out", true);
         assert_eq!(
             follower.contains(b"here", now),
             (copy == Stays).then_some(true),
-            "{row:?}"
+            "{cause:?}"
         );
         assert_eq!(follower.stats().last_error.as_deref(), Some("timed out"));
         let later = now + REFRESH + Duration::from_secs(1);
         let expected = if copy == Stays { Stale } else { Syncing };
-        assert_eq!(follower.state(later), expected, "{row:?}");
-        is_followed_by(follower, &sent, now, then, &row);
+        assert_eq!(follower.state(later), expected, "{cause:?}");
+        is_followed_by(follower, &sent, now, then, &cause);
     }
 }
 

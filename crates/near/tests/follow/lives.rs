@@ -242,7 +242,11 @@ impl Life {
         for _ in 0..3 {
             let index = self.random.below(self.history.len());
             let item = self.history.item(index);
-            let Some(answer) = self.follower.contains(item, self.now) else {
+            let answer = self.follower.contains(item, self.now);
+            let together = |each| assert_eq!(each, answer, "looked up in a batch");
+            self.follower
+                .contains_each(std::iter::once(item), self.now, together);
+            let Some(answer) = answer else {
                 self.seen.unanswered += 1;
                 // Beside a replica, the program's own items may be the server's alone to answer.
                 let may_lack = !self.options.lag.is_zero();
@@ -384,12 +388,7 @@ impl Life {
         self.is_quiet = true;
         let object = self.servers.primary.object();
         if !object.is_some_and(Object::is_plain) {
-            self.change(&Change::Make(Make {
-                by: Maker::Own,
-                capacity: 10,
-                growth: Growth::from_expansion(2),
-                seed: 1,
-            }));
+            self.change(&Change::Make(Make::growing(Maker::Own, 10, 1)));
             let items = self.items();
             self.change(&Change::Add(items));
         }
@@ -434,29 +433,18 @@ impl Life {
 }
 
 fn lives(count: u64, steps: usize, has_feeds: bool, options: impl Fn(&mut Rng) -> Options) -> Seen {
-    let mut all = Seen::default();
+    let mut seen = Seen::default();
     for seed in 1..=count {
         let options = options(&mut Rng::new(seed));
         let mut life = Life::new(seed, options, has_feeds);
+        life.seen = seen;
         for _ in 0..steps {
             life.step();
         }
         life.settle();
-        let seen = life.seen;
-        all.claimed += seen.claimed;
-        all.denied += seen.denied;
-        all.unanswered += seen.unanswered;
-        all.own += seen.own;
-        all.compared += seen.compared;
-        all.filters = all.filters.max(seen.filters);
-        all.grown_while_fetched += seen.grown_while_fetched;
-        all.resyncs += seen.resyncs;
-        all.fetches += seen.fetches;
-        all.missing += seen.missing;
-        all.refused += seen.refused;
-        all.errors += seen.errors;
+        seen = life.seen;
     }
-    all
+    seen
 }
 
 fn polling(random: &mut Rng) -> Options {

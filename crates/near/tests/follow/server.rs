@@ -69,6 +69,17 @@ pub enum Maker {
 }
 
 impl Make {
+    /// Returns a filter that grows by the default factor.
+    pub const fn growing(by: Maker, capacity: u64, seed: u8) -> Self {
+        let growth = Growth::from_expansion(2);
+        Self {
+            by,
+            capacity,
+            growth,
+            seed,
+        }
+    }
+
     pub fn object(&self) -> Object {
         let mut params = Params {
             capacity: self.capacity,

@@ -33,13 +33,7 @@ fn the_words_of_commands() {
 #[test]
 fn more_items_than_a_reply_holds() {
     for by in [Maker::Own, Maker::ValkeyBloom, Maker::RedisBloom] {
-        let make = Make {
-            by,
-            capacity: 1_000_000,
-            growth: Growth::from_expansion(2),
-            seed: 5,
-        };
-        let mut server = Server::with(make.object());
+        let mut server = Server::with(Make::growing(by, 1_000_000, 5).object());
         server.feed_bytes = 16 << 20;
         server.chunk_bytes = 100_000;
         let mut next = 0_u64;
@@ -81,12 +75,8 @@ fn more_items_than_a_reply_holds() {
 fn a_full_filter_that_takes_more_items() {
     const CAPACITY: u64 = 50_000;
     for by in [Maker::Own, Maker::ValkeyBloom, Maker::RedisBloom] {
-        let make = Make {
-            by,
-            capacity: CAPACITY,
-            growth: Growth::Fixed,
-            seed: 5,
-        };
+        let mut make = Make::growing(by, CAPACITY, 5);
+        make.growth = Growth::Fixed;
         // It is full when the copy is fetched, or becomes full in what is read later.
         for at_first in [0, CAPACITY - 10, CAPACITY, CAPACITY + 500] {
             let mut server = Server::with(make.object());
@@ -121,12 +111,7 @@ fn a_full_filter_that_takes_more_items() {
 /// The pieces are of two filters. Their ids show it; without ids, a later header or fewer items than at the cursor.
 #[test]
 fn a_filter_that_is_replaced_while_it_is_fetched() {
-    let make = |seed| Make {
-        by: Maker::Own,
-        capacity: 1000,
-        growth: Growth::from_expansion(2),
-        seed,
-    };
+    let make = |seed| Make::growing(Maker::Own, 1000, seed);
     for (has_feeds, has_ids) in [(false, false), (false, true), (true, true)] {
         // With the same seed, only the ids differ.
         let other_seed = if has_ids { 1 } else { 2 };
@@ -175,15 +160,7 @@ fn a_filter_that_is_replaced_while_it_is_fetched() {
 /// Times at the ends of their range.
 #[test]
 fn options_without_a_bound() {
-    let mut server = Server::with(
-        Make {
-            by: Maker::Own,
-            capacity: 10,
-            growth: Growth::Fixed,
-            seed: 5,
-        }
-        .object(),
-    );
+    let mut server = Server::with(Make::growing(Maker::Own, 10, 5).object());
     for has_feeds in [true, false] {
         server.has_feeds = has_feeds;
         for every in [Duration::ZERO, Duration::MAX] {
