@@ -18,21 +18,14 @@ const COUNTING_WINDOW: &str = "ERR WINDOW and COUNTING cannot be combined";
 
 /// Checks the shape that these options give a RESERVE and an INSERT.
 #[track_caller]
-fn shapes(options: &str, window: Option<(u64, u64)>, counting: bool) {
-    let window = window.map(|(period_ms, periods)| Window::new(period_ms, periods).unwrap());
+fn shapes(options: &str, kind: Kind) {
     let line = format!("BF.RESERVE k 0.01 100 {options}");
     let request = Reserve::parse(&words(&line)[..], own(defaults()), Origin::Client).unwrap();
-    let shape = created(request.create);
-    assert_eq!(shape.window(), window, "{line}");
-    assert_eq!(shape.is_counting(), counting, "{line}");
+    assert_eq!(created(request.create).kind, kind, "{line}");
     assert_eq!((request.ttl_ms, request.unless_exists), (None, false));
     let line = format!("BF.INSERT k {options} ITEMS a");
     let shape = created(insert(&line).unwrap().create.unwrap());
-    assert_eq!(
-        (shape.window(), shape.is_counting()),
-        (window, counting),
-        "{line}"
-    );
+    assert_eq!(shape.kind, kind, "{line}");
     assert_eq!(shape.params.capacity, defaults().capacity);
 }
 
@@ -44,31 +37,22 @@ fn shape_refused(options: &str, text: &str) {
 
 #[test]
 fn windows_and_counters_are_parsed_in_any_case_and_order() {
-    for (options, window, counting) in [
-        ("COUNTING", None, true),
-        ("counting COUNTING EXPANSION 3", None, true),
-        ("WINDOW 60000 PERIODS 5", Some((60_000, 5)), false),
-        (
-            "periods 5 NONSCALING window 60000",
-            Some((60_000, 5)),
-            false,
-        ),
-        ("Window 1 Periods 1", Some((1, 1)), false),
-        ("WINDOW 2 PERIODS 60000", Some((2, 60_000)), false),
+    for options in ["COUNTING", "counting COUNTING EXPANSION 3"] {
+        shapes(options, Kind::Counting);
+    }
+    let most = i64::MAX as u64;
+    for (options, period_ms, periods) in [
+        ("WINDOW 60000 PERIODS 5", 60_000, 5),
+        ("periods 5 NONSCALING window 60000", 60_000, 5),
+        ("Window 1 Periods 1", 1, 1),
+        ("WINDOW 2 PERIODS 60000", 2, 60_000),
         // The last of the same option wins.
-        ("WINDOW 9 PERIODS 8 WINDOW 7 PERIODS 6", Some((7, 6)), false),
-        (
-            "WINDOW 9223372036854775807 PERIODS 1",
-            Some((i64::MAX as u64, 1)),
-            false,
-        ),
-        (
-            "WINDOW 4611686018427387903 PERIODS 2",
-            Some((i64::MAX as u64 / 2, 2)),
-            false,
-        ),
+        ("WINDOW 9 PERIODS 8 WINDOW 7 PERIODS 6", 7, 6),
+        ("WINDOW 9223372036854775807 PERIODS 1", most, 1),
+        ("WINDOW 4611686018427387903 PERIODS 2", most / 2, 2),
     ] {
-        shapes(options, window, counting);
+        let window = Window::new(period_ms, periods).unwrap();
+        shapes(options, Kind::Windowed(window));
     }
 }
 
@@ -160,6 +144,7 @@ fn reserve_takes_a_time_to_live_and_a_condition() {
             .map(|request| (request.ttl_ms, request.unless_exists))
             .map_err(|error| error.to_string())
     };
+    let most = i64::MAX as u64;
     for (options, ttl_ms, unless_exists) in [
         ("EX 1", Some(1_000), false),
         ("px 1", Some(1), false),
@@ -168,12 +153,8 @@ fn reserve_takes_a_time_to_live_and_a_condition() {
         // The last of the same option wins.
         ("EX 60 COUNTING EX 5", Some(5_000), false),
         ("PX 60 px 5", Some(5), false),
-        ("PX 9223372036854775807", Some(i64::MAX as u64), false),
-        (
-            "EX 9223372036854775",
-            Some(9_223_372_036_854_775_000),
-            false,
-        ),
+        ("PX 9223372036854775807", Some(most), false),
+        ("EX 9223372036854775", Some(most / 1000 * 1000), false),
     ] {
         assert_eq!(parse(options), Ok((ttl_ms, unless_exists)), "{options}");
     }
@@ -208,27 +189,22 @@ fn reserve_takes_a_time_to_live_and_a_condition() {
 
 #[test]
 fn insert_takes_times() {
-    for (line, ttl_ms, at_ms) in [
-        ("BF.INSERT k TTL 5 ITEMS a", Some(5), None),
-        ("BF.INSERT k AT 5 ITEMS a", None, Some(5)),
-        (
-            "BF.INSERT k at 3 TTL 4 ttl 1 NOCREATE ITEMS TTL",
-            Some(1),
-            Some(3),
-        ),
-        (
-            "BF.INSERT k TTL 9223372036854775807 AT 9223372036854775807",
-            Some(i64::MAX as u64),
-            Some(i64::MAX as u64),
-        ),
-        ("BF.INSERT k AT 0", None, Some(0)),
+    let most = Some(i64::MAX as u64);
+    for (options, ttl_ms, at_ms) in [
+        ("TTL 5 ITEMS a", Some(5), None),
+        ("AT 5 ITEMS a", None, Some(5)),
+        ("at 3 TTL 4 ttl 1 NOCREATE ITEMS TTL", Some(1), Some(3)),
+        ("TTL 9223372036854775807", most, None),
+        ("AT 9223372036854775807", None, most),
+        ("AT 0", None, Some(0)),
     ] {
+        let line = format!("BF.INSERT k {options}");
         let expected = Moment {
             at_ms,
             ttl_ms,
             ..Moment::default()
         };
-        assert_eq!(insert(line).unwrap().moment, expected, "{line}");
+        assert_eq!(insert(&line).unwrap().moment, expected, "{line}");
     }
     let saturate = insert("BF.INSERT k saturate ITEMS a").unwrap().moment;
     assert!(saturate.saturate);
@@ -313,7 +289,8 @@ fn info_takes_one_field_or_all_or_none() {
         ("FEEDBYTES", InfoField::FeedBytes),
         ("FEEDREADERS", InfoField::FeedReaders),
     ] {
-        for word in [word.to_owned(), word.to_lowercase(), mixed(word)] {
+        let mixed = word[..3].to_lowercase() + &word[3..];
+        for word in [word.to_owned(), word.to_lowercase(), mixed] {
             assert_eq!(
                 parse(&format!("BF.INFO k {word}")),
                 Ok(InfoRequest::One(field)),
@@ -340,18 +317,4 @@ fn info_takes_one_field_or_all_or_none() {
     }
     let line: [&[u8]; 3] = [b"BF.INFO", b"k", b"\xff"];
     assert_eq!(info(&line), Err(Error::UNKNOWN_FIELD));
-}
-
-/// Every other letter small.
-fn mixed(word: &str) -> String {
-    let letters = word.chars().enumerate();
-    letters
-        .map(|(index, letter)| {
-            if index % 2 == 0 {
-                letter
-            } else {
-                letter.to_ascii_lowercase()
-            }
-        })
-        .collect()
 }

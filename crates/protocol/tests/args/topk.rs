@@ -24,28 +24,17 @@ fn reserve(line: &str) -> Result<Shape, String> {
 #[test]
 fn reserve_takes_one_number_or_four() {
     for (line, k, width, depth, decay) in [
-        ("TOPK.RESERVE k 5", 5, 8, 7, 0.9),
-        ("TOPK.RESERVE k 4294967295", 4_294_967_295, 8, 7, 0.9),
-        ("TOPK.RESERVE  5 2000 7 0.925", 5, 2000, 7, 0.925),
-        ("TOPK.RESERVE k 1 1 1 1", 1, 1, 1, 1.0),
-        (
-            "TOPK.RESERVE k 1 4294967295 1 +.5",
-            1,
-            4_294_967_295,
-            1,
-            0.5,
-        ),
-        (
-            "TOPK.RESERVE k 1 134217727 32 5.e-1",
-            1,
-            134_217_727,
-            32,
-            0.5,
-        ),
-        ("TOPK.RESERVE k 1 1 1 5e-324", 1, 1, 1, 5e-324),
+        ("k 5", 5, 8, 7, 0.9),
+        ("k 4294967295", 4_294_967_295, 8, 7, 0.9),
+        (" 5 2000 7 0.925", 5, 2000, 7, 0.925),
+        ("k 1 1 1 1", 1, 1, 1, 1.0),
+        ("k 1 4294967295 1 +.5", 1, 4_294_967_295, 1, 0.5),
+        ("k 1 134217727 32 5.e-1", 1, 134_217_727, 32, 0.5),
+        ("k 1 1 1 5e-324", 1, 1, 1, 5e-324),
     ] {
         let expected = Shape::new(k, width, depth, decay).unwrap();
-        assert_eq!(reserve(line), Ok(expected), "{line}");
+        let reserved = reserve(&format!("TOPK.RESERVE {line}"));
+        assert_eq!(reserved, Ok(expected), "{line}");
     }
     let deep = topk::shape(&words("TOPK.RESERVE k 1 2 65 0.9")[..], Origin::Elsewhere);
     assert_eq!(deep, Ok(Shape::new(1, 2, 65, 0.9).unwrap()));
