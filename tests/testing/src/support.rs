@@ -79,6 +79,12 @@ pub const NO_FRACTIONS: [f64; 12] = [
     -5e-324,
 ];
 
+/// Returns the bytes of hexadecimal digits.
+pub fn unhex(digits: &str) -> Vec<u8> {
+    let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap();
+    digits.as_bytes().chunks(2).map(byte).collect()
+}
+
 pub fn fraction(value: f64) -> Fraction {
     Fraction::new(value).unwrap()
 }
@@ -103,6 +109,14 @@ pub fn params(capacity: u64, error_rate: f64, expansion: u32) -> Params {
         error_rate: fraction(error_rate),
         tightening: Tightening::HALF,
         growth: Growth::from_expansion(expansion),
+    }
+}
+
+/// Returns parameters with another tightening ratio.
+pub const fn tightened(tightening: Tightening, params: Params) -> Params {
+    Params {
+        tightening,
+        ..params
     }
 }
 
@@ -163,6 +177,15 @@ pub const ROOMY: Limits = Limits {
     object_bytes: u64::MAX,
     saturate: false,
 };
+
+/// Returns limits on a filter and on an object, in bytes.
+pub const fn within(filter_bytes: u64, object_bytes: u64) -> Limits {
+    Limits {
+        filter_bytes,
+        object_bytes,
+        saturate: false,
+    }
+}
 
 /// The clock of objects without a window, which never look at it.
 pub const NO_CLOCK: fn() -> u64 = || panic!("only a window has to do with the time");
@@ -312,9 +335,12 @@ pub fn dump_of(object: &Object) -> Vec<u8> {
 
 /// Returns the fields of an object in RDB.
 pub fn fields_of(object: &Object) -> Stream {
-    let mut stream = Stream::default();
-    rdb::write(object, &mut stream);
-    stream
+    Stream::of(|to| rdb::write(object, to))
+}
+
+/// Returns the fields of a partial object in RDB.
+pub fn fields_of_partial(partial: &Partial) -> Stream {
+    Stream::of(|to| partial.write_rdb(to))
 }
 
 /// Returns all that can be said of an object in bytes.
@@ -425,6 +451,22 @@ pub use crate::plain::Field;
 /// An RDB stream in memory: a queue of fields, written at its end and read at its front.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stream(pub VecDeque<Field>);
+
+impl Stream {
+    /// Returns the fields that are written.
+    pub fn of(write: impl FnOnce(&mut Self)) -> Self {
+        let mut fields = Self::default();
+        write(&mut fields);
+        fields
+    }
+
+    /// Returns the fields with another one in a place.
+    pub fn with(&self, index: usize, field: Field) -> Self {
+        let mut fields = self.clone();
+        fields.0[index] = field;
+        fields
+    }
+}
 
 impl RdbWrite for Stream {
     fn uint(&mut self, value: u64) {

@@ -9,7 +9,7 @@ use valkeybloom_sketches::{Seed, work};
 
 use crate::support::{
     NO_CLOCK, ROOMY, Rng, add, add_each, blob, has, has_each, object, of_filters, of_valkey_bloom,
-    params,
+    params, tightened,
 };
 
 /// The most steps for one item in a lookup of many: 25 µs, at two thirds of a nanosecond each.
@@ -107,10 +107,7 @@ fn lookups_end_at_the_limit_of_hash_functions() {
 #[test]
 fn the_deepest_stack_answers_as_its_filters_do() {
     let mut rng = Rng::new(2);
-    let params = valkeybloom_sketches::bloom::Params {
-        tightening: of_valkey_bloom(0.5),
-        ..params(1, 0.3, 1)
-    };
+    let params = tightened(of_valkey_bloom(0.5), params(1, 0.3, 1));
     let mut stack = object(&params, rng.seed());
     let mut members = Vec::new();
     while let Ok(added) = {

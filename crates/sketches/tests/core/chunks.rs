@@ -2,12 +2,12 @@
 
 use valkeybloom_sketches::CHUNK_BYTES;
 use valkeybloom_sketches::bloom::chunks::{self, Partial, Value};
-use valkeybloom_sketches::bloom::{Dialect, Limits, Object};
+use valkeybloom_sketches::bloom::{Dialect, Object};
 use valkeybloom_sketches::{DecodeError, Seed};
 
 use crate::support::{
-    Field, Rng, Stream, begin_partial, bitmaps, blob, dump_of, filters, grow, header_of, object,
-    of_filters, params, partial, read_value,
+    Field, Rng, Stream, begin_partial, bitmaps, blob, dump_of, fields_of_partial, filters, grow,
+    header_of, object, of_filters, params, partial, read_value, within,
 };
 
 /// Returns the pairs that SCANDUMP answers, from cursor 0 to the last one that holds anything.
@@ -168,23 +168,6 @@ fn any_cursor_returns_the_rest_of_its_filter() {
     }
 }
 
-/// Whoever splits a dump otherwise, into pieces of any size, is served as well.
-#[test]
-fn chunks_of_any_size_load() {
-    let object = small();
-    for size in [1, 2, 3, 7, 1000] {
-        let mut pairs = vec![(1, header_of(&object))];
-        let mut cursor = 1;
-        for filter in filters(&object) {
-            for chunk in filter.bitmap().chunks(size) {
-                cursor += chunk.len() as u64;
-                pairs.push((cursor, chunk.to_vec()));
-            }
-        }
-        assert!(dump_of(&load(&pairs)) == dump_of(&object));
-    }
-}
-
 /// Returns the state of a partial object: the pieces that would rebuild it.
 fn state(partial: &Partial) -> Vec<(u64, Vec<u8>)> {
     let pieces = partial.pieces();
@@ -254,12 +237,6 @@ fn a_chunk_that_does_not_continue_changes_nothing() {
     assert_eq!(error, Some("chunk behind the last one".into()));
 }
 
-fn written(partial: &Partial) -> Stream {
-    let mut stream = Stream::default();
-    partial.write_rdb(&mut stream);
-    stream
-}
-
 fn read(stream: Stream) -> Result<Partial, DecodeError> {
     let mark = stream.0.front();
     assert_eq!(mark, Some(&Field::Uint(0)), "the count that no object has");
@@ -278,12 +255,12 @@ fn a_partial_object_is_written_read_and_copied_at_every_stage() {
             let come: Vec<u8> = before[1..].iter().flat_map(|(_, c)| c.clone()).collect();
             assert!(come == all[..offset]);
             let copies = [
-                read(written(&partial)).unwrap(),
+                read(fields_of_partial(&partial)).unwrap(),
                 partial.try_clone().unwrap(),
             ];
             for mut copy in copies {
                 assert!(state(&copy) == before, "at {offset} of {lengths:?}");
-                assert_eq!(written(&copy), written(&partial));
+                assert_eq!(fields_of_partial(&copy), fields_of_partial(&partial));
                 // A copy can be completed on its own, to the same object.
                 for (offset, byte) in all.iter().enumerate().skip(offset) {
                     let loaded = copy.load(offset as u64 + 2, &[*byte]).unwrap();
@@ -310,13 +287,16 @@ fn fields_of_a_partial_object_are_the_header_and_the_loaded_cells() {
         fields.extend(chunks.iter().map(|c| Field::Bytes(c.to_vec())));
         Stream(fields.into())
     };
-    assert_eq!(written(&partial), fields(&[&[]]));
+    assert_eq!(fields_of_partial(&partial), fields(&[&[]]));
     let _ = partial.load(3, &all[..2]).unwrap();
-    assert_eq!(written(&partial), fields(&[&all[..2]]));
+    assert_eq!(fields_of_partial(&partial), fields(&[&all[..2]]));
     let _ = partial.load(5, &all[2..4]).unwrap();
-    assert_eq!(written(&partial), fields(&[&all[..4], &[]]));
+    assert_eq!(fields_of_partial(&partial), fields(&[&all[..4], &[]]));
     let _ = partial.load(6, &all[4..5]).unwrap();
-    assert_eq!(written(&partial), fields(&[&all[..4], &all[4..5]]));
+    assert_eq!(
+        fields_of_partial(&partial),
+        fields(&[&all[..4], &all[4..5]])
+    );
 
     // Fields that no half loaded object has.
     let refused = |stream: Stream| read(stream).err().unwrap();
@@ -383,7 +363,7 @@ fn memory_grows_with_the_loaded_bytes() {
         }
         // Nor is it taken by what was written and comes back.
         for copy in [
-            read(written(&partial)).unwrap(),
+            read(fields_of_partial(&partial)).unwrap(),
             partial.try_clone().unwrap(),
         ] {
             let bytes = copy.memory_bytes();
@@ -419,11 +399,7 @@ fn limits_admit_a_header_where_they_would_admit_its_object() {
     assert!(sizes().all(|bytes| bytes <= newest));
     let total = object.memory_bytes();
     let admitted = |filter_bytes, object_bytes| {
-        let limits = Limits {
-            filter_bytes,
-            object_bytes,
-            saturate: false,
-        };
+        let limits = within(filter_bytes, object_bytes);
         let admitted = match chunks::begin(&header, limits) {
             Ok(value) => matches!(value, Value::Partial(_)),
             // Not an error of decoding.
@@ -443,11 +419,7 @@ fn limits_admit_a_header_where_they_would_admit_its_object() {
 /// A bad header is refused as such before limits are checked.
 #[test]
 fn a_bad_header_is_an_error_of_decoding() {
-    let nothing = Limits {
-        filter_bytes: 0,
-        object_bytes: 0,
-        saturate: false,
-    };
+    let nothing = within(0, 0);
     let header = header_of(&small());
     for end in 0..header.len() {
         let error = chunks::begin(&header[..end], nothing).err().unwrap();

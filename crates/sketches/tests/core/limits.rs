@@ -6,16 +6,8 @@ use valkeybloom_sketches::{MAX_CAPACITY, Seed};
 use crate::sizes::size;
 use crate::support::{
     FILTER_BYTES, Field, ROOMY, add_new, capacity, dump_of, fields_of, filters, has, items, object,
-    params, read_fields, through_every_form,
+    params, read_fields, through_every_form, within,
 };
-
-fn within(filter_bytes: u64, object_bytes: u64) -> Limits {
-    Limits {
-        filter_bytes,
-        object_bytes,
-        saturate: false,
-    }
-}
 
 /// Returns the memory of an object as the sum of its parts.
 fn bytes_of(object: &Object) -> u64 {

@@ -8,22 +8,19 @@ use valkeybloom_sketches::{Fraction, MAX_CAPACITY, Seed};
 
 use crate::sizes::next_capacity;
 use crate::support::{
-    FILTER_BYTES, Rng, add_each, filters, fraction, object, of_valkey_bloom, rate_of, tightening,
+    FILTER_BYTES, Rng, add_each, filters, fraction, object, of_valkey_bloom, rate_of, tightened,
+    tightening, within,
 };
 
 fn params(capacity: u64, error_rate: f64, ratio: f64, expansion: u32) -> Params {
-    Params {
-        tightening: tightening(ratio),
-        ..crate::support::params(capacity, error_rate, expansion)
-    }
+    let params = crate::support::params(capacity, error_rate, expansion);
+    tightened(tightening(ratio), params)
 }
 
 /// Returns parameters under valkey-bloom's law.
 fn theirs(capacity: u64, error_rate: f64, ratio: f64, expansion: u32) -> Params {
-    Params {
-        tightening: of_valkey_bloom(ratio),
-        ..crate::support::params(capacity, error_rate, expansion)
-    }
+    let params = crate::support::params(capacity, error_rate, expansion);
+    tightened(of_valkey_bloom(ratio), params)
 }
 
 fn reach(params: &Params, limits: Limits) -> (u64, Option<Refusal>) {
@@ -36,14 +33,6 @@ fn size(params: &Params, capacity: u64, rate: Fraction) -> Geometry {
         Geometry::for_rate(capacity, rate, Cells::Bits)
     } else {
         Geometry::by_formula(capacity, rate, Cells::Bits)
-    }
-}
-
-fn within(filter_bytes: u64, object_bytes: u64) -> Limits {
-    Limits {
-        filter_bytes,
-        object_bytes,
-        saturate: false,
     }
 }
 
@@ -211,10 +200,7 @@ fn objects_are_as_deep_as_the_loop_says() {
         (1, 20_000, 2, Tightening::HALF),
         (50, 60_000, 1, even),
     ] {
-        let params = Params {
-            tightening,
-            ..crate::support::params(first, 1e-5, expansion)
-        };
+        let params = tightened(tightening, crate::support::params(first, 1e-5, expansion));
         let mut object = object(&params, Seed::FIXED);
         let mut refused = false;
         while !refused && object.totals().1 < items {
@@ -232,33 +218,6 @@ fn objects_are_as_deep_as_the_loop_says() {
         assert_eq!(object.totals().2, total);
         let depth = filters(&object).len() as u64;
         assert_eq!(refused, depth == MAX_FILTERS, "{depth} filters: {params:?}");
-    }
-}
-
-/// A planned object of a peer's kind equals the real one, at its beginning and full.
-#[test]
-fn a_plan_is_what_an_object_of_a_peer_becomes() {
-    for (capacity, items, expansion) in [(1, 1, 2), (50, 2000, 2), (30, 700, 1), (900, 800, 0)] {
-        let mut shape = Shape::plain(params(capacity, 0.01, 0.5, expansion));
-        let redisbloom = New::RedisBloom {
-            params: shape.params,
-            factor: expansion.max(1),
-        };
-        shape.params.tightening = Tightening::like_valkey_bloom(0.5);
-        for new in [redisbloom, New::Own(shape)] {
-            let plan = new.plan(items, Limits::NONE).unwrap();
-            let make = || Object::make(&new, Seed::FIXED, Limits::NONE).unwrap();
-            let mut object = make();
-            assert_eq!(object.memory_bytes(), plan.first_bytes);
-            fill(&mut object, items);
-            assert_eq!(object.memory_bytes(), plan.full_bytes, "{new:?}");
-            assert_eq!(plan.parts.last().unwrap().object_bytes, plan.full_bytes);
-            let largest = plan.parts.iter().map(|part| part.bytes(0)).max();
-            let (largest, bytes) = (largest.unwrap(), plan.full_bytes);
-            for limits in [within(largest - 1, bytes), within(largest, bytes - 1)] {
-                assert_eq!(new.plan(items, limits), Err(Refusal::MemoryLimit));
-            }
-        }
     }
 }
 
@@ -288,25 +247,33 @@ fn planned_rates_keep_to_the_requested_one() {
 #[test]
 fn a_plan_is_what_an_object_becomes() {
     for (capacity, items, expansion) in [(1, 1, 2), (50, 2000, 2), (30, 700, 1), (900, 800, 0)] {
-        let shape = Shape::plain(params(capacity, 0.01, 0.5, expansion));
-        let plan = shape.plan(items, Limits::NONE).unwrap();
-        let mut object = object(&shape.params, Seed::FIXED);
-        assert_eq!(object.memory_bytes(), plan.first_bytes);
-        fill(&mut object, items);
-        assert_eq!(object.memory_bytes(), plan.full_bytes, "{shape:?}");
-        let parts = object.filters().zip(&plan.parts);
-        for ((filter, _), part) in parts {
-            assert_eq!(part.capacity, filter.capacity());
-            assert_eq!(part.size, PartSize::Filter(filter.geometry()));
-        }
-        assert_eq!(object.filter_count(), plan.parts.len() as u64);
+        let own = Shape::plain(params(capacity, 0.01, 0.5, expansion));
+        let mut theirs = own;
+        theirs.params.tightening = Tightening::like_valkey_bloom(0.5);
+        let redisbloom = New::RedisBloom {
+            params: own.params,
+            factor: expansion.max(1),
+        };
+        for new in [New::Own(own), New::Own(theirs), redisbloom] {
+            let plan = new.plan(items, Limits::NONE).unwrap();
+            let mut object = Object::make(&new, Seed::FIXED, Limits::NONE).unwrap();
+            assert_eq!(object.memory_bytes(), plan.first_bytes);
+            fill(&mut object, items);
+            assert_eq!(object.memory_bytes(), plan.full_bytes, "{new:?}");
+            assert_eq!(object.filter_count(), plan.parts.len() as u64);
+            for ((filter, _), part) in object.filters().zip(&plan.parts) {
+                assert_eq!(part.capacity, filter.capacity());
+                assert_eq!(part.size, PartSize::Filter(filter.geometry()));
+            }
+            assert_eq!(plan.parts.last().unwrap().object_bytes, plan.full_bytes);
 
-        // The least that the limits have to be.
-        let largest = plan.parts.iter().map(|part| part.bytes(0)).max();
-        let (largest, bytes) = (largest.unwrap(), plan.full_bytes);
-        assert_eq!(shape.plan(items, within(largest, bytes)), Ok(plan));
-        for limits in [within(largest - 1, bytes), within(largest, bytes - 1)] {
-            assert_eq!(shape.plan(items, limits), Err(Refusal::MemoryLimit));
+            // The least that the limits have to be.
+            let largest = plan.parts.iter().map(|part| part.bytes(0)).max();
+            let (largest, bytes) = (largest.unwrap(), plan.full_bytes);
+            assert_eq!(new.plan(items, within(largest, bytes)), Ok(plan));
+            for limits in [within(largest - 1, bytes), within(largest, bytes - 1)] {
+                assert_eq!(new.plan(items, limits), Err(Refusal::MemoryLimit));
+            }
         }
     }
     let shape = Shape::plain(params(900, 0.01, 0.5, 0));

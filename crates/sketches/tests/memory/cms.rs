@@ -5,7 +5,8 @@ use valkeybloom_sketches::cms::{
 };
 
 use crate::refusing::{Family, each_refused_of};
-use crate::samples::{fields_of, item};
+use crate::samples::item;
+use valkeybloom_testing::support::Stream;
 
 fn sample(size: CellSize) -> CountMin {
     let shape = Shape::new(500, 4, size).unwrap();
@@ -44,7 +45,8 @@ fn count_min_sketches_are_merged() {
         .take(200)
         .map(|source| Term { source, weight: 1 })
         .collect();
-    let fields = |sketch: &CountMin| fields_of(|to| wire::write_rdb(sketch, wire::RDB_VERSION, to));
+    let fields =
+        |sketch: &CountMin| Stream::of(|to| wire::write_rdb(sketch, wire::RDB_VERSION, to));
     let expected = fields(&CountMin::merged(&terms, true).unwrap());
     let refusals = each_refused_of(
         || CountMin::merged(&terms, true),

@@ -23,7 +23,7 @@ use valkeybloom_sketches::Seed;
 use valkeybloom_testing::support::{Stream, complete, object_of, params, scaled_to};
 
 use refusing::{Family, each_refused, each_refused_of, most_bytes};
-use samples::{cuckoo_filter, fields_of, item, last_time, samples};
+use samples::{cuckoo_filter, item, last_time, samples};
 
 /// Returns the bytes of an object, with all that is stored of it.
 fn stored(object: &Object) -> Vec<(u64, Vec<u8>)> {
@@ -75,7 +75,7 @@ fn dumps_are_decoded_and_encoded() {
 fn fields_are_read_and_objects_copied() {
     on_each(&samples(), |object| {
         let dialect = Dialect::of(object);
-        let fields = fields_of(|to| rdb::write(object, to));
+        let fields = Stream::of(|to| rdb::write(object, to));
         let read = |mut from: Stream| rdb::read(dialect, dialect.rdb_version(), &mut from);
         let read = each_refused(
             || fields.clone(),
@@ -148,7 +148,7 @@ fn partly_loaded_objects_are_read_and_copied() {
         if pieces.len() > 2 {
             partial.load(pieces[1].0, &pieces[1].1).unwrap();
         }
-        let fields = fields_of(|to| partial.write_rdb(to));
+        let fields = Stream::of(|to| partial.write_rdb(to));
         let (dialect, version) = (partial.dialect(), partial.dialect().rdb_version());
         let check = |made, refused| match made {
             Ok(Value::Partial(made)) => assert!(made.pieces().eq(partial.pieces())),
@@ -336,7 +336,7 @@ const CUCKOO: Family<Cuckoo> = Family {
 fn cuckoo_filters_are_read_copied_and_loaded() {
     let object = cuckoo_filter(3000);
     let refusals = CUCKOO.is_read_and_copied(&object);
-    let fields = fields_of(|to| cuckoo_wire::write_rdb(&object, to));
+    let fields = Stream::of(|to| cuckoo_wire::write_rdb(&object, to));
     let header = cuckoo_wire::write_header(&object);
     let load = || {
         let mut loaded = cuckoo_wire::begin(&header, &cuckoo::Limits::NONE).ok()?;
@@ -349,7 +349,7 @@ fn cuckoo_filters_are_read_copied_and_loaded() {
     };
     let loads = each_refused_of(load, |loaded, refused| match loaded {
         Some(loaded) => {
-            assert!(fields_of(|to| cuckoo_wire::write_rdb(&loaded, to)) == fields);
+            assert!(Stream::of(|to| cuckoo_wire::write_rdb(&loaded, to)) == fields);
         }
         None => assert!(refused),
     });

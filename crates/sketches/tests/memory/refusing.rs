@@ -6,8 +6,6 @@ use std::cell::Cell;
 use valkeybloom_sketches::DecodeError;
 use valkeybloom_testing::support::Stream;
 
-use crate::samples::fields_of;
-
 /// Smaller requests are served: a table of small things may end the program.
 const LEAST_BYTES: usize = 512;
 
@@ -120,7 +118,7 @@ pub struct Family<S> {
 impl<S> Family<S> {
     /// Reads a value from its fields, and copies it. Requires an equal one each time, or a refusal.
     pub fn is_read_and_copied(&self, value: &S) -> usize {
-        let fields = |value: &S| fields_of(|to| (self.write)(value, to));
+        let fields = |value: &S| Stream::of(|to| (self.write)(value, to));
         let stored = fields(value);
         let check = |made: Result<S, DecodeError>, refused| match made {
             Ok(made) => assert!(fields(&made) == stored, "other fields"),

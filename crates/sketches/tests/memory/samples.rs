@@ -4,7 +4,7 @@ use valkeybloom_sketches::Seed;
 use valkeybloom_sketches::bloom::chunks::{self, Value};
 use valkeybloom_sketches::bloom::{Kind, Limits, Object, Shape, Time, Window};
 use valkeybloom_sketches::cuckoo::{self, Cuckoo};
-use valkeybloom_testing::support::{Stream, object_of, params};
+use valkeybloom_testing::support::{object_of, params};
 
 /// Milliseconds of a period.
 const PERIOD_MS: u64 = 100;
@@ -82,11 +82,4 @@ pub fn cuckoo_filter(items: u64) -> Cuckoo {
             .unwrap();
     }
     object
-}
-
-/// Returns the fields that are written.
-pub fn fields_of(write: impl FnOnce(&mut Stream)) -> Stream {
-    let mut fields = Stream::default();
-    write(&mut fields);
-    fields
 }

@@ -5,7 +5,6 @@ use valkeybloom_sketches::tdigest::{Compression, Refusal, TDigest, wire};
 use valkeybloom_testing::support::Stream;
 
 use crate::refusing::{Family, each_refused, each_refused_of};
-use crate::samples::fields_of;
 
 const COMPRESSION: u64 = 100;
 
@@ -34,7 +33,7 @@ fn digest(unmerged: u32) -> TDigest {
 /// Returns all that can be observed of a digest.
 fn state(digest: &TDigest) -> (Stream, [usize; 2], [i64; 3]) {
     (
-        fields_of(|to| wire::write_rdb(digest, to)),
+        Stream::of(|to| wire::write_rdb(digest, to)),
         [digest.merged_nodes(), digest.unmerged_nodes()],
         [
             digest.merged_weight(),

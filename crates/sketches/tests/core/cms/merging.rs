@@ -4,19 +4,19 @@ use valkeybloom_sketches::cms::{CellSize, CountMin, MergeError, Overflow, Term};
 use valkeybloom_sketches::work;
 use valkeybloom_testing::count_min::Naive;
 
-use crate::support::Rng;
+use crate::support::{Field, Rng};
 
 use super::{assert_equal, fields_of, read, sketch};
 
 /// Returns a sketch with these counters, and the same in the model.
 fn pair(counters: &[u64], count: u64, size: CellSize) -> (CountMin, Naive) {
     let bytes = usize::try_from(size.bytes()).unwrap();
-    let mut fields = fields_of(&sketch(counters.len() as u64, 1, size));
+    let fields = fields_of(&sketch(counters.len() as u64, 1, size));
     let table = counters
         .iter()
         .flat_map(|c| c.to_le_bytes()[..bytes].to_vec());
-    fields.0[2] = crate::support::Field::Uint(count);
-    fields.0[3] = crate::support::Field::Bytes(table.collect());
+    let fields = fields.with(2, Field::Uint(count));
+    let fields = fields.with(3, Field::Bytes(table.collect()));
     let mut naive = Naive::new(counters.len(), 1, size.bytes());
     naive.rows = vec![counters.iter().map(|c| i128::from(*c)).collect()];
     naive.count = count.into();

@@ -19,9 +19,7 @@ fn sketch(width: u64, depth: u64, size: CellSize) -> CountMin {
 
 /// Returns the fields of a sketch in RDB.
 fn fields_of(sketch: &CountMin) -> Stream {
-    let mut fields = Stream::default();
-    wire::write_rdb(sketch, wire::RDB_VERSION, &mut fields);
-    fields
+    Stream::of(|to| wire::write_rdb(sketch, wire::RDB_VERSION, to))
 }
 
 /// Reads all of the fields.

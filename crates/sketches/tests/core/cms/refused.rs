@@ -147,21 +147,6 @@ fn both_versions_are_read() {
 }
 
 #[test]
-fn values_that_end_early_are_refused() {
-    for size in CellSize::ALL {
-        let fields = fields_of(&sketch(5, 3, size));
-        for length in 0..fields.0.len() {
-            let cut = Stream(fields.0.iter().take(length).cloned().collect());
-            assert_eq!(
-                read(0, cut).err(),
-                Some(DecodeError::Truncated),
-                "{size:?} {length}"
-            );
-        }
-    }
-}
-
-#[test]
 fn shapes_are_bounded() {
     let most = i64::MAX as u64;
     for (width, depth, is_valid) in [

@@ -23,6 +23,16 @@ fn loaded(naive: &Naive) -> Cuckoo {
     Cuckoo::from_outline(&outline.check().unwrap(), naive.filters.clone()).unwrap()
 }
 
+/// Returns empty filters, each larger than the one before by the expansion.
+fn empty(capacity: u64, size: u64, expansion: u64, filters: usize) -> Naive {
+    let mut naive = Naive::new(capacity, size, 20, expansion);
+    for _ in 1..filters {
+        let next = naive.filters.last().unwrap().len() * usize::try_from(expansion).unwrap();
+        naive.filters.push(vec![0; next]);
+    }
+    naive
+}
+
 /// Fills each slot with a chance in 1,000 for its filter.
 fn fill(naive: &mut Naive, rng: &mut Rng, chances: impl Fn(usize) -> usize) {
     for (number, filter) in naive.filters.iter_mut().enumerate() {
@@ -32,40 +42,6 @@ fn fill(naive: &mut Naive, rng: &mut Rng, chances: impl Fn(usize) -> usize) {
                 naive.items += 1;
             }
         }
-    }
-}
-
-/// Hundreds of filters, of slots as only chunks can bring them.
-#[test]
-fn many_filters_are_compacted_like_few() {
-    let mut rng = Rng::new(73);
-    for round in 0..20 {
-        let size = *rng.pick(&[1_u8, 2, 3]);
-        let capacity = u64::from(size) << (1 + rng.below(4));
-        let mut naive = Naive::new(capacity, size.into(), 20, 1);
-        // Rather full ones and rather empty ones.
-        let emptiness = 1 + rng.below(8);
-        let empty = naive.filters[0].clone();
-        naive.filters.resize(60 + rng.below(400), empty);
-        fill(&mut naive, &mut rng, |_| 1000 - 125 * emptiness);
-        let mut header = wire::write_header(&object(capacity, size, 20, 1));
-        header[..8].copy_from_slice(&naive.items.to_le_bytes());
-        header[24..32].copy_from_slice(&(naive.filters.len() as u64).to_le_bytes());
-        let mut object = wire::begin(&header, &Limits::NONE).unwrap();
-        let mut cursor = 1;
-        for slots in &naive.filters {
-            cursor += slots.len() as u64;
-            assert_eq!(wire::load(&mut object, cursor, slots), Ok(true));
-        }
-        assert_same(&object, &naive);
-        for number in 0..100_u32 {
-            let item = number.to_le_bytes();
-            assert_eq!(object.remove(&item), naive.remove(&item), "{round}");
-        }
-        assert_same(&object, &naive);
-        naive.compact(false);
-        object.compact();
-        assert_same(&object, &naive);
     }
 }
 
@@ -82,18 +58,8 @@ fn filters_of_any_fill_are_compacted_by_the_rules() {
             2 => 2 + rng.below(5),
             _ => 2 + rng.below(2),
         };
-        let mut naive = Naive::new(
-            size << (rng.below(if size > 16 { 4 } else { 7 })),
-            size,
-            20,
-            expansion,
-        );
-        for _ in 1..filters {
-            let last = naive.filters.last().unwrap().len();
-            naive
-                .filters
-                .push(vec![0; last * usize::try_from(expansion).unwrap()]);
-        }
+        let capacity = size << (rng.below(if size > 16 { 4 } else { 7 }));
+        let mut naive = empty(capacity, size, expansion, filters);
         let chances: Vec<usize> = (0..filters)
             .map(|_| *rng.pick(&[0, 5, 500, 950, 995, 1000]))
             .collect();
@@ -146,13 +112,8 @@ fn filters_without_fitting_room_are_visited_once() {
 fn nearly_full_filters_are_passed_over_once() {
     for (size, expansion, filters) in [(1, 1, 8), (2, 1, 8), (64, 1, 8), (2, 1, 32), (4, 2, 8)] {
         let mut rng = Rng::new(75);
-        let mut naive = Naive::new(size << if size > 16 { 10 } else { 13 }, size, 20, expansion);
-        for _ in 1..filters {
-            let last = naive.filters.last().unwrap().len();
-            naive
-                .filters
-                .push(vec![0; last * usize::try_from(expansion).unwrap()]);
-        }
+        let capacity = size << if size > 16 { 10 } else { 13 };
+        let mut naive = empty(capacity, size, expansion, filters);
         fill(&mut naive, &mut rng, |filter| {
             if filter + 1 == filters { 500 } else { 998 }
         });

@@ -4,9 +4,9 @@ use valkeybloom_sketches::cuckoo::wire;
 use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Outline};
 use valkeybloom_sketches::work;
 
-use crate::support::Rng;
+use crate::support::{Field, Rng};
 
-use super::{assert_same, fields_of, object, read};
+use super::{add_each, assert_same, fields_of, has_each, object, read};
 use crate::naive::Naive;
 
 /// Returns an object without slots, of as many filters of one size.
@@ -50,9 +50,8 @@ fn a_deep_life_follows_the_rules() {
             assert_eq!(wire::load(&mut object, end, slots), Ok(true));
         }
         // The header said 0 items.
-        let mut right = fields_of(&object);
-        right.0[2] = crate::support::Field::Uint(naive.items);
-        object = read(right).unwrap();
+        let items = Field::Uint(naive.items);
+        object = read(fields_of(&object).with(2, items)).unwrap();
         for step in 0..600 {
             let item = rng.below(300).to_string().into_bytes();
             match rng.below(20) {
@@ -60,16 +59,9 @@ fn a_deep_life_follows_the_rules() {
                     let items: Vec<_> = (0..rng.below(8))
                         .map(|_| rng.below(300).to_string().into_bytes())
                         .collect();
-                    let slices = items.iter().map(Vec::as_slice);
                     let unless_present = rng.below(2) == 0;
-                    object.add_each(
-                        slices,
-                        unless_present,
-                        || Limits::NONE,
-                        |added| {
-                            added.unwrap();
-                        },
-                    );
+                    let added = add_each(&mut object, &items, unless_present, Limits::NONE);
+                    assert!(added.iter().all(Result::is_ok));
                     for item in &items {
                         if !unless_present || !naive.has(item) {
                             assert!(naive.add(item, 2000));
@@ -98,9 +90,7 @@ fn a_deep_life_follows_the_rules() {
             let asked: Vec<_> = (0..9)
                 .map(|n| (n * step).to_string().into_bytes())
                 .collect();
-            let mut own = Vec::new();
-            object.contains_each(asked.iter().map(Vec::as_slice), |has| own.push(has));
-            for (item, own) in asked.iter().zip(own) {
+            for (item, own) in asked.iter().zip(has_each(&object, &asked)) {
                 assert_eq!(own, naive.has(item), "{round}");
                 assert_eq!(object.contains(item), own);
                 assert_eq!(object.count(item), naive.count(item));
@@ -128,16 +118,12 @@ fn filters_without_memory_are_not_searched() {
     for bucket_size in [1, 255] {
         let mut object = claimed(65_535, 2, bucket_size);
         work::take();
-        object.contains_each(items().iter().map(|i| &i[..]), |has| assert!(!has));
+        assert!(!has_each(&object, &items()).contains(&true));
         let steps = work::take().steps;
         // Each batch visits every filter at most once.
         assert!(steps < 10_000 * STEPS, "{steps}");
-        object.add_each(
-            items()[..100].iter().map(|i| &i[..]),
-            true,
-            || Limits::NONE,
-            |added| assert!(added.is_ok()),
-        );
+        let added = add_each(&mut object, &items()[..100], true, Limits::NONE);
+        assert!(added.iter().all(Result::is_ok));
         let steps = work::take().steps;
         assert!(steps < 100 * STEPS + 3 * 65_535, "{steps}");
     }
@@ -160,21 +146,19 @@ fn the_deepest_objects_are_not_searched_for_each_item() {
         let outline = outline.check().unwrap();
         let mut object = Cuckoo::from_outline(&outline, vec![slots; 65_535]).unwrap();
         let items = items();
-        let slices = || items.iter().map(|item| &item[..]);
         work::take();
-        object.contains_each(slices(), |_| ());
+        let known = has_each(&object, &items).iter().position(|has| *has);
         let steps = work::take().steps;
         assert!(steps < 10_000 * STEPS, "{steps} to look up");
-        let limits = || Limits {
+        let limits = Limits {
             filters: 65_535,
             ..Limits::NONE
         };
-        object.add_each(slices(), true, limits, |_| ());
+        add_each(&mut object, &items, true, limits);
         let steps = work::take().steps;
         assert!(steps < 10_000 * STEPS, "{steps} to add what is full");
-        let known = slices().find(|item| object.contains(item)).unwrap();
         work::take();
-        assert!(object.remove(known));
+        assert!(object.remove(&items[known.unwrap()]));
         let steps = work::take().steps;
         assert!(steps < 2 * STEPS, "{steps} to remove");
     }

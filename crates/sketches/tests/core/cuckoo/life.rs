@@ -5,7 +5,7 @@ use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Refusal};
 
 use crate::support::{Moving, Rng};
 
-use super::{assert_same, fields_of, object, read};
+use super::{add_each, assert_same, fields_of, has_each, object, read};
 use crate::naive::Naive;
 
 /// Through one of the stored forms, a copy or a move.
@@ -70,9 +70,7 @@ fn a_random_life_follows_the_rules() {
                     let many = if rng.below(20) == 0 { rng.below(90) } else { 0 };
                     let mut items = vec![item];
                     items.extend((0..many).map(|_| rng.below(kinds).to_string().into_bytes()));
-                    let mut own = Vec::new();
-                    let slices = items.iter().map(Vec::as_slice);
-                    object.add_each(slices, unless_present, || limits, |added| own.push(added));
+                    let own = add_each(&mut object, &items, unless_present, limits);
                     for (item, own) in items.iter().zip(&own) {
                         let expected = match () {
                             () if unless_present && naive.has(item) => Ok(false),
@@ -107,10 +105,8 @@ fn a_random_life_follows_the_rules() {
         }
         assert_same(&object, &naive);
         let asked: Vec<_> = (0..2 * kinds).map(|n| n.to_string().into_bytes()).collect();
-        let mut own = Vec::new();
-        object.contains_each(asked.iter().map(Vec::as_slice), |has| own.push(has));
         let expected: Vec<_> = asked.iter().map(|item| naive.has(item)).collect();
-        assert_eq!(own, expected);
+        assert_eq!(has_each(&object, &asked), expected);
     }
     // All of it happened.
     assert!(most_filters >= 7, "{most_filters} filters");
@@ -123,17 +119,10 @@ fn a_random_life_follows_the_rules() {
 fn batches_on_large_filters_equal_single_calls() {
     let mut large = object(2 << 20, 2, 20, 1);
     let items: Vec<_> = (0..100_000_u32).map(u32::to_le_bytes).collect();
-    large.add_each(
-        items.iter().map(|i| &i[..]),
-        false,
-        || Limits::NONE,
-        |added| {
-            assert_eq!(added, Ok(true));
-        },
-    );
+    let added = add_each(&mut large, &items, false, Limits::NONE);
+    assert!(added.iter().all(|added| *added == Ok(true)));
     let asked: Vec<_> = (50_000..150_000_u32).map(u32::to_le_bytes).collect();
-    let mut answers = Vec::new();
-    large.contains_each(asked.iter().map(|i| &i[..]), |has| answers.push(has));
+    let answers = has_each(&large, &asked);
     assert!(answers[..50_000].iter().all(|has| *has));
     // Some 2 * 2 slots of a twentieth are looked at for each.
     let false_positives = answers[50_000..].iter().filter(|has| **has).count();

@@ -38,9 +38,7 @@ fn fields_of(object: &Cuckoo) -> Stream {
 
 /// Returns the fields of an object with numbers that RedisBloom does not load.
 fn damaged_fields_of(object: &Cuckoo) -> Stream {
-    let mut fields = Stream::default();
-    wire::write_rdb(object, &mut fields);
-    fields
+    Stream::of(|to| wire::write_rdb(object, to))
 }
 
 /// Reads all of the fields.
@@ -48,6 +46,31 @@ fn read(mut fields: Stream) -> Result<Cuckoo, DecodeError> {
     let object = wire::read_rdb(wire::RDB_VERSION, &mut fields)?;
     assert!(fields.0.is_empty(), "bytes after the object");
     Ok(object)
+}
+
+/// Adds items together, and returns the outcomes.
+fn add_each<I: AsRef<[u8]>>(
+    object: &mut Cuckoo,
+    items: &[I],
+    unless_present: bool,
+    limits: Limits,
+) -> Vec<Result<bool, Refusal>> {
+    let mut outcomes = Vec::new();
+    let items = items.iter().map(AsRef::as_ref);
+    object.add_each(
+        items,
+        unless_present,
+        || limits,
+        |added| outcomes.push(added),
+    );
+    outcomes
+}
+
+/// Returns which of the items are claimed, looked up together.
+fn has_each<I: AsRef<[u8]>>(object: &Cuckoo, items: &[I]) -> Vec<bool> {
+    let mut answers = Vec::new();
+    object.contains_each(items.iter().map(AsRef::as_ref), |has| answers.push(has));
+    answers
 }
 
 /// Returns the slots of each filter.
@@ -117,15 +140,8 @@ fn a_batch_puts_each_item_in_its_place() {
                 assert!(items.iter().all(|item| naive.add(item, 99)));
                 at_each_width(|width| {
                     let mut object = object(4096, 2, 20, 1);
-                    let slices = items.iter().map(Vec::as_slice);
-                    object.add_each(
-                        slices,
-                        false,
-                        || Limits::NONE,
-                        |added| {
-                            assert_eq!(added, Ok(true));
-                        },
-                    );
+                    let added = add_each(&mut object, &items, false, Limits::NONE);
+                    assert!(added.iter().all(|added| *added == Ok(true)));
                     assert_eq!(
                         slots(&object),
                         naive.filters,
@@ -186,95 +202,43 @@ fn sizes_follow_the_capacity() {
 
 #[test]
 fn parameters_out_of_range_are_refused() {
-    let good = Params::REDISBLOOM;
-    assert!(good.are_valid());
-    for (wrong, right) in [
-        (
-            Params {
-                capacity: 3,
-                ..good
-            },
-            Params {
-                capacity: 4,
-                ..good
-            },
-        ),
-        (
-            Params {
-                capacity: (1 << 30) + 1,
-                ..good
-            },
-            Params {
-                capacity: 1 << 30,
-                ..good
-            },
-        ),
-        (
-            Params {
-                bucket_size: 0,
-                ..good
-            },
-            Params {
-                bucket_size: 255,
-                ..good
-            },
-        ),
-        (
-            Params {
-                max_iterations: 0,
-                ..good
-            },
-            Params {
-                max_iterations: u16::MAX,
-                ..good
-            },
-        ),
-        (
-            Params {
-                expansion: 32_769,
-                ..good
-            },
-            Params {
-                expansion: 32_768,
-                ..good
-            },
-        ),
+    for (capacity, bucket_size, max_iterations, expansion, is_valid) in [
+        (3, 2, 20, 1, false),
+        (4, 2, 20, 1, true),
+        ((1 << 30) + 1, 2, 20, 1, false),
+        (1 << 30, 2, 20, 1, true),
+        (1024, 0, 20, 1, false),
+        (1024, 255, 20, 1, true),
+        (1024, 2, 0, 1, false),
+        (1024, 2, u16::MAX, 1, true),
+        (1024, 2, 20, 32_769, false),
+        (1024, 2, 20, 32_768, true),
     ] {
-        assert_eq!(Shape::new(&wrong), None, "{wrong:?}");
-        assert!(Shape::new(&right).is_some(), "{right:?}");
+        let params = Params {
+            capacity,
+            bucket_size,
+            max_iterations,
+            expansion,
+        };
+        assert_eq!(Shape::new(&params).is_some(), is_valid, "{params:?}");
     }
+    assert!(Params::REDISBLOOM.are_valid());
 }
 
 /// The limits stop growth, and what they stop changes nothing.
 #[test]
 fn limits_hold_growth() {
     let item = b"again and again";
-    for (limits, filters, refusal) in [
-        (
-            Limits {
-                filters: 3,
-                ..Limits::NONE
-            },
-            3,
-            Refusal::MaxFilters,
-        ),
-        (
-            Limits {
-                filter_bytes: 100,
-                ..Limits::NONE
-            },
-            1,
-            Refusal::MemoryLimit,
-        ),
-        (
-            Limits {
-                object_bytes: 700,
-                ..Limits::NONE
-            },
-            3,
-            Refusal::MemoryLimit,
-        ),
+    for (most_filters, filter_bytes, object_bytes, filters, refusal) in [
+        (3, u64::MAX, u64::MAX, 3, Refusal::MaxFilters),
+        (65_535, 100, u64::MAX, 1, Refusal::MemoryLimit),
+        (65_535, u64::MAX, 700, 3, Refusal::MemoryLimit),
     ] {
+        let limits = Limits {
+            filters: most_filters,
+            filter_bytes,
+            object_bytes,
+        };
         let mut object = object(64, 2, 20, 2);
         let refused = loop {
             let before = fields_of(&object);

@@ -13,7 +13,7 @@ use valkeybloom_sketches::{Fraction, Seed};
 use crate::sizes::{self, by_crate, crates, rate_of_size};
 use crate::support::{
     Rng, add, add_new, at_each_width, blob, dump_of, filters, fraction, has, has_each, items,
-    object, of_filters, of_valkey_bloom, params, tightening,
+    object, of_filters, of_valkey_bloom, params, tightened, tightening,
 };
 
 fn seeds(rng: &mut Rng) -> [Seed; 4] {
@@ -96,10 +96,7 @@ fn a_filter_has_the_crates_bits_and_answers() {
             for seed in seeds(&mut rng) {
                 for expansion in [0, 2] {
                     for tightening in [tightening(0.5), tightening(0.75), of_valkey_bloom(0.5)] {
-                        let params = Params {
-                            tightening,
-                            ..params(capacity, rate, expansion)
-                        };
+                        let params = tightened(tightening, params(capacity, rate, expansion));
                         same_filter(&params, seed, &mut rng);
                     }
                 }
@@ -426,10 +423,7 @@ fn a_stack_equals_the_crates_filters_each_fed_with_its_new_items() {
         (1000, 0.02, 1, 6000),
     ] {
         for &tightening in ratios.as_flattened() {
-            let params = Params {
-                tightening,
-                ..params(capacity, rate, expansion)
-            };
+            let params = tightened(tightening, params(capacity, rate, expansion));
             let seed = rng.seed();
             let mut ours = object(&params, seed);
             let mut theirs = Stack::new(params, seed);
@@ -480,10 +474,7 @@ fn an_object_of_valkey_bloom_grows_and_ends_as_it_does_there() {
         (2, 1e-300, 1, 0.5, 26),
         (2, 1e-300, 1, 1e-7, 2),
     ] {
-        let params = Params {
-            tightening: of_valkey_bloom(ratio),
-            ..params(capacity, rate, expansion)
-        };
+        let params = tightened(of_valkey_bloom(ratio), params(capacity, rate, expansion));
         let ends = rate < 1e-200;
         let mut theirs = Stack::new(params, rng.seed());
         // It comes by its dump, half grown, and grows here.

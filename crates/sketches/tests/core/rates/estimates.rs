@@ -1,9 +1,9 @@
 //! The rate that BF.INFO estimates matches the measured rate.
 
-use valkeybloom_sketches::bloom::{Added, Object, Params, Refusal, Time};
+use valkeybloom_sketches::bloom::{Added, Object, Refusal, Time};
 
-use crate::draft::{Draft, Link};
-use crate::support::{ROOMY, Rng, add, counting, object, object_of, params, tightening};
+use crate::draft::Draft;
+use crate::support::{ROOMY, Rng, add, counting, object, object_of, params, tightened, tightening};
 
 use super::{Cell, Until, cell, fill_to_depth, none, theirs};
 
@@ -65,10 +65,7 @@ fn estimates_are_accurate_for_filters_with_one_and_two_hash_functions() {
     let mut rng = Rng::new(11);
     for _ in 0..20 {
         let seed = rng.seed();
-        let steep = Params {
-            tightening: tightening(0.1),
-            ..params(1, 0.3, 2)
-        };
+        let steep = tightened(tightening(0.1), params(1, 0.3, 2));
         let sources = [steep, params(1, 0.3, 0)].map(|params| {
             let mut object = object_of(&counting(params), seed);
             assert_eq!(add(&mut object, b"x"), Ok(Added::New));
@@ -98,29 +95,6 @@ fn estimates_are_accurate_for_objects_of_valkey_bloom() {
     none(&wrong);
 }
 
-/// Returns an empty object of RedisBloom by its formulas: no rounding, 64-bit hashes, half the rate for the first
-/// link.
-#[allow(
-    clippy::approx_constant,
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss
-)]
-fn of_redisbloom(capacity: u64, rate: f64, growth: u64) -> Object {
-    let mut link = Link::new(capacity, rate / 2.0, 64, 0);
-    link.hashes = (0.693_147_180_559_945 * link.bpe).ceil() as u64;
-    link.bits = ((capacity as f64 * link.bpe) as u64).max(1).div_ceil(64) * 64;
-    link.bitmap = vec![0; usize::try_from(link.bits / 8).unwrap()];
-    let draft = Draft {
-        version: 4,
-        items: 0,
-        options: 5,
-        growth,
-        links: vec![link],
-    };
-    draft.read().unwrap()
-}
-
 #[test]
 fn estimates_are_accurate_for_objects_of_redisbloom() {
     let mut rng = Rng::new(9);
@@ -131,7 +105,7 @@ fn estimates_are_accurate_for_objects_of_redisbloom() {
                 let mut cell = Cell::new(format!("{rate}, {capacity}, x{growth}, {depth} links"));
                 // Objects of RedisBloom have no seed, so their items differ instead.
                 for _ in 0..8 {
-                    let mut object = of_redisbloom(capacity, rate, growth);
+                    let mut object = Draft::made(capacity, rate, growth, false).read().unwrap();
                     fill_to_depth(&mut object, depth, Time::at(0), &mut rng);
                     cell.measure(&object, 40_000, 0, &mut rng);
                 }

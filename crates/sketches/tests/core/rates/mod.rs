@@ -23,7 +23,7 @@ use valkeybloom_sketches::{Fraction, Seed};
 
 use crate::support::{
     ROOMY, Rng, add, counting, dump_of, filter_rate, grow, is_full, object, object_of,
-    of_valkey_bloom, params, rate_of, scaled_to, tightening, windowed,
+    of_valkey_bloom, params, rate_of, scaled_to, tightened, tightening, windowed,
 };
 
 /// Adds up to `count` random items, 2,000 at most. Returns the items that were accepted, and whether each was new.
@@ -186,10 +186,7 @@ enum Until {
 
 /// Returns the parameters of an object of valkey-bloom.
 fn theirs(capacity: u64, rate: f64, expansion: u32) -> Params {
-    Params {
-        tightening: of_valkey_bloom(0.5),
-        ..params(capacity, rate, expansion)
-    }
+    tightened(of_valkey_bloom(0.5), params(capacity, rate, expansion))
 }
 
 /// Measures the cases of the table in `docs/sizing.md` that compares programs. Each case also has a number of objects,
@@ -241,10 +238,7 @@ fn every_capacity_rate_and_depth_keeps_its_rate() {
                     if tightening != Tightening::HALF && (depth == 1 || rate > 0.1) {
                         continue;
                     }
-                    let params = Params {
-                        tightening,
-                        ..params(capacity, rate, expansion)
-                    };
+                    let params = tightened(tightening, params(capacity, rate, expansion));
                     let objects = if capacity < 100 { 12 } else { 2 };
                     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
                     let asked = ((300.0 / rate) as u64).clamp(2000, 40_000);
@@ -266,10 +260,7 @@ fn a_steep_ratio_keeps_its_rate() {
     for rate in [0.5, 0.1, 0.01] {
         for (capacity, expansion, depth) in [(10_000, 1, 1), (5000, 1, 6), (1000, 2, 4), (50, 1, 4)]
         {
-            let params = Params {
-                tightening: tightening(0.1),
-                ..params(capacity, rate, expansion)
-            };
+            let params = tightened(tightening(0.1), params(capacity, rate, expansion));
             let cell = cell(&params, Until::Depth(depth), 2, 100_000, &mut rng);
             wrong.extend(cell.over(rate));
             wrong.extend(cell.untrue());
@@ -361,10 +352,7 @@ fn tables_keep_their_rate_at_every_fill() {
 fn the_rates_of_all_filters_sum_to_at_most_the_requested_rate() {
     for rate in [0.999, 0.5, 0.1, 0.01, 0.001, 1e-9, 1e-100] {
         for ratio in [0.5, 0.1, 0.3, 0.8, 0.99, 0.9999, 0.999_999, 1e-9] {
-            let params = Params {
-                tightening: tightening(ratio),
-                ..params(100, rate, 2)
-            };
+            let params = tightened(tightening(ratio), params(100, rate, 2));
             let (mut sum, mut last) = (0.0, 1.0);
             for index in 0..1_000_000 {
                 // Growth ends when the rate is too small for a double.
@@ -398,10 +386,7 @@ fn objects_report_the_rates_that_their_filters_were_made_for() {
         (1, of_valkey_bloom(0.5)),
         (2, of_valkey_bloom(0.75)),
     ] {
-        let params = Params {
-            tightening,
-            ..params(100, 0.01, expansion)
-        };
+        let params = tightened(tightening, params(100, 0.01, expansion));
         let scale_outs = if expansion == 0 { 0 } else { 4 };
         let mut object = object(&params, rng.seed());
         grow(&mut object, &mut rng, |o| is_full(o, scale_outs as u64 + 1));

@@ -10,7 +10,7 @@ use valkeybloom_sketches::bloom::{Added, Dialect, Limits, Object, Refusal, Time}
 use crate::draft::{Draft, Link, drafts, positions};
 use crate::support::{
     Field, ROOMY, Rng, add, add_each, at_each_width, capacity, fields_of, filters, has, has_each,
-    header_of, items,
+    header_of, items, within,
 };
 
 #[test]
@@ -210,11 +210,6 @@ fn limits_hold_its_growth() {
     let draft = drafts().into_iter().rfind(|d| d.options == 5).unwrap();
     let object = draft.read().unwrap();
     // Twice the entries each time: 100 and 200 so far, then 400 in at most 600 bytes, then 800.
-    let within = |filter_bytes, object_bytes| Limits {
-        filter_bytes,
-        object_bytes,
-        saturate: false,
-    };
     assert_eq!(object.reach(within(100, u64::MAX)), 300);
     assert_eq!(object.reach(within(1000, u64::MAX)), 700);
     assert_eq!(object.reach(within(u64::MAX, 0)), 300);

@@ -15,8 +15,7 @@ use valkeybloom_testing::loader::loaded;
 fn fields_of(digest: &TDigest) -> Stream {
     // RedisBloom 8.12 loads no larger one.
     const COMPRESSION_MAX: u64 = 357_913_939;
-    let mut fields = Stream::default();
-    wire::write_rdb(digest, &mut fields);
+    let fields = Stream::of(|to| wire::write_rdb(digest, to));
     if digest.compression().get() > COMPRESSION_MAX {
         return fields;
     }
