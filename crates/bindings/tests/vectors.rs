@@ -260,30 +260,25 @@ impl Tested for TDigest {
         let mut numbers = argument
             .as_array()
             .map_or_else(Vec::new, |_| doubles(argument));
-        let ranks = || {
-            argument
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|rank| rank.as_u64().unwrap())
-        };
+        let ranks = argument.as_array().into_iter().flatten();
+        let ranks = ranks.map(|rank| rank.as_u64().unwrap());
         match name {
             "add" => {
                 self.add(&numbers).unwrap();
                 Value::Null
             }
-            "quantile" => {
-                self.quantiles(&mut numbers).unwrap();
-                numbers.into_iter().map(of_double).collect()
-            }
-            "cdf" => {
-                self.cdf(&mut numbers).unwrap();
+            "quantile" | "cdf" => {
+                let asked = match name {
+                    "cdf" => self.cdf(&mut numbers),
+                    _ => self.quantiles(&mut numbers),
+                };
+                asked.unwrap();
                 numbers.into_iter().map(of_double).collect()
             }
             "rank" => each(numbers, |value| self.rank(value)),
             "reverse_rank" => each(numbers, |value| self.reverse_rank(value)),
-            "by_rank" => each(ranks(), |rank| self.by_rank(rank).map(of_double)),
-            "by_reverse_rank" => each(ranks(), |rank| self.by_reverse_rank(rank).map(of_double)),
+            "by_rank" => each(ranks, |rank| self.by_rank(rank).map(of_double)),
+            "by_reverse_rank" => each(ranks, |rank| self.by_reverse_rank(rank).map(of_double)),
             "trimmed_mean" => of_double(self.trimmed_mean(numbers[0], numbers[1]).unwrap()),
             "min" => of_double(self.min()),
             "max" => of_double(self.max()),
@@ -384,27 +379,11 @@ fn check<F: Tested>(name: &str) {
 }
 
 #[test]
-fn bloom_filters() {
+fn replies_and_bytes() {
     check::<Bloom>("bloom");
-}
-
-#[test]
-fn cuckoo_filters() {
     check::<Cuckoo>("cuckoo");
-}
-
-#[test]
-fn count_min_sketches() {
     check::<CountMin>("count-min");
-}
-
-#[test]
-fn top_k_lists() {
     check::<TopK>("top-k");
-}
-
-#[test]
-fn t_digests() {
     check::<TDigest>("t-digest");
 }
 

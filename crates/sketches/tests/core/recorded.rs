@@ -4,7 +4,7 @@
 use serde_json::Value;
 use valkeybloom_sketches::{Seed, Sketch};
 
-use crate::foreign::unhex;
+use crate::support::unhex;
 
 const CUCKOO: &str = include_str!("../../../../tests/data/redisbloom-8.8-cuckoo/objects.json");
 const COUNTS: &str = include_str!("../../../../tests/data/redisbloom-8.8-cmstopk/objects.json");

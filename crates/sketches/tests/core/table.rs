@@ -389,27 +389,6 @@ fn tables_of_each_size_are_made_anew() {
     }
 }
 
-/// One fingerprint is counted as often as there is time for, and then as often down.
-#[test]
-fn a_count_grows_and_shrinks_by_digits() {
-    for bits in [12, 13, 20] {
-        let mut table = Table::new(bits, Payload::Count).unwrap();
-        for neighbour in [6, 8] {
-            table.count_up(neighbour, unlimited).unwrap();
-        }
-        for count in 0..100_000 {
-            assert_eq!(table.count_up(7, unlimited), Ok(count));
-        }
-        for count in (1..=100_000).rev() {
-            assert_eq!(table.count_down(7), count);
-        }
-        assert_eq!(
-            [6, 7, 8].map(|fingerprint| table.count_of(fingerprint)),
-            [1, 0, 1]
-        );
-    }
-}
-
 /// Tables of random fingerprints, of as many bits as a rate of 1 % needs, take the memory that the page of the module says.
 #[test]
 #[allow(clippy::cast_precision_loss, reason = "the numbers are small")]

@@ -2,6 +2,8 @@
 
 mod extremes;
 
+use std::mem::discriminant;
+
 use valkeybloom_sketches::bloom::{
     self, Added, Dialect, Growth, Kind, New, Object, Params, Tightening, Time, Window,
     shard_capacity,
@@ -12,8 +14,12 @@ use valkeybloom_sketches::tdigest::{self, Compression, TDigest};
 use valkeybloom_sketches::topk::{self, TopK};
 use valkeybloom_sketches::{DecodeError, Fraction, Seed, Sketch, Slices, payload};
 
-use crate::foreign::{fields_of_type, unhex};
-use crate::support::{params, through_every_form};
+use crate::support::{Field, Stream, params, through_every_form, unhex};
+use valkeybloom_testing::loader::Dump;
+
+/// A server that saves without a fork writes objects on one thread while another one reads them.
+const fn are_read_by_threads<T: Sync>() {}
+const _: () = are_read_by_threads::<(Object, bloom::chunks::Partial)>();
 
 /// What `DUMP` of Valkey 9.1 returned for each family, with compressed strings and digits as integers.
 const DUMPS: &str = include_str!("dumps.txt");
@@ -178,8 +184,10 @@ fn fields_are_read_by_the_name_of_their_type() {
             "tdigest" => (tdigest::wire::TYPE_NAME, tdigest::wire::RDB_VERSION),
             _ => panic!("{family}"),
         };
-        let type_id = payload::type_id(name) | u64::from(version.unsigned_abs());
-        let fields = fields_of_type(&payload, type_id);
+        let dump = Dump::of(&payload).unwrap();
+        assert_eq!(dump.type_name.as_bytes(), name.to_bytes());
+        assert_eq!(dump.version, u64::from(version.unsigned_abs()));
+        let fields = Stream(dump.fields.into());
         let read =
             |name: &[u8], version| Sketch::read(name, version, &mut fields.clone(), Seed::FIXED);
         let again = read(name.to_bytes(), version).unwrap();
@@ -188,6 +196,23 @@ fn fields_are_read_by_the_name_of_their_type() {
             assert!(read(name.to_bytes(), bad).is_err(), "{family} {bad}");
         }
         assert!(read(b"hash", version).is_err() && read(b"", version).is_err());
+        // Cut, and with a field of another kind.
+        let is_cut = |mut fields: Stream| {
+            let read = Sketch::read(name.to_bytes(), version, &mut fields, Seed::FIXED);
+            assert_eq!(read.err(), Some(DecodeError::Truncated), "{family}");
+        };
+        for (index, field) in fields.0.iter().enumerate() {
+            is_cut(Stream(fields.0.iter().take(index).cloned().collect()));
+            for other in [
+                Field::Uint(64),
+                Field::Double(2.0),
+                Field::Bytes(b"2".to_vec()),
+            ] {
+                if discriminant(&other) != discriminant(field) {
+                    is_cut(fields.with(index, other));
+                }
+            }
+        }
     }
     for (name, version) in [
         (c"bloomfltr", -1),

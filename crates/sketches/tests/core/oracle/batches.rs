@@ -1,11 +1,11 @@
-//! Batches are single calls.
+//! Batches on filters that are too large for the fuzz target `batch` are single calls.
 
 use valkeybloom_sketches::Seed;
 use valkeybloom_sketches::bloom::{Added, Limits, Object, Params, Time};
 
 use crate::support::{
     ROOMY, Rng, add, add_each, add_new, at_each_width, filters, grow, has, has_each, is_half_full,
-    items, object, of_valkey_bloom, params,
+    object, of_valkey_bloom, params, tightened,
 };
 
 /// Returns items for a batch: new ones, members, and ones that came earlier in the same batch.
@@ -59,30 +59,6 @@ fn grown(params: &Params, filters: usize, rng: &mut Rng) -> (Object, Vec<Vec<u8>
     (grown, members)
 }
 
-#[test]
-fn a_batch_on_a_stack_is_single_calls() {
-    let mut rng = Rng::new(8);
-    for (count, capacity, expansion) in [
-        (1, 100, 2),
-        (2, 20, 2),
-        (5, 10, 1),
-        (5, 10, 2),
-        (40, 6, 1),
-        // Every few items of a batch open another filter.
-        (40, 1, 1),
-        (300, 4, 1),
-    ] {
-        // Under valkey-bloom's law filters of the same capacity never end.
-        let params = Params {
-            tightening: of_valkey_bloom(0.9),
-            ..params(capacity, 0.01, expansion)
-        };
-        let (object, members) = grown(&params, count, &mut rng);
-        assert_eq!(filters(&object).len(), count);
-        batches_are_single_calls(&object, &members, &mut rng);
-    }
-}
-
 /// Filters of 256 KiB and more have their memory sent for ahead: that must change nothing, not
 /// where a batch opens the first such filter either.
 #[test]
@@ -93,10 +69,7 @@ fn a_batch_on_big_filters_is_single_calls() {
     batches_are_single_calls(&large, &members[..1000], &mut rng);
 
     // More hash functions than are worked out ahead.
-    let many_hashes = Params {
-        tightening: of_valkey_bloom(0.5),
-        ..params(300, 1e-7, 2)
-    };
+    let many_hashes = tightened(of_valkey_bloom(0.5), params(300, 1e-7, 2));
     let (tight, members) = grown(&many_hashes, 3, &mut rng);
     assert!(filters(&tight)[0].geometry().hashes > 16);
     batches_are_single_calls(&tight, &members, &mut rng);
@@ -111,39 +84,6 @@ fn a_batch_on_big_filters_is_single_calls() {
     grow(&mut opening, &mut rng, |object| object.totals().0 == 2);
     assert!(filters(&opening)[1].blob().len() > 256 * 1024);
     batches_are_single_calls(&opening, &members, &mut rng);
-}
-
-/// A refusal is the last outcome, anywhere in a batch, and later items are not tried.
-#[test]
-fn a_batch_ends_at_the_first_refusal() {
-    let mut rng = Rng::new(10);
-    for room in 0..50 {
-        let mut start = object(&params(64, 1e-9, 0), rng.seed());
-        let members = grow(&mut start, &mut rng, |object| items(object) + room >= 64);
-        // Known items between the new ones, which a full object still answers.
-        let tried: Vec<Vec<u8>> = (0..60_usize)
-            .map(|index| match members.get(index) {
-                Some(member) if index % 3 == 1 => member.clone(),
-                _ => rng.bytes(12),
-            })
-            .collect();
-        let mut batched = start.try_clone().unwrap();
-        let outcomes = add_each(&mut batched, &tried, ROOMY);
-        let mut single = Vec::new();
-        for item in &tried {
-            single.push(add(&mut start, item));
-            if single.last().unwrap().is_err() {
-                break;
-            }
-        }
-        assert_eq!(outcomes, single, "room for {room}");
-        let new = outcomes.iter().filter(|o| **o == Ok(Added::New)).count();
-        assert_eq!(new as u64, room.min(new as u64), "room for {room}");
-        if let Some(Err(_)) = outcomes.last() {
-            assert_eq!(new as u64, room);
-        }
-        assert!(filters(&batched)[0].blob() == filters(&start)[0].blob());
-    }
 }
 
 /// Limits are looked up where an object has to grow, and not for every item.

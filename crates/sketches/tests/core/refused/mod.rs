@@ -1,7 +1,6 @@
 //! Bytes that are not an object: every form that can express a fault refuses it, in the words of the broken rule. The
 //! bytes are put together after the descriptions of the forms, not by the code that reads them.
 
-mod changed;
 mod extended;
 mod plain;
 mod redisbloom;
@@ -11,8 +10,6 @@ use valkeybloom_sketches::bloom::{Dialect, dump, rdb};
 
 use crate::plain::Plain;
 use crate::support::begin;
-
-pub use changed::survives_use;
 
 /// A stored form.
 #[derive(Clone, Copy, Debug, PartialEq)]

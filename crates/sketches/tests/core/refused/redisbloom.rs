@@ -5,7 +5,7 @@ use valkeybloom_sketches::bloom::{Dialect, Limits, chunks};
 
 use super::{Draft as _, FIELDS, Form, refused};
 use crate::draft::{Draft, drafts};
-use crate::support::{NO_FRACTIONS, ROOMY, Stream, begin, begin_partial, fields_of};
+use crate::support::{NO_FRACTIONS, ROOMY, begin, begin_partial, fields_of, fields_of_partial};
 
 const BOTH: &[Form] = &[Form::Header, Form::Fields];
 
@@ -52,13 +52,7 @@ fn wrong_sums_and_options_are_refused() {
             cut.items = cut.links[0].items + draft.links[1].items;
             let read = |draft: &Draft| fields_of(&draft.read().unwrap());
             assert_eq!(read(&claims), read(&cut));
-            let begun = |draft: &Draft| {
-                let mut fields = Stream::default();
-                begin_partial(&draft.header())
-                    .unwrap()
-                    .write_rdb(&mut fields);
-                fields
-            };
+            let begun = |draft: &Draft| fields_of_partial(&begin_partial(&draft.header()).unwrap());
             assert_eq!(begun(&claims), begun(&cut));
         }
         let error = "items of the filters are not the object's";

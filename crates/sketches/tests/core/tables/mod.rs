@@ -230,29 +230,6 @@ fn large_objects_hold_what_their_models_do() {
     }
 }
 
-/// Small objects of every kind, with several tables, for tests of their bytes.
-pub fn few() -> Vec<Object> {
-    let params = params(2, 0.05, 1);
-    let shapes = [
-        counting(params),
-        scaled_to(params),
-        windowed(params, 1000, 4),
-    ];
-    let filled = shapes.map(|shape| {
-        let mut object = object_of(&shape, crate::support::Rng::new(1).seed());
-        for item in 0..18_u8 {
-            let time = Time::at(7_000 + u64::from(item) * 170);
-            object.tidy(time.now_ms);
-            for _ in 0..=item % 3 * (item % 7) {
-                object.add(&[item], time, || ROOMY).unwrap();
-            }
-        }
-        assert!(object.filter_count() > 1);
-        object
-    });
-    filled.into()
-}
-
 /// What is there all the time while an object is read in chunks is in exactly one of them, whatever comes and goes.
 #[test]
 fn chunks_that_are_read_among_changes_have_what_stays() {
@@ -443,51 +420,4 @@ fn writes_of_items_that_are_there_free_the_memory_of_others() {
         "{}",
         object.memory_bytes()
     );
-}
-
-/// Each time that it was at the next period, an item was added for longer than any other can be.
-#[test]
-fn a_clock_that_goes_to_and_fro_makes_no_item_older() {
-    let mut object = object_of(&windowed(params(100, 0.001, 2), 1000, 4), Seed::FIXED);
-    let begin = 1_000_000;
-    write(&mut object, b"item", begin - 1, None);
-    for time in 0..8_u8 {
-        write(&mut object, &[time], begin + 1, Some(4_000));
-        write(&mut object, b"other", begin - 1, Some(1_000));
-    }
-    assert!(object.contains(b"item", || begin + 2_999));
-    assert!(!object.contains(b"item", || begin + 4_000));
-}
-
-/// The window reaches back before 1970.
-#[test]
-fn items_of_a_long_window_go_soon() {
-    let mut object = object_of(&windowed(params(10, 0.001, 2), 1000, 60_000), Seed::FIXED);
-    for now_ms in [0, 20_000_000] {
-        for ttl_ms in [1, 1_000, 2_000, 40_000_000] {
-            let item = [now_ms, ttl_ms].map(u64::to_le_bytes).concat();
-            write(&mut object, &item, now_ms, Some(ttl_ms));
-            let end = now_ms + ttl_ms.max(1000);
-            assert!(object.contains(&item, || end - 1));
-            assert!(!object.contains(&item, || end));
-        }
-    }
-}
-
-/// The clock is set back far, and the only items are those that were to go soon.
-#[test]
-fn items_that_go_soon_are_set_back_with_the_clock() {
-    let shape = windowed(params(100, 0.001, 2), 1000, 25);
-    for ttl_ms in [Some(1_000), None] {
-        let mut object = object_of(&shape, Seed::FIXED);
-        write(&mut object, b"first", 1_000_000, ttl_ms);
-        write(&mut object, b"second", 1_010_000, Some(1_000));
-        write(&mut object, b"third", 980_000, Some(1_000));
-        for item in [&b"second"[..], b"third"] {
-            assert!(object.contains(item, || 980_999));
-            assert!(!object.contains(item, || 983_000));
-        }
-        assert_eq!(object.contains(b"first", || 990_000), ttl_ms.is_none());
-        assert!(!object.contains(b"first", || 996_000));
-    }
 }

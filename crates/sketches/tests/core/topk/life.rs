@@ -2,11 +2,10 @@
 
 use valkeybloom_sketches::topk::TopK;
 
-use crate::murmur::murmur_32;
 use crate::support::{Moving, Rng, at_each_width};
 
 use super::naive::Naive;
-use super::{Drawn, NoChance, add, fields_of, ranking, read, sketch};
+use super::{Drawn, add, fields_of, ranking, read, sketch};
 
 /// Through the stored form, a copy or a move.
 fn somewhere_else(mut object: TopK, rng: &mut Rng) -> TopK {
@@ -143,61 +142,6 @@ fn every_width_of_words_hashes_alike() {
         let fields = objects.map(|object| fields_of(&object));
         assert!(*expected.get_or_insert(fields.clone()) == fields);
     });
-}
-
-/// With a decay of 1, an owner loses each unit; with one whose powers are 0, none. Neither needs chance.
-#[test]
-fn some_outcomes_are_certain() {
-    for (decay, count, increment, (owner, after)) in [
-        (1.0, 10, 9, (b"a", 1)),
-        (1.0, 10, 10, (b"b", 1)),
-        (1.0, 10, 15, (b"b", 6)),
-        (1.0, 10, 0, (b"a", 10)),
-        (1e-300, 2, 100_000, (b"a", 2)),
-        (0.5, 1100, 100_000, (b"a", 1100)),
-        (0.5, 10, 0, (b"a", 10)),
-    ] {
-        let mut object = sketch(1, 1, 1, decay);
-        let mut add = |item, increment| object.add_by(&mut NoChance, item, increment, || u64::MAX);
-        add(b"a", count).unwrap();
-        add(b"b", increment).unwrap();
-        let cell = [murmur_32(owner, 1919), after]
-            .map(u32::to_le_bytes)
-            .concat();
-        assert_eq!(object.cells(), cell, "{decay} {count} {increment}");
-        assert_eq!(object.collisions(), 0);
-    }
-}
-
-#[test]
-fn a_command_that_changes_nothing_says_so() {
-    let mut object = sketch(2, 1, 1, 0.5);
-    let mut changed = |item: &[u8], increment| {
-        let added = object.add_by(&mut NoChance, item, increment, || u64::MAX);
-        added.unwrap().changed
-    };
-    assert!(changed(b"a", 2000));
-    assert!(changed(b"a", 10));
-    // Another item enters the list with a count of 0, and takes its place again below an equal one.
-    assert!(changed(b"b", 0));
-    assert!(!changed(b"b", 0));
-    assert!(!changed(b"a", 0));
-    // The owner's count is so large that nobody can contest it, and the list's least is 0.
-    assert!(changed(b"c", 100_000));
-    let mut full = sketch(1, 1, 1, 0.5);
-    add(&mut full, b"a", 2000);
-    let before = fields_of(&full);
-    let added = full.add_by(&mut NoChance, b"b", 100_000, || u64::MAX);
-    assert!(!added.unwrap().changed);
-    assert!(fields_of(&full) == before);
-    // A lost draw moves the number of collisions, and this is a change.
-    let mut small = sketch(1, 1, 1, 1e-9);
-    add(&mut small, b"a", 1);
-    let added = small.add(b"b", 1, || u64::MAX).unwrap();
-    assert_eq!(
-        (added.changed, small.count(b"a"), small.collisions()),
-        (true, 1, 1)
-    );
 }
 
 /// The memory that is counted is that of the parts: everything is allocated with exact sizes.

@@ -1,7 +1,6 @@
 //! Top-k lists: against what RedisBloom recorded, against its rules written down once more, against the exact
 //! distribution of its draws, and against bytes that mean harm.
 
-mod accuracy;
 mod agreement;
 mod chance;
 mod life;
@@ -31,8 +30,7 @@ fn add(sketch: &mut TopK, item: &[u8], increment: u32) -> Option<Vec<u8>> {
 
 /// Returns the fields of a sketch in RDB.
 fn fields_of(sketch: &TopK) -> Stream {
-    let mut fields = Stream::default();
-    wire::write_rdb(sketch, &mut fields);
+    let fields = Stream::of(|to| wire::write_rdb(sketch, to));
     loaded(wire::TYPE_NAME, wire::RDB_VERSION, fields)
 }
 
@@ -62,15 +60,6 @@ fn draw(rng: &mut Rng) -> u32 {
 impl Chance for Drawn {
     fn contest(&mut self, collision: &Collision, decay: &Decay) -> Contest {
         one_by_one(collision, decay, || draw(&mut self.0))
-    }
-}
-
-/// Chance that must not be needed.
-struct NoChance;
-
-impl Chance for NoChance {
-    fn contest(&mut self, collision: &Collision, _: &Decay) -> Contest {
-        panic!("{collision:?} hangs on chance")
     }
 }
 

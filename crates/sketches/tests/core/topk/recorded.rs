@@ -8,13 +8,11 @@ use valkeybloom_sketches::topk::{
 };
 use valkeybloom_sketches::{Seed, Sketch};
 
-use crate::foreign::{fields_of_type, unhex};
 use crate::recorded::{dump, values};
-use crate::support::{Field, Rng, Stream};
+use crate::support::{Field, Rng, Stream, unhex};
+use valkeybloom_testing::loader::Dump;
 
 use super::{Drawn, fields_of, ranking, read, sketch};
-
-const TYPE_ID: u64 = 0x4e8a_4af9_360f_1000;
 
 /// Where the heap is among the fields.
 const HEAP: usize = 5;
@@ -32,6 +30,11 @@ impl Chance for Recorded {
             self.draws.pop_front().expect("a recorded draw")
         })
     }
+}
+
+/// Returns the fields of a payload.
+fn fields(payload: &[u8]) -> Stream {
+    Stream(Dump::of(payload).unwrap().fields.into())
 }
 
 fn text(value: &Value) -> Vec<u8> {
@@ -104,7 +107,7 @@ fn replay(
             continue;
         }
         match command[0].as_str().unwrap() {
-            "RESTORE" => object = Some(read(fields_of_type(&words[1], TYPE_ID)).unwrap()),
+            "RESTORE" => object = Some(read(fields(&words[1])).unwrap()),
             "TOPK.RESERVE" => {
                 let decay = words.get(3).map_or(0.9, |word| number(word).unwrap());
                 let whole = |index: usize, default| {
@@ -171,7 +174,7 @@ fn assert_answers(key: &str, value: &Value, object: &TopK) {
 }
 
 fn stored(value: &Value) -> Stream {
-    let fields = fields_of_type(&dump(value, "dump_plain"), TYPE_ID);
+    let fields = fields(&dump(value, "dump_plain"));
     let compressed = Sketch::from_dump(&dump(value, "dump"), Seed::FIXED);
     let Ok(Sketch::TopK(compressed)) = compressed else {
         panic!("{compressed:?}");

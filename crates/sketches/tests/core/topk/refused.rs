@@ -70,10 +70,6 @@ fn other_fields_are_refused() {
         let error = read(forged).unwrap_err();
         assert_eq!(error.to_string(), text, "{changes:?}");
     }
-    for length in 0..sample().0.len() {
-        let cut = Stream(sample().0.into_iter().take(length).collect());
-        assert_eq!(read(cut).unwrap_err(), DecodeError::Truncated, "{length}");
-    }
     for version in [-1, 1, 2, 1023] {
         let read = valkeybloom_sketches::topk::wire::read_rdb;
         let error = read(version, &mut sample(), Seed::FIXED).unwrap_err();
