@@ -99,9 +99,6 @@ pub fn of_valkey_bloom(ratio: f64) -> Tightening {
     Tightening::of_valkey_bloom(fraction(ratio))
 }
 
-/// The tightening ratio of 0.5 as objects of ours are stored and sent with: the double next above.
-pub const HALF_OF_OURS: f64 = f64::from_bits(0x3fe0_0000_0000_0001);
-
 /// Parameters with the default tightening ratio.
 pub fn params(capacity: u64, error_rate: f64, expansion: u32) -> Params {
     Params {
@@ -217,14 +214,24 @@ pub fn add_at(object: &mut Object, item: &[u8], now_ms: u64) -> Result<Added, Re
 }
 
 /// Adds items together to an object without a window, and returns the outcomes.
-pub fn add_each(
+pub fn add_each<I: AsRef<[u8]>>(
     object: &mut Object,
-    items: &[Vec<u8>],
+    items: &[I],
+    limits: Limits,
+) -> Vec<Result<Added, Refusal>> {
+    add_each_at(object, items, Time::default(), limits)
+}
+
+/// Adds items together at a time, and returns the outcomes.
+pub fn add_each_at<I: AsRef<[u8]>>(
+    object: &mut Object,
+    items: &[I],
+    time: Time,
     limits: Limits,
 ) -> Vec<Result<Added, Refusal>> {
     let mut outcomes = Vec::new();
-    let items = items.iter().map(Vec::as_slice);
-    object.add_each(items, Time::default(), || limits, |o| outcomes.push(o));
+    let items = items.iter().map(AsRef::as_ref);
+    object.add_each(items, time, || limits, |o| outcomes.push(o));
     outcomes
 }
 
@@ -239,9 +246,18 @@ pub fn has_at(object: &Object, item: &[u8], now_ms: u64) -> bool {
 }
 
 /// Which of the items an object without a window claims, looked up together.
-pub fn has_each<'i>(object: &Object, items: impl Iterator<Item = &'i [u8]>) -> Vec<bool> {
+pub fn has_each<I: AsRef<[u8]>>(object: &Object, items: &[I]) -> Vec<bool> {
     let mut answers = Vec::new();
+    let items = items.iter().map(AsRef::as_ref);
     object.contains_each(items, NO_CLOCK, |answer| answers.push(answer));
+    answers
+}
+
+/// Which of the items an object claims at a time, looked up together.
+pub fn has_each_at<I: AsRef<[u8]>>(object: &Object, items: &[I], now_ms: u64) -> Vec<bool> {
+    let mut answers = Vec::new();
+    let items = items.iter().map(AsRef::as_ref);
+    object.contains_each(items, || now_ms, |answer| answers.push(answer));
     answers
 }
 

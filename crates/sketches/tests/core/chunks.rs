@@ -244,39 +244,6 @@ fn read(stream: Stream) -> Result<Partial, DecodeError> {
 }
 
 #[test]
-fn a_partial_object_is_written_read_and_copied_at_every_stage() {
-    let mut rng = Rng::new(4);
-    for lengths in [&[1][..], &[5], &[3, 1, 4], &[2, 2], &[1, 1, 1, 1]] {
-        let object = of_bitmaps(lengths, &mut rng);
-        let all = bitmaps(&object);
-        let mut partial = begun(&object);
-        for (offset, byte) in all.iter().enumerate() {
-            let before = state(&partial);
-            let come: Vec<u8> = before[1..].iter().flat_map(|(_, c)| c.clone()).collect();
-            assert!(come == all[..offset]);
-            let copies = [
-                read(fields_of_partial(&partial)).unwrap(),
-                partial.try_clone().unwrap(),
-            ];
-            for mut copy in copies {
-                assert!(state(&copy) == before, "at {offset} of {lengths:?}");
-                assert_eq!(fields_of_partial(&copy), fields_of_partial(&partial));
-                // A copy can be completed on its own, to the same object.
-                for (offset, byte) in all.iter().enumerate().skip(offset) {
-                    let loaded = copy.load(offset as u64 + 2, &[*byte]).unwrap();
-                    assert_eq!(loaded.is_some(), offset + 1 == all.len());
-                    if let Some(loaded) = loaded {
-                        assert!(dump_of(&loaded) == dump_of(&object));
-                    }
-                }
-            }
-            assert!(state(&partial) == before, "a copy is not of its own");
-            let _ = partial.load(offset as u64 + 2, &[*byte]).unwrap();
-        }
-    }
-}
-
-#[test]
 fn fields_of_a_partial_object_are_the_header_and_the_loaded_cells() {
     let mut rng = Rng::new(5);
     let object = of_bitmaps(&[4, 3], &mut rng);

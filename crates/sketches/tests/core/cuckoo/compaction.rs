@@ -45,6 +45,40 @@ fn fill(naive: &mut Naive, rng: &mut Rng, chances: impl Fn(usize) -> usize) {
     }
 }
 
+/// Hundreds of filters, of slots as only chunks can bring them.
+#[test]
+fn many_filters_are_compacted_like_few() {
+    let mut rng = Rng::new(73);
+    for round in 0..20 {
+        let size = *rng.pick(&[1_u8, 2, 3]);
+        let capacity = u64::from(size) << (1 + rng.below(4));
+        let mut naive = Naive::new(capacity, size.into(), 20, 1);
+        // Rather full ones and rather empty ones.
+        let emptiness = 1 + rng.below(8);
+        let empty = naive.filters[0].clone();
+        naive.filters.resize(60 + rng.below(400), empty);
+        fill(&mut naive, &mut rng, |_| 1000 - 125 * emptiness);
+        let mut header = wire::write_header(&object(capacity, size, 20, 1));
+        header[..8].copy_from_slice(&naive.items.to_le_bytes());
+        header[24..32].copy_from_slice(&(naive.filters.len() as u64).to_le_bytes());
+        let mut object = wire::begin(&header, &Limits::NONE).unwrap();
+        let mut cursor = 1;
+        for slots in &naive.filters {
+            cursor += slots.len() as u64;
+            assert_eq!(wire::load(&mut object, cursor, slots), Ok(true));
+        }
+        assert_same(&object, &naive);
+        for number in 0..100_u32 {
+            let item = number.to_le_bytes();
+            assert_eq!(object.remove(&item), naive.remove(&item), "{round}");
+        }
+        assert_same(&object, &naive);
+        naive.compact(false);
+        object.compact();
+        assert_same(&object, &naive);
+    }
+}
+
 /// Filters of one size and of several, nearly full, half full and nearly empty, with buckets of any size.
 #[test]
 fn filters_of_any_fill_are_compacted_by_the_rules() {

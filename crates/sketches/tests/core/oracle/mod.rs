@@ -183,7 +183,7 @@ fn a_stack_of_any_filters_has_the_crates_answers() {
             found += expected.iter().filter(|found| **found).count();
             asked += size;
             at_each_width(|width| {
-                let answers = has_each(&ours, items.iter().map(Vec::as_slice));
+                let answers = has_each(&ours, &items);
                 assert_eq!(
                     answers, expected,
                     "{size} items, {count} filters, {width:?}"

@@ -22,7 +22,7 @@ use valkeybloom_sketches::bloom::{Added, Growth, Object, Params, Refusal, Tighte
 use valkeybloom_sketches::{Fraction, Seed};
 
 use crate::support::{
-    ROOMY, Rng, add, counting, dump_of, filter_rate, grow, is_full, object, object_of,
+    ROOMY, Rng, add, add_each_at, counting, dump_of, filter_rate, grow, is_full, object, object_of,
     of_valkey_bloom, params, rate_of, scaled_to, tightened, tightening, windowed,
 };
 
@@ -32,9 +32,7 @@ fn add_random(object: &mut Object, count: u64, time: Time, rng: &mut Rng) -> Vec
     let items: Vec<[u8; 8]> = (0..count.min(2000))
         .map(|_| rng.next().to_le_bytes())
         .collect();
-    let mut outcomes = Vec::new();
-    let slices = items.iter().map(|item| &item[..]);
-    object.add_each(slices, time, || ROOMY, |outcome| outcomes.push(outcome));
+    let outcomes = add_each_at(object, &items, time, ROOMY);
     let outcomes = outcomes.into_iter().map_while(Result::ok);
     items
         .into_iter()

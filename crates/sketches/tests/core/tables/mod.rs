@@ -9,8 +9,9 @@ use valkeybloom_sketches::Seed;
 use valkeybloom_sketches::bloom::{Added, Object, Shape, Time, Window, chunks, dump};
 
 use crate::support::{
-    NO_CLOCK, ROOMY, Rng, begin_partial, counting, dump_of, fields_of, header_of, object_of,
-    params, relocate, scaled_to, through_chunks, through_every_form, windowed,
+    NO_CLOCK, ROOMY, Rng, add_each_at, begin_partial, counting, dump_of, fields_of, has_each_at,
+    header_of, object_of, params, relocate, scaled_to, through_chunks, through_every_form,
+    windowed,
 };
 
 pub use draft::{Bits, Draft, END, Piece};
@@ -61,10 +62,7 @@ impl Pair {
         self.model.tidy(self.now_ms);
         assert!(!self.object.tidy(self.now_ms));
         let items: Vec<_> = (0..count).map(|_| *rng.pick(&self.items)).collect();
-        let mut outcomes = Vec::new();
-        let given = items.iter().map(|item| &item[..]);
-        self.object
-            .add_each(given, time, || ROOMY, |outcome| outcomes.push(outcome));
+        let outcomes = add_each_at(&mut self.object, &items, time, ROOMY);
         for (item, outcome) in items.iter().zip(&outcomes) {
             let claimed = self.model.contains(self.hash(item), self.now_ms);
             assert_eq!(self.model.add(self.hash(item), time), *outcome);
@@ -146,12 +144,7 @@ impl Pair {
                 .iter()
                 .map(|item| self.model.contains(self.hash(item), at));
             let expected: Vec<_> = expected.collect();
-            let mut claims = Vec::new();
-            object.contains_each(
-                self.items.iter().map(|item| &item[..]),
-                || at,
-                |claim| claims.push(claim),
-            );
+            let claims = has_each_at(object, &self.items, at);
             assert!(claims == expected, "other answers at {at}");
             for (item, expected) in self.items.iter().zip(expected).step_by(7) {
                 assert_eq!(object.contains(item, || at), expected);
@@ -294,8 +287,7 @@ fn chunks_from_before_a_period_was_dropped_are_loaded() {
     for now_ms in [9_800, 10_000] {
         object.tidy(now_ms);
         let items: Vec<_> = (now_ms..).take(40_000).map(u64::to_le_bytes).collect();
-        let items = items.iter().map(|item| &item[..]);
-        object.add_each(items, Time::at(now_ms), || ROOMY, |_| ());
+        add_each_at(&mut object, &items, Time::at(now_ms), ROOMY);
     }
     let mut partial = begin_partial(&header_of(&object)).unwrap();
     let (cursor, chunk) = chunks::piece(&object, 1).unwrap();
@@ -316,13 +308,8 @@ fn chunks_from_before_the_clock_was_set_back_are_loaded() {
         for (number, items) in items.chunks(25_000).enumerate() {
             let now_ms = 9_800 + 100 * (number as u64).min(2);
             object.tidy(now_ms);
-            let items = items.iter().map(|item| &item[..]);
-            object.add_each(
-                items,
-                Time::at(now_ms),
-                || ROOMY,
-                |added| assert!(added.is_ok()),
-            );
+            let added = add_each_at(&mut object, items, Time::at(now_ms), ROOMY);
+            assert!(added.iter().all(Result::is_ok));
         }
         let mut partial = begin_partial(&header_of(&object)).unwrap();
         let (cursor, chunk) = chunks::piece(&object, 1).unwrap();

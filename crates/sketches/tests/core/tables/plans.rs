@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 
 use valkeybloom_sketches::bloom::{Kind, Limits, Object, PartSize, Refusal, Shape, Time, Window};
 
-use crate::support::{ROOMY, Rng, counting, object_of, params, scaled_to, windowed};
+use crate::support::{
+    ROOMY, Rng, add_each, add_each_at, counting, object_of, params, scaled_to, windowed,
+};
 
 #[allow(clippy::cast_precision_loss, reason = "a bit more or less is not seen")]
 fn double(number: u64) -> f64 {
@@ -45,13 +47,8 @@ fn fill(object: &mut Object, items: u64, limits: Limits, rng: &mut Rng) -> Optio
         object.tidy(time.now_ms);
         let count = items * (period + 1) / periods - items * period / periods;
         let items: Vec<_> = (0..count).map(|_| rng.next().to_le_bytes()).collect();
-        let items = items.iter().map(|item| &item[..]);
-        object.add_each(
-            items,
-            time,
-            || limits,
-            |added| refused = refused.or(added.err()),
-        );
+        let added = add_each_at(object, &items, time, limits);
+        refused = refused.or(added.last().and_then(|added| added.err()));
     }
     refused
 }
@@ -137,13 +134,8 @@ fn objects_reach_what_limits_admit() {
                     let mut object = object_of(&shape, rng.seed());
                     assert_eq!(object.reach(limits), reach);
                     let items: Vec<_> = (0..3 * reach).map(|_| rng.next().to_le_bytes()).collect();
-                    let (mut refused, given) = (None, items.iter().map(|item| &item[..]));
-                    object.add_each(
-                        given,
-                        Time::at(0),
-                        || limits,
-                        |added| refused = refused.or(added.err()),
-                    );
+                    let added = add_each(&mut object, &items, limits);
+                    let refused = added.last().and_then(|added| added.err());
                     assert_eq!(refused, refusal, "{shape:?}");
                     assert!(object.is_within(limits));
                     let (_, held, _) = object.totals();
