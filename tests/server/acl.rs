@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::harness::{Client, Reply, Server, Version, error, ok};
+use crate::harness::{Client, Reply, Server, Version, error};
 use crate::support::commands::{self, Access, Command};
 
 /// Returns whether a server has categories for the commands of a module.
@@ -12,8 +12,7 @@ pub fn has_categories(version: &Version) -> bool {
 }
 
 fn user(client: &mut Client, rules: &str) {
-    let made = client.cmd(&format!("ACL SETUSER u reset on nopass {rules}"));
-    assert_eq!(made, ok(), "{rules}");
+    client.ok(format!("ACL SETUSER u reset on nopass {rules}"));
 }
 
 /// Returns whether the server would let the user do this.
@@ -65,10 +64,10 @@ fn users_run_the_commands_and_reach_the_keys_that_they_were_given() {
     // A refused call changes nothing.
     user(&mut client, "%R~k +@all");
     let mut own = server.client();
-    assert_eq!(own.cmd("AUTH u any"), ok());
+    own.ok("AUTH u any");
     let refused = own.cmd("BF.ADD k a").text();
     assert!(refused.starts_with("NOPERM "), "{refused}");
-    assert_eq!(own.cmd("BF.INFO k"), error("ERR not found"));
+    own.expect("BF.INFO k", error("ERR not found"));
 }
 
 /// The categories of the families, and the prefixes of their commands.
@@ -117,7 +116,7 @@ fn a_user_for_lookups_reads_no_bits() {
     let mut lines = page.lines().filter_map(|line| line.strip_prefix("> "));
     let made = lines.find(|line| line.starts_with("ACL SETUSER lookups "));
     let made = made.expect("the page has it").replace(" lookups ", " u ");
-    assert_eq!(client.cmd(&made), ok());
+    client.ok(&made);
     let lookups = [
         "bf.exists",
         "bf.mexists",

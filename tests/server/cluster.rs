@@ -17,10 +17,9 @@ use crate::support::sums;
 pub fn pair() -> (Server, Server) {
     let (first, second) = (node().start(), node().start());
     let mut client = first.client();
-    assert_eq!(client.cmd("CLUSTER ADDSLOTSRANGE 0 16383"), ok());
+    client.ok("CLUSTER ADDSLOTSRANGE 0 16383");
     // Without it both would claim the same epoch for a while.
-    let epoch = second.client().cmd("CLUSTER SET-CONFIG-EPOCH 2");
-    assert_eq!(epoch, ok());
+    second.client().ok("CLUSTER SET-CONFIG-EPOCH 2");
     meet(&[&first, &second]);
     (first, second)
 }
@@ -30,13 +29,13 @@ pub fn pair() -> (Server, Server) {
 pub fn is_sound(cluster: &Cluster) {
     for (primary, replica) in cluster.in_sync() {
         let (mut from, mut to) = (primary.client(), replica.client());
-        assert_eq!(to.cmd("READONLY"), ok());
+        to.ok("READONLY");
         let keys = from.cmd("KEYS *");
         for key in keys.as_array() {
             let key = key.text();
             assert_eq!(digest(&mut from, &key), digest(&mut to, &key), "{key}");
         }
-        assert_eq!(to.cmd("DBSIZE"), from.cmd("DBSIZE"));
+        to.expect("DBSIZE", from.cmd("DBSIZE"));
         sums::is_balanced(&mut from);
         sums::is_balanced(&mut to);
     }
@@ -177,7 +176,7 @@ fn large(client: &mut Client, key: &str) {
         cursor += chunk.len() as u64;
         load_chunks(client, key, &[(cursor, chunk)]);
     }
-    assert_eq!(client.cmd(&format!("BF.CARD {key}")), int(3_000_000));
+    client.expect(format!("BF.CARD {key}"), int(3_000_000));
 }
 
 /// The number of the slot that stays with the first node, which would become a replica of the other
@@ -203,17 +202,14 @@ fn slots_migrate_atomically() {
     let sketches = beyond_limits(&mut near);
     let sketches: Vec<_> = sketches.iter().map(|(key, value)| (*key, value)).collect();
     fs::write(first.dir().join("dump.rdb"), file(&sketches)).unwrap();
-    assert_eq!(near.cmd("DEBUG RELOAD NOSAVE NOFLUSH"), ok());
-    assert_eq!(
-        near.cmd(&format!("CLUSTER COUNTKEYSINSLOT {STAYS}")),
-        int(0)
-    );
+    near.ok("DEBUG RELOAD NOSAVE NOFLUSH");
+    near.expect(format!("CLUSTER COUNTKEYSINSLOT {STAYS}"), int(0));
     let expected = digest(&mut near, "large");
     // Keys from another node are accepted whatever the limits, like commands from a primary.
     let tight = "CONFIG SET bf.bloom-filter-max-memory-usage 1 bf.bloom-memory-usage-limit 1 \
         bf.cf-max-expansions 1";
-    assert_eq!(far.cmd(tight), ok());
-    assert_eq!(near.cmd(&migrate), ok());
+    far.ok(tight);
+    near.ok(&migrate);
     wait_until("the other serves the slots", || {
         !far.cmd("BF.CARD large").is_error()
     });
@@ -225,8 +221,7 @@ fn slots_migrate_atomically() {
         pairs.any(|pair| pair[0].text() == "state" && pair[1].text() == "success")
     });
 
-    let loose = "CONFIG SET bf.bloom-filter-max-memory-usage 64mb bf.bloom-memory-usage-limit 0";
-    assert_eq!(far.cmd(loose), ok());
+    far.ok("CONFIG SET bf.bloom-filter-max-memory-usage 64mb bf.bloom-memory-usage-limit 0");
     assert_eq!(digest(&mut far, "large"), expected);
     answer_beyond_limits(&mut far);
     let payload = sketches[0].1.clone().payload([9, 0]);
@@ -255,7 +250,7 @@ fn commands_are_redirected_by_their_keys() {
     let lines: Vec<_> = lines.collect();
     let moved = error(&format!("MOVED {slot} 127.0.0.1:{}", first.port()));
     for (command, line, in_one_slot) in &lines {
-        assert_eq!(far.cmd(in_one_slot), moved, "{in_one_slot}");
+        far.expect(in_one_slot, &moved);
         if !command.sources().is_empty() {
             // One source elsewhere is enough, whichever it is.
             for sources in ["{tag}other another", "other {tag}another"] {
@@ -265,15 +260,13 @@ fn commands_are_redirected_by_their_keys() {
             }
         }
     }
-    let importing = format!("CLUSTER SETSLOT {slot} IMPORTING {}", id(&first));
-    assert_eq!(far.cmd(&importing), ok());
-    let migrating = format!("CLUSTER SETSLOT {slot} MIGRATING {}", id(&second));
-    assert_eq!(near.cmd(&migrating), ok());
+    far.ok(format!("CLUSTER SETSLOT {slot} IMPORTING {}", id(&first)));
+    near.ok(format!("CLUSTER SETSLOT {slot} MIGRATING {}", id(&second)));
     let ask = error(&format!("ASK {slot} 127.0.0.1:{}", second.port()));
     for (command, _, line) in &lines {
-        assert_eq!(near.cmd(line), ask, "{line}");
-        assert_eq!(far.cmd(line), moved, "{line}");
-        assert_eq!(far.cmd("ASKING"), ok());
+        near.expect(line, &ask);
+        far.expect(line, &moved);
+        far.ok("ASKING");
         let reply = far.cmd(line);
         let is_redirected = reply.is_error()
             && ["MOVED ", "ASK "]
@@ -292,12 +285,11 @@ pub fn migrate_keys(from: &mut Client, to: &Server, slot: usize, most: usize) ->
     let keys = from.cmd(&format!("CLUSTER GETKEYSINSLOT {slot} {most}"));
     let keys: Vec<String> = keys.as_array().iter().map(Reply::text).collect();
     if !keys.is_empty() {
-        let migrate = format!(
+        from.ok(format!(
             "MIGRATE 127.0.0.1 {}  0 60000 KEYS {}",
             to.port(),
             keys.join(" ")
-        );
-        assert_eq!(from.cmd(&migrate), ok());
+        ));
     }
     keys.len()
 }

@@ -21,7 +21,7 @@ pub fn starts_to_defragment(server: &Server) -> bool {
         "active-defrag-cycle-max 70",
     ];
     for setting in settings {
-        assert_eq!(client.cmd(&format!("CONFIG SET {setting}")), ok());
+        client.ok(format!("CONFIG SET {setting}"));
     }
     let reply = client.cmd("CONFIG SET activedefrag yes");
     if reply == ok() {
@@ -79,7 +79,7 @@ fn fragment(client: &mut Client) {
         }
     }
     for number in (0..OBJECTS).filter(|number| number % 2 == 0) {
-        assert_eq!(client.cmd(&format!("DEL object-{number}")), int(1));
+        client.expect(format!("DEL object-{number}"), int(1));
     }
 }
 
@@ -94,13 +94,17 @@ fn digests(client: &mut Client) -> BTreeMap<String, String> {
 /// of deleted objects leave holes between the others.
 fn deep(client: &mut Client) {
     for number in 0..40 {
-        let create = format!("BF.INSERT deep-{number} CAPACITY 4 EXPANSION 1");
-        assert_eq!(client.cmd(&create), array([]));
+        client.expect(
+            format!("BF.INSERT deep-{number} CAPACITY 4 EXPANSION 1"),
+            array([]),
+        );
     }
     for number in 0..12 {
         let kind = kind(number);
-        let create = format!("BF.INSERT table-{number} CAPACITY 3000{kind}");
-        assert_eq!(client.cmd(&create), array([]));
+        client.expect(
+            format!("BF.INSERT table-{number} CAPACITY 3000{kind}"),
+            array([]),
+        );
     }
     for round in 0..30 {
         for number in 0..12 {
@@ -183,8 +187,7 @@ impl Traffic<'_> {
             items.push(format!("item-{turn}"));
             *new += client.cmd(&format!("BF.ADD {key} item-{turn}")).as_int();
             let earlier = &items[turn % items.len()];
-            let ask = format!("BF.EXISTS {key} {earlier}");
-            assert_eq!(client.cmd(&ask), int(1), "{key} {earlier}");
+            client.expect(format!("BF.EXISTS {key} {earlier}"), int(1));
             self.added.fetch_add(1, Ordering::Relaxed);
         }
         added
@@ -207,7 +210,7 @@ fn objects_are_moved_unchanged_under_traffic() {
     if !starts_to_defragment(&server) {
         return;
     }
-    assert_eq!(client.cmd("CONFIG SET activedefrag no"), ok());
+    client.ok("CONFIG SET activedefrag no");
     let population = Population::new(&mut client);
     fragment(&mut client);
     let before = digests(&mut client);
@@ -254,11 +257,11 @@ fn objects_are_moved_unchanged_under_traffic() {
 
     for (key, (items, new)) in &added {
         for item in items {
-            assert_eq!(client.cmd(&format!("BF.EXISTS {key} {item}")), int(1));
+            client.expect(format!("BF.EXISTS {key} {item}"), int(1));
         }
         // An old object had one item before.
         let before = i64::from(key.starts_with("object-"));
-        assert_eq!(client.cmd(&format!("BF.CARD {key}")), int(new + before));
+        client.expect(format!("BF.CARD {key}"), int(new + before));
     }
     for (key, before) in &before {
         if !added.contains_key(key) {
@@ -280,7 +283,7 @@ fn objects_of_many_filters_are_moved_in_steps() {
     if !starts_to_defragment(&server) {
         return;
     }
-    assert_eq!(client.cmd("CONFIG SET activedefrag no"), ok());
+    client.ok("CONFIG SET activedefrag no");
     deep(&mut client);
     let before = digests(&mut client);
     assert_eq!(before.len(), 26);
@@ -290,11 +293,10 @@ fn objects_of_many_filters_are_moved_in_steps() {
     wait_until("filters are moved", || {
         let (hits, misses) = offered(&server);
         for number in (1..40).step_by(2) {
-            assert!(!client.cmd(&format!("BF.EXISTS deep-{number} x")).is_error());
+            client.run(format!("BF.EXISTS deep-{number} x"));
         }
         for number in (1..12).step_by(2) {
-            let found = client.cmd(&format!("BF.EXISTS table-{number} {}", 999 * number));
-            assert_eq!(found, int(1));
+            client.expect(format!("BF.EXISTS table-{number} {}", 999 * number), int(1));
         }
         hits > 20 && hits + misses > 20 * 200
     });
@@ -302,10 +304,10 @@ fn objects_of_many_filters_are_moved_in_steps() {
     // They can still be written to, copied and deleted.
     for key in before.keys() {
         add_many(&mut client, key, 75_000..75_050);
-        assert_eq!(client.cmd(&format!("COPY {key} copy REPLACE")), int(1));
+        client.expect(format!("COPY {key} copy REPLACE"), int(1));
         let copy = digest(&mut client, "copy");
         assert_eq!(digest(&mut client, key), copy);
-        assert_eq!(client.cmd(&format!("DEL {key}")), int(1));
+        client.expect(format!("DEL {key}"), int(1));
     }
     crate::support::sums::is_balanced(&mut client);
 }
@@ -318,7 +320,7 @@ fn objects_stay_in_place_if_the_setting_says_so() {
         assert_eq!(offered(&server), (0, 0));
         return;
     }
-    assert_eq!(client.cmd("CONFIG SET activedefrag no"), ok());
+    client.ok("CONFIG SET activedefrag no");
     fragment(&mut client);
     let before = digests(&mut client);
     let seen = |field: &str| -> u64 { server.info("stats")[field].parse().expect("a number") };
@@ -332,7 +334,7 @@ fn objects_stay_in_place_if_the_setting_says_so() {
     assert_eq!(digests(&mut client), before);
 
     // It can be turned on at any time.
-    assert_eq!(client.cmd("CONFIG SET bf.bloom-defrag-enabled yes"), ok());
+    client.ok("CONFIG SET bf.bloom-defrag-enabled yes");
     wait_until("objects are offered", || {
         let (hits, misses) = offered(&server);
         hits > 0 && misses > 0

@@ -1,6 +1,6 @@
 //! Feeds: the memory that they take, who reads them, and what an operator sees of both.
 
-use crate::harness::{Client, Server, array, error, int, ok, wait_until};
+use crate::harness::{Client, Server, array, error, int, wait_until};
 use crate::read::{OVERRUN, UNKNOWN, begin, read};
 use crate::support::sums;
 use crate::support::usage::{memory, nothing_is_being_freed};
@@ -11,8 +11,7 @@ fn usage(client: &mut Client, key: &str) -> i64 {
 
 fn add_many(client: &mut Client, key: &str, first: u64, count: u64) {
     let items: Vec<_> = (first..first + count).map(|i| i.to_string()).collect();
-    let added = client.cmd(&format!("BF.MADD {key} {}", items.join(" ")));
-    assert!(!added.is_error());
+    client.run(format!("BF.MADD {key} {}", items.join(" ")));
 }
 
 /// The module with debug assertions waits a second for a reader, not a minute.
@@ -21,7 +20,7 @@ fn a_feed_counts_as_memory_until_nobody_reads_it() {
     const RING: i64 = 1 << 20;
     let server = Server::builder().checked().start();
     let mut client = server.client();
-    assert_eq!(client.cmd("BF.RESERVE k 0.000001 500000"), ok());
+    client.ok("BF.RESERVE k 0.000001 500000");
     let without = usage(&mut client, "k");
     let mut cursor = begin(&mut client, "k");
     assert!((without..without + 200).contains(&usage(&mut client, "k")));
@@ -45,21 +44,21 @@ fn a_feed_counts_as_memory_until_nobody_reads_it() {
     sums::is_balanced(&mut client);
 
     // Who reads every now and then, or fetches the filter, keeps the feed. Feeds of removed keys are looked for, too.
-    assert_eq!(client.cmd("BF.RESERVE fetched 0.01 100"), ok());
+    client.ok("BF.RESERVE fetched 0.01 100");
     let fetched = begin(&mut client, "fetched");
-    assert_eq!(client.cmd("BF.RESERVE gone 0.01 100"), ok());
+    client.ok("BF.RESERVE gone 0.01 100");
     begin(&mut client, "gone");
-    assert_eq!(client.cmd("BF.RESERVE idle 0.01 100"), ok());
+    client.ok("BF.RESERVE idle 0.01 100");
     let idle = begin(&mut client, "idle");
     let mut cursor = begin(&mut client, "k");
-    assert_eq!(client.cmd("DEL gone"), int(1));
+    client.expect("DEL gone", int(1));
     wait_until("the other feed is freed", || {
         cursor = read(&mut client, "k", &cursor).expect("it is read").cursor;
         client.cmd("BF.SCANDUMP fetched 0 WITHID");
         let probe = usage(&mut client, "idle");
-        assert_eq!(client.cmd("BF.RESERVE twin 0.01 100"), ok());
+        client.ok("BF.RESERVE twin 0.01 100");
         let twin = usage(&mut client, "twin");
-        assert_eq!(client.cmd("DEL twin"), int(1));
+        client.expect("DEL twin", int(1));
         probe == twin
     });
     assert_eq!(read(&mut client, "idle", &idle).unwrap_err(), UNKNOWN);
@@ -73,16 +72,13 @@ fn a_feed_takes_no_more_than_its_filter() {
     let mut client = server.client();
     for capacity in [1, 10, 100, 1000, 10_000] {
         let key = format!("k{capacity}");
-        assert_eq!(
-            client.cmd(&format!("BF.RESERVE {key} 0.01 {capacity} EXPANSION 1")),
-            ok()
-        );
+        client.ok(format!("BF.RESERVE {key} 0.01 {capacity} EXPANSION 1"));
         let without = usage(&mut client, &key);
         begin(&mut client, &key);
         for batch in 0..4 {
             add_many(&mut client, &key, batch * 5000, 5000);
             // What the filter itself takes, a copy takes.
-            assert_eq!(client.cmd(&format!("COPY {key} copy REPLACE")), int(1));
+            client.expect(format!("COPY {key} copy REPLACE"), int(1));
             let own = usage(&mut client, "copy");
             let with = usage(&mut client, &key);
             assert!(
@@ -104,7 +100,7 @@ fn a_feed_gives_way_to_its_filter() {
     ]);
     let mut client = server.client();
     for key in ["read", "twin"] {
-        assert_eq!(client.cmd(&format!("BF.RESERVE {key} 0.01 200")), ok());
+        client.ok(format!("BF.RESERVE {key} 0.01 200"));
     }
     let cursor = begin(&mut client, "read");
     let (mut most, mut refused) = (0, false);
@@ -150,11 +146,11 @@ fn sum(client: &mut Client, name: &str) -> i64 {
 fn each_client_that_reads_is_a_reader() {
     let server = Server::start();
     let mut client = server.client();
-    assert_eq!(client.cmd("BF.RESERVE k 0.01 10000"), ok());
-    assert_eq!(client.cmd("COPY k other"), int(1));
+    client.ok("BF.RESERVE k 0.01 10000");
+    client.expect("COPY k other", int(1));
     let unread = client.cmd("BF.INFO k ALL");
     let wrong = error("ERR invalid information value");
-    assert_eq!(client.cmd("BF.INFO k FEEDREADERS"), wrong);
+    client.expect("BF.INFO k FEEDREADERS", &wrong);
 
     // A read counts, wherever it begins, and whatever it finds.
     let mut clients: Vec<Client> = (0..5).map(|_| server.client()).collect();
@@ -169,9 +165,9 @@ fn each_client_that_reads_is_a_reader() {
     }
     // But not a read that is refused.
     read(&mut server.client(), "k", "0123456789abcdef-0").unwrap_err();
-    assert_eq!(client.cmd("BF.INFO k FEEDREADERS"), array([int(5)]));
+    client.expect("BF.INFO k FEEDREADERS", array([int(5)]));
     let bytes = field(&mut client, "k", "Feed bytes").expect("it has a feed");
-    assert_eq!(client.cmd("BF.INFO k feedbytes"), array([int(bytes)]));
+    client.expect("BF.INFO k feedbytes", array([int(bytes)]));
     assert!((2048..2048 + 300).contains(&bytes), "{bytes}");
     assert_eq!(
         client.cmd("BF.INFO other ALL").as_array().len(),
@@ -191,9 +187,9 @@ fn each_client_that_reads_is_a_reader() {
     assert_eq!(sum(&mut client, "feed_memory_bytes"), bytes + of_other);
 
     // A feed that ends takes its readers along.
-    assert_eq!(client.cmd("BF.ADD other new"), int(1));
-    assert_eq!(client.cmd("BF.MERGE k other"), ok());
-    assert_eq!(client.cmd("DEL other"), int(1));
+    client.expect("BF.ADD other new", int(1));
+    client.ok("BF.MERGE k other");
+    client.expect("DEL other", int(1));
     assert_eq!(readers(&mut client, "k"), None);
     for name in ["num_feeds", "num_feed_readers", "feed_memory_bytes"] {
         assert_eq!(sum(&mut client, name), 0, "{name}");
@@ -206,7 +202,7 @@ fn each_client_that_reads_is_a_reader() {
 fn a_client_that_reads_no_more_is_no_reader() {
     let server = Server::builder().checked().start();
     let [mut client, mut stays, mut leaves] = [(); 3].map(|()| server.client());
-    assert_eq!(client.cmd("BF.RESERVE k 0.01 1000"), ok());
+    client.ok("BF.RESERVE k 0.01 1000");
     let unread = client.cmd("BF.INFO k ALL");
     let cursor = begin(&mut stays, "k");
     read(&mut leaves, "k", &cursor).unwrap();
@@ -217,7 +213,7 @@ fn a_client_that_reads_no_more_is_no_reader() {
     });
     assert_eq!(readers(&mut client, "k"), Some(1));
     wait_until("nobody reads", || sum(&mut client, "num_feeds") == 0);
-    assert_eq!(client.cmd("BF.INFO k ALL"), unread);
+    client.expect("BF.INFO k ALL", &unread);
     sums::is_balanced(&mut client);
 }
 
@@ -226,7 +222,7 @@ fn a_client_that_reads_no_more_is_no_reader() {
 fn the_readers_of_a_feed_are_counted_up_to_1024() {
     let server = Server::start();
     let mut client = server.client();
-    assert_eq!(client.cmd("BF.RESERVE small 0.01 100"), ok());
+    client.ok("BF.RESERVE small 0.01 100");
     let (cursor, size) = (
         begin(&mut client, "small"),
         field(&mut client, "small", "Size"),
@@ -237,7 +233,7 @@ fn the_readers_of_a_feed_are_counted_up_to_1024() {
     let counted = size.expect("a size") / 16;
     assert!(counted < 100);
     assert_eq!(readers(&mut client, "small"), Some(counted));
-    assert_eq!(client.cmd("BF.RESERVE k 0.01 20000"), ok());
+    client.ok("BF.RESERVE k 0.01 20000");
     let cursor = begin(&mut client, "k");
     for count in 2..1100 {
         read(&mut server.client(), "k", &cursor).unwrap();
@@ -255,16 +251,16 @@ fn no_feed_begins_when_memory_is_out() {
     let server = Server::start();
     let mut client = server.client();
     for key in ["read", "unread"] {
-        assert_eq!(client.cmd(&format!("BF.RESERVE {key} 0.01 1000")), ok());
+        client.ok(format!("BF.RESERVE {key} 0.01 1000"));
     }
     let cursor = begin(&mut client, "read");
-    assert_eq!(client.cmd("CONFIG SET maxmemory 1"), ok());
+    client.ok("CONFIG SET maxmemory 1");
     let refused = client.cmd("BF.READ unread $");
     let text = "OOM command not allowed when used memory > 'maxmemory'.";
     assert_eq!(refused, error(text));
     assert_eq!(readers(&mut client, "unread"), None);
     read(&mut client, "read", &cursor).unwrap();
     assert_eq!(begin(&mut client, "read"), cursor);
-    assert_eq!(client.cmd("CONFIG SET maxmemory 0"), ok());
+    client.ok("CONFIG SET maxmemory 0");
     begin(&mut client, "unread");
 }

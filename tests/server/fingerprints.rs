@@ -59,21 +59,20 @@ fn pieces_hold_what_stays_while_others_write() {
         for copy in copies {
             assert!(copy.len() > 2, "{kind}: {} pieces", copy.len());
             load_chunks(&mut client, "copy", &copy);
-            let missing = client.cmd(&line("BF.MISSING copy", "stays", 0..50_000));
-            assert_eq!(missing, int(0), "{kind}");
+            client.expect(line("BF.MISSING copy", "stays", 0..50_000), int(0));
             if counts {
                 for (item, count) in [(0, 2), (9, 2), (10, 1), (49_999, 1)] {
                     let found = client.cmd(&format!("BF.COUNT copy stays-{item}")).as_int();
                     assert!(found >= count, "{found} of {item}");
                 }
             }
-            assert_eq!(client.cmd("DEL copy"), int(1));
+            client.expect("DEL copy", int(1));
         }
         let quiet = pieces(&mut client, "k");
         load_chunks(&mut client, "copy", &quiet);
         assert_eq!(digest(&mut client, "copy"), digest(&mut client, "k"));
         sums::is_balanced(&mut client);
-        assert_eq!(client.cmd("DEL k copy"), int(2));
+        client.expect("DEL k copy", int(2));
     }
 }
 
@@ -115,7 +114,7 @@ fn pieces_come_in_order_and_within_limits() {
         // The pieces are admitted, and the object that they make is not.
         let limit = "CONFIG SET bf.bloom-memory-usage-limit";
         let size = field(&mut client, "k", "SIZE");
-        assert_eq!(client.cmd(&format!("{limit} {}", size * 9 / 10)), ok());
+        client.ok(format!("{limit} {}", size * 9 / 10));
         let before = digest(&mut client, "copy");
         for _ in 0..2 {
             assert_eq!(load_piece(&mut client, "copy", last), error(OVER), "{kind}");
@@ -123,13 +122,13 @@ fn pieces_come_in_order_and_within_limits() {
         }
         // Not even a piece is admitted.
         assert_eq!(load_piece(&mut client, "other", header), ok());
-        assert_eq!(client.cmd(&format!("{limit} 1000")), ok());
+        client.ok(format!("{limit} 1000"));
         assert_eq!(load_piece(&mut client, "other", first), error(OVER));
-        assert_eq!(client.cmd(&format!("{limit} 0")), ok());
+        client.ok(format!("{limit} 0"));
         assert_eq!(load_piece(&mut client, "copy", last), ok());
         assert_eq!(digest(&mut client, "copy"), digest(&mut client, "k"));
         sums::is_balanced(&mut client);
-        assert_eq!(client.cmd("DEL k copy other"), int(3));
+        client.expect("DEL k copy other", int(3));
     }
 }
 
@@ -149,13 +148,13 @@ fn scaled_objects_grow_to_their_number_within_limits() {
             let reply = client.cmd(&reserve(middle));
             if reply == ok() {
                 admitted = middle;
-                assert_eq!(client.cmd("DEL k"), int(1));
+                client.expect("DEL k", int(1));
             } else {
                 assert_eq!(reply, error(too_far), "{kind} {middle}");
                 refused = middle;
             }
         }
-        assert_eq!(client.cmd(&reserve(admitted)), ok());
+        client.ok(reserve(admitted));
         assert!(field(&mut client, "k", "SIZE") < 1000, "{kind}");
         for start in (0..admitted).step_by(1000) {
             let items = start..admitted.min(start + 1000);
@@ -172,8 +171,8 @@ fn scaled_objects_grow_to_their_number_within_limits() {
         let more = client.cmd(&line("BF.MADD k", "more", 0..1_000_000));
         assert_eq!(more.as_array().last(), Some(&error(OVER)), "{kind}");
         assert!(field(&mut client, "k", "SIZE") <= LIMIT, "{kind}");
-        assert_eq!(client.cmd("BF.MADD k item-0"), array([int(0)]), "{kind}");
+        client.expect("BF.MADD k item-0", array([int(0)]));
         sums::is_balanced(&mut client);
-        assert_eq!(client.cmd("DEL k"), int(1));
+        client.expect("DEL k", int(1));
     }
 }

@@ -31,8 +31,7 @@ fn only_options_that_the_server_knows_are_set() {
         (0xff, 0x77),
     ] {
         let server = start(&plugin, known);
-        let options = server.client().cmd("FORKLESS.OPTIONS");
-        assert_eq!(options, int(set), "of {known:#x}");
+        server.client().expect("FORKLESS.OPTIONS", int(set));
     }
 }
 
@@ -45,8 +44,7 @@ fn a_thread_saves_values_while_they_are_read() {
     let population = Population::new(&mut client);
     let mut seen = 0;
     for key in population.keys() {
-        let begun = client.cmd(&format!("FORKLESS.BEGIN {key}"));
-        assert_eq!(begun, ok(), "{key}");
+        client.ok(format!("FORKLESS.BEGIN {key}"));
         while client.cmd("FORKLESS.SAVES").as_int() < 30 {
             for command in [
                 "BF.MEXISTS {} a b c d e",
@@ -70,8 +68,8 @@ fn a_thread_saves_values_while_they_are_read() {
                 client.cmd(&command.replace("{}", key));
             }
         }
-        assert_eq!(client.cmd("FORKLESS.END"), int(0), "{key}");
-        assert!(!client.cmd("DEL copy into").is_error());
+        client.expect("FORKLESS.END", int(0));
+        client.run("DEL copy into");
         seen += 1;
     }
     assert!(seen > 10, "one of each kind");

@@ -10,7 +10,7 @@ use ureq::Agent;
 use ureq::http::StatusCode;
 
 use crate::example;
-use crate::harness::{PATIENCE, Server, error, ok, wait_until};
+use crate::harness::{PATIENCE, Server, error, wait_until};
 
 /// A running service. Dropping it ends the process.
 struct Mneme {
@@ -287,19 +287,19 @@ fn errors_of_the_server_are_passed_on() {
         text.is_some_and(|text| text.starts_with(code))
     };
     client.cmd("DEL mneme");
-    assert_eq!(client.cmd("SET mneme text"), ok());
+    client.ok("SET mneme text");
     for (status, value) in [mneme.get("key=a"), mneme.post("key=a", b"")] {
         assert_eq!(status, 502);
         assert!(begins(&value, "WRONGTYPE "), "{value}");
     }
     client.cmd("DEL mneme");
-    assert_eq!(client.cmd("CONFIG SET maxmemory 1"), ok());
+    client.ok("CONFIG SET maxmemory 1");
     let (status, value) = mneme.post("key=a", b"");
     assert_eq!(status, 502);
     assert!(begins(&value, "OOM "), "{value}");
     assert_eq!(mneme.ask("key=a"), missing(&["a"]));
 
-    assert_eq!(client.cmd("CONFIG SET maxmemory 0"), ok());
+    client.ok("CONFIG SET maxmemory 0");
     assert_eq!(mneme.insert("key=a"), missing(&["a"]));
     assert_eq!(mneme.ask("key=a"), found(&["a"]));
 }

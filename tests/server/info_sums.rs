@@ -27,11 +27,10 @@ impl Life {
         let mut client = server.client();
         let create = "BF.INSERT sample CAPACITY 20 EXPANSION 1 ITEMS";
         let items: Vec<String> = (0..200).map(|i| i.to_string()).collect();
-        let created = client.cmd(&format!("{create} {}", items.join(" ")));
-        assert!(!created.is_error());
+        client.run(format!("{create} {}", items.join(" ")));
         let payload = client.cmd("DUMP sample").as_bytes().to_vec();
         let pieces = split(&pieces(&mut client, "sample"), 300);
-        assert_eq!(client.cmd("DEL sample"), int(1));
+        client.expect("DEL sample", int(1));
         Self {
             client,
             random: Random(seed),
@@ -219,7 +218,7 @@ fn is_balanced_here(client: &mut Client, step: &str) {
     let database = fields.find_map(|field| field.strip_prefix("db="));
     let database = database.expect("the server tells it").to_owned();
     is_balanced_after(client, step);
-    assert_eq!(client.cmd(&format!("SELECT {database}")), ok());
+    client.ok(format!("SELECT {database}"));
 }
 
 #[test]
@@ -242,8 +241,7 @@ fn populate(server: &Server) -> Population {
     let mut client = server.client();
     let population = Population::new(&mut client);
     for (index, key) in population.keys().enumerate() {
-        let reply = client.cmd(&format!("COPY {key} {key} DB {}", 1 + index % 3));
-        assert_eq!(reply, int(1));
+        client.expect(format!("COPY {key} {key} DB {}", 1 + index % 3), int(1));
     }
     is_balanced(&mut client);
     population
@@ -257,13 +255,11 @@ fn a_full_resync_replaces_the_sums() {
     let population = populate(&primary);
     let expected = Sums::read(&mut client);
     for (without_file, load) in [("no", "disabled"), ("yes", "disabled"), ("yes", "swapdb")] {
-        let set = format!("CONFIG SET repl-diskless-sync {without_file}");
-        assert_eq!(client.cmd(&set), ok());
+        client.ok(format!("CONFIG SET repl-diskless-sync {without_file}"));
         let replica = Server::with(&[("repl-diskless-load", load)]);
         let mut own = replica.client();
         populate(&replica);
-        let follow = format!("REPLICAOF 127.0.0.1 {}", primary.port());
-        assert_eq!(own.cmd(&follow), ok());
+        own.ok(format!("REPLICAOF 127.0.0.1 {}", primary.port()));
         wait_in_sync(&primary, &replica);
         let reported = Sums::read(&mut own).counts();
         assert_eq!(reported, expected.counts(), "{without_file} {load}");
@@ -277,7 +273,7 @@ fn a_full_resync_that_breaks_off_leaves_the_sums() {
     let source = Server::start();
     populate(&source);
     let mut client = source.client();
-    assert_eq!(client.cmd("SAVE"), ok());
+    client.ok("SAVE");
     let rdb = fs::read(source.dir().join("dump.rdb")).unwrap();
 
     let server = Server::with(&[("repl-diskless-load", "swapdb")]);
@@ -287,13 +283,12 @@ fn a_full_resync_that_breaks_off_leaves_the_sums() {
     // It ends within one object or the other.
     for (round, part) in [3, 5, 8].into_iter().enumerate() {
         let port = played_primary(rdb[..rdb.len() * part / 10].to_vec(), None);
-        let follow = format!("REPLICAOF 127.0.0.1 {port}");
-        assert_eq!(client.cmd(&follow), ok());
+        client.ok(format!("REPLICAOF 127.0.0.1 {port}"));
         wait_until("the transfer has failed", || {
             let failed = "Failed trying to load the";
             server.log().matches(failed).count() > round
         });
-        assert_eq!(client.cmd("REPLICAOF NO ONE"), ok());
+        client.ok("REPLICAOF NO ONE");
         assert_eq!(Sums::read(&mut client), before, "{part} tenths");
         population.is_unchanged(&mut client);
     }

@@ -26,7 +26,7 @@ fn has_all(client: &mut Client, recorded: &[Recorded]) {
     for object in recorded {
         object.is_there(client);
     }
-    assert_eq!(client.cmd("DBSIZE"), int(8));
+    client.expect("DBSIZE", int(8));
     sums::is_balanced(client);
 }
 
@@ -39,14 +39,16 @@ fn a_saturated_filter_counts_up_to_its_capacity() {
     let replica = Server::replica_of(&server).start();
     wait_in_sync(&server, &replica);
     let mut client = server.client();
-    assert_eq!(client.cmd("BF.RESERVE k 0.01 100 NONSCALING"), ok());
+    client.ok("BF.RESERVE k 0.01 100 NONSCALING");
     let mut new = 0;
     for batch in 0..60 {
         let items: Vec<_> = (0..10).map(|item| format!("{batch}-{item}")).collect();
         let added = client.cmd(&format!("BF.MADD k {}", items.join(" ")));
         new += added.as_array().iter().map(Reply::as_int).sum::<i64>();
-        let found = client.cmd(&format!("BF.MEXISTS k {}", items.join(" ")));
-        assert_eq!(found, array([(); 10].map(|()| int(1))));
+        client.expect(
+            format!("BF.MEXISTS k {}", items.join(" ")),
+            array([(); 10].map(|()| int(1))),
+        );
     }
     assert!(new > 200, "{new}");
     let estimate =
@@ -55,9 +57,9 @@ fn a_saturated_filter_counts_up_to_its_capacity() {
     assert!(rate.parse::<f64>().expect("a number") > 0.1, "{rate}");
     for reload in [false, true] {
         if reload {
-            assert_eq!(client.cmd("DEBUG RELOAD"), ok());
+            client.ok("DEBUG RELOAD");
         }
-        assert_eq!(client.cmd("BF.CARD k"), int(100));
+        client.expect("BF.CARD k", int(100));
         assert_eq!(estimate(&mut client), rate);
         let header = &pieces(&mut client, "k")[0].1;
         assert_eq!(header[..8], 100_u64.to_le_bytes());
@@ -65,7 +67,7 @@ fn a_saturated_filter_counts_up_to_its_capacity() {
         assert_eq!(dump.check(), Ok(()));
         wait_in_sync(&server, &replica);
         let mut far = replica.client();
-        assert_eq!(far.cmd("BF.CARD k"), int(100));
+        far.expect("BF.CARD k", int(100));
         assert_eq!(digest(&mut far, "k"), digest(&mut client, "k"));
     }
 }
@@ -146,7 +148,7 @@ fn every_command_makes_what_valkey_bloom_sends() {
         command, expected, ..
     } in rows(MADE)
     {
-        assert!(!client.cmd(&command).is_error(), "{command}");
+        client.run(&command);
         let key = command.split(' ').nth(1).expect("a key");
         let line = format!("BF.INSERT {key} SEED <seed> {expected}");
         let words = line.split(' ').map(|word| match word {
@@ -262,22 +264,22 @@ fn nodes_of_all_kinds_hold_the_same_objects_whoever_leads() {
             let of = followed(index).map_or("NO ONE".to_owned(), |node| {
                 format!("127.0.0.1 {}", node.port())
             });
-            let reported = node.client().cmd(&format!("REPLICAOF {of}"));
-            assert!(!reported.is_error(), "{reported:?}");
+            node.client().run(format!("REPLICAOF {of}"));
         }
         let mut client = nodes[lead].client();
         for round in 0..3 {
             let key = format!("key-{lead}-{}-{round}", made.len());
-            assert_eq!(client.cmd(&format!("BF.RESERVE {key} 0.01 20")), ok());
+            client.ok(format!("BF.RESERVE {key} 0.01 20"));
             made.push(key);
             for key in &made {
                 let items: Vec<String> = (0..40)
                     .map(|item| format!("{round}-{}-{item}", made.len()))
                     .collect();
-                let added = client.cmd(&format!("BF.MADD {key} {}", items.join(" ")));
-                assert!(!added.is_error());
-                let there = client.cmd(&format!("BF.MEXISTS {key} {}", items.join(" ")));
-                assert_eq!(there, array(vec![int(1); items.len()]));
+                client.run(format!("BF.MADD {key} {}", items.join(" ")));
+                client.expect(
+                    format!("BF.MEXISTS {key} {}", items.join(" ")),
+                    array(vec![int(1); items.len()]),
+                );
             }
         }
         for (index, node) in nodes.iter().enumerate() {
@@ -290,8 +292,8 @@ fn nodes_of_all_kinds_hold_the_same_objects_whoever_leads() {
             let dump = client.cmd(&format!("DUMP {key}"));
             for node in &nodes {
                 let mut other = node.client();
-                assert_eq!(other.cmd(&format!("TYPE {key}")), kind, "{key}");
-                assert_eq!(other.cmd(&format!("DUMP {key}")), dump, "{key}");
+                other.expect(format!("TYPE {key}"), &kind);
+                other.expect(format!("DUMP {key}"), &dump);
             }
         }
     }
@@ -338,7 +340,7 @@ fn an_empty_object_is_whole_with_its_header() {
         .collect();
     assert_eq!(had, expected);
     // An object with items takes no more chunks.
-    assert_eq!(client.cmd("BF.ADD empty item"), int(1));
+    client.expect("BF.ADD empty item", int(1));
     assert_eq!(
         load(&mut client, 101, &bits),
         error("ERR received bad data")
@@ -359,7 +361,7 @@ fn a_half_loaded_object_is_written_as_redisbloom_reads_it() {
         let chunks = split(&object.chunks(), 100);
         for loaded in [1, 2, chunks.len() / 2, chunks.len() - 1] {
             let key = &object.key;
-            assert_eq!(client.cmd("FLUSHALL"), ok());
+            client.ok("FLUSHALL");
             load_chunks(&mut client, key, &chunks[..loaded]);
             let before = digest(&mut client, key);
             // The payload has the length of a whole object: it begins with numbers of items and filters, not with
@@ -381,13 +383,14 @@ fn a_half_loaded_object_is_written_as_redisbloom_reads_it() {
                         server.client()
                     }
                     "REPLICA" => {
-                        let reported = format!("REPLICAOF 127.0.0.1 {}", server.port());
-                        assert_eq!(replica.client().cmd(&reported), ok());
+                        replica
+                            .client()
+                            .ok(format!("REPLICAOF 127.0.0.1 {}", server.port()));
                         wait_in_sync(&server, &replica);
                         replica.client()
                     }
                     way => {
-                        assert_eq!(client.cmd(way), ok());
+                        client.ok(way);
                         server.client()
                     }
                 };
@@ -395,7 +398,7 @@ fn a_half_loaded_object_is_written_as_redisbloom_reads_it() {
             }
             load_chunks(&mut client, key, &chunks[loaded..]);
             wait_in_sync(&server, &replica);
-            assert_eq!(replica.client().cmd("REPLICAOF NO ONE"), ok());
+            replica.client().ok("REPLICAOF NO ONE");
             object.is_there(&mut replica.client());
             object.is_there(&mut client);
         }

@@ -26,10 +26,7 @@ const NOISE: i64 = 128 * 1024;
 fn memory_is_taken_and_given_back() {
     let server = Server::start();
     let mut client = server.client();
-    assert_eq!(
-        client.cmd("CONFIG SET bf.bloom-filter-max-memory-usage 1gb"),
-        ok()
-    );
+    client.ok("CONFIG SET bf.bloom-filter-max-memory-usage 1gb");
     for (capacity, remove) in [
         (1_000_000, "DEL object"),
         (10_000_000, "UNLINK object"),
@@ -38,15 +35,14 @@ fn memory_is_taken_and_given_back() {
         (5_000_000, "SET object string"),
     ] {
         let before = memory(&server, "used_memory");
-        let create = format!("BF.RESERVE object 0.01 {capacity}");
-        assert_eq!(client.cmd(&create), ok());
+        client.ok(format!("BF.RESERVE object 0.01 {capacity}"));
         let size = size(&mut client, "object");
         assert!(size > capacity, "{size} bytes for {capacity} items");
         let taken = memory(&server, "used_memory") - before;
         // The allocator rounds up, by a fifth at the most where blocks are large.
         let most = size + size / 5 + NOISE;
         assert!((size - NOISE..most).contains(&taken), "{taken} for {size}");
-        assert!(!client.cmd(remove).is_error());
+        client.run(remove);
         wait_until("the memory is given back", || {
             (memory(&server, "used_memory") - before).abs() < NOISE
         });
@@ -54,10 +50,7 @@ fn memory_is_taken_and_given_back() {
 
     // Many filters.
     let before = memory(&server, "used_memory");
-    assert_eq!(
-        client.cmd("BF.INSERT deep CAPACITY 1000 EXPANSION 1"),
-        array([])
-    );
+    client.expect("BF.INSERT deep CAPACITY 1000 EXPANSION 1", array([]));
     for start in 0..50 {
         let items: Vec<String> = (0..1000).map(|i| (start * 1000 + i).to_string()).collect();
         client.cmd(&format!("BF.MADD deep {}", items.join(" ")));
@@ -66,7 +59,7 @@ fn memory_is_taken_and_given_back() {
     let taken = memory(&server, "used_memory") - before;
     let most = size + size / 4 + NOISE;
     assert!((size - NOISE..most).contains(&taken), "{taken} for {size}");
-    assert_eq!(client.cmd("UNLINK deep"), int(1));
+    client.expect("UNLINK deep", int(1));
     wait_until("the memory is given back", || {
         (memory(&server, "used_memory") - before).abs() < NOISE
     });
@@ -104,12 +97,12 @@ fn the_size_is_exact() {
     let (others, keys): (Vec<&str>, Vec<&str>) = population.keys().partition(is_other);
     let keys: Vec<String> = keys.into_iter().map(str::to_owned).collect();
     for key in others {
-        assert_eq!(client.cmd(&format!("DEL {key}")), int(1));
+        client.expect(format!("DEL {key}"), int(1));
     }
     // However an object came to be.
     for (index, key) in keys.iter().enumerate() {
         client.cmd(&format!("PERSIST {key}"));
-        assert_eq!(client.cmd(&format!("COPY {key} copy-{index}")), int(1));
+        client.expect(format!("COPY {key} copy-{index}"), int(1));
         let dump = client.cmd(&format!("DUMP {key}"));
         let name = format!("dump-{index}");
         let restore: [&[u8]; 4] = [b"RESTORE", name.as_bytes(), b"0", dump.as_bytes()];
@@ -117,18 +110,15 @@ fn the_size_is_exact() {
     }
     let load: [&[u8]; 3] = [b"BF.LOAD", b"loaded", &Forged::new().dump()];
     assert_eq!(client.call(&load), ok());
-    assert_eq!(client.cmd("BF.RESERVE reserved 0.001 54321"), ok());
-    assert_eq!(
-        client.cmd("BF.RESERVE renamed 0.001 54321 NONSCALING"),
-        ok()
-    );
-    assert_eq!(client.cmd("RENAME renamed renamed-2"), ok());
-    assert_eq!(client.cmd("BF.ADD renamed-2 item"), int(1));
+    client.ok("BF.RESERVE reserved 0.001 54321");
+    client.ok("BF.RESERVE renamed 0.001 54321 NONSCALING");
+    client.ok("RENAME renamed renamed-2");
+    client.expect("BF.ADD renamed-2 item", int(1));
 
     let mut constants = BTreeMap::new();
     for reload in [false, true] {
         if reload {
-            assert_eq!(client.cmd("DEBUG RELOAD"), ok());
+            client.ok("DEBUG RELOAD");
         }
         let keys = client.cmd("KEYS *");
         assert!(keys.as_array().len() > 40);
@@ -166,7 +156,7 @@ fn reported_memory_is_what_the_allocator_gives() {
     let server = Server::with(&[("activerehashing", "no"), ("hz", "1")]);
     let mut client = server.client();
     // The same filters grow in the same way.
-    assert_eq!(client.cmd("CONFIG SET bf.bloom-use-random-seed no"), ok());
+    client.ok("CONFIG SET bf.bloom-use-random-seed no");
     let numbers = |count: usize| {
         let numbers: Vec<String> = (0..count).map(|number| number.to_string()).collect();
         numbers.join(" ")
@@ -210,8 +200,7 @@ fn reported_memory_is_what_the_allocator_gives() {
                 client.cmd(&format!("DEL key-{key}"));
                 for line in lines.lines() {
                     let line = line.replacen("key", &format!("key-{key}"), 1);
-                    let reply = client.cmd(&line);
-                    assert!(!reply.is_error(), "{line}: {reply:?}");
+                    client.run(&line);
                 }
             }
             let taken = memory(&server, "used_memory") - before;
@@ -229,7 +218,7 @@ fn reported_memory_is_what_the_allocator_gives() {
             "{shown}: taken, beyond it in INFO and MEMORY USAGE: {differences:?}"
         );
     }
-    assert_eq!(client.cmd("FLUSHALL"), ok());
+    client.ok("FLUSHALL");
     assert_eq!(sums::Sums::read(&mut client).bytes(), 0);
 }
 
@@ -256,11 +245,11 @@ fn writes_are_refused_without_memory() {
     let server = Server::start();
     let mut client = server.client();
     let object = Forged::new();
-    assert_eq!(client.cmd("BF.MADD known a b"), array([int(1), int(1)]));
+    client.expect("BF.MADD known a b", array([int(1), int(1)]));
     let begin: [&[u8]; 4] = [b"BF.LOADCHUNK", b"half", b"1", &object.header()];
     assert_eq!(client.call(&begin), ok());
     let before = digest(&mut client, "known");
-    assert_eq!(client.cmd("CONFIG SET maxmemory 1"), ok());
+    client.ok("CONFIG SET maxmemory 1");
     let (dump, header) = (object.dump(), object.header());
     let refused: [&[&[u8]]; 9] = [
         &[b"BF.ADD", b"new", b"a"],
@@ -281,18 +270,18 @@ fn writes_are_refused_without_memory() {
             "{shown}: {reply}"
         );
     }
-    assert_eq!(client.cmd("EXISTS new"), int(0));
+    client.expect("EXISTS new", int(0));
     assert_eq!(digest(&mut client, "known"), before);
 
-    assert_eq!(client.cmd("BF.EXISTS known a"), int(1));
-    assert_eq!(client.cmd("BF.MEXISTS known a b"), array([int(1), int(1)]));
-    assert_eq!(client.cmd("BF.CARD known"), int(2));
+    client.expect("BF.EXISTS known a", int(1));
+    client.expect("BF.MEXISTS known a b", array([int(1), int(1)]));
+    client.expect("BF.CARD known", int(2));
     for read in ["BF.INFO known", "BF.DEBUG known", "BF.SCANDUMP known 0"] {
         assert!(matches!(client.cmd(read), Reply::Array(_)), "{read}");
     }
-    assert_eq!(client.cmd("CONFIG SET maxmemory 0"), ok());
-    assert_eq!(client.cmd("BF.LOADCHUNK half 3 xy"), ok());
-    assert_eq!(client.cmd("BF.MADD known a b"), array([int(0), int(0)]));
+    client.ok("CONFIG SET maxmemory 0");
+    client.ok("BF.LOADCHUNK half 3 xy");
+    client.expect("BF.MADD known a b", array([int(0), int(0)]));
 }
 
 /// At the limit, each new key of about 40 kB replaces about one other. Were values of this size freed in the background,
@@ -314,16 +303,14 @@ fn objects_are_evicted() {
                 3 => format!("TOPK.RESERVE key-{number} 10 1000 5 0.9"),
                 _ => format!("TDIGEST.CREATE key-{number} COMPRESSION 400"),
             };
-            let reply = client.cmd(&line);
-            assert_eq!(reply, ok(), "{line}");
+            client.ok(&line);
         };
         (0..KEPT).for_each(&mut create);
         let limit = memory(&server, "used_memory");
         let mut other = server.client();
-        let limited = format!("CONFIG SET maxmemory {limit}");
-        assert_eq!(other.cmd(&limited), ok());
+        other.ok(format!("CONFIG SET maxmemory {limit}"));
         (KEPT..12_000).for_each(&mut create);
-        assert_eq!(other.cmd("CONFIG SET maxmemory 0"), ok());
+        other.ok("CONFIG SET maxmemory 0");
         sums::is_balanced(&mut other);
         let left = other.cmd("DBSIZE").as_int();
         assert!((KEPT * 9 / 10..=KEPT * 11 / 10).contains(&left), "{left}");
@@ -337,7 +324,7 @@ fn large_objects_are_freed_in_the_background() {
     let server = Server::start();
     let mut client = server.client();
     let freed = || memory(&server, "lazyfreed_objects");
-    assert_eq!(client.cmd("CONFIG RESETSTAT"), ok());
+    client.ok("CONFIG RESETSTAT");
     // Bytes and allocations count, for the object as a whole.
     let small = "BF.RESERVE small 0.01 1400000";
     let large = "BF.RESERVE large 0.01 1700000";
@@ -348,10 +335,8 @@ fn large_objects_are_freed_in_the_background() {
     );
     let mut expected = 0;
     let mut unlink = |create: &str, key: &str, background: bool| {
-        for line in create.lines() {
-            assert!(!client.cmd(line).is_error());
-        }
-        assert_eq!(client.cmd(&format!("UNLINK {key}")), int(1));
+        client.run_all(create.lines());
+        client.expect(format!("UNLINK {key}"), int(1));
         expected += i64::from(background);
         // Were a small one freed in the background too, the next large one would show it.
         wait_until("it is freed", || freed() >= expected);
@@ -366,17 +351,14 @@ fn large_objects_are_freed_in_the_background() {
     // The setting moves it.
     let mut client = server.client();
     let threshold = "CONFIG SET bf.bloom-large-item-threshold 3mb";
-    assert_eq!(client.cmd(threshold), ok());
-    assert_eq!(client.cmd(large), ok());
-    assert_eq!(client.cmd("UNLINK large"), int(1));
-    assert_eq!(
-        client.cmd("CONFIG SET bf.bloom-large-item-threshold 0"),
-        ok()
-    );
-    assert_eq!(client.cmd(small), ok());
-    assert_eq!(client.cmd("UNLINK small"), int(1));
-    assert_eq!(client.cmd(large), ok());
-    assert_eq!(client.cmd("UNLINK large"), int(1));
+    client.ok(threshold);
+    client.ok(large);
+    client.expect("UNLINK large", int(1));
+    client.ok("CONFIG SET bf.bloom-large-item-threshold 0");
+    client.ok(small);
+    client.expect("UNLINK small", int(1));
+    client.ok(large);
+    client.expect("UNLINK large", int(1));
     wait_until("it is freed", || freed() >= 4);
     assert_eq!(freed(), 4);
 }
@@ -386,30 +368,30 @@ fn commands_that_cannot_allocate_are_refused() {
     let server = Server::start();
     let mut client = server.client();
     let most = i64::MAX;
-    let set = format!("CONFIG SET bf.bloom-filter-max-memory-usage {most}");
-    assert_eq!(client.cmd(&set), ok());
+    client.ok(format!(
+        "CONFIG SET bf.bloom-filter-max-memory-usage {most}"
+    ));
     let oom = error("OOM not enough memory for bloom object");
     for line in [
         "BF.RESERVE new 0.01 1000000000000000",
         "BF.RESERVE new 0.01 1000000000000000 NONSCALING",
         "BF.INSERT new CAPACITY 1000000000000000 ITEMS a",
     ] {
-        assert_eq!(client.cmd(line), oom, "{line}");
+        client.expect(line, &oom);
     }
-    assert_eq!(
-        client.cmd("CONFIG SET bf.bloom-capacity 1000000000000000"),
-        ok()
-    );
-    assert_eq!(client.cmd("BF.ADD new a"), oom);
-    assert_eq!(client.cmd("BF.MADD new a b"), oom);
+    client.ok("CONFIG SET bf.bloom-capacity 1000000000000000");
+    client.expect("BF.ADD new a", &oom);
+    client.expect("BF.MADD new a b", &oom);
     // The largest capacity of all.
     let reply = client.cmd(&format!("BF.RESERVE new 0.01 {most}"));
     assert!(reply.is_error(), "{reply:?}");
-    assert_eq!(client.cmd("EXISTS new"), int(0));
+    client.expect("EXISTS new", int(0));
 
     // A scale-out of an object that holds items: the object keeps working.
-    let create = "BF.INSERT full CAPACITY 250000 EXPANSION 4294967295 ERROR 0.0001";
-    assert_eq!(client.cmd(create), array([]));
+    client.expect(
+        "BF.INSERT full CAPACITY 250000 EXPANSION 4294967295 ERROR 0.0001",
+        array([]),
+    );
     let mut next = 0;
     let refused = loop {
         let items: Vec<String> = (next..next + 10_000).map(|i| i.to_string()).collect();
@@ -421,10 +403,10 @@ fn commands_that_cannot_allocate_are_refused() {
         assert!(next < 300_000, "it holds more than its capacity");
     };
     assert_eq!(refused, oom);
-    assert_eq!(client.cmd("BF.CARD full"), int(250_000));
+    client.expect("BF.CARD full", int(250_000));
     let before = digest(&mut client, "full");
-    assert_eq!(client.cmd("BF.EXISTS full 0"), int(1));
-    assert_eq!(client.cmd("BF.ADD full 0"), int(0));
+    client.expect("BF.EXISTS full 0", int(1));
+    client.expect("BF.ADD full 0", int(0));
     let last = client.cmd("BF.INSERT full ITEMS 0 none-of-them-1 none-of-them-2 none-of-them-3");
     assert_eq!(last.as_array().last(), Some(&oom));
     assert_eq!(digest(&mut client, "full"), before);
@@ -437,10 +419,7 @@ fn chunks_that_do_not_fit_in_memory_are_refused() {
     const CHUNK: usize = 4 << 20;
     let server = Server::start();
     let mut client = server.client();
-    assert_eq!(
-        client.cmd("CONFIG SET bf.bloom-filter-max-memory-usage 2gb"),
-        ok()
-    );
+    client.ok("CONFIG SET bf.bloom-filter-max-memory-usage 2gb");
     let mut large = Forged::new();
     large.filters = vec![ForgedFilter {
         bitmap_bytes: Some(1 << 30),
@@ -475,8 +454,8 @@ fn chunks_that_do_not_fit_in_memory_are_refused() {
     let oom = error("OOM not enough memory for bloom object");
     assert_eq!(refused, oom);
     assert_eq!(load(come), oom);
-    assert_eq!(client.cmd("DEL k"), int(1));
-    assert_eq!(client.cmd("BF.ADD k a"), int(1));
+    client.expect("DEL k", int(1));
+    client.expect("BF.ADD k a", int(1));
     sums::is_balanced(&mut client);
 }
 

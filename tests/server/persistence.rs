@@ -19,7 +19,7 @@ fn crash(server: &mut Server) {
 }
 
 fn command(server: &Server, line: &str) {
-    assert_eq!(server.client().cmd(line), ok(), "{line}");
+    server.client().ok(line);
 }
 
 /// Starts a server that is down with settings under which none of the objects could be made.
@@ -31,7 +31,7 @@ fn start_with_tight_settings(server: &mut Server) {
     configure(server, tight);
     server.start_again();
     let refused = error("ERR operation exceeds bloom object memory limit");
-    assert_eq!(server.client().cmd("BF.RESERVE new 0.01 100"), refused);
+    server.client().expect("BF.RESERVE new 0.01 100", &refused);
 }
 
 /// A way of keeping data, and its name.
@@ -102,8 +102,8 @@ fn objects_survive_in_logs() {
             assert_eq!(new.as_array().len(), 3);
             crash(server);
             let mut client = server.client();
-            assert_eq!(client.cmd("BF.MISSING one-filter-2 a b c d"), int(1));
-            assert_eq!(client.cmd("DEL one-filter-2"), int(1));
+            client.expect("BF.MISSING one-filter-2 a b c d", int(1));
+            client.expect("DEL one-filter-2", int(1));
         }),
     ];
     keep(with_command_log(), &ways);
@@ -131,11 +131,11 @@ fn copies_equal_their_originals() {
             format!("COPY {key} {key} DB 3"),
             format!("COPY {key} one DB 4 REPLACE"),
         ] {
-            assert_eq!(client.cmd(&line), int(1), "{line}");
+            client.expect(&line, int(1));
         }
-        assert_eq!(client.cmd(&format!("COPY {key} {copy}")), int(0));
+        client.expect(format!("COPY {key} {copy}"), int(0));
         let expires = client.cmd(&format!("PEXPIRETIME {key}"));
-        assert_eq!(client.cmd(&format!("PEXPIRETIME {copy}")), expires);
+        client.expect(format!("PEXPIRETIME {copy}"), &expires);
         assert_eq!(restore(&mut client, key, &to, &[]), ok());
         assert_eq!(restore(&mut client, key, &to, &[]), busy);
     }
@@ -152,7 +152,7 @@ fn copies_equal_their_originals() {
     // A copy is independent.
     population.finish_loading(&mut client, copied);
     population.finish_loading(&mut client, restored);
-    assert_eq!(client.cmd("BF.ADD one-filter-copy of-its-own"), int(1));
+    client.expect("BF.ADD one-filter-copy of-its-own", int(1));
     population.is_unchanged(&mut client);
     command(&server, "SWAPDB 0 3");
     population.is_unchanged(&mut client);
@@ -161,11 +161,10 @@ fn copies_equal_their_originals() {
     let keys: Vec<&str> = population.keys().collect();
     let to = format!("MIGRATE 127.0.0.1 {}  0 60000", other.port());
     for option in ["COPY", "REPLACE"] {
-        let migrate = format!("{to} {option} KEYS {}", keys.join(" "));
-        assert_eq!(client.cmd(&migrate), ok());
+        client.ok(format!("{to} {option} KEYS {}", keys.join(" ")));
         population.is_copied(&mut far, same_name);
     }
-    assert_eq!(client.cmd("DBSIZE"), int(0));
+    client.expect("DBSIZE", int(0));
     sums::is_balanced(&mut client);
     sums::is_balanced(&mut far);
     population.finish_loading(&mut far, same_name);
@@ -186,8 +185,7 @@ fn objects_larger_than_one_argument_survive_a_rewrite() {
     ];
     let mut client = server.client();
     for (key, options) in keys {
-        let reserve = format!("BF.RESERVE {key} 0.01 60000000 {options}");
-        assert_eq!(client.cmd(&reserve), ok());
+        client.ok(format!("BF.RESERVE {key} 0.01 60000000 {options}"));
         let add = format!("BF.MADD {key} {items}");
         assert_eq!(client.cmd(&add).as_array().len(), 100_000, "{key}");
     }
@@ -203,5 +201,5 @@ fn objects_larger_than_one_argument_survive_a_rewrite() {
     let chunks = log.windows(12).filter(|bytes| *bytes == b"BF.LOADCHUNK");
     assert!(chunks.count() > 17);
     sums::is_balanced(&mut client);
-    assert_eq!(client.cmd("BF.ADD plain 1999"), int(0));
+    client.expect("BF.ADD plain 1999", int(0));
 }

@@ -116,7 +116,7 @@ impl Stage {
             .start();
         let replica = Server::replica_of(&primary).start();
         let mut client = primary.client();
-        assert_eq!(client.cmd("DEBUG SET-ACTIVE-EXPIRE 0"), ok());
+        client.ok("DEBUG SET-ACTIVE-EXPIRE 0");
         let blobs = blobs(&mut client);
         let follower = replica.client();
         wait_until("the replica is there", || {
@@ -133,7 +133,7 @@ impl Stage {
 
     /// Empties everything, and brings a situation about.
     fn prepare(&mut self, given: &[&str]) {
-        assert_eq!(self.client.cmd("FLUSHALL"), ok());
+        self.client.ok("FLUSHALL");
         for line in GIVEN.iter().chain(given) {
             let done = self.send(line);
             assert!(!done.is_error(), "{line}: {done:?}");
@@ -171,16 +171,16 @@ impl Stage {
     /// Returns the data, which the replica must share.
     #[track_caller]
     fn shared_data(&mut self) -> Reply {
-        assert_eq!(self.client.cmd("WAIT 1 60000"), int(1));
+        self.client.expect("WAIT 1 60000", int(1));
         let data = self.data();
-        assert_eq!(self.follower.cmd("DEBUG DIGEST"), data, "on the replica");
+        self.follower.expect("DEBUG DIGEST", &data);
         data
     }
 
     /// Lets a key expire when it is opened next. The server informs replicas after subscribers, so that what
     /// subscribers store under the key is not on the replica.
     fn expire(&mut self, key: &str) {
-        assert_eq!(self.client.cmd(&format!("PULL.EXPIRE {key}")), int(1));
+        self.client.expect(format!("PULL.EXPIRE {key}"), int(1));
     }
 }
 

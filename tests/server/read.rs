@@ -71,12 +71,11 @@ fn a_reader_gets_the_new_items_in_order() {
     let server = Server::start();
     in_both_protocols(&server, |client, _| {
         for (maker, kind) in KINDS {
-            let select = format!("CONFIG SET bf.bloom-new-filters {maker}");
-            assert_eq!(client.cmd(&select), ok());
-            assert_eq!(client.cmd("FLUSHALL"), ok());
-            assert!(!client.cmd("BF.RESERVE k 0.0001 1000").is_error());
-            assert!(!client.cmd("BF.ADD k before").is_error());
-            assert_eq!(client.cmd("TYPE k"), Reply::Simple(kind.to_owned()));
+            client.ok(format!("CONFIG SET bf.bloom-new-filters {maker}"));
+            client.ok("FLUSHALL");
+            client.run("BF.RESERVE k 0.0001 1000");
+            client.run("BF.ADD k before");
+            client.expect("TYPE k", Reply::Simple(kind.to_owned()));
             let object = pieces::object(&pieces(client, "k"));
             let of = |items: &[&str]| -> Vec<Probe> {
                 items.iter().map(|i| object.probe(i.as_bytes())).collect()
@@ -88,8 +87,10 @@ fn a_reader_gets_the_new_items_in_order() {
             assert_eq!((feed.len(), sequence), (16, "1"));
             // Nothing is new: the cursor stays, also in a second feed of the same key.
             assert_eq!(begin(client, "k"), start);
-            let reply = client.cmd(&format!("BF.READ k {start}"));
-            assert_eq!(reply, array([bulk(&start), int(1), bulk("")]));
+            client.expect(
+                format!("BF.READ k {start}"),
+                array([bulk(&start), int(1), bulk("")]),
+            );
 
             client.cmd("BF.ADD k a");
             client.cmd("BF.ADD k a");
@@ -119,7 +120,7 @@ fn a_reader_gets_the_new_items_in_order() {
             assert_eq!(cursor, news.cursor);
             assert_eq!(begin(client, "k"), news.cursor);
         }
-        assert_eq!(client.cmd("CONFIG SET bf.bloom-new-filters own"), ok());
+        client.ok("CONFIG SET bf.bloom-new-filters own");
         sums::is_balanced(&mut server.client());
     });
 }
@@ -128,7 +129,7 @@ fn a_reader_gets_the_new_items_in_order() {
 fn a_reply_has_65536_items_at_most_unless_asked_for_more() {
     let server = Server::with(&[("bf.bloom-feed-bytes", "4mb")]);
     let mut client = server.client();
-    assert_eq!(client.cmd("BF.RESERVE k 0.000001 2000000"), ok());
+    client.ok("BF.RESERVE k 0.000001 2000000");
     let start = begin(&mut client, "k");
     let mut added = 0;
     for batch in 0..75 {
@@ -200,18 +201,16 @@ pub const ENDS: &[(&str, &str)] = &[
 
 /// Makes the keys of [`ENDS`], and returns a cursor of `k`.
 pub fn given(client: &mut Client) -> String {
-    for line in [
+    client.all_ok([
         "FLUSHALL",
         "CONFIG SET bf.bloom-feed-bytes 1mb",
         "BF.RESERVE k 0.000001 1000",
         "BF.RESERVE other 0.000001 1000",
-    ] {
-        assert_eq!(client.cmd(line), ok(), "{line}");
-    }
-    assert!(!client.cmd("BF.MADD k a b c").is_error());
-    assert!(!client.cmd("BF.MADD other c d").is_error());
+    ]);
+    client.run("BF.MADD k a b c");
+    client.run("BF.MADD other c d");
     let cursor = begin(client, "k");
-    assert!(!client.cmd("BF.ADD k e").is_error());
+    client.run("BF.ADD k e");
     cursor
 }
 
@@ -272,18 +271,17 @@ fn what_makes_a_cursor_unknown() {
                 let keeps_id = *expected == OVERRUN;
                 assert_eq!(header[2] == id, keeps_id, "{event}");
             }
-            let refused = client.cmd(&format!("BF.READ k {cursor}"));
-            assert_eq!(refused, error(expected), "{event}");
+            client.expect(format!("BF.READ k {cursor}"), error(expected));
             if expected.starts_with("RESYNC") {
                 // The reader begins anew, and goes on.
                 let cursor = begin(client, "k");
-                assert!(!client.cmd("BF.ADD k later").is_error());
+                client.run("BF.ADD k later");
                 let news = read(client, "k", &cursor).expect(event);
                 assert_eq!(news.probes.len(), 1, "{event}");
             }
             sums::is_balanced(&mut server.client());
         }
-        assert_eq!(client.cmd("CONFIG SET maxmemory-policy noeviction"), ok());
+        client.ok("CONFIG SET maxmemory-policy noeviction");
     });
     nothing_is_being_freed(&server);
 }
@@ -320,11 +318,11 @@ fn what_leaves_a_cursor_valid() {
     in_both_protocols(&server, |client, _| {
         for event in STAYS {
             let cursor = given(client);
-            assert_eq!(client.cmd("BF.RESERVE counting 0.01 100 COUNTING"), ok());
+            client.ok("BF.RESERVE counting 0.01 100 COUNTING");
             for line in event.split(" / ") {
                 client.cmd(line);
             }
-            assert!(!client.cmd("BF.ADD k f").is_error());
+            client.run("BF.ADD k f");
             let news = read(client, "k", &cursor).expect(event);
             assert_eq!((news.probes.len(), news.items), (2, 5), "{event}");
             let id = client.cmd(WITH_ID).as_array()[2].clone();
@@ -347,8 +345,8 @@ fn an_id_changes_with_the_loss_of_items() {
             ("WINDOW 5 PERIODS 2", "~BF.ADD k b", false),
         ] {
             client.cmd("FLUSHALL");
-            assert_eq!(client.cmd(&format!("BF.RESERVE k 0.01 100 {kind}")), ok());
-            assert!(!client.cmd("BF.ADD k a").is_error());
+            client.ok(format!("BF.RESERVE k 0.01 100 {kind}"));
+            client.run("BF.ADD k a");
             let id = |client: &mut Client| client.cmd(WITH_ID).as_array()[2].clone();
             let before = id(client);
             if let Some(line) = event.strip_prefix('~') {
@@ -357,7 +355,7 @@ fn an_id_changes_with_the_loss_of_items() {
                     id(client) != before
                 });
             } else {
-                assert!(!client.cmd(event).is_error());
+                client.run(event);
             }
             assert_eq!(id(client) == before, keeps_id, "{kind} {event}");
         }
@@ -370,9 +368,9 @@ fn chunks_over_a_complete_filter_end_its_feed() {
     let server = Server::with(&[("bf.bloom-new-filters", "redisbloom")]);
     let mut client = server.client();
     for key in ["k", "from"] {
-        assert_eq!(client.cmd(&format!("BF.RESERVE {key} 0.01 1000")), ok());
+        client.ok(format!("BF.RESERVE {key} 0.01 1000"));
     }
-    assert_eq!(client.cmd("BF.ADD from a"), int(1));
+    client.expect("BF.ADD from a", int(1));
     let cursor = begin(&mut client, "k");
     let chunk = &pieces(&mut client, "from")[1];
     assert_eq!(
@@ -393,7 +391,7 @@ fn a_full_filter_has_a_number_of_items_at_each_cursor() {
             ("bf.bloom-saturate-nonscaling", "yes"),
         ]);
         let mut client = server.client();
-        assert_eq!(client.cmd("BF.RESERVE k 0.0001 10 NONSCALING"), ok());
+        client.ok("BF.RESERVE k 0.0001 10 NONSCALING");
         client.cmd("BF.MADD k a b c d e f g");
         let mut cursor = begin(&mut client, "k");
         client.cmd("BF.ADD k h");
@@ -415,7 +413,7 @@ fn a_full_filter_has_a_number_of_items_at_each_cursor() {
             cursor = part.cursor;
         }
         assert_eq!(begin(&mut client, "k"), cursor);
-        assert_eq!(client.cmd("BF.CARD k"), int(counted(13)), "{maker}");
+        client.expect("BF.CARD k", int(counted(13)));
     }
 }
 
@@ -423,7 +421,7 @@ fn a_full_filter_has_a_number_of_items_at_each_cursor() {
 fn cursors_of_no_feed_are_unknown() {
     let server = Server::start();
     let mut client = server.client();
-    assert_eq!(client.cmd("BF.RESERVE k 0.01 1000"), ok());
+    client.ok("BF.RESERVE k 0.01 1000");
     // Nobody has begun to read.
     assert_eq!(
         read(&mut client, "k", "0123456789abcdef-0").unwrap_err(),
@@ -440,7 +438,7 @@ fn cursors_of_no_feed_are_unknown() {
     }
     let mut feeds: Vec<_> = (0..100)
         .map(|number| {
-            assert_eq!(client.cmd(&format!("BF.RESERVE k{number} 0.01 10")), ok());
+            client.ok(format!("BF.RESERVE k{number} 0.01 10"));
             begin(&mut client, &format!("k{number}"))
         })
         .collect();
@@ -504,15 +502,14 @@ fn a_copy_stays_equal_to_its_filter() {
     let mut client = server.client();
     let mut writers = [server.client(), server.client3(), server.client()];
     for (number, (maker, _)) in (1..).zip(KINDS) {
-        let select = format!("CONFIG SET bf.bloom-new-filters {maker}");
-        assert_eq!(client.cmd(&select), ok());
+        client.ok(format!("CONFIG SET bf.bloom-new-filters {maker}"));
         let mut random = Random(number);
         let (mut grown, mut resyncs, mut next) = (0, 0, 0_usize);
         for life in 0..4 {
-            assert_eq!(client.cmd("FLUSHALL"), ok());
+            client.ok("FLUSHALL");
             let growth = ["EXPANSION 2", "EXPANSION 1", "NONSCALING", "EXPANSION 4"][life];
             let make = format!("BF.RESERVE k 0.02 50 {growth}");
-            assert_eq!(client.cmd(&make), ok());
+            client.ok(&make);
             let mut copy = Copy::of(&mut client, "k");
             for _ in 0..300 {
                 let writer = &mut writers[random.below(3)];
@@ -573,7 +570,7 @@ fn a_replica_has_its_own_feed() {
     let primary = Server::start();
     let replica = Server::replica_of(&primary).start();
     let (mut near, mut far) = (primary.client(), replica.client());
-    assert_eq!(near.cmd("BF.RESERVE k 0.0001 1000"), ok());
+    near.ok("BF.RESERVE k 0.0001 1000");
     wait_in_sync(&primary, &replica);
     let (here, there) = (begin(&mut near, "k"), begin(&mut far, "k"));
     assert_ne!(here, there);
@@ -588,7 +585,7 @@ fn a_replica_has_its_own_feed() {
     assert_eq!(read(&mut far, "k", &at.cursor).unwrap_err(), UNKNOWN);
 
     // A failover: who read the replica goes on, who read the old primary begins anew.
-    assert_eq!(far.cmd("REPLICAOF NO ONE"), ok());
+    far.ok("REPLICAOF NO ONE");
     far.cmd("BF.ADD k e");
     assert_eq!(read(&mut far, "k", &there).unwrap().probes.len(), 5);
     assert_eq!(read(&mut far, "k", &at.cursor).unwrap_err(), UNKNOWN);
@@ -597,7 +594,7 @@ fn a_replica_has_its_own_feed() {
     // The old primary gets everything anew.
     let follow = format!("REPLICAOF 127.0.0.1 {}", replica.port());
     near.cmd("BF.ADD k lost");
-    assert_eq!(near.cmd(&follow), ok());
+    near.ok(&follow);
     wait_in_sync(&replica, &primary);
     assert_eq!(read(&mut near, "k", &at.cursor).unwrap_err(), UNKNOWN);
     nothing_is_being_freed(&primary);
@@ -608,10 +605,9 @@ fn a_replica_has_its_own_feed() {
 fn feeds_stay_behind_when_keys_migrate() {
     let (from, to) = (Server::start(), Server::start());
     let (mut near, mut far) = (from.client(), to.client());
-    assert_eq!(near.cmd("BF.RESERVE k 0.0001 1000"), ok());
+    near.ok("BF.RESERVE k 0.0001 1000");
     let cursor = begin(&mut near, "k");
-    let migrate = format!("MIGRATE 127.0.0.1 {} k 0 60000", to.port());
-    assert_eq!(near.cmd(&migrate), ok());
+    near.ok(format!("MIGRATE 127.0.0.1 {} k 0 60000", to.port()));
     assert_eq!(read(&mut near, "k", &cursor).unwrap_err(), MISSING);
     assert_eq!(read(&mut far, "k", &cursor).unwrap_err(), UNKNOWN);
 }
@@ -624,10 +620,10 @@ fn feeds_stay_behind_when_slots_migrate() {
         return;
     }
     let (mut near, mut far) = (first.client(), second.client());
-    assert_eq!(near.cmd("BF.RESERVE k 0.0001 1000"), ok());
+    near.ok("BF.RESERVE k 0.0001 1000");
     let cursor = begin(&mut near, "k");
     let slots = format!("SLOTSRANGE 1 16383 NODE {}", id(&second));
-    assert_eq!(near.cmd(&format!("CLUSTER MIGRATESLOTS {slots}")), ok());
+    near.ok(format!("CLUSTER MIGRATESLOTS {slots}"));
     wait_until("the other serves the slots", || {
         !far.cmd("BF.CARD k").is_error()
     });
@@ -641,11 +637,10 @@ fn feeds_stay_behind_when_slots_migrate() {
 fn reading_is_no_write() {
     let server = Server::start();
     let mut client = server.client();
-    assert_eq!(client.cmd("BF.RESERVE k 0.01 100"), ok());
-    let made = client.cmd("ACL SETUSER reader on nopass %R~k resetchannels -@all +bf.read");
-    assert_eq!(made, ok());
+    client.ok("BF.RESERVE k 0.01 100");
+    client.ok("ACL SETUSER reader on nopass %R~k resetchannels -@all +bf.read");
     let mut reader = server.client();
-    assert_eq!(reader.cmd("AUTH reader any"), ok());
+    reader.ok("AUTH reader any");
     let cursor = begin(&mut reader, "k");
     let refused = reader.cmd("BF.SCANDUMP k 0").text();
     assert!(refused.starts_with("NOPERM "), "{refused}");
@@ -662,10 +657,10 @@ fn reading_is_no_write() {
     );
     // A read signals no change, and no reader of another key is disturbed.
     let mut watching = server.client();
-    assert_eq!(watching.cmd("BF.RESERVE other 0.01 100"), ok());
-    assert_eq!(watching.cmd("WATCH other"), ok());
+    watching.ok("BF.RESERVE other 0.01 100");
+    watching.ok("WATCH other");
     begin(&mut client, "other");
-    assert_eq!(watching.cmd("MULTI"), ok());
+    watching.ok("MULTI");
     watching.cmd("BF.CARD other");
-    assert_eq!(watching.cmd("EXEC"), array([int(0)]));
+    watching.expect("EXEC", array([int(0)]));
 }

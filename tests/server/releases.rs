@@ -142,12 +142,12 @@ fn is_there(client: &mut Client, key: &str, object: &Value) {
 fn all_are_there(server: &Server, objects: &Map<String, Value>) {
     let mut client = server.client();
     let count = i64::try_from(objects.len()).unwrap();
-    assert_eq!(client.cmd("DBSIZE"), int(count + 1));
+    client.expect("DBSIZE", int(count + 1));
     for (key, object) in objects {
         is_there(&mut client, key, object);
     }
     let (half, whole) = HALF;
-    assert_eq!(client.cmd(&format!("BF.CARD {half}")), error(STILL_LOADING));
+    client.expect(format!("BF.CARD {half}"), error(STILL_LOADING));
     let chunks = recorded_pieces(&objects[whole]);
     load_chunks(&mut client, half, &chunks[chunks.len() / 2..]);
     let rebuilt = pieces(&mut client, half);
@@ -159,7 +159,7 @@ fn all_are_there(server: &Server, objects: &Map<String, Value>) {
 fn all_are_made_again(server: &Server, objects: &Map<String, Value>) {
     let mut client = server.client();
     let count = i64::try_from(objects.len()).unwrap();
-    assert_eq!(client.cmd("DBSIZE"), int(count + 1));
+    client.expect("DBSIZE", int(count + 1));
     for (key, object) in objects {
         let added = usize::try_from(object["added"].as_u64().unwrap()).unwrap();
         let there = answers(&mut client, key, added)[..added]
@@ -209,7 +209,7 @@ fn a_dump_of_every_release_is_loaded() {
             let load: [&[u8]; 3] = [b"BF.LOAD", key.as_bytes(), &hex(&object["dump"])];
             assert_eq!(client.call(&load), ok(), "{key}");
             is_there(&mut client, key, object);
-            assert_eq!(client.cmd(&format!("DEL {key}")), int(1));
+            client.expect(format!("DEL {key}"), int(1));
 
             load_chunks(&mut client, key, &recorded_pieces(object));
             is_there(&mut client, key, object);
@@ -229,12 +229,11 @@ fn write_the_files_of_this_release() {
 
     let server = with_command_log();
     let mut client = server.client();
-    let saturate = "CONFIG SET bf.bloom-saturate-nonscaling yes";
-    assert_eq!(client.cmd(saturate), ok());
+    client.ok("CONFIG SET bf.bloom-saturate-nonscaling yes");
     let mut objects = Map::new();
     for (key, options, added) in OBJECTS {
         let create = format!("BF.INSERT {key} {options}");
-        assert!(!client.cmd(create.trim()).is_error(), "{create}");
+        client.run(create.trim());
         for item in items(key, added) {
             let add: [&[u8]; 3] = [b"BF.ADD", key.as_bytes(), &item];
             assert!(!client.call(&add).is_error(), "{key}");
@@ -269,7 +268,7 @@ fn write_the_files_of_this_release() {
     fs::copy(log(".incr.aof"), folder.join("commands.aof")).unwrap();
     rewrite_aof(&server);
     fs::copy(log(".base.aof"), folder.join("rewritten.aof")).unwrap();
-    assert_eq!(client.cmd("SAVE"), ok());
+    client.ok("SAVE");
     fs::copy(server.dir().join("dump.rdb"), folder.join("dump.rdb")).unwrap();
     let text = serde_json::to_string_pretty(&objects).unwrap();
     fs::write(folder.join("objects.json"), text + "\n").unwrap();

@@ -101,7 +101,7 @@ fn family_of(setting: &str) -> Option<&'static str> {
 /// Makes a value of each family, and returns their payloads.
 fn payloads(client: &mut Client) -> Vec<Vec<u8>> {
     let payloads = FAMILIES.map(|family| {
-        assert_eq!(client.cmd(family.make), ok());
+        client.ok(family.make);
         client
             .cmd(&format!("DUMP {}", family.name))
             .as_bytes()
@@ -143,10 +143,8 @@ fn a_server_has_what_its_families_have() {
         let listed = client.cmd("COMMAND LIST FILTERBY MODULE bf");
         assert_eq!(texts(&listed), present, "{selected}");
         for name in &absent {
-            let described = client.cmd(&format!("COMMAND INFO {name}"));
-            assert_eq!(described, array([nil()]), "{selected}: {name}");
-            let docs = client.cmd(&format!("COMMAND DOCS {name}"));
-            assert_eq!(docs, array([]), "{selected}: {name}");
+            client.expect(format!("COMMAND INFO {name}"), array([nil()]));
+            client.expect(format!("COMMAND DOCS {name}"), array([]));
         }
 
         let mut sections = BTreeSet::from(["bf_bloom_defrag_metrics".to_owned()]);
@@ -166,7 +164,7 @@ fn a_server_has_what_its_families_have() {
                     format!("ERR unknown command '{command}', with args beginning with: '{args}' ");
                 (error(&unknown), error("ERR Bad data format"))
             };
-            assert_eq!(client.cmd(family.make), made, "{selected}");
+            client.expect(family.make, &made);
             client.cmd(&format!("DEL {name}"));
             assert_eq!(client.call(&restore), restored, "{selected}: {name}");
             let kind = if is_selected(name) {
@@ -174,8 +172,7 @@ fn a_server_has_what_its_families_have() {
             } else {
                 "none"
             };
-            let reported = client.cmd(&format!("TYPE {name}"));
-            assert_eq!(reported, simple(kind), "{selected}");
+            client.expect(format!("TYPE {name}"), simple(kind));
             if has_categories(&version) {
                 let category = client.cmd(&format!("ACL CAT {name}"));
                 assert_eq!(
@@ -210,8 +207,7 @@ fn the_families_are_fixed_once_the_module_is_loaded() {
         "ERR CONFIG SET failed (possibly related to argument 'bf.families') - can't set immutable config",
     );
     for value in ["cms", "cms,topk", "none"] {
-        let reply = client.cmd(&format!("CONFIG SET bf.families {value}"));
-        assert_eq!(reply, refused, "{value}");
+        client.expect(format!("CONFIG SET bf.families {value}"), &refused);
     }
     assert_eq!(families(&mut client), "cms");
 }
@@ -259,7 +255,7 @@ fn families_are_named_in_any_source() {
     ] {
         for _ in 0..2 {
             assert_eq!(families(&mut server.client()), selected);
-            assert_eq!(server.client().cmd("CONFIG REWRITE"), ok());
+            server.client().ok("CONFIG REWRITE");
             server.restart();
         }
     }
@@ -368,9 +364,9 @@ fn a_server_goes_on_after_wrong_families() {
     ] {
         let reported = client.cmd(&format!("MODULE LOADEX {module} {wrong}"));
         assert!(reported.is_error(), "{wrong}");
-        assert_eq!(client.cmd("CONFIG GET bf.*"), array([]), "{wrong}");
+        client.expect("CONFIG GET bf.*", array([]));
     }
-    assert_eq!(client.cmd(&format!("MODULE LOADEX {module}")), ok());
+    client.ok(format!("MODULE LOADEX {module}"));
     assert_eq!(families(&mut client), ALL);
 }
 
@@ -384,8 +380,8 @@ fn another_module_may_serve_a_family_that_is_left_out() {
     ] {
         let server = builder.start();
         let mut client = server.client();
-        assert_eq!(client.cmd("CMS.INFO k"), simple("served"));
-        assert_eq!(client.cmd("BF.ADD k a"), int(1));
+        client.expect("CMS.INFO k", simple("served"));
+        client.expect("BF.ADD k a", int(1));
         assert_eq!(said(&server.log()), Vec::<&str>::new());
     }
 }
@@ -430,15 +426,15 @@ fn a_server_does_not_start_without_a_family_of_its_data() {
         let unknown_command = format!("unknown command '{}", family.prefix);
         let file = Server::start();
         let preamble = Server::with(&[("appendonly", "yes")]);
-        assert_eq!(preamble.client().cmd(family.make), ok());
+        preamble.client().ok(family.make);
         rewrite_aof(&preamble);
-        assert_eq!(preamble.client().cmd("FLUSHALL"), ok());
+        preamble.client().ok("FLUSHALL");
         for (mut server, why) in [
             (file, &unknown_type),
             (preamble, &unknown_type),
             (with_command_log(), &unknown_command),
         ] {
-            assert_eq!(server.client().cmd(family.make), ok());
+            server.client().ok(family.make);
             let before = digest_of_all(&server);
             server.shutdown_save();
             configure(&server, &format!("bf.families {}\n", others(family)));
@@ -462,18 +458,18 @@ fn a_replica_without_a_family_follows_until_a_value_of_it_arrives() {
     let mut client = primary.client();
     let topk = &FAMILIES[3];
     let line = warning(topk);
-    assert_eq!(client.cmd("BF.ADD bloom a"), int(1));
+    client.expect("BF.ADD bloom a", int(1));
     let replica = Server::replica_of(&primary)
         .module_args(&["families", &others(topk)])
         .start();
     wait_in_sync(&primary, &replica);
     assert_eq!(said(&replica.log()), [&line]);
     // Its log has the errors of the family's commands, and it lacks their values.
-    assert_eq!(client.cmd(topk.make), ok());
-    assert_eq!(client.cmd("BF.ADD bloom b"), int(1));
+    client.ok(topk.make);
+    client.expect("BF.ADD bloom b", int(1));
     wait_in_sync(&primary, &replica);
-    assert_eq!(replica.client().cmd("EXISTS topk"), int(0));
-    assert_eq!(replica.client().cmd("BF.EXISTS bloom b"), int(1));
+    replica.client().expect("EXISTS topk", int(0));
+    replica.client().expect("BF.EXISTS bloom b", int(1));
     wait_until("the log names the command", || {
         replica.log_contains("unknown command 'TOPK.RESERVE'")
     });
@@ -483,8 +479,9 @@ fn a_replica_without_a_family_follows_until_a_value_of_it_arrives() {
         let mut replica = with_families(&others(topk))
             .config("repl-diskless-load", load)
             .start();
-        let follow = format!("REPLICAOF 127.0.0.1 {}", primary.port());
-        assert_eq!(replica.client().cmd(&follow), ok());
+        replica
+            .client()
+            .ok(format!("REPLICAOF 127.0.0.1 {}", primary.port()));
         wait_until("the replica has ended", || {
             Client::connect(replica.port()).is_err()
         });

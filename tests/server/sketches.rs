@@ -44,14 +44,13 @@ fn a_file_with_everything_is_loaded() {
         }
         let mut client = server.client();
         for sketch in &recorded() {
-            let kind = client.cmd(&format!("TYPE {}", sketch.key));
-            assert_eq!(kind, simple(&sketch.type_name));
+            client.expect(format!("TYPE {}", sketch.key), simple(&sketch.type_name));
         }
         assert_eq!(objects(&mut client), 9);
         let cuckoo = client.cmd("SCAN 0 COUNT 1000 TYPE MBbloomCF");
         let cuckoo = i64::try_from(cuckoo.as_array()[1].as_array().len()).expect("few");
         assert!(cuckoo > 15);
-        assert_eq!(client.cmd("DBSIZE"), int(9 + cuckoo));
+        client.expect("DBSIZE", int(9 + cuckoo));
         sums::is_balanced(&mut client);
     }
 }
@@ -62,7 +61,7 @@ fn a_rewritten_log_is_loaded_by_every_server() {
     let from = Server::with(&[("appendonly", "yes"), ("aof-use-rdb-preamble", "no")]);
     let mut client = from.client();
     let sketches = restore_all(&mut client);
-    assert_eq!(client.cmd("PEXPIREAT cms 9000000000000"), int(1));
+    client.expect("PEXPIREAT cms 9000000000000", int(1));
     rewrite_aof(&from);
     let base = fs::read_dir(from.dir().join("appendonlydir")).expect("there is a log");
     let mut base = base.map(|file| file.expect("it can be read").path());
@@ -75,8 +74,8 @@ fn a_rewritten_log_is_loaded_by_every_server() {
     for program in supported_servers() {
         let to = on_log_of(Server::builder().program(&program), &log, b"");
         let mut far = to.client();
-        assert_eq!(far.cmd("DEBUG DIGEST"), client.cmd("DEBUG DIGEST"));
-        assert_eq!(far.cmd("PEXPIRETIME cms"), int(9_000_000_000_000));
+        far.expect("DEBUG DIGEST", client.cmd("DEBUG DIGEST"));
+        far.expect("PEXPIRETIME cms", int(9_000_000_000_000));
         assert_eq!(objects(&mut far), objects(&mut client));
     }
 }
@@ -108,10 +107,10 @@ fn commands_that_failed_in_part_elsewhere_are_no_errors() {
             .config("bf.cms-overflow", overflow);
         let server = on_log_of(builder, b"", &wire(&log));
         let mut client = server.client();
-        assert_eq!(client.cmd("CMS.QUERY cms a"), array([int(255)]));
+        client.expect("CMS.QUERY cms a", array([int(255)]));
         assert_eq!(client.cmd("CMS.INFO saturated").as_array()[5], int(count));
-        assert_eq!(client.cmd("TOPK.COUNT topk a c"), array([int(3), int(0)]));
-        assert_eq!(client.cmd("EXISTS merged"), int(1));
+        client.expect("TOPK.COUNT topk a c", array([int(3), int(0)]));
+        client.expect("EXISTS merged", int(1));
         assert!(!server.log_contains("== CRITICAL =="));
     }
 }
@@ -143,8 +142,7 @@ fn info_counts_the_values() {
     assert_eq!(objects(&mut client), 9);
     sums::is_balanced(&mut client);
     for (command, values) in LIVES {
-        let done = client.cmd(command);
-        assert!(!done.is_error(), "{command}: {done:?}");
+        client.run(command);
         nothing_is_being_freed(&server);
         assert_eq!(objects(&mut client), *values, "{command}");
         sums::is_balanced_after(&mut client, command);
@@ -162,11 +160,11 @@ fn large_values_leave_no_memory_behind() {
     let payload = sketch.string(&vec![1; 8 << 20]).payload([9, 0]);
     for delete in ["UNLINK large", "DEL large", "FLUSHALL ASYNC", "FLUSHALL"] {
         assert_eq!(client.call(&[b"RESTORE", b"large", b"0", &payload]), ok());
-        assert_eq!(client.cmd("COPY large copy"), int(1));
+        client.expect("COPY large copy", int(1));
         assert!(client.cmd("MEMORY USAGE large").as_int() > 8 << 20);
         assert!(sum_of(&mut client, "total_memory_bytes") > 16 << 20);
-        assert!(!client.cmd("DEL copy").is_error());
-        assert!(!client.cmd(delete).is_error());
+        client.run("DEL copy");
+        client.run(delete);
         wait_until("it is freed", || {
             sum_of(&mut client, "total_memory_bytes") == 0 && objects(&mut client) == 0
         });
@@ -179,8 +177,8 @@ fn families_refuse_one_another() {
     let server = Server::start();
     let mut client = server.client();
     let sketches = restore_all(&mut client);
-    assert_eq!(client.cmd("BF.ADD bloom a"), int(1));
-    assert_eq!(client.cmd("CF.ADD filter a"), int(1));
+    client.expect("BF.ADD bloom a", int(1));
+    client.expect("CF.ADD filter a", int(1));
     let before = client.cmd("DEBUG DIGEST");
     let keys = sketches
         .iter()
@@ -210,10 +208,10 @@ fn families_refuse_one_another() {
     ] {
         for (key, _) in keys.iter().filter(|(_, of)| *of != kind) {
             let line = line.replace("{}", key);
-            assert_eq!(client.cmd(&line), wrong, "{line}");
+            client.expect(&line, &wrong);
         }
     }
-    assert_eq!(client.cmd("DEBUG DIGEST"), before);
+    client.expect("DEBUG DIGEST", &before);
 }
 
 /// A family whose types or commands another module has registered is left to that module; all others are served.
@@ -222,7 +220,7 @@ fn another_module_keeps_its_family() {
     let plugin = Plugin::build("sketches.c");
     let server = Server::builder().before_module(&plugin.line()).start();
     let mut client = server.client();
-    assert_eq!(client.cmd("CMS.INFO k"), simple("served"));
+    client.expect("CMS.INFO k", simple("served"));
     let unknown = client.cmd("CMS.QUERY k a").text();
     assert!(unknown.starts_with("ERR unknown command"), "{unknown}");
     let reported = "left to another module: the server refused the type \"CMSk-TYPE\"";
@@ -233,16 +231,16 @@ fn another_module_keeps_its_family() {
         }
     }
     assert_eq!(objects(&mut client), 6);
-    assert_eq!(client.cmd("BF.ADD k a"), int(1));
-    assert_eq!(client.cmd("TDIGEST.CREATE digest"), ok());
+    client.expect("BF.ADD k a", int(1));
+    client.ok("TDIGEST.CREATE digest");
 }
 
 /// Returns sketches that no client can make, by their keys.
 pub fn beyond_limits(client: &mut Client) -> Vec<(&'static str, Rdb)> {
     let mut begin = |command: &str| {
-        assert_eq!(client.cmd(command), ok());
+        client.ok(command);
         let dump = client.cmd("DUMP small");
-        assert_eq!(client.cmd("DEL small"), int(1));
+        client.expect("DEL small", int(1));
         Rdb(dump.as_bytes()[..10].to_vec())
     };
     let rows = begin("CMS.INITBYDIM small 1 1").uint(2).uint(1500).uint(0);
@@ -272,7 +270,7 @@ pub fn beyond_limits(client: &mut Client) -> Vec<(&'static str, Rdb)> {
 }
 
 pub fn answer_beyond_limits(client: &mut Client) {
-    for (line, reply) in [
+    client.replies([
         ("CMS.INCRBY rows item 5", array([int(5)])),
         ("CMS.QUERY rows item other", array([int(5), int(0)])),
         ("TOPK.INCRBY cells item 5", array([nil()])),
@@ -284,9 +282,7 @@ pub fn answer_beyond_limits(client: &mut Client) {
             "TDIGEST.ADD none 1",
             error("ERR T-Digest: overflow detected"),
         ),
-    ] {
-        assert_eq!(client.cmd(line), reply, "{line}");
-    }
+    ]);
 }
 
 /// Limits are for clients. What comes in a file or from a primary is as large as it is there.
@@ -307,7 +303,9 @@ fn sketches_beyond_the_limits_come_from_files_and_primaries_alone() {
     server.start_again();
     answer_beyond_limits(&mut server.client());
     server.restart_saving();
-    assert_eq!(server.client().cmd("CMS.QUERY rows item"), array([int(5)]));
+    server
+        .client()
+        .expect("CMS.QUERY rows item", array([int(5)]));
 
     let created = [
         "DEL rows cells two none",
@@ -325,14 +323,16 @@ fn sketches_beyond_the_limits_come_from_files_and_primaries_alone() {
     answer_beyond_limits(&mut logged.client());
     rewrite_aof(&logged);
     logged.restart();
-    assert_eq!(logged.client().cmd("CMS.QUERY rows item"), array([int(5)]));
-    assert_eq!(logged.client().cmd("EXISTS rows cells two none"), int(4));
+    logged
+        .client()
+        .expect("CMS.QUERY rows item", array([int(5)]));
+    logged.client().expect("EXISTS rows cells two none", int(4));
 
     let replica = Server::start();
     let mut client = replica.client();
     let port = played_primary(file(&values), Some(then));
-    assert_eq!(client.cmd(&format!("REPLICAOF 127.0.0.1 {port}")), ok());
+    client.ok(format!("REPLICAOF 127.0.0.1 {port}"));
     wait_until("all has come", || client.cmd("EXISTS end") == int(1));
-    assert_eq!(client.cmd("REPLICAOF NO ONE"), ok());
+    client.ok("REPLICAOF NO ONE");
     answer_beyond_limits(&mut client);
 }

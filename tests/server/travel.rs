@@ -3,14 +3,14 @@
 
 use std::fs;
 
-use crate::harness::{Server, int, ok, supported_servers, wait_in_sync, wait_until};
+use crate::harness::{Server, int, supported_servers, wait_in_sync, wait_until};
 use crate::support::aof::{on_log_of, rewrite_aof, with_command_log};
 use crate::support::population::Population;
 use crate::support::sums;
 
 /// Returns the version of the RDB that a server writes, which it saves for that.
 fn rdb_version(server: &Server) -> u32 {
-    assert_eq!(server.client().cmd("SAVE"), ok());
+    server.client().ok("SAVE");
     let rdb = fs::read(server.dir().join("dump.rdb")).expect("an RDB was saved");
     // Behind the word REDIS or VALKEY.
     let digits = String::from_utf8_lossy(&rdb[5..9]).into_owned();
@@ -104,26 +104,24 @@ fn one_server_follows_another() {
         };
         // A replica stores the RDB that it receives in place of its own.
         let refused = sent.filter(|sent| !reads(&to, *sent));
-        let follow = format!("REPLICAOF 127.0.0.1 {}", from.port());
-        assert_eq!(far.cmd(&follow), ok());
+        far.ok(format!("REPLICAOF 127.0.0.1 {}", from.port()));
         if let Some(sent) = refused {
             wait_until("it has refused the RDB", || {
                 to.log_contains(&format!("Can't handle RDB format version {sent}"))
             });
-            assert_eq!(far.cmd("REPLICAOF NO ONE"), ok());
-            assert_eq!(far.cmd("DBSIZE"), int(0));
+            far.ok("REPLICAOF NO ONE");
+            far.expect("DBSIZE", int(0));
             sums::is_balanced(&mut far);
             continue;
         }
         wait_in_sync(&from, &to);
         // Some of it comes in the RDB, some as commands.
         let later = format!("later-{followed}");
-        let add = format!("BF.INSERT {later} CAPACITY 2 ITEMS a b c d e f");
-        assert!(!near.cmd(&add).is_error());
+        near.run(format!("BF.INSERT {later} CAPACITY 2 ITEMS a b c d e f"));
         wait_in_sync(&from, &to);
         population.is_unchanged(&mut far);
-        assert_eq!(far.cmd("DEBUG DIGEST"), near.cmd("DEBUG DIGEST"));
-        assert_eq!(far.cmd("REPLICAOF NO ONE"), ok());
+        far.expect("DEBUG DIGEST", near.cmd("DEBUG DIGEST"));
+        far.ok("REPLICAOF NO ONE");
         has_all(&to, &population);
         followed += 1;
     }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::harness::{
-    Client, Reply, Server, array, boolean, bulk, digest, error, int, ok, simple, wait_in_sync,
+    Client, Reply, Server, array, boolean, bulk, digest, error, int, simple, wait_in_sync,
     wait_until,
 };
 use crate::support::aof::{Command, Log, command, on_log_of, wire, with_command_log};
@@ -23,13 +23,12 @@ fn items_expire_unless_they_are_added_again() {
     let server = with_command_log();
     let replica = Server::replica_of(&server).start();
     let mut client = server.client();
-    let create = "BF.RESERVE k 0.000001 100 WINDOW 200 PERIODS 4";
-    assert_eq!(client.cmd(create), ok());
+    client.ok("BF.RESERVE k 0.000001 100 WINDOW 200 PERIODS 4");
     let both = array([int(1), int(1)]);
-    assert_eq!(client.cmd("BF.MADD k passing kept"), both);
+    client.expect("BF.MADD k passing kept", &both);
     wait_until("what was added once has passed", || {
         // In one transaction, so that no time passes in between.
-        assert_eq!(client.cmd("MULTI"), ok());
+        client.ok("MULTI");
         client.cmd("BF.ADD k kept");
         client.cmd("BF.MEXISTS k kept passing");
         let replies = client.cmd("EXEC");
@@ -43,14 +42,14 @@ fn items_expire_unless_they_are_added_again() {
     for field in ["ITEMS", "LIVEPERIODS", "PERIODITEMS"] {
         assert_eq!(info(&mut client, "k", field), 0, "{field}");
     }
-    assert_eq!(client.cmd("BF.CARD k"), int(0));
+    client.expect("BF.CARD k", int(0));
     assert_eq!(client.cmd("BF.DEBUG k").as_array()[0], bulk("size:0"));
     sums::is_balanced(&mut client);
 
     let mut log = Log::of(&server);
     log.since();
     for _ in 0..2 {
-        assert_eq!(client.cmd("BF.INSERT k"), array([]));
+        client.expect("BF.INSERT k", array([]));
     }
     // The first is logged, since time has passed; the second changed nothing.
     let [logged] = &log.since()[..] else {
@@ -70,7 +69,7 @@ fn info_reports_the_window() {
     let mut client = server.client3();
     let create = format!("BF.INSERT k {LASTING_WINDOW} CAPACITY 10 TTL 1 ITEMS a b");
     assert_eq!(client.cmd(&create).as_array().len(), 2);
-    assert_eq!(client.cmd("BF.ADD k a"), boolean(false));
+    client.expect("BF.ADD k a", boolean(false));
     let Reply::Map(rows) = client.cmd("BF.INFO k ALL") else {
         panic!("no map");
     };
@@ -114,12 +113,11 @@ fn logs_and_primaries_send_the_time() {
     let logged = on_log_of(other_settings(Server::builder()), &[], &stream);
     let replica = other_settings(Server::builder()).start();
     let port = played_primary(empty_rdb(), Some(stream));
-    let follow = format!("REPLICAOF 127.0.0.1 {port}");
-    assert_eq!(replica.client().cmd(&follow), ok());
+    replica.client().ok(format!("REPLICAOF 127.0.0.1 {port}"));
     wait_until("all has come", || replica.client().cmd("DBSIZE") == int(2));
     for server in [&logged, &replica] {
         let mut client = server.client();
-        assert_eq!(client.cmd("DBSIZE"), int(2));
+        client.expect("DBSIZE", int(2));
         let held = object(&pieces(&mut client, "k"));
         let found = |ms: u64| [b"a", b"b"].map(|item| held.contains(item, || ms));
         assert_eq!(found(43_999), [true, true]);
@@ -138,7 +136,7 @@ fn logs_and_primaries_send_the_time() {
 /// Returns an RDB without keys.
 fn empty_rdb() -> Vec<u8> {
     let server = Server::start();
-    assert_eq!(server.client().cmd("SAVE"), ok());
+    server.client().ok("SAVE");
     fs::read(server.dir().join("dump.rdb")).expect("an RDB was saved")
 }
 
@@ -149,8 +147,10 @@ fn clients_cannot_send_the_time() {
         .config("replica-read-only", "no")
         .start();
     let mut client = server.client();
-    let create = format!("BF.INSERT k {LASTING_WINDOW} ITEMS a");
-    assert_eq!(client.cmd(&create), array([int(1)]));
+    client.expect(
+        format!("BF.INSERT k {LASTING_WINDOW} ITEMS a"),
+        array([int(1)]),
+    );
     wait_in_sync(&server, &replica);
     let before = digest(&mut client, "k");
     let refused = error("ERR unknown argument received");
@@ -162,13 +162,13 @@ fn clients_cannot_send_the_time() {
     for client in [&mut client, &mut replica.client()] {
         for words in ["AT 5 ITEMS b", "NOCREATE AT 5"] {
             let line = format!("BF.INSERT k {words}");
-            assert_eq!(client.cmd(&line), refused, "{line}");
+            client.expect(&line, &refused);
             // In a transaction, a script and a function as well.
-            assert_eq!(client.cmd("MULTI"), ok());
-            assert_eq!(client.cmd(&line), simple("QUEUED"));
-            assert_eq!(client.cmd("EXEC"), array([refused.clone()]));
+            client.ok("MULTI");
+            client.expect(&line, simple("QUEUED"));
+            client.expect("EXEC", array([refused.clone()]));
             let call = format!("FCALL tell 1 k BF.INSERT {words}");
-            assert_eq!(client.cmd(&call), refused);
+            client.expect(&call, &refused);
             let script = b"return redis.pcall('BF.INSERT', KEYS[1], unpack(ARGV))";
             let mut eval: Vec<&[u8]> = vec![b"EVAL", script, b"1", b"k"];
             eval.extend(words.split(' ').map(str::as_bytes));
@@ -225,10 +225,10 @@ fn a_window_follows_its_clock_over_a_million_periods() {
         // By the server's clock, that is half a century ago.
         let limits =
             "CONFIG SET bf.bloom-filter-max-memory-usage 64mb bf.bloom-memory-usage-limit 0";
-        assert_eq!(client.cmd(limits), ok());
-        assert_eq!(client.cmd("BF.MISSING k a b c d"), int(4));
-        assert_eq!(client.cmd("BF.CARD k"), int(0));
-        assert_eq!(client.cmd("BF.MADD k b e"), array([int(1), int(1)]));
+        client.ok(limits);
+        client.expect("BF.MISSING k a b c d", int(4));
+        client.expect("BF.CARD k", int(0));
+        client.expect("BF.MADD k b e", array([int(1), int(1)]));
         assert_eq!(info(&mut client, "k", "FILTERS"), 1);
         server.restart_saving();
         sums::is_balanced(&mut server.client());

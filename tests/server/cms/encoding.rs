@@ -12,10 +12,9 @@ const SIZES: [u64; 4] = [1, 2, 4, 8];
 /// Makes a sketch of each size of counters, and a copy of each.
 fn make(client: &mut Client) {
     for size in SIZES {
-        let create = format!("CMS.INITBYDIM k{size} 7 3 CELL_SIZE {size}");
-        assert_eq!(client.cmd(&create), ok());
+        client.ok(format!("CMS.INITBYDIM k{size} 7 3 CELL_SIZE {size}"));
         client.cmd(&format!("CMS.INCRBY k{size} a 200 b 7 c {size}"));
-        assert_eq!(client.cmd(&format!("COPY k{size} copy{size}")), int(1));
+        client.expect(format!("COPY k{size} copy{size}"), int(1));
     }
 }
 
@@ -55,7 +54,7 @@ fn every_form_has_the_encoding() {
             }
         }
         let expected = client.cmd("DEBUG DIGEST");
-        assert_eq!(other.client().cmd("DEBUG DIGEST"), expected);
+        other.client().expect("DEBUG DIGEST", &expected);
 
         rewrite_aof(&server);
         let folder = fs::read_dir(server.dir().join("appendonlydir")).expect("there is a log");
@@ -68,13 +67,13 @@ fn every_form_has_the_encoding() {
             has_version(&words[3], size, encoding);
         }
         server.restart();
-        assert_eq!(server.client().cmd("DEBUG DIGEST"), expected);
+        server.client().expect("DEBUG DIGEST", &expected);
 
         let replica = Server::replica_of(&server)
             .config("bf.cms-encoding", if encoding == 0 { "1" } else { "0" })
             .start();
         wait_in_sync(&server, &replica);
-        assert_eq!(replica.client().cmd("DEBUG DIGEST"), expected);
+        replica.client().expect("DEBUG DIGEST", &expected);
         // A file of either version.
         let mut reader = Server::with(&[("bf.cms-encoding", "0")]);
         reader.shutdown();
@@ -85,7 +84,7 @@ fn every_form_has_the_encoding() {
         let file = |server: &Server| server.dir().join("dump.rdb");
         fs::copy(file(&server), file(&reader)).expect("it can be copied");
         reader.start_again();
-        assert_eq!(reader.client().cmd("DEBUG DIGEST"), expected);
+        reader.client().expect("DEBUG DIGEST", &expected);
     }
 }
 
@@ -110,7 +109,7 @@ fn the_encoding_is_fixed() {
             client.cmd("CMS.INITBYDIM k 7 3");
             let dump = Dump::of(client.cmd("DUMP k").as_bytes()).expect("a module's value");
             assert_eq!(dump.version, 1);
-            assert_eq!(client.cmd("CONFIG REWRITE"), ok());
+            client.ok("CONFIG REWRITE");
             server.restart();
         }
     }

@@ -101,7 +101,7 @@ fn commands_have_the_bytes_of_the_model_everywhere() {
         let mut log = Vec::new();
         for key in 0..naive.len() {
             let line = format!("CMS.INITBYDIM {key} 3 2");
-            assert_eq!(client.cmd(&line), ok());
+            client.ok(&line);
             log.push(command(&line));
         }
         let mut random = Random(812);
@@ -111,11 +111,11 @@ fn commands_have_the_bytes_of_the_model_everywhere() {
         }
         wait_in_sync(&server, &replica);
         let expected = client.cmd("DEBUG DIGEST");
-        assert_eq!(replica.client().cmd("DEBUG DIGEST"), expected, "{rule}");
+        replica.client().expect("DEBUG DIGEST", &expected);
         server.restart();
-        assert_eq!(server.client().cmd("DEBUG DIGEST"), expected, "{rule}");
+        server.client().expect("DEBUG DIGEST", &expected);
         let replayed = on_log_of(with_rule(Server::builder(), rule), b"", &wire(&log));
-        assert_eq!(replayed.client().cmd("DEBUG DIGEST"), expected, "{rule}");
+        replayed.client().expect("DEBUG DIGEST", &expected);
     }
 }
 
@@ -168,15 +168,14 @@ fn the_rule_can_change() {
         ("refuse", 1 << 32),
         ("Saturate", (1 << 32) + 1),
     ] {
-        assert_eq!(
-            client.cmd(&format!("CONFIG SET bf.cms-overflow {rule}")),
-            ok()
-        );
+        client.ok(format!("CONFIG SET bf.cms-overflow {rule}"));
         assert!(client.cmd("CMS.INCRBY k a 1").as_array()[0].is_error());
         assert_eq!(client.cmd("CMS.INFO k").as_array()[5], int(count), "{rule}");
     }
     let why = "argument must be 'refuse' or 'saturate'";
     let refused = "ERR CONFIG SET failed (possibly related to argument 'bf.cms-overflow')";
-    let set = client.cmd("CONFIG SET bf.cms-overflow wrap");
-    assert_eq!(set, error(&format!("{refused} - {why}")));
+    client.expect(
+        "CONFIG SET bf.cms-overflow wrap",
+        error(&format!("{refused} - {why}")),
+    );
 }

@@ -82,25 +82,23 @@ CMS.MERGE k 1 Weights WEIGHTS 1 => CMS: wrong number of keys/weights
 fn refused_commands_change_nothing() {
     let server = Server::start();
     in_both_protocols(&server, |client, _| {
-        for command in [
+        client.all_ok([
             "CMS.INITBYDIM k 10 5",
             "CMS.INITBYDIM like 10 5",
             "CMS.INITBYDIM other 10 4",
             "CMS.INITBYDIM small 10 5 CELL_SIZE 1",
-        ] {
-            assert_eq!(client.cmd(command), ok(), "{command}");
-        }
+        ]);
         client.cmd("CMS.INCRBY k a 5 b 3");
         client.cmd("CMS.INCRBY small a 2");
         let mut refused = Refusals::of(client, &["DEBUG DIGEST"]);
         refused.check_rows(ROWS);
         refused.check_others("cms.", EXISTS);
         let set = "CONFIG SET bf.bloom-new-filters";
-        assert_eq!(client.cmd(&format!("{set} redisbloom")), ok());
+        client.ok(format!("{set} redisbloom"));
         Refusals::of(client, &["DEBUG DIGEST"]).check_rows(UNLIKE_REDISBLOOM);
-        assert_eq!(client.cmd("CMS.INITBYDIM new 10 5 CELL_SIZE 4"), ok());
+        client.ok("CMS.INITBYDIM new 10 5 CELL_SIZE 4");
         assert_eq!(client.cmd("DEL new").as_int(), 1);
-        assert_eq!(client.cmd(&format!("{set} own")), ok());
+        client.ok(format!("{set} own"));
     });
 }
 
@@ -111,7 +109,7 @@ fn the_memory_limits_hold_for_new_sketches() {
         "CMS: Insufficient memory to create the key: operation exceeds bloom object memory limit";
     let server = Server::start();
     in_both_protocols(&server, |client, _| {
-        assert_eq!(client.cmd("CMS.INITBYDIM model 1000 5"), ok());
+        client.ok("CMS.INITBYDIM model 1000 5");
         let create = "CMS.INITBYDIM k 1000 5";
         let bytes = least_limit(client, "bf.bloom-filter-max-memory-usage", create);
         assert!((20_000..20_300).contains(&bytes), "{bytes}");
@@ -120,17 +118,16 @@ fn the_memory_limits_hold_for_new_sketches() {
             ("bf.bloom-memory-usage-limit", "0"),
         ] {
             let mut set = |value: &str| {
-                assert_eq!(client.cmd(&format!("CONFIG SET {setting} {value}")), ok());
+                client.ok(format!("CONFIG SET {setting} {value}"));
                 client.cmd("CMS.INITBYDIM k 1000 5")
             };
             assert_eq!(set(&(bytes - 1).to_string()), error(TOO_LARGE), "{setting}");
             assert_eq!(set(&bytes.to_string()), ok(), "{setting}");
             assert_eq!(set("1"), error(EXISTS), "{setting}");
             // It counts, and merges, whatever the limits.
-            assert!(!client.cmd("CMS.INCRBY k a 1").is_error());
-            assert_eq!(client.cmd("CMS.MERGE k 2 k model"), ok());
-            let reset = format!("CONFIG SET {setting} {default}");
-            assert_eq!(client.cmd(&reset), ok());
+            client.run("CMS.INCRBY k a 1");
+            client.ok("CMS.MERGE k 2 k model");
+            client.ok(format!("CONFIG SET {setting} {default}"));
             assert_eq!(client.cmd("DEL k").as_int(), 1);
         }
         client.cmd("DEL model");

@@ -1,6 +1,6 @@
 //! The replies of each command, in both protocols.
 
-use crate::harness::{Client, Reply, Server, array, error, int, ok};
+use crate::harness::{Client, Reply, Server, array, error, int};
 use crate::scripting::takes_an_error_for_the_list;
 use crate::support::protocols::{in_both_protocols, table};
 
@@ -15,21 +15,17 @@ fn ints(numbers: &[i64]) -> Reply {
 #[track_caller]
 fn has_info(client: &mut Client, resp3: bool, key: &str, fields: &[(&str, i64)]) {
     let rows = fields.iter().map(|(name, value)| (*name, int(*value)));
-    let info = client.cmd(&format!("CMS.INFO {key}"));
-    assert_eq!(info, table(resp3, rows.collect()), "{key}");
+    client.expect(format!("CMS.INFO {key}"), table(resp3, rows.collect()));
 }
 
 #[test]
 fn counting_replies_with_estimates() {
     in_both_protocols(&Server::start(), |client, resp3| {
-        assert_eq!(client.cmd("CMS.INITBYDIM k 2000 7"), ok());
-        assert_eq!(client.cmd("CMS.INCRBY k a 3"), ints(&[3]));
-        assert_eq!(
-            client.cmd("CMS.INCRBY k a 1 b 2 a 0 a 6"),
-            ints(&[4, 2, 4, 10])
-        );
-        assert_eq!(client.cmd("CMS.QUERY k a"), ints(&[10]));
-        assert_eq!(client.cmd("CMS.QUERY k b c a b"), ints(&[2, 0, 10, 2]));
+        client.ok("CMS.INITBYDIM k 2000 7");
+        client.expect("CMS.INCRBY k a 3", ints(&[3]));
+        client.expect("CMS.INCRBY k a 1 b 2 a 0 a 6", ints(&[4, 2, 4, 10]));
+        client.expect("CMS.QUERY k a", ints(&[10]));
+        client.expect("CMS.QUERY k b c a b", ints(&[2, 0, 10, 2]));
         // The empty item is one, and so are any bytes.
         let item: &[u8] = b"\r\n\0\xff";
         let counted = client.call(&[b"CMS.INCRBY", b"k", b"", b"7", item, b"8"]);
@@ -45,12 +41,13 @@ fn counting_replies_with_estimates() {
         // More items than are located together.
         let pairs: Vec<_> = (0..300).map(|n| format!("item-{n} {n}")).collect();
         let counts: Vec<_> = (0..300).collect();
-        assert_eq!(client.cmd("CMS.INITBYPROB wide 0.00001 0.001"), ok());
-        let counted = client.cmd(&format!("CMS.INCRBY wide {}", pairs.join(" ")));
-        assert_eq!(counted, ints(&counts));
+        client.ok("CMS.INITBYPROB wide 0.00001 0.001");
+        client.expect(
+            format!("CMS.INCRBY wide {}", pairs.join(" ")),
+            ints(&counts),
+        );
         let items: Vec<_> = (0..300).map(|n| format!("item-{n}")).collect();
-        let query = format!("CMS.QUERY wide {}", items.join(" "));
-        assert_eq!(client.cmd(&query), ints(&counts));
+        client.expect(format!("CMS.QUERY wide {}", items.join(" ")), ints(&counts));
     });
 }
 
@@ -64,10 +61,10 @@ fn shapes_follow_the_rates() {
             ("0.9 0.2499999", 3, 3),
             ("0.5 1e-45", 4, 149),
         ] {
-            assert_eq!(client.cmd(&format!("CMS.INITBYPROB k {rates}")), ok());
+            client.ok(format!("CMS.INITBYPROB k {rates}"));
             let fields = [("width", width), ("depth", depth), ("count", 0)];
             has_info(client, resp3, "k", &fields);
-            assert_eq!(client.cmd("DEL k"), int(1));
+            client.expect("DEL k", int(1));
         }
     });
 }
@@ -79,15 +76,12 @@ fn counters_of_four_bytes_saturate() {
     in_both_protocols(&server, |client, resp3| {
         client.cmd("CMS.INITBYDIM k 1 2");
         let most = i64::from(u32::MAX);
-        assert_eq!(
-            client.cmd(&format!("CMS.INCRBY k a {}", most - 1)),
-            ints(&[most - 1])
-        );
+        client.expect(format!("CMS.INCRBY k a {}", most - 1), ints(&[most - 1]));
         let over = array([error(OVERFLOW)]);
-        assert_eq!(client.cmd("CMS.INCRBY k a 1"), over, "reached, not passed");
-        assert_eq!(client.cmd("CMS.INCRBY k a 0"), over);
-        assert_eq!(client.cmd("CMS.QUERY k a"), ints(&[most]));
-        assert_eq!(client.cmd("CMS.INCRBY k b 9223372036854775807"), over);
+        client.expect("CMS.INCRBY k a 1", &over);
+        client.expect("CMS.INCRBY k a 0", &over);
+        client.expect("CMS.QUERY k a", ints(&[most]));
+        client.expect("CMS.INCRBY k b 9223372036854775807", &over);
         let count = most
             .cast_unsigned()
             .wrapping_add(i64::MAX.cast_unsigned())
@@ -100,9 +94,9 @@ fn counters_of_four_bytes_saturate() {
             &[("width", 1), ("depth", 2), ("count", count)],
         );
         // Other pairs of the command go on.
-        assert_eq!(
-            client.cmd("CMS.INCRBY k a 1 a -5 a 2"),
-            array([error(OVERFLOW), int(most - 5), int(most - 3)])
+        client.expect(
+            "CMS.INCRBY k a 1 a -5 a 2",
+            array([error(OVERFLOW), int(most - 5), int(most - 3)]),
         );
     });
 }
@@ -111,15 +105,11 @@ fn counters_of_four_bytes_saturate() {
 fn negative_increments_subtract() {
     in_both_protocols(&Server::start(), |client, resp3| {
         for (key, size) in [("one", 1), ("two", 2), ("four", 4), ("eight", 8)] {
-            let create = format!("CMS.INITBYDIM {key} 1000 5 CELL_SIZE {size}");
-            assert_eq!(client.cmd(&create), ok());
+            client.ok(format!("CMS.INITBYDIM {key} 1000 5 CELL_SIZE {size}"));
             let counted = client.cmd(&format!("CMS.INCRBY {key} a 10 a -4 b -1 a -7 a -6"));
             let under = || error(UNDERFLOW);
             assert_eq!(counted, array([int(10), int(6), under(), under(), int(0)]));
-            assert_eq!(
-                client.cmd(&format!("CMS.INCRBY {key} a -1")),
-                array([under()])
-            );
+            client.expect(format!("CMS.INCRBY {key} a -1"), array([under()]));
             let mut fields = vec![("width", 1000), ("depth", 5), ("count", 0)];
             if size != 4 {
                 fields.push(("cell_size", size));
@@ -133,26 +123,28 @@ fn negative_increments_subtract() {
 fn counters_overflow_without_a_change() {
     in_both_protocols(&Server::start(), |client, resp3| {
         for (size, most) in [(1, 255), (2, 65_535), (4, u32::MAX.into()), (8, i64::MAX)] {
-            let create = format!("CMS.INITBYDIM k 10 3 CELL_SIZE {size}");
-            assert_eq!(client.cmd(&create), ok());
+            client.ok(format!("CMS.INITBYDIM k 10 3 CELL_SIZE {size}"));
             let over = || error(OVERFLOW);
-            let counted = client.cmd(&format!("CMS.INCRBY k a {most} a 1 a 0"));
-            assert_eq!(counted, array([int(most), over(), int(most)]), "{size}");
+            client.expect(
+                format!("CMS.INCRBY k a {most} a 1 a 0"),
+                array([int(most), over(), int(most)]),
+            );
             let mut fields = vec![("width", 10), ("depth", 3), ("count", most)];
             if size != 4 {
                 fields.push(("cell_size", size));
             }
             has_info(client, resp3, "k", &fields);
-            let more = client.cmd("CMS.INCRBY k a 9223372036854775807");
-            assert_eq!(more, array([over()]));
+            client.expect("CMS.INCRBY k a 9223372036854775807", array([over()]));
             has_info(client, resp3, "k", &fields);
-            assert_eq!(client.cmd("DEL k"), int(1));
+            client.expect("DEL k", int(1));
         }
         // The count has a largest value, too.
         client.cmd("CMS.INITBYDIM k 1000 3 CELL_SIZE 8");
-        let counted = client.cmd("CMS.INCRBY k a 9223372036854775807 b 1");
-        assert_eq!(counted, array([int(i64::MAX), error(OVERFLOW)]));
-        assert_eq!(client.cmd("CMS.QUERY k b"), ints(&[0]));
+        client.expect(
+            "CMS.INCRBY k a 9223372036854775807 b 1",
+            array([int(i64::MAX), error(OVERFLOW)]),
+        );
+        client.expect("CMS.QUERY k b", ints(&[0]));
     });
 }
 
@@ -160,33 +152,30 @@ fn counters_overflow_without_a_change() {
 fn merging_adds_weighted_counts() {
     in_both_protocols(&Server::start(), |client, resp3| {
         for key in ["a", "b", "weights", "d"] {
-            assert_eq!(client.cmd(&format!("CMS.INITBYDIM {key} 1000 5")), ok());
+            client.ok(format!("CMS.INITBYDIM {key} 1000 5"));
         }
         client.cmd("CMS.INCRBY a x 1 y 2");
         client.cmd("CMS.INCRBY b y 10 z 20");
         client.cmd("CMS.INCRBY weights w 5");
         client.cmd("CMS.INCRBY d gone 99");
         let query = "CMS.QUERY d x y z w gone";
-        assert_eq!(client.cmd("CMS.MERGE d 2 a b"), ok());
-        assert_eq!(client.cmd(query), ints(&[1, 12, 20, 0, 0]));
+        client.ok("CMS.MERGE d 2 a b");
+        client.expect(query, ints(&[1, 12, 20, 0, 0]));
         has_info(
             client,
             resp3,
             "d",
             &[("width", 1000), ("depth", 5), ("count", 33)],
         );
-        assert_eq!(client.cmd("CMS.MERGE d 3 a b d weights 2 -1 1"), ok());
-        assert_eq!(client.cmd(query), ints(&[3, 6, 0, 0, 0]));
+        client.ok("CMS.MERGE d 3 a b d weights 2 -1 1");
+        client.expect(query, ints(&[3, 6, 0, 0, 0]));
         // The destination is a source each time that it is named, with what it held before.
-        assert_eq!(client.cmd("CMS.MERGE d 3 d d a"), ok());
-        assert_eq!(client.cmd(query), ints(&[7, 14, 0, 0, 0]));
+        client.ok("CMS.MERGE d 3 d d a");
+        client.expect(query, ints(&[7, 14, 0, 0, 0]));
         // RedisBloom can't merge a key with this name.
-        assert_eq!(
-            client.cmd("CMS.MERGE d 2 weights weights WEIGHTS 1 2"),
-            ok()
-        );
-        assert_eq!(client.cmd(query), ints(&[0, 0, 0, 15, 0]));
-        assert_eq!(client.cmd("CMS.MERGE d 1 a WEIGHTS 0"), ok());
+        client.ok("CMS.MERGE d 2 weights weights WEIGHTS 1 2");
+        client.expect(query, ints(&[0, 0, 0, 15, 0]));
+        client.ok("CMS.MERGE d 1 a WEIGHTS 0");
         has_info(
             client,
             resp3,
@@ -195,8 +184,8 @@ fn merging_adds_weighted_counts() {
         );
         // A key that is named ten thousand times.
         let often = vec!["a"; 10_000].join(" ");
-        assert_eq!(client.cmd(&format!("CMS.MERGE d 10000 {often}")), ok());
-        assert_eq!(client.cmd(query), ints(&[10_000, 20_000, 0, 0, 0]));
+        client.ok(format!("CMS.MERGE d 10000 {often}"));
+        client.expect(query, ints(&[10_000, 20_000, 0, 0, 0]));
     });
 }
 
@@ -216,7 +205,7 @@ fn an_error_element_raises_or_is_returned_by_a_script() {
     } else {
         assert_eq!(reply, array([int(5), error(OVERFLOW)]));
     }
-    assert_eq!(client.cmd("CMS.QUERY k a b"), ints(&[5, 0]));
+    client.expect("CMS.QUERY k a b", ints(&[5, 0]));
     let script = "return redis.call('CMS.INCRBY', KEYS[1], 'a', 5)";
     assert_eq!(run(&mut client, script), ints(&[10]));
 }

@@ -1,6 +1,6 @@
 //! The replies of each command, in both protocols.
 
-use crate::harness::{Reply, Server, array, bulk, int, map, nil, ok, simple};
+use crate::harness::{Reply, Server, array, bulk, int, map, nil, simple};
 use crate::support::protocols::{in_both_protocols, truth, truths};
 
 use super::{chunks, field, items, load};
@@ -9,12 +9,12 @@ use super::{chunks, field, items, load};
 fn adding_replies_whether_the_item_was_added() {
     in_both_protocols(&Server::start(), |client, resp3| {
         let yes = truth(resp3, true);
-        assert_eq!(client.cmd("CF.ADD k a"), yes);
-        assert_eq!(client.cmd("CF.ADD k a"), yes, "a second copy");
-        assert_eq!(client.cmd("CF.ADDNX k a"), truth(resp3, false));
-        assert_eq!(client.cmd("CF.ADDNX k b"), yes);
-        assert_eq!(client.cmd("CF.ADDNX new b"), yes);
-        assert_eq!(client.cmd("CF.COUNT k a"), int(2));
+        client.expect("CF.ADD k a", &yes);
+        client.expect("CF.ADD k a", &yes);
+        client.expect("CF.ADDNX k a", truth(resp3, false));
+        client.expect("CF.ADDNX k b", &yes);
+        client.expect("CF.ADDNX new b", &yes);
+        client.expect("CF.COUNT k a", int(2));
         // The empty item is one, and so are any bytes.
         assert_eq!(client.call(&[b"CF.ADD", b"k", b""]), yes);
         assert_eq!(client.call(&[b"CF.EXISTS", b"k", b""]), yes);
@@ -26,13 +26,17 @@ fn adding_replies_whether_the_item_was_added() {
 #[test]
 fn inserting_replies_for_each_item() {
     in_both_protocols(&Server::start(), |client, resp3| {
-        let insert = "CF.INSERT k CAPACITY 64 ITEMS a a b";
-        assert_eq!(client.cmd(insert), truths(resp3, &[true; 3]));
+        client.expect(
+            "CF.INSERT k CAPACITY 64 ITEMS a a b",
+            truths(resp3, &[true; 3]),
+        );
         assert_eq!(field(client, "k", "Size"), 40 + 16 + 64);
         // Numbers in both protocols.
-        let known = client.cmd("CF.INSERTNX k NOCREATE ITEMS a b c c");
-        assert_eq!(known, array([int(0), int(0), int(1), int(0)]));
-        assert_eq!(client.cmd("CF.RESERVE full 4 EXPANSION 0"), ok());
+        client.expect(
+            "CF.INSERTNX k NOCREATE ITEMS a b c c",
+            array([int(0), int(0), int(1), int(0)]),
+        );
+        client.ok("CF.RESERVE full 4 EXPANSION 0");
         let none = if resp3 { truth(true, false) } else { int(-1) };
         let full = client.cmd("CF.INSERT full ITEMS foo foo foo foo foo foo foo");
         let (there, refused) = full.as_array().split_at(4);
@@ -51,8 +55,10 @@ fn inserting_replies_for_each_item() {
         // Options in any case and order, and then items whatever they look like.
         let words = "CF.INSERT x nocreate capacity 5 NoCreate CAPACITY 9 items ITEMS CAPACITY";
         assert_eq!(client.cmd(words).text(), "ERR not found");
-        let words = "CF.INSERT x capacity 5 CAPACITY 900 items ITEMS CAPACITY NOCREATE";
-        assert_eq!(client.cmd(words), truths(resp3, &[true; 3]));
+        client.expect(
+            "CF.INSERT x capacity 5 CAPACITY 900 items ITEMS CAPACITY NOCREATE",
+            truths(resp3, &[true; 3]),
+        );
         assert_eq!(field(client, "x", "Number of buckets"), 512);
     });
 }
@@ -60,29 +66,30 @@ fn inserting_replies_for_each_item() {
 #[test]
 fn queries_find_added_items() {
     in_both_protocols(&Server::start(), |client, resp3| {
-        assert_eq!(client.cmd("CF.EXISTS k a"), truth(resp3, false));
-        assert_eq!(client.cmd("CF.MEXISTS k a b"), truths(resp3, &[false; 2]));
-        assert_eq!(client.cmd("CF.COUNT k a"), int(0));
+        client.expect("CF.EXISTS k a", truth(resp3, false));
+        client.expect("CF.MEXISTS k a b", truths(resp3, &[false; 2]));
+        client.expect("CF.COUNT k a", int(0));
         client.cmd("CF.INSERT k ITEMS a b b");
-        assert_eq!(client.cmd("CF.EXISTS k a"), truth(resp3, true));
-        assert_eq!(client.cmd("CF.EXISTS k c"), truth(resp3, false));
-        let reply = client.cmd("CF.MEXISTS k b c a");
-        assert_eq!(reply, truths(resp3, &[true, false, true]));
-        assert_eq!(client.cmd("CF.COUNT k b"), int(2));
+        client.expect("CF.EXISTS k a", truth(resp3, true));
+        client.expect("CF.EXISTS k c", truth(resp3, false));
+        client.expect("CF.MEXISTS k b c a", truths(resp3, &[true, false, true]));
+        client.expect("CF.COUNT k b", int(2));
         // More than are looked up together.
         client.cmd(&format!(
             "CF.INSERT many CAPACITY 10000 ITEMS {}",
             items("i", 200)
         ));
-        let reply = client.cmd(&format!("CF.MEXISTS many {}", items("i", 200)));
-        assert_eq!(reply, truths(resp3, &[true; 200]));
+        client.expect(
+            format!("CF.MEXISTS many {}", items("i", 200)),
+            truths(resp3, &[true; 200]),
+        );
         let reply = client.cmd(&format!("CF.MEXISTS many {}", items("j", 200)));
         let absent = reply
             .as_array()
             .iter()
             .filter(|r| **r == truth(resp3, false));
         assert!(absent.count() > 180, "{reply:?}");
-        assert_eq!(client.cmd("TYPE k"), simple("MBbloomCF"));
+        client.expect("TYPE k", simple("MBbloomCF"));
     });
 }
 
@@ -90,16 +97,16 @@ fn queries_find_added_items() {
 fn removing_takes_one_copy() {
     in_both_protocols(&Server::start(), |client, resp3| {
         client.cmd("CF.INSERT k ITEMS a a b");
-        assert_eq!(client.cmd("CF.DEL k a"), truth(resp3, true));
-        assert_eq!(client.cmd("CF.COUNT k a"), int(1));
-        assert_eq!(client.cmd("CF.DEL k a"), truth(resp3, true));
-        assert_eq!(client.cmd("CF.DEL k a"), truth(resp3, false));
-        assert_eq!(client.cmd("CF.EXISTS k a"), truth(resp3, false));
+        client.expect("CF.DEL k a", truth(resp3, true));
+        client.expect("CF.COUNT k a", int(1));
+        client.expect("CF.DEL k a", truth(resp3, true));
+        client.expect("CF.DEL k a", truth(resp3, false));
+        client.expect("CF.EXISTS k a", truth(resp3, false));
         assert_eq!(field(client, "k", "Number of items inserted"), 1);
         assert_eq!(field(client, "k", "Number of items deleted"), 2);
-        assert_eq!(client.cmd("CF.DEL k b"), truth(resp3, true));
-        assert_eq!(client.cmd("EXISTS k"), int(1), "an empty one stays");
-        assert_eq!(client.cmd("CF.COMPACT k"), ok());
+        client.expect("CF.DEL k b", truth(resp3, true));
+        client.expect("EXISTS k", int(1));
+        client.ok("CF.COMPACT k");
         assert_eq!(field(client, "k", "Number of items deleted"), 0);
     });
 }
@@ -107,8 +114,7 @@ fn removing_takes_one_copy() {
 #[test]
 fn info_and_debug_return_every_field() {
     in_both_protocols(&Server::start(), |client, resp3| {
-        let reserve = "CF.RESERVE k 777 expansion 3 BUCKETSIZE 3 MaxIterations 7";
-        assert_eq!(client.cmd(reserve), ok());
+        client.ok("CF.RESERVE k 777 expansion 3 BUCKETSIZE 3 MaxIterations 7");
         client.cmd("CF.ADD k a");
         let pairs = [
             ("Size", 40 + 16 + 3 * 512),
@@ -126,14 +132,14 @@ fn info_and_debug_return_every_field() {
         } else {
             array(pairs.into_iter().flat_map(|(name, value)| [name, value]))
         };
-        assert_eq!(client.cmd("CF.INFO k"), expected);
+        client.expect("CF.INFO k", &expected);
         let line = "bktsize:3 buckets:512 items:1 deletes:0 filters:1 max_iterations:7 expansion:4";
-        assert_eq!(client.cmd("CF.DEBUG k"), bulk(line));
+        client.expect("CF.DEBUG k", bulk(line));
         // The first of a repeated option counts.
         client.cmd("CF.RESERVE twice 64 BUCKETSIZE 4 BUCKETSIZE 2");
         assert_eq!(field(client, "twice", "Bucket size"), 4);
         // A name of an option is a key as any other.
-        assert_eq!(client.cmd("CF.RESERVE EXPANSION 64"), ok());
+        client.ok("CF.RESERVE EXPANSION 64");
         assert_eq!(field(client, "EXPANSION", "Expansion rate"), 1);
     });
 }
@@ -142,22 +148,19 @@ fn info_and_debug_return_every_field() {
 fn chunks_carry_a_filter() {
     in_both_protocols(&Server::start(), |client, _| {
         client.cmd("CF.RESERVE k 64 EXPANSION 2");
-        assert_eq!(
-            client.cmd("CF.SCANDUMP k 0"),
-            array([int(0), nil()]),
-            "without items"
-        );
+        client.expect("CF.SCANDUMP k 0", array([int(0), nil()]));
         client.cmd(&format!("CF.INSERT k ITEMS {}", items("i", 100)));
         let pieces = chunks(client, "k");
         let ends: Vec<i64> = pieces.iter().map(|(cursor, _)| *cursor).collect();
         assert_eq!(ends[..3], [1, 65, 193]);
         assert_eq!(pieces[0].1.len(), 38);
         // From the middle of a filter to its end; and past all.
-        let reply = client.cmd("CF.SCANDUMP k 11");
-        assert_eq!(reply, array([int(65), bulk(&pieces[1].1[10..])]));
+        client.expect(
+            "CF.SCANDUMP k 11",
+            array([int(65), bulk(&pieces[1].1[10..])]),
+        );
         for cursor in ["100000", "9223372036854775807"] {
-            let reply = client.cmd(&format!("CF.SCANDUMP k {cursor}"));
-            assert_eq!(reply, array([int(0), nil()]), "{cursor}");
+            client.expect(format!("CF.SCANDUMP k {cursor}"), array([int(0), nil()]));
         }
         load(client, "copy", &pieces);
         let mut backwards = pieces.clone();
@@ -165,7 +168,7 @@ fn chunks_carry_a_filter() {
         load(client, "again", &backwards);
         let dump = client.cmd("DUMP k");
         for copy in ["copy", "again"] {
-            assert_eq!(client.cmd(&format!("DUMP {copy}")), dump);
+            client.expect(format!("DUMP {copy}"), &dump);
         }
     });
 }

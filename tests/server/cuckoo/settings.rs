@@ -1,8 +1,6 @@
 //! The settings of cuckoo filters.
 
-use crate::harness::{
-    Client, Reply, Server, array, bulk, error, int, ok, wait_in_sync, wait_until,
-};
+use crate::harness::{Client, Reply, Server, array, bulk, error, int, wait_in_sync, wait_until};
 use crate::support::aof::{command, on_log_of, wire};
 use crate::support::forged::file;
 use crate::support::primary::played_primary;
@@ -34,7 +32,7 @@ fn defaults_shape_new_filters() {
         ("cf-max-iterations", "7"),
         ("cf-expansion-factor", "5"),
     ] {
-        assert_eq!(client.cmd(&format!("CONFIG SET bf.{name} {value}")), ok());
+        client.ok(format!("CONFIG SET bf.{name} {value}"));
     }
     client.cmd("CF.ADD added a");
     client.cmd("CF.INSERT inserted CAPACITY 64 ITEMS a");
@@ -50,7 +48,7 @@ fn defaults_shape_new_filters() {
         assert_eq!(own, [buckets, size, 7, 8], "{key}");
     }
     // RESERVE's range does not depend on the settings.
-    assert_eq!(client.cmd("CF.RESERVE wide 510 BUCKETSIZE 255"), ok());
+    client.ok("CF.RESERVE wide 510 BUCKETSIZE 255");
 }
 
 #[test]
@@ -64,14 +62,14 @@ fn adds_stop_at_the_largest_number_of_filters() {
     let numbers: Vec<i64> = reply.as_array().iter().map(Reply::as_int).collect();
     assert_eq!(numbers, [vec![1; 12], vec![-1; 2]].concat());
     let refused = error("Maximum expansions reached");
-    assert_eq!(client.cmd("CF.ADD k b"), refused);
-    assert_eq!(client.cmd("CF.ADDNX k foo"), refused, "though it is known");
+    client.expect("CF.ADD k b", &refused);
+    client.expect("CF.ADDNX k foo", &refused);
     client.cmd("CF.DEL k foo");
-    assert_eq!(client.cmd("CF.ADD k foo"), refused, "though there is room");
+    client.expect("CF.ADD k foo", &refused);
     client.cmd("CONFIG SET bf.cf-max-expansions 4");
     assert_eq!(client.cmd("CF.ADD k foo").as_int(), 1);
     client.cmd("CONFIG SET bf.cf-max-expansions 1");
-    assert_eq!(client.cmd("CF.ADD new a"), refused);
+    client.expect("CF.ADD new a", &refused);
     assert_eq!(client.cmd("EXISTS new").as_int(), 0);
 }
 
@@ -104,7 +102,7 @@ fn a_refused_creation_of_a_primary_leaves_an_empty_filter() {
         wait_in_sync(&replica, &behind);
         let mut client = replica.client();
         let port = played_primary(file(&[]), Some(log.clone()));
-        assert_eq!(client.cmd(&format!("REPLICAOF 127.0.0.1 {port}")), ok());
+        client.ok(format!("REPLICAOF 127.0.0.1 {port}"));
         wait_until("all has come", || {
             behind.client().cmd("EXISTS end") == int(1)
         });
@@ -121,7 +119,7 @@ fn a_refused_creation_of_a_primary_leaves_an_empty_filter() {
                 let shape = shape.map(|name| field(&mut client, key, name));
                 assert_eq!(shape, [buckets, items], "{most} {key}");
             }
-            assert_eq!(client.cmd("CF.EXISTS a x"), int(added));
+            client.expect("CF.EXISTS a x", int(added));
             assert!(!server.log_contains("== CRITICAL =="));
         }
     }
@@ -170,7 +168,7 @@ fn values_out_of_range_are_refused() {
         ("bf.cf-initial-size 100", "bf.cf-bucket-size 51"),
         ("bf.cf-bucket-size 50", "bf.cf-initial-size 99"),
     ] {
-        assert_eq!(client.cmd(&format!("CONFIG SET {first}")), ok());
+        client.ok(format!("CONFIG SET {first}"));
         let reply = client.cmd(&format!("CONFIG SET {second}")).text();
         assert!(reply.contains(twice), "{reply}");
     }
@@ -198,7 +196,7 @@ fn files_and_arguments_set_the_settings() {
         ] {
             assert_eq!(get(&mut client, name), array([bulk(name), bulk(value)]));
         }
-        assert_eq!(client.cmd("CONFIG REWRITE"), ok());
+        client.ok("CONFIG REWRITE");
         server.restart();
     }
     for (arguments, what) in [

@@ -1,6 +1,6 @@
 //! What others learn of changes to values of every family but Bloom filters.
 
-use crate::harness::{Server, digest, int, nil, ok, wait_in_sync};
+use crate::harness::{Server, digest, int, nil, wait_in_sync};
 use crate::support::blobs::Blobs;
 use crate::support::effects::Stage;
 
@@ -166,12 +166,12 @@ fn a_merge_ends_the_time_to_live() {
         ("TDIGEST.ADD k 7", true),
         ("TDIGEST.RESET k", true),
     ] {
-        assert_eq!(client.cmd("PEXPIREAT k 9000000000000"), int(1));
-        assert_eq!(client.cmd(command), ok(), "{command}");
+        client.expect("PEXPIREAT k 9000000000000", int(1));
+        client.ok(command);
         wait_in_sync(&server, &replica);
         let expected = if keeps { 9_000_000_000_000 } else { -1 };
         for mut node in [server.client(), replica.client()] {
-            assert_eq!(node.cmd("PEXPIRETIME k"), int(expected), "{command}");
+            node.expect("PEXPIRETIME k", int(expected));
         }
         assert_eq!(digest(&mut replica.client(), "k"), digest(&mut client, "k"));
     }
@@ -182,17 +182,15 @@ fn a_merge_ends_the_time_to_live() {
 fn a_merge_changes_only_its_destination() {
     let server = Server::start();
     let (mut client, mut other) = (server.client(), server.client());
-    for line in [
+    client.all_ok([
         "TDIGEST.CREATE k",
         "TDIGEST.CREATE to",
         "TDIGEST.ADD k 1 2 3",
-    ] {
-        assert_eq!(client.cmd(line), ok());
-    }
+    ]);
     for (watched, is_broken) in [("k", false), ("to", true)] {
-        assert_eq!(client.cmd(&format!("WATCH {watched}")), ok());
-        assert_eq!(other.cmd("TDIGEST.MERGE to 1 k"), ok());
-        assert_eq!(client.cmd("MULTI"), ok());
+        client.ok(format!("WATCH {watched}"));
+        other.ok("TDIGEST.MERGE to 1 k");
+        client.ok("MULTI");
         client.cmd("PING");
         assert_eq!(client.cmd("EXEC") == nil(), is_broken, "{watched}");
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use valkeybloom_testing::loader::Dump;
 
 use crate::defrag::{offered, starts_to_defragment};
-use crate::harness::{Client, Reply, Server, digest, int, ok, wait_in_sync, wait_until};
+use crate::harness::{Client, Reply, Server, digest, int, wait_in_sync, wait_until};
 use crate::support::aof::rewrite_aof;
 use crate::support::commands;
 use crate::support::configured::other_settings;
@@ -111,9 +111,7 @@ fn replicas_and_logs_hold_the_same_values() {
         .start();
     wait_in_sync(&primary, &replica);
     let (mut client, mut far) = (primary.client(), replica.client());
-    for line in MADE {
-        assert_eq!(client.cmd(line), ok(), "{line}");
-    }
+    client.all_ok(MADE);
     let mut random = Random(12);
     for step in 0..3000 {
         for family in [cuckoo, cms, topk, tdigest] {
@@ -142,7 +140,7 @@ fn replicas_and_logs_hold_the_same_values() {
     let late = other_settings(Server::replica_of(&primary)).start();
     wait_in_sync(&primary, &late);
     assert_eq!(state(&late).0, expected.0);
-    assert_eq!(replica.client().cmd("REPLICAOF NO ONE"), ok());
+    replica.client().ok("REPLICAOF NO ONE");
     replica.client().cmd("CONFIG REWRITE");
     for rewrites in [false, true] {
         if rewrites {
@@ -155,7 +153,7 @@ fn replicas_and_logs_hold_the_same_values() {
     let limits = "bf.bloom-memory-usage-limit 0 bf.bloom-filter-max-memory-usage 64mb";
     for server in [&primary, &replica] {
         let mut client = server.client();
-        assert_eq!(client.cmd(&format!("CONFIG SET {limits}")), ok());
+        client.ok(format!("CONFIG SET {limits}"));
         (0..300).for_each(|number| drop(client.cmd(&format!("TOPK.ADD topk0 {number}"))));
         sums::is_balanced(&mut client);
     }
@@ -194,12 +192,11 @@ fn copies_are_equal_and_independent() {
     let server = Server::start();
     let mut client = server.client();
     for (lines, change) in VALUES {
-        assert_eq!(client.cmd("FLUSHALL"), ok());
+        client.ok("FLUSHALL");
         let family = change.split_once('.').expect("a family").0.to_lowercase();
         for line in lines {
             for key in ["k", "other", "another"] {
-                let reply = client.cmd(&line.replace("{}", key));
-                assert!(!reply.is_error(), "{line}: {reply:?}");
+                client.run(line.replace("{}", key));
             }
         }
         let state = |client: &mut Client, key: &str| {
@@ -226,8 +223,7 @@ fn copies_are_equal_and_independent() {
             .contains(&&*family)
             .then(|| format!("{family}.MERGE other 1 k"));
         for line in reads.chain(others.map(str::to_owned)).chain(merge) {
-            let reply = client.cmd(&line);
-            assert!(!reply.is_error(), "{line}: {reply:?}");
+            client.run(&line);
             assert_eq!(state(&mut client, "k"), before, "{line}");
         }
         for line in [
@@ -236,14 +232,14 @@ fn copies_are_equal_and_independent() {
             "COPY k moved",
             "MOVE moved 1",
         ] {
-            assert_eq!(client.cmd(line), int(1), "{line}");
+            client.expect(line, int(1));
         }
         assert_eq!(state(&mut client, "copy"), before);
-        assert!(!client.cmd(&change.replace("{}", "copy")).is_error());
+        client.run(change.replace("{}", "copy"));
         assert_ne!(state(&mut client, "copy"), before);
-        assert_eq!(client.cmd("RENAME k renamed"), ok());
+        client.ok("RENAME k renamed");
         assert_eq!(state(&mut client, "renamed"), before);
-        assert_eq!(client.cmd("SWAPDB 0 1"), ok());
+        client.ok("SWAPDB 0 1");
         for key in ["copy", "moved"] {
             assert_eq!(state(&mut client, key), before, "{key}");
         }
@@ -280,9 +276,7 @@ fn defragmentation_changes_nothing() {
                 format!("TDIGEST.ADD {key} {numbers}"),
             ],
         };
-        for line in lines {
-            assert!(!client.cmd(&line).is_error(), "{line}");
-        }
+        client.run_all(lines);
         if number % 12 == 3 {
             client.cmd(&format!("TDIGEST.QUANTILE {key} 0.5"));
         }
@@ -298,26 +292,22 @@ fn defragmentation_changes_nothing() {
     if starts_to_defragment(&server) {
         wait_until("allocations were moved", || {
             // They are in use.
-            for line in [
+            client.run_all([
                 "CMS.INCRBY k5 0 1 0 -1",
                 "TDIGEST.QUANTILE k7 0.5",
                 "TOPK.QUERY k6 0",
                 "CF.EXISTS k4 0",
-            ] {
-                assert!(!client.cmd(line).is_error(), "{line}");
-            }
+            ]);
             offered(&server).0 > 3000
         });
         client.cmd("CONFIG SET activedefrag no");
     }
     assert_eq!(state(&mut client), before);
-    for line in [
+    client.run_all([
         "CF.ADD k4 a",
         "CMS.INCRBY k5 a 1",
         "TOPK.ADD k6 a",
         "TDIGEST.ADD k7 5",
-    ] {
-        assert!(!client.cmd(line).is_error(), "{line}");
-    }
+    ]);
     sums::is_balanced(&mut client);
 }

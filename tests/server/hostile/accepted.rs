@@ -80,8 +80,7 @@ fn accepted_objects_are_loaded_again() {
             let restore: [&[u8]; 4] = [b"RESTORE", restored.as_bytes(), b"0", payload.as_bytes()];
             assert_eq!(client.call(&restore), ok(), "{name}");
             for key in [loaded, chunked, restored] {
-                let line = format!("BF.INSERT {key} NOCREATE {write}");
-                assert_eq!(client.cmd(&line), reply, "{key}");
+                client.expect(format!("BF.INSERT {key} NOCREATE {write}"), &reply);
                 keys.push(key);
             }
         }

@@ -35,13 +35,14 @@ fn forged_fields_are_refused() {
     for form in [RDB, DUMP, HEADER] {
         assert_eq!(calls(&mut client, &right, form), [ok()], "form {form}");
         assert_eq!(client.cmd("TYPE forged").text(), "bloomfltr");
-        assert_eq!(client.cmd("DEL forged"), int(1));
+        client.expect("DEL forged", int(1));
     }
 
     // Only what is wrong in itself is to be refused here, not what a limit forbids.
     let most = i64::MAX.to_string();
-    let unlimited = format!("CONFIG SET bf.bloom-filter-max-memory-usage {most}");
-    assert_eq!(client.cmd(&unlimited), ok());
+    client.ok(format!(
+        "CONFIG SET bf.bloom-filter-max-memory-usage {most}"
+    ));
     let used = memory(&server, "used_memory");
     let peak = peak_address_space(&server);
     for (what, forms, spoil) in FAULTS {
@@ -57,7 +58,7 @@ fn forged_fields_are_refused() {
                 assert_eq!(replies, [error(text)], "{what}, form {form}");
             }
         }
-        assert_eq!(client.cmd("EXISTS forged"), int(0), "{what}");
+        client.expect("EXISTS forged", int(0));
     }
     let grown = memory(&server, "used_memory") - used;
     assert!(grown < 1 << 20, "{grown} bytes are kept");
@@ -113,7 +114,7 @@ fn forged_half_loaded_objects_are_refused() {
     let (first, second) = (&right.filters[0].bitmap, &right.filters[1].bitmap);
 
     // So that a dump can be compared with what was forged.
-    assert_eq!(client.cmd("CONFIG SET rdbcompression no"), ok());
+    client.ok("CONFIG SET rdbcompression no");
     for (stage, value) in [
         partial(&[b""]),
         partial(&[&first[..7]]),
@@ -127,9 +128,9 @@ fn forged_half_loaded_objects_are_refused() {
         let reply = client.call(&[b"RESTORE", b"forged", b"0", &payload]);
         assert_eq!(reply, ok(), "stage {stage}");
         let loading = error("ERR bloom object is still being loaded");
-        assert_eq!(client.cmd("BF.CARD forged"), loading, "stage {stage}");
+        client.expect("BF.CARD forged", &loading);
         assert_eq!(client.cmd("DUMP forged").as_bytes(), payload);
-        assert_eq!(client.cmd("DEL forged"), int(1));
+        client.expect("DEL forged", int(1));
     }
 
     let mut other = right.clone();
@@ -182,15 +183,17 @@ fn a_claim_takes_no_memory() {
     let limit = error("ERR operation exceeds bloom object memory limit");
     let begin: [&[u8]; 4] = [b"BF.LOADCHUNK", b"forged", b"1", &terabyte];
     assert_eq!(client.call(&begin), limit);
-    assert_eq!(client.cmd("EXISTS forged"), int(0));
+    client.expect("EXISTS forged", int(0));
 
-    let unlimited = format!("CONFIG SET bf.bloom-filter-max-memory-usage {}", i64::MAX);
-    assert_eq!(client.cmd(&unlimited), ok());
+    client.ok(format!(
+        "CONFIG SET bf.bloom-filter-max-memory-usage {}",
+        i64::MAX
+    ));
     let used = memory(&server, "used_memory");
     let peak = peak_address_space(&server);
     assert_eq!(client.call(&begin), ok());
-    assert_eq!(client.cmd("BF.LOADCHUNK forged 2 x"), ok());
-    assert_eq!(client.cmd("BF.LOADCHUNK forged 7 abcde"), ok());
+    client.ok("BF.LOADCHUNK forged 2 x");
+    client.ok("BF.LOADCHUNK forged 7 abcde");
 
     // A value in an RDB with the largest possible claim.
     let most = header(&mut object, u64::MAX / 16);
@@ -198,7 +201,7 @@ fn a_claim_takes_no_memory() {
     let payload = value.payload(version);
     let reply = client.call(&[b"RESTORE", b"restored", b"0", &payload]);
     assert_eq!(reply, ok());
-    assert_eq!(client.cmd("COPY restored copied"), int(1));
+    client.expect("COPY restored copied", int(1));
     for key in ["forged", "restored", "copied"] {
         let usage = client.cmd(&format!("MEMORY USAGE {key}")).as_int();
         assert!(usage < 1000, "{key} takes {usage} bytes");
@@ -218,7 +221,7 @@ fn a_claim_takes_no_memory() {
     assert_eq!(client.call(&args), error("ERR Bad data format"));
     let grown = memory(&server, "used_memory") - used;
     assert!(grown < 1 << 20, "{grown} bytes are kept");
-    assert_eq!(client.cmd("DEL forged restored copied"), int(3));
+    client.expect("DEL forged restored copied", int(3));
 }
 
 #[test]
@@ -238,7 +241,7 @@ fn chunks_out_of_order_change_nothing() {
     // Nothing is being loaded.
     assert_eq!(chunk(&mut client, "5", b"abcd"), bad);
     assert_eq!(chunk(&mut client, "0", b""), bad);
-    assert_eq!(client.cmd("EXISTS k"), int(0));
+    client.expect("EXISTS k", int(0));
 
     assert_eq!(chunk(&mut client, "1", &right.header()), ok());
     let busy = error("BUSYKEY Target key name already exists.");
@@ -258,7 +261,7 @@ fn chunks_out_of_order_change_nothing() {
         ("the last cursor of all", &past, &bits[4..8]),
     ] {
         assert_eq!(chunk(&mut client, cursor, bytes), bad, "{what}");
-        assert_eq!(client.cmd("DEBUG DIGEST-VALUE k"), digest, "{what}");
+        client.expect("DEBUG DIGEST-VALUE k", &digest);
     }
     for cursor in ["", "x", "9223372036854775808", "1.5", " 5"] {
         let reply = chunk(&mut client, cursor, &bits[4..8]);
@@ -266,10 +269,10 @@ fn chunks_out_of_order_change_nothing() {
     }
     assert_eq!(chunk(&mut client, "17", &bits[4..16]), ok());
     assert_eq!(chunk(&mut client, "57", &bits[16..]), ok());
-    assert_eq!(client.cmd("BF.CARD k"), int(20));
+    client.expect("BF.CARD k", int(20));
     assert_eq!(chunk(&mut client, "58", b"x"), bad);
 
-    assert_eq!(client.cmd("SET s x"), ok());
+    client.ok("SET s x");
     for cursor in ["1", "2"] {
         let reply = client.call(&[b"BF.LOADCHUNK", b"s", cursor.as_bytes(), b"x"]);
         assert!(reply.text().starts_with("WRONGTYPE "), "{reply:?}");
@@ -284,7 +287,7 @@ fn a_corrupt_file_is_refused_in_words() {
     let create: [&[u8]; 6] = [b"BF.INSERT", b"k", b"SEED", seed, b"CAPACITY", b"10"];
     assert!(!client.call(&create).is_error());
     // The bits are compressed otherwise, the header with them.
-    assert_eq!(client.cmd("CONFIG SET rdbcompression no"), ok());
+    client.ok("CONFIG SET rdbcompression no");
     server.shutdown_save();
 
     let file = server.dir().join("dump.rdb");
@@ -337,8 +340,8 @@ fn a_log_of_nonsense_breaks_nothing() {
     fs::write(server.dir().join(file), log).unwrap();
     server.start_again();
     let mut client = server.client();
-    assert_eq!(client.cmd("BF.EXISTS first item"), int(1));
-    assert_eq!(client.cmd("BF.EXISTS last item"), int(1));
-    assert_eq!(client.cmd("BF.LOADCHUNK half 4 abc"), ok());
-    assert_eq!(client.cmd("DBSIZE"), int(3));
+    client.expect("BF.EXISTS first item", int(1));
+    client.expect("BF.EXISTS last item", int(1));
+    client.ok("BF.LOADCHUNK half 4 abc");
+    client.expect("DBSIZE", int(3));
 }

@@ -49,7 +49,7 @@ fn commands_have_the_recorded_replies() {
         wait_in_sync(&server, &replica);
         let mut client = server.client();
         let version = rdb_version(&mut client);
-        assert_eq!(client.cmd("SET mergebad-string x"), ok());
+        client.ok("SET mergebad-string x");
         let (by_chance, recorded): (Vec<_>, Vec<_>) = recording
             .objects()
             .into_iter()
@@ -149,7 +149,7 @@ fn dumps_and_chunks_are_loaded() {
             let chunks = object.chunks();
             if !chunks.is_empty() {
                 assert_eq!(pieces_of(&mut client, object), chunks, "{}", object.key);
-                assert_eq!(client.cmd(&format!("DEL {}", object.key)), int(1));
+                client.expect(format!("DEL {}", object.key), int(1));
                 let load = if object.type_name() == "MBbloomCF" {
                     "CF"
                 } else {
@@ -209,9 +209,9 @@ fn files_are_loaded() {
         let then = wire(&[command("SET end x")]);
         let port = played_primary(file, Some(then));
         let mut client = replica.client();
-        assert_eq!(client.cmd(&format!("REPLICAOF 127.0.0.1 {port}")), ok());
+        client.ok(format!("REPLICAOF 127.0.0.1 {port}"));
         wait_until("all has come", || client.cmd("EXISTS end") == int(1));
-        assert_eq!(client.cmd("REPLICAOF NO ONE"), ok());
+        client.ok("REPLICAOF NO ONE");
         all_are_there(&replica, &recorded);
     }
 }
@@ -297,6 +297,5 @@ fn bare_commands_of_a_primary_mean_its_settings() {
         let line = format!("bktsize:4 {shape} max_iterations:3 expansion:{expansion}");
         assert_eq!(client.cmd(&format!("CF.DEBUG {key}")).text(), line, "{key}");
     }
-    let more = client.cmd("CF.ADD copies other");
-    assert_eq!(more, error("Maximum expansions reached"));
+    client.expect("CF.ADD copies other", error("Maximum expansions reached"));
 }

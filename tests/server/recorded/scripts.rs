@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::harness::{Reply, Server, ok};
+use crate::harness::{Reply, Server};
 use crate::support::protocols::in_both_protocols;
 use crate::support::recordings::{COUNTS, DIGESTS, call, words};
 
@@ -53,16 +53,14 @@ fn replies_are_the_recorded_ones() {
     let rows = scripts.iter().filter_map(Value::as_array).flatten();
     in_both_protocols(&server, |client, resp3| {
         let twenty: Vec<String> = (1..=20).map(|number| number.to_string()).collect();
-        for line in [
+        client.all_ok([
             "SET w-str x",
             "TDIGEST.CREATE w-empty",
             "TDIGEST.CREATE w-some COMPRESSION 50",
             &format!("TDIGEST.ADD w-some {}", twenty.join(" ")),
             "TDIGEST.CREATE w-b",
             "TDIGEST.ADD w-b 1 2.5",
-        ] {
-            assert_eq!(client.cmd(line), ok(), "{line}");
-        }
+        ]);
         let mut count = 0;
         for row in rows.clone() {
             let command = words(&row[0]);
@@ -82,7 +80,7 @@ fn replies_are_the_recorded_ones() {
             }
             // Refused commands change nothing.
             if reply.is_error() {
-                assert_eq!(client.cmd("DEBUG DIGEST"), before, "{line}");
+                client.expect("DEBUG DIGEST", &before);
             }
             count += 1;
         }

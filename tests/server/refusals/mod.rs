@@ -3,7 +3,7 @@
 
 mod rows;
 
-use crate::harness::{Client, Reply, ok};
+use crate::harness::{Client, Reply};
 use crate::support::blobs::{Blobs, blobs, send};
 use crate::support::commands::{BLOOM, Command};
 use crate::support::protocols::{in_both_protocols, with_fixed_seed};
@@ -47,7 +47,7 @@ fn shown(reply: &Reply) -> String {
 
 fn check(client: &mut Client, resp3: bool, given: &[String], call: [&str; 2], blobs: &Blobs) {
     let [command, reply] = call;
-    assert_eq!(client.cmd("FLUSHALL"), ok());
+    client.ok("FLUSHALL");
     for line in given {
         let done = send(client, line, blobs);
         assert!(!done.is_error(), "{line}: {done:?}");
@@ -70,7 +70,7 @@ fn check(client: &mut Client, resp3: bool, given: &[String], call: [&str; 2], bl
         assert_eq!(after, (data, keys), "{given:?} {command}");
     }
     if given.iter().any(|line| line.starts_with("CONFIG")) {
-        assert_eq!(client.cmd(DEFAULTS), ok());
+        client.ok(DEFAULTS);
     }
 }
 
@@ -151,7 +151,7 @@ fn numbers_parse_like_those_of_the_servers_own_commands() {
     let server = with_fixed_seed();
     in_both_protocols(&server, |client, _| {
         let mut is_bad = |line: &str, number: &[u8]| {
-            assert!(!client.cmd("DEL k n").is_error());
+            client.run("DEL k n");
             let words = line.split(' ').map(|word| match word {
                 "{}" => number,
                 word => word.as_bytes(),

@@ -4,7 +4,7 @@ mod workload;
 
 use std::collections::BTreeMap;
 
-use crate::harness::{Reply, Server, digest, error, int, ok, wait_in_sync, wait_until};
+use crate::harness::{Reply, Server, digest, error, int, wait_in_sync, wait_until};
 use crate::support::aof::{command, on_log_of, rewrite_aof, wire};
 use crate::support::configured::{OTHER_SETTINGS, configure, other_settings};
 use crate::support::population::Population;
@@ -27,7 +27,7 @@ pub fn state(server: &Server) -> BTreeMap<(u8, String), (String, i64)> {
     let mut client = server.client();
     let mut state = BTreeMap::new();
     for database in 0..2 {
-        assert_eq!(client.cmd(&format!("SELECT {database}")), ok());
+        client.ok(format!("SELECT {database}"));
         for key in client.cmd("KEYS *").as_array() {
             let key = key.text();
             let digest = digest(&mut client, &key);
@@ -122,7 +122,7 @@ fn what_a_peer_sends_makes_the_same_objects() {
         // Other keys have filters that scale.
         for (key, capacity) in [1, 2, 20, 50, 100, 150, 200, 250].iter().enumerate() {
             let line = format!("BF.RESERVE {key} 0.01 {capacity} NONSCALING");
-            assert_eq!(client.cmd(&line), ok());
+            client.ok(&line);
             sent.push(command(&line));
         }
         for _ in 0..3000 {
@@ -194,9 +194,8 @@ fn a_full_filter_refuses_what_a_primary_sends() {
         assert!(!node.log_contains("CRITICAL"));
         let mut client = node.client();
         for key in ["plain", "counted", "lately"] {
-            assert_eq!(client.cmd(&format!("BF.CARD {key}")), int(2), "{key}");
-            let more = client.cmd(&format!("BF.CARD {key}:more"));
-            assert_eq!(more, int(4), "{key}");
+            client.expect(format!("BF.CARD {key}"), int(2));
+            client.expect(format!("BF.CARD {key}:more"), int(4));
         }
     }
 }
@@ -244,26 +243,23 @@ fn a_full_resync_brings_the_same_objects() {
     Workload::new(0x6675_6c6c).run(&mut client, 1500);
     settle(&primary);
     for (without_file, load) in WAYS {
-        let set = format!("CONFIG SET repl-diskless-sync {without_file}");
-        assert_eq!(client.cmd(&set), ok());
+        client.ok(format!("CONFIG SET repl-diskless-sync {without_file}"));
         let replica = other_settings(Server::builder())
             .config("repl-diskless-load", load)
             .start();
         // Its own data is dropped; one of its keys is also the primary's.
         let mut own = replica.client();
-        assert_eq!(own.cmd("CONFIG SET bf.bloom-memory-usage-limit 0"), ok());
-        let unlimited = "CONFIG SET bf.bloom-filter-max-memory-usage 64mb";
-        assert_eq!(own.cmd(unlimited), ok());
+        own.ok("CONFIG SET bf.bloom-memory-usage-limit 0");
+        own.ok("CONFIG SET bf.bloom-filter-max-memory-usage 64mb");
         Workload::new(0x006f_776e).run(&mut own, 500);
         assert_eq!(own.cmd("BF.MADD own a b c").as_array().len(), 3);
-        let follow = format!("REPLICAOF 127.0.0.1 {}", primary.port());
-        assert_eq!(own.cmd(&follow), ok());
+        own.ok(format!("REPLICAOF 127.0.0.1 {}", primary.port()));
         hold_the_same(&[&primary, &replica]);
 
         // Another resync with data of the same history: the replica missed more than the primary kept. A replica that
         // loads beside its data keeps serving.
         let full = primary.info("stats")["sync_full"].clone();
-        assert_eq!(client.cmd("CONFIG SET repl-backlog-size 16384"), ok());
+        client.ok("CONFIG SET repl-backlog-size 16384");
         client.send("MULTI");
         client.send("CLIENT KILL TYPE replica");
         let value = "v".repeat(100_000);
@@ -279,9 +275,9 @@ fn a_full_resync_brings_the_same_objects() {
             primary.info("stats")["sync_full"] != full
         });
         hold_the_same(&[&primary, &replica]);
-        assert_eq!(client.cmd("BF.ADD key-new item"), int(1));
+        client.expect("BF.ADD key-new item", int(1));
         hold_the_same(&[&primary, &replica]);
-        assert_eq!(client.cmd("DEL key-new"), int(1));
+        client.expect("DEL key-new", int(1));
     }
 }
 
@@ -298,7 +294,7 @@ fn a_promoted_replica_goes_on() {
         wait_in_sync(&primary, &replica);
         let copy = |key: &str| format!("{key}-copy");
         for key in population.keys() {
-            assert_eq!(client.cmd(&format!("COPY {key} {}", copy(key))), int(1));
+            client.expect(format!("COPY {key} {}", copy(key)), int(1));
         }
         wait_in_sync(&primary, &replica);
         drop(primary);
@@ -306,13 +302,13 @@ fn a_promoted_replica_goes_on() {
         let mut client = replica.client();
         let refused = client.cmd("BF.ADD new item").text();
         assert!(refused.starts_with("READONLY "), "{refused}");
-        assert_eq!(client.cmd("REPLICAOF NO ONE"), ok());
+        client.ok("REPLICAOF NO ONE");
         // Its own settings count now: BF.INFO reports how far objects can still grow.
         let settings = "CONFIG SET bf.bloom-filter-max-memory-usage 64mb \
             bf.bloom-memory-usage-limit 0";
         let limit = error("ERR operation exceeds bloom object memory limit");
-        assert_eq!(client.cmd("BF.ADD new item"), limit);
-        assert_eq!(client.cmd(settings), ok());
+        client.expect("BF.ADD new item", &limit);
+        client.ok(settings);
         population.is_unchanged(&mut client);
         population.is_copied(&mut client, copy);
         population.finish_loading(&mut client, str::to_owned);
@@ -346,12 +342,10 @@ fn a_replica_on_another_processor_has_the_same_bits() {
         shapes.push(format!("{rate} {capacity} {growth}"));
     }
     for maker in ["own", "valkey-bloom", "redisbloom"] {
-        let set = format!("CONFIG SET bf.bloom-new-filters {maker}");
-        assert_eq!(client.cmd(&set), ok());
-        assert_eq!(client.cmd("FLUSHALL"), ok());
+        client.ok(format!("CONFIG SET bf.bloom-new-filters {maker}"));
+        client.ok("FLUSHALL");
         for (key, shape) in shapes.iter().enumerate() {
-            let create = format!("BF.RESERVE {key} {shape}");
-            assert_eq!(client.cmd(&create), ok(), "{create}");
+            client.ok(format!("BF.RESERVE {key} {shape}"));
             // So that small ones are stacked.
             for round in 0..8 {
                 let items: Vec<String> = (0..70).map(|n| format!("{round}-{n}")).collect();

@@ -262,7 +262,7 @@ impl Workload {
                 client.call(&call);
             }
             112..116 => {
-                assert_eq!(client.cmd("MULTI"), ok());
+                client.ok("MULTI");
                 for _ in 0..self.random.below(5) {
                     let write = self.adding();
                     call(client, &write);
@@ -274,11 +274,10 @@ impl Workload {
                 let yes = self.random.pick(&["yes", "no"]);
                 let capacity = self.random.pick(&["10", "40", "300"]);
                 let maker = self.random.pick(&["own", "valkey-bloom", "redisbloom"]);
-                let set = format!(
+                client.ok(format!(
                     "CONFIG SET bf.bloom-saturate-nonscaling {yes} bf.bloom-capacity {capacity} \
                      bf.bloom-use-random-seed {yes} bf.bloom-new-filters {maker}"
-                );
-                assert_eq!(client.cmd(&set), ok());
+                ));
             }
             117 => {
                 client.cmd(&format!("SET {key} string"));
@@ -286,7 +285,7 @@ impl Workload {
                 client.cmd(&format!("DEL {key}"));
             }
             118 if self.random.one_in(4) => {
-                assert_eq!(client.cmd("SWAPDB 0 1"), ok());
+                client.ok("SWAPDB 0 1");
             }
             _ => drop(client.cmd(&format!("BF.EXISTS {key} item"))),
         }

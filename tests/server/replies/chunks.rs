@@ -23,14 +23,14 @@ fn an_object_is_read_and_loaded_in_chunks() {
         }
         let reported = walk.iter().map(|(cursor, _)| cursor.cast_signed());
         assert_eq!(reported.collect::<Vec<_>>(), cursors);
-        let header = client.cmd("BF.SCANDUMP k 0");
-        assert_eq!(header, array([int(1), bulk(&walk[0].1)]));
+        client.expect("BF.SCANDUMP k 0", array([int(1), bulk(&walk[0].1)]));
         // A cursor may point inside a bitmap; the chunk ends with the bitmap.
-        let inside = client.cmd("BF.SCANDUMP k 3");
-        assert_eq!(inside, array([int(cursors[1]), bulk(&walk[1].1[2..])]));
+        client.expect(
+            "BF.SCANDUMP k 3",
+            array([int(cursors[1]), bulk(&walk[1].1[2..])]),
+        );
         for past in [cursors[3], i64::MAX] {
-            let end = client.cmd(&format!("BF.SCANDUMP k {past}"));
-            assert_eq!(end, array([int(0), bulk("")]));
+            client.expect(format!("BF.SCANDUMP k {past}"), array([int(0), bulk("")]));
         }
         for piece in &walk {
             assert_eq!(load_piece(client, "copy", piece), ok());
@@ -86,7 +86,7 @@ fn half_loaded(client: &mut Client, dump: &[u8]) {
         "BF.MERGE half k",
         "BF.MERGE new half",
     ] {
-        assert_eq!(client.cmd(command), refused, "{command}");
+        client.expect(command, &refused);
     }
     assert_eq!(client.call(&[b"BF.LOAD", b"half", dump]), refused);
 }
@@ -105,7 +105,7 @@ fn a_dump_is_loaded_and_written() {
     let ttl = client.cmd("PTTL ttl").as_int();
     assert!((1..=100_000).contains(&ttl), "{ttl}");
     // The published sizes of the format: 30 bytes, and per filter 24 beside the blob.
-    assert_eq!(client.cmd("BF.RESERVE f 0.01 100 NONSCALING"), ok());
+    client.ok("BF.RESERVE f 0.01 100 NONSCALING");
     assert_eq!(dump(&pieces(&mut client, "f")).len(), 30 + 24 + 45 + 122);
 
     rewrite_aof(&server);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::harness::{Client, Reply, Server, array, bulk, error, int, map, nil, ok, simple};
+use crate::harness::{Client, Reply, Server, array, bulk, error, int, map, nil, simple};
 use crate::support::protocols::{field, in_both_protocols, rate, table, truth, with_fixed_seed};
 
 use super::{debug_bytes, filter_rate, size};
@@ -11,10 +11,10 @@ use super::{debug_bytes, filter_rate, size};
 fn info_returns_all_fields_in_order_and_each_alone() {
     let server = Server::start();
     in_both_protocols(&server, |client, resp3| {
-        assert_eq!(client.cmd("BF.RESERVE s 0.01 100 EXPANSION 3"), ok());
-        assert_eq!(client.cmd("BF.RESERVE f 0.02 100 NONSCALING"), ok());
-        assert_eq!(client.cmd("BF.ADD s a"), truth(resp3, true));
-        assert_eq!(client.cmd("BF.ADD f a"), truth(resp3, true));
+        client.ok("BF.RESERVE s 0.01 100 EXPANSION 3");
+        client.ok("BF.RESERVE f 0.02 100 NONSCALING");
+        client.expect("BF.ADD s a", truth(resp3, true));
+        client.expect("BF.ADD f a", truth(resp3, true));
 
         // Growth ends where a filter would exceed 64 MiB.
         let (mut reach, mut capacity, mut index) = (0, 100, 0);
@@ -66,9 +66,9 @@ fn info_returns_all_fields_in_order_and_each_alone() {
                 } else {
                     array([value.clone()])
                 };
-                assert_eq!(client.cmd(&format!("BF.INFO {key} {word}")), alone);
+                client.expect(format!("BF.INFO {key} {word}"), &alone);
                 let lower = word.to_lowercase();
-                assert_eq!(client.cmd(&format!("bf.info {key} {lower}")), alone);
+                client.expect(format!("bf.info {key} {lower}"), &alone);
             }
             let rows = rows.into_iter().map(|(_, title, value)| (title, value));
             let rows: Vec<_> = rows.collect();
@@ -80,14 +80,12 @@ fn info_returns_all_fields_in_order_and_each_alone() {
                 ("valkey-bloom", &peer),
                 ("all", &rows),
             ] {
-                let set = format!("CONFIG SET bf.bloom-info-fields {fields}");
-                assert_eq!(client.cmd(&set), ok());
+                client.ok(format!("CONFIG SET bf.bloom-info-fields {fields}"));
                 for (words, rows) in [("", expected), (" all", &rows)] {
-                    let all = client.cmd(&format!("BF.INFO {key}{words}"));
-                    assert_eq!(all, table(resp3, rows.to_vec()), "{fields}{words}");
+                    client.expect(format!("BF.INFO {key}{words}"), table(resp3, rows.to_vec()));
                 }
             }
-            assert_eq!(client.cmd("CONFIG SET bf.bloom-info-fields five"), ok());
+            client.ok("CONFIG SET bf.bloom-info-fields five");
         }
     });
 }
@@ -97,17 +95,17 @@ fn max_scaled_capacity_is_where_growth_ends() {
     let server = Server::start();
     let mut client = server.client();
     let limit = "CONFIG SET bf.bloom-memory-usage-limit";
-    assert_eq!(client.cmd(&format!("{limit} 100000")), ok());
+    client.ok(format!("{limit} 100000"));
     let create = "BF.INSERT full CAPACITY 100 EXPANSION 1";
-    assert_eq!(client.cmd(create), array([]));
+    client.expect(create, array([]));
     let within = field(&mut client, "full", "MAXSCALEDCAPACITY");
     // Each filter takes 138 bytes and more for a hundred items. Sixteen have the same capacity, and then
     // they are larger and larger.
     assert!((1600..100_000 / 138 * 100).contains(&within), "{within}");
     let to = |n: i64| create.replace("full", &format!("v{n} VALIDATESCALETO {n}"));
-    assert_eq!(client.cmd(&to(within)), array([]));
+    client.expect(to(within), array([]));
     let beyond = "ERR provided VALIDATESCALETO causes bloom object to exceed memory limit";
-    assert_eq!(client.cmd(&to(within + 1)), error(beyond));
+    client.expect(to(within + 1), error(beyond));
     // The object grows to the reported capacity and no further.
     let refusal = error("ERR operation exceeds bloom object memory limit");
     let mut item = 0;
@@ -122,25 +120,26 @@ fn max_scaled_capacity_is_where_growth_ends() {
         }
         assert!(item < 10 * within);
     }
-    assert_eq!(client.cmd("BF.CARD full"), int(within));
+    client.expect("BF.CARD full", int(within));
     assert_eq!(field(&mut client, "full", "MAXSCALEDCAPACITY"), within);
     assert!(field(&mut client, "full", "SIZE") <= 100_000);
-    assert_eq!(client.cmd(&format!("{limit} 0")), ok());
+    client.ok(format!("{limit} 0"));
 
     // A steep ratio soon makes filters that no limit admits.
     let steep = "BF.INSERT steep CAPACITY 1 EXPANSION 1 TIGHTENING 0.1";
-    assert_eq!(client.cmd(steep), array([]));
+    client.expect(steep, array([]));
     let within = field(&mut client, "steep", "MAXSCALEDCAPACITY");
     assert!((5..30).contains(&within), "{within}");
     let to = |n: i64| steep.replace("steep", &format!("v{n} VALIDATESCALETO {n}"));
-    assert_eq!(client.cmd(&to(within)), array([]));
-    assert_eq!(client.cmd(&to(within + 1)), error(beyond));
+    client.expect(to(within), array([]));
+    client.expect(to(within + 1), error(beyond));
 
     // The widest numbers that an object can be made of.
-    let widest = "BF.RESERVE wide 0.9999999999999999 9223372036854775807";
-    assert_eq!(client.cmd(widest), refusal);
-    let widest = "BF.RESERVE wide 0.01 1 EXPANSION 4294967295";
-    assert_eq!(client.cmd(widest), ok());
+    client.expect(
+        "BF.RESERVE wide 0.9999999999999999 9223372036854775807",
+        &refusal,
+    );
+    client.ok("BF.RESERVE wide 0.01 1 EXPANSION 4294967295");
     assert_eq!(field(&mut client, "wide", "MAXSCALEDCAPACITY"), 1);
     assert_eq!(field(&mut client, "wide", "EXPANSION"), i64::from(u32::MAX));
 }
@@ -150,15 +149,15 @@ fn max_scaled_capacity_is_the_largest_number_if_nothing_ends_growth() {
     let server = Server::start();
     let mut client = server.client();
     // No limit on the object, nor on a filter.
-    let limit = "CONFIG SET bf.bloom-filter-max-memory-usage 9223372036854775807";
-    assert_eq!(client.cmd(limit), ok());
-    let reserve = "BF.RESERVE k 0.01 1 EXPANSION 1";
-    assert_eq!(client.cmd(reserve), ok());
+    client.ok("CONFIG SET bf.bloom-filter-max-memory-usage 9223372036854775807");
+    client.ok("BF.RESERVE k 0.01 1 EXPANSION 1");
     assert_eq!(field(&mut client, "k", "MAXSCALEDCAPACITY"), i64::MAX);
     for capacity in [1, 1000, 100_000] {
         let create = format!("BF.INSERT v{capacity} CAPACITY {capacity} EXPANSION 1");
-        let validate = format!("{create} VALIDATESCALETO 9223372036854775807");
-        assert_eq!(client.cmd(&validate), array([]));
+        client.expect(
+            format!("{create} VALIDATESCALETO 9223372036854775807"),
+            array([]),
+        );
         let key = format!("v{capacity}");
         assert_eq!(field(&mut client, &key, "MAXSCALEDCAPACITY"), i64::MAX);
     }
@@ -168,18 +167,15 @@ fn max_scaled_capacity_is_the_largest_number_if_nothing_ends_growth() {
 fn debug_returns_the_sizes_of_every_filter() {
     let server = with_fixed_seed();
     in_both_protocols(&server, |client, resp3| {
-        assert_eq!(client.cmd("BF.RESERVE f 0.01 100 NONSCALING"), ok());
-        assert_eq!(client.cmd("BF.ADD f item"), truth(resp3, true));
+        client.ok("BF.RESERVE f 0.01 100 NONSCALING");
+        client.expect("BF.ADD f item", truth(resp3, true));
         let line = "bytes:122 bits:976 hashes:6 hashwidth:64 capacity:100 size:1 ratio:0.01";
-        assert_eq!(
-            client.cmd("BF.DEBUG f"),
-            array([bulk("size:1"), bulk(line)])
-        );
+        client.expect("BF.DEBUG f", array([bulk("size:1"), bulk(line)]));
 
         let rate = 0.000_001;
-        assert_eq!(client.cmd("BF.RESERVE s 0.000001 10 EXPANSION 2"), ok());
+        client.ok("BF.RESERVE s 0.000001 10 EXPANSION 2");
         for i in 0..65 {
-            assert_eq!(client.cmd(&format!("BF.ADD s {i}")), truth(resp3, true));
+            client.expect(format!("BF.ADD s {i}"), truth(resp3, true));
         }
         let reported = client.cmd("BF.DEBUG s");
         let [total, lines @ ..] = reported.as_array() else {
@@ -224,19 +220,19 @@ fn size_is_what_the_object_asks_for() {
         size
     };
     // 122 and 1203 bytes of bitmap, and all else the same.
-    assert_eq!(client.cmd("BF.RESERVE a 0.01 100 NONSCALING"), ok());
-    assert_eq!(client.cmd("BF.RESERVE b 0.01 1000 NONSCALING"), ok());
+    client.ok("BF.RESERVE a 0.01 100 NONSCALING");
+    client.ok("BF.RESERVE b 0.01 1000 NONSCALING");
     let (small, large) = (size(&mut client, "a"), size(&mut client, "b"));
     assert_eq!(large - small, 1203 - 122);
     assert!(small > 122 + 45);
 
     // A filter more is its blob, and as much for each.
-    assert_eq!(client.cmd("BF.RESERVE c 0.000001 10"), ok());
+    client.ok("BF.RESERVE c 0.000001 10");
     let mut sizes = vec![size(&mut client, "c")];
     let mut items = 0;
     for capacity in [10, 20, 40, 80] {
         for _ in 0..capacity {
-            assert_eq!(client.cmd(&format!("BF.ADD c {items}")), int(1));
+            client.expect(format!("BF.ADD c {items}"), int(1));
             items += 1;
         }
         sizes.push(size(&mut client, "c"));

@@ -37,7 +37,7 @@ fn debug_bytes(client: &mut Client, key: &str) -> Vec<i64> {
 
 /// Fills a key with an object of three filters.
 fn fill(client: &mut Client, key: &str) {
-    assert_eq!(client.cmd(&format!("BF.RESERVE {key} 0.01 50")), ok());
+    client.ok(format!("BF.RESERVE {key} 0.01 50"));
     for i in 0..200 {
         client.cmd(&format!("BF.ADD {key} item{i}"));
     }
@@ -131,9 +131,7 @@ fn every_command_replies_in_its_shape() {
             ("BF.MADD NOCREATE ITEMS EXPANSION", each(&[true; 2])),
             ("BF.RESERVE EXPANSION 0.1 10", ok()),
         ];
-        for (command, reply) in rows {
-            assert_eq!(client.cmd(command), reply, "{command}");
-        }
+        client.replies(rows);
     });
 }
 
@@ -176,18 +174,21 @@ fn missing_items_are_counted_once() {
     let server = with_fixed_seed();
     let mut client = server.client();
     for options in ["", " COUNTING", " WINDOW 1000000000000 PERIODS 2"] {
-        let create = format!("BF.RESERVE k 0.0000000001 3000{options}");
-        assert_eq!(client.cmd(&create), ok());
+        client.ok(format!("BF.RESERVE k 0.0000000001 3000{options}"));
         let words = |numbers: Range<u32>| -> String {
             let words: Vec<String> = numbers.map(|n| (n * 7919 % 10_000).to_string()).collect();
             words.join(" ")
         };
-        let added = client.cmd(&format!("BF.MADD k {}", words(0..3000)));
-        assert_eq!(added, truths(false, &[true; 3000]));
+        client.expect(
+            format!("BF.MADD k {}", words(0..3000)),
+            truths(false, &[true; 3000]),
+        );
         // Twice the first 9,000.
-        let ask = format!("BF.MISSING k {} {}", words(0..9000), words(0..9000));
-        assert_eq!(client.cmd(&ask), int(6000), "{options}");
-        assert_eq!(client.cmd("DEL k"), int(1));
+        client.expect(
+            format!("BF.MISSING k {} {}", words(0..9000), words(0..9000)),
+            int(6000),
+        );
+        client.expect("DEL k", int(1));
     }
 }
 
@@ -220,24 +221,22 @@ fn an_item_that_fails_ends_the_array() {
             ),
             ("BF.CARD n", int(2)),
         ];
-        for (command, reply) in rows {
-            assert_eq!(client.cmd(command), reply, "{command}");
-        }
+        client.replies(rows);
 
         // Growth that memory does not allow: of the second filter, to the byte.
         let limit = "CONFIG SET bf.bloom-filter-max-memory-usage ";
         let second = size(6, filter_rate(0.000_001, 1)).blob_bytes();
         assert!(second > size(3, filter_rate(0.000_001, 0)).blob_bytes());
-        assert_eq!(client.cmd(&format!("{limit}{}", second - 1)), ok());
-        assert_eq!(client.cmd("BF.RESERVE g 0.000001 3"), ok());
+        client.ok(format!("{limit}{}", second - 1));
+        client.ok("BF.RESERVE g 0.000001 3");
         let refused = error("ERR operation exceeds bloom object memory limit");
         let grown = array([new.clone(), new.clone(), new, refused]);
-        assert_eq!(client.cmd("BF.MADD g a b c d e"), grown);
+        client.expect("BF.MADD g a b c d e", &grown);
         let before = digest(client, "g");
         assert!(client.cmd("BF.ADD g d").is_error());
         assert_eq!(digest(client, "g"), before);
-        assert_eq!(client.cmd(&format!("{limit}64mb")), ok());
-        assert_eq!(client.cmd("BF.MADD g d e"), truths(resp3, &[true, true]));
+        client.ok(format!("{limit}64mb"));
+        client.expect("BF.MADD g d e", truths(resp3, &[true, true]));
     });
 }
 

@@ -58,7 +58,7 @@ fn lua_gets_what_a_client_gets() {
                 client.cmd("DEL k");
             }
         }
-        assert_eq!(client.cmd("BF.RESERVE k 0.01 100"), ok());
+        client.ok("BF.RESERVE k 0.01 100");
         assert_eq!(eval(client, CALL, "BF.INFO ERROR"), array([bulk("0.01")]));
         let field = CALL3.replace("return ", "local told = ")
             + " for name, value in pairs(told.map) do return {name.ok, value} end";
@@ -98,7 +98,7 @@ fn an_item_that_fails_in_a_script_ends_the_list_or_the_script() {
             ("'BF.INSERT', KEYS[1], 'ITEMS', 'a', 'b', 'c', 'd'", 1),
             ("'BF.INSERT', KEYS[1], 'ITEMS', 'a', 'a', 'b', 'c'", 0),
         ] {
-            assert_eq!(client.cmd("BF.RESERVE k 1e-9 2 NONSCALING"), ok());
+            client.ok("BF.RESERVE k 1e-9 2 NONSCALING");
             let tried = format!(
                 "local r = redis.pcall({add}) \
                  if r.err then return {{#r, r.err}} end return {{#r, r[2], r[#r].err}}"
@@ -111,7 +111,7 @@ fn an_item_that_fails_in_a_script_ends_the_list_or_the_script() {
             };
             assert_eq!(eval(client, &tried, ""), reported, "{add}");
             // Items added before the failed one stay.
-            assert_eq!(client.cmd("BF.CARD k"), int(2), "{add}");
+            client.expect("BF.CARD k", int(2));
 
             let called =
                 format!("local r = redis.call({add}) return redis.call('SET', KEYS[1], #r)");
@@ -119,17 +119,17 @@ fn an_item_that_fails_in_a_script_ends_the_list_or_the_script() {
             if in_place_of_the_list {
                 let raised = reply.is_error() && reply.text().starts_with(full);
                 assert!(raised, "{add}: {reply:?}");
-                assert_eq!(client.cmd("TYPE k"), simple("bloomfltr"), "{add}");
+                client.expect("TYPE k", simple("bloomfltr"));
             } else {
                 assert_eq!(reply, ok(), "{add}");
-                assert_eq!(client.cmd("GET k"), bulk(count.to_string()), "{add}");
+                client.expect("GET k", bulk(count.to_string()));
             }
-            assert_eq!(client.cmd("DEL k"), int(1));
+            client.expect("DEL k", int(1));
         }
         // A client gets the list from every server.
-        assert_eq!(client.cmd("BF.RESERVE k 1e-9 2 NONSCALING"), ok());
+        client.ok("BF.RESERVE k 1e-9 2 NONSCALING");
         let list = array([truth(resp3, true), truth(resp3, true), error(full)]);
-        assert_eq!(client.cmd("BF.MADD k a b c d"), list);
+        client.expect("BF.MADD k a b c d", &list);
     });
 }
 
@@ -138,7 +138,7 @@ fn the_script_of_the_page_detects_a_refusal_on_every_server() {
     let script = pages::block("docs/commands.md", "BF.MADD", "lua");
     let server = with_fixed_seed();
     in_both_protocols(&server, |client, _| {
-        assert_eq!(client.cmd("BF.RESERVE k 1e-9 2 NONSCALING"), ok());
+        client.ok("BF.RESERVE k 1e-9 2 NONSCALING");
         let script = format!("{script} return refused or 'none'");
         for (items, refused) in [
             ("a", "none"),
@@ -149,8 +149,8 @@ fn the_script_of_the_page_detects_a_refusal_on_every_server() {
         ] {
             assert_eq!(eval(client, &script, items), bulk(refused), "{items}");
         }
-        assert_eq!(client.cmd("BF.CARD k"), int(2));
-        assert_eq!(client.cmd("SET k string"), ok());
+        client.expect("BF.CARD k", int(2));
+        client.ok("SET k string");
         assert_eq!(eval(client, &script, "a"), bulk(WRONG_TYPE));
     });
 }
@@ -173,12 +173,12 @@ fn transactions_reply_at_once() {
                 if resp3 { double(2.5) } else { bulk("2.5") },
             ),
         ];
-        assert_eq!(client.cmd("MULTI"), ok());
+        client.ok("MULTI");
         for (line, _) in &lines {
-            assert_eq!(client.cmd(line), simple("QUEUED"), "{line}");
+            client.expect(line, simple("QUEUED"));
         }
-        assert_eq!(server.client().cmd("EXISTS k c t"), int(0));
+        server.client().expect("EXISTS k c t", int(0));
         let replies = lines.map(|(_, reply)| reply);
-        assert_eq!(client.cmd("EXEC"), array(replies));
+        client.expect("EXEC", array(replies));
     });
 }

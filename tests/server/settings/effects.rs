@@ -28,7 +28,7 @@ fn new_objects_are_made_as_the_settings_say() {
             (8, int(4), "0.25", "0.125"),
         ),
     ] {
-        assert!(!client.cmd(create).is_error(), "{create}");
+        client.run(create);
         let key = create.split(' ').nth(1).expect("a key");
         let info = client.cmd(&format!("BF.INFO {key} ALL"));
         let reported = [1, 9, 11, 13].map(|index| info.as_array()[index].clone());
@@ -38,10 +38,10 @@ fn new_objects_are_made_as_the_settings_say() {
     // An expansion of 0 makes objects that do not grow, unless the command says otherwise. It does not reach what
     // exists.
     set(&mut client, "bf.bloom-expansion", "0");
-    assert_eq!(client.cmd("BF.ADD fixed item"), int(1));
-    assert_eq!(client.cmd("BF.INFO fixed EXPANSION"), array([nil()]));
+    client.expect("BF.ADD fixed item", int(1));
+    client.expect("BF.INFO fixed EXPANSION", array([nil()]));
     assert_eq!(client.cmd("BF.INFO fixed ALL").as_array().len(), 16);
-    assert_eq!(client.cmd("BF.RESERVE scaling 0.01 10 EXPANSION 2"), ok());
+    client.ok("BF.RESERVE scaling 0.01 10 EXPANSION 2");
     assert_eq!(field(&mut client, "scaling", "EXPANSION"), 2);
     assert_eq!(field(&mut client, "a", "EXPANSION"), 3);
 }
@@ -53,9 +53,9 @@ fn memory_limits_bind() {
     let refused = error("ERR operation exceeds bloom object memory limit");
     let mut bind = |setting: &str, least: i64, command: &str, reply: &Reply| {
         set(&mut client, setting, &(least - 1).to_string());
-        assert_eq!(client.cmd(command), refused, "{command}");
+        client.expect(command, &refused);
         set(&mut client, setting, &least.to_string());
-        assert_eq!(client.cmd(command), *reply, "{command}");
+        client.expect(command, reply);
         field(&mut client, "a", "SIZE")
     };
     // 122 bytes of bitmap and 45 before them.
@@ -67,7 +67,7 @@ fn memory_limits_bind() {
     bind(all, size, "BF.MERGE c a", &ok());
     set(&mut client, all, "0");
     set(&mut client, filter, "64mb");
-    assert_eq!(client.cmd("BF.RESERVE d 0.01 1000000"), ok());
+    client.ok("BF.RESERVE d 0.01 1000000");
 }
 
 /// Returns the seed in the header of an object.
@@ -80,13 +80,13 @@ fn the_seed_is_random_or_the_fixed_one() {
     let server = Server::start();
     let mut client = server.client();
     let fixed = Seed::FIXED.as_bytes();
-    assert_eq!(client.cmd("BF.ADD a item"), int(1));
-    assert_eq!(client.cmd("BF.ADD b item"), int(1));
+    client.expect("BF.ADD a item", int(1));
+    client.expect("BF.ADD b item", int(1));
     let (a, b) = (seed(&mut client, "a"), seed(&mut client, "b"));
     assert!(a != b && a != fixed && b != fixed);
 
     set(&mut client, "bf.bloom-use-random-seed", "no");
-    assert_eq!(client.cmd("BF.ADD c item"), int(1));
+    client.expect("BF.ADD c item", int(1));
     assert_eq!(seed(&mut client, "c"), fixed);
     // A seed that is given goes before.
     let given = [7; 32];

@@ -1,6 +1,6 @@
 //! INFO bloom, which is INFO bf where the settings say so.
 
-use crate::harness::{Client, Server, bulk, ok};
+use crate::harness::{Client, Server, bulk};
 use crate::support::protocols::with_fixed_seed;
 use crate::support::sums::Sums;
 
@@ -10,9 +10,9 @@ use super::set;
 fn info_bloom_is_info_bf() {
     let server = with_fixed_seed();
     for mut client in [server.client(), server.client3()] {
-        assert_eq!(client.cmd("FLUSHALL SYNC"), ok());
-        assert_eq!(client.cmd("BF.RESERVE k 0.01 100"), ok());
-        assert!(!client.cmd("BF.MADD k a b c").is_error());
+        client.ok("FLUSHALL SYNC");
+        client.ok("BF.RESERVE k 0.01 100");
+        client.run("BF.MADD k a b c");
         let own = client.cmd("INFO bf");
         let bytes = Sums::read(&mut client).bytes();
         let sections = format!(
@@ -66,7 +66,7 @@ fn info_bloom_is_info_bf() {
             "INFO bf bloom",
             "INFO bloom bloom",
         ] {
-            assert_eq!(client.cmd(command), own, "{command}");
+            client.expect(command, &own);
         }
         for command in [
             "INFO modules",
@@ -86,7 +86,7 @@ fn info_bloom_is_info_bf() {
             assert_eq!(client.cmd(command).text(), "", "{command}");
         }
 
-        assert_eq!(client.cmd("MULTI"), ok());
+        client.ok("MULTI");
         client.cmd("INFO bloom");
         client.cmd("INFO server bloom");
         let reported = client.cmd("EXEC");
@@ -121,14 +121,14 @@ fn info_bloom_is_empty_if_the_settings_say_so() {
         let own = client.cmd("INFO bf");
         assert!(own.text().contains("# bf_bloom_core_metrics\r\n"));
         let expected = if on { own } else { bulk("") };
-        assert_eq!(client.cmd("INFO bloom"), expected);
-        assert_eq!(client.cmd("INFO BLOOM"), expected);
+        client.expect("INFO bloom", &expected);
+        client.expect("INFO BLOOM", &expected);
         assert_eq!(client.call(&script), expected);
         assert_eq!(filters(&mut client), u8::from(on).to_string());
     }
     // Nothing but INFO reads the word.
     set(&mut client, "bf.bloom-info-alias", "yes");
-    assert_eq!(client.cmd("SET bloom bloom"), ok());
-    assert_eq!(client.cmd("GET bloom"), bulk("bloom"));
-    assert_eq!(client.cmd("ECHO bloom"), bulk("bloom"));
+    client.ok("SET bloom bloom");
+    client.expect("GET bloom", bulk("bloom"));
+    client.expect("ECHO bloom", bulk("bloom"));
 }

@@ -6,7 +6,7 @@ mod info;
 
 use std::collections::BTreeSet;
 
-use crate::harness::{Client, Reply, Server, error, ok};
+use crate::harness::{Client, Reply, Server, error};
 
 struct Setting {
     name: &'static str,
@@ -186,8 +186,7 @@ fn get(client: &mut Client, name: &str) -> Option<String> {
 }
 
 fn set(client: &mut Client, name: &str, value: &str) {
-    let reply = client.cmd(&format!("CONFIG SET {name} {value}"));
-    assert_eq!(reply, ok(), "{name} {value}");
+    client.ok(format!("CONFIG SET {name} {value}"));
 }
 
 /// Checks that all settings have these values, under each of their names.
@@ -223,8 +222,7 @@ fn settings_have_their_defaults_and_ranges() {
     for setting in &SETTINGS {
         for name in [Some(setting.name), setting.alias].into_iter().flatten() {
             for (value, why) in setting.wrong {
-                let refused = client.cmd(&format!("CONFIG SET {name} {value}"));
-                assert_eq!(refused, refusal(name, why), "{value}");
+                client.expect(format!("CONFIG SET {name} {value}"), refusal(name, why));
             }
             assert_told(&mut client, default);
             for value in setting.edges.iter().chain([&setting.default]) {
@@ -242,11 +240,12 @@ fn settings_have_their_defaults_and_ranges() {
     assert_told(&mut client, default);
 
     // Several settings are all set, or not at all.
-    let several = "CONFIG SET bf.bloom-capacity 5 bf.bloom-fp-rate 0.5 bf.bloom-expansion -1";
-    assert_eq!(client.cmd(several), refusal("bf.bloom-expansion", TO_U32));
+    client.expect(
+        "CONFIG SET bf.bloom-capacity 5 bf.bloom-fp-rate 0.5 bf.bloom-expansion -1",
+        refusal("bf.bloom-expansion", TO_U32),
+    );
     assert_told(&mut client, default);
-    let several = "CONFIG SET bf.bloom-capacity 5 bf.bloom_fp_rate 0.5";
-    assert_eq!(client.cmd(several), ok());
+    client.ok("CONFIG SET bf.bloom-capacity 5 bf.bloom_fp_rate 0.5");
     assert_eq!(get(&mut client, "bf.bloom_capacity").as_deref(), Some("5"));
     assert_eq!(get(&mut client, "bf.bloom-fp-rate").as_deref(), Some("0.5"));
 }

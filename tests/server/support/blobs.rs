@@ -11,9 +11,9 @@ use crate::support::protocols::truths;
 pub type Blobs = HashMap<&'static str, Vec<u8>>;
 
 pub fn blobs(client: &mut Client) -> Blobs {
-    assert_eq!(
-        client.cmd("BF.INSERT src CAPACITY 100 ITEMS a b"),
-        truths(false, &[true, true])
+    client.expect(
+        "BF.INSERT src CAPACITY 100 ITEMS a b",
+        truths(false, &[true, true]),
     );
     let pieces = pieces(client, "src");
     let dump = dump(&pieces);
@@ -22,8 +22,10 @@ pub fn blobs(client: &mut Client) -> Blobs {
     newer[0] = 2;
     let longer = |bytes: &[u8]| [bytes, b"\0"].concat();
     let shorter = |bytes: &[u8]| bytes[..bytes.len() - 1].to_vec();
-    let made = client.cmd("BF.INSERT table SCALETO 100 ITEMS a b");
-    assert_eq!(made, truths(false, &[true, true]));
+    client.expect(
+        "BF.INSERT table SCALETO 100 ITEMS a b",
+        truths(false, &[true, true]),
+    );
     let [header_of_table, table] = &crate::support::pieces::pieces(client, "table")[..] else {
         panic!("not one piece");
     };

@@ -8,7 +8,7 @@ use super::aof::Log;
 use super::blobs::{Blobs, send};
 use super::configured::other_settings;
 use super::tables::{self, rows};
-use crate::harness::{Client, Server, array, bulk, int, nil, ok, simple, wait_in_sync};
+use crate::harness::{Client, Server, array, bulk, int, nil, simple, wait_in_sync};
 
 /// A situation, a command, and its effects on the key `k`.
 pub struct Effect {
@@ -69,7 +69,7 @@ fn messages(events: &[impl AsRef<str>]) -> Vec<(String, String)> {
 
 /// Returns the messages that a subscriber got since the last call.
 pub fn heard(subscriber: &mut Client, client: &mut Client) -> Vec<(String, String)> {
-    assert_eq!(client.cmd("PUBLISH __keyend all"), int(1));
+    client.expect("PUBLISH __keyend all", int(1));
     heard_until_end(subscriber)
 }
 
@@ -136,27 +136,27 @@ impl Stage {
         for effect in of(table) {
             let Effect { given, command, .. } = &effect;
             let what = format!("{given:?} {command}");
-            assert_eq!(self.client.cmd("FLUSHALL"), ok());
+            self.client.ok("FLUSHALL");
             for line in given {
                 let reply = send(&mut self.client, line, blobs);
                 assert!(!reply.is_error(), "{line}: {reply:?}");
             }
             self.events(&what);
             self.log.since();
-            assert_eq!(self.watcher.cmd("WATCH k"), ok());
+            self.watcher.ok("WATCH k");
 
             send(&mut self.client, command, blobs);
             let expected = messages(&effect.events);
             assert_eq!(self.events(&what), expected, "{what}");
             assert_eq!(self.sent(blobs), effect.sent, "{what}");
-            assert_eq!(self.watcher.cmd("MULTI"), ok());
-            assert_eq!(self.watcher.cmd("PING"), simple("QUEUED"));
+            self.watcher.ok("MULTI");
+            self.watcher.expect("PING", simple("QUEUED"));
             let done = if effect.changes {
                 nil()
             } else {
                 array([simple("PONG")])
             };
-            assert_eq!(self.watcher.cmd("EXEC"), done, "{what}");
+            self.watcher.expect("EXEC", &done);
             self.is_replicated(&what);
         }
     }
@@ -173,7 +173,7 @@ impl Stage {
     #[track_caller]
     pub fn events(&mut self, what: &str) -> Vec<(String, String)> {
         // A message goes to replicas in its order among the writes.
-        assert_eq!(self.publisher.cmd("PUBLISH __keyend all"), int(1));
+        self.publisher.expect("PUBLISH __keyend all", int(1));
         let [reported, by_replica] = self.subscribers.each_mut().map(heard_until_end);
         assert_eq!(reported, by_replica, "{what}");
         reported

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::harness::{Client, Server, error, int, ok};
+use crate::harness::{Client, Server, error, int};
 use crate::plain::Field;
 pub use crate::plain::{Plain as Forged, PlainFilter as ForgedFilter};
 
@@ -115,9 +115,9 @@ pub fn seal(mut value: Vec<u8>, version: [u8; 2]) -> Vec<u8> {
 
 /// Returns the version of the RDB form that a server writes, as its dumps have it.
 pub fn rdb_version(client: &mut Client) -> [u8; 2] {
-    assert_eq!(client.cmd("SET rdb-version x"), ok());
+    client.ok("SET rdb-version x");
     let dump = client.cmd("DUMP rdb-version");
-    assert_eq!(client.cmd("DEL rdb-version"), int(1));
+    client.expect("DEL rdb-version", int(1));
     let bytes = dump.as_bytes();
     let footer = &bytes[bytes.len() - 10..];
     [footer[0], footer[1]]
@@ -150,7 +150,7 @@ const CRC64: [u64; 256] = {
 #[track_caller]
 pub fn refuses(client: &mut Client, what: &str, args: &[&[u8]], text: &str) {
     assert_eq!(client.call(args), error(text), "{what}");
-    assert_eq!(client.cmd("EXISTS forged"), int(0), "{what}");
+    client.expect("EXISTS forged", int(0));
 }
 
 /// Requires that a value is refused, by RESTORE and in the file that a server starts on, and that the log says so in

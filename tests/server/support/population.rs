@@ -1,6 +1,6 @@
 //! Objects of every kind in a server, and whether they are what they were.
 
-use crate::harness::{Client, Reply, array, bulk, digest, error, int, ok, simple, wait_until};
+use crate::harness::{Client, Reply, array, bulk, digest, error, int, simple, wait_until};
 use crate::support::cuckoo;
 use crate::support::periods::LASTING_WINDOW;
 use crate::support::pieces::{Pieces, load_chunks, pieces, split};
@@ -100,9 +100,9 @@ impl Population {
         let mut all: Vec<Made> = Vec::new();
         let mut add = |key: &str, items: Vec<Vec<u8>>| all.push((key.to_owned(), items, None));
         for (key, setting, options, count) in MADE {
-            assert_eq!(client.cmd(&format!("CONFIG SET {DEFAULTS}")), ok());
+            client.ok(format!("CONFIG SET {DEFAULTS}"));
             if !setting.is_empty() {
-                assert_eq!(client.cmd(&format!("CONFIG SET {setting}")), ok());
+                client.ok(format!("CONFIG SET {setting}"));
             }
             let mut items = named(key, count);
             insert(client, key, options, &items);
@@ -113,7 +113,7 @@ impl Population {
             }
             add(key, items);
         }
-        assert_eq!(client.cmd(&format!("CONFIG SET {DEFAULTS}")), ok());
+        client.ok(format!("CONFIG SET {DEFAULTS}"));
 
         // Into the period that passes first, the one after it, and the one to come.
         let items = named("aging", 200);
@@ -129,8 +129,8 @@ impl Population {
             let options = "CAPACITY 70 SEED 0123456789abcdef0123456789abcdef";
             insert(client, key, options, items);
         }
-        assert_eq!(client.cmd("BF.MERGE merged {merged}2"), ok());
-        assert_eq!(client.cmd("DEL {merged}2"), int(1));
+        client.ok("BF.MERGE merged {merged}2");
+        client.expect("DEL {merged}2", int(1));
         add("merged", items);
         // Whose periods are over: held until the next write, and dropped.
         for key in ["expired", "bare"] {
@@ -145,7 +145,7 @@ impl Population {
             });
             add(key, vec![]);
         }
-        assert_eq!(client.cmd("BF.INSERT bare NOCREATE"), array([]));
+        client.expect("BF.INSERT bare NOCREATE", array([]));
 
         for sketch in sketches::restore_all(client) {
             add(&sketch.key, vec![]);
@@ -186,8 +186,7 @@ impl Population {
             let (rest, whole) = rest.unwrap_or_default();
             let whole = digest(client, whole);
             if let Some((_, seconds)) = expiring.iter().find(|(name, _)| *name == key) {
-                let reply = client.cmd(&format!("EXPIRE {key} {seconds}"));
-                assert_eq!(reply, int(1));
+                client.expect(format!("EXPIRE {key} {seconds}"), int(1));
             }
             Specimen {
                 seen: Seen::of(client, &key, &items),
@@ -283,7 +282,7 @@ impl Population {
         for specimen in self.specimens.iter().filter(|s| !s.rest.is_empty()) {
             let key = name(&specimen.key);
             client.cmd(&format!("PERSIST {key}"));
-            assert_eq!(client.cmd(&format!("BF.CARD {key}")), error(STILL_LOADING));
+            client.expect(format!("BF.CARD {key}"), error(STILL_LOADING));
             load_chunks(client, &key, &specimen.rest);
             assert_eq!(digest(client, &key), specimen.whole, "{key}");
         }
@@ -385,7 +384,7 @@ fn insert(client: &mut Client, key: &str, options: &str, items: &[Vec<u8>]) {
 /// which only the header and the first chunk came.
 fn cuckoos(client: &mut Client) -> Vec<(&'static str, Vec<Vec<u8>>)> {
     let mut insert = |key: &str, options: &str, count: usize| {
-        assert_eq!(client.cmd(&format!("CF.RESERVE {key} {options}")), ok());
+        client.ok(format!("CF.RESERVE {key} {options}"));
         let items = (0..count).map(|i| format!("{key}\r\n\0{i}").into_bytes());
         let items: Vec<Vec<u8>> = items.collect();
         let mut args: Vec<&[u8]> = vec![b"CF.INSERT", key.as_bytes(), b"ITEMS"];
@@ -399,7 +398,7 @@ fn cuckoos(client: &mut Client) -> Vec<(&'static str, Vec<Vec<u8>>)> {
     for item in grown.split_off(280) {
         assert_eq!(client.call(&[b"CF.DEL", b"cuckoo", &item]), int(1));
     }
-    assert_eq!(client.cmd("CF.RESERVE cuckoo-empty 100"), ok());
+    client.ok("CF.RESERVE cuckoo-empty 100");
     let chunks = cuckoo::chunks(client, "cuckoo");
     assert!(chunks.len() > 3, "a header and several filters");
     cuckoo::load(client, "cuckoo-half", &chunks[..2]);

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
-use crate::harness::{Builder, Server, int, ok, wait_until};
+use crate::harness::{Builder, Server, int, wait_until};
 use crate::support::aof::{Command, command, wire};
 
 /// Plays a primary that sends part of an RDB file and breaks off; or, with commands to send after it, the whole file,
@@ -29,15 +29,15 @@ pub fn on_link_of(builder: Builder, commands: &[Command]) -> Server {
     const END: &str = "the end of the commands";
     let server = builder.start();
     let mut client = server.client();
-    assert_eq!(client.cmd("SAVE"), ok());
+    client.ok("SAVE");
     let empty = fs::read(server.dir().join("dump.rdb")).expect("it is saved");
     let end = command("SET").into_iter().chain([END.into(), vec![]]);
     let port = played_primary(empty, Some(wire(&[commands, &[end.collect()]].concat())));
-    assert_eq!(client.cmd(&format!("REPLICAOF 127.0.0.1 {port}")), ok());
+    client.ok(format!("REPLICAOF 127.0.0.1 {port}"));
     wait_until("all has come", || {
         client.call(&[b"EXISTS", END.as_bytes()]) == int(1)
     });
-    assert_eq!(client.cmd("REPLICAOF NO ONE"), ok());
+    client.ok("REPLICAOF NO ONE");
     assert_eq!(client.call(&[b"DEL", END.as_bytes()]), int(1));
     server
 }

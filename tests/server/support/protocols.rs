@@ -1,6 +1,6 @@
 //! Both protocols, and how each says the same.
 
-use crate::harness::{Client, Reply, Server, array, boolean, bulk, double, int, map, ok, simple};
+use crate::harness::{Client, Reply, Server, array, boolean, bulk, double, int, map, simple};
 
 /// Returns a server whose objects all have one seed: small filters then have the same false positives each time.
 pub fn with_fixed_seed() -> Server {
@@ -15,7 +15,7 @@ pub fn in_both_protocols(server: &Server, mut test: impl FnMut(&mut Client, bool
         } else {
             server.client()
         };
-        assert_eq!(client.cmd("FLUSHALL"), ok());
+        client.ok("FLUSHALL");
         test(&mut client, resp3);
     }
 }

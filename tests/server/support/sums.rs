@@ -1,6 +1,6 @@
 //! The sums of INFO bf, and the same sums over the keyspace.
 
-use crate::harness::{Client, Reply, error, ok, wait_until};
+use crate::harness::{Client, Reply, error, wait_until};
 use crate::support::pieces::{object, pieces};
 
 /// The families: the start of the names in INFO, the names of the sums but the bytes, and the command that describes a
@@ -219,7 +219,7 @@ fn found(client: &mut Client) -> Sums {
         name.strip_prefix("db")?.parse::<u32>().ok()
     });
     for database in databases {
-        assert_eq!(client.cmd(&format!("SELECT {database}")), ok());
+        client.ok(format!("SELECT {database}"));
         for key in client.cmd("KEYS *").as_array() {
             let key = key.as_bytes();
             let Reply::Simple(kind) = client.call(&[b"TYPE", key]) else {
@@ -242,6 +242,6 @@ fn found(client: &mut Client) -> Sums {
             }
         }
     }
-    assert_eq!(client.cmd("SELECT 0"), ok());
+    client.ok("SELECT 0");
     found
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::harness::{Client, Server, int, ok, wait_until};
+use crate::harness::{Client, Server, int, wait_until};
 
 /// Returns a field of INFO memory.
 pub fn memory(server: &Server, field: &str) -> i64 {
@@ -41,9 +41,9 @@ pub fn nothing_is_being_freed(server: &Server) {
 #[track_caller]
 pub fn least_limit(client: &mut Client, setting: &str, create: &str) -> i64 {
     let mut fits = |limit: i64| {
-        assert_eq!(client.cmd(&format!("CONFIG SET {setting} {limit}")), ok());
+        client.ok(format!("CONFIG SET {setting} {limit}"));
         let fits = !client.cmd(create).is_error();
-        assert_eq!(client.cmd("DEL k"), int(i64::from(fits)));
+        client.expect("DEL k", int(i64::from(fits)));
         fits
     };
     let (mut too_low, mut enough) = (0, 128 << 20);

@@ -72,16 +72,14 @@ TDIGEST.MERGE k 2 full full => ERR T-Digest: overflow detected
 fn refused_commands_change_nothing() {
     let server = Server::start();
     in_both_protocols(&server, |client, _| {
-        for command in [
+        client.all_ok([
             "TDIGEST.CREATE k",
             "TDIGEST.ADD k 1 2 3",
             "TDIGEST.CREATE full",
             "TDIGEST.ADD full 1",
-        ] {
-            assert_eq!(client.cmd(command), ok(), "{command}");
-        }
+        ]);
         for _ in 0..62 {
-            assert_eq!(client.cmd("TDIGEST.MERGE full 1 full"), ok());
+            client.ok("TDIGEST.MERGE full 1 full");
         }
         let state = ["DEBUG DIGEST", "TDIGEST.INFO k", "TDIGEST.INFO full"];
         let mut refused = Refusals::of(client, &state);
@@ -133,8 +131,10 @@ fn means_that_overflowed_are_mended() {
     let [nan, infinite] = mended.map(|fields| fields.value());
     let answers = |server: &Server, key: &str, answer: &str| {
         let mut client = server.client();
-        let quantiles = client.cmd(&format!("TDIGEST.QUANTILE {key} 0.5 1"));
-        assert_eq!(quantiles, array([bulk(answer), bulk("3")]), "{key}");
+        client.expect(
+            format!("TDIGEST.QUANTILE {key} 0.5 1"),
+            array([bulk(answer), bulk("3")]),
+        );
     };
     let payload = nan.clone().payload([9, 0]);
     let restored = server.client().call(&[b"RESTORE", b"a", b"0", &payload]);
@@ -198,7 +198,7 @@ fn forged_payloads_are_refused() {
         let mut next_version = valid().value();
         next_version.0[9] |= 1;
         assert_eq!(restore(client, next_version), bad);
-        assert_eq!(client.cmd("DEBUG DIGEST"), state);
+        client.expect("DEBUG DIGEST", &state);
     });
 }
 
@@ -211,20 +211,22 @@ fn memory_limits_hold_for_a_full_digest() {
         "bf.bloom-filter-max-memory-usage",
         "bf.bloom-memory-usage-limit",
     ] {
-        assert_eq!(client.cmd("FLUSHALL"), ok());
-        assert_eq!(client.cmd("TDIGEST.CREATE k COMPRESSION 500"), ok());
+        client.ok("FLUSHALL");
+        client.ok("TDIGEST.CREATE k COMPRESSION 500");
         let default = client.cmd(&format!("CONFIG GET {setting}"));
         let default = default.as_array()[1].text();
-        assert_eq!(client.cmd(&format!("CONFIG SET {setting} 20000")), ok());
-        assert_eq!(client.cmd("TDIGEST.CREATE small COMPRESSION 200"), ok());
-        let refused = client.cmd("TDIGEST.CREATE new COMPRESSION 210");
-        assert_eq!(refused, error("ERR T-Digest: allocation failed"));
+        client.ok(format!("CONFIG SET {setting} 20000"));
+        client.ok("TDIGEST.CREATE small COMPRESSION 200");
+        client.expect(
+            "TDIGEST.CREATE new COMPRESSION 210",
+            error("ERR T-Digest: allocation failed"),
+        );
         let refused = client.cmd("TDIGEST.MERGE new 1 k");
         let text = "ERR T-Digest: allocation of destination digest failed";
         assert_eq!(refused, error(text));
-        assert_eq!(client.cmd("TDIGEST.MERGE new 1 k COMPRESSION 200"), ok());
+        client.ok("TDIGEST.MERGE new 1 k COMPRESSION 200");
         // A digest that is there already takes values.
-        assert_eq!(client.cmd("TDIGEST.ADD k 1 2 3"), ok());
-        assert_eq!(client.cmd(&format!("CONFIG SET {setting} {default}")), ok());
+        client.ok("TDIGEST.ADD k 1 2 3");
+        client.ok(format!("CONFIG SET {setting} {default}"));
     }
 }

@@ -8,8 +8,7 @@ const NOT_CREATED: &str = "ERR Insufficient memory to create topk data structure
 const FULL: &str = "ERR TopK: insufficient memory: operation exceeds topk memory limit";
 
 fn limit(client: &mut Client, setting: &str, bytes: i64) {
-    let set = format!("CONFIG SET bf.{setting} {bytes}");
-    assert_eq!(client.cmd(&set), ok());
+    client.ok(format!("CONFIG SET bf.{setting} {bytes}"));
 }
 
 /// Both settings limit a list as a whole: with all of its slots when it is created, and with its items afterwards.
@@ -28,38 +27,27 @@ fn limits_hold_for_clients_alone() {
         let bytes = least_limit(&mut client, &name, "TOPK.RESERVE k 100 50 3 0.9");
         // A filter's limit does not count the value's place in a key.
         limit(&mut client, setting, bytes - 100);
-        assert_eq!(
-            client.cmd("TOPK.RESERVE k 100 50 3 0.9"),
-            error(NOT_CREATED)
-        );
+        client.expect("TOPK.RESERVE k 100 50 3 0.9", error(NOT_CREATED));
         limit(&mut client, setting, bytes);
-        assert_eq!(client.cmd("TOPK.RESERVE k 100 50 3 0.9"), ok());
+        client.ok("TOPK.RESERVE k 100 50 3 0.9");
         let text = "x".repeat(1000);
-        let refused = client.cmd(&format!("TOPK.ADD k {text} b"));
-        assert_eq!(refused, array([error(FULL), nil()]));
+        client.expect(format!("TOPK.ADD k {text} b"), array([error(FULL), nil()]));
         limit(&mut client, setting, bytes + 1001);
-        assert_eq!(client.cmd(&format!("TOPK.ADD k {text}")), array([nil()]));
+        client.expect(format!("TOPK.ADD k {text}"), array([nil()]));
         // An item that is listed already takes no memory.
         limit(&mut client, setting, 1);
-        assert_eq!(
-            client.cmd(&format!("TOPK.INCRBY k {text} 7")),
-            array([nil()])
-        );
-        let refused = client.cmd("TOPK.ADD k y");
-        assert_eq!(refused, array([error(FULL)]));
-        assert_eq!(
-            client.cmd(&format!("TOPK.COUNT k {text} y")),
-            array([int(8), int(0)])
-        );
+        client.expect(format!("TOPK.INCRBY k {text} 7"), array([nil()]));
+        client.expect("TOPK.ADD k y", array([error(FULL)]));
+        client.expect(format!("TOPK.COUNT k {text} y"), array([int(8), int(0)]));
         // Copies and dumps are made whatever the limits.
         let dump = client.cmd("DUMP k");
         let words: [&[u8]; 4] = [b"RESTORE", b"restored", b"0", dump.as_bytes()];
         assert_eq!(client.call(&words), ok());
-        assert_eq!(client.cmd("COPY k copy"), int(1));
+        client.expect("COPY k copy", int(1));
         wait_in_sync(&server, &replica);
         let digest = client.cmd("DEBUG DIGEST");
-        assert_eq!(replica.client().cmd("DEBUG DIGEST"), digest);
-        assert_eq!(client.cmd("FLUSHALL"), ok());
+        replica.client().expect("DEBUG DIGEST", &digest);
+        client.ok("FLUSHALL");
         let default = if setting == "bloom-memory-usage-limit" {
             0
         } else {
@@ -113,7 +101,7 @@ fn what_was_added_before_a_refusal_is_replicated() {
     let mut server = server;
     let before = client.cmd("DEBUG DIGEST");
     server.restart();
-    assert_eq!(server.client().cmd("DEBUG DIGEST"), before);
+    server.client().expect("DEBUG DIGEST", &before);
 }
 
 /// Reserving a large list takes no time and no pages.
@@ -123,10 +111,10 @@ fn a_large_list_takes_no_pages() {
     let mut client = server.client();
     client.cmd("CONFIG SET bf.bloom-filter-max-memory-usage 4gb");
     let before = memory(&server, "used_memory_rss");
-    assert_eq!(client.cmd("TOPK.RESERVE k 30000000 10 5 0.9"), ok());
+    client.ok("TOPK.RESERVE k 30000000 10 5 0.9");
     assert!(client.cmd("MEMORY USAGE k").as_int() > 500_000_000);
     let taken = memory(&server, "used_memory_rss") - before;
     assert!(taken < 50_000_000, "{taken} bytes are touched");
     client.cmd("TOPK.ADD k a b a");
-    assert_eq!(client.cmd("TOPK.COUNT k a"), array([int(2)]));
+    client.expect("TOPK.COUNT k a", array([int(2)]));
 }

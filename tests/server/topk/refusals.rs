@@ -1,6 +1,6 @@
 //! Refusals: their texts in both protocols, and that a refused command changes nothing.
 
-use crate::harness::{Server, array, error, ok};
+use crate::harness::{Server, array, error};
 use crate::support::protocols::in_both_protocols;
 use crate::support::refused::Refusals;
 
@@ -39,7 +39,7 @@ TOPK.INFO k x => ERR wrong number of arguments for 'topk.info' command
 fn refused_commands_change_nothing() {
     let server = Server::start();
     in_both_protocols(&server, |client, _| {
-        assert_eq!(client.cmd("TOPK.RESERVE k 5 50 4 0.9"), ok());
+        client.ok("TOPK.RESERVE k 5 50 4 0.9");
         client.cmd("TOPK.ADD k a b c a");
         let mut refused = Refusals::of(client, &["DEBUG DIGEST"]);
         refused.check_rows(ROWS);
@@ -59,9 +59,11 @@ fn refused_commands_change_nothing() {
             "01",
             "9223372036854775808",
         ] {
-            let refused = client.cmd(&format!("TOPK.INCRBY k a {word}"));
-            assert_eq!(refused, array([error(BAD_INCREMENT)]), "{word}");
-            assert_eq!(client.cmd("DEBUG DIGEST"), state, "{word}");
+            client.expect(
+                format!("TOPK.INCRBY k a {word}"),
+                array([error(BAD_INCREMENT)]),
+            );
+            client.expect("DEBUG DIGEST", &state);
         }
     });
 }

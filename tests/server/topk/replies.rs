@@ -1,6 +1,6 @@
 //! The replies of each command, in both protocols.
 
-use crate::harness::{Client, Reply, Server, array, bulk, double, error, int, nil, ok};
+use crate::harness::{Client, Reply, Server, array, bulk, double, error, int, nil};
 use crate::support::protocols::{in_both_protocols, table, truths};
 
 use super::refusals::BAD_INCREMENT;
@@ -16,28 +16,19 @@ fn list(items: &[&str]) -> Reply {
 #[test]
 fn adding_replies_with_what_left_the_list() {
     in_both_protocols(&Server::start(), |client, resp3| {
-        assert_eq!(client.cmd("TOPK.RESERVE k 3 50 4 1"), ok());
-        assert_eq!(client.cmd("TOPK.LIST k"), list(&[]));
-        assert_eq!(client.cmd("TOPK.ADD k a b a c"), nils(4));
+        client.ok("TOPK.RESERVE k 3 50 4 1");
+        client.expect("TOPK.LIST k", list(&[]));
+        client.expect("TOPK.ADD k a b a c", nils(4));
         // A newcomer that ties with the least takes its place.
-        assert_eq!(client.cmd("TOPK.ADD k d"), list(&["b"]));
-        assert_eq!(
-            client.cmd("TOPK.QUERY k a b d"),
-            truths(resp3, &[true, false, true])
-        );
-        assert_eq!(
-            client.cmd("TOPK.INCRBY k e 5 a 7"),
-            array([bulk("c"), nil()])
-        );
-        assert_eq!(client.cmd("TOPK.LIST k"), list(&["a", "e", "d"]));
+        client.expect("TOPK.ADD k d", list(&["b"]));
+        client.expect("TOPK.QUERY k a b d", truths(resp3, &[true, false, true]));
+        client.expect("TOPK.INCRBY k e 5 a 7", array([bulk("c"), nil()]));
+        client.expect("TOPK.LIST k", list(&["a", "e", "d"]));
         let counted = array([bulk("a"), int(9), bulk("e"), int(5), bulk("d"), int(1)]);
         for word in ["WITHCOUNT", "withcount", "wItHcOuNt"] {
-            assert_eq!(client.cmd(&format!("TOPK.LIST k {word}")), counted);
+            client.expect(format!("TOPK.LIST k {word}"), &counted);
         }
-        assert_eq!(
-            client.cmd("TOPK.COUNT k a b z"),
-            array([int(9), int(1), int(0)])
-        );
+        client.expect("TOPK.COUNT k a b z", array([int(9), int(1), int(0)]));
         assert_eq!(client.cmd("TYPE k").text(), "TopK-TYPE");
     });
 }
@@ -51,7 +42,7 @@ fn info_returns_the_parameters() {
             ("1 1 1 +1", [1, 1, 1], 1.0),
             ("1 1 32 1e-300", [1, 1, 32], 1e-300),
         ] {
-            assert_eq!(client.cmd(&format!("TOPK.RESERVE k {words}")), ok());
+            client.ok(format!("TOPK.RESERVE k {words}"));
             let info = client.cmd("TOPK.INFO k");
             let shown = match &info {
                 Reply::Map(pairs) => pairs[3].1.clone(),
@@ -84,7 +75,7 @@ fn items_are_bytes() {
         assert_eq!(call(client, b"TOPK.ADD"), nils(6));
         for reload in [false, true] {
             if reload {
-                assert_eq!(client.cmd("DEBUG RELOAD"), ok());
+                client.ok("DEBUG RELOAD");
             }
             assert_eq!(call(client, b"TOPK.QUERY"), truths(resp3, &[true; 6]));
             assert_eq!(call(client, b"TOPK.COUNT"), array(vec![int(1); 6]));
@@ -128,8 +119,7 @@ fn a_bad_increment_ends_the_command() {
                 vec![bulk("b"), bulk("a"), bad(), nil()],
             ),
         ] {
-            let reply = client.cmd(&format!("TOPK.INCRBY k {line}"));
-            assert_eq!(reply, array(expected), "{line}");
+            client.expect(format!("TOPK.INCRBY k {line}"), array(expected));
         }
         assert_eq!(client.cmd("PING").text(), "PONG");
         let counts = client.cmd("TOPK.COUNT k a b c d e f");
@@ -143,7 +133,7 @@ fn a_bad_increment_ends_the_command() {
 fn scripts_and_transactions_get_the_same_replies() {
     in_both_protocols(&Server::start(), |client, _| {
         client.cmd("TOPK.RESERVE k 1 100 5 1");
-        assert_eq!(client.cmd("MULTI"), ok());
+        client.ok("MULTI");
         client.cmd("TOPK.ADD k a a b");
         client.cmd("TOPK.INCRBY k c 5 x y d 1");
         client.cmd("TOPK.LIST k WITHCOUNT");

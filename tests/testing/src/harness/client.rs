@@ -1,6 +1,7 @@
 //! A small client that returns replies as they are on the wire, in full text and shape:
 //! client libraries split error codes off and turn one type into another.
 
+use std::borrow::Borrow;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -160,6 +161,85 @@ impl Client {
     #[track_caller]
     pub fn cmd(&mut self, line: &str) -> Reply {
         self.call(&words(line))
+    }
+
+    /// Calls a command that must have this reply.
+    #[track_caller]
+    pub fn expect(&mut self, line: impl AsRef<str>, reply: impl Borrow<Reply>) {
+        let line = line.as_ref();
+        assert_eq!(self.cmd(line), *reply.borrow(), "{line}");
+    }
+
+    /// Calls commands that must have these replies.
+    #[track_caller]
+    pub fn replies<L: AsRef<str>>(&mut self, rows: impl IntoIterator<Item = (L, Reply)>) {
+        for (line, reply) in rows {
+            self.expect(line, reply);
+        }
+    }
+
+    /// Calls a command that must reply OK.
+    #[track_caller]
+    pub fn ok(&mut self, line: impl AsRef<str>) {
+        self.expect(line, ok());
+    }
+
+    /// Calls commands that must all reply OK.
+    #[track_caller]
+    pub fn all_ok<L: AsRef<str>>(&mut self, lines: impl IntoIterator<Item = L>) {
+        for line in lines {
+            self.ok(line);
+        }
+    }
+
+    /// Calls a command that must not fail. Returns its reply.
+    #[track_caller]
+    pub fn run(&mut self, line: impl AsRef<str>) -> Reply {
+        let line = line.as_ref();
+        let reply = self.cmd(line);
+        assert!(!reply.is_error(), "{line}: {reply:?}");
+        reply
+    }
+
+    /// Calls commands of which none may fail.
+    #[track_caller]
+    pub fn run_all<L: AsRef<str>>(&mut self, lines: impl IntoIterator<Item = L>) {
+        for line in lines {
+            self.run(line);
+        }
+    }
+
+    /// Calls a command of words that are held elsewhere.
+    #[track_caller]
+    pub fn call_words(&mut self, words: &[impl AsRef<[u8]>]) -> Reply {
+        let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
+        self.call(&words)
+    }
+
+    /// Calls a command with these words after those of the line.
+    #[track_caller]
+    pub fn with(&mut self, line: &str, more: &[impl AsRef<[u8]>]) -> Reply {
+        let mut all = words(line);
+        all.extend(more.iter().map(AsRef::as_ref));
+        self.call(&all)
+    }
+
+    /// Calls RESTORE, without a time to live.
+    #[track_caller]
+    pub fn restore(&mut self, key: &str, payload: impl AsRef<[u8]>) -> Reply {
+        self.call(&[b"RESTORE", key.as_bytes(), b"0", payload.as_ref()])
+    }
+
+    /// Makes the server a replica of another one.
+    #[track_caller]
+    pub fn follow(&mut self, port: u16) {
+        self.ok(format!("REPLICAOF 127.0.0.1 {port}"));
+    }
+
+    /// Returns the payload of DUMP for a key.
+    #[track_caller]
+    pub fn dump(&mut self, key: &str) -> Vec<u8> {
+        self.cmd(&format!("DUMP {key}")).as_bytes().to_vec()
     }
 
     /// Calls a command of any bytes.

@@ -15,8 +15,7 @@ pub fn meet(nodes: &[&Server]) {
     for (at, node) in nodes.iter().enumerate() {
         let mut client = node.client();
         for other in &nodes[at + 1..] {
-            let meet = format!("CLUSTER MEET 127.0.0.1 {}", other.port());
-            assert_eq!(client.cmd(&meet), ok());
+            client.ok(format!("CLUSTER MEET 127.0.0.1 {}", other.port()));
         }
     }
     let known = format!("cluster_known_nodes:{}\r", nodes.len());
@@ -44,12 +43,10 @@ pub fn nodes(count: usize, primaries: usize, node_timeout: Duration) -> Vec<Serv
     let nodes: Vec<Server> = (0..count).map(start).collect();
     for (at, node) in nodes.iter().enumerate() {
         let mut client = node.client();
-        let epoch = format!("CLUSTER SET-CONFIG-EPOCH {}", at + 1);
-        assert_eq!(client.cmd(&epoch), ok());
+        client.ok(format!("CLUSTER SET-CONFIG-EPOCH {}", at + 1));
         if at < primaries {
             let (from, to) = (at * SLOTS / primaries, (at + 1) * SLOTS / primaries - 1);
-            let add = format!("CLUSTER ADDSLOTSRANGE {from} {to}");
-            assert_eq!(client.cmd(&add), ok());
+            client.ok(format!("CLUSTER ADDSLOTSRANGE {from} {to}"));
         }
     }
     meet(&nodes.iter().collect::<Vec<_>>());

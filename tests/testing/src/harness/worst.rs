@@ -212,7 +212,7 @@ pub fn suits(call: &Call, object: &Worst) -> bool {
 pub fn prepare(client: &mut Client, call: &Call, object: &Worst) -> Option<Vec<Vec<u8>>> {
     client.cmd("DEL copy new");
     if call.line.contains(COPY) && name_of(call) != "copy" {
-        assert_eq!(client.cmd("COPY deep copy"), Reply::Int(1));
+        client.expect("COPY deep copy", Reply::Int(1));
         if call.line.contains("merge") {
             client.cmd("BF.MADD copy one another");
         }
