@@ -5,8 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::harness::worst::{CALLS, ITEMS, OBJECTS, name_of, prepare, suits};
-use crate::harness::{Client, Reply, Server};
+use crate::harness::worst::{CALLS, ITEMS, OBJECTS, is_named, name_of, prepare, suits};
+use crate::harness::{Reply, Server};
 
 /// The most steps of a command beside those of its items: 10 ms, at some nanoseconds each.
 const STEPS: u64 = 4_000_000;
@@ -30,7 +30,10 @@ fn every_command_has_a_row() {
     let names = server.client().cmd("COMMAND LIST FILTERBY MODULE bf");
     let names: BTreeSet<String> = names.as_array().iter().map(Reply::text).collect();
     let expected: BTreeSet<&str> = names.iter().map(String::as_str).collect();
-    let rows = CALLS.iter().map(name_of).filter(|name| name.contains('.'));
+    let rows = CALLS
+        .iter()
+        .map(|call| name_of(call))
+        .filter(|name| name.contains('.'));
     assert_eq!(rows.collect::<BTreeSet<_>>(), expected);
 }
 
@@ -49,15 +52,13 @@ fn no_command_takes_long_on_the_worst_objects() {
                 continue;
             };
             work(&server);
-            answered(&mut client, &words);
+            // It may be refused: that has to be quick, too.
+            client.call_words(&words);
             let [steps, passed] = work(&server);
-            let items = if call.line.contains('*') { ITEMS } else { 1 };
-            let name = format!(
-                "{} on {}: {steps} steps, {passed} bytes",
-                call.line, object.name
-            );
+            let items = if call.contains('*') { ITEMS } else { 1 };
+            let name = format!("{} on {}: {steps} steps, {passed} bytes", call, object.name);
             calls += 1;
-            if call.is_named {
+            if is_named(call) {
                 // Bounded by what the object holds, however the work is done.
                 assert!(steps <= STEPS + items * (4 << 20), "{name}");
                 continue;
@@ -67,10 +68,4 @@ fn no_command_takes_long_on_the_worst_objects() {
         }
     }
     assert!(calls > 200, "{calls} calls");
-}
-
-/// Calls a command, which may be refused: that has to be quick, too.
-fn answered(client: &mut Client, words: &[Vec<u8>]) {
-    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-    client.call(&words);
 }

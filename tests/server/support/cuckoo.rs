@@ -1,6 +1,7 @@
 //! Chunks and fields of cuckoo filters.
 
 use crate::harness::{Client, Reply, ok};
+pub use crate::plain::cuckoo_header as header;
 
 /// The name of the type.
 pub const TYPE: &str = "MBbloomCF";
@@ -11,14 +12,6 @@ pub fn items(prefix: &str, count: usize) -> String {
         .map(|number| format!("{prefix}-{number}"))
         .collect();
     items.join(" ")
-}
-
-/// Returns the header of chunks: items, buckets of the first filter, removals and filters; the size of a bucket,
-/// iterations and the expansion.
-pub fn header(long: [u64; 4], short: [u16; 3]) -> Vec<u8> {
-    let long = long.into_iter().flat_map(u64::to_le_bytes);
-    let short = short.into_iter().flat_map(u16::to_le_bytes);
-    long.chain(short).collect()
 }
 
 /// Returns the value of a field of CF.INFO.

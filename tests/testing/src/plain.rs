@@ -182,3 +182,11 @@ impl Plain {
         fields
     }
 }
+
+/// Returns the header of the chunks of a cuckoo filter: items, buckets of the first filter, removals and filters; the
+/// size of a bucket, iterations and the expansion.
+pub fn cuckoo_header(long: [u64; 4], short: [u16; 3]) -> Vec<u8> {
+    let long = long.into_iter().flat_map(u64::to_le_bytes);
+    let short = short.into_iter().flat_map(u16::to_le_bytes);
+    long.chain(short).collect()
+}

@@ -412,26 +412,38 @@ pub fn partial(value: Value) -> Partial {
     }
 }
 
-/// Returns the object that these pieces build.
+/// Returns the object that the pieces of an object build, which one pass and single calls give alike.
 #[track_caller]
 pub fn through_chunks(object: &Object) -> Object {
-    let mut partial = match begin(&header_of(object)).unwrap() {
-        Value::Partial(partial) => partial,
-        // Without filters, or without items in the one of RedisBloom.
-        Value::Complete(mut copy) => {
-            for (cursor, piece) in chunks::pieces(object).skip(1) {
-                chunks::overwrite(&mut copy, cursor, &piece).unwrap();
-            }
-            return copy;
-        }
-    };
-    let mut cursor = 1;
-    loop {
+    let mut pieces = chunks::pieces(object);
+    let mut piece = |cursor| {
         let (next, piece) = chunks::piece(object, cursor).unwrap();
-        assert_ne!(next, 0, "more was expected than there is");
+        let same = pieces.next().map(|(next, piece)| (next, piece.to_vec()));
+        let expected = (next > 0).then(|| (next, piece.to_vec()));
+        assert!(same == expected, "one pass gives other pieces");
+        (next, piece)
+    };
+    let (mut cursor, header) = piece(0);
+    let begun = chunks::begin(&header, Limits::NONE);
+    let mut partial = match begun.expect("it was written") {
+        Value::Partial(partial) => partial,
+        // The object has no filters, or is RedisBloom's and has no items.
+        Value::Complete(mut copy) => loop {
+            let (next, chunk) = piece(cursor);
+            if next == 0 {
+                return copy;
+            }
+            let loaded = chunks::overwrite(&mut copy, next, &chunk);
+            loaded.expect("it was written");
+            cursor = next;
+        },
+    };
+    loop {
+        let (next, chunk) = piece(cursor);
+        let loaded = partial.load(next, &chunk);
         cursor = next;
-        if let Some(copy) = partial.load(cursor, &piece).unwrap() {
-            assert_eq!(chunks::piece(object, cursor).unwrap().0, 0);
+        if let Some(copy) = loaded.expect("it was written") {
+            assert_eq!(piece(cursor).0, 0);
             return copy;
         }
     }

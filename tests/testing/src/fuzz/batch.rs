@@ -61,8 +61,7 @@ pub fn run(bytes: &[u8]) {
 /// Makes a new object, or one with parameters that this program would never choose.
 fn object(source: &mut Source) -> Option<Object> {
     if source.byte() % 2 == 1 {
-        let parts = Source(source.string()).parts();
-        return dump::decode(&parts.dump()).ok();
+        return dump::decode(&Source(source.string()).plain().dump()).ok();
     }
     let params = Params {
         capacity: u64::from(source.byte()) + 1,

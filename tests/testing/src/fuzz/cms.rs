@@ -2,21 +2,17 @@
 
 use valkeybloom_sketches::cms::{CountMin, NotCounted, Overflow, Term, wire};
 
-use super::forms::Written;
-use super::memory::bounded;
+use super::forms::{Written, read};
 use super::source::Source;
 
 /// Reads RDB fields, after their version, and then operations on the sketch.
 pub fn fields(mut source: Source) {
-    let version = i32::from(source.byte());
-    let before = source.0;
-    let read = bounded(1000 + 20 * before.len(), || {
-        wire::read_rdb(version, &mut source)
+    let read = read(&mut source, 1000, |version, from| {
+        wire::read_rdb(version, from)
     });
-    let Ok(object) = read else {
+    let Some((object, version, used)) = read else {
         return;
     };
-    let used = &before[..before.len() - source.0.len()];
     assert_eq!(written_as(&object, version), used);
     operate(object, source);
 }

@@ -3,7 +3,7 @@
 use valkeybloom_sketches::cuckoo::wire;
 use valkeybloom_sketches::cuckoo::{Buckets, Cuckoo, Limits};
 
-use super::forms::Written;
+use super::forms::{Written, read};
 use super::memory::bounded;
 use super::source::Source;
 
@@ -16,17 +16,14 @@ const LIMITS: Limits = Limits {
 
 /// Reads RDB fields, after their version, and then operations on the object.
 pub fn fields(mut source: Source) {
-    let version = i32::from(source.byte());
-    let before = source.0;
-    let read = bounded(1000 + 20 * before.len(), || {
-        wire::read_rdb(version, &mut source)
+    let read = read(&mut source, 1000, |version, from| {
+        wire::read_rdb(version, from)
     });
-    let Ok(object) = read else {
+    let Some((object, version, used)) = read else {
         return;
     };
     assert_eq!(version, wire::RDB_VERSION);
-    let used = before.len() - source.0.len();
-    assert_eq!(written(&object), before[..used]);
+    assert_eq!(written(&object), used);
     operate(object, source);
 }
 

@@ -2,14 +2,15 @@
 //! same bytes again; anything else is refused, and takes no memory.
 
 use valkeybloom_sketches::bloom::chunks::{self, Partial, Value};
-use valkeybloom_sketches::bloom::{Dialect, HEADER_BYTES, Kind, Limits, Object, dump, rdb};
-use valkeybloom_sketches::{DecodeError, RdbWrite, Seed};
+use valkeybloom_sketches::bloom::{Dialect, Kind, Limits, Object, dump, rdb};
+use valkeybloom_sketches::{DecodeError, Seed};
 
 use super::forms::{Written, fields_of, fields_of_partial, same};
 use super::memory::bounded;
 use super::operations::{check, operations};
-use super::source::{Parts, Source};
+use super::source::Source;
 use super::{cms, cuckoo, tdigest, topk};
+use crate::plain::Plain;
 
 /// Tries an input: its first byte names the form of the rest.
 pub fn run(bytes: &[u8]) {
@@ -23,7 +24,7 @@ pub fn run(bytes: &[u8]) {
         1 => fields(Dialect::Bloomfltr, 1, source),
         2 => pieces(source),
         3 => half_loaded(source),
-        4 => parts_in_each_form(source),
+        4 => plain_in_each_form(source),
         5 => {
             let version = i32::from(source.byte());
             fields(Dialect::RedisBloom, version, source);
@@ -287,17 +288,21 @@ fn half_loaded(mut source: Source) {
     );
 }
 
-/// Writes the parts of an object in each form, and asserts that all forms decode to the same object.
-fn parts_in_each_form(source: Source) {
-    let parts = { source }.parts();
-    let (dump, fields) = (parts.dump(), fields_written(&parts));
-    // The dump, with every blob cut after its own header.
-    let header = parts.written(129, |blob| &blob[..HEADER_BYTES]);
-    let older = parts
+/// Writes a plain object in each form, and asserts that all forms decode to the same object.
+fn plain_in_each_form(source: Source) {
+    let plain = { source }.plain();
+    let (dump, header) = (plain.dump(), plain.header());
+    let mut fields = Written::default();
+    plain
+        .fields()
+        .into_iter()
+        .for_each(|field| fields.field(field));
+    let fields = fields.0;
+    let older = plain
         .filters
         .split_last()
         .map_or(&[][..], |(_, older)| older);
-    let in_fields = !parts.filters.is_empty() && older.iter().all(|f| f.items == f.capacity);
+    let in_fields = !plain.filters.is_empty() && older.iter().all(|f| f.items == f.capacity);
 
     let decoded = bounded(1000 + 10 * dump.len(), || dump::decode(&dump));
     let begun = bounded(1000 + 10 * header.len(), || {
@@ -310,10 +315,10 @@ fn parts_in_each_form(source: Source) {
     });
     match decoded {
         Ok(object) => {
-            assert_consists_of(&object, &parts);
+            assert_consists_of(&object, &plain);
             same(
                 &object,
-                &filled(begun.expect("the dump is an object"), &parts),
+                &filled(begun.expect("the dump is an object"), &plain),
             );
             if let Some(read) = read {
                 let Ok(Value::Complete(read)) = read else {
@@ -332,55 +337,37 @@ fn parts_in_each_form(source: Source) {
     }
 }
 
-/// Asserts that an object consists of these parts.
-fn assert_consists_of(object: &Object, parts: &Parts) {
+/// Asserts that an object consists of these plain.
+fn assert_consists_of(object: &Object, plain: &Plain) {
     let shape = object.shape();
     assert_eq!(shape.kind, Kind::Plain);
     assert_eq!(
         Some(shape.params.capacity),
-        parts.filters.first().map(|f| f.capacity)
+        plain.filters.first().map(|f| f.capacity)
     );
-    assert_eq!(shape.params.growth.expansion(), parts.expansion);
+    assert_eq!(u64::from(shape.params.growth.expansion()), plain.expansion);
     let (rate, tightening) = (shape.params.error_rate, shape.params.tightening);
     assert_eq!(
         [rate.get(), tightening.to_stored()].map(f64::to_bits),
-        [parts.error_rate, parts.tightening].map(f64::to_bits)
+        [plain.error_rate, plain.tightening].map(f64::to_bits)
     );
     let filters = object.filters();
-    let filters = filters.map(|(f, _)| (f.blob(), f.capacity(), f.items()));
-    let expected = parts.filters.iter();
-    assert!(filters.eq(expected.map(|f| (&f.blob[..], f.capacity, f.items))));
+    let filters = filters.map(|(f, _)| (f.blob().to_vec(), f.capacity(), f.items()));
+    let expected = plain.filters.iter();
+    assert!(filters.eq(expected.map(|f| (f.blob(), f.capacity, f.items))));
 }
 
-/// Completes a begun object with the cells of these parts.
-fn filled(begun: Value, parts: &Parts) -> Object {
+/// Completes a begun object with the cells of these plain.
+fn filled(begun: Value, plain: &Plain) -> Object {
     let Value::Partial(mut partial) = begun else {
         panic!("complete without cells");
     };
     let mut cursor = 1;
-    for chunk in parts.filters.iter().map(|f| &f.blob[HEADER_BYTES..]) {
+    for chunk in plain.filters.iter().map(|f| &f.bitmap) {
         cursor += chunk.len() as u64;
         if let Some(object) = partial.load(cursor, chunk).expect("the dump is an object") {
             return object;
         }
     }
     panic!("not complete with all cells");
-}
-
-/// Returns the RDB fields of these parts, which lack the number of items of older filters.
-fn fields_written(parts: &Parts) -> Vec<u8> {
-    let mut out = Written::default();
-    out.uint(parts.filters.len() as u64);
-    out.uint(parts.expansion.into());
-    out.double(parts.error_rate);
-    out.double(parts.tightening);
-    out.uint(parts.seed_is_random.into());
-    for (index, filter) in parts.filters.iter().enumerate() {
-        out.uint(filter.capacity);
-        if index + 1 == parts.filters.len() {
-            out.uint(filter.items);
-        }
-        out.bytes(&filter.blob);
-    }
-    out.0
 }

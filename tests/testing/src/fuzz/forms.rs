@@ -1,11 +1,13 @@
 //! The forms of a Bloom object, which give the same object again.
 
-use valkeybloom_sketches::bloom::chunks::{self, Partial, Value};
-use valkeybloom_sketches::bloom::{Dialect, Limits, Object, dump, rdb};
-use valkeybloom_sketches::{RdbWrite, Relocate};
+use valkeybloom_sketches::RdbWrite;
+use valkeybloom_sketches::bloom::chunks::{Partial, Value};
+use valkeybloom_sketches::bloom::{Dialect, Object, dump, rdb};
 
-use super::memory::measured;
+use super::memory::{bounded, measured};
 use super::source::Source;
+use crate::plain::Field;
+use crate::support::through_chunks;
 
 /// Returns the bytes that describe all of an object.
 pub(super) fn bytes_of(object: &Object) -> Vec<u8> {
@@ -66,66 +68,36 @@ pub(super) fn assert_survives_each_form(object: &Object) -> Object {
         let base = Object::BASE_BYTES;
         assert_eq!(took as u64, clone.memory_bytes() - base, "bytes of memory");
     }
-    same(object, &by_pieces(object));
+    same(object, &through_chunks(object));
     copy
 }
 
-/// Copies an object piece by piece.
-fn by_pieces(object: &Object) -> Object {
-    let mut pieces = chunks::pieces(object);
-    let mut piece = |cursor| {
-        let (next, piece) = chunks::piece(object, cursor).unwrap();
-        let same = pieces.next().map(|(next, piece)| (next, piece.to_vec()));
-        let expected = (next > 0).then(|| (next, piece.to_vec()));
-        assert!(same == expected, "one pass gives other pieces");
-        (next, piece)
-    };
-    let (mut cursor, header) = piece(0);
-    let begun = chunks::begin(&header, Limits::NONE);
-    let mut partial = match begun.expect("it was written") {
-        Value::Partial(partial) => partial,
-        // The object has no filters, or is RedisBloom's and has no items.
-        Value::Complete(mut copy) => loop {
-            let (next, chunk) = piece(cursor);
-            if next == 0 {
-                return copy;
-            }
-            let loaded = chunks::overwrite(&mut copy, next, &chunk);
-            loaded.expect("it was written");
-            cursor = next;
-        },
-    };
-    loop {
-        let (next, chunk) = piece(cursor);
-        let loaded = partial.load(next, &chunk);
-        cursor = next;
-        if let Some(copy) = loaded.expect("it was written") {
-            assert_eq!(piece(cursor).0, 0);
-            return copy;
-        }
-    }
-}
-
-/// Relocates everything at once.
-pub struct Copying;
-
-impl Relocate for Copying {
-    fn should_stop(&mut self) -> bool {
-        false
-    }
-
-    fn table<T>(&mut self, table: Vec<T>) -> Vec<T> {
-        table.into_iter().collect()
-    }
-
-    fn blob(&mut self, blob: Box<[u8]>) -> Box<[u8]> {
-        blob.to_vec().into()
-    }
+/// Reads RDB fields after their encoding version, with at most 20 bytes of memory for each byte and `least` beside them.
+/// Returns the value, the version, and the bytes that were read; or `None` if they are refused.
+pub(super) fn read<'b, T, E>(
+    source: &mut Source<'b>,
+    least: usize,
+    read_rdb: impl FnOnce(i32, &mut Source<'b>) -> Result<T, E>,
+) -> Option<(T, i32, &'b [u8])> {
+    let version = i32::from(source.byte());
+    let before = source.0;
+    let value = bounded(least + 20 * before.len(), || read_rdb(version, source)).ok()?;
+    Some((value, version, &before[..before.len() - source.0.len()]))
 }
 
 /// An RDB stream in the format that `Source` reads.
 #[derive(Default)]
 pub struct Written(pub Vec<u8>);
+
+impl Written {
+    pub(super) fn field(&mut self, field: Field) {
+        match field {
+            Field::Uint(value) => self.uint(value),
+            Field::Double(value) => self.double(value),
+            Field::Bytes(value) => self.bytes(&value),
+        }
+    }
+}
 
 impl RdbWrite for Written {
     fn uint(&mut self, value: u64) {

@@ -2,47 +2,7 @@
 
 use valkeybloom_sketches::{DecodeError, RdbRead, Seed};
 
-/// The parts of a plain object, in the representation of its dump.
-pub struct Parts {
-    pub expansion: u32,
-    pub error_rate: f64,
-    pub tightening: f64,
-    pub seed_is_random: u8,
-    pub filters: Vec<FilterParts>,
-}
-
-/// The parts of a filter.
-pub struct FilterParts {
-    /// Its header, then its cells.
-    pub blob: Vec<u8>,
-    pub capacity: u64,
-    pub items: u64,
-}
-
-impl Parts {
-    /// Returns the dump, written independently from the description of the format.
-    pub fn dump(&self) -> Vec<u8> {
-        self.written(1, |blob| blob)
-    }
-
-    /// Returns the dump with a given version byte, and with the part of each blob that `extent` selects.
-    pub fn written(&self, version: u8, extent: impl Fn(&[u8]) -> &[u8]) -> Vec<u8> {
-        let mut out = vec![version];
-        out.extend(self.expansion.to_le_bytes());
-        out.extend(self.error_rate.to_le_bytes());
-        out.extend(self.tightening.to_le_bytes());
-        out.push(self.seed_is_random);
-        out.extend((self.filters.len() as u64).to_le_bytes());
-        for filter in &self.filters {
-            let blob = extent(&filter.blob);
-            out.extend((blob.len() as u64).to_le_bytes());
-            out.extend(blob);
-            out.extend(filter.items.to_le_bytes());
-            out.extend(filter.capacity.to_le_bytes());
-        }
-        out
-    }
-}
+use crate::plain::{Plain, PlainFilter};
 
 /// The bytes that have not been read. Reading past the end returns zeros, or an error when it is read as an RDB stream.
 #[derive(Clone, Copy)]
@@ -77,19 +37,20 @@ impl<'b> Source<'b> {
         self.bytes(length.into())
     }
 
-    /// Reads the parts of an object. The lengths of its blobs are always right, so that most changes of a byte still
-    /// give a valid object.
-    pub fn parts(&mut self) -> Parts {
-        let mut parts = Parts {
-            expansion: u32::from_le_bytes(self.array()),
+    /// Reads a plain object. The lengths of its blobs are always right, so that most changes of a byte still give a valid
+    /// object.
+    pub fn plain(&mut self) -> Plain {
+        let mut plain = Plain {
+            expansion: u32::from_le_bytes(self.array()).into(),
             error_rate: f64::from_le_bytes(self.array()),
             tightening: f64::from_le_bytes(self.array()),
-            seed_is_random: self.byte(),
+            seed_is_random: self.byte().into(),
             filters: Vec::new(),
+            ..Plain::new()
         };
         let seed = match self.byte() {
-            0 => Seed::FIXED,
-            byte => Seed::new([byte; 32]),
+            0 => *Seed::FIXED.as_bytes(),
+            byte => [byte; 32],
         };
         while !self.0.is_empty() {
             let hashes = u32::from(self.u16());
@@ -98,19 +59,14 @@ impl<'b> Source<'b> {
                 0 => capacity,
                 lacking => capacity.wrapping_sub(lacking.into()),
             };
-            let bitmap = self.string();
-            let mut blob = vec![1];
-            blob.extend((bitmap.len() as u64).to_le_bytes());
-            blob.extend(hashes.to_le_bytes());
-            blob.extend(seed.as_bytes());
-            blob.extend(bitmap);
-            parts.filters.push(FilterParts {
-                blob,
-                capacity,
-                items,
+            let bitmap = self.string().to_vec();
+            plain.filters.push(PlainFilter {
+                hashes,
+                seed,
+                ..PlainFilter::new(capacity, items, bitmap)
             });
         }
-        parts
+        plain
     }
 
     /// Reads a number of 0 to 8 bytes, after a byte with their number.

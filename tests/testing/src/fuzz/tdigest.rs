@@ -8,29 +8,23 @@
 
 use valkeybloom_sketches::tdigest::{Compressed, Compression, Refusal, TDigest, wire};
 
-use super::forms::{Copying, Written};
-use super::memory::bounded;
+use super::forms::{Written, read};
 use super::source::Source;
+use crate::support::Moving;
 
 /// Weights below this are exact as doubles.
 const EXACT: f64 = (1_u64 << 53) as f64;
 
 /// Reads RDB fields, after their version, and then operations on the digest.
 pub fn fields(mut source: Source) {
-    let version = i32::from(source.byte());
-    let before = source.0;
-    let read = bounded(1000 + 20 * before.len(), || {
-        wire::load_rdb(version, &mut source)
+    let read = read(&mut source, 1000, |version, from| {
+        wire::load_rdb(version, from)
     });
-    let Ok(wire::Loaded {
-        digest: object,
-        is_mended,
-    }) = read
-    else {
+    let Some((loaded, version, used)) = read else {
         return;
     };
+    let (object, is_mended) = (loaded.digest, loaded.is_mended);
     assert_eq!(version, wire::RDB_VERSION);
-    let used = &before[..before.len() - source.0.len()];
     let (stored, mut expected) = (Stored::of(&object), Stored::read(used).kept());
     if expected.weights[0] >= EXACT {
         // A sum of rounded weights may be corrected.
@@ -201,7 +195,7 @@ fn operate(mut object: TDigest, mut source: Source) {
             5 => object.compress(),
             6 => {
                 let before = state(&object);
-                assert_eq!(object.relocate(0, &mut Copying), None);
+                assert_eq!(object.relocate(0, &mut Moving(usize::MAX)), None);
                 assert!(state(&object) == before, "the states differ");
             }
             _ => {

@@ -3,8 +3,7 @@
 use valkeybloom_sketches::Seed;
 use valkeybloom_sketches::topk::{INCREMENT_MAX, TopK, wire};
 
-use super::forms::Written;
-use super::memory::bounded;
+use super::forms::{Written, read};
 use super::source::Source;
 
 /// The number of fields before the heap, in bytes, without the cells.
@@ -12,16 +11,13 @@ const NUMBERS: usize = 4 * 8;
 
 /// Reads RDB fields, after their version, and then operations on the list.
 pub fn fields(mut source: Source) {
-    let version = i32::from(source.byte());
-    let before = source.0;
-    let read = bounded(20_000 + 20 * before.len(), || {
-        wire::read_rdb(version, &mut source, Seed::FIXED)
+    let read = read(&mut source, 20_000, |version, from| {
+        wire::read_rdb(version, from, Seed::FIXED)
     });
-    let Ok(object) = read else {
+    let Some((object, version, used)) = read else {
         return;
     };
     assert_eq!(version, wire::RDB_VERSION);
-    let used = &before[..before.len() - source.0.len()];
     let stored = written(&object);
     // Addresses and lengths are not kept. All else is, and each field is as long as it was.
     assert_eq!(stored.len(), used.len());

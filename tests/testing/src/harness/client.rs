@@ -216,14 +216,6 @@ impl Client {
         self.call(&words)
     }
 
-    /// Calls a command with these words after those of the line.
-    #[track_caller]
-    pub fn with(&mut self, line: &str, more: &[impl AsRef<[u8]>]) -> Reply {
-        let mut all = words(line);
-        all.extend(more.iter().map(AsRef::as_ref));
-        self.call(&all)
-    }
-
     /// Calls RESTORE, without a time to live.
     #[track_caller]
     pub fn restore(&mut self, key: &str, payload: impl AsRef<[u8]>) -> Reply {
@@ -234,12 +226,6 @@ impl Client {
     #[track_caller]
     pub fn follow(&mut self, port: u16) {
         self.ok(format!("REPLICAOF 127.0.0.1 {port}"));
-    }
-
-    /// Returns the payload of DUMP for a key.
-    #[track_caller]
-    pub fn dump(&mut self, key: &str) -> Vec<u8> {
-        self.cmd(&format!("DUMP {key}")).as_bytes().to_vec()
     }
 
     /// Calls a command of any bytes.
@@ -395,7 +381,7 @@ impl Client {
 }
 
 /// Appends a command in its form on the wire.
-fn encode(args: &[impl AsRef<[u8]>], request: &mut Vec<u8>) {
+pub fn encode(args: &[impl AsRef<[u8]>], request: &mut Vec<u8>) {
     request.extend_from_slice(format!("*{}\r\n", args.len()).as_bytes());
     for arg in args {
         let arg = arg.as_ref();

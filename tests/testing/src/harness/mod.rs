@@ -16,7 +16,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, io, thread};
 
-pub use client::{Client, Reply, array, boolean, bulk, double, error, int, map, nil, ok, simple};
+pub use client::{
+    Client, Reply, array, boolean, bulk, double, encode, error, int, map, nil, ok, simple,
+};
 pub use follow::Answer;
 pub use plugin::Plugin;
 

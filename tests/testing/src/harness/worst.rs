@@ -8,7 +8,9 @@ use valkeybloom_sketches::bloom::{
 };
 use valkeybloom_sketches::{Fraction, Seed};
 
-use super::{Client, Reply};
+use super::{Client, Reply, ok};
+use crate::draft::{Draft, Link};
+use crate::plain::{Plain, PlainFilter, cuckoo_header};
 
 /// The key of the object, and that of a copy for commands that change it.
 pub const KEY: &str = "deep";
@@ -52,7 +54,9 @@ impl Worst {
     /// Makes it under [`KEY`].
     pub fn make(&self, client: &mut Client) {
         match self.make {
-            Make::Dump(dump) => done(&client.call(&[b"BF.LOAD", KEY.as_bytes(), &dump()])),
+            Make::Dump(dump) => {
+                assert_eq!(client.call(&[b"BF.LOAD", KEY.as_bytes(), &dump()]), ok());
+            }
             Make::Commands(commands) => commands(client),
         }
     }
@@ -89,136 +93,123 @@ pub const OBJECTS: [Worst; 15] = [
     Worst::of_commands("tdigest.", "600,009 unmerged nodes", unmerged),
 ];
 
-#[track_caller]
-fn done(reply: &Reply) {
-    assert!(!reply.is_error(), "{reply:?}");
-}
-
-/// A command on [`KEY`], or on its copy. `*` stands for many items, `*1` and `*100000` for pairs of them and this number,
-/// `*shares` for numbers from 0 to 1, `*numbers` for whole numbers, `@dump` and `@header` for the replies of the object's
-/// own commands.
-pub struct Call {
-    /// Its words.
-    pub line: &'static str,
-    /// Whether it is an exception of the rule that the pages name: it compacts cuckoo filters, or adds to a full one.
-    pub is_named: bool,
-}
-
-const fn call(line: &'static str) -> Call {
-    Call {
-        line,
-        is_named: false,
-    }
-}
-
-const fn named(line: &'static str) -> Call {
-    Call {
-        line,
-        is_named: true,
-    }
-}
-
-/// All commands that the module serves, and those of the server that read a whole value.
-pub const CALLS: [Call; 75] = [
-    call("bf.add copy stranger"),
-    call("bf.madd copy *"),
-    call("bf.exists deep stranger"),
-    call("bf.mexists deep *"),
-    call("bf.card deep"),
-    call("bf.reserve deep 0.01 1000"),
-    call("bf.insert copy ITEMS *"),
-    call("bf.info deep ALL"),
-    call("bf.load new @dump"),
-    call("bf.read deep $"),
-    call("bf.scandump deep 0"),
-    call("bf.scandump deep 1"),
-    call("bf.loadchunk new 1 @header"),
-    call("bf.debug deep"),
-    call("bf.del copy stranger"),
-    call("bf.mdel copy *"),
-    call("bf.count deep stranger"),
-    call("bf.missing deep *"),
-    call("bf.merge copy deep"),
-    call("bf.merge new deep copy"),
-    call("cf.reserve deep 1000"),
-    named("cf.add copy stranger"),
-    named("cf.addnx copy stranger"),
-    named("cf.insert copy ITEMS *"),
-    named("cf.insertnx copy ITEMS *"),
-    call("cf.exists deep stranger"),
-    call("cf.mexists deep *"),
-    call("cf.count deep stranger"),
-    named("cf.del copy stranger"),
-    call("cf.info deep"),
-    call("cf.scandump deep 0"),
-    call("cf.scandump deep 1"),
-    call("cf.loadchunk new 1 @header"),
-    named("cf.compact copy"),
-    call("cf.debug deep"),
-    call("cms.initbydim deep 1000 5"),
-    call("cms.initbyprob deep 0.01 0.01"),
-    call("cms.incrby copy stranger 1"),
-    call("cms.incrby copy *1"),
-    call("cms.query deep stranger"),
-    call("cms.query deep *"),
-    call("cms.merge copy 1 deep"),
-    call("cms.merge copy 2 deep copy"),
-    call("cms.merge copy 2 deep copy WEIGHTS 0 1"),
-    call("cms.info deep"),
-    call("topk.reserve deep 1000"),
-    call("topk.add copy stranger"),
-    call("topk.add copy *"),
-    call("topk.incrby copy stranger 100000"),
-    call("topk.incrby copy *100000"),
-    call("topk.query deep *"),
-    call("topk.count deep *"),
-    call("topk.list deep WITHCOUNT"),
-    call("topk.info deep"),
-    call("tdigest.create deep"),
-    call("tdigest.reset copy"),
-    call("tdigest.add copy 0.5"),
-    call("tdigest.add copy *shares"),
-    call("tdigest.merge new 1 deep"),
-    call("tdigest.merge copy 1 deep OVERRIDE"),
-    call("tdigest.min deep"),
-    call("tdigest.max deep"),
-    call("tdigest.quantile deep *shares"),
-    call("tdigest.cdf deep *numbers"),
-    call("tdigest.rank deep *numbers"),
-    call("tdigest.revrank deep *numbers"),
-    call("tdigest.byrank deep *numbers"),
-    call("tdigest.byrevrank deep *numbers"),
-    call("tdigest.trimmed_mean deep 0.1 0.9"),
-    call("tdigest.info deep"),
-    call("dump deep"),
-    call("restore new 0 @payload"),
-    call("copy deep new"),
-    call("debug digest-value deep"),
-    call("memory usage deep"),
+/// All commands that the module serves, and those of the server that read a whole value, on [`KEY`] or on its copy. `*`
+/// stands for many items, `*1` and `*100000` for pairs of them and this number, `*shares` for numbers from 0 to 1,
+/// `*numbers` for whole numbers, `@dump` and `@header` for the replies of the object's own commands.
+pub const CALLS: [&str; 75] = [
+    "bf.add copy stranger",
+    "bf.madd copy *",
+    "bf.exists deep stranger",
+    "bf.mexists deep *",
+    "bf.card deep",
+    "bf.reserve deep 0.01 1000",
+    "bf.insert copy ITEMS *",
+    "bf.info deep ALL",
+    "bf.load new @dump",
+    "bf.read deep $",
+    "bf.scandump deep 0",
+    "bf.scandump deep 1",
+    "bf.loadchunk new 1 @header",
+    "bf.debug deep",
+    "bf.del copy stranger",
+    "bf.mdel copy *",
+    "bf.count deep stranger",
+    "bf.missing deep *",
+    "bf.merge copy deep",
+    "bf.merge new deep copy",
+    "cf.reserve deep 1000",
+    "cf.add copy stranger",
+    "cf.addnx copy stranger",
+    "cf.insert copy ITEMS *",
+    "cf.insertnx copy ITEMS *",
+    "cf.exists deep stranger",
+    "cf.mexists deep *",
+    "cf.count deep stranger",
+    "cf.del copy stranger",
+    "cf.info deep",
+    "cf.scandump deep 0",
+    "cf.scandump deep 1",
+    "cf.loadchunk new 1 @header",
+    "cf.compact copy",
+    "cf.debug deep",
+    "cms.initbydim deep 1000 5",
+    "cms.initbyprob deep 0.01 0.01",
+    "cms.incrby copy stranger 1",
+    "cms.incrby copy *1",
+    "cms.query deep stranger",
+    "cms.query deep *",
+    "cms.merge copy 1 deep",
+    "cms.merge copy 2 deep copy",
+    "cms.merge copy 2 deep copy WEIGHTS 0 1",
+    "cms.info deep",
+    "topk.reserve deep 1000",
+    "topk.add copy stranger",
+    "topk.add copy *",
+    "topk.incrby copy stranger 100000",
+    "topk.incrby copy *100000",
+    "topk.query deep *",
+    "topk.count deep *",
+    "topk.list deep WITHCOUNT",
+    "topk.info deep",
+    "tdigest.create deep",
+    "tdigest.reset copy",
+    "tdigest.add copy 0.5",
+    "tdigest.add copy *shares",
+    "tdigest.merge new 1 deep",
+    "tdigest.merge copy 1 deep OVERRIDE",
+    "tdigest.min deep",
+    "tdigest.max deep",
+    "tdigest.quantile deep *shares",
+    "tdigest.cdf deep *numbers",
+    "tdigest.rank deep *numbers",
+    "tdigest.revrank deep *numbers",
+    "tdigest.byrank deep *numbers",
+    "tdigest.byrevrank deep *numbers",
+    "tdigest.trimmed_mean deep 0.1 0.9",
+    "tdigest.info deep",
+    "dump deep",
+    "restore new 0 @payload",
+    "copy deep new",
+    "debug digest-value deep",
+    "memory usage deep",
 ];
 
+/// Returns whether a command is an exception of the rule that the pages name: it compacts cuckoo filters, or adds to a
+/// full one.
+pub fn is_named(call: &str) -> bool {
+    let named = [
+        "cf.add",
+        "cf.addnx",
+        "cf.insert",
+        "cf.insertnx",
+        "cf.del",
+        "cf.compact",
+    ];
+    named.contains(&name_of(call))
+}
+
 /// Returns the name of the command.
-pub fn name_of(call: &Call) -> &'static str {
-    call.line.split(' ').next().unwrap_or_default()
+pub fn name_of(call: &str) -> &str {
+    call.split(' ').next().unwrap_or_default()
 }
 
 /// Returns whether the command is for the type of the object.
-pub fn suits(call: &Call, object: &Worst) -> bool {
+pub fn suits(call: &str, object: &Worst) -> bool {
     let name = name_of(call);
     name.starts_with(object.prefix) || !name.contains('.')
 }
 
 /// Makes what the command needs beside the object. Returns its words; `None` if the object has no dump, or no header.
-pub fn prepare(client: &mut Client, call: &Call, object: &Worst) -> Option<Vec<Vec<u8>>> {
+pub fn prepare(client: &mut Client, call: &str, object: &Worst) -> Option<Vec<Vec<u8>>> {
     client.cmd("DEL copy new");
-    if call.line.contains(COPY) && name_of(call) != "copy" {
+    if call.contains(COPY) && name_of(call) != "copy" {
         client.expect("COPY deep copy", Reply::Int(1));
-        if call.line.contains("merge") {
+        if call.contains("merge") {
             client.cmd("BF.MADD copy one another");
         }
     }
     let mut words: Vec<Vec<u8>> = Vec::new();
-    for word in call.line.split(' ') {
+    for word in call.split(' ') {
         match word {
             "*" => words.extend((0..ITEMS).map(|item| format!("stranger:{item}").into_bytes())),
             "*1" | "*100000" => {
@@ -253,14 +244,14 @@ pub fn prepare(client: &mut Client, call: &Call, object: &Worst) -> Option<Vec<V
 
 /// Makes the largest t-digest that the limits allow, one value before it merges its nodes.
 fn unmerged(client: &mut Client) {
-    done(&client.cmd("TDIGEST.CREATE deep COMPRESSION 100000"));
+    client.run("TDIGEST.CREATE deep COMPRESSION 100000");
     let mut left = 6 * 100_000 + 9;
     while left > 0 {
         let count = left.min(100_000);
         let values: Vec<String> = (0..count)
             .map(|value| (value * 7919 % 100_003).to_string())
             .collect();
-        done(&client.cmd(&format!("TDIGEST.ADD deep {}", values.join(" "))));
+        client.run(format!("TDIGEST.ADD deep {}", values.join(" ")));
         left -= count;
     }
 }
@@ -272,81 +263,62 @@ fn nearly_full(bytes: usize) -> Vec<u8> {
     cells
 }
 
-fn blob(hashes: u32, bytes: usize) -> Vec<u8> {
-    let mut blob = vec![1];
-    blob.extend((bytes as u64).to_le_bytes());
-    blob.extend(hashes.to_le_bytes());
-    blob.extend([7; 32]);
-    blob.extend(nearly_full(bytes));
-    blob
-}
-
-/// Fields as a dump has them.
-#[derive(Default)]
-struct Fields(Vec<u8>);
-
-impl Fields {
-    fn uint(&mut self, value: u64) {
-        self.0.extend(value.to_le_bytes());
-    }
-
-    fn bytes(&mut self, value: &[u8]) {
-        self.uint(value.len() as u64);
-        self.0.extend(value);
-    }
-
-    fn filter(&mut self, hashes: u32, bytes: usize) {
-        self.bytes(&blob(hashes, bytes));
-        self.uint(1);
-        self.uint(1);
-    }
-}
-
 /// Returns a dump of a plain object, of a tightening ratio of valkey-bloom's.
-fn plain(filters: u64, bytes: usize) -> Vec<u8> {
-    let mut fields = Fields(vec![1]);
-    fields.0.extend(2_u32.to_le_bytes());
-    fields.0.extend(0.01_f64.to_le_bytes());
-    fields.0.extend(0.6_f64.to_le_bytes());
-    fields.0.push(1);
-    fields.uint(filters);
-    for _ in 0..filters {
-        fields.filter(1_100, bytes);
-    }
-    fields.0
+fn plain(filters: usize, bytes: usize) -> Vec<u8> {
+    let filter = PlainFilter {
+        hashes: 1_100,
+        ..PlainFilter::new(1, 1, nearly_full(bytes))
+    };
+    let object = Plain {
+        tightening: 0.6,
+        filters: vec![filter; filters],
+        ..Plain::new()
+    };
+    object.dump()
 }
 
 const PERIOD_MS: u64 = 3_600_000;
 
+/// Loads a header as BF.LOADCHUNK or CF.LOADCHUNK takes it, and then the chunks.
+fn load(client: &mut Client, family: &str, header: &[u8], chunks: impl Iterator<Item = Vec<u8>>) {
+    let command = format!("{family}.LOADCHUNK");
+    let mut call = |cursor: usize, bytes: &[u8]| {
+        let cursor = cursor.to_string();
+        let words = [command.as_bytes(), KEY.as_bytes(), cursor.as_bytes(), bytes];
+        assert_eq!(client.call(&words), ok(), "{command} {cursor}");
+    };
+    let mut cursor = 1;
+    call(cursor, header);
+    for chunk in chunks {
+        cursor += chunk.len();
+        call(cursor, &chunk);
+    }
+}
+
 /// Loads the header that RedisBloom writes, and then the bits of each link.
 fn linked(client: &mut Client) {
-    const LINKS: u32 = 1_100;
-    let bits = nearly_full(248);
-    let mut header = Fields::default();
-    header.uint(u64::from(LINKS));
-    header.0.extend(LINKS.to_le_bytes());
-    // Hashes of 64 bits, sizes that are not rounded.
-    header.0.extend(5_u32.to_le_bytes());
-    header.0.extend(2_u32.to_le_bytes());
-    for _ in 0..LINKS {
-        header.uint(bits.len() as u64);
-        header.uint(8 * bits.len() as u64);
-        header.uint(1);
-        header.0.extend(1e-300_f64.to_le_bytes());
-        header.0.extend(1_400_f64.to_le_bytes());
-        header.0.extend(1_100_u32.to_le_bytes());
-        header.uint(1);
-        header.0.push(0);
-    }
-    let mut cursor = 1_u64;
-    let begun = client.call(&[b"BF.LOADCHUNK", KEY.as_bytes(), b"1", &header.0]);
-    done(&begun);
-    for _ in 0..LINKS {
-        cursor += bits.len() as u64;
-        let cursor = cursor.to_string();
-        let loaded = client.call(&[b"BF.LOADCHUNK", KEY.as_bytes(), cursor.as_bytes(), &bits]);
-        done(&loaded);
-    }
+    let bitmap = nearly_full(248);
+    let link = Link {
+        hashes: 1_100,
+        bpe: 1_400.0,
+        bitmap: bitmap.clone(),
+        items: 1,
+        ..Link::new(1, 1e-300, 8 * bitmap.len() as u64, 0)
+    };
+    let object = Draft {
+        version: 4,
+        items: 1_100,
+        // Hashes of 64 bits, sizes that are not rounded.
+        options: 5,
+        growth: 2,
+        links: vec![link; 1_100],
+    };
+    load(
+        client,
+        "BF",
+        &object.header(),
+        vec![bitmap; 1_100].into_iter(),
+    );
 }
 
 fn made(kind: Kind, tightening: Tightening, capacity: u64) -> Object {
@@ -386,83 +358,61 @@ fn unadapted(client: &mut Client) {
 }
 
 fn fill_window(client: &mut Client, periods: u64, items: fn(u64) -> u64) {
-    let made = client.cmd(&format!(
+    client.ok(format!(
         "BF.RESERVE deep 0.01 1 WINDOW {PERIOD_MS} PERIODS {periods} EXPANSION 1"
     ));
-    done(&made);
     for period in 1..=1_440_u64 {
-        let mut words = vec![
-            b"BF.INSERT".to_vec(),
-            KEY.into(),
-            b"TTL".to_vec(),
-            (period * PERIOD_MS).to_string().into_bytes(),
-            b"ITEMS".to_vec(),
-        ];
-        let items = (0..items(period)).map(|item| format!("{period}:{item}").into_bytes());
-        words.extend(items);
-        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        client.call(&words);
+        let items: Vec<_> = (0..items(period))
+            .map(|item| format!("{period}:{item}"))
+            .collect();
+        let ttl = period * PERIOD_MS;
+        client.run(format!(
+            "BF.INSERT deep TTL {ttl} ITEMS {}",
+            items.join(" ")
+        ));
     }
-}
-
-fn cuckoo_header(items: u64, buckets: u64, filters: u64, bucket_size: u16) -> Vec<u8> {
-    let mut header = Fields::default();
-    for number in [items, buckets, 0, filters] {
-        header.uint(number);
-    }
-    for number in [bucket_size, 20, 1] {
-        header.0.extend(number.to_le_bytes());
-    }
-    header.0
 }
 
 /// Loads a header with the most filters, which clients may claim if the settings allow it, and primaries always.
 fn claimed(client: &mut Client) {
-    client.cmd("CONFIG SET bf.cf-max-expansions 65535");
-    let header = cuckoo_header(0, 2, 65_535, 255);
-    let begun = client.call(&[b"CF.LOADCHUNK", KEY.as_bytes(), b"1", &header]);
-    client.cmd("CONFIG SET bf.cf-max-expansions 32");
-    done(&begun);
+    client.ok("CONFIG SET bf.cf-max-expansions 65535");
+    let header = cuckoo_header([0, 2, 0, 65_535], [255, 20, 1]);
+    load(client, "CF", &header, [].into_iter());
+    client.ok("CONFIG SET bf.cf-max-expansions 32");
 }
 
 fn miscounted(client: &mut Client) {
     const BYTES: usize = 1 << 16;
-    let header = cuckoo_header(0, BYTES as u64 / 2, 32, 2);
-    let begun = client.call(&[b"CF.LOADCHUNK", KEY.as_bytes(), b"1", &header]);
-    done(&begun);
-    let mut cursor = 1;
-    for filter in 0..32_usize {
+    let header = cuckoo_header([0, BYTES as u64 / 2, 0, 32], [2, 20, 1]);
+    let slots = |filter: usize| {
         let slot = |at: usize| u8::try_from(1 + (at * 31 + filter * 7) % 255).unwrap_or(1);
-        let slots: Vec<u8> = (0..BYTES)
+        (0..BYTES)
             .map(|at| if at % 64 == 0 { 0 } else { slot(at) })
-            .collect();
-        cursor += BYTES;
-        let cursor = cursor.to_string();
-        let loaded = client.call(&[b"CF.LOADCHUNK", KEY.as_bytes(), cursor.as_bytes(), &slots]);
-        done(&loaded);
-    }
+            .collect()
+    };
+    load(client, "CF", &header, (0..32).map(slots));
 }
 
 /// Makes a count-min sketch of a shape that fits the default limit.
 fn counted(client: &mut Client, shape: &str) {
-    done(&client.cmd(&format!("CMS.INITBYDIM deep {shape}")));
-    done(&client.cmd("CMS.INCRBY deep one 1 another 2"));
+    client.run(format!("CMS.INITBYDIM deep {shape}"));
+    client.run("CMS.INCRBY deep one 1 another 2");
 }
 
 /// Items of all but one of these adds find the cells of another one, with a count that they may take many units off.
 fn contested(client: &mut Client, decay: &str) {
-    done(&client.cmd(&format!("TOPK.RESERVE deep 1 1 32 {decay}")));
-    done(&client.cmd("TOPK.INCRBY deep item 140"));
+    client.run(format!("TOPK.RESERVE deep 1 1 32 {decay}"));
+    client.run("TOPK.INCRBY deep item 140");
 }
 
 /// Short items, so that there are many entries for a byte.
 fn listed(client: &mut Client) {
-    done(&client.cmd("TOPK.RESERVE deep 300000 1000000 4 0.9"));
+    client.run("TOPK.RESERVE deep 300000 1000000 4 0.9");
     for start in (0..300_000).step_by(10_000) {
         let items: Vec<_> = (start..start + 10_000)
             .map(|item: u32| item.to_string())
             .collect();
-        done(&client.cmd(&format!("TOPK.ADD deep {}", items.join(" "))));
+        client.run(format!("TOPK.ADD deep {}", items.join(" ")));
     }
 }
 
@@ -470,13 +420,9 @@ fn grown(client: &mut Client) {
     client.cmd("CF.RESERVE deep 4096 EXPANSION 1");
     let mut item = 0_u64;
     loop {
-        let mut words = vec![b"CF.INSERT".to_vec(), KEY.into(), b"ITEMS".to_vec()];
-        words.extend((0..4_096).map(|_| {
-            item += 1;
-            item.to_string().into_bytes()
-        }));
-        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        let reply = client.call(&words);
+        let items: Vec<_> = (item..item + 4_096).map(|item| item.to_string()).collect();
+        item += 4_096;
+        let reply = client.cmd(&format!("CF.INSERT deep ITEMS {}", items.join(" ")));
         let took_all = |added: &[Reply]| added.iter().all(|added| *added == Reply::Int(1));
         if reply.is_error() || !took_all(reply.as_array()) {
             return;
