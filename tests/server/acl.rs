@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::harness::{Client, Reply, Server, Version, error};
+use crate::selected::FAMILIES;
 use crate::support::commands::{self, Access, Command};
 
 /// Returns whether a server has categories for the commands of a module.
@@ -70,21 +71,13 @@ fn users_run_the_commands_and_reach_the_keys_that_they_were_given() {
     own.expect("BF.INFO k", error("ERR not found"));
 }
 
-/// The categories of the families, and the prefixes of their commands.
-pub const FAMILIES: [(&str, &str); 5] = [
-    ("bloom", "bf."),
-    ("cuckoo", "cf."),
-    ("cms", "cms."),
-    ("topk", "topk."),
-    ("tdigest", "tdigest."),
-];
-
 #[test]
 fn each_family_has_a_category() {
     let server = Server::start();
     let mut client = server.client();
     let version = server.version();
-    for (category, prefix) in FAMILIES {
+    for family in FAMILIES {
+        let (category, prefix) = (family.name, family.prefix);
         let reported = client.cmd(&format!("ACL CAT {category}"));
         if !has_categories(&version) {
             let unknown = format!("ERR Unknown category '{category}'");

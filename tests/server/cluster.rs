@@ -225,7 +225,7 @@ fn slots_migrate_atomically() {
     assert_eq!(digest(&mut far, "large"), expected);
     answer_beyond_limits(&mut far);
     let payload = sketches[0].1.clone().payload([9, 0]);
-    let restored = far.call(&[b"RESTORE", b"later", b"0", &payload]);
+    let restored = far.restore("later", &payload);
     assert_eq!(restored, error("ERR Bad data format"));
     population.is_unchanged(&mut far);
     population.finish_loading(&mut far, str::to_owned);

@@ -178,17 +178,6 @@ fn command_info_tells_arity_flags_keys_and_categories() {
     }
 }
 
-#[test]
-fn merging_has_the_keys_of_the_servers_own_merge() {
-    let server = Server::start();
-    let mut client = server.client3();
-    let mut keys = |name: &str| {
-        let reply = client.cmd(&format!("COMMAND INFO {name}"));
-        reply.as_array()[0].as_array()[8].clone()
-    };
-    assert_eq!(keys("BF.MERGE"), keys("PFMERGE"));
-}
-
 /// The pages are compared with the summary, the complexity and the syntax in `pages`.
 #[test]
 fn command_docs_have_every_field() {

@@ -3,11 +3,7 @@
 use crate::harness::{Client, Server, array, error, int, wait_until};
 use crate::read::{OVERRUN, UNKNOWN, begin, read};
 use crate::support::sums;
-use crate::support::usage::{memory, nothing_is_being_freed};
-
-fn usage(client: &mut Client, key: &str) -> i64 {
-    client.cmd(&format!("MEMORY USAGE {key}")).as_int()
-}
+use crate::support::usage::{self, memory, nothing_is_being_freed, usage};
 
 fn add_many(client: &mut Client, key: &str, first: u64, count: u64) {
     let items: Vec<_> = (first..first + count).map(|i| i.to_string()).collect();
@@ -111,7 +107,7 @@ fn a_feed_gives_way_to_its_filter() {
         let usage = usage(&mut client, "read");
         // Besides the ring, a feed has some words of its own.
         assert!(usage <= 20_000 + 200, "{number}: {usage}");
-        most = most.max(usage - self::usage(&mut client, "twin"));
+        most = most.max(usage - usage::usage(&mut client, "twin"));
         if refused {
             break;
         }

@@ -6,14 +6,11 @@ use std::thread;
 use crate::harness::{Client, Reply, Server, array, digest, error, int, ok};
 use crate::support::periods::LASTING_WINDOW;
 use crate::support::pieces::{Pieces, load_chunks, load_piece, pieces};
+use crate::support::protocols::field;
 use crate::support::sums;
 
 const BAD: &str = "ERR received bad data";
 const OVER: &str = "ERR operation exceeds bloom object memory limit";
-
-fn field(client: &mut Client, key: &str, name: &str) -> i64 {
-    client.cmd(&format!("BF.INFO {key} {name}")).as_array()[0].as_int()
-}
 
 /// Returns a line of a command with numbered items.
 fn line(start: &str, name: &str, numbers: std::ops::Range<u32>) -> String {

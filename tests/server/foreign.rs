@@ -2,13 +2,12 @@
 
 use std::fs;
 
-use crate::harness::{Server, array, bulk, digest, error, int, ok, wait_in_sync, wait_until};
+use crate::harness::{Server, array, bulk, digest, error, int, ok};
 use crate::support::aof::on_log;
 use crate::support::configured::MAKERS;
 use crate::support::recordings::{
     REDISBLOOM, REDISBLOOM_STREAM, VALKEY_BLOOM, VALKEY_BLOOM_STREAM, all_are_there, restore,
 };
-use crate::support::sums;
 
 /// An object from its dump grows like the object that the log makes, far into the next filters.
 #[test]
@@ -106,25 +105,6 @@ fn their_stream_is_replicated_to_the_last_bit() {
     }
 }
 
-/// Half loaded, an object of RedisBloom has its type, and answers nothing; so it is in a log, too.
-#[test]
-fn a_half_loaded_object_has_its_type() {
-    let mut server = Server::with(&[("appendonly", "yes"), ("appendfsync", "always")]);
-    let header = REDISBLOOM.objects().into_iter().find(|o| o.key == "grown");
-    let (_, header) = header.unwrap().chunks().swap_remove(0);
-    let load: [&[u8]; 4] = [b"BF.LOADCHUNK", b"grown", b"1", &header];
-    assert_eq!(server.client().call(&load), ok());
-    for _ in 0..2 {
-        let mut client = server.client();
-        assert_eq!(client.cmd("TYPE grown").text(), "MBbloom--");
-        let refusal = error("ERR bloom object is still being loaded");
-        client.expect("BF.EXISTS grown item", &refusal);
-        client.expect("BF.CARD grown", &refusal);
-        server.kill();
-        server.start_again();
-    }
-}
-
 /// An object that is given the same items in the same order becomes the same object, link by link
 /// and bit by bit: RedisBloom's growth, hashes and positions.
 #[test]
@@ -182,78 +162,6 @@ fn a_newer_rdb_version_is_read_if_the_server_can_be_set_to() {
     } else {
         assert_eq!(client.call(&restore), refusal);
     }
-}
-
-/// The server's own commands work on these values.
-#[test]
-fn an_object_of_redisbloom_works_like_any_value() {
-    let recorded = REDISBLOOM.objects();
-    let server = Server::with(&[("notify-keyspace-events", "KEA")]);
-    let replica = Server::replica_of(&server).start();
-    let mut client = server.client();
-    for object in &recorded {
-        restore(&mut client, object);
-    }
-    let reported = |server: &Server, field: &str| server.info("bf")[field].clone();
-    let number = "bf_bloom_num_redisbloom_objects";
-    assert_eq!(reported(&server, number), "8");
-    assert_eq!(reported(&server, "bf_bloom_num_objects"), "8");
-
-    client.expect("COPY grown copy", int(1));
-    let (original, copy) = (digest(&mut client, "grown"), digest(&mut client, "copy"));
-    assert_eq!(copy, original);
-    assert_eq!(client.cmd("TYPE copy").text(), "MBbloom--");
-    assert_eq!(reported(&server, number), "9");
-    let size = client.cmd("BF.INFO copy SIZE").as_array()[0].as_int();
-    let usage = client.cmd("MEMORY USAGE copy").as_int();
-    assert!(
-        (size..size + size / 4 + 200).contains(&usage),
-        "{usage} for {size}"
-    );
-
-    // A copy that takes another item has another value, and grows by itself.
-    let mut events = server.client();
-    events.cmd("SUBSCRIBE __keyspace@0__:copy");
-    client.expect(
-        "BF.MADD copy surely-not-in-there nor-this",
-        array([int(1), int(1)]),
-    );
-    assert_eq!(
-        events.read(),
-        array([
-            bulk("message"),
-            bulk("__keyspace@0__:copy"),
-            bulk("bloom.add")
-        ])
-    );
-    assert_ne!(digest(&mut client, "copy"), original);
-    assert_eq!(digest(&mut client, "grown"), original);
-    wait_in_sync(&server, &replica);
-    let mut on_replica = replica.client();
-    for key in ["copy", "grown", "wide", "fixed"] {
-        assert_eq!(
-            digest(&mut on_replica, key),
-            digest(&mut client, key),
-            "{key}"
-        );
-    }
-    assert_eq!(reported(&replica, number), "9");
-
-    // A full one that does not grow refuses, as one of ours.
-    let more: Vec<String> = (0..200).map(|n| format!("more{n}")).collect();
-    let reply = client.cmd(&format!("BF.MADD fixed {}", more.join(" ")));
-    let last = reply.as_array().last().cloned();
-    assert_eq!(last, Some(error("ERR non scaling filter is full")));
-    client.expect("BF.CARD fixed", int(500));
-    client.expect("BF.RESERVE one 0.01 100", error("ERR item exists"));
-
-    for gone in ["DEL copy", "UNLINK one", "RENAME wide narrow", "DEL narrow"] {
-        client.run(gone);
-        sums::is_balanced(&mut client);
-    }
-    wait_until("they are freed", || reported(&server, number) == "6");
-    client.ok("FLUSHALL SYNC");
-    assert_eq!(reported(&server, number), "0");
 }
 
 /// RedisBloom's words after the module's path.

@@ -8,11 +8,9 @@ use valkeybloom_testing::loader::Dump;
 
 use crate::harness::{Client, Reply, Server, array, digest, error, int, ok, wait_in_sync};
 use crate::support::aof::{Log, commands, on_log_of, wire};
-use crate::support::configured::{MAKERS, made_by as of};
+use crate::support::configured::made_by as of;
 use crate::support::pieces::{load_chunks, pieces, split};
-use crate::support::recordings::{
-    PROGRAMS, REDISBLOOM, Recorded, VALKEY_BLOOM, all_are_there, hex,
-};
+use crate::support::recordings::{REDISBLOOM, Recorded, VALKEY_BLOOM, hex};
 use crate::support::sums;
 use crate::support::tables::{Row, rows};
 
@@ -107,23 +105,6 @@ fn the_commands_of_valkey_bloom_make_its_objects() {
         assert!(!reply.is_error(), "{reply:?}");
     }
     has_all(&mut client, &recorded);
-}
-
-/// Settings of a node do not change the objects of another's commands: valkey-bloom's commands are complete.
-#[test]
-fn a_complete_log_makes_the_same_objects_under_every_setting() {
-    let log = fs::read(VALKEY_BLOOM.data("commands.aof")).expect("the file is there");
-    for maker in MAKERS {
-        let replayed = on_log_of(of(maker), &[], &log);
-        has_all(&mut replayed.client(), &VALKEY_BLOOM.objects());
-    }
-    // Nor what is in files.
-    for program in PROGRAMS {
-        let log = fs::read(program.data("rewritten.aof")).expect("the file is there");
-        for maker in MAKERS {
-            all_are_there(&on_log_of(of(maker), &[], &log), &program.objects());
-        }
-    }
 }
 
 /// Commands, and what valkey-bloom sends of an object for each, beside its key and seed.
@@ -383,9 +364,7 @@ fn a_half_loaded_object_is_written_as_redisbloom_reads_it() {
                         server.client()
                     }
                     "REPLICA" => {
-                        replica
-                            .client()
-                            .ok(format!("REPLICAOF 127.0.0.1 {}", server.port()));
+                        replica.client().follow(server.port());
                         wait_in_sync(&server, &replica);
                         replica.client()
                     }

@@ -7,16 +7,13 @@ use std::{env, fs};
 use crate::harness::{Client, Reply, Server, array, digest, error, int, ok, wait_until};
 use crate::support::forged::{Forged, ForgedFilter};
 use crate::support::population::Population;
+use crate::support::protocols::field;
 use crate::support::sketches;
 use crate::support::sums;
-use crate::support::usage::memory;
+use crate::support::usage::{memory, usage};
 
 fn size(client: &mut Client, key: &str) -> i64 {
-    client.cmd(&format!("BF.INFO {key} SIZE")).as_array()[0].as_int()
-}
-
-fn usage(client: &mut Client, key: &str) -> i64 {
-    client.cmd(&format!("MEMORY USAGE {key}")).as_int()
+    field(client, key, "SIZE")
 }
 
 /// Memory that the server takes for itself from one moment to another.
@@ -105,8 +102,7 @@ fn the_size_is_exact() {
         client.expect(format!("COPY {key} copy-{index}"), int(1));
         let dump = client.cmd(&format!("DUMP {key}"));
         let name = format!("dump-{index}");
-        let restore: [&[u8]; 4] = [b"RESTORE", name.as_bytes(), b"0", dump.as_bytes()];
-        assert_eq!(client.call(&restore), ok());
+        assert_eq!(client.restore(&name, dump.as_bytes()), ok());
     }
     let load: [&[u8]; 3] = [b"BF.LOAD", b"loaded", &Forged::new().dump()];
     assert_eq!(client.call(&load), ok());
@@ -238,50 +234,6 @@ fn chunks_are_counted_as_they_come() {
     assert_eq!(client.call(&load), ok());
     let come = usage(&mut client, "half") - empty;
     assert!((400_000..=800_000).contains(&come), "{come}");
-}
-
-#[test]
-fn writes_are_refused_without_memory() {
-    let server = Server::start();
-    let mut client = server.client();
-    let object = Forged::new();
-    client.expect("BF.MADD known a b", array([int(1), int(1)]));
-    let begin: [&[u8]; 4] = [b"BF.LOADCHUNK", b"half", b"1", &object.header()];
-    assert_eq!(client.call(&begin), ok());
-    let before = digest(&mut client, "known");
-    client.ok("CONFIG SET maxmemory 1");
-    let (dump, header) = (object.dump(), object.header());
-    let refused: [&[&[u8]]; 9] = [
-        &[b"BF.ADD", b"new", b"a"],
-        &[b"BF.ADD", b"known", b"a"],
-        &[b"BF.MADD", b"known", b"c", b"d"],
-        &[b"BF.RESERVE", b"new", b"0.01", b"10"],
-        &[b"BF.INSERT", b"new", b"ITEMS", b"a"],
-        &[b"BF.INSERT", b"known", b"NOCREATE", b"ITEMS", b"c"],
-        &[b"BF.LOAD", b"new", &dump],
-        &[b"BF.LOADCHUNK", b"new", b"1", &header],
-        &[b"BF.LOADCHUNK", b"half", b"3", b"xy"],
-    ];
-    for args in refused {
-        let reply = client.call(args).text();
-        let shown = args[0].escape_ascii();
-        assert!(
-            reply.starts_with("OOM command not allowed"),
-            "{shown}: {reply}"
-        );
-    }
-    client.expect("EXISTS new", int(0));
-    assert_eq!(digest(&mut client, "known"), before);
-
-    client.expect("BF.EXISTS known a", int(1));
-    client.expect("BF.MEXISTS known a b", array([int(1), int(1)]));
-    client.expect("BF.CARD known", int(2));
-    for read in ["BF.INFO known", "BF.DEBUG known", "BF.SCANDUMP known 0"] {
-        assert!(matches!(client.cmd(read), Reply::Array(_)), "{read}");
-    }
-    client.ok("CONFIG SET maxmemory 0");
-    client.ok("BF.LOADCHUNK half 3 xy");
-    client.expect("BF.MADD known a b", array([int(0), int(0)]));
 }
 
 /// At the limit, each new key of about 40 kB replaces about one other. Were values of this size freed in the background,

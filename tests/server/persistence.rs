@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::harness::{Client, Server, digest, error, int, ok};
-use crate::support::aof::{rewrite_aof, with_command_log};
+use crate::support::aof::{part, rewrite_aof, with_command_log};
 use crate::support::configured::configure;
 use crate::support::periods::LASTING_WINDOW;
 use crate::support::population::Population;
@@ -196,8 +196,7 @@ fn objects_larger_than_one_argument_survive_a_rewrite() {
     crash(&mut server);
     let mut client = server.client();
     assert_eq!(keys.map(|(key, _)| digest(&mut client, key)), before);
-    let log = server.dir().join("appendonlydir/appendonly.aof.2.base.aof");
-    let log = fs::read(log).expect("a rewrite makes the second base file");
+    let log = fs::read(part(&server, ".2.base.aof")).expect("it can be read");
     let chunks = log.windows(12).filter(|bytes| *bytes == b"BF.LOADCHUNK");
     assert!(chunks.count() > 17);
     sums::is_balanced(&mut client);

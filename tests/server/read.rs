@@ -1,7 +1,6 @@
 //! BF.READ: the items that were new to a filter since a cursor, and what makes a cursor unknown.
 
 use valkeybloom_sketches::Probe;
-use valkeybloom_sketches::bloom::{Added, Limits, Object, Time, chunks};
 
 use crate::cluster::pair;
 use crate::harness::cluster::id;
@@ -10,7 +9,6 @@ use crate::harness::{
 };
 use crate::support::pieces::{self, load_piece, pieces};
 use crate::support::protocols::{in_both_protocols, with_fixed_seed};
-use crate::support::random::Random;
 use crate::support::sums;
 use crate::support::usage::nothing_is_being_freed;
 
@@ -445,124 +443,6 @@ fn cursors_of_no_feed_are_unknown() {
     feeds.sort();
     feeds.dedup();
     assert_eq!(feeds.len(), 100);
-}
-
-/// A copy of a filter that a reader keeps.
-struct Copy {
-    object: Object,
-    cursor: String,
-}
-
-impl Copy {
-    fn of(client: &mut Client, key: &str) -> Self {
-        let cursor = begin(client, key);
-        let object = pieces::object(&pieces(client, key));
-        Self { object, cursor }
-    }
-
-    /// Adds what is new, at most some items at a time. Returns the error of the server, if it does not know the cursor.
-    fn catch_up(&mut self, client: &mut Client, key: &str, most: usize) -> Result<(), String> {
-        loop {
-            let news = read(client, key, &format!("{} MAX_COUNT {most}", self.cursor))?;
-            self.cursor = news.cursor;
-            if news.probes.is_empty() {
-                return Ok(());
-            }
-            let limits = || Limits {
-                saturate: true,
-                ..Limits::NONE
-            };
-            for probe in news.probes {
-                let added = self.object.add_probe(probe, Time::default(), limits);
-                assert_eq!(added, Ok(Added::New), "what was new there is new here");
-            }
-            assert_eq!(self.object.items(|| 0).cast_signed(), news.items);
-        }
-    }
-
-    #[track_caller]
-    fn is_equal(&self, client: &mut Client, key: &str) {
-        let own = chunks::pieces(&self.object);
-        let own = own.map(|(cursor, piece)| (cursor, piece.into_owned()));
-        let own: Vec<_> = own.collect();
-        assert!(own == pieces(client, key), "{key} differs");
-    }
-}
-
-/// A reader that applies what it reads holds the same bytes as the server at every cursor, while the filter grows, is
-/// replaced, merged into and overrun.
-#[test]
-fn a_copy_stays_equal_to_its_filter() {
-    let server = Server::with(&[
-        ("bf.bloom-capacity", "50"),
-        ("bf.bloom-saturate-nonscaling", "yes"),
-        ("bf.bloom-feed-bytes", "2048"),
-        ("enable-debug-command", "yes"),
-    ]);
-    let mut client = server.client();
-    let mut writers = [server.client(), server.client3(), server.client()];
-    for (number, (maker, _)) in (1..).zip(KINDS) {
-        client.ok(format!("CONFIG SET bf.bloom-new-filters {maker}"));
-        let mut random = Random(number);
-        let (mut grown, mut resyncs, mut next) = (0, 0, 0_usize);
-        for life in 0..4 {
-            client.ok("FLUSHALL");
-            let growth = ["EXPANSION 2", "EXPANSION 1", "NONSCALING", "EXPANSION 4"][life];
-            let make = format!("BF.RESERVE k 0.02 50 {growth}");
-            client.ok(&make);
-            let mut copy = Copy::of(&mut client, "k");
-            for _ in 0..300 {
-                let writer = &mut writers[random.below(3)];
-                let mut item = |random: &mut Random| {
-                    next += random.below(2);
-                    next.to_string()
-                };
-                let added = match random.below(40) {
-                    0 => {
-                        let events = [
-                            "DEL k",
-                            "DEBUG RELOAD",
-                            "COPY k other REPLACE",
-                            "RENAME k away",
-                            "RENAME other k",
-                            "CONFIG SET bf.bloom-feed-bytes 1024",
-                            "CONFIG SET bf.bloom-feed-bytes 100000",
-                            "BF.MERGE k other",
-                        ];
-                        writer.cmd(random.pick(&events));
-                        writer.cmd(&make)
-                    }
-                    1..=12 => {
-                        let count = 1 + random.below(60);
-                        let items: Vec<_> = (0..count).map(|_| item(&mut random)).collect();
-                        writer.cmd(&format!("BF.MADD k {}", items.join(" ")))
-                    }
-                    13..=18 => writer.cmd(&format!(
-                        "BF.INSERT k ITEMS {} {}",
-                        item(&mut random),
-                        item(&mut random)
-                    )),
-                    _ => writer.cmd(&format!("BF.ADD k {}", item(&mut random))),
-                };
-                let refused = added.is_error() && added != error("ERR item exists");
-                assert!(!refused, "{added:?}");
-                if random.one_in(3) {
-                    if copy
-                        .catch_up(&mut client, "k", 1 + random.below(40))
-                        .is_err()
-                    {
-                        resyncs += 1;
-                        copy = Copy::of(&mut client, "k");
-                    }
-                    copy.is_equal(&mut client, "k");
-                    grown = grown.max(copy.object.filter_count());
-                }
-            }
-            sums::is_balanced(&mut client);
-        }
-        assert!(grown > 3, "{maker}: {grown} filters");
-        assert!(resyncs > 3, "{maker}: {resyncs} resyncs");
-    }
 }
 
 #[test]

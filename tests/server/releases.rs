@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use crate::harness::{Client, Reply, Server, error, int, ok};
-use crate::support::aof::{on_log, rewrite_aof, with_command_log};
+use crate::support::aof::{on_log, part, rewrite_aof, with_command_log};
 use crate::support::pieces::{Pieces, dump, load_chunks, pieces, split};
 use crate::support::recordings::hex;
 use crate::support::sums;
@@ -257,14 +257,7 @@ fn write_the_files_of_this_release() {
     let chunks = recorded_pieces(&objects[whole]);
     load_chunks(&mut client, half, &chunks[..chunks.len() / 2]);
 
-    let log = |kind: &str| {
-        let mut files = fs::read_dir(server.dir().join("appendonlydir")).unwrap();
-        let found = files.find(|file| {
-            let path = file.as_ref().unwrap().path();
-            path.to_string_lossy().ends_with(kind)
-        });
-        found.unwrap().unwrap().path()
-    };
+    let log = |end: &str| part(&server, end);
     fs::copy(log(".incr.aof"), folder.join("commands.aof")).unwrap();
     rewrite_aof(&server);
     fs::copy(log(".base.aof"), folder.join("rewritten.aof")).unwrap();

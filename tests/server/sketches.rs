@@ -6,12 +6,11 @@ use std::path::Path;
 use crate::harness::{
     Client, Plugin, Server, array, bulk, error, int, nil, ok, simple, supported_servers, wait_until,
 };
-use crate::support::aof::{on_log, on_log_of, rewrite_aof, wire};
+use crate::support::aof::{command, on_log, on_log_of, part, rewrite_aof, wire};
 use crate::support::forged::{Rdb, file};
-use crate::support::primary::played_primary;
+use crate::support::primary::receive;
 use crate::support::sketches::{FAMILIES, recorded, restore_all, starts_on};
 use crate::support::sums;
-use crate::support::usage::nothing_is_being_freed;
 
 /// Returns the sums of a field of INFO over the families.
 fn sum_of(client: &mut Client, field: &str) -> i64 {
@@ -63,10 +62,7 @@ fn a_rewritten_log_is_loaded_by_every_server() {
     let sketches = restore_all(&mut client);
     client.expect("PEXPIREAT cms 9000000000000", int(1));
     rewrite_aof(&from);
-    let base = fs::read_dir(from.dir().join("appendonlydir")).expect("there is a log");
-    let mut base = base.map(|file| file.expect("it can be read").path());
-    let base = base.find(|path| path.to_string_lossy().ends_with(".base.aof"));
-    let log = fs::read(base.expect("there is a base")).expect("it can be read");
+    let log = fs::read(part(&from, ".base.aof")).expect("it can be read");
     assert_eq!(
         log.windows(7).filter(|word| word == b"RESTORE").count(),
         sketches.len()
@@ -95,17 +91,11 @@ fn commands_that_failed_in_part_elsewhere_are_no_errors() {
         "TDIGEST.CREATE digest",
         "TDIGEST.MERGE merged 1 digest what OVERRIDE OVERRIDE",
     ];
-    let words = |line: &str| {
-        line.split(' ')
-            .map(|word| word.as_bytes().to_vec())
-            .collect()
-    };
-    let log: Vec<Vec<_>> = commands.into_iter().map(words).collect();
     for (overflow, count) in [("refuse", u32::MAX.into()), ("saturate", 1 << 32)] {
         let builder = Server::builder()
             .config("propagation-error-behavior", "panic")
             .config("bf.cms-overflow", overflow);
-        let server = on_log_of(builder, b"", &wire(&log));
+        let server = on_log_of(builder, b"", &wire(&commands.map(command)));
         let mut client = server.client();
         client.expect("CMS.QUERY cms a", array([int(255)]));
         assert_eq!(client.cmd("CMS.INFO saturated").as_array()[5], int(count));
@@ -113,41 +103,6 @@ fn commands_that_failed_in_part_elsewhere_are_no_errors() {
         client.expect("EXISTS merged", int(1));
         assert!(!server.log_contains("== CRITICAL =="));
     }
-}
-
-/// Operations on values, and the number of values after each.
-const LIVES: &[(&str, i64)] = &[
-    ("COPY cms one", 10),
-    ("COPY topk two DB 1", 11),
-    ("COPY tdigest one REPLACE", 11),
-    ("RENAME tdigest renamed", 11),
-    ("MOVE renamed 1", 11),
-    ("DEL one", 10),
-    ("UNLINK topk", 9),
-    ("SET cms x", 8),
-    ("BF.ADD bloom a", 8),
-    ("SWAPDB 0 1", 8),
-    ("DEBUG RELOAD", 8),
-    ("PEXPIREAT two 1", 7),
-    ("FLUSHDB ASYNC", 6),
-    ("FLUSHALL", 0),
-];
-
-#[test]
-fn info_counts_the_values() {
-    let server = Server::start();
-    let mut client = server.client();
-    assert_eq!(objects(&mut client), 0);
-    restore_all(&mut client);
-    assert_eq!(objects(&mut client), 9);
-    sums::is_balanced(&mut client);
-    for (command, values) in LIVES {
-        client.run(command);
-        nothing_is_being_freed(&server);
-        assert_eq!(objects(&mut client), *values, "{command}");
-        sums::is_balanced_after(&mut client, command);
-    }
-    assert_eq!(sum_of(&mut client, "total_memory_bytes"), 0);
 }
 
 /// One of 8 MiB is freed in the background, and leaves nothing behind.
@@ -159,7 +114,7 @@ fn large_values_leave_no_memory_behind() {
     let sketch = sketch.uint(1 << 18).uint(8).uint(0);
     let payload = sketch.string(&vec![1; 8 << 20]).payload([9, 0]);
     for delete in ["UNLINK large", "DEL large", "FLUSHALL ASYNC", "FLUSHALL"] {
-        assert_eq!(client.call(&[b"RESTORE", b"large", b"0", &payload]), ok());
+        assert_eq!(client.restore("large", &payload), ok());
         client.expect("COPY large copy", int(1));
         assert!(client.cmd("MEMORY USAGE large").as_int() > 8 << 20);
         assert!(sum_of(&mut client, "total_memory_bytes") > 16 << 20);
@@ -169,49 +124,6 @@ fn large_values_leave_no_memory_behind() {
             sum_of(&mut client, "total_memory_bytes") == 0 && objects(&mut client) == 0
         });
     }
-}
-
-/// Each family takes the others' values for values of the wrong type.
-#[test]
-fn families_refuse_one_another() {
-    let server = Server::start();
-    let mut client = server.client();
-    let sketches = restore_all(&mut client);
-    client.expect("BF.ADD bloom a", int(1));
-    client.expect("CF.ADD filter a", int(1));
-    let before = client.cmd("DEBUG DIGEST");
-    let keys = sketches
-        .iter()
-        .map(|sketch| (sketch.key.as_str(), sketch.type_name.as_str()));
-    let keys: Vec<_> = keys
-        .chain([("bloom", "bloomfltr"), ("filter", "MBbloomCF")])
-        .collect();
-    let wrong = error("WRONGTYPE Operation against a key holding the wrong kind of value");
-    for (line, kind) in [
-        ("BF.ADD {} a", "bloomfltr"),
-        ("BF.MEXISTS {} a b", "bloomfltr"),
-        ("BF.INFO {}", "bloomfltr"),
-        ("BF.MERGE {} bloom", "bloomfltr"),
-        ("BF.MERGE bloom {}", "bloomfltr"),
-        ("CF.ADD {} a", "MBbloomCF"),
-        ("CF.INFO {}", "MBbloomCF"),
-        ("CMS.INCRBY {} a 0", "CMSk-TYPE"),
-        ("CMS.QUERY {} a", "CMSk-TYPE"),
-        ("CMS.INFO {}", "CMSk-TYPE"),
-        ("TOPK.ADD {} a", "TopK-TYPE"),
-        ("TOPK.LIST {}", "TopK-TYPE"),
-        ("TOPK.INFO {}", "TopK-TYPE"),
-        ("TDIGEST.ADD {} 1", "TDIS-TYPE"),
-        ("TDIGEST.QUANTILE {} 0.5", "TDIS-TYPE"),
-        ("TDIGEST.CREATE {}", "TDIS-TYPE"),
-        ("TDIGEST.MERGE {} 1 missing", "TDIS-TYPE"),
-    ] {
-        for (key, _) in keys.iter().filter(|(_, of)| *of != kind) {
-            let line = line.replace("{}", key);
-            client.expect(&line, &wrong);
-        }
-    }
-    client.expect("DEBUG DIGEST", &before);
 }
 
 /// A family whose types or commands another module has registered is left to that module; all others are served.
@@ -293,9 +205,7 @@ fn sketches_beyond_the_limits_come_from_files_and_primaries_alone() {
     let values: Vec<_> = values.iter().map(|(key, value)| (*key, value)).collect();
     for (key, value) in &values {
         let payload = (*value).clone().payload([9, 0]);
-        let restored = server
-            .client()
-            .call(&[b"RESTORE", key.as_bytes(), b"0", &payload]);
+        let restored = server.client().restore(key, &payload);
         assert_eq!(restored, error("ERR Bad data format"), "{key}");
     }
     server.shutdown();
@@ -313,13 +223,11 @@ fn sketches_beyond_the_limits_come_from_files_and_primaries_alone() {
         "TOPK.RESERVE cells 1 2 100 0.9",
         "TDIGEST.CREATE none COMPRESSION 400000000",
     ];
-    let words = |line: &str| line.split(' ').map(Vec::from).collect();
-    let mut then: Vec<Vec<Vec<u8>>> = created.into_iter().map(words).collect();
-    let mut restore: Vec<Vec<u8>> = words("RESTORE two 0");
+    let mut then = created.map(command).to_vec();
+    let mut restore = command("RESTORE two 0");
     restore.push(values[2].1.clone().payload([9, 0]));
-    then.extend([restore, words("SET end x")]);
-    let then = wire(&then);
-    let mut logged = on_log(b"", &then);
+    then.push(restore);
+    let mut logged = on_log(b"", &wire(&then));
     answer_beyond_limits(&mut logged.client());
     rewrite_aof(&logged);
     logged.restart();
@@ -330,9 +238,6 @@ fn sketches_beyond_the_limits_come_from_files_and_primaries_alone() {
 
     let replica = Server::start();
     let mut client = replica.client();
-    let port = played_primary(file(&values), Some(then));
-    client.ok(format!("REPLICAOF 127.0.0.1 {port}"));
-    wait_until("all has come", || client.cmd("EXISTS end") == int(1));
-    client.ok("REPLICAOF NO ONE");
+    receive(&mut client, file(&values), &then);
     answer_beyond_limits(&mut client);
 }

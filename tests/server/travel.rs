@@ -4,7 +4,7 @@
 use std::fs;
 
 use crate::harness::{Server, int, supported_servers, wait_in_sync, wait_until};
-use crate::support::aof::{on_log_of, rewrite_aof, with_command_log};
+use crate::support::aof::{on_log_of, part, rewrite_aof, with_command_log};
 use crate::support::population::Population;
 use crate::support::sums;
 
@@ -66,14 +66,7 @@ fn an_rdb_is_loaded_by_every_server_that_knows_its_version() {
 fn a_log_is_loaded_by_every_server() {
     let from = with_command_log();
     let population = Population::new(&mut from.client());
-    let log = |kind: &str| {
-        let folder = from.dir().join("appendonlydir");
-        let mut files = fs::read_dir(folder)
-            .unwrap()
-            .map(|file| file.unwrap().path());
-        let found = files.find(|path| path.to_string_lossy().ends_with(kind));
-        fs::read(found.expect("there is one")).unwrap()
-    };
+    let log = |end: &str| fs::read(part(&from, end)).expect("it can be read");
     let commands = log(".incr.aof");
     rewrite_aof(&from);
     let rewritten = log(".base.aof");
@@ -104,7 +97,7 @@ fn one_server_follows_another() {
         };
         // A replica stores the RDB that it receives in place of its own.
         let refused = sent.filter(|sent| !reads(&to, *sent));
-        far.ok(format!("REPLICAOF 127.0.0.1 {}", from.port()));
+        far.follow(from.port());
         if let Some(sent) = refused {
             wait_until("it has refused the RDB", || {
                 to.log_contains(&format!("Can't handle RDB format version {sent}"))

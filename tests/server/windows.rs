@@ -1,21 +1,15 @@
 //! Objects with periods: items expire by the server's clock, and by the times in a log or from a primary.
 
-use std::fs;
-
 use crate::harness::{
-    Client, Reply, Server, array, boolean, bulk, digest, error, int, simple, wait_in_sync,
-    wait_until,
+    Reply, Server, array, boolean, bulk, digest, error, int, simple, wait_in_sync, wait_until,
 };
 use crate::support::aof::{Command, Log, command, on_log_of, wire, with_command_log};
 use crate::support::configured::other_settings;
 use crate::support::periods::LASTING_WINDOW;
 use crate::support::pieces::{object, pieces};
-use crate::support::primary::{on_link_of, played_primary};
+use crate::support::primary::on_link_of;
+use crate::support::protocols::field;
 use crate::support::sums;
-
-fn info(client: &mut Client, key: &str, field: &str) -> i64 {
-    client.cmd(&format!("BF.INFO {key} {field}")).as_array()[0].as_int()
-}
 
 /// An object that is not written to is held; the next write drops what has expired, and says so to replicas.
 #[test]
@@ -39,8 +33,8 @@ fn items_expire_unless_they_are_added_again() {
     wait_until("all has passed", || {
         client.cmd("BF.MISSING k kept passing") == int(2)
     });
-    for field in ["ITEMS", "LIVEPERIODS", "PERIODITEMS"] {
-        assert_eq!(info(&mut client, "k", field), 0, "{field}");
+    for name in ["ITEMS", "LIVEPERIODS", "PERIODITEMS"] {
+        assert_eq!(field(&mut client, "k", name), 0, "{name}");
     }
     client.expect("BF.CARD k", int(0));
     assert_eq!(client.cmd("BF.DEBUG k").as_array()[0], bulk("size:0"));
@@ -73,17 +67,17 @@ fn info_reports_the_window() {
     let Reply::Map(rows) = client.cmd("BF.INFO k ALL") else {
         panic!("no map");
     };
-    let field = |name, value| (simple(name), int(value));
+    let row = |name, value| (simple(name), int(value));
     // Ten items for each period, and for one more.
-    assert_eq!(rows[0], field("Capacity", 30));
-    assert_eq!(rows[2], field("Number of filters", 1));
-    assert_eq!(rows[3], field("Number of items inserted", 2));
+    assert_eq!(rows[0], row("Capacity", 30));
+    assert_eq!(rows[2], row("Number of filters", 1));
+    assert_eq!(rows[3], row("Number of items inserted", 2));
     assert_eq!(rows[8].0, simple("Estimated error rate"));
     let of_window = [
-        field("Window", 1_000_000_000_000),
-        field("Periods", 2),
-        field("Live periods", 2),
-        field("Items in current period", 1),
+        row("Window", 1_000_000_000_000),
+        row("Periods", 2),
+        row("Live periods", 2),
+        row("Items in current period", 1),
         (simple("Kind"), bulk("window")),
     ];
     assert_eq!(rows[9..], of_window);
@@ -109,12 +103,9 @@ fn logs_and_primaries_send_the_time() {
         &format!("BF.INSERT k {params} WINDOW 1000 PERIODS 4 AT 40500 ITEMS a"),
         "BF.INSERT k NOCREATE AT 42500 TTL 4000 ITEMS b",
     ];
-    let stream = wire(&stream.map(command));
-    let logged = on_log_of(other_settings(Server::builder()), &[], &stream);
-    let replica = other_settings(Server::builder()).start();
-    let port = played_primary(empty_rdb(), Some(stream));
-    replica.client().ok(format!("REPLICAOF 127.0.0.1 {port}"));
-    wait_until("all has come", || replica.client().cmd("DBSIZE") == int(2));
+    let stream = stream.map(command);
+    let logged = on_log_of(other_settings(Server::builder()), &[], &wire(&stream));
+    let replica = on_link_of(other_settings(Server::builder()), &stream);
     for server in [&logged, &replica] {
         let mut client = server.client();
         client.expect("DBSIZE", int(2));
@@ -131,13 +122,6 @@ fn logs_and_primaries_send_the_time() {
         assert_eq!(reported.count(), 2, "{log}");
         assert_eq!(log.matches("ERR bad periods").count(), 1, "{log}");
     }
-}
-
-/// Returns an RDB without keys.
-fn empty_rdb() -> Vec<u8> {
-    let server = Server::start();
-    server.client().ok("SAVE");
-    fs::read(server.dir().join("dump.rdb")).expect("an RDB was saved")
 }
 
 #[test]
@@ -229,7 +213,7 @@ fn a_window_follows_its_clock_over_a_million_periods() {
         client.expect("BF.MISSING k a b c d", int(4));
         client.expect("BF.CARD k", int(0));
         client.expect("BF.MADD k b e", array([int(1), int(1)]));
-        assert_eq!(info(&mut client, "k", "FILTERS"), 1);
+        assert_eq!(field(&mut client, "k", "FILTERS"), 1);
         server.restart_saving();
         sums::is_balanced(&mut server.client());
     }
@@ -264,7 +248,7 @@ fn tables_come_and_go_with_the_load_of_a_window() {
             let strangers = (0..10_000).map(|number: u32| number.to_le_bytes());
             let claimed = strangers.filter(|item| held.contains(item, || end - 1));
             assert!(claimed.count() < 3, "at {end}");
-            tables.push(info(&mut client, "k", "FILTERS"));
+            tables.push(field(&mut client, "k", "FILTERS"));
         }
     }
     assert!(tables[2] > 1, "{tables:?}");

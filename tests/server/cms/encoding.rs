@@ -5,7 +5,7 @@ use std::fs;
 use valkeybloom_testing::loader::Dump;
 
 use crate::harness::{Client, Server, array, bulk, int, ok, wait_in_sync, wait_until};
-use crate::support::aof::{commands, rewrite_aof};
+use crate::support::aof::{commands, part, rewrite_aof};
 
 const SIZES: [u64; 4] = [1, 2, 4, 8];
 
@@ -47,8 +47,7 @@ fn every_form_has_the_encoding() {
             for key in ["k", "copy"].map(|key| format!("{key}{size}")) {
                 let payload = client.cmd(&format!("DUMP {key}")).as_bytes().to_vec();
                 has_version(&payload, size, encoding);
-                let restore: [&[u8]; 4] = [b"RESTORE", key.as_bytes(), b"0", &payload];
-                assert_eq!(other.client().call(&restore), ok());
+                assert_eq!(other.client().restore(&key, &payload), ok());
                 let there = other.client().cmd(&format!("DUMP {key}"));
                 has_version(there.as_bytes(), size, 1 - encoding);
             }
@@ -57,10 +56,7 @@ fn every_form_has_the_encoding() {
         other.client().expect("DEBUG DIGEST", &expected);
 
         rewrite_aof(&server);
-        let folder = fs::read_dir(server.dir().join("appendonlydir")).expect("there is a log");
-        let mut files = folder.map(|file| file.expect("it can be read").path());
-        let base = files.find(|file| file.to_string_lossy().ends_with(".base.aof"));
-        let log = commands(&fs::read(base.expect("there is a base")).expect("it can be read"));
+        let log = commands(&fs::read(part(&server, ".base.aof")).expect("it can be read"));
         assert_eq!(log.len(), 2 * SIZES.len());
         for words in log {
             let size = u64::from(words[1].last().expect("a digit") - b'0');

@@ -2,5 +2,4 @@
 
 mod encoding;
 mod overflow;
-mod refusals;
 mod replies;

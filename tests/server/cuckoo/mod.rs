@@ -1,6 +1,5 @@
 //! Cuckoo filters in a server.
 
-mod refusals;
 mod replies;
 mod settings;
 

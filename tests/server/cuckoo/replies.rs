@@ -1,27 +1,9 @@
 //! The replies of each command, in both protocols.
 
-use crate::harness::{Reply, Server, array, bulk, int, map, nil, simple};
+use crate::harness::{Reply, Server, array, bulk, int, nil};
 use crate::support::protocols::{in_both_protocols, truth, truths};
 
 use super::{chunks, field, items, load};
-
-#[test]
-fn adding_replies_whether_the_item_was_added() {
-    in_both_protocols(&Server::start(), |client, resp3| {
-        let yes = truth(resp3, true);
-        client.expect("CF.ADD k a", &yes);
-        client.expect("CF.ADD k a", &yes);
-        client.expect("CF.ADDNX k a", truth(resp3, false));
-        client.expect("CF.ADDNX k b", &yes);
-        client.expect("CF.ADDNX new b", &yes);
-        client.expect("CF.COUNT k a", int(2));
-        // The empty item is one, and so are any bytes.
-        assert_eq!(client.call(&[b"CF.ADD", b"k", b""]), yes);
-        assert_eq!(client.call(&[b"CF.EXISTS", b"k", b""]), yes);
-        assert_eq!(client.call(&[b"CF.ADD", b"k", b"\r\n\0\xff"]), yes);
-        assert_eq!(client.call(&[b"CF.COUNT", b"k", b"\r\n\0\xff"]), int(1));
-    });
-}
 
 #[test]
 fn inserting_replies_for_each_item() {
@@ -60,87 +42,6 @@ fn inserting_replies_for_each_item() {
             truths(resp3, &[true; 3]),
         );
         assert_eq!(field(client, "x", "Number of buckets"), 512);
-    });
-}
-
-#[test]
-fn queries_find_added_items() {
-    in_both_protocols(&Server::start(), |client, resp3| {
-        client.expect("CF.EXISTS k a", truth(resp3, false));
-        client.expect("CF.MEXISTS k a b", truths(resp3, &[false; 2]));
-        client.expect("CF.COUNT k a", int(0));
-        client.cmd("CF.INSERT k ITEMS a b b");
-        client.expect("CF.EXISTS k a", truth(resp3, true));
-        client.expect("CF.EXISTS k c", truth(resp3, false));
-        client.expect("CF.MEXISTS k b c a", truths(resp3, &[true, false, true]));
-        client.expect("CF.COUNT k b", int(2));
-        // More than are looked up together.
-        client.cmd(&format!(
-            "CF.INSERT many CAPACITY 10000 ITEMS {}",
-            items("i", 200)
-        ));
-        client.expect(
-            format!("CF.MEXISTS many {}", items("i", 200)),
-            truths(resp3, &[true; 200]),
-        );
-        let reply = client.cmd(&format!("CF.MEXISTS many {}", items("j", 200)));
-        let absent = reply
-            .as_array()
-            .iter()
-            .filter(|r| **r == truth(resp3, false));
-        assert!(absent.count() > 180, "{reply:?}");
-        client.expect("TYPE k", simple("MBbloomCF"));
-    });
-}
-
-#[test]
-fn removing_takes_one_copy() {
-    in_both_protocols(&Server::start(), |client, resp3| {
-        client.cmd("CF.INSERT k ITEMS a a b");
-        client.expect("CF.DEL k a", truth(resp3, true));
-        client.expect("CF.COUNT k a", int(1));
-        client.expect("CF.DEL k a", truth(resp3, true));
-        client.expect("CF.DEL k a", truth(resp3, false));
-        client.expect("CF.EXISTS k a", truth(resp3, false));
-        assert_eq!(field(client, "k", "Number of items inserted"), 1);
-        assert_eq!(field(client, "k", "Number of items deleted"), 2);
-        client.expect("CF.DEL k b", truth(resp3, true));
-        client.expect("EXISTS k", int(1));
-        client.ok("CF.COMPACT k");
-        assert_eq!(field(client, "k", "Number of items deleted"), 0);
-    });
-}
-
-#[test]
-fn info_and_debug_return_every_field() {
-    in_both_protocols(&Server::start(), |client, resp3| {
-        client.ok("CF.RESERVE k 777 expansion 3 BUCKETSIZE 3 MaxIterations 7");
-        client.cmd("CF.ADD k a");
-        let pairs = [
-            ("Size", 40 + 16 + 3 * 512),
-            ("Number of buckets", 512),
-            ("Number of filters", 1),
-            ("Number of items inserted", 1),
-            ("Number of items deleted", 0),
-            ("Bucket size", 3),
-            ("Expansion rate", 4),
-            ("Max iterations", 7),
-        ]
-        .map(|(name, value)| (simple(name), int(value)));
-        let expected = if resp3 {
-            map(pairs)
-        } else {
-            array(pairs.into_iter().flat_map(|(name, value)| [name, value]))
-        };
-        client.expect("CF.INFO k", &expected);
-        let line = "bktsize:3 buckets:512 items:1 deletes:0 filters:1 max_iterations:7 expansion:4";
-        client.expect("CF.DEBUG k", bulk(line));
-        // The first of a repeated option counts.
-        client.cmd("CF.RESERVE twice 64 BUCKETSIZE 4 BUCKETSIZE 2");
-        assert_eq!(field(client, "twice", "Bucket size"), 4);
-        // A name of an option is a key as any other.
-        client.ok("CF.RESERVE EXPANSION 64");
-        assert_eq!(field(client, "EXPANSION", "Expansion rate"), 1);
     });
 }
 

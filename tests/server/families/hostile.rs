@@ -3,7 +3,7 @@
 
 use crate::harness::{Client, Reply, Server, digest, error, int, ok};
 use crate::support::cuckoo::header;
-use crate::support::forged::{Rdb, Refusing};
+use crate::support::forged::{Forged, Rdb, Refusing, seal};
 use crate::support::random::Random;
 use crate::support::sums;
 use crate::support::usage::peak_address_space;
@@ -85,6 +85,11 @@ fn forged_values_are_refused() {
     const ENDS: &str = "bytes end too early";
     const VERSION: &str = "unsupported version";
     let many = u64::from(u32::MAX);
+    let (bloom, mut spoilt) = (Forged::new(), Forged::new());
+    spoilt.filters[0].hashes = 0;
+    // The type's encoding version is the last ten bits of its id.
+    let mut newer = Rdb::of(&bloom);
+    newer.0[9] = 2;
     let mut refusing = Refusing::start();
     for (what, value, words) in [
         // It loads in RedisBloom, and the next query ends the server.
@@ -148,6 +153,13 @@ fn forged_values_are_refused() {
         ("a filter too many", cuckoo(4, 1, &FILTERS), ""),
         ("a newer filter", cuckoo(5, 2, &FILTERS), VERSION),
         (
+            "no hash functions",
+            Rdb::of(&spoilt),
+            "number of hash functions out of range",
+        ),
+        ("a field after a Bloom filter", Rdb::of(&bloom).uint(1), ""),
+        ("a newer Bloom filter", newer, VERSION),
+        (
             "an old filter",
             cuckoo(1, 2, &FILTERS),
             "RedisBloom 2.0 or older",
@@ -182,7 +194,7 @@ fn forged_headers_are_refused() {
 
 fn restore(client: &mut Client, value: &[u8]) -> Reply {
     let payload = Rdb(value.to_vec()).payload([9, 0]);
-    client.call(&[b"RESTORE", b"k", b"0", &payload])
+    client.restore("k", &payload)
 }
 
 /// Bloom filters, and commands that use them.
@@ -222,8 +234,12 @@ fn mutated_values_never_break_the_server() {
         let right = right.0;
         // A value that lacks fewer bytes than its footer has may continue in the footer.
         for length in 1..right.len() - 11 {
-            let refused = restore(&mut client, &right[..length]);
-            assert_eq!(refused, error("ERR Bad data format"), "{length} bytes");
+            let cut = Rdb(right[..length].to_vec());
+            // With the mark at the end of a value, and without.
+            for payload in [cut.clone().payload([9, 0]), seal(cut.0, [9, 0])] {
+                let refused = client.restore("k", &payload);
+                assert_eq!(refused, error("ERR Bad data format"), "{length} bytes");
+            }
         }
         let mut admitted = 0;
         for _ in 0..3000 {
@@ -251,8 +267,7 @@ fn mutated_values_never_break_the_server() {
             let before = digest(&mut client, "k");
             let dump = client.cmd("DUMP k");
             client.expect("DEL k", int(1));
-            let words: [&[u8]; 4] = [b"RESTORE", b"k", b"0", dump.as_bytes()];
-            assert_eq!(client.call(&words), ok());
+            assert_eq!(client.restore("k", dump.as_bytes()), ok());
             assert_eq!(digest(&mut client, "k"), before);
             client.expect("DEL k", int(1));
         }

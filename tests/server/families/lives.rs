@@ -14,7 +14,7 @@ use crate::support::random::Random;
 use crate::support::sums;
 
 /// The values of a random life; cuckoo filters are made as they are needed.
-const MADE: [&str; 17] = [
+pub const MADE: [&str; 17] = [
     "CMS.INITBYPROB cms0 0.02 0.01",
     "CMS.INITBYDIM cms1 50 4",
     "CMS.INITBYDIM cms2 50 4",
@@ -34,6 +34,9 @@ const MADE: [&str; 17] = [
     "CF.RESERVE EXPANSION 64",
     "CF.RESERVE bucketsize 8",
 ];
+
+/// Random commands of each family.
+pub const WRITES: [fn(&mut Random) -> String; 4] = [cuckoo, cms, topk, tdigest];
 
 fn cuckoo(random: &mut Random) -> String {
     let (key, item) = (random.below(6), random.below(400));
@@ -114,7 +117,7 @@ fn replicas_and_logs_hold_the_same_values() {
     client.all_ok(MADE);
     let mut random = Random(12);
     for step in 0..3000 {
-        for family in [cuckoo, cms, topk, tdigest] {
+        for family in WRITES {
             client.cmd(&family(&mut random));
         }
         far.cmd(&format!("TDIGEST.CDF tdigest{} 7", step % 3));

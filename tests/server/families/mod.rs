@@ -3,3 +3,6 @@
 mod effects;
 mod hostile;
 mod lives;
+mod refusals;
+
+pub use lives::{MADE, WRITES};

@@ -77,8 +77,11 @@ fn accepted_objects_are_loaded_again() {
             assert_eq!(dump::encode(&object(&chunks)), written, "{name}");
             load_chunks(&mut client, &chunked, &chunks);
             let payload = client.cmd(&format!("DUMP {loaded}"));
-            let restore: [&[u8]; 4] = [b"RESTORE", restored.as_bytes(), b"0", payload.as_bytes()];
-            assert_eq!(client.call(&restore), ok(), "{name}");
+            assert_eq!(
+                client.restore(&restored, payload.as_bytes()),
+                ok(),
+                "{name}"
+            );
             for key in [loaded, chunked, restored] {
                 client.expect(format!("BF.INSERT {key} NOCREATE {write}"), &reply);
                 keys.push(key);

@@ -7,6 +7,7 @@ use std::net::TcpStream;
 use std::path::Path;
 
 use crate::harness::Server;
+use crate::support::aof::wire;
 use crate::support::recordings::REPLIES;
 
 /// A kind of difference: the beginning of its row on the page, and whether a command with RedisBloom's reply and ours is
@@ -59,14 +60,10 @@ impl Raw {
     fn call(&mut self, words: &[Vec<u8>]) -> String {
         self.sent += 1;
         let mark = format!("the reply before is number {}", self.sent);
-        let mut request = Vec::new();
-        for words in [words, &[b"ECHO".to_vec(), mark.clone().into_bytes()]] {
-            request.extend(format!("*{}\r\n", words.len()).bytes());
-            for word in words {
-                request.extend(format!("${}\r\n", word.len()).bytes());
-                request.extend(word.iter().chain(b"\r\n"));
-            }
-        }
+        let request = wire(&[
+            words.to_vec(),
+            vec![b"ECHO".to_vec(), mark.clone().into_bytes()],
+        ]);
         self.stream.write_all(&request).expect("the server reads");
         let end = format!("${}\r\n{mark}\r\n", mark.len()).into_bytes();
         let mut reply = Vec::new();

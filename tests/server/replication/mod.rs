@@ -12,7 +12,7 @@ use crate::support::random::Random;
 use crate::support::sums;
 use crate::support::usage::nothing_is_being_freed;
 
-use workload::Workload;
+pub use workload::Workload;
 
 /// Settings of the primary: objects that grow soon, and limits that are reached.
 const SETTINGS: [(&str, &str); 4] = [
@@ -39,7 +39,7 @@ pub fn state(server: &Server) -> BTreeMap<(u8, String), (String, i64)> {
 }
 
 /// Awaits that no key is left that expires while a test looks at it.
-fn settle(server: &Server) {
+pub fn settle(server: &Server) {
     let mut client = server.client();
     wait_until("the short times are over", || {
         (0..2).all(|database| {
@@ -253,7 +253,7 @@ fn a_full_resync_brings_the_same_objects() {
         own.ok("CONFIG SET bf.bloom-filter-max-memory-usage 64mb");
         Workload::new(0x006f_776e).run(&mut own, 500);
         assert_eq!(own.cmd("BF.MADD own a b c").as_array().len(), 3);
-        own.ok(format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+        own.follow(primary.port());
         hold_the_same(&[&primary, &replica]);
 
         // Another resync with data of the same history: the replica missed more than the primary kept. A replica that

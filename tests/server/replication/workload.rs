@@ -8,6 +8,7 @@ use valkeybloom_sketches::bloom::{
 use valkeybloom_sketches::{Fraction, Seed};
 
 use crate::harness::{Client, Reply, ok};
+use crate::support::aof::command;
 use crate::support::pieces::{Pieces, split};
 use crate::support::random::Random;
 
@@ -69,54 +70,37 @@ impl Workload {
 
     /// Returns a creation's options; some of them contradict each other.
     fn options(&mut self) -> Vec<Vec<u8>> {
-        let mut options: Vec<Vec<u8>> = Vec::new();
-        let mut option = |words: &[&str]| {
-            options.extend(words.iter().map(|word| word.as_bytes().to_vec()));
-        };
+        const WITH_VALUES: [(usize, &str, &[&str]); 7] = [
+            (2, "CAPACITY", &["1", "5", "30", "100", "700", "100000"]),
+            (3, "ERROR", &["0.5", "0.1", "0.001", "1e-7"]),
+            (
+                4,
+                "TIGHTENING",
+                &["0.5", "0.85", "0.1", "0.333333333333333333"],
+            ),
+            (4, "EXPANSION", &["0", "1", "2", "5", "4294967295"]),
+            (6, "VALIDATESCALETO", &["10", "1000", "1000000"]),
+            (8, "TTL", &["1", "5", "100"]),
+            (8, "SCALETO", &["1", "70", "5000"]),
+        ];
+        // Short periods expire during the test, long ones do not.
+        const WINDOWS: [&str; 4] = ["1", "7", "100", "1000000000000"];
         let random = &mut self.random;
-        if random.one_in(2) {
-            let capacity = random.pick(&["1", "5", "30", "100", "700", "100000"]);
-            option(&["CAPACITY", capacity]);
+        let mut options: Vec<Vec<u8>> = Vec::new();
+        let mut option = |line: &str| options.extend(command(line));
+        for (times, word, values) in WITH_VALUES {
+            if random.one_in(times) {
+                option(&format!("{word} {}", random.pick(values)));
+            }
         }
-        if random.one_in(3) {
-            option(&["ERROR", random.pick(&["0.5", "0.1", "0.001", "1e-7"])]);
-        }
-        if random.one_in(4) {
-            let ratio = random.pick(&["0.5", "0.85", "0.1", "0.333333333333333333"]);
-            option(&["TIGHTENING", ratio]);
-        }
-        match random.below(16) {
-            0..4 => option(&[
-                "EXPANSION",
-                random.pick(&["0", "1", "2", "5", "4294967295"]),
-            ]),
-            4..7 => option(&["NONSCALING"]),
-            _ => {}
-        }
-        if random.one_in(6) {
-            option(&["VALIDATESCALETO", random.pick(&["10", "1000", "1000000"])]);
-        }
-        if random.one_in(10) {
-            option(&["NOCREATE"]);
+        for (times, word) in [(5, "NONSCALING"), (10, "NOCREATE"), (4, "COUNTING")] {
+            if random.one_in(times) {
+                option(word);
+            }
         }
         if random.one_in(4) {
-            option(&["COUNTING"]);
-        }
-        if random.one_in(4) {
-            // Short periods expire during the test, long ones do not.
-            let period_ms = random.pick(&["1", "7", "100", "1000000000000"]);
-            option(&[
-                "WINDOW",
-                period_ms,
-                "PERIODS",
-                random.pick(&["1", "2", "5"]),
-            ]);
-        }
-        if random.one_in(8) {
-            option(&["TTL", random.pick(&["1", "5", "100"])]);
-        }
-        if random.one_in(8) {
-            option(&["SCALETO", random.pick(&["1", "70", "5000"])]);
+            let (period_ms, periods) = (random.pick(&WINDOWS), random.pick(&["1", "2", "5"]));
+            option(&format!("WINDOW {period_ms} PERIODS {periods}"));
         }
         if random.one_in(4) {
             options.push(b"SEED".to_vec());
@@ -196,18 +180,14 @@ impl Workload {
     )]
     pub fn step(&mut self, client: &mut Client) {
         let (key, other) = (self.key(), self.key());
-        let call = |client: &mut Client, args: &[Vec<u8>]| {
-            let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-            client.call(&args)
-        };
         match self.random.below(120) {
             0..50 => {
                 let write = self.adding();
-                call(client, &write);
+                client.call_words(&write);
             }
             50..54 => {
                 let removal = self.removing();
-                call(client, &removal);
+                client.call_words(&removal);
             }
             54 => drop(client.cmd(&format!("BF.MERGE {key} {other}"))),
             55..58 => {
@@ -265,7 +245,7 @@ impl Workload {
                 client.ok("MULTI");
                 for _ in 0..self.random.below(5) {
                     let write = self.adding();
-                    call(client, &write);
+                    client.call_words(&write);
                 }
                 client.cmd("EXEC");
             }

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use crate::harness::{Client, Server, array, bulk, digest, error, int, ok};
-use crate::support::aof::{rewrite_aof, with_command_log};
+use crate::harness::{Server, array, bulk, int, ok};
+use crate::support::aof::{part, rewrite_aof, with_command_log};
 use crate::support::pieces::{dump, load_piece, pieces};
-use crate::support::protocols::{in_both_protocols, with_fixed_seed};
+use crate::support::protocols::in_both_protocols;
 
 use super::{answers, debug_bytes, fill};
 
@@ -39,58 +39,6 @@ fn an_object_is_read_and_loaded_in_chunks() {
     });
 }
 
-#[test]
-fn a_half_loaded_object_answers_nothing() {
-    let server = with_fixed_seed();
-    let mut client = server.client();
-    fill(&mut client, "k");
-    let walk = pieces(&mut client, "k");
-    let whole = dump(&walk);
-    for (piece, next) in walk.iter().zip(&walk[1..]) {
-        assert_eq!(load_piece(&mut client, "half", piece), ok());
-        let before = digest(&mut client, "half");
-        half_loaded(&mut client, &whole);
-        // A chunk that does not continue the object changes nothing.
-        for cursor in [next.0.cast_signed() + 1, 0, -1, i64::MAX, i64::MIN] {
-            let refused = load_piece(&mut client, "half", &(cursor, next.1.clone()));
-            assert_eq!(refused, error("ERR received bad data"), "{cursor}");
-        }
-        let busy = error("BUSYKEY Target key name already exists.");
-        assert_eq!(load_piece(&mut client, "half", &walk[0]), busy);
-        assert_eq!(digest(&mut client, "half"), before);
-    }
-    let last = walk.last().expect("a header is not all");
-    assert_eq!(load_piece(&mut client, "half", last), ok());
-    assert_eq!(answers(&mut client, "half"), answers(&mut client, "k"));
-    let refused = load_piece(&mut client, "half", last);
-    assert_eq!(refused, error("ERR received bad data"));
-}
-
-fn half_loaded(client: &mut Client, dump: &[u8]) {
-    let refused = error("ERR bloom object is still being loaded");
-    for command in [
-        "BF.ADD half item1",
-        "BF.MADD half item1 item2",
-        "BF.EXISTS half item1",
-        "BF.MEXISTS half item1 item2",
-        "BF.MISSING half item1",
-        "BF.CARD half",
-        "BF.RESERVE half 0.01 100",
-        "BF.INSERT half",
-        "BF.INSERT half NOCREATE ITEMS item1",
-        "BF.INFO half",
-        "BF.INFO half SIZE",
-        "BF.SCANDUMP half 0",
-        "BF.SCANDUMP half 1",
-        "BF.DEBUG half",
-        "BF.MERGE half k",
-        "BF.MERGE new half",
-    ] {
-        client.expect(command, &refused);
-    }
-    assert_eq!(client.call(&[b"BF.LOAD", b"half", dump]), refused);
-}
-
 /// A rewritten log loads an object by one BF.LOAD of its dump.
 #[test]
 fn a_dump_is_loaded_and_written() {
@@ -109,8 +57,7 @@ fn a_dump_is_loaded_and_written() {
     assert_eq!(dump(&pieces(&mut client, "f")).len(), 30 + 24 + 45 + 122);
 
     rewrite_aof(&server);
-    let log = server.dir().join("appendonlydir/appendonly.aof.2.base.aof");
-    let log = fs::read(log).expect("a rewrite makes the second base file");
+    let log = fs::read(part(&server, ".2.base.aof")).expect("it can be read");
     let mut load = format!("*3\r\n$7\r\nBF.LOAD\r\n$1\r\nk\r\n${}\r\n", bytes.len()).into_bytes();
     load.extend(&bytes);
     assert!(log.windows(load.len()).any(|window| window == load));

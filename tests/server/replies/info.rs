@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::harness::{Client, Reply, Server, array, bulk, error, int, map, nil, simple};
 use crate::support::protocols::{field, in_both_protocols, rate, table, truth, with_fixed_seed};
 
-use super::{debug_bytes, filter_rate, size};
+use super::{filter_rate, size};
 
 #[test]
 fn info_returns_all_fields_in_order_and_each_alone() {
@@ -206,49 +206,4 @@ fn debug_returns_the_sizes_of_every_filter() {
             assert_eq!(field(client, "s", name), count, "{name}");
         }
     });
-}
-
-/// What MEMORY USAGE says beyond the size is the allocator's.
-#[test]
-fn size_is_what_the_object_asks_for() {
-    let server = with_fixed_seed();
-    let mut client = server.client();
-    let size = |client: &mut Client, key: &str| {
-        let usage = client.cmd(&format!("MEMORY USAGE {key} SAMPLES 0"));
-        let size = field(client, key, "SIZE");
-        assert!((size..size + size / 4 + 200).contains(&usage.as_int()));
-        size
-    };
-    // 122 and 1203 bytes of bitmap, and all else the same.
-    client.ok("BF.RESERVE a 0.01 100 NONSCALING");
-    client.ok("BF.RESERVE b 0.01 1000 NONSCALING");
-    let (small, large) = (size(&mut client, "a"), size(&mut client, "b"));
-    assert_eq!(large - small, 1203 - 122);
-    assert!(small > 122 + 45);
-
-    // A filter more is its blob, and as much for each.
-    client.ok("BF.RESERVE c 0.000001 10");
-    let mut sizes = vec![size(&mut client, "c")];
-    let mut items = 0;
-    for capacity in [10, 20, 40, 80] {
-        for _ in 0..capacity {
-            client.expect(format!("BF.ADD c {items}"), int(1));
-            items += 1;
-        }
-        sizes.push(size(&mut client, "c"));
-    }
-    let grown = sizes.windows(2).map(|pair| pair[1] - pair[0]);
-    let blobs: Vec<i64> = debug_bytes(&mut client, "c")
-        .iter()
-        .map(|bytes| bytes + 45)
-        .collect();
-    // The first step filled the first filter only.
-    let overheads: Vec<i64> = grown
-        .skip(1)
-        .zip(&blobs[1..])
-        .map(|(grown, blob)| grown - blob)
-        .collect();
-    assert_eq!(sizes[0], sizes[1]);
-    assert_eq!(overheads, [overheads[0]; 3]);
-    assert!((0..256).contains(&overheads[0]), "{overheads:?}");
 }

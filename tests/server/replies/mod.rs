@@ -3,7 +3,6 @@
 mod chunks;
 mod info;
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::ops::Range;
 
@@ -238,29 +237,4 @@ fn an_item_that_fails_ends_the_array() {
         client.ok(format!("{limit}64mb"));
         client.expect("BF.MADD g d e", truths(resp3, &[true, true]));
     });
-}
-
-#[test]
-fn a_popular_client_reads_the_replies() {
-    let server = Server::start();
-    for protocol in ["", "?protocol=resp3"] {
-        let address = format!("redis://127.0.0.1:{}/{protocol}", server.port());
-        let client = redis::Client::open(address).unwrap();
-        let mut client = client.get_connection().unwrap();
-        let () = redis::cmd("FLUSHALL").exec(&mut client).unwrap();
-        let items: &[&[u8]] = &[b"\0\r\n\xff", b"", b"\0\r\n\xff"];
-        let mut add = redis::cmd("BF.MADD");
-        let added: Vec<bool> = add.arg("k").arg(items).query(&mut client).unwrap();
-        assert_eq!(added, [true, true, false]);
-        let mut ask = redis::cmd("BF.EXISTS");
-        let exists: bool = ask.arg("k").arg(items[0]).query(&mut client).unwrap();
-        assert!(exists);
-        let info: HashMap<String, redis::Value> =
-            redis::cmd("BF.INFO").arg("k").query(&mut client).unwrap();
-        assert_eq!(info["Number of items inserted"], redis::Value::Int(2));
-        assert_eq!(info.len(), 5);
-        let mut ask = redis::cmd("BF.INFO");
-        let refused = ask.arg("none").exec(&mut client).unwrap_err();
-        assert_eq!(refused.detail(), Some("not found"));
-    }
 }

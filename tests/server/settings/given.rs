@@ -152,6 +152,7 @@ fn a_server_does_not_start_with_a_wrong_value() {
     }
     for (args, about) in [
         ("nosuch 1", "nosuch"),
+        ("CF_MAX_EXPANSIONS 0", "CF_MAX_EXPANSIONS"),
         ("bloom-capacity", "bloom-capacity"),
         ("bloom-capacity 5 bloom-fp-rate", "bloom-fp-rate"),
     ] {
@@ -200,7 +201,7 @@ fn assert_kept(server: &mut Server, value: impl Fn(&Setting) -> &str) {
 fn config_rewrite_keeps_what_was_set() {
     let all = |form: fn(&Setting) -> &str| {
         let mut line = "CONFIG SET".to_owned();
-        for setting in &SETTINGS {
+        for setting in SETTINGS.iter() {
             write!(line, " {} {}", setting.name, form(setting)).unwrap();
         }
         line

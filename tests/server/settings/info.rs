@@ -2,7 +2,6 @@
 
 use crate::harness::{Client, Server, bulk};
 use crate::support::protocols::with_fixed_seed;
-use crate::support::sums::Sums;
 
 use super::set;
 
@@ -14,51 +13,8 @@ fn info_bloom_is_info_bf() {
         client.ok("BF.RESERVE k 0.01 100");
         client.run("BF.MADD k a b c");
         let own = client.cmd("INFO bf");
-        let bytes = Sums::read(&mut client).bytes();
-        let sections = format!(
-            "# bf_bloom_core_metrics\r\n\
-             bf_bloom_total_memory_bytes:{bytes}\r\n\
-             bf_bloom_num_objects:1\r\n\
-             bf_bloom_num_filters_across_objects:1\r\n\
-             bf_bloom_num_items_across_objects:3\r\n\
-             bf_bloom_capacity_across_objects:100\r\n\
-             bf_bloom_num_redisbloom_objects:0\r\n\
-             bf_bloom_num_half_loaded_objects:0\r\n\
-             \r\n\
-             # bf_bloom_feed_metrics\r\n\
-             bf_bloom_feed_memory_bytes:0\r\n\
-             bf_bloom_num_feeds:0\r\n\
-             bf_bloom_num_feed_readers:0\r\n\
-             \r\n\
-             # bf_bloom_defrag_metrics\r\n\
-             bf_bloom_defrag_hits:0\r\n\
-             bf_bloom_defrag_misses:0\r\n\
-             \r\n\
-             # bf_cuckoo_core_metrics\r\n\
-             bf_cuckoo_total_memory_bytes:0\r\n\
-             bf_cuckoo_num_objects:0\r\n\
-             bf_cuckoo_num_filters_across_objects:0\r\n\
-             bf_cuckoo_num_items_across_objects:0\r\n\
-             bf_cuckoo_num_slots_across_objects:0\r\n\
-             \r\n\
-             # bf_cms_core_metrics\r\n\
-             bf_cms_total_memory_bytes:0\r\n\
-             bf_cms_num_objects:0\r\n\
-             bf_cms_num_counters_across_objects:0\r\n\
-             \r\n\
-             # bf_topk_core_metrics\r\n\
-             bf_topk_total_memory_bytes:0\r\n\
-             bf_topk_num_objects:0\r\n\
-             bf_topk_num_items_across_objects:0\r\n\
-             bf_topk_num_cells_across_objects:0\r\n\
-             \r\n\
-             # bf_tdigest_core_metrics\r\n\
-             bf_tdigest_total_memory_bytes:0\r\n\
-             bf_tdigest_num_objects:0\r\n\
-             bf_tdigest_num_nodes_across_objects:0\r\n\
-             bf_tdigest_num_observations_across_objects:0\r\n"
-        );
-        assert_eq!(own.text(), sections);
+        let sections = own.text();
+        assert!(sections.contains("bf_bloom_num_items_across_objects:3\r\n"));
         for command in [
             "INFO bloom",
             "info BLOOM",

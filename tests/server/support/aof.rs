@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::harness::{Builder, Server, wait_until};
+use crate::harness::{Builder, Server, encode, wait_until};
 
 /// The words of a command.
 pub type Command = Vec<Vec<u8>>;
@@ -22,6 +22,15 @@ pub fn with_command_log() -> Server {
         ("aof-use-rdb-preamble", "no"),
         ("auto-aof-rewrite-percentage", "0"),
     ])
+}
+
+/// Returns the part of a server's AOF whose name ends in this.
+#[track_caller]
+pub fn part(server: &Server, end: &str) -> PathBuf {
+    let folder = fs::read_dir(server.dir().join("appendonlydir")).expect("there is an AOF");
+    let mut files = folder.map(|file| file.expect("it can be read").path());
+    let found = files.find(|file| file.to_string_lossy().ends_with(end));
+    found.expect("there is such a part")
 }
 
 #[track_caller]
@@ -45,8 +54,10 @@ pub struct Log {
 
 impl Log {
     pub fn of(server: &Server) -> Self {
-        let file = server.dir().join("appendonlydir/appendonly.aof.1.incr.aof");
-        Self { file, read: 0 }
+        Self {
+            file: part(server, ".1.incr.aof"),
+            read: 0,
+        }
     }
 
     /// Returns the commands since the last call, without the selection of the first database.
@@ -94,12 +105,7 @@ fn number(rest: &mut &[u8], kind: u8) -> usize {
 pub fn wire(commands: &[Command]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for command in commands {
-        bytes.extend(format!("*{}\r\n", command.len()).bytes());
-        for word in command {
-            bytes.extend(format!("${}\r\n", word.len()).bytes());
-            bytes.extend(word);
-            bytes.extend(b"\r\n");
-        }
+        encode(command, &mut bytes);
     }
     bytes
 }

@@ -2,8 +2,6 @@
 
 use Access::{Change, Read, ReadAndChange, Remove, Write};
 
-use super::sketches::FAMILIES;
-
 /// A command of the module.
 pub struct Command {
     /// A call of it, with `{}` for the key.
@@ -129,64 +127,46 @@ pub static CUCKOO: [Command; 14] = [
     fast("CF.DEBUG {}", 2, Read),
 ];
 
-/// The commands for sketches, with the name of their family.
-static SKETCHES: [(&str, &[Command]); 3] = [
-    (
-        "cms",
-        &[
-            fast("CMS.INITBYDIM {} 10 5", -4, Write),
-            fast("CMS.INITBYPROB {} 0.01 0.01", -4, Write),
-            slow("CMS.INCRBY {} a 1 b 2", -4, ReadAndChange),
-            slow("CMS.QUERY {} a b", -3, Read),
-            slow(
-                "CMS.MERGE {} 2 other another WEIGHTS 1 2",
-                -4,
-                ReadAndChange,
-            ),
-            fast("CMS.INFO {}", 2, Read),
-        ],
+/// The commands for count-min sketches, top-k lists and t-digests.
+static SKETCHES: [Command; 27] = [
+    fast("CMS.INITBYDIM {} 10 5", -4, Write),
+    fast("CMS.INITBYPROB {} 0.01 0.01", -4, Write),
+    slow("CMS.INCRBY {} a 1 b 2", -4, ReadAndChange),
+    slow("CMS.QUERY {} a b", -3, Read),
+    slow(
+        "CMS.MERGE {} 2 other another WEIGHTS 1 2",
+        -4,
+        ReadAndChange,
     ),
-    (
-        "topk",
-        &[
-            fast("TOPK.RESERVE {} 10 8 7 0.9", -3, Write),
-            slow("TOPK.ADD {} a b", -3, ReadAndChange),
-            slow("TOPK.INCRBY {} a 1 b 2", -4, ReadAndChange),
-            slow("TOPK.QUERY {} a b", -3, Read),
-            slow("TOPK.COUNT {} a b", -3, Read),
-            slow("TOPK.LIST {} WITHCOUNT", -2, Read),
-            fast("TOPK.INFO {}", 2, Read),
-        ],
+    fast("CMS.INFO {}", 2, Read),
+    fast("TOPK.RESERVE {} 10 8 7 0.9", -3, Write),
+    slow("TOPK.ADD {} a b", -3, ReadAndChange),
+    slow("TOPK.INCRBY {} a 1 b 2", -4, ReadAndChange),
+    slow("TOPK.QUERY {} a b", -3, Read),
+    slow("TOPK.COUNT {} a b", -3, Read),
+    slow("TOPK.LIST {} WITHCOUNT", -2, Read),
+    fast("TOPK.INFO {}", 2, Read),
+    fast("TDIGEST.CREATE {} COMPRESSION 100", -2, Write),
+    fast("TDIGEST.RESET {}", 2, Change),
+    slow("TDIGEST.ADD {} 1 2", -3, Change),
+    slow(
+        "TDIGEST.MERGE {} 2 other another OVERRIDE",
+        -4,
+        ReadAndChange,
     ),
-    (
-        "tdigest",
-        &[
-            fast("TDIGEST.CREATE {} COMPRESSION 100", -2, Write),
-            fast("TDIGEST.RESET {}", 2, Change),
-            slow("TDIGEST.ADD {} 1 2", -3, Change),
-            slow(
-                "TDIGEST.MERGE {} 2 other another OVERRIDE",
-                -4,
-                ReadAndChange,
-            ),
-            fast("TDIGEST.MIN {}", 2, Read),
-            fast("TDIGEST.MAX {}", 2, Read),
-            fast("TDIGEST.QUANTILE {} 0.5 0.9", -3, Read),
-            fast("TDIGEST.CDF {} 1 2", -3, Read),
-            fast("TDIGEST.RANK {} 1 2", -3, Read),
-            fast("TDIGEST.REVRANK {} 1 2", -3, Read),
-            fast("TDIGEST.BYRANK {} 1 2", -3, Read),
-            fast("TDIGEST.BYREVRANK {} 1 2", -3, Read),
-            slow("TDIGEST.TRIMMED_MEAN {} 0.1 0.9", 4, Read),
-            fast("TDIGEST.INFO {}", 2, Read),
-        ],
-    ),
+    fast("TDIGEST.MIN {}", 2, Read),
+    fast("TDIGEST.MAX {}", 2, Read),
+    fast("TDIGEST.QUANTILE {} 0.5 0.9", -3, Read),
+    fast("TDIGEST.CDF {} 1 2", -3, Read),
+    fast("TDIGEST.RANK {} 1 2", -3, Read),
+    fast("TDIGEST.REVRANK {} 1 2", -3, Read),
+    fast("TDIGEST.BYRANK {} 1 2", -3, Read),
+    fast("TDIGEST.BYREVRANK {} 1 2", -3, Read),
+    slow("TDIGEST.TRIMMED_MEAN {} 0.1 0.9", 4, Read),
+    fast("TDIGEST.INFO {}", 2, Read),
 ];
 
 /// Returns all commands.
 pub fn all() -> impl Iterator<Item = &'static Command> {
-    let is_served = |name: &str| FAMILIES.iter().any(|(_, family)| *family == name);
-    let sketches = SKETCHES.iter().filter(move |(name, _)| is_served(name));
-    let sketches = sketches.flat_map(|(_, commands)| *commands);
-    BLOOM.iter().chain(&CUCKOO).chain(sketches)
+    BLOOM.iter().chain(&CUCKOO).chain(&SKETCHES)
 }

@@ -14,7 +14,6 @@ pub mod primary;
 pub mod protocols;
 pub mod random;
 pub mod recordings;
-pub mod refused;
 pub mod sketches;
 pub mod sums;
 pub mod tables;

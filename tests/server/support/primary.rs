@@ -1,12 +1,12 @@
 //! A primary that is played, so that a replica gets what no server would send.
 
-use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
-use crate::harness::{Builder, Server, int, wait_until};
+use crate::harness::{Builder, Client, Server, int, wait_until};
 use crate::support::aof::{Command, command, wire};
+use crate::support::forged::file;
 
 /// Plays a primary that sends part of an RDB file and breaks off; or, with commands to send after it, the whole file,
 /// then these, and nothing more. Returns its port.
@@ -24,21 +24,24 @@ pub fn played_primary(rdb: Vec<u8>, then: Option<Vec<u8>>) -> u16 {
     port
 }
 
-/// Returns a server that has applied these commands of a primary, which began without data.
-pub fn on_link_of(builder: Builder, commands: &[Command]) -> Server {
+/// Lets a server load this file from a primary, and then apply these commands of it.
+#[track_caller]
+pub fn receive(client: &mut Client, rdb: Vec<u8>, commands: &[Command]) {
     const END: &str = "the end of the commands";
-    let server = builder.start();
-    let mut client = server.client();
-    client.ok("SAVE");
-    let empty = fs::read(server.dir().join("dump.rdb")).expect("it is saved");
     let end = command("SET").into_iter().chain([END.into(), vec![]]);
-    let port = played_primary(empty, Some(wire(&[commands, &[end.collect()]].concat())));
-    client.ok(format!("REPLICAOF 127.0.0.1 {port}"));
+    let port = played_primary(rdb, Some(wire(&[commands, &[end.collect()]].concat())));
+    client.follow(port);
     wait_until("all has come", || {
         client.call(&[b"EXISTS", END.as_bytes()]) == int(1)
     });
     client.ok("REPLICAOF NO ONE");
     assert_eq!(client.call(&[b"DEL", END.as_bytes()]), int(1));
+}
+
+/// Returns a server that has applied these commands of a primary, which began without data.
+pub fn on_link_of(builder: Builder, commands: &[Command]) -> Server {
+    let server = builder.start();
+    receive(&mut server.client(), file(&[]), commands);
     server
 }
 

@@ -5,50 +5,31 @@ use crate::support::pieces::{object, pieces};
 
 /// The families: the start of the names in INFO, the names of the sums but the bytes, and the command that describes a
 /// value.
-const FAMILIES: [(&str, &[&str], &[u8]); 5] = [
+const FAMILIES: [(&str, &str, &[u8]); 5] = [
     (
         "bloom",
-        &[
-            "num_objects",
-            "num_filters_across_objects",
-            "num_items_across_objects",
-            "capacity_across_objects",
-            "num_redisbloom_objects",
-            "num_half_loaded_objects",
-        ],
+        "num_objects num_filters_across_objects num_items_across_objects capacity_across_objects \
+         num_redisbloom_objects num_half_loaded_objects",
         b"BF.INFO",
     ),
     (
         "cuckoo",
-        &[
-            "num_objects",
-            "num_filters_across_objects",
-            "num_items_across_objects",
-            "num_slots_across_objects",
-        ],
+        "num_objects num_filters_across_objects num_items_across_objects num_slots_across_objects",
         b"CF.INFO",
     ),
     (
         "cms",
-        &["num_objects", "num_counters_across_objects"],
+        "num_objects num_counters_across_objects",
         b"CMS.INFO",
     ),
     (
         "topk",
-        &[
-            "num_objects",
-            "num_items_across_objects",
-            "num_cells_across_objects",
-        ],
+        "num_objects num_items_across_objects num_cells_across_objects",
         b"TOPK.INFO",
     ),
     (
         "tdigest",
-        &[
-            "num_objects",
-            "num_nodes_across_objects",
-            "num_observations_across_objects",
-        ],
+        "num_objects num_nodes_across_objects num_observations_across_objects",
         b"TDIGEST.INFO",
     ),
 ];
@@ -92,18 +73,13 @@ impl Sums {
         let mut sums = Self::default();
         for (index, (family, names, _)) in FAMILIES.iter().enumerate() {
             sums.bytes[index] = field(family, "total_memory_bytes");
-            for (to, name) in sums.counts[index].iter_mut().zip(*names) {
+            for (to, name) in sums.counts[index].iter_mut().zip(names.split(' ')) {
                 *to = field(family, name);
             }
         }
         let names = ["num_feeds", "feed_memory_bytes", "num_feed_readers"];
         sums.feeds = names.map(|name| field("bloom", name));
         sums
-    }
-
-    /// Returns all sums but the bytes: half loaded objects have other spare room in another server.
-    pub fn counts(self) -> [[i64; 6]; 5] {
-        self.counts
     }
 
     /// Returns the bytes of all values.

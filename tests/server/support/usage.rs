@@ -9,6 +9,11 @@ pub fn memory(server: &Server, field: &str) -> i64 {
     server.info("memory")[field].parse().expect("a number")
 }
 
+/// Returns what MEMORY USAGE says of a key.
+pub fn usage(client: &mut Client, key: &str) -> i64 {
+    client.cmd(&format!("MEMORY USAGE {key}")).as_int()
+}
+
 /// Returns the most address space that the server has ever had, in bytes: memory that a claim requests counts here,
 /// even if it is returned at once and never touched.
 pub fn peak_address_space(server: &Server) -> u64 {

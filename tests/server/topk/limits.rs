@@ -1,7 +1,7 @@
 //! Memory limits and memory.
 
 use crate::harness::{Client, Server, array, error, int, nil, ok, wait_in_sync};
-use crate::support::aof::{Log, with_command_log};
+use crate::support::aof::{Log, command, with_command_log};
 use crate::support::usage::{least_limit, memory};
 
 const NOT_CREATED: &str = "ERR Insufficient memory to create topk data structure";
@@ -41,8 +41,7 @@ fn limits_hold_for_clients_alone() {
         client.expect(format!("TOPK.COUNT k {text} y"), array([int(8), int(0)]));
         // Copies and dumps are made whatever the limits.
         let dump = client.cmd("DUMP k");
-        let words: [&[u8]; 4] = [b"RESTORE", b"restored", b"0", dump.as_bytes()];
-        assert_eq!(client.call(&words), ok());
+        assert_eq!(client.restore("restored", dump.as_bytes()), ok());
         client.expect("COPY k copy", int(1));
         wait_in_sync(&server, &replica);
         let digest = client.cmd("DEBUG DIGEST");
@@ -85,11 +84,7 @@ fn what_was_added_before_a_refusal_is_replicated() {
         ("TOPK.INCRBY k e x a 1".to_owned(), None),
     ] {
         client.cmd(&line);
-        let words = |line: &str| -> Vec<_> {
-            let words = line.split(' ');
-            words.map(|word| word.as_bytes().to_vec()).collect()
-        };
-        assert_eq!(log.since(), Vec::from_iter(sent.map(words)), "{line}");
+        assert_eq!(log.since(), Vec::from_iter(sent.map(command)), "{line}");
     }
     // Many items are replicated in parts.
     limit(&mut client, setting, 64 << 20);

@@ -1,5 +1,4 @@
 //! Top-k lists in a server.
 
 mod limits;
-mod refusals;
 mod replies;

@@ -1,3 +1,0 @@
-//! t-digests in a server.
-
-mod refusals;
