@@ -55,32 +55,13 @@ pub struct ArrowArrayStream {
 }
 
 impl ArrowSchema {
-    const RELEASED: Self = Self {
-        format: std::ptr::null(),
-        name: std::ptr::null(),
-        metadata: std::ptr::null(),
-        flags: 0,
-        n_children: 0,
-        children: std::ptr::null_mut(),
-        dictionary: std::ptr::null_mut(),
-        release: None,
-        private_data: std::ptr::null_mut(),
-    };
+    // SAFETY: null pointers, no functions and zeros are values of all fields.
+    const RELEASED: Self = unsafe { std::mem::zeroed() };
 }
 
 impl ArrowArray {
-    const RELEASED: Self = Self {
-        length: 0,
-        null_count: 0,
-        offset: 0,
-        n_buffers: 0,
-        n_children: 0,
-        buffers: std::ptr::null_mut(),
-        children: std::ptr::null_mut(),
-        dictionary: std::ptr::null_mut(),
-        release: None,
-        private_data: std::ptr::null_mut(),
-    };
+    // SAFETY: as above.
+    const RELEASED: Self = unsafe { std::mem::zeroed() };
 }
 
 /// All arrays of a stream, with their type. Dropping it releases them.
@@ -593,13 +574,7 @@ impl<'b> Part<'b> {
         let (mut own, mut values, mut places) = (Batch::new(), Text::new(), Vec::new());
         self.push_elements(&mut own)?;
         values.reserve(self.length)?;
-        let mut pushed = Ok(());
-        own.visit_all(|mut items| {
-            pushed = pushed
-                .clone()
-                .and_then(|()| items.try_for_each(|item| values.push(item)));
-        })?;
-        pushed?;
+        own.visit(&mut |mut items| items.try_for_each(|item| values.push(item)))?;
         let nulls = self.nulls()?;
         places.try_reserve_exact(chosen.len())?;
         for (index, place) in chosen.enumerate() {
@@ -625,22 +600,15 @@ impl<'b> Part<'b> {
         let buffers = usize::try_from(self.array.n_buffers).unwrap_or(0);
         let count = buffers.checked_sub(3);
         let count = count.ok_or_else(|| bad("the array lacks a buffer"))?;
-        let sizes = self.sizes(buffers - 1, count)?;
+        let sizes = self.values::<i64>(buffers - 1, count)?;
         let mut long = Vec::new();
         long.try_reserve_exact(count)?;
-        for (index, size) in sizes.into_iter().enumerate() {
-            let size = usize::try_from(size).map_err(|_| bad("a buffer's size is negative"))?;
+        for (index, size) in sizes.iter().enumerate() {
+            let size = usize::try_from(*size).map_err(|_| bad("a buffer's size is negative"))?;
             long.push(self.values::<u8>(2 + index, size)?);
         }
         let views: &[[u8; 16]] = self.values(1, self.offset + self.length)?;
         batch.push_views(&views[self.offset..], long)
-    }
-
-    fn sizes(&self, index: usize, count: usize) -> Result<Vec<i64>, Error> {
-        let mut sizes = Vec::new();
-        sizes.try_reserve_exact(count)?;
-        sizes.extend_from_slice(self.values::<i64>(index, count)?);
-        Ok(sizes)
     }
 }
 

@@ -1,11 +1,9 @@
 //! Batches: many items as slices, in the layouts of languages and of Arrow.
 
-use std::ops::ControlFlow;
-
 use valkeybloom_sketches::Slices;
 
 use super::error::{Code, Error};
-use super::items::{Items, Layout, Text, Visit};
+use super::items::{Items, Text, Visit};
 use super::strided::{Element, Strided};
 use super::views::Views;
 
@@ -43,8 +41,9 @@ impl<'b> Batch<'b> {
         self.len == 0
     }
 
-    fn push_items(&mut self, layout: Layout<'b>, len: usize) -> Result<(), Error> {
-        self.push(Run::Items(Items::new(layout)), len)
+    fn push_items(&mut self, items: Items<'b>) -> Result<(), Error> {
+        let len = items.len();
+        self.push(Run::Items(items), len)
     }
 
     fn push(&mut self, run: Run<'b>, len: usize) -> Result<(), Error> {
@@ -59,9 +58,7 @@ impl<'b> Batch<'b> {
     /// # Errors
     /// [`Code::BadBatch`]: the offsets do not ascend within the data.
     pub fn push_small(&mut self, data: &'b [u8], offsets: &'b [i32]) -> Result<(), Error> {
-        let items = Slices::new(data, offsets)?;
-        let len = items.len();
-        self.push_items(Layout::Small(items), len)
+        self.push_items(Items::Small(Slices::new(data, offsets)?))
     }
 
     /// Appends the items between offsets of 64 bits, one fewer than there are offsets.
@@ -69,9 +66,7 @@ impl<'b> Batch<'b> {
     /// # Errors
     /// [`Code::BadBatch`]: the offsets do not ascend within the data.
     pub fn push_large(&mut self, data: &'b [u8], offsets: &'b [i64]) -> Result<(), Error> {
-        let items = Slices::new(data, offsets)?;
-        let len = items.len();
-        self.push_items(Layout::Large(items), len)
+        self.push_items(Items::Large(Slices::new(data, offsets)?))
     }
 
     /// Appends the items of Arrow's views: 16 bytes for each, and buffers for those that are longer than 12 bytes.
@@ -83,7 +78,7 @@ impl<'b> Batch<'b> {
         views: &'b [[u8; 16]],
         buffers: Vec<&'b [u8]>,
     ) -> Result<(), Error> {
-        self.push_items(Layout::Views(Views::new(views, buffers)?), views.len())
+        self.push_items(Items::Views(Views::new(views, buffers)?))
     }
 
     /// Appends the elements of an array.
@@ -105,27 +100,18 @@ impl<'b> Batch<'b> {
     }
 
     /// Passes the items to `visit`: each run in one piece, but the elements of arrays in blocks, because they are
-    /// copied first. `visit` may stop early.
+    /// copied first.
     ///
     /// # Errors
-    /// [`Code::NoMemory`]: there is no memory for a block. Earlier items have been visited.
-    pub fn visit(&self, mut visit: impl FnMut(Items<'_>) -> ControlFlow<()>) -> Result<(), Error> {
-        self.visit_with(&mut visit)
-    }
-
-    fn visit_with(&self, visit: &mut Visit<'_>) -> Result<(), Error> {
+    /// The first error of `visit`, or [`Code::NoMemory`]: there is no memory for a block. Earlier items have been
+    /// visited.
+    pub fn visit(&self, visit: &mut Visit<'_>) -> Result<(), Error> {
         let mut block = Text::new();
-        for run in &self.runs {
-            let broken_off = match run {
-                Run::Items(items) => visit(items.clone()),
-                Run::Strided(elements) => elements.each_block(&mut block, visit)?,
-                Run::Chosen { values, places } => values.each_block(places, &mut block, visit)?,
-            };
-            if broken_off.is_break() {
-                break;
-            }
-        }
-        Ok(())
+        self.runs.iter().try_for_each(|run| match run {
+            Run::Items(items) => visit(items.clone()),
+            Run::Strided(elements) => elements.each_block(&mut block, visit),
+            Run::Chosen { values, places } => values.each_block(places, &mut block, visit),
+        })
     }
 
     /// Passes all items to `visit`, as [`visit`](Self::visit) does.
@@ -133,9 +119,9 @@ impl<'b> Batch<'b> {
     /// # Errors
     /// [`Code::NoMemory`]: there is no memory for a block. Earlier items have been visited.
     pub fn visit_all(&self, mut visit: impl FnMut(Items<'_>)) -> Result<(), Error> {
-        self.visit(|items| {
+        self.visit(&mut |items| {
             visit(items);
-            ControlFlow::Continue(())
+            Ok(())
         })
     }
 }
@@ -150,4 +136,38 @@ impl Text {
         batch.push(Run::Items(self.items()?), self.len())?;
         Ok(batch)
     }
+}
+
+/// Returns a function that writes one answer after another, until `answers` is full.
+pub fn writer<T>(answers: &mut [T]) -> impl FnMut(T) {
+    let mut places = answers.iter_mut();
+    move |answer| {
+        if let Some(place) = places.next() {
+            *place = answer;
+        }
+    }
+}
+
+/// Returns the number for each item of a batch: the one at its index in `by`, or 1.
+///
+/// # Errors
+/// [`Code::Refused`]: there are more or fewer numbers than items.
+pub fn numbers(by: Option<&[i64]>, items: usize) -> Result<impl Iterator<Item = i64>, Error> {
+    if by.is_some_and(|by| by.len() != items) {
+        let text = "there are more or fewer numbers than items";
+        return Err(Error::new(Code::Refused, text));
+    }
+    let numbers = by.into_iter().flatten().copied();
+    Ok(numbers.chain(std::iter::repeat(1)))
+}
+
+/// Copies values.
+///
+/// # Errors
+/// [`Code::NoMemory`]
+pub fn copied<T: Copy>(values: &[T]) -> Result<Vec<T>, Error> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(values.len())?;
+    copy.extend_from_slice(values);
+    Ok(copy)
 }

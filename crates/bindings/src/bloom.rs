@@ -1,21 +1,20 @@
 //! Bloom filters.
 
 use std::borrow::Cow;
-use std::ops::ControlFlow;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use valkeybloom_protocol::bloom::{Defaults, Insert, Maker, Reserve};
+use valkeybloom_protocol::bloom::{Defaults, Insert, Maker, Moment, Reserve};
 use valkeybloom_protocol::bloom::{require_suits, require_ttl_within};
 use valkeybloom_protocol::error::Error as Refused;
 use valkeybloom_protocol::words::Origin;
 use valkeybloom_sketches::bloom::chunks::{self, Value};
 use valkeybloom_sketches::bloom::{Added, Dialect, Growth, New, Object};
-use valkeybloom_sketches::bloom::{Params, Shape, Stage, Tightening, Time, Window, dump};
-use valkeybloom_sketches::{Fraction, Seed, Sketch, SketchRef};
+use valkeybloom_sketches::bloom::{Params, Stage, Tightening, Time, Window};
+use valkeybloom_sketches::{Fraction, Seed};
 
-use super::batch::Batch;
+use super::batch::{Batch, copied, writer};
 use super::error::{Code, Error};
-use super::family::{Chunked, Family, undecodable};
+use super::family::{Chunked, Family, family, undecodable};
 use super::limits;
 use super::random_seed;
 
@@ -30,41 +29,26 @@ const DEFAULTS: Defaults = Defaults {
     maker: Maker::Own,
 };
 
-/// A Bloom filter of any kind, in this module's form or a peer's.
-#[derive(Debug)]
-pub struct Bloom(Object);
-
-/// The time of an addition, and the items' time to live. If there is no time and the filter has a window, the clock is
-/// read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moment {
-    at_ms: Option<u64>,
-    ttl_ms: Option<u64>,
+family! {
+    /// A Bloom filter of any kind, in this module's form or a peer's.
+    ///
+    /// A method with a [`Moment`] takes the time of an addition, and the items' time to live. If there is no time and the
+    /// filter has a window, the clock is read.
+    Bloom(Object), "Bloom filter"
 }
 
-impl Moment {
-    /// Parses options of BF.INSERT: AT, TTL, each with its value.
-    ///
-    /// # Errors
-    /// [`Code::Refused`], also for the other options of BF.INSERT.
-    pub fn of_words(options: &[&[u8]]) -> Result<Self, Error> {
-        const NAMES: [&[u8]; 2] = [b"AT", b"TTL"];
-        let is_known = |name: &&[u8]| NAMES.iter().any(|known| name.eq_ignore_ascii_case(known));
-        if !options.iter().step_by(2).all(is_known) {
-            return Err(Refused::UNKNOWN_OPTION.into());
-        }
-        let words = [&[&b"BF.INSERT"[..], b"key"], options, &[b"ITEMS", b"item"]].concat();
-        let moment = Insert::parse(&words[..], DEFAULTS, Origin::Elsewhere)?.moment;
-        Ok(Self {
-            at_ms: moment.at_ms,
-            ttl_ms: moment.ttl_ms,
-        })
+/// Parses options of BF.INSERT: AT, TTL, each with its value.
+///
+/// # Errors
+/// [`Code::Refused`], also for the other options of BF.INSERT.
+pub fn parse_moment(options: &[&[u8]]) -> Result<Moment, Error> {
+    const NAMES: [&[u8]; 2] = [b"AT", b"TTL"];
+    let is_known = |name: &&[u8]| NAMES.iter().any(|known| name.eq_ignore_ascii_case(known));
+    if !options.iter().step_by(2).all(is_known) {
+        return Err(Refused::UNKNOWN_OPTION.into());
     }
-
-    /// Returns the time, if it is given.
-    pub const fn at_ms(&self) -> Option<u64> {
-        self.at_ms
-    }
+    let words = [&[&b"BF.INSERT"[..], b"key"], options, &[b"ITEMS", b"item"]].concat();
+    Ok(Insert::parse(&words[..], DEFAULTS, Origin::Elsewhere)?.moment)
 }
 
 fn now_ms() -> u64 {
@@ -100,10 +84,8 @@ impl Bloom {
         let words = [&[&b"BF.RESERVE"[..], b"key"], words].concat();
         let request = Reserve::parse(&words[..], DEFAULTS, Origin::Client)?;
         if request.ttl_ms.is_some() || request.unless_exists {
-            return Err(Error::new(
-                Code::Refused,
-                "EX, PX and NX are for keys of a server",
-            ));
+            let text = "EX, PX and NX are for keys of a server";
+            return Err(Error::new(Code::Refused, text));
         }
         let seed = match seed {
             Some(bytes) => Seed::new(bytes.try_into().map_err(|_| Refused::SEED)?),
@@ -117,14 +99,6 @@ impl Bloom {
         Ok(Self(made.map_err(Refused::from)?))
     }
 
-    /// Copies an object of the library.
-    ///
-    /// # Errors
-    /// [`Code::NoMemory`]
-    pub fn copy_of(object: &Object) -> Result<Self, Error> {
-        object.try_clone().map(Self).ok_or(Error::NO_MEMORY)
-    }
-
     /// Returns the time of a write, and frees the items that have expired by then.
     ///
     /// The clock may be set back, and then all items of a window move back with it, as on a server. A time that the
@@ -134,7 +108,7 @@ impl Bloom {
         if self.0.is_plain() && *moment == Moment::default() {
             return Ok(Time::default());
         }
-        let Moment { at_ms, ttl_ms } = *moment;
+        let Moment { at_ms, ttl_ms, .. } = *moment;
         let shape = self.0.shape();
         require_suits(shape.kind, ttl_ms)?;
         require_ttl_within(shape.kind, ttl_ms)?;
@@ -161,19 +135,11 @@ impl Bloom {
         Ok(added.map_err(Refused::from)? == Added::New)
     }
 
-    /// Adds items in order. Returns how many were new.
+    /// Adds items in order. Returns how many were new. Writes 1 for each that was new, 0 for each other, until `answers`
+    /// is full. The answers for items that were not added stay as they are.
     ///
     /// # Errors
     /// [`Code::Refused`] or [`Code::NoMemory`]. Then the items before the first one without room are added.
-    pub fn update(&mut self, batch: &Batch, moment: &Moment) -> Result<u64, Error> {
-        self.add_each(batch, moment, &mut [])
-    }
-
-    /// Adds items in order, as [`update`](Self::update) does. Writes 1 for each that was new, 0 for each other, until
-    /// `answers` is full. The answers for items that were not added stay as they are.
-    ///
-    /// # Errors
-    /// Those of [`update`](Self::update).
     pub fn add_each(
         &mut self,
         batch: &Batch,
@@ -181,29 +147,21 @@ impl Bloom {
         answers: &mut [u8],
     ) -> Result<u64, Error> {
         let time = self.begin(moment)?;
-        let (mut new, mut refused, mut answers) = (0, None, answers.iter_mut());
-        batch.visit(|items| {
-            let outcome = |added| match added {
-                Ok(added) => {
-                    let is_new = added == Added::New;
-                    new += u64::from(is_new);
-                    if let Some(answer) = answers.next() {
-                        *answer = is_new.into();
-                    }
-                }
-                Err(refusal) => refused = Some(refusal),
-            };
+        let (mut new, mut answer) = (0, writer(answers));
+        batch.visit(&mut |items| {
+            let mut refused = Ok(());
             let limits = limits::of_bloom(&self.0);
-            self.0.add_each(items, time, limits, outcome);
-            match refused {
-                None => ControlFlow::Continue(()),
-                Some(_) => ControlFlow::Break(()),
-            }
+            self.0.add_each(items, time, limits, |added| match added {
+                Ok(added) => {
+                    let is_new = u8::from(added == Added::New);
+                    new += u64::from(is_new);
+                    answer(is_new);
+                }
+                Err(refusal) => refused = Err(Refused::from(refusal).into()),
+            });
+            refused
         })?;
-        match refused {
-            None => Ok(new),
-            Some(refusal) => Err(Refused::from(refusal).into()),
-        }
+        Ok(new)
     }
 
     /// Returns whether the filter claims an item. False is certain; true is wrong at the error rate.
@@ -223,17 +181,10 @@ impl Bloom {
         answers: &mut [u8],
     ) -> Result<(), Error> {
         let now = at_ms.unwrap_or_else(|| if self.0.is_plain() { 0 } else { now_ms() });
-        let mut answers = answers.iter_mut();
+        let mut answer = writer(answers);
         batch.visit_all(|items| {
-            self.0.contains_each(
-                items,
-                || now,
-                |claimed| {
-                    if let Some(answer) = answers.next() {
-                        *answer = claimed.into();
-                    }
-                },
-            );
+            let outcome = |claimed: bool| answer(claimed.into());
+            self.0.contains_each(items, || now, outcome);
         })
     }
 
@@ -315,25 +266,10 @@ impl Bloom {
         self.0.items(|| at_ms.unwrap_or_else(now_ms))
     }
 
-    /// Returns the number of items that the filter holds before it grows or is full.
-    pub fn capacity(&self) -> u64 {
-        self.0.capacity()
-    }
-
-    /// Returns the number of stacked filters or tables.
-    pub fn filters(&self) -> u64 {
-        self.0.filter_count()
-    }
-
     /// Returns the rate of false positives at present, estimated from the contents.
     pub fn estimated_rate(&self, at_ms: Option<u64>) -> f64 {
         let now = at_ms.unwrap_or_else(now_ms);
         self.0.estimated_rate(|| now)
-    }
-
-    /// Returns the requested kind and parameters.
-    pub fn shape(&self) -> Shape {
-        self.0.shape()
     }
 
     /// Returns the bytes of the seed; `None` for filters of `RedisBloom`, which have none.
@@ -342,58 +278,21 @@ impl Bloom {
     }
 }
 
-impl Family for Bloom {
-    const NAME: &'static str = "Bloom filter";
-
-    fn of_sketch(sketch: Sketch) -> Result<Self, Sketch> {
-        match sketch {
-            Sketch::Bloom(object) => Ok(Self(object)),
-            other => Err(other),
-        }
-    }
-
-    fn by_ref(&self) -> SketchRef<'_> {
-        SketchRef::Bloom(&self.0)
-    }
-
-    fn try_clone(&self) -> Result<Self, Error> {
-        Self::copy_of(&self.0)
-    }
-
-    fn memory_bytes(&self) -> u64 {
-        self.0.memory_bytes()
-    }
-
-    /// Returns a payload of BF.LOAD. A filter of `RedisBloom` only has a payload of RESTORE.
-    fn to_bytes(&self) -> Result<Vec<u8>, Error> {
-        let bytes = if Dialect::of(&self.0).has_dump() {
-            dump::encode(&self.0)
-        } else {
-            self.by_ref().to_dump()
-        };
-        bytes.ok_or(Error::NO_MEMORY)
-    }
-}
-
 impl Chunked for Bloom {
     type Loading = Value;
 
     fn piece(&self, cursor: u64) -> Result<(u64, Vec<u8>), Error> {
         let (next, piece) = chunks::piece(&self.0, cursor).ok_or(Error::NO_MEMORY)?;
-        let Cow::Borrowed(piece) = piece else {
-            return Ok((next, piece.into_owned()));
+        let bytes = match piece {
+            Cow::Borrowed(piece) => copied(piece)?,
+            Cow::Owned(piece) => piece,
         };
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(piece.len())?;
-        bytes.extend_from_slice(piece);
         Ok((next, bytes))
     }
 
     fn begin(header: &[u8]) -> Result<Value, Error> {
-        chunks::begin(header, limits::CREATION).map_err(|error| match error {
-            Some(error) => error.into(),
-            None => Error::NO_MEMORY,
-        })
+        let begun = chunks::begin(header, limits::CREATION);
+        begun.map_err(|error| error.map_or(Error::NO_MEMORY, Error::from))
     }
 
     fn load(loading: &mut Value, cursor: u64, chunk: &[u8]) -> Result<(), Error> {
@@ -417,19 +316,6 @@ impl Chunked for Bloom {
             Value::Complete(object) => Ok(Self(object)),
             Value::Partial(_) => Err(undecodable("the filter lacks chunks")),
         }
-    }
-}
-
-impl From<Object> for Bloom {
-    fn from(object: Object) -> Self {
-        Self(object)
-    }
-}
-
-impl Error {
-    /// The error of bytes that hold another family.
-    pub(crate) fn of_another_family(name: &str, found: &str) -> Self {
-        Self::new(Code::Undecodable, format!("a {found}, not a {name}"))
     }
 }
 
@@ -469,10 +355,10 @@ mod tests {
             &seed,
         ] {
             let words: Vec<_> = options.split(' ').map(str::as_bytes).collect();
-            assert!(Moment::of_words(&words).is_err(), "{options}");
+            assert!(parse_moment(&words).is_err(), "{options}");
         }
         let words: [&[u8]; 4] = [b"at", b"1", b"Ttl", b"2"];
-        assert!(Moment::of_words(&words).is_ok());
+        assert!(parse_moment(&words).is_ok());
     }
 
     #[test]

@@ -3,15 +3,15 @@
 use valkeybloom_protocol::cms::{self as request, error};
 use valkeybloom_protocol::words::Origin;
 use valkeybloom_sketches::cms::{self, MergeError, NotCounted, Overflow, Refusal, Shape, Term};
-use valkeybloom_sketches::{Sketch, SketchRef};
 
-use super::batch::Batch;
-use super::error::{Code, Error};
-use super::family::Family;
+use super::batch::{Batch, numbers, writer};
+use super::error::Error;
+use super::family::family;
 
-/// A count-min sketch.
-#[derive(Debug)]
-pub struct CountMin(cms::CountMin);
+family! {
+    /// A count-min sketch.
+    CountMin(cms::CountMin), "count-min sketch"
+}
 
 impl CountMin {
     /// Creates the sketch of CMS.INITBYDIM with these words after the key: width, depth, and `CELL_SIZE`.
@@ -60,35 +60,18 @@ impl CountMin {
     ///
     /// # Errors [`Code::Refused`]: if there are more or fewer numbers than items, or one is `i64::MIN`, nothing has
     /// changed. If an item's counters can't hold its number, all other items are counted.
-    pub fn update(&mut self, batch: &Batch, by: Option<&[i64]>) -> Result<(), Error> {
-        if let Some(by) = by {
-            if by.len() != batch.len() {
-                return Err(Error::new(
-                    Code::Refused,
-                    "there are more or fewer numbers than items",
-                ));
-            }
-            if by.contains(&i64::MIN) {
-                return Err(error::LEAST_INCREMENT.into());
-            }
+    pub fn add_each(&mut self, batch: &Batch, by: Option<&[i64]>) -> Result<(), Error> {
+        let mut numbers = numbers(by, batch.len())?;
+        if by.is_some_and(|by| by.contains(&i64::MIN)) {
+            return Err(error::LEAST_INCREMENT.into());
         }
-        let mut by = by.map(<[i64]>::iter);
         let mut first = None;
         batch.visit_all(|items| {
-            let pairs = items.map(|item| {
-                let next = by.as_mut().map(|by| by.next().copied().unwrap_or(0));
-                (item, next.unwrap_or(1))
-            });
             let report = |counted: Result<_, _>| first = first.or(counted.err());
+            let pairs = items.zip(&mut numbers);
             self.0.increment_each(pairs, Overflow::Refuse, report);
         })?;
         first.map_or(Ok(()), |why| Err(not_counted(why)))
-    }
-
-    /// Returns an estimate of an item's count, which is never too low.
-    #[inline]
-    pub fn estimate(&self, item: &[u8]) -> u64 {
-        self.0.estimate(item)
     }
 
     /// Writes an estimate of each item's count, which is never too low, until `answers` is full.
@@ -96,14 +79,8 @@ impl CountMin {
     /// # Errors
     /// [`Code::NoMemory`]
     pub fn estimate_each(&self, batch: &Batch, answers: &mut [u64]) -> Result<(), Error> {
-        let mut answers = answers.iter_mut();
-        batch.visit_all(|items| {
-            self.0.estimate_each(items, |estimate| {
-                if let Some(answer) = answers.next() {
-                    *answer = estimate;
-                }
-            });
-        })
+        let mut answer = writer(answers);
+        batch.visit_all(|items| self.0.estimate_each(items, &mut answer))
     }
 
     /// Returns the weighted sum of sketches, at least one, as CMS.MERGE makes it.
@@ -140,47 +117,8 @@ impl CountMin {
         *self = Self::of_shape(*self.0.shape())?;
         Ok(())
     }
-
-    /// Returns the sum of all numbers added.
-    pub const fn total(&self) -> u64 {
-        self.0.count()
-    }
-
-    /// Returns the width, the depth and the size of counters.
-    pub const fn shape(&self) -> &Shape {
-        self.0.shape()
-    }
 }
 
 fn not_counted(why: NotCounted) -> Error {
     error::not_counted(why).into()
-}
-
-impl From<cms::CountMin> for CountMin {
-    fn from(object: cms::CountMin) -> Self {
-        Self(object)
-    }
-}
-
-impl Family for CountMin {
-    const NAME: &'static str = "count-min sketch";
-
-    fn of_sketch(sketch: Sketch) -> Result<Self, Sketch> {
-        match sketch {
-            Sketch::CountMin(object) => Ok(Self(object)),
-            other => Err(other),
-        }
-    }
-
-    fn by_ref(&self) -> SketchRef<'_> {
-        SketchRef::CountMin(&self.0)
-    }
-
-    fn try_clone(&self) -> Result<Self, Error> {
-        self.0.try_clone().map(Self).ok_or(Error::NO_MEMORY)
-    }
-
-    fn memory_bytes(&self) -> u64 {
-        self.0.memory_bytes()
-    }
 }

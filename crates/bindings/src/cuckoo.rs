@@ -3,16 +3,16 @@
 use valkeybloom_protocol::cuckoo::{self as request, error};
 use valkeybloom_protocol::words::Grammar;
 use valkeybloom_sketches::cuckoo::{self, Limits, Params, Refusal, Shape, wire};
-use valkeybloom_sketches::{Sketch, SketchRef};
 
-use super::batch::Batch;
+use super::batch::{Batch, copied, writer};
 use super::error::Error;
-use super::family::{Chunked, Family, undecodable};
+use super::family::{Chunked, family, undecodable};
 use super::limits;
 
-/// A cuckoo filter.
-#[derive(Debug)]
-pub struct Cuckoo(cuckoo::Cuckoo);
+family! {
+    /// A cuckoo filter.
+    Cuckoo(cuckoo::Cuckoo), "cuckoo filter"
+}
 
 fn refused(refusal: Refusal) -> Error {
     match refusal {
@@ -44,20 +44,13 @@ impl Cuckoo {
         added.map_err(refused)
     }
 
-    /// Adds items in order, or with `unless_present` only those that the filter lacks. Returns how many were added.
+    /// Adds items in order, or with `unless_present` only those that the filter lacks. Returns how many were added. Writes
+    /// 1 for each that was added, 0 for each that the filter has, until `answers` is full. The answers for items without
+    /// room stay as they are.
     ///
     /// # Errors
     /// [`Code::Refused`](super::Code::Refused) or [`Code::NoMemory`](super::Code::NoMemory). Then all other items that
     /// have room are added.
-    pub fn update(&mut self, batch: &Batch, unless_present: bool) -> Result<u64, Error> {
-        self.add_each(batch, unless_present, &mut [])
-    }
-
-    /// Adds items in order, as [`update`](Self::update) does. Writes 1 for each that was added, 0 for each that the
-    /// filter has, until `answers` is full. The answers for items without room stay as they are.
-    ///
-    /// # Errors
-    /// Those of [`update`](Self::update).
     pub fn add_each(
         &mut self,
         batch: &Batch,
@@ -66,16 +59,13 @@ impl Cuckoo {
     ) -> Result<u64, Error> {
         let (mut new, mut first_refusal, mut answers) = (0, None, answers.iter_mut());
         batch.visit_all(|items| {
-            let outcome = |added: Result<bool, _>| {
-                let answer = answers.next();
-                match added {
-                    Ok(added) => {
-                        new += u64::from(added);
-                        if let Some(answer) = answer {
-                            *answer = added.into();
-                        }
+            let outcome = |added: Result<bool, _>| match (added, answers.next()) {
+                (Err(refusal), _) => first_refusal = first_refusal.or(Some(refusal)),
+                (Ok(added), answer) => {
+                    new += u64::from(added);
+                    if let Some(answer) = answer {
+                        *answer = added.into();
                     }
-                    Err(refusal) => first_refusal = first_refusal.or(Some(refusal)),
                 }
             };
             self.0
@@ -84,35 +74,16 @@ impl Cuckoo {
         first_refusal.map_or(Ok(new), |refusal| Err(refused(refusal)))
     }
 
-    /// Returns whether the filter claims an item. False is certain; true is probable.
-    #[inline]
-    pub fn contains(&self, item: &[u8]) -> bool {
-        self.0.contains(item)
-    }
-
     /// Looks items up. Writes 1 for each item that the filter claims, 0 for each other, until `answers` is full.
     ///
     /// # Errors
     /// [`Code::NoMemory`](super::Code::NoMemory)
     pub fn contains_each(&self, batch: &Batch, answers: &mut [u8]) -> Result<(), Error> {
-        let mut answers = answers.iter_mut();
+        let mut answer = writer(answers);
         batch.visit_all(|items| {
-            self.0.contains_each(items, |claimed| {
-                if let Some(answer) = answers.next() {
-                    *answer = claimed.into();
-                }
-            });
+            self.0
+                .contains_each(items, |claimed| answer(claimed.into()));
         })
-    }
-
-    /// Removes one copy of an item. Returns whether the filter claimed it.
-    pub fn remove(&mut self, item: &[u8]) -> bool {
-        self.0.remove(item)
-    }
-
-    /// Counts the copies of an item, and of items with the same fingerprint in the same buckets.
-    pub fn count(&self, item: &[u8]) -> u64 {
-        self.0.count(item)
     }
 
     /// Removes all items. The parameters stay.
@@ -123,60 +94,6 @@ impl Cuckoo {
         let made = cuckoo::Cuckoo::new(*self.0.shape(), &Limits::NONE);
         self.0 = made.map_err(refused)?;
         Ok(())
-    }
-
-    /// Moves fingerprints from newer filters into older ones, and frees filters that become empty, as CF.COMPACT does.
-    pub fn compact(&mut self) {
-        self.0.compact();
-    }
-
-    /// Returns the number of items.
-    pub const fn items(&self) -> u64 {
-        self.0.items()
-    }
-
-    /// Returns the number of slots for items.
-    pub const fn size(&self) -> u64 {
-        self.0.size()
-    }
-
-    /// Returns the number of filters.
-    pub fn filters(&self) -> usize {
-        self.0.filters().len()
-    }
-
-    /// Returns the parameters.
-    pub const fn shape(&self) -> &Shape {
-        self.0.shape()
-    }
-}
-
-impl From<cuckoo::Cuckoo> for Cuckoo {
-    fn from(object: cuckoo::Cuckoo) -> Self {
-        Self(object)
-    }
-}
-
-impl Family for Cuckoo {
-    const NAME: &'static str = "cuckoo filter";
-
-    fn of_sketch(sketch: Sketch) -> Result<Self, Sketch> {
-        match sketch {
-            Sketch::Cuckoo(object) => Ok(Self(object)),
-            other => Err(other),
-        }
-    }
-
-    fn by_ref(&self) -> SketchRef<'_> {
-        SketchRef::Cuckoo(&self.0)
-    }
-
-    fn try_clone(&self) -> Result<Self, Error> {
-        self.0.try_clone().map(Self).ok_or(Error::NO_MEMORY)
-    }
-
-    fn memory_bytes(&self) -> u64 {
-        self.0.memory_bytes()
     }
 }
 
@@ -191,10 +108,7 @@ impl Chunked for Cuckoo {
         let Some((next, slots)) = piece else {
             return Ok((0, Vec::new()));
         };
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(slots.len())?;
-        bytes.extend_from_slice(&slots);
-        Ok((next, bytes))
+        Ok((next, copied(&slots)?))
     }
 
     fn begin(header: &[u8]) -> Result<cuckoo::Cuckoo, Error> {
@@ -224,7 +138,7 @@ impl Chunked for Cuckoo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Element, Strided, Text};
+    use crate::{Element, Family, Strided, Text};
 
     #[test]
     fn all_items_with_room_are_added_from_an_array_as_from_a_list() {
@@ -245,7 +159,7 @@ mod tests {
         let fill = |batch: &Batch<'_>| {
             let words: [&[u8]; 5] = [b"4096", b"EXPANSION", b"0", b"MAXITERATIONS", b"1"];
             let mut filter = Cuckoo::reserve(&words).unwrap();
-            filter.update(batch, false).unwrap_err();
+            filter.add_each(batch, false, &mut []).unwrap_err();
             filter
         };
         let (by_array, by_list) = (fill(&array), fill(&text.batch().unwrap()));

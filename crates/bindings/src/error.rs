@@ -76,27 +76,26 @@ impl From<protocol::Error> for Error {
     fn from(error: protocol::Error) -> Self {
         use protocol::Error::{Refused, Unlike};
         let text = match error {
-            Unlike(MergeError::Seeds) => Some(
-                "filters have different seeds: make them all with the seed of the first, or as copies of an empty one",
-            ),
-            Refused(Refusal::MemoryLimit) => Some(
-                "the filter would exceed the limit on memory, which limit_growth sets for filters that grow",
-            ),
-            _ => None,
+            Refused(Refusal::OutOfMemory) | Unlike(MergeError::Refused(Refusal::OutOfMemory)) => {
+                return Self::NO_MEMORY;
+            }
+            Unlike(MergeError::Seeds) => {
+                "filters have different seeds: make them all with the seed of the first, or as copies of an empty one"
+                    .to_owned()
+            }
+            Refused(Refusal::MemoryLimit) => {
+                "the filter would exceed the limit on memory, which limit_growth sets for filters that grow"
+                    .to_owned()
+            }
+            _ => {
+                let text = error.to_string();
+                match text.split_once(' ') {
+                    Some((code, rest)) if code.bytes().all(|b| b.is_ascii_uppercase()) => rest.to_owned(),
+                    _ => text,
+                }
+            }
         };
-        if let Some(text) = text {
-            return Self::new(Code::Refused, text);
-        }
-        let (Refused(Refusal::OutOfMemory) | Unlike(MergeError::Refused(Refusal::OutOfMemory))) =
-            error
-        else {
-            let text = error.to_string();
-            let (first, rest) = text.split_once(' ').unwrap_or_default();
-            let is_prefix = !first.is_empty() && first.bytes().all(|b| b.is_ascii_uppercase());
-            let text = if is_prefix { rest } else { &text };
-            return Self::new(Code::Refused, text.to_owned());
-        };
-        Self::NO_MEMORY
+        Self::new(Code::Refused, text)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Traits of all families: bytes, chunks, copies, equality.
 
-use valkeybloom_sketches::bloom::dump;
+use valkeybloom_sketches::bloom::{Dialect, dump};
 use valkeybloom_sketches::{DecodeError, Sketch, SketchRef};
 
 use super::error::{Code, Error};
@@ -11,12 +11,8 @@ pub trait Family: Sized {
     /// The name of the family, in the singular.
     const NAME: &'static str;
 
-    /// Converts an object of any family, if it is of this family.
-    ///
-    /// # Errors
-    /// The object, if it is of another family.
-    #[allow(clippy::result_large_err, reason = "the other object is the error")]
-    fn of_sketch(sketch: Sketch) -> Result<Self, Sketch>;
+    /// Converts an object of any family; `None` if it is of another family.
+    fn of_sketch(sketch: Sketch) -> Option<Self>;
 
     /// Borrows the object.
     fn by_ref(&self) -> SketchRef<'_>;
@@ -27,15 +23,17 @@ pub trait Family: Sized {
     /// [`Code::NoMemory`]
     fn try_clone(&self) -> Result<Self, Error>;
 
-    /// Returns the memory that the object takes, in bytes.
-    fn memory_bytes(&self) -> u64;
-
-    /// Encodes the object, as a payload of RESTORE unless the family has its own form.
+    /// Encodes the object: a Bloom filter as a payload of BF.LOAD, unless it is one of `RedisBloom`; all others as a
+    /// payload of RESTORE.
     ///
     /// # Errors
     /// [`Code::NoMemory`]
     fn to_bytes(&self) -> Result<Vec<u8>, Error> {
-        self.by_ref().to_dump().ok_or(Error::NO_MEMORY)
+        let bytes = match self.by_ref() {
+            SketchRef::Bloom(object) if Dialect::of(object).has_dump() => dump::encode(object),
+            sketch => sketch.to_dump(),
+        };
+        bytes.ok_or(Error::NO_MEMORY)
     }
 
     /// Decodes an object of this family, in any form that [`decode`] reads.
@@ -43,8 +41,10 @@ pub trait Family: Sized {
     /// # Errors
     /// [`Code::Undecodable`] or [`Code::NoMemory`].
     fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
-        let object = Self::of_sketch(decode(bytes)?);
-        object.map_err(|other| Error::of_another_family(Self::NAME, name_of(&other)))
+        let sketch = decode(bytes)?;
+        let name = name_of(&sketch);
+        Self::of_sketch(sketch)
+            .ok_or_else(|| Error::new(Code::Undecodable, format!("a {name}, not a {}", Self::NAME)))
     }
 
     /// Returns whether two objects are equal, which means that their bytes are.
@@ -55,6 +55,55 @@ pub trait Family: Sized {
         Ok(self.to_bytes()? == other.to_bytes()?)
     }
 }
+
+/// Defines the type of a family, which has the methods of the library's own type as well.
+macro_rules! family {
+    ($(#[$doc:meta])* $family:ident($object:ty), $name:literal) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $family($object);
+
+        impl From<$object> for $family {
+            fn from(object: $object) -> Self {
+                Self(object)
+            }
+        }
+
+        impl std::ops::Deref for $family {
+            type Target = $object;
+
+            fn deref(&self) -> &$object {
+                &self.0
+            }
+        }
+
+        impl std::ops::DerefMut for $family {
+            fn deref_mut(&mut self) -> &mut $object {
+                &mut self.0
+            }
+        }
+
+        impl $crate::Family for $family {
+            const NAME: &'static str = $name;
+
+            fn of_sketch(sketch: $crate::Sketch) -> Option<Self> {
+                match sketch {
+                    $crate::Sketch::$family(object) => Some(Self(object)),
+                    _ => None,
+                }
+            }
+
+            fn by_ref(&self) -> valkeybloom_sketches::SketchRef<'_> {
+                valkeybloom_sketches::SketchRef::$family(&self.0)
+            }
+
+            fn try_clone(&self) -> Result<Self, Error> {
+                self.0.try_clone().map(Self).ok_or(Error::NO_MEMORY)
+            }
+        }
+    };
+}
+pub(crate) use family;
 
 /// A family whose objects can be split into chunks: pairs of a cursor and bytes, as SCANDUMP returns and LOADCHUNK
 /// takes them.
@@ -97,30 +146,23 @@ pub struct Loader<F: Chunked>(Option<F::Loading>);
 
 impl<F: Chunked> Default for Loader<F> {
     fn default() -> Self {
-        Self::new()
+        Self(None)
     }
 }
 
 impl<F: Chunked> Loader<F> {
-    /// Begins without any chunk.
-    pub const fn new() -> Self {
-        Self(None)
-    }
-
     /// Loads the next chunk, with its cursor. A cursor of 0, the end of SCANDUMP, has no effect.
     ///
     /// # Errors
     /// [`Code::Undecodable`] or [`Code::NoMemory`].
     pub fn load(&mut self, cursor: u64, chunk: &[u8]) -> Result<(), Error> {
         match (cursor, &mut self.0) {
-            (0, _) => Ok(()),
-            (1, None) => {
-                self.0 = Some(F::begin(chunk)?);
-                Ok(())
-            }
-            (_, None) => Err(undecodable("the first chunk has cursor 1")),
-            (_, Some(loading)) => F::load(loading, cursor, chunk),
+            (0, _) => {}
+            (1, None) => self.0 = Some(F::begin(chunk)?),
+            (_, None) => return Err(undecodable("the first chunk has cursor 1")),
+            (_, Some(loading)) => F::load(loading, cursor, chunk)?,
         }
+        Ok(())
     }
 
     /// Returns whether no chunk is known to be missing.
@@ -150,14 +192,13 @@ pub fn decode(bytes: &[u8]) -> Result<Sketch, Error> {
         Ok(sketch) => Ok(sketch),
         // A payload of BF.LOAD and one of DUMP begin with different bytes.
         Err(_) if !is_dump(bytes) => {
-            dump::decode(bytes)
-                .map(Sketch::Bloom)
-                .map_err(|error| match error {
-                    DecodeError::UnsupportedVersion if bytes.first() > Some(&VERSIONS) => {
-                        undecodable("not a valkeybloom file, and no bytes of an object")
-                    }
-                    error => error.into(),
-                })
+            let object = dump::decode(bytes).map_err(|error| match error {
+                DecodeError::UnsupportedVersion if bytes.first() > Some(&VERSIONS) => {
+                    undecodable("not a valkeybloom file, and no bytes of an object")
+                }
+                error => error.into(),
+            });
+            object.map(Sketch::Bloom)
         }
         Err(error) => Err(error.into()),
     }

@@ -1,7 +1,5 @@
 //! Items in order, and their layouts in memory.
 
-use std::ops::ControlFlow;
-
 use valkeybloom_sketches::Slices;
 
 use super::error::Error;
@@ -11,24 +9,17 @@ use super::views::Views;
 pub(crate) const BLOCK: usize = 1024;
 
 /// Takes items, once for each block: a pointer, so that what it does with them is compiled once.
-pub(crate) type Visit<'v> = dyn FnMut(Items<'_>) -> ControlFlow<()> + 'v;
+pub type Visit<'v> = dyn FnMut(Items<'_>) -> Result<(), Error> + 'v;
 
 /// Items of a batch, in order. They are borrowed from it, or from a buffer that is reused.
 #[derive(Clone, Debug)]
-pub struct Items<'i>(Layout<'i>);
-
-/// How items lie in memory.
-#[derive(Clone, Debug)]
-pub(crate) enum Layout<'i> {
+pub enum Items<'i> {
+    /// Between offsets of 32 bits.
     Small(Slices<'i, i32>),
+    /// Between offsets of 64 bits.
     Large(Slices<'i, i64>),
+    /// Arrow's views.
     Views(Views<'i>),
-}
-
-impl<'i> Items<'i> {
-    pub(crate) const fn new(layout: Layout<'i>) -> Self {
-        Self(layout)
-    }
 }
 
 impl<'i> Iterator for Items<'i> {
@@ -36,18 +27,18 @@ impl<'i> Iterator for Items<'i> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<&'i [u8]> {
-        match &mut self.0 {
-            Layout::Small(items) => items.next(),
-            Layout::Large(items) => items.next(),
-            Layout::Views(items) => items.next(),
+        match self {
+            Self::Small(items) => items.next(),
+            Self::Large(items) => items.next(),
+            Self::Views(items) => items.next(),
         }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        match &self.0 {
-            Layout::Small(items) => items.size_hint(),
-            Layout::Large(items) => items.size_hint(),
-            Layout::Views(items) => items.size_hint(),
+        match self {
+            Self::Small(items) => items.size_hint(),
+            Self::Large(items) => items.size_hint(),
+            Self::Views(items) => items.size_hint(),
         }
     }
 }
@@ -55,17 +46,11 @@ impl<'i> Iterator for Items<'i> {
 impl ExactSizeIterator for Items<'_> {}
 
 /// Items that are collected one by one: their bytes end to end.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Text {
     data: Vec<u8>,
     /// The start of each item, and the end of the last one.
     offsets: Vec<i64>,
-}
-
-impl Default for Text {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 impl Text {
@@ -136,8 +121,7 @@ impl Text {
     /// # Errors
     /// [`Code::BadBatch`](crate::Code::BadBatch), which does not happen: the offsets always ascend.
     pub fn items(&self) -> Result<Items<'_>, Error> {
-        let slices = Slices::new(&self.data, &self.offsets)?;
-        Ok(Items(Layout::Large(slices)))
+        Ok(Items::Large(Slices::new(&self.data, &self.offsets)?))
     }
 
     /// Returns the item at a place, the empty one past the end.
@@ -155,16 +139,14 @@ impl Text {
         places: &[u32],
         block: &mut Self,
         visit: &mut Visit<'_>,
-    ) -> Result<ControlFlow<()>, Error> {
+    ) -> Result<(), Error> {
         for places in places.chunks(BLOCK) {
             block.clear();
             for place in places {
                 block.push(self.get(*place))?;
             }
-            if visit(block.items()?).is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
+            visit(block.items()?)?;
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     }
 }

@@ -23,7 +23,7 @@
 //! let mut items = Text::new();
 //! items.push(b"red")?;
 //! items.push_integer(42)?;
-//! let new = filter.write(|filter| filter.update(&items.batch()?, &Moment::default()))??;
+//! let new = filter.write(|filter| filter.add_each(&items.batch()?, &Moment::default(), &mut []))??;
 //! assert_eq!(new, 2);
 //!
 //! let mut answers = [0; 2];
@@ -68,8 +68,8 @@ mod tdigest;
 mod topk;
 mod views;
 
-pub use batch::Batch;
-pub use bloom::{Bloom, Moment};
+pub use batch::{Batch, copied};
+pub use bloom::{Bloom, parse_moment};
 pub use cms::CountMin;
 pub use cuckoo::Cuckoo;
 pub use error::{Code, Error};
@@ -80,8 +80,10 @@ pub use shared::Shared;
 pub use strided::{Element, Strided};
 pub use tdigest::TDigest;
 pub use topk::{Left, TopK};
+pub use valkeybloom_protocol::bloom::Moment;
 pub use valkeybloom_sketches::Sketch;
 pub use valkeybloom_sketches::bloom::{Kind, Window};
+pub use valkeybloom_sketches::tdigest::Compressed;
 
 use valkeybloom_sketches::Seed;
 

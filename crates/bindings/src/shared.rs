@@ -1,6 +1,7 @@
 //! Objects shared by threads.
 
-use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::ptr;
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 use super::error::{Code, Error};
@@ -14,10 +15,8 @@ use super::error::{Code, Error};
 pub struct Shared<T>(RwLock<T>);
 
 fn broken<G>(_: std::sync::PoisonError<G>) -> Error {
-    Error::new(
-        Code::Broken,
-        "an earlier call on this object failed in the middle",
-    )
+    let text = "an earlier call on this object failed in the middle";
+    Error::new(Code::Broken, text)
 }
 
 impl<T> Shared<T> {
@@ -42,107 +41,72 @@ impl<T> Shared<T> {
         Ok(change(&mut *self.0.write().map_err(broken)?))
     }
 
-    /// Reads the object if no other thread is changing it; else returns the closure.
+    /// Returns the object for reading; `None` while another thread is changing it.
     ///
     /// # Errors
     /// [`Code::Broken`]
     #[inline]
-    pub fn try_read<R, F: FnOnce(&T) -> R>(&self, look: F) -> Result<Result<R, F>, Error> {
-        match self.0.try_read() {
-            Ok(object) => Ok(Ok(look(&object))),
-            Err(TryLockError::WouldBlock) => Ok(Err(look)),
-            Err(TryLockError::Poisoned(error)) => Err(broken(error)),
-        }
+    pub fn try_read(&self) -> Result<Option<RwLockReadGuard<'_, T>>, Error> {
+        at_once(self.0.try_read())
     }
 
-    /// Changes the object if no other thread is using it; else returns the closure.
+    /// Returns the object for changes; `None` while another thread is using it.
     ///
     /// # Errors
     /// [`Code::Broken`]
     #[inline]
-    pub fn try_write<R, F: FnOnce(&mut T) -> R>(&self, change: F) -> Result<Result<R, F>, Error> {
-        match self.0.try_write() {
-            Ok(mut object) => Ok(Ok(change(&mut object))),
-            Err(TryLockError::WouldBlock) => Ok(Err(change)),
-            Err(TryLockError::Poisoned(error)) => Err(broken(error)),
-        }
+    pub fn try_write(&self) -> Result<Option<RwLockWriteGuard<'_, T>>, Error> {
+        at_once(self.0.try_write())
     }
 
     /// Reads several objects at once. An object may occur more than once.
     ///
+    /// The locks are taken in the order of their addresses, so that threads can't wait for each other for ever.
+    ///
     /// # Errors
     /// [`Code::Broken`]
     pub fn read_all<R>(objects: &[&Self], look: impl FnOnce(&[&T]) -> R) -> Result<R, Error> {
-        let locks = Locks::of(None, objects)?;
-        let all: Vec<&T> = objects.iter().filter_map(|o| locks.get(o)).collect();
+        let by_address = objects
+            .iter()
+            .map(|object| (ptr::from_ref(*object), *object));
+        let by_address: BTreeMap<_, _> = by_address.collect();
+        let mut locks = BTreeMap::new();
+        for (address, object) in by_address {
+            locks.insert(address, object.0.read().map_err(broken)?);
+        }
+        let all: Vec<&T> = objects
+            .iter()
+            .map(|object| &*locks[&ptr::from_ref(*object)])
+            .collect();
         Ok(look(&all))
     }
 
-    /// Replaces the object by one made from other objects. The object itself may be among them.
+    /// Replaces the object by one made from it and another one, which may be the same. The locks are taken in the order
+    /// of [`read_all`](Self::read_all).
     ///
     /// # Errors
     /// [`Code::Broken`], and those of the closure. Then nothing has changed.
-    pub fn replace(
+    pub fn merge(
         &self,
-        sources: &[&Self],
-        make: impl FnOnce(&[&T]) -> Result<T, Error>,
+        other: &Self,
+        make: impl FnOnce(&T, &T) -> Result<T, Error>,
     ) -> Result<(), Error> {
-        let mut locks = Locks::of(Some(self), sources)?;
-        let all: Vec<&T> = sources.iter().filter_map(|o| locks.get(o)).collect();
-        let new = make(&all)?;
-        if let Some(target) = locks.target() {
-            *target = new;
-        }
+        let order = ptr::from_ref(other).cmp(&ptr::from_ref(self));
+        let read = |is_now: bool| is_now.then(|| other.0.read()).transpose().map_err(broken);
+        let earlier = read(order.is_lt())?;
+        let mut own = self.0.write().map_err(broken)?;
+        let later = read(order.is_gt())?;
+        let new = make(&own, earlier.or(later).as_deref().unwrap_or(&own))?;
+        *own = new;
         Ok(())
     }
 }
 
-/// The locks of several objects, taken in the order of their addresses, so that threads can't wait for each other for
-/// ever.
-struct Locks<'s, T>(Vec<(&'s Shared<T>, Guard<'s, T>)>);
-
-enum Guard<'s, T> {
-    Read(RwLockReadGuard<'s, T>),
-    Write(RwLockWriteGuard<'s, T>),
-}
-
-fn by_address<T>(one: &Shared<T>, other: &Shared<T>) -> Ordering {
-    std::ptr::from_ref(one).cmp(&std::ptr::from_ref(other))
-}
-
-impl<'s, T> Locks<'s, T> {
-    fn of(target: Option<&'s Shared<T>>, others: &[&'s Shared<T>]) -> Result<Self, Error> {
-        let mut all: Vec<_> = others.iter().copied().chain(target).collect();
-        all.sort_unstable_by(|one, other| by_address(one, other));
-        all.dedup_by(|one, other| std::ptr::eq(*one, *other));
-        let lock = |shared: &'s Shared<T>| {
-            let guard = if target.is_some_and(|target| std::ptr::eq(target, shared)) {
-                Guard::Write(shared.0.write().map_err(broken)?)
-            } else {
-                Guard::Read(shared.0.read().map_err(broken)?)
-            };
-            Ok((shared, guard))
-        };
-        Ok(Self(
-            all.into_iter().map(lock).collect::<Result<_, Error>>()?,
-        ))
-    }
-
-    fn get(&self, shared: &Shared<T>) -> Option<&T> {
-        let place = self
-            .0
-            .binary_search_by(|(other, _)| by_address(other, shared));
-        Some(match &self.0[place.ok()?].1 {
-            Guard::Read(object) => object,
-            Guard::Write(object) => object,
-        })
-    }
-
-    fn target(&mut self) -> Option<&mut T> {
-        self.0.iter_mut().find_map(|(_, guard)| match guard {
-            Guard::Write(object) => Some(&mut **object),
-            Guard::Read(_) => None,
-        })
+fn at_once<G>(lock: Result<G, TryLockError<G>>) -> Result<Option<G>, Error> {
+    match lock {
+        Ok(object) => Ok(Some(object)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Poisoned(error)) => Err(broken(error)),
     }
 }
 
@@ -160,8 +124,9 @@ mod tests {
                     for step in 0..2000 {
                         let at = |i: usize| &objects[(start + step + i) % 3];
                         let sources = [at(1), at(2), at(1), at(0)];
+                        at(2).merge(at(2), |one, _| Ok(*one)).unwrap();
                         at(0)
-                            .replace(&sources, |of| Ok(of.iter().copied().max().unwrap() + 1))
+                            .merge(at(1), |one, other| Ok(one.max(other) + 1))
                             .unwrap();
                         Shared::read_all(&sources, |of| assert_eq!(of.len(), 4)).unwrap();
                     }
@@ -177,11 +142,11 @@ mod tests {
         let object = Shared::new(1);
         object
             .read(|_| {
-                assert_eq!(object.try_read(|n| *n).unwrap().ok(), Some(1));
-                assert!(object.try_write(|n| *n = 2).unwrap().is_err());
+                assert_eq!(object.try_read().unwrap().as_deref(), Some(&1));
+                assert!(object.try_write().unwrap().is_none());
             })
             .unwrap();
-        assert!(object.try_write(|n| *n = 2).unwrap().is_ok());
+        *object.try_write().unwrap().unwrap() = 2;
         assert_eq!(object.read(|n| *n), Ok(2));
     }
 

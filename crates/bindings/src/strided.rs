@@ -1,7 +1,7 @@
 //! The elements of arrays: integers, and bytes of a fixed width.
 
 use std::marker::PhantomData;
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 
 use super::error::{Code, Error};
 use super::items::{BLOCK, Text, Visit};
@@ -107,20 +107,14 @@ impl Strided<'_> {
     }
 
     /// Writes the elements as items, a block at a time.
-    pub(crate) fn each_block(
-        &self,
-        block: &mut Text,
-        visit: &mut Visit<'_>,
-    ) -> Result<ControlFlow<()>, Error> {
+    pub(crate) fn each_block(&self, block: &mut Text, visit: &mut Visit<'_>) -> Result<(), Error> {
         for start in (0..self.len).step_by(BLOCK) {
             block.clear();
             let indices = start..self.len.min(start + BLOCK);
             self.each(indices, |bytes| write(self.element, bytes, block))?;
-            if visit(block.items()?).is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
+            visit(block.items()?)?;
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     }
 
     /// Appends the elements as integers.
@@ -130,14 +124,12 @@ impl Strided<'_> {
     pub fn append_integers(&self, to: &mut Vec<i64>) -> Result<(), Error> {
         to.try_reserve(self.len)?;
         self.each(0..self.len, |bytes| {
-            to.push(
-                match integer(self.element, bytes).ok_or_else(|| not_an_array_of("integers"))? {
-                    Integer::Signed(number) => number,
-                    Integer::Unsigned(number) => number
-                        .try_into()
-                        .map_err(|_| Error::new(Code::BadBatch, "a number is too large"))?,
-                },
-            );
+            let number = match integer(self.element, bytes) {
+                Some(Integer::Signed(number)) => Ok(number),
+                Some(Integer::Unsigned(number)) => number.try_into(),
+                None => return Err(not_an_array_of("integers")),
+            };
+            to.push(number.map_err(|_| Error::new(Code::BadBatch, "a number is too large"))?);
             Ok(())
         })
     }

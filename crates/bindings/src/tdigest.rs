@@ -3,14 +3,14 @@
 use valkeybloom_protocol::numerals::double_text;
 use valkeybloom_protocol::tdigest::{self as request, error};
 use valkeybloom_sketches::tdigest::{self, Compressed, Compression, Refusal};
-use valkeybloom_sketches::{Sketch, SketchRef};
 
 use super::error::Error;
-use super::family::Family;
+use super::family::family;
 
-/// A t-digest.
-#[derive(Debug)]
-pub struct TDigest(tdigest::TDigest);
+family! {
+    /// A t-digest.
+    TDigest(tdigest::TDigest), "t-digest"
+}
 
 fn refused(refusal: Refusal) -> Error {
     match refusal {
@@ -43,7 +43,11 @@ impl TDigest {
         self.0.add_each(values).map_err(refused)
     }
 
-    fn compressed(&self) -> Result<Compressed<'_>, Error> {
+    /// Returns the compressed digest, which answers what can't be refused.
+    ///
+    /// # Errors
+    /// [`Code::NoMemory`](super::Code::NoMemory)
+    pub fn compressed(&self) -> Result<Compressed<'_>, Error> {
         self.0.compressed().ok_or(Error::NO_MEMORY)
     }
 
@@ -62,51 +66,6 @@ impl TDigest {
             *share = digest.quantile(*share);
         }
         Ok(())
-    }
-
-    /// Replaces each value by the share of the observations below it, plus half of those equal to it; NaN if the digest
-    /// is empty.
-    ///
-    /// # Errors
-    /// [`Code::NoMemory`](super::Code::NoMemory)
-    pub fn cdf(&self, values: &mut [f64]) -> Result<(), Error> {
-        let digest = self.compressed()?;
-        for value in values {
-            *value = digest.cdf(*value);
-        }
-        Ok(())
-    }
-
-    /// Returns the rank of a value: the number of observations below it, plus half of those equal to it.
-    ///
-    /// # Errors
-    /// [`Code::NoMemory`](super::Code::NoMemory)
-    pub fn rank(&self, value: f64) -> Result<i64, Error> {
-        Ok(self.compressed()?.rank(value))
-    }
-
-    /// Returns the reverse rank of a value: the number of observations above it, plus half of those equal to it.
-    ///
-    /// # Errors
-    /// [`Code::NoMemory`](super::Code::NoMemory)
-    pub fn reverse_rank(&self, value: f64) -> Result<i64, Error> {
-        Ok(self.compressed()?.reverse_rank(value))
-    }
-
-    /// Returns the value with a rank, counted from 0 at the smallest.
-    ///
-    /// # Errors
-    /// [`Code::NoMemory`](super::Code::NoMemory)
-    pub fn by_rank(&self, rank: u64) -> Result<f64, Error> {
-        Ok(self.compressed()?.by_rank(rank))
-    }
-
-    /// Returns the value with a rank, counted from 0 at the largest.
-    ///
-    /// # Errors
-    /// [`Code::NoMemory`](super::Code::NoMemory)
-    pub fn by_reverse_rank(&self, rank: u64) -> Result<f64, Error> {
-        Ok(self.compressed()?.by_reverse_rank(rank))
     }
 
     /// Returns the mean of the observations between two quantiles.
@@ -141,59 +100,5 @@ impl TDigest {
         let compression = compression.ok_or(error::DESTINATION_NOT_ALLOCATED)?;
         let merged = tdigest::TDigest::merged(compression, digests.iter().map(|digest| &digest.0));
         merged.map(Self).map_err(refused)
-    }
-
-    /// Removes all observations.
-    pub fn clear(&mut self) {
-        self.0.reset();
-    }
-
-    /// Returns the smallest observation; NaN if the digest is empty.
-    pub const fn min(&self) -> f64 {
-        self.0.min()
-    }
-
-    /// Returns the largest observation; NaN if the digest is empty.
-    pub const fn max(&self) -> f64 {
-        self.0.max()
-    }
-
-    /// Returns the number of observations.
-    pub const fn observations(&self) -> i64 {
-        self.0.observations()
-    }
-
-    /// Returns the compression.
-    pub const fn compression(&self) -> u64 {
-        self.0.compression().get()
-    }
-}
-
-impl From<tdigest::TDigest> for TDigest {
-    fn from(object: tdigest::TDigest) -> Self {
-        Self(object)
-    }
-}
-
-impl Family for TDigest {
-    const NAME: &'static str = "t-digest";
-
-    fn of_sketch(sketch: Sketch) -> Result<Self, Sketch> {
-        match sketch {
-            Sketch::TDigest(object) => Ok(Self(object)),
-            other => Err(other),
-        }
-    }
-
-    fn by_ref(&self) -> SketchRef<'_> {
-        SketchRef::TDigest(&self.0)
-    }
-
-    fn try_clone(&self) -> Result<Self, Error> {
-        self.0.try_clone().map(Self).ok_or(Error::NO_MEMORY)
-    }
-
-    fn memory_bytes(&self) -> u64 {
-        self.0.memory_bytes()
     }
 }

@@ -1,21 +1,19 @@
 //! Top-k lists.
 
-use std::ops::ControlFlow;
-
 use valkeybloom_protocol::error::Error as Refused;
 use valkeybloom_protocol::topk::{self as request, error};
 use valkeybloom_protocol::words::Origin;
 use valkeybloom_sketches::topk::{self, INCREMENT_MAX, Refusal, Shape};
-use valkeybloom_sketches::{Sketch, SketchRef};
 
-use super::batch::Batch;
+use super::batch::{Batch, numbers};
 use super::error::{Code, Error};
-use super::family::Family;
+use super::family::family;
 use super::random_seed;
 
-/// A top-k list.
-#[derive(Debug)]
-pub struct TopK(topk::TopK);
+family! {
+    /// A top-k list.
+    TopK(topk::TopK), "top-k list"
+}
 
 /// An item that was expelled from the list.
 pub type Left = Box<[u8]>;
@@ -72,40 +70,20 @@ impl TopK {
     /// # Errors
     /// [`Code::Refused`]: if there are more or fewer numbers than items, or one is out of range, nothing has changed.
     /// [`Code::NoMemory`]: the items before the first one without room are added.
-    pub fn update(&mut self, batch: &Batch, by: Option<&[i64]>) -> Result<Vec<Left>, Error> {
-        if let Some(by) = by {
-            if by.len() != batch.len() {
-                return Err(Error::new(
-                    Code::Refused,
-                    "there are more or fewer numbers than items",
-                ));
-            }
-            by.iter().try_for_each(|by| increment(*by).map(|_| ()))?;
+    pub fn add_each(&mut self, batch: &Batch, by: Option<&[i64]>) -> Result<Vec<Left>, Error> {
+        let mut numbers = numbers(by, batch.len())?;
+        for by in by.into_iter().flatten() {
+            increment(*by)?;
         }
-        let mut by = by.map(<[i64]>::iter);
         let mut left = Vec::new();
-        let mut failed = None;
-        batch.visit(|mut items| {
-            let added = items.try_for_each(|item| {
-                let next = by.as_mut().map(|by| by.next().copied().unwrap_or(0));
+        batch.visit(&mut |items| {
+            items.zip(&mut numbers).try_for_each(|(item, by)| {
                 left.try_reserve(1)?;
-                left.extend(self.add(item, next.unwrap_or(1))?);
+                left.extend(self.add(item, by)?);
                 Ok(())
-            });
-            match added {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => {
-                    failed = Some(error);
-                    ControlFlow::Break(())
-                }
-            }
+            })
         })?;
-        failed.map_or(Ok(left), Err)
-    }
-
-    /// Returns whether an item is in the list.
-    pub fn contains(&self, item: &[u8]) -> bool {
-        self.0.contains(item)
+        Ok(left)
     }
 
     /// Looks items up. Writes 1 for each item in the list, 0 for each other, until `answers` is full.
@@ -119,11 +97,6 @@ impl TopK {
                 *answer = self.0.contains(item).into();
             }
         })
-    }
-
-    /// Returns the count of an item, which may be too low.
-    pub fn count(&self, item: &[u8]) -> u32 {
-        self.0.count(item)
     }
 
     /// Returns the items of the list with their counts, the largest first.
@@ -141,44 +114,5 @@ impl TopK {
     pub fn clear(&mut self) -> Result<(), Error> {
         *self = Self::of_shape(*self.0.shape())?;
         Ok(())
-    }
-
-    /// Returns the number of items in the list.
-    pub const fn listed(&self) -> u32 {
-        self.0.listed()
-    }
-
-    /// Returns k, width, depth and decay.
-    pub const fn shape(&self) -> &Shape {
-        self.0.shape()
-    }
-}
-
-impl From<topk::TopK> for TopK {
-    fn from(object: topk::TopK) -> Self {
-        Self(object)
-    }
-}
-
-impl Family for TopK {
-    const NAME: &'static str = "top-k list";
-
-    fn of_sketch(sketch: Sketch) -> Result<Self, Sketch> {
-        match sketch {
-            Sketch::TopK(object) => Ok(Self(object)),
-            other => Err(other),
-        }
-    }
-
-    fn by_ref(&self) -> SketchRef<'_> {
-        SketchRef::TopK(&self.0)
-    }
-
-    fn try_clone(&self) -> Result<Self, Error> {
-        self.0.try_clone().map(Self).ok_or(Error::NO_MEMORY)
-    }
-
-    fn memory_bytes(&self) -> u64 {
-        self.0.memory_bytes()
     }
 }

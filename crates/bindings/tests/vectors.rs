@@ -9,7 +9,8 @@ use std::{env, fs};
 
 use serde_json::{Value, json};
 use valkeybloom_bindings::{
-    Bloom, Chunked, CountMin, Cuckoo, Error, Family, Loader, Moment, TDigest, TopK, decode, name_of,
+    Bloom, Chunked, CountMin, Cuckoo, Error, Family, Loader, TDigest, TopK, decode, name_of,
+    parse_moment,
 };
 use valkeybloom_sketches::{Hasher, Seed};
 
@@ -119,7 +120,7 @@ trait Tested: Family {
 }
 
 fn chunks_of<F: Chunked>(object: &F) -> Value {
-    let (mut cursor, mut chunks, mut loader) = (0, Vec::new(), Loader::<F>::new());
+    let (mut cursor, mut chunks, mut loader) = (0, Vec::new(), Loader::<F>::default());
     loop {
         let (next, chunk) = object.piece(cursor).unwrap();
         if next == 0 {
@@ -160,7 +161,7 @@ impl Tested for Bloom {
     fn step(&mut self, name: &str, argument: &Value, step: &Value) -> Value {
         let at_ms = step["at_ms"].as_u64();
         let options = words(step, &[("at_ms", "AT"), ("ttl_ms", "TTL")]);
-        let moment = Moment::of_words(&slices(&options)).unwrap();
+        let moment = parse_moment(&slices(&options)).unwrap();
         match name {
             "add" => each(items(argument), |item| self.add(&item, &moment)),
             "contains" => each(items(argument), |item| Ok(self.contains(&item, at_ms))),
@@ -267,18 +268,21 @@ impl Tested for TDigest {
                 self.add(&numbers).unwrap();
                 Value::Null
             }
-            "quantile" | "cdf" => {
-                let asked = match name {
-                    "cdf" => self.cdf(&mut numbers),
-                    _ => self.quantiles(&mut numbers),
-                };
-                asked.unwrap();
+            "quantile" => {
+                self.quantiles(&mut numbers).unwrap();
                 numbers.into_iter().map(of_double).collect()
             }
-            "rank" => each(numbers, |value| self.rank(value)),
-            "reverse_rank" => each(numbers, |value| self.reverse_rank(value)),
-            "by_rank" => each(ranks, |rank| self.by_rank(rank).map(of_double)),
-            "by_reverse_rank" => each(ranks, |rank| self.by_reverse_rank(rank).map(of_double)),
+            "cdf" => each(numbers, |value| {
+                Ok(of_double(self.compressed()?.cdf(value)))
+            }),
+            "rank" => each(numbers, |value| Ok(self.compressed()?.rank(value))),
+            "reverse_rank" => each(numbers, |value| Ok(self.compressed()?.reverse_rank(value))),
+            "by_rank" => each(ranks, |rank| {
+                Ok(of_double(self.compressed()?.by_rank(rank)))
+            }),
+            "by_reverse_rank" => each(ranks, |rank| {
+                Ok(of_double(self.compressed()?.by_reverse_rank(rank)))
+            }),
             "trimmed_mean" => of_double(self.trimmed_mean(numbers[0], numbers[1]).unwrap()),
             "min" => of_double(self.min()),
             "max" => of_double(self.max()),

@@ -120,101 +120,70 @@ typedef struct {
   const struct ArrowArray *array;
 } valkeybloom_batch;
 
-// Parameters and contents of a filter.
+// Parameters and contents of a filter. `items` were new, of the `capacity` that it has before it grows or is full; in a
+// window, that of all periods. `filters` is the number of stacked filters or tables. The next filter of the stack is
+// `expansion` times as large, and the next table eight times as large as that; 0 is for a filter that does not grow.
+// `window_ms` is the length of a period; it and `periods` are 0 without a window. Filters made by RedisBloom have no seed,
+// but zeros.
 typedef struct {
-  // The size of this structure in bytes. Set it before the call.
   size_t size;
-  // The number of items that were new.
   uint64_t items;
-  // The number of items that the filter holds before it grows or is full; in a window, those of all periods.
   uint64_t capacity;
-  // The number of stacked filters or tables.
   uint64_t filters;
-  // The filter's memory, in bytes.
   uint64_t memory_bytes;
-  // The requested error rate.
   double error_rate;
-  // How many times larger the next filter of the stack is; 0 for a filter that does not grow. The next table is
-  // eight times as large as that.
   uint64_t expansion;
-  // The length of a period in milliseconds, and the number of periods; 0 without a window.
   uint64_t window_ms;
   uint64_t periods;
-  // Whether it counts.
   bool is_counting;
-  // Whether it has a seed. Filters made by RedisBloom have none.
   bool has_seed;
-  // The seed, or zeros.
   uint8_t seed[32];
 } valkeybloom_bloom_info;
 
-// Parameters and contents of a filter.
+// Parameters and contents of a filter. `slots` are for items, `bucket_size` of them in a bucket, in a stack of `filters`.
+// At most `max_iterations` items are moved to make room for one. The next filter of the stack is `expansion` times as
+// large; 0 is for a filter that does not grow.
 typedef struct {
-  // The size of this structure in bytes. Set it before the call.
   size_t size;
-  // The number of items.
   uint64_t items;
-  // The number of slots for items.
   uint64_t slots;
-  // The number of stacked filters.
   uint64_t filters;
-  // The filter's memory, in bytes.
   uint64_t memory_bytes;
-  // The number of slots in a bucket.
   uint64_t bucket_size;
-  // The most items that are moved to make room for one.
   uint64_t max_iterations;
-  // How many times larger the next filter of the stack is; 0 for a filter that does not grow.
   uint64_t expansion;
 } valkeybloom_cuckoo_info;
 
-// Parameters and contents of a sketch.
+// Parameters and contents of a sketch: `depth` rows of `width` counters of `cell_size` bytes. `total` is the sum of all
+// counts.
 typedef struct {
-  // The size of this structure in bytes. Set it before the call.
   size_t size;
-  // The number of counters in a row.
   uint64_t width;
-  // The number of rows.
   uint64_t depth;
-  // The size of a counter in bytes.
   uint64_t cell_size;
-  // The sum of all counts.
   uint64_t total;
-  // The sketch's memory, in bytes.
   uint64_t memory_bytes;
 } valkeybloom_count_min_info;
 
-// Parameters and contents of a list.
+// Parameters and contents of a list, as valkeybloom_top_k_new takes them. `items` is the number of items in the list, `k`
+// when it is full.
 typedef struct {
-  // The size of this structure in bytes. Set it before the call.
   size_t size;
-  // The length of the list when it is full.
   uint64_t k;
-  // The number of cells in a row.
   uint64_t width;
-  // The number of rows.
   uint64_t depth;
-  // The probability that a count of 1 is lost to another item.
   double decay;
-  // The number of items in the list.
   uint64_t items;
-  // The list's memory, in bytes.
   uint64_t memory_bytes;
 } valkeybloom_top_k_info;
 
-// Parameters and contents of a digest.
+// Parameters and contents of a digest. The extremes are NaN if the digest is empty.
 typedef struct {
-  // The size of this structure in bytes. Set it before the call.
   size_t size;
-  // The compression.
   uint64_t compression;
-  // The number of observations.
   uint64_t observations;
-  // The smallest observation; NaN if the digest is empty.
   double min;
-  // The largest observation; NaN if the digest is empty.
   double max;
-  // The digest's memory, in bytes.
   uint64_t memory_bytes;
 } valkeybloom_tdigest_info;
 
@@ -336,20 +305,15 @@ valkeybloom_status valkeybloom_bloom_add(valkeybloom_object *filter,
                                          bool *is_new);
 
 // Adds the items of a batch in order, with the options of valkeybloom_bloom_add. `new_items` receives how many the
-// filter lacked. If the filter is full and does not grow, the call returns VALKEYBLOOM_STATUS_REFUSED, and the items
-// before the first one without room are added. If the batch can't be read, nothing is added.
+// filter lacked. `answers` may be null, or receives a byte for each: 1 if the filter lacked it, else 0; of equal items of
+// the batch, only the first is new. If the filter is full and does not grow, the call returns
+// VALKEYBLOOM_STATUS_REFUSED; the items before the first one without room are added, and the answers for others are 2. If
+// the batch can't be read, nothing is added.
 valkeybloom_status valkeybloom_bloom_add_many(valkeybloom_object *filter,
                                               const valkeybloom_batch *batch,
                                               const char *options,
+                                              uint8_t *answers,
                                               uint64_t *new_items);
-
-// Adds the items of a batch as valkeybloom_bloom_add_many does. `answers` receives a byte for each: 1 if the filter
-// lacked it, else 0; of equal items of the batch, only the first is new. If the call is refused, it is 2 for those that
-// are not added.
-valkeybloom_status valkeybloom_bloom_add_each(valkeybloom_object *filter,
-                                              const valkeybloom_batch *batch,
-                                              const char *options,
-                                              uint8_t *answers);
 
 // Makes the union of one or more filters: it claims every item that one of them claims. Filters that BF.MERGE refuses
 // to merge are refused. The only option is AT ms, for filters with a window.
@@ -379,20 +343,15 @@ valkeybloom_status valkeybloom_cuckoo_add(valkeybloom_object *filter,
                                           bool unless_present,
                                           bool *added);
 
-// Adds the items of a batch in order, as valkeybloom_cuckoo_add does. `added` receives how many were added. If the
+// Adds the items of a batch in order, as valkeybloom_cuckoo_add does. `added` receives how many were added. `answers` may
+// be null, or receives a byte for each: 1 if it was added, 0 if `unless_present` kept it out, 2 if it had no room. If the
 // filter is full, the call returns VALKEYBLOOM_STATUS_REFUSED, and all items that have room are added. If the batch
 // can't be read, nothing is added.
 valkeybloom_status valkeybloom_cuckoo_add_many(valkeybloom_object *filter,
                                                const valkeybloom_batch *batch,
                                                bool unless_present,
+                                               uint8_t *answers,
                                                uint64_t *added);
-
-// Adds the items of a batch as valkeybloom_cuckoo_add_many does. `answers` receives a byte for each: 1 if it was added,
-// 0 if `unless_present` kept it out, 2 if it had no room.
-valkeybloom_status valkeybloom_cuckoo_add_each(valkeybloom_object *filter,
-                                               const valkeybloom_batch *batch,
-                                               bool unless_present,
-                                               uint8_t *answers);
 
 // Moves items from newer filters of the stack into older ones, and frees filters that become empty, as CF.COMPACT
 // does.
@@ -498,32 +457,20 @@ valkeybloom_status valkeybloom_tdigest_cdf(const valkeybloom_object *digest,
                                            double *shares);
 
 // Estimates the rank of each value: the number of observations below it, plus half of those equal to it; -1 if all are
-// larger, -2 if the digest is empty.
+// larger, -2 if the digest is empty. With `reverse`, the number of those above it, and -1 if all are smaller.
 valkeybloom_status valkeybloom_tdigest_ranks(const valkeybloom_object *digest,
                                              const double *values,
                                              size_t length,
+                                             bool reverse,
                                              int64_t *ranks);
 
-// Estimates the reverse rank of each value: the number of observations above it, plus half of those equal to it; -1 if
-// all are smaller, -2 if the digest is empty.
-valkeybloom_status valkeybloom_tdigest_reverse_ranks(const valkeybloom_object *digest,
-                                                     const double *values,
-                                                     size_t length,
-                                                     int64_t *ranks);
-
 // Estimates the value of each rank, counted from 0 at the smallest observation; infinity past the last one, NaN if the
-// digest is empty.
+// digest is empty. With `reverse`, ranks are counted from the largest observation; -infinity is past the last one.
 valkeybloom_status valkeybloom_tdigest_by_ranks(const valkeybloom_object *digest,
                                                 const uint64_t *ranks,
                                                 size_t length,
+                                                bool reverse,
                                                 double *values);
-
-// Estimates the value of each reverse rank, counted from 0 at the largest observation; -infinity past the last one,
-// NaN if the digest is empty.
-valkeybloom_status valkeybloom_tdigest_by_reverse_ranks(const valkeybloom_object *digest,
-                                                        const uint64_t *ranks,
-                                                        size_t length,
-                                                        double *values);
 
 // Estimates the mean of the observations between two quantiles, from 0 to 1; NaN if the digest is empty.
 valkeybloom_status valkeybloom_tdigest_trimmed_mean(const valkeybloom_object *digest,

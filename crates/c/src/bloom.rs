@@ -2,10 +2,10 @@
 
 use std::ffi::c_char;
 
-use valkeybloom_bindings::{Bloom, Family as _, Moment, Shared};
+use valkeybloom_bindings::{Bloom, Moment, Shared, parse_moment};
 
 use super::border::{
-    Batch, Outcome, Status, call, items, places, put, require_info, slice, time, words,
+    Batch, Outcome, Status, call, items, optional_answers, put, require_info, slice, time, words,
 };
 use super::object::{self, Object, typed};
 
@@ -18,7 +18,7 @@ unsafe fn moment(options: *const c_char) -> Outcome<Moment> {
         return Ok(Moment::default());
     }
     // SAFETY: the caller promises it.
-    Ok(Moment::of_words(&unsafe { words(options) })?)
+    Ok(parse_moment(&unsafe { words(options) })?)
 }
 
 /// Makes a filter for `capacity` items with an error rate between 0 and 1. Beyond its capacity it grows.
@@ -68,41 +68,24 @@ pub unsafe extern "C" fn valkeybloom_bloom_add(
 }
 
 /// Adds the items of a batch in order, with the options of valkeybloom_bloom_add. `new_items` receives how many the
-/// filter lacked. If the filter is full and does not grow, the call returns VALKEYBLOOM_STATUS_REFUSED, and the items
-/// before the first one without room are added. If the batch can't be read, nothing is added.
+/// filter lacked. `answers` may be null, or receives a byte for each: 1 if the filter lacked it, else 0; of equal items of
+/// the batch, only the first is new. If the filter is full and does not grow, the call returns
+/// VALKEYBLOOM_STATUS_REFUSED; the items before the first one without room are added, and the answers for others are 2. If
+/// the batch can't be read, nothing is added.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_bloom_add_many(
     filter: *mut Object,
     batch: *const Batch,
     options: *const c_char,
+    answers: *mut u8,
     new_items: *mut u64,
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let (batch, moment) = (items(batch)?, moment(options)?);
-        let added = typed::<Bloom>(filter)?.write(|filter| filter.update(&batch, &moment))?;
-        put(new_items, added?)
-    })
-}
-
-/// Adds the items of a batch as valkeybloom_bloom_add_many does. `answers` receives a byte for each: 1 if the filter
-/// lacked it, else 0; of equal items of the batch, only the first is new. If the call is refused, it is 2 for those that
-/// are not added.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn valkeybloom_bloom_add_each(
-    filter: *mut Object,
-    batch: *const Batch,
-    options: *const c_char,
-    answers: *mut u8,
-) -> Status {
-    // SAFETY: the header requires valid pointers, and null is checked.
-    call(|| unsafe {
-        let (batch, moment) = (items(batch)?, moment(options)?);
-        let answers = places(answers, batch.len())?;
-        answers.fill(2);
+        let answers = optional_answers(answers, batch.len())?;
         let change = |filter: &mut Bloom| filter.add_each(&batch, &moment, answers);
-        typed::<Bloom>(filter)?.write(change)??;
-        Ok(())
+        put(new_items, typed::<Bloom>(filter)?.write(change)??)
     })
 }
 
@@ -126,32 +109,24 @@ pub unsafe extern "C" fn valkeybloom_bloom_union(
     })
 }
 
-/// Parameters and contents of a filter.
+/// Parameters and contents of a filter. `items` were new, of the `capacity` that it has before it grows or is full; in a
+/// window, that of all periods. `filters` is the number of stacked filters or tables. The next filter of the stack is
+/// `expansion` times as large, and the next table eight times as large as that; 0 is for a filter that does not grow.
+/// `window_ms` is the length of a period; it and `periods` are 0 without a window. Filters made by RedisBloom have no seed,
+/// but zeros.
 #[repr(C)]
 pub struct BloomInfo {
-    /// The size of this structure in bytes. Set it before the call.
     size: usize,
-    /// The number of items that were new.
     items: u64,
-    /// The number of items that the filter holds before it grows or is full; in a window, those of all periods.
     capacity: u64,
-    /// The number of stacked filters or tables.
     filters: u64,
-    /// The filter's memory, in bytes.
     memory_bytes: u64,
-    /// The requested error rate.
     error_rate: f64,
-    /// How many times larger the next filter of the stack is; 0 for a filter that does not grow. The next table is
-    /// eight times as large as that.
     expansion: u64,
-    /// The length of a period in milliseconds, and the number of periods; 0 without a window.
     window_ms: u64,
     periods: u64,
-    /// Whether it counts.
     is_counting: bool,
-    /// Whether it has a seed. Filters made by RedisBloom have none.
     has_seed: bool,
-    /// The seed, or zeros.
     seed: [u8; 32],
 }
 
@@ -175,7 +150,7 @@ pub unsafe extern "C" fn valkeybloom_bloom_describe(
                 size: size_of::<BloomInfo>(),
                 items: filter.items(at_ms),
                 capacity: filter.capacity(),
-                filters: filter.filters(),
+                filters: filter.filter_count(),
                 memory_bytes: filter.memory_bytes(),
                 error_rate: shape.params.error_rate.get(),
                 expansion: shape.params.growth.expansion().into(),
@@ -201,9 +176,7 @@ pub unsafe extern "C" fn valkeybloom_bloom_estimated_error_rate(
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let at_ms = time(options)?;
-        put(
-            rate,
-            typed::<Bloom>(filter)?.read(|filter| filter.estimated_rate(at_ms))?,
-        )
+        let estimated = typed::<Bloom>(filter)?.read(|filter| filter.estimated_rate(at_ms));
+        put(rate, estimated?)
     })
 }

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
 use valkeybloom_bindings::arrow::{self, ArrowArray, ArrowSchema};
-use valkeybloom_bindings::{self as bindings, Code, Error, Moment};
+use valkeybloom_bindings::{self as bindings, Code, Error, copied, parse_moment};
 
 /// The outcome of a call. The numbers stay; later versions may add others.
 #[derive(Clone, Copy)]
@@ -228,6 +228,20 @@ pub unsafe fn places<'a, T: From<u8>>(start: *mut T, length: usize) -> Outcome<&
     Ok(unsafe { std::slice::from_raw_parts_mut(start, length) })
 }
 
+/// Borrows the caller's array for the answers of a batch that is added, if there is one, and fills it with 2.
+///
+/// # Safety
+/// As for [`places`].
+pub unsafe fn optional_answers<'a>(start: *mut u8, length: usize) -> Outcome<&'a mut [u8]> {
+    if start.is_null() {
+        return Ok(&mut []);
+    }
+    // SAFETY: the caller promises it.
+    let answers = unsafe { places(start, length) }?;
+    answers.fill(2);
+    Ok(answers)
+}
+
 /// Returns the words of options.
 ///
 /// # Safety
@@ -250,7 +264,7 @@ pub unsafe fn time(options: *const c_char) -> Outcome<Option<u64>> {
     // SAFETY: the caller promises it.
     match unsafe { words(options) }[..] {
         [] => Ok(None),
-        [at, time] if at.eq_ignore_ascii_case(b"AT") => Ok(Moment::of_words(&[at, time])?.at_ms()),
+        [at, time] if at.eq_ignore_ascii_case(b"AT") => Ok(parse_moment(&[at, time])?.at_ms),
         _ => Err(Failure::refused("AT with a time is the only option here")),
     }
 }
@@ -351,9 +365,7 @@ impl Buffer {
 fn exact<T: Copy>(array: impl Into<Vec<T>>) -> Outcome<Box<[T]>> {
     let mut array = array.into();
     if array.capacity() > array.len() {
-        let copy = std::mem::take(&mut array);
-        array.try_reserve_exact(copy.len())?;
-        array.extend_from_slice(&copy);
+        array = copied(&array)?;
     }
     Ok(array.into_boxed_slice())
 }

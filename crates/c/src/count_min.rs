@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use valkeybloom_bindings::{CountMin, Family as _, Shared};
+use valkeybloom_bindings::{CountMin, Shared};
 
 use super::border::{
     Batch, Status, call, items, optional, places, put, require_info, slice, words,
@@ -57,10 +57,8 @@ pub unsafe extern "C" fn valkeybloom_count_min_add(
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let item = slice(item, item_length)?;
-        put(
-            count,
-            typed::<CountMin>(sketch)?.write(|sketch| sketch.add(item, by))??,
-        )
+        let added = typed::<CountMin>(sketch)?.write(|sketch| sketch.add(item, by))?;
+        put(count, added?)
     })
 }
 
@@ -76,7 +74,7 @@ pub unsafe extern "C" fn valkeybloom_count_min_add_many(
     call(|| unsafe {
         let batch = items(batch)?;
         let by = optional(by, batch.len())?;
-        Ok(typed::<CountMin>(sketch)?.write(|sketch| sketch.update(&batch, by))??)
+        Ok(typed::<CountMin>(sketch)?.write(|sketch| sketch.add_each(&batch, by))??)
     })
 }
 
@@ -114,20 +112,15 @@ pub unsafe extern "C" fn valkeybloom_count_min_merge(
     })
 }
 
-/// Parameters and contents of a sketch.
+/// Parameters and contents of a sketch: `depth` rows of `width` counters of `cell_size` bytes. `total` is the sum of all
+/// counts.
 #[repr(C)]
 pub struct CountMinInfo {
-    /// The size of this structure in bytes. Set it before the call.
     size: usize,
-    /// The number of counters in a row.
     width: u64,
-    /// The number of rows.
     depth: u64,
-    /// The size of a counter in bytes.
     cell_size: u64,
-    /// The sum of all counts.
     total: u64,
-    /// The sketch's memory, in bytes.
     memory_bytes: u64,
 }
 
@@ -145,7 +138,7 @@ pub unsafe extern "C" fn valkeybloom_count_min_describe(
             width: sketch.shape().width(),
             depth: sketch.shape().depth(),
             cell_size: sketch.shape().cell_size().bytes(),
-            total: sketch.total(),
+            total: sketch.count(),
             memory_bytes: sketch.memory_bytes(),
         })?;
         put(info, found)

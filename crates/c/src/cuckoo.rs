@@ -2,9 +2,11 @@
 
 use std::ffi::c_char;
 
-use valkeybloom_bindings::{Cuckoo, Family as _};
+use valkeybloom_bindings::Cuckoo;
 
-use super::border::{Batch, Status, call, items, places, put, require_info, slice, words};
+use super::border::{
+    Batch, Status, call, items, optional_answers, put, require_info, slice, words,
+};
 use super::object::{self, Object, typed};
 
 /// Makes a filter for `capacity` items. Options are those of CF.RESERVE: BUCKETSIZE n, MAXITERATIONS n, EXPANSION n.
@@ -40,7 +42,8 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_add(
     })
 }
 
-/// Adds the items of a batch in order, as valkeybloom_cuckoo_add does. `added` receives how many were added. If the
+/// Adds the items of a batch in order, as valkeybloom_cuckoo_add does. `added` receives how many were added. `answers` may
+/// be null, or receives a byte for each: 1 if it was added, 0 if `unless_present` kept it out, 2 if it had no room. If the
 /// filter is full, the call returns VALKEYBLOOM_STATUS_REFUSED, and all items that have room are added. If the batch
 /// can't be read, nothing is added.
 #[unsafe(no_mangle)]
@@ -48,34 +51,15 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_add_many(
     filter: *mut Object,
     batch: *const Batch,
     unless_present: bool,
+    answers: *mut u8,
     added: *mut u64,
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let batch = items(batch)?;
-        let outcome =
-            typed::<Cuckoo>(filter)?.write(|filter| filter.update(&batch, unless_present))?;
-        put(added, outcome?)
-    })
-}
-
-/// Adds the items of a batch as valkeybloom_cuckoo_add_many does. `answers` receives a byte for each: 1 if it was added,
-/// 0 if `unless_present` kept it out, 2 if it had no room.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn valkeybloom_cuckoo_add_each(
-    filter: *mut Object,
-    batch: *const Batch,
-    unless_present: bool,
-    answers: *mut u8,
-) -> Status {
-    // SAFETY: the header requires valid pointers, and null is checked.
-    call(|| unsafe {
-        let batch = items(batch)?;
-        let answers = places(answers, batch.len())?;
-        answers.fill(2);
+        let answers = optional_answers(answers, batch.len())?;
         let change = |filter: &mut Cuckoo| filter.add_each(&batch, unless_present, answers);
-        typed::<Cuckoo>(filter)?.write(change)??;
-        Ok(())
+        put(added, typed::<Cuckoo>(filter)?.write(change)??)
     })
 }
 
@@ -84,27 +68,24 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_add_each(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_cuckoo_compact(filter: *mut Object) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
-    call(|| unsafe { Ok(typed::<Cuckoo>(filter)?.write(Cuckoo::compact)?) })
+    call(|| unsafe {
+        typed::<Cuckoo>(filter)?.write(|filter| filter.compact())?;
+        Ok(())
+    })
 }
 
-/// Parameters and contents of a filter.
+/// Parameters and contents of a filter. `slots` are for items, `bucket_size` of them in a bucket, in a stack of `filters`.
+/// At most `max_iterations` items are moved to make room for one. The next filter of the stack is `expansion` times as
+/// large; 0 is for a filter that does not grow.
 #[repr(C)]
 pub struct CuckooInfo {
-    /// The size of this structure in bytes. Set it before the call.
     size: usize,
-    /// The number of items.
     items: u64,
-    /// The number of slots for items.
     slots: u64,
-    /// The number of stacked filters.
     filters: u64,
-    /// The filter's memory, in bytes.
     memory_bytes: u64,
-    /// The number of slots in a bucket.
     bucket_size: u64,
-    /// The most items that are moved to make room for one.
     max_iterations: u64,
-    /// How many times larger the next filter of the stack is; 0 for a filter that does not grow.
     expansion: u64,
 }
 
@@ -121,7 +102,7 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_describe(
             size: size_of::<CuckooInfo>(),
             items: filter.items(),
             slots: filter.size(),
-            filters: filter.filters() as u64,
+            filters: filter.filters().len() as u64,
             memory_bytes: filter.memory_bytes(),
             bucket_size: filter.shape().bucket_size().into(),
             max_iterations: filter.shape().max_iterations().into(),

@@ -306,7 +306,10 @@ pub unsafe extern "C" fn valkeybloom_clear(object: *mut Object) -> Status {
         Object::Cuckoo(filter) => Ok(filter.write(Cuckoo::clear)??),
         Object::CountMin(sketch) => Ok(sketch.write(CountMin::clear)??),
         Object::TopK(list) => Ok(list.write(TopK::clear)??),
-        Object::TDigest(digest) => Ok(digest.write(TDigest::clear)?),
+        Object::TDigest(digest) => {
+            digest.write(|digest| digest.reset())?;
+            Ok(())
+        }
     })
 }
 
@@ -411,9 +414,9 @@ pub unsafe extern "C" fn valkeybloom_loader_new(family: c_int, loader: *mut *mut
     call(|| unsafe {
         // C does not keep a value of an enum within the enum.
         let new = if family == Kind::Bloom as c_int {
-            Loader::Bloom(bindings::Loader::new())
+            Loader::Bloom(bindings::Loader::default())
         } else if family == Kind::Cuckoo as c_int {
-            Loader::Cuckoo(bindings::Loader::new())
+            Loader::Cuckoo(bindings::Loader::default())
         } else {
             return Err(Failure::bad_family("only filters have chunks"));
         };

@@ -1,7 +1,7 @@
 //! t-digests.
 
 use valkeybloom_bindings::arrow::{self, ArrowArray, ArrowSchema};
-use valkeybloom_bindings::{Error, Family as _, Shared, TDigest};
+use valkeybloom_bindings::{Compressed, Error, Shared, TDigest, copied};
 
 use super::border::{Outcome, Status, call, places, put, require_info, slice};
 use super::object::{self, Object, typed};
@@ -49,43 +49,26 @@ pub unsafe extern "C" fn valkeybloom_tdigest_add_array(
     })
 }
 
-/// Answers all numbers at once. The places of the answers may be those of the numbers.
+/// Answers numbers one by one, from the compressed digest. The places of the answers may be those of the numbers.
 ///
 /// # Safety
 /// There are `length` numbers and as many places, unless a pointer is null, for the length of the call.
-unsafe fn answer_in_place(
-    numbers: *const f64,
-    length: usize,
-    answers: *mut f64,
-    answer: impl FnOnce(&mut [f64]) -> Result<(), Error>,
-) -> Outcome<()> {
-    let mut copies = Vec::new();
-    copies.try_reserve_exact(length)?;
-    // SAFETY: the caller promises it. A failure leaves the places as they are.
-    copies.extend_from_slice(unsafe { slice(numbers, length) }?);
-    answer(&mut copies)?;
-    // SAFETY: the caller promises it.
-    unsafe { places(answers, length) }?.copy_from_slice(&copies);
-    Ok(())
-}
-
-/// Answers numbers one by one, and writes the answers unless one of them fails.
-///
-/// # Safety
-/// There are `length` numbers and as many places, unless a pointer is null, for the length of the call.
-unsafe fn answer_each<T: Copy + 'static, A: Copy + From<u8> + 'static>(
+unsafe fn answer_each<T: Copy, A: Copy + From<u8>>(
+    digest: *const Object,
     numbers: *const T,
     length: usize,
     answers: *mut A,
-    mut answer: impl FnMut(T) -> Result<A, Error>,
+    answer: impl Fn(&Compressed<'_>, T) -> A,
 ) -> Outcome<()> {
     // SAFETY: the caller promises it.
-    let numbers = unsafe { slice(numbers, length) }?;
+    let (digest, numbers) = unsafe { (typed::<TDigest>(digest)?, slice(numbers, length)?) };
     let mut found = Vec::new();
     found.try_reserve_exact(length)?;
-    for number in numbers {
-        found.push(answer(*number)?);
-    }
+    digest.read(|digest| {
+        let digest = digest.compressed()?;
+        found.extend(numbers.iter().map(|number| answer(&digest, *number)));
+        Ok::<_, Error>(())
+    })??;
     // SAFETY: the caller promises it.
     unsafe { places(answers, length) }?.copy_from_slice(&found);
     Ok(())
@@ -102,10 +85,10 @@ pub unsafe extern "C" fn valkeybloom_tdigest_quantiles(
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        let digest = &typed::<TDigest>(digest)?;
-        answer_in_place(shares, length, values, |all| {
-            digest.read(|digest| digest.quantiles(all))?
-        })
+        let mut numbers = copied(slice(shares, length)?)?;
+        typed::<TDigest>(digest)?.read(|digest| digest.quantiles(&mut numbers))??;
+        places(values, length)?.copy_from_slice(&numbers);
+        Ok(())
     })
 }
 
@@ -120,77 +103,53 @@ pub unsafe extern "C" fn valkeybloom_tdigest_cdf(
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        let digest = &typed::<TDigest>(digest)?;
-        answer_in_place(values, length, shares, |all| {
-            digest.read(|digest| digest.cdf(all))?
+        answer_each(digest, values, length, shares, |digest, value| {
+            digest.cdf(value)
         })
     })
 }
 
 /// Estimates the rank of each value: the number of observations below it, plus half of those equal to it; -1 if all are
-/// larger, -2 if the digest is empty.
+/// larger, -2 if the digest is empty. With `reverse`, the number of those above it, and -1 if all are smaller.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_ranks(
     digest: *const Object,
     values: *const f64,
     length: usize,
+    reverse: bool,
     ranks: *mut i64,
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        let digest = &typed::<TDigest>(digest)?;
-        digest.read(|digest| answer_each(values, length, ranks, |value| digest.rank(value)))?
-    })
-}
-
-/// Estimates the reverse rank of each value: the number of observations above it, plus half of those equal to it; -1 if
-/// all are smaller, -2 if the digest is empty.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn valkeybloom_tdigest_reverse_ranks(
-    digest: *const Object,
-    values: *const f64,
-    length: usize,
-    ranks: *mut i64,
-) -> Status {
-    // SAFETY: the header requires valid pointers, and null is checked.
-    call(|| unsafe {
-        let digest = &typed::<TDigest>(digest)?;
-        digest
-            .read(|digest| answer_each(values, length, ranks, |value| digest.reverse_rank(value)))?
+        answer_each(digest, values, length, ranks, |digest, value| {
+            if reverse {
+                digest.reverse_rank(value)
+            } else {
+                digest.rank(value)
+            }
+        })
     })
 }
 
 /// Estimates the value of each rank, counted from 0 at the smallest observation; infinity past the last one, NaN if the
-/// digest is empty.
+/// digest is empty. With `reverse`, ranks are counted from the largest observation; -infinity is past the last one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_by_ranks(
     digest: *const Object,
     ranks: *const u64,
     length: usize,
+    reverse: bool,
     values: *mut f64,
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        let digest = &typed::<TDigest>(digest)?;
-        digest.read(|digest| answer_each(ranks, length, values, |rank| digest.by_rank(rank)))?
-    })
-}
-
-/// Estimates the value of each reverse rank, counted from 0 at the largest observation; -infinity past the last one,
-/// NaN if the digest is empty.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn valkeybloom_tdigest_by_reverse_ranks(
-    digest: *const Object,
-    ranks: *const u64,
-    length: usize,
-    values: *mut f64,
-) -> Status {
-    // SAFETY: the header requires valid pointers, and null is checked.
-    call(|| unsafe {
-        let digest = &typed::<TDigest>(digest)?;
-        digest.read(|digest| {
-            answer_each(ranks, length, values, |rank| digest.by_reverse_rank(rank))
-        })?
+        answer_each(digest, ranks, length, values, |digest, rank| {
+            if reverse {
+                digest.by_reverse_rank(rank)
+            } else {
+                digest.by_rank(rank)
+            }
+        })
     })
 }
 
@@ -204,10 +163,8 @@ pub unsafe extern "C" fn valkeybloom_tdigest_trimmed_mean(
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        put(
-            mean,
-            typed::<TDigest>(digest)?.read(|digest| digest.trimmed_mean(low, high))??,
-        )
+        let found = typed::<TDigest>(digest)?.read(|digest| digest.trimmed_mean(low, high))?;
+        put(mean, found?)
     })
 }
 
@@ -228,20 +185,14 @@ pub unsafe extern "C" fn valkeybloom_tdigest_merge(
     })
 }
 
-/// Parameters and contents of a digest.
+/// Parameters and contents of a digest. The extremes are NaN if the digest is empty.
 #[repr(C)]
 pub struct TDigestInfo {
-    /// The size of this structure in bytes. Set it before the call.
     size: usize,
-    /// The compression.
     compression: u64,
-    /// The number of observations.
     observations: u64,
-    /// The smallest observation; NaN if the digest is empty.
     min: f64,
-    /// The largest observation; NaN if the digest is empty.
     max: f64,
-    /// The digest's memory, in bytes.
     memory_bytes: u64,
 }
 
@@ -256,7 +207,7 @@ pub unsafe extern "C" fn valkeybloom_tdigest_describe(
         require_info(info)?;
         let found = typed::<TDigest>(digest)?.read(|digest| TDigestInfo {
             size: size_of::<TDigestInfo>(),
-            compression: digest.compression(),
+            compression: digest.compression().get(),
             observations: digest.observations().unsigned_abs(),
             min: digest.min(),
             max: digest.max(),

@@ -1,6 +1,6 @@
 //! Top-k lists.
 
-use valkeybloom_bindings::{Family as _, TopK};
+use valkeybloom_bindings::TopK;
 
 use super::border::{
     Batch, Buffer, Items, Status, call, items, optional, put, require, require_info, slice,
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn valkeybloom_top_k_add_many(
     call(|| unsafe {
         let batch = items(batch)?;
         let by = optional(by, batch.len())?;
-        let gone = typed::<TopK>(list)?.write(|list| list.update(&batch, by))??;
+        let gone = typed::<TopK>(list)?.write(|list| list.add_each(&batch, by))??;
         if left.is_null() {
             return Ok(());
         }
@@ -91,22 +91,16 @@ pub unsafe extern "C" fn valkeybloom_top_k_list(
     })
 }
 
-/// Parameters and contents of a list.
+/// Parameters and contents of a list, as valkeybloom_top_k_new takes them. `items` is the number of items in the list, `k`
+/// when it is full.
 #[repr(C)]
 pub struct TopKInfo {
-    /// The size of this structure in bytes. Set it before the call.
     size: usize,
-    /// The length of the list when it is full.
     k: u64,
-    /// The number of cells in a row.
     width: u64,
-    /// The number of rows.
     depth: u64,
-    /// The probability that a count of 1 is lost to another item.
     decay: f64,
-    /// The number of items in the list.
     items: u64,
-    /// The list's memory, in bytes.
     memory_bytes: u64,
 }
 

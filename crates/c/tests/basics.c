@@ -48,11 +48,11 @@ static void bloom_filters(void) {
     CHECK(flag);
     OK(valkeybloom_bloom_add(filter, TEXT("red"), NULL, &flag));
     CHECK(!flag);
-    OK(valkeybloom_bloom_add_many(filter, &by_small, NULL, &number));
+    OK(valkeybloom_bloom_add_many(filter, &by_small, NULL, NULL, &number));
     CHECK(number == 3);
     OK(valkeybloom_bloom_new(2, 0.01, "NONSCALING", seed, &other));
     OK(valkeybloom_bloom_add(other, TEXT("green"), NULL, NULL));
-    CHECK(valkeybloom_bloom_add_each(other, &by_large, NULL, answers) == VALKEYBLOOM_STATUS_REFUSED);
+    CHECK(valkeybloom_bloom_add_many(other, &by_large, NULL, answers, NULL) == VALKEYBLOOM_STATUS_REFUSED);
     CHECK(memcmp(answers, "\1\0\2\2", 4) == 0);
     valkeybloom_free(other);
     OK(valkeybloom_contains(filter, NULL, 0, NULL, &flag));
@@ -129,7 +129,7 @@ static void bloom_filters(void) {
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_bloom_new(1000, 0.01, "EXPANSION", NULL, &other));
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "EX", valkeybloom_bloom_new(1000, 0.01, "EX 60", NULL, &other));
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_bloom_add(filter, TEXT("a"), "CAPACITY 5", &flag));
-    FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_bloom_add_many(filter, &by_small, "ID 5", NULL));
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_bloom_add_many(filter, &by_small, "ID 5", NULL, NULL));
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "AT", valkeybloom_contains(filter, TEXT("a"), "TTL 5", &flag));
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_contains(filter, TEXT("a"), "AT", &flag));
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "COUNTING", valkeybloom_remove(filter, TEXT("a"), &flag));
@@ -181,7 +181,7 @@ static void chunks(void) {
     uint64_t cursor = 0, count = 0;
     bool flag = false;
     OK(valkeybloom_bloom_new(1000, 0.01, NULL, NULL, &filter));
-    OK(valkeybloom_bloom_add_many(filter, &by_small, NULL, NULL));
+    OK(valkeybloom_bloom_add_many(filter, &by_small, NULL, NULL, NULL));
     OK(valkeybloom_loader_new(VALKEYBLOOM_FAMILY_BLOOM, &loader));
     FAILS(VALKEYBLOOM_STATUS_UNDECODABLE, "chunk", valkeybloom_loader_finish(loader, &again));
     FAILS(VALKEYBLOOM_STATUS_UNDECODABLE, "chunk", valkeybloom_loader_load(loader, 5, TEXT("x")));
@@ -221,15 +221,15 @@ static void cuckoo_filters(void) {
     CHECK(!flag);
     OK(valkeybloom_count(filter, TEXT("red"), &number));
     CHECK(number == 2);
-    OK(valkeybloom_cuckoo_add_many(filter, &by_large, true, &number));
+    OK(valkeybloom_cuckoo_add_many(filter, &by_large, true, NULL, &number));
     CHECK(number == 3);
     OK(valkeybloom_cuckoo_new(2, "BUCKETSIZE 1", &other));
     OK(valkeybloom_cuckoo_add(other, TEXT("green"), false, NULL));
     valkeybloom_limit_growth(1 << 20, 1);
-    CHECK(valkeybloom_cuckoo_add_each(other, &by_large, true, answers) == VALKEYBLOOM_STATUS_REFUSED);
+    CHECK(valkeybloom_cuckoo_add_many(other, &by_large, true, answers, NULL) == VALKEYBLOOM_STATUS_REFUSED);
     CHECK(answers[1] == 0 && memchr(answers, 1, 4) && memchr(answers, 2, 4));
     valkeybloom_limit_growth(1 << 20, 32);
-    OK(valkeybloom_cuckoo_add_each(other, &by_large, true, answers));
+    OK(valkeybloom_cuckoo_add_many(other, &by_large, true, answers, NULL));
     valkeybloom_free(other);
     OK(valkeybloom_contains_many(filter, &by_small, NULL, answers));
     CHECK(memcmp(answers, "\1\1\1\1", 4) == 0);
@@ -373,13 +373,13 @@ static void t_digests(void) {
     CHECK(shares[0] == 1 && shares[1] == 3 && shares[2] == 5);
     OK(valkeybloom_tdigest_cdf(digest, values, 5, answers));
     CHECK(answers[0] == 0.1 && answers[4] == 0.9);
-    OK(valkeybloom_tdigest_ranks(digest, values, 5, ranks));
+    OK(valkeybloom_tdigest_ranks(digest, values, 5, false, ranks));
     CHECK(ranks[0] == 0 && ranks[4] == 4);
-    OK(valkeybloom_tdigest_reverse_ranks(digest, values, 5, ranks));
+    OK(valkeybloom_tdigest_ranks(digest, values, 5, true, ranks));
     CHECK(ranks[0] == 4 && ranks[4] == 0);
-    OK(valkeybloom_tdigest_by_ranks(digest, by, 3, answers));
+    OK(valkeybloom_tdigest_by_ranks(digest, by, 3, false, answers));
     CHECK(answers[0] == 1 && answers[1] == 5 && isinf(answers[2]));
-    OK(valkeybloom_tdigest_by_reverse_ranks(digest, by, 3, answers));
+    OK(valkeybloom_tdigest_by_ranks(digest, by, 3, true, answers));
     CHECK(answers[0] == 5 && answers[1] == 1 && isinf(answers[2]));
     OK(valkeybloom_tdigest_trimmed_mean(digest, 0, 1, &mean));
     CHECK(mean == 3);
@@ -423,7 +423,7 @@ static void batches(void) {
     struct ArrowArray array = {
         .length = 4, .n_buffers = 3, .buffers = buffers, .release = array_is_kept};
     valkeybloom_batch batch = {.schema = &schema, .array = &array};
-    OK(valkeybloom_bloom_add_many(filter, &batch, NULL, &number));
+    OK(valkeybloom_bloom_add_many(filter, &batch, NULL, NULL, &number));
     CHECK(number == 4);
     // Items that are numbers are their digits.
     int64_t numbers[] = {42, -1};
@@ -432,21 +432,21 @@ static void batches(void) {
     array.length = 2;
     array.n_buffers = 2;
     array.buffers = of_numbers;
-    OK(valkeybloom_bloom_add_many(filter, &batch, NULL, &number));
+    OK(valkeybloom_bloom_add_many(filter, &batch, NULL, NULL, &number));
     CHECK(number == 2);
     bool found = false;
     OK(valkeybloom_contains(filter, TEXT("42"), NULL, &found));
     CHECK(found);
     schema.format = "g";
-    FAILS(VALKEYBLOOM_STATUS_BAD_TYPE, "float", valkeybloom_bloom_add_many(filter, &batch, NULL, NULL));
+    FAILS(VALKEYBLOOM_STATUS_BAD_TYPE, "float", valkeybloom_bloom_add_many(filter, &batch, NULL, NULL, NULL));
     schema.format = "l";
     uint8_t valid = 1;
     of_numbers[0] = &valid;
     array.null_count = 1;
-    FAILS(VALKEYBLOOM_STATUS_BAD_BATCH, "item 1 is null", valkeybloom_bloom_add_many(filter, &batch, NULL, NULL));
+    FAILS(VALKEYBLOOM_STATUS_BAD_BATCH, "item 1 is null", valkeybloom_bloom_add_many(filter, &batch, NULL, NULL, NULL));
 
     batch = (valkeybloom_batch){0};
-    OK(valkeybloom_bloom_add_many(filter, &batch, NULL, &number));
+    OK(valkeybloom_bloom_add_many(filter, &batch, NULL, NULL, &number));
     CHECK(number == 0);
     OK(valkeybloom_contains_many(filter, &batch, NULL, NULL));
     int64_t wrong[][5] = {{0, 3, 2, 8, 12}, {0, 3, 8, 8, 13}, {-1, 3, 8, 8, 12}, {0, 3, 8, 8, INT64_MAX}};
@@ -521,15 +521,15 @@ static void other_families(void) {
         valkeybloom_loader_free(loader);
         loader = NULL;
         HAVE(1, valkeybloom_bloom_add(object, TEXT("a"), NULL, NULL));
-        HAVE(1, valkeybloom_bloom_add_many(object, &batch, NULL, NULL));
-        HAVE(1, valkeybloom_bloom_add_each(object, &batch, NULL, answers));
+        HAVE(1, valkeybloom_bloom_add_many(object, &batch, NULL, NULL, NULL));
+        HAVE(1, valkeybloom_bloom_add_many(object, &batch, NULL, answers, NULL));
         HAVE(1, valkeybloom_bloom_union(one, 1, NULL, &made));
         valkeybloom_free(made);
         made = NULL;
         HAVE(1, valkeybloom_bloom_estimated_error_rate(object, NULL, NULL));
         HAVE(2, valkeybloom_cuckoo_add(object, TEXT("a"), false, NULL));
-        HAVE(2, valkeybloom_cuckoo_add_many(object, &batch, false, NULL));
-        HAVE(2, valkeybloom_cuckoo_add_each(object, &batch, false, answers));
+        HAVE(2, valkeybloom_cuckoo_add_many(object, &batch, false, NULL, NULL));
+        HAVE(2, valkeybloom_cuckoo_add_many(object, &batch, false, answers, NULL));
         HAVE(2, valkeybloom_cuckoo_compact(object));
         HAVE(4, valkeybloom_count_min_add(object, TEXT("a"), 1, NULL));
         HAVE(4, valkeybloom_count_min_add_many(object, &batch, NULL));
@@ -545,10 +545,10 @@ static void other_families(void) {
         HAVE(16, valkeybloom_tdigest_add(object, &number, 1));
         HAVE(16, valkeybloom_tdigest_quantiles(object, &number, 1, &answer));
         HAVE(16, valkeybloom_tdigest_cdf(object, &number, 1, &answer));
-        HAVE(16, valkeybloom_tdigest_ranks(object, &number, 1, &ranks));
-        HAVE(16, valkeybloom_tdigest_reverse_ranks(object, &number, 1, &ranks));
-        HAVE(16, valkeybloom_tdigest_by_ranks(object, &rank, 1, &answer));
-        HAVE(16, valkeybloom_tdigest_by_reverse_ranks(object, &rank, 1, &answer));
+        HAVE(16, valkeybloom_tdigest_ranks(object, &number, 1, false, &ranks));
+        HAVE(16, valkeybloom_tdigest_ranks(object, &number, 1, true, &ranks));
+        HAVE(16, valkeybloom_tdigest_by_ranks(object, &rank, 1, false, &answer));
+        HAVE(16, valkeybloom_tdigest_by_ranks(object, &rank, 1, true, &answer));
         HAVE(16, valkeybloom_tdigest_trimmed_mean(object, 0, 1, &answer));
         HAVE(16, valkeybloom_tdigest_merge(one, 1, 0, &made));
         valkeybloom_free(made);
@@ -585,7 +585,7 @@ static void *thread(void *shared) {
     for (int i = 0; i < 1000; i++) {
         snprintf(item, sizeof item, "%p %d", (void *)&item, i);
         OK(valkeybloom_bloom_add(filter, TEXT(item), NULL, NULL));
-        OK(valkeybloom_bloom_add_many(filter, &by_small, NULL, NULL));
+        OK(valkeybloom_bloom_add_many(filter, &by_small, NULL, NULL, NULL));
     }
     CHECK(valkeybloom_bloom_add(NULL, NULL, 0, NULL, NULL) == VALKEYBLOOM_STATUS_BAD_POINTER);
     CHECK(strcmp(valkeybloom_last_error(), "a pointer is null") == 0);

@@ -250,7 +250,7 @@ static void bloom(const cJSON *cases) {
             CHECK(refused || (name == 3 ? (double)count == expected->valuedouble : flag == cJSON_IsTrue(expected)));
         }
         if (name == 0) {
-            valkeybloom_status status = valkeybloom_bloom_add_many(twin, &step.batch, options, &count);
+            valkeybloom_status status = valkeybloom_bloom_add_many(twin, &step.batch, options, NULL, &count);
             CHECK(refused ? status == VALKEYBLOOM_STATUS_REFUSED : status == VALKEYBLOOM_STATUS_OK && count == new_items);
         }
         if (name == 1) {
@@ -307,7 +307,7 @@ static void cuckoo(const cJSON *cases) {
             CHECK(refused || (name == 4 ? (double)count == expected->valuedouble : flag == cJSON_IsTrue(expected)));
         }
         if (name <= 1) {
-            valkeybloom_status status = valkeybloom_cuckoo_add_many(twin, &step.batch, name == 1, &count);
+            valkeybloom_status status = valkeybloom_cuckoo_add_many(twin, &step.batch, name == 1, NULL, &count);
             CHECK(refused ? status == VALKEYBLOOM_STATUS_REFUSED : status == VALKEYBLOOM_STATUS_OK && count == added);
         }
         if (name == 2) {
@@ -446,10 +446,10 @@ static void tdigest(const cJSON *cases) {
             break;
         case 1: OK(valkeybloom_tdigest_quantiles(digest, step.doubles, length, doubles)); break;
         case 2: OK(valkeybloom_tdigest_cdf(digest, step.doubles, length, doubles)); break;
-        case 3: OK(valkeybloom_tdigest_ranks(digest, step.doubles, length, ranks)); break;
-        case 4: OK(valkeybloom_tdigest_reverse_ranks(digest, step.doubles, length, ranks)); break;
-        case 5: OK(valkeybloom_tdigest_by_ranks(digest, by, length, doubles)); break;
-        case 6: OK(valkeybloom_tdigest_by_reverse_ranks(digest, by, length, doubles)); break;
+        case 3: OK(valkeybloom_tdigest_ranks(digest, step.doubles, length, false, ranks)); break;
+        case 4: OK(valkeybloom_tdigest_ranks(digest, step.doubles, length, true, ranks)); break;
+        case 5: OK(valkeybloom_tdigest_by_ranks(digest, by, length, false, doubles)); break;
+        case 6: OK(valkeybloom_tdigest_by_ranks(digest, by, length, true, doubles)); break;
         case 7: OK(valkeybloom_tdigest_trimmed_mean(digest, step.doubles[0], step.doubles[1], doubles)); break;
         case 8: doubles[0] = info.min; break;
         case 9: doubles[0] = info.max; break;

@@ -8,7 +8,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyCapsule, PyList, PyMemoryView, PyString, PyType};
 use valkeybloom_bindings::arrow::{self, Arrays, ArrowArray, ArrowArrayStream, ArrowSchema};
-use valkeybloom_bindings::{Batch, Element, Error, Strided, Text};
+use valkeybloom_bindings::{Batch, Element, Error, Shared, Strided, Text};
 
 use super::calls::Call;
 use super::errors::raise;
@@ -23,7 +23,7 @@ pub enum Source<'py> {
     Collected(Text),
     Buffer(Buffer),
     Array(Array<'py>),
-    Stream(Arrays),
+    Arrays(Arrays),
 }
 
 impl<'py> Source<'py> {
@@ -50,28 +50,35 @@ impl<'py> Source<'py> {
     /// Passes the items as a batch to `run`, which runs without the interpreter lock.
     pub fn with<R: Send>(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         run: impl FnOnce(&Batch<'_>) -> Result<R, Error> + Send,
     ) -> PyResult<R> {
-        let batch = match self {
-            Self::Collected(text) => text.batch().map_err(raise)?,
-            Self::Buffer(buffer) => {
-                let mut batch = Batch::new();
-                batch.push_strided(buffer.elements()).map_err(raise)?;
-                batch
-            }
-            Self::Array(array) => {
-                let mut batch = Batch::new();
-                array.push_to(&mut batch).map_err(raise)?;
-                batch
-            }
-            Self::Stream(arrays) => {
-                let mut batch = Batch::new();
-                arrays.push_to(&mut batch).map_err(raise)?;
-                batch
-            }
-        };
+        let batch = self.batch().map_err(raise)?;
         py.detach(|| run(&batch)).map_err(raise)
+    }
+
+    fn batch(&self) -> Result<Batch<'_>, Error> {
+        let mut batch = Batch::new();
+        match self {
+            Self::Collected(text) => return text.batch(),
+            Self::Buffer(buffer) => batch.push_strided(buffer.elements())?,
+            Self::Array(array) => array.push_to(&mut batch)?,
+            Self::Arrays(arrays) => arrays.push_to(&mut batch)?,
+        }
+        Ok(batch)
+    }
+
+    /// Passes the numbers of an array to `visit`, in one or more pieces.
+    fn each_numbers(
+        &self,
+        mut visit: impl FnMut(Strided<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        match self {
+            Self::Collected(_) => Ok(()),
+            Self::Buffer(buffer) => visit(buffer.elements()),
+            Self::Array(array) => visit(array.numbers()?),
+            Self::Arrays(arrays) => arrays.each_numbers(visit),
+        }
     }
 }
 
@@ -240,31 +247,22 @@ fn element(format: &CStr, size: usize) -> Option<Element> {
     }
 }
 
-/// An Arrow array, with the capsules that own it.
+/// An Arrow array, borrowed from the capsules that own it: nothing is released.
 pub struct Array<'py> {
-    schema: Bound<'py, PyCapsule>,
-    array: Bound<'py, PyCapsule>,
+    schema: *const ArrowSchema,
+    elements: *const ArrowArray,
+    _owners: [Bound<'py, PyCapsule>; 2],
 }
 
 impl Array<'_> {
-    fn pointers(&self) -> PyResult<(*const ArrowSchema, *const ArrowArray)> {
-        let schema = self.schema.pointer_checked(Some(c"arrow_schema"))?;
-        let array = self.array.pointer_checked(Some(c"arrow_array"))?;
-        Ok((schema.cast().as_ptr(), array.cast().as_ptr()))
-    }
-
     fn push_to<'b>(&'b self, batch: &mut Batch<'b>) -> Result<(), Error> {
-        let Ok((schema, array)) = self.pointers() else {
-            return Ok(());
-        };
-        // SAFETY: the capsules' names say what they point to; they own it, and `self` holds them.
-        unsafe { arrow::push(schema, array, batch) }
+        // SAFETY: the capsules' names said what they point to; they own it, and `self` holds them.
+        unsafe { arrow::push(self.schema, self.elements, batch) }
     }
 
-    fn numbers(&self) -> PyResult<Strided<'_>> {
-        let (schema, array) = self.pointers()?;
+    fn numbers(&self) -> Result<Strided<'_>, Error> {
         // SAFETY: as above.
-        unsafe { arrow::numbers(schema, array, 0) }.map_err(raise)
+        unsafe { arrow::numbers(self.schema, self.elements, 0) }
     }
 }
 
@@ -297,12 +295,14 @@ fn of_arrow<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Source<'py>>> {
     if is_array {
         let pair = object.call_method0(array)?;
         let (schema, array) = pair.extract::<(Bound<'py, PyAny>, Bound<'py, PyAny>)>()?;
-        let found = Array {
-            schema: schema.cast_into()?,
-            array: array.cast_into()?,
-        };
-        found.pointers()?;
-        return Ok(Some(Source::Array(found)));
+        let owners = [schema.cast_into::<PyCapsule>()?, array.cast_into()?];
+        let schema = owners[0].pointer_checked(Some(c"arrow_schema"))?;
+        let array = owners[1].pointer_checked(Some(c"arrow_array"))?;
+        return Ok(Some(Source::Array(Array {
+            schema: schema.cast().as_ptr(),
+            elements: array.cast().as_ptr(),
+            _owners: owners,
+        })));
     }
     let capsule = match object.call_method0(stream) {
         Ok(capsule) => capsule.cast_into::<PyCapsule>()?,
@@ -317,7 +317,7 @@ fn of_arrow<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Source<'py>>> {
         // SAFETY: the capsule's name says what it points to; it owns the stream, and no one else has the capsule.
         unsafe { Arrays::read(pointer.0) }
     });
-    Ok(Some(Source::Stream(arrays.map_err(raise)?)))
+    Ok(Some(Source::Arrays(arrays.map_err(raise)?)))
 }
 
 /// A pointer that goes to a closure which runs in this thread.
@@ -328,48 +328,47 @@ unsafe impl Send for Pointer {}
 
 /// Returns the whole numbers of an object: an array, or any iterable of `int`.
 pub fn integers(object: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
-    let _call = Call::begin();
-    let mut numbers = Vec::new();
-    match foreign(object)? {
-        None => each(object.py(), object.try_iter()?, |_, number| {
-            let room = numbers.try_reserve(1);
-            room.map_err(|error| raise(error.into()))?;
-            numbers.push(number.extract::<Integer>()?.0);
-            Ok(())
-        })?,
-        Some(found) => found.each_numbers(|part| part.append_integers(&mut numbers))?,
-    }
-    Ok(numbers)
+    let number = |number: &Bound<'_, PyAny>| Ok(number.extract::<Integer>()?.0);
+    numbers(object, number, |part, to| part.append_integers(to))
 }
 
 /// Returns the numbers of an object: an array, or any iterable of `float`.
 pub fn doubles(object: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
+    let number = |number: &Bound<'_, PyAny>| number.extract();
+    numbers(object, number, |part, to| part.append_doubles(to))
+}
+
+fn numbers<N>(
+    object: &Bound<'_, PyAny>,
+    number: impl Fn(&Bound<'_, PyAny>) -> PyResult<N>,
+    append: impl Fn(Strided<'_>, &mut Vec<N>) -> Result<(), Error>,
+) -> PyResult<Vec<N>> {
     let _call = Call::begin();
     let mut numbers = Vec::new();
     match foreign(object)? {
-        None => each(object.py(), object.try_iter()?, |_, number| {
+        None => each(object.py(), object.try_iter()?, |_, element| {
             let room = numbers.try_reserve(1);
             room.map_err(|error| raise(error.into()))?;
-            numbers.push(number.extract()?);
+            numbers.push(number(element)?);
             Ok(())
         })?,
-        Some(found) => found.each_numbers(|part| part.append_doubles(&mut numbers))?,
+        Some(found) => {
+            let appended = found.each_numbers(|part| append(part, &mut numbers));
+            appended.map_err(raise)?;
+        }
     }
     Ok(numbers)
 }
 
-impl Source<'_> {
-    fn each_numbers(
-        &self,
-        mut visit: impl FnMut(Strided<'_>) -> Result<(), Error>,
-    ) -> PyResult<()> {
-        match self {
-            Self::Collected(_) => Ok(()),
-            Self::Buffer(buffer) => visit(buffer.elements()).map_err(raise),
-            Self::Array(array) => visit(array.numbers()?).map_err(raise),
-            Self::Stream(arrays) => arrays.each_numbers(visit).map_err(raise),
-        }
-    }
+/// Adds a batch of items to an object.
+pub fn add_each<T: Send + Sync, R: Send>(
+    object: &Shared<T>,
+    items: &Bound<'_, PyAny>,
+    add: impl FnOnce(&mut T, &Batch<'_>) -> Result<R, Error> + Send,
+) -> PyResult<R> {
+    Source::of(items)?.with(items.py(), |batch| {
+        object.write(|object| add(object, batch))?
+    })
 }
 
 /// Passes a batch of items to `answer`, which fills a table with 1 for each item to which the answer is yes. Returns the

@@ -5,14 +5,13 @@ use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use valkeybloom_bindings::{Bloom as Filter, Family, Kind, Loader, Moment, Shared, Window};
+use valkeybloom_bindings::{Bloom as Filter, Kind, Loader, Moment, Shared, Window, parse_moment};
 
-use super::batches::{self, Source};
+use super::batches;
 use super::chunks::{self, Chunks};
-use super::common::{self, common};
+use super::common::{self, common, length, properties};
 use super::errors::raise;
-use super::items::with_item;
-use super::locked::{change, detached, look};
+use super::locked::{change_by, detached, look, look_up};
 use super::words::{Rate, Whole};
 
 /// A Bloom filter: a set of items, in a few bits for each.
@@ -90,7 +89,7 @@ fn moment_of(options: [(&[u8], &str, Argument<'_, '_>); 2]) -> PyResult<Moment> 
             value.get(name)?;
         }
     }
-    Moment::of_words(&words).map_err(raise)
+    parse_moment(&words).map_err(raise)
 }
 
 fn time(at_ms: Option<Whole>) -> PyResult<Option<u64>> {
@@ -198,14 +197,8 @@ impl Bloom {
         expansion: Option<Whole>,
         seed: Option<&[u8]>,
     ) -> PyResult<Self> {
-        make(
-            py,
-            &capacity,
-            &error_rate,
-            expansion,
-            seed,
-            &[b"SCALETO", capacity.word("capacity")?],
-        )
+        let kind = [b"SCALETO", capacity.word("capacity")?];
+        make(py, &capacity, &error_rate, expansion, seed, &kind)
     }
 
     /// Add an item. Return True if it was new.
@@ -219,9 +212,7 @@ impl Bloom {
         at_ms: Argument<'_, '_>,
     ) -> PyResult<bool> {
         let moment = moment(ttl_ms, at_ms)?;
-        with_item(item, |bytes| {
-            change(item.py(), &self.0, |filter| filter.add(bytes, &moment))
-        })
+        change_by(&self.0, item, |filter, bytes| filter.add(bytes, &moment))
     }
 
     /// Add a batch of items. Return how many were new.
@@ -240,9 +231,8 @@ impl Bloom {
         at_ms: Argument<'_, '_>,
     ) -> PyResult<u64> {
         let moment = moment(ttl_ms, at_ms)?;
-        let source = Source::of(items)?;
-        source.with(items.py(), |batch| {
-            self.0.write(|filter| filter.update(batch, &moment))?
+        batches::add_each(&self.0, items, |filter, batch| {
+            filter.add_each(batch, &moment, &mut [])
         })
     }
 
@@ -270,12 +260,8 @@ impl Bloom {
     }
 
     fn __contains__(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
-        with_item(item, |bytes| {
-            look(
-                item.py(),
-                &self.0,
-                |filter| Ok(filter.contains(bytes, None)),
-            )
+        look_up(&self.0, item, |filter, bytes| {
+            Ok(filter.contains(bytes, None))
         })
     }
 
@@ -283,10 +269,8 @@ impl Bloom {
     #[pyo3(signature = (item, /, *, at_ms = None))]
     fn contains(&self, item: &Bound<'_, PyAny>, at_ms: Option<Whole>) -> PyResult<bool> {
         let at_ms = time(at_ms)?;
-        with_item(item, |bytes| {
-            look(item.py(), &self.0, |filter| {
-                Ok(filter.contains(bytes, at_ms))
-            })
+        look_up(&self.0, item, |filter, bytes| {
+            Ok(filter.contains(bytes, at_ms))
         })
     }
 
@@ -320,9 +304,7 @@ impl Bloom {
     /// stays, and the reply is False.
     #[pyo3(signature = (item, /))]
     fn remove(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
-        with_item(item, |bytes| {
-            change(item.py(), &self.0, |filter| filter.remove(bytes))
-        })
+        change_by(&self.0, item, Filter::remove)
     }
 
     /// Return how often, at most, an item was added and not removed.
@@ -330,9 +312,7 @@ impl Bloom {
     /// Raises ValueError unless the filter was made by `Bloom.counting`.
     #[pyo3(signature = (item, /))]
     fn count(&self, item: &Bound<'_, PyAny>) -> PyResult<u64> {
-        with_item(item, |bytes| {
-            look(item.py(), &self.0, |filter| filter.count(bytes))
-        })
+        look_up(&self.0, item, Filter::count)
     }
 
     /// Return a new filter with the items of this one and of others.
@@ -380,10 +360,8 @@ impl Bloom {
 
     fn __ior__(&self, py: Python<'_>, other: &Bound<'_, Self>) -> PyResult<()> {
         let other = &other.get().0;
-        detached(py, || {
-            self.0
-                .replace(&[&self.0, other], |both| Filter::union(both, None))
-        })
+        let union = |own: &_, other: &_| Filter::union(&[own, other], None);
+        detached(py, || self.0.merge(other, union))
     }
 
     /// Remove all items. The parameters and the seed stay.
@@ -411,10 +389,7 @@ impl Bloom {
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        let items = self.card(py, None)?;
-        Ok(usize::try_from(items)
-            .unwrap_or(usize::MAX)
-            .min(isize::MAX.cast_unsigned()))
+        self.card(py, None).map(length)
     }
 
     /// Return the number of items at a time. Without `at_ms`, it is `len(filter)`. It leaves out items that the filter
@@ -427,20 +402,6 @@ impl Bloom {
 
     fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(self.card(py, None)? > 0)
-    }
-
-    /// The number of items that the filter holds before it grows or is full; in a window, those of all periods.
-    #[getter]
-    fn capacity(&self, py: Python<'_>) -> PyResult<u64> {
-        look(py, &self.0, |filter| Ok(filter.capacity()))
-    }
-
-    /// The requested error rate.
-    #[getter]
-    fn error_rate(&self, py: Python<'_>) -> PyResult<f64> {
-        look(py, &self.0, |filter| {
-            Ok(filter.shape().params.error_rate.get())
-        })
     }
 
     /// The present error rate, estimated from the contents.
@@ -459,39 +420,11 @@ impl Bloom {
         })
     }
 
-    /// The number of filters in the stack, or of tables.
-    #[getter]
-    fn filters(&self, py: Python<'_>) -> PyResult<u64> {
-        look(py, &self.0, |filter| Ok(filter.filters()))
-    }
-
     /// The 32 bytes that determine which bits an item sets; None for filters of RedisBloom, which have no seed.
     #[getter]
     fn seed<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let seed = look(py, &self.0, |filter| Ok(filter.seed().copied()))?;
         seed.map(|seed| batches::bytes(py, &seed)).transpose()
-    }
-
-    /// The length of a period in milliseconds; None without a window.
-    #[getter]
-    fn window_ms(&self, py: Python<'_>) -> PyResult<Option<u64>> {
-        look(py, &self.0, |filter| {
-            Ok(filter.shape().window().map(Window::period_ms))
-        })
-    }
-
-    /// The number of periods; None without a window.
-    #[getter]
-    fn periods(&self, py: Python<'_>) -> PyResult<Option<u64>> {
-        look(py, &self.0, |filter| {
-            Ok(filter.shape().window().map(Window::periods))
-        })
-    }
-
-    /// Whether items can be removed.
-    #[getter]
-    fn is_counting(&self, py: Python<'_>) -> PyResult<bool> {
-        look(py, &self.0, |filter| Ok(filter.shape().is_counting()))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
@@ -513,6 +446,21 @@ impl Bloom {
             ))
         })
     }
+}
+
+properties! { Bloom(filter):
+    /// The number of items that the filter holds before it grows or is full; in a window, those of all periods.
+    capacity: u64 = filter.capacity();
+    /// The requested error rate.
+    error_rate: f64 = filter.shape().params.error_rate.get();
+    /// The number of filters in the stack, or of tables.
+    filters: u64 = filter.filter_count();
+    /// The length of a period in milliseconds; None without a window.
+    window_ms: Option<u64> = filter.shape().window().map(Window::period_ms);
+    /// The number of periods; None without a window.
+    periods: Option<u64> = filter.shape().window().map(Window::periods);
+    /// Whether items can be removed.
+    is_counting: bool = filter.shape().is_counting();
 }
 
 common!(Bloom, "Bloom(1000, 0.01)");

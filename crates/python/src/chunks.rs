@@ -9,6 +9,7 @@ use valkeybloom_bindings::{Chunked, Error, Family, Loader, Shared};
 use super::batches;
 use super::calls::Call;
 use super::errors::raise;
+use super::items::bytes_of;
 use super::locked::detached;
 
 type Piece = dyn Fn(u64) -> Result<(u64, Vec<u8>), Error> + Send + Sync;
@@ -60,20 +61,14 @@ impl Chunks {
 /// Loads an object from an iterable of its chunks.
 pub fn load<F: Chunked>(pairs: &Bound<'_, PyAny>) -> PyResult<F> {
     let _call = Call::begin();
-    let mut loader = Loader::<F>::new();
+    let mut loader = Loader::<F>::default();
     for pair in pairs.try_iter()? {
         let [cursor, chunk] = pair?.extract::<[Bound<'_, PyAny>; 2]>()?;
         let cursor = cursor.extract::<u64>()?;
-        match chunk.cast::<PyBytes>() {
-            Ok(chunk) => loader.load(cursor, chunk.as_bytes()),
-            Err(_) if cursor == 0 => Ok(()),
-            Err(_) => {
-                let view = pyo3::types::PyMemoryView::from(&chunk)?;
-                let copy = view.call_method0("tobytes")?;
-                loader.load(cursor, copy.cast::<PyBytes>()?.as_bytes())
-            }
+        if cursor != 0 {
+            let chunk = bytes_of(&chunk)?;
+            loader.load(cursor, chunk.as_bytes()).map_err(raise)?;
         }
-        .map_err(raise)?;
     }
     loader.end().map_err(raise)
 }

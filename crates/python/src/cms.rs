@@ -4,13 +4,12 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use valkeybloom_bindings::{CountMin as Sketch, Family, Shared};
+use valkeybloom_bindings::{CountMin as Sketch, Shared};
 
 use super::batches::{self, Source, answers, integers};
 use super::calls::Call;
-use super::common::{self, common};
-use super::items::with_item;
-use super::locked::{change, detached, look};
+use super::common::{self, common, properties};
+use super::locked::{change_by, detached, look, look_up};
 use super::words::{Integer, Rate, Whole};
 
 /// A count-min sketch: estimates of how often items were counted, in memory that does not grow with the items. An
@@ -75,9 +74,7 @@ impl CountMin {
     /// Raises ValueError if a counter would overflow or fall below 0.
     #[pyo3(signature = (item, n = Integer(1), /), text_signature = "($self, item, n=1, /)")]
     fn add(&self, item: &Bound<'_, PyAny>, n: Integer) -> PyResult<u64> {
-        with_item(item, |bytes| {
-            change(item.py(), &self.0, |sketch| sketch.add(bytes, n.0))
-        })
+        change_by(&self.0, item, |sketch, bytes| sketch.add(bytes, n.0))
     }
 
     /// Count a batch of items: each once, or as often as the number at its index in `counts`, a batch of int.
@@ -86,19 +83,15 @@ impl CountMin {
     #[pyo3(signature = (items, /, counts = None))]
     fn update(&self, items: &Bound<'_, PyAny>, counts: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let counts = counts.map(integers).transpose()?;
-        let source = Source::of(items)?;
-        source.with(items.py(), |batch| {
-            self.0
-                .write(|sketch| sketch.update(batch, counts.as_deref()))?
+        batches::add_each(&self.0, items, |sketch, batch| {
+            sketch.add_each(batch, counts.as_deref())
         })
     }
 
     /// Return an estimate of an item's count, which is never too low.
     #[pyo3(signature = (item, /))]
     fn query(&self, item: &Bound<'_, PyAny>) -> PyResult<u64> {
-        with_item(item, |bytes| {
-            look(item.py(), &self.0, |sketch| Ok(sketch.estimate(bytes)))
-        })
+        look_up(&self.0, item, |sketch, bytes| Ok(sketch.estimate(bytes)))
     }
 
     /// Return an estimate for each item of a batch, which is never too low: a memoryview of 64-bit integers.
@@ -147,39 +140,26 @@ impl CountMin {
         detached(py, || self.0.write(Sketch::clear)?)
     }
 
-    /// The number of counters in a row.
-    #[getter]
-    fn width(&self, py: Python<'_>) -> PyResult<u64> {
-        look(py, &self.0, |sketch| Ok(sketch.shape().width()))
-    }
-
-    /// The number of rows.
-    #[getter]
-    fn depth(&self, py: Python<'_>) -> PyResult<u64> {
-        look(py, &self.0, |sketch| Ok(sketch.shape().depth()))
-    }
-
-    /// The size of a counter in bytes.
-    #[getter]
-    fn cell_size(&self, py: Python<'_>) -> PyResult<u64> {
-        look(py, &self.0, |sketch| Ok(sketch.shape().cell_size().bytes()))
-    }
-
-    /// The sum of all counts.
-    #[getter]
-    fn total(&self, py: Python<'_>) -> PyResult<u64> {
-        look(py, &self.0, |sketch| Ok(sketch.total()))
-    }
-
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         look(py, &self.0, |sketch| {
             let (width, depth) = (sketch.shape().width(), sketch.shape().depth());
-            let total = sketch.total();
+            let total = sketch.count();
             Ok(format!(
                 "<CountMin(width={width}, depth={depth}) of {total} counts>"
             ))
         })
     }
+}
+
+properties! { CountMin(sketch):
+    /// The number of counters in a row.
+    width: u64 = sketch.shape().width();
+    /// The number of rows.
+    depth: u64 = sketch.shape().depth();
+    /// The size of a counter in bytes.
+    cell_size: u64 = sketch.shape().cell_size().bytes();
+    /// The sum of all counts.
+    total: u64 = sketch.count();
 }
 
 common!(CountMin, "CountMin(2000, 5)");

@@ -11,6 +11,7 @@ use valkeybloom_bindings::{Error, Family, Shared};
 
 use super::batches;
 use super::errors::raise;
+use super::items::bytes_of;
 use super::locked::detached;
 
 /// Encodes an object without the interpreter lock.
@@ -24,16 +25,9 @@ pub fn to_bytes<'py, F: Family + Send + Sync>(
 
 /// Decodes an object without the interpreter lock.
 pub fn from_bytes<F: Family + Send>(data: &Bound<'_, PyAny>) -> PyResult<Shared<F>> {
-    let py = data.py();
-    // Any object with a buffer will do. Other threads can't change `bytes`; anything else is copied.
-    let data = if let Ok(bytes) = data.cast::<PyBytes>() {
-        bytes.clone()
-    } else {
-        let view = pyo3::types::PyMemoryView::from(data)?;
-        view.call_method0("tobytes")?.cast_into()?
-    };
-    let bytes = data.as_bytes();
-    Ok(Shared::new(detached(py, || F::from_bytes(bytes))?))
+    let copy = bytes_of(data)?;
+    let bytes = copy.as_bytes();
+    detached(data.py(), || F::from_bytes(bytes)).map(Shared::new)
 }
 
 pub fn copy<F: Family + Send + Sync>(py: Python<'_>, object: &Shared<F>) -> PyResult<Shared<F>> {
@@ -116,23 +110,36 @@ fn of_file(py: Python<'_>, error: io::Error, path: &Path) -> PyErr {
 
 /// Reads an object from a file.
 pub fn load<F: Family + Send>(py: Python<'_>, path: PathBuf) -> PyResult<Shared<F>> {
-    enum Failed {
-        Reading(io::Error),
-        Decoding(Error),
-    }
-    let loaded = py.detach(|| {
-        let bytes = std::fs::read(&path).map_err(Failed::Reading)?;
-        F::from_bytes(&bytes).map_err(Failed::Decoding)
-    });
-    match loaded {
-        Ok(object) => Ok(Shared::new(object)),
-        Err(Failed::Reading(error)) if error.kind() == io::ErrorKind::OutOfMemory => {
-            Err(raise(Error::NO_MEMORY))
-        }
-        Err(Failed::Reading(error)) => Err(of_file(py, error, &path)),
-        Err(Failed::Decoding(error)) => Err(raise(error)),
-    }
+    let bytes = py.detach(|| std::fs::read(&path));
+    let bytes = bytes.map_err(|error| match error.kind() {
+        io::ErrorKind::OutOfMemory => raise(Error::NO_MEMORY),
+        _ => of_file(py, error, &path),
+    })?;
+    detached(py, || F::from_bytes(&bytes)).map(Shared::new)
 }
+
+/// Returns a number of items as a length in Python.
+pub fn length(items: u64) -> usize {
+    let length = usize::try_from(items).unwrap_or(usize::MAX);
+    length.min(isize::MAX.cast_unsigned())
+}
+
+/// Defines properties of a class: the name, the type and the value of each, which is read from the object.
+macro_rules! properties {
+    ($class:ident($object:ident): $($(#[$doc:meta])* $name:ident: $type:ty = $value:expr;)*) => {
+        #[pymethods]
+        impl $class {
+            $(
+                $(#[$doc])*
+                #[getter]
+                fn $name(&self, py: Python<'_>) -> PyResult<$type> {
+                    look(py, &self.0, |$object| Ok($value))
+                }
+            )*
+        }
+    };
+}
+pub(crate) use properties;
 
 /// Defines the methods that all classes share.
 macro_rules! common {
@@ -213,12 +220,11 @@ macro_rules! common {
                 let equal = common::equal(py, &self.0, &other.get().0)?;
                 Ok(pyo3::types::PyBool::new(py, equal == wanted).to_owned().into_any())
             }
+        }
 
+        common::properties! { $class(object):
             /// The object's memory, in bytes.
-            #[getter]
-            fn nbytes(&self, py: Python<'_>) -> PyResult<u64> {
-                look(py, &self.0, |object| Ok(object.memory_bytes()))
-            }
+            nbytes: u64 = object.memory_bytes();
         }
     };
 }

@@ -4,13 +4,12 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use valkeybloom_bindings::{Cuckoo as Filter, Family, Shared};
+use valkeybloom_bindings::{Cuckoo as Filter, Shared};
 
-use super::batches::{self, Source};
+use super::batches;
 use super::chunks::{self, Chunks};
-use super::common::{self, common};
-use super::items::with_item;
-use super::locked::{change, detached, look};
+use super::common::{self, common, length, properties};
+use super::locked::{change_by, detached, look, look_up};
 use super::words::Whole;
 
 /// A cuckoo filter: a set of fingerprints, from which items can be removed.
@@ -59,34 +58,28 @@ impl CuckooFilter {
     /// Raises ValueError if the filter is full and does not grow.
     #[pyo3(signature = (item, /))]
     fn add(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
-        with_item(item, |bytes| {
-            change(item.py(), &self.0, |filter| filter.add(bytes, false))
-        })
+        change_by(&self.0, item, |filter, bytes| filter.add(bytes, false))
     }
 
     /// Add an item if the filter does not have it. Return whether it was added.
     #[pyo3(signature = (item, /))]
     fn add_new(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
-        with_item(item, |bytes| {
-            change(item.py(), &self.0, |filter| filter.add(bytes, true))
-        })
+        change_by(&self.0, item, |filter, bytes| filter.add(bytes, true))
     }
 
     /// Add a batch of items, even those that the filter has. Return the number of items.
     #[pyo3(signature = (items, /))]
     fn update(&self, items: &Bound<'_, PyAny>) -> PyResult<u64> {
-        let source = Source::of(items)?;
-        source.with(items.py(), |batch| {
-            self.0.write(|filter| filter.update(batch, false))?
+        batches::add_each(&self.0, items, |filter, batch| {
+            filter.add_each(batch, false, &mut [])
         })
     }
 
     /// Add the items of a batch that the filter does not have. Return how many were added.
     #[pyo3(signature = (items, /))]
     fn update_new(&self, items: &Bound<'_, PyAny>) -> PyResult<u64> {
-        let source = Source::of(items)?;
-        source.with(items.py(), |batch| {
-            self.0.write(|filter| filter.update(batch, true))?
+        batches::add_each(&self.0, items, |filter, batch| {
+            filter.add_each(batch, true, &mut [])
         })
     }
 
@@ -108,9 +101,7 @@ impl CuckooFilter {
     }
 
     fn __contains__(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
-        with_item(item, |bytes| {
-            look(item.py(), &self.0, |filter| Ok(filter.contains(bytes)))
-        })
+        look_up(&self.0, item, |filter, bytes| Ok(filter.contains(bytes)))
     }
 
     /// Look up a batch of items. Return a memoryview of bool, one byte for each item.
@@ -125,22 +116,18 @@ impl CuckooFilter {
     /// others.
     #[pyo3(signature = (item, /))]
     fn remove(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
-        with_item(item, |bytes| {
-            change(item.py(), &self.0, |filter| Ok(filter.remove(bytes)))
-        })
+        change_by(&self.0, item, |filter, bytes| Ok(filter.remove(bytes)))
     }
 
     /// Count the copies of an item, and of items with the same fingerprint in the same buckets.
     #[pyo3(signature = (item, /))]
     fn count(&self, item: &Bound<'_, PyAny>) -> PyResult<u64> {
-        with_item(item, |bytes| {
-            look(item.py(), &self.0, |filter| Ok(filter.count(bytes)))
-        })
+        look_up(&self.0, item, |filter, bytes| Ok(filter.count(bytes)))
     }
 
     /// Move fingerprints into older filters of the stack, and free filters that become empty.
     fn compact(&self, py: Python<'_>) -> PyResult<()> {
-        detached(py, || self.0.write(Filter::compact))
+        detached(py, || self.0.write(|filter| filter.compact()).map(drop))
     }
 
     /// Remove all items. The parameters stay.
@@ -163,40 +150,7 @@ impl CuckooFilter {
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        let items = look(py, &self.0, |filter| Ok(filter.items()))?;
-        Ok(usize::try_from(items)
-            .unwrap_or(usize::MAX)
-            .min(isize::MAX.cast_unsigned()))
-    }
-
-    /// The number of slots for fingerprints.
-    #[getter]
-    fn capacity(&self, py: Python<'_>) -> PyResult<u64> {
-        look(py, &self.0, |filter| Ok(filter.size()))
-    }
-
-    /// The number of filters in the stack.
-    #[getter]
-    fn filters(&self, py: Python<'_>) -> PyResult<usize> {
-        look(py, &self.0, |filter| Ok(filter.filters()))
-    }
-
-    /// The number of slots in a bucket.
-    #[getter]
-    fn bucket_size(&self, py: Python<'_>) -> PyResult<u8> {
-        look(py, &self.0, |filter| Ok(filter.shape().bucket_size()))
-    }
-
-    /// The most fingerprints that are moved to make room for one.
-    #[getter]
-    fn max_iterations(&self, py: Python<'_>) -> PyResult<u16> {
-        look(py, &self.0, |filter| Ok(filter.shape().max_iterations()))
-    }
-
-    /// How many times larger the next filter of the stack is; 0 if the filter does not grow.
-    #[getter]
-    fn expansion(&self, py: Python<'_>) -> PyResult<u16> {
-        look(py, &self.0, |filter| Ok(filter.shape().expansion()))
+        look(py, &self.0, |filter| Ok(length(filter.items())))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
@@ -207,6 +161,19 @@ impl CuckooFilter {
             ))
         })
     }
+}
+
+properties! { CuckooFilter(filter):
+    /// The number of slots for fingerprints.
+    capacity: u64 = filter.size();
+    /// The number of filters in the stack.
+    filters: usize = filter.filters().len();
+    /// The number of slots in a bucket.
+    bucket_size: u8 = filter.shape().bucket_size();
+    /// The most fingerprints that are moved to make room for one.
+    max_iterations: u16 = filter.shape().max_iterations();
+    /// How many times larger the next filter of the stack is; 0 if the filter does not grow.
+    expansion: u16 = filter.shape().expansion();
 }
 
 common!(CuckooFilter, "CuckooFilter(1000)");

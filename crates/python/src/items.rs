@@ -29,11 +29,8 @@ pub fn with_item<R>(
 fn with_other<R>(item: &Bound<'_, PyAny>, visit: impl FnOnce(&[u8]) -> PyResult<R>) -> PyResult<R> {
     let mut one = Text::new();
     push_other(item, &mut one)?;
-    let mut bytes = Vec::new();
-    let all = one.batch().map_err(raise)?;
-    all.visit_all(|items| items.for_each(|item| bytes.extend_from_slice(item)))
-        .map_err(raise)?;
-    visit(&bytes)
+    let bytes = one.items().map_err(raise)?.next();
+    visit(bytes.unwrap_or_default())
 }
 
 /// Appends an item.
@@ -67,6 +64,16 @@ fn push_other(item: &Bound<'_, PyAny>, to: &mut Text) -> PyResult<()> {
         return Err(PyTypeError::new_err(text));
     };
     pushed.map_err(raise)
+}
+
+/// Returns the bytes of any object with a buffer. Other threads can't change `bytes`; anything else is copied.
+pub fn bytes_of<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+    match data.cast::<PyBytes>() {
+        Ok(bytes) => Ok(bytes.clone()),
+        Err(_) => Ok(PyMemoryView::from(data)?
+            .call_method0("tobytes")?
+            .cast_into()?),
+    }
 }
 
 /// Returns the digits of an integer of any size, even if its class overrides `str`.

@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use valkeybloom_bindings::{Error, Shared};
 
 use super::errors::raise;
+use super::items::with_item;
 
 /// Reads an object for a moment. Keeps the interpreter lock, unless it has to wait for the object.
 #[inline]
@@ -12,11 +13,10 @@ pub fn look<T: Send + Sync, R: Send>(
     object: &Shared<T>,
     look: impl FnOnce(&T) -> Result<R, Error> + Send,
 ) -> PyResult<R> {
-    let result = match object.try_read(look).map_err(raise)? {
-        Ok(result) => result,
-        Err(look) => py.detach(|| object.read(look)).map_err(raise)?,
-    };
-    result.map_err(raise)
+    match object.try_read().map_err(raise)? {
+        Some(object) => look(&object).map_err(raise),
+        None => detached(py, || object.read(look)?),
+    }
 }
 
 /// Changes an object in a moment. Keeps the interpreter lock, unless it has to wait for the object.
@@ -26,11 +26,34 @@ pub fn change<T: Send + Sync, R: Send>(
     object: &Shared<T>,
     change: impl FnOnce(&mut T) -> Result<R, Error> + Send,
 ) -> PyResult<R> {
-    let result = match object.try_write(change).map_err(raise)? {
-        Ok(result) => result,
-        Err(change) => py.detach(|| object.write(change)).map_err(raise)?,
-    };
-    result.map_err(raise)
+    match object.try_write().map_err(raise)? {
+        Some(mut object) => change(&mut object).map_err(raise),
+        None => detached(py, || object.write(change)?),
+    }
+}
+
+/// Looks an item up in an object, as [`look`] does.
+#[inline]
+pub fn look_up<T: Send + Sync, R: Send>(
+    object: &Shared<T>,
+    item: &Bound<'_, PyAny>,
+    answer: impl FnOnce(&T, &[u8]) -> Result<R, Error> + Send,
+) -> PyResult<R> {
+    with_item(item, |bytes| {
+        look(item.py(), object, |object| answer(object, bytes))
+    })
+}
+
+/// Changes an object by an item, as [`change`] does.
+#[inline]
+pub fn change_by<T: Send + Sync, R: Send>(
+    object: &Shared<T>,
+    item: &Bound<'_, PyAny>,
+    add: impl FnOnce(&mut T, &[u8]) -> Result<R, Error> + Send,
+) -> PyResult<R> {
+    with_item(item, |bytes| {
+        change(item.py(), object, |object| add(object, bytes))
+    })
 }
 
 /// Runs a longer task without the interpreter lock.

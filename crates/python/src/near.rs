@@ -11,7 +11,7 @@ use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyString, PyTuple};
-use valkeybloom_bindings::{Bloom as Filter, Error, Shared, Text};
+use valkeybloom_bindings::{Error, Shared, Text};
 use valkeybloom_near::clock::{now, now_for};
 use valkeybloom_near::{self as near, Options, Reply, Request, State, Step};
 use valkeybloom_protocol::batch::{COMMAND_BYTES, COMMAND_ITEMS};
@@ -59,11 +59,11 @@ impl ProcessFollower {
 
     fn of_child(&self, forks: u32, options: Options) -> Box<Self> {
         let new = || near::Follower::new(options);
-        let inherited = self
-            .follower
-            .try_write(|parents| std::mem::replace(parents, new()));
-        let inherited = inherited.ok().and_then(Result::ok);
-        Box::new(Self::new(forks, inherited.unwrap_or_else(new)))
+        let follower = match self.follower.try_write() {
+            Ok(Some(mut parents)) => std::mem::replace(&mut *parents, new()),
+            _ => new(),
+        };
+        Box::new(Self::new(forks, follower))
     }
 }
 
@@ -231,10 +231,10 @@ impl Follower {
     ) -> PyResult<(Vec<u8>, Vec<Text>)> {
         Source::of(items)?.with(items.py(), |batch| {
             let mut found: Vec<u8> = batches::answers(batch.len())?;
-            let (mut open, mut pushed, mut at) = (Open::default(), Ok(()), 0);
+            let (mut open, mut at) = (Open::default(), 0);
             self.follower().read(|follower| {
                 let now = now();
-                batch.visit_all(|items| {
+                batch.visit(&mut |items| {
                     let start = at;
                     follower.contains_each(items.clone(), now, |answer| {
                         found[at] = if is_open(answer) {
@@ -245,13 +245,14 @@ impl Follower {
                         at += 1;
                     });
                     for (item, found) in items.zip(&found[start..]) {
-                        if *found == OPEN && pushed.is_ok() {
-                            pushed = open.push(item);
+                        if *found == OPEN {
+                            open.push(item)?;
                         }
                     }
+                    Ok(())
                 })
             })??;
-            pushed.map(|()| (found, open.pieces))
+            Ok((found, open.pieces))
         })
     }
 
@@ -381,10 +382,11 @@ impl Follower {
         let copy = detached(py, || {
             self.follower().read(|follower| {
                 let copy = follower.copy();
-                copy.map(|(object, _)| Filter::copy_of(object)).transpose()
+                let copied = copy.map(|(object, _)| object.try_clone().ok_or(Error::NO_MEMORY));
+                copied.transpose()
             })?
         })?;
-        Ok(copy.map(|filter| Bloom(Shared::new(filter))))
+        Ok(copy.map(|object| Bloom(Shared::new(object.into()))))
     }
 
     /// How old the copy is: the seconds since the last complete poll was sent. None without a copy.

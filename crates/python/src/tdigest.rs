@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
-use valkeybloom_bindings::{Family, Shared, TDigest as Digest};
+use valkeybloom_bindings::{Shared, TDigest as Digest};
 
 use super::batches::doubles;
 use super::calls::Call;
-use super::common::{self, common};
+use super::common::{self, common, properties};
 use super::locked::{change, detached, look};
 use super::words::Whole;
 
@@ -76,39 +76,39 @@ impl TDigest {
     /// Return the share of the observations below a value, plus half of those equal to it.
     #[pyo3(signature = (value, /))]
     fn cdf(&self, py: Python<'_>, value: f64) -> PyResult<f64> {
-        look(py, &self.0, |digest| {
-            let mut values = [value];
-            digest.cdf(&mut values)?;
-            Ok(values[0])
-        })
+        look(py, &self.0, |digest| Ok(digest.compressed()?.cdf(value)))
     }
 
     /// Return the number of observations below a value, plus half of those equal to it; -1 if all are larger, -2 if
     /// there are none.
     #[pyo3(signature = (value, /))]
     fn rank(&self, py: Python<'_>, value: f64) -> PyResult<i64> {
-        look(py, &self.0, |digest| digest.rank(value))
+        look(py, &self.0, |digest| Ok(digest.compressed()?.rank(value)))
     }
 
     /// Return the number of observations above a value, plus half of those equal to it; -1 if all are smaller, -2 if
     /// there are none.
     #[pyo3(signature = (value, /))]
     fn rev_rank(&self, py: Python<'_>, value: f64) -> PyResult<i64> {
-        look(py, &self.0, |digest| digest.reverse_rank(value))
+        look(py, &self.0, |digest| {
+            Ok(digest.compressed()?.reverse_rank(value))
+        })
     }
 
     /// Return the observation with a rank, counted from 0 at the smallest; inf past the end.
     #[pyo3(signature = (rank, /))]
     fn by_rank(&self, py: Python<'_>, rank: Whole) -> PyResult<f64> {
         let rank = rank.get("rank")?;
-        look(py, &self.0, |digest| digest.by_rank(rank))
+        look(py, &self.0, |digest| Ok(digest.compressed()?.by_rank(rank)))
     }
 
     /// Return the observation with a rank, counted from 0 at the largest; -inf past the end.
     #[pyo3(signature = (rank, /))]
     fn by_rev_rank(&self, py: Python<'_>, rank: Whole) -> PyResult<f64> {
         let rank = rank.get("rank")?;
-        look(py, &self.0, |digest| digest.by_reverse_rank(rank))
+        look(py, &self.0, |digest| {
+            Ok(digest.compressed()?.by_reverse_rank(rank))
+        })
     }
 
     /// Return the mean of the observations between two quantiles, from 0 to 1.
@@ -147,27 +147,9 @@ impl TDigest {
     /// Remove all observations.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
         change(py, &self.0, |digest| {
-            digest.clear();
+            digest.reset();
             Ok(())
         })
-    }
-
-    /// The smallest observation.
-    #[getter]
-    fn min(&self, py: Python<'_>) -> PyResult<f64> {
-        look(py, &self.0, |digest| Ok(digest.min()))
-    }
-
-    /// The largest observation.
-    #[getter]
-    fn max(&self, py: Python<'_>) -> PyResult<f64> {
-        look(py, &self.0, |digest| Ok(digest.max()))
-    }
-
-    /// The compression: a higher one is more exact and takes more memory.
-    #[getter]
-    fn compression(&self, py: Python<'_>) -> PyResult<u64> {
-        look(py, &self.0, |digest| Ok(digest.compression()))
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
@@ -177,10 +159,19 @@ impl TDigest {
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         look(py, &self.0, |digest| {
-            let (compression, count) = (digest.compression(), digest.observations());
+            let (compression, count) = (digest.compression().get(), digest.observations());
             Ok(format!("<TDigest({compression}) of {count} observations>"))
         })
     }
+}
+
+properties! { TDigest(digest):
+    /// The smallest observation.
+    min: f64 = digest.min();
+    /// The largest observation.
+    max: f64 = digest.max();
+    /// The compression: a higher one is more exact and takes more memory.
+    compression: u64 = digest.compression().get();
 }
 
 common!(TDigest, "TDigest(50)");

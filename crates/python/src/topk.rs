@@ -4,13 +4,11 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use valkeybloom_bindings::{Family, Shared, TopK as List};
+use valkeybloom_bindings::{Shared, TopK as List, copied};
 
-use super::batches::{self, Source, integers};
-use super::common::{self, common};
-use super::errors::raise;
-use super::items::with_item;
-use super::locked::{change, detached, look};
+use super::batches::{self, integers};
+use super::common::{self, common, properties};
+use super::locked::{change_by, detached, look, look_up};
 use super::words::{Integer, Rate, Whole};
 
 /// A top-k list: the most frequent items of a stream, in memory that does not grow with the stream.
@@ -50,9 +48,7 @@ impl TopK {
         item: &Bound<'py, PyAny>,
         n: Integer,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let left = with_item(item, |bytes| {
-            change(item.py(), &self.0, |list| list.add(bytes, n.0))
-        })?;
+        let left = change_by(&self.0, item, |list, bytes| list.add(bytes, n.0))?;
         left.map(|left| batches::bytes(item.py(), &left))
             .transpose()
     }
@@ -66,9 +62,8 @@ impl TopK {
         counts: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
         let counts = counts.map(integers).transpose()?;
-        let source = Source::of(items)?;
-        let left = source.with(items.py(), |batch| {
-            self.0.write(|list| list.update(batch, counts.as_deref()))?
+        let left = batches::add_each(&self.0, items, |list, batch| {
+            list.add_each(batch, counts.as_deref())
         })?;
         left.iter()
             .map(|left| batches::bytes(items.py(), left))
@@ -76,9 +71,7 @@ impl TopK {
     }
 
     fn __contains__(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
-        with_item(item, |bytes| {
-            look(item.py(), &self.0, |list| Ok(list.contains(bytes)))
-        })
+        look_up(&self.0, item, |list, bytes| Ok(list.contains(bytes)))
     }
 
     /// Return whether each item of a batch is in the list: a memoryview of bool, one byte for each item.
@@ -92,9 +85,7 @@ impl TopK {
     /// Return an estimate of the count of an item, in the list or not. It may be too low.
     #[pyo3(signature = (item, /))]
     fn count(&self, item: &Bound<'_, PyAny>) -> PyResult<u32> {
-        with_item(item, |bytes| {
-            look(item.py(), &self.0, |list| Ok(list.count(bytes)))
-        })
+        look_up(&self.0, item, |list, bytes| Ok(list.count(bytes)))
     }
 
     /// Return the items of the list with their counts, the most frequent first.
@@ -103,10 +94,7 @@ impl TopK {
             let mut copies = Vec::new();
             for (item, count) in list.ranking()? {
                 copies.try_reserve(1)?;
-                let mut copy = Vec::new();
-                copy.try_reserve_exact(item.len())?;
-                copy.extend_from_slice(item);
-                copies.push((copy, count));
+                copies.push((copied(item)?, count));
             }
             Ok(copies)
         })?;
@@ -118,37 +106,11 @@ impl TopK {
 
     /// Remove all items.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.0.write(List::clear))
-            .map_err(raise)?
-            .map_err(raise)
+        detached(py, || self.0.write(List::clear)?)
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
         look(py, &self.0, |list| Ok(list.listed() as usize))
-    }
-
-    /// The length of the list when it is full.
-    #[getter]
-    fn k(&self, py: Python<'_>) -> PyResult<u32> {
-        look(py, &self.0, |list| Ok(list.shape().k()))
-    }
-
-    /// The number of cells in a row.
-    #[getter]
-    fn width(&self, py: Python<'_>) -> PyResult<u32> {
-        look(py, &self.0, |list| Ok(list.shape().width()))
-    }
-
-    /// The number of rows.
-    #[getter]
-    fn depth(&self, py: Python<'_>) -> PyResult<u32> {
-        look(py, &self.0, |list| Ok(list.shape().depth()))
-    }
-
-    /// The probability that a count of 1 is lost to another item.
-    #[getter]
-    fn decay(&self, py: Python<'_>) -> PyResult<f64> {
-        look(py, &self.0, |list| Ok(list.shape().decay()))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
@@ -161,6 +123,17 @@ impl TopK {
             ))
         })
     }
+}
+
+properties! { TopK(list):
+    /// The length of the list when it is full.
+    k: u32 = list.shape().k();
+    /// The number of cells in a row.
+    width: u32 = list.shape().width();
+    /// The number of rows.
+    depth: u32 = list.shape().depth();
+    /// The probability that a count of 1 is lost to another item.
+    decay: f64 = list.shape().decay();
 }
 
 common!(TopK, "TopK(10, 100, 5)");
