@@ -4,11 +4,11 @@
 //! Every failure names the seed of its random choices; `SOAK_SEED` repeats that run.
 
 mod fuzz;
-mod grammar;
 mod life;
 mod reshard;
 mod scarce;
 mod sentinels;
+mod ways;
 
 use std::env;
 use std::time::{Duration, Instant};

@@ -66,7 +66,7 @@ load = 12* | 2* 1000000000 | '' | x | -1 | 1.5 | +1000000000
 ";
 
 /// Objects that are handed back by BF.LOAD and BF.LOADCHUNK. The target's limits do not admit the last one.
-const CREATIONS: [&str; 10] = [
+pub const CREATIONS: [&str; 10] = [
     "BF.INSERT a CAPACITY 20 ERROR 0.01 ITEMS 1 2 3 4 5 6 7",
     "BF.INSERT a CAPACITY 2 EXPANSION 1 ITEMS 1 2 3 4 5 6 7 8 9",
     "BF.INSERT a CAPACITY 5 ERROR 0.001 NONSCALING ITEMS 1 2 3 4 5",

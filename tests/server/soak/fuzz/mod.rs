@@ -1,7 +1,7 @@
 //! Random input of clients: words that are nearly a command. Two servers of different versions get the same input, and
 //! have to agree; both stay up, reply, forget no item, and give all memory back.
 
-mod grammar;
+pub mod grammar;
 mod pair;
 
 use self::grammar::Grammar;
