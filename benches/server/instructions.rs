@@ -16,101 +16,50 @@ use crate::{Goal, Line, run};
 
 /// A command whose instructions are counted.
 struct Row {
-    name: &'static str,
+    name: String,
     command: &'static str,
     items: u64,
     /// Whether every command has new items, which are not in the filter.
     new: bool,
 }
 
-const fn row(name: &'static str, command: &'static str, items: u64, new: bool) -> Row {
-    Row {
-        name,
-        command,
-        items,
-        new,
-    }
+/// The rows: what is counted, the words of the command, and its items after them.
+const ROWS: &str = "
+BF.EXISTS hit | BF.EXISTS small | 1 known
+BF.EXISTS hit, counting | BF.EXISTS counting | 1 known
+BF.ADD known | BF.ADD small | 1 known
+BF.ADD new | BF.ADD new | 1 new
+BF.ADD new, being read | BF.ADD read | 1 new
+BF.MEXISTS 100 miss | BF.MEXISTS small | 100 new
+BF.MADD 100 new | BF.MADD new | 100 new
+BF.MADD 100 new, being read | BF.MADD read | 100 new
+TOPK.ADD, k 10 | TOPK.ADD shortlist | 1 known
+TOPK.ADD, k 100 | TOPK.ADD toplist | 1 known
+TDIGEST.ADD | TDIGEST.ADD values | 1 known
+TDIGEST.QUANTILE | TDIGEST.QUANTILE digest 0.99 | 0 known
+TDIGEST.QUANTILE 5 | TDIGEST.QUANTILE digest 0.5 0.9 0.95 0.99 0.999 | 0 known
+TDIGEST.RANK | TDIGEST.RANK digest | 1 known
+";
+
+fn rows() -> Vec<Row> {
+    let lines = ROWS.lines().skip(1);
+    let row = |line: &'static str| {
+        let (name, rest) = line.split_once(" | ").expect("a name");
+        let (command, items) = rest.split_once(" | ").expect("a command");
+        let (items, kind) = items.split_once(' ').expect("a number");
+        Row {
+            name: format!("instructions of {name}"),
+            command,
+            items: items.parse().expect("a number"),
+            new: kind == "new",
+        }
+    };
+    lines.map(row).collect()
 }
 
-const ROWS: &[Row] = &[
-    row("instructions of BF.EXISTS hit", "BF.EXISTS small", 1, false),
-    row(
-        "instructions of BF.EXISTS hit, counting",
-        "BF.EXISTS counting",
-        1,
-        false,
-    ),
-    row("instructions of BF.ADD known", "BF.ADD small", 1, false),
-    row("instructions of BF.ADD new", "BF.ADD new", 1, true),
-    row(
-        "instructions of BF.ADD new, being read",
-        "BF.ADD read",
-        1,
-        true,
-    ),
-    row(
-        "instructions of BF.MEXISTS 100 miss",
-        "BF.MEXISTS small",
-        100,
-        true,
-    ),
-    row("instructions of BF.MADD 100 new", "BF.MADD new", 100, true),
-    row(
-        "instructions of BF.MADD 100 new, being read",
-        "BF.MADD read",
-        100,
-        true,
-    ),
-    row(
-        "instructions of TOPK.ADD, k 10",
-        "TOPK.ADD shortlist",
-        1,
-        false,
-    ),
-    row(
-        "instructions of TOPK.ADD, k 100",
-        "TOPK.ADD toplist",
-        1,
-        false,
-    ),
-    row(
-        "instructions of TDIGEST.ADD",
-        "TDIGEST.ADD values",
-        1,
-        false,
-    ),
-    row(
-        "instructions of TDIGEST.QUANTILE",
-        "TDIGEST.QUANTILE digest 0.99",
-        0,
-        false,
-    ),
-    row(
-        "instructions of TDIGEST.QUANTILE 5",
-        "TDIGEST.QUANTILE digest 0.5 0.9 0.95 0.99 0.999",
-        0,
-        false,
-    ),
-    row(
-        "instructions of TDIGEST.RANK",
-        "TDIGEST.RANK digest",
-        1,
-        false,
-    ),
-];
-
-/// The rows of a filter that is read, and those of the same command on one that nobody reads. All instructions of the first
-/// should be at most 2 % more.
-const READ: &[(&str, &str)] = &[
-    (
-        "instructions of BF.ADD new, being read",
-        "instructions of BF.ADD new",
-    ),
-    (
-        "instructions of BF.MADD 100 new, being read",
-        "instructions of BF.MADD 100 new",
-    ),
-];
+/// The end of the name of a row on a filter that is read. Before it is the name of the row with the same command on one that
+/// nobody reads. All instructions of the first should be at most 2 % more.
+const READ: &str = ", being read";
 
 /// The file of the accepted counts: the module's instructions, and all, of each row.
 const ACCEPTED: &str = concat!(
@@ -133,11 +82,12 @@ struct Counted {
 }
 
 pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
-    let is_needed = |name: &str| {
-        let pair = READ.iter().find(|(_, unread)| *unread == name);
-        wanted(name) || pair.is_some_and(|(read, _)| wanted(read))
+    let all = rows();
+    let is_needed = |row: &&Row| {
+        let read = format!("{}{READ}", row.name);
+        wanted(&row.name) || wanted(&read) && all.iter().any(|row| row.name == read)
     };
-    let rows: Vec<&Row> = ROWS.iter().filter(|row| is_needed(row.name)).collect();
+    let rows: Vec<&Row> = all.iter().filter(is_needed).collect();
     if rows.is_empty() {
         return Vec::new();
     }
@@ -148,11 +98,7 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
     let counted = count(&rows);
     let mut accepted = accepted();
     if env::var_os("ACCEPT").is_some() {
-        accepted.extend(
-            counted
-                .iter()
-                .map(|(name, counts)| ((*name).to_owned(), *counts)),
-        );
+        accepted.extend(counted.clone());
         accept(&accepted);
     }
     let line = |case: String, measured: f64, compared_with: f64, goal| Line {
@@ -164,26 +110,18 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
     };
     let mut lines = Vec::new();
     for (name, measured) in &counted {
-        let accepted = accepted.get(*name).unwrap_or(measured);
-        let whole = format!("{name}, with the server's");
+        let accepted = accepted.get(name).unwrap_or(measured);
+        let (whole, goal) = (format!("{name}, with the server's"), Goal::Fixed(MOST));
         lines.extend([
-            line(
-                (*name).to_owned(),
-                measured.own,
-                accepted.own,
-                Goal::Fixed(MOST),
-            ),
-            line(whole, measured.whole, accepted.whole, Goal::Fixed(MOST)),
+            line(name.clone(), measured.own, accepted.own, goal),
+            line(whole, measured.whole, accepted.whole, goal),
         ]);
     }
-    for (read, unread) in READ.iter().filter(|(read, _)| counted.contains_key(read)) {
-        let (with, without) = (counted[read].whole, counted[unread].whole);
-        lines.push(line(
-            format!("{read}, of all"),
-            with,
-            without,
-            Goal::AtMost(MOST),
-        ));
+    for (read, with) in &counted {
+        if let Some(without) = read.strip_suffix(READ).map(|name| &counted[name]) {
+            let (case, goal) = (format!("{read}, of all"), Goal::AtMost(MOST));
+            lines.push(line(case, with.whole, without.whole, goal));
+        }
     }
     lines
 }
@@ -204,16 +142,16 @@ fn accepted() -> BTreeMap<String, Counted> {
 
 /// Writes the accepted counts, in the order of the rows.
 fn accept(accepted: &BTreeMap<String, Counted>) {
-    let rows = ROWS
-        .iter()
-        .filter_map(|row| accepted.get_key_value(row.name));
-    let lines =
-        rows.map(|(name, Counted { own, whole })| format!("{name}: {own:.0} of {whole:.0}\n"));
+    let rows = rows().into_iter();
+    let lines = rows.filter_map(|Row { name, .. }| {
+        let Counted { own, whole } = accepted.get(&name)?;
+        Some(format!("{name}: {own:.0} of {whole:.0}\n"))
+    });
     fs::write(ACCEPTED, lines.collect::<String>()).expect("the file can be written");
 }
 
 /// Counts the instructions of each row's command.
-fn count(rows: &[&Row]) -> BTreeMap<&'static str, Counted> {
+fn count(rows: &[&Row]) -> BTreeMap<String, Counted> {
     let folder = env::temp_dir().join(format!("instructions.{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder");
     let out = format!("--callgrind-out-file={}/out", folder.display());
@@ -264,7 +202,7 @@ fn count(rows: &[&Row]) -> BTreeMap<&'static str, Counted> {
             own: each(own),
             whole: each(whole),
         };
-        (row.name, counted)
+        (row.name.clone(), counted)
     });
     let counted = counted.collect();
     drop(server);

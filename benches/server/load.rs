@@ -29,297 +29,153 @@ struct Row {
     /// The exclusive upper bound of the random numbers.
     range: u64,
     /// The commands at the start of a round.
-    before: &'static [&'static str],
-    /// The rows that it is compared with, and the largest acceptable ratio to each. Goals in multiples of GETBIT are shares
-    /// of what `RedisBloom` 8.8 takes. There is no goal if the server does most of the work in both rows: then the module's
-    /// instructions have one.
-    goals: &'static [(&'static str, Option<f64>)],
+    before: Vec<&'static str>,
+    /// The rows that it is compared with, and the largest acceptable ratio to each.
+    goals: Vec<(&'static str, Option<f64>)>,
 }
 
 /// The number of items in a filter for a million, and in one for as many as a window of 24 periods of a million.
 const FILLED: u64 = 300_000;
 const WIDE: u64 = 24_000_000;
 
-/// The upper bound of numbers that hardly ever repeat.
-const NEW: u64 = 2_000_000_000;
+/// The cells of a row: its name, the command, options, the commands at the start of a round, and the rows that it is
+/// compared with, each with the largest acceptable ratio. Goals in multiples of GETBIT are shares of what `RedisBloom` 8.8
+/// takes. There is no goal if the server does most of the work in both rows: then the module's instructions have one.
+///
+/// Numbers below 2,000,000,000 hardly ever repeat.
+const ROWS: &str = "
+GET | GET text
+GETBIT | GETBIT bits 12345
+GET, bloom-info-alias yes | GET text | | CONFIG SET bf.bloom-info-alias yes | GET
+SISMEMBER | SISMEMBER set item
+BF.CARD | BF.CARD small
+BF.EXISTS hit | BF.EXISTS small item | | | GETBIT ≤ 1.17; BF.CARD
+BF.EXISTS miss | BF.EXISTS small missing:item | | | GETBIT; BF.CARD
+BF.ADD known | BF.ADD small item | | | BF.CARD
+SADD new | SADD newset item | 2000000000 numbers | DEL newset
+BF.ADD new | BF.ADD new item | 2000000000 numbers | DEL new / BF.RESERVE new 0.01 4000000 \
+    | GETBIT ≤ 1.37; SADD new ≤ 0.70
+SMISMEMBER 100 | SMISMEMBER set item | 100 items
+BF.MEXISTS 100 | BF.MEXISTS small item | 100 items | | GETBIT ≤ 16.65; SMISMEMBER 100 ≤ 0.50; BF.MEXISTS 100, no key
+# Measures the server's time for the arguments and the reply.
+BF.MEXISTS 100, no key | BF.MEXISTS missing item | 100 items
+SADD 100 new | SADD newset item | 100 items, 10000 requests, 2000000000 numbers | DEL newset
+BF.MADD 100 new | BF.MADD new item | 100 items, 30000 requests, 2000000000 numbers | DEL new / BF.RESERVE new 0.01 4000000 \
+    | SADD 100 new ≤ 0.26
+BF.EXISTS hit, filter for 45M | BF.EXISTS large item | 2000000 numbers | | BF.EXISTS hit
+BF.MEXISTS 100, filter for 45M | BF.MEXISTS large item | 100 items, 2000000 numbers | | BF.MEXISTS 100 ≤ 1.6
+BF.MEXISTS 100 miss | BF.MEXISTS small missing:item | 100 items
+BF.MISSING 100 | BF.MISSING small item | 100 items | | BF.MEXISTS 100 ≤ 1.1
+BF.MISSING 100 miss | BF.MISSING small missing:item | 100 items | | BF.MEXISTS 100 miss ≤ 1.1
+CF.EXISTS hit | CF.EXISTS cuckoo item | | | GETBIT ≤ 1.06; BF.EXISTS hit ≤ 1.05
+CF.EXISTS miss | CF.EXISTS cuckoo missing:item | | | BF.EXISTS miss ≤ 1.05
+CF.EXISTS hit, 64 MiB | CF.EXISTS largecuckoo item | 2000000 numbers | | BF.EXISTS hit, filter for 45M ≤ 1.0
+CF.ADD new | CF.ADD newcuckoo item | 2000000000 numbers | DEL newcuckoo / CF.RESERVE newcuckoo 4000000 \
+    | GETBIT ≤ 1.3; SADD new ≤ 0.75
+CF.MEXISTS 100 | CF.MEXISTS cuckoo item | 100 items | | BF.MEXISTS 100 ≤ 1.0
+CF.MEXISTS 100, 64 MiB | CF.MEXISTS largecuckoo item | 100 items, 2000000 numbers | \
+    | BF.MEXISTS 100, filter for 45M ≤ 1.0
+# The sketches' goals are 0.8 of what RedisBloom 8.8 takes in multiples of GETBIT, and 0.5 for batches of count-min
+# and for long lists. For CMS.QUERY that is less than the server's own share, so it has no goal.
+CMS.INCRBY | CMS.INCRBY counts item 1 | | | GETBIT ≤ 1.23; BF.CARD
+CMS.QUERY | CMS.QUERY counts item | | | GETBIT; BF.CARD
+CMS.INCRBY 100, 200,000 × 7 | CMS.INCRBY widecounts item 1 | 100 items, 2 words | | GETBIT ≤ 29.5
+CMS.QUERY 100, 200,000 × 7 | CMS.QUERY widecounts item | 100 items | | GETBIT ≤ 12.3; BF.MEXISTS 100, no key
+TOPK.ADD, k 10 | TOPK.ADD shortlist item | 400 numbers | DEL shortlist / TOPK.RESERVE shortlist 10 | GETBIT ≤ 1.21
+TOPK.ADD, k 100 | TOPK.ADD toplist item | 400 numbers | DEL toplist / TOPK.RESERVE toplist 100 1000 7 0.9 \
+    | GETBIT ≤ 1.25
+TOPK.ADD, k 10,000 | TOPK.ADD longlist item | 10000 numbers | DEL longlist / TOPK.RESERVE longlist 10000 80000 7 0.9 \
+    | GETBIT ≤ 4.4
+TOPK.QUERY, k 10,000 | TOPK.QUERY longlist item | 10000 numbers | | GETBIT ≤ 3.2
+TOPK.ADD 100, k 100 | TOPK.ADD toplist item | 100 items, 400 numbers | | TOPK.ADD, k 100
+TDIGEST.ADD | TDIGEST.ADD values item | | DEL values / TDIGEST.CREATE values | GETBIT ≤ 1.12; BF.CARD
+TDIGEST.ADD 100 | TDIGEST.ADD values item | 100 items | DEL values / TDIGEST.CREATE values | GETBIT ≤ 20.1
+TDIGEST.QUANTILE | TDIGEST.QUANTILE digest 0.99 | | | GETBIT ≤ 1.23; BF.CARD
+TDIGEST.QUANTILE 5 | TDIGEST.QUANTILE digest 0.5 0.9 0.95 0.99 0.999 | | | GETBIT ≤ 2.36
+TDIGEST.RANK | TDIGEST.RANK digest item | | | GETBIT ≤ 1.18
+TDIGEST.MERGE of 2 | TDIGEST.MERGE both 2 digest digest OVERRIDE | 100000 requests | | TDIGEST.ADD 100
+BF.EXISTS hit, 1M | BF.EXISTS plain item | 300000 numbers
+BF.EXISTS miss, 1M | BF.EXISTS plain missing:item
+BF.EXISTS hit, 1M counted | BF.EXISTS counted item | 300000 numbers | | BF.EXISTS hit, 1M ≤ 1.1
+BF.EXISTS miss, 1M counted | BF.EXISTS counted missing:item | | | BF.EXISTS miss, 1M ≤ 1.1
+BF.MADD 100 new, 1M | BF.MADD new item | 100 items, 6000 requests, 2000000000 numbers | COPY plain new REPLACE
+BF.MADD 100 new, 1M counted | BF.MADD new item | 100 items, 6000 requests, 2000000000 numbers | COPY counted new REPLACE \
+    | BF.MADD 100 new, 1M ≤ 1.4
+BF.MDEL 100, 1M counted | BF.MDEL new item | 100 items, 3000 requests, 300000 numbers | COPY counted new REPLACE \
+    | BF.MADD 100 new, 1M counted
+BF.MADD 100 new, scaled to 1M | BF.MADD new item | 100 items, 6000 requests, 2000000000 numbers | COPY scaled new REPLACE \
+    | BF.MADD 100 new, 1M
+BF.ADD new, 1M | BF.ADD new item | 600000 requests, 2000000000 numbers | COPY plain new REPLACE
+BF.ADD new, 1M counted | BF.ADD new item | 600000 requests, 2000000000 numbers | COPY counted new REPLACE \
+    | BF.ADD new, 1M
+BF.EXISTS hit, 24M | BF.EXISTS wide item | 24000000 numbers
+BF.EXISTS miss, 24M | BF.EXISTS wide missing:item
+BF.EXISTS hit, 24 periods of 1M | BF.EXISTS window item | 24000000 numbers | | BF.EXISTS hit, 24M ≤ 1.1
+BF.EXISTS miss, 24 periods of 1M | BF.EXISTS window missing:item | | | BF.EXISTS miss, 24M ≤ 1.1
+BF.MEXISTS 100 miss, 24M | BF.MEXISTS wide missing:item | 100 items, 20000 requests
+BF.MEXISTS 100 miss, 24 periods of 1M | BF.MEXISTS window missing:item | 100 items, 20000 requests | \
+    | BF.MEXISTS 100 miss, 24M ≤ 1.1
+BF.MISSING 100 hit, 24M | BF.MISSING wide item | 100 items, 20000 requests, 24000000 numbers
+BF.MISSING 100 hit, 24 periods of 1M | BF.MISSING window item | 100 items, 20000 requests, 24000000 numbers | \
+    | BF.MISSING 100 hit, 24M ≤ 1.15
+BF.MADD 100 new, 24M | BF.MADD new item | 100 items, 6000 requests, 2000000000 numbers | COPY wide new REPLACE
+BF.MADD 100 new, 24 periods of 1M | BF.MADD new item | 100 items, 6000 requests, 2000000000 numbers | COPY window new REPLACE \
+    | BF.MADD 100 new, 24M ≤ 1.4
+BF.EXISTS miss, 1 filter | BF.EXISTS stack1 missing:item | 16 pipelined, 2000000000 numbers
+BF.EXISTS miss, 10 stacked | BF.EXISTS stack10 missing:item | 16 pipelined, 2000000000 numbers | \
+    | BF.EXISTS miss, 1 filter ≤ 1.25
+BF.EXISTS miss, 100 stacked | BF.EXISTS stack100 missing:item | 16 pipelined, 500000 requests, 2000000000 numbers | \
+    | BF.EXISTS miss, 1 filter ≤ 2.5
+BF.MADD 50, right size | BF.MADD grow item | 50 items, 20000 requests, 2000000000 numbers \
+    | DEL grow / BF.RESERVE grow 0.01 1000000
+BF.MADD 50, grown from 1000 | BF.MADD grow item | 50 items, 20000 requests, 2000000000 numbers | DEL grow / BF.RESERVE grow 0.01 1000 EXPANSION 2 \
+    | GETBIT ≤ 16.4; BF.MADD 50, right size ≤ 1.6
+";
 
-/// Returns a command with one item.
-const fn one(name: &'static str, command: &'static str) -> Row {
-    Row {
-        name,
-        command,
+fn rows() -> Vec<Row> {
+    let lines = ROWS.lines();
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(row).collect()
+}
+
+fn row(line: &'static str) -> Row {
+    let parts = |cell: &'static str, between| {
+        let parts = cell.split(between);
+        parts.filter(|part| !part.is_empty())
+    };
+    let mut cells = line.split('|').map(str::trim);
+    let mut cell = || cells.next().unwrap_or_default();
+    let mut row = Row {
+        name: cell(),
+        command: cell(),
         items: 1,
         words_each: 1,
         pipeline: 32,
         requests: 1_000_000,
         range: 100_000,
-        before: &[],
-        goals: &[],
+        before: Vec::new(),
+        goals: Vec::new(),
+    };
+    for option in parts(cell(), ", ") {
+        let (number, what) = option.split_once(' ').expect("a number first");
+        let count: usize = number.parse().expect("a number");
+        match what {
+            "items" => (row.items, row.requests) = (count, 60_000),
+            "words" => row.words_each = count,
+            "pipelined" => row.pipeline = count,
+            "requests" => row.requests = count as u64,
+            "numbers" => row.range = count as u64,
+            other => panic!("unknown option: {other}"),
+        }
     }
+    row.before = parts(cell(), " / ").collect();
+    let goal = |goal: &'static str| match goal.split_once(" ≤ ") {
+        Some((other, most)) => (other, Some(most.parse().expect("a ratio"))),
+        None => (goal, None),
+    };
+    row.goals = parts(cell(), "; ").map(goal).collect();
+    row
 }
-
-/// Returns a command with a hundred items.
-const fn batch(name: &'static str, command: &'static str) -> Row {
-    one(name, command).items(100, 4).requests(60_000)
-}
-
-impl Row {
-    const fn items(mut self, items: usize, pipeline: usize) -> Self {
-        (self.items, self.pipeline) = (items, pipeline);
-        self
-    }
-
-    /// Makes each item a pair of words.
-    const fn pairs(mut self) -> Self {
-        self.words_each = 2;
-        self
-    }
-
-    const fn pipeline(mut self, pipeline: usize) -> Self {
-        self.pipeline = pipeline;
-        self
-    }
-
-    const fn requests(mut self, requests: u64) -> Self {
-        self.requests = requests;
-        self
-    }
-
-    const fn range(mut self, range: u64) -> Self {
-        self.range = range;
-        self
-    }
-
-    const fn before(mut self, lines: &'static [&'static str]) -> Self {
-        self.before = lines;
-        self
-    }
-
-    const fn goals(mut self, goals: &'static [(&'static str, Option<f64>)]) -> Self {
-        self.goals = goals;
-        self
-    }
-}
-
-const ROWS: &[Row] = &[
-    one("GET", "GET text"),
-    one("GETBIT", "GETBIT bits 12345"),
-    one("GET, bloom-info-alias yes", "GET text")
-        .before(&["CONFIG SET bf.bloom-info-alias yes"])
-        .goals(&[("GET", None)]),
-    one("SISMEMBER", "SISMEMBER set item"),
-    one("BF.CARD", "BF.CARD small"),
-    one("BF.EXISTS hit", "BF.EXISTS small item")
-        .goals(&[("GETBIT", Some(1.17)), ("BF.CARD", None)]),
-    one("BF.EXISTS miss", "BF.EXISTS small missing:item")
-        .goals(&[("GETBIT", None), ("BF.CARD", None)]),
-    one("BF.ADD known", "BF.ADD small item").goals(&[("BF.CARD", None)]),
-    one("SADD new", "SADD newset item")
-        .range(NEW)
-        .before(&["DEL newset"]),
-    one("BF.ADD new", "BF.ADD new item")
-        .range(NEW)
-        .before(&["DEL new", "BF.RESERVE new 0.01 4000000"])
-        .goals(&[("GETBIT", Some(1.37)), ("SADD new", Some(0.70))]),
-    batch("SMISMEMBER 100", "SMISMEMBER set item"),
-    batch("BF.MEXISTS 100", "BF.MEXISTS small item").goals(&[
-        ("GETBIT", Some(16.65)),
-        ("SMISMEMBER 100", Some(0.50)),
-        ("BF.MEXISTS 100, no key", None),
-    ]),
-    // Measures the server's time for the arguments and the reply.
-    batch("BF.MEXISTS 100, no key", "BF.MEXISTS missing item"),
-    batch("SADD 100 new", "SADD newset item")
-        .requests(10_000)
-        .range(NEW)
-        .before(&["DEL newset"]),
-    batch("BF.MADD 100 new", "BF.MADD new item")
-        .requests(30_000)
-        .range(NEW)
-        .before(&["DEL new", "BF.RESERVE new 0.01 4000000"])
-        .goals(&[("SADD 100 new", Some(0.26))]),
-    one("BF.EXISTS hit, filter for 45M", "BF.EXISTS large item")
-        .range(2_000_000)
-        .goals(&[("BF.EXISTS hit", None)]),
-    batch("BF.MEXISTS 100, filter for 45M", "BF.MEXISTS large item")
-        .range(2_000_000)
-        .goals(&[("BF.MEXISTS 100", Some(1.6))]),
-    batch("BF.MEXISTS 100 miss", "BF.MEXISTS small missing:item"),
-    batch("BF.MISSING 100", "BF.MISSING small item").goals(&[("BF.MEXISTS 100", Some(1.1))]),
-    batch("BF.MISSING 100 miss", "BF.MISSING small missing:item")
-        .goals(&[("BF.MEXISTS 100 miss", Some(1.1))]),
-    one("CF.EXISTS hit", "CF.EXISTS cuckoo item")
-        .goals(&[("GETBIT", Some(1.06)), ("BF.EXISTS hit", Some(1.05))]),
-    one("CF.EXISTS miss", "CF.EXISTS cuckoo missing:item").goals(&[("BF.EXISTS miss", Some(1.05))]),
-    one("CF.EXISTS hit, 64 MiB", "CF.EXISTS largecuckoo item")
-        .range(2_000_000)
-        .goals(&[("BF.EXISTS hit, filter for 45M", Some(1.0))]),
-    one("CF.ADD new", "CF.ADD newcuckoo item")
-        .range(NEW)
-        .before(&["DEL newcuckoo", "CF.RESERVE newcuckoo 4000000"])
-        .goals(&[("GETBIT", Some(1.3)), ("SADD new", Some(0.75))]),
-    batch("CF.MEXISTS 100", "CF.MEXISTS cuckoo item").goals(&[("BF.MEXISTS 100", Some(1.0))]),
-    batch("CF.MEXISTS 100, 64 MiB", "CF.MEXISTS largecuckoo item")
-        .range(2_000_000)
-        .goals(&[("BF.MEXISTS 100, filter for 45M", Some(1.0))]),
-    // The sketches' goals are 0.8 of what RedisBloom 8.8 takes in multiples of GETBIT, and 0.5 for batches of count-min
-    // and for long lists. For CMS.QUERY that is less than the server's own share, so it has no goal.
-    one("CMS.INCRBY", "CMS.INCRBY counts item 1")
-        .goals(&[("GETBIT", Some(1.23)), ("BF.CARD", None)]),
-    one("CMS.QUERY", "CMS.QUERY counts item").goals(&[("GETBIT", None), ("BF.CARD", None)]),
-    batch(
-        "CMS.INCRBY 100, 200,000 × 7",
-        "CMS.INCRBY widecounts item 1",
-    )
-    .pairs()
-    .goals(&[("GETBIT", Some(29.5))]),
-    batch("CMS.QUERY 100, 200,000 × 7", "CMS.QUERY widecounts item")
-        .goals(&[("GETBIT", Some(12.3)), ("BF.MEXISTS 100, no key", None)]),
-    one("TOPK.ADD, k 10", "TOPK.ADD shortlist item")
-        .range(400)
-        .before(&["DEL shortlist", "TOPK.RESERVE shortlist 10"])
-        .goals(&[("GETBIT", Some(1.21))]),
-    one("TOPK.ADD, k 100", "TOPK.ADD toplist item")
-        .range(400)
-        .before(&["DEL toplist", "TOPK.RESERVE toplist 100 1000 7 0.9"])
-        .goals(&[("GETBIT", Some(1.25))]),
-    one("TOPK.ADD, k 10,000", "TOPK.ADD longlist item")
-        .range(10_000)
-        .before(&["DEL longlist", "TOPK.RESERVE longlist 10000 80000 7 0.9"])
-        .goals(&[("GETBIT", Some(4.4))]),
-    one("TOPK.QUERY, k 10,000", "TOPK.QUERY longlist item")
-        .range(10_000)
-        .goals(&[("GETBIT", Some(3.2))]),
-    batch("TOPK.ADD 100, k 100", "TOPK.ADD toplist item")
-        .range(400)
-        .goals(&[("TOPK.ADD, k 100", None)]),
-    one("TDIGEST.ADD", "TDIGEST.ADD values item")
-        .before(&["DEL values", "TDIGEST.CREATE values"])
-        .goals(&[("GETBIT", Some(1.12)), ("BF.CARD", None)]),
-    batch("TDIGEST.ADD 100", "TDIGEST.ADD values item")
-        .before(&["DEL values", "TDIGEST.CREATE values"])
-        .goals(&[("GETBIT", Some(20.1))]),
-    one("TDIGEST.QUANTILE", "TDIGEST.QUANTILE digest 0.99")
-        .goals(&[("GETBIT", Some(1.23)), ("BF.CARD", None)]),
-    one(
-        "TDIGEST.QUANTILE 5",
-        "TDIGEST.QUANTILE digest 0.5 0.9 0.95 0.99 0.999",
-    )
-    .goals(&[("GETBIT", Some(2.36))]),
-    one("TDIGEST.RANK", "TDIGEST.RANK digest item").goals(&[("GETBIT", Some(1.18))]),
-    one(
-        "TDIGEST.MERGE of 2",
-        "TDIGEST.MERGE both 2 digest digest OVERRIDE",
-    )
-    .requests(100_000)
-    .goals(&[("TDIGEST.ADD 100", None)]),
-    one("BF.EXISTS hit, 1M", "BF.EXISTS plain item").range(FILLED),
-    one("BF.EXISTS miss, 1M", "BF.EXISTS plain missing:item"),
-    one("BF.EXISTS hit, 1M counted", "BF.EXISTS counted item")
-        .range(FILLED)
-        .goals(&[("BF.EXISTS hit, 1M", Some(1.1))]),
-    one(
-        "BF.EXISTS miss, 1M counted",
-        "BF.EXISTS counted missing:item",
-    )
-    .goals(&[("BF.EXISTS miss, 1M", Some(1.1))]),
-    batch("BF.MADD 100 new, 1M", "BF.MADD new item")
-        .requests(6_000)
-        .range(NEW)
-        .before(&["COPY plain new REPLACE"]),
-    batch("BF.MADD 100 new, 1M counted", "BF.MADD new item")
-        .requests(6_000)
-        .range(NEW)
-        .before(&["COPY counted new REPLACE"])
-        .goals(&[("BF.MADD 100 new, 1M", Some(1.4))]),
-    batch("BF.MDEL 100, 1M counted", "BF.MDEL new item")
-        .requests(3_000)
-        .range(FILLED)
-        .before(&["COPY counted new REPLACE"])
-        .goals(&[("BF.MADD 100 new, 1M counted", None)]),
-    batch("BF.MADD 100 new, scaled to 1M", "BF.MADD new item")
-        .requests(6_000)
-        .range(NEW)
-        .before(&["COPY scaled new REPLACE"])
-        .goals(&[("BF.MADD 100 new, 1M", None)]),
-    one("BF.ADD new, 1M", "BF.ADD new item")
-        .requests(600_000)
-        .range(NEW)
-        .before(&["COPY plain new REPLACE"]),
-    one("BF.ADD new, 1M counted", "BF.ADD new item")
-        .requests(600_000)
-        .range(NEW)
-        .before(&["COPY counted new REPLACE"])
-        .goals(&[("BF.ADD new, 1M", None)]),
-    one("BF.EXISTS hit, 24M", "BF.EXISTS wide item").range(WIDE),
-    one("BF.EXISTS miss, 24M", "BF.EXISTS wide missing:item"),
-    one("BF.EXISTS hit, 24 periods of 1M", "BF.EXISTS window item")
-        .range(WIDE)
-        .goals(&[("BF.EXISTS hit, 24M", Some(1.1))]),
-    one(
-        "BF.EXISTS miss, 24 periods of 1M",
-        "BF.EXISTS window missing:item",
-    )
-    .goals(&[("BF.EXISTS miss, 24M", Some(1.1))]),
-    batch("BF.MEXISTS 100 miss, 24M", "BF.MEXISTS wide missing:item").requests(20_000),
-    batch(
-        "BF.MEXISTS 100 miss, 24 periods of 1M",
-        "BF.MEXISTS window missing:item",
-    )
-    .requests(20_000)
-    .goals(&[("BF.MEXISTS 100 miss, 24M", Some(1.1))]),
-    batch("BF.MISSING 100 hit, 24M", "BF.MISSING wide item")
-        .requests(20_000)
-        .range(WIDE),
-    batch(
-        "BF.MISSING 100 hit, 24 periods of 1M",
-        "BF.MISSING window item",
-    )
-    .requests(20_000)
-    .range(WIDE)
-    .goals(&[("BF.MISSING 100 hit, 24M", Some(1.15))]),
-    batch("BF.MADD 100 new, 24M", "BF.MADD new item")
-        .requests(6_000)
-        .range(NEW)
-        .before(&["COPY wide new REPLACE"]),
-    batch("BF.MADD 100 new, 24 periods of 1M", "BF.MADD new item")
-        .requests(6_000)
-        .range(NEW)
-        .before(&["COPY window new REPLACE"])
-        .goals(&[("BF.MADD 100 new, 24M", Some(1.4))]),
-    one("BF.EXISTS miss, 1 filter", "BF.EXISTS stack1 missing:item")
-        .pipeline(16)
-        .range(NEW),
-    one(
-        "BF.EXISTS miss, 10 stacked",
-        "BF.EXISTS stack10 missing:item",
-    )
-    .pipeline(16)
-    .range(NEW)
-    .goals(&[("BF.EXISTS miss, 1 filter", Some(1.25))]),
-    one(
-        "BF.EXISTS miss, 100 stacked",
-        "BF.EXISTS stack100 missing:item",
-    )
-    .pipeline(16)
-    .requests(500_000)
-    .range(NEW)
-    .goals(&[("BF.EXISTS miss, 1 filter", Some(2.5))]),
-    one("BF.MADD 50, right size", "BF.MADD grow item")
-        .items(50, 4)
-        .requests(20_000)
-        .range(NEW)
-        .before(&["DEL grow", "BF.RESERVE grow 0.01 1000000"]),
-    one("BF.MADD 50, grown from 1000", "BF.MADD grow item")
-        .items(50, 4)
-        .requests(20_000)
-        .range(NEW)
-        .before(&["DEL grow", "BF.RESERVE grow 0.01 1000 EXPANSION 2"])
-        .goals(&[
-            ("GETBIT", Some(16.4)),
-            ("BF.MADD 50, right size", Some(1.6)),
-        ]),
-];
 
 /// The figures of a row in one round.
 struct Figures {
@@ -328,13 +184,14 @@ struct Figures {
 }
 
 pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
-    let named = |name: &str| ROWS.iter().find(|row| row.name == name).expect("a row");
+    let all = rows();
+    let named = |name: &str| all.iter().find(|row| row.name == name).expect("a row");
     let mut needed: Vec<&str> = Vec::new();
-    for row in ROWS.iter().filter(|row| wanted(row.name)) {
+    for row in all.iter().filter(|row| wanted(row.name)) {
         needed.push(row.name);
         needed.extend(row.goals.iter().map(|(other, _)| *other));
     }
-    let rows: Vec<&Row> = ROWS.iter().filter(|r| needed.contains(&r.name)).collect();
+    let rows: Vec<&Row> = all.iter().filter(|r| needed.contains(&r.name)).collect();
     if rows.is_empty() {
         return Vec::new();
     }
@@ -356,7 +213,7 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
     };
     let mut lines = Vec::new();
     for row in rows.into_iter().filter(|row| wanted(row.name)) {
-        for (other, goal) in row.goals {
+        for (other, goal) in &row.goals {
             let pairs = rounds[row.name].iter().zip(&rounds[other]);
             lines.push(Line {
                 case: row.name.to_owned(),
@@ -432,7 +289,7 @@ fn prepare(client: &mut Client, rows: &[&Row]) {
 fn measure(server: &Server, row: &Row) -> Figures {
     let mut client = server.client();
     run(&mut client, "CONFIG SET bf.bloom-info-alias no");
-    for line in row.before {
+    for line in &row.before {
         run(&mut client, line);
     }
     let generator = Path::new(&env::var_os("VALKEY_SERVER").expect("./build.sh bench sets it"))

@@ -3,11 +3,11 @@
 //!
 //! Every failure names the seed of its random choices; `SOAK_SEED` repeats that run.
 
+mod buffers;
+mod disks;
 mod fuzz;
 mod life;
 mod reshard;
-mod scarce;
-mod sentinels;
 mod ways;
 
 use std::env;
@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use valkeybloom_sketches::bloom::dump;
 
+use crate::harness::{Client, ok};
 use crate::support::pieces::object;
 use crate::support::random;
 
@@ -103,6 +104,13 @@ fn clock() -> Duration {
     let now = std::time::SystemTime::now();
     now.duration_since(std::time::UNIX_EPOCH)
         .unwrap_or_default()
+}
+
+/// Changes a setting of a server.
+#[track_caller]
+fn set(client: &mut Client, setting: &str) {
+    let set = format!("CONFIG SET {setting}");
+    assert_eq!(client.cmd(&set), ok(), "{setting}");
 }
 
 /// Returns the dump, as BF.LOAD takes it, of the object in these chunks of BF.SCANDUMP.

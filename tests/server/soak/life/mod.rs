@@ -3,7 +3,6 @@
 //! matter of the core's tests and of the random commands.
 
 mod keys;
-mod near;
 mod servers;
 mod words;
 
@@ -15,8 +14,6 @@ use crate::harness::{Builder, Client, Reply, Server, array, digest, int, ok, wai
 use crate::support::pieces::Pieces;
 use crate::support::sketches::{self, Sketch};
 use crate::support::sums;
-
-use near::Near;
 
 const DATABASES: usize = 3;
 const KEYS: usize = 10;
@@ -84,15 +81,11 @@ struct Life {
     compared: u64,
     /// The number of steps of each kind.
     taken: BTreeMap<&'static str, u64>,
-    /// Copies that follow keys of databases.
-    nears: BTreeMap<(usize, String), Near>,
-    /// How often a copy was found equal, and how often one had to be fetched again.
-    followed: BTreeMap<&'static str, u64>,
 }
 
 /// Returns a server that keeps all that it has acknowledged when it dies. Its objects without options have other
 /// parameters than those of the other server, and its cuckoo filters other limits.
-pub fn settings(capacity: i64) -> Builder {
+fn settings(capacity: i64) -> Builder {
     Server::builder()
         .config("appendonly", "yes")
         .config("appendfsync", "always")
@@ -116,8 +109,6 @@ impl Life {
             changed_by: BTreeSet::new(),
             compared: 0,
             taken: BTreeMap::new(),
-            nears: BTreeMap::new(),
-            followed: BTreeMap::new(),
         }
     }
 
@@ -243,9 +234,6 @@ impl Life {
         sums::is_balanced(&mut self.client);
         let select = format!("SELECT {}", self.database);
         assert_eq!(self.client.cmd(&select), ok());
-        if self.random.one_in(2) {
-            self.follow(&key);
-        }
     }
 
     /// Writes a few times to the filter of a key. What is refused changes nothing.
@@ -352,12 +340,9 @@ fn live(mut life: Life, budget: Budget) {
     }
     let steps = life.taken.values().sum::<u64>();
     eprintln!(
-        "{:?}, in all {steps}; {} times compared; changed by {:?}; copies: {:?}",
-        life.taken, life.compared, life.changed_by, life.followed
+        "{:?}, in all {steps}; {} times compared; changed by {:?}",
+        life.taken, life.compared, life.changed_by
     );
-    for what in ["equal", "again"] {
-        assert!(life.followed[what] > 2, "{:?}", life.followed);
-    }
     assert!(life.changed_by.len() > 6, "{:?}", life.changed_by);
 }
 

@@ -1,10 +1,9 @@
 //! Replies and arguments that are larger than what the server has for them.
 
-use super::set;
+use super::{Budget, dump_of, set};
 use crate::harness::{
     Client, Reply, Server, array, digest, error, int, ok, wait_in_sync, wait_until,
 };
-use crate::soak::{Budget, dump_of};
 use crate::support::aof::rewrite_aof;
 use crate::support::pieces::{load_chunks, pieces, split};
 use crate::support::sums;
