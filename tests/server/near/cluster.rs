@@ -25,7 +25,7 @@ fn add_and_compare(near: &Near, router: &mut Router, part: usize, after: &str) {
         );
     }
     let exists = |item: &str| router.cmd(&format!("BF.EXISTS {KEY} {item}")) == int(1);
-    becomes_equal(near, false, exists, after);
+    becomes_equal(near, exists, after);
 }
 
 #[test]

@@ -165,7 +165,7 @@ fn no_answer_is_older_than_it_may_be() {
     proxy.set(Mode::Forward);
     let mut client = server.client();
     let exists = |item: &str| client.cmd(&format!("BF.EXISTS k {item}")) == int(1);
-    becomes_equal(&near, false, exists, "all that");
+    becomes_equal(&near, exists, "all that");
     let last = [next.to_string(), (next + 1).to_string()];
     assert_eq!(
         runtime.block_on(near.contains_each(&last)),

@@ -7,9 +7,8 @@ use tokio::runtime::Runtime;
 use valkeybloom_client::near::{Options, State};
 use valkeybloom_client::{Error, Near};
 
-use crate::harness::{Client, PATIENCE, Reply, Server, boolean, int, ok, wait_in_sync, wait_until};
-use crate::read::{ENDS, MISSING, given, happen};
-use crate::support::protocols::{in_both_protocols, with_fixed_seed};
+use crate::harness::{Client, PATIENCE, Server, int, ok, wait_in_sync, wait_until};
+use crate::support::protocols::with_fixed_seed;
 
 use super::KEY;
 
@@ -39,14 +38,6 @@ async fn multiplexed(port: u16) -> MultiplexedConnection {
     connection.expect("the server is up")
 }
 
-/// Returns whether the server claims an item, or its error.
-fn exists(client: &mut Client, item: &str) -> Result<bool, String> {
-    match client.cmd(&format!("BF.EXISTS {KEY} {item}")) {
-        Reply::Error(text) => Err(text),
-        reply => Ok(reply == int(1) || reply == boolean(true)),
-    }
-}
-
 /// Enough items to hit false positives, so that equal answers imply equal bits.
 pub fn many_items() -> Vec<String> {
     let named = ["a", "b", "c", "d", "e", "z", "mine"].map(str::to_owned);
@@ -58,61 +49,12 @@ pub fn many_items() -> Vec<String> {
 
 /// Waits until the copy alone answers as the server does.
 #[track_caller]
-pub fn becomes_equal(
-    near: &Near,
-    confirm: bool,
-    mut exists: impl FnMut(&str) -> bool,
-    after: &str,
-) {
+pub fn becomes_equal(near: &Near, mut exists: impl FnMut(&str) -> bool, after: &str) {
     let items = many_items();
-    let expected: Vec<_> = items
-        .iter()
-        .map(|item| {
-            let exists = exists(item);
-            (exists || !confirm).then_some(exists)
-        })
-        .collect();
+    let expected: Vec<_> = items.iter().map(|item| Some(exists(item))).collect();
     wait_until(&format!("the copy is equal after {after}"), || {
         let answers = items.iter().map(|item| near.local(item));
         answers.eq(expected.iter().copied())
-    });
-}
-
-#[test]
-fn every_event_is_followed() {
-    let server = Server::with(&[
-        ("bf.bloom-use-random-seed", "no"),
-        ("enable-debug-command", "yes"),
-    ]);
-    let runtime = Runtime::new().expect("a runtime");
-    in_both_protocols(&server, |client, resp3| {
-        // Either way of answering, with either protocol of the program.
-        for (confirm, protocol3) in [(false, resp3), (true, !resp3)] {
-            let options = Options { confirm, ..quick() };
-            let connection = runtime.block_on(manager(server.port(), protocol3));
-            for (event, error) in ENDS {
-                given(client);
-                let guard = runtime.enter();
-                let near = Near::follow(connection.clone(), KEY, options).creating();
-                drop(guard);
-                assert_eq!(runtime.block_on(near.ready()), Ok(()));
-                assert_eq!(runtime.block_on(near.contains("a")), Ok(true));
-                happen(client, event);
-                if *error == MISSING || error.starts_with("RESYNC ") {
-                    let exists = |item: &str| exists(client, item).expect("an answer");
-                    becomes_equal(&near, confirm, exists, event);
-                    assert_eq!(runtime.block_on(near.add("mine")), Ok(true), "{event}");
-                    assert_eq!(runtime.block_on(near.contains("mine")), Ok(true));
-                } else {
-                    // Only the server can answer, and it does not.
-                    wait_until("the copy is dropped", || near.local("a").is_none());
-                    let refused = runtime.block_on(near.contains("a")).unwrap_err();
-                    let text = exists(client, "a").unwrap_err();
-                    let (_, text) = text.split_once(' ').expect("a code and a text");
-                    assert!(refused.to_string().contains(text), "{refused}");
-                }
-            }
-        }
     });
 }
 

@@ -43,42 +43,30 @@ fn interpret(mut command: Command, program: &str, server: &Server) {
     assert!(output.status.success(), "{errors}");
 }
 
-#[test]
-fn a_guard_spares_the_database_queries() {
-    let program = pages::block(PAGE, "A guard for a cache", "python");
-    python(&program, include_str!("guard.py"), &with_fixed_seed());
-}
-
-#[test]
-fn a_name_is_taken_once() {
-    let program = pages::block(PAGE, "Taken user names", "python");
-    python(&program, include_str!("names.py"), &with_fixed_seed());
-}
-
-#[test]
-fn the_items_of_the_last_hour_are_trending() {
-    let program = pages::block(PAGE, "Trending items of the last hour", "python");
-    python(&program, include_str!("trending.py"), &with_fixed_seed());
-}
-
-#[test]
-fn no_client_exceeds_a_rate_limit() {
-    let program = pages::block(PAGE, "A rate limit", "python");
-    python(&program, include_str!("limit.py"), &with_fixed_seed());
-}
-
-#[test]
-fn a_day_of_latencies_is_merged_from_its_hours() {
-    let program = pages::block(PAGE, "Latency percentiles of the last day", "python");
-    python(&program, include_str!("latency.py"), &with_fixed_seed());
-}
-
 const SCRAPY: &str = "A duplicate filter for Scrapy";
 
+/// The sections whose programs run in Python, each with what follows its program: a test of it.
+const PROGRAMS: [(&str, &str); 6] = [
+    ("A guard for a cache", include_str!("guard.py")),
+    ("Taken user names", include_str!("names.py")),
+    (
+        "Trending items of the last hour",
+        include_str!("trending.py"),
+    ),
+    ("A rate limit", include_str!("limit.py")),
+    (
+        "Latency percentiles of the last day",
+        include_str!("latency.py"),
+    ),
+    (SCRAPY, include_str!("dupefilter.py")),
+];
+
 #[test]
-fn crawlers_share_a_duplicate_filter() {
-    let program = pages::block(PAGE, SCRAPY, "python");
-    python(&program, include_str!("dupefilter.py"), &with_fixed_seed());
+fn programs_do_what_the_page_says() {
+    for (section, test) in PROGRAMS {
+        let program = pages::block(PAGE, section, "python");
+        python(&program, test, &with_fixed_seed());
+    }
 }
 
 /// With a Python that has Scrapy and redis-py.
