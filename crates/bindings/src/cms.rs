@@ -17,7 +17,7 @@ impl CountMin {
     /// Creates the sketch of CMS.INITBYDIM with these words after the key: width, depth, and `CELL_SIZE`.
     ///
     /// # Errors
-    /// [`Code::Refused`] or [`Code::NoMemory`].
+    /// [`Code::Refused`](crate::Code::Refused) or [`Code::NoMemory`](crate::Code::NoMemory).
     pub fn by_size(words: &[&[u8]]) -> Result<Self, Error> {
         let words = [&[&b"CMS.INITBYDIM"[..], b"key"], words].concat();
         request::require_count(&words[..])?;
@@ -27,7 +27,7 @@ impl CountMin {
     /// Creates the sketch of CMS.INITBYPROB with these words after the key: error, probability, and `CELL_SIZE`.
     ///
     /// # Errors
-    /// [`Code::Refused`] or [`Code::NoMemory`].
+    /// [`Code::Refused`](crate::Code::Refused) or [`Code::NoMemory`](crate::Code::NoMemory).
     pub fn by_rates(words: &[&[u8]]) -> Result<Self, Error> {
         let words = [&[&b"CMS.INITBYPROB"[..], b"key"], words].concat();
         request::require_count(&words[..])?;
@@ -46,7 +46,7 @@ impl CountMin {
     /// Adds a number, which may be negative, to an item's count. Returns the new estimate.
     ///
     /// # Errors
-    /// [`Code::Refused`]. Then nothing has changed.
+    /// [`Code::Refused`](crate::Code::Refused). Then nothing has changed.
     #[inline]
     pub fn add(&mut self, item: &[u8], by: i64) -> Result<u64, Error> {
         if by == i64::MIN {
@@ -58,8 +58,9 @@ impl CountMin {
 
     /// Counts items in order: adds to each the number at its index, or 1.
     ///
-    /// # Errors [`Code::Refused`]: if there are more or fewer numbers than items, or one is `i64::MIN`, nothing has
-    /// changed. If an item's counters can't hold its number, all other items are counted.
+    /// # Errors
+    /// [`Code::Refused`](crate::Code::Refused): if there are more or fewer numbers than items, or one is `i64::MIN`,
+    /// nothing has changed. If an item's counters can't hold its number, all other items are counted.
     pub fn add_each(&mut self, batch: &Batch, by: Option<&[i64]>) -> Result<(), Error> {
         let mut numbers = numbers(by, batch.len())?;
         if by.is_some_and(|by| by.contains(&i64::MIN)) {
@@ -77,7 +78,7 @@ impl CountMin {
     /// Writes an estimate of each item's count, which is never too low, until `answers` is full.
     ///
     /// # Errors
-    /// [`Code::NoMemory`]
+    /// [`Code::NoMemory`](crate::Code::NoMemory)
     pub fn estimate_each(&self, batch: &Batch, answers: &mut [u64]) -> Result<(), Error> {
         let mut answer = writer(answers);
         batch.visit_all(|items| self.0.estimate_each(items, &mut answer))
@@ -86,7 +87,7 @@ impl CountMin {
     /// Returns the weighted sum of sketches, at least one, as CMS.MERGE makes it.
     ///
     /// # Errors
-    /// [`Code::Refused`] or [`Code::NoMemory`].
+    /// [`Code::Refused`](crate::Code::Refused) or [`Code::NoMemory`](crate::Code::NoMemory).
     pub fn merged(sketches: &[&Self], weights: &[i64]) -> Result<Self, Error> {
         if sketches.is_empty() {
             return Err(Error::NOTHING_TO_MERGE);
@@ -112,7 +113,7 @@ impl CountMin {
     /// Removes all counts.
     ///
     /// # Errors
-    /// [`Code::NoMemory`]
+    /// [`Code::NoMemory`](crate::Code::NoMemory)
     pub fn clear(&mut self) -> Result<(), Error> {
         *self = Self::of_shape(*self.0.shape())?;
         Ok(())

@@ -21,6 +21,7 @@ mod build;
 mod compare;
 mod difference;
 mod dump;
+mod existing;
 mod expiry;
 mod failure;
 mod family;

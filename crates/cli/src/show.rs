@@ -7,9 +7,9 @@ use redis::{FromRedisValue, cmd};
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
+use super::existing::existing;
 use super::failure::{Failure, Result, shown};
 use super::family::Family;
-use super::keys::existing;
 use super::list::columns::listed;
 use super::list::output::{self, shortened};
 use super::list::row::Row;
