@@ -4,6 +4,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ffi::c_void;
 use std::ptr;
+use std::sync::OnceLock;
 
 use valkey_module::raw;
 
@@ -18,7 +19,10 @@ pub(super) static TRY_CALLOC: Optional = Optional::new(c"RedisModule_TryCalloc")
 struct ServerAllocator;
 
 impl ServerAllocator {
-    /// The alignment of the server's blocks, which equals that of `malloc`; nothing in this crate needs a stricter one.
+    /// The alignment of the blocks of every server.
+    const ALIGN_MIN: usize = 8;
+
+    /// The alignment of `malloc`'s blocks, and of those of most servers; nothing in this crate needs a stricter one.
     const ALIGN_MAX: usize = 16;
 
     /// The most bytes that are requested without a trial. A server that can't allocate this little is about to fail
@@ -29,14 +33,32 @@ impl ServerAllocator {
     fn in_server(layout: Layout) -> bool {
         // SAFETY: the API's table is filled before the module allocates, and not written to afterwards.
         let loaded = unsafe { raw::RedisModule_Free }.is_some();
-        loaded && layout.align() <= Self::ALIGN_MAX
+        loaded
+            && (layout.align() <= Self::ALIGN_MIN
+                || layout.align() <= Self::ALIGN_MAX
+                    && *ALIGNS_LIKE_MALLOC.get_or_init(aligns_like_malloc))
+    }
+}
+
+/// Whether the server's blocks are aligned like those of `malloc`.
+static ALIGNS_LIKE_MALLOC: OnceLock<bool> = OnceLock::new();
+
+/// Tries a block of the server's. A server that is built with an allocator that can't say how large a block is, like
+/// musl's, puts the size in front: then all of its blocks are 8 bytes behind those of `malloc`.
+fn aligns_like_malloc() -> bool {
+    let bytes = ServerAllocator::ALIGN_MAX;
+    // SAFETY: the API's table is filled, and the block is freed once.
+    unsafe {
+        let block = call!(RedisModule_Alloc(bytes));
+        call!(RedisModule_Free(block));
+        block.addr().is_multiple_of(bytes)
     }
 }
 
 /// Returns the bytes of the block that the server's allocator gave for a box or a vector, which begins here and takes
 /// bytes.
 pub fn bytes_given<T>(block: *const T) -> u64 {
-    const { assert!(align_of::<T>() <= ServerAllocator::ALIGN_MAX) };
+    const { assert!(align_of::<T>() <= ServerAllocator::ALIGN_MIN) };
     // SAFETY: the block's alignment makes it one of the server's; the server only reads what it noted of its size.
     unsafe { call!(RedisModule_MallocSize(block.cast_mut().cast())) as u64 }
 }

@@ -33,6 +33,8 @@ pub struct Setting {
     /// in its list, a bit for each word of a subset.
     value: AtomicI64,
     default: AtomicI64,
+    /// The default that no argument after the module's path changed.
+    initial: i64,
     /// Checks an otherwise valid value against other settings.
     check: fn(i64) -> Result<(), String>,
     /// Called with each value that is set, once the config file is applied.
@@ -66,6 +68,7 @@ impl Setting {
             kind,
             value: AtomicI64::new(default),
             default: AtomicI64::new(default),
+            initial: default,
             check: |_| Ok(()),
             effect: |_| {},
             fixed: false,
@@ -289,6 +292,15 @@ const fn to_bits(value: f64) -> i64 {
 
 const fn to_double(bits: i64) -> f64 {
     f64::from_bits(bits.cast_unsigned())
+}
+
+/// Forgets what a load that failed set. musl keeps a library in memory that is closed, with its values.
+pub(super) fn reset(settings: &[&'static Setting]) {
+    LOADING.store(true, Relaxed);
+    for setting in settings {
+        setting.default.store(setting.initial, Relaxed);
+        setting.value.store(setting.initial, Relaxed);
+    }
 }
 
 /// Registers settings under all their names, while the module loads: aliases first.
