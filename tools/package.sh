@@ -22,7 +22,10 @@ name=valkeybloom-$version-$arch
 module=$(step "the module for $arch" tools/module.sh "$arch")
 tool=$(step "the program for $arch" tools/module.sh "$arch" tool)
 library=$(step "the C library for $arch" tools/module.sh "$arch" library)
-[ "$arch" = "$(uname -m)" ] || export STRIP="$arch-linux-gnu-strip"
+[ "$arch" = "$(uname -m)" ] || {
+    export STRIP="$arch-linux-gnu-strip"
+    command -v "$STRIP" >/dev/null || tools/packages.sh "binutils-$(echo "$arch" | tr _ -)-linux-gnu"
+}
 target=$(cd "${CARGO_TARGET_DIR:-target}" && pwd)
 packages=${PACKAGES:-$target/package}
 mkdir -p "$packages"
@@ -134,7 +137,7 @@ deb() {
     cp "$tmp/sboms/valkeybloom.cdx.json" "$tmp/sboms/valkeybloom-program.cdx.json" "$documentation"
     fields valkeybloom >"$root/DEBIAN/control"
     cat >>"$root/DEBIAN/control" <<END
-Depends: libc6 (>= 2.34), libgcc-s1
+Depends: libc6 (>= 2.17)
 Enhances: valkey-server, redis-server
 Section: database
 Description: $(sed -n 's/^description = "\(.*\)"/\1/p' Cargo.toml)
@@ -177,7 +180,7 @@ deb_for_c() {
     cp docs/c.md "$tmp/sboms/valkeybloom-library.cdx.json" "$root/usr/share/doc/libvalkeybloom-dev"
     fields libvalkeybloom-dev >"$root/DEBIAN/control"
     cat >>"$root/DEBIAN/control" <<END
-Depends: libc6 (>= 2.34), libgcc-s1
+Depends: libc6 (>= 2.17)
 Section: libdevel
 Description: Bloom filters and other sketches of valkeybloom in any program
  A library for every language that can call C, without a server: Bloom and

@@ -66,8 +66,8 @@ widen_workspace() ( # folder
     mv python/Cargo.lock .
 )
 
-# Makes the sdist, and from it alone a wheel for each architecture: the same bytes in any folder. Only this machine's
-# wheel can be loaded here.
+# Makes the sdist, and from it alone a wheel for glibc and one for musl for each architecture: the same bytes in any
+# folder. Only this machine's wheel can be loaded here.
 release() { # python, folder
     venv=$(environment maturin "$1" maturin)
     SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
@@ -87,13 +87,16 @@ release() { # python, folder
             "$cyclonedx" cyclonedx -qq --manifest-path python/Cargo.toml --format json --spec-version 1.5 \
                 --describe crate --no-build-deps --target "$triple"
             sed 's|path+file://[^"#]*#|path+file:///valkeybloom#|g' python/*.cdx.json >"$tmp/valkeybloom.cdx.json"
-            CARGO_TARGET_DIR=$target/python-release "$venv/bin/maturin" build --release --locked --compression-level 9 --target "$triple" \
-                --interpreter "$1" --out "$tmp/made" --sbom-include "$tmp/valkeybloom.cdx.json"
+            for built in "$triple:manylinux_2_17" "$static:musllinux_1_2"; do
+                CARGO_TARGET_DIR=$target/python-release "$venv/bin/maturin" build --release --locked --zig \
+                    --compression-level 9 --target "${built%:*}" --compatibility "${built#*:}" --interpreter "$1" \
+                    --out "$tmp/made" --sbom-include "$tmp/valkeybloom.cdx.json"
+            done
         )
     done
     for python in $all; do
         "$python" -m venv --clear "$tmp/venv"
-        "$tmp/venv/bin/pip" install --quiet --no-deps "$tmp/made"/*_"$(uname -m)".whl
+        "$tmp/venv/bin/pip" install --quiet --no-deps "$tmp/made"/*-manylinux*_"$(uname -m)".whl
         "$tmp/venv/bin/python" -c "
 from valkeybloom import Bloom
 filter = Bloom(1000, 0.01)

@@ -41,10 +41,11 @@ check() {
         newest=$(printf '%s\n' 1.90 "$(cargo --version | cut -d ' ' -f 2)" | sort -V | tail -n 1)
         [ "$newest" != 1.90 ] || lack "cargo 1.90 or newer, which packages crates together: rustup update"
         for arch in $architectures; do
-            triple=$arch-unknown-linux-gnu
-            [ -d "$(rustc --print sysroot)/lib/rustlib/$triple" ] ||
-                rustup --quiet target add "$triple" >/dev/null 2>&1 ||
-                lack "the Rust target $triple: rustup target add $triple"
+            for triple in "$arch-unknown-linux-gnu" "$arch-unknown-linux-musl"; do
+                [ -d "$(rustc --print sysroot)/lib/rustlib/$triple" ] ||
+                    rustup --quiet target add "$triple" >/dev/null 2>&1 ||
+                    lack "the Rust target $triple: rustup target add $triple"
+            done
         done
     else
         lack "cargo: install Rust with rustup"
@@ -56,11 +57,8 @@ check() {
     need /usr/share/keyrings/debian-archive-keyring.gpg debian-archive-keyring
     python3 -c 'import ensurepip, venv' 2>/dev/null || packages="$packages python3-venv"
     for arch in $architectures; do
-        [ "$arch" = "$(uname -m)" ] || {
-            need "$arch-linux-gnu-gcc" "gcc-$(echo "$arch" | tr _ -)-linux-gnu"
-            need "/usr/$arch-linux-gnu/include/stdio.h" \
-                "libc6-dev-$(echo "$arch" | sed 's/aarch64/arm64/; s/x86_64/amd64/')-cross"
-        }
+        [ "$arch" = "$(uname -m)" ] ||
+            need "$arch-linux-gnu-strip" "binutils-$(echo "$arch" | tr _ -)-linux-gnu"
     done
     tools/mirror.sh >/dev/null 2>&1 || lack "a Debian mirror for the image: name one in DEBIAN_MIRROR"
     [ "${1-}" = files ] || for program in $(tools/image-test.sh needs); do need "$program" "$program"; done

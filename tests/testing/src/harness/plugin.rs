@@ -1,5 +1,6 @@
 //! Modules of the tests, in C.
 
+use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -13,7 +14,8 @@ impl Plugin {
     pub fn build(source: &str) -> Self {
         let plugin = Self(Folder::new());
         let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/plugins"));
-        let cc = Command::new("cc")
+        let compiler = env::var("PLUGIN_CC").unwrap_or_else(|_| "cc".to_owned());
+        let cc = Command::new(compiler)
             .args(["-shared", "-fPIC", "-pthread", "-O1"])
             .args(["-Wall", "-Wextra", "-Werror", "-o"])
             .arg(plugin.path())
