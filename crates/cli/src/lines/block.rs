@@ -87,7 +87,7 @@ impl Block {
         self.numbered(self.ends.len())
     }
 
-    /// Describes the position of the item after so many of this block.
+    /// Describes the position of the item that follows a number of items of this block.
     fn numbered(&self, before: usize) -> String {
         let unit = match self.parts {
             Parts::Lines => "line",

@@ -201,7 +201,7 @@ impl Client {
         reply
     }
 
-    /// Calls commands of which none may fail.
+    /// Calls commands that must not fail.
     #[track_caller]
     pub fn run_all<L: AsRef<str>>(&mut self, lines: impl IntoIterator<Item = L>) {
         for line in lines {
