@@ -23,7 +23,7 @@ struct Row {
     new: bool,
 }
 
-/// The rows: what is counted, the words of the command, and its items after them.
+/// The rows. Each has what is counted, the words of the command, and the items that follow them.
 const ROWS: &str = "
 BF.EXISTS hit | BF.EXISTS small | 1 known
 BF.EXISTS hit, counting | BF.EXISTS counting | 1 known

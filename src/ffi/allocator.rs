@@ -43,8 +43,8 @@ impl ServerAllocator {
 /// Whether the server's blocks are aligned like those of `malloc`.
 static ALIGNS_LIKE_MALLOC: OnceLock<bool> = OnceLock::new();
 
-/// Tries a block of the server's. A server that is built with an allocator that can't say how large a block is, like
-/// musl's, puts the size in front: then all of its blocks are 8 bytes behind those of `malloc`.
+/// Tries a block of the server's. A server that does not ask its allocator how large a block is, as with musl's, puts the
+/// size in front: then all of its blocks begin 8 bytes after those of `malloc`.
 fn aligns_like_malloc() -> bool {
     let bytes = ServerAllocator::ALIGN_MAX;
     // SAFETY: the API's table is filled, and the block is freed once.
@@ -72,10 +72,10 @@ pub fn bytes_given_for(bytes: u64) -> u64 {
     }
 }
 
-// SAFETY: a block comes either from the server's allocator or from the system's, and goes back to the
-// same one: `in_server` decides by the layout, and by whether the API's table is filled, which happens
-// before a module's first allocation and never in another program. A failed allocation returns null
-// if the server has the `Try` functions, and ends the server if it lacks them.
+// SAFETY: a block comes either from the server's allocator or from the system's, and goes back to the same one:
+// `in_server` decides by the layout, by how the server aligns its blocks, which does not change, and by whether the API's
+// table is filled, which happens before a module's first allocation and never in another program. A failed allocation
+// returns null if the server has the `Try` functions, and ends the server if it lacks them.
 unsafe impl GlobalAlloc for ServerAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if !Self::in_server(layout) {

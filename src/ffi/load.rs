@@ -111,12 +111,8 @@ fn register(module: &Module, ctx: Ctx, args: Argv) -> Result<(), String> {
     unsafe { call!(RedisModule_SetModuleOptions(ctx.as_ptr(), options)) };
     context::make_detached(ctx);
     let words: Vec<&[u8]> = (0..args.len()).map(|i| args.string(i).bytes()).collect();
-    module
-        .bundles
-        .iter()
-        .for_each(|bundle| setting::reset((bundle.settings)()));
-    setting::reset(module.settings);
-    setting::reset(&[module.selection]);
+    let all = module.bundles.iter().flat_map(|bundle| (bundle.settings)());
+    setting::reset(all.chain(module.settings).chain([&module.selection]));
     let bundles = select(module, ctx, &words)?;
     let own = bundles.iter().flat_map(|bundle| (bundle.settings)());
     let settings: Vec<_> = own.chain(module.settings).copied().collect();

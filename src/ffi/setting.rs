@@ -295,7 +295,7 @@ const fn to_double(bits: i64) -> f64 {
 }
 
 /// Forgets what a load that failed set. musl keeps a library in memory that is closed, with its values.
-pub(super) fn reset(settings: &[&'static Setting]) {
+pub(super) fn reset<'s>(settings: impl Iterator<Item = &'s &'static Setting>) {
     LOADING.store(true, Relaxed);
     for setting in settings {
         setting.default.store(setting.initial, Relaxed);

@@ -1,4 +1,4 @@
-//! BF.LOAD, SCANDUMP, and LOADCHUNK: filters as dumps or in chunks. BF.READ: what was new to a filter since.
+//! BF.LOAD, SCANDUMP, and LOADCHUNK: filters as dumps or in chunks. BF.READ: the items that were new to a filter after a cursor.
 
 use valkeybloom_protocol::bloom::Read;
 use valkeybloom_protocol::bloom::redisbloom::error as redisbloom;
