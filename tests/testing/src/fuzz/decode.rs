@@ -289,8 +289,8 @@ fn half_loaded(mut source: Source) {
 }
 
 /// Writes a plain object in each form, and asserts that all forms decode to the same object.
-fn plain_in_each_form(source: Source) {
-    let plain = { source }.plain();
+fn plain_in_each_form(mut source: Source) {
+    let plain = source.plain();
     let (dump, header) = (plain.dump(), plain.header());
     let mut fields = Written::default();
     plain
@@ -337,7 +337,7 @@ fn plain_in_each_form(source: Source) {
     }
 }
 
-/// Asserts that an object consists of these plain.
+/// Asserts that an object consists of what a plain one says.
 fn assert_consists_of(object: &Object, plain: &Plain) {
     let shape = object.shape();
     assert_eq!(shape.kind, Kind::Plain);
@@ -357,7 +357,7 @@ fn assert_consists_of(object: &Object, plain: &Plain) {
     assert!(filters.eq(expected.map(|f| (f.blob(), f.capacity, f.items))));
 }
 
-/// Completes a begun object with the cells of these plain.
+/// Completes a begun object with the cells of a plain one.
 fn filled(begun: Value, plain: &Plain) -> Object {
     let Value::Partial(mut partial) = begun else {
         panic!("complete without cells");
