@@ -61,9 +61,20 @@ open_sources() {
     private_apt update || fail "cannot read $mirror: $(apt_says)"
 }
 
+# Installs the shared libraries that unpacked servers need and this machine lacks. Debian's package of libfoo.so.1 is
+# libfoo1; libcrypto is in libssl's.
+bring_libraries() { # servers…
+    libraries=$(for server; do ldd "$server" 2>/dev/null | awk '/not found/ { print $1 }'; done |
+        sed 's/libcrypto/libssl/; s/\.so\.//' | sort -u)
+    # shellcheck disable=SC2086  # a list of packages
+    [ -z "$libraries" ] || "$tools/packages.sh" $libraries
+    for server; do "$server" --version >/dev/null 2>&1 || fail "$server does not run on this machine"; done
+}
+
 # Moves the finished server in, unless another run was quicker.
 move_in() { # folder, server within it
     [ -x "$tmp/$1/$2" ] || fail "$1 lacks its $2: see $log"
+    bring_libraries "$tmp/$1/$2"
     number=$(echo "$1" | sed -n 's/^[a-z]*-\([0-9.]*\).*/\1/p')
     [ -z "$number" ] || "$tmp/$1/$2" --version | grep -q " v=$number\." ||
         fail "the tests need $1, but the mirror has $("$tmp/$1/$2" --version)"
@@ -141,16 +152,6 @@ build_for_oldest() {
     cp "$servers/valkey-9.1-oldest/valkey-server" "$tmp/bullseye/usr/bin"
     run_with_libraries bullseye valkey-server usr/bin/valkey-server
     move_in bullseye valkey-server
-}
-
-# Installs the shared libraries that unpacked servers need and this machine lacks. Debian's package of libfoo.so.1 is
-# libfoo1; libcrypto is in libssl's.
-bring_libraries() { # servers…
-    libraries=$(for server; do ldd "$server" | awk '/not found/ { print $1 }'; done |
-        sed 's/libcrypto/libssl/; s/\.so\.//' | sort -u)
-    # shellcheck disable=SC2086  # a list of packages
-    [ -z "$libraries" ] || "$tools/packages.sh" $libraries
-    for server; do "$server" --version >/dev/null 2>&1 || fail "$server does not run on this machine"; done
 }
 
 # Debug information would take a sixth of the time.
