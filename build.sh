@@ -36,8 +36,9 @@ usage() {
 ./build.sh package [architecture]  makes a .deb, a .tar.gz, an SBOM and checksums in target/package/; for this machine's
                                   architecture, or x86_64 or aarch64
 ./build.sh package test           tests the package in clean roots of Debian, with Debian's servers; needs root
-./build.sh image [architecture]   makes an OCI image of Debian's packages in target/image/ and tests it; for this machine's
-                                  architecture, or x86_64 or aarch64, which is not tested elsewhere
+./build.sh image [architecture...]  makes OCI images in target/image/, of Debian's server with the module, and of the module
+                                  alone; for this machine's architecture, or for x86_64, aarch64 or both; tests them
+                                  if this machine's is among them
 ./build.sh release                makes everything that is published in target/release-VERSION/, and tests it;
                                   release again: makes it once more in another folder, and compares the checksums
 ./build.sh site                   makes the pages a site in target/site/, and checks its links
@@ -405,12 +406,13 @@ package() { # architecture, or "test"
     exec tools/package.sh "$@"
 }
 
-# Makes an image, and tests it if this machine can run it.
-image() { # architecture
+# Makes the images, and tests them if this machine can run the server's.
+image() { # architecture...
     bring_compilers
     images=$target/image
-    tools/image.sh "${1:-$(uname -m)}" "$images"
-    [ "${1:-$(uname -m)}" != "$(uname -m)" ] || exec tools/image-test.sh "$images"
+    [ $# -gt 0 ] || set -- "$(uname -m)"
+    tools/image.sh "$images" "$@"
+    case " $* " in *" $(uname -m) "*) exec tools/image-test.sh "$images" ;; esac
 }
 
 arm() { # filters...

@@ -99,8 +99,9 @@ files() { # options of cargo package...
     mkdir "$new"
     for arch in $architectures; do
         PACKAGES=$new step "packages for $arch" tools/package.sh "$arch"
-        step "image for $arch" tools/image.sh "$arch" "$new"
     done
+    # shellcheck disable=SC2086  # a list of architectures
+    step "images" tools/image.sh "$new" $architectures
     step "Python package" tools/python.sh release "$new"
     step "crates" crates "$@"
     notes >"$new/NOTES.md"
@@ -129,7 +130,7 @@ case ${1-} in
         check
         files
         step "documentation of the crates" document
-        step "test of the image" tools/image-test.sh "$release"
+        step "test of the images" tools/image-test.sh "$release"
         (step "Rust $oldest" test_oldest)
         printf '\n%s\n' "durations:"
         sed 's/^== /  /' "$STEPS"
