@@ -1,10 +1,12 @@
 #!/bin/sh
-# Installs the servers that the tests run on, and promtool, into one folder, and prints that folder:
+# Installs the servers that the tests run on, and programs that check files, into one folder, and prints that folder:
 #   valkey-9.1/valkey-server            built with jemalloc from Debian's source package (sid)
 #   valkey-8.0/usr/bin/valkey-server    Debian's binary (bookworm-backports), unpacked
 #   redis-7.0/usr/bin/redis-server      Debian's binary (bookworm), unpacked
 #   trixie/valkey-server                Valkey 8.1 and
 #   trixie/redis-server                 Redis 8.0: Debian's binaries (trixie), with the libraries that they need
+#   trixie/docker-compose               checks Compose files: likewise
+#   kubernetes/bin/kubernetes-validate  checks objects of Kubernetes: PyPI's package, with the schemas of its versions
 #   prometheus/usr/bin/promtool         checks metrics and alert rules: Debian's binary (bookworm), unpacked
 # and, with the argument `address`,
 #   valkey-9.1-address/valkey-server    the first server, but built with AddressSanitizer and libc's malloc
@@ -128,7 +130,7 @@ END
 }
 
 # Unpacks Debian's binaries of a newer release, which need a newer libc than this machine may have.
-unpack_with_libraries() { # suite, servers…
+unpack_with_libraries() { # suite, programs…
     suite=$1
     shift
     for server; do [ -x "$servers/$suite/$server" ] || missing=yes; done
@@ -167,5 +169,7 @@ unpack redis-7.0 usr/bin/redis-server redis-server redis-tools
 unpack prometheus usr/bin/promtool prometheus
 bring_libraries "$servers/valkey-9.1/valkey-server" "$servers/valkey-8.0/usr/bin/valkey-server" \
     "$servers/redis-7.0/usr/bin/redis-server"
-unpack_with_libraries trixie valkey-server redis-server
+unpack_with_libraries trixie docker-compose valkey-server redis-server
+command -v python3 >/dev/null || "$tools/packages.sh" python3
+"$tools/environment.sh" "$servers/kubernetes" python3 kubernetes-validate
 echo "$servers"

@@ -8,6 +8,7 @@ mod cluster;
 mod cms;
 mod cuckoo;
 mod defrag;
+mod deployments;
 mod docs;
 mod events;
 mod example;

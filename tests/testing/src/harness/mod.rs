@@ -474,10 +474,12 @@ fn telling(log: &str) -> String {
 }
 
 /// A folder under the system's temporary one, removed with its content.
-struct Folder(PathBuf);
+pub struct Folder(PathBuf);
 
 impl Folder {
-    fn new() -> Self {
+    /// Makes an empty folder.
+    #[expect(clippy::new_without_default, reason = "it has a side effect")]
+    pub fn new() -> Self {
         // An earlier process with this id may have left its folders.
         loop {
             let name = format!("valkeybloom-{}-{}", std::process::id(), count());
@@ -488,6 +490,10 @@ impl Folder {
                 Err(e) => panic!("{}: {e}", path.display()),
             }
         }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
     }
 
     fn config_file(&self) -> PathBuf {
@@ -507,7 +513,7 @@ impl Drop for Folder {
 }
 
 /// Returns a path from an environment variable of the tests.
-fn given(name: &str) -> PathBuf {
+pub fn given(name: &str) -> PathBuf {
     let path = env::var_os(name).map(PathBuf::from);
     path.unwrap_or_else(|| {
         panic!("{name} is not set: run ./build.sh test, or set VALKEY_SERVER to a server and VALKEYBLOOM_SO to the module")
@@ -525,6 +531,16 @@ fn servers() -> PathBuf {
 /// Returns the program that checks metrics and rules of Prometheus.
 pub fn promtool() -> PathBuf {
     servers().join("prometheus/usr/bin/promtool")
+}
+
+/// Returns Docker Compose, which needs no engine to check a file.
+pub fn docker_compose() -> PathBuf {
+    servers().join("trixie/docker-compose")
+}
+
+/// Returns the program that holds objects of Kubernetes against their schemas.
+pub fn kubernetes_validate() -> PathBuf {
+    servers().join("kubernetes/bin/kubernetes-validate")
 }
 
 /// Returns the servers that the project supports, as tools/servers.sh lays them out.
@@ -551,6 +567,16 @@ fn count() -> u32 {
 fn next_port() -> u16 {
     let step = std::process::id().wrapping_mul(97).wrapping_add(count());
     10_000 + u16::try_from(step % 10_000).expect("less than 10000")
+}
+
+/// Returns a port that is free, and so is the one of its cluster bus.
+pub fn free_port() -> u16 {
+    loop {
+        let port = next_port();
+        if is_free(port) && is_free(port + 10_000) {
+            return port;
+        }
+    }
 }
 
 fn is_free(port: u16) -> bool {
