@@ -52,7 +52,7 @@ documents() { # folder
     mkdir -p "$1/docs" "$1/examples"
     cp README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md SECURITY.md "$1"
     cp docs/*.md docs/*.svg docs/*.yml docs/*.html docs/*.png "$1/docs"
-    cp examples/*.rs "$1/examples"
+    cp -r examples/*.rs examples/compose examples/kubernetes "$1/examples"
 }
 
 # Makes the program's man pages and completions. The program writes them itself, so one for this machine is needed.

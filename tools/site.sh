@@ -45,7 +45,7 @@ lay_out() {
     cp LICENSE "$book/LICENSE.txt"
     cp docs/*.html docs/*.png docs/*.svg docs/*.yml "$book/docs"
     mkdir "$book/examples"
-    cp examples/*.rs "$book/examples"
+    cp -r examples/*.rs examples/compose examples/kubernetes "$book/examples"
     cp crates/c/include/valkeybloom.h "$book"
     {
         printf '# Calculator and libraries\n\nThe [calculator](docs/calculator.html) sizes filters and sketches in the browser.'

@@ -130,14 +130,17 @@ impl Project {
             let entrypoint = ["valkey-server", "/etc/valkey/valkey.conf"];
             words.splice(0..0, entrypoint.map(str::to_owned));
         }
-        let listen = format!("port {}\nbind 127.0.0.1 -::1\n", self.ports[service]);
-        let mut listen = listen.as_str();
+        // Where it listens, and no wait for further replicas before the first synchronization.
+        let mut added = format!("port {}\nbind 127.0.0.1 -::1\n", self.ports[service]);
+        if !service.starts_with("sentinel") {
+            added += "repl-diskless-sync-delay 0\n";
+        }
         for config in definition["configs"].as_array().unwrap_or(&vec![]) {
             let source = config["source"].as_str().expect("a name");
             let text = self.file["configs"][source]["content"].as_str();
-            let text = format!("{}\n{listen}", text.expect("a text"));
+            let text = format!("{}\n{added}", text.expect("a text"));
             write(config["target"].as_str().expect("a path"), &text);
-            listen = "";
+            added.clear();
         }
         let words: Vec<String> = words.iter().map(|word| self.local(service, word)).collect();
         self.command(service, &words)

@@ -35,7 +35,7 @@ fn is_shipped(file: &Path) -> bool {
     let script = page("tools/package.sh").text;
     match folder.to_str() {
         Some("") => script.split_whitespace().any(|word| word == name),
-        Some("docs" | "examples") => true,
+        Some("docs" | "examples" | "examples/compose" | "examples/kubernetes") => true,
         _ => false,
     }
 }

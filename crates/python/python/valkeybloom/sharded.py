@@ -154,9 +154,9 @@ class ShardedBloom:
             raise ValueError(f"capacity is {capacity}, less than the {shards} shards: are they swapped?")
         sharded = cls(client, name, shards)
         growth = ("NONSCALING",) if expansion is None else ("EXPANSION", expansion)
-        options = (error_rate, shard_capacity(capacity, shards), *growth, "NX")
+        # NX is left out, because valkey-bloom has no such word.
+        options = (error_rate, shard_capacity(capacity, shards), *growth)
         replies = sharded._call({shard: ("BF.RESERVE", key, *options) for shard, key in enumerate(sharded._keys)})
-        # RedisBloom ignores NX.
         errors = {
             sharded._keys[shard]: reply
             for shard, reply in replies.items()
