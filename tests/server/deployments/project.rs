@@ -1,6 +1,6 @@
 //! Projects of Docker Compose, as Compose itself resolves them, with processes in place of containers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use serde_json::Value;
 
 use super::{MODULE, files, root};
-use crate::harness::{Folder, docker_compose, free_port, given, wait_until};
+use crate::harness::{Folder, docker_compose, free_port, given, supported_servers, wait_until};
 
 const PASSWORD: &str = "secret";
 
@@ -17,7 +17,7 @@ const PASSWORD: &str = "secret";
 pub fn resolved(file: &Path, password: Option<&str>) -> Result<Value, String> {
     let mut command = Command::new(docker_compose());
     command.arg("-f").arg(file);
-    command.args(["config", "--format", "json"]);
+    command.args(["--env-file", "/dev/null", "config", "--format", "json"]);
     command.env_remove("VALKEY_PASSWORD");
     if let Some(password) = password {
         command.env("VALKEY_PASSWORD", password);
@@ -45,6 +45,11 @@ fn configuration_of_the_image() -> String {
     found.next().expect("a script in tools/ writes it")
 }
 
+/// Returns the server of the version that the files name, whichever others the tests run on.
+fn server() -> PathBuf {
+    supported_servers().swap_remove(0)
+}
+
 /// A file of Compose. Its services listen on ports of this machine that are free.
 pub struct Project {
     file: Value,
@@ -62,7 +67,7 @@ impl Project {
         let ports = ports.collect();
         let folder = Folder::new();
         let sentinel = folder.path().join("valkey-sentinel");
-        symlink(given("VALKEY_SERVER"), sentinel).expect("the folder can be written to");
+        symlink(server(), sentinel).expect("the folder can be written to");
         Self {
             file,
             ports,
@@ -93,7 +98,7 @@ impl Project {
     fn command(&self, service: &str, words: &[String]) -> Command {
         let definition = &self.file["services"][service];
         let (program, rest) = words.split_first().expect("a program");
-        let server = given("VALKEY_SERVER");
+        let server = server();
         let programs = server.parent().expect("a folder").display();
         let path = std::env::var("PATH").expect("a path");
         let mut command = Command::new(program);
@@ -263,17 +268,28 @@ fn files_are_valid() {
         let file = resolved(&path, Some(PASSWORD)).unwrap_or_else(|error| panic!("{error}"));
         let without = resolved(&path, None).expect_err("there is no password");
         assert!(without.contains("set it in the environment"), "{without}");
+        let mut volumes = HashSet::new();
         for (name, service) in file["services"].as_object().expect("services") {
             let build = service["build"]["dockerfile_inline"].as_str();
             let image = service["image"].as_str().expect("an image");
             match build {
                 None => super::has_this_version(image),
-                Some(build) => copies_the_module(build),
+                Some(build) => {
+                    copies_the_module(build);
+                    // Another version of the module makes another image, so that Compose builds it.
+                    let suffix = concat!("-", env!("CARGO_PKG_VERSION"));
+                    assert!(image.ends_with(suffix), "{image}");
+                }
             }
-            assert!(
-                name == "create" || service["restart"] == "unless-stopped",
-                "{name}"
-            );
+            for port in service["ports"].as_array().unwrap_or(&vec![]) {
+                assert_eq!(port["host_ip"], "127.0.0.1", "{name}");
+            }
+            if name != "create" {
+                assert_eq!(service["restart"], "unless-stopped", "{name}");
+                let volume = &service["volumes"][0];
+                assert_eq!(volume["target"], "/data", "{name}");
+                assert!(volumes.insert(volume["source"].to_string()), "{name}");
+            }
         }
         names.push(path.file_stem().expect("a name").display().to_string());
     }
