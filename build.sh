@@ -377,7 +377,8 @@ check_in_address_sanitizer() (  # filters...
     export LSAN_OPTIONS="suppressions=$PWD/tools/leaks.supp:print_suppressions=0"
     export ASAN_OPTIONS="log_path=$target/memcheck/address/log:allocator_may_return_null=1"
     ASAN_OPTIONS=$ASAN_OPTIONS:max_allocation_size_mb=256:quarantine_size_mb=16
-    check_memory_on "$servers/valkey-9.1-address/valkey-server" address --skip travel:: --skip deployments:: --skip blocking:: "$@"
+    check_memory_on "$servers/valkey-9.1-address/valkey-server" address \
+        --skip travel:: --skip deployments:: --skip blocking:: "$@"
 )
 
 # AddressSanitizer is fast, but has to be compiled in, and needs a server built for it. Valgrind is slow, but checks the

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::{MODULE, files, root};
 use crate::harness::{Folder, docker_compose, free_port, given, supported_servers, wait_until};
+use crate::pages;
 
 const PASSWORD: &str = "secret";
 
@@ -299,7 +300,9 @@ fn files_are_valid() {
 /// Requires a Dockerfile that copies the module of this version to where the configurations load it from.
 #[track_caller]
 fn copies_the_module(dockerfile: &str) {
-    let (from, copy) = dockerfile.trim_end().split_once('\n').expect("two lines");
+    let mut lines = dockerfile.lines();
+    let mut line = || lines.next().expect("two lines");
+    let (from, copy) = (line(), line());
     assert!(from.starts_with("FROM valkey/valkey:"), "{from}");
     let words: Vec<&str> = copy.split_whitespace().collect();
     let ["COPY", image, "/valkeybloom.so", MODULE] = words[..] else {
@@ -309,6 +312,14 @@ fn copies_the_module(dockerfile: &str) {
         .strip_prefix("--from=valkeybloom-module")
         .expect("an image");
     super::has_this_version(image);
+}
+
+#[test]
+fn the_page_copies_the_module() {
+    let section = "The module in another image";
+    let dockerfile = pages::block("docs/container.md", section, "dockerfile");
+    copies_the_module(&dockerfile);
+    assert!(dockerfile.contains(&format!("\"--loadmodule\", \"{MODULE}\"")));
 }
 
 #[test]
