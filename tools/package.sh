@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes the packages of one architecture in target/package/, or in the folder $PACKAGES: a .deb, one for C programmers, a
-# .tar.gz of the same files, SBOMs, and SHA256SUMS of all files there. Two runs on the same commit with the same compiler
-# give the same bytes.
+# Makes the packages of one architecture in target/package/, or in the folder $PACKAGES: a .deb and an .rpm, one of each
+# for C programmers, a .tar.gz of the same files, SBOMs, and SHA256SUMS of all files there. Two runs on the same commit
+# with the same compiler and the same rpmbuild give the same bytes.
 set -eu
 umask 022
 cd "$(dirname "$0")/.."
@@ -15,9 +15,11 @@ case $arch in
     *) fail "packages are made for x86_64 and aarch64, not for $arch" ;;
 esac
 command -v dpkg-deb >/dev/null || tools/packages.sh dpkg
+command -v rpmbuild >/dev/null || tools/packages.sh rpm
 export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null)}"
 [ -n "$SOURCE_DATE_EPOCH" ] || fail "this is not a git checkout: set SOURCE_DATE_EPOCH to the time of the release"
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+license=$(sed -n 's/^license = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 name=valkeybloom-$version-$arch
 module=$(step "the module for $arch" tools/module.sh "$arch")
 tool=$(step "the program for $arch" tools/module.sh "$arch" tool)
@@ -27,8 +29,7 @@ library=$(step "the C library for $arch" tools/module.sh "$arch" library)
     command -v "$STRIP" >/dev/null || tools/packages.sh "binutils-$(echo "$arch" | tr _ -)-linux-gnu"
 }
 target=$(cd "${CARGO_TARGET_DIR:-target}" && pwd)
-packages=${PACKAGES:-$target/package}
-mkdir -p "$packages"
+packages=$(mkdir -p "${PACKAGES:=$target/package}" && cd "$PACKAGES" && pwd)
 tmp=$(mktemp -d "$target/package.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -95,6 +96,46 @@ tarball() {
         gzip -9n >"$packages/$name.tar.gz"
 }
 
+summary=$(sed -n 's/^description = "\(.*\)"/\1/p' Cargo.toml)
+about="One module for Valkey 8.0 and newer and for Redis 7.0 and newer. It reads the
+data of RedisBloom's Bloom filters and of valkey-bloom as it is. A server
+loads it once its configuration says so."
+summary_for_c="Bloom filters and other sketches of valkeybloom in any program"
+about_for_c="A library for every language that can call C, without a server: Bloom and
+cuckoo filters, count-min sketches, top-k lists and t-digests. It reads and
+writes what the module for Valkey and Redis stores."
+
+# Puts the files of the .deb or of the .rpm into a root. Distributions differ in the folders of libraries and of
+# completions for zsh.
+files() { # root, lib or lib64, folder for zsh
+    root=$1
+    installed=/usr/$2/valkey/modules/valkeybloom.so
+    documentation=$root/usr/share/doc/valkeybloom
+    mkdir -p "$(dirname "$root$installed")" "$documentation"
+    cp "$module" "$root$installed"
+    for place in bin share/man/man1 share/bash-completion/completions share/fish/vendor_completions.d "share/zsh/$3"; do
+        mkdir -p "$root/usr/$place"
+    done
+    cp "$tool" "$root/usr/bin/valkeybloom"
+    cp "$tmp/pages/"*.1.gz "$root/usr/share/man/man1"
+    cp "$tmp/pages/valkeybloom.bash" "$root/usr/share/bash-completion/completions/valkeybloom"
+    cp "$tmp/pages/valkeybloom.fish" "$root/usr/share/fish/vendor_completions.d"
+    cp "$tmp/pages/_valkeybloom" "$root/usr/share/zsh/$3"
+    documents "$documentation"
+    example "$installed" >"$documentation/examples/valkeybloom.conf"
+    cp "$tmp/sboms/valkeybloom.cdx.json" "$tmp/sboms/valkeybloom-program.cdx.json" "$documentation"
+}
+
+# Puts the files for C programmers into a root.
+files_for_c() { # root, lib or lib64, name of the package
+    mkdir -p "$1/usr/share/doc/$3"
+    tools/c.sh install "$library" "$tmp/c"
+    mkdir -p "$1/usr/$2"
+    cp -r "$tmp/c/include" "$1/usr"
+    cp -r "$tmp/c/lib/." "$1/usr/$2"
+    cp docs/c.md "$tmp/sboms/valkeybloom-library.cdx.json" "$1/usr/share/doc/$3"
+}
+
 # Prints the fields of a package that both have.
 fields() { # name
     size=$(find "$root/usr" -type f -exec cat {} + | wc -c)
@@ -118,32 +159,17 @@ build_deb() { # name
 
 # Makes the .deb. No maintainer script touches a server: its operator decides whether and when it loads the module.
 deb() {
-    root=$tmp/deb
-    installed=/usr/lib/valkey/modules/valkeybloom.so
-    documentation=$root/usr/share/doc/valkeybloom
-    mkdir -p "$root/DEBIAN" "$(dirname "$root$installed")" "$documentation"
-    cp "$module" "$root$installed"
-    for place in bin share/man/man1 share/bash-completion/completions share/fish/vendor_completions.d \
-        share/zsh/vendor-completions; do mkdir -p "$root/usr/$place"; done
-    cp "$tool" "$root/usr/bin/valkeybloom"
-    cp "$tmp/pages/"*.1.gz "$root/usr/share/man/man1"
-    cp "$tmp/pages/valkeybloom.bash" "$root/usr/share/bash-completion/completions/valkeybloom"
-    cp "$tmp/pages/valkeybloom.fish" "$root/usr/share/fish/vendor_completions.d"
-    cp "$tmp/pages/_valkeybloom" "$root/usr/share/zsh/vendor-completions"
+    files "$tmp/deb" lib vendor-completions
+    mkdir "$root/DEBIAN"
     cp LICENSE "$documentation/copyright"
     ln -s copyright "$documentation/LICENSE"
-    documents "$documentation"
-    example "$installed" >"$documentation/examples/valkeybloom.conf"
-    cp "$tmp/sboms/valkeybloom.cdx.json" "$tmp/sboms/valkeybloom-program.cdx.json" "$documentation"
     fields valkeybloom >"$root/DEBIAN/control"
     cat >>"$root/DEBIAN/control" <<END
 Depends: libc6 (>= 2.17)
 Enhances: valkey-server, redis-server
 Section: database
-Description: $(sed -n 's/^description = "\(.*\)"/\1/p' Cargo.toml)
- One module for Valkey 8.0 and newer and for Redis 7.0 and newer. It reads the
- data of RedisBloom's Bloom filters and of valkey-bloom as it is. A server
- loads it once its configuration says so.
+Description: $summary
+$(echo "$about" | sed 's/^/ /')
 END
     cat >"$root/DEBIAN/postinst" <<END
 #!/bin/sh
@@ -174,20 +200,95 @@ END
 # Makes the .deb for C programmers.
 deb_for_c() {
     root=$tmp/deb-for-c
-    mkdir -p "$root/DEBIAN" "$root/usr/share/doc/libvalkeybloom-dev"
-    tools/c.sh install "$library" "$root/usr"
+    files_for_c "$root" lib libvalkeybloom-dev
+    mkdir "$root/DEBIAN"
     cp LICENSE "$root/usr/share/doc/libvalkeybloom-dev/copyright"
-    cp docs/c.md "$tmp/sboms/valkeybloom-library.cdx.json" "$root/usr/share/doc/libvalkeybloom-dev"
     fields libvalkeybloom-dev >"$root/DEBIAN/control"
     cat >>"$root/DEBIAN/control" <<END
 Depends: libc6 (>= 2.17)
 Section: libdevel
-Description: Bloom filters and other sketches of valkeybloom in any program
- A library for every language that can call C, without a server: Bloom and
- cuckoo filters, count-min sketches, top-k lists and t-digests. It reads and
- writes what the module for Valkey and Redis stores.
+Description: $summary_for_c
+$(echo "$about_for_c" | sed 's/^/ /')
 END
     build_deb libvalkeybloom-dev
+}
+
+# Makes the .rpm and the one for C programmers. Rpmbuild takes the files as they are, and reads what they require off them.
+# The packages have no scripts. They own every folder that a minimal system may lack, so that removal leaves none.
+rpms() {
+    files "$tmp/rpm" lib64 site-functions
+    files_for_c "$root" lib64 valkeybloom-devel
+    for package in valkeybloom valkeybloom-devel; do
+        mkdir -p "$root/usr/share/licenses/$package"
+        cp LICENSE "$root/usr/share/licenses/$package"
+    done
+    ln -s ../../licenses/valkeybloom/LICENSE "$documentation/LICENSE"
+    same_times "$root"
+    cat >"$tmp/valkeybloom.spec" <<END
+%global debug_package %{nil}
+%global _build_id_links none
+%global __os_install_post %{nil}
+%global __arch_install_post %{nil}
+# Programs do not link the module. The library's name for pkg-config is in Provides, because rpmbuild finds it only on
+# machines with pkg-config.
+%global __provides_exclude_from ^/usr/lib64/valkey/
+%global __pkgconfig_path ^\$
+# Red Hat Enterprise Linux 7 and 8 can't read zstd, which newer versions of rpmbuild may choose.
+%global _binary_payload w6.xzdio
+%global _buildhost reproducible
+%global use_source_date_epoch_as_buildtime 1
+%global source_date_epoch_from_changelog 0
+
+Name: valkeybloom
+Version: $version
+Release: 1
+Summary: $summary
+License: $license
+Group: Applications/Databases
+Packager: The valkeybloom project <valkeybloom@invalid>
+Enhances: valkey redis
+
+%description
+$about
+The line for the configuration is:
+
+loadmodule $installed
+
+%package devel
+Summary: $summary_for_c
+Group: Development/Libraries
+Provides: pkgconfig(valkeybloom-sketches) = %{version}
+
+%description devel
+$about_for_c
+
+%install
+mkdir -p %{buildroot}
+cp -a $root/. %{buildroot}
+
+%files
+%defattr(-,root,root,-)
+%license /usr/share/licenses/valkeybloom
+%doc /usr/share/doc/valkeybloom
+/usr/bin/valkeybloom*
+/usr/lib64/valkey
+/usr/share/man/man1/valkeybloom*.1.gz
+/usr/share/bash-completion
+/usr/share/fish
+/usr/share/zsh
+
+%files devel
+%defattr(-,root,root,-)
+%license /usr/share/licenses/valkeybloom-devel
+%doc /usr/share/doc/valkeybloom-devel
+/usr/include/valkeybloom.h
+/usr/lib64/libvalkeybloom_sketches.*
+/usr/lib64/pkgconfig
+END
+    # Macros of the user who builds would be read from HOME.
+    HOME=$tmp rpmbuild -bb --quiet --target "$arch" --define "_topdir $tmp/rpmbuild" --define "_rpmdir $packages" \
+        --define "_build_name_fmt %%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm" "$tmp/valkeybloom.spec" >"$tmp/log" 2>&1 ||
+        fail "rpmbuild: $(cat "$tmp/log")"
 }
 
 sboms "$tmp/sboms"
@@ -195,6 +296,7 @@ pages
 tarball
 deb
 deb_for_c
+rpms
 cp "$tmp/sboms/valkeybloom.cdx.json" "$packages/$name.cdx.json"
 cp "$tmp/sboms/valkeybloom-program.cdx.json" "$packages/$name-program.cdx.json"
 cp "$tmp/sboms/valkeybloom-library.cdx.json" "$packages/$name-library.cdx.json"
