@@ -33,9 +33,9 @@ usage() {
 ./build.sh fuzz keep [target...]  adds the inputs of these runs that reach new code to fuzz/corpus/
 ./build.sh memcheck [filter...]   runs the core's tests and the server's with AddressSanitizer, then some of the server's
                                   in valgrind; with filters, only the server's tests whose names match, in both
-./build.sh package [architecture]  makes a .deb, a .tar.gz, an SBOM and checksums in target/package/; for this machine's
-                                  architecture, or x86_64 or aarch64
-./build.sh package test           tests the package in clean roots of Debian, with Debian's servers; needs root
+./build.sh package [architecture]  makes a .deb, an .rpm, a .tar.gz, SBOMs and checksums in target/package/; for this
+                                  machine's architecture, or x86_64 or aarch64
+./build.sh package test           tests the packages in clean roots of Debian, with Debian's servers; needs root
 ./build.sh image [architecture...]  makes OCI images in target/image/, of Debian's server with the module, and of the module
                                   alone; for this machine's architecture, or for x86_64, aarch64 or both; tests them
                                   if this machine's is among them

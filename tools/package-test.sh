@@ -1,7 +1,8 @@
 #!/bin/sh
-# Tests the .deb of this machine's architecture the way a user of Debian meets it: in a clean root of each release named
-# below, with Debian's own valkey-server. Needs root, for chroot. A root with the server is made once and kept in a
-# tarball; each test unpacks its own.
+# Tests the packages of this machine's architecture the way users meet them. Apt installs the .deb from a signed repository
+# in a clean root of each release of Debian named below, and Debian's own valkey-server loads the module. Dnf installs the
+# .rpm files, also from a signed repository, in a root of Debian. Needs root, for chroot. A root with the server is made
+# once and kept in a tarball; each test unpacks its own.
 set -eu
 cd "$(dirname "$0")/.."
 note() { echo "== $*"; }
@@ -10,7 +11,11 @@ fail() { echo "tools/package-test.sh: $*" >&2; exit 1; }
 [ "$(id -u)" = 0 ] || fail "only root can make and enter roots of Debian"
 [ -n "$(command -v debootstrap)" ] || tools/packages.sh debootstrap
 command -v pkg-config >/dev/null || tools/packages.sh pkgconf
+for pair in dnf:dnf rpm:rpm rpmlint:rpmlint gpg:gpg apt-ftparchive:apt-utils createrepo_c:createrepo-c; do
+    command -v "${pair%:*}" >/dev/null || tools/packages.sh "${pair#*:}"
+done
 [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || tools/packages.sh debian-archive-keyring
+export LC_ALL=C
 target=$(cd "${CARGO_TARGET_DIR:-target}" && pwd)
 packages=$target/package
 architecture=$(dpkg --print-architecture)
@@ -33,7 +38,7 @@ trap 'exit 1' HUP INT TERM
 # Packages of sid need /proc. It is mounted in the namespace of a single command, so nothing needs unmounting.
 enter_root() {
     # shellcheck disable=SC2016  # for the shell that mounts
-    LC_ALL=C DEBIAN_FRONTEND=noninteractive \
+    DEBIAN_FRONTEND=noninteractive \
         exec unshare --mount sh -c 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"' "$root" "$@"
 }
 in_root() { (enter_root "$@"); }
@@ -96,6 +101,13 @@ small_enough() { # file, most bytes
     [ "$bytes" -le "$2" ] || fail "$1 has $bytes bytes, more than $2"
 }
 
+test_library() { # its folder
+    # shellcheck disable=SC2046  # a list of options
+    cc crates/c/tests/basics.c -o "$tmp/basics" \
+        $(PKG_CONFIG_PATH=$1/pkgconfig pkg-config --cflags --libs valkeybloom-sketches) -lpthread -lm
+    LD_LIBRARY_PATH=$1 "$tmp/basics"
+}
+
 configuration() { in_root sh -c 'find /etc -type f ! -name ld.so.cache -exec sha256sum {} + | sort'; }
 
 check_data() {
@@ -104,27 +116,7 @@ check_data() {
     expect 2 BF.CARD seen
 }
 
-test_in() { # tarball
-    root=$tmp/root
-    mkdir "$root"
-    tar -C "$root" -xf "$1"
-    in_root valkey-server --version
-    configuration >"$tmp/before"
-    cp "$deb" "$root/package.deb"
-
-    in_root dpkg -i /package.deb >"$tmp/installed" 2>&1 || fail "dpkg: $(cat "$tmp/installed")"
-    configuration | cmp - "$tmp/before" || fail "the package changed something in /etc"
-    small_enough "$root/usr/lib/valkey/modules/valkeybloom.so" 2000000
-    small_enough "$root/usr/bin/valkeybloom" 6500000
-    in_root valkeybloom size 1000 0.01 >/dev/null || fail "the program does not run"
-    start || fail "the server does not start beside the package: $(tail -n 20 "$root/log")"
-    ! ask MODULE LIST | grep -qx bf || fail "the module is loaded without a loadmodule line"
-    stop
-    # The package prints the line to add.
-    line=$(grep '^loadmodule ' "$tmp/installed") || fail "the package does not say what to add"
-    grep -qxF "$line" "$root/usr/share/doc/valkeybloom/examples/valkeybloom.conf" || fail "the example has another line"
-    echo "$line" >>"$root/etc/valkey/valkey.conf"
-
+use_module() {
     start || fail "the server does not start with the module: $(tail -n 20 "$root/log")"
     ask MODULE LIST | grep -qx bf || fail "the module is not loaded"
     expect OK BF.RESERVE seen 0.001 1000
@@ -137,10 +129,64 @@ test_in() { # tarball
     start || fail "the server does not start again: $(tail -n 20 "$root/log")"
     check_data
     stop
-
     data=$(in_root sha256sum /var/lib/valkey/dump.rdb)
+}
+
+# Makes a repository of all packages, and signs it with the commands that docs/releasing.md gives.
+make_repository() {
+    repository=$tmp/repository
+    mkdir "$repository" "$tmp/copy"
+    mkdir -m 700 "$tmp/keys"
+    cp "$packages"/*.deb "$packages"/*.rpm "$repository"
+    tools/repositories.sh "$repository"
+    # The metadata depends neither on the order of the files nor on their times.
+    find "$repository" -maxdepth 1 -type f | sort -r | while read -r file; do cp "$file" "$tmp/copy"; done
+    tools/repositories.sh "$tmp/copy"
+    diff -r "$repository" "$tmp/copy" || fail "the metadata of a repository differs the second time"
+
+    export GNUPGHOME="$tmp/keys" KEY="a key of the test"
+    gpg --batch --quiet --passphrase '' --quick-generate-key "$KEY" default default never 2>"$tmp/log" ||
+        fail "gpg: $(cat "$tmp/log")"
+    sed -n '/^gpg /p' docs/releasing.md >"$tmp/sign"
+    (cd "$repository" && sh -eu "$tmp/sign")
+    gpgconf --kill gpg-agent
+}
+
+# Runs apt-get in the root with only the packages of the repository.
+apt() {
+    in_root apt-get -q -o Dir::Etc::SourceList=/etc/apt/sources.list.d/valkeybloom.list -o Dir::Etc::SourceParts=- \
+        -o APT::Get::List-Cleanup=0 "$@"
+}
+
+test_in() { # tarball
+    root=$tmp/root
+    mkdir "$root"
+    tar -C "$root" -xf "$1"
+    in_root valkey-server --version
+    cp -r "$repository" "$root/repository"
+    mkdir -p "$root/etc/apt/keyrings"
+    cp "$repository/valkeybloom.asc" "$root/etc/apt/keyrings"
+    sed -n 's|ADDRESS|file:///repository|; /^deb \[/p' docs/releasing.md >"$root/etc/apt/sources.list.d/valkeybloom.list"
     configuration >"$tmp/before"
-    in_root dpkg -r valkeybloom >"$tmp/removed" 2>&1 || fail "dpkg: $(cat "$tmp/removed")"
+    cp "$deb" "$root/package.deb"
+
+    apt update >"$tmp/log" 2>&1 || fail "apt-get update: $(cat "$tmp/log")"
+    apt install -y valkeybloom >"$tmp/installed" 2>&1 || fail "apt-get install: $(cat "$tmp/installed")"
+    configuration | cmp - "$tmp/before" || fail "the package changed something in /etc"
+    small_enough "$root/usr/lib/valkey/modules/valkeybloom.so" 2000000
+    small_enough "$root/usr/bin/valkeybloom" 6500000
+    in_root valkeybloom size 1000 0.01 >/dev/null || fail "the program does not run"
+    start || fail "the server does not start beside the package: $(tail -n 20 "$root/log")"
+    ! ask MODULE LIST | grep -qx bf || fail "the module is loaded without a loadmodule line"
+    stop
+    # The package prints the line to add.
+    line=$(grep '^loadmodule ' "$tmp/installed") || fail "the package does not say what to add"
+    grep -qxF "$line" "$root/usr/share/doc/valkeybloom/examples/valkeybloom.conf" || fail "the example has another line"
+    echo "$line" >>"$root/etc/valkey/valkey.conf"
+
+    use_module
+    configuration >"$tmp/before"
+    apt remove -y valkeybloom >"$tmp/removed" 2>&1 || fail "apt-get remove: $(cat "$tmp/removed")"
     grep -qF "$line" "$tmp/removed" || fail "the package does not say what to remove"
     [ ! -e "$root/usr/lib/valkey/modules" ] || fail "the package left its module"
     [ "$data" = "$(in_root sha256sum /var/lib/valkey/dump.rdb)" ] || fail "removal touched the data"
@@ -152,6 +198,107 @@ test_in() { # tarball
     stop
     in_root dpkg -P valkeybloom >/dev/null 2>&1
     ! in_root dpkg -s valkeybloom >/dev/null 2>&1 || fail "the package is still there"
+    rm -rf --one-file-system "$root"
+}
+
+# Runs dnf with only the packages of the repository, and with the lines for users that docs/releasing.md has.
+dnf() {
+    command dnf -q -y --config="$tmp/dnf.conf" --setopt=reposdir=/dev/null --installroot="$root" --releasever=1 "$@" \
+        >"$tmp/log" 2>&1
+}
+
+# Lists the files of the root, apart from the records of dnf, rpm and the server.
+listing() {
+    (cd "$root" && find . \( -name '*dnf*' -o -name hawkey.log -o -name .rpmdb -o -path ./var/lib/rpm \
+        -o -path ./var/lib/valkey \) -prune -o -print | sort)
+}
+
+# Installs a package that provides what the root's own glibc does up to 2.17, and that has the folder which a distribution's
+# package `filesystem` would have.
+stand_in_for_glibc() {
+    provided=$(find "$root/usr/lib" -name 'lib[cm].so.6' -o -name libdl.so.2 -o -name libpthread.so.0 -o -name 'ld-linux*' |
+        "$(rpm --eval '%_rpmconfigdir')/elfdeps" --provides |
+        awk -F 'GLIBC_2[.]' '!/GLIBC_/ || ($2 != "" && $2 + 0 <= 17)' | sort -u)
+    echo "$provided" | grep -qF 'libc.so.6(GLIBC_2.17)' || fail "the root has no glibc"
+    cat >"$tmp/glibc.spec" <<END
+Name: glibc
+Version: 2.17
+Release: 1
+Summary: A stub of glibc 2.17
+License: BSD-3-Clause
+$(echo "$provided" | sed 's/^/Provides: /')
+%description
+%install
+mkdir -p %{buildroot}/usr/share/licenses
+%files
+%dir /usr/share/licenses
+END
+    { rpmbuild -bb --define "_topdir $tmp/rpmbuild" "$tmp/glibc.spec" &&
+        rpm --root "$root" -i "$tmp/rpmbuild"/RPMS/*/glibc-*.rpm; } >"$tmp/log" 2>&1 || fail "rpm: $(cat "$tmp/log")"
+}
+
+# Compares the installed files with those of the .deb, which are in the folders of Debian.
+compare_with_deb() {
+    (cd "$tmp/deb" && find usr ! -type d) >"$tmp/files"
+    (cd "$tmp/dev" && find usr ! -type d) >>"$tmp/files"
+    while read -r file; do
+        installed=$(echo "$file" | sed 's|^usr/lib/\([lpv]\)|usr/lib64/\1|; s|/vendor-completions/|/site-functions/|
+            s|/libvalkeybloom-dev/|/valkeybloom-devel/|; s|/doc/\(.*\)/copyright$|/licenses/\1/LICENSE|')
+        echo "/$installed" >>"$tmp/expected"
+        from=$tmp/deb/$file
+        [ -e "$from" ] || from=$tmp/dev/$file
+        # The example for the configuration names the module.
+        if [ "${file##*.}" = conf ]; then sed 's|/lib/|/lib64/|' "$from"; else cat "$from"; fi | cmp - "$root/$installed"
+    done <"$tmp/files"
+    rpm --root "$root" -ql valkeybloom valkeybloom-devel | while read -r file; do
+        [ -d "$root$file" ] || echo "$file"
+    done | sort >"$tmp/found"
+    sort "$tmp/expected" | diff - "$tmp/found" || fail "the .rpm and the .deb have other files"
+}
+
+test_rpms() { # tarball
+    rpms=$(find "$packages" -name "valkeybloom*-1.$(uname -m).rpm")
+    [ "$(echo "$rpms" | wc -w)" = 2 ] || fail "there should be two .rpm files for $(uname -m) in $packages"
+    # shellcheck disable=SC2086  # a list of files
+    {
+        rpmlint -c tools/rpmlint.toml $rpms >"$tmp/log" || true
+        rpm -qp --requires $rpms >"$tmp/requires"
+        scripts=$(rpm -qp --scripts --triggers --filetriggers $rpms)
+    }
+    grep -q " 0 errors, 0 warnings" "$tmp/log" || fail "rpmlint: $(cat "$tmp/log")"
+    [ -z "$scripts" ] || fail "the .rpm files have scripts: $scripts"
+    # Dnf checks the versions of glibc, and the loader, which only x86-64 requires by name.
+    sed '/^ld-linux-/d; s/(GLIBC_[0-9.]*)/()/' "$tmp/requires" | sort -u >"$tmp/found"
+    diff - "$tmp/found" <<END || fail "the .rpm files have other requirements"
+libc.so.6()(64bit)
+libdl.so.2()(64bit)
+libpthread.so.0()(64bit)
+rpmlib(CompressedFileNames) <= 3.0.4-1
+rpmlib(FileDigests) <= 4.6.0-1
+rpmlib(PayloadFilesHavePrefix) <= 4.0-1
+rpmlib(PayloadIsXz) <= 5.2-1
+END
+    root=$tmp/root
+    mkdir "$root"
+    tar -C "$root" -xf "$1"
+    awk '/^```/ { on = $0 == "```ini"; next } on' docs/releasing.md | sed "s|ADDRESS|file://$repository|" >"$tmp/dnf.conf"
+    : >"$root/log"
+    ! dnf install valkeybloom || fail "dnf does not look at requirements"
+    grep -q "nothing provides libc.so.6" "$tmp/log" || fail "dnf: $(cat "$tmp/log")"
+    stand_in_for_glibc
+    listing >"$tmp/before"
+
+    dnf install valkeybloom valkeybloom-devel || fail "dnf install: $(cat "$tmp/log")"
+    rpm --root "$root" -V valkeybloom valkeybloom-devel || fail "rpm -V finds something else than in the package"
+    compare_with_deb
+    test_library "$root/usr/lib64"
+    in_root valkeybloom size 1000 0.01 >/dev/null || fail "the program does not run"
+    line=$(rpm --root "$root" -qi valkeybloom | grep '^loadmodule ') || fail "the package does not say what to add"
+    echo "$line" >>"$root/etc/valkey/valkey.conf"
+    use_module
+    dnf remove valkeybloom valkeybloom-devel || fail "dnf remove: $(cat "$tmp/log")"
+    listing | diff "$tmp/before" - || fail "removal leaves something behind"
+    [ "$data" = "$(in_root sha256sum /var/lib/valkey/dump.rdb)" ] || fail "removal touched the data"
     rm -rf --one-file-system "$root"
 }
 
@@ -168,10 +315,10 @@ dev=$(find "$packages" -name "libvalkeybloom-dev_*_$architecture.deb")
 dpkg-deb -x "$dev" "$tmp/dev"
 diff -r "$tmp/dev/usr/lib" "$tmp/${name%.tar.gz}/lib"
 small_enough "$tmp/dev/usr/lib/libvalkeybloom_sketches.so" 2000000
-export PKG_CONFIG_PATH="$tmp/dev/usr/lib/pkgconfig"
-# shellcheck disable=SC2046  # a list of options
-cc crates/c/tests/basics.c -o "$tmp/basics" $(pkg-config --cflags --libs valkeybloom-sketches) -lpthread -lm
-LD_LIBRARY_PATH="$tmp/dev/usr/lib" "$tmp/basics"
+test_library "$tmp/dev/usr/lib"
+
+note "a repository"
+make_repository
 
 for suite in bookworm:bookworm-backports trixie: sid:; do
     tarball=$roots/${suite%:*}.tar
@@ -180,4 +327,6 @@ for suite in bookworm:bookworm-backports trixie: sid:; do
     note "${suite%:*}"
     test_in "$tarball"
 done
-echo "the package works on all of them"
+note "the .rpm files"
+test_rpms "$roots/trixie.tar"
+echo "the packages work on all of them"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Makes a release of this commit in target/release-VERSION/: the packages, the Python package, images and crates, their
-# SBOMs, SHA256SUMS and the notes. Then tests what no other command tests. docs/releasing.md describes it.
+# Makes a release of this commit in target/release-VERSION/: the packages and the metadata of their repositories, the Python
+# package, images and crates, their SBOMs, SHA256SUMS and the notes. Then tests what no other command tests.
+# docs/releasing.md describes it.
 #
 #   tools/release.sh          makes and tests the release
 #   tools/release.sh again    makes it once more, of a clone in another folder, and compares the checksums
@@ -53,6 +54,9 @@ check() {
     need cc "gcc libc6-dev"
     need git git
     need dpkg-deb dpkg
+    need rpmbuild rpm
+    need apt-ftparchive apt-utils
+    need createrepo_c createrepo-c
     need python3 python3
     need /usr/share/keyrings/debian-archive-keyring.gpg debian-archive-keyring
     python3 -c 'import ensurepip, venv' 2>/dev/null || packages="$packages python3-venv"
@@ -104,8 +108,14 @@ files() { # options of cargo package...
     step "images" tools/image.sh "$new" $architectures
     step "Python package" tools/python.sh release "$new"
     step "crates" crates "$@"
+    step "repositories" tools/repositories.sh "$new"
     notes >"$new/NOTES.md"
-    (cd "$new" && rm SHA256SUMS && sha256sum -- * >"$tmp/sums" && mv "$tmp/sums" SHA256SUMS)
+    (
+        cd "$new"
+        rm SHA256SUMS
+        find . -type f -printf '%P\n' | LC_ALL=C sort | xargs sha256sum >"$tmp/sums"
+        mv "$tmp/sums" SHA256SUMS
+    )
     rm -rf "$release"
     mv "$new" "$release"
 }

@@ -175,6 +175,8 @@ const ELSEWHERE: &[(&str, &str, usize, &str)] = &[
     ("docs/python.md", "python", 5, "of crates/python"),
     ("docs/recipes.md", "python", 13, "recipes, of crates/python"),
     ("docs/recipes.md", "text", 6, "recipes, of crates/python"),
+    ("docs/releasing.md", "ini", 1, "tools/package-test.sh"),
+    ("docs/releasing.md", "text", 1, "tools/package-test.sh"),
     ("docs/sharded.md", "js", 1, "sharded"),
     ("docs/sharded.md", "python", 2, "sharded, of crates/python"),
     ("docs/tool.md", "console", 19, "tool::manual"),
@@ -222,10 +224,11 @@ fn check_shell_line(line: &str) {
         at.and_then(|at| words.get(at + 1)).copied()
     };
     match words[..] {
-        // Nothing, what takes the module to where a server is, or what tests in plan, tool and crates/python run.
+        // Nothing, what takes the module to where a server is, or what tests in plan, tool, crates/python and
+        // tools/package-test.sh run.
         []
         | [
-            "#" | "pip" | "valkey-server" | "seq" | "(seq" | "valkeybloom",
+            "#" | "gpg" | "pip" | "valkey-server" | "seq" | "(seq" | "valkeybloom",
             ..,
         ] => {}
         ["./build.sh", command, ..] => {
