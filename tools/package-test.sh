@@ -2,9 +2,10 @@
 # Tests the packages of this machine's architecture the way users meet them. Apt installs the .deb from a signed repository
 # in a clean root of each release of Debian named below, and Debian's own valkey-server loads the module. Dnf installs the
 # .rpm files, also from a signed repository, in a root of Debian. Needs root, for chroot. A root with the server is made
-# once and kept in a tarball; each test unpacks its own.
+# once and kept in a tarball; each test unpacks its own. The packages are in target/package/, or in the folder $PACKAGES.
 set -eu
 cd "$(dirname "$0")/.."
+. tools/steps.sh
 note() { echo "== $*"; }
 fail() { echo "tools/package-test.sh: $*" >&2; exit 1; }
 
@@ -17,7 +18,7 @@ done
 [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || tools/packages.sh debian-archive-keyring
 export LC_ALL=C
 target=$(cd "${CARGO_TARGET_DIR:-target}" && pwd)
-packages=$target/package
+packages=${PACKAGES:-$target/package}
 architecture=$(dpkg --print-architecture)
 deb=$(find "$packages" -name "valkeybloom_*_$architecture.deb")
 [ "$(echo "$deb" | wc -w)" = 1 ] || fail "there should be one .deb for $architecture in $packages"
@@ -198,6 +199,7 @@ test_in() { # tarball
     stop
     in_root dpkg -P valkeybloom >/dev/null 2>&1
     ! in_root dpkg -s valkeybloom >/dev/null 2>&1 || fail "the package is still there"
+    ran "$deb" "installed by apt, in the server of Debian $(basename "$1" .tar)"
     rm -rf --one-file-system "$root"
 }
 
@@ -299,6 +301,7 @@ END
     dnf remove valkeybloom valkeybloom-devel || fail "dnf remove: $(cat "$tmp/log")"
     listing | diff "$tmp/before" - || fail "removal leaves something behind"
     [ "$data" = "$(in_root sha256sum /var/lib/valkey/dump.rdb)" ] || fail "removal touched the data"
+    for package in $rpms; do ran "$package" "installed by dnf, in a root of Debian with its server"; done
     rm -rf --one-file-system "$root"
 }
 
@@ -308,6 +311,7 @@ name=$(cd "$packages" && ls valkeybloom-*-"$(uname -m)".tar.gz)
 dpkg-deb -x "$deb" "$tmp/deb"
 tar -C "$tmp" -xzf "$packages/$name"
 cmp "$tmp/deb/usr/lib/valkey/modules/valkeybloom.so" "$tmp/${name%.tar.gz}/valkeybloom.so"
+ran "$name" "unpacked: the same module as in the .deb"
 (cd "$tmp/deb" && dpkg-deb --ctrl-tarfile "$deb" | tar -xO ./md5sums | md5sum -c --quiet)
 
 note "the C library"
@@ -316,6 +320,7 @@ dpkg-deb -x "$dev" "$tmp/dev"
 diff -r "$tmp/dev/usr/lib" "$tmp/${name%.tar.gz}/lib"
 small_enough "$tmp/dev/usr/lib/libvalkeybloom_sketches.so" 2000000
 test_library "$tmp/dev/usr/lib"
+ran "$dev" "unpacked, with a program in C"
 
 note "a repository"
 make_repository

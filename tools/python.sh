@@ -5,6 +5,7 @@
 # once for each Python; the file `installed` is written last.
 set -eu
 cd "$(dirname "$0")/.."
+. tools/steps.sh
 fail() { echo "tools/python.sh: $*" >&2; exit 1; }
 . tools/beside.sh
 
@@ -102,6 +103,7 @@ from valkeybloom import Bloom
 filter = Bloom(1000, 0.01)
 filter.add('item')
 assert 'item' in filter and 'other' not in filter"
+        ran "$(echo "$tmp/made"/*-manylinux*_"$(uname -m)".whl)" "$("$python" --version)"
     done
     cp "$tmp/made"/* "$2"
 }

@@ -120,6 +120,26 @@ files() { # options of cargo package...
     mv "$new" "$release"
 }
 
+# Tests the module on servers with musl and with the oldest glibc.
+test_module() {
+    name=valkeybloom-$version-$(uname -m)
+    tar -C "$tmp" -xzf "$release/$name.tar.gz"
+    cmp "$tmp/$name/valkeybloom.so" "$(tools/module.sh)"
+    ./build.sh musl persistence::
+    ran "$name.tar.gz" "its module in Valkey 9.1 with musl, and with glibc 2.31"
+}
+
+# Says which files the tests ran, and which were only built.
+report() {
+    printf '\nrun:\n'
+    sort -u "$RAN" | sed 's/\t/: /; s/^/  /'
+    printf '\nbuilt, not run:\n'
+    (cd "$release" && find . -maxdepth 1 -type f -name '*.*' ! -name '*.json' ! -name NOTES.md ! -name Packages.gz) |
+        sed 's|^./||' | sort | while read -r file; do
+        cut -f 1 "$RAN" | grep -qxF "$file" || echo "  $file"
+    done
+}
+
 # Builds and tests with the oldest Rust that Cargo.toml promises.
 test_oldest() {
     if ! rustup toolchain install "$oldest" --profile minimal --no-self-update >"$tmp/log" 2>&1; then
@@ -136,15 +156,19 @@ trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
 case ${1-} in
     '')
-        export STEPS="$tmp/steps"
+        export STEPS="$tmp/steps" RAN="$tmp/ran"
         check
         files
+        for crate in "$release"/*.crate; do ran "$crate" "compiled from its archive"; done
         step "documentation of the crates" document
+        PACKAGES=$release step "test of the packages" tools/package-test.sh
         step "test of the images" tools/image-test.sh "$release"
+        step "test of the module" test_module
         (step "Rust $oldest" test_oldest)
         printf '\n%s\n' "durations:"
         sed 's/^== /  /' "$STEPS"
         (cd "$release" && ls -sh1)
+        report
         echo "$release"
         ;;
     files)
