@@ -13,6 +13,11 @@ pub fn valkeybloom() -> PathBuf {
     folder().join("valkeybloom")
 }
 
+/// Returns the program `valkeybloom-http`.
+pub fn valkeybloom_http() -> PathBuf {
+    folder().join("valkeybloom-http")
+}
+
 fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(build)
@@ -39,8 +44,8 @@ fn build() -> PathBuf {
     }
     let status = cargo
         .args(["build", "--quiet", "--locked", "--workspace"])
-        .args(["--profile", "test", "--bin", "valkeybloom"])
-        .args(["library", "mneme", "urls"].map(|name| format!("--example={name}")))
+        .args(["--profile", "test", "--bins"])
+        .args(["library", "urls"].map(|name| format!("--example={name}")))
         .arg("--target-dir")
         .arg(target)
         .current_dir(env!("CARGO_MANIFEST_DIR"))

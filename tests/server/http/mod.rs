@@ -1,4 +1,4 @@
-//! examples/mneme.rs, through an HTTP client that people use.
+//! The program `valkeybloom-http`, through HTTP clients that people use.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -13,14 +13,14 @@ use crate::example;
 use crate::harness::{PATIENCE, Server, error, wait_until};
 
 /// A running service. Dropping it ends the process.
-struct Mneme {
+struct Service {
     child: Child,
     url: String,
     agent: Agent,
 }
 
 fn command(server: &Server, options: &[&str]) -> Command {
-    let mut command = Command::new(example::program("mneme"));
+    let mut command = Command::new(example::valkeybloom_http());
     command
         .args(["--listen", "127.0.0.1:0", "--server"])
         .arg(format!("redis://127.0.0.1:{}/", server.port()))
@@ -29,12 +29,12 @@ fn command(server: &Server, options: &[&str]) -> Command {
     command
 }
 
-impl Mneme {
+impl Service {
     #[track_caller]
     fn start(server: &Server, options: &[&str]) -> Self {
         let child = command(server, options).stdout(Stdio::piped()).spawn();
-        let mut mneme = Self {
-            child: child.expect("the example runs"),
+        let mut service = Self {
+            child: child.expect("the program runs"),
             url: String::new(),
             agent: Agent::config_builder()
                 .http_status_as_error(false)
@@ -42,13 +42,13 @@ impl Mneme {
                 .build()
                 .into(),
         };
-        let output = mneme.child.stdout.take().expect("it is a pipe");
+        let output = service.child.stdout.take().expect("it is a pipe");
         let mut line = String::new();
         let read = BufReader::new(output).read_line(&mut line);
         read.expect("the service tells its address");
         let url = line.trim().strip_prefix("listening on ");
-        mneme.url += url.expect("the service listens");
-        mneme
+        service.url += url.expect("the service listens");
+        service
     }
 
     fn get(&self, query: &str) -> (StatusCode, Value) {
@@ -75,7 +75,7 @@ impl Mneme {
     }
 }
 
-impl Drop for Mneme {
+impl Drop for Service {
     fn drop(&mut self) {
         self.child.kill().expect("the process is ours");
         self.child.wait().expect("the process is ours");
@@ -116,8 +116,8 @@ fn quoted(line: &str) -> Vec<&str> {
 #[test]
 fn the_session_of_the_page_is_current() {
     let server = Server::start();
-    let mneme = Mneme::start(&server, &[]);
-    let session = include_str!("../../docs/http.md");
+    let service = Service::start(&server, &[]);
+    let session = include_str!("../../../docs/http.md");
     let mut lines = session.lines();
     let mut requests = 0;
     while let Some(line) = lines.next() {
@@ -130,9 +130,9 @@ fn the_session_of_the_page_is_current() {
         let url = quoted.last().expect("a URL");
         let (_, query) = url.split_once('?').unwrap_or((url, ""));
         let (_, reported) = if words.starts_with("-d ") {
-            mneme.post(query, quoted[0].as_bytes())
+            service.post(query, quoted[0].as_bytes())
         } else {
-            mneme.get(query)
+            service.get(query)
         };
         assert_eq!(reported, answer, "{line}");
         requests += 1;
@@ -143,20 +143,20 @@ fn the_session_of_the_page_is_current() {
 #[test]
 fn answers_list_the_keys_as_they_were_requested() {
     let server = Server::start();
-    let mneme = Mneme::start(&server, &["--error-rate", "0.000001"]);
-    assert_eq!(mneme.insert("key=b&key=a"), missing(&["b", "a"]));
+    let service = Service::start(&server, &["--error-rate", "0.000001"]);
+    assert_eq!(service.insert("key=b&key=a"), missing(&["b", "a"]));
     assert_eq!(
-        mneme.ask("key=c&key=a&key=a&key=d&other=e&key=b"),
+        service.ask("key=c&key=a&key=a&key=d&other=e&key=b"),
         json!({ "found": ["a", "a", "b"], "missing": ["c", "d"] })
     );
     // A URL and a form may both hold keys, in any bytes that are UTF-8.
-    let (_, reported) = mneme.post("key=%C3%A4+%26", b"key=&key=%00%0A&key=a");
+    let (_, reported) = service.post("key=%C3%A4+%26", b"key=&key=%00%0A&key=a");
     assert_eq!(
         reported,
         json!({ "found": ["a"], "missing": ["ä &", "", "\0\n"] })
     );
     assert_eq!(
-        mneme.ask("key=%C3%A4%20%26&key&key=%00%0a"),
+        service.ask("key=%C3%A4%20%26&key&key=%00%0a"),
         found(&["ä &", "", "\0\n"])
     );
     // Keys are the items of the filter, unchanged.
@@ -165,28 +165,28 @@ fn answers_list_the_keys_as_they_were_requested() {
     assert_eq!(exists.as_int(), 1);
     client.cmd("BF.ADD mneme of-another-client");
     assert_eq!(
-        mneme.ask("key=of-another-client"),
+        service.ask("key=of-another-client"),
         found(&["of-another-client"])
     );
     let most = vec!["key=a"; 1000].join("&");
-    assert_eq!(mneme.ask(&most), found(&["a"; 1000]));
+    assert_eq!(service.ask(&most), found(&["a"; 1000]));
 }
 
 #[test]
 fn keys_are_forgotten_when_their_periods_expire() {
     let server = Server::start();
-    let mneme = Mneme::start(&server, &["--periods", "3", "--length", "0.2"]);
+    let service = Service::start(&server, &["--periods", "3", "--length", "0.2"]);
     for key in ["key=a", "key=b"] {
         wait_until("a new key is found", || {
-            mneme.insert(key);
-            mneme.ask(key)["missing"] == json!([])
+            service.insert(key);
+            service.ask(key)["missing"] == json!([])
         });
-        wait_until("it is forgotten", || mneme.ask(key)["found"] == json!([]));
+        wait_until("it is forgotten", || service.ask(key)["found"] == json!([]));
     }
     // Two services share a filter; the second does not change its shape.
-    let other = Mneme::start(&server, &["--periods", "3", "--length", "3600"]);
+    let other = Service::start(&server, &["--periods", "3", "--length", "3600"]);
     wait_until("the other one finds it", || {
-        mneme.insert("key=c");
+        service.insert("key=c");
         other.ask("key=c")["missing"] == json!([])
     });
     wait_until("the other one forgets it", || {
@@ -200,16 +200,16 @@ fn only_one_of_several_inserters_finds_the_key_missing() {
     // One period from 1970 to 2096: an item that goes over into the next one would count in both.
     let options = ["--length", "4000000000", "--error-rate", "0.000000001"];
     let services = [
-        Mneme::start(&server, &options),
-        Mneme::start(&server, &options),
+        Service::start(&server, &options),
+        Service::start(&server, &options),
     ];
-    let insert_all = |mneme: &Mneme, from: usize| {
+    let insert_all = |service: &Service, from: usize| {
         let mut new = 0;
         for round in 0..50 {
             let keys: Vec<_> = (0..20)
                 .map(|n| format!("key={}", (from + round * 20 + n) % 1000))
                 .collect();
-            let reported = mneme.insert(&keys.join("&"));
+            let reported = service.insert(&keys.join("&"));
             new += reported["missing"].as_array().expect("an array").len();
         }
         new
@@ -217,8 +217,8 @@ fn only_one_of_several_inserters_finds_the_key_missing() {
     let new: usize = thread::scope(|scope| {
         let clients: Vec<_> = (0..8)
             .map(|client| {
-                let mneme = &services[client % 2];
-                scope.spawn(move || insert_all(mneme, client * 130))
+                let service = &services[client % 2];
+                scope.spawn(move || insert_all(service, client * 130))
             })
             .collect();
         let counts = clients.into_iter().map(thread::ScopedJoinHandle::join);
@@ -231,7 +231,7 @@ fn only_one_of_several_inserters_finds_the_key_missing() {
 #[test]
 fn invalid_requests_are_refused() {
     let server = Server::start();
-    let mneme = Mneme::start(&server, &[]);
+    let service = Service::start(&server, &[]);
     let many = vec!["key=a"; 1001].join("&");
     let long = format!("key={}", "a".repeat(1 << 16));
     let form = "application/x-www-form-urlencoded";
@@ -239,28 +239,27 @@ fn invalid_requests_are_refused() {
         assert_eq!(had, status, "{value}");
         assert!(value["error"].is_string(), "{value}");
     };
-    refused(400, mneme.get(""));
-    refused(400, mneme.get("keys=a"));
-    refused(400, mneme.get("key=%FF"));
-    refused(413, mneme.get(&many));
-    refused(400, mneme.post("", b""));
-    refused(400, mneme.post("", b" "));
-    refused(400, mneme.post("key=a", b"key=%ff"));
-    refused(413, mneme.post("key=a", many.as_bytes()));
-    refused(413, mneme.post("", long.as_bytes()));
-    refused(415, mneme.post_as("application/json", "", b"[\"a\"]"));
-    refused(415, mneme.post_as("text/plain", "key=a", b"key=b"));
-    let agent = &mneme.agent;
+    refused(400, service.get(""));
+    refused(400, service.get("keys=a"));
+    refused(400, service.get("key=%FF"));
+    refused(413, service.get(&many));
+    refused(400, service.post("", b""));
+    refused(400, service.post("", b" "));
+    refused(400, service.post("key=a", b"key=%ff"));
+    refused(413, service.post("key=a", many.as_bytes()));
+    refused(413, service.post("", long.as_bytes()));
+    refused(415, service.post_as("text/plain", "key=a", b"key=b"));
+    let agent = &service.agent;
     refused(
         405,
-        reported(agent.delete(format!("{}/?key=a", mneme.url)).call()),
+        reported(agent.delete(format!("{}/?key=a", service.url)).call()),
     );
     refused(
         404,
-        reported(agent.get(format!("{}/a?key=a", mneme.url)).call()),
+        reported(agent.get(format!("{}/a?key=a", service.url)).call()),
     );
     // The client refuses to send this one.
-    let address = mneme.url.strip_prefix("http://").expect("a URL");
+    let address = service.url.strip_prefix("http://").expect("a URL");
     let mut stream = TcpStream::connect(address).expect("the service listens");
     let request = format!("GET /?{long} HTTP/1.1\r\nHost: {address}\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("it reads");
@@ -272,7 +271,7 @@ fn invalid_requests_are_refused() {
     assert_eq!(server.client().cmd("BF.CARD mneme").as_int(), 0);
     let charset = format!("{form}; charset=utf-8");
     assert_eq!(
-        answered(mneme.post_as(&charset, "", b"key=a")),
+        answered(service.post_as(&charset, "", b"key=a")),
         missing(&["a"])
     );
 }
@@ -280,7 +279,7 @@ fn invalid_requests_are_refused() {
 #[test]
 fn errors_of_the_server_are_passed_on() {
     let server = Server::start();
-    let mneme = Mneme::start(&server, &[]);
+    let service = Service::start(&server, &[]);
     let mut client = server.client();
     let begins = |value: &Value, code: &str| {
         let text = value["error"].as_str();
@@ -288,35 +287,35 @@ fn errors_of_the_server_are_passed_on() {
     };
     client.cmd("DEL mneme");
     client.ok("SET mneme text");
-    for (status, value) in [mneme.get("key=a"), mneme.post("key=a", b"")] {
+    for (status, value) in [service.get("key=a"), service.post("key=a", b"")] {
         assert_eq!(status, 502);
         assert!(begins(&value, "WRONGTYPE "), "{value}");
     }
     client.cmd("DEL mneme");
     client.ok("CONFIG SET maxmemory 1");
-    let (status, value) = mneme.post("key=a", b"");
+    let (status, value) = service.post("key=a", b"");
     assert_eq!(status, 502);
     assert!(begins(&value, "OOM "), "{value}");
-    assert_eq!(mneme.ask("key=a"), missing(&["a"]));
+    assert_eq!(service.ask("key=a"), missing(&["a"]));
 
     client.ok("CONFIG SET maxmemory 0");
-    assert_eq!(mneme.insert("key=a"), missing(&["a"]));
-    assert_eq!(mneme.ask("key=a"), found(&["a"]));
+    assert_eq!(service.insert("key=a"), missing(&["a"]));
+    assert_eq!(service.ask("key=a"), found(&["a"]));
 }
 
 #[test]
 fn the_server_may_come_and_go() {
     let mut server = Server::start();
-    let mneme = Mneme::start(&server, &[]);
-    assert_eq!(mneme.insert("key=a"), missing(&["a"]));
+    let service = Service::start(&server, &[]);
+    assert_eq!(service.insert("key=a"), missing(&["a"]));
     server.shutdown_save();
-    for (status, value) in [mneme.get("key=a"), mneme.post("key=a", b"")] {
+    for (status, value) in [service.get("key=a"), service.post("key=a", b"")] {
         assert_eq!(status, 503, "{value}");
         assert!(value["error"].is_string(), "{value}");
     }
     server.start_again();
     wait_until("the service has found the server again", || {
-        mneme.get("key=a") == (StatusCode::OK, found(&["a"]))
+        service.get("key=a") == (StatusCode::OK, found(&["a"]))
     });
 
     // A server that kept nothing is given the filter anew, with its window.
@@ -324,10 +323,10 @@ fn the_server_may_come_and_go() {
     server.kill();
     server.start_again();
     wait_until("the service has found the empty server", || {
-        mneme.post("key=b", b"").0 == 200
+        service.post("key=b", b"").0 == 200
     });
     assert_eq!(
-        mneme.ask("key=a&key=b"),
+        service.ask("key=a&key=b"),
         json!({ "found": ["b"], "missing": ["a"] })
     );
     let again = server
@@ -343,14 +342,14 @@ fn the_server_may_come_and_go() {
 #[test]
 fn it_ends_on_a_signal() {
     let server = Server::start();
-    let mut mneme = Mneme::start(&server, &[]);
-    assert_eq!(mneme.ask("key=a"), missing(&["a"]));
-    let pid = mneme.child.id().to_string();
+    let mut service = Service::start(&server, &[]);
+    assert_eq!(service.ask("key=a"), missing(&["a"]));
+    let pid = service.child.id().to_string();
     let killed = Command::new("kill").arg(pid).status();
     assert!(killed.expect("there is a kill").success());
     let mut status = None;
     wait_until("the service has ended", || {
-        status = mneme.child.try_wait().expect("the process is ours");
+        status = service.child.try_wait().expect("the process is ours");
         status.is_some()
     });
     assert!(status.expect("it has ended").success());
@@ -358,27 +357,29 @@ fn it_ends_on_a_signal() {
 
 #[test]
 fn the_service_does_not_start_with_invalid_options() {
-    let mut server = Server::start();
-    let refused = |server: &Server, options: &[&str], code: i32, why: &str| {
-        let output = command(server, options).output().expect("the example runs");
+    let server = Server::start();
+    let refused = |options: &[&str], code: i32, why: &str| {
+        let output = command(&server, options).output();
+        let output = output.expect("the program runs");
         let text = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{text}");
         assert!(text.contains(why), "{text}");
         assert!(output.stdout.is_empty());
     };
-    refused(&server, &["--length", "soon"], 2, "not a number");
-    refused(&server, &["--length=-1"], 2, "negative");
-    refused(&server, &["--error-rate", "1.5"], 1, "error rate");
-    refused(&server, &["--size", "0"], 1, "capacity");
-    refused(&server, &["--length", "0"], 1, "window");
-    refused(&server, &["--periods", "0"], 1, "periods");
+    refused(&["--length", "soon"], 2, "not a number");
+    refused(&["--length=-1"], 2, "negative");
+    refused(&["--timeout", "0"], 2, "larger than 0");
+    refused(&["--connections", "0"], 2, "not in 1..");
+    refused(&["--error-rate", "1.5"], 1, "error rate");
+    refused(&["--size", "0"], 1, "capacity");
+    refused(&["--length", "0"], 1, "window");
+    refused(&["--periods", "0"], 1, "periods");
+    refused(&["--server", "redis://a:b:c"], 1, "not a server address");
+    refused(
+        &["--cert", "client.pem", "--server", "rediss://localhost"],
+        1,
+        "together",
+    );
     let taken = format!("127.0.0.1:{}", server.port());
-    let in_use = ["--listen", &taken];
-    let output = Command::new(example::program("mneme"))
-        .args(in_use)
-        .arg(format!("--server=redis://{taken}/"))
-        .output();
-    assert_eq!(output.expect("the example runs").status.code(), Some(1));
-    server.shutdown();
-    refused(&server, &[], 1, "refused");
+    refused(&["--listen", &taken], 1, "in use");
 }

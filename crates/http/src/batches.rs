@@ -1,0 +1,223 @@
+//! Keys of several requests in one command.
+//!
+//! While the server answers, requests gather, and the next batch takes all of them: the busier the service, the larger
+//! its commands. A request that finds the server idle is sent at once.
+
+use hyper::StatusCode;
+use redis::{Cmd, RedisResult, Value};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::fault::Fault;
+use crate::link::Link;
+use crate::options::Options;
+
+/// The largest number of keys in a request and in a command: the server does nothing else while it looks them up.
+pub const MAX_KEYS: usize = 1000;
+
+/// The largest number of requests in a batch.
+const MAX_REQUESTS: usize = 256;
+
+/// What a request does with its keys.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Action {
+    /// Looks them up.
+    Ask,
+    /// Inserts them.
+    Insert,
+    /// Asks whether the server answers. There are no keys.
+    Ping,
+}
+
+/// The commands for a filter, without the keys.
+struct Commands {
+    ask: Cmd,
+    insert: Cmd,
+    ping: Cmd,
+}
+
+impl Commands {
+    fn new(options: &Options) -> Self {
+        let length = u64::try_from(options.length.as_millis()).unwrap_or(u64::MAX);
+        // If the filter was lost, for example because the server keeps no files, an insertion creates it again.
+        let mut insert = redis::cmd("BF.INSERT");
+        insert.arg(&options.key).arg("CAPACITY").arg(options.size);
+        insert.arg("ERROR").arg(options.error_rate);
+        insert.arg("WINDOW").arg(length);
+        insert.arg("PERIODS").arg(options.periods);
+        let mut ask = redis::cmd("BF.MEXISTS");
+        ask.arg(&options.key);
+        Self {
+            ask,
+            insert,
+            ping: redis::cmd("PING"),
+        }
+    }
+
+    fn of(&self, action: Action) -> &Cmd {
+        match action {
+            Action::Ask => &self.ask,
+            Action::Insert => &self.insert,
+            Action::Ping => &self.ping,
+        }
+    }
+}
+
+/// The keys of a request, and for each whether the filter held it.
+type Answer = Result<(Vec<String>, Vec<bool>), Fault>;
+
+struct Request {
+    action: Action,
+    keys: Vec<String>,
+    answer: oneshot::Sender<Answer>,
+}
+
+impl Request {
+    fn answer(self, found: Result<Vec<bool>, Fault>) {
+        // A client that is gone takes no answer.
+        let _ = self.answer.send(found.map(|found| (self.keys, found)));
+    }
+}
+
+/// The requests that wait for the server.
+pub struct Queue(mpsc::UnboundedSender<Request>);
+
+impl Queue {
+    /// Creates the filter, unless it exists, and starts a task that sends what is queued.
+    ///
+    /// # Errors
+    /// The server refuses the options. A server that is down is not an error.
+    pub async fn start(mut link: Link, options: &Options) -> RedisResult<Self> {
+        let mut commands = Commands::new(options);
+        match link
+            .send(redis::pipe().add_command(commands.insert.clone()))
+            .await
+        {
+            Ok(replies) => {
+                for reply in replies {
+                    reply.extract_error()?;
+                }
+            }
+            Err(error) if error.is_io_error() => {}
+            Err(error) => return Err(error),
+        }
+        commands.insert.arg("ITEMS");
+        // Each connection has at most one request in the queue.
+        let (sender, receiver) = mpsc::unbounded_channel();
+        tokio::spawn(send_all(receiver, commands, link));
+        Ok(Self(sender))
+    }
+
+    /// Does something with keys, and returns them with whether the filter held each before.
+    ///
+    /// # Errors
+    /// What the server refused, or why it did not answer. In the latter case keys may have been inserted.
+    pub async fn send(&self, action: Action, keys: Vec<String>) -> Answer {
+        let (answer, answered) = oneshot::channel();
+        let ended = || Fault::new(StatusCode::SERVICE_UNAVAILABLE, "the service is ending");
+        let request = Request {
+            action,
+            keys,
+            answer,
+        };
+        self.0.send(request).map_err(|_| ended())?;
+        answered.await.map_err(|_| ended())?
+    }
+}
+
+async fn send_all(mut queue: mpsc::UnboundedReceiver<Request>, commands: Commands, mut link: Link) {
+    let mut requests = Vec::new();
+    while !requests.is_empty() || queue.recv_many(&mut requests, MAX_REQUESTS).await > 0 {
+        let groups = grouped(requests.drain(..));
+        let mut batch = redis::pipe();
+        for group in &groups {
+            let mut command = commands.of(group[0].action).clone();
+            for request in group {
+                command.arg(&request.keys);
+            }
+            batch.add_command(command);
+        }
+        match link.send(&batch).await {
+            Ok(replies) => {
+                for (group, reply) in groups.into_iter().zip(replies) {
+                    requests.extend(share(group, reply));
+                }
+            }
+            Err(error) => {
+                let fault = Fault::from(error);
+                for request in groups.into_iter().flatten() {
+                    request.answer(Err(fault.clone()));
+                }
+            }
+        }
+    }
+}
+
+/// Groups requests with the same action. A group has at most [`MAX_KEYS`] keys.
+fn grouped(requests: impl Iterator<Item = Request>) -> Vec<Vec<Request>> {
+    let mut groups: Vec<Vec<Request>> = Vec::new();
+    // For each action, the number of keys in its newest group, and the group's index.
+    let mut newest = [(MAX_KEYS + 1, 0); 3];
+    for request in requests {
+        let (keys, index) = &mut newest[request.action as usize];
+        *keys += request.keys.len();
+        if *keys > MAX_KEYS {
+            (*keys, *index) = (request.keys.len(), groups.len());
+            groups.push(Vec::new());
+        }
+        groups[*index].push(request);
+    }
+    groups
+}
+
+/// Answers requests with their parts of a reply. Returns those without one: an insertion that fails ends the reply.
+fn share(group: Vec<Request>, reply: Value) -> Vec<Request> {
+    let action = group[0].action;
+    let items = match reply {
+        Value::ServerError(error) => Err(Fault::from(error)),
+        _ if action == Action::Ping => Ok(Vec::new()),
+        reply => reply.into_sequence().map_err(|_| unexpected()),
+    };
+    let mut items = match items {
+        Ok(items) => items.into_iter(),
+        Err(fault) => {
+            for request in group {
+                request.answer(Err(fault.clone()));
+            }
+            return Vec::new();
+        }
+    };
+    let mut has_failed = false;
+    let mut unanswered = Vec::new();
+    for request in group {
+        let count = request.keys.len();
+        let found = items.by_ref().take(count).map(|item| match item {
+            Value::Int(reply) => Ok((reply == 1) == (action == Action::Ask)),
+            Value::ServerError(error) => Err(Fault::from(error)),
+            _ => Err(unexpected()),
+        });
+        let found: Vec<_> = found.collect();
+        if found.is_empty() && has_failed {
+            unanswered.push(request);
+            continue;
+        }
+        let is_short = found.len() < count;
+        let found: Result<Vec<_>, _> = found.into_iter().collect();
+        has_failed |= found.is_err();
+        let found = found.and_then(|found| {
+            if is_short {
+                Err(unexpected())
+            } else {
+                Ok(found)
+            }
+        });
+        request.answer(found);
+    }
+    unanswered
+}
+
+fn unexpected() -> Fault {
+    Fault::new(
+        StatusCode::BAD_GATEWAY,
+        "the server sent an unexpected reply",
+    )
+}

@@ -1,0 +1,110 @@
+//! The connection to the server. A lost connection is made again by the next call.
+
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{
+    AsyncConnectionConfig, Client, ClientTlsConfig, ConnectionAddr, IntoConnectionInfo, Pipeline,
+    RedisResult, TlsCertificates, Value,
+};
+
+use crate::options::Options;
+
+/// The timeout of a connection attempt and of a reply. Clients should learn soon that the server is down.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A connection to the server, which may be down.
+pub struct Link {
+    client: Client,
+    connection: Option<MultiplexedConnection>,
+    /// Whether the last call failed, so that only changes are logged.
+    is_down: bool,
+}
+
+impl Link {
+    /// Prepares a connection, without making it.
+    ///
+    /// # Errors
+    /// The address is invalid, or a certificate can't be used.
+    pub fn new(options: &Options) -> Result<Self, Box<dyn Error>> {
+        let address = options.server.as_str();
+        let info = if address.starts_with(['/', '.']) {
+            ConnectionAddr::Unix(address.into()).into_connection_info()
+        } else if address.contains("://") {
+            address.into_connection_info()
+        } else {
+            format!("redis://{address}").into_connection_info()
+        };
+        // The client library's message would show the password.
+        let info = info.map_err(|_| {
+            "not a server address: write redis://user:password@host:port/database, or the path of a socket"
+        })?;
+        let client = if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
+            Client::build_with_tls(info, certificates(options)?)?
+        } else {
+            Client::open(info)?
+        };
+        Ok(Self {
+            client,
+            connection: None,
+            is_down: false,
+        })
+    }
+
+    /// Sends commands, and returns their replies. A reply may be an error.
+    ///
+    /// # Errors
+    /// The server is down, does not answer in time, or refuses user and password.
+    pub async fn send(&mut self, commands: &Pipeline) -> RedisResult<Vec<Value>> {
+        let sent = self.try_to_send(commands).await;
+        if let Err(error) = &sent {
+            self.connection = None;
+            if !self.is_down {
+                eprintln!("no connection to the server: {error}");
+            }
+        } else if self.is_down {
+            eprintln!("connected to the server again");
+        }
+        self.is_down = sent.is_err();
+        sent
+    }
+
+    async fn try_to_send(&mut self, commands: &Pipeline) -> RedisResult<Vec<Value>> {
+        let connection = match &mut self.connection {
+            Some(connection) => connection,
+            none => {
+                let config = AsyncConnectionConfig::new()
+                    .set_connection_timeout(Some(TIMEOUT))
+                    .set_response_timeout(Some(TIMEOUT));
+                let client = &self.client;
+                let connecting = client.get_multiplexed_async_connection_with_config(&config);
+                none.insert(connecting.await?)
+            }
+        };
+        let count = commands.len();
+        connection.send_packed_commands(commands, 0, count).await
+    }
+}
+
+fn certificates(options: &Options) -> Result<TlsCertificates, Box<dyn Error>> {
+    let read = |path: &Path| {
+        let text = fs::read(path);
+        text.map_err(|error| format!("{}: {error}", path.display()))
+    };
+    let client_tls = match (&options.cert, &options.cert_key) {
+        (Some(cert), Some(key)) => Some(ClientTlsConfig {
+            client_cert: read(cert)?,
+            client_key: read(key)?,
+        }),
+        (None, None) => None,
+        _ => return Err("cert and cert-key belong together: give both or none".into()),
+    };
+    let root_cert = options.cacert.as_deref().map(read).transpose()?;
+    Ok(TlsCertificates {
+        client_tls,
+        root_cert,
+    })
+}

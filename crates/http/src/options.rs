@@ -1,0 +1,153 @@
+//! Options: of the command line, the environment and a file, in this order.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{env, fs};
+
+use clap::{CommandFactory, Parser};
+
+/// The prefix of environment variables.
+const PREFIX: &str = "VALKEYBLOOM_HTTP_";
+
+/// Remembers keys for some periods, over HTTP.
+#[derive(Parser)]
+#[command(name = "valkeybloom-http", version, args_override_self = true)]
+pub struct Options {
+    /// TOML file with options: their names without the dashes are its keys
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Number of periods that a key is remembered for, including the current one
+    #[arg(long, default_value_t = 3)]
+    pub periods: u32,
+    /// Length of a period, in seconds
+    #[arg(long, default_value = "60", value_parser = seconds)]
+    pub length: Duration,
+    /// Number of keys expected in a period
+    #[arg(long, default_value_t = 100_000)]
+    pub size: u64,
+    /// Share of never inserted keys that are found all the same
+    #[arg(long, default_value_t = 0.01)]
+    pub error_rate: f64,
+    /// Address to listen on; port 0 picks a free one
+    #[arg(long, default_value = "127.0.0.1:9000")]
+    pub listen: String,
+    /// The server with the module; VALKEYBLOOM_HTTP_SERVER in the environment hides a password in it from `ps`
+    #[arg(long, default_value = "redis://127.0.0.1:6379/")]
+    pub server: String,
+    /// The filter's key on the server
+    #[arg(long, default_value = "mneme")]
+    pub key: String,
+    /// File with the token that clients have to send, instead of VALKEYBLOOM_HTTP_TOKEN in the environment
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Certificates to trust instead of those of the system's authorities, in PEM
+    #[arg(long, value_name = "FILE")]
+    pub cacert: Option<PathBuf>,
+    /// Certificate to show to the server, in PEM
+    #[arg(long, value_name = "FILE")]
+    pub cert: Option<PathBuf>,
+    /// Key of that certificate, in PEM
+    #[arg(long, value_name = "FILE")]
+    pub cert_key: Option<PathBuf>,
+    /// Largest number of connections; more of them wait
+    #[arg(long, default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..))]
+    pub connections: u32,
+    /// Seconds that a client may take to send a request, may be idle, or may take to read an answer
+    #[arg(long, default_value = "60", value_parser = positive)]
+    pub timeout: Duration,
+    /// The token.
+    #[arg(skip)]
+    pub token: Option<String>,
+}
+
+impl Options {
+    /// Reads the options of this process. Ends the process for invalid words on the command line, and for `--help`.
+    ///
+    /// # Errors
+    /// What is wrong with the file or the environment, and where.
+    pub fn read() -> Result<Self, String> {
+        let Self { config, .. } = Self::parse();
+        let mut words: Vec<_> = env::args_os().take(1).collect();
+        if let Some(path) = config {
+            let own = read(&path)?;
+            let table: toml::Table = toml::from_str(&own).map_err(|error| {
+                // The whole text of the error would quote the line, which may hold a password.
+                let start = error.span().map_or(0, |span| span.start);
+                let line = own[..start].matches('\n').count() + 1;
+                at(&path, format!("line {line}: {}", error.message()))
+            })?;
+            for (key, value) in &table {
+                let word = word(key, value).map_err(|why| at(&path, format!("{key}: {why}")))?;
+                words.push(word.into());
+            }
+        }
+        if let Some(server) = variable("SERVER")? {
+            words.push(format!("--server={server}").into());
+        }
+        words.extend(env::args_os().skip(1));
+        let mut options = Self::parse_from(words);
+        options.token = variable("TOKEN")?;
+        if let Some(path) = &options.token_file {
+            options.token = Some(read(path)?.trim_end().to_owned());
+        }
+        let is_token =
+            |token: &String| !token.is_empty() && token.bytes().all(|c| c.is_ascii_graphic());
+        if !options.token.iter().all(is_token) {
+            return Err("the token has to be one or more visible ASCII characters".to_owned());
+        }
+        Ok(options)
+    }
+}
+
+/// Returns an option of a file as a word of the command line.
+fn word(key: &str, value: &toml::Value) -> Result<String, String> {
+    let text = match value {
+        toml::Value::String(text) => text.clone(),
+        toml::Value::Integer(number) => number.to_string(),
+        toml::Value::Float(number) => number.to_string(),
+        _ => return Err("not a text or a number".to_owned()),
+    };
+    let command = Options::command();
+    let mut known = command.get_arguments().filter_map(|arg| arg.get_long());
+    if key == "config" || !known.any(|known| known == key) {
+        return Err("there is no such option".to_owned());
+    }
+    let word = format!("--{key}={text}");
+    match Options::try_parse_from(["", &word]) {
+        Ok(_) => Ok(word),
+        Err(error) => {
+            let reason = std::error::Error::source(&error);
+            Err(reason.map_or_else(|| error.to_string(), ToString::to_string))
+        }
+    }
+}
+
+fn variable(name: &str) -> Result<Option<String>, String> {
+    let name = format!("{PREFIX}{name}");
+    match env::var(&name) {
+        Ok(value) => Ok(Some(value)),
+        Err(env::VarError::NotPresent) => Ok(None),
+        Err(error) => Err(format!("{name}: {error}")),
+    }
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|error| at(path, error))
+}
+
+fn at(path: &Path, why: impl ToString) -> String {
+    format!("{}: {}", path.display(), why.to_string().trim_end())
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let number = text.parse().map_err(|_| "not a number")?;
+    Duration::try_from_secs_f64(number).map_err(|e| e.to_string())
+}
+
+fn positive(text: &str) -> Result<Duration, String> {
+    let time = seconds(text)?;
+    let is_positive = !time.is_zero();
+    is_positive
+        .then_some(time)
+        .ok_or_else(|| "it has to be larger than 0".to_owned())
+}

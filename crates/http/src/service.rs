@@ -1,0 +1,197 @@
+//! Answers to requests.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use serde::Serialize;
+use serde_json::json;
+use subtle::ConstantTimeEq;
+use tokio::time::timeout;
+
+use crate::batches::{Action, Queue};
+use crate::fault::Fault;
+use crate::keys;
+use crate::metrics::Metrics;
+use crate::options::Options;
+
+/// The largest size of a body, about that of a URL here.
+const MAX_BODY_BYTES: usize = 64 << 10;
+
+type Answer = Response<Full<Bytes>>;
+
+/// What all connections share.
+pub struct Service {
+    queue: Queue,
+    /// The metrics.
+    pub metrics: Metrics,
+    token: Option<String>,
+    timeout: Duration,
+}
+
+/// The keys of a request, each list in the order of the request.
+#[derive(Default, Serialize)]
+struct Found {
+    found: Vec<String>,
+    missing: Vec<String>,
+}
+
+impl Service {
+    /// Makes a service.
+    pub fn new(queue: Queue, metrics: Metrics, options: &Options) -> Self {
+        Self {
+            queue,
+            metrics,
+            token: options.token.clone(),
+            timeout: options.timeout,
+        }
+    }
+
+    /// Answers a request, and counts it.
+    ///
+    /// # Errors
+    /// Never: an error is an answer.
+    pub async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Answer, Infallible> {
+        let start = Instant::now();
+        let method = match request.method().as_str() {
+            "GET" => "GET",
+            "HEAD" => "HEAD",
+            "POST" => "POST",
+            _ => "other",
+        };
+        let answer = self.route(request).await.unwrap_or_else(|fault| {
+            if fault.is_of_server() {
+                self.metrics.server_errors.inc();
+            }
+            error(&fault)
+        });
+        self.metrics.count_request(method, answer.status().as_str());
+        self.metrics
+            .durations
+            .observe(start.elapsed().as_secs_f64());
+        Ok(answer)
+    }
+
+    async fn route(&self, request: Request<Incoming>) -> Result<Answer, Fault> {
+        let path = request.uri().path();
+        if path != "/health" {
+            self.check_token(request.headers())?;
+        }
+        let is_get = matches!(*request.method(), Method::GET | Method::HEAD);
+        match path {
+            "/" if is_get => {
+                let keys = keys::parse(request.uri().query(), None, b"")?;
+                self.send(Action::Ask, "GET", keys).await
+            }
+            "/" if request.method() == Method::POST => {
+                let (head, body) = request.into_parts();
+                let body = timeout(self.timeout, body_of(body)).await;
+                let body = body.map_err(|_| {
+                    Fault::new(
+                        StatusCode::REQUEST_TIMEOUT,
+                        "the body did not arrive in time",
+                    )
+                })??;
+                let kind = head.headers.get(CONTENT_TYPE);
+                let keys = keys::parse(head.uri.query(), kind, &body)?;
+                self.send(Action::Insert, "POST", keys).await
+            }
+            "/health" if is_get => match self.ping().await {
+                Ok(()) => Ok(json(StatusCode::OK, &json!({ "status": "ok" }))),
+                // It is what was asked for, and does not count as an error of the server.
+                Err(fault) => Ok(error(&Fault(StatusCode::SERVICE_UNAVAILABLE, fault.1))),
+            },
+            "/metrics" if is_get => {
+                self.metrics.server_up.set(self.ping().await.is_ok().into());
+                let text = self.metrics.text().expect("all names are valid");
+                Ok(answer(StatusCode::OK, prometheus::TEXT_FORMAT, text))
+            }
+            "/" | "/health" | "/metrics" => {
+                let why = "GET asks, POST to / inserts";
+                Err(Fault::new(StatusCode::METHOD_NOT_ALLOWED, why))
+            }
+            _ => {
+                let why = "the paths are /, /health and /metrics";
+                Err(Fault::new(StatusCode::NOT_FOUND, why))
+            }
+        }
+    }
+
+    fn check_token(&self, headers: &HeaderMap) -> Result<(), Fault> {
+        let Some(token) = &self.token else {
+            return Ok(());
+        };
+        let sent = headers
+            .get(AUTHORIZATION)
+            .map_or(&b""[..], HeaderValue::as_bytes);
+        let (scheme, sent) = sent.split_at(sent.len().min("Bearer ".len()));
+        // In constant time, so that no token can be guessed byte by byte.
+        if scheme.eq_ignore_ascii_case(b"Bearer ") && sent.ct_eq(token.as_bytes()).into() {
+            return Ok(());
+        }
+        let why = "send the token: Authorization: Bearer TOKEN";
+        Err(Fault::new(StatusCode::UNAUTHORIZED, why))
+    }
+
+    async fn send(&self, action: Action, method: &str, keys: Vec<String>) -> Result<Answer, Fault> {
+        let (keys, found) = self.queue.send(action, keys).await?;
+        self.metrics.count_keys(method, &found);
+        let mut lists = Found::default();
+        for (key, found) in keys.into_iter().zip(found) {
+            let list = if found {
+                &mut lists.found
+            } else {
+                &mut lists.missing
+            };
+            list.push(key);
+        }
+        Ok(json(StatusCode::OK, &lists))
+    }
+
+    async fn ping(&self) -> Result<(), Fault> {
+        self.queue.send(Action::Ping, Vec::new()).await.map(|_| ())
+    }
+}
+
+async fn body_of(body: Incoming) -> Result<Bytes, Fault> {
+    match Limited::new(body, MAX_BODY_BYTES).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            let why = format!("the body has more than {MAX_BODY_BYTES} bytes");
+            Err(Fault::new(StatusCode::PAYLOAD_TOO_LARGE, why))
+        }
+        Err(error) => Err(Fault::new(StatusCode::BAD_REQUEST, error.to_string())),
+    }
+}
+
+fn error(fault: &Fault) -> Answer {
+    let mut answer = json(fault.0, &json!({ "error": fault.1 }));
+    let (name, value) = match fault.0 {
+        StatusCode::UNAUTHORIZED => (WWW_AUTHENTICATE, "Bearer"),
+        StatusCode::METHOD_NOT_ALLOWED => (ALLOW, "GET, HEAD, POST"),
+        _ => return answer,
+    };
+    answer
+        .headers_mut()
+        .insert(name, HeaderValue::from_static(value));
+    answer
+}
+
+fn json(status: StatusCode, value: &impl Serialize) -> Answer {
+    let text = serde_json::to_string(value).expect("all keys are texts");
+    answer(status, "application/json", text)
+}
+
+fn answer(status: StatusCode, kind: &'static str, text: String) -> Answer {
+    let mut answer = Response::new(Full::from(text));
+    *answer.status_mut() = status;
+    answer
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    answer
+}
