@@ -57,7 +57,7 @@ fill() {
     for link in bin lib "$(basename "$(dirname "$loader")")"; do ln -sfn "usr/$link" "$root/$link"; done
     install -D -m 755 "$module" "$root/usr/lib/valkey/modules/valkeybloom.so"
     take_libraries "$module"
-    install -m 755 "$tool" "$root/usr/bin/valkeybloom"
+    install -m 755 "$tool" "$service" "$root/usr/bin"
     take_libraries "$tool"
     install -D -m 644 LICENSE "$root/usr/share/doc/valkeybloom/copyright"
 
@@ -141,6 +141,7 @@ for arch; do
     esac
     module=$(tools/module.sh "$arch")
     tool=$(tools/module.sh "$arch" tool)
+    service=$(tools/module.sh "$arch" service)
     work=$tmp/$arch
     all=$work/all root=$work/root alone=$work/module layer=$work/layer
     mkdir -p "$root"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Builds the module for packages, for x86_64 or aarch64, and prints its path: one file for glibc 2.17 and newer and for
-# musl. With the second argument `checked`, builds it with debug assertions; with `tool`, builds the program `valkeybloom`
-# instead, which is static, and with `library` the C library. The same sources and compiler make the same bytes in any
-# folder.
+# musl. With the second argument `checked`, builds it with debug assertions; with `tool` or `service`, builds the program
+# `valkeybloom` or `valkeybloom-http` instead, which is static, and with `library` the C library. The same sources and
+# compiler make the same bytes in any folder.
 set -eu
 cd "$(dirname "$0")/.."
 fail() { echo "tools/module.sh: $*" >&2; exit 1; }
@@ -13,6 +13,7 @@ target=$(mkdir -p "${CARGO_TARGET_DIR:=target}" && cd "$CARGO_TARGET_DIR" && pwd
 for=$triple.$glibc profile=release
 case ${2-} in
     tool) folder=tool built=valkeybloom what="-p valkeybloom-cli" for=$static ;;
+    service) folder=tool built=valkeybloom-http what="-p valkeybloom-http" for=$static ;;
     library) folder=library built=libvalkeybloom_sketches.so what="-p valkeybloom-c" ;;
     checked)
         folder=packaged built=libvalkeybloom.so profile=test

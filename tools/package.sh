@@ -23,6 +23,7 @@ license=$(sed -n 's/^license = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 name=valkeybloom-$version-$arch
 module=$(step "the module for $arch" tools/module.sh "$arch")
 tool=$(step "the program for $arch" tools/module.sh "$arch" tool)
+service=$(step "the HTTP service for $arch" tools/module.sh "$arch" service)
 library=$(step "the C library for $arch" tools/module.sh "$arch" library)
 [ "$arch" = "$(uname -m)" ] || {
     export STRIP="$arch-linux-gnu-strip"
@@ -34,7 +35,7 @@ tmp=$(mktemp -d "$target/package.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
 
-# Writes an SBOM of the module, one of the program and one of the C library. cargo-cyclonedx writes into the folder of
+# Writes SBOMs of the module, the programs and the C library. cargo-cyclonedx writes into the folder of
 # each manifest, and names that folder in the SBOM, so it works on a copy and the name is replaced.
 sboms() { # folder
     cyclonedx=$(tools/cargo-tool.sh cargo-cyclonedx)
@@ -42,7 +43,7 @@ sboms() { # folder
     cp -r Cargo.toml Cargo.lock src crates benches tests examples "$tmp/workspace"
     "$cyclonedx" cyclonedx -qq --manifest-path "$tmp/workspace/Cargo.toml" --format json \
         --spec-version 1.5 --describe crate --no-build-deps --target "$arch-unknown-linux-gnu"
-    for part in valkeybloom:. valkeybloom-program:crates/cli valkeybloom-library:crates/c; do
+    for part in valkeybloom:. valkeybloom-program:crates/cli valkeybloom-http:crates/http valkeybloom-library:crates/c; do
         sed 's|path+file://[^"#]*#|path+file:///valkeybloom#|g' "$tmp/workspace/${part#*:}/"*.cdx.json \
             >"$1/${part%%:*}.cdx.json"
     done
@@ -84,7 +85,7 @@ tarball() {
     root=$tmp/$name
     mkdir "$root"
     cp "$module" "$root/valkeybloom.so"
-    cp "$tool" "$root/valkeybloom"
+    cp "$tool" "$service" crates/http/valkeybloom-http.service crates/http/http.toml "$root"
     cp -r "$tmp/pages" "$root/pages"
     cp LICENSE "$root"
     documents "$root"
@@ -116,14 +117,19 @@ files() { # root, lib or lib64, folder for zsh
     for place in bin share/man/man1 share/bash-completion/completions share/fish/vendor_completions.d "share/zsh/$3"; do
         mkdir -p "$root/usr/$place"
     done
-    cp "$tool" "$root/usr/bin/valkeybloom"
+    cp "$tool" "$service" "$root/usr/bin"
+    # Its unit is not enabled, and its configuration is an example.
+    install -D -m 644 -t "$root/usr/lib/systemd/system" crates/http/valkeybloom-http.service
     cp "$tmp/pages/"*.1.gz "$root/usr/share/man/man1"
     cp "$tmp/pages/valkeybloom.bash" "$root/usr/share/bash-completion/completions/valkeybloom"
     cp "$tmp/pages/valkeybloom.fish" "$root/usr/share/fish/vendor_completions.d"
     cp "$tmp/pages/_valkeybloom" "$root/usr/share/zsh/$3"
     documents "$documentation"
     example "$installed" >"$documentation/examples/valkeybloom.conf"
-    cp "$tmp/sboms/valkeybloom.cdx.json" "$tmp/sboms/valkeybloom-program.cdx.json" "$documentation"
+    cp crates/http/http.toml "$documentation/examples"
+    for part in valkeybloom valkeybloom-program valkeybloom-http; do
+        cp "$tmp/sboms/$part.cdx.json" "$documentation"
+    done
 }
 
 # Puts the files for C programmers into a root.
@@ -271,6 +277,7 @@ cp -a $root/. %{buildroot}
 %license /usr/share/licenses/valkeybloom
 %doc /usr/share/doc/valkeybloom
 /usr/bin/valkeybloom*
+/usr/lib/systemd/system/valkeybloom-http.service
 /usr/lib64/valkey
 /usr/share/man/man1/valkeybloom*.1.gz
 /usr/share/bash-completion
@@ -299,6 +306,7 @@ deb_for_c
 rpms
 cp "$tmp/sboms/valkeybloom.cdx.json" "$packages/$name.cdx.json"
 cp "$tmp/sboms/valkeybloom-program.cdx.json" "$packages/$name-program.cdx.json"
+cp "$tmp/sboms/valkeybloom-http.cdx.json" "$packages/$name-http.cdx.json"
 cp "$tmp/sboms/valkeybloom-library.cdx.json" "$packages/$name-library.cdx.json"
 (
     cd "$packages"

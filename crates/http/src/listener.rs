@@ -20,6 +20,9 @@ use crate::service::Service;
 /// The largest head of a request: a URL may take 64 KiB.
 const MAX_HEAD_BYTES: usize = 128 << 10;
 
+/// The most connections that wait to be accepted. Clients try again only a second later if there are more.
+const BACKLOG: i32 = 4096;
+
 /// The time that requests in progress have to end after a signal.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -29,8 +32,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Serves clients until a signal ends the program. Requests in progress are still answered.
 ///
 /// # Errors
-/// There are no signals.
+/// The system refuses a larger backlog, or signals.
 pub async fn serve(listener: TcpListener, service: Service, options: &Options) -> io::Result<()> {
+    SockRef::from(&listener).listen(BACKLOG)?;
     let service = Arc::new(service);
     let free = Arc::new(Semaphore::new(options.connections as usize));
     let graceful = GracefulShutdown::new();

@@ -1,6 +1,13 @@
 //! The program `valkeybloom-http`, through HTTP clients that people use.
 
-use std::io::{BufRead, BufReader, Write};
+mod bodies;
+mod bounds;
+mod options;
+mod reached;
+mod restarts;
+mod watched;
+
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -32,7 +39,12 @@ fn command(server: &Server, options: &[&str]) -> Command {
 impl Service {
     #[track_caller]
     fn start(server: &Server, options: &[&str]) -> Self {
-        let child = command(server, options).stdout(Stdio::piped()).spawn();
+        Self::run(command(server, options))
+    }
+
+    #[track_caller]
+    fn run(mut command: Command) -> Self {
+        let child = command.stdout(Stdio::piped()).spawn();
         let mut service = Self {
             child: child.expect("the program runs"),
             url: String::new(),
@@ -49,6 +61,53 @@ impl Service {
         let url = line.trim().strip_prefix("listening on ");
         service.url += url.expect("the service listens");
         service
+    }
+
+    fn address(&self) -> &str {
+        self.url.strip_prefix("http://").expect("a URL")
+    }
+
+    /// Opens a connection, and sends these bytes.
+    #[track_caller]
+    fn send(&self, bytes: &[u8]) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address()).expect("the service listens");
+        stream
+            .set_read_timeout(Some(PATIENCE))
+            .expect("it is not zero");
+        stream.write_all(bytes).expect("the service reads");
+        stream
+    }
+
+    /// Sends bytes, and returns all that the service answers until it closes the connection.
+    #[track_caller]
+    fn exchange(&self, bytes: &[u8]) -> String {
+        rest(&mut self.send(bytes))
+    }
+
+    #[track_caller]
+    fn signal(&self, name: &str) {
+        let mut kill = Command::new("kill");
+        let kill = kill.args(["-s", name, &self.child.id().to_string()]);
+        assert!(kill.status().expect("there is a kill").success());
+    }
+
+    /// Awaits the end, and requires that it is orderly.
+    #[track_caller]
+    fn await_end(&mut self) {
+        let mut status = None;
+        wait_until("the service has ended", || {
+            status = self.child.try_wait().expect("the process is ours");
+            status.is_some()
+        });
+        assert!(status.expect("it has ended").success());
+    }
+
+    /// Returns the answer to a GET of any path, as a text.
+    fn text(&self, path: &str) -> (StatusCode, String) {
+        let response = self.agent.get(format!("{}{path}", self.url)).call();
+        let mut response = response.expect("the service answers");
+        let text = response.body_mut().read_to_string();
+        (response.status(), text.expect("a text"))
     }
 
     fn get(&self, query: &str) -> (StatusCode, Value) {
@@ -82,6 +141,21 @@ impl Drop for Service {
     }
 }
 
+/// Returns all that comes until the connection is closed.
+#[track_caller]
+fn rest(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).expect("the service closes");
+    String::from_utf8(bytes).expect("a text")
+}
+
+/// Returns the keys in a list of an answer.
+fn listed(answer: &Value, list: &str) -> Vec<String> {
+    let keys = answer[list].as_array().expect("a list").iter();
+    let keys = keys.map(|key| key.as_str().expect("a text").to_owned());
+    keys.collect()
+}
+
 fn reported(
     response: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
 ) -> (StatusCode, Value) {
@@ -108,36 +182,29 @@ fn missing(keys: &[&str]) -> Value {
     json!({ "found": [], "missing": keys })
 }
 
-/// Returns the quoted parts of a line of the documentation.
-fn quoted(line: &str) -> Vec<&str> {
-    line.split('"').skip(1).step_by(2).collect()
-}
-
 #[test]
 fn the_session_of_the_page_is_current() {
     let server = Server::start();
     let service = Service::start(&server, &[]);
-    let session = include_str!("../../../docs/http.md");
-    let mut lines = session.lines();
+    let page = include_str!("../../../docs/http.md");
+    let mut lines = page.lines();
     let mut requests = 0;
     while let Some(line) = lines.next() {
         let Some(words) = line.strip_prefix("$ curl ") else {
             continue;
         };
-        let answer = lines.next().expect("an answer");
-        let answer: Value = serde_json::from_str(answer).expect("JSON");
-        let quoted = quoted(words);
-        let url = quoted.last().expect("a URL");
-        let (_, query) = url.split_once('?').unwrap_or((url, ""));
-        let (_, reported) = if words.starts_with("-d ") {
-            service.post(query, quoted[0].as_bytes())
-        } else {
-            service.get(query)
-        };
-        assert_eq!(reported, answer, "{line}");
+        let words = words.replace("localhost:9000", service.address());
+        let mut curl = Command::new("sh");
+        let output = curl.args(["-c", &format!("curl -s {words}")]).output();
+        let output = output.expect("there is a shell").stdout;
+        assert_eq!(
+            Some(&*String::from_utf8_lossy(&output)),
+            lines.next(),
+            "{line}"
+        );
         requests += 1;
     }
-    assert!(requests >= 5, "the documentation has a session");
+    assert!(requests >= 5, "the page has a session");
 }
 
 #[test]
@@ -259,14 +326,9 @@ fn invalid_requests_are_refused() {
         reported(agent.get(format!("{}/a?key=a", service.url)).call()),
     );
     // The client refuses to send this one.
-    let address = service.url.strip_prefix("http://").expect("a URL");
-    let mut stream = TcpStream::connect(address).expect("the service listens");
-    let request = format!("GET /?{long} HTTP/1.1\r\nHost: {address}\r\n\r\n");
-    stream.write_all(request.as_bytes()).expect("it reads");
-    let mut line = String::new();
-    let read = BufReader::new(stream).read_line(&mut line);
-    read.expect("it answers");
-    assert!(line.starts_with("HTTP/1.1 414 "), "{line}");
+    let request = format!("GET /?{long} HTTP/1.1\r\nHost: here\r\n\r\n");
+    let answer = service.exchange(request.as_bytes());
+    assert!(answer.starts_with("HTTP/1.1 414 "), "{answer}");
 
     assert_eq!(server.client().cmd("BF.CARD mneme").as_int(), 0);
     let charset = format!("{form}; charset=utf-8");
@@ -344,15 +406,8 @@ fn it_ends_on_a_signal() {
     let server = Server::start();
     let mut service = Service::start(&server, &[]);
     assert_eq!(service.ask("key=a"), missing(&["a"]));
-    let pid = service.child.id().to_string();
-    let killed = Command::new("kill").arg(pid).status();
-    assert!(killed.expect("there is a kill").success());
-    let mut status = None;
-    wait_until("the service has ended", || {
-        status = service.child.try_wait().expect("the process is ours");
-        status.is_some()
-    });
-    assert!(status.expect("it has ended").success());
+    service.signal("TERM");
+    service.await_end();
 }
 
 #[test]

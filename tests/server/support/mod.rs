@@ -2,6 +2,7 @@
 
 pub mod aof;
 pub mod blobs;
+pub mod certificates;
 pub mod commands;
 pub mod configured;
 pub mod cuckoo;

@@ -20,7 +20,7 @@ fn metrics(server: &Server) -> String {
 
 /// Requires that promtool finds nothing to complain about.
 #[track_caller]
-fn assert_valid(metrics: &str) {
+pub fn assert_valid(metrics: &str) {
     let mut check = Command::new(promtool())
         .args(["check", "metrics"])
         .stdin(Stdio::piped())

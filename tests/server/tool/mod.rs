@@ -23,6 +23,8 @@ mod size;
 mod terminal;
 mod watch;
 
+pub use metrics::assert_valid as assert_valid_metrics;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};

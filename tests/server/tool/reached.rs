@@ -1,62 +1,11 @@
 //! Ways to a server: TLS, whoever signed its certificate, and sockets; and the errors of those that lead nowhere.
 
-use std::fs;
-use std::path::Path;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
-
-use crate::harness::{Server, ok, supported_servers, wait_until};
+use crate::harness::{Server, ok, wait_until};
+use crate::support::certificates::{Files, HOSTS};
 
 use super::{add, found, numbered, run, run_line, url};
-
-/// The names of this machine.
-const HOSTS: [&str; 2] = ["localhost", "127.0.0.1"];
-
-/// The certificates and keys of a test, in a folder.
-struct Files<'f>(&'f Path);
-
-impl Files<'_> {
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().expect("ASCII").to_owned()
-    }
-
-    fn write(&self, name: &str, text: String) {
-        fs::write(self.path(name), text).expect("the folder can be written to");
-    }
-
-    /// Writes a certificate that is signed by itself, for these hosts. Returns it with its key.
-    fn self_signed(&self, name: &str, is_ca: IsCa, hosts: &[&str]) -> (CertificateParams, KeyPair) {
-        let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
-        let common_name = if hosts.is_empty() { "LocalHost" } else { name };
-        let mut own = CertificateParams::new(hosts).expect("good parameters");
-        own.distinguished_name.push(DnType::CommonName, common_name);
-        own.is_ca = is_ca;
-        let key = KeyPair::generate().expect("a key");
-        let signed = own.self_signed(&key).expect("a certificate");
-        self.write(&format!("{name}.pem"), signed.pem());
-        self.write(&format!("{name}.key"), key.serialize_pem());
-        (own, key)
-    }
-
-    /// Starts a server with the certificate and key of this name. Returns it with its port for TLS.
-    fn serve(&self, name: &str, clients: &str, more: &[(&str, &str)]) -> (Server, u16) {
-        // Debian's servers speak TLS; the one of the run may not.
-        let program = supported_servers().swap_remove(1);
-        let builder = Server::builder()
-            .program(&program)
-            .config("tls-cert-file", &self.path(&format!("{name}.pem")))
-            .config("tls-key-file", &self.path(&format!("{name}.key")))
-            .config("tls-auth-clients", clients);
-        let builder = more.iter().fold(builder, |builder, (name, value)| {
-            builder.config(name, value)
-        });
-        let server = builder.start();
-        let mut client = server.client();
-        let mut ports = 10_000..20_000;
-        let port = ports.find(|port| client.cmd(&format!("CONFIG SET tls-port {port}")) == ok());
-        (server, port.expect("a free port"))
-    }
-}
 
 /// With a user and a password, into a database, and with a certificate for each side.
 #[test]

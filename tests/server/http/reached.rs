@@ -1,0 +1,102 @@
+//! Ways to the server: TLS, passwords and sockets.
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+
+use crate::harness::ok;
+use crate::support::certificates::Files;
+
+use super::*;
+
+fn at(address: &str, options: &[&str]) -> Command {
+    let mut command = Command::new(example::valkeybloom_http());
+    command.args(["--listen", "127.0.0.1:0"]).args(options);
+    command.env("VALKEYBLOOM_HTTP_SERVER", address);
+    command
+}
+
+/// With a user and a password, into a database, and with a certificate for each side.
+#[test]
+fn a_server_is_reached_by_tls() {
+    let folder = Server::start();
+    let files = Files(folder.dir());
+    let authority = files.self_signed("ca", IsCa::Ca(BasicConstraints::Unconstrained), &[]);
+    let issuer = Issuer::new(authority.0, authority.1);
+    for name in ["server", "client"] {
+        let own = CertificateParams::new(["localhost".to_owned()]).expect("good parameters");
+        let key = KeyPair::generate().expect("a key");
+        let signed = own.signed_by(&key, &issuer).expect("a certificate");
+        files.write(&format!("{name}.pem"), signed.pem());
+        files.write(&format!("{name}.key"), key.serialize_pem());
+    }
+    let authority = files.path("ca.pem");
+    let (secure, port) = files.serve("server", "yes", &[("tls-ca-cert-file", &authority)]);
+    let mut far = secure.client();
+    assert_eq!(far.cmd("ACL SETUSER worker on >pass:word ~* +@all"), ok());
+    let address = format!("rediss://worker:pass%3Aword@localhost:{port}/3");
+    let (certificate, key) = (files.path("client.pem"), files.path("client.key"));
+    let trust = [
+        "--cacert",
+        &authority,
+        "--cert",
+        &certificate,
+        "--cert-key",
+        &key,
+    ];
+    let service = Service::run(at(&address, &trust));
+    assert_eq!(service.insert("key=a"), missing(&["a"]));
+    assert_eq!(service.ask("key=a"), found(&["a"]));
+    assert_eq!(far.cmd("SELECT 3"), ok());
+    assert_eq!(far.cmd("BF.CARD mneme").as_int(), 1);
+
+    // The system does not know the authority, the server wants the client's certificate, and the port speaks TLS.
+    let plain = format!("redis://localhost:{port}");
+    for (address, options) in [(&address, &[][..]), (&address, &trust[..2]), (&plain, &[])] {
+        let service = Service::run(at(address, options));
+        let (status, value) = service.get("key=a");
+        assert_eq!(status, 503, "{value}");
+        assert!(!value.to_string().contains("pass"), "{value}");
+    }
+    let missing = at(&address, &["--cacert", "/none.pem"]).output();
+    let missing = missing.expect("the program runs");
+    assert_eq!(missing.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&missing.stderr);
+    assert!(said.contains("/none.pem: No such file"), "{said}");
+}
+
+#[test]
+fn a_wrong_password_is_reported_until_it_is_right() {
+    let server = Server::start();
+    let mut client = server.client();
+    let address = format!("redis://worker:secret@127.0.0.1:{}", server.port());
+    let output = at(&address, &[]).output().expect("the program runs");
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("authentication failed"), "{said}");
+    assert!(!said.contains("secret"), "{said}");
+
+    assert_eq!(client.cmd("ACL SETUSER worker on >secret ~* +@all"), ok());
+    let service = Service::run(at(&address, &[]));
+    assert_eq!(service.insert("key=a"), missing(&["a"]));
+    assert_eq!(client.cmd("ACL SETUSER worker resetpass >other"), ok());
+    assert_eq!(client.cmd("CLIENT KILL USER worker").as_int(), 1);
+    wait_until("the password is refused", || service.get("key=a").0 == 502);
+    let (status, value) = service.get("key=a");
+    assert_eq!(status, 502, "{value}");
+    assert!(!value.to_string().contains("secret"), "{value}");
+    assert_eq!(client.cmd("ACL SETUSER worker resetpass >secret"), ok());
+    assert_eq!(service.ask("key=a"), found(&["a"]));
+}
+
+#[test]
+fn a_server_may_be_a_socket() {
+    let folder = Server::start();
+    let socket = folder.dir().join("server.sock");
+    let socket = socket.to_str().expect("ASCII");
+    let server = Server::builder().config("unixsocket", socket).start();
+    for address in [socket, &format!("unix://{socket}")] {
+        let service = Service::run(at(address, &[]));
+        service.insert("key=a");
+        assert_eq!(service.ask("key=a"), found(&["a"]));
+    }
+    assert_eq!(server.client().cmd("BF.CARD mneme").as_int(), 1);
+}

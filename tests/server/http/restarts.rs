@@ -1,0 +1,109 @@
+//! Crashes of the server and of the service: no insertion that was answered is lost.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use super::*;
+
+/// What clients have done.
+#[derive(Default)]
+struct Done {
+    acknowledged: AtomicUsize,
+    failed: AtomicUsize,
+    has_ended: AtomicBool,
+}
+
+impl Done {
+    fn await_more(&self, counter: &AtomicUsize) {
+        let before = counter.load(Ordering::Relaxed);
+        wait_until("requests were answered", || {
+            counter.load(Ordering::Relaxed) >= before + 200
+        });
+    }
+}
+
+/// Inserts keys of a client's own until all clients end. Returns those that were acknowledged.
+fn insert_all(service: &Service, client: usize, done: &Done) -> HashSet<String> {
+    let mut acknowledged = HashSet::new();
+    for number in 0.. {
+        if done.has_ended.load(Ordering::Relaxed) {
+            break;
+        }
+        let key = format!("{client}-{number}");
+        let request = service.agent.post(format!("{}/?key={key}", service.url));
+        match request.send_empty() {
+            Ok(response) if response.status() == 200 => {
+                acknowledged.insert(key);
+                done.acknowledged.fetch_add(1, Ordering::Relaxed);
+            }
+            // The connection may have ended in the middle.
+            Ok(response) => {
+                assert_eq!(response.status(), 503);
+                done.failed.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(_) => {
+                done.failed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+    acknowledged
+}
+
+#[test]
+fn what_is_acknowledged_outlives_crashes() {
+    let mut server = Server::with(&[
+        ("appendonly", "yes"),
+        ("appendfsync", "always"),
+        ("save", ""),
+    ]);
+    // A false positive would hide a loss.
+    let options = ["--length", "3600", "--error-rate", "0.0000001"];
+    let service = Service::start(&server, &options);
+    let again = [&options[..], &["--listen", service.address()]].concat();
+    let done = Done::default();
+    let mut later = None;
+    let acknowledged: HashSet<String> = thread::scope(|scope| {
+        let clients: Vec<_> = (0..8)
+            .map(|client| {
+                let (service, done) = (&service, &done);
+                scope.spawn(move || insert_all(service, client, done))
+            })
+            .collect();
+        for _ in 0..3 {
+            done.await_more(&done.acknowledged);
+            server.kill();
+            done.await_more(&done.failed);
+            server.start_again();
+        }
+        done.await_more(&done.acknowledged);
+        service.signal("KILL");
+        done.await_more(&done.failed);
+        later = Some(Service::start(&server, &again));
+        done.await_more(&done.acknowledged);
+        done.has_ended.store(true, Ordering::Relaxed);
+        let sets = clients.into_iter().map(thread::ScopedJoinHandle::join);
+        sets.flat_map(|set| set.expect("no failure")).collect()
+    });
+    assert!(acknowledged.len() >= 1000);
+    let keys: Vec<&String> = acknowledged.iter().collect();
+    for keys in keys.chunks(1000) {
+        let query: Vec<String> = keys.iter().map(|key| format!("key={key}")).collect();
+        let answer = service.ask(&query.join("&"));
+        assert_eq!(answer["missing"], json!([]));
+        assert_eq!(listed(&answer, "found").len(), keys.len());
+    }
+    drop(later);
+}
+
+#[test]
+fn the_service_may_start_before_the_server() {
+    let mut server = Server::start();
+    server.shutdown();
+    let service = Service::start(&server, &["--periods", "7"]);
+    let (status, value) = service.post("key=a", b"");
+    assert_eq!(status, 503, "{value}");
+    server.start_again();
+    assert_eq!(service.insert("key=a"), missing(&["a"]));
+    let info = server.client().cmd("BF.INFO mneme PERIODS");
+    assert_eq!(info.as_array()[0].as_int(), 7);
+}
