@@ -11,7 +11,8 @@ module=$target/release/valkeybloom.so
 
 usage() {
     cat <<'END'
-./build.sh build                  builds the module and the program: target/release/valkeybloom.so and valkeybloom
+./build.sh build                  builds the module and the programs: target/release/valkeybloom.so, valkeybloom and
+                                  valkeybloom-http
 ./build.sh serve [option...]      runs the module in a server on 127.0.0.1:${PORT:-6379}, with its data in data/;
                                   passes options to the server: --bf.bloom-capacity 1000
 ./build.sh test [filter...]       runs lints and all tests, on four servers where servers matter, and some on two more;
@@ -21,7 +22,7 @@ usage() {
 ./build.sh bench [filter...]      measures what commands cost, compared with the server's own: target/bench/;
                                   with filters, only the rows whose names match;
                                   sharded: looks up SHARDED_ITEMS items (default 100000000) in a cluster;
-                                  near: measures followers;
+                                  near: measures followers; http: measures the HTTP service, with wrk;
                                   instructions: counts those of commands, and fails if any takes 2 % more than the
                                   file benches/server/instructions.txt says, which ACCEPT=1 writes anew;
                                   python [filter...]: measures the Python package beside others
@@ -203,6 +204,7 @@ run_tests() {
     # The tests run the programs of the pages, in Python and in JavaScript.
     command -v python3 >/dev/null || tools/packages.sh python3
     command -v node >/dev/null || tools/packages.sh nodejs
+    command -v curl >/dev/null || tools/packages.sh curl
     # They also open the page docs/calculator.html.
     command -v "${BROWSER:-chromium}" >/dev/null || tools/packages.sh chromium
     begin servers bring_servers
@@ -273,6 +275,8 @@ soak() { # minutes, filters...
 # Measures with valkey-benchmark, on a server with jemalloc.
 bench() {
     build
+    cargo build --release --locked -p valkeybloom-http
+    command -v wrk >/dev/null || tools/packages.sh wrk
     servers=$(tools/servers.sh)
     VALKEY_SERVER=$servers/valkey-9.1/valkey-server VALKEYBLOOM_SO=$module BENCH_DIR=$target/bench \
         cargo bench --locked --bench server -- "$@"
@@ -497,7 +501,7 @@ run_miri() {
 command=${1-}
 [ $# = 0 ] || shift
 case $command in
-    build) build; cargo build --release --locked -p valkeybloom-cli ;;
+    build) build; cargo build --release --locked -p valkeybloom-cli -p valkeybloom-http ;;
     serve) serve "$@" ;;
     test) run_tests "$@" ;;
     soak) soak "$@" ;;

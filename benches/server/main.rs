@@ -7,6 +7,7 @@
 mod blocking;
 mod cuckoo;
 mod deepest;
+mod http;
 mod instructions;
 mod load;
 mod memory;
@@ -117,11 +118,13 @@ fn main() {
     let deepest_table = deepest::table(&wanted);
     let sharded_table = sharded::table(&wanted);
     let near_table = near::table(&wanted);
+    let http_table = http::table(&wanted);
     let any = !lines.is_empty()
         || !blocking_table.is_empty()
         || !deepest_table.is_empty()
         || !sharded_table.is_empty()
-        || !near_table.is_empty();
+        || !near_table.is_empty()
+        || !http_table.is_empty();
     assert!(any, "no row matches {words:?}");
 
     let mut table =
@@ -130,7 +133,9 @@ fn main() {
         table += &line.markdown();
         table += "\n";
     }
-    print!("\n{table}\n{blocking_table}\n{deepest_table}\n{sharded_table}\n{near_table}");
+    print!(
+        "\n{table}\n{blocking_table}\n{deepest_table}\n{sharded_table}\n{near_table}\n{http_table}"
+    );
     let folder = env::var("BENCH_DIR").unwrap_or_else(|_| "target/bench".to_owned());
     let write = |name: &str, text: &str| {
         let path = format!("{folder}/{name}");
@@ -142,6 +147,7 @@ fn main() {
     write("blocking.md", &format!("{blocking_table}\n{deepest_table}"));
     write("sharded.md", &sharded_table);
     write("near.md", &near_table);
+    write("http.md", &http_table);
     let has_more = |line: &&Line| matches!(line.goal, Goal::Fixed(most) if line.ratio > most);
     let more: Vec<_> = lines.iter().filter(has_more).map(Line::markdown).collect();
     assert!(
