@@ -1,5 +1,6 @@
 //! Options: of the command line, the environment and a file, in this order.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{env, fs};
@@ -31,13 +32,13 @@ pub struct Options {
     /// Address to listen on; port 0 picks a free one
     #[arg(long, default_value = "127.0.0.1:9000")]
     pub listen: String,
-    /// The server with the module; VALKEYBLOOM_HTTP_SERVER in the environment hides a password in it from `ps`
+    /// The server with the module; as `VALKEYBLOOM_HTTP_SERVER` in the environment, `ps` does not show its password
     #[arg(long, default_value = "redis://127.0.0.1:6379/")]
     pub server: String,
     /// The filter's key on the server
     #[arg(long, default_value = "mneme")]
     pub key: String,
-    /// File with the token that clients have to send, instead of VALKEYBLOOM_HTTP_TOKEN in the environment
+    /// File with the token that clients have to send, instead of `VALKEYBLOOM_HTTP_TOKEN` in the environment
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Certificates to trust instead of those of the system's authorities, in PEM
@@ -135,8 +136,8 @@ fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| at(path, error))
 }
 
-fn at(path: &Path, why: impl ToString) -> String {
-    format!("{}: {}", path.display(), why.to_string().trim_end())
+fn at(path: &Path, why: impl Display) -> String {
+    format!("{}: {why}", path.display())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

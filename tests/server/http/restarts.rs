@@ -13,13 +13,11 @@ struct Done {
     has_ended: AtomicBool,
 }
 
-impl Done {
-    fn await_more(&self, counter: &AtomicUsize) {
-        let before = counter.load(Ordering::Relaxed);
-        wait_until("requests were answered", || {
-            counter.load(Ordering::Relaxed) >= before + 200
-        });
-    }
+fn await_more(counter: &AtomicUsize) {
+    let before = counter.load(Ordering::Relaxed);
+    wait_until("requests were answered", || {
+        counter.load(Ordering::Relaxed) >= before + 200
+    });
 }
 
 /// Inserts keys of a client's own until all clients end. Returns those that were acknowledged.
@@ -70,16 +68,16 @@ fn what_is_acknowledged_outlives_crashes() {
             })
             .collect();
         for _ in 0..3 {
-            done.await_more(&done.acknowledged);
+            await_more(&done.acknowledged);
             server.kill();
-            done.await_more(&done.failed);
+            await_more(&done.failed);
             server.start_again();
         }
-        done.await_more(&done.acknowledged);
+        await_more(&done.acknowledged);
         service.signal("KILL");
-        done.await_more(&done.failed);
+        await_more(&done.failed);
         later = Some(Service::start(&server, &again));
-        done.await_more(&done.acknowledged);
+        await_more(&done.acknowledged);
         done.has_ended.store(true, Ordering::Relaxed);
         let sets = clients.into_iter().map(thread::ScopedJoinHandle::join);
         sets.flat_map(|set| set.expect("no failure")).collect()

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::process::Command;
 
 use super::{page, pages, root};
+use crate::example::valkeybloom_http;
 use crate::harness::{Client, Reply, error};
 use crate::support::protocols::with_fixed_seed;
 
@@ -254,6 +256,29 @@ fn check_shell_line(line: &str) {
             let files = [format!("{name}.rs"), format!("{name}/main.rs")];
             assert!(
                 files.iter().any(|file| root().join(file).exists()),
+                "{line}"
+            );
+        }
+        ["valkeybloom-http", ..] => {
+            let help = Command::new(valkeybloom_http()).arg("--help").output();
+            let help = String::from_utf8(help.expect("the program runs").stdout).expect("a text");
+            for option in words.iter().filter(|word| word.starts_with("--")) {
+                assert!(help.contains(&format!(" {option} ")), "{line}");
+            }
+        }
+        // The unit, its configuration in the packages, and a file of the user's own.
+        ["systemctl", .., unit] => {
+            assert!(
+                root().join(format!("crates/http/{unit}.service")).exists(),
+                "{line}"
+            );
+        }
+        ["install", .., "/dev/null", _] => {}
+        ["install", .., from, _] => {
+            let name = from.strip_prefix("/usr/share/doc/valkeybloom/examples/");
+            let name = name.expect("the folder of examples");
+            assert!(
+                root().join(format!("crates/http/{name}")).exists(),
                 "{line}"
             );
         }
