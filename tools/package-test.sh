@@ -316,6 +316,12 @@ dpkg-deb -x "$deb" "$tmp/deb"
 tar -C "$tmp" -xzf "$packages/$name"
 cmp "$tmp/deb/usr/lib/valkey/modules/valkeybloom.so" "$tmp/${name%.tar.gz}/valkeybloom.so"
 ran "$name" "unpacked: the same module as in the .deb"
+
+note "the unit of the HTTP service"
+command -v systemd-analyze >/dev/null || tools/packages.sh systemd
+unit=valkeybloom-http.service
+sed "s|=/usr/bin/|=$tmp/deb/usr/bin/|" "$tmp/deb/usr/lib/systemd/system/$unit" >"$tmp/$unit"
+systemd-analyze verify "$tmp/$unit" >"$tmp/verified" 2>&1 && [ ! -s "$tmp/verified" ] || fail "$(cat "$tmp/verified")"
 (cd "$tmp/deb" && dpkg-deb --ctrl-tarfile "$deb" | tar -xO ./md5sums | md5sum -c --quiet)
 
 note "the C library"

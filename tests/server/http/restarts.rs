@@ -1,6 +1,7 @@
 //! Crashes of the server and of the service: no insertion that was answered is lost.
 
 use std::collections::HashSet;
+use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::*;
@@ -91,6 +92,23 @@ fn what_is_acknowledged_outlives_crashes() {
         assert_eq!(listed(&answer, "found").len(), keys.len());
     }
     drop(later);
+}
+
+/// systemd waits for this message, as the unit says.
+#[test]
+fn systemd_learns_when_the_service_listens() {
+    let server = Server::start();
+    let path = server.dir().join("notify");
+    let socket = UnixDatagram::bind(&path).expect("the folder can be written to");
+    let patience = Some(PATIENCE);
+    socket.set_read_timeout(patience).expect("it is not zero");
+    let mut command = command(&server, &[]);
+    command.env("NOTIFY_SOCKET", &path);
+    let service = Service::run(command);
+    let mut message = [0; 64];
+    let length = socket.recv(&mut message).expect("a message");
+    assert_eq!(str::from_utf8(&message[..length]), Ok("READY=1\n"));
+    assert_eq!(service.get("key=a").0, 200);
 }
 
 #[test]
