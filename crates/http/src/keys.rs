@@ -17,7 +17,7 @@ struct Body {
 /// Returns the keys of a URL's query and of a body.
 ///
 /// # Errors
-/// There are none, too many, or some that are not UTF-8, or the body has an unknown type.
+/// The request has no key, too many keys, or a key that is not UTF-8, or its body is not a form or JSON with keys.
 pub fn parse(
     query: Option<&str>,
     kind: Option<&HeaderValue>,

@@ -103,7 +103,7 @@ impl Service {
             }
             "/health" if is_get => match self.ping().await {
                 Ok(()) => Ok(json(StatusCode::OK, &json!({ "status": "ok" }))),
-                // It is what was asked for, and does not count as an error of the server.
+                // This answer reports the state, so it does not count as a failed request.
                 Err(fault) => Ok(error(&Fault(StatusCode::SERVICE_UNAVAILABLE, fault.1))),
             },
             "/metrics" if is_get => {
