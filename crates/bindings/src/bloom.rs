@@ -1,7 +1,6 @@
 //! Bloom filters.
 
 use std::borrow::Cow;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use valkeybloom_protocol::bloom::{Defaults, Insert, Maker, Moment, Reserve};
 use valkeybloom_protocol::bloom::{require_suits, require_ttl_within};
@@ -15,6 +14,7 @@ use valkeybloom_sketches::{Fraction, Seed};
 use super::batch::{Batch, copied, writer};
 use super::error::{Code, Error};
 use super::family::{Chunked, Family, family, undecodable};
+use super::host::now_ms;
 use super::limits;
 use super::random_seed;
 
@@ -49,11 +49,6 @@ pub fn parse_moment(options: &[&[u8]]) -> Result<Moment, Error> {
     }
     let words = [&[&b"BF.INSERT"[..], b"key"], options, &[b"ITEMS", b"item"]].concat();
     Ok(Insert::parse(&words[..], DEFAULTS, Origin::Elsewhere)?.moment)
-}
-
-fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Returns the time that a window has reached at least: an earlier one would move its periods back.

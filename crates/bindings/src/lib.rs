@@ -59,6 +59,8 @@ mod cms;
 mod cuckoo;
 mod error;
 mod family;
+#[allow(unsafe_code, reason = "it declares functions of JavaScript")]
+mod host;
 mod items;
 mod limits;
 mod shared;
@@ -89,8 +91,5 @@ use valkeybloom_sketches::Seed;
 
 /// Returns a new random seed, which can't be guessed.
 fn random_seed() -> Result<Seed, Error> {
-    let mut bytes = [0; 32];
-    let filled = getrandom::fill(&mut bytes);
-    filled.map_err(|_| Error::new(Code::Refused, "the system has no random numbers"))?;
-    Ok(Seed::new(bytes))
+    host::random().map(Seed::new)
 }

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use valkeybloom_protocol::bloom::Read;
 use valkeybloom_protocol::error::{Error, lacks_ids};
 use valkeybloom_sketches::Probe;
 use valkeybloom_sketches::bloom::{Limits, Object};
 
 use crate::copy::LocalCopy;
 use crate::loading::{Loading, Mark, REPLACED};
-use crate::{Options, Reply, Request, State, Stats, Step};
+use crate::{Options, POLL_ITEMS, Reply, Request, State, Stats, Step};
 
 /// The longest time until the filter is fetched again, unless polls are rarer.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
@@ -311,7 +310,7 @@ impl Follower {
         added.map_err(|refusal| Error::from(refusal).to_string())?;
         let counted = counted - skipped as u64;
         self.stats.items += new.len() as u64;
-        let is_complete = (new.len() as u64) < Read::MAX_COUNT;
+        let is_complete = (new.len() as u64) < POLL_ITEMS;
         let is_equal = copy.object.items(|| 0) == items + counted;
         if !is_equal || is_complete && counted > 0 {
             return Err("the copy has another number of items than the filter".to_owned());

@@ -27,6 +27,15 @@ mod loading;
 use std::time::Duration;
 
 pub use follower::Follower;
+use valkeybloom_protocol::bloom::Read;
+
+/// The most new items in a reply of `BF.READ`: those that the server sends by default. In WebAssembly, they are added in the
+/// thread of a program's events, which must not wait for long.
+const POLL_ITEMS: u64 = if cfg!(target_family = "wasm") {
+    8192
+} else {
+    Read::MAX_COUNT
+};
 
 /// How a copy follows its filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +70,7 @@ impl Default for Options {
 /// A command to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// `BF.READ key cursor`
+    /// `BF.READ key cursor`, with `MAX_COUNT` in WebAssembly.
     Read(Box<[u8]>),
     /// `BF.SCANDUMP key cursor`, with `WITHID` unless the server has no ids.
     Piece {
@@ -84,6 +93,9 @@ impl Request {
         };
         let mut words = vec![name.to_vec(), key.to_vec(), cursor];
         words.extend(with_id.then(|| b"WITHID".to_vec()));
+        if POLL_ITEMS < Read::MAX_COUNT && name == b"BF.READ" {
+            words.extend([b"MAX_COUNT".to_vec(), POLL_ITEMS.to_string().into_bytes()]);
+        }
         words
     }
 }

@@ -161,9 +161,10 @@ struct Cells {
 impl Cells {
     /// Allocates memory for all cells of an object of `RedisBloom`, or returns `None` if allocation fails. So the
     /// missing bytes count against limits before they are written as zeros. Objects of other dialects are written
-    /// without their missing bytes, and reserve nothing.
+    /// without their missing bytes, and reserve nothing, except in WebAssembly: it has no pages to move, so memory that
+    /// grows with the chunks would be copied, and a program's events would wait for that.
     fn reserve(&mut self) -> Option<()> {
-        if self.dialect != Dialect::RedisBloom {
+        if self.dialect != Dialect::RedisBloom && !cfg!(target_family = "wasm") {
             return Some(());
         }
         for filter in &mut self.outline.filters {

@@ -1,0 +1,84 @@
+// What the clients of servers have in common: a way to send a command.
+
+const encoder = new TextEncoder();
+
+/** The classes of a server's errors: of node-redis, of ioredis and iovalkey, and of valkey-glide. */
+const REFUSALS = ['ErrorReply', 'ReplyError', 'RequestError'];
+
+function isRefusal(error) {
+  for (let of = error; of !== null; of = Object.getPrototypeOf(of)) {
+    if (REFUSALS.includes(of?.constructor?.name) || REFUSALS.includes(of?.name)) return true;
+  }
+  return false;
+}
+
+/** CRC-16 of XMODEM, which gives a key its slot. */
+function crc16(bytes) {
+  let crc = 0;
+  for (const byte of bytes) {
+    crc ^= byte << 8;
+    for (let bit = 0; bit < 8; bit += 1) crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1;
+  }
+  return crc & 0xffff;
+}
+
+function slotOf(key) {
+  const start = key.indexOf(0x7b);
+  const end = key.indexOf(0x7d, start + 1);
+  return crc16(start >= 0 && end > start + 1 ? key.subarray(start + 1, end) : key) % 16384;
+}
+
+const joined = (prefix, key) => Buffer.concat([encoder.encode(prefix ?? ''), key]);
+
+/** Of ioredis and iovalkey. They add their prefix only to the keys of commands that they know, which have no dot. */
+function ofIoredis(client, key) {
+  const prefix = client.options?.keyPrefix;
+  const slot = slotOf(joined(prefix, key));
+  // A cluster's client sends commands that it does not know to any node, which redirects them.
+  const node = () => {
+    const [address] = client.slots?.[slot] ?? [];
+    const isIts = ({ options: { host, port } }) => `${host}:${port}` === address;
+    return (address && client.nodes('master').find(isIts)) ?? client;
+  };
+  const send = async (name, ...words) => {
+    if (!name.includes('.')) return client.callBuffer(name, ...words);
+    const [own, ...rest] = words;
+    try {
+      return await node().callBuffer(name, joined(prefix, own), ...rest);
+    } catch (error) {
+      if (!client.slots || !/^(MOVED|ASK) /.test(error.message)) throw error;
+      return client.callBuffer(name, joined(prefix, own), ...rest);
+    }
+  };
+  return { send, slotOf: (name) => slotOf(joined(prefix, name)) };
+}
+
+function ofGlide(client, key) {
+  const isCluster = client.constructor.name.includes('Cluster');
+  // 0 stands for replies as bytes.
+  const options = { decoder: 0, ...(isCluster && { route: { type: 'primarySlotId', id: slotOf(key) } }) };
+  return { send: (...words) => client.customCommand(words, options) };
+}
+
+function ofNodeRedis(client, key) {
+  // Bulk strings and simple strings as bytes, for version 4 and for later ones.
+  const options = { returnBuffers: true, typeMapping: { 36: Buffer, 43: Buffer } };
+  const isCluster = client.masters !== undefined;
+  return { send: (...words) => (isCluster ? client.sendCommand(key, false, words, options) : client.sendCommand(words, options)) };
+}
+
+/** Returns what sends commands about a key to its primary, and says what became of them. */
+export function commandsOf(client, name) {
+  const key = Buffer.from(name);
+  const of =
+    typeof client?.callBuffer === 'function' ? ofIoredis
+    : typeof client?.customCommand === 'function' ? ofGlide
+    : typeof client?.sendCommand === 'function' ? ofNodeRedis
+    : undefined;
+  if (of === undefined) {
+    throw new TypeError('the client is not one of node-redis, ioredis, iovalkey or valkey-glide');
+  }
+  const { send, ...rest } = of(client, key);
+  const word = (value) => (value instanceof Uint8Array ? Buffer.from(value.buffer, value.byteOffset, value.length) : `${value}`);
+  return { slotOf, isRefusal, ...rest, send: async (...words) => send(...words.map(word)) };
+}

@@ -1,0 +1,8 @@
+// What every entry point exports.
+
+export { SketchError } from './wasm.js';
+export {
+  Bloom, CountMin, CuckooFilter, Sketch, TDigest, TopK, decode, limitGrowth,
+} from './sketches.js';
+export { fetch, store } from './server.js';
+export { Near } from './near.js';

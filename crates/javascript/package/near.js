@@ -1,0 +1,288 @@
+// `Near`: a copy of a server's filter that stays fresh.
+
+import { commandsOf } from './clients.js';
+import { Bloom, adopt } from './sketches.js';
+import {
+  SketchError, call, check, copied, f64, itemBytes, listOf, numbers, options, out, takeBuffer, takeItems, textOf, u32, wasm,
+  withBatch, withBytes, withItem,
+} from './wasm.js';
+
+const STATES = ['syncing', 'following', 'missing', 'stale', 'refused'];
+const READY = ['following', 'missing'];
+
+/** The mark of an item whose answer only the server has. */
+const OPEN = 2;
+
+/** The most items and bytes of a command. */
+const COMMAND_ITEMS = 10_000;
+const COMMAND_BYTES = 2 ** 24;
+
+/** The longest time that is taken, in seconds: 30 years. */
+const LONGEST = 1e9;
+
+const freed = new FinalizationRegistry((pointer) => wasm.valkeybloom_near_free(pointer));
+
+const now = () => performance.now() * 1000;
+
+function seconds(value, name) {
+  if (typeof value === 'number' && value > 0 && value <= LONGEST) return value;
+  throw new RangeError(`${name} is ${value}: it has to be some seconds`);
+}
+
+/** Returns whether a reply is 1 or true. A refusal among the replies to a batch is an error that was not thrown. */
+function isOne(reply) {
+  if (reply instanceof Error) throw reply;
+  return Number(reply) === 1;
+}
+
+export class Near {
+  #pointer;
+  #name;
+  #client;
+  #missing;
+  #asked = 0;
+  #waiters = new Set();
+
+  constructor(client, key, given = {}) {
+    const { every = 0.05, maxAge = 1, confirm = false, refresh, reader, missing = 'empty' } =
+      options(given, 'every', 'maxAge', 'confirm', 'refresh', 'reader', 'missing');
+    if (!['empty', 'error', 'create'].includes(missing)) throw new RangeError(`missing is ${missing}: it has to be 'empty', 'error' or 'create'`);
+    if (seconds(maxAge, 'maxAge') <= seconds(every, 'every')) throw new RangeError('maxAge has to be larger than every');
+    this.#name = itemBytes(key);
+    this.#client = commandsOf(client, this.#name);
+    this.#missing = missing;
+    const reads = commandsOf(reader ?? client, this.#name);
+    const refreshUs = refresh === undefined ? 0 : 1e6 * seconds(refresh, 'refresh');
+    call('near_new', 1e6 * every, 1e6 * maxAge, Boolean(confirm), refreshUs, reader === undefined ? 0 : 1e6 * maxAge, out);
+    this.#pointer = u32(out);
+    freed.register(this, this.#pointer, this);
+    Near.#drive(new WeakRef(this), reads, this.#name);
+  }
+
+  /** Sends the commands that keep a copy fresh. It holds the copy only for a moment at each step. */
+  static async #drive(weak, { send, isRefusal }, name) {
+    for (;;) {
+      const step = weak.deref()?.#next();
+      if (step === undefined) return;
+      if (typeof step === 'number') {
+        await new Promise((resume) => setTimeout(resume, step).unref?.());
+        continue;
+      }
+      const [command, , ...words] = step;
+      try {
+        const reply = await send(command, name, ...words);
+        weak.deref()?.#take(command, reply);
+      } catch (error) {
+        weak.deref()?.#fail(command, error, isRefusal(error));
+      }
+    }
+  }
+
+  /** Returns the words of the command to send next, or the milliseconds until then; undefined at the end. */
+  #next() {
+    if (this.#pointer === 0) return undefined;
+    numbers().setUint32(out, 0, true);
+    call('near_next', this.#pointer, now(), out, out + 32);
+    if (u32(out) === 0) return Math.ceil(f64(out + 32) / 1000);
+    return takeItems(out).map(([word], place) => (place === 0 ? textOf(word) : Buffer.from(word)));
+  }
+
+  #take(command, reply) {
+    if (this.#pointer === 0) return;
+    const isNews = command === 'BF.READ';
+    const [first, second, third] = Array.isArray(reply) ? reply : [];
+    const [number, text, bytes] = isNews ? [second, first, third] : [first, third ?? new Uint8Array(), second ?? new Uint8Array()];
+    if (!(Number(number) >= 0 && text instanceof Uint8Array && bytes instanceof Uint8Array)) {
+      this.#fail(command, new Error(`the client returned something else than the reply of ${command}`), false);
+      return;
+    }
+    withBytes(text, (...texts) =>
+      withBytes(bytes, (...all) => {
+        call('near_take', this.#pointer, isNews, BigInt(number), ...texts, ...all, now(), Math.random());
+      }),
+    );
+    this.#wake();
+  }
+
+  #fail(command, error, isRefused) {
+    if (this.#pointer === 0) return;
+    let text = error.message || error.name;
+    if (isRefused && text.startsWith('MOVED')) text += '; use a client of a cluster';
+    if (isRefused && command === 'BF.READ' && text.includes('unknown command')) {
+      text += '; pass refresh to follow a server without BF.READ';
+    }
+    withBytes(new TextEncoder().encode(text), (...bytes) => {
+      call('near_fail', this.#pointer, !isRefused, ...bytes, now(), Math.random());
+    });
+    this.#wake();
+  }
+
+  #wake() {
+    for (const resume of this.#waiters) resume();
+    this.#waiters.clear();
+  }
+
+  /** Returns what the copy answers: 0, 1 or OPEN. */
+  #look(item) {
+    return withItem(item, (address, length) =>
+      this.#pointer === 0 ? OPEN : wasm.valkeybloom_near_contains(this.#pointer, address, length, now()),
+    );
+  }
+
+  #lookMany(list) {
+    return withBatch(list, 1, (batch, count, place) => {
+      if (this.#pointer === 0) return new Uint8Array(count).fill(OPEN);
+      check(wasm.valkeybloom_near_contains_many(this.#pointer, batch, now(), place));
+      return copied(place, count);
+    });
+  }
+
+  /** Requires that the key existed at the last answer of the server. */
+  #requireKey() {
+    if (this.#missing === 'error' && this.state === 'missing') throw this.#noKey();
+  }
+
+  /** Requires that the server has the key, which its answer "no" does not tell. */
+  async #requireKeyThere() {
+    if (this.#missing === 'error' && !isOne(await this.#client.send('EXISTS', this.#name))) throw this.#noKey();
+  }
+
+  #noKey() {
+    return new SketchError('NO_KEY', `there is no key ${JSON.stringify(textOf(this.#name))}`);
+  }
+
+  local(item) {
+    const answer = this.#look(item);
+    if (answer !== 1) this.#requireKey();
+    return answer === OPEN ? undefined : answer === 1;
+  }
+
+  async has(item) {
+    const found = this.local(item);
+    if (found !== undefined) return found;
+    this.#asked += 1;
+    const isThere = isOne(await this.#client.send('BF.EXISTS', this.#name, itemBytes(item)));
+    if (!isThere) await this.#requireKeyThere();
+    return isThere;
+  }
+
+  async hasMany(items) {
+    const list = [...listOf(items, 'items')];
+    const answers = this.#lookMany(list);
+    this.#requireKey();
+    let isAnyDenied = false;
+    for (const piece of pieces(list, answers, (answer) => answer === OPEN)) {
+      this.#asked += piece.length;
+      const replies = await this.#client.send('BF.MEXISTS', this.#name, ...piece.map(({ bytes }) => bytes));
+      piece.forEach(({ index }, place) => {
+        answers[index] = isOne(replies[place]);
+        isAnyDenied ||= answers[index] === 0;
+      });
+    }
+    if (isAnyDenied) await this.#requireKeyThere();
+    return answers;
+  }
+
+  async add(item) {
+    return (await this.addMany([item]))[0] === 1;
+  }
+
+  async addMany(items) {
+    const list = [...listOf(items, 'items')];
+    const claimed = this.#lookMany(list);
+    const answers = new Uint8Array(list.length);
+    const words = this.#missing === 'create' ? ['BF.MADD', this.#name] : ['BF.INSERT', this.#name, 'NOCREATE', 'ITEMS'];
+    for (const piece of pieces(list, claimed, (answer) => answer !== 1)) {
+      const replies = await this.#client.send(...words, ...piece.map(({ bytes }) => bytes));
+      const added = [];
+      try {
+        piece.forEach(({ index, bytes }, place) => {
+          answers[index] = isOne(replies[place]);
+          added.push(bytes);
+        });
+      } finally {
+        // Not before the reply came, because then the server has them.
+        withBatch(added, 0, (batch) => {
+          if (this.#pointer !== 0) check(wasm.valkeybloom_near_keep(this.#pointer, batch, now()));
+        });
+      }
+    }
+    return answers;
+  }
+
+  async wait(timeout = Infinity) {
+    const end = performance.now() + 1000 * timeout;
+    while (!this.#isReady()) {
+      const left = end - performance.now();
+      if (left <= 0) return false;
+      let timer;
+      await new Promise((resume) => {
+        this.#waiters.add(resume);
+        if (left < 2 ** 31) timer = setTimeout(resume, left);
+      });
+      clearTimeout(timer);
+    }
+    return true;
+  }
+
+  #isReady() {
+    const { state } = this;
+    if (state === 'closed') throw new SketchError('CLOSED', 'the copy is closed');
+    if (state === 'refused') throw new SketchError('NOT_FOLLOWED', this.stats.lastError);
+    this.#requireKey();
+    return READY.includes(state);
+  }
+
+  #describe(error = 0) {
+    call('near_describe', this.#pointer, now(), out, error);
+    return Array.from({ length: 8 }, (_, field) => f64(out + 8 * field));
+  }
+
+  get state() {
+    return this.#pointer === 0 ? 'closed' : STATES[this.#describe()[0]];
+  }
+
+  get age() {
+    const age = this.#pointer === 0 ? NaN : this.#describe()[1];
+    return Number.isNaN(age) ? undefined : age / 1e6;
+  }
+
+  get stats() {
+    const asked = this.#asked;
+    if (this.#pointer === 0) return { asked };
+    const [, , polls, items, bytes, fetches, resyncs, errors] = this.#describe(out + 64);
+    const error = takeBuffer(out + 64);
+    return { polls, items, bytes, fetches, resyncs, errors, lastError: error && textOf(error), asked };
+  }
+
+  copy() {
+    if (this.#pointer === 0) return undefined;
+    call('near_copy', this.#pointer, out);
+    return u32(out) === 0 ? undefined : adopt(Bloom);
+  }
+
+  close() {
+    if (this.#pointer === 0) return;
+    freed.unregister(this);
+    wasm.valkeybloom_near_free(this.#pointer);
+    this.#pointer = 0;
+    this.#wake();
+  }
+}
+if (Symbol.dispose) Near.prototype[Symbol.dispose] = Near.prototype.close;
+
+/** Yields the items whose answers are wanted from the server, in pieces of a command each. */
+function* pieces(list, answers, isWanted) {
+  let [piece, size] = [[], 0];
+  for (let index = 0; index < list.length; index += 1) {
+    if (!isWanted(answers[index])) continue;
+    const bytes = itemBytes(list[index], index);
+    if (piece.length > 0 && (piece.length === COMMAND_ITEMS || size + bytes.length > COMMAND_BYTES)) {
+      yield piece;
+      [piece, size] = [[], 0];
+    }
+    piece.push({ index, bytes });
+    size += bytes.length;
+  }
+  if (piece.length > 0) yield piece;
+}

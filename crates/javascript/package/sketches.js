@@ -1,0 +1,595 @@
+// The classes of the five families.
+
+import {
+  SketchError, bytesOf, call, check, checkBatch, copied, f64, heap, integer, isTrue, listOf, number, numbers,
+  options, out, takeBuffer, takeItems, textOf, u32, u64, using, wasm, withBatch, withBytes, withItem, withWords,
+} from './wasm.js';
+
+/** Passed to a constructor, so that it takes an object that exists already. */
+const EXISTING = Symbol();
+
+/** The names of families, from 1 as the WebAssembly numbers them. */
+const NAMES = ['', 'Bloom filter', 'cuckoo filter', 'count-min sketch', 'top-k list', 't-digest'];
+
+const freed = new FinalizationRegistry((pointer) => wasm.valkeybloom_free(pointer));
+
+let pointerOf;
+
+/** What all families share. */
+export class Sketch {
+  #pointer;
+
+  static {
+    pointerOf = (sketch) => sketch.#pointer;
+  }
+
+  constructor(make, ...parameters) {
+    if (make !== EXISTING) call(make, ...parameters, out);
+    this.#pointer = u32(out);
+    freed.register(this, this.#pointer, this);
+  }
+
+  /** Decodes the bytes of `toBytes`, of DUMP, or of BF.LOAD. */
+  static fromBytes(data) {
+    withBytes(bytesOf(data, 'data'), (address, length) => call('from_bytes', address, length, out));
+    const pointer = u32(out);
+    call('family_of', pointer, out + 8);
+    const family = u32(out + 8);
+    if (this !== Sketch && this !== FAMILIES[family]) {
+      wasm.valkeybloom_free(pointer);
+      throw new SketchError('UNDECODABLE', `the bytes are a ${NAMES[family]}, not a ${NAMES[FAMILIES.indexOf(this)]}`);
+    }
+    numbers().setUint32(out, pointer, true);
+    return new FAMILIES[family](EXISTING);
+  }
+
+  toBytes() {
+    call('to_bytes', this.#pointer, out);
+    return takeBuffer(out);
+  }
+
+  copy() {
+    call('copy', this.#pointer, out);
+    return new this.constructor(EXISTING);
+  }
+
+  equals(other) {
+    if (!(other instanceof Sketch)) throw new TypeError('other is not a sketch');
+    call('equal', this.#pointer, other.#pointer, out);
+    return isTrue();
+  }
+
+  clear() {
+    call('clear', this.#pointer);
+  }
+
+  /** Frees the memory. Every later call throws. */
+  free() {
+    freed.unregister(this);
+    wasm.valkeybloom_free(this.#pointer);
+    this.#pointer = 0;
+  }
+}
+if (Symbol.dispose) Sketch.prototype[Symbol.dispose] = Sketch.prototype.free;
+
+/** Decodes the bytes of an object of any family. */
+export const decode = (data) => Sketch.fromBytes(data);
+
+export const isSketch = (value) => value instanceof Sketch;
+
+/** Makes an object of the pointer that a call has put into `out`. */
+export const adopt = (family) => new family(EXISTING);
+
+const has = (sketch, item, at) =>
+  withItem(item, (address, length) => {
+    check(wasm.valkeybloom_contains(pointerOf(sketch), address, length, at, out));
+    return isTrue();
+  });
+
+const hasMany = (sketch, items, given) =>
+  withBatch(items, 1, (batch, count, answers) => {
+    check(wasm.valkeybloom_contains_many(pointerOf(sketch), batch, atOf(given), answers));
+    return copied(answers, count);
+  });
+
+const count = (sketch, item) =>
+  withItem(item, (address, length) => {
+    check(wasm.valkeybloom_count(pointerOf(sketch), address, length, out));
+    return u64(out);
+  });
+
+const remove = (sketch, item) =>
+  withItem(item, (address, length) => {
+    check(wasm.valkeybloom_remove(pointerOf(sketch), address, length, out));
+    return isTrue();
+  });
+
+function info(name, sketch, ...parameters) {
+  numbers().setUint32(out, 128, true);
+  call(`${name}_describe`, pointerOf(sketch), ...parameters, out);
+}
+
+function* chunks(sketch) {
+  let cursor = 0n;
+  for (;;) {
+    numbers().setBigUint64(out, cursor, true);
+    call('next_chunk', pointerOf(sketch), out, out + 8);
+    cursor = numbers().getBigUint64(out, true);
+    if (cursor === 0n) return;
+    yield [Number(cursor), takeBuffer(out + 8)];
+  }
+}
+
+/** Loads a filter chunk by chunk. */
+export class Loader {
+  #pointer;
+
+  constructor(family) {
+    call('loader_new', FAMILIES.indexOf(family), out);
+    this.#pointer = u32(out);
+    this.family = family;
+  }
+
+  load(cursor, chunk) {
+    const bytes = bytesOf(chunk ?? new Uint8Array(), 'the chunk');
+    withBytes(bytes, (address, length) => {
+      call('loader_load', this.#pointer, integer(cursor, 'the cursor'), address, length);
+    });
+  }
+
+  end() {
+    call('loader_finish', this.#pointer, out);
+    return adopt(this.family);
+  }
+
+  free() {
+    wasm.valkeybloom_loader_free(this.#pointer);
+    this.#pointer = 0;
+  }
+}
+
+function fromChunks(family, pairs) {
+  const loader = new Loader(family);
+  try {
+    for (const [cursor, chunk] of listOf(pairs, 'chunks')) loader.load(cursor, chunk);
+    return loader.end();
+  } finally {
+    loader.free();
+  }
+}
+
+/** Returns whether additions alone lead from one header of chunks to a later one. */
+export const precedes = (header, later) =>
+  withBytes(header, (...first) =>
+    withBytes(later, (...second) => {
+      call('bloom_precedes', ...first, ...second, out);
+      return isTrue();
+    }),
+  );
+
+/** Calls `use` with the address of pointers to objects of a family, and their number. */
+const withAll = (family, sketches, use) =>
+  using(4 * sketches.length, (address) => {
+    sketches.forEach((sketch, index) => {
+      if (!(sketch instanceof family)) throw new TypeError(`object ${index} is not a ${family.name}`);
+      numbers().setUint32(address + 4 * index, pointerOf(sketch), true);
+    });
+    return use(address, sketches.length);
+  });
+
+const time = (at) => (at === undefined ? '' : `AT ${integer(at, 'atMs')}`);
+
+const moment = (given) => {
+  const { atMs, ttlMs } = options(given, 'atMs', 'ttlMs');
+  return withWords(`${time(atMs)}${ttlMs === undefined ? '' : ` TTL ${integer(ttlMs, 'ttlMs')}`}`);
+};
+
+const atOf = (given) => (given === undefined ? 0 : withWords(time(options(given, 'atMs').atMs)));
+
+function makeBloom(capacity, errorRate, given, words, ...names) {
+  const { expansion = 2, seed } = options(given, 'expansion', 'seed', ...names);
+  const growth = expansion === null ? 'NONSCALING' : `EXPANSION ${integer(expansion, 'expansion')}`;
+  const parameters = [integer(capacity, 'capacity'), number(errorRate, 'errorRate')];
+  const make = (address) => call('bloom_new', ...parameters, withWords(`${growth} ${words}`), address, out);
+  if (seed === undefined) return make(0);
+  const bytes = bytesOf(seed, 'seed');
+  if (bytes.length !== 32) throw new RangeError(`seed has ${bytes.length} bytes: it has to have 32`);
+  return withBytes(bytes, make);
+}
+
+export class Bloom extends Sketch {
+  constructor(capacity, errorRate, given = {}) {
+    if (capacity !== EXISTING) makeBloom(capacity, errorRate, given, '');
+    super(EXISTING);
+  }
+
+  static window(capacity, errorRate, given = {}) {
+    const words = `WINDOW ${integer(given.windowMs, 'windowMs')} PERIODS ${integer(given.periods, 'periods')}`;
+    makeBloom(capacity, errorRate, given, words, 'windowMs', 'periods');
+    return new Bloom(EXISTING);
+  }
+
+  static counting(capacity, errorRate, given = {}) {
+    makeBloom(capacity, errorRate, given, 'COUNTING');
+    return new Bloom(EXISTING);
+  }
+
+  static scaledTo(capacity, errorRate, given = {}) {
+    makeBloom(capacity, errorRate, given, `SCALETO ${integer(capacity, 'capacity')}`);
+    return new Bloom(EXISTING);
+  }
+
+  static fromChunks(pairs) {
+    return fromChunks(Bloom, pairs);
+  }
+
+  add(item, given) {
+    const words = given === undefined ? 0 : moment(given);
+    return withItem(item, (address, length) => {
+      check(wasm.valkeybloom_bloom_add(pointerOf(this), address, length, words, out));
+      return isTrue();
+    });
+  }
+
+  addMany(items, given) {
+    return withBatch(items, 1, (batch, count, place) => {
+      const words = given === undefined ? 0 : moment(given);
+      const status = wasm.valkeybloom_bloom_add_many(pointerOf(this), batch, words, place, out);
+      const answers = copied(place, count);
+      checkBatch(status, answers);
+      return answers;
+    });
+  }
+
+  has(item, given) {
+    return has(this, item, atOf(given));
+  }
+
+  hasMany(items, given) {
+    return hasMany(this, items, given);
+  }
+
+  remove(item) {
+    return remove(this, item);
+  }
+
+  count(item) {
+    return count(this, item);
+  }
+
+  union(...others) {
+    return Bloom.union([this, ...others]);
+  }
+
+  static union(filters, given) {
+    withAll(Bloom, listOf(filters, 'filters'), (address, length) => {
+      call('bloom_union', address, length, atOf(given), out);
+    });
+    return new Bloom(EXISTING);
+  }
+
+  chunks() {
+    return chunks(this);
+  }
+
+  card(given) {
+    info('bloom', this, atOf(given));
+    return u64(out + 8);
+  }
+
+  get size() {
+    return this.card();
+  }
+
+  get estimatedErrorRate() {
+    call('bloom_estimated_error_rate', pointerOf(this), 0, out);
+    return f64(out);
+  }
+
+  get isCounting() {
+    info('bloom', this, 0);
+    return heap()[out + 72] === 1;
+  }
+
+  get seed() {
+    info('bloom', this, 0);
+    return heap()[out + 73] === 1 ? copied(out + 74, 32) : undefined;
+  }
+}
+
+function cuckooMany(filter, items, unlessPresent) {
+  return withBatch(items, 1, (batch, count, place) => {
+    const status = wasm.valkeybloom_cuckoo_add_many(pointerOf(filter), batch, unlessPresent, place, out);
+    const answers = copied(place, count);
+    checkBatch(status, answers);
+    return answers;
+  });
+}
+
+const cuckooAdd = (filter, item, unlessPresent) =>
+  withItem(item, (address, length) => {
+    check(wasm.valkeybloom_cuckoo_add(pointerOf(filter), address, length, unlessPresent, out));
+    return isTrue();
+  });
+
+export class CuckooFilter extends Sketch {
+  constructor(capacity, given = {}) {
+    if (capacity !== EXISTING) {
+      const { bucketSize = 2, maxIterations = 20, expansion = 1 } =
+        options(given, 'bucketSize', 'maxIterations', 'expansion');
+      const words = `BUCKETSIZE ${integer(bucketSize, 'bucketSize')} MAXITERATIONS ${
+        integer(maxIterations, 'maxIterations')} EXPANSION ${integer(expansion, 'expansion')}`;
+      call('cuckoo_new', integer(capacity, 'capacity'), withWords(words), out);
+    }
+    super(EXISTING);
+  }
+
+  static fromChunks(pairs) {
+    return fromChunks(CuckooFilter, pairs);
+  }
+
+  add(item) {
+    return cuckooAdd(this, item, 0);
+  }
+
+  addNew(item) {
+    return cuckooAdd(this, item, 1);
+  }
+
+  addMany(items) {
+    return cuckooMany(this, items, 0);
+  }
+
+  addNewMany(items) {
+    return cuckooMany(this, items, 1);
+  }
+
+  has(item) {
+    return has(this, item, 0);
+  }
+
+  hasMany(items) {
+    return hasMany(this, items);
+  }
+
+  remove(item) {
+    return remove(this, item);
+  }
+
+  count(item) {
+    return count(this, item);
+  }
+
+  compact() {
+    call('cuckoo_compact', pointerOf(this));
+  }
+
+  chunks() {
+    return chunks(this);
+  }
+}
+
+const MOST = 2 ** 63;
+const signed = (value, name) => integer(value, name, -MOST, MOST - 1);
+
+/** Calls `use` with a batch and the address of the number of each item, 0 without numbers. */
+const withCounts = (items, counts, use) =>
+  withBatch(items, 8, (batch, length, place) => {
+    if (counts === undefined) return use(batch, 0);
+    const all = listOf(counts, 'counts');
+    if (all.length !== length) throw new RangeError(`counts has ${all.length} numbers for ${length} items`);
+    all.forEach((value, index) => numbers().setBigInt64(place + 8 * index, signed(value, `count ${index}`), true));
+    return use(batch, place);
+  });
+
+export class CountMin extends Sketch {
+  constructor(width, depth, given = {}) {
+    if (width !== EXISTING) {
+      const words = cellSize(given);
+      call('count_min_new', integer(width, 'width'), integer(depth, 'depth'), words, out);
+    }
+    super(EXISTING);
+  }
+
+  static fromRates(error, probability, given = {}) {
+    const words = cellSize(given);
+    call('count_min_from_rates', number(error, 'error'), number(probability, 'probability'), words, out);
+    return new CountMin(EXISTING);
+  }
+
+  static merged(pairs) {
+    const list = listOf(pairs, 'sketches').map((pair) => (isSketch(pair) ? [pair, 1] : pair));
+    withAll(CountMin, list.map(([sketch]) => sketch), (address, length) =>
+      using(8 * length, (weights) => {
+        list.forEach(([, weight], index) => {
+          numbers().setBigInt64(weights + 8 * index, signed(weight, `weight ${index}`), true);
+        });
+        call('count_min_merge', address, weights, length, out);
+      }),
+    );
+    return new CountMin(EXISTING);
+  }
+
+  add(item, n = 1) {
+    const by = signed(n, 'n');
+    return withItem(item, (address, length) => {
+      check(wasm.valkeybloom_count_min_add(pointerOf(this), address, length, by, out));
+      return u64(out);
+    });
+  }
+
+  addMany(items, counts) {
+    withCounts(items, counts, (batch, by) => call('count_min_add_many', pointerOf(this), batch, by));
+  }
+
+  query(item) {
+    return count(this, item);
+  }
+
+  queryMany(items) {
+    return withBatch(items, 8, (batch, length, place) => {
+      check(wasm.valkeybloom_count_min_count_many(pointerOf(this), batch, place));
+      return Array.from({ length }, (_, index) => u64(place + 8 * index));
+    });
+  }
+}
+
+function cellSize(given) {
+  const { cellSize: bytes = 4 } = options(given, 'cellSize');
+  return withWords(`CELL_SIZE ${integer(bytes, 'cellSize')}`);
+}
+
+/** Returns items of a list as text, or as the bytes that they are. */
+const as = (given) => (options(given, 'bytes').bytes ? (item) => item : textOf);
+
+export class TopK extends Sketch {
+  constructor(k, width = 8, depth = 7, decay = 0.9) {
+    if (k !== EXISTING) {
+      const sizes = [integer(k, 'k'), integer(width, 'width'), integer(depth, 'depth')];
+      call('top_k_new', ...sizes, number(decay, 'decay'), out);
+    }
+    super(EXISTING);
+  }
+
+  add(item, n = 1, given = {}) {
+    const [by, convert] = [signed(n, 'n'), as(given)];
+    withItem(item, (address, length) => call('top_k_add', pointerOf(this), address, length, by, out));
+    const left = takeBuffer(out);
+    return left && convert(left);
+  }
+
+  addMany(items, counts, given = {}) {
+    const convert = as(given);
+    withCounts(items, counts, (batch, by) => call('top_k_add_many', pointerOf(this), batch, by, out));
+    return takeItems(out).map(([item]) => convert(item));
+  }
+
+  has(item) {
+    return has(this, item, 0);
+  }
+
+  hasMany(items) {
+    return hasMany(this, items);
+  }
+
+  count(item) {
+    return count(this, item);
+  }
+
+  list(given = {}) {
+    const convert = as(given);
+    call('top_k_list', pointerOf(this), out);
+    return takeItems(out).map(([item, n]) => [convert(item), n]);
+  }
+}
+
+/** Writes values to the memory, and calls `use` with their address and number. Returns the numbers there afterwards. */
+const withDoubles = (values, use, read = f64, write = 'setFloat64', convert = number) => {
+  const all = listOf(values, 'values');
+  return using(8 * all.length, (address) => {
+    all.forEach((value, index) => numbers()[write](address + 8 * index, convert(value, `value ${index}`), true));
+    use(address, all.length);
+    return all.map((_, index) => read(address + 8 * index));
+  });
+};
+
+const i64 = (address) => Number(numbers().getBigInt64(address, true));
+
+export class TDigest extends Sketch {
+  constructor(compression = 100) {
+    if (compression !== EXISTING) call('tdigest_new', integer(compression, 'compression'), out);
+    super(EXISTING);
+  }
+
+  static merged(digests, given = {}) {
+    const { compression = 0 } = options(given, 'compression');
+    withAll(TDigest, listOf(digests, 'digests'), (address, length) => {
+      call('tdigest_merge', address, length, integer(compression, 'compression'), out);
+    });
+    return new TDigest(EXISTING);
+  }
+
+  add(...values) {
+    this.addMany(values);
+  }
+
+  addMany(values) {
+    withDoubles(values, (address, length) => call('tdigest_add', pointerOf(this), address, length));
+  }
+
+  quantiles(shares) {
+    return withDoubles(shares, (at, length) => call('tdigest_quantiles', pointerOf(this), at, length, at));
+  }
+
+  quantile(share) {
+    return this.quantiles([share])[0];
+  }
+
+  cdf(value) {
+    return withDoubles([value], (at) => call('tdigest_cdf', pointerOf(this), at, 1, at))[0];
+  }
+
+  #rank(value, reverse) {
+    return withDoubles([value], (at) => call('tdigest_ranks', pointerOf(this), at, 1, reverse, at), i64)[0];
+  }
+
+  rank(value) {
+    return this.#rank(value, 0);
+  }
+
+  revRank(value) {
+    return this.#rank(value, 1);
+  }
+
+  #byRank(rank, reverse) {
+    const ask = (at) => call('tdigest_by_ranks', pointerOf(this), at, 1, reverse, at);
+    return withDoubles([integer(rank, 'rank')], ask, f64, 'setBigUint64', (value) => value)[0];
+  }
+
+  byRank(rank) {
+    return this.#byRank(rank, 0);
+  }
+
+  byRevRank(rank) {
+    return this.#byRank(rank, 1);
+  }
+
+  trimmedMean(low, high) {
+    call('tdigest_trimmed_mean', pointerOf(this), number(low, 'low'), number(high, 'high'), out);
+    return f64(out);
+  }
+}
+
+/** The classes, as the WebAssembly numbers their families. */
+const FAMILIES = [undefined, Bloom, CuckooFilter, CountMin, TopK, TDigest];
+
+// The properties of each class, in the structure that describes an object: their places, and how they are read.
+const optional = (address) => u64(address) || undefined;
+const orNull = (address) => u64(address) || null;
+for (const [family, name, fields] of [
+  [Bloom, 'bloom', {
+    capacity: [16], filters: [24], byteLength: [32], errorRate: [40, f64], expansion: [48, orNull],
+    windowMs: [56, optional], periods: [64, optional],
+  }],
+  [CuckooFilter, 'cuckoo', {
+    size: [8], capacity: [16], filters: [24], byteLength: [32], bucketSize: [40], maxIterations: [48], expansion: [56],
+  }],
+  [CountMin, 'count_min', { width: [8], depth: [16], cellSize: [24], total: [32], byteLength: [40] }],
+  [TopK, 'top_k', { k: [8], width: [16], depth: [24], decay: [32, f64], size: [40], byteLength: [48] }],
+  [TDigest, 'tdigest', { compression: [8], size: [16], min: [24, f64], max: [32, f64], byteLength: [40] }],
+]) {
+  for (const [property, [place, read = u64]] of Object.entries(fields)) {
+    const get = function () {
+      info(name, this, ...(family === Bloom ? [0] : []));
+      return read(out + place);
+    };
+    Object.defineProperty(family.prototype, property, { get, configurable: true });
+  }
+}
+
+/** Sets the limits on what an addition may allocate. */
+export function limitGrowth({ filterBytes = 2 ** 30, cuckooFilters = 32 } = {}) {
+  wasm.valkeybloom_limit_growth(integer(filterBytes, 'filterBytes'), integer(cuckooFilters, 'cuckooFilters'));
+}
+
+

@@ -1,0 +1,313 @@
+// The WebAssembly: its memory, items and batches in it, and the statuses of its calls.
+
+const CODES = [
+  'OK', 'REFUSED', 'UNDECODABLE', 'NO_MEMORY', 'BAD_BATCH', 'BAD_TYPE', 'BROKEN', 'FREED', 'BAD_FAMILY',
+];
+const [OK, REFUSED, , NO_MEMORY, , , , FREED] = CODES.keys();
+
+/** The room for an item, and for the words of options, in bytes. */
+const ITEM_BYTES = 16_384;
+const WORDS_BYTES = 512;
+
+/** The errors of objects. `code` is REFUSED for what a server refuses with the same text. */
+export class SketchError extends Error {
+  constructor(code, text, index) {
+    super(text);
+    this.code = code;
+    if (index !== undefined) this.index = index;
+  }
+}
+SketchError.prototype.name = 'SketchError';
+
+/** The functions of the WebAssembly. */
+export let wasm;
+/** The address of the results of calls. */
+export let out;
+/** The address of the item that `put` wrote last. */
+export let item;
+let room, words, memory, bytes, view, roomBytes;
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+export function load(module) {
+  const host = {
+    now: () => Date.now(),
+    random_bits: () => crypto.getRandomValues(new BigUint64Array(1))[0],
+  };
+  wasm = new WebAssembly.Instance(module, { host }).exports;
+  memory = wasm.memory;
+  room = wasm.valkeybloom_allocate(ITEM_BYTES + WORDS_BYTES + 128);
+  words = room + ITEM_BYTES;
+  out = words + WORDS_BYTES;
+  refresh();
+}
+
+// Memory that grows leaves its old arrays empty.
+function refresh() {
+  bytes = new Uint8Array(memory.buffer);
+  view = new DataView(memory.buffer);
+  roomBytes = bytes.subarray(room, room + ITEM_BYTES);
+}
+
+/** Returns the bytes of the memory. */
+export function heap() {
+  if (bytes.length === 0) refresh();
+  return bytes;
+}
+
+/** Returns the numbers of the memory. */
+export function numbers() {
+  if (bytes.length === 0) refresh();
+  return view;
+}
+
+export const u32 = (address) => numbers().getUint32(address, true);
+export const u64 = (address) => Number(numbers().getBigUint64(address, true));
+export const f64 = (address) => numbers().getFloat64(address, true);
+export const isTrue = () => heap()[out] === 1;
+
+/** Returns a copy of bytes in the memory. */
+export const copied = (address, length) => heap().slice(address, address + length);
+
+export const textOf = (array) => decoder.decode(array);
+
+function failure(status) {
+  if (status === FREED) return new SketchError('FREED', 'the object was freed');
+  const start = wasm.valkeybloom_last_error();
+  return new SketchError(CODES[status], textOf(copied(start, heap().indexOf(0, start) - start)));
+}
+
+/** Throws the error of a call. */
+export function check(status) {
+  if (status !== OK) throw failure(status);
+}
+
+/** Calls a function that may allocate memory. If there is none for a few words, the call traps, and its stack is reset. */
+export function call(name, ...parameters) {
+  const stack = wasm.__stack_pointer.value;
+  let status;
+  try {
+    status = wasm[`valkeybloom_${name}`](...parameters);
+  } catch (error) {
+    if (!(error instanceof WebAssembly.RuntimeError)) throw error;
+    wasm.__stack_pointer.value = stack;
+    throw new SketchError('NO_MEMORY', 'not enough memory');
+  }
+  check(status);
+}
+
+/** Allocates memory for a while. */
+export function using(length, use) {
+  const address = wasm.valkeybloom_allocate(length);
+  if (address === 0) throw new SketchError(CODES[NO_MEMORY], 'not enough memory');
+  try {
+    return use(address);
+  } finally {
+    wasm.valkeybloom_deallocate(address, length);
+  }
+}
+
+const kindOf = (value) => (value === null ? 'null' : Array.isArray(value) ? 'an array' : typeof value);
+
+const nameOf = (index) => (index === undefined ? 'the item' : `item ${index}`);
+
+function wrongItem(value, index) {
+  const found = typeof value === 'number' ? `${value}` : kindOf(value);
+  return new TypeError(`${nameOf(index)} is ${found}: an item is a string, a Uint8Array, a safe integer or a bigint`);
+}
+
+const malformed = (index) => new TypeError(`${nameOf(index)} has a lone surrogate, so it is not text`);
+
+/** Returns an item as a string or as bytes. */
+function wordOf(value, index) {
+  if (typeof value === 'string' || value instanceof Uint8Array) return value;
+  if (typeof value === 'bigint' || Number.isSafeInteger(value)) return String(value);
+  throw wrongItem(value, index);
+}
+
+/** Returns the bytes of an item. */
+export function itemBytes(value, index) {
+  const word = wordOf(value, index);
+  if (typeof word !== 'string') return word;
+  if (!word.isWellFormed()) throw malformed(index);
+  return encoder.encode(word);
+}
+
+/** Writes an item to the memory. Returns its length in bytes, or -1 if there is no room. */
+function put(value) {
+  const word = wordOf(value);
+  if (bytes.length === 0) refresh();
+  item = room;
+  if (typeof word !== 'string') {
+    if (word.length > ITEM_BYTES) return -1;
+    bytes.set(word, room);
+    return word.length;
+  }
+  // A character has three bytes at most.
+  if (word.length * 3 > ITEM_BYTES) return -1;
+  const { written } = encoder.encodeInto(word, roomBytes);
+  if (written !== word.length && !word.isWellFormed()) throw malformed();
+  return written;
+}
+
+/** Calls `use` with the address and the length of an item. */
+export function withItem(value, use) {
+  const length = put(value);
+  if (length >= 0) return use(room, length);
+  return withBytes(itemBytes(value), use);
+}
+
+/** Calls `use` with the address and the length of bytes. */
+export function withBytes(array, use) {
+  return using(array.length, (address) => {
+    heap().set(array, address);
+    return use(address, array.length);
+  });
+}
+
+/** Returns bytes that somebody passed, without a copy. */
+export function bytesOf(data, name) {
+  if (data instanceof Uint8Array) return data;
+  if (ArrayBuffer.isView(data)) return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  const kind = Object.prototype.toString.call(data).slice(8, -1);
+  if (kind === 'ArrayBuffer' || kind === 'SharedArrayBuffer') return new Uint8Array(data);
+  throw new TypeError(`${name} is ${kindOf(data)}, not an ArrayBuffer or a view of one`);
+}
+
+/** Writes the words of options to the memory. Returns their address, 0 without any. */
+export function withWords(text) {
+  if (text === '') return 0;
+  encoder.encodeInto(`${text}\0`, heap().subarray(words, words + WORDS_BYTES));
+  return words;
+}
+
+/** Returns the elements of an iterable as an array. */
+export function listOf(values, name) {
+  if (Array.isArray(values)) return values;
+  const isBytes = values instanceof Uint8Array || values instanceof ArrayBuffer;
+  if (typeof values === 'string' || isBytes || typeof values?.[Symbol.iterator] !== 'function') {
+    const found = isBytes ? 'bytes' : kindOf(values);
+    throw new TypeError(`${name} is ${found}, not an array or another iterable of them`);
+  }
+  return Array.from(values);
+}
+
+// A batch is a structure of seven words, the offsets, the answers and the counts of 8 bytes, and then the data.
+const HEADER = 32;
+
+/**
+ * Writes items to the memory, and calls `use` with the address of their batch, their number, and the address of `each` bytes
+ * for each item, which begin with a multiple of eight.
+ *
+ * @param {number} each
+ */
+export function withBatch(items, each, use) {
+  // A copy, because getters could change the array meanwhile.
+  const all = Array.prototype.slice.call(listOf(items, 'items'));
+  const count = all.length;
+  let [length, isText] = [0, true];
+  for (let index = 0; index < count; index += 1) {
+    const word = typeof all[index] === 'string' ? all[index] : (all[index] = wordOf(all[index], index));
+    isText &&= typeof word === 'string';
+    length += word.length;
+  }
+  const offsets = HEADER + 8 * Math.ceil((count * each) / 8);
+  const data = offsets + 4 * (count + 1);
+  const write = (length, fill) =>
+    using(data + length, (address) => {
+      let at = address + offsets;
+      const mark = (end) => {
+        numbers().setInt32(at, end, true);
+        at += 4;
+      };
+      mark(0);
+      const end = fill(address + data, mark);
+      if (end < 0) return undefined;
+      [count, address + data, end, address + offsets, 0, 0, 0].forEach((word, place) => {
+        numbers().setUint32(address + 4 * place, word, true);
+      });
+      return { result: use(address, count, address + HEADER) };
+    });
+  if (isText) {
+    // Text of one byte a character is encoded in one go, and its offsets are the lengths.
+    const found = write(length, (address, mark) => {
+      const text = all.join('');
+      const { read, written } = encoder.encodeInto(text, heap().subarray(address, address + length));
+      if (read !== length || written !== length) return -1;
+      let end = 0;
+      for (const word of all) mark((end += word.length));
+      return end;
+    });
+    if (found !== undefined) return found.result;
+  }
+  return write(length * 3, (address, mark) => {
+    const room = heap().subarray(address, address + length * 3);
+    let end = 0;
+    all.forEach((word, index) => {
+      if (typeof word === 'string') {
+        if (!word.isWellFormed()) throw malformed(index);
+        end += encoder.encodeInto(word, room.subarray(end)).written;
+      } else {
+        room.set(word, end);
+        end += word.length;
+      }
+      mark(end);
+    });
+    return end;
+  }).result;
+}
+
+/** Returns the bytes of a buffer that a call has put at an address, and frees it. */
+export function takeBuffer(address) {
+  const start = u32(address);
+  const array = start === 0 ? undefined : copied(start, u32(address + 4));
+  wasm.valkeybloom_buffer_free(address);
+  return array;
+}
+
+/** Returns the items that a call has put at an address, each with its count if there is one, and frees them. */
+export function takeItems(address) {
+  const [length, data, , offsets, counts] = [0, 4, 8, 12, 16].map((field) => u32(address + field));
+  const found = [];
+  for (let index = 0; index < length; index += 1) {
+    const [start, end] = [u64(offsets + 8 * index), u64(offsets + 8 * index + 8)];
+    found.push([copied(data + start, end - start), counts === 0 ? undefined : u64(counts + 8 * index)]);
+  }
+  wasm.valkeybloom_items_free(address);
+  return found;
+}
+
+/** Returns an integer that somebody passed, within a range. */
+export function integer(value, name, least = 0, most = Number.MAX_SAFE_INTEGER) {
+  if (typeof value !== 'bigint' && !Number.isInteger(value)) {
+    throw new TypeError(`${name} is ${typeof value === 'number' ? value : kindOf(value)}, not an integer`);
+  }
+  if (value < least || value > most) {
+    throw new RangeError(`${name} is ${value}: it has to be from ${least} to ${most}`);
+  }
+  return BigInt(value);
+}
+
+export function number(value, name) {
+  if (typeof value === 'number') return value;
+  throw new TypeError(`${name} is ${kindOf(value)}, not a number`);
+}
+
+/** Refuses options with other names. */
+export function options(given, ...names) {
+  if (given === null || typeof given !== 'object') throw new TypeError(`options are an object, not ${kindOf(given)}`);
+  for (const name of Object.keys(given)) {
+    if (!names.includes(name)) throw new TypeError(`there is no option ${name} here: there are ${names.join(', ') || 'none'}`);
+  }
+  return given;
+}
+
+/** Throws the error of a batch, with the first item that was not added. */
+export function checkBatch(status, answers) {
+  if (status === OK) return;
+  const error = failure(status);
+  const index = answers.indexOf(2);
+  if (status !== REFUSED || index < 0) throw error;
+  throw new SketchError(error.code, `item ${index}: ${error.message}`, index);
+}

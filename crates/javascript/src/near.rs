@@ -1,0 +1,296 @@
+//! A copy that follows a server's filter. JavaScript sends its commands, and passes the times: microseconds since a
+//! moment of its choice.
+
+use std::time::Duration;
+
+use valkeybloom_bindings::{Bloom, Error};
+use valkeybloom_near::{Follower, Options, Reply, State, Step};
+
+use super::border::{
+    Batch, Buffer, Failure, Items, Status, borrow, borrow_mut, call, items, places, put, require,
+    slice,
+};
+use super::object::{self, Object};
+
+/// What a lookup writes if only the server has the answer.
+const OPEN: u8 = 2;
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the nearest time that there is"
+)]
+const fn time(us: f64) -> Duration {
+    Duration::from_micros(us as u64)
+}
+
+fn code(answer: Option<bool>) -> u8 {
+    answer.map_or(OPEN, u8::from)
+}
+
+/// Makes a follower. `refresh_us` is 0 without such fetches.
+///
+/// # Safety
+/// `follower` may be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_near_new(
+    every_us: f64,
+    max_age_us: f64,
+    confirm: bool,
+    refresh_us: f64,
+    lag_us: f64,
+    follower: *mut *mut Follower,
+) -> Status {
+    // SAFETY: the caller promises it.
+    call(|| unsafe {
+        let options = Options {
+            every: time(every_us),
+            max_age: time(max_age_us),
+            confirm,
+            refresh: Some(time(refresh_us)).filter(|refresh| !refresh.is_zero()),
+            lag: time(lag_us),
+        };
+        put(follower, Box::into_raw(Box::new(Follower::new(options))))
+    })
+}
+
+/// Frees a follower.
+///
+/// # Safety
+/// The pointer is from [`valkeybloom_near_new`], and not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_near_free(follower: *mut Follower) {
+    // SAFETY: the caller promises it.
+    drop(unsafe { Box::from_raw(follower) });
+}
+
+/// Looks an item up. Returns 0, 1, or 2 if only the server has the answer.
+///
+/// # Safety
+/// The follower is valid, and the item has this length.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_near_contains(
+    follower: *const Follower,
+    item: *const u8,
+    item_length: usize,
+    now_us: f64,
+) -> u8 {
+    let mut answer = OPEN;
+    // SAFETY: the caller promises it.
+    call(|| unsafe {
+        answer = code(borrow(follower)?.contains(slice(item, item_length)?, time(now_us)));
+        Ok(())
+    });
+    answer
+}
+
+/// Looks up a batch, as [`valkeybloom_near_contains`] does.
+///
+/// # Safety
+/// The follower and the batch are valid, and there is a place for the answer to each item.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_near_contains_many(
+    follower: *const Follower,
+    batch: *const Batch,
+    now_us: f64,
+    answers: *mut u8,
+) -> Status {
+    // SAFETY: the caller promises it.
+    call(|| unsafe {
+        let (follower, batch) = (borrow(follower)?, items(batch)?);
+        let mut answers = places(answers, batch.len())?.iter_mut();
+        batch.visit_all(|items| {
+            follower.contains_each(items, time(now_us), |answer| {
+                if let Some(place) = answers.next() {
+                    *place = code(answer);
+                }
+            });
+        })?;
+        Ok(())
+    })
+}
+
+/// Notes that the server has these items, which the program added.
+///
+/// # Safety
+/// The follower and the batch are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_near_keep(
+    follower: *mut Follower,
+    batch: *const Batch,
+    now_us: f64,
+) -> Status {
+    // SAFETY: the caller promises it.
+    call(|| unsafe {
+        let (follower, batch) = (borrow_mut(follower)?, items(batch)?);
+        batch.visit_all(|items| items.for_each(|item| follower.keep(item, time(now_us))))?;
+        Ok(())
+    })
+}
+
+/// Sets `words` to those of the command to send next, in which the key is empty, or `wait_us` to the time until then.
+///
+/// # Safety
+/// The follower is valid, and the places may be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_near_next(
+    follower: *mut Follower,
+    now_us: f64,
+    words: *mut Items,
+    wait_us: *mut f64,
+) -> Status {
+    // SAFETY: the caller promises it.
+    call(|| unsafe {
+        let now = time(now_us);
+        match borrow_mut(follower)?.next(now) {
+            Step::Wait(until) => put(wait_us, until.saturating_sub(now).as_secs_f64() * 1e6),
+            Step::Send(request) => {
+                let sent: Vec<_> = request.words(b"");
+                put(words, Items::of(sent.iter().map(|word| (&word[..], None)))?)
+            }
+        }
+    })
+}
+
+/// Takes a reply: of BF.READ with `is_news`, else of BF.SCANDUMP. `number` is the number of items or the cursor, `text`
+/// the cursor or the id, `bytes` the hashes or the chunk.
+///
+/// # Safety
+/// The follower is valid, and the texts have these lengths.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_near_take(
+    follower: *mut Follower,
+    is_news: bool,
+    number: u64,
+    text: *const u8,
+    text_length: usize,
+    bytes: *const u8,
+    bytes_length: usize,
+    now_us: f64,
+    random: f64,
+) -> Status {
+    // SAFETY: the caller promises it.
+    call(|| unsafe {
+        let (text, bytes) = (slice(text, text_length)?, slice(bytes, bytes_length)?);
+        let reply = if is_news {
+            Reply::News {
+                cursor: text,
+                items: number,
+                hashes: bytes,
+            }
+        } else {
+            Reply::Piece {
+                cursor: number,
+                bytes,
+                id: text,
+            }
+        };
+        borrow_mut(follower)?.take(reply, time(now_us), random);
+        Ok(())
+    })
+}
+
+/// Takes an error of the server, or with `is_loss` the reason why there is no reply.
+///
+/// # Safety
+/// The follower is valid, and the text has this length.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_near_fail(
+    follower: *mut Follower,
+    is_loss: bool,
+    text: *const u8,
+    text_length: usize,
+    now_us: f64,
+    random: f64,
+) -> Status {
+    // SAFETY: the caller promises it.
+    call(|| unsafe {
+        let text = String::from_utf8_lossy(slice(text, text_length)?);
+        let reply = if is_loss {
+            Reply::Lost(&text)
+        } else {
+            Reply::Refused(&text)
+        };
+        borrow_mut(follower)?.take(reply, time(now_us), random);
+        Ok(())
+    })
+}
+
+/// Copies the copy to a filter of its own, or sets `filter` to null if there is none.
+///
+/// # Safety
+/// The follower is valid, and `filter` may be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_near_copy(
+    follower: *const Follower,
+    filter: *mut *mut Object,
+) -> Status {
+    // SAFETY: the caller promises it.
+    call(|| unsafe {
+        let Some((copy, _)) = borrow(follower)?.copy() else {
+            return put(filter, std::ptr::null_mut());
+        };
+        let copied = || copy.try_clone().ok_or(Error::NO_MEMORY).map(Bloom::from);
+        object::make(filter, || copied().map_err(Failure::from))
+    })
+}
+
+/// What a follower has done. `state` is from 0: syncing, following, missing, stale, refused. `age_us` is NaN without a copy.
+#[repr(C)]
+pub struct NearInfo {
+    state: f64,
+    age_us: f64,
+    polls: f64,
+    items: f64,
+    bytes: f64,
+    fetches: f64,
+    resyncs: f64,
+    errors: f64,
+}
+
+/// Describes a follower. `last_error` receives the text of the latest error, or a null buffer; it may be null.
+///
+/// # Safety
+/// The follower is valid, and the places may be written to.
+#[unsafe(no_mangle)]
+#[allow(clippy::cast_precision_loss, reason = "numbers of JavaScript")]
+pub unsafe extern "C" fn valkeybloom_near_describe(
+    follower: *const Follower,
+    now_us: f64,
+    info: *mut NearInfo,
+    last_error: *mut Buffer,
+) -> Status {
+    // SAFETY: the caller promises it.
+    call(|| unsafe {
+        let (follower, now) = (borrow(follower)?, time(now_us));
+        let (stats, age) = (follower.stats(), follower.age(now));
+        let state = match follower.state(now) {
+            State::Syncing => 0.0,
+            State::Following => 1.0,
+            State::Missing => 2.0,
+            State::Stale => 3.0,
+            State::Refused => 4.0,
+        };
+        require(info)?;
+        put(
+            last_error,
+            stats
+                .last_error
+                .as_deref()
+                .map_or(Ok(Buffer::NONE), Buffer::of)?,
+        )?;
+        put(
+            info,
+            NearInfo {
+                state,
+                age_us: age.map_or(f64::NAN, |age| age.as_secs_f64() * 1e6),
+                polls: stats.polls as f64,
+                items: stats.items as f64,
+                bytes: stats.bytes as f64,
+                fetches: stats.fetches as f64,
+                resyncs: stats.resyncs as f64,
+                errors: stats.errors as f64,
+            },
+        )
+    })
+}

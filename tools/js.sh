@@ -1,0 +1,96 @@
+#!/bin/sh
+# Makes the npm package in target/npm/: a WebAssembly and the JavaScript around it, the same bytes in any folder. What
+# the tests and the bundling need is installed once, by the versions of crates/javascript/tests/package-lock.json.
+#
+#   tools/js.sh build                   makes the package
+#   tools/js.sh test server module      makes it, and tests it in Node, and in Chromium
+#   tools/js.sh bench                   measures it beside other packages
+#   tools/js.sh release folder          makes it, and puts it into a folder
+set -eu
+cd "$(dirname "$0")/.."
+fail() { echo "tools/js.sh: $*" >&2; exit 1; }
+
+[ $# -ge 1 ] || fail "usage: tools/js.sh build, test server module [file...], bench or release folder"
+action=$1
+shift
+target=$(mkdir -p "${CARGO_TARGET_DIR:=target}" && cd "$CARGO_TARGET_DIR" && pwd)
+npm=$target/npm
+source=crates/javascript
+wasm=wasm32-unknown-unknown
+
+bring() {
+    missing=
+    command -v node >/dev/null || missing="$missing nodejs"
+    command -v npm >/dev/null || missing="$missing npm"
+    # shellcheck disable=SC2086  # a list of packages
+    [ -z "$missing" ] || tools/packages.sh $missing
+    node -e 'process.exit(Number(parseInt(process.versions.node) < 20))' || fail "missing: Node.js 20 or newer"
+    [ -d "$(rustc --print sysroot)/lib/rustlib/$wasm/lib" ] || rustup target add "$wasm" ||
+        fail "missing: the target $wasm. Install with: rustup target add $wasm"
+    mkdir -p "$npm/work"
+    cmp -s $source/tests/package-lock.json "$npm/work/installed" || {
+        cp $source/tests/package.json $source/tests/package-lock.json "$npm/work"
+        npm ci --silent --no-audit --no-fund --prefix "$npm/work"
+        cp $source/tests/package-lock.json "$npm/work/installed"
+    }
+}
+
+# A lower threshold of inlining makes the WebAssembly a sixth smaller, and no slower. The stack pointer is exported so that
+# a call that was aborted leaves its stack as it was.
+build() {
+    bring
+    flags="--remap-path-prefix=$PWD=/valkeybloom --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
+    flags="$flags --remap-path-prefix=$(rustc --print sysroot)=/rust"
+    flags="$flags -Cllvm-args=-inline-threshold=20 -Clink-arg=--export=__stack_pointer"
+    CARGO_TARGET_DIR=$target RUSTFLAGS=$flags cargo build --quiet --locked --profile javascript --target "$wasm" \
+        -p valkeybloom-javascript
+    version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+    package=$npm/work/node_modules/valkeybloom
+    rm -rf "$package" "$npm"/valkeybloom-*.tgz
+    mkdir -p "$package"
+    cp "$target/$wasm/javascript/valkeybloom_javascript.wasm" "$package/valkeybloom.wasm"
+    sed "s/@version@/$version/" $source/package/package.json >"$package/package.json"
+    cp $source/README.md LICENSE "$package"
+    cp $source/package/index.d.ts "$package/index.d.cts"
+    bundle() { # entry, format, file
+        "$npm/work/node_modules/.bin/esbuild" "$source/package/$1" --bundle --log-level=warning --format="$2" \
+            --target=es2022 --external:node:* --external:./valkeybloom.wasm --outfile="$package/$3"
+    }
+    bundle node.js cjs node.cjs
+    bundle web.js esm web.js
+    bundle worker.js esm worker.js
+    # Programs that import the package and those that require it share its classes.
+    names=$(node -p "Object.keys(require('$package/node.cjs')).join(', ')")
+    printf "import package_ from './node.cjs';\n\nexport const { %s } = package_;\n" "$names" >"$package/node.js"
+    (cd "$package" && npm pack --silent --pack-destination "$npm") >/dev/null
+    echo "$npm/valkeybloom-$version.tgz: $(wc -c <"$npm/valkeybloom-$version.tgz") bytes, with" \
+        "$(wc -c <"$package/valkeybloom.wasm") bytes of WebAssembly, $(gzip -9c "$package/valkeybloom.wasm" | wc -c) compressed"
+}
+
+case $action in
+    build) build ;;
+    test)
+        [ $# -ge 2 ] || fail "name a server and a module"
+        export VALKEY_SERVER="$1" VALKEYBLOOM_SO="$2"
+        shift 2
+        build
+        rm -rf "$npm/work/tests"
+        cp -r $source/tests "$npm/work/tests"
+        export REPOSITORY="$PWD"
+        cd "$npm/work"
+        [ $# -gt 0 ] || set -- tests/*.test.js
+        node --expose-gc --test "$@"
+        ;;
+    bench)
+        build
+        cp benches/javascript.js "$npm/work"
+        cd "$npm/work"
+        node --expose-gc javascript.js "$@"
+        ;;
+    release)
+        [ $# = 1 ] || fail "name a folder"
+        build
+        cp "$npm"/valkeybloom-*.tgz "$1"
+        ;;
+    *) fail "no action is called $action" ;;
+esac
