@@ -5,11 +5,16 @@ const encoder = new TextEncoder();
 /** The classes of a server's errors: of node-redis, of ioredis and iovalkey, and of valkey-glide. */
 const REFUSALS = ['ErrorReply', 'ReplyError', 'RequestError'];
 
-function isRefusal(error) {
-  for (let of = error; of !== null; of = Object.getPrototypeOf(of)) {
-    if (REFUSALS.includes(of?.constructor?.name) || REFUSALS.includes(of?.name)) return true;
+/** Returns the text of a server's error; undefined if there was no reply. */
+function refusalOf(error) {
+  for (let of = error; of !== null && of !== undefined; of = Object.getPrototypeOf(of)) {
+    if (REFUSALS.includes(of.name) || REFUSALS.includes(of.constructor?.name)) {
+      // What valkey-glide adds.
+      const text = error.message.replace(/^An error was signalled by the server: - (ResponseError: )?/, '');
+      return text.replace(/^([A-Z]+): /, '$1 ');
+    }
   }
-  return false;
+  return undefined;
 }
 
 /** CRC-16 of XMODEM, which gives a key its slot. */
@@ -80,5 +85,5 @@ export function commandsOf(client, name) {
   }
   const { send, ...rest } = of(client, key);
   const word = (value) => (value instanceof Uint8Array ? Buffer.from(value.buffer, value.byteOffset, value.length) : `${value}`);
-  return { slotOf, isRefusal, ...rest, send: async (...words) => send(...words.map(word)) };
+  return { slotOf, refusalOf, ...rest, send: async (...words) => send(...words.map(word)) };
 }

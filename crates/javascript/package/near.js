@@ -60,7 +60,7 @@ export class Near {
   }
 
   /** Sends the commands that keep a copy fresh. It holds the copy only for a moment at each step. */
-  static async #drive(weak, { send, isRefusal }, name) {
+  static async #drive(weak, { send, refusalOf }, name) {
     for (;;) {
       const step = weak.deref()?.#next();
       if (step === undefined) return;
@@ -73,7 +73,7 @@ export class Near {
         const reply = await send(command, name, ...words);
         weak.deref()?.#take(command, reply);
       } catch (error) {
-        weak.deref()?.#fail(command, error, isRefusal(error));
+        weak.deref()?.#fail(command, error, refusalOf(error));
       }
     }
   }
@@ -93,7 +93,7 @@ export class Near {
     const [first, second, third] = Array.isArray(reply) ? reply : [];
     const [number, text, bytes] = isNews ? [second, first, third] : [first, third ?? new Uint8Array(), second ?? new Uint8Array()];
     if (!(Number(number) >= 0 && text instanceof Uint8Array && bytes instanceof Uint8Array)) {
-      this.#fail(command, new Error(`the client returned something else than the reply of ${command}`), false);
+      this.#fail(command, new Error(`the client returned something else than the reply of ${command}`));
       return;
     }
     withBytes(text, (...texts) =>
@@ -104,15 +104,15 @@ export class Near {
     this.#wake();
   }
 
-  #fail(command, error, isRefused) {
+  #fail(command, error, refusal) {
     if (this.#pointer === 0) return;
-    let text = error.message || error.name;
-    if (isRefused && text.startsWith('MOVED')) text += '; use a client of a cluster';
-    if (isRefused && command === 'BF.READ' && text.includes('unknown command')) {
+    let text = refusal ?? (error.message || error.name);
+    if (refusal?.startsWith('MOVED')) text += '; use a client of a cluster';
+    if (command === 'BF.READ' && refusal?.includes('unknown command')) {
       text += '; pass refresh to follow a server without BF.READ';
     }
     withBytes(new TextEncoder().encode(text), (...bytes) => {
-      call('near_fail', this.#pointer, !isRefused, ...bytes, now(), Math.random());
+      call('near_fail', this.#pointer, refusal === undefined, ...bytes, now(), Math.random());
     });
     this.#wake();
   }

@@ -105,7 +105,7 @@ const pause = () => new Promise((resume) => setTimeout(resume));
 
 export async function fetch(client, key) {
   const name = itemBytes(key);
-  const { send, isRefusal } = commandsOf(client, name);
+  const { send, refusalOf } = commandsOf(client, name);
   const typeOf = async () => textOf(await send('TYPE', name));
   for (;;) {
     const kind = await typeOf();
@@ -113,18 +113,18 @@ export async function fetch(client, key) {
     const family = FAMILIES[kind];
     if (family === undefined) throw noSketch(name, kind);
     try {
-      return await fetchAs(send, family, kind, name);
+      return await fetchAs(send, refusalOf, family, kind, name);
     } catch (error) {
-      const isFinal = !isRefusal(error) && !(error instanceof SketchError);
+      const isFinal = refusalOf(error) === undefined && !(error instanceof SketchError);
       // The key may have been deleted meanwhile, or have another value.
       if (isFinal || (await typeOf()) === kind) throw error;
     }
   }
 }
 
-async function fetchAs(send, family, kind, key) {
+async function fetchAs(send, refusalOf, family, kind, key) {
   if (family === Bloom && !MOVING.includes(kind)) {
-    const fetched = await fetchChunks(send, key);
+    const fetched = await fetchChunks(send, refusalOf, key);
     if (fetched !== undefined) return fetched;
   }
   const payload = await send('DUMP', key);
@@ -133,7 +133,7 @@ async function fetchAs(send, family, kind, key) {
 }
 
 /** Reads a Bloom filter that only grows; undefined if the server has no chunks, or keeps replacing the filter. */
-async function fetchChunks(send, key) {
+async function fetchChunks(send, refusalOf, key) {
   let words = ['WITHID'];
   for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
     const loader = new Loader(Bloom);
@@ -152,7 +152,7 @@ async function fetchChunks(send, key) {
       const [, later, id] = await send('BF.SCANDUMP', key, 0, ...words);
       if (cursor === 0 && !isOther(id) && precedes(header, later)) return loader.end();
     } catch (error) {
-      const text = error.message.toLowerCase();
+      const text = (refusalOf(error) ?? '').toLowerCase();
       if (text.includes('unknown command')) return undefined;
       if (words.length > 0 && LACKS_IDS.some((reason) => text.includes(reason))) {
         words = [];
@@ -200,7 +200,7 @@ export async function store(client, key, sketch, given = {}) {
   const family = sketch.constructor;
   if (replace && merge) throw new TypeError('a key is either replaced or merged');
   if (merge && !MERGES.has(family)) throw new TypeError(`objects of ${family.name} can't be merged`);
-  const { send, isRefusal, slotOf } = commandsOf(client, name);
+  const { send, refusalOf, slotOf } = commandsOf(client, name);
   // Someone may still create the key before the end. This check avoids sending everything in vain.
   if (!merge) requireFree(name, textOf(await send('TYPE', name)), replace);
   const unfinished = temporary(name, slotOf);
@@ -216,13 +216,14 @@ export async function store(client, key, sketch, given = {}) {
   } catch (error) {
     // If this fails, the key's time to live deletes it.
     await send('UNLINK', unfinished).catch(() => {});
-    throw isRefusal(error) ? explained(name, error) : error;
+    throw explained(name, error, refusalOf(error));
   }
 }
 
 /** Adds the key to the error of a server, and what to do about it, and removes the line of a script. */
-function explained(key, error) {
-  const text = error.message.replace(/ script: .*@user_script.*$/s, '').replace(/\.$/, '');
+function explained(key, error, refusal) {
+  if (refusal === undefined) return error;
+  const text = refusal.replace(/ script: .*@user_script.*$/s, '').replace(/\.$/, '');
   const [, advice] = Object.entries(ADVICE).find(([part]) => text.toLowerCase().includes(part)) ?? [];
   error.message = `store to ${shown(key)}: ${text}${advice ? `: ${advice}` : ''}`;
   return error;

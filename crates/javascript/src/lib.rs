@@ -2,6 +2,10 @@
 //! compiles, and those of a copy that follows a server's filter. `tools/js.sh` builds it.
 
 #![allow(unsafe_code, reason = "JavaScript calls it, and writes to its memory")]
+#![allow(
+    clippy::doc_markdown,
+    reason = "C programmers read these comments, in the header"
+)]
 
 #[path = "../../c/src/bloom.rs"]
 mod bloom;

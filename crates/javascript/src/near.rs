@@ -263,7 +263,7 @@ pub unsafe extern "C" fn valkeybloom_near_describe(
     // SAFETY: the caller promises it.
     call(|| unsafe {
         let (follower, now) = (borrow(follower)?, time(now_us));
-        let (stats, age) = (follower.stats(), follower.age(now));
+        let (done, age) = (follower.stats(), follower.age(now));
         let state = match follower.state(now) {
             State::Syncing => 0.0,
             State::Following => 1.0,
@@ -274,8 +274,7 @@ pub unsafe extern "C" fn valkeybloom_near_describe(
         require(info)?;
         put(
             last_error,
-            stats
-                .last_error
+            done.last_error
                 .as_deref()
                 .map_or(Ok(Buffer::NONE), Buffer::of)?,
         )?;
@@ -284,12 +283,12 @@ pub unsafe extern "C" fn valkeybloom_near_describe(
             NearInfo {
                 state,
                 age_us: age.map_or(f64::NAN, |age| age.as_secs_f64() * 1e6),
-                polls: stats.polls as f64,
-                items: stats.items as f64,
-                bytes: stats.bytes as f64,
-                fetches: stats.fetches as f64,
-                resyncs: stats.resyncs as f64,
-                errors: stats.errors as f64,
+                polls: done.polls as f64,
+                items: done.items as f64,
+                bytes: done.bytes as f64,
+                fetches: done.fetches as f64,
+                resyncs: done.resyncs as f64,
+                errors: done.errors as f64,
             },
         )
     })

@@ -1,0 +1,307 @@
+// `Near`, over every kind of client: what it answers, and what becomes of it when servers and connections fail.
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { after, before, beforeEach, test } from 'node:test';
+
+import { Near, fetch } from 'valkeybloom';
+
+import { CLIENTS, CLUSTER_CLIENTS, observer, startCluster, startProxy, startServer, until, withEach } from './support.js';
+
+/** Polls often, so that the tests are quick. The copy is never too old on a busy machine. */
+const QUICK = { every: 0.005, maxAge: 60 };
+
+let server, client;
+
+before(async () => {
+  server = await startServer();
+  client = await observer(server.port);
+});
+after(async () => {
+  client.close();
+  await server.stop();
+});
+beforeEach(() => client.call('FLUSHALL'));
+
+const items = (count, start = 0) => Array.from({ length: count }, (_, number) => `item ${start + number}`);
+
+async function calls(command) {
+  const stats = (await client.call('INFO', 'commandstats')).toLowerCase();
+  return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
+}
+
+/** Waits until the copy has the bytes of the filter. */
+const untilEqual = (near, key) =>
+  until(async () => near.copy()?.equals(await fetch(client.client, key)));
+
+test('a copy answers as the server does, and what is written is read at once', async () => {
+  await withEach(CLIENTS, server.port, async (one, name) => {
+    await client.call('FLUSHALL');
+    await client.call('BF.RESERVE', 'seen', 0.01, 100_000);
+    await client.call('BF.MADD', 'seen', ...items(150));
+    const near = new Near(one, 'seen', QUICK);
+    assert.equal(await near.wait(30), true, name);
+    assert.equal(near.state, 'following');
+    const asked = items(1000);
+    const expected = await client.call('BF.MEXISTS', 'seen', ...asked);
+    const lookups = await calls('bf.exists') + await calls('bf.mexists');
+    assert.deepEqual([...(await near.hasMany(asked))], expected);
+    for (const [index, item] of asked.entries()) assert.equal(near.local(item), expected[index] === 1);
+    assert.equal(await near.has('item 3'), true);
+    assert.equal(await calls('bf.exists') + await calls('bf.mexists'), lookups);
+    const wanted = await client.call('BF.MEXISTS', 'seen', 'new', 'newer', '17', 'item 1');
+    assert.deepEqual(wanted, [0, 0, 0, 1]);
+    assert.equal(await near.add('new'), true);
+    assert.equal(await near.has('new'), true);
+    assert.equal(await near.add('new'), false);
+    assert.deepEqual([...(await near.addMany(['new', 'newer', 17, 'item 1', 'newer']))].slice(0, 4), [0, 1, 1, 0]);
+    assert.deepEqual([...(await near.hasMany(['newer', 17n, Buffer.from('17')]))], [1, 1, 1]);
+    await client.call('BF.MADD', 'seen', ...items(3000, 1000));
+    await untilEqual(near, 'seen');
+    assert.equal(near.local('item 3999'), true);
+    const { polls, fetches, errors, asked: answered } = near.stats;
+    assert.ok(polls > 1 && fetches === 1 && errors === 0 && answered === 0, JSON.stringify(near.stats));
+    assert.ok(near.age < 60);
+    near.close();
+    assert.equal(near.state, 'closed');
+    assert.equal(near.local('new'), undefined);
+    assert.equal(await near.has('new'), true);
+    assert.equal(near.age, undefined);
+    await assert.rejects(near.wait(), { code: 'CLOSED' });
+  });
+});
+
+test('a copy in a cluster is read from the primary of its key', async () => {
+  const cluster = await startCluster();
+  try {
+    await withEach(CLUSTER_CLIENTS, cluster.port, async (one, name) => {
+      for (const key of ['a', 'b', 'c'].map((letter) => `${letter} of ${name}`)) {
+        const near = new Near(one, key, { ...QUICK, missing: 'create' });
+        assert.equal(await near.wait(30), true, name);
+        assert.equal(near.state, 'missing');
+        assert.equal(await near.add(name), true);
+        await until(() => near.state === 'following');
+        assert.deepEqual([...(await near.addMany([name, `more of ${name}`]))], [0, 1]);
+        await until(async () => near.copy()?.equals(await fetch(one, key)));
+        assert.equal(near.local(`more of ${name}`), true);
+        near.close();
+      }
+    });
+  } finally {
+    await cluster.stop();
+  }
+});
+
+test('a confirming copy never denies what the server has', async () => {
+  await client.call('BF.ADD', 'seen', 'a');
+  const near = new Near(client.client, 'seen', { every: 0.5, maxAge: 60, confirm: true });
+  await near.wait(30);
+  for (const item of items(50)) {
+    assert.equal(near.local(item), undefined);
+    await client.call('BF.ADD', 'seen', item);
+    assert.equal(await near.has(item), true);
+    assert.deepEqual([...(await near.hasMany(['a', item]))], [1, 1]);
+  }
+  assert.equal(near.local('a'), true);
+  assert.ok(near.stats.asked >= 50);
+  near.close();
+});
+
+test('a missing key is what the program says', async () => {
+  await withEach(CLIENTS, server.port, async (one) => {
+    await client.call('DEL', 'none');
+    const empty = new Near(one, 'none', QUICK);
+    assert.equal(await empty.wait(30), true);
+    assert.deepEqual([empty.state, await empty.has('a'), [...(await empty.hasMany(['a']))]], ['missing', false, [0]]);
+    await assert.rejects(empty.add('a'), /not found/);
+    assert.equal(await client.call('EXISTS', 'none'), 0);
+    const strict = new Near(one, 'none', { ...QUICK, missing: 'error' });
+    await assert.rejects(strict.wait(30), { code: 'NO_KEY', message: 'there is no key "none"' });
+    await assert.rejects(strict.has('a'), { code: 'NO_KEY' });
+    await assert.rejects(strict.hasMany(['a']), { code: 'NO_KEY' });
+    assert.throws(() => strict.local('a'), { code: 'NO_KEY' });
+    const creating = new Near(one, 'none', { ...QUICK, missing: 'create' });
+    assert.equal(await creating.add('a'), true);
+    await until(() => strict.state === 'following');
+    assert.equal(await strict.has('a'), true);
+    for (const near of [empty, strict, creating]) near.close();
+  });
+});
+
+test('what can not be followed is refused in words', async () => {
+  await client.call('BF.RESERVE', 'counting', 0.01, 100, 'COUNTING');
+  await client.call('SET', 'text', 'value');
+  await client.call('ACL', 'SETUSER', 'weak', 'on', '>secret', '~*', '+bf.exists', '+hello', '+client', '+info');
+  const { Redis } = await import('ioredis');
+  const weak = new Redis({ port: server.port, username: 'weak', password: 'secret' });
+  weak.on('error', () => {});
+  await client.call('BF.ADD', 'seen', 'a');
+  for (const [one, key, text] of [
+    [client.client, 'counting', /feed/],
+    [client.client, 'text', /WRONGTYPE/],
+    [weak, 'seen', /no permissions/],
+  ]) {
+    const near = new Near(one, key, QUICK);
+    await assert.rejects(near.wait(30), (error) => error.code === 'NOT_FOLLOWED' && text.test(error.message), key);
+    assert.equal(near.state, 'refused');
+    if (one === weak) assert.equal(await near.has('a'), true);
+    near.close();
+  }
+  weak.disconnect();
+  const older = {
+    callBuffer(...words) {
+      if (words[0] === 'BF.READ') throw Object.assign(new Error("ERR unknown command 'BF.READ'"), { name: 'ReplyError' });
+      return client.callBuffer(...words);
+    },
+  };
+  const near = new Near(older, 'seen', QUICK);
+  await assert.rejects(near.wait(30), /unknown command 'BF.READ'; pass refresh to follow a server without BF.READ/);
+  near.close();
+  const refreshed = new Near(older, 'seen', { ...QUICK, refresh: 0.05 });
+  assert.equal(await refreshed.wait(30), true);
+  await client.call('BF.ADD', 'seen', 'later');
+  await until(() => refreshed.local('later'));
+  refreshed.close();
+});
+
+test('wrong arguments are refused', () => {
+  for (const [options, text] of [
+    [{ every: 0 }, /every is 0: it has to be some seconds/],
+    [{ every: 2 }, /maxAge has to be larger than every/],
+    [{ maxAge: Infinity }, /maxAge is Infinity/],
+    [{ refresh: '1' }, /refresh is 1/],
+    [{ missing: 'maybe' }, /missing is maybe: it has to be 'empty', 'error' or 'create'/],
+    [{ max_age: 3 }, /there is no option max_age here/],
+  ]) {
+    assert.throws(() => new Near(client.client, 'seen', options), text);
+  }
+  assert.throws(() => new Near({ get() {} }, 'seen'), /the client is not one of/);
+  assert.throws(() => new Near(client.client, 1.5), /the item is 1.5/);
+});
+
+test('a reply that is none is not taken for one', async () => {
+  await client.call('BF.ADD', 'seen', 'a');
+  for (const wrong of [null, 'OK', [], [Buffer.from('x'), -1, Buffer.from('')], [Buffer.from('x'), 1, 2], 7]) {
+    let isBroken = true;
+    const one = { callBuffer: async (...words) => (isBroken && words[0] === 'BF.READ' ? wrong : client.callBuffer(...words)) };
+    const near = new Near(one, 'seen', QUICK);
+    await until(() => near.stats.errors > 0);
+    assert.equal(near.local('a'), undefined);
+    assert.equal(await near.has('a'), true);
+    isBroken = false;
+    assert.equal(await near.wait(30), true);
+    near.close();
+  }
+});
+
+test('no copy answers beyond its age, and a stalled server holds nobody up but who asks it', async () => {
+  await withEach(CLIENTS, server.port, async () => {});
+  for (const [name, connect] of Object.entries(CLIENTS)) {
+    await client.call('FLUSHALL');
+    await client.call('BF.MADD', 'seen', 'a', 'b');
+    const proxy = await startProxy(server.port);
+    const [one, close] = await connect(proxy.port);
+    const near = new Near(one, 'seen', { every: 0.005, maxAge: 0.5 });
+    assert.equal(await near.wait(30), true, name);
+    proxy.stall();
+    let answers = 0;
+    // It answers at once as long as it is fresh, and then not at all.
+    while (near.local('a') === true) {
+      answers += 1;
+      assert.ok(near.age < 0.6, `${near.age}`);
+      await new Promise(setImmediate);
+    }
+    assert.ok(answers > 0);
+    assert.equal(near.state, 'stale');
+    assert.equal(near.local('a'), undefined);
+    proxy.flow();
+    await until(() => near.local('a') === true);
+    proxy.refuses = true;
+    proxy.cut();
+    await until(() => near.local('a') === undefined);
+    await client.call('BF.ADD', 'seen', 'while it was away');
+    proxy.refuses = false;
+    await until(() => near.local('while it was away') === true);
+    near.close();
+    close();
+    proxy.close();
+  }
+});
+
+test('a key that is deleted or replaced is followed', async () => {
+  await client.call('BF.MADD', 'seen', ...items(100));
+  const near = new Near(client.client, 'seen', QUICK);
+  await near.wait(30);
+  await client.call('DEL', 'seen');
+  await until(() => near.state === 'missing');
+  assert.equal(near.local('item 1'), false);
+  await client.call('BF.MADD', 'seen', 'other');
+  await until(() => near.local('other') === true);
+  await client.call('BF.MADD', 'another', 'third');
+  await client.call('RENAME', 'another', 'seen');
+  await until(() => near.local('third') === true);
+  await untilEqual(near, 'seen');
+  near.close();
+});
+
+test('a replica is read, and the primary is written to', async () => {
+  const replica = await startServer('--replicaof', '127.0.0.1', server.port);
+  const reading = await observer(replica.port);
+  try {
+    await client.call('BF.ADD', 'seen', 'a');
+    await until(async () => (await reading.call('INFO', 'replication')).includes('master_link_status:up'));
+    const near = new Near(client.client, 'seen', { ...QUICK, reader: reading.client });
+    assert.equal(await near.wait(30), true);
+    const before = await calls('bf.read');
+    assert.equal(await near.add('b'), true);
+    assert.equal(await near.has('b'), true);
+    await until(() => near.copy()?.has('b'));
+    assert.equal(await calls('bf.read'), before);
+    near.close();
+  } finally {
+    reading.close();
+    await replica.stop();
+  }
+});
+
+test('a dropped copy ends its polls, and no copy keeps a program alive', async () => {
+  await client.call('BF.ADD', 'seen', 'a');
+  await (async () => {
+    const near = new Near(client.client, 'seen', QUICK);
+    await near.wait(30);
+  })();
+  await until(async () => {
+    globalThis.gc();
+    const before = await calls('bf.read');
+    await new Promise((resume) => setTimeout(resume, 100));
+    return (await calls('bf.read')) === before;
+  });
+  const program = `
+    import { createClient } from 'redis';
+    import { Near } from 'valkeybloom';
+    const client = await createClient({ url: 'redis://127.0.0.1:${server.port}' }).connect();
+    const near = new Near(client, 'seen', { every: 20, maxAge: 60 });
+    await near.wait();
+    console.log(await near.has('a'));
+    client.unref();`;
+  const run = spawnSync(process.execPath, ['--input-type=module', '-e', program], { timeout: 15_000, encoding: 'utf8' });
+  assert.deepEqual([run.stdout, run.stderr, run.status], ['true\n', '', 0]);
+});
+
+test('filters of others are followed while everybody adds', async () => {
+  // A filter that has to grow.
+  await client.call('BF.RESERVE', 'seen', 0.001, 5000);
+  const near = new Near(client.client, 'seen', QUICK);
+  await near.wait(30);
+  const added = new Set();
+  for (let round = 0; round < 200; round += 1) {
+    const [own, theirs] = [items(20, 100 * round), items(20, 100 * round + 50)];
+    await Promise.all([near.addMany(own), client.call('BF.MADD', 'seen', ...theirs)]);
+    assert.ok((await near.hasMany(own)).every((found) => found === 1));
+    for (const item of [...own, ...theirs]) added.add(item);
+  }
+  await untilEqual(near, 'seen');
+  assert.ok((await near.hasMany([...added])).every((found) => found === 1));
+  assert.ok(near.copy().filters > 1);
+  near.close();
+});

@@ -1,0 +1,278 @@
+// `fetch` and `store`, over every kind of client, of one server and of a cluster.
+
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { after, before, beforeEach, test } from 'node:test';
+
+import { Bloom, CountMin, CuckooFilter, TDigest, TopK, fetch, store } from 'valkeybloom';
+
+import { CLIENTS, CLUSTER_CLIENTS, observer, startCluster, startProxy, startServer, until, withEach } from './support.js';
+
+const ITEMS = ['a', Uint8Array.of(0, 255), '', 'é', '42'];
+
+let server, client;
+
+before(async () => {
+  server = await startServer();
+  client = await observer(server.port);
+});
+after(async () => {
+  client.close();
+  await server.stop();
+});
+beforeEach(() => client.call('FLUSHALL'));
+
+/** An object of each family and kind, with the items in it, and empty. */
+function filled() {
+  const [hits, top, times] = [new CountMin(100, 4), new TopK(3, 50, 4), new TDigest(50)];
+  hits.addMany(ITEMS, [1, 2, 3, 4, 5]);
+  top.addMany(ITEMS, [5, 4, 3, 2, 1]);
+  times.addMany(Array(1000).keys());
+  const filters = [
+    new Bloom(3, 0.01),
+    new Bloom(1000, 0.001, { expansion: null }),
+    Bloom.counting(100, 0.01),
+    Bloom.window(100, 0.01, { windowMs: 3_600_000, periods: 3 }),
+    Bloom.scaledTo(100, 0.01),
+    new CuckooFilter(100),
+    new CuckooFilter(4, { bucketSize: 1, expansion: 2 }),
+  ];
+  for (const filter of filters) filter.addMany(ITEMS);
+  return [...filters, new Bloom(10, 0.1), new CuckooFilter(10), new CountMin(3, 3), new TopK(2), new TDigest(), hits, top, times];
+}
+
+test('what is stored is fetched, by every client', async () => {
+  await withEach(CLIENTS, server.port, async (one, name) => {
+    await client.call('FLUSHALL');
+    for (const [number, sketch] of filled().entries()) {
+      await store(one, `key${number}`, sketch);
+      const fetched = await fetch(one, Buffer.from(`key${number}`));
+      assert.ok(fetched.equals(sketch), `${name}, ${number}`);
+      assert.equal(fetched.constructor, sketch.constructor);
+      assert.equal(await client.call('TTL', `key${number}`), -1);
+    }
+    assert.equal(await client.call('DBSIZE'), filled().length);
+  });
+});
+
+test('a cluster has the objects where their keys are', async () => {
+  const cluster = await startCluster();
+  try {
+    await withEach(CLUSTER_CLIENTS, cluster.port, async (one, name) => {
+      for (let number = 0; number < 12; number += 1) {
+        const key = number % 2 ? `${name} ${number}` : `{${number}} of ${name}`;
+        const filter = new Bloom(100, 0.01);
+        filter.add(number);
+        await store(one, key, filter, { ttl: 1000 });
+        assert.ok((await fetch(one, key)).equals(filter), key);
+        await store(one, key, filter, { merge: true });
+        const digest = new TDigest();
+        await store(one, key, digest, { replace: true });
+        assert.ok((await fetch(one, key)).equals(digest), key);
+      }
+    });
+    for (const port of cluster.ports) {
+      const node = await observer(port);
+      const keys = await node.call('KEYS', '*');
+      assert.ok(keys.length > 0 && keys.every((key) => !key.includes('unfinished')));
+      node.close();
+    }
+  } finally {
+    await cluster.stop();
+  }
+});
+
+test('a large filter goes and comes in chunks', async () => {
+  await client.call('CONFIG', 'SET', 'bf.bloom-memory-usage-limit', 2 ** 30);
+  const seen = new Bloom(20_000_000, 0.01);
+  seen.addMany(Array(100_000).keys());
+  await withEach(CLIENTS, server.port, async (one) => {
+    await client.call('CONFIG', 'RESETSTAT');
+    await store(one, 'large', seen, { replace: true });
+    assert.ok((await fetch(one, 'large')).equals(seen));
+    const stats = (await client.call('INFO', 'commandstats')).toLowerCase();
+    assert.ok(Number(/cmdstat_bf\.loadchunk:calls=(\d+)/.exec(stats)[1]) > 5);
+    assert.ok(!/cmdstat_(restore|dump):/.test(stats));
+  });
+});
+
+test('the server answers as the object does', async () => {
+  const seen = new Bloom(1000, 0.01);
+  seen.addMany([...ITEMS, 43, 12n, 'text']);
+  await store(client.client, 'seen', seen);
+  const asked = ['a', '', 'é', 43, 42, 44, 12n, 'text', 'other', ...Array(500).keys()];
+  const answers = await client.call('BF.MEXISTS', 'seen', ...asked.map(String));
+  assert.deepEqual(answers, [...seen.hasMany(asked)]);
+  assert.equal(await client.call('BF.CARD', 'seen'), seen.size);
+  for (let item = 0; item < 2000; item += 1) {
+    assert.equal(await client.call('BF.ADD', 'seen', item), Number(seen.add(item)));
+  }
+  assert.ok((await fetch(client.client, 'seen')).equals(seen));
+});
+
+test('a key that exists is kept, replaced or merged', async () => {
+  await withEach(CLIENTS, server.port, async (one) => {
+    await client.call('FLUSHALL');
+    const [first, other] = [new Bloom(100, 0.01), new Bloom(100, 0.01)];
+    first.add('a');
+    await store(one, 'key', first);
+    await assert.rejects(store(one, 'key', other), {
+      code: 'KEY_EXISTS',
+      message: '"key" already exists: pass replace: true, or merge: true to unite both',
+    });
+    await assert.rejects(store(one, 'key', other, { merge: true }), /store to "key": .*different seeds.*: make what you add/);
+    const twin = new Bloom(100, 0.01, { seed: first.seed });
+    twin.add('b');
+    await store(one, 'key', twin, { merge: true, ttl: 100 });
+    assert.deepEqual([...(await fetch(one, 'key')).hasMany(['a', 'b', 'c'])], [1, 1, 0]);
+    assert.ok((await client.call('PTTL', 'key')) > 90_000);
+    await store(one, 'key', other, { replace: true });
+    assert.ok((await fetch(one, 'key')).equals(other));
+    assert.equal(await client.call('TTL', 'key'), -1);
+    await client.call('SET', 'text', 'value');
+    await assert.rejects(store(one, 'text', other, { replace: true }), /"text" holds a value of type string, which is not a sketch/);
+    await assert.rejects(fetch(one, 'text'), TypeError);
+    await assert.rejects(store(one, 'text', other, { merge: true }), /WRONGTYPE/);
+    await assert.rejects(fetch(one, 'none'), { code: 'NO_KEY', message: 'there is no key "none"' });
+    assert.deepEqual((await client.call('KEYS', '*')).sort(), ['key', 'text']);
+  });
+  const filter = new Bloom(100, 0.01);
+  const calls = {
+    'a key is either replaced or merged': [filter, { replace: true, merge: true }],
+    "objects of TopK can't be merged": [new TopK(3), { merge: true }],
+    'there is no option ttlMs here: there are replace, merge, ttl': [filter, { ttlMs: 3 }],
+    'ttl is 0: it has to be some seconds': [filter, { ttl: 0 }],
+    'the third argument is not a sketch': ['filter', {}],
+  };
+  for (const [message, [sketch, options]] of Object.entries(calls)) {
+    await assert.rejects(store(client.client, 'new', sketch, options), { message });
+  }
+  await assert.rejects(fetch({}, 'key'), /the client is not one of node-redis/);
+  await assert.rejects(fetch(client.client, null), /the item is null/);
+});
+
+test('counts and observations are merged', async () => {
+  const [hits, times] = [new CountMin(100, 4), new TDigest()];
+  hits.add('a', 3);
+  times.add(1, 2, 3);
+  for (const [key, sketch] of [['hits', hits], ['times', times]]) {
+    await store(client.client, key, sketch, { merge: true, ttl: 1000 });
+    await store(client.client, key, sketch, { merge: true });
+    assert.ok((await client.call('TTL', key)) > 900);
+  }
+  assert.equal((await fetch(client.client, 'hits')).query('a'), 6);
+  assert.equal((await fetch(client.client, 'times')).size, 6);
+});
+
+test('a prefix of ioredis is part of every key', async () => {
+  const { Redis } = await import('ioredis');
+  const one = new Redis({ port: server.port, keyPrefix: 'app:' });
+  const filter = new Bloom(100, 0.01);
+  await store(one, 'key', filter);
+  assert.ok((await fetch(one, 'key')).equals(filter));
+  assert.deepEqual(await client.call('KEYS', '*'), ['app:key']);
+  one.disconnect();
+});
+
+test('the next chunk is of the same filter, or the other one is read', async () => {
+  const [first, other] = [new Bloom(5_000_000, 0.01), new Bloom(5_000_000, 0.01)];
+  first.add('a');
+  other.add('b');
+  await store(client.client, 'key', first);
+  await store(client.client, 'other', other);
+  let reads = 0;
+  const rival = {
+    async callBuffer(...words) {
+      if (words[0] === 'BF.SCANDUMP' && ++reads === 2) await client.call('RENAME', 'other', 'key');
+      return client.callBuffer(...words);
+    },
+  };
+  assert.ok((await fetch(rival, 'key')).equals(other));
+  assert.ok(reads > 6);
+});
+
+test('servers without ids have their chunks read, and servers without chunks their payload', async () => {
+  const filter = new Bloom(1000, 0.01);
+  filter.add('a');
+  await store(client.client, 'key', filter);
+  for (const [refused, text] of [
+    ['WITHID', "ERR wrong number of arguments for 'BF.SCANDUMP' command"],
+    ['BF.SCANDUMP', "ERR unknown command 'BF.SCANDUMP'"],
+  ]) {
+    const older = {
+      callBuffer(...words) {
+        if (words.includes(refused)) throw Object.assign(new Error(text), { name: 'ReplyError' });
+        return client.callBuffer(...words);
+      },
+    };
+    assert.ok((await fetch(older, 'key')).equals(filter));
+  }
+});
+
+test('filters of RedisBloom are fetched, and stored where they were made', async () => {
+  await client.call('CONFIG', 'SET', 'bf.bloom-new-filters', 'redisbloom');
+  try {
+    await client.call('BF.RESERVE', 'theirs', 0.01, 1000);
+    await client.call('BF.MADD', 'theirs', ...ITEMS.filter((item) => typeof item === 'string'));
+    const filter = await fetch(client.client, 'theirs');
+    assert.deepEqual([...filter.hasMany(['a', 'é', '42', 'z'])], [1, 1, 1, 0]);
+    await store(client.client, 'copy', filter);
+    assert.deepEqual(await client.callBuffer('DUMP', 'copy'), await client.callBuffer('DUMP', 'theirs'));
+  } finally {
+    await client.call('CONFIG', 'SET', 'bf.bloom-new-filters', 'own');
+  }
+});
+
+test('a program that is killed leaves a key that expires, and the old value', async () => {
+  const filter = new Bloom(20_000_000, 0.01);
+  await client.call('CONFIG', 'SET', 'bf.bloom-memory-usage-limit', 2 ** 30);
+  const proxy = await startProxy(server.port);
+  const program = `
+    import { Redis } from 'ioredis';
+    import { Bloom, store } from 'valkeybloom';
+    await store(new Redis(${proxy.port}), 'key', new Bloom(20_000_000, 0.01), { replace: true });`;
+  await store(client.client, 'key', new Bloom(10, 0.1));
+  const before = await client.callBuffer('DUMP', 'key');
+  const child = spawn(process.execPath, ['--input-type=module', '-e', program], { stdio: 'inherit' });
+  await until(async () => (await client.call('DBSIZE')) === 2);
+  child.kill('SIGKILL');
+  await new Promise((resolve) => child.on('exit', resolve));
+  proxy.close();
+  const [left] = (await client.call('KEYS', '*unfinished*')) ?? [];
+  const ttl = await client.call('PTTL', left);
+  assert.ok(ttl > 0 && ttl <= 300_000, `${ttl}`);
+  assert.deepEqual(await client.callBuffer('DUMP', 'key'), before);
+  assert.ok(filter.size === 0);
+});
+
+test('a server that ends in the middle is an error of the client', async () => {
+  await withEach(CLIENTS, server.port, async () => {});
+  for (const [name, connect] of Object.entries(CLIENTS)) {
+    const proxy = await startProxy(server.port);
+    const [one, close] = await connect(proxy.port);
+    const filter = new Bloom(5_000_000, 0.01);
+    await store(one, 'key', filter, { replace: true });
+    let calls = 0;
+    const breaking = new Proxy(one, {
+      get(target, property) {
+        const value = target[property];
+        if (!['callBuffer', 'customCommand', 'sendCommand'].includes(property)) return value;
+        return (...words) => {
+          calls += 1;
+          if (calls === 3) {
+            proxy.refuses = true;
+            proxy.cut();
+          }
+          return value.apply(target, words);
+        };
+      },
+    });
+    if (name.startsWith('io')) one.options.maxRetriesPerRequest = 0;
+    const failed = assert.rejects(fetch(breaking, 'key'), name);
+    // node-redis and ioredis keep commands until there is a connection again.
+    if (name.startsWith('node')) setTimeout(() => close(), 200);
+    await failed;
+    if (!name.startsWith('node')) close();
+    proxy.close();
+  }
+});

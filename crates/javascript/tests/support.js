@@ -1,0 +1,190 @@
+// Servers with the module, and the clients of Node.js.
+
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import net from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { GlideClient, GlideClusterClient } from '@valkey/valkey-glide';
+import * as ioredis from 'ioredis';
+import * as iovalkey from 'iovalkey';
+import { createClient, createCluster } from 'redis';
+
+// They lie below the ports of outgoing connections, and so does the cluster bus, 10000 above.
+let port = 10_000 + ((process.pid * 97) % 9_000);
+
+function needed(name) {
+  if (process.env[name] === undefined) throw new Error(`${name} is not set: run ./build.sh js test`);
+  return process.env[name];
+}
+
+/** Starts a server with the module on a port of its own. Returns it once it answers. */
+export async function startServer(...options) {
+  const folder = mkdtempSync(join(tmpdir(), 'valkeybloom-js-'));
+  for (;;) {
+    port += 1;
+    const words = ['--port', port, '--bind', '127.0.0.1', '--save', '', '--dir', folder, '--enable-debug-command', 'yes'];
+    const server = spawn(needed('VALKEY_SERVER'), [...words, ...options, '--loadmodule', needed('VALKEYBLOOM_SO')]);
+    let log = '';
+    const ended = new Promise((resolve) => server.on('exit', resolve));
+    const isReady = await new Promise((resolve) => {
+      server.stdout.on('data', (text) => {
+        log += text;
+        if (log.includes('Ready to accept connections')) resolve(true);
+      });
+      ended.then(() => resolve(false));
+    });
+    const kill = () => server.kill('SIGKILL');
+    process.on('exit', kill);
+    const stop = async () => {
+      kill();
+      await ended;
+      process.off('exit', kill);
+      rmSync(folder, { recursive: true, force: true });
+    };
+    if (isReady) return { port, folder, process: server, stop, wasKilled: () => server.killed };
+    // Another program may have the port.
+    if (!log.includes('Address already in use')) throw new Error(log);
+  }
+}
+
+/** Each kind of client, for a server, with what closes it. */
+export const CLIENTS = {
+  'node-redis, RESP2': (at) => nodeRedis(at, 2),
+  'node-redis, RESP3': (at) => nodeRedis(at, 3),
+  ioredis: (at) => io(new ioredis.Redis({ port: at, retryStrategy: () => 50 })),
+  iovalkey: (at) => io(new iovalkey.Redis({ port: at, retryStrategy: () => 50 })),
+  'valkey-glide, RESP2': (at) => glide(GlideClient, at, 0),
+  'valkey-glide, RESP3': (at) => glide(GlideClient, at, 1),
+};
+
+/** Each kind of client of a cluster. */
+export const CLUSTER_CLIENTS = {
+  async 'node-redis'(at) {
+    const client = createCluster({ rootNodes: [{ url: `redis://127.0.0.1:${at}` }] });
+    await client.connect();
+    return [client, () => client.destroy()];
+  },
+  ioredis: (at) => io(new ioredis.Cluster([{ host: '127.0.0.1', port: at }])),
+  iovalkey: (at) => io(new iovalkey.Cluster([{ host: '127.0.0.1', port: at }])),
+  'valkey-glide': (at) => glide(GlideClusterClient, at, 1),
+};
+
+async function nodeRedis(at, RESP) {
+  const client = createClient({ RESP, socket: { host: '127.0.0.1', port: at, reconnectStrategy: 50 } });
+  // An event without a listener ends the program.
+  client.on('error', () => {});
+  await client.connect();
+  return [client, () => client.destroy()];
+}
+
+function io(client) {
+  client.on('error', () => {});
+  return [client, () => client.disconnect()];
+}
+
+async function glide(kind, at, protocol) {
+  const client = await kind.createClient({ addresses: [{ host: '127.0.0.1', port: at }], protocol, requestTimeout: 2000 });
+  return [client, () => client.close()];
+}
+
+/** Calls `use` with each kind of client of a server. */
+export async function withEach(kinds, at, use) {
+  for (const [name, connect] of Object.entries(kinds)) {
+    const [client, close] = await connect(at);
+    try {
+      await use(client, name);
+    } finally {
+      close();
+    }
+  }
+}
+
+/** A client that the tests use beside the one under test. */
+export async function observer(at) {
+  const [client, close] = io(new ioredis.Redis(at));
+  return { call: (...words) => client.call(...words), callBuffer: (...words) => client.callBuffer(...words), close, client };
+}
+
+/** Waits for what a server does by itself. */
+export async function until(condition, seconds = 30) {
+  const end = Date.now() + 1000 * seconds;
+  while (!(await condition())) {
+    if (Date.now() > end) throw new Error(`it did not happen within ${seconds} seconds: ${condition}`);
+    await new Promise((resume) => setTimeout(resume, 10));
+  }
+}
+
+/** Starts three servers that are one cluster. */
+export async function startCluster() {
+  const servers = [];
+  for (let number = 0; number < 3; number += 1) servers.push(await startServer('--cluster-enabled', 'yes'));
+  const nodes = await Promise.all(servers.map((server) => observer(server.port)));
+  for (const [number, node] of nodes.entries()) {
+    const [first, last] = [Math.floor((16384 * number) / 3), Math.floor((16384 * (number + 1)) / 3) - 1];
+    await node.call('CLUSTER', 'ADDSLOTSRANGE', first, last);
+    await node.call('CLUSTER', 'SET-CONFIG-EPOCH', number + 1);
+    await node.call('CLUSTER', 'MEET', '127.0.0.1', servers[0].port);
+  }
+  for (const node of nodes) {
+    await until(async () => (await node.call('CLUSTER', 'INFO')).includes('cluster_state:ok'));
+    await until(async () => (await node.call('CLUSTER', 'SLOTS')).length === 3);
+    node.close();
+  }
+  return { port: servers[0].port, ports: servers.map((server) => server.port), stop: () => Promise.all(servers.map((server) => server.stop())) };
+}
+
+/** Passes connections on to a server. It can stall them, cut them, and refuse others. */
+export async function startProxy(target) {
+  const sockets = new Set();
+  const proxy = { refuses: false, isStalled: false };
+  const listening = net.createServer((one) => {
+    if (proxy.refuses) return one.destroy();
+    const other = net.connect(target, '127.0.0.1');
+    for (const [source, sink] of [[one, other], [other, one]]) {
+      sockets.add(source);
+      source.on('data', (data) => sink.write(data));
+      source.on('error', () => {});
+      source.on('close', () => {
+        sockets.delete(source);
+        sink.destroy();
+      });
+      if (proxy.isStalled) source.pause();
+    }
+    return undefined;
+  });
+  await new Promise((resume) => listening.listen(0, '127.0.0.1', resume));
+  return Object.assign(proxy, {
+    port: listening.address().port,
+    stall() {
+      proxy.isStalled = true;
+      for (const socket of sockets) socket.pause();
+    },
+    flow() {
+      proxy.isStalled = false;
+      for (const socket of sockets) socket.resume();
+    },
+    cut() {
+      for (const socket of sockets) socket.destroy();
+    },
+    close() {
+      proxy.cut();
+      listening.close();
+    },
+  });
+}
+
+/** Measures the longest time that the event loop is blocked while something runs, in milliseconds of this thread's CPU. */
+export async function longestBlock(work) {
+  let [longest, last, isDone] = [0, performance.now(), false];
+  const tick = () => {
+    longest = Math.max(longest, performance.now() - last);
+    last = performance.now();
+    if (!isDone) setImmediate(tick);
+  };
+  setImmediate(tick);
+  const result = await work();
+  isDone = true;
+  return [longest, result];
+}
