@@ -50,7 +50,7 @@ build() {
     mkdir -p "$package"
     cp "$target/$wasm/javascript/valkeybloom_javascript.wasm" "$package/valkeybloom.wasm"
     sed "s/@version@/$version/" $source/package/package.json >"$package/package.json"
-    cp $source/README.md LICENSE "$package"
+    cp $source/package/index.d.ts $source/README.md LICENSE "$package"
     cp $source/package/index.d.ts "$package/index.d.cts"
     bundle() { # entry, format, file
         "$npm/work/node_modules/.bin/esbuild" "$source/package/$1" --bundle --log-level=warning --format="$2" \

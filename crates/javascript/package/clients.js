@@ -2,6 +2,9 @@
 
 const encoder = new TextEncoder();
 
+/** Lets the events of a program run. */
+export const pause = () => new Promise((resume) => (globalThis.setImmediate ?? setTimeout)(resume));
+
 /** The classes of a server's errors: of node-redis, of ioredis and iovalkey, and of valkey-glide. */
 const REFUSALS = ['ErrorReply', 'ReplyError', 'RequestError'];
 

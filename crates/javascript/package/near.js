@@ -1,6 +1,6 @@
 // `Near`: a copy of a server's filter that stays fresh.
 
-import { commandsOf } from './clients.js';
+import { commandsOf, pause } from './clients.js';
 import { Bloom, adopt } from './sketches.js';
 import {
   SketchError, call, check, copied, f64, itemBytes, listOf, numbers, options, out, takeBuffer, takeItems, textOf, u32, wasm,
@@ -71,6 +71,7 @@ export class Near {
       const [command, , ...words] = step;
       try {
         const reply = await send(command, name, ...words);
+        if (command === 'BF.SCANDUMP') await pause();
         weak.deref()?.#take(command, reply);
       } catch (error) {
         weak.deref()?.#fail(command, error, refusalOf(error));

@@ -1,6 +1,6 @@
 // `fetch` and `store`: the objects of a server's keys.
 
-import { commandsOf } from './clients.js';
+import { commandsOf, pause } from './clients.js';
 import {
   Bloom, CountMin, CuckooFilter, Loader, TDigest, TopK, isSketch, precedes,
 } from './sketches.js';
@@ -100,9 +100,6 @@ const shown = (key) => JSON.stringify(textOf(key));
 const noKey = (key) => new SketchError('NO_KEY', `there is no key ${shown(key)}`);
 const noSketch = (key, kind) => new TypeError(`${shown(key)} holds a value of type ${kind}, which is not a sketch`);
 
-/** Lets the events of a program run. */
-const pause = () => new Promise((resume) => setTimeout(resume));
-
 export async function fetch(client, key) {
   const name = itemBytes(key);
   const { send, refusalOf } = commandsOf(client, name);
@@ -145,9 +142,10 @@ async function fetchChunks(send, refusalOf, key) {
       while (cursor !== 0) {
         const [next, chunk, id] = await send('BF.SCANDUMP', key, cursor, ...words);
         if (isOther(id)) break;
+        // The client took its time to read the chunk.
+        await pause();
         cursor = Number(next);
         if (cursor !== 0) loader.load(cursor, chunk);
-        await pause();
       }
       const [, later, id] = await send('BF.SCANDUMP', key, 0, ...words);
       if (cursor === 0 && !isOther(id) && precedes(header, later)) return loader.end();

@@ -1,0 +1,132 @@
+// The programs of docs/javascript.md print what the page says, and the types of the package fit them.
+
+import assert from 'node:assert/strict';
+import { execFile, execFileSync } from 'node:child_process';
+import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { after, before, test } from 'node:test';
+
+import * as imported from 'valkeybloom';
+
+import { startServer } from './support.js';
+
+const require = createRequire(import.meta.url);
+const work = join(fileURLToPath(import.meta.url), '../..');
+const run = promisify(execFile);
+
+/** The blocks in JavaScript, each with the text that follows it. */
+function programs() {
+  const page = readFileSync(join(process.env.REPOSITORY, 'docs/javascript.md'), 'utf8');
+  const blocks = [...page.matchAll(/^```js\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?/gms)];
+  return blocks.map(([, code, output]) => ({ code, output }));
+}
+
+let server;
+
+before(async () => {
+  server = await startServer();
+});
+after(() => server.stop());
+
+test('the programs of the page', async () => {
+  const all = programs();
+  assert.ok(all.length > 4);
+  for (const [index, { code, output }] of all.entries()) {
+    // A worker has no output, but handles requests.
+    if (output === undefined) {
+      await checkWorker(code);
+      continue;
+    }
+    const file = join(work, `page-${index}.mjs`);
+    const own = code
+      .replace('createClient()', `createClient({ url: 'redis://127.0.0.1:${server.port}' })`)
+      .replace('new Redis({', `new Redis({ port: ${server.port},`);
+    writeFileSync(file, own);
+    const { stdout, stderr } = await run(process.execPath, [file]);
+    assert.deepEqual([stdout, stderr], [output, '']);
+  }
+});
+
+async function checkWorker(code) {
+  const file = join(work, 'page-worker.mjs');
+  writeFileSync(file, code);
+  const { default: worker } = await import(file);
+  const filter = new imported.Bloom(100, 0.01);
+  filter.add('http://bad.example/');
+  const bytes = filter.toBytes();
+  let reads = 0;
+  const BUCKET = {
+    async get(name) {
+      assert.equal(name, 'spam');
+      reads += 1;
+      return new Response(bytes);
+    },
+  };
+  for (const [link, isSpam] of [['http://bad.example/', true], ['http://good.example/', false]]) {
+    const request = new Request(`http://worker/?link=${encodeURIComponent(link)}`);
+    assert.deepEqual(await (await worker.fetch(request, { BUCKET })).json(), { link, isSpam });
+  }
+  assert.equal(reads, 1);
+}
+
+test('the types fit the programs, and their faults are found', () => {
+  const files = readdirSync(work).filter((name) => /^page-.*\.mjs$/.test(name));
+  assert.ok(files.length > 4);
+  for (const name of files) {
+    const text = readFileSync(join(work, name), 'utf8').replace(/import express.*/, 'const express: any = undefined;');
+    // The worker's parameters have no types in JavaScript.
+    const typed = text
+      .replace('let spam;', 'let spam: Bloom | undefined;')
+      .replace('filterOf(bucket)', 'filterOf(bucket: any): Promise<Bloom>')
+      .replace('return spam;', 'return spam!;')
+      .replace('fetch(request, env)', 'fetch(request: Request, env: any)')
+      .replace(/\((request, response(, next)?)\)/g, (_, names) => `(${names.replaceAll(/\w+/g, '$&: any')})`)
+      .replace('catch (error)', 'catch (error: any)');
+    writeFileSync(join(work, name.replace('.mjs', '.mts')), typed);
+  }
+  const wrong = `import { Bloom, Near, TopK } from 'valkeybloom';
+    // @ts-expect-error
+    new Bloom('100', 0.01);
+    // @ts-expect-error
+    new Bloom(100, 0.01).add(null);
+    // @ts-expect-error
+    new Bloom(100, 0.01, { expansions: 2 });
+    // @ts-expect-error
+    new TopK(3).list().map(([item]) => item.byteLength);
+    // @ts-expect-error
+    new Near({}, 'key');
+    const counts: number = new TopK(3).list({ bytes: true })[0][0].byteLength;
+    const copy: Bloom = new Bloom(1, 0.1).copy();
+    copy.size satisfies number;
+    counts satisfies number;`;
+  writeFileSync(join(work, 'wrong.mts'), wrong);
+  writeFileSync(join(work, 'required.cts'), "import { Bloom } from 'valkeybloom';\nnew Bloom(1, 0.1).has('a') satisfies boolean;\n");
+  const sources = [...files.map((name) => name.replace('.mjs', '.mts')), 'wrong.mts', 'required.cts'];
+  const options = ['--strict', '--noEmit', '--module', 'nodenext', '--target', 'es2022', '--lib', 'es2024,dom,esnext.disposable', '--types', 'node', '--skipLibCheck'];
+  execFileSync(join(work, 'node_modules/.bin/tsc'), [...options, ...sources], { cwd: work, stdio: 'inherit' });
+});
+
+test('the package is well-formed, and its entry points share their classes', () => {
+  const folder = join(work, 'node_modules/valkeybloom');
+  const options = { cwd: work, encoding: 'utf8' };
+  const bin = (name, ...words) => execFileSync(join(work, 'node_modules/.bin', name), words, options);
+  assert.match(bin('publint', folder, '--strict'), /All good/);
+  bin('attw', '--pack', folder, '--exclude-entrypoints', 'valkeybloom.wasm', '--format', 'ascii');
+  const required = require('valkeybloom');
+  assert.deepEqual(Object.keys(required).sort(), Object.keys(imported).filter((name) => name !== 'default').sort());
+  assert.equal(required.Bloom, imported.Bloom);
+  const types = readFileSync(join(folder, 'index.d.ts'), 'utf8');
+  for (const name of Object.keys(required)) assert.match(types, new RegExp(`export (abstract )?(class|function) ${name}\\b`));
+  for (const name of ['Bloom', 'CuckooFilter', 'CountMin', 'TopK', 'TDigest', 'Near', 'Sketch']) {
+    const [, own] = new RegExp(`export (?:abstract )?class ${name}\\b(.*?)^}`, 'ms').exec(types);
+    const described = own.includes('extends Sketch') ? `${own} byteLength` : own;
+    const members = [required[name].prototype, required[name]].flatMap((of) => Object.getOwnPropertyNames(of));
+    const hidden = ['constructor', 'length', 'name', 'prototype', 'fromBytes'];
+    for (const member of members.filter((found) => !hidden.includes(found))) {
+      assert.match(described, new RegExp(`\\b${member}\\b`), `${name}.${member}`);
+    }
+  }
+});
