@@ -25,7 +25,8 @@ usage() {
                                   near: measures followers; http: measures the HTTP service, with wrk;
                                   instructions: counts those of commands, and fails if any takes 2 % more than the
                                   file benches/server/instructions.txt says, which ACCEPT=1 writes anew;
-                                  python [filter...]: measures the Python package beside others
+                                  python [filter...]: measures the Python package beside others;
+                                  js: measures the npm package beside others
 ./build.sh calculator             makes docs/calculator.html of crates/calculator, for WebAssembly
 ./build.sh calculator picture     takes its picture in docs/, with Chromium
 ./build.sh fuzz [seconds] [target...]  runs each target of fuzz/ (decode, args, batch) for 60 seconds or the given time;
@@ -49,6 +50,8 @@ usage() {
                                   with filters, only the server's tests whose names match
 ./build.sh python [filter]        builds the Python package into target/wheels/ and runs its tests; with a filter, only
                                   those whose names match
+./build.sh js                     makes the npm package in target/npm/
+./build.sh js test                makes it, and tests it in Node.js and in Chromium
 ./build.sh builds                 tests the programs of docs/builds.md, with PySpark, which takes half a gigabyte;
                                   builds bench: measures them, and BF.MADD of BUILDS_ITEMS items (default 100000000)
 ./build.sh library [folder]       builds the C library into target/library/ or the folder: its lib/ and include/
@@ -221,6 +224,7 @@ run_tests() {
     # Python's tests spend most of their time waiting. Of the other clients, go-redis is the strictest.
     [ $# -gt 0 ] || {
         begin python tools/python.sh test "$newest" "$module"
+        begin js tools/js.sh test "$newest" "$module"
         begin clients tools/clients.sh "$newest" "$module" "$target/clients" quick
     }
     build_checked
@@ -234,6 +238,7 @@ run_tests() {
     test_on "$newest" --tests -- "$@"
     if [ $# = 0 ]; then
         await python
+        await js
         await clients
         begin c tools/c.sh test "$newest" "$module" "$target/c"
         skip=$(skip_once)
@@ -460,6 +465,16 @@ python() { # filter
     exec tools/python.sh test "$server" "$module" "$@"
 }
 
+# Makes the npm package, or tests it as well.
+js() { # nothing, or "test" and files
+    [ $# -gt 0 ] || exec tools/js.sh build
+    [ "$1" = test ] || fail "no action of js is called $1"
+    shift
+    build
+    server=$(find_server)
+    exec tools/js.sh test "$server" "$module" "$@"
+}
+
 # Tests or measures filters that many processes build.
 builds() { # test or bench
     build
@@ -507,6 +522,7 @@ case $command in
     soak) soak "$@" ;;
     bench) case ${1-} in
         python) shift; exec tools/python.sh bench "$@" ;;
+        js) shift; exec tools/js.sh bench "$@" ;;
         *) bench "$@" ;;
     esac ;;
     calculator) exec tools/calculator.sh "$@" ;;
@@ -519,6 +535,7 @@ case $command in
     arm) arm "$@" ;;
     musl) musl "$@" ;;
     python) python "$@" ;;
+    js) js "$@" ;;
     builds) builds "$@" ;;
     library) library "$@" ;;
     c) c ;;

@@ -22,6 +22,7 @@ bring() {
     missing=
     command -v node >/dev/null || missing="$missing nodejs"
     command -v npm >/dev/null || missing="$missing npm"
+    [ "$action" != test ] || command -v "${BROWSER:-chromium}" >/dev/null || missing="$missing chromium"
     # shellcheck disable=SC2086  # a list of packages
     [ -z "$missing" ] || tools/packages.sh $missing
     node -e 'process.exit(Number(parseInt(process.versions.node) < 20))' || fail "missing: Node.js 20 or newer"

@@ -109,6 +109,7 @@ files() { # options of cargo package...
     step "Python package" tools/python.sh release "$new"
     step "crates" crates "$@"
     step "repositories" tools/repositories.sh "$new"
+    step "npm package" tools/js.sh release "$new"
     notes >"$new/NOTES.md"
     (
         cd "$new"

@@ -77,7 +77,6 @@ function ofNodeRedis(client, key) {
 
 /** Returns what sends commands about a key to its primary, and says what became of them. */
 export function commandsOf(client, name) {
-  const key = Buffer.from(name);
   const of =
     typeof client?.callBuffer === 'function' ? ofIoredis
     : typeof client?.customCommand === 'function' ? ofGlide
@@ -86,7 +85,7 @@ export function commandsOf(client, name) {
   if (of === undefined) {
     throw new TypeError('the client is not one of node-redis, ioredis, iovalkey or valkey-glide');
   }
-  const { send, ...rest } = of(client, key);
+  const { send, ...rest } = of(client, Buffer.from(name));
   const word = (value) => (value instanceof Uint8Array ? Buffer.from(value.buffer, value.byteOffset, value.length) : `${value}`);
   return { slotOf, refusalOf, ...rest, send: async (...words) => send(...words.map(word)) };
 }

@@ -35,6 +35,8 @@ function isOne(reply) {
   return Number(reply) === 1;
 }
 
+let drive;
+
 export class Near {
   #pointer;
   #name;
@@ -56,27 +58,29 @@ export class Near {
     call('near_new', 1e6 * every, 1e6 * maxAge, Boolean(confirm), refreshUs, reader === undefined ? 0 : 1e6 * maxAge, out);
     this.#pointer = u32(out);
     freed.register(this, this.#pointer, this);
-    Near.#drive(new WeakRef(this), reads, this.#name);
+    drive(new WeakRef(this), reads, this.#name);
   }
 
   /** Sends the commands that keep a copy fresh. It holds the copy only for a moment at each step. */
-  static async #drive(weak, { send, refusalOf }, name) {
-    for (;;) {
-      const step = weak.deref()?.#next();
-      if (step === undefined) return;
-      if (typeof step === 'number') {
-        await new Promise((resume) => setTimeout(resume, step).unref?.());
-        continue;
+  static {
+    drive = async (weak, { send, refusalOf }, name) => {
+      for (;;) {
+        const step = weak.deref()?.#next();
+        if (step === undefined) return;
+        if (typeof step === 'number') {
+          await new Promise((resume) => setTimeout(resume, step).unref?.());
+          continue;
+        }
+        const [command, , ...words] = step;
+        try {
+          const reply = await send(command, name, ...words);
+          if (command === 'BF.SCANDUMP') await pause();
+          weak.deref()?.#take(command, reply);
+        } catch (error) {
+          weak.deref()?.#fail(command, error, refusalOf(error));
+        }
       }
-      const [command, , ...words] = step;
-      try {
-        const reply = await send(command, name, ...words);
-        if (command === 'BF.SCANDUMP') await pause();
-        weak.deref()?.#take(command, reply);
-      } catch (error) {
-        weak.deref()?.#fail(command, error, refusalOf(error));
-      }
-    }
+    };
   }
 
   /** Returns the words of the command to send next, or the milliseconds until then; undefined at the end. */

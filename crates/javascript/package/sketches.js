@@ -35,7 +35,7 @@ export class Sketch {
     const pointer = u32(out);
     call('family_of', pointer, out + 8);
     const family = u32(out + 8);
-    if (this !== Sketch && this !== FAMILIES[family]) {
+    if (FAMILIES.includes(this) && this !== FAMILIES[family]) {
       wasm.valkeybloom_free(pointer);
       throw new SketchError('UNDECODABLE', `the bytes are a ${NAMES[family]}, not a ${NAMES[FAMILIES.indexOf(this)]}`);
     }
@@ -54,7 +54,7 @@ export class Sketch {
   }
 
   equals(other) {
-    if (!(other instanceof Sketch)) throw new TypeError('other is not a sketch');
+    if (!isSketch(other)) throw new TypeError('other is not a sketch');
     call('equal', this.#pointer, other.#pointer, out);
     return isTrue();
   }
@@ -206,21 +206,21 @@ export class Bloom extends Sketch {
   static window(capacity, errorRate, given = {}) {
     const words = `WINDOW ${integer(given.windowMs, 'windowMs')} PERIODS ${integer(given.periods, 'periods')}`;
     makeBloom(capacity, errorRate, given, words, 'windowMs', 'periods');
-    return new Bloom(EXISTING);
+    return new this(EXISTING);
   }
 
   static counting(capacity, errorRate, given = {}) {
     makeBloom(capacity, errorRate, given, 'COUNTING');
-    return new Bloom(EXISTING);
+    return new this(EXISTING);
   }
 
   static scaledTo(capacity, errorRate, given = {}) {
     makeBloom(capacity, errorRate, given, `SCALETO ${integer(capacity, 'capacity')}`);
-    return new Bloom(EXISTING);
+    return new this(EXISTING);
   }
 
   static fromChunks(pairs) {
-    return fromChunks(Bloom, pairs);
+    return fromChunks(this, pairs);
   }
 
   add(item, given) {
@@ -258,14 +258,14 @@ export class Bloom extends Sketch {
   }
 
   union(...others) {
-    return Bloom.union([this, ...others]);
+    return this.constructor.union([this, ...others]);
   }
 
   static union(filters, given) {
-    withAll(Bloom, listOf(filters, 'filters'), (address, length) => {
+    withAll(this, listOf(filters, 'filters'), (address, length) => {
       call('bloom_union', address, length, atOf(given), out);
     });
-    return new Bloom(EXISTING);
+    return new this(EXISTING);
   }
 
   chunks() {
@@ -325,7 +325,7 @@ export class CuckooFilter extends Sketch {
   }
 
   static fromChunks(pairs) {
-    return fromChunks(CuckooFilter, pairs);
+    return fromChunks(this, pairs);
   }
 
   add(item) {
@@ -394,12 +394,12 @@ export class CountMin extends Sketch {
   static fromRates(error, probability, given = {}) {
     const words = cellSize(given);
     call('count_min_from_rates', number(error, 'error'), number(probability, 'probability'), words, out);
-    return new CountMin(EXISTING);
+    return new this(EXISTING);
   }
 
   static merged(pairs) {
     const list = listOf(pairs, 'sketches').map((pair) => (isSketch(pair) ? [pair, 1] : pair));
-    withAll(CountMin, list.map(([sketch]) => sketch), (address, length) =>
+    withAll(this, list.map(([sketch]) => sketch), (address, length) =>
       using(8 * length, (weights) => {
         list.forEach(([, weight], index) => {
           numbers().setBigInt64(weights + 8 * index, signed(weight, `weight ${index}`), true);
@@ -407,7 +407,7 @@ export class CountMin extends Sketch {
         call('count_min_merge', address, weights, length, out);
       }),
     );
-    return new CountMin(EXISTING);
+    return new this(EXISTING);
   }
 
   add(item, n = 1) {
@@ -503,10 +503,10 @@ export class TDigest extends Sketch {
 
   static merged(digests, given = {}) {
     const { compression = 0 } = options(given, 'compression');
-    withAll(TDigest, listOf(digests, 'digests'), (address, length) => {
+    withAll(this, listOf(digests, 'digests'), (address, length) => {
       call('tdigest_merge', address, length, integer(compression, 'compression'), out);
     });
-    return new TDigest(EXISTING);
+    return new this(EXISTING);
   }
 
   add(...values) {

@@ -122,6 +122,7 @@ test('the package is well-formed, and its entry points share their classes', () 
   for (const name of Object.keys(required)) assert.match(types, new RegExp(`export (abstract )?(class|function) ${name}\\b`));
   for (const name of ['Bloom', 'CuckooFilter', 'CountMin', 'TopK', 'TDigest', 'Near', 'Sketch']) {
     const [, own] = new RegExp(`export (?:abstract )?class ${name}\\b(.*?)^}`, 'ms').exec(types);
+    assert.equal(required[name].name, name);
     const described = own.includes('extends Sketch') ? `${own} byteLength` : own;
     const members = [required[name].prototype, required[name]].flatMap((of) => Object.getOwnPropertyNames(of));
     const hidden = ['constructor', 'length', 'name', 'prototype', 'fromBytes'];

@@ -152,6 +152,7 @@ fn sessions_are_what_the_server_says() {
 
 /// Blocks that are neither sessions nor lines for a shell, how many, and the tests that replay them.
 const ELSEWHERE: &[(&str, &str, usize, &str)] = &[
+    ("crates/javascript/README.md", "js", 1, "tools/js.sh"),
     ("crates/python/README.md", "python", 2, "of crates/python"),
     (
         "crates/sketches/README.md",
@@ -170,6 +171,9 @@ const ELSEWHERE: &[(&str, &str, usize, &str)] = &[
     ("docs/http.md", "text", 1, "http"),
     ("docs/in-process.md", "rust", 1, "plan"),
     ("docs/in-process.md", "toml", 1, "pages"),
+    ("docs/javascript.md", "html", 1, "tools/js.sh"),
+    ("docs/javascript.md", "js", 5, "tools/js.sh"),
+    ("docs/javascript.md", "text", 4, "tools/js.sh"),
     ("docs/moving-in.md", "console", 7, "tool::rehearsed"),
     ("docs/near.md", "python", 4, "of crates/python"),
     ("docs/near.md", "rust", 1, "NearPage, of crates/client"),
@@ -230,7 +234,7 @@ fn check_shell_line(line: &str) {
         // tools/package-test.sh run.
         []
         | [
-            "#" | "gpg" | "pip" | "valkey-server" | "seq" | "(seq" | "valkeybloom",
+            "#" | "gpg" | "npm" | "pip" | "valkey-server" | "seq" | "(seq" | "valkeybloom",
             ..,
         ] => {}
         ["./build.sh", command, ..] => {

@@ -1,0 +1,296 @@
+// The classes: what they refuse and in which words, memory, and bytes of anyone.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+
+import {
+  Bloom, CountMin, CuckooFilter, Sketch, SketchError, TDigest, TopK, decode, limitGrowth,
+} from 'valkeybloom';
+
+const LENGTHS = [0, 1, 12, 5460, 5461, 5462, 16_384, 16_385, 70_000];
+
+/** Makes an object of each class and kind, with items in it. */
+function filled() {
+  const filters = [
+    new Bloom(3, 0.01), Bloom.counting(100, 0.01), Bloom.window(100, 0.01, { windowMs: 1000, periods: 3 }),
+    Bloom.scaledTo(100, 0.01), new CuckooFilter(100),
+  ];
+  for (const filter of filters) filter.addMany(['a', 'b', 'c', 'd', 'e', 'f', 'g']);
+  const [hits, top, times] = [new CountMin(20, 3), new TopK(3), new TDigest(20)];
+  hits.addMany(['a', 'b', 'a']);
+  top.addMany(['a', 'b', 'a']);
+  times.addMany([1, 2, 3, 4]);
+  return [...filters, hits, top, times];
+}
+
+test('an item is the same as text, bytes or a number, one at a time and in batches', () => {
+  const texts = ['', 'a', 'é', '漢字', '😀', '\0', 'a'.repeat(100)];
+  for (const length of LENGTHS) texts.push('x'.repeat(length), 'é'.repeat(length), '漢'.repeat(length));
+  const single = new Bloom(1000, 1e-9);
+  const batch = new Bloom(1000, 1e-9, { seed: single.seed });
+  const mixed = new Bloom(1000, 1e-9, { seed: single.seed });
+  const unique = [...new Set(texts)];
+  for (const text of unique) assert.equal(single.add(text), true, text.slice(0, 9));
+  assert.ok(batch.addMany(unique).every((isNew) => isNew === 1));
+  mixed.addMany(unique.map((text, index) => (index % 2 ? text : Buffer.from(text))));
+  assert.ok(batch.equals(single));
+  assert.ok(mixed.equals(single));
+  for (const text of unique) assert.ok(single.has(Buffer.from(text)) && single.has(new Uint8Array(Buffer.from(text))));
+  const numbers = new Bloom(1000, 1e-9);
+  numbers.addMany([0, -0, -1, 42, 2 ** 53 - 1, 12345678901234567890n, -5n]);
+  assert.deepEqual(
+    [...numbers.hasMany(['0', '-1', '42', '9007199254740991', '12345678901234567890', '-5', '1'])],
+    [1, 1, 1, 1, 1, 1, 0],
+  );
+  for (const items of [new Set([42, 7]), [42, 7].values(), new Int32Array([42, 7]), new BigInt64Array([42n, 7n])]) {
+    assert.deepEqual([...numbers.hasMany(items)], [1, 0]);
+  }
+  assert.deepEqual(numbers.hasMany([]), new Uint8Array());
+});
+
+test('an item of a wrong type is named, and then nothing changes', () => {
+  const filter = new Bloom(100, 0.01);
+  const kinds = [
+    [null, 'null'], [undefined, 'undefined'], [1.5, '1.5'], [NaN, 'NaN'], [2 ** 53, '9007199254740992'], [true, 'boolean'],
+    [{}, 'object'], [['a'], 'an array'], [Symbol('a'), 'symbol'], [() => 'a', 'function'], [new ArrayBuffer(1), 'object'],
+    [new Uint16Array(1), 'object'],
+  ];
+  for (const [wrong, kind] of kinds) {
+    const text = `is ${kind}: an item is a string, a Uint8Array, a safe integer or a bigint`;
+    assert.throws(() => filter.add(wrong), { name: 'TypeError', message: `the item ${text}` });
+    assert.throws(() => filter.has(wrong), { name: 'TypeError', message: `the item ${text}` });
+    assert.throws(() => filter.addMany(['a', 'b', wrong]), { name: 'TypeError', message: `item 2 ${text}` });
+    assert.throws(() => filter.hasMany(new Set(['a', wrong])), { name: 'TypeError', message: `item 1 ${text}` });
+  }
+  for (const half of ['\ud800', 'a\udc00', '\udc00\ud800', 'x'.repeat(20_000) + '\ud800']) {
+    const message = 'the item has a lone surrogate, so it is not text';
+    assert.throws(() => filter.add(half), { name: 'TypeError', message });
+    assert.throws(() => filter.addMany(['a', half]), { name: 'TypeError', message: message.replace('the item', 'item 1') });
+  }
+  assert.throws(() => filter.addMany([, 'a']), /item 0 is undefined/);
+  for (const [wrong, kind] of [['text', 'string'], [null, 'null'], [7, 'number'], [{}, 'object'], [Buffer.from('a'), 'bytes']]) {
+    assert.throws(() => filter.addMany(wrong), { name: 'TypeError', message: `items is ${kind}, not an array or another iterable of them` });
+  }
+  const broken = (function* () {
+    yield 'a';
+    throw new Error('of the program');
+  })();
+  assert.throws(() => filter.addMany(broken), /of the program/);
+  assert.equal(filter.size, 0);
+  // An array that changes while it is read.
+  const items = Array(3).fill('a');
+  Object.defineProperty(items, 1, { get: () => (items.push('b'.repeat(1000)), 'b') });
+  assert.equal(filter.addMany(items).length, 3);
+});
+
+test('errors have the text of a server, and name the option', () => {
+  const refused = [
+    [() => new Bloom(0, 0.01), 'REFUSED', /^\(capacity should be larger than 0\)$/],
+    [() => new Bloom(10, 1), 'REFUSED', /^\(0 < error rate range < 1\)$/],
+    [() => new Bloom(10, NaN), 'REFUSED', /^\(0 < error rate range < 1\)$/],
+    [() => Bloom.window(10, 0.1, { windowMs: 1000, periods: 0 }), 'REFUSED', /^\(periods should be larger than 0\)$/],
+    [() => new Bloom(10, 0.1).remove('a'), 'REFUSED', /^filter was not made with COUNTING$/],
+    [() => new Bloom(10, 0.1).add('a', { atMs: 1, ttlMs: 5 }), 'REFUSED', /^filter was not made with WINDOW$/],
+    [() => new Bloom(10, 0.1).union(new Bloom(10, 0.1)), 'REFUSED', /different seeds/],
+    [() => Bloom.union([]), 'REFUSED', /nothing to merge/],
+    [() => new CuckooFilter(0), 'REFUSED', /^Capacity must be in the range \[2 \* BUCKETSIZE, /],
+    [() => new CuckooFilter(10, { bucketSize: 256 }), 'REFUSED', /^BUCKETSIZE: value must be in the range \[1, 255\]$/],
+    [() => new CountMin(0, 1), 'REFUSED', /^CMS: invalid width$/],
+    [() => CountMin.fromRates(2, 0.1), 'REFUSED', /^CMS: invalid overestimation value$/],
+    [() => new TopK(0), 'REFUSED', /^TopK: invalid k$/],
+    [() => new TDigest(0), 'REFUSED', /^T-Digest: compression parameter needs to be a positive integer$/],
+    [() => new TDigest().add(NaN), 'REFUSED', /^T-Digest: val parameter needs to be a finite number$/],
+    [() => Bloom.fromBytes(new Uint8Array(9)), 'UNDECODABLE', /./],
+    [() => TopK.fromBytes(new TDigest().toBytes()), 'UNDECODABLE', /^the bytes are a t-digest, not a top-k list$/],
+    [() => Bloom.fromChunks([[7, new Uint8Array(3)]]), 'UNDECODABLE', /^the first chunk has cursor 1$/],
+    [() => Bloom.fromChunks([]), 'UNDECODABLE', /^there are no chunks$/],
+    [() => new Bloom(2 ** 52, 1e-9), 'NO_MEMORY', /^not enough memory$/],
+  ];
+  for (const [call, code, message] of refused) {
+    assert.throws(call, (error) => {
+      assert.ok(error instanceof SketchError && error instanceof Error && error.name === 'SketchError');
+      assert.equal(error.code, code, `${call}: ${error}`);
+      assert.match(error.message, message);
+      return true;
+    });
+  }
+  for (const [call, kind, message] of [
+    [() => new Bloom('10', 0.1), TypeError, 'capacity is string, not an integer'],
+    [() => new Bloom(1.5, 0.1), TypeError, 'capacity is 1.5, not an integer'],
+    [() => new Bloom(-1, 0.1), RangeError, 'capacity is -1: it has to be from 0 to 9007199254740991'],
+    [() => new Bloom(10), TypeError, 'errorRate is undefined, not a number'],
+    [() => new Bloom(10, 0.1, { seeds: 1 }), TypeError, 'there is no option seeds here: there are expansion, seed'],
+    [() => new Bloom(10, 0.1, null), TypeError, 'options are an object, not null'],
+    [() => new Bloom(10, 0.1, { seed: new Uint8Array(3) }), RangeError, 'seed has 3 bytes: it has to have 32'],
+    [() => new Bloom(10, 0.1, { seed: 'x' }), TypeError, 'seed is string, not an ArrayBuffer or a view of one'],
+    [() => Bloom.window(10, 0.1, { windowMs: 10 }), TypeError, 'periods is undefined, not an integer'],
+    [() => new Bloom(10, 0.1).has('a', { at: 3 }), TypeError, 'there is no option at here: there are atMs'],
+    [() => new CountMin(9, 9).add('a', 2 ** 64), RangeError, /^n is 18446744073709552000: it has to be from /],
+    [() => new CountMin(9, 9).addMany(['a', 'b'], [1]), RangeError, 'counts has 1 numbers for 2 items'],
+    [() => new CountMin(9, 9).addMany(['a'], ['1']), TypeError, 'count 0 is string, not an integer'],
+    [() => CountMin.merged([new TopK(1)]), TypeError, 'object 0 is not a CountMin'],
+    [() => new TDigest().add(1, '2'), TypeError, 'value 1 is string, not a number'],
+    [() => new TDigest().byRank(-1), RangeError, /^rank is -1/],
+    [() => new Bloom(1, 0.1).union({}), TypeError, 'object 1 is not a Bloom'],
+    [() => new Bloom(1, 0.1).equals(null), TypeError, 'other is not a sketch'],
+    [() => decode('text'), TypeError, 'data is string, not an ArrayBuffer or a view of one'],
+    [() => Bloom.prototype.add.call({}, 'a'), TypeError, /./],
+    [() => limitGrowth({ filterBytes: -1 }), RangeError, /^filterBytes is -1/],
+  ]) {
+    assert.throws(call, (error) => {
+      assert.ok(error instanceof kind && !(error instanceof SketchError), `${call}: ${error}`);
+      if (typeof message === 'string') assert.equal(error.message, message);
+      else assert.match(error.message, message);
+      return true;
+    });
+  }
+});
+
+test('a full filter takes what has room, and says which item had none', () => {
+  const bloom = new Bloom(3, 0.01, { expansion: null });
+  assert.throws(() => bloom.addMany(['a', 'a', 'b', 'c', 'd', 'e']), { code: 'REFUSED', index: 4 });
+  assert.deepEqual([...bloom.hasMany(['a', 'b', 'c', 'd', 'e'])], [1, 1, 1, 0, 0]);
+  const cuckoo = new CuckooFilter(2, { bucketSize: 1, expansion: 0 });
+  assert.throws(() => cuckoo.addMany(Array(50).keys()), (error) => error.code === 'REFUSED' && error.index > 0);
+  const limited = new Bloom(2, 0.01);
+  limitGrowth({ filterBytes: 100 });
+  try {
+    assert.throws(() => limited.addMany(Array(1000).keys()), /limit on memory/);
+  } finally {
+    limitGrowth();
+  }
+  assert.ok(limited.addMany(Array(1000).keys()).length === 1000);
+});
+
+test('a window forgets by the clock that it is told', () => {
+  const day = 86_400_000;
+  const window = Bloom.window(100, 0.001, { windowMs: day, periods: 2 });
+  window.add('a', { atMs: 10 * day });
+  window.addMany(['b', 'c'], { atMs: 11 * day, ttlMs: 2 * day });
+  assert.deepEqual([...window.hasMany(['a', 'b', 'd'], { atMs: 11 * day })], [1, 1, 0]);
+  assert.deepEqual([...window.hasMany(['a', 'b'], { atMs: 12 * day })], [0, 1]);
+  assert.equal(window.card({ atMs: 12 * day }), 2);
+  assert.throws(() => window.add('late', { atMs: 2 * day }), { code: 'REFUSED' });
+  assert.deepEqual([window.windowMs, window.periods, window.isCounting], [day, 2, false]);
+  const now = Bloom.window(100, 0.001, { windowMs: day, periods: 2 });
+  now.add('now');
+  assert.ok(now.has('now') && now.has('now', { atMs: Date.now() }) && !now.has('now', { atMs: Date.now() + 3 * day }));
+});
+
+test('every object can be copied, compared, cleared and freed', () => {
+  for (const object of filled()) {
+    const copy = object.copy();
+    assert.ok(copy.equals(object) && copy instanceof Sketch && copy.constructor === object.constructor);
+    assert.ok(decode(object.toBytes()).equals(object));
+    assert.ok(object.constructor.fromBytes(object.toBytes().buffer).equals(object));
+    assert.ok(object.byteLength > 0);
+    copy.clear();
+    assert.ok(!copy.equals(object));
+    object.free();
+    object.free();
+    for (const method of ['toBytes', 'copy', 'clear']) assert.throws(() => object[method](), { code: 'FREED' });
+    assert.throws(() => copy.equals(object), { code: 'FREED' });
+    assert.throws(() => object.byteLength, { code: 'FREED' });
+    if (object.has) assert.throws(() => object.has('a'), { code: 'FREED', message: 'the object was freed' });
+  }
+  assert.deepEqual([...new Bloom(10, 0.1).seed].length, 32);
+  assert.ok(!new Bloom(10, 0.1).equals(new TopK(1)));
+});
+
+/** The bytes of this process. */
+const resident = () => {
+  globalThis.gc();
+  return process.memoryUsage().rss;
+};
+
+test('rounds leave no memory', { timeout: 600_000 }, async () => {
+  const rounds = Number(process.env.ROUNDS ?? 1000);
+  const round = () => {
+    for (const object of filled()) {
+      const copy = object.copy();
+      copy.constructor.fromBytes(copy.toBytes()).free();
+      if (object.chunks) object.constructor.fromChunks(object.chunks()).free();
+      assert.throws(() => copy.addMany([null]), TypeError);
+      assert.throws(() => decode(new Uint8Array(100)), SketchError);
+      copy.free();
+      object.free();
+    }
+  };
+  for (let i = 0; i < 200; i += 1) round();
+  const before = resident();
+  for (let i = 0; i < rounds; i += 1) round();
+  const grown = resident() - before;
+  assert.ok(grown < 20e6, `${grown} bytes`);
+  // Objects that nobody frees are freed after their last reference. Together these would be larger than the memory.
+  for (let i = 0; i < 200; i += 1) {
+    new Bloom(40_000_000, 0.01).add('a');
+    await new Promise((resume) => setTimeout(resume));
+    globalThis.gc();
+    await new Promise((resume) => setTimeout(resume));
+  }
+});
+
+/** A random number generator with a seed: numbers from 0 to 2³² − 1 (xorshift). */
+function generator(seed) {
+  let state = seed;
+  return () => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    return state >>> 0;
+  };
+}
+
+test('no bytes do harm', { timeout: 600_000 }, () => {
+  const count = Number(process.env.MUTATIONS ?? 20_000);
+  const random = generator(Number(process.env.SEED ?? Date.now() | 1));
+  const vectors = ['bloom', 'cuckoo', 'count-min', 'top-k', 't-digest'].flatMap((name) => {
+    const text = readFileSync(join(process.env.REPOSITORY, 'tests/vectors', `${name}.json`), 'utf8');
+    return JSON.parse(text).cases.flatMap(({ load, dump }) => [load, dump]).filter(Boolean).map((hex) => Buffer.from(hex, 'hex'));
+  });
+  const sources = [...vectors, ...filled().map((object) => object.toBytes())].filter((bytes) => bytes.length < 5000);
+  const chunked = filled().filter((object) => object.chunks).map((object) => [...object.chunks()]);
+  let [taken, refused] = [0, 0];
+  const attempt = (make) => {
+    let object;
+    try {
+      object = make();
+    } catch (error) {
+      assert.ok(['UNDECODABLE', 'NO_MEMORY', 'REFUSED'].includes(error.code), `${error.stack}`);
+      refused += 1;
+      return;
+    }
+    taken += 1;
+    // What is taken can be used.
+    try {
+      if (object.has) object.hasMany(['a', 'b']);
+      object.addMany(object instanceof TDigest ? [1, 2] : ['a', 'b']);
+    } catch (error) {
+      assert.ok(['REFUSED', 'NO_MEMORY'].includes(error.code), `${error.stack}`);
+    }
+    object.free();
+  };
+  const mutate = (bytes) => {
+    const copy = Uint8Array.from(bytes);
+    for (let changes = 1 + (random() % 3); changes > 0 && copy.length > 0; changes -= 1) {
+      copy[random() % copy.length] = [random() & 255, 0, 255, 1][random() % 4];
+    }
+    return random() % 8 === 0 ? copy.subarray(0, random() % (copy.length + 1)) : copy;
+  };
+  for (let i = 0; i < count; i += 1) {
+    if (i % 4 === 0) {
+      const pairs = chunked[random() % chunked.length].map(([cursor, bytes]) => [cursor + (random() % 9 ? 0 : 1), mutate(bytes)]);
+      attempt(() => (random() % 2 ? Bloom : CuckooFilter).fromChunks(pairs));
+    } else {
+      const bytes = mutate(sources[random() % sources.length]);
+      attempt(() => decode(bytes));
+    }
+  }
+  assert.ok(taken > count / 100 && refused > count / 100, `${taken} taken, ${refused} refused`);
+  // The memory is whole.
+  const filter = new Bloom(1000, 0.01);
+  filter.addMany(Array(1000).keys());
+  assert.ok(filter.hasMany(Array(1000).keys()).every((found) => found === 1));
+});
