@@ -10,6 +10,10 @@ import {
 const STATES = ['syncing', 'following', 'missing', 'stale', 'refused'];
 const READY = ['following', 'missing'];
 
+/** What becomes of a command. */
+const [NEWS, PIECE, REFUSAL, LOSS] = [0, 1, 2, 3];
+const NOTHING = new Uint8Array();
+
 /** The mark of an item whose answer only the server has. */
 const OPEN = 2;
 
@@ -54,8 +58,10 @@ export class Near {
     this.#client = commandsOf(client, this.#name);
     this.#missing = missing;
     const reads = commandsOf(reader ?? client, this.#name);
-    const refreshUs = refresh === undefined ? 0 : 1e6 * seconds(refresh, 'refresh');
-    call('near_new', 1e6 * every, 1e6 * maxAge, Boolean(confirm), refreshUs, reader === undefined ? 0 : 1e6 * maxAge, out);
+    if (refresh !== undefined) seconds(refresh, 'refresh');
+    const times = [every, maxAge, refresh ?? 0, reader === undefined ? 0 : maxAge];
+    times.forEach((time, place) => numbers().setFloat64(out + 8 * place, 1e6 * time, true));
+    call('near_new', out, Boolean(confirm), out);
     this.#pointer = u32(out);
     freed.register(this, this.#pointer, this);
     drive(new WeakRef(this), reads, this.#name);
@@ -93,32 +99,30 @@ export class Near {
   }
 
   #take(command, reply) {
-    if (this.#pointer === 0) return;
-    const isNews = command === 'BF.READ';
-    const [first, second, third] = Array.isArray(reply) ? reply : [];
-    const [number, text, bytes] = isNews ? [second, first, third] : [first, third ?? new Uint8Array(), second ?? new Uint8Array()];
-    if (!(Number(number) >= 0 && text instanceof Uint8Array && bytes instanceof Uint8Array)) {
+    const [kind, first, second, third] = [command === 'BF.READ' ? NEWS : PIECE, ...(Array.isArray(reply) ? reply : [])];
+    const [number, text, bytes] = kind === NEWS ? [second, first, third] : [first, third ?? NOTHING, second ?? NOTHING];
+    if (Number(number) >= 0 && text instanceof Uint8Array && bytes instanceof Uint8Array) {
+      this.#learn(kind, BigInt(number), text, bytes);
+    } else {
       this.#fail(command, new Error(`the client returned something else than the reply of ${command}`));
-      return;
     }
-    withBytes(text, (...texts) =>
-      withBytes(bytes, (...all) => {
-        call('near_take', this.#pointer, isNews, BigInt(number), ...texts, ...all, now(), Math.random());
-      }),
-    );
-    this.#wake();
   }
 
   #fail(command, error, refusal) {
-    if (this.#pointer === 0) return;
     let text = refusal ?? (error.message || error.name);
     if (refusal?.startsWith('MOVED')) text += '; use a client of a cluster';
     if (command === 'BF.READ' && refusal?.includes('unknown command')) {
       text += '; pass refresh to follow a server without BF.READ';
     }
-    withBytes(new TextEncoder().encode(text), (...bytes) => {
-      call('near_fail', this.#pointer, refusal === undefined, ...bytes, now(), Math.random());
-    });
+    this.#learn(refusal === undefined ? LOSS : REFUSAL, 0n, new TextEncoder().encode(text), NOTHING);
+  }
+
+  /** Takes what became of a command. */
+  #learn(kind, number, text, bytes) {
+    if (this.#pointer === 0) return;
+    withBytes(text, (...texts) =>
+      withBytes(bytes, (...all) => call('near_take', this.#pointer, kind, number, ...texts, ...all, now(), Math.random())),
+    );
     this.#wake();
   }
 
@@ -165,10 +169,7 @@ export class Near {
   async has(item) {
     const found = this.local(item);
     if (found !== undefined) return found;
-    this.#asked += 1;
-    const isThere = isOne(await this.#client.send('BF.EXISTS', this.#name, itemBytes(item)));
-    if (!isThere) await this.#requireKeyThere();
-    return isThere;
+    return (await this.hasMany([item]))[0] === 1;
   }
 
   async hasMany(items) {

@@ -63,6 +63,53 @@ export class Sketch {
     call('clear', this.#pointer);
   }
 
+  // Families that lack one of the next six refuse it in words.
+
+  static fromChunks(pairs) {
+    const loader = new Loader(this);
+    try {
+      for (const [cursor, chunk] of listOf(pairs, 'chunks')) loader.load(cursor, chunk);
+      return loader.end();
+    } finally {
+      loader.free();
+    }
+  }
+
+  *chunks() {
+    for (let cursor = 0n; ; ) {
+      numbers().setBigUint64(out, cursor, true);
+      call('next_chunk', this.#pointer, out, out + 8);
+      cursor = numbers().getBigUint64(out, true);
+      if (cursor === 0n) return;
+      yield [Number(cursor), takeBuffer(out + 8)];
+    }
+  }
+
+  has(item, given) {
+    const words = atOf(given);
+    return withItem(item, (address, length) => {
+      check(wasm.valkeybloom_contains(this.#pointer, address, length, words, out));
+      return isTrue();
+    });
+  }
+
+  hasMany(items, given) {
+    return withBatch(items, 1, (batch, count, answers) => {
+      check(wasm.valkeybloom_contains_many(this.#pointer, batch, atOf(given), answers));
+      return copied(answers, count);
+    });
+  }
+
+  count(item) {
+    withItem(item, (address, length) => call('count', this.#pointer, address, length, out));
+    return u64(out);
+  }
+
+  remove(item) {
+    withItem(item, (address, length) => call('remove', this.#pointer, address, length, out));
+    return isTrue();
+  }
+
   /** Frees the memory. Every later call throws. */
   free() {
     freed.unregister(this);
@@ -80,44 +127,9 @@ export const isSketch = (value) => value instanceof Sketch;
 /** Makes an object of the pointer that a call has put into `out`. */
 export const adopt = (family) => new family(EXISTING);
 
-const has = (sketch, item, at) =>
-  withItem(item, (address, length) => {
-    check(wasm.valkeybloom_contains(pointerOf(sketch), address, length, at, out));
-    return isTrue();
-  });
-
-const hasMany = (sketch, items, given) =>
-  withBatch(items, 1, (batch, count, answers) => {
-    check(wasm.valkeybloom_contains_many(pointerOf(sketch), batch, atOf(given), answers));
-    return copied(answers, count);
-  });
-
-const count = (sketch, item) =>
-  withItem(item, (address, length) => {
-    check(wasm.valkeybloom_count(pointerOf(sketch), address, length, out));
-    return u64(out);
-  });
-
-const remove = (sketch, item) =>
-  withItem(item, (address, length) => {
-    check(wasm.valkeybloom_remove(pointerOf(sketch), address, length, out));
-    return isTrue();
-  });
-
 function info(name, sketch, ...parameters) {
   numbers().setUint32(out, 128, true);
   call(`${name}_describe`, pointerOf(sketch), ...parameters, out);
-}
-
-function* chunks(sketch) {
-  let cursor = 0n;
-  for (;;) {
-    numbers().setBigUint64(out, cursor, true);
-    call('next_chunk', pointerOf(sketch), out, out + 8);
-    cursor = numbers().getBigUint64(out, true);
-    if (cursor === 0n) return;
-    yield [Number(cursor), takeBuffer(out + 8)];
-  }
 }
 
 /** Loads a filter chunk by chunk. */
@@ -145,16 +157,6 @@ export class Loader {
   free() {
     wasm.valkeybloom_loader_free(this.#pointer);
     this.#pointer = 0;
-  }
-}
-
-function fromChunks(family, pairs) {
-  const loader = new Loader(family);
-  try {
-    for (const [cursor, chunk] of listOf(pairs, 'chunks')) loader.load(cursor, chunk);
-    return loader.end();
-  } finally {
-    loader.free();
   }
 }
 
@@ -219,10 +221,6 @@ export class Bloom extends Sketch {
     return new this(EXISTING);
   }
 
-  static fromChunks(pairs) {
-    return fromChunks(this, pairs);
-  }
-
   add(item, given) {
     const words = given === undefined ? 0 : moment(given);
     return withItem(item, (address, length) => {
@@ -241,22 +239,6 @@ export class Bloom extends Sketch {
     });
   }
 
-  has(item, given) {
-    return has(this, item, atOf(given));
-  }
-
-  hasMany(items, given) {
-    return hasMany(this, items, given);
-  }
-
-  remove(item) {
-    return remove(this, item);
-  }
-
-  count(item) {
-    return count(this, item);
-  }
-
   union(...others) {
     return this.constructor.union([this, ...others]);
   }
@@ -266,10 +248,6 @@ export class Bloom extends Sketch {
       call('bloom_union', address, length, atOf(given), out);
     });
     return new this(EXISTING);
-  }
-
-  chunks() {
-    return chunks(this);
   }
 
   card(given) {
@@ -324,10 +302,6 @@ export class CuckooFilter extends Sketch {
     super(EXISTING);
   }
 
-  static fromChunks(pairs) {
-    return fromChunks(this, pairs);
-  }
-
   add(item) {
     return cuckooAdd(this, item, 0);
   }
@@ -344,28 +318,8 @@ export class CuckooFilter extends Sketch {
     return cuckooMany(this, items, 1);
   }
 
-  has(item) {
-    return has(this, item, 0);
-  }
-
-  hasMany(items) {
-    return hasMany(this, items);
-  }
-
-  remove(item) {
-    return remove(this, item);
-  }
-
-  count(item) {
-    return count(this, item);
-  }
-
   compact() {
     call('cuckoo_compact', pointerOf(this));
-  }
-
-  chunks() {
-    return chunks(this);
   }
 }
 
@@ -423,7 +377,7 @@ export class CountMin extends Sketch {
   }
 
   query(item) {
-    return count(this, item);
+    return this.count(item);
   }
 
   queryMany(items) {
@@ -462,18 +416,6 @@ export class TopK extends Sketch {
     const convert = as(given);
     withCounts(items, counts, (batch, by) => call('top_k_add_many', pointerOf(this), batch, by, out));
     return takeItems(out).map(([item]) => convert(item));
-  }
-
-  has(item) {
-    return has(this, item, 0);
-  }
-
-  hasMany(items) {
-    return hasMany(this, items);
-  }
-
-  count(item) {
-    return count(this, item);
   }
 
   list(given = {}) {
@@ -525,39 +467,24 @@ export class TDigest extends Sketch {
     return this.quantiles([share])[0];
   }
 
-  cdf(value) {
-    return withDoubles([value], (at) => call('tdigest_cdf', pointerOf(this), at, 1, at))[0];
-  }
-
-  #rank(value, reverse) {
-    return withDoubles([value], (at) => call('tdigest_ranks', pointerOf(this), at, 1, reverse, at), i64)[0];
-  }
-
-  rank(value) {
-    return this.#rank(value, 0);
-  }
-
-  revRank(value) {
-    return this.#rank(value, 1);
-  }
-
-  #byRank(rank, reverse) {
-    const ask = (at) => call('tdigest_by_ranks', pointerOf(this), at, 1, reverse, at);
-    return withDoubles([integer(rank, 'rank')], ask, f64, 'setBigUint64', (value) => value)[0];
-  }
-
-  byRank(rank) {
-    return this.#byRank(rank, 0);
-  }
-
-  byRevRank(rank) {
-    return this.#byRank(rank, 1);
-  }
-
   trimmedMean(low, high) {
     call('tdigest_trimmed_mean', pointerOf(this), number(low, 'low'), number(high, 'high'), out);
     return f64(out);
   }
+}
+
+// The queries of a t-digest that answer one number.
+for (const [method, name, reverse, ...types] of [
+  ['cdf', 'cdf', []],
+  ['rank', 'ranks', [0], i64],
+  ['revRank', 'ranks', [1], i64],
+  ['byRank', 'by_ranks', [0], f64, 'setBigUint64', integer],
+  ['byRevRank', 'by_ranks', [1], f64, 'setBigUint64', integer],
+]) {
+  const query = function (value) {
+    return withDoubles([value], (at) => call(`tdigest_${name}`, pointerOf(this), at, 1, ...reverse, at), ...types)[0];
+  };
+  Object.defineProperty(TDigest.prototype, method, { value: query, writable: true, configurable: true });
 }
 
 /** The classes, as the WebAssembly numbers their families. */

@@ -7,8 +7,7 @@ use valkeybloom_bindings::{Bloom, Error};
 use valkeybloom_near::{Follower, Options, Reply, State, Step};
 
 use super::border::{
-    Batch, Buffer, Failure, Items, Status, borrow, borrow_mut, call, items, places, put, require,
-    slice,
+    Batch, Buffer, Failure, Items, Status, borrow, borrow_mut, call, items, places, put, slice,
 };
 use super::object::{self, Object};
 
@@ -28,27 +27,27 @@ fn code(answer: Option<bool>) -> u8 {
     answer.map_or(OPEN, u8::from)
 }
 
-/// Makes a follower. `refresh_us` is 0 without such fetches.
+/// Makes a follower with these times in microseconds: between polls, the greatest age, between fetches, which is 0 without
+/// them, and the lag of a replica.
 ///
 /// # Safety
-/// `follower` may be written to.
+/// The places are valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_near_new(
-    every_us: f64,
-    max_age_us: f64,
+    times: *const [f64; 4],
     confirm: bool,
-    refresh_us: f64,
-    lag_us: f64,
     follower: *mut *mut Follower,
 ) -> Status {
     // SAFETY: the caller promises it.
     call(|| unsafe {
+        let [every, max_age, refresh, lag] = borrow(times)?.map(time);
+        let refresh = Some(refresh).filter(|refresh| !refresh.is_zero());
         let options = Options {
-            every: time(every_us),
-            max_age: time(max_age_us),
+            every,
+            max_age,
             confirm,
-            refresh: Some(time(refresh_us)).filter(|refresh| !refresh.is_zero()),
-            lag: time(lag_us),
+            refresh,
+            lag,
         };
         put(follower, Box::into_raw(Box::new(Follower::new(options))))
     })
@@ -152,15 +151,16 @@ pub unsafe extern "C" fn valkeybloom_near_next(
     })
 }
 
-/// Takes a reply: of BF.READ with `is_news`, else of BF.SCANDUMP. `number` is the number of items or the cursor, `text`
-/// the cursor or the id, `bytes` the hashes or the chunk.
+/// Takes what became of a command. `kind` is 0 for a reply of BF.READ, with the number of items, the cursor and the hashes; 1
+/// for one of BF.SCANDUMP, with the cursor, the id and the chunk; 2 for an error of the server, and 3 if there is no reply,
+/// both with a text.
 ///
 /// # Safety
-/// The follower is valid, and the texts have these lengths.
+/// The follower is valid, and the text and the bytes have these lengths.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_near_take(
     follower: *mut Follower,
-    is_news: bool,
+    kind: u32,
     number: u64,
     text: *const u8,
     text_length: usize,
@@ -172,44 +172,21 @@ pub unsafe extern "C" fn valkeybloom_near_take(
     // SAFETY: the caller promises it.
     call(|| unsafe {
         let (text, bytes) = (slice(text, text_length)?, slice(bytes, bytes_length)?);
-        let reply = if is_news {
-            Reply::News {
-                cursor: text,
-                items: number,
-                hashes: bytes,
-            }
-        } else {
-            Reply::Piece {
+        let words = String::from_utf8_lossy(text);
+        let (cursor, items, hashes) = (text, number, bytes);
+        let reply = match kind {
+            0 => Reply::News {
+                cursor,
+                items,
+                hashes,
+            },
+            1 => Reply::Piece {
                 cursor: number,
                 bytes,
                 id: text,
-            }
-        };
-        borrow_mut(follower)?.take(reply, time(now_us), random);
-        Ok(())
-    })
-}
-
-/// Takes an error of the server, or with `is_loss` the reason why there is no reply.
-///
-/// # Safety
-/// The follower is valid, and the text has this length.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn valkeybloom_near_fail(
-    follower: *mut Follower,
-    is_loss: bool,
-    text: *const u8,
-    text_length: usize,
-    now_us: f64,
-    random: f64,
-) -> Status {
-    // SAFETY: the caller promises it.
-    call(|| unsafe {
-        let text = String::from_utf8_lossy(slice(text, text_length)?);
-        let reply = if is_loss {
-            Reply::Lost(&text)
-        } else {
-            Reply::Refused(&text)
+            },
+            2 => Reply::Refused(&words),
+            _ => Reply::Lost(&words),
         };
         borrow_mut(follower)?.take(reply, time(now_us), random);
         Ok(())
@@ -235,20 +212,9 @@ pub unsafe extern "C" fn valkeybloom_near_copy(
     })
 }
 
-/// What a follower has done. `state` is from 0: syncing, following, missing, stale, refused. `age_us` is NaN without a copy.
-#[repr(C)]
-pub struct NearInfo {
-    state: f64,
-    age_us: f64,
-    polls: f64,
-    items: f64,
-    bytes: f64,
-    fetches: f64,
-    resyncs: f64,
-    errors: f64,
-}
-
-/// Describes a follower. `last_error` receives the text of the latest error, or a null buffer; it may be null.
+/// Describes a follower: its state, from 0 on syncing, following, missing, stale or refused; its age in microseconds, NaN
+/// without a copy; and its polls, items, bytes, fetches, resyncs and errors. `last_error` receives the text of the latest error,
+/// or a null buffer; it may be null.
 ///
 /// # Safety
 /// The follower is valid, and the places may be written to.
@@ -257,39 +223,41 @@ pub struct NearInfo {
 pub unsafe extern "C" fn valkeybloom_near_describe(
     follower: *const Follower,
     now_us: f64,
-    info: *mut NearInfo,
+    numbers: *mut [f64; 8],
     last_error: *mut Buffer,
 ) -> Status {
     // SAFETY: the caller promises it.
     call(|| unsafe {
         let (follower, now) = (borrow(follower)?, time(now_us));
-        let (done, age) = (follower.stats(), follower.age(now));
         let state = match follower.state(now) {
-            State::Syncing => 0.0,
-            State::Following => 1.0,
-            State::Missing => 2.0,
-            State::Stale => 3.0,
-            State::Refused => 4.0,
+            State::Syncing => 0,
+            State::Following => 1,
+            State::Missing => 2,
+            State::Stale => 3,
+            State::Refused => 4,
         };
-        require(info)?;
+        let (done, age) = (follower.stats(), follower.age(now));
+        let counts = [
+            state,
+            done.polls,
+            done.items,
+            done.bytes,
+            done.fetches,
+            done.resyncs,
+            done.errors,
+        ];
+        let [state, polls, items, bytes, fetches, resyncs, errors] =
+            counts.map(|count| count as f64);
+        let age = age.map_or(f64::NAN, |age| age.as_secs_f64() * 1e6);
+        put(
+            numbers,
+            [state, age, polls, items, bytes, fetches, resyncs, errors],
+        )?;
         put(
             last_error,
             done.last_error
                 .as_deref()
                 .map_or(Ok(Buffer::NONE), Buffer::of)?,
-        )?;
-        put(
-            info,
-            NearInfo {
-                state,
-                age_us: age.map_or(f64::NAN, |age| age.as_secs_f64() * 1e6),
-                polls: done.polls as f64,
-                items: done.items as f64,
-                bytes: done.bytes as f64,
-                fetches: done.fetches as f64,
-                resyncs: done.resyncs as f64,
-                errors: done.errors as f64,
-            },
         )
     })
 }

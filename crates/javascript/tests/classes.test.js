@@ -11,6 +11,8 @@ import {
 
 const LENGTHS = [0, 1, 12, 5460, 5461, 5462, 16_384, 16_385, 70_000];
 
+const isFilter = (object) => object instanceof Bloom || object instanceof CuckooFilter;
+
 /** Makes an object of each class and kind, with items in it. */
 function filled() {
   const filters = [
@@ -132,7 +134,10 @@ test('errors have the text of a server, and name the option', () => {
     [() => new CountMin(9, 9).addMany(['a'], ['1']), TypeError, 'count 0 is string, not an integer'],
     [() => CountMin.merged([new TopK(1)]), TypeError, 'object 0 is not a CountMin'],
     [() => new TDigest().add(1, '2'), TypeError, 'value 1 is string, not a number'],
-    [() => new TDigest().byRank(-1), RangeError, /^rank is -1/],
+    [() => new TDigest().byRank(-1), RangeError, /^value 0 is -1: it has to be from 0 to /],
+    [() => new CountMin(9, 9).has('a'), SketchError, 'a count-min sketch has no lookups'],
+    [() => new TopK(1).chunks().next(), SketchError, 'a top-k list has no chunks'],
+    [() => TDigest.fromChunks([]), SketchError, 'only filters have chunks'],
     [() => new Bloom(1, 0.1).union({}), TypeError, 'object 1 is not a Bloom'],
     [() => new Bloom(1, 0.1).equals(null), TypeError, 'other is not a sketch'],
     [() => decode('text'), TypeError, 'data is string, not an ArrayBuffer or a view of one'],
@@ -140,7 +145,7 @@ test('errors have the text of a server, and name the option', () => {
     [() => limitGrowth({ filterBytes: -1 }), RangeError, /^filterBytes is -1/],
   ]) {
     assert.throws(call, (error) => {
-      assert.ok(error instanceof kind && !(error instanceof SketchError), `${call}: ${error}`);
+      assert.equal(error.constructor, kind, `${call}: ${error}`);
       if (typeof message === 'string') assert.equal(error.message, message);
       else assert.match(error.message, message);
       return true;
@@ -193,7 +198,7 @@ test('every object can be copied, compared, cleared and freed', () => {
     for (const method of ['toBytes', 'copy', 'clear']) assert.throws(() => object[method](), { code: 'FREED' });
     assert.throws(() => copy.equals(object), { code: 'FREED' });
     assert.throws(() => object.byteLength, { code: 'FREED' });
-    if (object.has) assert.throws(() => object.has('a'), { code: 'FREED', message: 'the object was freed' });
+    if (isFilter(object)) assert.throws(() => object.has('a'), { code: 'FREED', message: 'the object was freed' });
   }
   assert.deepEqual([...new Bloom(10, 0.1).seed].length, 32);
   assert.ok(!new Bloom(10, 0.1).equals(new TopK(1)));
@@ -211,7 +216,7 @@ test('rounds leave no memory', { timeout: 600_000 }, async () => {
     for (const object of filled()) {
       const copy = object.copy();
       copy.constructor.fromBytes(copy.toBytes()).free();
-      if (object.chunks) object.constructor.fromChunks(object.chunks()).free();
+      if (isFilter(object)) object.constructor.fromChunks(object.chunks()).free();
       assert.throws(() => copy.addMany([null]), TypeError);
       assert.throws(() => decode(new Uint8Array(100)), SketchError);
       copy.free();
@@ -251,7 +256,7 @@ test('no bytes do harm', { timeout: 600_000 }, () => {
     return JSON.parse(text).cases.flatMap(({ load, dump }) => [load, dump]).filter(Boolean).map((hex) => Buffer.from(hex, 'hex'));
   });
   const sources = [...vectors, ...filled().map((object) => object.toBytes())].filter((bytes) => bytes.length < 5000);
-  const chunked = filled().filter((object) => object.chunks).map((object) => [...object.chunks()]);
+  const chunked = filled().filter(isFilter).map((object) => [...object.chunks()]);
   let [taken, refused] = [0, 0];
   const attempt = (make) => {
     let object;
@@ -265,7 +270,7 @@ test('no bytes do harm', { timeout: 600_000 }, () => {
     taken += 1;
     // What is taken can be used.
     try {
-      if (object.has) object.hasMany(['a', 'b']);
+      if (isFilter(object)) object.hasMany(['a', 'b']);
       object.addMany(object instanceof TDigest ? [1, 2] : ['a', 'b']);
     } catch (error) {
       assert.ok(['REFUSED', 'NO_MEMORY'].includes(error.code), `${error.stack}`);

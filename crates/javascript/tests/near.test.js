@@ -131,7 +131,7 @@ test('a missing key is what the program says', async () => {
 test('what can not be followed is refused in words', async () => {
   await client.call('BF.RESERVE', 'counting', 0.01, 100, 'COUNTING');
   await client.call('SET', 'text', 'value');
-  await client.call('ACL', 'SETUSER', 'weak', 'on', '>secret', '~*', '+bf.exists', '+hello', '+client', '+info');
+  await client.call('ACL', 'SETUSER', 'weak', 'on', '>secret', '~*', '+bf.mexists', '+hello', '+client', '+info');
   const { Redis } = await import('ioredis');
   const weak = new Redis({ port: server.port, username: 'weak', password: 'secret' });
   weak.on('error', () => {});

@@ -131,7 +131,7 @@ for (const [name, { make, single, batch, reply = (step) => step.reply }] of Obje
         if (form in vector) assert.ok(decode(bytes(vector[form])).equals(object), form);
       }
       if (vector.chunks === undefined) {
-        assert.ok(object.chunks === undefined || object.size === 0);
+        assert.ok(!(object instanceof Bloom || object instanceof CuckooFilter) || object.size === 0);
       } else {
         assert.deepEqual([...object.chunks()].map(([cursor, chunk]) => [cursor, hex(chunk)]), vector.chunks);
         assert.ok(object.constructor.fromChunks(vector.chunks.map(([cursor, chunk]) => [cursor, bytes(chunk)])).equals(object));
