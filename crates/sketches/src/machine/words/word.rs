@@ -124,7 +124,7 @@ pub trait Task {
 
 impl Words for u64 {
     const COUNT: usize = 1;
-    const EXACT: bool = true;
+    const EXACT: bool = !cfg!(target_family = "wasm");
 
     #[inline]
     fn splat(word: u64) -> Self {
@@ -174,6 +174,8 @@ impl Words for u64 {
     fn mul_lower(self, other: Self) -> Self {
         (self & 0xffff_ffff) * (other & 0xffff_ffff)
     }
+    // WebAssembly has no such instruction, and would call a function.
+    #[cfg(not(target_family = "wasm"))]
     #[inline]
     fn mul_high(self, other: Self) -> Self {
         ((u128::from(self) * u128::from(other)) >> 64) as u64
