@@ -3,8 +3,8 @@
 import { commandsOf, pause } from './clients.js';
 import { Bloom, adopt } from './sketches.js';
 import {
-  SketchError, call, check, copied, f64, itemBytes, listOf, numbers, options, out, takeBuffer, takeItems, textOf, u32, wasm,
-  withBatch, withBytes, withItem,
+  SketchError, call, f64, itemBytes, listOf, numbers, options, out, takeBuffer, takeItems, textOf, u32, wasm,
+  withBytes, withItem,
 } from './wasm.js';
 
 const STATES = ['syncing', 'following', 'missing', 'stale', 'refused'];
@@ -132,18 +132,10 @@ export class Near {
   }
 
   /** Returns what the copy answers: 0, 1 or OPEN. */
-  #look(item) {
-    return withItem(item, (address, length) =>
-      this.#pointer === 0 ? OPEN : wasm.valkeybloom_near_contains(this.#pointer, address, length, now()),
-    );
-  }
-
-  #lookMany(list) {
-    return withBatch(list, 1, (batch, count, place) => {
-      if (this.#pointer === 0) return new Uint8Array(count).fill(OPEN);
-      check(wasm.valkeybloom_near_contains_many(this.#pointer, batch, now(), place));
-      return copied(place, count);
-    });
+  #look(item, index) {
+    const look = (address, length) =>
+      this.#pointer === 0 ? OPEN : wasm.valkeybloom_near_contains(this.#pointer, address, length, now());
+    return withItem(item, look, index);
   }
 
   /** Requires that the key existed at the last answer of the server. */
@@ -173,8 +165,8 @@ export class Near {
   }
 
   async hasMany(items) {
-    const list = [...listOf(items, 'items')];
-    const answers = this.#lookMany(list);
+    const list = listOf(items, 'items');
+    const answers = Uint8Array.from(list, (item, index) => this.#look(item, index));
     this.#requireKey();
     let isAnyDenied = false;
     for (const piece of pieces(list, answers, (answer) => answer === OPEN)) {
@@ -194,24 +186,17 @@ export class Near {
   }
 
   async addMany(items) {
-    const list = [...listOf(items, 'items')];
-    const claimed = this.#lookMany(list);
+    const list = listOf(items, 'items');
+    const claimed = Uint8Array.from(list, (item, index) => this.#look(item, index));
     const answers = new Uint8Array(list.length);
     const words = this.#missing === 'create' ? ['BF.MADD', this.#name] : ['BF.INSERT', this.#name, 'NOCREATE', 'ITEMS'];
     for (const piece of pieces(list, claimed, (answer) => answer !== 1)) {
       const replies = await this.#client.send(...words, ...piece.map(({ bytes }) => bytes));
-      const added = [];
-      try {
-        piece.forEach(({ index, bytes }, place) => {
-          answers[index] = isOne(replies[place]);
-          added.push(bytes);
-        });
-      } finally {
-        // Not before the reply came, because then the server has them.
-        withBatch(added, 0, (batch) => {
-          if (this.#pointer !== 0) check(wasm.valkeybloom_near_keep(this.#pointer, batch, now()));
-        });
-      }
+      piece.forEach(({ index, bytes }, place) => {
+        answers[index] = isOne(replies[place]);
+        // Not before the reply came, because then the server has it.
+        if (this.#pointer !== 0) withItem(bytes, (...item) => call('near_keep', this.#pointer, ...item, now()));
+      });
     }
     return answers;
   }

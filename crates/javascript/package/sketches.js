@@ -1,7 +1,7 @@
 // The classes of the five families.
 
 import {
-  SketchError, bytesOf, call, check, checkBatch, copied, f64, heap, integer, isTrue, listOf, number, numbers,
+  SketchError, bytesOf, call, check, checkBatch, copied, f64, integer, isTrue, listOf, number, numbers,
   options, out, takeBuffer, takeItems, textOf, u32, u64, using, wasm, withBatch, withBytes, withItem, withWords,
 } from './wasm.js';
 
@@ -15,6 +15,22 @@ const freed = new FinalizationRegistry((pointer) => wasm.valkeybloom_free(pointe
 
 let pointerOf;
 
+/** Calls a function with an object, an item and a parameter. Returns its answer. */
+const ask = (of, sketch, item, parameter) =>
+  withItem(item, (address, length) => {
+    check(of(pointerOf(sketch), address, length, parameter, out));
+    return isTrue();
+  });
+
+/** Adds a batch to a filter, with the parameter that `make` returns. */
+const addMany = (of, filter, items, make) =>
+  withBatch(items, 1, (batch, count, place) => {
+    const status = of(pointerOf(filter), batch, make(), place, out);
+    const answers = copied(place, count);
+    checkBatch(status, answers);
+    return answers;
+  });
+
 /** What all families share. */
 export class Sketch {
   #pointer;
@@ -23,8 +39,8 @@ export class Sketch {
     pointerOf = (sketch) => sketch.#pointer;
   }
 
-  constructor(make, ...parameters) {
-    if (make !== EXISTING) call(make, ...parameters, out);
+  /** Takes the object that a call has put into `out`. */
+  constructor() {
     this.#pointer = u32(out);
     freed.register(this, this.#pointer, this);
   }
@@ -59,9 +75,7 @@ export class Sketch {
     return isTrue();
   }
 
-  clear() {
-    call('clear', this.#pointer);
-  }
+  clear() { call('clear', this.#pointer); }
 
   // Families that lack one of the next six refuse it in words.
 
@@ -85,13 +99,7 @@ export class Sketch {
     }
   }
 
-  has(item, given) {
-    const words = atOf(given);
-    return withItem(item, (address, length) => {
-      check(wasm.valkeybloom_contains(this.#pointer, address, length, words, out));
-      return isTrue();
-    });
-  }
+  has(item, given) { return ask(wasm.valkeybloom_contains, this, item, atOf(given)); }
 
   hasMany(items, given) {
     return withBatch(items, 1, (batch, count, answers) => {
@@ -101,13 +109,12 @@ export class Sketch {
   }
 
   count(item) {
-    withItem(item, (address, length) => call('count', this.#pointer, address, length, out));
+    ask((pointer, address, length) => wasm.valkeybloom_count(pointer, address, length, out), this, item);
     return u64(out);
   }
 
   remove(item) {
-    withItem(item, (address, length) => call('remove', this.#pointer, address, length, out));
-    return isTrue();
+    return ask((pointer, address, length) => wasm.valkeybloom_remove(pointer, address, length, out), this, item);
   }
 
   /** Frees the memory. Every later call throws. */
@@ -181,7 +188,8 @@ const withAll = (family, sketches, use) =>
 
 const time = (at) => (at === undefined ? '' : `AT ${integer(at, 'atMs')}`);
 
-const moment = (given) => {
+const momentOf = (given) => {
+  if (given === undefined) return 0;
   const { atMs, ttlMs } = options(given, 'atMs', 'ttlMs');
   return withWords(`${time(atMs)}${ttlMs === undefined ? '' : ` TTL ${integer(ttlMs, 'ttlMs')}`}`);
 };
@@ -202,7 +210,7 @@ function makeBloom(capacity, errorRate, given, words, ...names) {
 export class Bloom extends Sketch {
   constructor(capacity, errorRate, given = {}) {
     if (capacity !== EXISTING) makeBloom(capacity, errorRate, given, '');
-    super(EXISTING);
+    super();
   }
 
   static window(capacity, errorRate, given = {}) {
@@ -221,27 +229,13 @@ export class Bloom extends Sketch {
     return new this(EXISTING);
   }
 
-  add(item, given) {
-    const words = given === undefined ? 0 : moment(given);
-    return withItem(item, (address, length) => {
-      check(wasm.valkeybloom_bloom_add(pointerOf(this), address, length, words, out));
-      return isTrue();
-    });
-  }
+  add(item, given) { return ask(wasm.valkeybloom_bloom_add, this, item, momentOf(given)); }
 
   addMany(items, given) {
-    return withBatch(items, 1, (batch, count, place) => {
-      const words = given === undefined ? 0 : moment(given);
-      const status = wasm.valkeybloom_bloom_add_many(pointerOf(this), batch, words, place, out);
-      const answers = copied(place, count);
-      checkBatch(status, answers);
-      return answers;
-    });
+    return addMany(wasm.valkeybloom_bloom_add_many, this, items, () => momentOf(given));
   }
 
-  union(...others) {
-    return this.constructor.union([this, ...others]);
-  }
+  union(...others) { return this.constructor.union([this, ...others]); }
 
   static union(filters, given) {
     withAll(this, listOf(filters, 'filters'), (address, length) => {
@@ -255,40 +249,11 @@ export class Bloom extends Sketch {
     return u64(out + 8);
   }
 
-  get size() {
-    return this.card();
-  }
-
   get estimatedErrorRate() {
     call('bloom_estimated_error_rate', pointerOf(this), 0, out);
     return f64(out);
   }
-
-  get isCounting() {
-    info('bloom', this, 0);
-    return heap()[out + 72] === 1;
-  }
-
-  get seed() {
-    info('bloom', this, 0);
-    return heap()[out + 73] === 1 ? copied(out + 74, 32) : undefined;
-  }
 }
-
-function cuckooMany(filter, items, unlessPresent) {
-  return withBatch(items, 1, (batch, count, place) => {
-    const status = wasm.valkeybloom_cuckoo_add_many(pointerOf(filter), batch, unlessPresent, place, out);
-    const answers = copied(place, count);
-    checkBatch(status, answers);
-    return answers;
-  });
-}
-
-const cuckooAdd = (filter, item, unlessPresent) =>
-  withItem(item, (address, length) => {
-    check(wasm.valkeybloom_cuckoo_add(pointerOf(filter), address, length, unlessPresent, out));
-    return isTrue();
-  });
 
 export class CuckooFilter extends Sketch {
   constructor(capacity, given = {}) {
@@ -299,28 +264,18 @@ export class CuckooFilter extends Sketch {
         integer(maxIterations, 'maxIterations')} EXPANSION ${integer(expansion, 'expansion')}`;
       call('cuckoo_new', integer(capacity, 'capacity'), withWords(words), out);
     }
-    super(EXISTING);
+    super();
   }
 
-  add(item) {
-    return cuckooAdd(this, item, 0);
-  }
+  add(item) { return ask(wasm.valkeybloom_cuckoo_add, this, item, 0); }
 
-  addNew(item) {
-    return cuckooAdd(this, item, 1);
-  }
+  addNew(item) { return ask(wasm.valkeybloom_cuckoo_add, this, item, 1); }
 
-  addMany(items) {
-    return cuckooMany(this, items, 0);
-  }
+  addMany(items) { return addMany(wasm.valkeybloom_cuckoo_add_many, this, items, () => 0); }
 
-  addNewMany(items) {
-    return cuckooMany(this, items, 1);
-  }
+  addNewMany(items) { return addMany(wasm.valkeybloom_cuckoo_add_many, this, items, () => 1); }
 
-  compact() {
-    call('cuckoo_compact', pointerOf(this));
-  }
+  compact() { call('cuckoo_compact', pointerOf(this)); }
 }
 
 const MOST = 2 ** 63;
@@ -342,7 +297,7 @@ export class CountMin extends Sketch {
       const words = cellSize(given);
       call('count_min_new', integer(width, 'width'), integer(depth, 'depth'), words, out);
     }
-    super(EXISTING);
+    super();
   }
 
   static fromRates(error, probability, given = {}) {
@@ -365,20 +320,15 @@ export class CountMin extends Sketch {
   }
 
   add(item, n = 1) {
-    const by = signed(n, 'n');
-    return withItem(item, (address, length) => {
-      check(wasm.valkeybloom_count_min_add(pointerOf(this), address, length, by, out));
-      return u64(out);
-    });
+    ask(wasm.valkeybloom_count_min_add, this, item, signed(n, 'n'));
+    return u64(out);
   }
 
   addMany(items, counts) {
     withCounts(items, counts, (batch, by) => call('count_min_add_many', pointerOf(this), batch, by));
   }
 
-  query(item) {
-    return this.count(item);
-  }
+  query(item) { return this.count(item); }
 
   queryMany(items) {
     return withBatch(items, 8, (batch, length, place) => {
@@ -402,7 +352,7 @@ export class TopK extends Sketch {
       const sizes = [integer(k, 'k'), integer(width, 'width'), integer(depth, 'depth')];
       call('top_k_new', ...sizes, number(decay, 'decay'), out);
     }
-    super(EXISTING);
+    super();
   }
 
   add(item, n = 1, given = {}) {
@@ -440,7 +390,7 @@ const i64 = (address) => Number(numbers().getBigInt64(address, true));
 export class TDigest extends Sketch {
   constructor(compression = 100) {
     if (compression !== EXISTING) call('tdigest_new', integer(compression, 'compression'), out);
-    super(EXISTING);
+    super();
   }
 
   static merged(digests, given = {}) {
@@ -451,9 +401,7 @@ export class TDigest extends Sketch {
     return new this(EXISTING);
   }
 
-  add(...values) {
-    this.addMany(values);
-  }
+  add(...values) { this.addMany(values); }
 
   addMany(values) {
     withDoubles(values, (address, length) => call('tdigest_add', pointerOf(this), address, length));
@@ -463,9 +411,7 @@ export class TDigest extends Sketch {
     return withDoubles(shares, (at, length) => call('tdigest_quantiles', pointerOf(this), at, length, at));
   }
 
-  quantile(share) {
-    return this.quantiles([share])[0];
-  }
+  quantile(share) { return this.quantiles([share])[0]; }
 
   trimmedMean(low, high) {
     call('tdigest_trimmed_mean', pointerOf(this), number(low, 'low'), number(high, 'high'), out);
@@ -495,8 +441,9 @@ const optional = (address) => u64(address) || undefined;
 const orNull = (address) => u64(address) || null;
 for (const [family, name, fields] of [
   [Bloom, 'bloom', {
-    capacity: [16], filters: [24], byteLength: [32], errorRate: [40, f64], expansion: [48, orNull],
-    windowMs: [56, optional], periods: [64, optional],
+    size: [8], capacity: [16], filters: [24], byteLength: [32], errorRate: [40, f64], expansion: [48, orNull],
+    windowMs: [56, optional], periods: [64, optional], isCounting: [72, isTrue],
+    seed: [73, (address) => (isTrue(address) ? copied(address + 1, 32) : undefined)],
   }],
   [CuckooFilter, 'cuckoo', {
     size: [8], capacity: [16], filters: [24], byteLength: [32], bucketSize: [40], maxIterations: [48], expansion: [56],

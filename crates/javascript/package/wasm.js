@@ -23,8 +23,6 @@ SketchError.prototype.name = 'SketchError';
 export let wasm;
 /** The address of the results of calls. */
 export let out;
-/** The address of the item that `put` wrote last. */
-export let item;
 let room, words, memory, bytes, view, roomBytes;
 
 const encoder = new TextEncoder();
@@ -65,7 +63,7 @@ export function numbers() {
 export const u32 = (address) => numbers().getUint32(address, true);
 export const u64 = (address) => Number(numbers().getBigUint64(address, true));
 export const f64 = (address) => numbers().getFloat64(address, true);
-export const isTrue = () => heap()[out] === 1;
+export const isTrue = (address = out) => heap()[address] === 1;
 
 /** Returns a copy of bytes in the memory. */
 export const copied = (address, length) => heap().slice(address, address + length);
@@ -135,10 +133,9 @@ export function itemBytes(value, index) {
 }
 
 /** Writes an item to the memory. Returns its length in bytes, or -1 if there is no room. */
-function put(value) {
-  const word = wordOf(value);
+function put(value, index) {
+  const word = wordOf(value, index);
   if (bytes.length === 0) refresh();
-  item = room;
   if (typeof word !== 'string') {
     if (word.length > ITEM_BYTES) return -1;
     bytes.set(word, room);
@@ -147,15 +144,15 @@ function put(value) {
   // A character has three bytes at most.
   if (word.length * 3 > ITEM_BYTES) return -1;
   const { written } = encoder.encodeInto(word, roomBytes);
-  if (written !== word.length && !word.isWellFormed()) throw malformed();
+  if (written !== word.length && !word.isWellFormed()) throw malformed(index);
   return written;
 }
 
 /** Calls `use` with the address and the length of an item. */
-export function withItem(value, use) {
-  const length = put(value);
+export function withItem(value, use, index) {
+  const length = put(value, index);
   if (length >= 0) return use(room, length);
-  return withBytes(itemBytes(value), use);
+  return withBytes(itemBytes(value, index), use);
 }
 
 /** Calls `use` with the address and the length of bytes. */
@@ -182,15 +179,14 @@ export function withWords(text) {
   return words;
 }
 
-/** Returns the elements of an iterable as an array. */
+/** Returns the elements of an iterable. An array is copied, because getters could change it meanwhile. */
 export function listOf(values, name) {
-  if (Array.isArray(values)) return values;
   const isBytes = values instanceof Uint8Array || values instanceof ArrayBuffer;
   if (typeof values === 'string' || isBytes || typeof values?.[Symbol.iterator] !== 'function') {
     const found = isBytes ? 'bytes' : kindOf(values);
     throw new TypeError(`${name} is ${found}, not an array or another iterable of them`);
   }
-  return Array.from(values);
+  return [...values];
 }
 
 // A batch is a structure of seven words, the offsets, the answers and the counts of 8 bytes, and then the data.
@@ -203,8 +199,7 @@ const HEADER = 32;
  * @param {number} each
  */
 export function withBatch(items, each, use) {
-  // A copy, because getters could change the array meanwhile.
-  const all = Array.prototype.slice.call(listOf(items, 'items'));
+  const all = listOf(items, 'items');
   const count = all.length;
   let [length, isText] = [0, true];
   for (let index = 0; index < count; index += 1) {

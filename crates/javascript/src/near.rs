@@ -4,11 +4,9 @@
 use std::time::Duration;
 
 use valkeybloom_bindings::{Bloom, Error};
-use valkeybloom_near::{Follower, Options, Reply, State, Step};
+use valkeybloom_near::{Follower, Options, Reply, Step};
 
-use super::border::{
-    Batch, Buffer, Failure, Items, Status, borrow, borrow_mut, call, items, places, put, slice,
-};
+use super::border::{Buffer, Failure, Items, Status, borrow, borrow_mut, call, put, slice};
 use super::object::{self, Object};
 
 /// What a lookup writes if only the server has the answer.
@@ -21,10 +19,6 @@ const OPEN: u8 = 2;
 )]
 const fn time(us: f64) -> Duration {
     Duration::from_micros(us as u64)
-}
-
-fn code(answer: Option<bool>) -> u8 {
-    answer.map_or(OPEN, u8::from)
 }
 
 /// Makes a follower with these times in microseconds: between polls, the greatest age, between fetches, which is 0 without
@@ -77,52 +71,27 @@ pub unsafe extern "C" fn valkeybloom_near_contains(
     let mut answer = OPEN;
     // SAFETY: the caller promises it.
     call(|| unsafe {
-        answer = code(borrow(follower)?.contains(slice(item, item_length)?, time(now_us)));
+        let found = borrow(follower)?.contains(slice(item, item_length)?, time(now_us));
+        answer = found.map_or(OPEN, u8::from);
         Ok(())
     });
     answer
 }
 
-/// Looks up a batch, as [`valkeybloom_near_contains`] does.
+/// Notes that the server has an item, which the program added.
 ///
 /// # Safety
-/// The follower and the batch are valid, and there is a place for the answer to each item.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn valkeybloom_near_contains_many(
-    follower: *const Follower,
-    batch: *const Batch,
-    now_us: f64,
-    answers: *mut u8,
-) -> Status {
-    // SAFETY: the caller promises it.
-    call(|| unsafe {
-        let (follower, batch) = (borrow(follower)?, items(batch)?);
-        let mut answers = places(answers, batch.len())?.iter_mut();
-        batch.visit_all(|items| {
-            follower.contains_each(items, time(now_us), |answer| {
-                if let Some(place) = answers.next() {
-                    *place = code(answer);
-                }
-            });
-        })?;
-        Ok(())
-    })
-}
-
-/// Notes that the server has these items, which the program added.
-///
-/// # Safety
-/// The follower and the batch are valid.
+/// The follower is valid, and the item has this length.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_near_keep(
     follower: *mut Follower,
-    batch: *const Batch,
+    item: *const u8,
+    item_length: usize,
     now_us: f64,
 ) -> Status {
     // SAFETY: the caller promises it.
     call(|| unsafe {
-        let (follower, batch) = (borrow_mut(follower)?, items(batch)?);
-        batch.visit_all(|items| items.for_each(|item| follower.keep(item, time(now_us))))?;
+        borrow_mut(follower)?.keep(slice(item, item_length)?, time(now_us));
         Ok(())
     })
 }
@@ -229,16 +198,9 @@ pub unsafe extern "C" fn valkeybloom_near_describe(
     // SAFETY: the caller promises it.
     call(|| unsafe {
         let (follower, now) = (borrow(follower)?, time(now_us));
-        let state = match follower.state(now) {
-            State::Syncing => 0,
-            State::Following => 1,
-            State::Missing => 2,
-            State::Stale => 3,
-            State::Refused => 4,
-        };
         let (done, age) = (follower.stats(), follower.age(now));
         let counts = [
-            state,
+            follower.state(now) as u64,
             done.polls,
             done.items,
             done.bytes,
