@@ -139,9 +139,7 @@ export class Near {
   }
 
   /** Requires that the key existed at the last answer of the server. */
-  #requireKey() {
-    if (this.#missing === 'error' && this.state === 'missing') throw this.#noKey();
-  }
+  #requireKey() {  if (this.#missing === 'error' && this.state === 'missing') throw this.#noKey(); }
 
   /** Requires that the server has the key, which its answer "no" does not tell. */
   async #requireKeyThere() {
@@ -181,9 +179,7 @@ export class Near {
     return answers;
   }
 
-  async add(item) {
-    return (await this.addMany([item]))[0] === 1;
-  }
+  async add(item) { return (await this.addMany([item]))[0] === 1; }
 
   async addMany(items) {
     const list = listOf(items, 'items');
@@ -229,9 +225,7 @@ export class Near {
     return Array.from({ length: 8 }, (_, field) => f64(out + 8 * field));
   }
 
-  get state() {
-    return this.#pointer === 0 ? 'closed' : STATES[this.#describe()[0]];
-  }
+  get state() { return this.#pointer === 0 ? 'closed' : STATES[this.#describe()[0]]; }
 
   get age() {
     const age = this.#pointer === 0 ? NaN : this.#describe()[1];

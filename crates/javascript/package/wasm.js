@@ -77,9 +77,7 @@ function failure(status) {
 }
 
 /** Throws the error of a call. */
-export function check(status) {
-  if (status !== OK) throw failure(status);
-}
+export function check(status) {  if (status !== OK) throw failure(status); }
 
 /** Calls a function that may allocate memory. If there is none for a few words, the call traps, and its stack is reset. */
 export function call(name, ...parameters) {

@@ -1,4 +1,4 @@
-//! The memory that JavaScript writes arguments to, and the allocator.
+//! The memory that JavaScript writes arguments to.
 
 use valkeybloom_bindings::Bloom;
 
@@ -43,49 +43,4 @@ pub unsafe extern "C" fn valkeybloom_bloom_precedes(
         let (header, later) = (slice(header, header_length)?, slice(later, later_length)?);
         put(precedes, Bloom::precedes(header, later))
     })
-}
-
-#[cfg(target_family = "wasm")]
-mod allocator {
-    use core::arch::wasm32::memory_size;
-    use std::alloc::{GlobalAlloc, Layout, System};
-
-    const PAGE: usize = 65_536;
-
-    /// The allocator of the standard library, which would write zeros to memory that is zero already: memory that has
-    /// just grown. For a filter of 100 MB that blocks the event loop for some 50 ms.
-    struct Allocator;
-
-    #[global_allocator]
-    static ALLOCATOR: Allocator = Allocator;
-
-    // SAFETY: it passes everything on to an allocator.
-    unsafe impl GlobalAlloc for Allocator {
-        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-            // SAFETY: the caller's promise is the same.
-            unsafe { System.alloc(layout) }
-        }
-
-        unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-            // SAFETY: the caller's promise is the same.
-            unsafe { System.dealloc(block, layout) }
-        }
-
-        unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-            // SAFETY: the caller's promise is the same.
-            unsafe { System.realloc(block, layout, size) }
-        }
-
-        unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-            let used_end = memory_size::<0>() * PAGE;
-            // SAFETY: the caller's promise is the same.
-            let block = unsafe { System.alloc(layout) };
-            if !block.is_null() {
-                let used = used_end.saturating_sub(block.addr()).min(layout.size());
-                // SAFETY: the block has this size at least.
-                unsafe { block.write_bytes(0, used) };
-            }
-            block
-        }
-    }
 }

@@ -32,7 +32,7 @@ use valkeybloom_protocol::bloom::Read;
 /// The most new items in a reply of `BF.READ`: those that the server sends by default. In WebAssembly, they are added in the
 /// thread of a program's events, which must not wait for long.
 const POLL_ITEMS: u64 = if cfg!(target_family = "wasm") {
-    8192
+    4096
 } else {
     Read::MAX_COUNT
 };

@@ -1,5 +1,8 @@
 //! Fallible allocation, relocation of allocations, and prefetching.
 
+#[cfg(not(target_family = "wasm"))]
+use std::alloc::alloc_zeroed as allocate_zeroed;
+
 /// Moves an object's allocations.
 pub trait Relocate {
     /// Returns whether to stop. Callers check before each step but the first.
@@ -22,13 +25,27 @@ pub fn zeroed(len: usize) -> Option<Box<[u8]>> {
         return Some(Box::default());
     }
     // SAFETY: the layout's size is `len`, which is not zero.
-    let block = unsafe { std::alloc::alloc_zeroed(layout) };
+    let block = unsafe { allocate_zeroed(layout) };
     if block.is_null() {
         return None;
     }
     // SAFETY: the block is `len` initialised bytes from the global allocator, with the layout that the box will free,
     // and it has no other owner.
     Some(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(block, len)) })
+}
+
+/// Allocates zeros in WebAssembly, whose allocator would also write them to memory that has just grown, and is zero.
+#[cfg(target_family = "wasm")]
+unsafe fn allocate_zeroed(layout: std::alloc::Layout) -> *mut u8 {
+    let grown = core::arch::wasm32::memory_size::<0>() << 16;
+    // SAFETY: the caller promises that the layout's size is not zero.
+    let block = unsafe { std::alloc::alloc(layout) };
+    if !block.is_null() {
+        let used = grown.saturating_sub(block.addr()).min(layout.size());
+        // SAFETY: the block has the layout's size.
+        unsafe { block.write_bytes(0, used) };
+    }
+    block
 }
 
 /// Allocates an empty table with capacity for exactly `len` values, or returns `None` if allocation fails.
