@@ -162,7 +162,7 @@ pub unsafe extern "C" fn valkeybloom_near_take(
     })
 }
 
-/// Copies the copy to a filter of its own, or sets `filter` to null if there is none.
+/// Makes a filter that equals the copy, or sets `filter` to null if the follower has no copy.
 ///
 /// # Safety
 /// The follower is valid, and `filter` may be written to.
