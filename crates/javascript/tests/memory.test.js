@@ -1,0 +1,102 @@
+// What happens when the WebAssembly has no more memory: calls fail, and everything else goes on.
+
+import assert from 'node:assert/strict';
+import { cpSync, readFileSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+const modules = fileURLToPath(new URL('../node_modules/', import.meta.url));
+const PAGE = 65_536;
+
+/** Reads a number of WebAssembly (LEB128). Returns it and the place after it. */
+function readNumber(bytes, at) {
+  let number = 0;
+  for (let shift = 0; ; shift += 7, at += 1) {
+    number |= (bytes[at] & 127) << shift;
+    if (bytes[at] < 128) return [number, at + 1];
+  }
+}
+
+const numberOf = (value) => (value < 128 ? [value] : [(value & 127) | 128, ...numberOf(value >>> 7)]);
+
+/** Returns a WebAssembly with a greatest size of its memory, in pages above the least. */
+function limited(bytes, pages) {
+  for (let at = 8; at < bytes.length; ) {
+    const [length, start] = readNumber(bytes, at + 1);
+    // The section of memories: their number, the flags, and the least size.
+    if (bytes[at] === 5) {
+      assert.deepEqual([...bytes.subarray(start, start + 2)], [1, 0]);
+      const [least] = readNumber(bytes, start + 2);
+      const section = [1, 1, ...numberOf(least), ...numberOf(least + pages)];
+      return Buffer.concat([bytes.subarray(0, at), Buffer.from([5, section.length, ...section]), bytes.subarray(start + length)]);
+    }
+    at = start + length;
+  }
+  return assert.fail('no memory');
+}
+
+/** Loads the package with little memory. */
+function load(pages) {
+  const folder = `${modules}limited-${pages}`;
+  cpSync(`${modules}valkeybloom`, folder, { recursive: true });
+  writeFileSync(`${folder}/valkeybloom.wasm`, limited(readFileSync(`${folder}/valkeybloom.wasm`), pages));
+  return createRequire(import.meta.url)(`${folder}/node.cjs`);
+}
+
+test('calls fail while memory is out, and all objects stay whole', () => {
+  const { Bloom, CountMin, CuckooFilter, TDigest, TopK, decode } = load(30);
+  const held = [];
+  const items = Array.from({ length: 300 }, (_, index) => `item ${index}`);
+  const refusals = new Map();
+  const attempt = (call) => {
+    try {
+      return call();
+    } catch (error) {
+      assert.ok(['NO_MEMORY', 'REFUSED', 'UNDECODABLE'].includes(error.code), error.stack);
+      refusals.set(error.code, (refusals.get(error.code) ?? 0) + 1);
+      return undefined;
+    }
+  };
+  // Larger ones first, then those that fit in what is left, until not even a few bytes are left.
+  for (const capacity of [10_000, 1000, 100, 1]) {
+    for (;;) {
+      const filter = attempt(() => new Bloom(capacity, 0.01));
+      if (filter === undefined) break;
+      held.push(filter);
+      if (filter.capacity >= 1000) assert.ok(attempt(() => filter.addMany(items.slice(0, 50))) ?? true);
+    }
+  }
+  assert.ok(held.length > 100 && held.length * 100 < 30 * PAGE);
+  const [filter] = held;
+  const bytes = filter.seed;
+  for (let round = 0; round < 300; round += 1) {
+    for (const call of [
+      () => new Bloom(10, 2),
+      () => new Bloom(1, 0.1, { seed: bytes }),
+      () => new CuckooFilter(100).add('a'),
+      () => new CountMin(50, 3).query('a'),
+      () => new TopK(3).addMany(items),
+      () => new TDigest().addMany(Array(500).keys()),
+      () => filter.toBytes(),
+      () => filter.copy(),
+      () => filter.hasMany(items),
+      () => [...filter.chunks()],
+      () => filter.union(filter),
+      () => decode(new Uint8Array(50)),
+    ]) {
+      const made = attempt(call);
+      made?.free?.();
+    }
+    assert.equal(filter.has('item 3'), true);
+    assert.equal(filter.has('other'), false);
+  }
+  assert.ok(refusals.get('NO_MEMORY') > 1000, JSON.stringify([...refusals]));
+  for (const one of held.splice(1)) one.free();
+  assert.deepEqual([...filter.hasMany(['item 0', 'item 49', 'other'])], [1, 1, 0]);
+  assert.equal(filter.add('other'), true);
+  const again = new Bloom(10_000, 0.01);
+  assert.equal(again.addMany(items).length, 300);
+  assert.ok(again.hasMany(items).every((found) => found === 1));
+  assert.throws(() => new Bloom(10, 2), { code: 'REFUSED' });
+});
