@@ -1,6 +1,5 @@
 //! Objects shared by threads.
 
-use std::collections::BTreeMap;
 use std::ptr;
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
@@ -66,18 +65,23 @@ impl<T> Shared<T> {
     /// # Errors
     /// [`Code::Broken`]
     pub fn read_all<R>(objects: &[&Self], look: impl FnOnce(&[&T]) -> R) -> Result<R, Error> {
-        let by_address = objects
-            .iter()
-            .map(|object| (ptr::from_ref(*object), *object));
-        let by_address: BTreeMap<_, _> = by_address.collect();
-        let mut locks = BTreeMap::new();
-        for (address, object) in by_address {
-            locks.insert(address, object.0.read().map_err(broken)?);
+        let address = |object: &&Self| ptr::from_ref(*object);
+        let mut ascending = objects.to_vec();
+        ascending.sort_unstable_by_key(address);
+        ascending.dedup_by_key(|object| address(object));
+        // If there is no memory for the lists, no lock is held yet.
+        let (mut locks, mut all) = (Vec::new(), Vec::new());
+        locks.reserve_exact(ascending.len());
+        all.reserve_exact(objects.len());
+        for object in &ascending {
+            locks.push(object.0.read().map_err(broken)?);
         }
-        let all: Vec<&T> = objects
-            .iter()
-            .map(|object| &*locks[&ptr::from_ref(*object)])
-            .collect();
+        let place = |object| ascending.binary_search_by_key(&address(object), address);
+        all.extend(
+            objects
+                .iter()
+                .filter_map(|object| Some(&*locks[place(object).ok()?])),
+        );
         Ok(look(&all))
     }
 

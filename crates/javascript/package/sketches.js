@@ -2,7 +2,7 @@
 
 import {
   SketchError, bytesOf, call, check, checkBatch, copied, f64, integer, isTrue, listOf, number, numbers,
-  options, out, takeBuffer, takeItems, textOf, u32, u64, using, wasm, withBatch, withBytes, withItem, withWords,
+  options, out, run, takeBuffer, takeItems, textOf, u32, u64, using, wasm, withBatch, withBytes, withItem, withWords,
 } from './wasm.js';
 
 /** Passed to a constructor, so that it takes an object that exists already. */
@@ -18,14 +18,14 @@ let pointerOf;
 /** Calls a function with an object, an item and a parameter. Returns its answer. */
 const ask = (of, sketch, item, parameter) =>
   withItem(item, (address, length) => {
-    check(of(pointerOf(sketch), address, length, parameter, out));
+    check(run(of, pointerOf(sketch), address, length, parameter, out));
     return isTrue();
   });
 
 /** Adds a batch to a filter, with the parameter that `make` returns. */
 const addMany = (of, filter, items, make) =>
   withBatch(items, 1, (batch, count, place) => {
-    const status = of(pointerOf(filter), batch, make(), place, out);
+    const status = run(of, pointerOf(filter), batch, make(), place, out);
     const answers = copied(place, count);
     checkBatch(status, answers);
     return answers;
@@ -103,7 +103,7 @@ export class Sketch {
 
   hasMany(items, given) {
     return withBatch(items, 1, (batch, count, answers) => {
-      check(wasm.valkeybloom_contains_many(this.#pointer, batch, atOf(given), answers));
+      call('contains_many', this.#pointer, batch, atOf(given), answers);
       return copied(answers, count);
     });
   }
@@ -332,7 +332,7 @@ export class CountMin extends Sketch {
 
   queryMany(items) {
     return withBatch(items, 8, (batch, length, place) => {
-      check(wasm.valkeybloom_count_min_count_many(pointerOf(this), batch, place));
+      call('count_min_count_many', pointerOf(this), batch, place);
       return Array.from({ length }, (_, index) => u64(place + 8 * index));
     });
   }

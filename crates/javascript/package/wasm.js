@@ -23,7 +23,7 @@ SketchError.prototype.name = 'SketchError';
 export let wasm;
 /** The address of the results of calls. */
 export let out;
-let room, words, memory, bytes, view, roomBytes;
+let room, words, memory, stack, bytes, view, roomBytes;
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
@@ -34,7 +34,7 @@ export function load(module) {
     random_bits: () => crypto.getRandomValues(new BigUint64Array(1))[0],
   };
   wasm = new WebAssembly.Instance(module, { host }).exports;
-  memory = wasm.memory;
+  [memory, stack] = [wasm.memory, wasm.__stack_pointer.value];
   room = wasm.valkeybloom_allocate(ITEM_BYTES + WORDS_BYTES + 128);
   words = room + ITEM_BYTES;
   out = words + WORDS_BYTES;
@@ -79,18 +79,18 @@ function failure(status) {
 /** Throws the error of a call. */
 export function check(status) {  if (status !== OK) throw failure(status); }
 
-/** Calls a function that may allocate memory. If there is none for a few words, the call traps, and its stack is reset. */
-export function call(name, ...parameters) {
-  const stack = wasm.__stack_pointer.value;
-  let status;
+/** Calls a function by its name, and throws its error. */
+export const call = (name, ...parameters) => check(run(wasm[`valkeybloom_${name}`], ...parameters));
+
+/** Calls a function. If there is no memory for a few words, it is aborted, and its stack is reset. */
+export function run(of, ...parameters) {
   try {
-    status = wasm[`valkeybloom_${name}`](...parameters);
+    return of(...parameters);
   } catch (error) {
     if (!(error instanceof WebAssembly.RuntimeError)) throw error;
     wasm.__stack_pointer.value = stack;
     throw new SketchError('NO_MEMORY', 'not enough memory');
   }
-  check(status);
 }
 
 /** Allocates memory for a while. */

@@ -154,7 +154,8 @@ test('errors have the text of a server, and name the option', () => {
 });
 
 test('a full filter takes what has room, and says which item had none', () => {
-  const bloom = new Bloom(3, 0.01, { expansion: null });
+  const seed = new Uint8Array(32);
+  const bloom = new Bloom(3, 0.01, { expansion: null, seed });
   assert.throws(() => bloom.addMany(['a', 'a', 'b', 'c', 'd', 'e']), { code: 'REFUSED', index: 4 });
   assert.deepEqual([...bloom.hasMany(['a', 'b', 'c', 'd', 'e'])], [1, 1, 1, 0, 0]);
   const cuckoo = new CuckooFilter(2, { bucketSize: 1, expansion: 0 });
