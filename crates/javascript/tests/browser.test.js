@@ -2,13 +2,14 @@
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 
 import { Bloom } from 'valkeybloom';
 
@@ -21,6 +22,8 @@ links.addMany(['http://bad.example/', 'http://böse.example/']);
 /** What the server has beside the files of the package. */
 const files = new Map([['links', Buffer.from(links.toBytes())]]);
 let server, address, resolve;
+/** The folder of the files that the server has. */
+let root = folder;
 
 before(async () => {
   server = createServer(async (request, response) => {
@@ -32,7 +35,7 @@ before(async () => {
     }
     let body = files.get(name);
     try {
-      body ??= readFileSync(join(folder, name));
+      body ??= readFileSync(join(root, name));
     } catch {
       response.writeHead(404).end();
       return;
@@ -91,6 +94,42 @@ test('the page of docs/javascript.md asks its list', async () => {
     }
     return answers;`));
   assert.deepEqual(found, ['2 bad links', 'is probably bad', 'is not on the list', 'is probably bad']);
+});
+
+/** Each bundler: builds a folder of a program, whose script has the name that it returns. */
+const BUNDLERS = {
+  async vite(source, into) {
+    const { build } = await import('vite');
+    const bundle = { entryFileNames: 'program.js' };
+    await build({ root: source, logLevel: 'error', build: { outDir: into, target: 'es2022', rollupOptions: { output: bundle } } });
+  },
+  async webpack(source, into) {
+    const { default: webpack } = await import('webpack');
+    const output = { path: into, filename: 'program.js', publicPath: 'auto' };
+    const stats = await promisify(webpack)({ mode: 'production', entry: join(source, 'program.mjs'), output });
+    assert.deepEqual(stats.toJson().errors, []);
+  },
+};
+
+test('a bundled program finds the WebAssembly', async () => {
+  const source = mkdtempSync(join(folder, '../../bundled-'));
+  const program = `
+    import { Bloom } from 'valkeybloom';
+    const filter = new Bloom(1000, 0.01);
+    filter.add('a');
+    fetch('/returned', { method: 'POST', body: JSON.stringify([filter.has('a'), filter.has('b')]) });`;
+  writeFileSync(join(source, 'program.mjs'), program);
+  writeFileSync(join(source, 'index.html'), '<script type="module" src="/program.mjs"></script>');
+  try {
+    for (const [name, build] of Object.entries(BUNDLERS)) {
+      root = join(source, name);
+      await build(source, root);
+      assert.deepEqual(await returned('<script type="module" src="/program.js"></script>'), [true, false], name);
+    }
+  } finally {
+    root = folder;
+    rmSync(source, { recursive: true });
+  }
 });
 
 test('objects have the same bytes in a browser', async () => {
