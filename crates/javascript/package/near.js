@@ -24,6 +24,9 @@ const COMMAND_BYTES = 2 ** 24;
 /** The longest time that is taken, in seconds: 30 years. */
 const LONGEST = 1e9;
 
+/** The longest time of a timer, in milliseconds. */
+const LONGEST_TIMER = 2 ** 31 - 1;
+
 const freed = new FinalizationRegistry((pointer) => wasm.valkeybloom_near_free(pointer));
 
 const now = () => performance.now() * 1000;
@@ -36,6 +39,7 @@ function seconds(value, name) {
 /** Returns whether a reply is 1 or true. A refusal among the replies to a batch is an error that was not thrown. */
 function isOne(reply) {
   if (reply instanceof Error) throw reply;
+  if (reply === undefined) throw new Error('the client returned too few replies');
   return Number(reply) === 1;
 }
 
@@ -94,7 +98,7 @@ export class Near {
     if (this.#pointer === 0) return undefined;
     numbers().setUint32(out, 0, true);
     call('near_next', this.#pointer, now(), out, out + 32);
-    if (u32(out) === 0) return Math.ceil(f64(out + 32) / 1000);
+    if (u32(out) === 0) return Math.min(Math.ceil(f64(out + 32) / 1000), LONGEST_TIMER);
     return takeItems(out).map(([word], place) => (place === 0 ? textOf(word) : Buffer.from(word)));
   }
 
@@ -139,7 +143,9 @@ export class Near {
   }
 
   /** Requires that the key existed at the last answer of the server. */
-  #requireKey() {  if (this.#missing === 'error' && this.state === 'missing') throw this.#noKey(); }
+  #requireKey() {
+    if (this.#missing === 'error' && this.state === 'missing') throw this.#noKey();
+  }
 
   /** Requires that the server has the key, which its answer "no" does not tell. */
   async #requireKeyThere() {
@@ -205,7 +211,7 @@ export class Near {
       let timer;
       await new Promise((resume) => {
         this.#waiters.add(resume);
-        if (left < 2 ** 31) timer = setTimeout(resume, left);
+        if (left <= LONGEST_TIMER) timer = setTimeout(resume, left);
       });
       clearTimeout(timer);
     }

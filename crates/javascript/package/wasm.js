@@ -77,7 +77,9 @@ function failure(status) {
 }
 
 /** Throws the error of a call. */
-export function check(status) {  if (status !== OK) throw failure(status); }
+export function check(status) {
+  if (status !== OK) throw failure(status);
+}
 
 /** Calls a function by its name, and throws its error. */
 export const call = (name, ...parameters) => check(run(wasm[`valkeybloom_${name}`], ...parameters));
@@ -95,7 +97,8 @@ export function run(of, ...parameters) {
 
 /** Allocates memory for a while. */
 export function using(length, use) {
-  const address = wasm.valkeybloom_allocate(length);
+  // Offsets have 32 bits.
+  const address = length < 2 ** 31 ? wasm.valkeybloom_allocate(length) : 0;
   if (address === 0) throw new SketchError(CODES[NO_MEMORY], 'not enough memory');
   try {
     return use(address);
@@ -222,8 +225,8 @@ export function withBatch(items, each, use) {
       });
       return { result: use(address, count, address + HEADER) };
     });
-  if (isText) {
-    // Text of one byte a character is encoded in one go, and its offsets are the lengths.
+  // Text of one byte a character is encoded in one go, unless it is too long for a string. Its offsets are the lengths.
+  if (isText && length < 2 ** 28) {
     const found = write(length, (address, mark) => {
       const text = all.join('');
       const { read, written } = encoder.encodeInto(text, heap().subarray(address, address + length));

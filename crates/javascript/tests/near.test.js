@@ -194,6 +194,27 @@ test('a reply that is none is not taken for one', async () => {
   }
 });
 
+test('too few replies are an error, and long times are no short ones', async () => {
+  await client.call('BF.MADD', 'seen', 'a', 'b');
+  let [short, polls] = [false, 0];
+  const one = {
+    async callBuffer(...words) {
+      polls += words[0] === 'BF.READ';
+      const reply = await client.callBuffer(...words);
+      return short && Array.isArray(reply) ? reply.slice(1) : reply;
+    },
+  };
+  const near = new Near(one, 'seen', { every: 1e7, maxAge: 1e8, confirm: true });
+  assert.equal(await near.wait(30), true);
+  short = true;
+  await assert.rejects(near.hasMany(['c', 'd']), /too few replies/);
+  await assert.rejects(near.addMany(['c', 'd']), /too few replies/);
+  const before = polls;
+  await new Promise((resume) => setTimeout(resume, 50));
+  assert.equal(polls, before);
+  near.close();
+});
+
 test('no copy answers beyond its age, and a stalled server holds nobody up but who asks it', async () => {
   await withEach(CLIENTS, server.port, async () => {});
   for (const [name, connect] of Object.entries(CLIENTS)) {
