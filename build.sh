@@ -522,7 +522,7 @@ case $command in
     soak) soak "$@" ;;
     bench) case ${1-} in
         python) shift; exec tools/python.sh bench "$@" ;;
-        js) shift; exec tools/js.sh bench "$@" ;;
+        js) build; server=$(find_server); exec tools/js.sh bench "$server" "$module" ;;
         *) bench "$@" ;;
     esac ;;
     calculator) exec tools/calculator.sh "$@" ;;

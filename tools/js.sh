@@ -4,13 +4,13 @@
 #
 #   tools/js.sh build                   makes the package
 #   tools/js.sh test server module      makes it, and tests it in Node, and in Chromium
-#   tools/js.sh bench                   measures it beside other packages
+#   tools/js.sh bench server module     measures it beside other packages
 #   tools/js.sh release folder          makes it, and puts it into a folder
 set -eu
 cd "$(dirname "$0")/.."
 fail() { echo "tools/js.sh: $*" >&2; exit 1; }
 
-[ $# -ge 1 ] || fail "usage: tools/js.sh build, test server module [file...], bench or release folder"
+[ $# -ge 1 ] || fail "usage: tools/js.sh build, test server module [file...], bench server module or release folder"
 action=$1
 shift
 target=$(mkdir -p "${CARGO_TARGET_DIR:=target}" && cd "$CARGO_TARGET_DIR" && pwd)
@@ -70,23 +70,18 @@ build() {
 
 case $action in
     build) build ;;
-    test)
+    test | bench)
         [ $# -ge 2 ] || fail "name a server and a module"
-        export VALKEY_SERVER="$1" VALKEYBLOOM_SO="$2"
+        export VALKEY_SERVER="$1" VALKEYBLOOM_SO="$2" REPOSITORY="$PWD"
         shift 2
         build
         rm -rf "$npm/work/tests"
         cp -r $source/tests "$npm/work/tests"
-        export REPOSITORY="$PWD"
-        cd "$npm/work"
-        [ $# -gt 0 ] || set -- tests/*.test.js
-        node --expose-gc --test "$@"
-        ;;
-    bench)
-        build
         cp benches/javascript.js "$npm/work"
         cd "$npm/work"
-        node --expose-gc javascript.js "$@"
+        [ "$action" = test ] || exec node javascript.js
+        [ $# -gt 0 ] || set -- tests/*.test.js
+        node --expose-gc --test "$@"
         ;;
     release)
         [ $# = 1 ] || fail "name a folder"

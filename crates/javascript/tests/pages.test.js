@@ -1,4 +1,4 @@
-// The programs of docs/javascript.md print what the page says, and the types of the package fit them.
+// The programs of docs/javascript.md and of the package's README print what the pages say, and the types of the package fit them.
 
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
@@ -11,7 +11,7 @@ import { after, before, test } from 'node:test';
 
 import * as imported from 'valkeybloom';
 
-import { startServer } from './support.js';
+import { observer, startServer } from './support.js';
 
 const require = createRequire(import.meta.url);
 const work = join(fileURLToPath(import.meta.url), '../..');
@@ -19,21 +19,26 @@ const run = promisify(execFile);
 
 /** The blocks in JavaScript, each with the text that follows it. */
 function programs() {
-  const page = readFileSync(join(process.env.REPOSITORY, 'docs/javascript.md'), 'utf8');
+  const pages = ['docs/javascript.md', 'crates/javascript/README.md'];
+  const page = pages.map((name) => readFileSync(join(process.env.REPOSITORY, name), 'utf8')).join('\n');
   const blocks = [...page.matchAll(/^```js\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?/gms)];
   return blocks.map(([, code, output]) => ({ code, output }));
 }
 
-let server;
+let server, client;
 
 before(async () => {
   server = await startServer();
+  client = await observer(server.port);
 });
-after(() => server.stop());
+after(async () => {
+  client.close();
+  await server.stop();
+});
 
-test('the programs of the page', async () => {
+test('the programs of the pages', async () => {
   const all = programs();
-  assert.ok(all.length > 4);
+  assert.equal(all.length, 6);
   for (const [index, { code, output }] of all.entries()) {
     // A worker has no output, but handles requests.
     if (output === undefined) {
@@ -45,6 +50,7 @@ test('the programs of the page', async () => {
       .replace('createClient()', `createClient({ url: 'redis://127.0.0.1:${server.port}' })`)
       .replace('new Redis({', `new Redis({ port: ${server.port},`);
     writeFileSync(file, own);
+    await client.call('FLUSHALL');
     const { stdout, stderr } = await run(process.execPath, [file]);
     assert.deepEqual([stdout, stderr], [output, '']);
   }

@@ -1,7 +1,7 @@
 // Servers with the module, and the clients of Node.js.
 
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import net from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -173,27 +173,4 @@ export async function startProxy(target) {
       listening.close();
     },
   });
-}
-
-/**
- * Returns the longest time that one event takes while something runs, in milliseconds of the processor, and the result. The
- * time that other programs take does not count.
- */
-export async function longestEvent(work) {
-  // The first number is the nanoseconds that the main thread has run.
-  const used = () => Number(readFileSync('/proc/self/schedstat', 'utf8').split(' ')[0]) / 1e6;
-  let [longest, last, isDone] = [0, used(), false];
-  const tick = () => {
-    const now = used();
-    longest = Math.max(longest, now - last);
-    last = now;
-    if (!isDone) setImmediate(tick);
-  };
-  setImmediate(tick);
-  try {
-    return [await work(), () => longest];
-  } finally {
-    isDone = true;
-    tick();
-  }
 }

@@ -153,6 +153,7 @@ fn sessions_are_what_the_server_says() {
 /// Blocks that are neither sessions nor lines for a shell, how many, and the tests that replay them.
 const ELSEWHERE: &[(&str, &str, usize, &str)] = &[
     ("crates/javascript/README.md", "js", 1, "tools/js.sh"),
+    ("crates/javascript/README.md", "text", 1, "tools/js.sh"),
     ("crates/python/README.md", "python", 2, "of crates/python"),
     (
         "crates/sketches/README.md",
