@@ -224,7 +224,10 @@ run_tests() {
     # Python's tests spend most of their time waiting. Of the other clients, go-redis is the strictest.
     [ $# -gt 0 ] || {
         begin python tools/python.sh test "$newest" "$module"
-        begin js tools/js.sh test "$newest" "$module"
+        # This machine may not reach the compiler's targets.
+        js=yes
+        tools/js.sh target || { js=no && echo "build.sh: the npm package is not tested" >&2; }
+        if [ $js = yes ]; then begin js tools/js.sh test "$newest" "$module"; fi
         begin clients tools/clients.sh "$newest" "$module" "$target/clients" quick
     }
     build_checked
@@ -238,7 +241,7 @@ run_tests() {
     test_on "$newest" --tests -- "$@"
     if [ $# = 0 ]; then
         await python
-        await js
+        [ $js = no ] || await js
         await clients
         begin c tools/c.sh test "$newest" "$module" "$target/c"
         skip=$(skip_once)

@@ -2,6 +2,7 @@
 # Makes the npm package in target/npm/: a WebAssembly and the JavaScript around it, the same bytes in any folder. What
 # the tests and the bundling need is installed once, by the versions of crates/javascript/tests/package-lock.json.
 #
+#   tools/js.sh target                  brings the compiler's target, or fails
 #   tools/js.sh build                   makes the package
 #   tools/js.sh test server module      makes it, and tests it in Node, and in Chromium
 #   tools/js.sh bench server module     measures it beside other packages
@@ -10,13 +11,18 @@ set -eu
 cd "$(dirname "$0")/.."
 fail() { echo "tools/js.sh: $*" >&2; exit 1; }
 
-[ $# -ge 1 ] || fail "usage: tools/js.sh build, test server module [file...], bench server module or release folder"
+[ $# -ge 1 ] || fail "usage: tools/js.sh target, build, test server module [file...], bench server module or release folder"
 action=$1
 shift
 target=$(mkdir -p "${CARGO_TARGET_DIR:=target}" && cd "$CARGO_TARGET_DIR" && pwd)
 npm=$target/npm
 source=crates/javascript
 wasm=wasm32-unknown-unknown
+
+bring_target() {
+    [ -d "$(rustc --print sysroot)/lib/rustlib/$wasm/lib" ] || rustup --quiet target add "$wasm" >&2 ||
+        fail "missing: the target $wasm. Install with: rustup target add $wasm"
+}
 
 bring() {
     missing=
@@ -26,8 +32,7 @@ bring() {
     # shellcheck disable=SC2086  # a list of packages
     [ -z "$missing" ] || tools/packages.sh $missing
     node -e 'process.exit(Number(parseInt(process.versions.node) < 20))' || fail "missing: Node.js 20 or newer"
-    [ -d "$(rustc --print sysroot)/lib/rustlib/$wasm/lib" ] || rustup target add "$wasm" ||
-        fail "missing: the target $wasm. Install with: rustup target add $wasm"
+    bring_target
     mkdir -p "$npm/work"
     cmp -s $source/tests/package-lock.json "$npm/work/installed" || {
         cp $source/tests/package.json $source/tests/package-lock.json "$npm/work"
@@ -69,6 +74,7 @@ build() {
 }
 
 case $action in
+    target) bring_target ;;
     build) build ;;
     test | bench)
         [ $# -ge 2 ] || fail "name a server and a module"
