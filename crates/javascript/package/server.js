@@ -1,9 +1,9 @@
 // `fetch` and `store`: the objects of a server's keys.
 
-import BEGIN from './begin.lua';
+import BEGIN from '../../python/python/valkeybloom/begin.lua';
+import MERGE from '../../python/python/valkeybloom/merge.lua';
+import NAME from '../../python/python/valkeybloom/name.lua';
 import { commandsOf, pause } from './clients.js';
-import MERGE from './merge.lua';
-import NAME from './name.lua';
 import {
   Bloom, CountMin, CuckooFilter, Loader, TDigest, TopK, isSketch, precedes,
 } from './sketches.js';

@@ -162,58 +162,13 @@ def slot_of(key: bytes) -> int:
     return binascii.crc_hqx(key, 0) % 16384
 
 
-BEGIN = """
-redis.call(ARGV[1], KEYS[1], 1, ARGV[2])
-return redis.call('PEXPIRE', KEYS[1], ARGV[3])
-"""
+def read_script(name: str) -> str:
+    """Returns a script for the server. The package for JavaScript takes it from here."""
+    with open(f"{os.path.dirname(__file__)}/{name}.lua", encoding="ascii") as file:
+        return file.read()
 
-# Returns the type of the key's value if the key is to be kept, else "none". With `replace`, it is followed by the types
-# that may be replaced.
-NAME = """
-local kind = redis.call('TYPE', KEYS[2])['ok']
-local is_kept = kind ~= 'none'
-for number = 3, #ARGV do
-    is_kept = is_kept and ARGV[number] ~= kind
-end
-if is_kept then
-    return kind
-end
-if ARGV[2] == '' then
-    redis.call('PERSIST', KEYS[1])
-else
-    redis.call('PEXPIRE', KEYS[1], ARGV[2])
-end
-redis.call('RENAME', KEYS[1], KEYS[2])
-return 'none'
-"""
 
-# Keeps the time to live, unless a new one is given. One of 0 has less than a millisecond left.
-MERGE = """
-local ttl = ARGV[2]
-if redis.call('EXISTS', KEYS[2]) == 1 then
-    if ttl == '' then
-        ttl = redis.call('PTTL', KEYS[2])
-        if ttl == 0 then
-            ttl = 1
-        end
-    end
-    if ARGV[1] == 'CMS.MERGE' then
-        redis.call(ARGV[1], KEYS[2], 2, KEYS[2], KEYS[1])
-    elseif ARGV[1] == 'TDIGEST.MERGE' then
-        redis.call(ARGV[1], KEYS[2], 1, KEYS[1])
-    else
-        redis.call(ARGV[1], KEYS[2], KEYS[1])
-    end
-    redis.call('DEL', KEYS[1])
-else
-    redis.call('PERSIST', KEYS[1])
-    redis.call('RENAME', KEYS[1], KEYS[2])
-end
-if ttl ~= '' and tonumber(ttl) > 0 then
-    redis.call('PEXPIRE', KEYS[2], ttl)
-end
-return 'none'
-"""
+BEGIN, NAME, MERGE = map(read_script, ("begin", "name", "merge"))
 
 MERGES: dict[type[Sketch], str] = {
     Bloom: "BF.MERGE",
