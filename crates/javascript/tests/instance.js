@@ -1,0 +1,17 @@
+// Notes the memory of the WebAssembly, if it is imported before the package.
+
+let memory;
+
+WebAssembly.Instance = new Proxy(WebAssembly.Instance, {
+  construct(of, parameters) {
+    const instance = Reflect.construct(of, parameters);
+    memory = instance.exports.memory;
+    return instance;
+  },
+});
+
+/** Returns the bytes of the memory, which never becomes smaller, and those of JavaScript's objects. */
+export function memories() {
+  globalThis.gc();
+  return [memory.buffer.byteLength, process.memoryUsage().heapUsed];
+}
