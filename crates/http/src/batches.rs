@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::fault::Fault;
 use crate::link::Link;
+use crate::log;
 use crate::options::Options;
 
 /// The largest number of keys in a request and in a command: the server does nothing else while it looks them up.
@@ -24,15 +25,15 @@ pub enum Action {
     Ask,
     /// Inserts them.
     Insert,
-    /// Asks whether the server answers. There are no keys.
-    Ping,
+    /// Asks whether the server answers lookups. There are no keys.
+    Check,
 }
 
 /// The commands for a filter, without the keys.
 struct Commands {
     ask: Cmd,
     insert: Cmd,
-    ping: Cmd,
+    check: Cmd,
 }
 
 impl Commands {
@@ -46,18 +47,16 @@ impl Commands {
         insert.arg("PERIODS").arg(options.periods);
         let mut ask = redis::cmd("BF.MEXISTS");
         ask.arg(&options.key);
-        Self {
-            ask,
-            insert,
-            ping: redis::cmd("PING"),
-        }
+        let mut check = ask.clone();
+        check.arg("");
+        Self { ask, insert, check }
     }
 
     fn of(&self, action: Action) -> &Cmd {
         match action {
             Action::Ask => &self.ask,
             Action::Insert => &self.insert,
-            Action::Ping => &self.ping,
+            Action::Check => &self.check,
         }
     }
 }
@@ -85,20 +84,21 @@ impl Queue {
     /// Creates the filter, unless it exists, and starts a task that sends what is queued.
     ///
     /// # Errors
-    /// The server refuses the options. A server that is down is not an error.
+    /// The server refuses the options. A server that is down, or refuses for a state that may end, is not an error.
     pub async fn start(mut link: Link, options: &Options) -> RedisResult<Self> {
         let mut commands = Commands::new(options);
-        match link
+        let sent = link
             .send(redis::pipe().add_command(commands.insert.clone()))
-            .await
-        {
-            Ok(replies) => {
-                for reply in replies {
-                    reply.extract_error()?;
-                }
+            .await;
+        for reply in sent.unwrap_or_default() {
+            let Value::ServerError(error) = reply else {
+                continue;
+            };
+            let fault = Fault::from(error.clone());
+            if fault.1.starts_with("ERR ") && !fault.1.starts_with("ERR unknown command") {
+                return Err(error.into());
             }
-            Err(error) if error.is_io_error() => {}
-            Err(error) => return Err(error),
+            log::line(format_args!("the server refuses: {}", fault.1));
         }
         commands.insert.arg("ITEMS");
         // Each connection has at most one request in the queue.
@@ -144,7 +144,9 @@ async fn send_all(mut queue: mpsc::UnboundedReceiver<Request>, commands: Command
             }
             Err(error) => {
                 let fault = Fault::from(error);
-                for request in groups.into_iter().flatten() {
+                // Those who wait would only wait longer.
+                let waiting = std::iter::from_fn(|| queue.try_recv().ok());
+                for request in groups.into_iter().flatten().chain(waiting) {
                     request.answer(Err(fault.clone()));
                 }
             }
@@ -174,7 +176,7 @@ fn share(group: Vec<Request>, reply: Value) -> Vec<Request> {
     let action = group[0].action;
     let items = match reply {
         Value::ServerError(error) => Err(Fault::from(error)),
-        _ if action == Action::Ping => Ok(Vec::new()),
+        _ if action == Action::Check => Ok(Vec::new()),
         reply => reply.into_sequence().map_err(|_| unexpected()),
     };
     let mut items = match items {

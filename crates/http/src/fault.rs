@@ -35,6 +35,9 @@ impl From<RedisError> for Fault {
 impl From<ServerError> for Fault {
     fn from(error: ServerError) -> Self {
         let details = error.details().unwrap_or_default();
+        // A server without the module would quote the command, with the keys of other clients.
+        let details = details.split(", with args beginning with").next();
+        let details = details.unwrap_or_default();
         let status = match error.code() {
             "LOADING" => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::BAD_GATEWAY,

@@ -2,6 +2,7 @@
 
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
+use percent_encoding::percent_decode;
 use serde::Deserialize;
 
 use crate::batches::MAX_KEYS;
@@ -27,11 +28,15 @@ pub fn parse(
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     if kind.eq_ignore_ascii_case("application/json") {
-        let body: Result<Body, _> = serde_json::from_slice(body);
-        let body = body.map_err(|error| {
-            let why = format!("a body in JSON is {{\"keys\": [\"a\", \"b\"]}}: {error}");
+        let invalid = |why: &str| {
+            let why = format!("a body in JSON is {{\"keys\": [\"a\", \"b\"]}}: {why}");
             Fault::new(StatusCode::BAD_REQUEST, why)
-        })?;
+        };
+        // The parser would take an array of the fields as well.
+        if !body.trim_ascii_start().starts_with(b"{") {
+            return Err(invalid("not an object"));
+        }
+        let body: Body = serde_json::from_slice(body).map_err(|e| invalid(&e.to_string()))?;
         keys.extend(body.keys);
     } else if kind.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
         keys.extend(pairs(body)?);
@@ -51,11 +56,21 @@ pub fn parse(
 
 /// Returns the keys of a query or a form, which have the same syntax.
 fn pairs(text: &[u8]) -> Result<Vec<String>, Fault> {
-    let pairs = form_urlencoded::parse(text).filter(|(name, _)| name == "key");
-    let keys: Vec<_> = pairs.map(|(_, key)| key.into_owned()).collect();
-    // The parser replaces invalid UTF-8 by this character, which would merge different keys.
-    if keys.iter().any(|key| key.contains('\u{FFFD}')) {
-        return Err(Fault::new(StatusCode::BAD_REQUEST, "key is not UTF-8"));
+    let decoded = |text: &[u8]| {
+        let spaces = text
+            .iter()
+            .map(|&byte| if byte == b'+' { b' ' } else { byte });
+        let text: Vec<u8> = spaces.collect();
+        String::from_utf8(percent_decode(&text).collect())
+    };
+    let mut keys = Vec::new();
+    for pair in text.split(|byte| *byte == b'&') {
+        let mut parts = pair.splitn(2, |byte| *byte == b'=');
+        let [name, value] = [(); 2].map(|()| parts.next().unwrap_or_default());
+        if decoded(name).as_deref() == Ok("key") {
+            let not_text = |_| Fault::new(StatusCode::BAD_REQUEST, "key is not UTF-8");
+            keys.push(decoded(value).map_err(not_text)?);
+        }
     }
     Ok(keys)
 }

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
 use redis::{
@@ -11,15 +11,20 @@ use redis::{
     RedisResult, TlsCertificates, Value,
 };
 
+use crate::log;
 use crate::options::Options;
 
 /// The timeout of a connection attempt and of a reply. Clients should learn soon that the server is down.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The time after which a connection is tried before it is used: the server may have closed it.
+const IDLE: Duration = Duration::from_secs(1);
+
 /// A connection to the server, which may be down.
 pub struct Link {
     client: Client,
     connection: Option<MultiplexedConnection>,
+    used: Instant,
     /// Whether the last call failed, so that only changes are logged.
     is_down: bool,
 }
@@ -44,12 +49,17 @@ impl Link {
         })?;
         let client = if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
             Client::build_with_tls(info, certificates(options)?)?
+        } else if options.cacert.is_some() || options.cert.is_some() || options.cert_key.is_some() {
+            return Err(
+                "certificates are for TLS: the server's address begins with rediss://".into(),
+            );
         } else {
             Client::open(info)?
         };
         Ok(Self {
             client,
             connection: None,
+            used: Instant::now(),
             is_down: false,
         })
     }
@@ -63,16 +73,25 @@ impl Link {
         if let Err(error) = &sent {
             self.connection = None;
             if !self.is_down {
-                eprintln!("no connection to the server: {error}");
+                log::line(format_args!("no connection to the server: {error}"));
             }
         } else if self.is_down {
-            eprintln!("connected to the server again");
+            log::line(format_args!("connected to the server again"));
         }
         self.is_down = sent.is_err();
+        self.used = Instant::now();
         sent
     }
 
     async fn try_to_send(&mut self, commands: &Pipeline) -> RedisResult<Vec<Value>> {
+        if self.used.elapsed() > IDLE
+            && let Some(connection) = &mut self.connection
+        {
+            let ping = redis::pipe().cmd("PING").clone();
+            if connection.send_packed_commands(&ping, 0, 1).await.is_err() {
+                self.connection = None;
+            }
+        }
         let connection = match &mut self.connection {
             Some(connection) => connection,
             none => {

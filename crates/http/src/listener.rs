@@ -48,14 +48,14 @@ pub async fn serve(listener: TcpListener, service: Service, options: &Options) -
             let permit = Arc::clone(&free).acquire_owned().await;
             (permit, listener.accept().await)
         };
-        let (permit, stream) = tokio::select! {
-            (permit, Ok((stream, _))) = accepted => (permit, stream),
+        let (permit, accepted) = tokio::select! {
+            accepted = accepted => accepted,
             _ = ctrl_c() => break,
             _ = terminate.recv() => break,
-            else => {
-                sleep(PAUSE).await;
-                continue;
-            }
+        };
+        let Ok((stream, _)) = accepted else {
+            sleep(PAUSE).await;
+            continue;
         };
         configure(&stream, options.timeout);
         let answers = Arc::clone(&service);

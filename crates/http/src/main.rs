@@ -11,11 +11,12 @@ mod fault;
 mod keys;
 mod link;
 mod listener;
+mod log;
 mod metrics;
 mod options;
 mod service;
 
-use std::error::Error;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -27,22 +28,57 @@ use metrics::Metrics;
 use options::Options;
 use service::Service;
 
-async fn run(options: Options) -> Result<(), Box<dyn Error>> {
-    let queue = Queue::start(Link::new(&options)?, &options).await?;
+/// The number of open files that are not connections of clients, at most.
+const OWN_FILES: u64 = 32;
+
+async fn run() -> Result<(), Failure> {
+    let mut options = Options::read().map_err(Failure::Options)?;
+    let invalid = |error: Box<dyn std::error::Error>| Failure::Options(error.to_string());
+    let queue = Queue::start(Link::new(&options).map_err(invalid)?, &options)
+        .await
+        .map_err(|error| Failure::Options(error.to_string()))?;
     let service = Service::new(queue, Metrics::new()?, &options);
-    let listener = TcpListener::bind(&options.listen).await?;
-    println!("listening on http://{}", listener.local_addr()?);
+    let listener =
+        TcpListener::bind(&options.listen)
+            .await
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::InvalidInput => Failure::Options(format!("--listen: {error}")),
+                _ => error.into(),
+            })?;
+    options.connections = options.connections.min(raise_file_limit());
+    // Nobody may read it.
+    let _ = writeln!(
+        io::stdout(),
+        "listening on http://{}",
+        listener.local_addr()?
+    );
     sd_notify::notify(&[sd_notify::NotifyState::Ready])?;
     listener::serve(listener, service, &options).await?;
     Ok(())
 }
 
-/// Raises the limit of open files as far as the system permits, because each connection takes one.
-fn raise_file_limit() {
+/// Raises the limit of open files as far as the system permits. Returns how many connections it allows.
+fn raise_file_limit() -> u32 {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // Without it, connections wait until others end.
+    // It fails only if somebody else has lowered the maximum meanwhile.
     let _ = setrlimit(Resource::Nofile, limit);
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let connections = files.saturating_sub(OWN_FILES).max(1);
+    u32::try_from(connections).unwrap_or(u32::MAX)
+}
+
+/// Why the program ends.
+enum Failure {
+    /// The options are invalid, so it would fail again.
+    Options(String),
+    Other(String),
+}
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Other(error.to_string())
+    }
 }
 
 /// Runs the program. The exit status is 0 after a signal to end, 1 for a failure, and 2 for invalid options.
@@ -50,14 +86,11 @@ fn raise_file_limit() {
 async fn main() -> ExitCode {
     // Fails only if a provider is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    raise_file_limit();
-    let (failure, status) = match Options::read() {
-        Ok(options) => match run(options).await {
-            Ok(()) => return ExitCode::SUCCESS,
-            Err(failure) => (failure.to_string(), 1),
-        },
-        Err(failure) => (failure, 2),
+    let (failure, status) = match run().await {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::Other(failure)) => (failure, 1),
+        Err(Failure::Options(failure)) => (failure, 2),
     };
-    eprintln!("valkeybloom-http: {failure}");
+    log::line(format_args!("valkeybloom-http: {failure}"));
     ExitCode::from(status)
 }

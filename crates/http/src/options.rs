@@ -10,6 +10,9 @@ use clap::{CommandFactory, Parser};
 /// The prefix of environment variables.
 const PREFIX: &str = "VALKEYBLOOM_HTTP_";
 
+/// The longest timeout. A client that does nothing for a day is gone.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// Remembers keys for some periods, over HTTP.
 #[derive(Parser)]
 #[command(name = "valkeybloom-http", version, args_override_self = true)]
@@ -18,16 +21,16 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Number of periods that a key is remembered for, including the current one
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=60_000))]
     pub periods: u32,
     /// Length of a period, in seconds
-    #[arg(long, default_value = "60", value_parser = seconds)]
+    #[arg(long, default_value = "60", value_parser = period)]
     pub length: Duration,
     /// Number of keys expected in a period
-    #[arg(long, default_value_t = 100_000)]
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub size: u64,
     /// Share of never inserted keys that are found all the same
-    #[arg(long, default_value_t = 0.01)]
+    #[arg(long, default_value_t = 0.01, value_parser = share)]
     pub error_rate: f64,
     /// Address to listen on; port 0 picks a free one
     #[arg(long, default_value = "127.0.0.1:9000")]
@@ -54,7 +57,7 @@ pub struct Options {
     #[arg(long, default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..))]
     pub connections: u32,
     /// Seconds that a client may take to send a request, may be idle, or may take to read an answer
-    #[arg(long, default_value = "60", value_parser = positive)]
+    #[arg(long, default_value = "60", value_parser = pause)]
     pub timeout: Duration,
     /// The token.
     #[arg(skip)]
@@ -67,14 +70,14 @@ impl Options {
     /// # Errors
     /// What is wrong with the file or the environment, and where.
     pub fn read() -> Result<Self, String> {
-        let Self { config, .. } = Self::parse();
+        let own = Self::parse();
         let mut words: Vec<_> = env::args_os().take(1).collect();
-        if let Some(path) = config {
-            let own = read(&path)?;
-            let table: toml::Table = toml::from_str(&own).map_err(|error| {
+        if let Some(path) = own.config {
+            let text = read(&path)?;
+            let table: toml::Table = toml::from_str(&text).map_err(|error| {
                 // The whole text of the error would quote the line, which may hold a password.
                 let start = error.span().map_or(0, |span| span.start);
-                let line = own[..start].matches('\n').count() + 1;
+                let line = text[..start].matches('\n').count() + 1;
                 at(&path, format!("line {line}: {}", error.message()))
             })?;
             for (key, value) in &table {
@@ -87,8 +90,8 @@ impl Options {
         }
         words.extend(env::args_os().skip(1));
         let mut options = Self::parse_from(words);
-        options.token = variable("TOKEN")?;
-        if let Some(path) = &options.token_file {
+        options.token = variable("TOKEN")?.filter(|_| own.token_file.is_none());
+        if let (None, Some(path)) = (&options.token, &options.token_file) {
             options.token = Some(read(path)?.trim_end().to_owned());
         }
         let is_token =
@@ -145,10 +148,27 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number).map_err(|e| e.to_string())
 }
 
-fn positive(text: &str) -> Result<Duration, String> {
+fn period(text: &str) -> Result<Duration, String> {
+    let length = seconds(text)?;
+    let is_long = length.as_millis() > 0;
+    is_long
+        .then_some(length)
+        .ok_or_else(|| "it has to be 0.001 or more".to_owned())
+}
+
+fn pause(text: &str) -> Result<Duration, String> {
     let time = seconds(text)?;
-    let is_positive = !time.is_zero();
-    is_positive
-        .then_some(time)
-        .ok_or_else(|| "it has to be larger than 0".to_owned())
+    let is_sensible = !time.is_zero() && time <= LONGEST_TIMEOUT;
+    is_sensible.then_some(time).ok_or_else(|| {
+        let most = LONGEST_TIMEOUT.as_secs();
+        format!("it has to be larger than 0, and {most} at most")
+    })
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share: f64 = text.parse().map_err(|_| "not a number")?;
+    let is_share = 0.0 < share && share < 1.0;
+    is_share
+        .then_some(share)
+        .ok_or_else(|| "it has to be between 0 and 1".to_owned())
 }

@@ -101,19 +101,29 @@ impl Service {
                 let keys = keys::parse(head.uri.query(), kind, &body)?;
                 self.send(Action::Insert, "POST", keys).await
             }
-            "/health" if is_get => match self.ping().await {
+            "/health" if is_get => match self.check().await {
                 Ok(()) => Ok(json(StatusCode::OK, &json!({ "status": "ok" }))),
                 // This answer reports the state, so it does not count as a failed request.
                 Err(fault) => Ok(error(&Fault(StatusCode::SERVICE_UNAVAILABLE, fault.1))),
             },
             "/metrics" if is_get => {
-                self.metrics.server_up.set(self.ping().await.is_ok().into());
+                self.metrics
+                    .server_up
+                    .set(self.check().await.is_ok().into());
                 let text = self.metrics.text().expect("all names are valid");
                 Ok(answer(StatusCode::OK, prometheus::TEXT_FORMAT, text))
             }
             "/" | "/health" | "/metrics" => {
                 let why = "GET asks, POST to / inserts";
-                Err(Fault::new(StatusCode::METHOD_NOT_ALLOWED, why))
+                let mut answer = error(&Fault::new(StatusCode::METHOD_NOT_ALLOWED, why));
+                let methods = if path == "/" {
+                    "GET, HEAD, POST"
+                } else {
+                    "GET, HEAD"
+                };
+                let methods = HeaderValue::from_static(methods);
+                answer.headers_mut().insert(ALLOW, methods);
+                Ok(answer)
             }
             _ => {
                 let why = "the paths are /, /health and /metrics";
@@ -153,8 +163,8 @@ impl Service {
         Ok(json(StatusCode::OK, &lists))
     }
 
-    async fn ping(&self) -> Result<(), Fault> {
-        self.queue.send(Action::Ping, Vec::new()).await.map(|_| ())
+    async fn check(&self) -> Result<(), Fault> {
+        self.queue.send(Action::Check, Vec::new()).await.map(|_| ())
     }
 }
 
@@ -171,14 +181,10 @@ async fn body_of(body: Incoming) -> Result<Bytes, Fault> {
 
 fn error(fault: &Fault) -> Answer {
     let mut answer = json(fault.0, &json!({ "error": fault.1 }));
-    let (name, value) = match fault.0 {
-        StatusCode::UNAUTHORIZED => (WWW_AUTHENTICATE, "Bearer"),
-        StatusCode::METHOD_NOT_ALLOWED => (ALLOW, "GET, HEAD, POST"),
-        _ => return answer,
-    };
-    answer
-        .headers_mut()
-        .insert(name, HeaderValue::from_static(value));
+    if fault.0 == StatusCode::UNAUTHORIZED {
+        let scheme = HeaderValue::from_static("Bearer");
+        answer.headers_mut().insert(WWW_AUTHENTICATE, scheme);
+    }
     answer
 }
 

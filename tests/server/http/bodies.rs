@@ -36,6 +36,7 @@ fn invalid_json_is_refused() {
         "",
         "a",
         "[\"a\"]",
+        "[[\"a\"]]",
         "\"a\"",
         "null",
         "{}",
@@ -115,6 +116,7 @@ fn percent_encoding_is_read_as_browsers_do() {
         ("%6bey=b", "b"),
         ("key=a=b", "a=b"),
         ("key=a+b%2B", "a b+"),
+        ("key=%ef%bf%bd", "\u{FFFD}"),
         ("key", ""),
     ] {
         assert_eq!(service.insert(query), missing(&[key]), "{query}");

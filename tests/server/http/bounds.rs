@@ -79,6 +79,34 @@ fn connections_beyond_the_limit_wait() {
     );
 }
 
+/// Connections wait while the system gives no files.
+#[test]
+fn the_service_goes_on_after_it_had_no_files() {
+    let server = Server::start();
+    let service = Service::start(&server, &[]);
+    service.insert("key=a");
+    let limit = Command::new("prlimit")
+        .args(["--nofile=20:20", "--pid", &service.child.id().to_string()])
+        .status();
+    assert!(limit.expect("Linux has prlimit").success());
+    let streams: Vec<_> = (0..60).map(|_| service.send(ASK)).collect();
+    let mut line = String::new();
+    let read = BufReader::new(&streams[0]).read_line(&mut line);
+    read.expect("it answers");
+    assert_eq!(line, "HTTP/1.1 200 OK\r\n");
+    drop(streams);
+    assert_eq!(service.ask("key=a"), found(&["a"]));
+
+    let command = command(&server, &[]);
+    let mut limited = Command::new("prlimit");
+    limited.arg("--nofile=40:40").arg(command.get_program());
+    limited.args(command.get_args());
+    let service = Service::run(limited);
+    let streams: Vec<_> = (0..60).map(|_| service.send(ASK)).collect();
+    drop(streams);
+    assert_eq!(service.ask("key=a"), found(&["a"]));
+}
+
 #[test]
 fn ten_thousand_idle_connections_leave_others_alone() {
     const IDLE: usize = 10_000;

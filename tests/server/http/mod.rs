@@ -425,14 +425,22 @@ fn the_service_does_not_start_with_invalid_options() {
     refused(&["--length=-1"], 2, "negative");
     refused(&["--timeout", "0"], 2, "larger than 0");
     refused(&["--connections", "0"], 2, "not in 1..");
-    refused(&["--error-rate", "1.5"], 1, "error rate");
-    refused(&["--size", "0"], 1, "capacity");
-    refused(&["--length", "0"], 1, "window");
-    refused(&["--periods", "0"], 1, "periods");
-    refused(&["--server", "redis://a:b:c"], 1, "not a server address");
+    refused(&["--timeout", "86401"], 2, "86400 at most");
+    refused(&["--error-rate", "1.5"], 2, "between 0 and 1");
+    refused(&["--error-rate", "nan"], 2, "between 0 and 1");
+    refused(&["--size", "0"], 2, "not in 1..");
+    refused(&["--length", "0.0009"], 2, "0.001 or more");
+    refused(&["--periods", "0"], 2, "not in 1..=60000");
+    refused(&["--periods", "60001"], 2, "not in 1..=60000");
+    // The server refuses these.
+    refused(&["--length", "1e19"], 2, "window");
+    refused(&["--size", "9223372036854775808"], 2, "capacity");
+    refused(&["--server", "redis://a:b:c"], 2, "not a server address");
+    refused(&["--listen", "127.0.0.1"], 2, "--listen: ");
+    refused(&["--cacert", "/none.pem"], 2, "rediss://");
     refused(
         &["--cert", "client.pem", "--server", "rediss://localhost"],
-        1,
+        2,
         "together",
     );
     let taken = format!("127.0.0.1:{}", server.port());

@@ -4,6 +4,8 @@ use std::collections::HashSet;
 use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use crate::harness::{ok, wait_in_sync};
+
 use super::*;
 
 /// What clients have done.
@@ -109,6 +111,64 @@ fn systemd_learns_when_the_service_listens() {
     let length = socket.recv(&mut message).expect("a message");
     assert_eq!(str::from_utf8(&message[..length]), Ok("READY=1\n"));
     assert_eq!(service.get("key=a").0, 200);
+}
+
+/// Its log may be a full disk, or a pipe that nobody reads.
+#[test]
+fn the_service_goes_on_without_its_log() {
+    let mut server = Server::start();
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+    let mut command = command(&server, &[]);
+    command.stderr(full.expect("Linux has this device"));
+    let service = Service::run(command);
+    server.shutdown();
+    assert_eq!(service.get("key=a").0, 503);
+    server.start_again();
+    assert_eq!(service.insert("key=a"), missing(&["a"]));
+}
+
+/// The server closes idle connections, if its setting says so.
+#[test]
+fn a_closed_connection_is_made_again_before_it_is_used() {
+    let server = Server::start();
+    let service = Service::start(&server, &[]);
+    service.insert("key=a");
+    let mut client = server.client();
+    for _ in 0..2 {
+        assert_eq!(client.cmd("CONFIG SET timeout 1"), ok());
+        wait_until("the server has closed the connection", || {
+            // This client's own connection stays, because it is used.
+            client.cmd("CLIENT LIST").text().lines().count() == 1
+        });
+        assert_eq!(client.cmd("CONFIG SET timeout 0"), ok());
+        assert_eq!(service.insert("key=a"), found(&["a"]));
+    }
+}
+
+/// What the server refuses now, it may accept later.
+#[test]
+fn the_service_may_start_beside_a_server_that_refuses() {
+    let primary = Server::start();
+    primary.client().cmd("BF.ADD mneme a");
+    let replica = Server::replica_of(&primary).start();
+    wait_in_sync(&primary, &replica);
+    let service = Service::start(&replica, &[]);
+    assert_eq!(service.ask("key=a"), found(&["a"]));
+    let (status, value) = service.post("key=b", b"");
+    assert_eq!(status, 502, "{value}");
+    assert_eq!(replica.client().cmd("REPLICAOF NO ONE"), ok());
+    assert_eq!(service.insert("key=b"), missing(&["b"]));
+
+    // A server without the module quotes the command, which may hold keys of other clients.
+    let bare = Server::builder().without_module().start();
+    let service = Service::start(&bare, &[]);
+    for (status, value) in [service.get("key=secret"), service.post("key=secret", b"")] {
+        assert_eq!(status, 502, "{value}");
+        let text = value["error"].as_str().expect("a text");
+        assert!(text.starts_with("ERR unknown command"), "{text}");
+        assert!(!text.contains("secret"), "{text}");
+    }
+    assert_eq!(service.text("/health").0, 503);
 }
 
 #[test]
