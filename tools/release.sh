@@ -41,12 +41,12 @@ check() {
     if command -v cargo >/dev/null; then
         newest=$(printf '%s\n' 1.90 "$(cargo --version | cut -d ' ' -f 2)" | sort -V | tail -n 1)
         [ "$newest" != 1.90 ] || lack "cargo 1.90 or newer, which packages crates together: rustup update"
-        for arch in $architectures; do
-            for triple in "$arch-unknown-linux-gnu" "$arch-unknown-linux-musl"; do
-                [ -d "$(rustc --print sysroot)/lib/rustlib/$triple" ] ||
-                    rustup --quiet target add "$triple" >/dev/null 2>&1 ||
-                    lack "the Rust target $triple: rustup target add $triple"
-            done
+        triples=wasm32-unknown-unknown
+        for arch in $architectures; do triples="$triples $arch-unknown-linux-gnu $arch-unknown-linux-musl"; done
+        for triple in $triples; do
+            [ -d "$(rustc --print sysroot)/lib/rustlib/$triple" ] ||
+                rustup --quiet target add "$triple" >/dev/null 2>&1 ||
+                lack "the Rust target $triple: rustup target add $triple"
         done
     else
         lack "cargo: install Rust with rustup"
@@ -58,6 +58,8 @@ check() {
     need apt-ftparchive apt-utils
     need createrepo_c createrepo-c
     need python3 python3
+    need node nodejs
+    need npm npm
     need /usr/share/keyrings/debian-archive-keyring.gpg debian-archive-keyring
     python3 -c 'import ensurepip, venv' 2>/dev/null || packages="$packages python3-venv"
     for arch in $architectures; do
