@@ -61,7 +61,7 @@ async fn run() -> Result<(), Failure> {
 fn raise_file_limit() -> u32 {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // It fails only if somebody else has lowered the maximum meanwhile.
+    // It fails only if the maximum has fallen in between.
     let _ = setrlimit(Resource::Nofile, limit);
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let connections = files.saturating_sub(OWN_FILES).max(1);
