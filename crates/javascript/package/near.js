@@ -75,7 +75,13 @@ export class Near {
   static {
     drive = async (weak, { send, refusalOf }, name) => {
       for (;;) {
-        const step = weak.deref()?.#next();
+        let step;
+        try {
+          step = weak.deref()?.#next();
+        } catch {
+          // There is no memory for the words now.
+          step = 1000;
+        }
         if (step === undefined) return;
         if (typeof step === 'number') {
           await new Promise((resume) => setTimeout(resume, step).unref?.());
@@ -113,7 +119,7 @@ export class Near {
   }
 
   #fail(command, error, refusal) {
-    let text = refusal ?? (error.message || error.name);
+    let text = refusal ?? (error?.message || String(error));
     if (refusal?.startsWith('MOVED')) text += '; use a client of a cluster';
     if (command === 'BF.READ' && refusal?.includes('unknown command')) {
       text += '; pass refresh to follow a server without BF.READ';

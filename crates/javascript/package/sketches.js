@@ -25,7 +25,8 @@ const ask = (of, sketch, item, parameter) =>
 /** Adds a batch to a filter, with the parameter that `make` returns. */
 const addMany = (of, filter, items, make) =>
   withBatch(items, 1, (batch, count, place) => {
-    const status = run(of, pointerOf(filter), batch, make(), place, out);
+    const parameter = make();
+    const status = run(of, pointerOf(filter), batch, parameter, place, out);
     const answers = copied(place, count);
     checkBatch(status, answers);
     return answers;
@@ -103,7 +104,8 @@ export class Sketch {
 
   hasMany(items, given) {
     return withBatch(items, 1, (batch, count, answers) => {
-      call('contains_many', this.#pointer, batch, atOf(given), answers);
+      const at = atOf(given);
+      call('contains_many', this.#pointer, batch, at, answers);
       return copied(answers, count);
     });
   }
@@ -238,8 +240,10 @@ export class Bloom extends Sketch {
   union(...others) { return this.constructor.union([this, ...others]); }
 
   static union(filters, given) {
-    withAll(this, listOf(filters, 'filters'), (address, length) => {
-      call('bloom_union', address, length, atOf(given), out);
+    const list = listOf(filters, 'filters');
+    const at = atOf(given);
+    withAll(this, list, (address, length) => {
+      call('bloom_union', address, length, at, out);
     });
     return new this(EXISTING);
   }
@@ -307,7 +311,7 @@ export class CountMin extends Sketch {
   }
 
   static merged(pairs) {
-    const list = listOf(pairs, 'sketches').map((pair) => (isSketch(pair) ? [pair, 1] : pair));
+    const list = listOf(pairs, 'sketches').map((pair) => (isSketch(pair) ? [pair, 1] : [...pair]));
     withAll(this, list.map(([sketch]) => sketch), (address, length) =>
       using(8 * length, (weights) => {
         list.forEach(([, weight], index) => {

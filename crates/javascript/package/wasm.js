@@ -26,7 +26,8 @@ export let out;
 let room, words, memory, stack, bytes, view, roomBytes;
 
 const encoder = new TextEncoder();
-const decoder = new TextDecoder();
+// A byte order mark is part of an item.
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
 export function load(module) {
   const host = {
@@ -72,7 +73,7 @@ export const textOf = (array) => decoder.decode(array);
 
 function failure(status) {
   if (status === FREED) return new SketchError('FREED', 'the object was freed');
-  const start = wasm.valkeybloom_last_error();
+  const start = wasm.valkeybloom_last_error() >>> 0;
   return new SketchError(CODES[status], textOf(copied(start, heap().indexOf(0, start) - start)));
 }
 
@@ -98,7 +99,7 @@ export function run(of, ...parameters) {
 /** Allocates memory for a while. */
 export function using(length, use) {
   // Offsets have 32 bits.
-  const address = length < 2 ** 31 ? wasm.valkeybloom_allocate(length) : 0;
+  const address = length < 2 ** 31 ? wasm.valkeybloom_allocate(length) >>> 0 : 0;
   if (address === 0) throw new SketchError(CODES[NO_MEMORY], 'not enough memory');
   try {
     return use(address);
@@ -125,10 +126,10 @@ function wordOf(value, index) {
   throw wrongItem(value, index);
 }
 
-/** Returns the bytes of an item. */
+/** Returns a copy of the bytes of an item. */
 export function itemBytes(value, index) {
   const word = wordOf(value, index);
-  if (typeof word !== 'string') return word;
+  if (typeof word !== 'string') return new Uint8Array(word);
   if (!word.isWellFormed()) throw malformed(index);
   return encoder.encode(word);
 }
@@ -139,7 +140,7 @@ function put(value, index) {
   if (bytes.length === 0) refresh();
   if (typeof word !== 'string') {
     if (word.length > ITEM_BYTES) return -1;
-    bytes.set(word, room);
+    roomBytes.set(word);
     return word.length;
   }
   // A character has three bytes at most.
@@ -158,9 +159,10 @@ export function withItem(value, use, index) {
 
 /** Calls `use` with the address and the length of bytes. */
 export function withBytes(array, use) {
-  return using(array.length, (address) => {
-    heap().set(array, address);
-    return use(address, array.length);
+  const { length } = array;
+  return using(length, (address) => {
+    heap().subarray(address, address + length).set(array);
+    return use(address, length);
   });
 }
 

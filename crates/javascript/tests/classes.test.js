@@ -209,6 +209,53 @@ test('every object can be copied, compared, cleared and freed', () => {
   assert.ok(!new Bloom(10, 0.1).equals(new TopK(1)));
 });
 
+test('what a program does in the middle of a call harms nobody', () => {
+  const others = Array.from({ length: 20 }, () => new Bloom(100, 0.0001));
+  for (const [number, filter] of others.entries()) filter.add(`own ${number}`);
+  // Lengths that are none: no more is read than there is room for.
+  class Short extends Uint8Array {
+    get length() { return 1; }
+  }
+  const filter = new Bloom(100, 0.01);
+  for (const length of [2, 20_000, 150_000]) {
+    try {
+      filter.add(new Short(length).fill(255));
+    } catch (error) {
+      assert.ok(error instanceof RangeError, String(error));
+    }
+  }
+  // An object that is freed while a parameter is read.
+  for (const use of [
+    (one, given) => one.addMany(['a'], given),
+    (one, given) => one.hasMany(['a'], given),
+    (one, given) => one.add('a', given),
+    (one, given) => Bloom.union([one], given),
+  ]) {
+    const one = new Bloom(100, 0.01);
+    const made = [];
+    const given = { get atMs() { one.free(); made.push(new CountMin(10, 2)); return 1; } };
+    assert.throws(() => use(one, given), { code: 'FREED' }, String(use));
+  }
+  for (const [number, other] of others.entries()) assert.ok(other.has(`own ${number}`));
+  // A byte order mark is part of the item.
+  const top = new TopK(3, 100, 5);
+  top.addMany(['\ufeffname', 'name', 'name']);
+  assert.deepEqual(top.list(), [['name', 2], ['\ufeffname', 1]]);
+});
+
+test('more than half of the memory can be used', () => {
+  const small = new Bloom(1000, 0.01);
+  const kept = Array.from({ length: 20 }, () => new Bloom(1e8, 0.01));
+  const texts = Array.from({ length: 100_000 }, (_, number) => `item ${number}`);
+  small.add('x'.repeat(20_000));
+  assert.ok(small.has('x'.repeat(20_000)));
+  assert.equal(new Bloom(200_000, 0.01).addMany(texts).length, 100_000);
+  assert.ok(Bloom.fromBytes(small.toBytes()).equals(small));
+  assert.ok(new Bloom(1000, 0.01, { seed: small.seed }).union(small).has('x'.repeat(20_000)));
+  assert.throws(() => new Bloom(3, 0.01, { expansion: null }).addMany(texts), { code: 'REFUSED' });
+  for (const filter of kept) filter.free();
+});
+
 test('rounds leave no memory', { timeout: 600_000 }, async () => {
   const rounds = Number(process.env.ROUNDS ?? 1000);
   const round = () => {
