@@ -1,7 +1,5 @@
 //! Ways to the server: TLS, passwords and sockets.
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-
 use crate::harness::ok;
 use crate::support::certificates::Files;
 
@@ -19,16 +17,7 @@ fn at(address: &str, options: &[&str]) -> Command {
 fn a_server_is_reached_by_tls() {
     let folder = Server::start();
     let files = Files(folder.dir());
-    let authority = files.self_signed("ca", IsCa::Ca(BasicConstraints::Unconstrained), &[]);
-    let issuer = Issuer::new(authority.0, authority.1);
-    for name in ["server", "client"] {
-        let own = CertificateParams::new(["localhost".to_owned()]).expect("good parameters");
-        let key = KeyPair::generate().expect("a key");
-        let signed = own.signed_by(&key, &issuer).expect("a certificate");
-        files.write(&format!("{name}.pem"), signed.pem());
-        files.write(&format!("{name}.key"), key.serialize_pem());
-    }
-    let authority = files.path("ca.pem");
+    let authority = files.signed(&["server", "client"]);
     let (secure, port) = files.serve("server", "yes", &[("tls-ca-cert-file", &authority)]);
     let mut far = secure.client();
     assert_eq!(far.cmd("ACL SETUSER worker on >pass:word ~* +@all"), ok());

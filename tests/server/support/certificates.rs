@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use rcgen::{CertificateParams, DnType, IsCa, KeyPair};
+use rcgen::{BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
 use crate::harness::{Server, ok, supported_servers};
 
@@ -36,9 +36,26 @@ impl Files<'_> {
         own.is_ca = is_ca;
         let key = KeyPair::generate().expect("a key");
         let signed = own.self_signed(&key).expect("a certificate");
-        self.write(&format!("{name}.pem"), signed.pem());
-        self.write(&format!("{name}.key"), key.serialize_pem());
+        self.write_pair(name, &signed, &key);
         (own, key)
+    }
+
+    /// Writes certificates of these names for localhost, signed by an authority. Returns the path of the authority's.
+    pub fn signed(&self, names: &[&str]) -> String {
+        let authority = self.self_signed("ca", IsCa::Ca(BasicConstraints::Unconstrained), &[]);
+        let issuer = Issuer::new(authority.0, authority.1);
+        for name in names {
+            let own = CertificateParams::new(["localhost".to_owned()]).expect("good parameters");
+            let key = KeyPair::generate().expect("a key");
+            let signed = own.signed_by(&key, &issuer).expect("a certificate");
+            self.write_pair(name, &signed, &key);
+        }
+        self.path("ca.pem")
+    }
+
+    fn write_pair(&self, name: &str, certificate: &Certificate, key: &KeyPair) {
+        self.write(&format!("{name}.pem"), certificate.pem());
+        self.write(&format!("{name}.key"), key.serialize_pem());
     }
 
     /// Starts a server with the certificate and key of this name. Returns it with its port for TLS.

@@ -1,6 +1,6 @@
 //! Ways to a server: TLS, whoever signed its certificate, and sockets; and the errors of those that lead nowhere.
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, IsCa};
 
 use crate::harness::{Server, ok, wait_until};
 use crate::support::certificates::{Files, HOSTS};
@@ -13,16 +13,7 @@ fn servers_are_reached_by_tls_with_user_password_and_database() {
     let from = Server::start();
     add(&mut from.client(), "seen", &numbered("item", 0..10));
     let files = Files(from.dir());
-    let authority = files.self_signed("ca", IsCa::Ca(BasicConstraints::Unconstrained), &[]);
-    let issuer = Issuer::new(authority.0, authority.1);
-    for name in ["server", "client"] {
-        let own = CertificateParams::new(["localhost".to_owned()]).expect("good parameters");
-        let key = KeyPair::generate().expect("a key");
-        let signed = own.signed_by(&key, &issuer).expect("a certificate");
-        files.write(&format!("{name}.pem"), signed.pem());
-        files.write(&format!("{name}.key"), key.serialize_pem());
-    }
-    let authority = files.path("ca.pem");
+    let authority = files.signed(&["server", "client"]);
     let (secure, port) = files.serve("server", "yes", &[("tls-ca-cert-file", &authority)]);
     let mut far = secure.client();
     assert_eq!(far.cmd("ACL SETUSER mover on >pass:word ~* +@all"), ok());
