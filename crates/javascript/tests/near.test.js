@@ -2,25 +2,16 @@
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { after, before, beforeEach, test } from 'node:test';
+import { beforeEach, test } from 'node:test';
 
 import { Near, fetch } from 'valkeybloom';
 
+import { client, server } from './own-server.js';
 import { CLIENTS, CLUSTER_CLIENTS, observer, startCluster, startProxy, startServer, until, withEach } from './support.js';
 
 /** Polls often, so that the tests are quick. The copy is never too old on a busy machine. */
 const QUICK = { every: 0.005, maxAge: 60 };
 
-let server, client;
-
-before(async () => {
-  server = await startServer();
-  client = await observer(server.port);
-});
-after(async () => {
-  client.close();
-  await server.stop();
-});
 beforeEach(() => client.call('FLUSHALL'));
 
 const items = (count, start = 0) => Array.from({ length: count }, (_, number) => `item ${start + number}`);

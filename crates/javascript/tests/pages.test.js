@@ -7,11 +7,11 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 
 import * as imported from 'valkeybloom';
 
-import { observer, startServer } from './support.js';
+import { client, server } from './own-server.js';
 
 const require = createRequire(import.meta.url);
 const work = join(fileURLToPath(import.meta.url), '../..');
@@ -24,17 +24,6 @@ function programs() {
   const blocks = [...page.matchAll(/^```js\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?/gms)];
   return blocks.map(([, code, output]) => ({ code, output }));
 }
-
-let server, client;
-
-before(async () => {
-  server = await startServer();
-  client = await observer(server.port);
-});
-after(async () => {
-  client.close();
-  await server.stop();
-});
 
 test('the programs of the pages', async () => {
   const all = programs();

@@ -2,24 +2,15 @@
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { after, before, beforeEach, test } from 'node:test';
+import { beforeEach, test } from 'node:test';
 
 import { Bloom, CountMin, CuckooFilter, TDigest, TopK, fetch, store } from 'valkeybloom';
 
-import { CLIENTS, CLUSTER_CLIENTS, observer, startCluster, startProxy, startServer, until, withEach } from './support.js';
+import { client, server } from './own-server.js';
+import { CLIENTS, CLUSTER_CLIENTS, observer, startCluster, startProxy, until, withEach } from './support.js';
 
 const ITEMS = ['a', Uint8Array.of(0, 255), '', 'é', '42'];
 
-let server, client;
-
-before(async () => {
-  server = await startServer();
-  client = await observer(server.port);
-});
-after(async () => {
-  client.close();
-  await server.stop();
-});
 beforeEach(() => client.call('FLUSHALL'));
 
 /** An object of each family and kind, with the items in it, and empty. */
