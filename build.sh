@@ -280,11 +280,22 @@ soak() { # minutes, filters...
     test_on "$servers/valkey-9.1/valkey-server" --test server -- --nocapture --test-threads 32 "$@"
 }
 
+# Says whether a benchmark is wanted, as benches/server decides it: without filters, or if one is part of its name.
+is_wanted() { # name, filters...
+    name=$1
+    shift
+    [ $# -gt 0 ] || return 0
+    for filter; do case $name in *"$filter"*) return 0 ;; esac; done
+    return 1
+}
+
 # Measures with valkey-benchmark, on a server with jemalloc.
 bench() {
     build
-    cargo build --release --locked -p valkeybloom-http
-    command -v wrk >/dev/null || tools/packages.sh wrk
+    if is_wanted http "$@"; then
+        cargo build --release --locked -p valkeybloom-http
+        command -v wrk >/dev/null || tools/packages.sh wrk
+    fi
     servers=$(tools/servers.sh)
     VALKEY_SERVER=$servers/valkey-9.1/valkey-server VALKEYBLOOM_SO=$module BENCH_DIR=$target/bench \
         cargo bench --locked --bench server -- "$@"
