@@ -57,8 +57,8 @@ fill() {
     for link in bin lib "$(basename "$(dirname "$loader")")"; do ln -sfn "usr/$link" "$root/$link"; done
     install -D -m 755 "$module" "$root/usr/lib/valkey/modules/valkeybloom.so"
     take_libraries "$module"
+    # The programs are static.
     install -m 755 "$tool" "$service" "$root/usr/bin"
-    take_libraries "$tool"
     install -D -m 644 LICENSE "$root/usr/share/doc/valkeybloom/copyright"
 
     for file in usr/lib/os-release usr/share/common-licenses; do
