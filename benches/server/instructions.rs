@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::process::Command;
 use std::{env, fs};
 
-use crate::harness::{Client, Server};
+use crate::harness::{self, Client, Server};
 use crate::objects::fill;
 use crate::{Goal, Line, run};
 
@@ -249,10 +249,13 @@ fn counted(folder: &std::path::Path) -> (u64, u64) {
     let last = paths.max_by_key(|path| number(path)).expect("a dump");
     let text = fs::read(&last).expect("a dump");
     let text = String::from_utf8_lossy(&text);
+    let module = harness::given("VALKEYBLOOM_SO");
+    let module = module.file_name().and_then(|name| name.to_str());
+    let module = module.expect("a file's name");
     let (mut is_ours, mut of_call, mut called, mut own, mut whole) = (false, false, "", 0, 0);
     for line in text.lines() {
         if let Some(object) = line.strip_prefix("ob=") {
-            is_ours = object.ends_with("valkeybloom.so");
+            is_ours = object.ends_with(module);
         } else if let Some(function) = line.strip_prefix("cfn=") {
             called = function;
         } else if line.starts_with("calls=") {
@@ -271,6 +274,7 @@ fn counted(folder: &std::path::Path) -> (u64, u64) {
             of_call = false;
         }
     }
+    assert!(own > 0, "the module runs instructions");
     assert!(whole > own, "the server has a function {WHOLE}");
     (own, whole)
 }
