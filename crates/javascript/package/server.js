@@ -5,7 +5,7 @@ import MERGE from '../../python/python/valkeybloom/merge.lua';
 import NAME from '../../python/python/valkeybloom/name.lua';
 import { commandsOf, pause } from './clients.js';
 import {
-  Bloom, CountMin, CuckooFilter, Loader, TDigest, TopK, isSketch, precedes,
+  Bloom, CountMin, CuckooFilter, Loader, TDigest, TopK, familyOf, isSketch, precedes,
 } from './sketches.js';
 import { SketchError, itemBytes, options, textOf } from './wasm.js';
 
@@ -145,7 +145,7 @@ export async function store(client, key, sketch, given = {}) {
   const { replace = false, merge = false, ttl } = options(given, 'replace', 'merge', 'ttl');
   const [name, ttlMs] = [itemBytes(key), milliseconds(ttl)];
   if (!isSketch(sketch)) throw new TypeError('the third argument is not a sketch');
-  const family = sketch.constructor;
+  const family = familyOf(sketch);
   if (replace && merge) throw new TypeError('a key is either replaced or merged');
   if (merge && !MERGES.has(family)) throw new TypeError(`objects of ${family.name} can't be merged`);
   const { send, refusalOf, slotOf } = commandsOf(client, name);

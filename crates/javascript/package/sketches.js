@@ -8,6 +8,9 @@ import {
 /** Passed to a constructor, so that it takes an object that exists already. */
 const EXISTING = Symbol();
 
+/** The property of classes' prototypes with the number of their family in `FAMILIES`. Derived classes inherit it. */
+const FAMILY = Symbol();
+
 /** The names of families, from 1 as the WebAssembly numbers them. */
 const NAMES = ['', 'Bloom filter', 'cuckoo filter', 'count-min sketch', 'top-k list', 't-digest'];
 
@@ -41,7 +44,8 @@ export class Sketch {
   }
 
   /** Takes the object that a call has put into `out`. */
-  constructor() {
+  constructor(mark) {
+    if (mark !== EXISTING) throw new TypeError('Sketch has no objects of its own: make one of a family, such as Bloom');
     this.#pointer = u32(out);
     freed.register(this, this.#pointer, this);
   }
@@ -49,15 +53,13 @@ export class Sketch {
   /** Decodes the bytes of `toBytes`, of DUMP, or of BF.LOAD. */
   static fromBytes(data) {
     withBytes(bytesOf(data, 'data'), (address, length) => call('from_bytes', address, length, out));
-    const pointer = u32(out);
-    call('family_of', pointer, out + 8);
-    const family = u32(out + 8);
-    if (FAMILIES.includes(this) && this !== FAMILIES[family]) {
-      wasm.valkeybloom_free(pointer);
-      throw new SketchError('UNDECODABLE', `the bytes are a ${NAMES[family]}, not a ${NAMES[FAMILIES.indexOf(this)]}`);
+    call('family_of', u32(out), out + 8);
+    const [family, wanted] = [u32(out + 8), this.prototype[FAMILY]];
+    if (wanted !== undefined && wanted !== family) {
+      wasm.valkeybloom_free(u32(out));
+      throw new SketchError('UNDECODABLE', `the bytes are a ${NAMES[family]}, not a ${NAMES[wanted]}`);
     }
-    numbers().setUint32(out, pointer, true);
-    return new FAMILIES[family](EXISTING);
+    return new (wanted === undefined ? FAMILIES[family] : this)(EXISTING);
   }
 
   toBytes() {
@@ -83,7 +85,7 @@ export class Sketch {
   static fromChunks(pairs) {
     const loader = new Loader(this);
     try {
-      for (const [cursor, chunk] of listOf(pairs, 'chunks')) loader.load(cursor, chunk);
+      listOf(pairs, 'chunks').forEach((pair, index) => loader.load(...listOf(pair, `pair ${index}`)));
       return loader.end();
     } finally {
       loader.free();
@@ -133,6 +135,9 @@ export const decode = (data) => Sketch.fromBytes(data);
 
 export const isSketch = (value) => value instanceof Sketch;
 
+/** Returns the class of a sketch's family, whatever class was derived from it. */
+export const familyOf = (sketch) => FAMILIES[sketch[FAMILY]];
+
 /** Makes an object of the pointer that a call has put into `out`. */
 export const adopt = (family) => new family(EXISTING);
 
@@ -146,7 +151,7 @@ export class Loader {
   #pointer;
 
   constructor(family) {
-    call('loader_new', FAMILIES.indexOf(family), out);
+    call('loader_new', family.prototype[FAMILY], out);
     this.#pointer = u32(out);
     this.family = family;
   }
@@ -182,7 +187,7 @@ export const precedes = (header, later) =>
 const withAll = (family, sketches, use) =>
   using(4 * sketches.length, (address) => {
     sketches.forEach((sketch, index) => {
-      if (!(sketch instanceof family)) throw new TypeError(`object ${index} is not a ${family.name}`);
+      if (sketch?.[FAMILY] !== family.prototype[FAMILY]) throw new TypeError(`object ${index} is not a ${family.name}`);
       numbers().setUint32(address + 4 * index, pointerOf(sketch), true);
     });
     return use(address, sketches.length);
@@ -198,8 +203,11 @@ const momentOf = (given) => {
 
 const atOf = (given) => (given === undefined ? 0 : withWords(time(options(given, 'atMs').atMs)));
 
-function makeBloom(capacity, errorRate, given, words, ...names) {
-  const { expansion = 2, seed } = options(given, 'expansion', 'seed', ...names);
+/** The options of all Bloom filters. */
+const GROWTH = ['expansion', 'seed'];
+
+function makeBloom(capacity, errorRate, given, words) {
+  const { expansion = 2, seed } = options(given, ...GROWTH);
   const growth = expansion === null ? 'NONSCALING' : `EXPANSION ${integer(expansion, 'expansion')}`;
   const parameters = [integer(capacity, 'capacity'), number(errorRate, 'errorRate')];
   const make = (address) => call('bloom_new', ...parameters, withWords(`${growth} ${words}`), address, out);
@@ -212,12 +220,13 @@ function makeBloom(capacity, errorRate, given, words, ...names) {
 export class Bloom extends Sketch {
   constructor(capacity, errorRate, given = {}) {
     if (capacity !== EXISTING) makeBloom(capacity, errorRate, given, '');
-    super();
+    super(EXISTING);
   }
 
   static window(capacity, errorRate, given = {}) {
-    const words = `WINDOW ${integer(given.windowMs, 'windowMs')} PERIODS ${integer(given.periods, 'periods')}`;
-    makeBloom(capacity, errorRate, given, words, 'windowMs', 'periods');
+    const { windowMs, periods, ...others } = options(given, 'windowMs', 'periods', ...GROWTH);
+    const words = `WINDOW ${integer(windowMs, 'windowMs')} PERIODS ${integer(periods, 'periods')}`;
+    makeBloom(capacity, errorRate, others, words);
     return new this(EXISTING);
   }
 
@@ -268,7 +277,7 @@ export class CuckooFilter extends Sketch {
         integer(maxIterations, 'maxIterations')} EXPANSION ${integer(expansion, 'expansion')}`;
       call('cuckoo_new', integer(capacity, 'capacity'), withWords(words), out);
     }
-    super();
+    super(EXISTING);
   }
 
   add(item) { return ask(wasm.valkeybloom_cuckoo_add, this, item, 0); }
@@ -282,8 +291,8 @@ export class CuckooFilter extends Sketch {
   compact() { call('cuckoo_compact', pointerOf(this)); }
 }
 
-const MOST = 2 ** 63;
-const signed = (value, name) => integer(value, name, -MOST, MOST - 1);
+const MOST = 2n ** 63n;
+const signed = (value, name) => integer(value, name, -MOST, MOST - 1n);
 
 /** Calls `use` with a batch and the address of the number of each item, 0 without numbers. */
 const withCounts = (items, counts, use) =>
@@ -301,7 +310,7 @@ export class CountMin extends Sketch {
       const words = cellSize(given);
       call('count_min_new', integer(width, 'width'), integer(depth, 'depth'), words, out);
     }
-    super();
+    super(EXISTING);
   }
 
   static fromRates(error, probability, given = {}) {
@@ -311,7 +320,7 @@ export class CountMin extends Sketch {
   }
 
   static merged(pairs) {
-    const list = listOf(pairs, 'sketches').map((pair) => (isSketch(pair) ? [pair, 1] : [...pair]));
+    const list = listOf(pairs, 'sketches').map((pair, index) => (isSketch(pair) ? [pair, 1] : listOf(pair, `pair ${index}`)));
     withAll(this, list.map(([sketch]) => sketch), (address, length) =>
       using(8 * length, (weights) => {
         list.forEach(([, weight], index) => {
@@ -356,7 +365,7 @@ export class TopK extends Sketch {
       const sizes = [integer(k, 'k'), integer(width, 'width'), integer(depth, 'depth')];
       call('top_k_new', ...sizes, number(decay, 'decay'), out);
     }
-    super();
+    super(EXISTING);
   }
 
   add(item, n = 1, given = {}) {
@@ -394,7 +403,7 @@ const i64 = (address) => Number(numbers().getBigInt64(address, true));
 export class TDigest extends Sketch {
   constructor(compression = 100) {
     if (compression !== EXISTING) call('tdigest_new', integer(compression, 'compression'), out);
-    super();
+    super(EXISTING);
   }
 
   static merged(digests, given = {}) {
@@ -438,7 +447,8 @@ for (const [method, name, reverse, ...types] of [
 }
 
 /** The classes, as the WebAssembly numbers their families. */
-const FAMILIES = [undefined, Bloom, CuckooFilter, CountMin, TopK, TDigest];
+const FAMILIES = [Sketch, Bloom, CuckooFilter, CountMin, TopK, TDigest];
+FAMILIES.slice(1).forEach((family, index) => { family.prototype[FAMILY] = index + 1; });
 
 // The properties of each class, in the structure that describes an object: their places, and how they are read.
 const optional = (address) => u64(address) || undefined;
@@ -466,7 +476,8 @@ for (const [family, name, fields] of [
 }
 
 /** Sets the limits on what an addition may allocate. */
-export function limitGrowth({ filterBytes = 2 ** 30, cuckooFilters = 32 } = {}) {
+export function limitGrowth(given = {}) {
+  const { filterBytes = 2 ** 30, cuckooFilters = 32 } = options(given, 'filterBytes', 'cuckooFilters');
   wasm.valkeybloom_limit_growth(integer(filterBytes, 'filterBytes'), integer(cuckooFilters, 'cuckooFilters'));
 }
 

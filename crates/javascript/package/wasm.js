@@ -187,7 +187,7 @@ export function listOf(values, name) {
   const isBytes = values instanceof Uint8Array || values instanceof ArrayBuffer;
   if (typeof values === 'string' || isBytes || typeof values?.[Symbol.iterator] !== 'function') {
     const found = isBytes ? 'bytes' : kindOf(values);
-    throw new TypeError(`${name} is ${found}, not an array or another iterable of them`);
+    throw new TypeError(`${name} is ${found}, not an array or another iterable`);
   }
   return [...values];
 }
@@ -204,11 +204,13 @@ const HEADER = 32;
 export function withBatch(items, each, use) {
   const all = listOf(items, 'items');
   const count = all.length;
-  let [length, isText] = [0, true];
+  let [length, isText, most] = [0, true, 0];
   for (let index = 0; index < count; index += 1) {
     const word = typeof all[index] === 'string' ? all[index] : (all[index] = wordOf(all[index], index));
     isText &&= typeof word === 'string';
     length += word.length;
+    // A character has three bytes at most.
+    most += typeof word === 'string' ? 3 * word.length : word.length;
   }
   const offsets = HEADER + 8 * Math.ceil((count * each) / 8);
   const data = offsets + 4 * (count + 1);
@@ -239,8 +241,8 @@ export function withBatch(items, each, use) {
     });
     if (found !== undefined) return found.result;
   }
-  return write(length * 3, (address, mark) => {
-    const room = heap().subarray(address, address + length * 3);
+  return write(most, (address, mark) => {
+    const room = heap().subarray(address, address + most);
     let end = 0;
     all.forEach((word, index) => {
       if (typeof word === 'string') {
@@ -296,7 +298,7 @@ export function number(value, name) {
 export function options(given, ...names) {
   if (given === null || typeof given !== 'object') throw new TypeError(`options are an object, not ${kindOf(given)}`);
   for (const name of Object.keys(given)) {
-    if (!names.includes(name)) throw new TypeError(`there is no option ${name} here: there are ${names.join(', ') || 'none'}`);
+    if (!names.includes(name)) throw new TypeError(`unknown option ${name}: expected ${names.join(', ')}`);
   }
   return given;
 }

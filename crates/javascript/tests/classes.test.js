@@ -75,7 +75,7 @@ test('an item of a wrong type is named, and then nothing changes', () => {
   }
   assert.throws(() => filter.addMany([, 'a']), /item 0 is undefined/);
   for (const [wrong, kind] of [['text', 'string'], [null, 'null'], [7, 'number'], [{}, 'object'], [Buffer.from('a'), 'bytes']]) {
-    assert.throws(() => filter.addMany(wrong), { name: 'TypeError', message: `items is ${kind}, not an array or another iterable of them` });
+    assert.throws(() => filter.addMany(wrong), { name: 'TypeError', message: `items is ${kind}, not an array or another iterable` });
   }
   const broken = (function* () {
     yield 'a';
@@ -127,16 +127,22 @@ test('errors have the text of a server, and name the option', () => {
     [() => new Bloom(1.5, 0.1), TypeError, 'capacity is 1.5, not an integer'],
     [() => new Bloom(-1, 0.1), RangeError, 'capacity is -1: it has to be from 0 to 9007199254740991'],
     [() => new Bloom(10), TypeError, 'errorRate is undefined, not a number'],
-    [() => new Bloom(10, 0.1, { seeds: 1 }), TypeError, 'there is no option seeds here: there are expansion, seed'],
+    [() => new Bloom(10, 0.1, { seeds: 1 }), TypeError, 'unknown option seeds: expected expansion, seed'],
     [() => new Bloom(10, 0.1, null), TypeError, 'options are an object, not null'],
     [() => new Bloom(10, 0.1, { seed: new Uint8Array(3) }), RangeError, 'seed has 3 bytes: it has to have 32'],
     [() => new Bloom(10, 0.1, { seed: 'x' }), TypeError, 'seed is string, not an ArrayBuffer or a view of one'],
     [() => Bloom.window(10, 0.1, { windowMs: 10 }), TypeError, 'periods is undefined, not an integer'],
-    [() => new Bloom(10, 0.1).has('a', { at: 3 }), TypeError, 'there is no option at here: there are atMs'],
+    [() => Bloom.window(10, 0.1, null), TypeError, 'options are an object, not null'],
+    [() => Bloom.window(10, 0.1, { seeds: 1 }), TypeError, 'unknown option seeds: expected windowMs, periods, expansion, seed'],
+    [() => new Bloom(10, 0.1).has('a', { at: 3 }), TypeError, 'unknown option at: expected atMs'],
     [() => new CountMin(9, 9).add('a', 2 ** 64), RangeError, /^n is 18446744073709552000: it has to be from /],
+    [() => new CountMin(9, 9).add('a', 2n ** 63n), RangeError, /^n is 9223372036854775808: .* to 9223372036854775807$/],
+    [() => new CountMin(9, 9).add('a', 2 ** 63), RangeError, /^n is 9223372036854776000: /],
     [() => new CountMin(9, 9).addMany(['a', 'b'], [1]), RangeError, 'counts has 1 numbers for 2 items'],
     [() => new CountMin(9, 9).addMany(['a'], ['1']), TypeError, 'count 0 is string, not an integer'],
     [() => CountMin.merged([new TopK(1)]), TypeError, 'object 0 is not a CountMin'],
+    [() => CountMin.merged([7]), TypeError, 'pair 0 is number, not an array or another iterable'],
+    [() => Bloom.fromChunks([7]), TypeError, 'pair 0 is number, not an array or another iterable'],
     [() => new TDigest().add(1, '2'), TypeError, 'value 1 is string, not a number'],
     [() => new TDigest().byRank(-1), RangeError, /^value 0 is -1: it has to be from 0 to /],
     [() => new CountMin(9, 9).has('a'), SketchError, 'a count-min sketch has no lookups'],
@@ -147,6 +153,9 @@ test('errors have the text of a server, and name the option', () => {
     [() => decode('text'), TypeError, 'data is string, not an ArrayBuffer or a view of one'],
     [() => Bloom.prototype.add.call({}, 'a'), TypeError, /./],
     [() => limitGrowth({ filterBytes: -1 }), RangeError, /^filterBytes is -1/],
+    [() => limitGrowth({ bytes: 1 }), TypeError, 'unknown option bytes: expected filterBytes, cuckooFilters'],
+    [() => limitGrowth(null), TypeError, 'options are an object, not null'],
+    [() => new Sketch(), TypeError, 'Sketch has no objects of its own: make one of a family, such as Bloom'],
   ]) {
     assert.throws(call, (error) => {
       assert.equal(error.constructor, kind, `${call}: ${error}`);
@@ -172,6 +181,20 @@ test('a full filter takes what has room, and says which item had none', () => {
     limitGrowth();
   }
   assert.ok(limited.addMany(Array(1000).keys()).length === 1000);
+});
+
+test('objects of a derived class stay so, and join those of its family', () => {
+  class Seen extends Bloom {}
+  const seen = new Seen(10, 0.01);
+  seen.add('a');
+  for (const made of [
+    seen.copy(), Seen.fromBytes(seen.toBytes()), Seen.fromChunks(seen.chunks()), Seen.union([seen]), seen.union(Bloom.fromBytes(seen.toBytes())),
+  ]) {
+    assert.equal(made.constructor, Seen);
+    assert.ok(made.equals(seen) && made.has('a'));
+  }
+  assert.equal(decode(seen.toBytes()).constructor, Bloom);
+  assert.throws(() => Seen.fromBytes(new TopK(1).toBytes()), /^SketchError: the bytes are a top-k list, not a Bloom filter$/);
 });
 
 test('a window forgets by the clock that it is told', () => {

@@ -46,6 +46,15 @@ test('what is stored is fetched, by every client', async () => {
   });
 });
 
+test('an object of a derived class is stored as one of its family', async () => {
+  class Seen extends Bloom {}
+  const seen = new Seen(10, 0.01);
+  seen.add('a');
+  await store(client, 'seen', seen);
+  await store(client, 'seen', seen, { merge: true });
+  assert.ok((await fetch(client, 'seen')).equals(seen));
+});
+
 test('a cluster has the objects where their keys are', async () => {
   const cluster = await startCluster();
   try {
@@ -131,7 +140,7 @@ test('a key that exists is kept, replaced or merged', async () => {
   const calls = {
     'a key is either replaced or merged': [filter, { replace: true, merge: true }],
     "objects of TopK can't be merged": [new TopK(3), { merge: true }],
-    'there is no option ttlMs here: there are replace, merge, ttl': [filter, { ttlMs: 3 }],
+    'unknown option ttlMs: expected replace, merge, ttl': [filter, { ttlMs: 3 }],
     'ttl is 0: it has to be some seconds': [filter, { ttl: 0 }],
     'the third argument is not a sketch': ['filter', {}],
   };
