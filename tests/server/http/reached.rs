@@ -5,7 +5,7 @@ use crate::support::certificates::Files;
 
 use super::*;
 
-fn at(address: &str, options: &[&str]) -> Command {
+pub fn at(address: &str, options: &[&str]) -> Command {
     let mut command = Command::new(example::valkeybloom_http());
     command.args(["--listen", "127.0.0.1:0"]).args(options);
     command.env("VALKEYBLOOM_HTTP_SERVER", address);

@@ -1,6 +1,7 @@
 //! Crashes of the server and of the service: no insertion that was answered is lost.
 
 use std::collections::HashSet;
+use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -182,4 +183,22 @@ fn the_service_may_start_before_the_server() {
     assert_eq!(service.insert("key=a"), missing(&["a"]));
     let info = server.client().cmd("BF.INFO mneme PERIODS");
     assert_eq!(info.as_array()[0].as_int(), 7);
+}
+
+/// A server that hangs accepts connections, and does not answer: whoever waits for a batch learns it with the first one.
+#[test]
+fn a_server_that_hangs_fails_all_requests_that_wait() {
+    let hung = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+    let address = hung.local_addr().expect("it is bound").to_string();
+    let service = Service::run(reached::at(&address, &[]));
+    let request = "GET /?key=a HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    // More than one batch takes.
+    let waiting: Vec<_> = (0..300).map(|_| service.send(request.as_bytes())).collect();
+    for mut stream in waiting {
+        let answer = rest(&mut stream);
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    }
+    // The service has connected once to create its filter, and once for all requests.
+    hung.set_nonblocking(true).expect("a socket takes it");
+    assert_eq!(hung.incoming().take_while(Result::is_ok).count(), 2);
 }
