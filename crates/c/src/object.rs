@@ -57,7 +57,7 @@ pub trait Typed: Family {
     fn of(object: &Object) -> Option<&Shared<Self>>;
 }
 
-macro_rules! typed {
+macro_rules! families {
     ($($family:ident),*) => {
         $(impl Typed for $family {
             fn object(self) -> Object {
@@ -70,32 +70,26 @@ macro_rules! typed {
                 }
             }
         })*
+
+        impl Object {
+            const fn kind(&self) -> Kind {
+                match self {
+                    $(Self::$family(_) => Kind::$family,)*
+                }
+            }
+
+            fn of_sketch(sketch: Sketch) -> Self {
+                match sketch {
+                    $(Sketch::$family(object) => $family::from(object).object(),)*
+                }
+            }
+        }
     };
 }
 
-typed!(Bloom, Cuckoo, CountMin, TopK, TDigest);
+families!(Bloom, Cuckoo, CountMin, TopK, TDigest);
 
 impl Object {
-    const fn kind(&self) -> Kind {
-        match self {
-            Self::Bloom(_) => Kind::Bloom,
-            Self::Cuckoo(_) => Kind::Cuckoo,
-            Self::CountMin(_) => Kind::CountMin,
-            Self::TopK(_) => Kind::TopK,
-            Self::TDigest(_) => Kind::TDigest,
-        }
-    }
-
-    fn of_sketch(sketch: Sketch) -> Self {
-        match sketch {
-            Sketch::Bloom(object) => Bloom::from(object).object(),
-            Sketch::Cuckoo(object) => Cuckoo::from(object).object(),
-            Sketch::CountMin(object) => CountMin::from(object).object(),
-            Sketch::TopK(object) => TopK::from(object).object(),
-            Sketch::TDigest(object) => TDigest::from(object).object(),
-        }
-    }
-
     /// Returns the failure of a call that this object's family does not have.
     fn lacks(&self, call: &str) -> Failure {
         fn name<F: Family>(_: &Shared<F>) -> &'static str {
