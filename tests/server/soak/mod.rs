@@ -5,7 +5,7 @@
 
 mod buffers;
 mod disks;
-mod fuzz;
+pub mod fuzz;
 mod life;
 mod reshard;
 mod ways;
@@ -69,6 +69,11 @@ impl Random {
             |text| text.parse().expect("SOAK_SEED is a number"),
         );
         eprintln!("{test}: SOAK_SEED={seed}");
+        Self::fixed(seed)
+    }
+
+    /// Returns the choices of a seed.
+    pub fn fixed(seed: u64) -> Self {
         Self(random::Random(seed))
     }
 

@@ -12,7 +12,8 @@ use crate::support::protocols::with_fixed_seed;
 /// rule; `#9` is a number below nine, `!9` nine random bytes, and `''` an empty word. All other words stand for themselves,
 /// with bytes escaped by `%`; those in upper case are misspelt now and then.
 ///
-/// Periods and times to live are over at once or after years, so that replies don't depend on the clock.
+/// Periods and times to live are over at once or after years, so that replies don't depend on the clock. Only those of
+/// `keyspace` are short.
 const RULES: &str = "
 command = 8* BF.ADD <key> <item> | 4* BF.MADD <key> <items> | 4* BF.EXISTS <key> <item> | 3* BF.MEXISTS <key> <items>
     | 2* BF.CARD <key> | 3* BF.RESERVE <key> <rate> <integer> <kind> <reserve>3 | 6* BF.INSERT <key> <insert>
@@ -63,6 +64,16 @@ cursor = 2* #200 | <integer>
 from = 2* %24 | 0123456789abcdef-0 | 0123456789ABCDEF-0 | 5 | %24%24 | ''
 most = 2* | MAX_COUNT <integer>
 load = 12* | 2* 1000000000 | '' | x | -1 | 1.5 | +1000000000
+
+keyspace = 2* COPY <key> <name> | 4* COPY <key> <name> REPLACE | COPY <key> <name> DB 1 REPLACE | 3* RENAME <key> <name>
+    | MOVE <key> 1 | 2* UNLINK <key> | 3* PEXPIRE <key> <end> | 2* PEXPIRE <key> <brief> | PERSIST <key> | SWAPDB 0 1
+    | 2* BF.INSERT <key> TTL <brief> ITEMS <items> | 2* BF.RESERVE <key> 0.02 25 PX <brief>
+    | 3* BF.INSERT <key> CAPACITY 30 WINDOW <brief> PERIODS 3 ITEMS <items> | SET <key> string
+    | CONFIG SET bf.bloom-saturate-nonscaling <switch> bf.bloom-capacity <usually> bf.bloom-new-filters <maker>
+brief = 1 | 5 | 100
+switch = yes | no
+usually = 10 | 40 | 300
+maker = own | valkey-bloom | redisbloom
 ";
 
 /// Objects that are handed back by BF.LOAD and BF.LOADCHUNK. The target's limits do not admit the last one.
@@ -129,8 +140,7 @@ impl Grammar {
         if random.one_in(50) {
             return self.chunks(random, commands);
         }
-        let mut words = Command::new();
-        self.expand(random, "command", &mut words);
+        let mut words = self.words(random, "command");
         // A word too many, or one too few. One too many that is a number could be a short time to live.
         match random.below(100) {
             0 => words.push(b"soon".to_vec()),
@@ -171,10 +181,16 @@ impl Grammar {
         }
     }
 
-    fn word(&self, random: &mut Random, rule: &str) -> Vec<u8> {
+    /// Returns what a rule makes.
+    pub fn words(&self, random: &mut Random, rule: &str) -> Command {
         let mut words = Command::new();
         self.expand(random, rule, &mut words);
-        words.swap_remove(0)
+        words
+    }
+
+    /// Returns what a rule of one word makes.
+    pub fn word(&self, random: &mut Random, rule: &str) -> Vec<u8> {
+        self.words(random, rule).swap_remove(0)
     }
 
     fn dump(&self, random: &mut Random) -> Vec<u8> {

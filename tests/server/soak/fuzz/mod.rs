@@ -12,7 +12,7 @@ use crate::support::sums;
 use crate::support::usage::{memory, most_resident};
 
 /// A command, and many of them.
-type Command = Vec<Vec<u8>>;
+pub type Command = Vec<Vec<u8>>;
 
 fn command(words: &[&[u8]]) -> Command {
     words.iter().map(|word| word.to_vec()).collect()
