@@ -1,7 +1,6 @@
 //! Recordings of valkey-bloom 1.0 and RedisBloom 8.8, replayed: commands, dumps, chunks, files and logs of every family
 //! give the recorded bytes and answers, on every way that a value can come.
 
-mod scripts;
 mod wire;
 
 use std::fs;
