@@ -1,11 +1,11 @@
 //! The page in a browser without a window: a script runs in a copy of the page, and replaces it by what it returns.
 
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::{env, fs, process};
+use std::{env, fs};
 
 use serde_json::Value;
+
+use crate::harness::folder;
 
 /// Comes before the page.
 const BEFORE: &str = "<script>const faults = []; addEventListener('error', (event) => faults.push(event.message));</script>";
@@ -31,17 +31,13 @@ run().catch((error) => { faults.push(String(error)); }).then((returned) => {
 /// Returns what a script, the body of an `async` function, returns in the page. Any error in the page is a failure.
 #[track_caller]
 pub fn in_page(script: &str) -> Value {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let next = NEXT.fetch_add(1, Ordering::Relaxed);
-    let folder =
-        Folder(env::temp_dir().join(format!("valkeybloom-browser-{}-{next}", process::id())));
-    fs::create_dir_all(&folder.0).expect("the folder can be made");
+    let folder = folder();
     let page = super::file("docs/calculator.html");
     let source = Value::from(&*page).to_string().replace('<', "\\u003c");
     let page = page.replacen("<body>", &format!("<body>{BEFORE}"), 1);
     assert!(page.contains(BEFORE), "the page has a body");
     let after = AFTER.replace("BODY", script).replace("SOURCE", &source);
-    let path = folder.0.join("page.html");
+    let path = folder.path().join("page.html");
     fs::write(&path, page + &after).expect("the folder can be written");
 
     let program = env::var_os("BROWSER").unwrap_or_else(|| "chromium".into());
@@ -58,7 +54,7 @@ pub fn in_page(script: &str) -> Value {
         .args(["--virtual-time-budget=60000", "--dump-dom"])
         .arg(format!(
             "--user-data-dir={}",
-            folder.0.join("profile").display()
+            folder.path().join("profile").display()
         ))
         .arg(format!("file://{}", path.display()))
         .stderr(Stdio::null())
@@ -81,13 +77,4 @@ pub fn in_page(script: &str) -> Value {
     let mut returned: Value = serde_json::from_slice(&bytes).expect("JSON");
     assert_eq!(returned[0], Value::Array(Vec::new()), "errors of the page");
     returned[1].take()
-}
-
-/// A folder that is removed in the end.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::{MODULE, files, has_this_version, root};
-use crate::harness::{Builder, Folder, Server, given, int, kubernetes_validate};
+use crate::harness::{Builder, Server, folder, given, int, kubernetes_validate};
 
 /// The keys of the chart that the examples may use, which are documented, each with what it holds.
 const CHART: [(&str, Holds); 6] = [
@@ -81,7 +81,7 @@ fn pod(values: &Value) -> Value {
 
 /// Holds an object against the schemas of a version of Kubernetes, in which unknown fields are errors.
 fn check(object: &Value, version: &str) -> Result<(), String> {
-    let folder = Folder::new();
+    let folder = folder();
     let path = folder.path().join("object.json");
     fs::write(&path, object.to_string()).expect("the folder can be written to");
     let mut command = Command::new(kubernetes_validate());

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 use super::{MODULE, files, root};
-use crate::harness::{Folder, docker_compose, free_port, given, supported_servers, wait_until};
+use crate::harness::{docker_compose, folder, free_port, given, supported_servers, wait_until};
 use crate::pages;
 
 const PASSWORD: &str = "secret";
@@ -55,7 +56,7 @@ fn server() -> PathBuf {
 pub struct Project {
     file: Value,
     ports: HashMap<String, u16>,
-    folder: Folder,
+    folder: TempDir,
 }
 
 impl Project {
@@ -66,7 +67,7 @@ impl Project {
         let services = file["services"].as_object().expect("services");
         let ports = services.keys().map(|name| (name.clone(), free_port()));
         let ports = ports.collect();
-        let folder = Folder::new();
+        let folder = folder();
         let sentinel = folder.path().join("valkey-sentinel");
         symlink(server(), sentinel).expect("the folder can be written to");
         Self {
@@ -324,7 +325,7 @@ fn the_page_copies_the_module() {
 
 #[test]
 fn a_wrong_key_is_refused() {
-    let folder = Folder::new();
+    let folder = folder();
     let path = folder.path().join("wrong.yaml");
     let text = fs::read_to_string(root().join("examples/compose/single.yaml")).expect("a file");
     fs::write(&path, text.replace("healthcheck:", "healthchecks:")).expect("it can be written");

@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, io, thread};
 
+use tempfile::TempDir;
+
 pub use client::{
     Client, Reply, array, boolean, bulk, double, encode, error, int, map, nil, ok, simple,
 };
@@ -136,9 +138,9 @@ impl Builder {
 
     /// Starts the server. An error is its log if it refuses to start.
     pub fn try_start(self) -> Result<Server, String> {
-        let folder = Folder::new();
-        fs::write(folder.config_file(), self.config_file(&folder.0))
-            .expect("the folder can be written to");
+        let folder = folder();
+        let text = self.config_file(folder.path());
+        fs::write(folder.path().join("server.conf"), text).expect("the folder can be written to");
         let mut server = Server {
             program: self.program,
             child: None,
@@ -197,7 +199,7 @@ pub struct Server {
     /// None while the server is down between two starts.
     child: Option<Child>,
     port: u16,
-    folder: Folder,
+    folder: TempDir,
     launcher: Vec<String>,
     flags: Vec<String>,
 }
@@ -247,12 +249,16 @@ impl Server {
 
     /// Returns the server's folder, where its RDB, its AOF and its config file (server.conf) are.
     pub fn dir(&self) -> &Path {
-        &self.folder.0
+        self.folder.path()
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.dir().join("server.log")
     }
 
     /// Returns all that the server has logged since its first start.
     pub fn log(&self) -> String {
-        let bytes = fs::read(self.folder.log_file()).expect("the server has a log");
+        let bytes = fs::read(self.log_file()).expect("the server has a log");
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
@@ -348,11 +354,11 @@ impl Server {
             while self.port == 0 || !is_free(self.port) {
                 self.port = next_port();
             }
-            let logged = fs::metadata(self.folder.log_file()).map_or(0, |log| log.len());
+            let logged = fs::metadata(self.log_file()).map_or(0, |log| log.len());
             if self.launch() {
                 return Ok(());
             }
-            let bytes = fs::read(self.folder.log_file()).expect("the server has a log");
+            let bytes = fs::read(self.log_file()).expect("the server has a log");
             let since = usize::try_from(logged).expect("a log fits into memory");
             let log = String::from_utf8_lossy(&bytes[since..]).into_owned();
             // Another process may have taken the port.
@@ -368,7 +374,7 @@ impl Server {
         let log = File::options()
             .create(true)
             .append(true)
-            .open(self.folder.log_file());
+            .open(self.log_file());
         let log = log.expect("the folder can be written to");
         let server = &self.program;
         let mut command = match self.launcher.split_first() {
@@ -380,10 +386,10 @@ impl Server {
             }
         };
         let child = command
-            .arg(self.folder.config_file())
+            .arg(self.dir().join("server.conf"))
             .args(["--port", &self.port.to_string()])
             .args(&self.flags)
-            .current_dir(&self.folder.0)
+            .current_dir(self.dir())
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a file handle can be copied"))
             .stderr(log)
@@ -473,43 +479,10 @@ fn telling(log: &str) -> String {
     part.copied().collect::<Vec<_>>().join("\n")
 }
 
-/// A folder under the system's temporary one, removed with its content.
-pub struct Folder(PathBuf);
-
-impl Folder {
-    /// Makes an empty folder.
-    #[expect(clippy::new_without_default, reason = "it has a side effect")]
-    pub fn new() -> Self {
-        // An earlier process with this id may have left its folders.
-        loop {
-            let name = format!("valkeybloom-{}-{}", std::process::id(), count());
-            let path = env::temp_dir().join(name);
-            match fs::create_dir(&path) {
-                Ok(()) => return Self(path),
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(e) => panic!("{}: {e}", path.display()),
-            }
-        }
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-
-    fn config_file(&self) -> PathBuf {
-        self.0.join("server.conf")
-    }
-
-    fn log_file(&self) -> PathBuf {
-        self.0.join("server.log")
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // The child of a killed server may be writing still; then the folder stays.
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// Makes an empty folder. The child of a killed server may be writing still when it is dropped; then it stays.
+pub fn folder() -> TempDir {
+    let folder = tempfile::Builder::new().prefix("valkeybloom-").tempdir();
+    folder.expect("there is room for temporary files")
 }
 
 /// Returns a path from an environment variable of the tests.

@@ -4,15 +4,17 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Folder, given};
+use tempfile::TempDir;
+
+use super::{folder, given};
 
 /// A module of the tests, built from a source in `plugins/`. It is there until this is dropped.
-pub struct Plugin(Folder);
+pub struct Plugin(TempDir);
 
 impl Plugin {
     #[track_caller]
     pub fn build(source: &str) -> Self {
-        let plugin = Self(Folder::new());
+        let plugin = Self(folder());
         let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/plugins"));
         let compiler = env::var("PLUGIN_CC").unwrap_or_else(|_| "cc".to_owned());
         let cc = Command::new(compiler)
@@ -42,6 +44,6 @@ impl Plugin {
     }
 
     fn path(&self) -> PathBuf {
-        self.0.0.join("plugin.so")
+        self.0.path().join("plugin.so")
     }
 }
