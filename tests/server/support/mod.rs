@@ -15,6 +15,7 @@ pub mod primary;
 pub mod protocols;
 pub mod random;
 pub mod recordings;
+pub mod repeated;
 pub mod sketches;
 pub mod sums;
 pub mod tables;

@@ -1,14 +1,11 @@
 //! Keys that become something else while they are brought to another server.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread;
-
 use serde_json::Value;
 
 use crate::harness::{Client, Server, array, int, ok, simple};
 
 use crate::support::pieces::pieces;
+use crate::support::repeated::Repeated;
 
 use super::{Way, add, left, numbered, run, run_line, url};
 
@@ -158,20 +155,10 @@ fn only_filters_are_moved_while_a_writer_churns() {
     for key in 0..KEYS {
         make(&mut near, key, 0);
     }
-    let over = Arc::new(AtomicBool::new(false));
-    // If this test fails, the writer ends with the server.
-    let writer = thread::spawn({
-        let (over, mut client) = (Arc::clone(&over), from.client());
-        move || {
-            for round in 1.. {
-                for key in 0..KEYS {
-                    if over.load(Relaxed) {
-                        return;
-                    }
-                    make(&mut client, key, key + round);
-                }
-            }
-        }
+    let mut client = from.client();
+    let writer = Repeated::start(move |step| {
+        let step = usize::try_from(step).expect("not many");
+        make(&mut client, step % KEYS, step % KEYS + step / KEYS + 1);
     });
     let mut came = 0;
     for _ in 0..5 {
@@ -189,8 +176,7 @@ fn only_filters_are_moved_while_a_writer_churns() {
             }
         }
     }
-    over.store(true, Relaxed);
-    writer.join().expect("it wrote");
+    writer.end();
     assert!(came > 0);
     assert_eq!(left(&mut far), []);
     // Without changes, all filters are moved.

@@ -3,12 +3,12 @@
 use std::io::Read;
 use std::process::Stdio;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use serde_json::Value;
 
 use crate::harness::{Server, int, wait_until};
+use crate::support::repeated::Repeated;
 use crate::support::usage::most_resident;
 
 use super::list::{keys, list};
@@ -79,28 +79,18 @@ fn a_listing_under_churn_has_every_lasting_key() {
         1 => format!("CF.ADD key:{number} item"),
         _ => format!("TDIGEST.CREATE key:{number}"),
     });
-    let stop = Arc::new(AtomicBool::new(false));
-    let rounds = Arc::new(AtomicU32::new(0));
-    let writer = {
-        let (stop, rounds, mut client) = (Arc::clone(&stop), Arc::clone(&rounds), server.client());
-        thread::spawn(move || {
-            let mut round = 0_u32;
-            while !stop.load(Relaxed) {
-                // Every third key changes.
-                let key = format!("key:{}", round * 3 % KEYS / 3 * 3);
-                let change = match round % 4 {
-                    0 => format!("SET {key} text"),
-                    1 => format!("UNLINK {key}"),
-                    2 => format!("PEXPIRE {key} 1"),
-                    _ => format!("TOPK.RESERVE {key} 3"),
-                };
-                client.cmd(&change);
-                round = round.wrapping_add(1);
-                rounds.store(round, Relaxed);
-            }
-        })
-    };
-    wait_until("keys change", || rounds.load(Relaxed) > 100);
+    let mut client = server.client();
+    let writer = Repeated::start(move |round| {
+        // Every third key changes.
+        let key = format!("key:{}", round * 3 % u64::from(KEYS) / 3 * 3);
+        client.cmd(&match round % 4 {
+            0 => format!("SET {key} text"),
+            1 => format!("UNLINK {key}"),
+            2 => format!("PEXPIRE {key} 1"),
+            _ => format!("TOPK.RESERVE {key} 3"),
+        });
+    });
+    writer.goes_on();
     for rate in ["20000", "0"] {
         let found = list(&server, &["--rate", rate]);
         let all = keys(&found);
@@ -112,8 +102,7 @@ fn a_listing_under_churn_has_every_lasting_key() {
             assert_eq!(row["type"], kind, "key:{number}");
         }
     }
-    stop.store(true, Relaxed);
-    writer.join().expect("the writer ends");
+    writer.end();
 }
 
 /// The server waits in the middle of a listing until its first rows are written.

@@ -1,62 +1,22 @@
 //! Comparisons while keys change.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::thread::{self, JoinHandle};
-
 use serde_json::json;
 
-use crate::harness::{Client, Server, int, ok, wait_in_sync, wait_until};
+use crate::harness::{Client, Server, int, ok, wait_in_sync};
 use crate::support::recordings::stand_ins;
+use crate::support::repeated::Repeated;
 use crate::support::sketches;
 use crate::tool::{Way, add, numbered, run, url};
 
 use super::{LOOKS_AGAIN, bring, compare, only, outcomes, reported};
 
-/// A thread that adds items to keys, over and over, until it is joined.
-struct Writer {
-    over: Arc<AtomicBool>,
-    rounds: Arc<AtomicU64>,
-    thread: JoinHandle<()>,
-}
-
-impl Writer {
-    fn start(mut client: Client, keys: &'static [&'static str]) -> Self {
-        let over = Arc::new(AtomicBool::new(false));
-        let rounds = Arc::new(AtomicU64::new(0));
-        let thread = thread::spawn({
-            let (over, rounds) = (Arc::clone(&over), Arc::clone(&rounds));
-            move || {
-                // If the test fails, the writer ends with the server.
-                while !over.load(Relaxed) {
-                    let round = rounds.fetch_add(1, Relaxed);
-                    for key in keys {
-                        let items = format!("{round} {round}a {round}b {round}c");
-                        let added = client.cmd(&format!("BF.MADD {key} {items}"));
-                        assert!(!added.is_error(), "{added:?}");
-                    }
-                }
-            }
-        });
-        Self {
-            over,
-            rounds,
-            thread,
+/// Adds items to keys, over and over.
+fn writer(mut client: Client, keys: &'static [&'static str]) -> Repeated {
+    Repeated::start(move |round| {
+        for key in keys {
+            client.run(format!("BF.MADD {key} {round} {round}a {round}b {round}c"));
         }
-    }
-
-    /// Awaits some more rounds.
-    fn goes_on(&self) {
-        let round = self.rounds.load(Relaxed);
-        wait_until("the writer writes", || {
-            self.rounds.load(Relaxed) > round + 2
-        });
-    }
-
-    fn end(self) {
-        self.over.store(true, Relaxed);
-        self.thread.join().expect("it wrote");
-    }
+    })
 }
 
 const WRITTEN: &[&str] = &["small", "growing", "redisbloom", "large"];
@@ -92,7 +52,7 @@ fn a_replica_under_constant_writes_compares_equal() {
     let user = "ACL SETUSER plain on >secret ~* +@all -bf.scandump";
     assert_eq!(near.cmd(user), ok());
     let plain = format!("redis://plain:secret@127.0.0.1:{}", from.port());
-    let writer = Writer::start(from.client(), WRITTEN);
+    let writer = writer(from.client(), WRITTEN);
     for source in [&url(&from), &plain] {
         for _ in 0..2 {
             writer.goes_on();
@@ -141,7 +101,7 @@ fn keys_that_a_stopped_replica_lacks_are_found() {
     assert_eq!(outcomes(&reported(&run)), expected);
     assert_eq!(run.failed(1), "3 of 4 keys are not the same");
     // Under writes, too.
-    let writer = Writer::start(from.client(), &["a"]);
+    let writer = writer(from.client(), &["a"]);
     writer.goes_on();
     let run = compare(&from, &to, &["--json", "--match", "a"]);
     only(&run, "a", "different");
