@@ -1,6 +1,5 @@
 //! `bf.bloom-new-filters`: what it makes has the bits that valkey-bloom 1.0 and RedisBloom 8.8 gave theirs.
 
-use std::cmp::Ordering;
 use std::fs;
 
 use valkeybloom_sketches::Seed;
@@ -218,73 +217,6 @@ fn creations_are_sent_in_the_peers_words() {
         let expected = parts.map(|line| line.split(' ').map(word).collect::<Vec<_>>());
         assert_eq!(log.since(), expected.collect::<Vec<_>>(), "{}", row.command);
     }
-}
-
-/// A primary of each kind with replicas of each other kind, which take over in turn.
-#[test]
-fn nodes_of_all_kinds_hold_the_same_objects_whoever_leads() {
-    let mut nodes: Vec<Server> = vec![of("redisbloom").config("appendonly", "yes").start()];
-    for maker in ["valkey-bloom", "own"] {
-        let behind = nodes.last().expect("one before it");
-        let node = Server::replica_of(behind)
-            .config("bf.bloom-new-filters", maker)
-            .config("bf.bloom-capacity", "30")
-            .start();
-        wait_in_sync(behind, &node);
-        nodes.push(node);
-    }
-    let mut made = Vec::new();
-    for lead in [0, 1, 2, 1, 0, 2] {
-        // Each follows the next one towards the leader.
-        let followed = |index: usize| match index.cmp(&lead) {
-            Ordering::Less => Some(&nodes[index + 1]),
-            Ordering::Equal => None,
-            Ordering::Greater => Some(&nodes[index - 1]),
-        };
-        for (index, node) in nodes.iter().enumerate() {
-            let of = followed(index).map_or("NO ONE".to_owned(), |node| {
-                format!("127.0.0.1 {}", node.port())
-            });
-            node.client().run(format!("REPLICAOF {of}"));
-        }
-        let mut client = nodes[lead].client();
-        for round in 0..3 {
-            let key = format!("key-{lead}-{}-{round}", made.len());
-            client.ok(format!("BF.RESERVE {key} 0.01 20"));
-            made.push(key);
-            for key in &made {
-                let items: Vec<String> = (0..40)
-                    .map(|item| format!("{round}-{}-{item}", made.len()))
-                    .collect();
-                client.run(format!("BF.MADD {key} {}", items.join(" ")));
-                client.expect(
-                    format!("BF.MEXISTS {key} {}", items.join(" ")),
-                    array(vec![int(1); items.len()]),
-                );
-            }
-        }
-        for (index, node) in nodes.iter().enumerate() {
-            if let Some(before) = followed(index) {
-                wait_in_sync(before, node);
-            }
-        }
-        for key in &made {
-            let kind = client.cmd(&format!("TYPE {key}"));
-            let dump = client.cmd(&format!("DUMP {key}"));
-            for node in &nodes {
-                let mut other = node.client();
-                other.expect(format!("TYPE {key}"), &kind);
-                other.expect(format!("DUMP {key}"), &dump);
-            }
-        }
-    }
-    let kinds = |kind: &str| {
-        let mut client = nodes[2].client();
-        made.iter()
-            .filter(|key| client.cmd(&format!("TYPE {key}")).text() == kind)
-            .count()
-    };
-    assert_eq!((kinds("MBbloom--"), kinds("bloomfltr")), (6, 12));
 }
 
 /// An empty object of RedisBloom is whole with its header, and takes the chunks that follow, as there.

@@ -1,13 +1,13 @@
 //! Servers that load some of the families: what they have, and what becomes of the data of the others.
 
 use std::collections::BTreeSet;
-use std::env;
 
 use crate::acl::has_categories;
 use crate::harness::{
     Builder, Client, Plugin, Reply, Server, array, error, int, nil, ok, simple, wait_in_sync,
     wait_until,
 };
+use crate::settings::{load, module};
 use crate::support::aof::{rewrite_aof, with_command_log};
 use crate::support::commands::{self, Command};
 use crate::support::configured::configure;
@@ -196,16 +196,6 @@ fn the_families_are_fixed_once_the_module_is_loaded() {
     assert_eq!(families(&mut client), "cms");
 }
 
-fn load(words: &str) -> Server {
-    let server = Server::builder().without_module().start();
-    let module = env::var("VALKEYBLOOM_SO").expect("the harness asks for it, too");
-    let loaded = server
-        .client()
-        .cmd(&format!("MODULE LOADEX {module} {words}"));
-    assert_eq!(loaded, ok(), "{words}: {}", server.log());
-    server
-}
-
 /// Every source of settings can name them, in any order and any case of letters. CONFIG REWRITE keeps them.
 #[test]
 fn families_are_named_in_any_source() {
@@ -339,7 +329,6 @@ fn wrong_families_are_refused_with_the_valid_ones() {
 /// A module that is refused for its families leaves nothing behind.
 #[test]
 fn a_server_goes_on_after_wrong_families() {
-    let module = env::var("VALKEYBLOOM_SO").expect("the harness asks for it, too");
     let server = Server::builder().without_module().start();
     let mut client = server.client();
     for wrong in [
@@ -347,11 +336,11 @@ fn a_server_goes_on_after_wrong_families() {
         "ARGS families bf",
         "ARGS families bloom cf-bucket-size 4",
     ] {
-        let reported = client.cmd(&format!("MODULE LOADEX {module} {wrong}"));
+        let reported = client.cmd(&format!("MODULE LOADEX {} {wrong}", module()));
         assert!(reported.is_error(), "{wrong}");
         client.expect("CONFIG GET bf.*", array([]));
     }
-    client.ok(format!("MODULE LOADEX {module}"));
+    client.ok(format!("MODULE LOADEX {}", module()));
     assert_eq!(families(&mut client), ALL);
 }
 

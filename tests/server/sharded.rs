@@ -19,7 +19,8 @@ use crate::harness::cluster::{Cluster, SHARDS as PRIMARIES, SLOTS, id, is_primar
 use crate::harness::{PATIENCE, Server, int, wait_until};
 use crate::pages;
 use crate::recipes::{node, python};
-use crate::soak::Random;
+use crate::soak;
+use crate::support::Rng;
 
 /// Some for every primary.
 const SHARDS: u32 = 12;
@@ -89,7 +90,7 @@ fn signal(server: &Server, name: &str) {
 #[test]
 fn answers_equal_those_of_a_set() {
     let cluster = Cluster::start(NEVER);
-    let mut random = Random::new("sharded model");
+    let mut random = soak::random("sharded model");
     Runtime::new().expect("a runtime").block_on(async {
         for protocol in [ProtocolVersion::RESP2, ProtocolVersion::RESP3] {
             // One alone takes all of a batch, in several commands.
@@ -107,10 +108,10 @@ fn answers_equal_those_of_a_set() {
 }
 
 /// Adds and asks in batches of all sizes, of items that are often equal, and of any bytes.
-async fn is_like_a_set(filter: &ShardedFilter, random: &mut Random) {
+async fn is_like_a_set(filter: &ShardedFilter, random: &mut Rng) {
     let mut set = HashSet::new();
     for size in [0, 1, 2, 100, 25_000, 0, 999] {
-        let item = |random: &mut Random| {
+        let item = |random: &mut Rng| {
             let length = random.below(4);
             random.bytes(length)
         };

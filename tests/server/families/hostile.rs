@@ -4,7 +4,7 @@
 use crate::harness::{Client, Reply, Server, digest, error, int, ok};
 use crate::support::cuckoo::header;
 use crate::support::forged::{Forged, Rdb, Refusing, seal};
-use crate::support::random::Random;
+use crate::support::Rng;
 use crate::support::sums;
 use crate::support::usage::peak_address_space;
 
@@ -228,7 +228,7 @@ fn made_by(client: &mut Client, command: &str) -> Rdb {
 fn mutated_values_never_break_the_server() {
     let server = Server::start();
     let mut client = server.client();
-    let mut random = Random(38);
+    let mut random = Rng::new(38);
     let bloom = BLOOM.map(|command| (made_by(&mut client, command), OF_BLOOM));
     for (right, commands) in values().into_iter().chain(bloom) {
         let right = right.0;
@@ -252,7 +252,7 @@ fn mutated_values_never_break_the_server() {
                     right.len()
                 };
                 forged[10 + random.below(end - 10)] =
-                    random.pick(&[0, 1, 2, 5, 0x40, 0x80, 0x81, 0xff]);
+                    *random.pick(&[0, 1, 2, 5, 0x40, 0x80, 0x81, 0xff]);
             }
             if restore(&mut client, &forged) != ok() {
                 continue;

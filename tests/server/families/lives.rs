@@ -10,11 +10,11 @@ use crate::support::aof::rewrite_aof;
 use crate::support::commands;
 use crate::support::configured::other_settings;
 use crate::support::cuckoo::items;
-use crate::support::random::Random;
+use crate::support::Rng;
 use crate::support::sums;
 
 /// The values of a random life; cuckoo filters are made as they are needed.
-pub const MADE: [&str; 17] = [
+const MADE: [&str; 17] = [
     "CMS.INITBYPROB cms0 0.02 0.01",
     "CMS.INITBYDIM cms1 50 4",
     "CMS.INITBYDIM cms2 50 4",
@@ -36,9 +36,9 @@ pub const MADE: [&str; 17] = [
 ];
 
 /// Random commands of each family.
-pub const WRITES: [fn(&mut Random) -> String; 4] = [cuckoo, cms, topk, tdigest];
+const WRITES: [fn(&mut Rng) -> String; 4] = [cuckoo, cms, topk, tdigest];
 
-fn cuckoo(random: &mut Random) -> String {
+fn cuckoo(random: &mut Rng) -> String {
     let (key, item) = (random.below(6), random.below(400));
     let several = |count| items(&item.to_string(), count);
     match random.below(20) {
@@ -54,8 +54,8 @@ fn cuckoo(random: &mut Random) -> String {
     }
 }
 
-fn cms(random: &mut Random) -> String {
-    let number = |random: &mut Random| match random.below(8) {
+fn cms(random: &mut Rng) -> String {
+    let number = |random: &mut Rng| match random.below(8) {
         0 => "0".to_owned(),
         1 => "-3".to_owned(),
         2 => "4294967295".to_owned(),
@@ -72,7 +72,7 @@ fn cms(random: &mut Random) -> String {
     }
 }
 
-fn topk(random: &mut Random) -> String {
+fn topk(random: &mut Rng) -> String {
     let (key, item) = (random.below(6), random.below(90));
     match random.below(10) {
         0 => format!("COPY topk{key} copy{key} REPLACE"),
@@ -84,7 +84,7 @@ fn topk(random: &mut Random) -> String {
     }
 }
 
-fn tdigest(random: &mut Random) -> String {
+fn tdigest(random: &mut Rng) -> String {
     let [key, other] = [(); 2].map(|()| random.below(3));
     let value = random.below(9999);
     match random.below(40) {
@@ -115,7 +115,7 @@ fn replicas_and_logs_hold_the_same_values() {
     wait_in_sync(&primary, &replica);
     let (mut client, mut far) = (primary.client(), replica.client());
     client.all_ok(MADE);
-    let mut random = Random(12);
+    let mut random = Rng::new(12);
     for step in 0..3000 {
         for family in WRITES {
             client.cmd(&family(&mut random));
@@ -123,6 +123,9 @@ fn replicas_and_logs_hold_the_same_values() {
         far.cmd(&format!("TDIGEST.CDF tdigest{} 7", step % 3));
         if step == 1500 {
             client.cmd("DEBUG RELOAD");
+        }
+        if step % 10 == 0 {
+            sums::is_balanced(&mut client);
         }
     }
     wait_in_sync(&primary, &replica);

@@ -4,5 +4,3 @@ mod effects;
 mod hostile;
 mod lives;
 mod refusals;
-
-pub use lives::{MADE, WRITES};

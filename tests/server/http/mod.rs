@@ -402,15 +402,6 @@ fn the_server_may_come_and_go() {
 }
 
 #[test]
-fn it_ends_on_a_signal() {
-    let server = Server::start();
-    let mut service = Service::start(&server, &[]);
-    assert_eq!(service.ask("key=a"), missing(&["a"]));
-    service.signal("TERM");
-    service.await_end();
-}
-
-#[test]
 fn the_service_does_not_start_with_invalid_options() {
     let server = Server::start();
     let refused = |options: &[&str], code: i32, why: &str| {

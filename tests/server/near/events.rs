@@ -8,7 +8,7 @@ use super::Driven;
 use crate::harness::{Client, Server, int, ok, wait_in_sync};
 use crate::read::{ENDS, MISSING, given, happen};
 use crate::support::protocols::in_both_protocols;
-use crate::support::random::Random;
+use crate::support::Rng;
 
 /// How a client makes a filter of each kind.
 const MAKERS: [&str; 3] = ["own", "valkey-bloom", "redisbloom"];
@@ -159,7 +159,7 @@ fn filters_of_all_kinds_are_followed_through_their_growth() {
     ]);
     let mut client = server.client();
     let mut writers = [server.client(), server.client3(), server.client()];
-    let mut random = Random(11);
+    let mut random = Rng::new(11);
     for maker in MAKERS {
         make_filters_of(&mut client, maker);
         for growth in ["EXPANSION 1", "EXPANSION 2", "NONSCALING"] {
@@ -246,105 +246,4 @@ fn replicas_are_followed_through_syncs_and_failovers() {
     of_primary.is_equal(&mut there, "a failover");
     assert_eq!(of_replica.catch_up(), State::Following);
     of_replica.is_equal(&mut there, "a promotion");
-}
-
-/// Users who may not run BF.READ, and servers that lack it.
-#[test]
-fn filters_without_a_feed_are_refused_or_fetched_anew() {
-    const MAY: [(&str, bool); 2] = [("+bf.read +bf.scandump", true), ("+bf.scandump", false)];
-    let server = server();
-    let plain = Server::builder().without_module().start();
-    let mut client = server.client();
-    let refresh = Options {
-        refresh: Some(Duration::from_secs(10)),
-        ..Options::default()
-    };
-    for maker in MAKERS {
-        make_filters_of(&mut client, maker);
-        for (may, may_read) in MAY {
-            given(&mut client);
-            let user = format!("ACL SETUSER near reset on nopass ~* {may}");
-            assert_eq!(client.cmd(&user), ok());
-            for (options, expected) in [
-                (refresh, State::Following),
-                (
-                    Options::default(),
-                    if may_read {
-                        State::Following
-                    } else {
-                        State::Refused
-                    },
-                ),
-            ] {
-                let mut reader = server.client();
-                assert_eq!(reader.cmd("AUTH near any"), ok());
-                let mut near = Driven::new(reader, options);
-                assert_eq!(near.catch_up(), expected, "{maker} {may}");
-                if expected == State::Refused {
-                    let why = near.follower.stats().last_error.clone().expect("a reason");
-                    assert!(
-                        why.starts_with("NOPERM ") && why.contains("bf.read"),
-                        "{why}"
-                    );
-                    assert_eq!(near.contains("a"), None);
-                    continue;
-                }
-                near.is_equal(&mut client, may);
-                let many: Vec<_> = (0..3000).map(|n| n.to_string()).collect();
-                client.cmd(&format!("BF.MADD k {}", many.join(" ")));
-                assert_eq!(near.catch_up(), expected);
-                near.is_equal(&mut client, may);
-                client.cmd("DEL k");
-                assert_eq!(near.catch_up(), State::Missing);
-                given(&mut client);
-                assert_eq!(near.catch_up(), State::Following);
-                near.is_equal(&mut client, may);
-                // The copy is good for as long as the time between two fetches besides.
-                assert_eq!(near.contains("a"), Some(true));
-            }
-        }
-    }
-    for options in [refresh, Options::default()] {
-        let mut near = Driven::new(plain.client(), options);
-        assert_eq!(near.catch_up(), State::Refused);
-        let why = near.follower.stats().last_error.clone().expect("a reason");
-        assert!(why.starts_with("ERR unknown command"), "{why}");
-    }
-}
-
-/// Filters that forget, and keys that hold something else.
-#[test]
-fn what_has_no_feed_is_refused() {
-    let server = Server::start();
-    in_both_protocols(&server, |client, _| {
-        for (make, why) in [
-            (
-                "BF.RESERVE k 0.01 100 COUNTING",
-                "ERR filters with WINDOW, COUNTING or SCALETO have no feed",
-            ),
-            (
-                "BF.RESERVE k 0.01 100 WINDOW 60000 PERIODS 3",
-                "ERR filters with WINDOW, COUNTING or SCALETO have no feed",
-            ),
-            (
-                "CF.RESERVE k 100",
-                "WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-            (
-                "SET k text",
-                "WRONGTYPE Operation against a key holding the wrong kind of value",
-            ),
-        ] {
-            assert_eq!(client.cmd("FLUSHALL"), ok());
-            assert_eq!(client.cmd(make), ok());
-            let mut near = Driven::new(server.client(), Options::default());
-            assert_eq!(near.catch_up(), State::Refused, "{make}");
-            assert_eq!(near.follower.stats().last_error.as_deref(), Some(why));
-            // The key gets a filter after all.
-            assert_eq!(client.cmd("DEL k"), int(1));
-            client.cmd("BF.ADD k a");
-            while near.catch_up() == State::Refused {}
-            near.is_equal(client, make);
-        }
-    });
 }

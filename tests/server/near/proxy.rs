@@ -15,7 +15,7 @@ use valkeybloom_client::{Error, Near};
 use super::KEY;
 use super::task::{becomes_equal, url};
 use crate::harness::{Server, int, ok, wait_until};
-use crate::support::random::Random;
+use crate::support::Rng;
 
 /// What a proxy does with all its connections.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -122,12 +122,12 @@ fn no_answer_is_older_than_it_may_be() {
     let near = follow(&runtime, &proxy, options);
     assert_eq!(runtime.block_on(near.ready()), Ok(()));
 
-    let mut random = Random(23);
+    let mut random = Rng::new(23);
     let (mut added, mut deleted) = (Vec::new(), Vec::new());
     let (mut fresh, mut stale, mut next) = (0, 0, 0_u64);
     for phase in 0..80 {
         let modes = [Mode::Forward, Mode::Forward, Mode::Stall, Mode::Cut];
-        let mode = random.pick(&modes);
+        let mode = *random.pick(&modes);
         proxy.set(mode);
         let end = Instant::now() + Duration::from_millis(20 + random.below(250) as u64);
         if phase % 7 == 6 {

@@ -11,9 +11,9 @@ use std::thread::{self, ScopedJoinHandle};
 use crate::example;
 use crate::harness::{Client, Server, error, int, ok};
 use crate::pages;
-use crate::soak::Random;
+use crate::soak;
+use crate::support::Rng;
 use crate::support::protocols::with_fixed_seed;
-use crate::support::random;
 
 const PAGE: &str = "docs/recipes.md";
 
@@ -162,7 +162,7 @@ fn a_filter_is_swapped_under_load() {
         }
     };
     let read = |name: &str| {
-        let (mut client, mut random) = (server.client(), Random::new(name));
+        let (mut client, mut random) = (server.client(), soak::random(name));
         while !done.load(SeqCst) {
             let id = {
                 let ids = acknowledged.lock().unwrap();
@@ -209,7 +209,7 @@ fn a_day_is_the_union_of_its_hours() {
     let server = with_fixed_seed();
     let mut client = server.client();
     reserve(&mut client, "hour:empty", 20_000);
-    let mut random = random::Random(24);
+    let mut random = Rng::new(24);
     let mut day = HashSet::new();
     for hour in 0..24 {
         let key = format!("hour:{hour}");

@@ -8,11 +8,11 @@ use crate::harness::{Reply, Server, digest, error, int, wait_in_sync, wait_until
 use crate::support::aof::{command, on_log_of, rewrite_aof, wire};
 use crate::support::configured::{OTHER_SETTINGS, configure, other_settings};
 use crate::support::population::Population;
-use crate::support::random::Random;
+use crate::support::Rng;
 use crate::support::sums;
 use crate::support::usage::nothing_is_being_freed;
 
-pub use workload::Workload;
+use workload::Workload;
 
 /// Settings of the primary: objects that grow soon, and limits that are reached.
 const SETTINGS: [(&str, &str); 4] = [
@@ -23,7 +23,7 @@ const SETTINGS: [(&str, &str); 4] = [
 ];
 
 /// Every key of the first two databases, with its digest and the time at which it expires.
-pub fn state(server: &Server) -> BTreeMap<(u8, Vec<u8>), [Reply; 2]> {
+fn state(server: &Server) -> BTreeMap<(u8, Vec<u8>), [Reply; 2]> {
     let mut client = server.client();
     let mut state = BTreeMap::new();
     for database in 0..2 {
@@ -39,7 +39,7 @@ pub fn state(server: &Server) -> BTreeMap<(u8, Vec<u8>), [Reply; 2]> {
 }
 
 /// Awaits that no key is left that expires while a test looks at it.
-pub fn settle(server: &Server) {
+fn settle(server: &Server) {
     let mut client = server.client();
     wait_until("the short times are over", || {
         (0..2).all(|database| {
@@ -103,62 +103,6 @@ fn replicas_with_other_settings_hold_the_same_objects() {
     }
     let after = [&primary, &replica].map(full_syncs);
     assert_eq!(after, before, "all came over the wire");
-}
-
-/// A peer sends the commands of its clients as they came: valkey-bloom if an item was new, and RedisBloom also if it
-/// refused all of them. A node that gets them ends with the same objects, and counts no error.
-#[test]
-fn what_a_peer_sends_makes_the_same_objects() {
-    for maker in ["valkey-bloom", "redisbloom"] {
-        let settings = [
-            ("bf.bloom-new-filters", maker),
-            ("bf.bloom-use-random-seed", "no"),
-            ("bf.bloom-capacity", "30"),
-        ];
-        let primary = Server::with(&settings);
-        let mut client = primary.client();
-        let mut random = Random(0x7065_6572);
-        let (mut sent, mut refused) = (Vec::new(), 0);
-        // Other keys have filters that scale.
-        for (key, capacity) in [1, 2, 20, 50, 100, 150, 200, 250].iter().enumerate() {
-            let line = format!("BF.RESERVE {key} 0.01 {capacity} NONSCALING");
-            client.ok(&line);
-            sent.push(command(&line));
-        }
-        for _ in 0..3000 {
-            let key = random.below(12);
-            let mut item = || format!("item{}", random.below(400));
-            let (one, many) = (item(), [item(), item(), item(), item()].join(" "));
-            let line = match random.below(20) {
-                0..8 => format!("BF.ADD {key} {one}"),
-                8..16 => format!("BF.MADD {key} {many}"),
-                _ => format!("BF.INSERT {key} ITEMS {many}"),
-            };
-            let reply = client.cmd(&line);
-            let replies = match &reply {
-                Reply::Array(replies) => &replies[..],
-                one => std::slice::from_ref(one),
-            };
-            let is_full = |reply: &Reply| reply.is_error() && reply.text().contains("full");
-            let is_refused = replies.iter().any(is_full);
-            refused += u32::from(is_refused);
-            let is_new = replies.contains(&int(1));
-            if is_new || is_refused && maker == "redisbloom" {
-                sent.push(command(&line));
-            }
-        }
-        assert!(refused > 500, "{refused} were refused");
-        let builder = Server::builder();
-        let builder = settings
-            .iter()
-            .fold(builder, |b, (name, value)| b.config(name, value));
-        let node = on_log_of(builder, &wire(&sent), &[]);
-        // Clients that came while it loaded got an error of another kind.
-        let errors = node.info("errorstats");
-        assert!(!errors.contains_key("errorstat_ERR"), "{errors:?}");
-        assert!(!node.log_contains("CRITICAL"));
-        assert_eq!(state(&node), state(&primary), "{maker}");
-    }
 }
 
 /// A full filter that does not grow refuses on every node, whatever the setting there, unless the words of its primary
@@ -329,7 +273,7 @@ fn a_replica_on_another_processor_has_the_same_bits() {
     let mut client = server.client();
     // By the classic formula, a byte longer with these instructions than without.
     let mut shapes = vec!["0.057771945 19068649 NONSCALING".to_owned()];
-    let mut random = Random(11);
+    let mut random = Rng::new(11);
     for index in 0..150_u32 {
         let capacity = 1 + random.next() % [50, 2000, 100_000][index as usize % 3];
         // Six digits, as people write them, from a half to some millionths.

@@ -1,7 +1,7 @@
 //! Writes of every kind, at random.
 
 use crate::harness::{Client, Reply};
-use crate::soak::Random;
+use crate::support::Rng;
 use crate::soak::fuzz::Command;
 use crate::soak::fuzz::grammar::Grammar;
 
@@ -11,14 +11,14 @@ const SCRIPT: &str = "for i = 1, 3 do redis.call('BF.ADD', KEYS[1], ARGV[1] .. i
 
 /// A fixed sequence of writes of every kind.
 pub struct Workload {
-    random: Random,
+    random: Rng,
     grammar: Grammar,
 }
 
 impl Workload {
     pub fn new(seed: u64) -> Self {
         Self {
-            random: Random::fixed(seed),
+            random: Rng::new(seed),
             grammar: Grammar::new(),
         }
     }

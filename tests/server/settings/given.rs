@@ -9,7 +9,7 @@ use crate::support::protocols::field;
 
 use super::{SETTINGS, Setting, assert_told, default, get, other};
 
-fn module() -> String {
+pub fn module() -> String {
     env::var("VALKEYBLOOM_SO").expect("the harness asks for it, too")
 }
 
@@ -51,7 +51,7 @@ fn with_args(lines: &[String]) -> Builder {
 
 /// Starts a server, which then loads the module with these words.
 #[track_caller]
-fn load(words: &str) -> Server {
+pub fn load(words: &str) -> Server {
     let server = Server::builder().without_module().start();
     let loaded = server
         .client()

@@ -4,6 +4,8 @@ mod effects;
 mod given;
 mod info;
 
+pub use given::{load, module};
+
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 

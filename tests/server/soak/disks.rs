@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::process::Command;
 
-use super::{Budget, Random, set};
+use super::{Budget, random, set};
+use crate::support::Rng;
 use crate::harness::{Client, Reply, Server, digest, int, ok, wait_until};
 use crate::support::sums;
 
@@ -15,7 +16,7 @@ struct Known(BTreeMap<String, (HashSet<usize>, i64)>);
 impl Known {
     /// Adds items to a random key, new or not. Returns the text of a refusal.
     #[track_caller]
-    fn write(&mut self, client: &mut Client, random: &mut Random, count: usize) -> Option<String> {
+    fn write(&mut self, client: &mut Client, random: &mut Rng, count: usize) -> Option<String> {
         let key = format!("key-{}", random.below(10));
         let items: Vec<usize> = (0..count).map(|_| random.below(1_000_000)).collect();
         let kind = match key.as_str() {
@@ -88,7 +89,7 @@ fn save(server: &Server, status: &str) {
 
 #[test]
 fn failed_saves_lose_nothing() {
-    let mut random = Random::new("failed_saves_lose_nothing");
+    let mut random = random("failed_saves_lose_nothing");
     // A file that cannot grow, as on a full disk, sends a signal that would end the server by default.
     let mut server = Server::builder()
         .launched_by(&["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""])

@@ -17,7 +17,7 @@ use valkeybloom_sketches::bloom::dump;
 
 use crate::harness::{Client, ok};
 use crate::support::pieces::object;
-use crate::support::random;
+use crate::support::Rng;
 
 /// The length of a test.
 pub struct Budget {
@@ -58,51 +58,15 @@ impl Iterator for Budget {
     }
 }
 
-/// Random choices that can be made again.
-pub struct Random(random::Random);
-
-impl Random {
-    /// Seeds the choices from the clock, or from `SOAK_SEED`, and prints the seed for the log of a failed test.
-    pub fn new(test: &str) -> Self {
-        let seed = env::var("SOAK_SEED").map_or_else(
-            |_| u64::from(std::process::id()) << 32 ^ u64::from(clock().subsec_nanos()),
-            |text| text.parse().expect("SOAK_SEED is a number"),
-        );
-        eprintln!("{test}: SOAK_SEED={seed}");
-        Self::fixed(seed)
-    }
-
-    /// Returns the choices of a seed.
-    pub fn fixed(seed: u64) -> Self {
-        Self(random::Random(seed))
-    }
-
-    /// Returns a generator for another thread.
-    pub fn branch(&mut self) -> Self {
-        Self(random::Random(self.next()))
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.0.next()
-    }
-
-    /// Returns a number below `end`.
-    pub fn below(&mut self, end: usize) -> usize {
-        self.0.below(end)
-    }
-
-    /// Returns true once in `times` calls, on average.
-    pub fn one_in(&mut self, times: usize) -> bool {
-        self.0.one_in(times)
-    }
-
-    pub fn pick<'a, T>(&mut self, among: &'a [T]) -> &'a T {
-        &among[self.below(among.len())]
-    }
-
-    pub fn bytes(&mut self, length: usize) -> Vec<u8> {
-        self.0.bytes(length)
-    }
+/// Returns random choices that can be made again: seeds them from the clock, or from `SOAK_SEED`, and prints the seed for the
+/// log of a failed test.
+pub fn random(test: &str) -> Rng {
+    let seed = env::var("SOAK_SEED").map_or_else(
+        |_| u64::from(std::process::id()) << 32 ^ u64::from(clock().subsec_nanos()),
+        |text| text.parse().expect("SOAK_SEED is a number"),
+    );
+    eprintln!("{test}: SOAK_SEED={seed}");
+    Rng::new(seed)
 }
 
 fn clock() -> Duration {

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use super::{Budget, Random};
+use super::{Budget, random};
+use crate::support::Rng;
 use crate::cluster::{Router, is_sound, migrate_keys, slot};
 use crate::harness::cluster::{Cluster, SHARDS, id, is_primary};
 use crate::harness::{Client, Reply, Server, int, ok, wait_until};
@@ -70,7 +71,7 @@ struct Written {
 
 struct Writer<'a> {
     router: Router,
-    random: Random,
+    random: Rng,
     progress: &'a Progress,
     /// Whether only items that a replica has must last.
     waits: bool,
@@ -212,15 +213,15 @@ fn while_writing(
     name: &str,
     node_timeout: Duration,
     waits: bool,
-    change: impl Fn(&mut Cluster, &mut Random, &Progress),
+    change: impl Fn(&mut Cluster, &mut Rng, &Progress),
 ) {
-    let mut random = Random::new(name);
+    let mut random = random(name);
     let mut cluster = Cluster::start(node_timeout);
     for _ in Budget::rounds(1) {
         let progress = Progress::default();
         let mut writers: [Writer; WRITERS] = array::from_fn(|number| Writer {
             router: Router::of(&cluster),
-            random: random.branch(),
+            random: Rng::new(random.next()),
             progress: &progress,
             waits,
             keys: (0..KEYS)
@@ -249,7 +250,7 @@ fn while_writing(
 }
 
 /// Returns the primary that has a slot, and another one.
-fn ends<'a>(cluster: &'a Cluster, random: &mut Random, slot: usize) -> (&'a Server, &'a Server) {
+fn ends<'a>(cluster: &'a Cluster, random: &mut Rng, slot: usize) -> (&'a Server, &'a Server) {
     let mut owner = None;
     wait_until("a primary has the slot", || {
         owner = (0..SHARDS).find(|shard| {
@@ -276,12 +277,12 @@ fn has(client: &mut Client, slot: usize) -> bool {
     })
 }
 
-fn slot_of_a_key(random: &mut Random) -> usize {
+fn slot_of_a_key(random: &mut Rng) -> usize {
     slot(key(random.below(WRITERS), random.below(KEYS)).as_bytes())
 }
 
 /// Moves a slot key by key, as cluster tools do.
-fn move_by_keys(cluster: &Cluster, random: &mut Random, progress: &Progress) {
+fn move_by_keys(cluster: &Cluster, random: &mut Rng, progress: &Progress) {
     let slot = slot_of_a_key(random);
     let (from, to) = ends(cluster, random, slot);
     let (mut near, mut far) = (from.client(), to.client());
@@ -301,7 +302,7 @@ fn move_by_keys(cluster: &Cluster, random: &mut Random, progress: &Progress) {
 }
 
 /// Moves a slot as a whole, which Valkey can from 9 on.
-fn move_at_one_go(cluster: &Cluster, random: &mut Random, progress: &Progress) {
+fn move_at_one_go(cluster: &Cluster, random: &mut Rng, progress: &Progress) {
     let slot = slot_of_a_key(random);
     let (from, to) = ends(cluster, random, slot);
     let (mut near, mut far) = (from.client(), to.client());

@@ -7,7 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use valkeybloom_testing::draft::Draft;
 
 use super::fuzz::grammar::{CREATIONS, Grammar};
-use super::{Budget, Random};
+use super::{Budget, random};
+use crate::support::Rng;
 use crate::harness::{Builder, Client, Reply, array, bulk, digest, int, wait_until};
 use crate::support::aof::{Command, Log, command, on_log_of, wire};
 use crate::support::commands;
@@ -27,7 +28,7 @@ fn digests(client: &mut Client) -> Vec<(String, String)> {
 }
 
 /// Encloses some of the commands in transactions.
-fn in_transactions(random: &mut Random, mut commands: &[Command]) -> Vec<Command> {
+fn in_transactions(random: &mut Rng, mut commands: &[Command]) -> Vec<Command> {
     let mut enclosed = Vec::new();
     while !commands.is_empty() {
         let (these, others) = commands.split_at(commands.len().min(1 + random.below(20)));
@@ -92,7 +93,7 @@ fn replay(maker: &str, commands: &[Command]) -> (Vec<Command>, Vec<(String, Stri
 
 #[test]
 fn what_this_module_sends_means_the_same_under_each_setting() {
-    let (mut random, grammar) = (Random::new("what is sent"), Grammar::new());
+    let (mut random, grammar) = (random("what is sent"), Grammar::new());
     for _ in Budget::rounds(1) {
         let mut sent = Vec::new();
         for maker in MAKERS {
@@ -127,7 +128,7 @@ fn redisbloom_s_words_mean_the_same_on_each_way() {
     });
     let done: Vec<Command> = done.map(|row| words(&row[0])).collect();
     let (_, held) = replay("redisbloom", &done);
-    let mut random = Random::new("recorded");
+    let mut random = random("recorded");
     for _ in Budget::rounds(1) {
         let sent = in_transactions(&mut random, &done);
         check_on_each_way("redisbloom", &sent, |client| {
@@ -143,14 +144,14 @@ fn chunk(key: &[u8], cursor: usize, bytes: &[u8]) -> Command {
 }
 
 /// Returns items: few enough that they come again.
-fn items(random: &mut Random) -> Vec<Vec<u8>> {
+fn items(random: &mut Rng) -> Vec<Vec<u8>> {
     let count = *random.pick(&[1, 1, 2, 5, 30]);
     let item = |_| format!("item-{}", random.below(300)).into_bytes();
     (0..count).map(item).collect()
 }
 
 /// Adds items to the draft up to a refusal, and returns the command that does so.
-fn addition(random: &mut Random, draft: &mut Draft, key: &[u8]) -> Command {
+fn addition(random: &mut Rng, draft: &mut Draft, key: &[u8]) -> Command {
     let name = *random.pick(&["BF.MADD", "BF.INSERT", "BF.ADD"]);
     let mut items = items(random);
     if name == "BF.ADD" {
@@ -163,7 +164,7 @@ fn addition(random: &mut Random, draft: &mut Draft, key: &[u8]) -> Command {
 }
 
 /// Returns commands that load a filter in chunks, in any order and between additions, and what `RedisBloom` has after them.
-fn loading(random: &mut Random, key: &[u8]) -> (Vec<Command>, Draft) {
+fn loading(random: &mut Rng, key: &[u8]) -> (Vec<Command>, Draft) {
     let mut draft = Draft::made(*random.pick(&[1, 20, 300]), 0.01, 2, random.one_in(3));
     addition(random, &mut draft, key);
     let mut commands = vec![chunk(key, 1, &draft.header())];
@@ -201,7 +202,7 @@ fn loading(random: &mut Random, key: &[u8]) -> (Vec<Command>, Draft) {
 /// `RedisBloom`'s filters may lack chunks for ever, and take additions all the while.
 #[test]
 fn half_loaded_filters_hold_what_they_hold_at_redisbloom() {
-    let mut random = Random::new("half loaded");
+    let mut random = random("half loaded");
     for _ in Budget::rounds(1) {
         let (mut sent, mut held) = (Vec::new(), Vec::new());
         for number in 0..100 {
@@ -231,7 +232,7 @@ fn half_loaded_filters_hold_what_they_hold_at_redisbloom() {
 #[test]
 fn times_mean_the_same_under_each_setting() {
     const PERIOD_MS: u64 = 1 << 40;
-    let mut random = Random::new("times");
+    let mut random = random("times");
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = u64::try_from(now.expect("after 1970").as_millis()).expect("64 bits");
     let first = now / PERIOD_MS * PERIOD_MS;

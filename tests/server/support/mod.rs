@@ -13,10 +13,11 @@ pub mod pieces;
 pub mod population;
 pub mod primary;
 pub mod protocols;
-pub mod random;
 pub mod recordings;
 pub mod repeated;
 pub mod sketches;
 pub mod sums;
 pub mod tables;
 pub mod usage;
+
+pub use valkeybloom_testing::support::Rng;

@@ -159,11 +159,6 @@ const PER_KEY_MAX: i64 = 200;
 /// Compares INFO with the sum over all keys of all databases. The connection is in the first database then.
 #[track_caller]
 pub fn is_balanced(client: &mut Client) {
-    is_balanced_after(client, "what was done");
-}
-
-#[track_caller]
-pub fn is_balanced_after(client: &mut Client, step: &str) {
     let mut reported = Sums::read(client);
     let found = loop {
         let found = found(client);
@@ -172,16 +167,16 @@ pub fn is_balanced_after(client: &mut Client, step: &str) {
             break found;
         }
         // In the meantime a feed ended, or lost a reader.
-        assert_eq!(reported.counts, then.counts, "after {step}");
+        assert_eq!(reported.counts, then.counts);
         reported = then;
     };
-    assert_eq!(reported.counts, found.counts, "after {step}");
-    assert_eq!(reported.feeds, found.feeds, "after {step}");
+    assert_eq!(reported.counts, found.counts);
+    assert_eq!(reported.feeds, found.feeds);
     for (family, values) in found.counts.map(|counts| counts[0]).into_iter().enumerate() {
         let beyond = found.bytes[family] - reported.bytes[family];
         assert!(
             (0..=values * PER_KEY_MAX).contains(&beyond),
-            "after {step}: {found:?} found, {reported:?} reported"
+            "{found:?} found, {reported:?} reported"
         );
     }
 }

@@ -45,6 +45,11 @@ impl Rng {
         usize::try_from(self.next() % end as u64).unwrap()
     }
 
+    /// Returns true once in `times` calls, on average.
+    pub fn one_in(&mut self, times: usize) -> bool {
+        self.below(times) == 0
+    }
+
     pub fn pick<'a, T>(&mut self, among: &'a [T]) -> &'a T {
         &among[self.below(among.len())]
     }

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::super::{Random, dump_of};
+use super::super::dump_of;
+use crate::support::Rng;
 use super::{Command, command};
 use crate::harness::int;
 use crate::support::pieces::{Pieces, pieces, split};
@@ -136,7 +137,7 @@ impl Grammar {
     }
 
     /// Adds the next command, or some that belong together.
-    pub fn next(&self, random: &mut Random, commands: &mut Vec<Command>) {
+    pub fn next(&self, random: &mut Rng, commands: &mut Vec<Command>) {
         if random.one_in(50) {
             return self.chunks(random, commands);
         }
@@ -151,7 +152,7 @@ impl Grammar {
         commands.push(words);
     }
 
-    fn expand(&self, random: &mut Random, rule: &str, words: &mut Command) {
+    fn expand(&self, random: &mut Rng, rule: &str, words: &mut Command) {
         if rule == "dump" {
             return words.push(self.dump(random));
         }
@@ -182,18 +183,18 @@ impl Grammar {
     }
 
     /// Returns what a rule makes.
-    pub fn words(&self, random: &mut Random, rule: &str) -> Command {
+    pub fn words(&self, random: &mut Rng, rule: &str) -> Command {
         let mut words = Command::new();
         self.expand(random, rule, &mut words);
         words
     }
 
     /// Returns what a rule of one word makes.
-    pub fn word(&self, random: &mut Random, rule: &str) -> Vec<u8> {
+    pub fn word(&self, random: &mut Rng, rule: &str) -> Vec<u8> {
         self.words(random, rule).swap_remove(0)
     }
 
-    fn dump(&self, random: &mut Random) -> Vec<u8> {
+    fn dump(&self, random: &mut Rng) -> Vec<u8> {
         let mut dump = random.pick(&self.dumps).clone();
         match random.below(12) {
             0 => dump.clear(),
@@ -206,7 +207,7 @@ impl Grammar {
     }
 
     /// Adds chunks for a whole object, mostly in order.
-    fn chunks(&self, random: &mut Random, commands: &mut Vec<Command>) {
+    fn chunks(&self, random: &mut Rng, commands: &mut Vec<Command>) {
         let key = self.word(random, "name");
         if !random.one_in(3) {
             commands.push(command(&[b"DEL", &key]));
@@ -243,7 +244,7 @@ impl Grammar {
 }
 
 /// Returns a word that stands for itself. If it is a name, it has any letter case, and now and then an error.
-fn spelt(random: &mut Random, symbol: &str, is_command: bool) -> Vec<u8> {
+fn spelt(random: &mut Rng, symbol: &str, is_command: bool) -> Vec<u8> {
     let mut parts = symbol.trim_matches('\'').split('%');
     let mut word: Vec<u8> = parts.next().expect("one part").into();
     for part in parts {

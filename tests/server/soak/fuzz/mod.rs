@@ -6,7 +6,8 @@ mod pair;
 
 use self::grammar::Grammar;
 use self::pair::Pair;
-use super::{Budget, Random};
+use super::{Budget, random};
+use crate::support::Rng;
 use crate::harness::{Builder, Server, int, ok, supported_servers, wait_until};
 use crate::support::sums;
 use crate::support::usage::{memory, most_resident};
@@ -98,7 +99,7 @@ fn servers_agree_on_random_commands_and_forget_nothing() {
         Target::new(Server::builder()),
         Target::new(Server::builder().program(&supported_servers()[1])),
     ];
-    let mut random = Random::new(test);
+    let mut random = random(test);
     let mut pair = Pair::with([&targets[0].server, &targets[1].server]);
     let grammar = Grammar::new();
     for _ in Budget::rounds(ROUNDS) {

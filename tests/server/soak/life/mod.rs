@@ -9,7 +9,8 @@ mod words;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::thread;
 
-use super::{Budget, Random};
+use super::{Budget, random};
+use crate::support::Rng;
 use crate::harness::{Builder, Client, Reply, Server, array, digest, int, ok, wait_in_sync};
 use crate::support::pieces::Pieces;
 use crate::support::sketches::{self, Sketch};
@@ -69,7 +70,7 @@ struct Life {
     primary: Server,
     replica: Option<Server>,
     client: Client,
-    random: Random,
+    random: Rng,
     databases: Vec<BTreeMap<String, Entry>>,
     database: usize,
     sketches: Vec<Sketch>,
@@ -96,7 +97,7 @@ fn settings(capacity: i64) -> Builder {
 }
 
 impl Life {
-    fn new(primary: Server, replica: Option<Server>, random: Random) -> Self {
+    fn new(primary: Server, replica: Option<Server>, random: Rng) -> Self {
         Self {
             client: primary.client(),
             primary,
@@ -348,14 +349,14 @@ fn live(mut life: Life, budget: Budget) {
 
 #[test]
 fn values_match_the_model() {
-    let random = Random::new("values_match_the_model");
+    let random = random("values_match_the_model");
     let life = Life::new(settings(40).start(), None, random);
     live(life, Budget::rounds(1500));
 }
 
 #[test]
 fn values_match_the_model_on_two_servers() {
-    let random = Random::new("values_match_the_model_on_two_servers");
+    let random = random("values_match_the_model_on_two_servers");
     let primary = settings(40).start();
     let follow = format!("127.0.0.1 {}", primary.port());
     let replica = settings(25).start();

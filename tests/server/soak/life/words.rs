@@ -1,6 +1,6 @@
 //! Words of random writes to Bloom and cuckoo filters.
 
-use crate::soak::Random;
+use crate::support::Rng;
 
 /// Items that filters may hold: few, so that some come again.
 const ITEMS: usize = 1000;
@@ -12,13 +12,13 @@ pub fn item(number: usize) -> String {
     format!("item-{number}\r\n\0")
 }
 
-fn items(random: &mut Random, count: usize, among: usize) -> String {
+fn items(random: &mut Rng, count: usize, among: usize) -> String {
     let items: Vec<String> = (0..count).map(|_| item(random.below(among))).collect();
     items.join(" ")
 }
 
 /// Returns a write to a key, mostly one that suits the type of its value.
-pub fn write(random: &mut Random, kind: &str, key: &str, other: &str) -> String {
+pub fn write(random: &mut Rng, kind: &str, key: &str, other: &str) -> String {
     match kind {
         _ if random.one_in(8) => cuckoo(random, key),
         "MBbloomCF" => cuckoo(random, key),
@@ -26,7 +26,7 @@ pub fn write(random: &mut Random, kind: &str, key: &str, other: &str) -> String 
     }
 }
 
-fn bloom(random: &mut Random, key: &str, other: &str) -> String {
+fn bloom(random: &mut Rng, key: &str, other: &str) -> String {
     let count = *random.pick(&[1, 4, 60, 300]);
     let several = items(random, count, ITEMS);
     match random.below(20) {
@@ -59,7 +59,7 @@ fn bloom(random: &mut Random, key: &str, other: &str) -> String {
 }
 
 /// Returns a capacity, a rate, and how an object grows and forgets.
-fn shape(random: &mut Random) -> [String; 3] {
+fn shape(random: &mut Rng) -> [String; 3] {
     let growth = *random.pick(&["NONSCALING", "EXPANSION 1", "EXPANSION 2", "EXPANSION 4"]);
     // A stack of hundreds of filters takes its time, and has tests of its own.
     let capacity = match growth {
@@ -81,7 +81,7 @@ fn shape(random: &mut Random) -> [String; 3] {
     ]
 }
 
-fn cuckoo(random: &mut Random, key: &str) -> String {
+fn cuckoo(random: &mut Rng, key: &str) -> String {
     let nx = *random.pick(&["", "NX"]);
     let count = 1 + random.below(60);
     // Copies of few items make a filter grow.
