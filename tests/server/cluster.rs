@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
+use crc::{CRC_16_XMODEM, Crc};
+
 use crate::harness::cluster::{Cluster, SHARDS, SLOTS, id, meet, node};
 use crate::harness::{Client, PATIENCE, Reply, Server, digest, error, int, ok, wait_until};
 use crate::sketches::{answer_beyond_limits, beyond_limits};
@@ -153,13 +155,8 @@ pub fn slot(key: &[u8]) -> usize {
         let close = rest.iter().position(|&byte| byte == b'}')?;
         (close > 0).then(|| &rest[..close])
     });
-    let crc = tag.unwrap_or(key).iter().fold(0_u16, |crc, byte| {
-        (0..8).fold(crc ^ u16::from(*byte) << 8, |crc, _| {
-            let carry = if crc & 0x8000 == 0 { 0 } else { 0x1021 };
-            crc << 1 ^ carry
-        })
-    });
-    usize::from(crc) % SLOTS
+    let crc = Crc::<u16>::new(&CRC_16_XMODEM);
+    usize::from(crc.checksum(tag.unwrap_or(key))) % SLOTS
 }
 
 /// Makes an object whose dump is larger than an AOF's BF.LOAD may be: three filters of 30 MiB.

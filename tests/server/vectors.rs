@@ -7,27 +7,11 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::harness::{Client, Reply, Server, digest, ok};
-use crate::support::aof::{on_log_of, wire};
-
-type Command = Vec<Vec<u8>>;
+use crate::support::aof::{Command, on_log_of, wire};
+use crate::support::recordings::{call, hex, word};
 
 /// The fields of a step besides its name.
 const OPTIONS: [(&str, &[u8]); 2] = [("at_ms", b"AT"), ("ttl_ms", b"TTL")];
-
-fn unhex(text: &str) -> Vec<u8> {
-    let digits = text.as_bytes().chunks(2);
-    let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap();
-    digits.map(byte).collect()
-}
-
-/// Returns the word of an item or a number.
-fn word(value: &Value) -> Vec<u8> {
-    match value {
-        Value::String(text) => text.clone().into_bytes(),
-        Value::Object(fields) => unhex(fields["hex"].as_str().unwrap()),
-        number => number.to_string().into_bytes(),
-    }
-}
 
 fn command(words: &[&[u8]]) -> Command {
     words.iter().map(|word| word.to_vec()).collect()
@@ -38,12 +22,7 @@ fn creation(family: &str, create: &Value) -> Command {
     // The words of each name in the order of the command: "" for a number alone.
     let (start, names): (&[&[u8]], &[(&str, &str)]) = match family {
         _ if create.get("dump").is_some() => {
-            return command(&[
-                b"RESTORE",
-                b"k",
-                b"0",
-                &unhex(create["dump"].as_str().unwrap()),
-            ]);
+            return command(&[b"RESTORE", b"k", b"0", &hex(&create["dump"])]);
         }
         "bloom" => (
             &[b"BF.INSERT"],
@@ -96,7 +75,7 @@ fn creation(family: &str, create: &Value) -> Command {
         if create["counting"] == true {
             words.push(b"COUNTING".to_vec());
         }
-        words.extend([b"SEED".to_vec(), unhex(create["seed"].as_str().unwrap())]);
+        words.extend([b"SEED".to_vec(), hex(&create["seed"])]);
     }
     words
 }
@@ -161,10 +140,6 @@ fn commands(family: &str, name: &str, step: &Value) -> Vec<Command> {
     }
     words.extend(values);
     vec![words]
-}
-
-fn call(client: &mut Client, command: &Command) -> Reply {
-    client.call(&command.iter().map(Vec::as_slice).collect::<Vec<_>>())
 }
 
 /// Returns whether a reply in RESP2 is the one in the file.
@@ -246,7 +221,7 @@ fn commands_have_the_replies_and_values_of_the_vectors() {
             let own = has_time.then(|| on_log(family, case));
             let mut client = own.as_ref().unwrap_or(&shared).client();
             if !has_time {
-                assert_eq!(client.cmd("FLUSHALL"), ok());
+                client.ok("FLUSHALL");
                 assert!(
                     !call(&mut client, &creation(family, &case["create"])).is_error(),
                     "{case}"
@@ -254,7 +229,7 @@ fn commands_have_the_replies_and_values_of_the_vectors() {
                 run(&mut client, family, case);
             }
             let made = digest(&mut client, "k");
-            let dump = unhex(case["dump"].as_str().unwrap());
+            let dump = hex(&case["dump"]);
             assert_eq!(client.call(&[b"RESTORE", b"restored", b"0", &dump]), ok());
             assert_eq!(
                 digest(&mut client, "restored"),
@@ -262,8 +237,8 @@ fn commands_have_the_replies_and_values_of_the_vectors() {
                 "{family}, {}",
                 case["name"]
             );
-            if let Some(load) = case["load"].as_str() {
-                assert_eq!(client.call(&[b"BF.LOAD", b"loaded", &unhex(load)]), ok());
+            if let Some(load) = case.get("load") {
+                assert_eq!(client.call(&[b"BF.LOAD", b"loaded", &hex(load)]), ok());
                 assert_eq!(digest(&mut client, "loaded"), made);
             }
             let Some(chunks) = case["chunks"].as_array() else {
@@ -271,7 +246,7 @@ fn commands_have_the_replies_and_values_of_the_vectors() {
             };
             let prefix = if family == "bloom" { "BF" } else { "CF" };
             for chunk in chunks {
-                let (cursor, bytes) = (chunk[0].to_string(), unhex(chunk[1].as_str().unwrap()));
+                let (cursor, bytes) = (chunk[0].to_string(), hex(&chunk[1]));
                 let load = format!("{prefix}.LOADCHUNK");
                 let loaded = client.call(&[load.as_bytes(), b"chunks", cursor.as_bytes(), &bytes]);
                 assert_eq!(loaded, ok());

@@ -1,9 +1,10 @@
 //! AOFs: servers that write them, what these wrote, and servers that are started on one.
 
-use std::fs;
 use std::path::PathBuf;
+use std::{fs, iter};
 
 use crate::harness::{Builder, Server, encode, wait_until};
+use crate::support::primary::read_command;
 
 /// The words of a command.
 pub type Command = Vec<Vec<u8>>;
@@ -74,31 +75,9 @@ impl Log {
 #[track_caller]
 pub fn commands(log: &[u8]) -> Vec<Command> {
     let mut rest = log;
-    let mut commands = Vec::new();
-    while !rest.is_empty() {
-        let count = number(&mut rest, b'*');
-        let command: Command = (0..count)
-            .map(|_| {
-                let length = number(&mut rest, b'$');
-                let (arg, behind) = rest.split_at(length);
-                rest = behind.strip_prefix(b"\r\n").expect("the end of a line");
-                arg.to_vec()
-            })
-            .collect();
-        if command != [b"SELECT".to_vec(), b"0".to_vec()] {
-            commands.push(command);
-        }
-    }
-    commands
-}
-
-fn number(rest: &mut &[u8], kind: u8) -> usize {
-    let end = rest.windows(2).position(|window| window == b"\r\n");
-    let (line, behind) = rest.split_at(end.expect("a whole line"));
-    *rest = &behind[2..];
-    assert_eq!(line[0], kind);
-    let text = std::str::from_utf8(&line[1..]).expect("digits");
-    text.parse().expect("a number")
+    let next = || read_command(&mut rest).expect("memory can be read");
+    let all = iter::repeat_with(next).take_while(|words| !words.is_empty());
+    all.filter(|words| *words != command("SELECT 0")).collect()
 }
 
 /// Returns commands as bytes of a log and of the wire.

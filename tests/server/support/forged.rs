@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use crc::{CRC_64_REDIS, Crc};
+
 use crate::harness::{Client, Server, error, int};
 use crate::plain::Field;
 pub use crate::plain::{Plain as Forged, PlainFilter as ForgedFilter};
@@ -123,29 +125,10 @@ pub fn rdb_version(client: &mut Client) -> [u8; 2] {
     [footer[0], footer[1]]
 }
 
-/// CRC-64 with the polynomial of Jones, reflected, as RDB files have it.
+/// Returns the checksum of RDB files.
 pub fn crc64(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0, |crc: u64, byte| {
-        CRC64[usize::from(crc.to_le_bytes()[0] ^ byte)] ^ (crc >> 8)
-    })
+    Crc::<u64>::new(&CRC_64_REDIS).checksum(bytes)
 }
-
-/// The checksum of each byte.
-const CRC64: [u64; 256] = {
-    let mut table = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let mut crc = byte as u64;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = (crc >> 1) ^ (0x95ac_9329_ac4b_c9b5 * (crc & 1));
-            bit += 1;
-        }
-        table[byte] = crc;
-        byte += 1;
-    }
-    table
-};
 
 #[track_caller]
 pub fn refuses(client: &mut Client, what: &str, args: &[&[u8]], text: &str) {

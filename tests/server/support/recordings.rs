@@ -124,10 +124,11 @@ pub fn hex(text: &Value) -> Vec<u8> {
     (0..text.len()).step_by(2).map(byte).collect()
 }
 
-/// Returns a text, or bytes.
-fn word(value: &Value) -> Vec<u8> {
+/// Returns a text, a number or bytes.
+pub fn word(value: &Value) -> Vec<u8> {
     match value {
         Value::String(text) => text.clone().into_bytes(),
+        Value::Number(number) => number.to_string().into_bytes(),
         other => hex(&other["hex"]),
     }
 }
