@@ -3,7 +3,7 @@
 use crate::harness::{
     Reply, Server, array, boolean, bulk, digest, error, int, simple, wait_in_sync, wait_until,
 };
-use crate::support::aof::{Command, Log, command, on_log_of, wire, with_command_log};
+use crate::support::aof::{Log, command, on_log_of, wire, with_command_log};
 use crate::support::configured::other_settings;
 use crate::support::periods::LASTING_WINDOW;
 use crate::support::pieces::{object, pieces};
@@ -160,97 +160,4 @@ fn clients_cannot_send_the_time() {
         }
         assert_eq!(digest(client, "k"), before);
     }
-}
-
-/// The parameters of the windows of these logs.
-const SHAPE: &str = "CAPACITY 50 ERROR 1e-6 TIGHTENING 0.25 EXPANSION 1 WINDOW 1000 PERIODS 4";
-
-/// Returns a server on a log, and one that had the log from a primary. Their objects are equal.
-fn on_both_ways(log: &[Command]) -> [Server; 2] {
-    let both = [
-        on_log_of(other_settings(Server::builder()), &[], &wire(log)),
-        on_link_of(other_settings(Server::builder()), log),
-    ];
-    let [one, other] = both.each_ref().map(|server| {
-        let mut client = server.client();
-        sums::is_balanced(&mut client);
-        digest(&mut client, "k")
-    });
-    assert_eq!(one, other);
-    both
-}
-
-fn insert(at_ms: u64, options: &str, items: impl IntoIterator<Item = String>) -> Command {
-    let mut words = command(&format!("BF.INSERT k {options} AT {at_ms} ITEMS"));
-    words.extend(items.into_iter().map(String::into_bytes));
-    words
-}
-
-/// Items expire when the clock is set forward. When it is set back, they are set back with it, and expire in turn.
-#[test]
-fn a_window_follows_its_clock_over_a_million_periods() {
-    const FAR: u64 = 1_000_000_000;
-    let log = [
-        insert(40_500, SHAPE, ["a".to_owned()]),
-        insert(40_500 + FAR, "NOCREATE", ["b".to_owned()]),
-        insert(50_500, "NOCREATE", ["c".to_owned()]),
-        // Sooner than the window's end.
-        insert(50_600, "NOCREATE TTL 1", ["d".to_owned()]),
-    ];
-    for mut server in on_both_ways(&log) {
-        let mut client = server.client();
-        let held = object(&pieces(&mut client, "k"));
-        let found =
-            |ms: u64| ["a", "b", "c", "d"].map(|item| held.contains(item.as_bytes(), || ms));
-        assert_eq!(found(50_999), [false, true, true, true]);
-        assert_eq!(found(53_999), [false, true, true, false]);
-        assert_eq!(found(54_999), [false, true, true, false]);
-        assert_eq!(found(55_000), [false; 4]);
-        // By the server's clock, that is half a century ago.
-        let limits =
-            "CONFIG SET bf.bloom-filter-max-memory-usage 64mb bf.bloom-memory-usage-limit 0";
-        client.ok(limits);
-        client.expect("BF.MISSING k a b c d", int(4));
-        client.expect("BF.CARD k", int(0));
-        client.expect("BF.MADD k b e", array([int(1), int(1)]));
-        assert_eq!(field(&mut client, "k", "FILTERS"), 1);
-        server.restart_saving();
-        sums::is_balanced(&mut server.client());
-    }
-}
-
-/// A load far above the capacity begins tables. When it falls, they drain, and go.
-#[test]
-fn tables_come_and_go_with_the_load_of_a_window() {
-    let items = |period: u64, count: u64| (0..count).map(move |item| format!("{period}-{item}"));
-    let mut log = vec![insert(0, SHAPE, [])];
-    log[0].pop();
-    let mut tables = Vec::new();
-    for (load, periods) in [(30, 0_u64..6), (6000, 6..10), (30, 10..60)] {
-        let (last, end) = (periods.end - 1, periods.end * 1000);
-        for period in periods {
-            // Items of the period before are kept for as long again.
-            let kept = items(period.saturating_sub(1), load.min(30));
-            let at = period * 1000 + 500;
-            log.push(insert(at, "NOCREATE", items(period, load).chain(kept)));
-        }
-        for server in on_both_ways(&log) {
-            let mut client = server.client();
-            let held = object(&pieces(&mut client, "k"));
-            for period in last - 3..=last {
-                for item in items(period, 30) {
-                    assert!(
-                        held.contains(item.as_bytes(), || end - 1),
-                        "{item} at {end}"
-                    );
-                }
-            }
-            let strangers = (0..10_000).map(|number: u32| number.to_le_bytes());
-            let claimed = strangers.filter(|item| held.contains(item, || end - 1));
-            assert!(claimed.count() < 3, "at {end}");
-            tables.push(field(&mut client, "k", "FILTERS"));
-        }
-    }
-    assert!(tables[2] > 1, "{tables:?}");
-    assert_eq!([&tables[..2], &tables[4..]], [&[1, 1]; 2], "{tables:?}");
 }

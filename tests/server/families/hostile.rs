@@ -2,9 +2,9 @@
 //! each kind, and some of them have crashed `RedisBloom`. Accepted payloads can be used.
 
 use crate::harness::{Client, Reply, Server, digest, error, int, ok};
+use crate::support::Rng;
 use crate::support::cuckoo::header;
 use crate::support::forged::{Forged, Rdb, Refusing, seal};
-use crate::support::Rng;
 use crate::support::sums;
 use crate::support::usage::peak_address_space;
 
@@ -92,30 +92,9 @@ fn forged_values_are_refused() {
     newer.0[9] = 2;
     let mut refusing = Refusing::start();
     for (what, value, words) in [
-        // It loads in RedisBloom, and the next query ends the server.
-        (
-            "a product that wraps to 0",
-            cms([1 << 62, 4, 7], 0),
-            "shape out of range",
-        ),
         ("a claim of counters", cms([1 << 60, 1, 7], 8), ENDS),
-        (
-            "a number for counters",
-            Rdb::of_type(CMS).uint(3).uint(2).uint(7).uint(1),
-            ENDS,
-        ),
         ("a number after counters", cms([3, 2, 7], 24).uint(4), ""),
-        (
-            "a count out of range",
-            newer_cms(1 << 63, 4, 24),
-            "count out of range",
-        ),
         ("a newer sketch", Rdb::of_type(CMS | 2).uint(3), VERSION),
-        (
-            "a k that 32 bits cut to 2",
-            topk([(1 << 32) + 2, 3, 1], ITEMS),
-            "size out of range",
-        ),
         (
             "a claim of cells",
             topk([2, many, 1], ITEMS),
@@ -127,27 +106,11 @@ fn forged_values_are_refused() {
             topk([2, 3, 1], [b"\0", b"a"]),
             "item without its end",
         ),
-        (
-            "an item too many",
-            topk([2, 3, 1], ITEMS).string(b"x\0"),
-            "",
-        ),
-        ("a double for k", Rdb::of_type(TOPK).double(2.0), ENDS),
         ("a newer list", Rdb::of_type(TOPK | 1).uint(2), VERSION),
         (
             "a claim of filters",
             cuckoo(4, u64::MAX, &FILTERS),
             "number of filters out of range",
-        ),
-        (
-            "a slot too few",
-            cuckoo(4, 2, &[(32, 63), (64, 128)]),
-            "filter of another size than it should be",
-        ),
-        (
-            "a filter that is not there",
-            cuckoo(4, 2, &FILTERS[..1]),
-            ENDS,
         ),
         // The server itself finds bytes after the object.
         ("a filter too many", cuckoo(4, 1, &FILTERS), ""),
