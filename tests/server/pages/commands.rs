@@ -232,6 +232,7 @@ fn errors(section: &str) -> Vec<(String, String)> {
     .collect()
 }
 
+/// A refused command changes nothing.
 #[test]
 fn errors_are_those_of_the_server() {
     let pages: Vec<Page> = PAGES.iter().map(|path| page(path)).collect();
@@ -257,8 +258,10 @@ fn errors_are_those_of_the_server() {
                 // Errors of every command precede all sections.
                 let own = command.split(' ').next() == Some(name) || name.is_empty();
                 assert!(own, "{command} in the section of {name}");
+                let before = console.reply("DEBUG DIGEST");
                 let reply = console.reply(&command);
                 assert_eq!(reply, Reply::Error(text), "{command}");
+                assert_eq!(console.reply("DEBUG DIGEST"), before, "{command}");
             }
         }
     }

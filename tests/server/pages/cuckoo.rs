@@ -69,8 +69,10 @@ fn errors_match_the_server() {
         for row in table(PAGE, "<!-- errors: held against a server by a test -->") {
             // Tests cannot run out of memory, so that row has no command.
             if !row[1].is_empty() {
+                let before = console.reply("DEBUG DIGEST");
                 let reply = console.reply(&row[1]);
                 assert_eq!(reply, Reply::Error(row[0].clone()), "{}", row[1]);
+                assert_eq!(console.reply("DEBUG DIGEST"), before, "{}", row[1]);
             }
         }
     }

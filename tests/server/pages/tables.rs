@@ -1,7 +1,7 @@
 //! The pages' other tables say what the server says.
 
 use super::{command_names, docs, field, page};
-use crate::harness::{Client, Reply, Server, ok};
+use crate::harness::{Client, Reply, Server, ok, spaced};
 use crate::support::protocols::with_fixed_seed;
 use crate::tool::run;
 
@@ -162,8 +162,7 @@ fn bytes_per_item_match_the_server() {
         if number(&mut client, "Size") < capacity / 10 {
             for start in (0..held).step_by(50_000) {
                 let items = start..held.min(start + 50_000);
-                let items: Vec<String> = items.map(|item| item.to_string()).collect();
-                client.cmd(&format!("BF.MADD key {}", items.join(" ")));
+                client.cmd(&format!("BF.MADD key {}", spaced(items)));
             }
         }
         #[allow(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
