@@ -2,42 +2,12 @@
 
 use std::fs;
 
-use crate::harness::{Server, array, bulk, digest, error, int, ok};
+use crate::harness::{Server, array, bulk, error, int, ok};
 use crate::support::aof::on_log;
 use crate::support::configured::MAKERS;
 use crate::support::recordings::{
-    REDISBLOOM, REDISBLOOM_STREAM, VALKEY_BLOOM, VALKEY_BLOOM_STREAM, all_are_there, restore,
+    REDISBLOOM, REDISBLOOM_STREAM, VALKEY_BLOOM_STREAM, all_are_there,
 };
-
-/// An object from its dump grows like the object that the log makes, far into the next filters.
-#[test]
-fn an_object_of_valkey_bloom_grows_as_it_does_there() {
-    let recorded = VALKEY_BLOOM.objects();
-    let log = fs::read(VALKEY_BLOOM.data("commands.aof")).unwrap();
-    let (replayed, restored) = (on_log(&log, &[]), Server::start());
-    let mut clients = [replayed.client(), restored.client()];
-    for object in &recorded {
-        restore(&mut clients[1], object);
-        let key = &object.key;
-        let filters = format!("BF.INFO {key} FILTERS");
-        let before = clients[0].cmd(&filters);
-        // More than it can hold, up to what one that does not scale refuses.
-        for round in 0..40 {
-            let items: Vec<String> = (0..200).map(|n| format!("more-{round}-{n}")).collect();
-            let add = format!("BF.MADD {key} {}", items.join(" "));
-            let [replayed, restored] = clients.each_mut().map(|client| client.cmd(&add));
-            assert_eq!(replayed, restored, "{key}");
-        }
-        let [replayed, restored] = clients.each_mut().map(|client| digest(client, key));
-        assert_eq!(replayed, restored, "{key}");
-        let grown = clients[0].cmd(&filters) != before;
-        assert_eq!(
-            grown,
-            !object.value["info"]["Expansion rate"].is_null(),
-            "{key}"
-        );
-    }
-}
 
 /// RedisBloom's log makes filters of ours by default: with the items, at the requested error rate.
 #[test]
@@ -49,9 +19,7 @@ fn a_log_of_redisbloom_makes_filters_of_ours() {
         let key = &object.key;
         assert_eq!(client.cmd(&format!("TYPE {key}")).text(), "bloomfltr");
         let probe = object.probe();
-        let mut ask: Vec<&[u8]> = vec![b"BF.MEXISTS", key.as_bytes()];
-        ask.extend(probe.iter().map(Vec::as_slice));
-        let answers = client.call(&ask);
+        let answers = client.call_with(&format!("BF.MEXISTS {key}"), &probe);
         let (added, others) = answers.as_array().split_at(object.added().len());
         assert!(added.iter().all(|answer| *answer == int(1)), "{key}");
         let wrong = others.iter().filter(|answer| **answer == int(1)).count();

@@ -6,12 +6,12 @@ use valkeybloom_sketches::Seed;
 use valkeybloom_testing::loader::Dump;
 
 use crate::harness::{Client, Reply, Server, array, digest, error, int, ok, wait_in_sync};
-use crate::support::aof::{Log, commands, on_log_of, wire};
+use crate::support::aof::{Log, commands, on_log_of};
 use crate::support::configured::made_by as of;
 use crate::support::pieces::{load_chunks, pieces, split};
 use crate::support::recordings::{REDISBLOOM, Recorded, VALKEY_BLOOM, hex};
 use crate::support::sums;
-use crate::support::tables::{Row, rows};
+use crate::support::tables::rows;
 
 fn call(client: &mut Client, command: &[Vec<u8>]) -> Reply {
     let words: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
@@ -104,54 +104,6 @@ fn the_commands_of_valkey_bloom_make_its_objects() {
         assert!(!reply.is_error(), "{reply:?}");
     }
     has_all(&mut client, &recorded);
-}
-
-/// Commands, and what valkey-bloom sends of an object for each, beside its key and seed.
-const MADE: &str = "
-BF.RESERVE a 0.001 50 => CAPACITY 50 ERROR 0.001 TIGHTENING 0.5 EXPANSION 2
-BF.RESERVE b 0.3 7 EXPANSION 5 => CAPACITY 7 ERROR 0.3 TIGHTENING 0.5 EXPANSION 5
-BF.RESERVE c 0.02 30 NONSCALING => CAPACITY 30 ERROR 0.02 TIGHTENING 0.5 NONSCALING
-BF.ADD d x => CAPACITY 100 ERROR 0.02 TIGHTENING 0.5 EXPANSION 2 ITEMS x
-BF.MADD e x y x => CAPACITY 100 ERROR 0.02 TIGHTENING 0.5 EXPANSION 2 ITEMS x y
-BF.INSERT f TIGHTENING 0.3 ITEMS x => CAPACITY 100 ERROR 0.02 TIGHTENING 0.3 EXPANSION 2 ITEMS x
-BF.INSERT g ERROR 0.5 EXPANSION 1 => CAPACITY 100 ERROR 0.5 TIGHTENING 0.5 EXPANSION 1
-";
-
-/// BF.RESERVE, ADD, MADD and INSERT make the objects that valkey-bloom's own words for them make.
-#[test]
-fn every_command_makes_what_valkey_bloom_sends() {
-    let fixed = of("valkey-bloom").config("bf.bloom-use-random-seed", "no");
-    let server = fixed.config("bf.bloom-fp-rate", "0.02").start();
-    let mut client = server.client();
-    let mut log = Vec::new();
-    for Row {
-        command, expected, ..
-    } in rows(MADE)
-    {
-        client.run(&command);
-        let key = command.split(' ').nth(1).expect("a key");
-        let line = format!("BF.INSERT {key} SEED <seed> {expected}");
-        let words = line.split(' ').map(|word| match word {
-            "<seed>" => Seed::FIXED.as_bytes().to_vec(),
-            word => word.as_bytes().to_vec(),
-        });
-        log.push(words.collect::<Vec<_>>());
-        // Far into the next filters, if there are any.
-        let count = if key == "c" { 30 } else { 700 };
-        let items: Vec<String> = (0..count).map(|item| format!("{key}-{item}")).collect();
-        let add = format!("BF.MADD {key} {}", items.join(" "));
-        client.cmd(&add);
-        log.push(
-            add.split(' ')
-                .map(|word| word.as_bytes().to_vec())
-                .collect(),
-        );
-    }
-    let replayed = on_log_of(of("own"), &[], &wire(&log));
-    let mut other = replayed.client();
-    for key in ["a", "b", "c", "d", "e", "f", "g"] {
-        assert_eq!(digest(&mut client, key), digest(&mut other, key), "{key}");
-    }
 }
 
 /// Returns the header of an empty object of RedisBloom with one filter, by the page on its bytes.

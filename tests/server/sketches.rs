@@ -1,16 +1,14 @@
 //! Sketches of all families: values that RedisBloom wrote, the sums of INFO over a value's life, and other modules.
 
 use std::fs;
-use std::path::Path;
 
 use crate::harness::{
-    Client, Plugin, Server, array, bulk, error, int, nil, ok, simple, supported_servers, wait_until,
+    Client, Plugin, Server, array, bulk, error, int, nil, ok, simple, wait_until,
 };
-use crate::support::aof::{command, on_log, on_log_of, part, rewrite_aof, wire};
+use crate::support::aof::{command, on_log, on_log_of, rewrite_aof, wire};
 use crate::support::forged::{Rdb, file};
 use crate::support::primary::receive;
-use crate::support::sketches::{FAMILIES, recorded, restore_all, starts_on};
-use crate::support::sums;
+use crate::support::sketches::{FAMILIES, recorded};
 
 /// Returns the sums of a field of INFO over the families.
 fn sum_of(client: &mut Client, field: &str) -> i64 {
@@ -26,54 +24,6 @@ fn sum_of(client: &mut Client, field: &str) -> i64 {
 
 fn objects(client: &mut Client) -> i64 {
     sum_of(client, "num_objects")
-}
-
-/// A file of RedisBloom with keys of all its types but Bloom filters loads on servers that know its version.
-#[test]
-fn a_file_with_everything_is_loaded() {
-    let mut server = Server::start();
-    let file = "tests/data/redisbloom-8.8-cuckoo/dump.rdb";
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
-    if !starts_on(&mut server, &file) {
-        return;
-    }
-    for reload in [false, true] {
-        if reload {
-            server.restart_saving();
-        }
-        let mut client = server.client();
-        for sketch in &recorded() {
-            client.expect(format!("TYPE {}", sketch.key), simple(&sketch.type_name));
-        }
-        assert_eq!(objects(&mut client), 9);
-        let cuckoo = client.cmd("SCAN 0 COUNT 1000 TYPE MBbloomCF");
-        let cuckoo = i64::try_from(cuckoo.as_array()[1].as_array().len()).expect("few");
-        assert!(cuckoo > 15);
-        client.expect("DBSIZE", int(9 + cuckoo));
-        sums::is_balanced(&mut client);
-    }
-}
-
-/// A log is rewritten with RESTORE, whose payload every server reads.
-#[test]
-fn a_rewritten_log_is_loaded_by_every_server() {
-    let from = Server::with(&[("appendonly", "yes"), ("aof-use-rdb-preamble", "no")]);
-    let mut client = from.client();
-    let sketches = restore_all(&mut client);
-    client.expect("PEXPIREAT cms 9000000000000", int(1));
-    rewrite_aof(&from);
-    let log = fs::read(part(&from, ".base.aof")).expect("it can be read");
-    assert_eq!(
-        log.windows(7).filter(|word| word == b"RESTORE").count(),
-        sketches.len()
-    );
-    for program in supported_servers() {
-        let to = on_log_of(Server::builder().program(&program), &log, b"");
-        let mut far = to.client();
-        far.expect("DEBUG DIGEST", client.cmd("DEBUG DIGEST"));
-        far.expect("PEXPIRETIME cms", int(9_000_000_000_000));
-        assert_eq!(objects(&mut far), objects(&mut client));
-    }
 }
 
 /// A peer's log, and its link, hold commands that failed in part as they came. To the server, an error in a reply to them

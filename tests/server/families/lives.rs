@@ -5,12 +5,11 @@ use std::collections::BTreeSet;
 use valkeybloom_testing::loader::Dump;
 
 use crate::defrag::{offered, starts_to_defragment};
-use crate::harness::{Client, Reply, Server, digest, int, wait_in_sync, wait_until};
+use crate::harness::{Client, Reply, Server, digest, wait_in_sync, wait_until};
+use crate::support::Rng;
 use crate::support::aof::rewrite_aof;
-use crate::support::commands;
 use crate::support::configured::other_settings;
 use crate::support::cuckoo::items;
-use crate::support::Rng;
 use crate::support::sums;
 
 /// The values of a random life; cuckoo filters are made as they are needed.
@@ -165,92 +164,6 @@ fn replicas_and_logs_hold_the_same_values() {
     }
     assert_ne!(state(&primary).0, expected.0);
     assert_eq!(state(&primary).0, state(&replica).0);
-}
-
-/// Values under the key `k`, and a command that changes each.
-const VALUES: [(&[&str], &str); 4] = [
-    (
-        &["CF.RESERVE {} 4", "CF.INSERT {} ITEMS a b c d e f g h"],
-        "CF.DEL {} a",
-    ),
-    (
-        &["CMS.INITBYDIM {} 100 5", "CMS.INCRBY {} a 7"],
-        "CMS.INCRBY {} a 1",
-    ),
-    (
-        &["TOPK.RESERVE {} 5 50 4 0.9", "TOPK.INCRBY {} a 5 b 3 e 0"],
-        "TOPK.ADD {} d",
-    ),
-    // A part of its nodes is merged, so that a compression would show.
-    (
-        &[
-            "TDIGEST.CREATE {} COMPRESSION 1",
-            "TDIGEST.ADD {} 1 5 2 4 3 6 7 8 9 8 7 6 2 3 4 5 1 9",
-            "TDIGEST.ADD {} 4 5",
-        ],
-        "TDIGEST.ADD {} 7",
-    ),
-];
-
-/// Reads change nothing, and a copy is equal, wherever it goes, until it changes.
-#[test]
-fn copies_are_equal_and_independent() {
-    let server = Server::start();
-    let mut client = server.client();
-    for (lines, change) in VALUES {
-        client.ok("FLUSHALL");
-        let family = change.split_once('.').expect("a family").0.to_lowercase();
-        for line in lines {
-            for key in ["k", "other", "another"] {
-                client.run(line.replace("{}", key));
-            }
-        }
-        let state = |client: &mut Client, key: &str| {
-            let info = client.cmd(&format!("{family}.INFO {key}"));
-            (
-                info,
-                digest(client, key),
-                client.cmd(&format!("DUMP {key}")),
-            )
-        };
-        let before = state(&mut client, "k");
-        let own =
-            commands::all().filter(|command| command.name().starts_with(&format!("{family}.")));
-        let reads = own
-            .filter(|command| !command.writes())
-            .map(|command| command.on("k"));
-        let others = [
-            "MEMORY USAGE k",
-            "DEBUG OBJECT k",
-            "OBJECT ENCODING k",
-            "SAVE",
-        ];
-        let merge = ["cms", "tdigest"]
-            .contains(&&*family)
-            .then(|| format!("{family}.MERGE other 1 k"));
-        for line in reads.chain(others.map(str::to_owned)).chain(merge) {
-            client.run(&line);
-            assert_eq!(state(&mut client, "k"), before, "{line}");
-        }
-        for line in [
-            "COPY k copy",
-            "COPY k copy DB 1",
-            "COPY k moved",
-            "MOVE moved 1",
-        ] {
-            client.expect(line, int(1));
-        }
-        assert_eq!(state(&mut client, "copy"), before);
-        client.run(change.replace("{}", "copy"));
-        assert_ne!(state(&mut client, "copy"), before);
-        client.ok("RENAME k renamed");
-        assert_eq!(state(&mut client, "renamed"), before);
-        client.ok("SWAPDB 0 1");
-        for key in ["copy", "moved"] {
-            assert_eq!(state(&mut client, key), before, "{key}");
-        }
-        sums::is_balanced(&mut client);
-    }
 }
 
 /// Values of several sizes between holes, some with prepared answers, while the server moves them.

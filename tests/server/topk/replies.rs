@@ -1,16 +1,10 @@
 //! The replies of each command, in both protocols.
 
-use crate::harness::{Client, Reply, Server, array, bulk, error, int, nil};
+use crate::harness::{Client, Reply, Server, array, int, nil};
 use crate::support::protocols::{in_both_protocols, truths};
-
-const BAD_INCREMENT: &str = "TopK: increment must be an integer greater or equal to 0                            and smaller or equal to 100,000";
 
 fn nils(count: usize) -> Reply {
     array(vec![nil(); count])
-}
-
-fn list(items: &[&str]) -> Reply {
-    array(items.iter().map(bulk))
 }
 
 /// Items are bytes: the empty one, and zero bytes anywhere, which RedisBloom loses in a restart.
@@ -48,30 +42,5 @@ fn items_are_bytes() {
         let mut expected = items.map(<[u8]>::to_vec);
         expected.sort_unstable();
         assert_eq!(left, expected);
-    });
-}
-
-/// Duplicates in one command are added in order, and a transaction replies like the commands in it.
-#[test]
-fn scripts_and_transactions_get_the_same_replies() {
-    in_both_protocols(&Server::start(), |client, _| {
-        client.cmd("TOPK.RESERVE k 1 100 5 1");
-        client.ok("MULTI");
-        client.cmd("TOPK.ADD k a a b");
-        client.cmd("TOPK.INCRBY k c 5 x y d 1");
-        client.cmd("TOPK.LIST k WITHCOUNT");
-        let replies = client.cmd("EXEC");
-        let expected = [
-            nils(3),
-            array([bulk("a"), error(BAD_INCREMENT), nil()]),
-            array([bulk("c"), int(5)]),
-        ];
-        assert_eq!(replies, array(expected));
-        let script = "return redis.call('TOPK.ADD', KEYS[1], 'c', 'z')";
-        let call: [&[u8]; 4] = [b"EVAL", script.as_bytes(), b"1", b"k"];
-        assert_eq!(client.call(&call), nils(2));
-        let script = "return redis.call('TOPK.LIST', KEYS[1])";
-        let call: [&[u8]; 4] = [b"EVAL", script.as_bytes(), b"1", b"k"];
-        assert_eq!(client.call(&call), list(&["c"]));
     });
 }
