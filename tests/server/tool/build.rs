@@ -4,7 +4,6 @@ use std::fs;
 use std::io::{Seek, SeekFrom, Write};
 use std::num::NonZeroU32;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
@@ -66,7 +65,7 @@ fn every_form_of_input_gives_the_same_filter() {
         assert_eq!(found(&mut client, name, &items), 5000, "{name}");
         let others = numbered("other", 0..5000);
         assert!(found(&mut client, name, &others) < 25, "{name}");
-        assert_eq!(client.cmd(&format!("PTTL {name}")), int(-1));
+        client.expect(format!("PTTL {name}"), int(-1));
     }
     // Items from several files, and from the standard input.
     let first = file(&server, "1", &halves[0]);
@@ -142,7 +141,7 @@ fn items_are_bytes_of_any_length() {
     let path = file(&server, "none", "\n");
     let line = format!("build {path} --to {to} --key none --rate 0.01 --allow-few");
     run_line(&line).done();
-    assert_eq!(client.cmd("BF.CARD none"), int(0));
+    client.expect("BF.CARD none", int(0));
 }
 
 #[test]
@@ -158,54 +157,10 @@ fn a_filter_gets_its_time_to_live_and_its_growth() {
     assert_eq!(info(&mut client, "seen", "Expansion rate"), Reply::Nil);
     // The next filter has no time to live, and grows.
     run_line(&format!("{line} --replace --items 10 --expansion 3")).done();
-    assert_eq!(client.cmd("PTTL seen"), int(-1));
+    client.expect("PTTL seen", int(-1));
     assert_eq!(info(&mut client, "seen", "Expansion rate"), int(3));
     assert!(info(&mut client, "seen", "Number of filters").as_int() > 2);
     assert_eq!(found(&mut client, "seen", &numbered("item", 0..300)), 300);
-}
-
-/// While it is built again and again, readers see the one filter or the other.
-#[test]
-fn readers_see_the_old_filter_or_the_new_one() {
-    let server = Server::start();
-    let common = String::from("in all of them");
-    let of = |number: u32| {
-        let mut items = numbered("item", number * 20_000..(number + 1) * 20_000);
-        items.push(common.clone());
-        items
-    };
-    let to = url(&server);
-    let build = |n: u32| {
-        let path = lines(&server, &format!("list{n}"), &of(n));
-        let line = format!("build {path} --to {to} --key seen --rate 0.000001 --replace");
-        run_line(&line).done();
-    };
-    build(0);
-    let over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let reader = scope.spawn(|| {
-            let mut client = server.client();
-            let mut seen = [0_u32; 2];
-            while !over.load(Relaxed) {
-                let in_all = client.call(&[b"BF.EXISTS", b"seen", common.as_bytes()]);
-                assert_eq!(in_all, int(1));
-                let answers = client.call(&[b"BF.MEXISTS", b"seen", b"item 7", b"item 20007"]);
-                let [old, new] = answers.as_array() else {
-                    panic!("{answers:?}")
-                };
-                assert_ne!(old, new, "one of them whole");
-                seen[usize::try_from(new.as_int()).expect("0 or 1")] += 1;
-            }
-            seen
-        });
-        for round in 1..=6 {
-            build(round % 2);
-        }
-        over.store(true, Relaxed);
-        let seen = reader.join().expect("it saw the one or the other");
-        assert!(seen.iter().all(|&times| times > 0), "{seen:?}");
-    });
-    assert_eq!(server.client().cmd("DBSIZE"), int(1));
 }
 
 /// Returns the words that build a filter of some 70 MB, most of them sent only after the list was read.
@@ -230,7 +185,7 @@ fn a_server_that_goes_away_keeps_the_old_filter_and_a_second_run_succeeds() {
     let mut client = server.client();
     let old = numbered("old", 0..1000);
     add(&mut client, "seen", &old);
-    assert_eq!(client.cmd("SAVE"), ok());
+    client.ok("SAVE");
     let words = much(&server, "seen");
     let pid = server.pid();
     let way = Way::new(&server, 30 << 20, move || kill(pid));
@@ -245,7 +200,7 @@ fn a_server_that_goes_away_keeps_the_old_filter_and_a_second_run_succeeds() {
     server.start_again();
     let mut client = server.client();
     assert_eq!(found(&mut client, "seen", &old), 1000);
-    assert_eq!(client.cmd("DBSIZE"), int(1));
+    client.expect("DBSIZE", int(1));
     build_to(&words, &url(&server)).done();
     assert_eq!(found(&mut client, "seen", &numbered("new", 0..1000)), 1000);
     assert!(found(&mut client, "seen", &old) < 10);
@@ -286,7 +241,7 @@ fn a_run_that_is_killed_leaves_nothing_for_good() {
     assert_eq!(found(&mut client, "seen", &old), 1000);
     // It does not get in the way of later runs.
     build_to(&words, &url(&server)).done();
-    assert_eq!(client.cmd(&format!("PEXPIRE {} 1", beside[0].0)), int(1));
+    client.expect(format!("PEXPIRE {} 1", beside[0].0), int(1));
     wait_until("it has expired", || left(&mut server.client()).is_empty());
 }
 
@@ -294,8 +249,7 @@ fn a_run_that_is_killed_leaves_nothing_for_good() {
 fn items_are_added_to_an_existing_filter() {
     let server = Server::start();
     let mut client = server.client();
-    let reserve = "BF.RESERVE seen 0.0001 20000 COUNTING EX 1000";
-    assert_eq!(client.cmd(reserve), ok());
+    client.ok("BF.RESERVE seen 0.0001 20000 COUNTING EX 1000");
     add(&mut client, "seen", &numbered("item", 0..5000));
     let path = lines(&server, "list", &numbered("item", 2000..12_000));
     // Rarely, two items are one to the filter.
@@ -422,8 +376,8 @@ fn move_slot(from: &Server, to: &Server, slot: usize) {
 fn a_slot_that_moves_takes_the_unfinished_filter_along() {
     let nodes = nodes(2, 2, Duration::from_secs(30));
     for node in &nodes {
-        let limit = "CONFIG SET bf.bloom-filter-max-memory-usage 1gb";
-        assert_eq!(node.client().cmd(limit), ok());
+        node.client()
+            .ok("CONFIG SET bf.bloom-filter-max-memory-usage 1gb");
     }
     let slot = slot(b"seen");
     let owner = slot * 2 / 16_384;
@@ -443,5 +397,5 @@ fn a_slot_that_moves_takes_the_unfinished_filter_along() {
     let mut client = to.client();
     assert_eq!(found(&mut client, "seen", &numbered("item", 0..1000)), 1000);
     assert_eq!(left(&mut client), []);
-    assert_eq!(client.cmd("PTTL seen"), int(-1));
+    client.expect("PTTL seen", int(-1));
 }

@@ -1,6 +1,6 @@
 //! `build --as` and `show`: sketches and cuckoo filters of files, and what they hold.
 
-use crate::harness::{Server, bulk, ok};
+use crate::harness::{Server, array, bulk, int};
 use crate::support::protocols::with_fixed_seed;
 
 use super::session::replay;
@@ -39,21 +39,43 @@ fn what_a_key_holds_is_shown() {
     }
 }
 
-/// Readers see the old sketch until the new one is whole.
+/// Readers see the old filter or sketch until the new one is whole.
 #[test]
-fn a_sketch_is_in_place_at_once_or_not_at_all() {
+fn what_is_built_is_in_place_at_once() {
     let server = Server::start();
     let mut client = server.client();
     let log = table(&server);
-    assert_eq!(client.cmd("TDIGEST.CREATE ms"), ok());
-    assert_eq!(client.cmd("TDIGEST.ADD ms 7"), ok());
-    let mut reader = server.client();
-    let way = Way::before(&server, "PERSIST", 1, move || {
-        assert_eq!(reader.cmd("TDIGEST.MAX ms"), bulk("7"));
-        let beside = left(&mut reader);
-        assert!(matches!(beside[..], [(_, 1..=300_000)]), "{beside:?}");
-    });
-    let line = format!("build {log} --column ms --as tdigest --replace --key ms --to");
-    run_line(&format!("{line} {}", way.url())).done();
-    assert_eq!(client.cmd("TDIGEST.MAX ms"), bulk("2019.5"));
+    let [first, last] = [[1, 0], [0, 1]].map(|found| array(found.map(int)));
+    let (digest, filter) = ("--as tdigest", "--rate 0.000001 --change-kind");
+    for (options, made, query, old, new) in [
+        (
+            digest,
+            ["TDIGEST.CREATE k", "TDIGEST.ADD k 7"],
+            "TDIGEST.MAX k",
+            bulk("7"),
+            bulk("2019.5"),
+        ),
+        (
+            filter,
+            ["BF.RESERVE k 0.01 10", "BF.ADD k old"],
+            "BF.MEXISTS k old 2019.5",
+            first,
+            last,
+        ),
+    ] {
+        // The last two commands before it is there.
+        for word in ["PERSIST", "RENAME"] {
+            client.run("FLUSHALL");
+            client.run_all(made);
+            let (mut reader, old) = (server.client(), old.clone());
+            let way = Way::before(&server, word, 1, move || {
+                reader.expect(query, old);
+                let beside = left(&mut reader);
+                assert!(matches!(beside[..], [(_, -1 | 1..=300_000)]), "{beside:?}");
+            });
+            let line = format!("build {log} --column ms {options} --replace --key k --to");
+            run_line(&format!("{line} {}", way.url())).done();
+            client.expect(query, &new);
+        }
+    }
 }

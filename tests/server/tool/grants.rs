@@ -2,13 +2,12 @@
 //! server.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::time::Duration;
 
 use crate::harness::cluster::nodes;
-use crate::harness::{Client, Server, array, int, ok};
+use crate::harness::{Client, Server, array, int};
 
-use super::{Way, add, left, numbered, run};
+use super::{Way, add, file, left, lines, numbered, run};
 
 const MANUAL: &str = include_str!("../../../docs/tool.md");
 
@@ -39,11 +38,7 @@ fn without(grants: &[&'static str], grant: &str) -> Vec<&'static str> {
 
 fn set_user(client: &mut Client, grants: &[&str]) {
     let rules = format!("reset on >secret ~app:* -@all {}", grants.join(" "));
-    assert_eq!(
-        client.cmd(&format!("ACL SETUSER u {rules}")),
-        ok(),
-        "{rules}"
-    );
+    client.ok(format!("ACL SETUSER u {rules}"));
 }
 
 fn url(server: &Server) -> String {
@@ -75,26 +70,15 @@ fn assert_names(run: &super::Run, grant: &str, server: &Server) {
 fn sizing_and_building_need_the_documented_permissions_and_no_more() {
     let server = Server::start();
     let mut client = server.client();
-    let list = server.dir().join("list");
-    fs::write(
-        &list,
-        (0..10)
-            .map(|n| n.to_string())
-            .collect::<Vec<_>>()
-            .join("\n"),
-    )
-    .expect("the folder can be written to");
-    let (list, to) = (list.to_str().expect("ASCII"), url(&server));
+    let numbers: Vec<String> = (0..10).map(|number| number.to_string()).collect();
+    let (list, to) = (&*lines(&server, "list", &numbers), url(&server));
     // Without these items.
-    assert_eq!(
-        client.cmd("BF.RESERVE app:bloom 0.000001 10 COUNTING"),
-        ok()
-    );
-    assert_eq!(client.cmd("CF.RESERVE app:cuckoo 10"), ok());
+    client.ok("BF.RESERVE app:bloom 0.000001 10 COUNTING");
+    client.ok("CF.RESERVE app:cuckoo 10");
     let build = ["build", list, "--to", &to, "--key", "app:seen"];
     let filter = [&build[..], &["--rate", "0.000001"]].concat();
     let of_family = |options: &[&'static str]| [&build[..], &["--as"], options].concat();
-    for (lines, words) in [
+    for (of, words) in [
         (&["build", "--as bloom, also"][..], filter.clone()),
         (
             &["build", "--as bloom, also", "build --ttl, also"],
@@ -128,9 +112,9 @@ fn sizing_and_building_need_the_documented_permissions_and_no_more() {
             vec!["remove", list, "--from", &to, "--key", "app:cuckoo"],
         ),
     ] {
-        let all = grants(lines);
+        let all = grants(of);
         let (expires, replaces) = (words.contains(&"--ttl"), words.contains(&"--replace"));
-        let is_new = lines[0] == "build" && !replaces;
+        let is_new = of[0] == "build" && !replaces;
         let mut run_as = |grants: &[&str]| {
             if is_new {
                 client.cmd("DEL app:seen");
@@ -159,7 +143,7 @@ fn sizing_and_building_need_the_documented_permissions_and_no_more() {
         assert_eq!(left(&mut client), []);
         if !is_new {
             // The filter was not replaced.
-            assert_eq!(client.cmd("BF.CARD app:seen"), int(10));
+            client.expect("BF.CARD app:seen", int(10));
         } else if !words.contains(&"--as") {
             set_user(&mut client, &all);
             run(&filter).done();
@@ -172,9 +156,7 @@ fn sizing_and_building_need_the_documented_permissions_and_no_more() {
 fn showing_and_adding_need_the_documented_permissions_and_no_more() {
     let server = Server::start();
     let mut client = server.client();
-    let list = server.dir().join("list");
-    fs::write(&list, "1\n2\n").expect("the folder can be written to");
-    let (list, to) = (list.to_str().expect("ASCII"), url(&server));
+    let (list, to) = (&*file(&server, "list", "1\n2\n"), url(&server));
     let made = [
         ("bloom", "BF.RESERVE app:bloom 0.01 9"),
         ("cuckoo", "CF.RESERVE app:cuckoo 9"),
@@ -184,7 +166,7 @@ fn showing_and_adding_need_the_documented_permissions_and_no_more() {
     ];
     let keys = made.map(|(family, _)| format!("app:{family}"));
     for ((family, made), key) in made.into_iter().zip(&keys) {
-        assert_eq!(client.cmd(made), ok(), "{made}");
+        client.ok(made);
         let fills = match family {
             "bloom" => "+bf.insert",
             family => grants(&[&format!("--as {family}, also")])[1],
@@ -229,14 +211,13 @@ impl Pair {
         let [from, to] = [(); 2].map(|()| Server::start());
         let mut near = from.client();
         add(&mut near, "app:small", &numbered("item", 0..10));
-        assert_eq!(near.cmd("CF.ADD app:cuckoo item"), int(1));
-        assert_eq!(near.cmd("BF.RESERVE other 0.01 100"), ok());
+        near.expect("CF.ADD app:cuckoo item", int(1));
+        near.ok("BF.RESERVE other 0.01 100");
         // Above 16 MiB a filter goes by chunks.
         for key in ["app:large", "app:expires"] {
-            let reserve = format!("BF.RESERVE {key} 0.01 15000000 NONSCALING");
-            assert_eq!(near.cmd(&reserve), ok());
+            near.ok(format!("BF.RESERVE {key} 0.01 15000000 NONSCALING"));
         }
-        assert_eq!(near.cmd("EXPIRE app:expires 10000"), int(1));
+        near.expect("EXPIRE app:expires 10000", int(1));
         let mut lines = vec!["move, target"];
         for (option, line) in [
             ("--replace", "--replace, target also"),
@@ -270,7 +251,7 @@ impl Pair {
     #[track_caller]
     fn came(&self, run: super::Run) {
         run.done();
-        assert_eq!(self.to.client().cmd("DBSIZE"), int(4));
+        self.to.client().expect("DBSIZE", int(4));
     }
 }
 
@@ -315,8 +296,8 @@ fn documented_substitutes_for_a_permission_suffice() {
         let run = pair.run(source, target);
         assert_names(&run, grant, refuses);
         assert_eq!(run.failed(1), "1 of 4 keys could not be moved");
-        assert_eq!(pair.to.client().cmd("EXISTS app:cuckoo"), int(0));
-        assert_eq!(pair.to.client().cmd("DBSIZE"), int(3));
+        pair.to.client().expect("EXISTS app:cuckoo", int(0));
+        pair.to.client().expect("DBSIZE", int(3));
     }
     let source = without(&pair.source, "+bf.scandump");
     let target = without(&pair.target, "+bf.loadchunk");
@@ -386,7 +367,7 @@ fn a_key_that_changes_needs_its_type() {
     set_user(&mut pair.to.client(), &pair.target);
     let mut writer = pair.from.client();
     let way = Way::before(&pair.from, "DUMP", 1, move || {
-        assert_eq!(writer.cmd("SET app:cuckoo text"), ok());
+        writer.ok("SET app:cuckoo text");
     });
     let from = way.url().replace("redis://", "redis://u:secret@");
     let run = run(&["move", &from, &url(&pair.to), "--match", "app:cuckoo"]);
@@ -398,11 +379,8 @@ fn a_key_that_changes_needs_its_type() {
 fn databases_and_clusters_need_the_documented_permissions() {
     let from = Server::start();
     let mut near = from.client();
-    assert_eq!(near.cmd("SELECT 3"), ok());
-    assert_eq!(
-        near.cmd("BF.INSERT app:seen CAPACITY 100 ITEMS a"),
-        array([int(1)])
-    );
+    near.ok("SELECT 3");
+    near.expect("BF.INSERT app:seen CAPACITY 100 ITEMS a", array([int(1)]));
     let to = nodes(2, 2, Duration::from_secs(30));
     let source = grants(&["move, source", "database not 0, also"]);
     let target = grants(&["move, target", "cluster, also"]);
@@ -449,7 +427,7 @@ fn databases_and_clusters_need_the_documented_permissions() {
     let one = Server::start();
     set_user(&mut one.client(), &grants(&["move, target"]));
     run(&["move", &url(entry), &url(&one)]).done();
-    assert_eq!(one.client().cmd("DBSIZE"), int(1));
+    one.client().expect("DBSIZE", int(1));
 }
 
 /// What a user may not read is left out or unknown, and `list` says which permission it takes.
@@ -464,7 +442,7 @@ fn listing_needs_the_documented_permissions_and_no_more() {
         "TOPK.RESERVE app:top 3",
         "TDIGEST.CREATE app:digest",
     ] {
-        assert!(!client.cmd(command).is_error(), "{command}");
+        client.run(command);
     }
     let address = url(&server);
     let all = grants(&["list, watch", "--advice, also"]);

@@ -116,9 +116,7 @@ fn lines(server: &Server, name: &str, items: &[String]) -> String {
 fn found(client: &mut Client, key: &str, items: &[String]) -> usize {
     let mut yes = 0;
     for batch in items.chunks(1000) {
-        let mut ask: Vec<&[u8]> = vec![b"BF.MEXISTS", key.as_bytes()];
-        ask.extend(batch.iter().map(String::as_bytes));
-        let answers = client.call(&ask);
+        let answers = client.call_with(&format!("BF.MEXISTS {key}"), batch);
         yes += answers
             .as_array()
             .iter()
@@ -130,9 +128,8 @@ fn found(client: &mut Client, key: &str, items: &[String]) -> usize {
 
 fn add(client: &mut Client, key: &str, items: &[String]) {
     for batch in items.chunks(1000) {
-        let mut add: Vec<&[u8]> = vec![b"BF.MADD", key.as_bytes()];
-        add.extend(batch.iter().map(String::as_bytes));
-        assert!(matches!(client.call(&add), Reply::Array(_)));
+        let added = client.call_with(&format!("BF.MADD {key}"), batch);
+        assert!(matches!(added, Reply::Array(_)));
     }
 }
 
@@ -142,12 +139,12 @@ fn numbered(what: &str, numbers: std::ops::Range<u32>) -> Vec<String> {
 
 /// Loads the header of a filter under another key, as an aborted copy does.
 fn load_partly(client: &mut Client, key: &str) {
-    assert_eq!(client.cmd("BF.RESERVE whole 0.01 100000"), ok());
+    client.ok("BF.RESERVE whole 0.01 100000");
     let piece = client.cmd("BF.SCANDUMP whole 0");
     let header = piece.as_array()[1].as_bytes().to_vec();
     let load: [&[u8]; 4] = [b"BF.LOADCHUNK", key.as_bytes(), b"1", &header];
     assert_eq!(client.call(&load), ok());
-    assert_eq!(client.cmd("DEL whole"), int(1));
+    client.expect("DEL whole", int(1));
 }
 
 /// Returns a field of BF.INFO.

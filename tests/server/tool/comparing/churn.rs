@@ -26,23 +26,20 @@ const WRITTEN: &[&str] = &["small", "growing", "redisbloom", "large"];
 fn a_replica_under_constant_writes_compares_equal() {
     let from = Server::start();
     let mut near = from.client();
-    assert_eq!(near.cmd("BF.RESERVE small 0.01 100000"), ok());
-    assert_eq!(near.cmd("BF.RESERVE growing 0.01 10 EXPANSION 1"), ok());
-    assert_eq!(near.cmd("BF.RESERVE large 0.01 15000000"), ok());
+    near.ok("BF.RESERVE small 0.01 100000");
+    near.ok("BF.RESERVE growing 0.01 10 EXPANSION 1");
+    near.ok("BF.RESERVE large 0.01 15000000");
     let (source, _) = stand_ins().pop().expect("RedisBloom's");
     run(&["move", &url(&source), &url(&from)]).done();
     let kind = "MBbloom--";
     let deep = near.cmd("TYPE deep").text();
     assert_eq!(deep, kind);
-    assert_eq!(near.cmd("RENAME deep redisbloom"), ok());
+    near.ok("RENAME deep redisbloom");
     for (key, words) in [
         ("counting", "COUNTING"),
         ("window", "WINDOW 3600000 PERIODS 3"),
     ] {
-        assert_eq!(
-            near.cmd(&format!("BF.RESERVE {key} 0.01 100 {words}")),
-            ok()
-        );
+        near.ok(format!("BF.RESERVE {key} 0.01 100 {words}"));
         add(&mut near, key, &numbered("item", 0..10));
     }
     sketches::restore_all(&mut near);
@@ -50,7 +47,7 @@ fn a_replica_under_constant_writes_compares_equal() {
     wait_in_sync(&from, &to);
     // valkey-bloom has no BF.SCANDUMP: its server is played by a user who may not call it.
     let user = "ACL SETUSER plain on >secret ~* +@all -bf.scandump";
-    assert_eq!(near.cmd(user), ok());
+    near.ok(user);
     let plain = format!("redis://plain:secret@127.0.0.1:{}", from.port());
     let writer = writer(from.client(), WRITTEN);
     for source in [&url(&from), &plain] {
@@ -63,10 +60,10 @@ fn a_replica_under_constant_writes_compares_equal() {
     run(&["compare", &url(&from), &url(&to), "--type", "bloomfltr"]).done();
 
     // A missing key is found among the writes.
-    assert_eq!(to.client().cmd("CONFIG SET replica-read-only no"), ok());
+    to.client().ok("CONFIG SET replica-read-only no");
     let seen = near.cmd("BF.EXISTS small elsewhere");
     assert_eq!(seen, int(0));
-    assert_eq!(to.client().cmd("BF.ADD small elsewhere"), int(1));
+    to.client().expect("BF.ADD small elsewhere", int(1));
     writer.goes_on();
     let run = compare(&from, &to, &["--json", "--match", "small"]);
     only(&run, "small", "different");
@@ -84,10 +81,10 @@ fn keys_that_a_stopped_replica_lacks_are_found() {
     let to = Server::replica_of(&from).start();
     wait_in_sync(&from, &to);
     compare(&from, &to, &[]).done();
-    assert_eq!(to.client().cmd("REPLICAOF NO ONE"), ok());
+    to.client().ok("REPLICAOF NO ONE");
     add(&mut near, "b", &numbered("other", 0..1));
     add(&mut near, "d", &numbered("item", 0..10));
-    assert_eq!(near.cmd("DEL c"), int(1));
+    near.expect("DEL c", int(1));
     let run = compare(&from, &to, &["--json"]);
     let expected = [
         [
@@ -118,9 +115,9 @@ fn late_writes_compare_equal() {
     ] {
         for had in ["", "BF.INSERT k CAPACITY 10 ITEMS z"] {
             let [from, to] = [(); 2].map(|()| Server::start());
-            assert!(!from.client().cmd(made).is_error());
+            from.client().run(made);
             if !had.is_empty() {
-                assert!(!to.client().cmd(had).is_error());
+                to.client().run(had);
             }
             let (source, target) = (url(&from), url(&to));
             let way = Way::before(&to, "TYPE", LOOKS_AGAIN, move || {
@@ -183,13 +180,12 @@ fn a_value_that_keeps_changing_is_reported_as_changing() {
         ("CF.RESERVE k 1000000", "CF.ADD"),
     ] {
         let [from, to] = [(); 2].map(|()| Server::start());
-        assert_eq!(from.client().cmd(make), ok());
+        from.client().ok(make);
         bring(&from, &to);
         let (mut writer, mut number) = (from.client(), 0);
         let moment = move |_: &[u8]| {
             number += 1;
-            let added = writer.cmd(&format!("{change} k {number}"));
-            assert!(!added.is_error(), "{added:?}");
+            writer.run(format!("{change} k {number}"));
             false
         };
         let way = Way::at(&from, moment, || {});

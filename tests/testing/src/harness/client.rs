@@ -216,6 +216,13 @@ impl Client {
         self.call(&words)
     }
 
+    /// Calls a command of the words of a line, and of words that are held elsewhere.
+    #[track_caller]
+    pub fn call_with(&mut self, line: &str, more: &[impl AsRef<[u8]>]) -> Reply {
+        let more = more.iter().map(AsRef::as_ref);
+        self.call(&words(line).into_iter().chain(more).collect::<Vec<_>>())
+    }
+
     /// Calls RESTORE, without a time to live.
     #[track_caller]
     pub fn restore(&mut self, key: &str, payload: impl AsRef<[u8]>) -> Reply {
@@ -281,7 +288,7 @@ impl Client {
                 Err(e) => {
                     let whole = |command: &Vec<Vec<u8>>| {
                         let words = command.iter().map(|word| word.escape_ascii().to_string());
-                        words.collect::<Vec<_>>().join(" ")
+                        spaced(words)
                     };
                     let due: Vec<String> = commands[number..].iter().map(whole).collect();
                     panic!(
@@ -391,6 +398,12 @@ pub fn encode(args: &[impl AsRef<[u8]>], request: &mut Vec<u8>) {
     }
 }
 
+/// Returns values as the words of a line.
+pub fn spaced(values: impl IntoIterator<Item: fmt::Display>) -> String {
+    let words: Vec<String> = values.into_iter().map(|value| value.to_string()).collect();
+    words.join(" ")
+}
+
 fn words(line: &str) -> Vec<&[u8]> {
     line.split(' ').map(str::as_bytes).collect()
 }
@@ -406,5 +419,5 @@ fn shown(args: &[&[u8]]) -> String {
         .iter()
         .take(6)
         .map(|arg| arg[..arg.len().min(40)].escape_ascii().to_string());
-    start.collect::<Vec<_>>().join(" ")
+    spaced(start)
 }

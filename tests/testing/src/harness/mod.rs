@@ -19,7 +19,7 @@ use std::{env, io, thread};
 use tempfile::TempDir;
 
 pub use client::{
-    Client, Reply, array, boolean, bulk, double, encode, error, int, map, nil, ok, simple,
+    Client, Reply, array, boolean, bulk, double, encode, error, int, map, nil, ok, simple, spaced,
 };
 pub use follow::Answer;
 pub use plugin::Plugin;

@@ -8,7 +8,7 @@ use valkeybloom_sketches::bloom::{
 };
 use valkeybloom_sketches::{Fraction, Seed};
 
-use super::{Client, Reply, ok};
+use super::{Client, Reply, ok, spaced};
 use crate::draft::{Draft, Link};
 use crate::plain::{Plain, PlainFilter, cuckoo_header};
 
@@ -248,10 +248,10 @@ fn unmerged(client: &mut Client) {
     let mut left = 6 * 100_000 + 9;
     while left > 0 {
         let count = left.min(100_000);
-        let values: Vec<String> = (0..count)
-            .map(|value| (value * 7919 % 100_003).to_string())
-            .collect();
-        client.run(format!("TDIGEST.ADD deep {}", values.join(" ")));
+        client.run(format!(
+            "TDIGEST.ADD deep {}",
+            spaced((0..count).map(|value| value * 7919 % 100_003))
+        ));
         left -= count;
     }
 }
@@ -362,13 +362,10 @@ fn fill_window(client: &mut Client, periods: u64, items: fn(u64) -> u64) {
         "BF.RESERVE deep 0.01 1 WINDOW {PERIOD_MS} PERIODS {periods} EXPANSION 1"
     ));
     for period in 1..=1_440_u64 {
-        let items: Vec<_> = (0..items(period))
-            .map(|item| format!("{period}:{item}"))
-            .collect();
         let ttl = period * PERIOD_MS;
         client.run(format!(
             "BF.INSERT deep TTL {ttl} ITEMS {}",
-            items.join(" ")
+            spaced((0..items(period)).map(|item| format!("{period}:{item}")))
         ));
     }
 }
@@ -409,20 +406,15 @@ fn contested(client: &mut Client, decay: &str) {
 fn listed(client: &mut Client) {
     client.run("TOPK.RESERVE deep 300000 1000000 4 0.9");
     for start in (0..300_000).step_by(10_000) {
-        let items: Vec<_> = (start..start + 10_000)
-            .map(|item: u32| item.to_string())
-            .collect();
-        client.run(format!("TOPK.ADD deep {}", items.join(" ")));
+        client.run(format!("TOPK.ADD deep {}", spaced(start..start + 10_000)));
     }
 }
 
 fn grown(client: &mut Client) {
     client.cmd("CF.RESERVE deep 4096 EXPANSION 1");
-    let mut item = 0_u64;
-    loop {
-        let items: Vec<_> = (item..item + 4_096).map(|item| item.to_string()).collect();
-        item += 4_096;
-        let reply = client.cmd(&format!("CF.INSERT deep ITEMS {}", items.join(" ")));
+    for item in (0_u64..).step_by(4_096) {
+        let items = spaced(item..item + 4_096);
+        let reply = client.cmd(&format!("CF.INSERT deep ITEMS {items}"));
         let took_all = |added: &[Reply]| added.iter().all(|added| *added == Reply::Int(1));
         if reply.is_error() || !took_all(reply.as_array()) {
             return;
