@@ -2,19 +2,14 @@
 
 use std::ops::Range;
 
+use valkeybloom_testing::support::Rng;
+
 use crate::harness::{Client, Reply};
 use crate::run;
 
 /// Returns `count` bytes that do not compress, like those of a filter in use.
 pub(crate) fn random(count: usize) -> Vec<u8> {
-    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    let words = std::iter::repeat_with(|| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()
-    });
-    words.flatten().take(count).collect()
+    Rng::new(1).bytes(count)
 }
 
 /// Makes an object of one filter with random bits, and returns the number of their bytes.
