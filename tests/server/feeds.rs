@@ -1,13 +1,12 @@
 //! Feeds: the memory that they take, who reads them, and what an operator sees of both.
 
-use crate::harness::{Client, Server, array, error, int, wait_until};
+use crate::harness::{Client, Server, array, error, int, spaced, wait_until};
 use crate::read::{OVERRUN, UNKNOWN, begin, read};
 use crate::support::sums;
 use crate::support::usage::{self, memory, nothing_is_being_freed, usage};
 
 fn add_many(client: &mut Client, key: &str, first: u64, count: u64) {
-    let items: Vec<_> = (first..first + count).map(|i| i.to_string()).collect();
-    client.run(format!("BF.MADD {key} {}", items.join(" ")));
+    client.run(format!("BF.MADD {key} {}", spaced(first..first + count)));
 }
 
 /// The module with debug assertions waits a second for a reader, not a minute.

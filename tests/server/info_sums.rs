@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::harness::{Client, Server, int, wait_until};
+use crate::harness::{Server, int, wait_until};
 use crate::support::population::Population;
 use crate::support::primary::played_primary;
 use crate::support::sums::{Sums, is_balanced};

@@ -67,9 +67,7 @@ fn items(key: &str, added: usize) -> Vec<Vec<u8>> {
 fn answers(client: &mut Client, key: &str, added: usize) -> String {
     let others = (0..OTHERS).map(|number| format!("{key} other {number}").into_bytes());
     let asked: Vec<Vec<u8>> = items(key, added).into_iter().chain(others).collect();
-    let mut ask: Vec<&[u8]> = vec![b"BF.MEXISTS", key.as_bytes()];
-    ask.extend(asked.iter().map(Vec::as_slice));
-    let reply = client.call(&ask);
+    let reply = client.call_with(&format!("BF.MEXISTS {key}"), &asked);
     let digits = reply
         .as_array()
         .iter()

@@ -1,6 +1,5 @@
 //! Ways to the server: TLS, passwords and sockets.
 
-use crate::harness::ok;
 use crate::support::certificates::Files;
 
 use super::*;
@@ -20,7 +19,7 @@ fn a_server_is_reached_by_tls() {
     let authority = files.signed(&["server", "client"]);
     let (secure, port) = files.serve("server", "yes", &[("tls-ca-cert-file", &authority)]);
     let mut far = secure.client();
-    assert_eq!(far.cmd("ACL SETUSER worker on >pass:word ~* +@all"), ok());
+    far.ok("ACL SETUSER worker on >pass:word ~* +@all");
     let address = format!("rediss://worker:pass%3Aword@localhost:{port}/3");
     let (certificate, key) = (files.path("client.pem"), files.path("client.key"));
     let trust = [
@@ -34,7 +33,7 @@ fn a_server_is_reached_by_tls() {
     let service = Service::run(at(&address, &trust));
     assert_eq!(service.insert("key=a"), missing(&["a"]));
     assert_eq!(service.ask("key=a"), found(&["a"]));
-    assert_eq!(far.cmd("SELECT 3"), ok());
+    far.ok("SELECT 3");
     assert_eq!(far.cmd("BF.CARD mneme").as_int(), 1);
 
     // The system does not know the authority, the server wants the client's certificate, and the port speaks TLS.
@@ -62,16 +61,15 @@ fn a_wrong_password_is_reported_until_it_is_right() {
     assert_eq!(status, 502, "{value}");
     assert!(!value.to_string().contains("secret"), "{value}");
     // These are the permissions of the page.
-    let rules = "ACL SETUSER worker on >secret ~mneme -@all +bf.insert +bf.mexists +ping";
-    assert_eq!(client.cmd(rules), ok());
+    client.ok("ACL SETUSER worker on >secret ~mneme -@all +bf.insert +bf.mexists +ping");
     assert_eq!(service.insert("key=a"), missing(&["a"]));
-    assert_eq!(client.cmd("ACL SETUSER worker resetpass >other"), ok());
+    client.ok("ACL SETUSER worker resetpass >other");
     assert_eq!(client.cmd("CLIENT KILL USER worker").as_int(), 1);
     wait_until("the password is refused", || service.get("key=a").0 == 502);
     let (status, value) = service.get("key=a");
     assert_eq!(status, 502, "{value}");
     assert!(!value.to_string().contains("secret"), "{value}");
-    assert_eq!(client.cmd("ACL SETUSER worker resetpass >secret"), ok());
+    client.ok("ACL SETUSER worker resetpass >secret");
     assert_eq!(service.ask("key=a"), found(&["a"]));
 }
 

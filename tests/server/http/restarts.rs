@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::harness::{ok, wait_in_sync};
+use crate::harness::wait_in_sync;
 
 use super::*;
 
@@ -136,12 +136,12 @@ fn a_closed_connection_is_made_again_before_it_is_used() {
     service.insert("key=a");
     let mut client = server.client();
     for _ in 0..2 {
-        assert_eq!(client.cmd("CONFIG SET timeout 1"), ok());
+        client.ok("CONFIG SET timeout 1");
         wait_until("the server has closed the connection", || {
             // This client's own connection stays, because it is used.
             client.cmd("CLIENT LIST").text().lines().count() == 1
         });
-        assert_eq!(client.cmd("CONFIG SET timeout 0"), ok());
+        client.ok("CONFIG SET timeout 0");
         assert_eq!(service.insert("key=a"), found(&["a"]));
     }
 }
@@ -157,7 +157,7 @@ fn the_service_may_start_beside_a_server_that_refuses() {
     assert_eq!(service.ask("key=a"), found(&["a"]));
     let (status, value) = service.post("key=b", b"");
     assert_eq!(status, 502, "{value}");
-    assert_eq!(replica.client().cmd("REPLICAOF NO ONE"), ok());
+    replica.client().ok("REPLICAOF NO ONE");
     assert_eq!(service.insert("key=b"), missing(&["b"]));
 
     // A server without the module quotes the command, which may hold keys of other clients.

@@ -18,11 +18,7 @@ use crate::sharded::connect_with;
 #[track_caller]
 fn add_and_compare(near: &Near, router: &mut Router, part: usize, after: &str) {
     for item in many_items().iter().skip(part * 20).take(20) {
-        assert_eq!(
-            router.cmd(&format!("BF.ADD {KEY} {item}")),
-            int(1),
-            "{item}"
-        );
+        assert_eq!(router.cmd(&format!("BF.ADD {KEY} {item}")), int(1));
     }
     let exists = |item: &str| router.cmd(&format!("BF.EXISTS {KEY} {item}")) == int(1);
     becomes_equal(near, exists, after);
@@ -67,16 +63,16 @@ fn a_filter_is_followed_to_where_its_slot_goes() {
         "{refused}"
     );
     let (mut here, mut there) = (near_node.client(), far_node.client());
-    let importing = format!("CLUSTER SETSLOT {slot} IMPORTING {}", id(near_node));
-    assert_eq!(there.cmd(&importing), ok());
-    let migrating = format!("CLUSTER SETSLOT {slot} MIGRATING {}", id(far_node));
-    assert_eq!(here.cmd(&migrating), ok());
+    there.ok(format!(
+        "CLUSTER SETSLOT {slot} IMPORTING {}",
+        id(near_node)
+    ));
+    here.ok(format!("CLUSTER SETSLOT {slot} MIGRATING {}", id(far_node)));
     add_and_compare(&near, &mut router, 1, "a move that has begun");
     assert_eq!(migrate_keys(&mut here, far_node, slot, 10), 1);
     add_and_compare(&near, &mut router, 2, "a key that has moved");
     for client in [&mut there, &mut here] {
-        let settled = format!("CLUSTER SETSLOT {slot} NODE {}", id(far_node));
-        assert_eq!(client.cmd(&settled), ok());
+        client.ok(format!("CLUSTER SETSLOT {slot} NODE {}", id(far_node)));
     }
     add_and_compare(&near, &mut router, 3, "a slot that has moved");
     assert!(near.stats().follower.resyncs > 0);

@@ -7,8 +7,8 @@ use valkeybloom_near::{Options, State};
 use super::Driven;
 use crate::harness::{Client, Server, int, ok, wait_in_sync};
 use crate::read::{ENDS, MISSING, given, happen};
-use crate::support::protocols::in_both_protocols;
 use crate::support::Rng;
+use crate::support::protocols::in_both_protocols;
 
 /// How a client makes a filter of each kind.
 const MAKERS: [&str; 3] = ["own", "valkey-bloom", "redisbloom"];
@@ -21,8 +21,7 @@ fn server() -> Server {
 }
 
 fn make_filters_of(client: &mut Client, maker: &str) {
-    let select = format!("CONFIG SET bf.bloom-new-filters {maker}");
-    assert_eq!(client.cmd(&select), ok());
+    client.ok(format!("CONFIG SET bf.bloom-new-filters {maker}"));
 }
 
 /// What a follower does after an event whose reader gets this error.
@@ -108,11 +107,11 @@ fn a_swap_during_a_fetch_is_noticed() {
                 near.step();
             }
             for line in ["RENAME k away", "RENAME other k"] {
-                assert_eq!(client.cmd(line), ok());
+                client.ok(line);
             }
             near.step();
             for line in ["RENAME k other", "RENAME away k"] {
-                assert_eq!(client.cmd(line), ok());
+                client.ok(line);
             }
             assert_eq!(near.catch_up(), State::Following);
             is_like_its_server(&near, client, &format!("{commands} commands"), false);
@@ -140,7 +139,7 @@ fn what_leaves_the_filter_as_it_is_needs_no_new_copy() {
             "BF.MERGE another k",
         ] {
             for line in event.split(" / ") {
-                assert!(!client.cmd(line).is_error(), "{line}");
+                client.run(line);
             }
             assert_eq!(near.catch_up(), State::Following, "{event}");
             near.is_equal(client, event);
@@ -163,7 +162,7 @@ fn filters_of_all_kinds_are_followed_through_their_growth() {
     for maker in MAKERS {
         make_filters_of(&mut client, maker);
         for growth in ["EXPANSION 1", "EXPANSION 2", "NONSCALING"] {
-            assert_eq!(client.cmd("FLUSHALL"), ok());
+            client.ok("FLUSHALL");
             let made = client.cmd(&format!("BF.RESERVE k 0.001 50 {growth}"));
             assert_eq!(made, ok());
             let mut near = Driven::new(server.client(), Options::default());
@@ -199,7 +198,7 @@ fn replicas_are_followed_through_syncs_and_failovers() {
     let mut primary = Server::start();
     let replica = Server::replica_of(&primary).start();
     let mut here = primary.client();
-    assert_eq!(here.cmd("BF.RESERVE k 0.000001 1000"), ok());
+    here.ok("BF.RESERVE k 0.000001 1000");
     here.cmd("BF.MADD k a b c");
     wait_in_sync(&primary, &replica);
     let lag = Options {
@@ -233,7 +232,7 @@ fn replicas_are_followed_through_syncs_and_failovers() {
 
     // The replica is promoted, and lacks what was added since.
     let mut there = replica.client();
-    assert_eq!(there.cmd("REPLICAOF NO ONE"), ok());
+    there.ok("REPLICAOF NO ONE");
     here.cmd("BF.MADD k lost lost2");
     assert_eq!(of_primary.catch_up(), State::Following);
     assert_eq!(of_primary.contains("lost"), Some(true));

@@ -14,7 +14,7 @@ use valkeybloom_client::{Error, Near};
 
 use super::KEY;
 use super::task::{becomes_equal, url};
-use crate::harness::{Server, int, ok, wait_until};
+use crate::harness::{Server, int, wait_until};
 use crate::support::Rng;
 
 /// What a proxy does with all its connections.
@@ -118,7 +118,7 @@ fn no_answer_is_older_than_it_may_be() {
     let runtime = Runtime::new().expect("a runtime");
     let mut writer = server.client();
     let reserve = "BF.RESERVE k 0.000000001 100000";
-    assert_eq!(writer.cmd(reserve), ok());
+    writer.ok(reserve);
     let near = follow(&runtime, &proxy, options);
     assert_eq!(runtime.block_on(near.ready()), Ok(()));
 
@@ -131,18 +131,18 @@ fn no_answer_is_older_than_it_may_be() {
         proxy.set(mode);
         let end = Instant::now() + Duration::from_millis(20 + random.below(250) as u64);
         if phase % 7 == 6 {
-            assert_eq!(writer.cmd("DEL k"), int(1));
+            writer.expect("DEL k", int(1));
             let now = Instant::now();
             deleted = added
                 .drain(..)
                 .map(|(item, _): (String, _)| (item, now))
                 .collect();
-            assert_eq!(writer.cmd(reserve), ok());
+            writer.ok(reserve);
         }
         while Instant::now() < end {
             next += 1;
             let item = next.to_string();
-            assert_eq!(writer.cmd(&format!("BF.ADD k {item}")), int(1));
+            writer.expect(format!("BF.ADD k {item}"), int(1));
             added.push((item, Instant::now()));
             let recent = added.iter().rev().take(200).map(|item| (item, false));
             let gone = deleted.iter().take(200).map(|item| (item, true));
@@ -180,8 +180,8 @@ fn lookups_fail_rather_than_be_wrong() {
     let proxy = Proxy::of(&server);
     let runtime = Runtime::new().expect("a runtime");
     let mut writer = server.client();
-    assert_eq!(writer.cmd("BF.RESERVE k 0.000001 1000"), ok());
-    assert_eq!(writer.cmd("BF.ADD k a"), int(1));
+    writer.ok("BF.RESERVE k 0.000001 1000");
+    writer.expect("BF.ADD k a", int(1));
     for confirm in [false, true] {
         let options = Options {
             every: Duration::from_millis(10),

@@ -137,8 +137,7 @@ fn reserve(client: &mut Client, key: &str, capacity: u64) {
 fn add_all<T: ToString>(client: &mut Client, key: &str, items: impl IntoIterator<Item = T>) {
     let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
     for batch in items.chunks(100) {
-        let added = client.cmd(&format!("BF.MADD {key} {}", batch.join(" ")));
-        assert!(!added.is_error(), "{added:?}");
+        client.run(format!("BF.MADD {key} {}", batch.join(" ")));
     }
 }
 
@@ -157,7 +156,7 @@ fn a_filter_is_swapped_under_load() {
             let inserted = client.cmd(&insert);
             let none = error("ERR not found");
             assert!(inserted == none || !inserted.is_error(), "{inserted:?}");
-            assert!(!client.cmd(&format!("BF.ADD users {id}")).is_error());
+            client.run(format!("BF.ADD users {id}"));
             acknowledged.lock().unwrap().push(id);
         }
     };
@@ -171,7 +170,7 @@ fn a_filter_is_swapped_under_load() {
                     count => ids[random.below(count)],
                 }
             };
-            assert_eq!(client.cmd(&format!("BF.EXISTS users {id}")), int(1));
+            client.expect(format!("BF.EXISTS users {id}"), int(1));
         }
     };
     thread::scope(|scope| {
@@ -186,7 +185,7 @@ fn a_filter_is_swapped_under_load() {
             reserve(&mut client, "users:next", 1000);
             let ids = database.lock().unwrap().clone();
             add_all(&mut client, "users:next", &ids);
-            assert_eq!(client.cmd("RENAME users:next users"), ok());
+            client.ok("RENAME users:next users");
             let failed = threads.iter().any(ScopedJoinHandle::is_finished);
             if ids.len() > 2000 || failed {
                 break;
@@ -213,13 +212,13 @@ fn a_day_is_the_union_of_its_hours() {
     let mut day = HashSet::new();
     for hour in 0..24 {
         let key = format!("hour:{hour}");
-        assert_eq!(client.cmd(&format!("COPY hour:empty {key}")), int(1));
+        client.expect(format!("COPY hour:empty {key}"), int(1));
         let visitors: Vec<usize> = (0..1000).map(|_| random.below(30_000)).collect();
         add_all(&mut client, &key, &visitors);
         day.extend(visitors);
         // The job runs every hour, and once more.
         for _ in 0..2 {
-            assert_eq!(client.cmd(&format!("BF.MERGE day {key}")), ok());
+            client.ok(format!("BF.MERGE day {key}"));
         }
     }
     let words: Vec<String> = day.iter().map(usize::to_string).collect();

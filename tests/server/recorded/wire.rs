@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::harness::Server;
+use crate::harness::{Server, spaced};
 use crate::support::aof::{Command, command, wire};
 use crate::support::recordings::{COUNTS, DIGESTS, REPLIES, hex};
 
@@ -110,13 +110,12 @@ fn exchanges() -> Vec<(Command, [String; 2])> {
         let replies = [reply, row[2].as_str().unwrap_or(reply)];
         (words.collect(), replies.map(str::to_owned))
     };
-    let twenty: Vec<String> = (1..=20).map(|number| number.to_string()).collect();
     let making = [
         "FLUSHALL",
         "SET w-str x",
         "TDIGEST.CREATE w-empty",
         "TDIGEST.CREATE w-some COMPRESSION 50",
-        &format!("TDIGEST.ADD w-some {}", twenty.join(" ")),
+        &format!("TDIGEST.ADD w-some {}", spaced(1..=20)),
         "TDIGEST.CREATE w-b",
         "TDIGEST.ADD w-b 1 2.5",
     ];

@@ -5,10 +5,10 @@ mod workload;
 use std::collections::BTreeMap;
 
 use crate::harness::{Reply, Server, digest, error, int, wait_in_sync, wait_until};
+use crate::support::Rng;
 use crate::support::aof::{command, on_log_of, rewrite_aof, wire};
 use crate::support::configured::{OTHER_SETTINGS, configure, other_settings};
 use crate::support::population::Population;
-use crate::support::Rng;
 use crate::support::sums;
 use crate::support::usage::nothing_is_being_freed;
 

@@ -1,9 +1,9 @@
 //! Writes of every kind, at random.
 
 use crate::harness::{Client, Reply};
-use crate::support::Rng;
 use crate::soak::fuzz::Command;
 use crate::soak::fuzz::grammar::Grammar;
+use crate::support::Rng;
 
 /// Adds three items one by one, and then two of them again with a new one.
 const SCRIPT: &str = "for i = 1, 3 do redis.call('BF.ADD', KEYS[1], ARGV[1] .. i) end \

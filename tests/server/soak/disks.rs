@@ -5,8 +5,8 @@ use std::fs;
 use std::process::Command;
 
 use super::{Budget, random, set};
+use crate::harness::{Client, Reply, Server, digest, int, wait_until};
 use crate::support::Rng;
-use crate::harness::{Client, Reply, Server, digest, int, ok, wait_until};
 use crate::support::sums;
 
 /// The items that each filter was seen to take, and how many of these it called new.
@@ -49,7 +49,7 @@ impl Known {
     #[track_caller]
     fn is_there(&self, client: &mut Client) {
         for (key, (items, cardinality)) in &self.0 {
-            assert_eq!(client.cmd(&format!("BF.CARD {key}")), int(*cardinality));
+            client.expect(format!("BF.CARD {key}"), int(*cardinality));
             let missing = client.cmd(&format!("BF.MISSING {key} {}", words(items)));
             assert_eq!(missing, int(0), "items of {key} are denied");
         }
@@ -78,8 +78,7 @@ fn limit_files(server: &Server, bytes: &str) {
 
 #[track_caller]
 fn save(server: &Server, status: &str) {
-    let started = server.client().cmd("BGSAVE");
-    assert!(!started.is_error(), "{started:?}");
+    server.client().run("BGSAVE");
     wait_until("the RDB is saved, or is not", || {
         server.info("persistence")["rdb_bgsave_in_progress"] == "0"
     });
@@ -110,7 +109,7 @@ fn failed_saves_lose_nothing() {
         if full {
             // Bytes that can't be made fewer, and more of them than are allowed.
             set(&mut client, "rdbcompression no");
-            assert_eq!(client.cmd("BF.RESERVE large 0.01 1000000"), ok());
+            client.ok("BF.RESERVE large 0.01 1000000");
             limit_files(&server, "1000000");
         } else {
             let gone = home.join(format!("gone-{round}"));
@@ -131,7 +130,7 @@ fn failed_saves_lose_nothing() {
             let refused = client.cmd(line).text();
             assert!(refused.starts_with("MISCONF "), "{line}: {refused}");
         }
-        assert_eq!(client.cmd("EXISTS new"), int(0));
+        client.expect("EXISTS new", int(0));
         known.is_there(&mut client);
         sums::is_balanced(&mut client);
         set(&mut client, "stop-writes-on-bgsave-error no");
@@ -143,7 +142,7 @@ fn failed_saves_lose_nothing() {
         limit_files(&server, "unlimited");
         set(&mut client, &format!("dir {}", home.display()));
         set(&mut client, "stop-writes-on-bgsave-error no");
-        assert_eq!(client.cmd("DEL large"), int(i64::from(full)));
+        client.expect("DEL large", int(i64::from(full)));
         set(&mut client, "stop-writes-on-bgsave-error yes");
         save(&server, "ok");
         assert_eq!(known.write(&mut client, &mut random, 200), None);

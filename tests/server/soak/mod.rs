@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use valkeybloom_sketches::bloom::dump;
 
 use crate::harness::{Client, ok};
-use crate::support::pieces::object;
 use crate::support::Rng;
+use crate::support::pieces::object;
 
 /// The length of a test.
 pub struct Budget {

@@ -7,10 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use super::{Budget, random};
-use crate::support::Rng;
 use crate::cluster::{Router, is_sound, migrate_keys, slot};
 use crate::harness::cluster::{Cluster, SHARDS, id, is_primary};
 use crate::harness::{Client, Reply, Server, int, ok, wait_until};
+use crate::support::Rng;
 use crate::support::pieces::{pieces_by, split};
 
 const WRITERS: usize = 2;
@@ -244,7 +244,7 @@ fn while_writing(
         }
         is_sound(&cluster);
         for (primary, _) in cluster.in_sync() {
-            assert_eq!(primary.client().cmd("FLUSHALL"), ok());
+            primary.client().ok("FLUSHALL");
         }
     }
 }
@@ -286,18 +286,15 @@ fn move_by_keys(cluster: &Cluster, random: &mut Rng, progress: &Progress) {
     let slot = slot_of_a_key(random);
     let (from, to) = ends(cluster, random, slot);
     let (mut near, mut far) = (from.client(), to.client());
-    let importing = format!("CLUSTER SETSLOT {slot} IMPORTING {}", id(from));
-    assert_eq!(far.cmd(&importing), ok());
-    let migrating = format!("CLUSTER SETSLOT {slot} MIGRATING {}", id(to));
-    assert_eq!(near.cmd(&migrating), ok());
+    far.ok(format!("CLUSTER SETSLOT {slot} IMPORTING {}", id(from)));
+    near.ok(format!("CLUSTER SETSLOT {slot} MIGRATING {}", id(to)));
     progress.go_on(20);
     while migrate_keys(&mut near, to, slot, 1) > 0 {
         progress.go_on(20);
     }
     await_more(&progress.asked, 1);
     for client in [&mut far, &mut near] {
-        let settled = format!("CLUSTER SETSLOT {slot} NODE {}", id(to));
-        assert_eq!(client.cmd(&settled), ok());
+        client.ok(format!("CLUSTER SETSLOT {slot} NODE {}", id(to)));
     }
 }
 
@@ -350,7 +347,7 @@ fn a_replica_takes_over_by_hand() {
     while_writing("by hand", timeout, false, |cluster, random, progress| {
         for _ in 0..2 {
             let (_, replica) = cluster.in_sync()[random.below(SHARDS)];
-            assert_eq!(replica.client().cmd("CLUSTER FAILOVER"), ok());
+            replica.client().ok("CLUSTER FAILOVER");
             wait_until("the replica is the primary", || is_primary(replica));
             progress.go_on(200);
         }

@@ -8,8 +8,8 @@ use valkeybloom_testing::draft::Draft;
 
 use super::fuzz::grammar::{CREATIONS, Grammar};
 use super::{Budget, random};
-use crate::support::Rng;
 use crate::harness::{Builder, Client, Reply, array, bulk, digest, int, wait_until};
+use crate::support::Rng;
 use crate::support::aof::{Command, Log, command, on_log_of, wire};
 use crate::support::commands;
 use crate::support::configured::{MAKERS, made_by};

@@ -1,6 +1,6 @@
 //! Chunks and fields of cuckoo filters.
 
-use crate::harness::{Client, Reply, ok};
+use crate::harness::{Client, Reply, ok, spaced};
 pub use crate::plain::cuckoo_header as header;
 
 /// The name of the type.
@@ -8,10 +8,7 @@ pub const TYPE: &str = "MBbloomCF";
 
 /// Returns the items `prefix-0` and so on, as words.
 pub fn items(prefix: &str, count: usize) -> String {
-    let items: Vec<String> = (0..count)
-        .map(|number| format!("{prefix}-{number}"))
-        .collect();
-    items.join(" ")
+    spaced((0..count).map(|number| format!("{prefix}-{number}")))
 }
 
 /// Returns the value of a field of CF.INFO.

@@ -387,9 +387,7 @@ fn cuckoos(client: &mut Client) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         client.ok(format!("CF.RESERVE {key} {options}"));
         let items = (0..count).map(|i| format!("{key}\r\n\0{i}").into_bytes());
         let items: Vec<Vec<u8>> = items.collect();
-        let mut args: Vec<&[u8]> = vec![b"CF.INSERT", key.as_bytes(), b"ITEMS"];
-        args.extend(items.iter().map(Vec::as_slice));
-        let added = client.call(&args);
+        let added = client.call_with(&format!("CF.INSERT {key} ITEMS"), &items);
         assert_eq!(added, array(vec![int(1); count]), "{key}");
         items
     };

@@ -32,7 +32,7 @@ fn advice_is_true() {
 fn advice_names_the_setting_that_ends_growth() {
     let server = Server::start();
     let mut client = server.client();
-    assert_eq!(client.cmd("BF.RESERVE fine 0.01 1000"), ok());
+    client.ok("BF.RESERVE fine 0.01 1000");
     add(&mut client, "fine", &numbered("item", 0..500));
     let (filter, object) = (
         "bf.bloom-filter-max-memory-usage",
@@ -43,8 +43,9 @@ fn advice_names_the_setting_that_ends_growth() {
         ([67_108_864, 4000], object, 8000),
     ] {
         let [of_filter, of_object] = limits;
-        let set = format!("CONFIG SET {filter} {of_filter} {object} {of_object}");
-        assert_eq!(client.cmd(&set), ok());
+        client.ok(format!(
+            "CONFIG SET {filter} {of_filter} {object} {of_object}"
+        ));
         let reach = info(&mut client, "fine", "Max scaled capacity").as_int();
         assert!(reach < 2000, "{reach}");
         let more = u32::try_from(reach).expect("small");
@@ -54,7 +55,7 @@ fn advice_names_the_setting_that_ends_growth() {
         assert_eq!(command, format!("CONFIG SET {name} {raised}"));
         let why = format!(" at which {name} ends its growth ");
         assert!(reason.contains(&why), "{reason}");
-        assert_eq!(client.cmd(&command), ok());
+        client.ok(&command);
         assert!(info(&mut client, "fine", "Max scaled capacity").as_int() > reach);
     }
 }
@@ -66,7 +67,7 @@ fn unused_keys_are_pointed_out() {
     let mut client = server.client();
     add(&mut client, "old", &numbered("item", 0..3));
     let dump = client.cmd("DUMP old").as_bytes().to_vec();
-    assert_eq!(client.cmd("DEL old"), int(1));
+    client.expect("DEL old", int(1));
     let forty_days = (40 * 86_400).to_string();
     let restore: [&[u8]; 6] = [
         b"RESTORE",
@@ -95,7 +96,7 @@ fn unused_keys_are_pointed_out() {
         );
     }
     // Where the server counts uses instead, there is no idle time.
-    assert_eq!(client.cmd("CONFIG SET maxmemory-policy allkeys-lfu"), ok());
+    client.ok("CONFIG SET maxmemory-policy allkeys-lfu");
     let found = list(&server, &["--advice"]);
     assert_eq!(keys(&found)["old"]["advice"], Value::Array(vec![]));
 }

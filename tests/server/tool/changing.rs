@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::harness::{Client, Server, array, int, ok, simple};
+use crate::harness::{Client, Server, array, int, simple};
 
 use crate::support::pieces::pieces;
 use crate::support::repeated::Repeated;
@@ -44,18 +44,18 @@ fn a_key_that_changes_its_type_arrives_with_the_new_type_or_not_at_all() {
         for (moment, is_free) in cases.filter(|(_, is_free)| *is_free || is_bloom) {
             let [from, to] = [(); 2].map(|()| Server::start());
             let (mut near, mut far) = (from.client(), to.client());
-            assert!(!near.cmd(make).is_error());
+            near.run(make);
             if !is_free {
                 let theirs = far.cmd("BF.INSERT k CAPACITY 50 ITEMS theirs");
                 assert_eq!(theirs, array([int(1)]));
             }
             if !by_dump {
-                assert_eq!(far.cmd("ACL SETUSER default -restore"), ok());
+                far.ok("ACL SETUSER default -restore");
             }
             let mut writer = from.client();
             let way = Way::before(&from, moment, 1, move || {
                 writer.cmd("DEL k");
-                assert_eq!(writer.cmd(change), ok());
+                writer.ok(change);
             });
             let run = run(&["move", &way.url(), &url(&to), "--replace", "--json"]);
             let found = [run.out.clone(), run.err.clone()].concat();
@@ -83,17 +83,17 @@ fn a_key_that_changes_its_type_arrives_with_the_new_type_or_not_at_all() {
 #[test]
 fn a_key_that_becomes_another_filter_than_requested_is_refused() {
     let [from, to] = [(); 2].map(|()| Server::start());
-    assert_eq!(from.client().cmd(MAKE_BLOOM), array([int(1)]));
+    from.client().expect(MAKE_BLOOM, array([int(1)]));
     let mut writer = from.client();
     let way = Way::before(&from, "DUMP", 1, move || {
         writer.cmd("DEL k");
-        assert_eq!(writer.cmd(TO_COUNTING), ok());
+        writer.ok(TO_COUNTING);
     });
     let (from, there) = (way.url(), url(&to));
     let run = run_line(&format!("move {from} {there} --type bloomfltr --json"));
     let reason = "it changed while it was moved: its type is bloomfltx now";
     assert_eq!(reported(&run), ["bloomfltr", "refused", reason]);
-    assert_eq!(to.client().cmd("DBSIZE"), int(0));
+    to.client().expect("DBSIZE", int(0));
 }
 
 /// Another filter of the same parameters takes the key between two chunks.
@@ -106,12 +106,12 @@ fn no_chunk_of_another_filter_is_moved() {
     };
     for nth in [2, 3] {
         let [from, to] = [(); 2].map(|()| Server::start());
-        assert!(!from.client().cmd(&filter_of("old")).is_error());
-        assert_eq!(to.client().cmd("ACL SETUSER default -restore"), ok());
+        from.client().run(filter_of("old"));
+        to.client().ok("ACL SETUSER default -restore");
         let (mut writer, new) = (from.client(), filter_of("new"));
         let way = Way::before(&from, "BF.SCANDUMP", nth, move || {
             writer.cmd("DEL k");
-            assert!(!writer.cmd(&new).is_error());
+            writer.run(&new);
         });
         let run = run(&["move", &way.url(), &url(&to), "--json"]);
         assert_eq!(run.status, 0, "{}", run.err);
@@ -124,11 +124,11 @@ fn no_chunk_of_another_filter_is_moved() {
 #[test]
 fn a_key_that_changes_after_it_was_moved_is_found_by_verify() {
     let [from, to] = [(); 2].map(|()| Server::start());
-    assert_eq!(from.client().cmd(MAKE_BLOOM), array([int(1)]));
+    from.client().expect(MAKE_BLOOM, array([int(1)]));
     let mut writer = from.client();
     // On a small filter's way only the comparison sends this command.
     let way = Way::before(&from, "BF.SCANDUMP", 1, move || {
-        assert_eq!(writer.cmd(TO_STRING), ok());
+        writer.ok(TO_STRING);
     });
     let run = run(&["move", &way.url(), &url(&to), "--verify", "--json"]);
     let reason = "it changed after it was moved";
@@ -186,6 +186,6 @@ fn only_filters_are_moved_while_a_writer_churns() {
     }
     add(&mut near, "key0", &numbered("item", 0..10));
     run(&["move", &url(&from), &url(&to), "--verify"]).done();
-    assert_eq!(far.cmd("DBSIZE"), int(i64::try_from(KEYS).expect("few")));
-    assert_eq!(far.cmd("TYPE key0"), simple("bloomfltr"));
+    far.expect("DBSIZE", int(i64::try_from(KEYS).expect("few")));
+    far.expect("TYPE key0", simple("bloomfltr"));
 }

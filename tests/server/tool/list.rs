@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::harness::cluster::nodes;
-use crate::harness::{Server, int, ok};
+use crate::harness::{Server, int};
 use crate::support::protocols::with_fixed_seed;
 use crate::support::recordings::{PROGRAMS, restore};
 use crate::support::sketches;
@@ -48,16 +48,16 @@ fn all_families_are_listed() {
 fn a_filter_that_is_read_is_listed_with_its_readers() {
     let server = Server::start();
     let mut client = server.client();
-    assert_eq!(client.cmd("BF.ADD bloom item"), int(1));
+    client.expect("BF.ADD bloom item", int(1));
     let window = "BF.RESERVE window 0.01 100 WINDOW 3600000 PERIODS 3";
-    assert_eq!(client.cmd(window), ok());
+    client.ok(window);
     let titles = || {
         let table = run(&["list", &url(&server), "--quiet"]).done();
         table.lines().next().expect("a line").to_owned()
     };
     assert!(titles().ends_with("  ttl"), "{}", titles());
-    assert!(!client.cmd("BF.READ bloom $").is_error());
-    assert!(!server.client().cmd("BF.READ bloom $").is_error());
+    client.run("BF.READ bloom $");
+    server.client().run("BF.READ bloom $");
     assert!(titles().ends_with("  ttl  readers"), "{}", titles());
     let all = keys(&list(&server, &[]));
     let bytes = info(&mut client, "bloom", "Feed bytes").as_int();
@@ -83,7 +83,7 @@ fn a_filter_that_is_read_is_listed_with_its_readers() {
 fn databases_and_clusters_are_listed() {
     let one = Server::start();
     let mut client = one.client();
-    assert_eq!(client.cmd("SELECT 3"), ok());
+    client.ok("SELECT 3");
     add(&mut client, "seen", &numbered("item", 0..3));
     assert!(keys(&list(&one, &[])).is_empty());
     let found = run(&["list", &(url(&one) + "3"), "--json"]).json();
@@ -109,7 +109,7 @@ fn values_of_the_peers_are_listed() {
     let server = Server::start();
     let mut client = server.client();
     for program in PROGRAMS {
-        assert_eq!(client.cmd("FLUSHALL"), ok());
+        client.ok("FLUSHALL");
         let recorded = program.objects();
         for object in &recorded {
             restore(&mut client, object);
@@ -124,7 +124,7 @@ fn values_of_the_peers_are_listed() {
             assert_eq!(row["filters"].as_i64(), Some(own));
         }
     }
-    assert_eq!(client.cmd("FLUSHALL"), ok());
+    client.ok("FLUSHALL");
     let recorded = sketches::restore_all(&mut client);
     let all = keys(&list(&server, &[]));
     assert_eq!(all.len(), recorded.len());

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::harness::{Client, Server, int, ok, promtool};
+use crate::harness::{Client, Server, int, promtool};
 
 use super::{add, file, info, load_partly, numbered, run, url};
 
@@ -48,7 +48,7 @@ fn make_sketches(client: &mut Client) {
         "CMS.INITBYDIM counts 10 2",
         "TDIGEST.CREATE digest",
     ] {
-        assert!(!client.cmd(command).is_error(), "{command}");
+        client.run(command);
     }
 }
 
@@ -68,9 +68,9 @@ fn metrics_are_valid_and_replace_a_file_at_once() {
     ] {
         assert_eq!(client.call(&[b"BF.ADD", key, b"item"]), int(1));
     }
-    assert_eq!(client.cmd("EXPIRE plain 100"), int(1));
+    client.expect("EXPIRE plain 100", int(1));
     make_sketches(&mut client);
-    assert!(!client.cmd("BF.READ plain $").is_error());
+    client.run("BF.READ plain $");
     let text = metrics(&server);
     assert_valid(&text);
     let of = format!(
@@ -123,7 +123,7 @@ fn metrics_are_valid_and_replace_a_file_at_once() {
 #[test]
 fn every_metric_is_documented() {
     let server = Server::start();
-    assert_eq!(server.client().cmd("CONFIG SET maxmemory 1gb"), ok());
+    server.client().ok("CONFIG SET maxmemory 1gb");
     let text = metrics(&server);
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let written: BTreeSet<&str> = types
@@ -232,13 +232,10 @@ fn assert_alerts(
 }
 
 fn make_healthy(client: &mut Client) {
-    assert_eq!(client.cmd("CONFIG SET maxmemory 1gb"), ok());
-    assert_eq!(client.cmd("BF.RESERVE fine 0.01 1000"), ok());
+    client.ok("CONFIG SET maxmemory 1gb");
+    client.ok("BF.RESERVE fine 0.01 1000");
     add(client, "fine", &numbered("item", 0..900));
-    assert_eq!(
-        client.cmd("BF.RESERVE window 0.01 100 WINDOW 3600000 PERIODS 24"),
-        ok()
-    );
+    client.ok("BF.RESERVE window 0.01 100 WINDOW 3600000 PERIODS 24");
     add(client, "window", &numbered("item", 0..50));
     make_sketches(client);
 }
@@ -248,28 +245,22 @@ fn every_alert_fires_when_it_should() {
     let server = Server::start();
     let mut client = server.client();
     make_healthy(&mut client);
-    assert_eq!(client.cmd("BF.RESERVE near 0.01 1000 NONSCALING"), ok());
+    client.ok("BF.RESERVE near 0.01 1000 NONSCALING");
     add(&mut client, "near", &numbered("item", 0..950));
     assert_fires(&server, &[("NearLimit", &["near"])]);
-    assert_eq!(client.cmd("DEL near"), int(1));
+    client.expect("DEL near", int(1));
 
     // The limit of a window is that of all its periods.
-    assert_eq!(
-        client.cmd("CONFIG SET bf.bloom-filter-max-memory-usage 12000"),
-        ok()
-    );
-    assert_eq!(client.cmd("DEL fine"), int(1));
+    client.ok("CONFIG SET bf.bloom-filter-max-memory-usage 12000");
+    client.expect("DEL fine", int(1));
     for (key, growth) in [("grows", ""), ("fixed", " NONSCALING")] {
-        let reserve = format!("BF.RESERVE {key} 0.01 1000{growth} WINDOW 100000000000 PERIODS 4");
-        assert_eq!(client.cmd(&reserve), ok());
+        client.ok(format!(
+            "BF.RESERVE {key} 0.01 1000{growth} WINDOW 100000000000 PERIODS 4"
+        ));
         for ttl in ["1", "100000000000", "200000000000", "300000000000"] {
             let insert = format!("BF.INSERT {key} TTL {ttl} ITEMS");
             let items = (0..600).map(|item| format!(" {ttl}:{item}"));
-            assert!(
-                !client
-                    .cmd(&(insert + &items.collect::<String>()))
-                    .is_error()
-            );
+            client.run(&(insert + &items.collect::<String>()));
         }
     }
     assert_fires(&server, &[]);
@@ -284,39 +275,33 @@ fn every_alert_fires_when_it_should() {
         add(&mut client, key, &numbered("item", 0..more));
     }
     assert_fires(&server, &[("NearLimit", &["fixed", "grows"])]);
-    assert_eq!(client.cmd("DEL grows fixed"), int(2));
-    assert_eq!(
-        client.cmd("CONFIG SET bf.bloom-filter-max-memory-usage 64mb"),
-        ok()
-    );
+    client.expect("DEL grows fixed", int(2));
+    client.ok("CONFIG SET bf.bloom-filter-max-memory-usage 64mb");
 
-    assert_eq!(client.cmd("BF.RESERVE deep 0.01 1 EXPANSION 1"), ok());
+    client.ok("BF.RESERVE deep 0.01 1 EXPANSION 1");
     add(&mut client, "deep", &numbered("item", 0..1000));
     assert_fires(&server, &[("DeepStack", &["deep"])]);
-    assert_eq!(client.cmd("DEL deep"), int(1));
+    client.expect("DEL deep", int(1));
 
-    assert_eq!(
-        client.cmd("CONFIG SET bf.bloom-saturate-nonscaling yes"),
-        ok()
-    );
-    assert_eq!(client.cmd("BF.RESERVE worse 0.01 100 NONSCALING"), ok());
+    client.ok("CONFIG SET bf.bloom-saturate-nonscaling yes");
+    client.ok("BF.RESERVE worse 0.01 100 NONSCALING");
     add(&mut client, "worse", &numbered("item", 0..400));
     assert_fires(
         &server,
         &[("AboveRate", &["worse"]), ("NearLimit", &["worse"])],
     );
-    assert_eq!(client.cmd("DEL worse"), int(1));
+    client.expect("DEL worse", int(1));
 
     load_partly(&mut client, "half");
     assert_fires(&server, &[("PartlyLoaded", &["half"])]);
-    assert_eq!(client.cmd("DEL half"), int(1));
+    client.expect("DEL half", int(1));
 
     let used: u64 = server.info("memory")["used_memory"]
         .trim()
         .parse()
         .expect("a number");
     let tight = used + used / 100;
-    assert_eq!(client.cmd(&format!("CONFIG SET maxmemory {tight}")), ok());
+    client.ok(format!("CONFIG SET maxmemory {tight}"));
     assert_fires(&server, &[("Memory", &[""])]);
 }
 

@@ -2,7 +2,7 @@
 
 use rcgen::{BasicConstraints, IsCa};
 
-use crate::harness::{Server, ok, wait_until};
+use crate::harness::{Server, wait_until};
 use crate::support::certificates::{Files, HOSTS};
 
 use super::{add, found, numbered, run, run_line, url};
@@ -16,7 +16,7 @@ fn servers_are_reached_by_tls_with_user_password_and_database() {
     let authority = files.signed(&["server", "client"]);
     let (secure, port) = files.serve("server", "yes", &[("tls-ca-cert-file", &authority)]);
     let mut far = secure.client();
-    assert_eq!(far.cmd("ACL SETUSER mover on >pass:word ~* +@all"), ok());
+    far.ok("ACL SETUSER mover on >pass:word ~* +@all");
     let to = format!("rediss://mover:pass%3Aword@localhost:{port}/3");
     let (certificate, key) = (files.path("client.pem"), files.path("client.key"));
     let trust = [
@@ -29,7 +29,7 @@ fn servers_are_reached_by_tls_with_user_password_and_database() {
     ];
     run(&[&["move", &url(&from), &to, "--verify"], &trust[..]].concat()).done();
     assert_eq!(far.cmd("DBSIZE").as_int(), 0);
-    assert_eq!(far.cmd("SELECT 3"), ok());
+    far.ok("SELECT 3");
     assert_eq!(found(&mut far, "seen", &numbered("item", 0..10)), 10);
     run(&[&["size", "of", &to, "seen"], &trust[..]].concat()).done();
 
@@ -114,8 +114,8 @@ fn a_node_of_a_cluster_is_trusted_by_its_own_certificate() {
         let mut client = node.client();
         // Else it announces the port that it was started with.
         let announce = format!("CONFIG SET cluster-announce-tls-port {port}");
-        assert_eq!(client.cmd(&announce), ok());
-        assert_eq!(client.cmd("CLUSTER ADDSLOTSRANGE 0 16383"), ok());
+        client.ok(&announce);
+        client.ok("CLUSTER ADDSLOTSRANGE 0 16383");
         wait_until("the cluster is up", || {
             client
                 .cmd("CLUSTER INFO")

@@ -50,7 +50,7 @@ fn refused_builds_and_removals_name_the_reason() {
 fn refused_moves_name_the_reason() {
     let [from, to] = [(); 2].map(|()| Server::start());
     let replica = Server::replica_of(&to).start();
-    assert_eq!(to.client().cmd("BF.ADD far item"), int(1));
+    to.client().expect("BF.ADD far item", int(1));
     wait_in_sync(&to, &replica);
     let bare = Server::builder().without_module().start();
     replay("refused-moves.txt", &[&from, &to, &replica, &bare]);
@@ -118,5 +118,5 @@ fn errors_of_broken_files_name_the_line() {
         let line = line.and_then(|rest| rest.split(':').next()?.parse::<u32>().ok());
         assert!(matches!(line, Some(50_000..150_000)), "{why}");
     }
-    assert_eq!(server.client().cmd("DBSIZE"), int(0));
+    server.client().expect("DBSIZE", int(0));
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
 use crate::harness::{
-    Builder, Client, Reply, Server, array, digest, int, ok, wait_in_sync, wait_until,
+    Builder, Client, Reply, Server, array, digest, int, wait_in_sync, wait_until,
 };
 
 use crate::support::sketches::starts_on;
@@ -56,10 +56,10 @@ const DRIFTED: &str = "drifted";
 
 /// Creates a key of each family of sketches.
 fn create_sketches(client: &mut Client) {
-    assert_eq!(client.cmd("CF.RESERVE cuckoo 1000000"), ok());
-    assert_eq!(client.cmd("CMS.INITBYDIM counts 100 5"), ok());
-    assert_eq!(client.cmd("TOPK.RESERVE top 5 8 3 0.9"), ok());
-    assert_eq!(client.cmd("TDIGEST.CREATE latency"), ok());
+    client.ok("CF.RESERVE cuckoo 1000000");
+    client.ok("CMS.INITBYDIM counts 100 5");
+    client.ok("TOPK.RESERVE top 5 8 3 0.9");
+    client.ok("TDIGEST.CREATE latency");
 }
 
 /// Adds an item to each of them.
@@ -226,8 +226,8 @@ fn plan_from(peer: &str, kind: &str) {
         old.start_again();
     }
     let mut client = old.client();
-    assert_eq!(client.cmd("BF.RESERVE reserved 0.001 50 EX 100000"), ok());
-    assert!(!client.cmd("BF.MADD reserved a b c").is_error());
+    client.ok("BF.RESERVE reserved 0.001 50 EX 100000");
+    client.run("BF.MADD reserved a b c");
     if has_sketches {
         create_sketches(&mut client);
         create_top_k(&mut client, DRIFTED, "1 2");
@@ -249,11 +249,11 @@ fn plan_from(peer: &str, kind: &str) {
         if at == 2 && has_sketches {
             wait_in_sync(&old, &new);
             let mut follower = new.client();
-            assert_eq!(follower.cmd("CONFIG SET replica-read-only no"), ok());
-            assert_eq!(follower.cmd(&format!("DEL {DRIFTED}")), int(1));
+            follower.ok("CONFIG SET replica-read-only no");
+            follower.expect(format!("DEL {DRIFTED}"), int(1));
             create_top_k(&mut follower, DRIFTED, "2 1");
             assert_ne!(digest(&mut follower, DRIFTED), digest(&mut client, DRIFTED));
-            assert_eq!(follower.cmd("CONFIG SET replica-read-only yes"), ok());
+            follower.ok("CONFIG SET replica-read-only yes");
         }
         for line in &steps[number - 1] {
             let line = named(line);
@@ -276,8 +276,7 @@ fn plan_from(peer: &str, kind: &str) {
                     (_, Some(command)) => (&new, &old, command),
                     _ => panic!("unknown receiver: {line}"),
                 };
-            let reported = server.client().cmd(command);
-            assert!(!reported.is_error(), "{line}: {reported:?}");
+            server.client().run(command);
             is_paused = match command {
                 "CLIENT UNPAUSE" => false,
                 _ => is_paused || command.starts_with("CLIENT PAUSE"),
@@ -298,11 +297,11 @@ fn plan_from(peer: &str, kind: &str) {
         }
         load.is_done();
         if let Some(replica) = replica {
-            assert_eq!(leader.client().cmd("CLIENT PAUSE 100000 WRITE"), ok());
+            leader.client().ok("CLIENT PAUSE 100000 WRITE");
             wait_in_sync(leader, replica);
             are_the_same(leader, replica);
             load.is_held(replica);
-            assert_eq!(leader.client().cmd("CLIENT UNPAUSE"), ok());
+            leader.client().ok("CLIENT UNPAUSE");
         }
         load.is_held(leader);
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::harness::{Server, ok};
+use crate::harness::Server;
 use crate::support::protocols::with_fixed_seed;
 
 use super::session::replay;
@@ -21,7 +21,7 @@ fn refused_removals_are_counted_and_fail() {
     let mut client = server.client();
     // Of a high rate, so that its tables claim many of each other's items. The second is full in the end, and the first has
     // room again.
-    assert_eq!(client.cmd("BF.RESERVE blocked 0.9 1000 COUNTING"), ok());
+    client.ok("BF.RESERVE blocked 0.9 1000 COUNTING");
     for round in 0..20 {
         let words = numbered("item", 1000 * round..1000 * round + 1000);
         add(&mut client, "blocked", &words);

@@ -1,6 +1,6 @@
 //! The sizes that the program predicts are those of filters on servers.
 
-use crate::harness::{Client, Reply, Server, ok};
+use crate::harness::{Client, Reply, Server, spaced};
 
 use super::session::replay;
 use super::{add, info, numbered, run, run_line, url};
@@ -29,9 +29,9 @@ fn a_server_makes_what_was_planned() {
         let planned = run_line(&format!("size --json {options}")).json();
         let maker = planned["setting"].as_str();
         let maker = maker.unwrap_or("bf.bloom-new-filters own");
-        assert_eq!(client.cmd(&format!("CONFIG SET {maker}")), ok());
+        client.ok(format!("CONFIG SET {maker}"));
         let command = planned["command"].as_str().expect("a command");
-        assert_eq!(client.cmd(command), ok(), "{command}");
+        client.ok(command);
         let size = |client: &mut Client| info(client, "key", "Size").as_int();
         let assert_taken = |taken: i64, name| {
             let planned = number(&planned, name);
@@ -113,8 +113,8 @@ fn errors_of_the_limits_name_a_way_out() {
     let too_large = "ERR operation exceeds bloom object memory limit";
     assert_eq!(client.cmd(&command).text(), too_large);
     let (name, bytes) = setting.split_once(" to ").expect("a name and a value");
-    assert_eq!(client.cmd(&format!("CONFIG SET {name} {bytes}")), ok());
-    assert_eq!(client.cmd(&command), ok());
+    client.ok(format!("CONFIG SET {name} {bytes}"));
+    client.ok(&command);
 
     // The number of bytes is the least that suffices.
     let bloom = "bloom 100k 0.01 --growing-from 1000";
@@ -143,16 +143,10 @@ fn plans_beyond_the_limits_are_refused_or_sharded() {
 fn an_existing_filter_is_sized() {
     let server = Server::start();
     let mut client = server.client();
-    assert_eq!(client.cmd("BF.RESERVE grown 0.01 100"), ok());
+    client.ok("BF.RESERVE grown 0.01 100");
     add(&mut client, "grown", &numbered("item", 0..5000));
-    assert_eq!(
-        client.cmd("BF.RESERVE counted 0.01 1000 COUNTING NONSCALING"),
-        ok()
-    );
-    assert_eq!(
-        client.cmd("BF.RESERVE lately 0.01 1000 WINDOW 3600000 PERIODS 24"),
-        ok()
-    );
+    client.ok("BF.RESERVE counted 0.01 1000 COUNTING NONSCALING");
+    client.ok("BF.RESERVE lately 0.01 1000 WINDOW 3600000 PERIODS 24");
     for key in ["grown", "counted", "lately"] {
         let reported = run(&["size", "--json", "of", &url(&server), key]).json();
         for (name, field) in [
@@ -178,7 +172,7 @@ fn an_existing_filter_is_sized() {
     }
     let reported = run(&["size", "--json", "of", &url(&server), "grown"]).json();
     let items = number(&reported, "items");
-    assert_eq!(client.cmd(&format!("BF.RESERVE anew 0.01 {items}")), ok());
+    client.ok(format!("BF.RESERVE anew 0.01 {items}"));
     let anew = info(&mut client, "anew", "Size").as_int();
     assert_eq!(number(&reported, "bytes_if_reserved_for_its_items"), anew);
     assert_eq!(
@@ -213,11 +207,9 @@ fn a_server_makes_the_sketches_that_were_planned() {
         let family = options.split(' ').next().expect("a family");
         let planned = run_line(&format!("size --json {options}")).json();
         let command = planned["command"].as_str().expect("a command");
-        assert_eq!(client.cmd(command), ok(), "{command}");
+        client.ok(command);
         if !full.is_empty() {
-            let numbers: Vec<String> = (0..20_000).map(|number| number.to_string()).collect();
-            let filled = client.cmd(&format!("{full} key {}", numbers.join(" ")));
-            assert!(!filled.is_error(), "{options}");
+            client.run(format!("{full} key {}", spaced(0..20_000)));
         }
         let info = server.info("bf");
         let bytes = &info[&format!("bf_{family}_total_memory_bytes")];

@@ -10,7 +10,7 @@ use std::thread;
 use vt100::Parser;
 
 use crate::example::valkeybloom;
-use crate::harness::{Server, int, ok, wait_until};
+use crate::harness::{Server, int, wait_until};
 
 use super::{add, numbered, url};
 
@@ -172,7 +172,7 @@ fn named_keys_are_watched() {
     let options = "one two none --interval 100ms";
     let mut terminal = Terminal::start(&server, &url(&server), (80, 10), options);
     terminal.wait_for("two keys", |text| rows(text) == ["one", "two"]);
-    assert_eq!(client.cmd("DEL one"), int(1));
+    client.expect("DEL one", int(1));
     terminal.wait_for("one key", |text| rows(text) == ["two"]);
     terminal.press("\x03");
     assert_eq!(terminal.ended(), 0);
@@ -237,7 +237,7 @@ fn a_terminal_that_goes_away_ends_it() {
 fn a_lost_connection_is_reported_and_made_again() {
     let mut server = Server::start();
     add(&mut server.client(), "seen", &numbered("item", 0..3));
-    assert_eq!(server.client().cmd("SAVE"), ok());
+    server.client().ok("SAVE");
     let mut terminal = Terminal::start(&server, &url(&server), (120, 10), "--interval 50ms");
     terminal.wait_for("the row", |text| rows(text) == ["seen"]);
     server.kill();

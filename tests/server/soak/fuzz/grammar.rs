@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use super::super::dump_of;
-use crate::support::Rng;
 use super::{Command, command};
 use crate::harness::int;
+use crate::support::Rng;
 use crate::support::pieces::{Pieces, pieces, split};
 use crate::support::protocols::with_fixed_seed;
 
@@ -124,9 +124,9 @@ impl Grammar {
         let server = with_fixed_seed();
         let mut client = server.client();
         let pieces = CREATIONS.map(|line| {
-            assert!(!client.cmd(line).is_error(), "{line}");
+            client.run(line);
             let pieces = pieces(&mut client, "a");
-            assert_eq!(client.cmd("DEL a"), int(1));
+            client.expect("DEL a", int(1));
             pieces
         });
         Self {

@@ -7,7 +7,6 @@ mod pair;
 use self::grammar::Grammar;
 use self::pair::Pair;
 use super::{Budget, random};
-use crate::support::Rng;
 use crate::harness::{Builder, Server, int, ok, supported_servers, wait_until};
 use crate::support::sums;
 use crate::support::usage::{memory, most_resident};
@@ -57,12 +56,12 @@ impl Target {
         // Allocations that the server makes once and keeps.
         let mut client = server.client();
         for line in ["BF.ADD first item", "DEBUG DIGEST-VALUE first", "INFO bf"] {
-            assert!(!client.cmd(line).is_error(), "{line}");
+            client.run(line);
         }
         let dump = client.cmd("DUMP first");
         let restore: [&[u8]; 4] = [b"RESTORE", b"second", b"0", dump.as_bytes()];
         assert_eq!(client.call(&restore), ok());
-        assert_eq!(client.cmd("FLUSHALL SYNC"), ok());
+        client.ok("FLUSHALL SYNC");
         drop(client);
         let used = memory(&server, "used_memory");
         let resident = most_resident(server.pid()).expect("it runs");
@@ -78,8 +77,8 @@ impl Target {
     fn ends_unharmed(self) {
         let mut client = self.server.client();
         sums::is_balanced(&mut client);
-        assert_eq!(client.cmd("FLUSHALL SYNC"), ok());
-        assert_eq!(client.cmd("DBSIZE"), int(0));
+        client.ok("FLUSHALL SYNC");
+        client.expect("DBSIZE", int(0));
         sums::is_balanced(&mut client);
         drop(client);
         wait_until("the memory is given back", || {

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::thread;
 
 use super::{Budget, random};
-use crate::support::Rng;
 use crate::harness::{Builder, Client, Reply, Server, array, digest, int, ok, wait_in_sync};
+use crate::support::Rng;
 use crate::support::pieces::Pieces;
 use crate::support::sketches::{self, Sketch};
 use crate::support::sums;
@@ -117,7 +117,7 @@ impl Life {
     fn connect(&mut self) {
         self.client = self.primary.client();
         let database = self.database;
-        assert_eq!(self.client.cmd(&format!("SELECT {database}")), ok());
+        self.client.ok(format!("SELECT {database}"));
     }
 
     fn note(&mut self, what: &str) {
@@ -234,7 +234,7 @@ impl Life {
         self.are_replicated(&keys);
         sums::is_balanced(&mut self.client);
         let select = format!("SELECT {}", self.database);
-        assert_eq!(self.client.cmd(&select), ok());
+        self.client.ok(&select);
     }
 
     /// Writes a few times to the filter of a key. What is refused changes nothing.
@@ -281,7 +281,7 @@ impl Life {
         // The client that noticed an expiry does not wait for the replica.
         wait_in_sync(&self.primary, replica);
         let mut client = replica.client();
-        assert_eq!(client.cmd(&format!("SELECT {}", self.database)), ok());
+        client.ok(format!("SELECT {}", self.database));
         for key in keys {
             self.check(&mut client, self.database, key);
         }
@@ -290,7 +290,7 @@ impl Life {
 
     fn check_keys(&self, keys: &[String]) {
         let mut client = self.primary.client();
-        assert_eq!(client.cmd(&format!("SELECT {}", self.database)), ok());
+        client.ok(format!("SELECT {}", self.database));
         for key in keys {
             self.check(&mut client, self.database, key);
         }
@@ -308,7 +308,7 @@ impl Life {
     fn check_all(&self, server: &Server) {
         let mut client = server.client();
         for (database, entries) in self.databases.iter().enumerate() {
-            assert_eq!(client.cmd(&format!("SELECT {database}")), ok());
+            client.ok(format!("SELECT {database}"));
             let keys = client.cmd("KEYS *");
             let mut keys: Vec<String> = keys.as_array().iter().map(Reply::text).collect();
             keys.sort();

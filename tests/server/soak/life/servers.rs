@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::harness::{Server, int, ok, wait_in_sync, wait_until};
+use crate::harness::{Server, int, wait_in_sync, wait_until};
 use crate::support::sums;
 
 use super::{DATABASES, KEYS, Life};
@@ -83,9 +83,9 @@ impl Life {
     }
 
     fn attach(&self) {
-        let follow = format!("REPLICAOF 127.0.0.1 {}", self.primary.port());
-        let reply = self.replica().client().cmd(&follow);
-        assert!(!reply.is_error(), "{reply:?}");
+        self.replica()
+            .client()
+            .run(format!("REPLICAOF 127.0.0.1 {}", self.primary.port()));
     }
 
     fn two_servers(&mut self) -> &'static str {
@@ -98,7 +98,7 @@ impl Life {
                 // It diverges for a while, and nothing of that may remain.
                 let mut own = self.replica().client();
                 self.are_the_same();
-                assert_eq!(own.cmd("REPLICAOF NO ONE"), ok());
+                own.ok("REPLICAOF NO ONE");
                 for number in 0..KEYS {
                     own.cmd(&format!("BF.MADD key-{number} own-1 own-2 own-3"));
                     own.cmd(&format!("RENAME key-{number} own-{number}"));
@@ -156,7 +156,7 @@ impl Life {
         log_is_complete(&self.primary);
         log_is_complete(self.replica());
         let mut next = self.replica.take().expect("there is a replica");
-        let promote = || assert_eq!(next.client().cmd("REPLICAOF NO ONE"), ok());
+        let promote = || next.client().ok("REPLICAOF NO ONE");
         if self.random.one_in(2) {
             promote();
             self.primary.kill();

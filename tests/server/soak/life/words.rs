@@ -1,5 +1,6 @@
 //! Words of random writes to Bloom and cuckoo filters.
 
+use crate::harness::spaced;
 use crate::support::Rng;
 
 /// Items that filters may hold: few, so that some come again.
@@ -13,8 +14,7 @@ pub fn item(number: usize) -> String {
 }
 
 fn items(random: &mut Rng, count: usize, among: usize) -> String {
-    let items: Vec<String> = (0..count).map(|_| item(random.below(among))).collect();
-    items.join(" ")
+    spaced((0..count).map(|_| item(random.below(among))))
 }
 
 /// Returns a write to a key, mostly one that suits the type of its value.
