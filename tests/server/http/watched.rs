@@ -1,8 +1,6 @@
 //! `/health` and `/metrics`.
 
-use std::collections::BTreeSet;
-
-use crate::tool::assert_valid_metrics;
+use crate::tool::{assert_documented, assert_valid_metrics};
 
 use super::*;
 
@@ -94,15 +92,9 @@ fn every_metric_is_on_the_page() {
     service.ask("key=a");
     service.text("/metrics");
     let (_, metrics) = service.text("/metrics");
-    let types = metrics
-        .lines()
-        .filter_map(|line| line.strip_prefix("# TYPE "));
-    let written: BTreeSet<&str> = types
-        .map(|line| line.split(' ').next().expect("a name"))
-        .collect();
-    let page = include_str!("../../../docs/http.md");
-    let words = page
-        .split('`')
-        .filter(|word| word.starts_with("valkeybloom_http_"));
-    assert_eq!(words.collect::<BTreeSet<_>>(), written);
+    assert_documented(
+        &metrics,
+        include_str!("../../../docs/http.md"),
+        "valkeybloom_http_",
+    );
 }

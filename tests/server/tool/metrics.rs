@@ -120,24 +120,28 @@ fn metrics_are_valid_and_replace_a_file_at_once() {
     assert_eq!(left.count(), 0);
 }
 
+/// Requires that a text names all metrics, in backticks, and no others that begin like them.
+#[track_caller]
+pub fn assert_documented(metrics: &str, text: &str, start: &str) {
+    let types = metrics
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "));
+    let written: BTreeSet<_> = types.filter_map(|line| line.split(' ').next()).collect();
+    let named = text.split('`').filter(|word| word.starts_with(start));
+    assert_eq!(named.collect::<BTreeSet<_>>(), written);
+}
+
 #[test]
 fn every_metric_is_documented() {
     let server = Server::start();
     server.client().ok("CONFIG SET maxmemory 1gb");
     let text = metrics(&server);
-    let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
-    let written: BTreeSet<&str> = types
-        .map(|line| line.split(' ').next().expect("a name"))
-        .collect();
     let page = fs::read_to_string("docs/operating.md").expect("the page is there");
     let (_, table) = page
         .split_once("<!-- metrics: held against the program by a test -->")
         .expect("the mark");
     let (table, _) = table.split_once("\n\n").expect("the table ends");
-    let names = table
-        .split('`')
-        .filter(|word| word.starts_with("valkeybloom_"));
-    assert_eq!(names.collect::<BTreeSet<_>>(), written);
+    assert_documented(&text, table, "valkeybloom_");
 }
 
 /// Alerts by name, each with the keys that it fires for.

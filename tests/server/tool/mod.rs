@@ -23,7 +23,7 @@ mod size;
 mod terminal;
 mod watch;
 
-pub use metrics::assert_valid as assert_valid_metrics;
+pub use metrics::{assert_documented, assert_valid as assert_valid_metrics};
 
 use std::fs;
 use std::io::{Read, Write};
