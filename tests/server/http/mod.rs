@@ -365,23 +365,12 @@ fn errors_of_the_server_are_passed_on() {
     assert_eq!(service.ask("key=a"), found(&["a"]));
 }
 
+/// A server that kept nothing is given the filter anew, with its window.
 #[test]
-fn the_server_may_come_and_go() {
+fn a_lost_filter_is_made_again() {
     let mut server = Server::start();
     let service = Service::start(&server, &[]);
     assert_eq!(service.insert("key=a"), missing(&["a"]));
-    server.shutdown_save();
-    for (status, value) in [service.get("key=a"), service.post("key=a", b"")] {
-        assert_eq!(status, 503, "{value}");
-        assert!(value["error"].is_string(), "{value}");
-    }
-    server.start_again();
-    wait_until("the service has found the server again", || {
-        service.get("key=a") == (StatusCode::OK, found(&["a"]))
-    });
-
-    // A server that kept nothing is given the filter anew, with its window.
-    std::fs::remove_file(server.dir().join("dump.rdb")).expect("it was saved");
     server.kill();
     server.start_again();
     wait_until("the service has found the empty server", || {
