@@ -293,25 +293,6 @@ fn drift_of_sketches_is_told_from_differences() {
     assert_eq!(only(&run, "latency", "different"), reason);
 }
 
-/// Times differ by a millisecond.
-#[test]
-fn differences_of_times_and_types_are_found_at_either_server() {
-    let [from, to] = pair();
-    let (mut near, mut far) = (from.client(), to.client());
-    near.cmd("PEXPIREAT plain 4102444800000");
-    far.cmd("PEXPIREAT plain 4102444800001");
-    let reason = only(&compare(&from, &to, &["--json"]), "plain", "different");
-    assert_eq!(reason, "it expires 1 ms later there");
-    far.cmd("PERSIST plain");
-    let reason = only(&compare(&from, &to, &["--json"]), "plain", "different");
-    assert_eq!(reason, "it has no time to live there");
-    near.cmd("PERSIST plain");
-    near.expect("DEL plain", int(1));
-    near.ok("SET plain text");
-    let reason = only(&compare(&from, &to, &["--json"]), "plain", "different");
-    assert_eq!(reason, "its type is bloomfltr there, not string");
-}
-
 /// A value of 48 MB that differs in a bit near the end; and counters and cuckoo filters that are too large for a
 /// DUMP.
 #[test]
