@@ -1,10 +1,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use peak_alloc::PeakAlloc;
 use valkeybloom_testing::fuzz::decode;
-use valkeybloom_testing::fuzz::memory::Counting;
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static COUNTING: PeakAlloc = PeakAlloc;
 
 fuzz_target!(|bytes: &[u8]| decode::run(bytes));

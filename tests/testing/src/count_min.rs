@@ -2,8 +2,8 @@
 
 use valkeybloom_sketches::cms::{CountMin, MergeError, NotCounted, Overflow};
 
-use crate::murmur::murmur_32;
 use crate::plain::Field;
+use murmur2::murmur2;
 
 /// A sketch of wide integers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Naive {
         let width = self.width;
         let rows = (0..).zip(&mut self.rows);
         rows.map(|(row, counters)| {
-            let column = u64::from(murmur_32(item, row)) % width;
+            let column = u64::from(murmur2(item, row)) % width;
             &mut counters[usize::try_from(column).unwrap()]
         })
         .collect()

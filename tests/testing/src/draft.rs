@@ -3,17 +3,17 @@
 use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::bloom::{Dialect, Object, rdb};
 
-use crate::murmur::{murmur_32, murmur_64};
+use murmur2::{murmur2, murmur64a};
 use crate::support::{Field, Rng, Stream, complete};
 
 /// Returns the positions of an item in a link.
 pub fn positions(item: &[u8], wide: bool, hashes: u64, modulus: u64) -> Vec<u64> {
     let (a, b) = if wide {
-        let a = murmur_64(item, 0xc6a4_a793_5bd1_e995);
-        (a, murmur_64(item, a))
+        let a = murmur64a(item, 0xc6a4_a793_5bd1_e995);
+        (a, murmur64a(item, a))
     } else {
-        let a = murmur_32(item, 0x9747_b28c);
-        (u64::from(a), u64::from(murmur_32(item, a)))
+        let a = murmur2(item, 0x9747_b28c);
+        (u64::from(a), u64::from(murmur2(item, a)))
     };
     (0..hashes)
         .map(|i| a.wrapping_add(i.wrapping_mul(b)) % modulus)

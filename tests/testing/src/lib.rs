@@ -6,7 +6,6 @@ pub mod draft;
 pub mod fuzz;
 pub mod harness;
 pub mod loader;
-pub mod murmur;
 pub mod naive;
 pub mod plain;
 pub mod support;

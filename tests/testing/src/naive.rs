@@ -1,7 +1,7 @@
 //! Cuckoo filters of RedisBloom by their published rules: one bucket after another, nothing kept that can be
 //! counted.
 
-use crate::murmur::murmur_64;
+use murmur2::murmur64a;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Naive {
@@ -16,7 +16,7 @@ pub struct Naive {
 
 /// Fingerprint, hash, and the hash of the other bucket.
 pub fn hashes(item: &[u8]) -> (u8, u64, u64) {
-    let hash = murmur_64(item, 0);
+    let hash = murmur64a(item, 0);
     let fingerprint = u8::try_from(hash % 255 + 1).unwrap();
     (fingerprint, hash, other(hash, fingerprint))
 }

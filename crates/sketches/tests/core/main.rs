@@ -30,4 +30,4 @@ mod topk;
 mod unions;
 mod words;
 
-use valkeybloom_testing::{draft, murmur, naive, plain, support};
+use valkeybloom_testing::{draft, naive, plain, support};

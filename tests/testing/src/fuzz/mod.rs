@@ -6,8 +6,7 @@ mod cms;
 mod cuckoo;
 pub mod decode;
 mod forms;
-#[allow(unsafe_code, reason = "an allocator is unsafe")]
-pub mod memory;
+mod memory;
 mod operations;
 mod replay;
 mod source;

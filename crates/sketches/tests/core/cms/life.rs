@@ -3,7 +3,7 @@
 use valkeybloom_sketches::cms::{CellSize, CountMin, NotCounted, Overflow, Refusal, Shape};
 use valkeybloom_testing::count_min::Naive;
 
-use crate::murmur::murmur_32;
+use murmur2::murmur2;
 use crate::support::{Moving, Rng, at_each_width};
 
 use super::{assert_equal, fields_of, increment, read, sketch};
@@ -83,7 +83,7 @@ fn the_published_columns_hold() {
         let found = rows.map(|row| row.iter().position(|counter| *counter == 1).unwrap());
         assert_eq!(found.collect::<Vec<_>>(), columns);
         for (row, column) in (0..).zip(columns) {
-            assert_eq!(u64::from(murmur_32(b"foo", row)) % width, column as u64);
+            assert_eq!(u64::from(murmur2(b"foo", row)) % width, column as u64);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! RedisBloom's rules written down once more: without an index, and with every draw.
 
-use crate::murmur::murmur_32;
 use crate::support::Rng;
+use murmur2::murmur2;
 
 use super::draw;
 
@@ -30,7 +30,7 @@ impl Naive {
     }
 
     fn places(&self, item: &[u8]) -> Vec<(usize, usize)> {
-        let column = |row: usize| murmur_32(item, u32::try_from(row).unwrap()) % self.width;
+        let column = |row: usize| murmur2(item, u32::try_from(row).unwrap()) % self.width;
         let rows = 0..self.rows.len();
         rows.map(|row| (row, column(row) as usize)).collect()
     }
@@ -43,7 +43,7 @@ impl Naive {
 
     /// Adds an item. Returns what left the list.
     pub fn add(&mut self, item: &[u8], increment: u32, rng: &mut Rng) -> Option<Vec<u8>> {
-        let fingerprint = murmur_32(item, 1919);
+        let fingerprint = murmur2(item, 1919);
         let floor = self.heap[0].count;
         let mut best = 0;
         for (row, column) in self.places(item) {
@@ -117,11 +117,11 @@ impl Naive {
     }
 
     pub fn contains(&self, item: &[u8]) -> bool {
-        self.find(murmur_32(item, 1919), item).is_some()
+        self.find(murmur2(item, 1919), item).is_some()
     }
 
     pub fn count(&self, item: &[u8]) -> u32 {
-        let fingerprint = murmur_32(item, 1919);
+        let fingerprint = murmur2(item, 1919);
         let least = if self.contains(item) {
             self.heap[0].count
         } else {

@@ -3,8 +3,8 @@
 use valkeybloom_sketches::topk::{COPIES_MAX, Fault, Refusal, Shape, TopK};
 use valkeybloom_sketches::{DecodeError, Seed};
 
-use crate::murmur::murmur_32;
 use crate::support::{Field, Stream};
+use murmur2::murmur2;
 
 use super::{add, fields_of, fields_with, ranking, read, sketch, stored_entry};
 
@@ -151,8 +151,8 @@ fn memory_that_nobody_has_is_refused() {
 /// zero byte.
 #[test]
 fn one_byte_alone_has_three_meanings() {
-    let fingerprint = murmur_32(b"\0abc", 1919);
-    let empty = murmur_32(b"", 1919);
+    let fingerprint = murmur2(b"\0abc", 1919);
+    let empty = murmur2(b"", 1919);
     assert_eq!(empty, 0x4a85_66e0);
     for ((fingerprint, length, count), is_free) in [
         ((0, 0, 0), true),
@@ -192,7 +192,7 @@ fn one_byte_alone_has_three_meanings() {
 /// Lengths beyond the items, and fingerprints of other items, are those of items that RedisBloom cut.
 #[test]
 fn cut_items_age_out() {
-    let fingerprint = murmur_32(b"item\0rest", 1919);
+    let fingerprint = murmur2(b"item\0rest", 1919);
     let cut = || {
         (
             stored_entry(fingerprint, 9, 0x7f12_3456_789a, 5),
@@ -214,7 +214,7 @@ fn cut_items_age_out() {
     assert_eq!(fields_of(&one).0[5], kept);
     // An item of many zero bytes is one item.
     let zeros = [0; 100];
-    let long = stored_entry(murmur_32(&zeros[..99], 1919), u32::MAX, 0, 1);
+    let long = stored_entry(murmur2(&zeros[..99], 1919), u32::MAX, 0, 1);
     let object = read(fields_with(100, &[(long, &zeros)])).unwrap();
     assert!(object.contains(&zeros[..99]));
 }
@@ -222,7 +222,7 @@ fn cut_items_age_out() {
 /// Old versions listed an item more than once. The one that is last in the heap is found first.
 #[test]
 fn copies_are_limited() {
-    let fingerprint = murmur_32(b"item", 1919);
+    let fingerprint = murmur2(b"item", 1919);
     let copy = |count| (stored_entry(fingerprint, 4, 0, count), &b"item\0"[..]);
     let copies = |number: usize| fields_with(100, &vec![copy(3); number]);
     let mut object = read(copies(3)).unwrap();
