@@ -2,12 +2,10 @@
 
 use std::collections::VecDeque;
 
-use valkeybloom_sketches::bloom::{
-    Added, Growth, Limits, New, Object, Params, Shape, Tightening, Time, dump,
-};
-use valkeybloom_sketches::{Cursor, Feed, Fraction, Hasher, Lost, Probe, Seed};
+use valkeybloom_sketches::bloom::{Added, Limits, New, Object, Shape, Time, dump};
+use valkeybloom_sketches::{Cursor, Feed, Hasher, Lost, Probe, Seed};
 
-use crate::support::bitmaps;
+use crate::support::{Rng, bitmaps, of_valkey_bloom, params, tightened};
 
 fn probe(number: u64) -> Probe {
     Hasher::Sip(Seed::FIXED).probe(&number.to_le_bytes())
@@ -23,15 +21,6 @@ fn since(feed: &Feed, cursor: Cursor) -> Result<Vec<Probe>, Lost> {
         .collect())
 }
 
-/// The largest power of two that is at most a number of items, or 0.
-fn power(items: usize) -> usize {
-    let powers = (0..usize::BITS).map(|log| 1_usize << log);
-    powers
-        .take_while(|power| *power <= items)
-        .last()
-        .unwrap_or(0)
-}
-
 #[test]
 fn a_feed_holds_the_last_items_of_a_list() {
     for most in [0, 1, 15, 16, 31, 32, 1000, 1024, 4096, 100_000] {
@@ -40,7 +29,9 @@ fn a_feed_holds_the_last_items_of_a_list() {
         for number in 0..3000 {
             feed.push(probe(number), || most);
             all.push(probe(number));
-            let held = power(usize::try_from(most).unwrap() / 16).min(all.len());
+            // The largest power of two that fits.
+            let fits = (most / 16).checked_ilog2().map_or(0, |log| 1 << log);
+            let held = all.len().min(fits);
             let from_all = |sequence: usize| {
                 let cursor = Cursor {
                     feed: 7,
@@ -100,21 +91,19 @@ fn a_ring_grows_from_small_and_shrinks_to_fit() {
 fn limits_may_change_between_items() {
     let mut feed = Feed::new(3, 0);
     let mut last = VecDeque::new();
-    let mut state = 12345_u64;
+    let mut rng = Rng::new(12345);
     for number in 0..20_000 {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        let most = (state >> 33) % 4096;
-        if state >> 62 == 0 {
-            feed.push(probe(number), || most);
-            last.push_back(probe(number));
-        } else if state >> 62 == 1 {
-            let many: Vec<_> = (0..state % 150).map(|i| probe(number << 32 | i)).collect();
-            for probe in &many {
-                feed.push(*probe, || most);
+        let most = rng.next() % 4096;
+        if rng.below(2) == 0 {
+            let count = if rng.below(2) == 0 {
+                1
+            } else {
+                rng.next() % 150
+            };
+            for probe in (0..count).map(|i| probe(number << 32 | i)) {
+                feed.push(probe, || most);
+                last.push_back(probe);
             }
-            last.extend(many);
         } else {
             feed.fit(most);
             assert!(feed.ring_bytes() <= most);
@@ -151,16 +140,8 @@ fn a_cursor_is_one_of_its_feed() {
 /// The same new items in the same order stack the same filters and set the same bits.
 #[test]
 fn a_copy_that_adds_the_items_of_the_feed_becomes_the_object() {
-    let params = Params {
-        capacity: 50,
-        error_rate: Fraction::new(0.05).unwrap(),
-        tightening: Tightening::HALF,
-        growth: Growth::from_expansion(2),
-    };
-    let like_valkey_bloom = Params {
-        tightening: Tightening::of_valkey_bloom(Fraction::new(0.5).unwrap()),
-        ..params
-    };
+    let params = params(50, 0.05, 2);
+    let like_valkey_bloom = tightened(of_valkey_bloom(0.5), params);
     let kinds = [
         New::Own(Shape::plain(params)),
         New::Own(Shape::plain(like_valkey_bloom)),

@@ -1,14 +1,15 @@
 //! Times, cursors, counts and shapes at the ends of their types.
 
-use valkeybloom_sketches::bloom::{
-    self, Dialect, Growth, Kind, New, Object, Params, Tightening, Time, chunks,
-};
+use valkeybloom_sketches::bloom::{self, Dialect, New, Object, Time, chunks};
 use valkeybloom_sketches::cuckoo;
 use valkeybloom_sketches::topk::{Chance, Collision, Contest, Decay, Derived};
-use valkeybloom_sketches::{Fraction, Seed, Sketch};
+use valkeybloom_sketches::{Seed, Sketch};
 
 use super::{DOUBLES, NUMBERS, dumps};
-use crate::support::{Moving, bitmaps, object_of, params, scaled_to, through_every_form, windowed};
+use crate::support::{
+    Moving, bitmaps, counting, object_of, of_valkey_bloom, params, scaled_to, through_every_form,
+    tightened, windowed,
+};
 
 #[test]
 fn any_time_leaves_an_object_valid() {
@@ -53,19 +54,13 @@ fn any_time_leaves_an_object_valid() {
 #[allow(clippy::cast_possible_truncation, reason = "there are few objects")]
 fn blooms() -> Vec<Object> {
     let window = |period_ms, periods| windowed(params(20, 0.1, 2), period_ms, periods);
-    let valkey_bloom = Params {
-        tightening: Tightening::of_valkey_bloom(Fraction::HALF),
-        ..params(20, 0.1, 2)
-    };
+    let valkey_bloom = tightened(of_valkey_bloom(0.5), params(20, 0.1, 2));
     let mut blooms: Vec<_> = [
         bloom::Shape::plain(params(1, 0.1, 2)),
         bloom::Shape::plain(params(20, 0.1, 0)),
         bloom::Shape::plain(params(5000, 0.001, 2)),
         bloom::Shape::plain(valkey_bloom),
-        bloom::Shape {
-            params: params(20, 0.1, 2),
-            kind: Kind::Counting,
-        },
+        counting(params(20, 0.1, 2)),
         scaled_to(params(1, 0.1, 2)),
         window(1000, 3),
         window(1, 1440),
@@ -73,11 +68,8 @@ fn blooms() -> Vec<Object> {
     .iter()
     .flat_map(|shape| [Seed::FIXED, Seed::new([7; 32])].map(|seed| object_of(shape, seed)))
     .collect();
-    for growth in [0, 2].map(Growth::from_expansion) {
-        let params = Params {
-            growth,
-            ..params(20, 0.1, 2)
-        };
+    for expansion in [0, 2] {
+        let params = params(20, 0.1, expansion);
         let new = New::RedisBloom { params, factor: 2 };
         blooms.push(Object::make(&new, Seed::FIXED, bloom::Limits::NONE).unwrap());
     }
@@ -126,11 +118,6 @@ fn any_objects_are_merged_or_refused() {
         }
     }
     assert!(merged > 3 * blooms.len(), "{merged}");
-}
-
-fn pairs<T>(all: &[T]) -> impl Iterator<Item = (&T, &T)> {
-    all.iter()
-        .flat_map(|one| all.iter().map(move |other| (one, other)))
 }
 
 #[test]
@@ -237,22 +224,21 @@ fn any_contest_has_an_outcome() {
             assert!(!(base > 0.0 && base <= 1.0), "{base}");
             continue;
         };
-        for (count, draws) in
-            pairs(&NUMBERS.map(|number| u32::try_from(number).unwrap_or(u32::MAX)))
-        {
+        let numbers = NUMBERS.map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+        for (count, draws) in numbers.iter().flat_map(|n| numbers.map(|m| (*n, m))) {
             let collision = Collision {
                 fingerprint: 1,
                 cell: u32::MAX,
                 owner: 2,
-                count: *count,
-                draws: *draws,
+                count,
+                draws,
                 number: u64::MAX,
             };
             match Derived.contest(&collision, &decay) {
                 Contest::Kept(left) => {
-                    assert!((1..=*count).contains(&left), "{base} {collision:?}");
+                    assert!((1..=count).contains(&left), "{base} {collision:?}");
                 }
-                Contest::Taken(left) => assert!(left <= *draws, "{base} {collision:?}"),
+                Contest::Taken(left) => assert!(left <= draws, "{base} {collision:?}"),
             }
         }
     }

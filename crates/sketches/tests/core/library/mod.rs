@@ -5,8 +5,7 @@ mod extremes;
 use std::mem::discriminant;
 
 use valkeybloom_sketches::bloom::{
-    self, Added, Dialect, Growth, Kind, New, Object, Params, Tightening, Time, Window,
-    shard_capacity,
+    self, Added, Dialect, Kind, New, Object, Time, Window, shard_capacity,
 };
 use valkeybloom_sketches::cms::{self, CellSize, CountMin, MergeError, Overflow};
 use valkeybloom_sketches::cuckoo::{self, Cuckoo};
@@ -14,7 +13,9 @@ use valkeybloom_sketches::tdigest::{self, Compression, TDigest};
 use valkeybloom_sketches::topk::{self, TopK};
 use valkeybloom_sketches::{DecodeError, Fraction, Seed, Sketch, Slices, payload};
 
-use crate::support::{Field, Stream, params, through_every_form, unhex};
+use crate::support::{
+    Field, Stream, of_valkey_bloom, params, through_every_form, tightened, tightening, unhex,
+};
 use valkeybloom_testing::loader::Dump;
 
 /// A server that saves without a fork writes objects on one thread while another one reads them.
@@ -49,14 +50,6 @@ const NUMBERS: [u64; 9] = [
     i64::MAX.cast_unsigned(),
     u64::MAX,
 ];
-
-fn params_of(capacity: u64, error_rate: Fraction) -> Params {
-    Params {
-        capacity,
-        error_rate,
-        ..params(1, 0.1, 1)
-    }
-}
 
 fn dumps() -> impl Iterator<Item = (&'static str, Vec<u8>)> {
     let lines = DUMPS.lines().map(|line| line.split_once(' ').unwrap());
@@ -235,7 +228,10 @@ fn blooms_of_any_numbers_are_refused_or_valid() {
         object_bytes: 1 << 20,
         ..bloom::Limits::NONE
     };
-    for rate in DOUBLES.into_iter().filter_map(Fraction::new) {
+    let rates = DOUBLES
+        .into_iter()
+        .filter(|rate| Fraction::new(*rate).is_some());
+    for rate in rates {
         for (capacity, expansion) in NUMBERS.into_iter().flat_map(|n| [(n, 0), (n, u32::MAX)]) {
             for kind in [
                 Kind::Plain,
@@ -243,8 +239,7 @@ fn blooms_of_any_numbers_are_refused_or_valid() {
                 Kind::ScaledTo,
                 Kind::Windowed(Window::new(1, 2).unwrap()),
             ] {
-                let mut params = params_of(capacity, rate);
-                params.growth = Growth::from_expansion(expansion);
+                let params = params(capacity, rate, expansion);
                 let shape = bloom::Shape { params, kind };
                 for now_ms in [0, u64::MAX] {
                     let time = Time {
@@ -261,22 +256,11 @@ fn blooms_of_any_numbers_are_refused_or_valid() {
                 let plan = shape.plan(u64::MAX, limits);
                 assert!(plan.is_err(), "{shape:?}");
             }
+            let params = params(capacity, rate, expansion);
             let ends = [f64::MIN_POSITIVE, 0.5, 1.0_f64.next_down()];
-            let ends = ends.map(|ratio| Fraction::new(ratio).unwrap());
-            let laws =
-                ends.map(|ratio| [Tightening::ours(ratio), Tightening::of_valkey_bloom(ratio)]);
-            let growth = Growth::from_expansion(expansion);
-            let laws = laws.as_flattened().iter().map(|tightening| {
-                New::Own(bloom::Shape::plain(Params {
-                    tightening: *tightening,
-                    growth,
-                    ..params_of(capacity, rate)
-                }))
-            });
-            let params = Params {
-                growth,
-                ..params_of(capacity, rate)
-            };
+            let laws = ends.map(|ratio| [tightening(ratio), of_valkey_bloom(ratio)]);
+            let laws = laws.as_flattened().iter();
+            let laws = laws.map(|law| New::Own(bloom::Shape::plain(tightened(*law, params))));
             let foreign = NUMBERS.map(|n| New::RedisBloom {
                 params,
                 factor: n as u32,

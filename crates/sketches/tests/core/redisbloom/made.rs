@@ -2,7 +2,7 @@
 
 use valkeybloom_sketches::bloom::chunks::Value;
 use valkeybloom_sketches::bloom::{
-    Added, Dialect, Growth, Limits, New, Object, Params, Refusal, Time, rdb,
+    Added, Dialect, Limits, New, Object, Params, Refusal, Time, rdb,
 };
 use valkeybloom_sketches::{MAX_CAPACITY, Seed};
 use valkeybloom_testing::loader::loaded;
@@ -34,11 +34,7 @@ fn the_first_filter_has_the_published_size() {
         (0.25, 50, 0, 24, 3, 0.25),
         (0.01, 1, 2, 8, 8, 0.005),
     ] {
-        let params = Params {
-            growth: Growth::from_expansion(growth),
-            ..params(capacity, rate, 2)
-        };
-        let object = made(params, ROOMY).unwrap();
+        let object = made(params(capacity, rate, growth), ROOMY).unwrap();
         assert_eq!(Dialect::of(&object), Dialect::RedisBloom);
         let filter = &filters(&object)[0];
         assert_eq!(filter.geometry().cell_bytes, bytes, "{rate} {capacity}");
@@ -77,10 +73,7 @@ fn new_objects_keep_the_limits() {
     assert_eq!(refused, Refusal::MemoryLimit);
     assert_eq!(object.capacity(), reach);
     // One that does not grow reaches its capacity.
-    let fixed = Params {
-        growth: Growth::Fixed,
-        ..growing
-    };
+    let fixed = params(1000, 0.01, 0);
     assert_eq!(new(fixed).reach(Limits::NONE), (1000, Some(Refusal::Full)));
     let too_large = params(MAX_CAPACITY, 0.01, 2);
     assert_eq!(
@@ -98,11 +91,7 @@ fn new_objects_keep_the_limits() {
 #[test]
 fn a_saturated_object_counts_up_to_its_capacity() {
     for capacity in [1, 100, 100_000] {
-        let fixed = Params {
-            growth: Growth::Fixed,
-            ..params(capacity, 0.01, 2)
-        };
-        let mut object = made(fixed, Limits::NONE).unwrap();
+        let mut object = made(params(capacity, 0.01, 0), Limits::NONE).unwrap();
         let mut copy = object.try_clone().unwrap();
         let items: Vec<_> = (0..3 * capacity).map(u64::to_le_bytes).collect();
         let (one_by_one, together) = items.split_at(items.len() / 2);
@@ -162,11 +151,7 @@ fn half_loaded_objects_are_written_as_whole_ones() {
         (0.5, 30, 1),
         (0.000_976_562_5, 10, 2),
     ] {
-        let params = Params {
-            growth: Growth::from_expansion(growth),
-            ..params(capacity, rate, 2)
-        };
-        let mut object = made(params, ROOMY).unwrap();
+        let mut object = made(params(capacity, rate, growth), ROOMY).unwrap();
         for item in 0..200_u64 {
             let _ = add(&mut object, &item.to_le_bytes());
         }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use valkeybloom_sketches::bloom::{Kind, Limits, Object, PartSize, Refusal, Shape, Time, Window};
 
 use crate::support::{
-    ROOMY, Rng, add_each, add_each_at, counting, object_of, params, scaled_to, windowed,
+    ROOMY, Rng, add_each, add_each_at, counting, object_of, params, scaled_to, windowed, within,
 };
 
 #[allow(clippy::cast_precision_loss, reason = "a bit more or less is not seen")]
@@ -121,11 +121,7 @@ fn objects_reach_what_limits_admit() {
                 scaled_to(params(capacity, 0.01, expansion)),
                 windowed(params(capacity, 0.01, expansion), 1000, 3),
             ] {
-                let limits = Limits {
-                    filter_bytes,
-                    object_bytes,
-                    saturate: false,
-                };
+                let limits = within(filter_bytes, object_bytes);
                 if object_bytes == u64::MAX && capacity < 1_000_000 {
                     continue;
                 }
@@ -153,11 +149,7 @@ fn objects_reach_what_limits_admit() {
 /// The items of a window and of a counter come and go, and still no object is refused one of as many as it may have.
 #[test]
 fn objects_that_change_need_no_more_than_limits_admit() {
-    let limits = Limits {
-        filter_bytes: u64::MAX,
-        object_bytes: 400_000,
-        saturate: false,
-    };
+    let limits = within(u64::MAX, 400_000);
     let mut rng = Rng::new(3);
     for periods in [0, 4, 24, 100] {
         let params = params(10, 0.01, 2);

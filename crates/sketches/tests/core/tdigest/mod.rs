@@ -29,6 +29,27 @@ fn read(mut fields: Stream) -> Result<TDigest, DecodeError> {
     Ok(digest)
 }
 
+/// A mean and its weight.
+type Node = (f64, f64);
+
+/// Returns the fields of a compressed digest with these ends and nodes.
+fn fields(compression: Compression, ends: [f64; 2], nodes: &[Node]) -> Stream {
+    let weights = nodes.iter().map(|node| node.1);
+    let mut fields = Stream::default();
+    for double in [compression.as_double(), ends[0], ends[1]] {
+        fields.double(double);
+    }
+    for number in [compression.stored_capacity(), nodes.len() as u64, 0, 0] {
+        fields.uint(number);
+    }
+    fields.double(weights.clone().sum());
+    fields.double(0.0);
+    for number in nodes.iter().map(|node| node.0).chain(weights) {
+        fields.double(number);
+    }
+    fields
+}
+
 /// Returns the sum of the weights that are exact in a compressed digest.
 fn few_in(digest: &TDigest) -> f64 {
     const EXACT: f64 = 9_007_199_254_740_992.0;
@@ -114,21 +135,8 @@ fn means_that_overflowed_are_mended() {
         (1.0, 9.0, &[NAN, 99.0], None),
     ];
     for (min, max, means, expected) in cases {
-        let mut fields = Stream::default();
-        let nodes = means.len();
-        let total = f64::from(u32::try_from(nodes).unwrap());
-        for double in [5.0, min, max] {
-            fields.double(double);
-        }
-        for number in [40, nodes as u64, 0, 1] {
-            fields.uint(number);
-        }
-        for double in [total, 0.0].iter().chain(means) {
-            fields.double(*double);
-        }
-        for _ in means {
-            fields.double(1.0);
-        }
+        let nodes: Vec<Node> = means.iter().map(|mean| (*mean, 1.0)).collect();
+        let mut fields = fields(Compression::new(5).unwrap(), [min, max], &nodes);
         let loaded = wire::load_rdb(wire::RDB_VERSION, &mut fields);
         let Some(means) = expected else {
             assert!(loaded.is_err(), "{means:?}");
@@ -137,8 +145,12 @@ fn means_that_overflowed_are_mended() {
         let loaded = loaded.unwrap();
         assert!(loaded.is_mended);
         let ends = (loaded.digest.min(), loaded.digest.max());
-        assert_eq!(ends, (means[0], means[nodes - 1]));
-        let stored = fields_of(&loaded.digest).0.into_iter().skip(9).take(nodes);
+        assert_eq!(ends, (means[0], means[means.len() - 1]));
+        let stored = fields_of(&loaded.digest)
+            .0
+            .into_iter()
+            .skip(9)
+            .take(means.len());
         let expected = means.iter().copied().map(Field::Double);
         assert!(stored.eq(expected), "{means:?}");
         require_sound(&loaded.digest, "mended");

@@ -1,14 +1,10 @@
 //! The order of nodes with equal means: that of the sort of `RedisBloom` up to 8.10, which decides which of them merge.
 //! The sort of `RedisBloom` 8.12 leaves another one.
 
-use valkeybloom_sketches::RdbWrite;
 use valkeybloom_sketches::tdigest::Compression;
 
-use super::{fields_of, read};
-use crate::support::{Field, Rng, Stream};
-
-/// A mean and its weight.
-type Node = (f64, f64);
+use super::{Node, fields, fields_of, read};
+use crate::support::{Field, Rng};
 
 /// Sorts as `RedisBloom` up to 8.10 does, without any shortcut.
 fn sort_plainly(nodes: &mut [Node]) {
@@ -37,25 +33,6 @@ fn sort_plainly(nodes: &mut [Node]) {
     }
 }
 
-/// The fields of a compressed digest with these nodes.
-fn fields(compression: Compression, nodes: &[Node]) -> Stream {
-    let weights = nodes.iter().map(|node| node.1);
-    let mut fields = Stream::default();
-    fields.double(compression.as_double());
-    fields.double(nodes[0].0);
-    fields.double(nodes[nodes.len() - 1].0);
-    fields.uint(compression.stored_capacity());
-    fields.uint(nodes.len() as u64);
-    fields.uint(0);
-    fields.uint(0);
-    fields.double(weights.clone().sum());
-    fields.double(0.0);
-    for number in nodes.iter().map(|node| node.0).chain(weights) {
-        fields.double(number);
-    }
-    fields
-}
-
 #[test]
 fn equal_means_are_in_the_order_of_the_plain_algorithm() {
     let mut rng = Rng::new(35);
@@ -72,7 +49,12 @@ fn equal_means_are_in_the_order_of_the_plain_algorithm() {
             .collect();
         nodes.sort_by(|one, next| one.0.partial_cmp(&next.0).unwrap());
         let values: Vec<f64> = (0..added).map(|_| mean(&mut rng)).collect();
-        let mut digest = read(fields(Compression::MAX, &nodes)).unwrap();
+        let mut digest = read(fields(
+            Compression::MAX,
+            [nodes[0].0, nodes[nodes.len() - 1].0],
+            &nodes,
+        ))
+        .unwrap();
         digest.add_each(&values).unwrap();
         nodes.extend(values.iter().map(|value| (*value, 1.0)));
         sort_plainly(&mut nodes);
