@@ -1,13 +1,10 @@
-//! Objects of hundreds of filters and more: against the rules written down once more, and the work that they take.
+//! The work that objects of thousands of filters take.
 
 use valkeybloom_sketches::cuckoo::wire;
 use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Outline};
 use valkeybloom_sketches::work;
 
-use crate::support::{Field, Rng};
-
-use super::{add_each, assert_same, fields_of, has_each, object, read};
-use crate::naive::Naive;
+use super::{add_each, has_each, object};
 
 /// Returns an object without slots, of as many filters of one size.
 fn claimed(filters: u64, buckets: u64, bucket_size: u16) -> Cuckoo {
@@ -16,93 +13,6 @@ fn claimed(filters: u64, buckets: u64, bucket_size: u16) -> Cuckoo {
     header[24..32].copy_from_slice(&filters.to_le_bytes());
     header[32..34].copy_from_slice(&bucket_size.to_le_bytes());
     wire::begin(&header, &Limits::NONE).unwrap()
-}
-
-/// Adds, removals, chunks, compaction and reloads beyond the filters that are searched one by one.
-#[test]
-fn a_deep_life_follows_the_rules() {
-    let mut rng = Rng::new(76);
-    let mut deepest = 0;
-    for round in 0..12 {
-        let size = *rng.pick(&[1_u8, 2, 3, 17]);
-        let capacity = u64::from(size) << rng.below(3);
-        let mut naive = Naive::new(capacity, size.into(), 20, 1);
-        let empty = naive.filters[0].clone();
-        // Just before summaries, just after, or far after.
-        let filters = *rng.pick(if size > 16 {
-            &[30, 33, 70, 100]
-        } else {
-            &[254, 257, 520, 700]
-        });
-        naive.filters.resize(filters, empty);
-        let buckets = naive.first_buckets;
-        let mut object = claimed(filters as u64, buckets, size.into());
-        let fill = rng.below(4);
-        for number in 0..filters {
-            let slots = &mut naive.filters[number];
-            for slot in slots.iter_mut() {
-                if rng.below(4) < fill {
-                    *slot = u8::try_from(1 + rng.next() % 255).unwrap();
-                    naive.items += 1;
-                }
-            }
-            let end = 1 + (number as u64 + 1) * slots.len() as u64;
-            assert_eq!(wire::load(&mut object, end, slots), Ok(true));
-        }
-        // The header said 0 items.
-        let items = Field::Uint(naive.items);
-        object = read(fields_of(&object).with(2, items)).unwrap();
-        for step in 0..600 {
-            let item = rng.below(300).to_string().into_bytes();
-            match rng.below(20) {
-                0..=9 => {
-                    let items: Vec<_> = (0..rng.below(8))
-                        .map(|_| rng.below(300).to_string().into_bytes())
-                        .collect();
-                    let unless_present = rng.below(2) == 0;
-                    let added = add_each(&mut object, &items, unless_present, Limits::NONE);
-                    assert!(added.iter().all(Result::is_ok));
-                    for item in &items {
-                        if !unless_present || !naive.has(item) {
-                            assert!(naive.add(item, 2000));
-                        }
-                    }
-                }
-                10..=16 => assert_eq!(object.remove(&item), naive.remove(&item)),
-                17 => {
-                    // Over what is there, so that the number of items stays right.
-                    let number = rng.below(naive.filters.len());
-                    let slots = naive.filters[number].len();
-                    let slot = rng.below(slots);
-                    let before = naive.filters[number][slot];
-                    let byte = u8::try_from(1 + rng.below(255)).unwrap() * u8::from(before > 0);
-                    naive.filters[number][slot] = byte;
-                    let end = 2 + (number * slots + slot) as u64;
-                    assert_eq!(wire::load(&mut object, end, &[byte]), Ok(true));
-                }
-                18 if step % 7 == 0 => {
-                    object.compact();
-                    naive.compact(false);
-                }
-                18 => object = read(fields_of(&object)).unwrap(),
-                _ => object = object.try_clone().unwrap(),
-            }
-            let asked: Vec<_> = (0..9)
-                .map(|n| (n * step).to_string().into_bytes())
-                .collect();
-            for (item, own) in asked.iter().zip(has_each(&object, &asked)) {
-                assert_eq!(own, naive.has(item), "{round}");
-                assert_eq!(object.contains(item), own);
-                assert_eq!(object.count(item), naive.count(item));
-            }
-            if step % 50 == 0 {
-                assert_same(&object, &naive);
-            }
-            deepest = deepest.max(object.filters().len());
-        }
-        assert_same(&object, &naive);
-    }
-    assert!(deepest > 512, "{deepest} filters");
 }
 
 fn items() -> Vec<[u8; 4]> {

@@ -5,7 +5,7 @@ use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Refusal};
 
 use crate::support::{Moving, Rng};
 
-use super::{add_each, assert_same, fields_of, has_each, object, read};
+use super::{add_each, assert_same, fields_of, fill, has_each, loaded, object, read};
 use crate::naive::Naive;
 
 /// Through one of the stored forms, a copy or a move.
@@ -41,77 +41,129 @@ fn somewhere_else(mut object: Cuckoo, rng: &mut Rng) -> Cuckoo {
     }
 }
 
+/// The events that occurred, so that tests can assert their coverage.
+#[derive(Default)]
+struct Seen {
+    most_filters: usize,
+    shrank: usize,
+    refused: usize,
+}
+
+/// Goes through `steps` random operations on items of so many `kinds`, with at most `most` filters. In turns the object
+/// rather grows, and rather shrinks.
+fn live(
+    mut object: Cuckoo,
+    mut naive: Naive,
+    [most, kinds, steps]: [usize; 3],
+    seen: &mut Seen,
+    rng: &mut Rng,
+) {
+    let limits = Limits {
+        filters: most as u64,
+        ..Limits::NONE
+    };
+    let turn = rng.below(2);
+    for step in 0..steps {
+        let item = rng.below(kinds).to_string().into_bytes();
+        let filters = object.filters().len();
+        let growing = (step / 300 + turn).is_multiple_of(2);
+        match (rng.below(100), growing) {
+            (0..60, true) | (0..30, false) => {
+                let before = naive.clone();
+                let unless_present = rng.below(2) == 0;
+                let many = if rng.below(20) == 0 { rng.below(90) } else { 0 };
+                let mut items = vec![item];
+                items.extend((0..many).map(|_| rng.below(kinds).to_string().into_bytes()));
+                let own = add_each(&mut object, &items, unless_present, limits);
+                for (item, own) in items.iter().zip(&own) {
+                    let expected = match () {
+                        () if unless_present && naive.has(item) => Ok(false),
+                        () if naive.add(item, most) => Ok(true),
+                        () if naive.expansion == 0 => Err(Refusal::Full),
+                        () => Err(Refusal::MaxFilters),
+                    };
+                    assert_eq!(*own, expected);
+                }
+                if own.iter().all(Result::is_err) {
+                    assert_eq!(naive, before, "what fails changes nothing");
+                    seen.refused += 1;
+                }
+                assert_eq!(own.len(), items.len());
+            }
+            (0..92, _) => assert_eq!(object.remove(&item), naive.remove(&item)),
+            (92..93, _) => {
+                // Over what is there, so that the number of items stays right.
+                let number = rng.below(filters);
+                let slot = rng.below(naive.filters[number].len());
+                let before: usize = naive.filters[..number].iter().map(Vec::len).sum();
+                let byte = &mut naive.filters[number][slot];
+                *byte = u8::try_from(1 + rng.below(255)).unwrap() * u8::from(*byte > 0);
+                let end = 2 + (before + slot) as u64;
+                assert_eq!(wire::load(&mut object, end, &[*byte]), Ok(true));
+            }
+            (93..97, _) if filters < 9 || step % 20 == 0 => {
+                let before = naive.clone();
+                naive.compact(false);
+                assert_eq!(object.compact(), naive != before);
+            }
+            _ => object = somewhere_else(object, rng),
+        }
+        seen.shrank += usize::from(object.filters().len() < filters);
+        seen.most_filters = seen.most_filters.max(filters);
+        let asked = rng.below(kinds).to_string().into_bytes();
+        assert_eq!(object.count(&asked), naive.count(&asked));
+        assert_eq!(object.contains(&asked), naive.has(&asked));
+        if step % 25 == 0 {
+            assert_same(&object, &naive);
+        }
+    }
+    assert_same(&object, &naive);
+    let asked: Vec<_> = (0..2 * kinds).map(|n| n.to_string().into_bytes()).collect();
+    let expected: Vec<_> = asked.iter().map(|item| naive.has(item)).collect();
+    assert_eq!(has_each(&object, &asked), expected);
+}
+
 #[test]
 fn a_random_life_follows_the_rules() {
-    let mut rng = Rng::new(71);
-    let (mut most_filters, mut shrank, mut refused) = (0, 0, 0);
-    for round in 0..60 {
+    let (mut rng, mut seen) = (Rng::new(71), Seen::default());
+    for _ in 0..120 {
         let size = *rng.pick(&[1, 2, 2, 3, 4, 8, 255]);
         let capacity = 2 * u64::from(size) + rng.next() % 300;
         let iterations = *rng.pick(&[1, 7, 20, 500]);
         let expansion = *rng.pick(&[0, 1, 1, 2, 3]);
-        let mut naive = Naive::new(capacity, size.into(), iterations.into(), expansion.into());
-        let mut object = object(capacity, size, iterations, expansion);
+        let naive = Naive::new(capacity, size.into(), iterations.into(), expansion.into());
+        let object = object(capacity, size, iterations, expansion);
         let most = 1 + rng.below(8);
-        let limits = Limits {
-            filters: most as u64,
-            ..Limits::NONE
-        };
         let kinds = 1 + rng.below(800);
-        // In turns it rather grows, and rather shrinks.
-        for step in 0..1500 {
-            let item = rng.below(kinds).to_string().into_bytes();
-            let filters = object.filters().len();
-            let growing = (step / 300 + round) % 2 == 0;
-            match (rng.below(100), growing) {
-                (0..60, true) | (0..30, false) => {
-                    let before = naive.clone();
-                    let unless_present = rng.below(2) == 0;
-                    let many = if rng.below(20) == 0 { rng.below(90) } else { 0 };
-                    let mut items = vec![item];
-                    items.extend((0..many).map(|_| rng.below(kinds).to_string().into_bytes()));
-                    let own = add_each(&mut object, &items, unless_present, limits);
-                    for (item, own) in items.iter().zip(&own) {
-                        let expected = match () {
-                            () if unless_present && naive.has(item) => Ok(false),
-                            () if naive.add(item, most) => Ok(true),
-                            () if naive.expansion == 0 => Err(Refusal::Full),
-                            () => Err(Refusal::MaxFilters),
-                        };
-                        assert_eq!(*own, expected);
-                    }
-                    if own.iter().all(Result::is_err) {
-                        assert_eq!(naive, before, "what fails changes nothing");
-                        refused += 1;
-                    }
-                    assert_eq!(own.len(), items.len());
-                }
-                (0..92, _) => assert_eq!(object.remove(&item), naive.remove(&item)),
-                (92..96, _) => {
-                    let before = naive.clone();
-                    naive.compact(false);
-                    assert_eq!(object.compact(), naive != before);
-                }
-                _ => object = somewhere_else(object, &mut rng),
-            }
-            shrank += usize::from(object.filters().len() < filters);
-            most_filters = most_filters.max(filters);
-            let asked = rng.below(kinds).to_string().into_bytes();
-            assert_eq!(object.count(&asked), naive.count(&asked));
-            assert_eq!(object.contains(&asked), naive.has(&asked));
-            if step % 25 == 0 {
-                assert_same(&object, &naive);
-            }
-        }
-        assert_same(&object, &naive);
-        let asked: Vec<_> = (0..2 * kinds).map(|n| n.to_string().into_bytes()).collect();
-        let expected: Vec<_> = asked.iter().map(|item| naive.has(item)).collect();
-        assert_eq!(has_each(&object, &asked), expected);
+        live(object, naive, [most, kinds, 1500], &mut seen, &mut rng);
     }
     // All of it happened.
-    assert!(most_filters >= 7, "{most_filters} filters");
-    assert!(shrank > 20, "{shrank} times fewer filters");
-    assert!(refused > 100, "{refused} times no room");
+    assert!(seen.most_filters >= 7, "{} filters", seen.most_filters);
+    assert!(seen.shrank > 20, "{} times fewer filters", seen.shrank);
+    assert!(seen.refused > 100, "{} times no room", seen.refused);
+}
+
+/// Beyond the filters that are searched one by one.
+#[test]
+fn a_deep_life_follows_the_rules() {
+    let (mut rng, mut seen) = (Rng::new(76), Seen::default());
+    for _ in 0..12 {
+        let size = *rng.pick(&[1_u8, 2, 3, 17]);
+        let capacity = u64::from(size) << rng.below(3);
+        let mut naive = Naive::new(capacity, size.into(), 20, 1);
+        // Just before summaries, just after, or far after.
+        let filters = *rng.pick(if size > 16 {
+            &[30, 33, 70, 100]
+        } else {
+            &[254, 257, 520, 700]
+        });
+        let empty = naive.filters[0].clone();
+        naive.filters.resize(filters, empty);
+        let chance = 250 * rng.below(4);
+        fill(&mut naive, &mut rng, |_| chance);
+        live(loaded(&naive), naive, [2000, 300, 600], &mut seen, &mut rng);
+    }
+    assert!(seen.most_filters > 512, "{} filters", seen.most_filters);
 }
 
 /// Batches prefetch in filters that do not fit the caches, and answer the same there.

@@ -9,10 +9,10 @@ mod refused;
 
 use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::cuckoo::wire;
-use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Params, Refusal, Shape};
+use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Outline, Params, Refusal, Shape};
 
 use crate::support::{Rng, Stream, at_each_width};
-use valkeybloom_testing::loader::loaded;
+use valkeybloom_testing::loader;
 
 use crate::naive::{Naive, hashes};
 
@@ -29,7 +29,7 @@ fn object(capacity: u64, bucket_size: u8, max_iterations: u16, expansion: u16) -
 
 /// Returns the fields of an object in RDB.
 fn fields_of(object: &Cuckoo) -> Stream {
-    loaded(
+    loader::loaded(
         wire::TYPE_NAME,
         wire::RDB_VERSION,
         damaged_fields_of(object),
@@ -89,6 +89,32 @@ fn assert_same(object: &Cuckoo, naive: &Naive) {
     assert_eq!(object.deletes(), naive.deletes);
     assert_eq!(object.outline().first_buckets, naive.first_buckets);
     assert_eq!(object.outline().expansion, naive.expansion);
+}
+
+/// Returns the object with the slots and numbers of a naive one.
+fn loaded(naive: &Naive) -> Cuckoo {
+    let outline = Outline {
+        filters: naive.filters.len() as u64,
+        first_buckets: naive.first_buckets,
+        items: naive.items,
+        deletes: naive.deletes,
+        bucket_size: naive.size,
+        max_iterations: naive.iterations,
+        expansion: naive.expansion,
+    };
+    Cuckoo::from_outline(&outline.check().unwrap(), naive.filters.clone()).unwrap()
+}
+
+/// Fills each slot with a chance in 1,000 for its filter.
+fn fill(naive: &mut Naive, rng: &mut Rng, chances: impl Fn(usize) -> usize) {
+    for (number, filter) in naive.filters.iter_mut().enumerate() {
+        for slot in filter {
+            if rng.below(1000) < chances(number) {
+                *slot = u8::try_from(1 + rng.next() % 255).unwrap();
+                naive.items += 1;
+            }
+        }
+    }
 }
 
 #[test]
