@@ -120,20 +120,6 @@ fn rates_are_parsed() {
 }
 
 #[test]
-fn new_sketches_have_two_words_or_four() {
-    const ARITY: &str = "ERR wrong number of arguments";
-    for line in [
-        "1",
-        "1 1 CELL_SIZE",
-        "1 1 CELL_SIZE 4 5",
-        "1 1 CELL_SIZE 4 CELL_SIZE 4",
-    ] {
-        assert_eq!(by_size(line), Err(ARITY.to_owned()), "{line}");
-        assert_eq!(by_rates(line), Err(ARITY.to_owned()), "{line}");
-    }
-}
-
-#[test]
 fn increments_are_integers() {
     for (word, number) in [
         ("0", 0),

@@ -101,21 +101,6 @@ fn increments_have_a_range() {
 }
 
 #[test]
-fn increments_come_in_pairs() {
-    for (line, is_valid) in [
-        ("TOPK.INCRBY k", false),
-        ("TOPK.INCRBY k a", false),
-        ("TOPK.INCRBY k a 1", true),
-        ("TOPK.INCRBY k a 1 b", false),
-        ("TOPK.INCRBY k a 1 b x", true),
-    ] {
-        let checked = topk::require_pairs(&words(line)[..]);
-        let text = checked.err().map(|error| error.to_string());
-        assert_eq!(text.as_deref(), (!is_valid).then_some(ARITY), "{line}");
-    }
-}
-
-#[test]
 fn list_takes_one_word() {
     let list = |words: &[&[u8]]| topk::lists_counts(words).map_err(|error| error.to_string());
     assert_eq!(list(&[b"TOPK.LIST", b"k"]), Ok(false));
