@@ -3,8 +3,8 @@
 use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::bloom::{Dialect, Object, rdb};
 
-use murmur2::{murmur2, murmur64a};
 use crate::support::{Field, Rng, Stream, complete};
+use murmur2::{murmur2, murmur64a};
 
 /// Returns the positions of an item in a link.
 pub fn positions(item: &[u8], wide: bool, hashes: u64, modulus: u64) -> Vec<u64> {
@@ -52,7 +52,8 @@ impl Link {
         if self.n2 > 0 { 1 << self.n2 } else { self.bits }
     }
 
-    /// Returns an empty link of the size that `RedisBloom` 8.8 gives it.
+    /// Returns an empty link of the size that `RedisBloom` 8.8 gives it. Where bits are rounded up to a power of two, there
+    /// are more entries.
     #[allow(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -60,12 +61,18 @@ impl Link {
         clippy::approx_constant,
         reason = "so it is computed there"
     )]
-    fn sized(entries: u64, error: f64) -> Self {
-        let bits = |bpe: f64| ((entries as f64 * bpe) as u64).max(1);
+    fn sized(mut entries: u64, error: f64, is_rounded: bool) -> Self {
         let bpe = Self::new(entries, error, 0, 0).bpe;
+        let need = entries as f64 * bpe;
+        let (mut bits, mut n2) = ((need as u64).max(1), 0);
+        if is_rounded {
+            n2 = need.log2().floor() as u64 + 1;
+            entries += (((1_u64 << n2) as f64 - bits as f64) / bpe) as u64;
+            bits = 1 << n2;
+        }
         Self {
             hashes: (0.693_147_180_559_945 * bpe).ceil() as u64,
-            ..Self::new(entries, error, bits(bpe).next_multiple_of(64), 0)
+            ..Self::new(entries, error, bits.next_multiple_of(64), n2)
         }
     }
 
@@ -133,13 +140,14 @@ impl Draft {
             items: 0,
             options,
             growth,
-            links: vec![Link::sized(entries, first)],
+            links: vec![Link::sized(entries, first, false)],
         }
     }
 
     /// Adds an item, and a link if the newest is full. Returns whether the item was new, or `None` if there is no room.
     pub fn add(&mut self, item: &[u8]) -> Option<bool> {
-        if self.links.iter().any(|link| link.has(item, true)) {
+        let wide = self.options & 4 != 0;
+        if self.links.iter().any(|link| link.has(item, wide)) {
             return Some(false);
         }
         let newest = self.links.last().unwrap();
@@ -147,10 +155,11 @@ impl Draft {
             if self.options & 8 != 0 {
                 return None;
             }
-            let next = Link::sized(newest.entries * self.growth, 0.5 * newest.error);
+            let (entries, error) = (newest.entries * self.growth, 0.5 * newest.error);
+            let next = Link::sized(entries, error, self.options & 1 == 0);
             self.links.push(next);
         }
-        self.links.last_mut().unwrap().add(item, true);
+        self.links.last_mut().unwrap().add(item, wide);
         self.items += 1;
         Some(true)
     }
@@ -242,8 +251,7 @@ pub fn drafts() -> Vec<Draft> {
                 link.entries / 2
             };
             for _ in 0..count {
-                let length = rng.below(30);
-                link.add(&rng.bytes(length), wide);
+                link.add(&rng.item(30), wide);
                 draft.items += 1;
             }
         }

@@ -8,6 +8,7 @@ use valkeybloom_sketches::bloom::{
     Added, Dialect, Filter, Growth, Kind, Limits, Object, Params, Refusal, Shape, Tightening, Time,
     Window, dump, rdb,
 };
+use valkeybloom_sketches::tdigest::{self, TDigest};
 use valkeybloom_sketches::{DecodeError, Fraction, RdbRead, RdbWrite, Relocate, Seed, Width};
 
 /// Runs a test with words of every width that this processor has; other tests, which run at the same
@@ -61,6 +62,12 @@ impl Rng {
         }
         bytes.truncate(length);
         bytes
+    }
+
+    /// Returns bytes of any length below `end`.
+    pub fn item(&mut self, end: usize) -> Vec<u8> {
+        let length = self.below(end);
+        self.bytes(length)
     }
 
     pub fn seed(&mut self) -> Seed {
@@ -252,28 +259,24 @@ pub fn has_at(object: &Object, item: &[u8], now_ms: u64) -> bool {
 
 /// Which of the items an object without a window claims, looked up together.
 pub fn has_each<I: AsRef<[u8]>>(object: &Object, items: &[I]) -> Vec<bool> {
-    let mut answers = Vec::new();
-    let items = items.iter().map(AsRef::as_ref);
-    object.contains_each(items, NO_CLOCK, |answer| answers.push(answer));
-    answers
+    has_each_by(object, items, NO_CLOCK)
 }
 
 /// Which of the items an object claims at a time, looked up together.
 pub fn has_each_at<I: AsRef<[u8]>>(object: &Object, items: &[I], now_ms: u64) -> Vec<bool> {
+    has_each_by(object, items, || now_ms)
+}
+
+fn has_each_by<I: AsRef<[u8]>>(object: &Object, items: &[I], now: impl Fn() -> u64) -> Vec<bool> {
     let mut answers = Vec::new();
     let items = items.iter().map(AsRef::as_ref);
-    object.contains_each(items, || now_ms, |answer| answers.push(answer));
+    object.contains_each(items, now, |answer| answers.push(answer));
     answers
 }
 
 /// Number of items of an object without a window.
 pub fn items(object: &Object) -> u64 {
     object.items(NO_CLOCK)
-}
-
-/// Capacity of an object without a window.
-pub fn capacity(object: &Object) -> u64 {
-    object.capacity()
 }
 
 /// Returns the filters of a stack, oldest first.
@@ -289,11 +292,6 @@ pub fn bitmaps(object: &Object) -> Vec<u8> {
 
 /// The size of a filter in the table of a stack, in bytes.
 pub const FILTER_BYTES: u64 = 48;
-
-/// Returns the rate that a filter of an object without a window was made for.
-pub fn filter_rate(object: &Object, index: usize) -> f64 {
-    object.filters().nth(index).unwrap().1
-}
 
 /// Adds random items until it is enough, and returns those that were new.
 #[track_caller]
@@ -323,30 +321,23 @@ pub fn is_half_full(object: &Object, filters: usize) -> bool {
     object.filters().count() == filters && newest.items() * 2 >= newest.capacity()
 }
 
-/// Returns a blob of bits, by the description of its form.
-pub fn blob(hashes: u32, seed: &Seed, bitmap: &[u8]) -> Vec<u8> {
-    let mut blob = vec![1];
-    blob.extend((bitmap.len() as u64).to_le_bytes());
-    blob.extend(hashes.to_le_bytes());
-    blob.extend(seed.as_bytes());
-    blob.extend(bitmap);
-    blob
+/// Returns a full filter of these bits.
+pub fn filter(hashes: u32, seed: &Seed, items: u64, bitmap: Vec<u8>) -> PlainFilter {
+    PlainFilter {
+        hashes,
+        seed: *seed.as_bytes(),
+        ..PlainFilter::new(items, items, bitmap)
+    }
 }
 
-/// Returns the plain object, of a rate of 1 %, that holds these filters: blob, capacity and items of each. Their seed
-/// is not the fixed one.
-pub fn of_filters(expansion: u32, filters: &[(Vec<u8>, u64, u64)]) -> Object {
-    let mut bytes = vec![1];
-    bytes.extend(expansion.to_le_bytes());
-    bytes.extend([0.01_f64, 0.5].map(f64::to_le_bytes).as_flattened());
-    bytes.push(1);
-    bytes.extend((filters.len() as u64).to_le_bytes());
-    for (blob, capacity, items) in filters {
-        bytes.extend((blob.len() as u64).to_le_bytes());
-        bytes.extend(blob);
-        bytes.extend([*items, *capacity].map(u64::to_le_bytes).as_flattened());
-    }
-    dump::decode(&bytes).unwrap()
+/// Returns the plain object, of a rate of 1 %, that holds these filters. Their seed is not the fixed one.
+pub fn of_filters(expansion: u32, filters: Vec<PlainFilter>) -> Object {
+    let plain = Plain {
+        expansion: expansion.into(),
+        filters,
+        ..Plain::new()
+    };
+    dump::decode(&plain.dump()).unwrap()
 }
 
 #[track_caller]
@@ -369,6 +360,19 @@ pub fn said_of(object: &Object) -> (Stream, Option<Vec<u8>>) {
     (fields_of(object), dump::encode(object))
 }
 
+/// Returns all that can be observed of a digest.
+pub fn state_of(digest: &TDigest) -> (Stream, [usize; 2], [i64; 3]) {
+    (
+        Stream::of(|to| tdigest::wire::write_rdb(digest, to)),
+        [digest.merged_nodes(), digest.unmerged_nodes()],
+        [
+            digest.merged_weight(),
+            digest.unmerged_weight(),
+            digest.compressions(),
+        ],
+    )
+}
+
 /// Returns the value that a stream holds, all of it.
 pub fn read_value(
     dialect: Dialect,
@@ -383,6 +387,12 @@ pub fn read_value(
 /// Returns the object that a stream holds, of this dialect in its newest version.
 pub fn read_fields(dialect: Dialect, stream: Stream) -> Result<Object, DecodeError> {
     read_value(dialect, dialect.rdb_version(), stream).map(complete)
+}
+
+/// Returns the header and all chunks, with the cursors after them.
+pub fn pieces(object: &Object) -> Vec<(u64, Vec<u8>)> {
+    let pieces = chunks::pieces(object);
+    pieces.map(|(next, piece)| (next, piece.to_vec())).collect()
 }
 
 pub fn header_of(object: &Object) -> Vec<u8> {
@@ -470,16 +480,23 @@ pub fn through_every_form(object: &Object) -> Object {
     read
 }
 
+/// Asserts that two objects are valid, and equal in all that can be observed.
 #[track_caller]
-fn same(copy: &Object, object: &Object) {
+pub fn same(copy: &Object, object: &Object) {
+    assert_eq!((copy.check(), object.check()), (Ok(()), Ok(())));
     assert!(said_of(copy) == said_of(object), "other bytes");
     assert!(header_of(copy) == header_of(object), "another header");
     assert_eq!(copy.shape(), object.shape());
     assert_eq!(copy.hasher(), object.hasher());
     assert_eq!(copy.totals(), object.totals());
+    // The shards of a table depend on its history.
+    if object.is_plain() {
+        assert_eq!(copy.memory_bytes(), object.memory_bytes());
+    }
 }
 
 pub use crate::plain::Field;
+use crate::plain::{Plain, PlainFilter};
 
 /// An RDB stream in memory: a queue of fields, written at its end and read at its front.
 #[derive(Clone, Debug, Default, PartialEq)]

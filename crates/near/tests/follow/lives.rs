@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use valkeybloom_near::{Follower, Options, Request, State, Step};
 use valkeybloom_sketches::bloom::{Growth, Object};
-use valkeybloom_testing::support::Rng;
+use valkeybloom_testing::support::{Rng, pieces};
 
 use super::history::History;
-use super::server::{Answer, Change, Make, Maker, Server, fraction, is_equal, pieces};
+use super::server::{Answer, Change, Make, Maker, Server, fraction, is_equal};
 
 /// The number of items whose answers are checked.
 const ITEMS: usize = 60;
@@ -63,7 +63,6 @@ fn one_in(random: &mut Rng, count: usize) -> bool {
 struct Seen {
     claimed: u64,
     denied: u64,
-    unanswered: u64,
     own: u64,
     compared: u64,
     filters: u64,
@@ -72,7 +71,6 @@ struct Seen {
     fetches: u64,
     missing: u64,
     refused: u64,
-    errors: u64,
 }
 
 struct Life {
@@ -247,7 +245,6 @@ impl Life {
             self.follower
                 .contains_each(std::iter::once(item), self.now, together);
             let Some(answer) = answer else {
-                self.seen.unanswered += 1;
                 // Beside a replica, the program's own items may be the server's alone to answer.
                 let may_lack = !self.options.lag.is_zero();
                 assert!(!self.follower.is_fresh(self.now) || self.options.confirm || may_lack);
@@ -428,7 +425,6 @@ impl Life {
         let stats = self.follower.stats();
         self.seen.resyncs += stats.resyncs;
         self.seen.fetches += stats.fetches;
-        self.seen.errors += stats.errors;
     }
 }
 

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use valkeybloom_near::{Follower, Reply, Request, Step};
 use valkeybloom_protocol::error::Error;
-use valkeybloom_sketches::bloom::{
-    Growth, Kind, Limits, New, Object, Params, Shape, Tightening, Time, Window, chunks,
+use valkeybloom_sketches::bloom::{Growth, Limits, New, Object, Shape, Time, chunks};
+use valkeybloom_sketches::{Cursor, Feed, Lost, Seed};
+use valkeybloom_testing::support::{
+    Rng, counting, of_valkey_bloom, params, pieces, tightened, windowed,
 };
-use valkeybloom_sketches::{Cursor, Feed, Fraction, Lost, Seed};
-use valkeybloom_testing::support::Rng;
 
 /// The most items of one reply of `BF.READ`.
 const MAX_COUNT: usize = 65_536;
@@ -81,31 +81,17 @@ impl Make {
     }
 
     pub fn object(&self) -> Object {
-        let mut params = Params {
-            capacity: self.capacity,
-            error_rate: Fraction::new(0.02).unwrap(),
-            tightening: Tightening::HALF,
-            growth: self.growth,
-        };
-        if matches!(self.by, Maker::ValkeyBloom) {
-            params.tightening = Tightening::of_valkey_bloom(Fraction::new(0.5).unwrap());
-        }
-        let shape = Shape::plain(params);
-        let window = Window::new(60_000, 3).unwrap();
+        let params = params(self.capacity, 0.02, self.growth.expansion());
+        let theirs = tightened(of_valkey_bloom(0.5), params);
         let new = match self.by {
-            Maker::Own | Maker::ValkeyBloom => New::Own(shape),
+            Maker::Own => New::Own(Shape::plain(params)),
+            Maker::ValkeyBloom => New::Own(Shape::plain(theirs)),
             Maker::RedisBloom => New::RedisBloom {
                 params,
                 factor: self.growth.expansion().max(2),
             },
-            Maker::Windowed => New::Own(Shape {
-                kind: Kind::Windowed(window),
-                ..shape
-            }),
-            Maker::Counting => New::Own(Shape {
-                kind: Kind::Counting,
-                ..shape
-            }),
+            Maker::Windowed => New::Own(windowed(params, 60_000, 3)),
+            Maker::Counting => New::Own(counting(params)),
         };
         let seed = Seed::new([self.seed; 32]);
         Object::make(&new, seed, Limits::NONE).unwrap()
@@ -358,13 +344,6 @@ impl Filter {
 /// Returns a random number from 0 to 1.
 pub fn fraction(random: &mut Rng) -> f64 {
     f64::from(u16::try_from(random.below(10_001)).unwrap()) / 10_000.0
-}
-
-/// Returns all pieces of an object.
-pub fn pieces(object: &Object) -> Vec<(u64, Vec<u8>)> {
-    let pieces = chunks::pieces(object);
-    let pieces = pieces.map(|(cursor, piece)| (cursor, piece.into_owned()));
-    pieces.collect()
 }
 
 /// Asserts that a copy equals its filter, byte for byte.

@@ -8,8 +8,8 @@ use valkeybloom_sketches::bloom::{Added, Limits, Object, Refusal};
 use valkeybloom_sketches::{Seed, work};
 
 use crate::support::{
-    NO_CLOCK, ROOMY, Rng, add, add_each, blob, has, has_each, object, of_filters, of_valkey_bloom,
-    params, tightened,
+    NO_CLOCK, ROOMY, Rng, add, add_each, filter, has, has_each, object, of_filters,
+    of_valkey_bloom, params, tightened,
 };
 
 /// The most steps for one item in a lookup of many: 25 µs, at two thirds of a nanosecond each.
@@ -27,7 +27,8 @@ const ITEMS: u64 = 200;
 /// others too.
 fn all_but_last(item: &[u8], bytes: usize, hashes: u32, seed: &Seed) -> Option<Vec<u8>> {
     let of = |hashes| {
-        let mut bloom = Bloom::<[u8]>::from_bytes(blob(hashes, seed, &vec![0; bytes])).unwrap();
+        let mut bloom =
+            Bloom::<[u8]>::from_bytes(filter(hashes, seed, 0, vec![0; bytes]).blob()).unwrap();
         bloom.set(item);
         bloom.as_slice()[45..].to_vec()
     };
@@ -53,8 +54,8 @@ fn nearly_held(
 const SEED: [u8; 32] = [7; 32];
 
 fn plain(filters: usize, hashes: u32, cells: &[u8]) -> Object {
-    let blob = blob(hashes, &Seed::new(SEED), cells);
-    of_filters(1, &vec![(blob, 1, 1); filters])
+    let filter = filter(hashes, &Seed::new(SEED), 1, cells.to_vec());
+    of_filters(1, vec![filter; filters])
 }
 
 fn steps_of<T>(action: impl FnOnce() -> T) -> (u64, T) {

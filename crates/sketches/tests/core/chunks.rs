@@ -5,26 +5,11 @@ use valkeybloom_sketches::bloom::chunks::{self, Partial, Value};
 use valkeybloom_sketches::bloom::{Dialect, Object};
 use valkeybloom_sketches::{DecodeError, Seed};
 
+use crate::plain::{Plain, PlainFilter};
 use crate::support::{
-    Field, Rng, Stream, begin_partial, bitmaps, blob, dump_of, fields_of_partial, filters, grow,
-    header_of, object, of_filters, params, partial, read_value, within,
+    Field, Rng, Stream, begin_partial, bitmaps, dump_of, fields_of_partial, filter, filters, grow,
+    header_of, object, of_filters, params, partial, pieces, read_value, within,
 };
-
-/// Returns the pairs that SCANDUMP answers, from cursor 0 to the last one that holds anything.
-fn dumped(object: &Object) -> Vec<(u64, Vec<u8>)> {
-    let mut pairs = Vec::new();
-    let mut cursor = 0;
-    loop {
-        let (next, piece) = chunks::piece(object, cursor).unwrap();
-        if next == 0 {
-            assert!(piece.is_empty());
-            return pairs;
-        }
-        assert!(!piece.is_empty());
-        pairs.push((next, piece.to_vec()));
-        cursor = next;
-    }
-}
 
 fn begun(object: &Object) -> Partial {
     begin_partial(&header_of(object)).unwrap()
@@ -36,9 +21,9 @@ fn of_bitmaps(lengths: &[usize], rng: &mut Rng) -> Object {
     let seed = rng.seed();
     let filters = lengths.iter().map(|length| {
         let items = *length as u64;
-        (blob(7, &seed, &rng.bytes(*length)), items, items)
+        filter(7, &seed, items, rng.bytes(*length))
     });
-    of_filters(2, &filters.collect::<Vec<_>>())
+    of_filters(2, filters.collect())
 }
 
 /// Returns a small object with filters of different sizes.
@@ -69,7 +54,7 @@ fn load(pairs: &[(u64, Vec<u8>)]) -> Object {
 #[test]
 fn a_small_object_is_a_header_and_a_chunk_for_each_filter() {
     let object = small();
-    let pairs = dumped(&object);
+    let pairs = pieces(&object);
     assert_eq!(pairs.len(), 1 + 3);
     let mut cursor = 1;
     for (filter, (next, chunk)) in filters(&object).into_iter().zip(&pairs[1..]) {
@@ -83,7 +68,7 @@ fn a_small_object_is_a_header_and_a_chunk_for_each_filter() {
     // The least one: a filter of one byte, nothing in it.
     let least = crate::support::object(&params(1, 0.5, 0), Seed::FIXED);
     assert_eq!(filters(&least)[0].bitmap().len(), 1);
-    let pairs = dumped(&least);
+    let pairs = pieces(&least);
     assert_eq!(pairs[1..], [(2, vec![0])]);
     assert!(dump_of(&load(&pairs)) == dump_of(&least));
 }
@@ -108,7 +93,7 @@ fn chunks_are_of_4_mib_at_most_and_end_where_a_filter_ends() {
         CHUNK_BYTES + 1,
     ];
     let object = of_bitmaps(&lengths, &mut rng);
-    let pairs = dumped(&object);
+    let pairs = pieces(&object);
     let sizes: Vec<usize> = pairs[1..].iter().map(|(_, chunk)| chunk.len()).collect();
     let expected = [
         CHUNK_BYTES,
@@ -146,14 +131,20 @@ fn chunks_are_of_4_mib_at_most_and_end_where_a_filter_ends() {
     }
 }
 
+/// Returns the end of each filter's bitmap when all are concatenated.
+fn ends(object: &Object) -> Vec<usize> {
+    let mut ends = Vec::new();
+    for filter in filters(object) {
+        ends.push(ends.last().unwrap_or(&0) + filter.bitmap().len());
+    }
+    ends
+}
+
 #[test]
 fn any_cursor_returns_the_rest_of_its_filter() {
     let object = small();
     let all = bitmaps(&object);
-    let mut ends = Vec::new();
-    for filter in filters(&object) {
-        ends.push(ends.last().unwrap_or(&0) + filter.bitmap().len());
-    }
+    let ends = ends(&object);
     for offset in 0..all.len() {
         let end = *ends.iter().find(|end| **end > offset).unwrap();
         let (next, piece) = chunks::piece(&object, offset as u64 + 1).unwrap();
@@ -180,13 +171,7 @@ fn state(partial: &Partial) -> Vec<(u64, Vec<u8>)> {
 fn a_chunk_that_does_not_continue_changes_nothing() {
     let object = small();
     let all = bitmaps(&object);
-    let ends: Vec<usize> = filters(&object)
-        .into_iter()
-        .scan(0, |end, filter| {
-            *end += filter.bitmap().len();
-            Some(*end)
-        })
-        .collect();
+    let ends = ends(&object);
     let mut partial = begun(&object);
     for offset in 0..all.len() {
         let end = *ends.iter().find(|end| **end > offset).unwrap();
@@ -288,21 +273,15 @@ fn fields_of_a_partial_object_are_the_header_and_the_loaded_cells() {
 
 /// Returns the header of an object whose filters claim bitmaps of these lengths.
 fn claim(lengths: &[u64]) -> Vec<u8> {
-    let mut header = vec![0x81, 2, 0, 0, 0];
-    header.extend(0.01_f64.to_le_bytes());
-    header.extend(0.5_f64.to_le_bytes());
-    header.push(0);
-    header.extend((lengths.len() as u64).to_le_bytes());
-    for length in lengths {
-        header.extend(45_u64.to_le_bytes());
-        header.push(1);
-        header.extend(length.to_le_bytes());
-        header.extend(7_u32.to_le_bytes());
-        header.extend(Seed::FIXED.as_bytes());
-        header.extend(1_u64.to_le_bytes());
-        header.extend(1_u64.to_le_bytes());
-    }
-    header
+    let filters = lengths.iter().map(|length| PlainFilter {
+        bitmap_bytes: Some(*length),
+        ..PlainFilter::new(1, 1, Vec::new())
+    });
+    let plain = Plain {
+        filters: filters.collect(),
+        ..Plain::new()
+    };
+    plain.header()
 }
 
 /// Memory is taken for what came, never for what is claimed: this would need 2⁵⁸ bytes.

@@ -5,8 +5,8 @@ use valkeybloom_sketches::{MAX_CAPACITY, Seed};
 
 use crate::sizes::size;
 use crate::support::{
-    FILTER_BYTES, Field, ROOMY, add_new, capacity, dump_of, fields_of, filters, has, items, object,
-    params, read_fields, through_every_form, within,
+    FILTER_BYTES, Field, ROOMY, add_new, dump_of, fields_of, filters, has, items, object, params,
+    read_fields, through_every_form, within,
 };
 
 /// Returns the memory of an object as the sum of its parts.
@@ -40,23 +40,14 @@ fn fill_up(object: &mut Object, limits: Limits) -> Refusal {
             filters.iter().map(|filter| filter.items()).sum::<u64>(),
             filters.iter().map(|filter| filter.capacity()).sum(),
         ];
-        assert_eq!([items(object), capacity(object)], sums);
+        assert_eq!([items(object), object.capacity()], sums);
         assert_eq!(object.totals(), (filters.len() as u64, sums[0], sums[1]));
         assert_eq!(object.memory_bytes(), bytes_of(object));
         assert!(object.is_within(limits), "over its limits");
-        assert_eq!(object.reach(limits), capacity(object));
+        assert_eq!(object.reach(limits), object.capacity());
         return refusal;
     }
     panic!("a million items, and none was refused");
-}
-
-#[test]
-fn a_full_non_scaling_object_refuses_items_and_finds_its_own() {
-    for capacity in [1, 10, 1000] {
-        let mut object = object(&params(capacity, 0.001, 0), Seed::FIXED);
-        assert_eq!(fill_up(&mut object, ROOMY), Refusal::Full);
-        assert_eq!(items(&object), capacity);
-    }
 }
 
 #[test]
@@ -130,7 +121,7 @@ fn an_object_that_the_limits_do_not_admit_is_not_made() {
 fn sizes_beyond_any_machine_are_refused() {
     let made = |params: &Params, limits| {
         Object::plain(params, Seed::FIXED, limits)
-            .map(|object| capacity(&object))
+            .map(|object| object.capacity())
             .unwrap_err()
     };
     for capacity in [1 << 61, MAX_CAPACITY] {

@@ -9,7 +9,7 @@ use valkeybloom_sketches::bloom::{
 };
 
 use crate::support::{
-    NO_CLOCK, ROOMY, Rng, add, bitmaps, blob, counting, dump_of, filters, fraction, grow, has,
+    NO_CLOCK, ROOMY, Rng, add, bitmaps, counting, dump_of, filter, filters, fraction, grow, has,
     is_full, items, object, of_filters, params, through_every_form, tightened, tightening,
     windowed, within,
 };
@@ -31,13 +31,13 @@ fn reloaded(object: &Object) -> Object {
 
 /// Returns an object of `filters` full filters of 512 bits for one item each, all of them different.
 fn deep(filters: u64, rng: &mut Rng) -> Object {
-    let filters: Vec<_> = (0..filters)
+    let filters = (0..filters)
         .map(|_| {
             let bits: Vec<u8> = rng.bytes(64).iter().map(|byte| byte & 0x11).collect();
-            (blob(20, &Seed::new([7; 32]), &bits), 1, 1)
+            filter(20, &Seed::new([7; 32]), 1, bits)
         })
         .collect();
-    of_filters(1, &filters)
+    of_filters(1, filters)
 }
 
 /// None of their filters has room for another, and there are as many as a stack may have, or one more.
@@ -58,7 +58,7 @@ fn the_deepest_stacks_are_merged() {
 /// From rates follow the sizes of filters, which a primary and its replicas each work out for themselves.
 #[test]
 fn rates_are_the_same_on_every_machine() {
-    let object = of_filters(1, &[(blob(20, &Seed::new([7; 32]), &[0x11; 64]), 1, 1)]);
+    let object = of_filters(1, vec![filter(20, &Seed::new([7; 32]), 1, vec![0x11; 64])]);
     let filter = filters(&object)[0];
     let rates = [1, 7, 100].map(|items| filter.rate_at(items).to_bits());
     let expected = [
@@ -181,22 +181,18 @@ fn objects_that_cannot_be_merged_are_refused() {
         refused(&[make(0.1, a), make(0.1, b)], ROOMY),
         Some(MergeError::Seeds)
     );
-    let full_of = |rate, expansion, start: u64| {
+    let mut rng = Rng::new(6);
+    let mut full_of = |rate, expansion| {
         let mut object = object(&params(100, rate, expansion), a);
-        for item in start.. {
-            if is_full(&object, 1) {
-                break;
-            }
-            add(&mut object, &item.to_le_bytes()).unwrap();
-        }
+        grow(&mut object, &mut rng, |object| is_full(object, 1));
         object
     };
-    let loose = [full_of(0.6, 0, 0), full_of(0.6, 0, 10_000)];
+    let loose = [full_of(0.6, 0), full_of(0.6, 0)];
     assert_eq!(refused(&loose, ROOMY), Some(MergeError::Rates));
-    let loose = [full_of(0.5, 0, 0), full_of(0.4, 0, 10_000)];
+    let loose = [full_of(0.5, 0), full_of(0.4, 0)];
     assert_eq!(refused(&loose, ROOMY), None);
     // The limit is exact to the byte.
-    let sources = [full_of(0.1, 2, 0), full_of(0.01, 2, 10_000)];
+    let sources = [full_of(0.1, 2), full_of(0.01, 2)];
     let bytes = merged(&sources, ROOMY).unwrap().memory_bytes();
     let full = Some(MergeError::Refused(Refusal::MemoryLimit));
     assert_eq!(refused(&sources, within(u64::MAX, bytes)), None);

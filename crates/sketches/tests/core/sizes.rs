@@ -1,11 +1,18 @@
 //! The laws of growth by a series, written down once more: the size of every filter and what it takes. Sizes of
 //! ours are found by plain bisection over every number of hash functions, those of valkey-bloom by its crate.
 
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the equations are in doubles"
+)]
+
 use bloomfilter::Bloom;
 use valkeybloom_sketches::bloom::{Growth, Params};
 use valkeybloom_sketches::{MAX_CAPACITY, Seed};
 
-use crate::support::{blob, rate_of};
+use crate::support::{filter, rate_of};
 
 /// Sizes beyond this many bytes are not computed: no memory holds them.
 pub const MOST_BYTES: u64 = 1 << 55;
@@ -49,7 +56,6 @@ fn crossing(high: f64, function: impl Fn(f64) -> f64) -> f64 {
 }
 
 /// Returns the rate at which a filter of this size claims strangers, when it holds `items` items.
-#[allow(clippy::cast_precision_loss, reason = "sizes are far below 2⁵³")]
 pub fn rate_of_size(items: u64, bytes: u64, hashes: u32) -> f64 {
     let (n, m) = (items as f64, bytes as f64 * 8.0);
     let fill = crossing(1.0, |fill| items_per_position(fill, hashes) - n / m);
@@ -57,7 +63,6 @@ pub fn rate_of_size(items: u64, bytes: u64, hashes: u32) -> f64 {
 }
 
 /// Returns the most hash functions of a filter: without a floor `−log₂ q` are best, and rounding may add one.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 pub fn most_hashes(rate: f64) -> u32 {
     (-rate.log2()).ceil() as u32 + 1
 }
@@ -65,12 +70,6 @@ pub fn most_hashes(rate: f64) -> u32 {
 /// Returns the fewest bytes of bits, and the fewest hash functions that suffice with them, for `capacity` items at this
 /// rate; `None` above [`MOST_BYTES`]. Below a rate of 10⁻¹² more hash functions than are tried would take fewer
 /// bytes.
-#[allow(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the equations are in doubles"
-)]
 pub fn least(capacity: u64, rate: f64) -> Option<(u64, u32)> {
     let n = capacity as f64;
     let sizes = (1..=most_hashes(rate)).map(|hashes| {
@@ -88,16 +87,10 @@ pub fn least(capacity: u64, rate: f64) -> Option<(u64, u32)> {
     sizes.min().filter(|(bytes, _)| *bytes < MOST_BYTES)
 }
 
-/// Returns the size that valkey-bloom gives a filter: bytes of bits and hash functions.
-#[allow(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the formula is in doubles"
-)]
+/// Returns the size that valkey-bloom gives a filter, of at most 2⁶⁰ bytes: bytes of bits and hash functions.
 pub fn by_crate(capacity: u64, rate: f64) -> (u64, u32) {
     let capacity = usize::try_from(capacity).unwrap();
-    let bytes = Bloom::<[u8]>::compute_bitmap_size(capacity, rate) as u64;
+    let bytes = (Bloom::<[u8]>::compute_bitmap_size(capacity, rate) as u64).min(1 << 60);
     let bits_per_item = (bytes * 8) as f64 / capacity as f64;
     let hashes = (bits_per_item * std::f64::consts::LN_2).round() as u32;
     (bytes, hashes.max(1))
@@ -131,5 +124,5 @@ pub fn next_capacity(params: &Params, newest: u64, total: u64) -> Option<u64> {
 /// Returns an empty filter of the crate's of this size.
 pub fn crates((bytes, hashes): (u64, u32), seed: &Seed) -> Bloom<[u8]> {
     let bitmap = vec![0; usize::try_from(bytes).unwrap()];
-    Bloom::from_bytes(blob(hashes, seed, &bitmap)).unwrap()
+    Bloom::from_bytes(filter(hashes, seed, 0, bitmap).blob()).unwrap()
 }

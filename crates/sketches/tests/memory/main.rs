@@ -20,23 +20,17 @@ use valkeybloom_sketches::cuckoo::wire as cuckoo_wire;
 use valkeybloom_sketches::cuckoo::{self, Cuckoo};
 
 use valkeybloom_sketches::Seed;
-use valkeybloom_testing::support::{Stream, complete, object_of, params, scaled_to};
+use valkeybloom_testing::support::{Stream, complete, object_of, params, pieces, scaled_to};
 
 use refusing::{Family, each_refused, each_refused_of, most_bytes};
 use samples::{cuckoo_filter, item, last_time, samples};
-
-/// Returns the bytes of an object, with all that is stored of it.
-fn stored(object: &Object) -> Vec<(u64, Vec<u8>)> {
-    let pieces = chunks::pieces(object);
-    pieces.map(|(next, piece)| (next, piece.to_vec())).collect()
-}
 
 /// Requires that what was made under refusals is this object, or that memory was refused.
 fn same_or_refused(made: Result<Object, DecodeError>, was_refused: bool, object: &Object) {
     match made {
         Ok(made) => {
             assert_eq!(made.check(), Ok(()));
-            assert!(stored(&made) == stored(object), "other bytes");
+            assert!(pieces(&made) == pieces(object), "other bytes");
         }
         Err(error) => assert_eq!((error, was_refused), (DecodeError::NoMemory, true)),
     }
@@ -112,8 +106,8 @@ fn load(header: &[u8], chunks: &[(u64, Vec<u8>)]) -> Result<Option<Object>, Deco
 #[test]
 fn chunks_are_loaded() {
     on_each(&samples(), |object| {
-        let pieces = stored(object);
-        let (header, chunks) = pieces.split_first().unwrap();
+        let all = pieces(object);
+        let (header, chunks) = all.split_first().unwrap();
         // Each chunk of cells in two halves, so that blobs grow.
         let halves = |(end, chunk): &(u64, Vec<u8>)| {
             let (one, other) = chunk.split_at(chunk.len() / 2);
@@ -140,13 +134,13 @@ fn chunks_are_loaded() {
 #[test]
 fn partly_loaded_objects_are_read_and_copied() {
     on_each(&samples(), |object| {
-        let pieces = stored(object);
-        let begun = chunks::begin(&pieces[0].1, Limits::NONE);
+        let all = pieces(object);
+        let begun = chunks::begin(&all[0].1, Limits::NONE);
         let Ok(Value::Partial(mut partial)) = begun else {
             panic!("chunks are to come")
         };
-        if pieces.len() > 2 {
-            partial.load(pieces[1].0, &pieces[1].1).unwrap();
+        if all.len() > 2 {
+            partial.load(all[1].0, &all[1].1).unwrap();
         }
         let fields = Stream::of(|to| partial.write_rdb(to));
         let (dialect, version) = (partial.dialect(), partial.dialect().rdb_version());
@@ -166,7 +160,7 @@ fn partly_loaded_objects_are_read_and_copied() {
 fn pieces_are_written() {
     on_each(&samples(), |object| {
         let (mut cursor, mut refusals) = (0, 0);
-        for (next, expected) in stored(object) {
+        for (next, expected) in pieces(object) {
             refusals += each_refused_of(
                 || chunks::piece(object, cursor),
                 |piece, refused| match piece {
@@ -242,7 +236,7 @@ fn items_are_removed_and_expire() {
         let (expected, count) = remove(copy());
         let removed = each_refused(copy, remove, |(object, removed), _| {
             assert_eq!((object.check(), removed), (Ok(()), count));
-            assert!(stored(&object) == stored(&expected));
+            assert!(pieces(&object) == pieces(&expected));
         });
         // Forward, so that some expire, and back to before that.
         let times = [now + 1_000, now.saturating_sub(500), now / 2, now];
@@ -262,7 +256,7 @@ fn items_are_removed_and_expire() {
         let set = each_refused(copy, set, |(object, refused), was_refused| {
             assert!(refused == 0 || was_refused);
             assert_eq!(object.check(), Ok(()));
-            assert!(was_refused || stored(&object) == stored(&expected));
+            assert!(was_refused || pieces(&object) == pieces(&expected));
         });
         removed + set
     });
@@ -278,11 +272,11 @@ fn objects_are_merged() {
                 .unwrap();
         }
         let union = |sources: [&Object; 2]| Object::union(&sources, Some(now), Limits::NONE);
-        let expected = union([object, &other]).unwrap().as_ref().map(stored);
+        let expected = union([object, &other]).unwrap().as_ref().map(pieces);
         each_refused_of(
             || union([object, &other]),
             |merged, refused| match merged {
-                Ok(merged) => assert!(merged.as_ref().map(stored) == expected),
+                Ok(merged) => assert!(merged.as_ref().map(pieces) == expected),
                 Err(error) => {
                     assert_eq!(error, MergeError::Refused(Refusal::OutOfMemory));
                     assert!(refused);

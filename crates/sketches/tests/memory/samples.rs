@@ -1,9 +1,9 @@
 //! Objects whose tables are large.
 
 use valkeybloom_sketches::Seed;
-use valkeybloom_sketches::bloom::chunks::{self, Value};
 use valkeybloom_sketches::bloom::{Kind, Limits, Object, Shape, Time, Window};
 use valkeybloom_sketches::cuckoo::{self, Cuckoo};
+use valkeybloom_testing::draft::{Draft, Link};
 use valkeybloom_testing::support::{object_of, params};
 
 /// Milliseconds of a period.
@@ -33,24 +33,16 @@ pub fn last_time(object: &Object) -> u64 {
 }
 
 /// Returns an object of `RedisBloom` with this many links, and nothing in them.
-fn linked(links: u32) -> Object {
-    const CELLS: [u8; 64] = [0; 64];
-    let mut header = [0_u64.to_le_bytes().as_slice(), &links.to_le_bytes()].concat();
-    // 64-bit hashes, no rounding; factor 2.
-    header.extend([5_u32, 2].map(u32::to_le_bytes).as_flattened());
-    for _ in 0..links {
-        header.extend([64_u64, 512, 0].map(u64::to_le_bytes).as_flattened());
-        header.extend([0.001_f64, 14.4].map(f64::to_le_bytes).as_flattened());
-        header.extend(10_u32.to_le_bytes());
-        header.extend(30_u64.to_le_bytes());
-        header.push(0);
-    }
-    let Ok(Value::Partial(mut partial)) = chunks::begin(&header, Limits::NONE) else {
-        panic!("a header of RedisBloom")
+fn linked(links: usize) -> Object {
+    let draft = Draft {
+        version: 4,
+        items: 0,
+        // 64-bit hashes, no rounding.
+        options: 5,
+        growth: 2,
+        links: vec![Link::new(30, 0.001, 512, 0); links],
     };
-    let ends = (1..=u64::from(links)).map(|link| 1 + link * 64);
-    let mut loaded = ends.map(|end| partial.load(end, &CELLS).unwrap());
-    loaded.find_map(|object| object).expect("all chunks came")
+    draft.read().unwrap()
 }
 
 /// Returns one object or more of each dialect: deep stacks, and tables of each kind, some of them in several.

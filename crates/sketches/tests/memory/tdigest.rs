@@ -2,7 +2,7 @@
 
 use valkeybloom_sketches::tdigest::{Compression, Refusal, TDigest, wire};
 
-use valkeybloom_testing::support::Stream;
+use valkeybloom_testing::support::state_of;
 
 use crate::refusing::{Family, each_refused, each_refused_of};
 
@@ -30,19 +30,6 @@ fn digest(unmerged: u32) -> TDigest {
     digest.try_clone().unwrap()
 }
 
-/// Returns all that can be observed of a digest.
-fn state(digest: &TDigest) -> (Stream, [usize; 2], [i64; 3]) {
-    (
-        Stream::of(|to| wire::write_rdb(digest, to)),
-        [digest.merged_nodes(), digest.unmerged_nodes()],
-        [
-            digest.merged_weight(),
-            digest.unmerged_weight(),
-            digest.compressions(),
-        ],
-    )
-}
-
 const FAMILY: Family<TDigest> = Family {
     write: |digest, to| wire::write_rdb(digest, to),
     read: |from| wire::read_rdb(wire::RDB_VERSION, from),
@@ -54,7 +41,7 @@ fn t_digests_are_read_and_copied() {
     let mut refusals = 0;
     for unmerged in [0, 300] {
         let object = digest(unmerged);
-        let before = state(&object);
+        let before = state_of(&object);
         refusals += FAMILY.is_read_and_copied(&object);
         refusals += each_refused_of(
             || object.compressed_copy(),
@@ -63,7 +50,7 @@ fn t_digests_are_read_and_copied() {
                 None => assert!(refused),
             },
         );
-        assert!(state(&object) == before, "changed");
+        assert!(state_of(&object) == before, "changed");
     }
     assert!(refusals > 10, "{refusals} were refused");
 }
@@ -81,10 +68,10 @@ fn t_digests_fill() {
     let (mut refusals, mut not_added) = (0, 0);
     for (unmerged, count) in [(0, 1), (0, 40), (100, 200), (300, 5000)] {
         let more = values(count);
-        let before = state(&digest(unmerged));
+        let before = state_of(&digest(unmerged));
         let mut expected = digest(unmerged);
         expected.add_each(&more).unwrap();
-        let expected = state(&expected);
+        let expected = state_of(&expected);
         let one_by_one = |mut object: TDigest| {
             let mut left = Vec::new();
             for (index, value) in more.iter().enumerate() {
@@ -105,7 +92,7 @@ fn t_digests_fill() {
                 // Sorting goes on without its scratch space.
                 assert!(left <= usize::from(refused));
                 not_added += left;
-                assert!(state(&object) == expected, "other nodes");
+                assert!(state_of(&object) == expected, "other nodes");
             },
         );
         refusals += each_refused(
@@ -115,10 +102,10 @@ fn t_digests_fill() {
                 if let Err(refusal) = added {
                     not_added += 1;
                     assert_eq!((refusal, refused), (Refusal::OutOfMemory, true));
-                    assert!(state(&object) == before, "added in part");
+                    assert!(state_of(&object) == before, "added in part");
                     object.add_each(&more).unwrap();
                 }
-                assert!(state(&object) == expected, "other nodes");
+                assert!(state_of(&object) == expected, "other nodes");
             },
         );
     }
@@ -131,18 +118,18 @@ fn t_digests_fill() {
 #[test]
 fn t_digests_are_merged() {
     let sources = [digest(0), digest(300), digest(200)];
-    let before = sources.each_ref().map(state);
+    let before = sources.each_ref().map(state_of);
     let compression = Compression::new(2 * COMPRESSION).unwrap();
     let twice = || sources.iter().chain(&sources);
-    let expected = state(&TDigest::merged(compression, twice()).unwrap());
+    let expected = state_of(&TDigest::merged(compression, twice()).unwrap());
     let refusals = each_refused_of(
         || TDigest::merged(compression, twice()),
         |merged, refused| {
             match merged {
-                Ok(merged) => assert!(state(&merged) == expected, "other nodes"),
+                Ok(merged) => assert!(state_of(&merged) == expected, "other nodes"),
                 Err(refusal) => assert_eq!((refusal, refused), (Refusal::OutOfMemory, true)),
             }
-            assert!(sources.each_ref().map(state) == before, "changed");
+            assert!(sources.each_ref().map(state_of) == before, "changed");
         },
     );
     // The compressed nodes of each source, and the nodes of the result as they grow.
@@ -154,7 +141,7 @@ fn t_digests_are_merged() {
 fn t_digests_are_queried() {
     for unmerged in [0, 300] {
         let object = digest(unmerged);
-        let (before, bytes) = (state(&object), object.memory_bytes());
+        let (before, bytes) = (state_of(&object), object.memory_bytes());
         let median = digest(unmerged).compressed().unwrap().quantile(0.5);
         let refusals = each_refused(
             || object.try_clone().unwrap(),
@@ -166,7 +153,7 @@ fn t_digests_are_queried() {
                 // Sorting goes on without its scratch space.
                 assert!(answer == Some(median) || answer.is_none() && refused);
                 assert_eq!(object.memory_bytes() == bytes, answer.is_none());
-                assert!(state(&object) == before, "changed");
+                assert!(state_of(&object) == before, "changed");
                 let again = object.compressed().unwrap().quantile(0.5);
                 assert_eq!(again.to_bits(), median.to_bits());
             },

@@ -4,6 +4,7 @@ use valkeybloom_sketches::bloom::{Growth, Limits, Object, Params, Tightening, Ti
 use valkeybloom_sketches::{Fraction, Seed};
 
 use super::source::Source;
+use crate::support::{add_each, has, has_each, same};
 
 /// Tries an input with vectors of the current width. The input holds limits, an object, and operations on it.
 pub fn run(bytes: &[u8]) {
@@ -25,37 +26,43 @@ pub fn run(bytes: &[u8]) {
         let items: Vec<_> = (0..count)
             .map(|index| item(first.wrapping_add(index.into()), length))
             .collect();
-        let items = || items.iter().map(Vec::as_slice);
         if adds {
-            let mut outcomes = Vec::new();
-            let time = Time::default();
-            batch.add_each(items(), time, || limits, |it| outcomes.push(it));
-            let mut left = outcomes.iter();
-            for item in items() {
-                let outcome = single.add(item, time, || limits);
-                assert_eq!(left.next(), Some(&outcome), "in {outcomes:?}");
-                if outcome.is_err() {
-                    break;
-                }
-            }
-            assert_eq!(left.next(), None, "after the end of {outcomes:?}");
-            assert_eq!((batch.check(), single.check()), (Ok(()), Ok(())));
-            assert!(
-                dump::encode(&batch) == dump::encode(&single),
-                "the bits differ"
-            );
-            assert_eq!(batch.memory_bytes(), single.memory_bytes());
+            same_additions(&mut batch, &mut single, &items, limits);
         } else {
-            let mut claims = Vec::new();
-            let never = || panic!("a plain object reads the time");
-            batch.contains_each(items(), never, |claimed| claims.push(claimed));
-            let expected = items().map(|item| single.contains(item, never));
-            assert!(expected.eq(claims), "the answers differ");
+            same_answers(&batch, &items);
         }
         if source.0.is_empty() {
             return;
         }
     }
+}
+
+/// Adds items to an object together, and to an equal one one by one: the same outcomes and bits.
+#[track_caller]
+pub fn same_additions(
+    batch: &mut Object,
+    single: &mut Object,
+    items: &[impl AsRef<[u8]>],
+    limits: Limits,
+) {
+    let outcomes = add_each(batch, items, limits);
+    let mut left = outcomes.iter();
+    for item in items {
+        let outcome = single.add(item.as_ref(), Time::default(), || limits);
+        assert_eq!(left.next(), Some(&outcome), "in {outcomes:?}");
+        if outcome.is_err() {
+            break;
+        }
+    }
+    assert_eq!(left.next(), None, "after the end of {outcomes:?}");
+    same(batch, single);
+}
+
+/// Looks items up together and one by one, with the same answers.
+#[track_caller]
+pub fn same_answers(object: &Object, items: &[impl AsRef<[u8]>]) {
+    let claims: Vec<bool> = items.iter().map(|it| has(object, it.as_ref())).collect();
+    assert_eq!(has_each(object, items), claims);
 }
 
 /// Makes a new object, or one with parameters that this program would never choose.

@@ -2,7 +2,7 @@
 
 use valkeybloom_sketches::cms::{CountMin, NotCounted, Overflow, Term, wire};
 
-use super::forms::{Written, read};
+use super::forms::{self, read};
 use super::source::Source;
 
 /// Reads RDB fields, after their version, and then operations on the sketch.
@@ -103,7 +103,5 @@ fn written(object: &CountMin) -> Vec<u8> {
 }
 
 fn written_as(object: &CountMin, version: i32) -> Vec<u8> {
-    let mut out = Written(Vec::new());
-    wire::write_rdb(object, version, &mut out);
-    out.0
+    forms::written(|to| wire::write_rdb(object, version, to))
 }

@@ -3,7 +3,7 @@
 use valkeybloom_sketches::cuckoo::wire;
 use valkeybloom_sketches::cuckoo::{Buckets, Cuckoo, Limits};
 
-use super::forms::{Written, read};
+use super::forms::{self, read};
 use super::memory::bounded;
 use super::source::Source;
 
@@ -89,7 +89,5 @@ fn operate(mut object: Cuckoo, mut source: Source) {
 
 /// Returns the RDB fields in the format of a [`Source`].
 fn written(object: &Cuckoo) -> Vec<u8> {
-    let mut out = Written(Vec::new());
-    wire::write_rdb(object, &mut out);
-    out.0
+    forms::written(|to| wire::write_rdb(object, to))
 }

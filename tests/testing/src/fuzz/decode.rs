@@ -5,12 +5,13 @@ use valkeybloom_sketches::bloom::chunks::{self, Partial, Value};
 use valkeybloom_sketches::bloom::{Dialect, Kind, Limits, Object, dump, rdb};
 use valkeybloom_sketches::{DecodeError, Seed};
 
-use super::forms::{Written, fields_of, fields_of_partial, same};
+use super::forms::{fields_of, fields_of_partial, written};
 use super::memory::bounded;
 use super::operations::{check, operations};
 use super::source::Source;
 use super::{cms, cuckoo, tdigest, topk};
 use crate::plain::Plain;
+use crate::support::same;
 
 /// Tries an input: its first byte names the form of the rest.
 pub fn run(bytes: &[u8]) {
@@ -85,11 +86,10 @@ fn fields(dialect: Dialect, version: i32, mut source: Source) {
     // After two zeros and a length comes the header of an object that lacks chunks; it allocates its bytes at once.
     let is_before = dialect == Dialect::RedisBloom && whole.starts_with(&[0; 16]);
     let header = whole.get(16..).filter(|_| is_before);
-    let claimed = header.map_or(0, |header| claimed_bytes(string_in(header)));
-    if claimed > 1 << 20 {
+    let Some(claimed) = few_claimed_bytes(header.map_or(&[], string_in)) else {
         return;
-    }
-    let most = 1000 + 20 * whole.len() + usize::try_from(claimed).expect("few");
+    };
+    let most = 1000 + 20 * whole.len() + claimed;
     let read = bounded(most, || rdb::read(dialect, version, &mut source));
     let Ok(value) = read else {
         return;
@@ -123,7 +123,10 @@ fn fields(dialect: Dialect, version: i32, mut source: Source) {
             if let Some(mark) = mark_len(&partial) {
                 expected[..mark].fill(0);
                 assert!(fields_of_partial(&partial) == expected, "the fields differ");
-            } else if pieces().next().map_or(0, claimed_bytes) <= 1 << 20 {
+            } else if pieces()
+                .next()
+                .is_none_or(|it| few_claimed_bytes(it).is_some())
+            {
                 assert_same_pieces(&reread(&partial), &loaded_bytes);
             }
         }
@@ -143,11 +146,10 @@ fn pieces(mut source: Source) {
     };
     let small = 1000 + 10 * header.len();
     // A RedisBloom object without items allocates its bytes at once, and missing bytes are written as zeros.
-    let claimed = claimed_bytes(header);
-    if claimed > 1 << 20 {
+    let Some(claimed) = few_claimed_bytes(header) else {
         return;
-    }
-    let whole = small + usize::try_from(claimed).expect("few");
+    };
+    let whole = small + claimed;
     let mut partial = match bounded(whole, || chunks::begin(header, limits)) {
         Ok(Value::Partial(partial)) => partial,
         Ok(Value::Complete(object)) if Dialect::of(&object) == Dialect::RedisBloom => {
@@ -208,17 +210,17 @@ fn pieces(mut source: Source) {
     assert_same_pieces(&reread(&partial), &loaded_bytes);
 }
 
-/// Returns the bytes of cells that a header of `RedisBloom` claims, or 0 for other headers.
-fn claimed_bytes(header: &[u8]) -> u64 {
+/// Returns the bytes of cells that a header of `RedisBloom` claims, 0 for other headers; or `None` for more than a
+/// mebibyte.
+fn few_claimed_bytes(header: &[u8]) -> Option<usize> {
     let (links, rest) = header.get(20..).unwrap_or_default().as_chunks::<53>();
-    let count = header
-        .get(8..12)
-        .map(|count| u32::from_le_bytes(count.try_into().expect("four")));
-    if !rest.is_empty() || count.map(u64::from) != Some(links.len() as u64) {
-        return 0;
+    let count = header.get(8..12).unwrap_or_default();
+    if !rest.is_empty() || count != &links.len().to_le_bytes()[..4] {
+        return Some(0);
     }
     let claims = links.iter().filter_map(|link| link.first_chunk().copied());
-    claims.map(u64::from_le_bytes).fold(0, u64::saturating_add)
+    let claimed = claims.map(u64::from_le_bytes).fold(0, u64::saturating_add);
+    (claimed <= 1 << 20).then(|| usize::try_from(claimed).expect("few"))
 }
 
 /// Returns the string after its length, cut off at the end of the bytes.
@@ -266,11 +268,10 @@ fn mark_len(partial: &Partial) -> Option<usize> {
 /// Reads the RDB fields of a half-loaded object, after its mark.
 fn half_loaded(mut source: Source) {
     let whole = source.0;
-    let claimed = claimed_bytes(string_in(whole));
-    if claimed > 1 << 20 {
+    let Some(claimed) = few_claimed_bytes(string_in(whole)) else {
         return;
-    }
-    let most = 1000 + 20 * whole.len() + usize::try_from(claimed).expect("few");
+    };
+    let most = 1000 + 20 * whole.len() + claimed;
     let read = bounded(most, || Partial::read_rdb(&mut source));
     let Ok(partial) = read else {
         return;
@@ -292,12 +293,7 @@ fn half_loaded(mut source: Source) {
 fn plain_in_each_form(mut source: Source) {
     let plain = source.plain();
     let (dump, header) = (plain.dump(), plain.header());
-    let mut fields = Written::default();
-    plain
-        .fields()
-        .into_iter()
-        .for_each(|field| fields.field(field));
-    let fields = fields.0;
+    let fields = written(|to| plain.fields().into_iter().for_each(|field| to.field(field)));
     let older = plain
         .filters
         .split_last()

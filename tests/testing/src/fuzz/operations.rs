@@ -5,9 +5,9 @@ use valkeybloom_sketches::bloom::{
 };
 use valkeybloom_sketches::{Fraction, Seed};
 
-use super::forms::{assert_survives_each_form, bytes_of, same};
+use super::forms::{assert_survives_each_form, bytes_of};
 use super::source::Source;
-use crate::support::Moving;
+use crate::support::{Moving, same};
 
 /// Applies every operation to an object, and asserts that it survives each form.
 pub(super) fn check(mut object: Object, source: Source) {

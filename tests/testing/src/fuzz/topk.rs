@@ -3,7 +3,7 @@
 use valkeybloom_sketches::Seed;
 use valkeybloom_sketches::topk::{INCREMENT_MAX, TopK, wire};
 
-use super::forms::{Written, read};
+use super::forms::{self, read};
 use super::source::Source;
 
 /// The number of fields before the heap, in bytes, without the cells.
@@ -69,7 +69,5 @@ fn operate(mut object: TopK, mut source: Source) {
 
 /// Returns the fields of an object, in the form that a source reads.
 fn written(object: &TopK) -> Vec<u8> {
-    let mut fields = Written(Vec::new());
-    wire::write_rdb(object, &mut fields);
-    fields.0
+    forms::written(|to| wire::write_rdb(object, to))
 }

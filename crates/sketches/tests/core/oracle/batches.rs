@@ -3,9 +3,11 @@
 use valkeybloom_sketches::Seed;
 use valkeybloom_sketches::bloom::{Added, Limits, Object, Params, Time};
 
+use valkeybloom_testing::fuzz::batch::{same_additions, same_answers};
+
 use crate::support::{
-    ROOMY, Rng, add, add_each, add_new, at_each_width, filters, grow, has, has_each, is_half_full,
-    object, of_valkey_bloom, params, tightened,
+    ROOMY, Rng, add_new, at_each_width, filters, grow, is_half_full, object, of_valkey_bloom,
+    params, tightened,
 };
 
 /// Returns items for a batch: new ones, members, and ones that came earlier in the same batch.
@@ -15,10 +17,7 @@ fn batch(size: usize, members: &[Vec<u8>], rng: &mut Rng) -> Vec<Vec<u8>> {
         let item = match rng.below(4) {
             0 if !items.is_empty() => rng.pick(&items).clone(),
             1 if !members.is_empty() => rng.pick(members).clone(),
-            _ => {
-                let length = rng.below(40);
-                rng.bytes(length)
-            }
+            _ => rng.item(40),
         };
         items.push(item);
     }
@@ -33,22 +32,9 @@ fn batches_are_single_calls(start: &Object, members: &[Vec<u8>], rng: &mut Rng) 
 fn same_batches(start: &Object, members: &[Vec<u8>], rng: &mut Rng) {
     for size in (0..=70).chain([127, 128, 129, 200]) {
         let items = batch(size, members, rng);
-        let slices = || items.iter().map(Vec::as_slice);
-
-        let answers = has_each(start, &items);
-        let single: Vec<bool> = slices().map(|item| has(start, item)).collect();
-        assert_eq!(answers, single, "asking {size}");
-
-        let mut batched = start.try_clone().unwrap();
-        let outcomes = add_each(&mut batched, &items, ROOMY);
-        let mut one_by_one = start.try_clone().unwrap();
-        let single: Vec<_> = slices().map(|item| add(&mut one_by_one, item)).collect();
-        assert_eq!(outcomes, single, "adding {size}");
-        assert_eq!(batched.totals(), one_by_one.totals());
-        for (batched, single) in filters(&batched).into_iter().zip(filters(&one_by_one)) {
-            assert!(batched.blob() == single.blob(), "adding {size}: other bits");
-            assert_eq!(batched.items(), single.items());
-        }
+        same_answers(start, &items);
+        let [mut batch, mut single] = [(); 2].map(|()| start.try_clone().unwrap());
+        same_additions(&mut batch, &mut single, &items, ROOMY);
     }
 }
 

@@ -22,8 +22,8 @@ use valkeybloom_sketches::bloom::{Added, Growth, Object, Params, Refusal, Tighte
 use valkeybloom_sketches::{Fraction, Seed};
 
 use crate::support::{
-    ROOMY, Rng, add, add_each_at, counting, dump_of, filter_rate, grow, is_full, object, object_of,
-    of_valkey_bloom, params, rate_of, scaled_to, tightened, tightening, windowed,
+    ROOMY, Rng, add, add_each_at, counting, dump_of, object, object_of, of_valkey_bloom, params,
+    scaled_to, tightened, tightening, windowed,
 };
 
 /// Adds up to `count` random items, 2,000 at most. Returns the items that were accepted, and whether each was new.
@@ -372,31 +372,6 @@ fn the_rates_of_all_filters_sum_to_at_most_the_requested_rate() {
     }
 }
 
-#[test]
-fn objects_report_the_rates_that_their_filters_were_made_for() {
-    let mut rng = Rng::new(2);
-    for (expansion, tightening) in [
-        (0, tightening(0.5)),
-        (1, tightening(0.5)),
-        (2, tightening(0.5)),
-        (2, tightening(0.75)),
-        (0, of_valkey_bloom(0.5)),
-        (1, of_valkey_bloom(0.5)),
-        (2, of_valkey_bloom(0.75)),
-    ] {
-        let params = tightened(tightening, params(100, 0.01, expansion));
-        let scale_outs = if expansion == 0 { 0 } else { 4 };
-        let mut object = object(&params, rng.seed());
-        grow(&mut object, &mut rng, |o| is_full(o, scale_outs as u64 + 1));
-        for index in 0..=scale_outs {
-            let made_for = rate_of(&params, index as u64).map(Fraction::get);
-            assert_eq!(Some(filter_rate(&object, index)), made_for);
-        }
-        // There are no more filters, and so no more rates.
-        assert_eq!(object.filters().count(), scale_outs + 1);
-    }
-}
-
 /// In other programs, the first filter of a scaling object has the whole rate. A filter's rate is computed from its
 /// sizes, not from the rate that this program would have chosen.
 #[test]
@@ -407,6 +382,6 @@ fn the_rate_of_a_foreign_filter_is_computed_from_its_sizes() {
     bytes[1] = 2;
     let object = dump::decode(&bytes).unwrap();
     assert_eq!(object.shape().params.growth, Growth::from_expansion(2));
-    let told = filter_rate(&object, 0);
+    let (_, told) = object.filters().next().unwrap();
     assert!((told - 0.01).abs() < 0.0001, "told {told}");
 }
