@@ -3,7 +3,6 @@
 
 mod life;
 mod merging;
-mod overflow;
 mod rates;
 mod refused;
 

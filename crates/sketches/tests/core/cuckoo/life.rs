@@ -49,8 +49,8 @@ struct Seen {
     refused: usize,
 }
 
-/// Goes through `steps` random operations on items of so many `kinds`, with at most `most` filters. In turns the object
-/// rather grows, and rather shrinks.
+/// Applies `steps` random operations to `kinds` different items, with at most `most` filters. The object mostly grows and
+/// mostly shrinks in turns.
 fn live(
     mut object: Cuckoo,
     mut naive: Naive,
