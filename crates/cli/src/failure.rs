@@ -225,9 +225,23 @@ pub fn word(key: &[u8]) -> Cow<'_, str> {
 /// Returns a key for a message: verbatim if it is readable, else quoted and escaped.
 pub fn shown(key: &[u8]) -> Cow<'_, str> {
     match str::from_utf8(key) {
-        Ok(text) if !text.is_empty() && !text.contains(|c: char| c.is_control() || c == ' ') => {
-            text.into()
-        }
+        Ok(text) if !text.is_empty() && !text.contains(' ') && visible(text) == text => text.into(),
         _ => format!("\"{}\"", key.escape_ascii()).into(),
     }
+}
+
+/// Returns a text with escapes for all that a terminal would act on, or not show: control and format characters.
+pub fn visible(text: &str) -> String {
+    let escaped = text.escape_debug().to_string();
+    // Quotes and backslashes are visible, and joiners change the letters and emoji beside them.
+    let plain = [
+        ("\\\"", "\""),
+        ("\\'", "'"),
+        ("\\u{200c}", "\u{200c}"),
+        ("\\u{200d}", "\u{200d}"),
+        (r"\\", r"\"),
+    ];
+    plain
+        .iter()
+        .fold(escaped, |text, (escape, plain)| text.replace(escape, plain))
 }

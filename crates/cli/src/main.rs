@@ -15,7 +15,11 @@
 //! [`valkeybloom_sketches`] computes sizes, hashes and bytes, and [`valkeybloom_client`] assigns items to shards. This
 //! crate handles the command line, files, connections and output. docs/tool.md is the manual.
 
-#![allow(clippy::print_stderr, reason = "the program prints its results")]
+#![deny(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "they panic if the reader has gone; `report` does not"
+)]
 
 mod build;
 mod compare;
@@ -188,7 +192,7 @@ fn ended(done: Result<()>, json: bool) -> ExitCode {
     let Err(failure) = done else {
         return ExitCode::SUCCESS;
     };
-    eprintln!("valkeybloom: {failure}");
+    report::warn(format_args!("valkeybloom: {failure}"));
     let status = ExitCode::from(failure.status);
     if json && let Some(found) = failure.into_json() {
         report::print_line(found);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::failure::shown;
-use super::report::{grouped, print_line};
+use super::report::{grouped, print_line, warn};
 
 /// The outcome of a key, by its name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,7 +44,7 @@ impl Outcome {
         let text = text.map_or(String::new(), |text| format!(": {text}"));
         let line = format!("{} {}{text}", self.fate.0, shown(&self.key));
         if self.fate == Fate::REFUSED {
-            eprintln!("{line}");
+            warn(line);
         } else {
             print_line(line);
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::report::double;
+use super::report::{double, warn};
 
 /// The time between two lines where there is no terminal.
 const LINE: Duration = Duration::from_secs(5);
@@ -74,7 +74,8 @@ impl Progress {
                 format!(", {percent:.0} %, {} left", HumanDuration(left))
             });
             let left = left.unwrap_or_default();
-            eprintln!("{}: {}{left}", self.bar.prefix(), self.speed(units));
+            let speed = self.speed(units);
+            warn(format_args!("{}: {speed}{left}", self.bar.prefix()));
         }
     }
 
@@ -82,7 +83,7 @@ impl Progress {
     pub fn end(self, units: u64) {
         let speed = self.speed(units);
         if self.show == Show::Lines {
-            eprintln!("{}: {speed}, done", self.bar.prefix());
+            warn(format_args!("{}: {speed}, done", self.bar.prefix()));
         }
         self.bar.finish_with_message(speed);
     }

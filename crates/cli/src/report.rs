@@ -6,7 +6,7 @@ use std::process::exit;
 
 use serde_json::Value;
 
-use super::failure::Result;
+use super::failure::{Result, visible};
 
 pub use valkeybloom_planner::{Report, grouped, ratio, rounded, to_double as double};
 
@@ -18,7 +18,9 @@ pub fn print(text: impl Display) {
         if error.kind() == ErrorKind::BrokenPipe {
             exit(128 + SIGPIPE);
         }
-        eprintln!("valkeybloom: could not write to the standard output: {error}");
+        warn(format_args!(
+            "valkeybloom: could not write to the standard output: {error}"
+        ));
         exit(1);
     }
 }
@@ -26,6 +28,12 @@ pub fn print(text: impl Display) {
 /// Prints a line to the standard output, as [`print()`] does.
 pub fn print_line(line: impl Display) {
     print(format_args!("{line}\n"));
+}
+
+/// Prints a text to the standard error, as one line whatever is in it. A failure is ignored: a run goes on if its log does
+/// not.
+pub fn warn(text: impl Display) {
+    let _ = writeln!(io::stderr(), "{}", visible(&text.to_string()));
 }
 
 /// Prints the report of a run with this result.

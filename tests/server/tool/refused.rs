@@ -1,6 +1,7 @@
 //! Errors of the program: one line, with what failed, where, and what to do.
 
-use std::process::Stdio;
+use std::fs::File;
+use std::process::{Child, Stdio};
 
 use flate2::{Compression, write::GzEncoder};
 use serde_json::Value;
@@ -8,7 +9,7 @@ use serde_json::Value;
 use crate::harness::{Plugin, Server, int, wait_in_sync};
 
 use super::session::{commands, replay};
-use super::{Run, add, command, file, numbered, run_line, url};
+use super::{Run, add, command, file, numbered, run, run_line, url};
 
 #[test]
 fn invalid_words_are_refused() {
@@ -99,6 +100,70 @@ fn a_reader_that_goes_away_ends_the_program_quietly() {
         assert_eq!(err, "", "{line}");
         assert_eq!(output.status.code(), Some(AFTER_SIGPIPE), "{line}");
     }
+}
+
+/// The messages have no reader any more, or no room on the disk: the run goes on, and its status is that of its work.
+#[test]
+fn messages_that_cannot_be_written_end_no_run() {
+    let server = Server::start();
+    let to = url(&server);
+    let list = file(&server, "list", "a\nb\n");
+    let full = File::options().write(true).open("/dev/full");
+    let full = full.expect("Linux has it");
+    for (line, status) in [
+        (
+            format!("build {list} --to {to} --key k --rate 0.01 --replace"),
+            0,
+        ),
+        (format!("list {to}"), 0),
+        (format!("size of {to} none --json"), 1),
+        (format!("move {to} 127.0.0.1:1"), 1),
+        ("size 0 0.01 --json".to_owned(), 2),
+    ] {
+        let (reader, gone) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        for errors in [
+            Stdio::from(gone),
+            Stdio::from(full.try_clone().expect("it is open")),
+        ] {
+            let mut command = command(&line.split(' ').collect::<Vec<_>>());
+            let child = command.stdout(Stdio::piped()).stderr(errors).spawn();
+            let output = child.and_then(Child::wait_with_output).expect("it runs");
+            assert_eq!(output.status.code(), Some(status), "{line}");
+            if line.ends_with("--json") {
+                let reported: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+                assert!(reported["error"].is_string(), "{line}");
+            }
+        }
+    }
+    assert_eq!(server.client().cmd("BF.CARD k"), int(2));
+}
+
+/// A name may hold what a terminal would act on or not show: line ends, sequences for colours, other directions of text.
+#[test]
+fn names_are_shown_with_escapes() {
+    let server = Server::start();
+    let to = url(&server);
+    let mut client = server.client();
+    let (plain, others) = (
+        ["\u{645}\u{6cc}\u{200c}\u{62e}", "e\u{301}", "a\"\\'"],
+        ["\u{202e}evil", "\u{feff}a", "\u{9b}31m"],
+    );
+    for key in plain.into_iter().chain(others) {
+        assert_eq!(client.call(&[b"BF.ADD", key.as_bytes(), b"item"]), int(1));
+    }
+    let listed = run(&["list", &to, "--quiet"]).done();
+    for key in plain {
+        assert!(listed.contains(&format!("\n{key} ")), "{key:?}\n{listed}");
+    }
+    for key in others {
+        let shown = format!("\n\"{}\" ", key.as_bytes().escape_ascii());
+        assert!(listed.contains(&shown), "{shown}\n{listed}");
+    }
+    let name = file(&server, "a\n\u{1b}[31mb", "1\nx\n");
+    let why = run(&["build", &name, "--to", &to, "--key", "k", "--as", "tdigest"]).failed(1);
+    let shown = name.replace('\n', " ").replace('\u{1b}', "\\u{1b}");
+    assert_eq!(why, format!("{shown}, line 2 is not a number: x"));
 }
 
 /// The error for a cut or broken file names the line that could not be read, and nothing changes.
