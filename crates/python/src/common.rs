@@ -61,6 +61,11 @@ pub fn save<F: Family + Send + Sync>(
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let old = path.metadata().ok();
+    // A rename would put a file in the place of a pipe or a device.
+    if old.as_ref().is_some_and(|old| !old.is_file()) {
+        return File::options().write(true).open(path)?.write_all(bytes);
+    }
     let path = target(path)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
     let mut digits = [0; 8];
@@ -69,8 +74,9 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let unfinished = path.with_file_name(name);
     // Nobody else has this file, in this process or another one.
     let mut file = File::create_new(&unfinished)?;
-    let written = file
-        .write_all(bytes)
+    let written = old
+        .map_or(Ok(()), |old| file.set_permissions(old.permissions()))
+        .and_then(|()| file.write_all(bytes))
         .and_then(|()| file.sync_all())
         .and_then(|()| std::fs::rename(&unfinished, &path));
     if written.is_err() {
@@ -169,8 +175,9 @@ macro_rules! common {
             /// Write the object to a file, or replace the file, in one step.
             ///
             /// The file has the format of a server's DUMP, which ends in a checksum, and `from_bytes` reads it, too. At
-            /// the end of a symbolic link, the file that it points to is replaced. A program that is killed leaves a
-            /// file beside it, with `.unfinished-` and 16 digits after its name, which may be deleted.
+            /// the end of a symbolic link, the file that it points to is replaced. A file keeps its permissions; a pipe or
+            /// a device is written to. A program that is killed leaves a file beside it, with `.unfinished-` and 16
+            /// digits after its name, which may be deleted.
             fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
                 common::save(py, &self.0, &path)
             }

@@ -10,6 +10,7 @@ import pickle
 import random
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import threading
@@ -476,6 +477,31 @@ def test_a_link_to_a_file_stays_a_link(tmp_path: Path) -> None:
         assert link.is_symlink() and target.is_file() and not target.is_symlink()
         assert Bloom.load(link) == one == Bloom.load(target)
     assert [path.name for path in target.parent.iterdir()] == ["file"]
+
+
+def test_a_file_keeps_its_permissions(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    for mode in (0o600, 0o664):
+        path.chmod(mode)
+        Bloom(100, 0.01).save(path)
+        assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+def test_a_pipe_is_written_to(tmp_path: Path) -> None:
+    one = Bloom(100, 0.01)
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    # Open at both ends, so that nobody waits for the other end.
+    with open(os.open(fifo, os.O_RDWR | os.O_NONBLOCK), "rb") as end:
+        # As a shell names the pipe of `>(…)`.
+        for name in (fifo, Path(f"/dev/fd/{end.fileno()}")):
+            one.save(name)
+            saved = os.read(end.fileno(), 2**16)
+            (tmp_path / "file").write_bytes(saved)
+            assert Bloom.load(tmp_path / "file") == one
+    assert fifo.is_fifo()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["fifo", "file"]
 
 
 SAVES = """

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::Write as _;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread;
 
 use crate::harness::{Client, Server, int, promtool};
 
@@ -118,6 +120,40 @@ fn metrics_are_valid_and_replace_a_file_at_once() {
         name.to_string_lossy().contains(".prom.")
     });
     assert_eq!(left.count(), 0);
+}
+
+/// A link stays a link, a file keeps its permissions, and a pipe takes the metrics.
+#[test]
+fn the_file_stays_what_it_is() {
+    let server = Server::start();
+    let write = |path: &Path| {
+        let path = path.to_str().expect("ASCII");
+        run(&["list", &url(&server), "--prometheus", path]).done();
+    };
+    let [target, link, fifo] =
+        ["a.prom", "link.prom", "fifo.prom"].map(|name| server.dir().join(name));
+    fs::write(&target, "old").expect("the folder can be written to");
+    fs::set_permissions(&target, Permissions::from_mode(0o640)).expect("it is ours");
+    symlink("a.prom", &link).expect("the folder can be written to");
+    write(&link);
+    assert!(link.is_symlink());
+    let written = fs::read_to_string(&target).expect("it was written");
+    assert!(written.contains("valkeybloom_keys"), "{written}");
+    let kept = fs::metadata(&target).expect("it is there").permissions();
+    assert_eq!(kept.mode() & 0o777, 0o640);
+
+    let made = Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.expect("mkfifo is there").success());
+    let reading = thread::spawn({
+        let fifo = fifo.clone();
+        move || fs::read_to_string(fifo)
+    });
+    write(&fifo);
+    // A file in its place would leave the reader waiting.
+    let kind = fs::metadata(&fifo).expect("it is there").file_type();
+    assert!(kind.is_fifo());
+    let read = reading.join().expect("no panic").expect("it was written");
+    assert!(read.contains("valkeybloom_keys"), "{read}");
 }
 
 /// Requires that a text names all metrics, in backticks, and no others that begin like them.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use valkeybloom_protocol::names::TYPES;
@@ -143,13 +143,24 @@ fn label(key: &[u8]) -> String {
     text.replace('\n', "\\n")
 }
 
-/// Replaces a file in one step, so that no reader sees half of it.
+/// Replaces a file in one step, so that no reader sees half of it. At the end of a symbolic link it is the file that the
+/// link points to. The new file has the old one's permissions. A pipe or a device is written to instead.
 pub fn replace(file: &Path, text: &str) -> io::Result<()> {
+    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    let old = file.metadata().ok();
+    if old.as_ref().is_some_and(|old| !old.is_file()) {
+        return fs::write(file, text);
+    }
     // The collector reads names that end in `.prom`.
     let mut name = file.as_os_str().to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
+    name.push(format!(".{:016x}.tmp", getrandom::u64()?));
     let temporary = Path::new(&name);
-    let done = fs::write(temporary, text).and_then(|()| fs::rename(temporary, file));
+    // Nobody else has this file, in this process or another one.
+    let mut new = File::create_new(temporary)?;
+    let done = old
+        .map_or(Ok(()), |old| new.set_permissions(old.permissions()))
+        .and_then(|()| new.write_all(text.as_bytes()))
+        .and_then(|()| fs::rename(temporary, file));
     if done.is_err() {
         let _ = fs::remove_file(temporary);
     }
