@@ -38,7 +38,8 @@ pub struct Stats {
 ///
 /// A task polls the server for new items (`BF.READ`). The copy answers lookups while its last poll is younger than
 /// [`Options::max_age`]. Otherwise the server is asked, and if it can't be reached, lookups fail: an answer is never
-/// older than that. So each answer is the one that the server gave at some moment within the last `max_age`.
+/// older than that. So each answer is the one that the server gave at some moment within the last `max_age`. Time in
+/// which the machine is suspended does not count.
 ///
 /// With [`Options::confirm`], the copy only claims items, and the server is asked about all others. Its answers are
 /// then the server's own, except that items of a filter that was deleted or replaced are claimed until the next poll.

@@ -219,9 +219,10 @@ class Near(NearBase):
     those of `Bloom`.
 
     A copy answers while it is younger than `max_age` seconds. Otherwise, the server answers; if it can't be reached, the
-    client's exception is raised. So no answer is older than `max_age`, and what this object added is found at once. With
-    `confirm=True`, the copy answers only if it claims an item, and the server answers for all others. So an item that
-    anyone has added is never denied. If the key is deleted, a copy may claim its items until it is `max_age` old.
+    client's exception is raised. So no answer is older than `max_age`, and what this object added is found at once. Time
+    in which the machine is suspended does not count. With `confirm=True`, the copy answers only if it claims an item,
+    and the server answers for all others. So an item that anyone has added is never denied. If the key is deleted, a
+    copy may claim its items until it is `max_age` old.
 
     A missing key is an empty filter, as for BF.EXISTS, but is not created: `add` and `update` raise the client's
     exception. With `missing="error"`, lookups and `wait` raise KeyError. With `missing="create"`, the server creates the
