@@ -26,7 +26,7 @@ impl Terminal {
     fn start(server: &Server, address: &str, (width, height): (u16, u16), options: &str) -> Self {
         let folder = server.dir().to_owned();
         let line = format!(
-            "stty cols {width} rows {height}; stty -g >{0}/before; sh -c 'echo $$ >{0}/pid; exec {1} watch {address} \
+            "trap : HUP; stty cols {width} rows {height}; stty -g >{0}/before; sh -c 'echo $$ >{0}/pid; exec {1} watch {address} \
              {options}' 2>{0}/errors; echo $? >{0}/status; stty -g >{0}/after",
             folder.display(),
             valkeybloom().display()
@@ -225,12 +225,21 @@ fn signals_restore_the_terminal() {
 fn a_terminal_that_goes_away_ends_it() {
     let server = Server::start();
     add(&mut server.client(), "seen", &numbered("item", 0..3));
-    let terminal = Terminal::start(&server, &url(&server), (80, 10), "");
+    // Errors can't be written then, as for a user who closes a window.
+    let terminal = Terminal::start(&server, &url(&server), (80, 10), "2>/dev/tty");
     terminal.wait_for("the row", |text| rows(text) == ["seen"]);
     let process = Path::new("/proc").join(terminal.pid());
     assert!(process.exists());
+    let status = terminal.folder.join("status");
     drop(terminal);
     wait_until("the program ends", || !process.exists());
+    let mut ended = String::new();
+    wait_until("the shell notes how", || {
+        ended = fs::read_to_string(&status).unwrap_or_default();
+        ended.ends_with('\n')
+    });
+    // It notices the signal or the loss first.
+    assert!(["0\n", "1\n"].contains(&&*ended), "{ended}");
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod screen;
 mod view;
 
 use std::io::{self, IsTerminal};
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
@@ -39,11 +40,16 @@ impl Watch {
         let ended = end_signals().map_err(failed)?;
         let updates = feed::start(self, tls, server);
         // From here on, the terminal is restored whatever happens: a panic restores it in a hook.
-        let terminal = ratatui::try_init().map_err(failed);
-        let shown =
-            terminal.and_then(|terminal| show(terminal, view, &updates, &ended).map_err(failed));
-        ratatui::restore();
-        shown
+        let shown = ratatui::try_init().and_then(|mut terminal| {
+            let shown = show(&mut terminal, view, &updates, &ended);
+            // If the terminal is gone, dropping it would print an error there, and panic.
+            if terminal.show_cursor().is_err() {
+                mem::forget(terminal);
+            }
+            shown
+        });
+        let _ = ratatui::try_restore();
+        shown.map_err(failed)
     }
 }
 
@@ -70,7 +76,7 @@ fn events() -> Receiver<io::Result<Event>> {
 
 /// Shows the view until it is to end.
 fn show(
-    mut terminal: DefaultTerminal,
+    terminal: &mut DefaultTerminal,
     mut view: View,
     updates: &feed::Updates,
     ended: &AtomicBool,
