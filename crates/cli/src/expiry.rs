@@ -1,6 +1,6 @@
 //! The expiry times of keys, and their comparison between two servers.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use redis::cmd;
 
@@ -8,7 +8,6 @@ use valkeybloom_protocol::error::Error;
 
 use super::failure::Fault;
 use super::server::Server;
-use super::upload::now_ms;
 
 /// The error of a time from PTTL, besides the length of the call. PTTL counts from a moment between the command and its
 /// reply, on the server's clock. The run that set the time at the target may have read it by PTTL as well.
@@ -22,19 +21,35 @@ pub struct Expiry {
     slack: Duration,
 }
 
+/// Returns the time of this machine, in milliseconds since the epoch.
+fn local_ms() -> u64 {
+    let time = SystemTime::now().duration_since(UNIX_EPOCH);
+    time.map_or(0, |time| {
+        u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+    })
+}
+
 impl Expiry {
     /// Reads the expiry time of a key.
     pub fn of(server: &Server, key: &[u8]) -> Result<Self, Fault> {
-        Self::read_all(|command| vec![server.get(key, cmd(command).arg(key))]).swap_remove(0)
+        let call = |command: &str| vec![server.get(key, cmd(command).arg(key))];
+        Self::read_all(call, || server.time_ms(key)).swap_remove(0)
     }
 
     /// Reads the expiry times of keys, in parallel.
     pub fn of_all(server: &Server, keys: &[&[u8]]) -> Vec<Result<Self, Fault>> {
-        Self::read_all(|command| server.get_all(keys, command))
+        let key = keys.first().copied().unwrap_or_default();
+        Self::read_all(
+            |command| server.get_all(keys, command),
+            || server.time_ms(key),
+        )
     }
 
-    /// Reads expiry times with `call`, which returns the replies to a command, one for each key.
-    fn read_all(call: impl Fn(&str) -> Vec<Result<i64, Fault>>) -> Vec<Result<Self, Fault>> {
+    /// Reads expiry times with `call`, which returns the replies to a command, one for each key, and the server's time.
+    fn read_all(
+        call: impl Fn(&str) -> Vec<Result<i64, Fault>>,
+        time: impl Fn() -> Result<u64, Fault>,
+    ) -> Vec<Result<Self, Fault>> {
         let times = call("PEXPIRETIME");
         let lacks_command =
             |time: &Result<_, Fault>| time.as_ref().is_err_and(Fault::lacks_command);
@@ -45,7 +60,9 @@ impl Expiry {
         // The server is Redis 6.2 or older, or the user may not call PEXPIRETIME.
         let start = Instant::now();
         let left = call("PTTL");
-        let (now, slack) = (now_ms(), SLACK + start.elapsed());
+        // The user may not be allowed to call TIME.
+        let now = time().unwrap_or_else(|_| local_ms());
+        let slack = SLACK + start.elapsed();
         let read = |(time, left): (Result<i64, Fault>, Result<i64, Fault>)| match (time, left) {
             (Err(first), Err(second)) if first.code() == "NOPERM" && second.lacks_command() => {
                 Err(first)

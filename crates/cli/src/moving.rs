@@ -26,7 +26,7 @@ use super::progress::{Progress, Show};
 use super::report::{grouped, print_json, print_line};
 use super::server::{Server, Tls, is_filter};
 use super::sketches::{self, Verdict};
-use super::upload::{Upload, is_temporary};
+use super::upload::{Expires, Upload, is_temporary};
 
 /// The most bytes of a filter that goes by DUMP: a few chunks.
 const DUMP_BYTES: u64 = 16 << 20;
@@ -362,7 +362,10 @@ impl Moving<'_> {
         if self.write(upload.type_name())? != *kind {
             return Err(Stop::Changed);
         }
-        match upload.finish(expires_ms, self.options.replace) {
+        match upload.finish(
+            expires_ms.map_or(Expires::Never, Expires::At),
+            self.options.replace,
+        ) {
             Ok(true) => Ok(true),
             Ok(false) => Err(skipped(TAKEN)),
             Err(fault) if fault.is(Error::STILL_LOADING) => Err(Stop::Changed),

@@ -133,6 +133,12 @@ impl Server {
         read(self.call(key, command)?)
     }
 
+    /// Returns the time of the node of a key, in milliseconds since the epoch.
+    pub fn time_ms(&self, key: &[u8]) -> Result<u64, Fault> {
+        let (seconds, microseconds): (u64, u64) = self.get(key, &words("TIME"))?;
+        Ok(1000 * seconds + microseconds / 1000)
+    }
+
     /// Calls commands in parallel; commands for the same key run in order.
     pub fn call_all(&self, commands: &[(Vec<u8>, Cmd)]) -> Vec<Result<Value, Fault>> {
         let calls = commands.iter();

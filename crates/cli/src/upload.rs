@@ -4,7 +4,7 @@
 //! ```text
 //!   MULTI  BF.LOADCHUNK temporary 1 header   PEXPIRE temporary lease              EXEC
 //!          BF.LOADCHUNK temporary cursor chunk …
-//!   MULTI  PERSIST | PEXPIREAT temporary     RENAME | RENAMENX temporary key      EXEC
+//!   MULTI  PERSIST | PEXPIRE | PEXPIREAT …     RENAME | RENAMENX temporary key      EXEC
 //! ```
 //!
 //! A sketch begins with the command that creates it, and the commands that add to it take the place of the chunks.
@@ -12,7 +12,7 @@
 //! The temporary key is in the slot of the key. It always has a time to live, so that a killed run leaves nothing for
 //! long. Readers of the key see the old filter or the new one.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use redis::{Cmd, Value, cmd};
 
@@ -26,6 +26,16 @@ const MARK: &str = ":valkeybloom-unfinished-";
 
 /// The time that a temporary key outlives its run.
 const LEASE: Duration = Duration::from_secs(300);
+
+/// When a key expires.
+#[derive(Clone, Copy)]
+pub enum Expires {
+    Never,
+    /// At this time, in milliseconds since the epoch.
+    At(u64),
+    /// After this number of milliseconds.
+    After(u64),
+}
 
 /// An upload. Dropping an unfinished one deletes its temporary key.
 pub struct Upload<'s> {
@@ -105,19 +115,20 @@ impl<'s> Upload<'s> {
         self.server.get(&self.key, cmd("TYPE").arg(&self.temporary))
     }
 
-    /// Renames the complete value to its key, to expire at `expires_ms` in milliseconds since the epoch, if given.
-    /// Returns false if the key exists, unless `replace` is set.
-    pub fn finish(mut self, expires_ms: Option<u64>, replace: bool) -> Result<bool, Fault> {
+    /// Renames the complete value to its key. Returns false if the key exists, unless `replace` is set.
+    pub fn finish(mut self, expires: Expires, replace: bool) -> Result<bool, Fault> {
         if self.is_chunked {
             // BF.INFO fails for a filter that lacks chunks.
             let mut info = cmd(BF_INFO);
             self.server.call(&self.key, info.arg(&self.temporary))?;
         }
-        let mut expiry = match expires_ms {
-            None => cmd("PERSIST"),
-            Some(_) => cmd("PEXPIREAT"),
+        let (command, time) = match expires {
+            Expires::Never => ("PERSIST", None),
+            Expires::At(time) => ("PEXPIREAT", Some(time)),
+            Expires::After(time) => ("PEXPIRE", Some(time)),
         };
-        expiry.arg(&self.temporary).arg(expires_ms);
+        let mut expiry = cmd(command);
+        expiry.arg(&self.temporary).arg(time);
         let mut rename = cmd(if replace { "RENAME" } else { "RENAMENX" });
         rename.arg(&self.temporary).arg(&self.key);
         // If the rename fails, the temporary key needs its time to live again.
@@ -148,11 +159,6 @@ fn load(temporary: &[u8], cursor: u64, bytes: &[u8]) -> Cmd {
     let mut load = Cmd::with_capacity(4, bytes.len() + temporary.len() + 64);
     load.arg(BF_LOADCHUNK).arg(temporary).arg(cursor).arg(bytes);
     load
-}
-
-/// Returns the time in milliseconds since the epoch.
-pub fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, ms)
 }
 
 fn ms(duration: Duration) -> u64 {

@@ -13,7 +13,7 @@ use valkeybloom_client::ShardedFilter;
 
 use crate::cluster::slot;
 use crate::harness::cluster::{Cluster, id, nodes};
-use crate::harness::{Client, Reply, Server, array, digest, int, ok, wait_until};
+use crate::harness::{Client, Plugin, Reply, Server, array, digest, int, ok, wait_until};
 
 use super::{
     Way, add, command, ended, file, found, info, kill, left, lines, numbered, run, run_line, url,
@@ -120,6 +120,34 @@ fn a_pipe_is_read_once_under_any_name() {
         ended(told).done();
         writing.join().expect("no panic").expect("it is read");
         assert_eq!(found(&mut client, &at.to_string(), &items), 300, "{name}");
+    }
+}
+
+/// A window and a time to live go by the clock of the server, wherever the program runs.
+#[test]
+fn the_clock_of_the_server_counts() {
+    let behind = Plugin::build("behind.c");
+    let [from, to] = [(); 2].map(|()| Server::start());
+    let (mut near, mut far) = (from.client(), to.client());
+    let list = file(&from, "list", "a\nb\n");
+    let a_week_behind = |line: String| {
+        let mut command = command(&line.split(' ').collect::<Vec<_>>());
+        command.env("LD_PRELOAD", behind.path());
+        ended(command).done();
+    };
+    for (key, options) in [("window", "--window 1h --periods 3"), ("ttl", "--ttl 1h")] {
+        let to = url(&from);
+        a_week_behind(format!(
+            "build {list} --to {to} --key {key} --rate 0.01 {options}"
+        ));
+    }
+    assert_eq!(near.cmd("BF.MEXISTS window a b"), array([int(1), int(1)]));
+    // Without PEXPIRETIME, the program reads the time by PTTL.
+    near.ok("ACL SETUSER default -pexpiretime");
+    a_week_behind(format!("move {} {} --verify", url(&from), url(&to)));
+    for client in [&mut near, &mut far] {
+        let left = client.cmd("PTTL ttl").as_int();
+        assert!((3_000_000..=3_601_000).contains(&left), "{left}");
     }
 }
 

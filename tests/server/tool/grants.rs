@@ -81,8 +81,12 @@ fn sizing_and_building_need_the_documented_permissions_and_no_more() {
     for (of, words) in [
         (&["build", "--as bloom, also"][..], filter.clone()),
         (
-            &["build", "--as bloom, also", "build --ttl, also"],
+            &["build", "--as bloom, also"],
             [&filter[..], &["--ttl", "1h"]].concat(),
+        ),
+        (
+            &["build", "--as bloom, also", "build --window, also"],
+            [&filter[..], &["--window", "1h", "--periods", "3"]].concat(),
         ),
         (
             &["build", "--as cuckoo, also"],

@@ -1,14 +1,14 @@
 //! A Bloom filter, or its shards, filled in this program's memory and sent in chunks.
 
 use valkeybloom_sketches::Seed;
-use valkeybloom_sketches::bloom::{Added, Limits, Object, Refusal, Shape, Time, chunks};
+use valkeybloom_sketches::bloom::{Added, Kind, Limits, Object, Refusal, Shape, Time, chunks};
 
 use super::source::{Counts, Source};
 use crate::failure::{Failure, Fault, Result, shown};
 use crate::list::limits;
 use crate::progress::{Progress, Show};
 use crate::server::Server;
-use crate::upload::{Upload, now_ms};
+use crate::upload::Upload;
 
 /// No memory limits, because the server has its own. A non-scaling filter refuses items when it is full.
 const LIMITS: Limits = Limits {
@@ -27,13 +27,19 @@ pub struct Filters<'f> {
 impl<'f> Filters<'f> {
     /// Creates empty filters, which the server would take.
     pub fn new(server: &'f Server, keys: &'f [String], shape: &Shape) -> Result<Self> {
-        let time = Time::at(now_ms());
+        // The clock that the items will expire by.
+        let now = |key: &String| {
+            let failed = |fault| server.failure_of("build", key.as_bytes(), &fault);
+            server.time_ms(key.as_bytes()).map_err(failed)
+        };
+        let is_windowed = matches!(shape.kind, Kind::Windowed(_));
+        let now = keys.first().filter(|_| is_windowed).map_or(Ok(0), now)?;
         let make = |_| Object::new(shape, new_seed()?, LIMITS).map_err(no_filter);
         let filters = Self {
             server,
             keys,
             objects: keys.iter().map(make).collect::<Result<_>>()?,
-            time,
+            time: Time::at(now),
         };
         // A trial upload of the header: the server may refuse it, which saves reading the files.
         for (key, object) in keys.iter().zip(&filters.objects) {

@@ -35,7 +35,7 @@ use super::options::{self, FilterOptions, KindOptions};
 use super::progress::Show;
 use super::report::{self, Report, grouped};
 use super::server::{Server, Tls};
-use super::upload::{Upload, now_ms};
+use super::upload::{Expires, Upload};
 
 /// Fill a filter or a sketch from files, and put it in place at once
 #[derive(Args)]
@@ -215,12 +215,12 @@ impl Build {
                 (counts, vec![upload])
             }
         };
-        let expires_ms = self.ttl.map(|ttl| now_ms().saturating_add(ttl));
+        let expires = self.ttl.map_or(Expires::Never, Expires::After);
         let mut replaced = Vec::new();
         for (key, upload) in keys.iter().zip(uploads) {
             // Another client may have replaced it.
             replaced.extend(self.check(server, key, kind)?.map(|row| row.items));
-            let finished = upload.finish(expires_ms, self.replaces());
+            let finished = upload.finish(expires, self.replaces());
             let failed = |fault| server.failure_of("build", key.as_bytes(), &fault);
             if !finished.map_err(failed)? {
                 let (key, address) = (shown(key.as_bytes()), server.address());

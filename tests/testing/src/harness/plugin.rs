@@ -43,7 +43,8 @@ impl Plugin {
         format!("{} {known_options} \"{}\"", self.line(), module.display())
     }
 
-    fn path(&self) -> PathBuf {
+    /// Returns the path of the library.
+    pub fn path(&self) -> PathBuf {
         self.0.path().join("plugin.so")
     }
 }
