@@ -181,15 +181,15 @@ async function sendChunks(send, load, unfinished, sketch) {
   // The program may add items while chunks are sent.
   const copy = sketch.copy();
   try {
-    let leased = Date.now();
+    let leased = performance.now();
     for (const [cursor, chunk] of copy.chunks()) {
       if (cursor === 1) {
         await send('EVAL', BEGIN, 1, unfinished, load, chunk, LEASE_MS);
         continue;
       }
-      if (Date.now() - leased > LEASE_MS / 10) {
+      if (performance.now() - leased > LEASE_MS / 10) {
         await send('PEXPIRE', unfinished, LEASE_MS);
-        leased = Date.now();
+        leased = performance.now();
       }
       await send(load, unfinished, cursor, chunk);
     }

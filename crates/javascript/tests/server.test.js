@@ -245,6 +245,29 @@ test('a program that is killed leaves a key that expires, and the old value', as
   assert.ok(filter.size === 0);
 });
 
+test('the time to live of an unfinished key is renewed while the date stands still', async (t) => {
+  let time = 0;
+  t.mock.method(Date, 'now', () => 0);
+  t.mock.method(performance, 'now', () => (time += 60_000));
+  const sent = [];
+  const recording = new Proxy(client.client, {
+    get(target, property) {
+      if (property !== 'callBuffer') return target[property];
+      return (...words) => {
+        sent.push(words[0]);
+        return target.callBuffer(...words);
+      };
+    },
+  });
+  const filter = new Bloom(5_000_000, 0.01);
+  filter.add('a');
+  await store(recording, 'key', filter);
+  const chunks = sent.filter((word) => word === 'BF.LOADCHUNK').length;
+  assert.ok(chunks > 1);
+  assert.equal(sent.filter((word) => word === 'PEXPIRE').length, chunks);
+  assert.ok((await fetch(client, 'key')).equals(filter));
+});
+
 test('a server that ends in the middle is an error of the client', async () => {
   await withEach(CLIENTS, server.port, async () => {});
   for (const [name, connect] of Object.entries(CLIENTS)) {
