@@ -57,6 +57,34 @@ fn items_expire_unless_they_are_added_again() {
     sums::is_balanced(&mut behind);
 }
 
+/// Replicas merge without a clock, and learn the time afterwards.
+#[test]
+fn a_merge_is_followed_by_its_time() {
+    let server = with_command_log();
+    let replica = Server::replica_of(&server).start();
+    let mut client = server.client();
+    client.ok("CONFIG SET bf.bloom-use-random-seed no");
+    for key in ["k", "source"] {
+        client.ok(format!("BF.RESERVE {key} 0.01 100 WINDOW 100 PERIODS 1000"));
+        client.expect(format!("BF.ADD {key} {key}"), int(1));
+    }
+    wait_until("a period has begun that has no items", || {
+        field(&mut client, "source", "PERIODITEMS") == 0
+    });
+    let mut log = Log::of(&server);
+    log.since();
+    client.ok("BF.MERGE k source");
+    let logged = log.since();
+    let [_, merge, time, _] = &logged[..] else {
+        panic!("not two commands in a transaction: {logged:?}");
+    };
+    assert_eq!(*merge, command("BF.MERGE k source"));
+    assert_eq!(time[..4], command("BF.INSERT k NOCREATE AT"));
+    wait_in_sync(&server, &replica);
+    let mut behind = replica.client();
+    assert_eq!(digest(&mut behind, "k"), digest(&mut client, "k"));
+}
+
 #[test]
 fn info_reports_the_window() {
     let server = Server::start();
