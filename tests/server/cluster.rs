@@ -223,9 +223,7 @@ fn slots_migrate_atomically() {
     ));
     assert_eq!(migration(&mut far), "waiting-for-ack");
     drop(source);
-    wait_until("the import is aborted", || {
-        migration(&mut far) == "failed"
-    });
+    wait_until("the import is aborted", || migration(&mut far) == "failed");
     near.ok(&migrate);
     wait_until("the other serves the slots", || {
         !far.cmd("BF.CARD large").is_error()

@@ -5,10 +5,14 @@ use std::fs;
 use valkeybloom_sketches::Seed;
 use valkeybloom_testing::loader::Dump;
 
-use crate::harness::{Client, Reply, Server, array, digest, error, int, ok, wait_in_sync};
-use crate::support::aof::{Log, commands, on_log_of};
+use crate::harness::{
+    Client, Reply, Server, array, digest, error, int, ok, wait_in_sync, wait_until,
+};
+use crate::support::aof::{Log, command, commands, on_log_of, with_command_log};
 use crate::support::configured::made_by as of;
+use crate::support::forged::file;
 use crate::support::pieces::{load_chunks, pieces, split};
+use crate::support::primary::receive;
 use crate::support::recordings::{REDISBLOOM, Recorded, VALKEY_BLOOM, hex};
 use crate::support::sums;
 use crate::support::tables::rows;
@@ -266,4 +270,35 @@ fn a_half_loaded_object_is_written_as_redisbloom_reads_it() {
             object.is_there(&mut client);
         }
     }
+}
+
+/// `RedisBloom` adds to an object that lacks chunks. An item that is there already completes it, in the log too.
+#[test]
+fn a_half_loaded_object_is_completed_by_its_primary() {
+    let source = of("redisbloom").start();
+    let mut client = source.client();
+    client.ok("BF.RESERVE k 0.01 10 EXPANSION 1");
+    for number in 0..15 {
+        client.expect(format!("BF.ADD k {number}"), int(1));
+    }
+    let whole = pieces(&mut client, "k");
+    assert_eq!(whole.len(), 3);
+    let mut server = with_command_log();
+    let loads = whole[..2].iter().map(|(cursor, bytes)| {
+        let mut load = command(&format!("BF.LOADCHUNK k {cursor}"));
+        load.push(bytes.clone());
+        load
+    });
+    let sent: Vec<_> = loads.chain([command("BF.MADD k 0")]).collect();
+    receive(&mut server.client(), file(&[]), &sent);
+    let mut client = server.client();
+    client.expect("BF.MISSING k 0", int(0));
+    let before = digest(&mut client, "k");
+    // Its AOF began anew when it had the primary's data.
+    wait_until("the AOF is there", || {
+        let info = server.info("persistence");
+        info["aof_rewrite_in_progress"] == "0" && info["aof_rewrite_scheduled"] == "0"
+    });
+    server.restart();
+    assert_eq!(digest(&mut server.client(), "k"), before);
 }

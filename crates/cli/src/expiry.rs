@@ -109,3 +109,34 @@ impl Expiry {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_differ_if_they_do_by_more_than_the_errors_of_both() {
+        let at = |ms, slack| Expiry {
+            ms: Some(ms),
+            slack: Duration::from_millis(slack),
+        };
+        for (here, there, difference) in [
+            (at(5000, 0), at(5000, 0), None),
+            (
+                at(5000, 0),
+                at(5001, 0),
+                Some("it expires 1 ms later there"),
+            ),
+            (at(5000, 100), at(4900, 0), None),
+            (at(5000, 0), at(4900, 100), None),
+            (at(5000, 100), at(4700, 200), None),
+            (
+                at(5000, 100),
+                at(4699, 200),
+                Some("it expires 301 ms earlier there"),
+            ),
+        ] {
+            assert_eq!(here.difference(&there).as_deref(), difference);
+        }
+    }
+}

@@ -223,3 +223,93 @@ fn unexpected() -> Fault {
         "the server sent an unexpected reply",
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Waker};
+
+    use clap::Parser;
+    use tokio::io::Interest;
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    fn keys(names: &str) -> Vec<String> {
+        names.split(' ').map(str::to_owned).collect()
+    }
+
+    /// The reply of an insertion ends with the error of the first key that was refused. Later requests are sent again.
+    #[test]
+    fn requests_after_a_refused_key_are_left() {
+        let requests = ["a b", "c d", "e", "f g"].map(|names| {
+            let (answer, answered) = oneshot::channel();
+            let (action, keys) = (Action::Insert, keys(names));
+            let request = Request {
+                action,
+                keys,
+                answer,
+            };
+            (request, answered)
+        });
+        let (group, answers): (Vec<_>, Vec<_>) = requests.into_iter().unzip();
+        let reply = redis::parse_redis_value(b"*4\r\n:1\r\n:0\r\n:1\r\n-ERR it is full\r\n");
+        let left = share(group, reply.expect("it is whole"));
+        let left: Vec<_> = left.iter().map(|request| &request.keys).collect();
+        assert_eq!(left, [&keys("e"), &keys("f g")]);
+        let mut answers = answers.into_iter().map(|mut answer| answer.try_recv());
+        let mut next = || answers.next().expect("four requests").ok();
+        let first = next().expect("it is answered").expect("no key was refused");
+        assert_eq!(first, (keys("a b"), vec![false, true]));
+        let refused = next().expect("it is answered").expect_err("d was refused");
+        assert_eq!(refused.1, "ERR it is full");
+        assert!(next().is_none() && next().is_none());
+    }
+
+    /// Returns what the client sends next.
+    async fn read(stream: &TcpStream) -> String {
+        let mut bytes = [0; 4096];
+        let read = stream.async_io(Interest::READABLE, || stream.try_read(&mut bytes));
+        let count = read.await.expect("the client sends");
+        String::from_utf8_lossy(&bytes[..count]).into_owned()
+    }
+
+    /// Accepts a connection, and answers its first commands and the creation of the filter.
+    async fn accept(server: &TcpListener) -> TcpStream {
+        let (stream, _) = server.accept().await.expect("a client");
+        for reply in ["+OK\r\n+OK\r\n", "*0\r\n"] {
+            read(&stream).await;
+            let sent = stream.try_write(reply.as_bytes());
+            assert_eq!(sent.expect("a short reply fits"), reply.len());
+        }
+        stream
+    }
+
+    fn is_pending(future: Pin<&mut impl Future>) -> bool {
+        let mut context = Context::from_waker(Waker::noop());
+        future.poll(&mut context).is_pending()
+    }
+
+    /// Otherwise, each batch would wait for the server in its turn.
+    #[tokio::test]
+    async fn a_lost_server_fails_all_that_wait_for_it() {
+        let server = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = server.local_addr().expect("it listens").to_string();
+        let options = Options::parse_from(["", "--server", &address]);
+        let link = Link::new(&options).expect("an address");
+        let (queue, stream) = tokio::join!(Queue::start(link, &options), accept(&server));
+        let queue = queue.expect("the filter is created");
+        let mut sent = pin!(queue.send(Action::Ask, keys("a")));
+        assert!(is_pending(sent.as_mut()));
+        assert!(read(&stream).await.contains("BF.MEXISTS"));
+        let mut waiting = pin!(queue.send(Action::Insert, keys("b")));
+        assert!(is_pending(waiting.as_mut()));
+        drop(stream);
+        let (sent, waiting) = tokio::join!(sent, waiting);
+        for answer in [sent, waiting] {
+            assert_eq!(answer.expect_err("it was not sent").0, 503);
+        }
+        assert!(is_pending(pin!(server.accept())), "it connected again");
+    }
+}

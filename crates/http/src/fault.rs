@@ -45,3 +45,26 @@ impl From<ServerError> for Fault {
         Self(status, format!("{} {details}", error.code()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use redis::Value;
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_loads_its_data_is_away() {
+        for (reply, status) in [
+            ("LOADING the dataset is in memory soon", 503),
+            ("OOM command not allowed", 502),
+            ("WRONGTYPE a text", 502),
+        ] {
+            let parsed = redis::parse_redis_value(format!("-{reply}\r\n").as_bytes());
+            let Ok(Value::ServerError(error)) = parsed else {
+                panic!("{parsed:?}");
+            };
+            let fault = Fault::from(error);
+            assert_eq!((fault.0.as_u16(), &fault.1[..]), (status, reply));
+        }
+    }
+}

@@ -57,13 +57,7 @@ fn connections_beyond_the_limit_wait() {
         read.expect("it answers");
         assert_eq!(line, "HTTP/1.1 200 OK\r\n");
     }
-    let mut third = service.send(
-        &[
-            b"GET /?key=third HTTP/1.1\r\nConnection: close\r\n",
-            &ASK[21..],
-        ]
-        .concat(),
-    );
+    let mut third = service.send(ASK);
     first
         .write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
         .expect("it reads");
@@ -72,6 +66,9 @@ fn connections_beyond_the_limit_wait() {
         metrics.contains("\nvalkeybloom_http_connections 2\n"),
         "{metrics}"
     );
+    third
+        .write_all(b"GET /?key=third HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
+        .expect("it reads");
     let answer = rest(&mut third);
     assert!(
         answer.ends_with("{\"found\":[],\"missing\":[\"third\"]}"),

@@ -117,6 +117,10 @@ fn no_chunk_of_another_filter_is_moved() {
         assert_eq!(run.status, 0, "{}", run.err);
         let dumps = [&from, &to].map(|server| pieces(&mut server.client(), "k"));
         assert!(dumps[0].len() == 3 && dumps[0] == dumps[1], "before {nth}");
+        // What was copied in vain does not count.
+        let reported: Value = serde_json::from_str(&run.out).expect("it is JSON");
+        let bytes: usize = dumps[0][1..].iter().map(|(_, chunk)| chunk.len()).sum();
+        assert_eq!(reported["keys"][0]["bytes"], bytes, "before {nth}");
     }
 }
 

@@ -98,3 +98,27 @@ impl Block {
         format!("{}, {unit} {number}", self.file.display())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_are_numbered_through_all_blocks() {
+        let mut block = Block::first_of(Path::new("f"), Parts::Lines);
+        let mut found = Vec::new();
+        for part in ["a\n\nb\nc", "d\ne", "f\n", "g"] {
+            let start = block.bytes.len();
+            block.bytes.extend_from_slice(part.as_bytes());
+            block.find_ends(start, b'\n');
+            let whole = block.take();
+            let items = whole.items();
+            found.extend(items.map(|item| (item.to_vec(), whole.position(item))));
+        }
+        let expected = [("a", 1), ("b", 3), ("cd", 4), ("ef", 5)];
+        let expected =
+            expected.map(|(item, line)| (item.as_bytes().to_vec(), format!("f, line {line}")));
+        assert_eq!(found, expected);
+        assert_eq!(block.end(), "f, line 6");
+    }
+}
