@@ -294,7 +294,9 @@ mod tests {
             signed: false,
             swapped: false,
         };
-        let expected: Vec<_> = (0..5000).map(|n| n.to_string()).collect();
-        assert_eq!(items(&numbers, 5000, 4, element), expected);
+        let all: Vec<_> = (0..5000).map(|n| n.to_string()).collect();
+        for count in [1, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 1, 5000] {
+            assert_eq!(items(&numbers, count, 4, element), all[..count]);
+        }
     }
 }

@@ -357,6 +357,21 @@ fn delays_double_until_two_seconds() {
     assert_eq!(follower.next(now), Step::Wait(now + EVERY));
 }
 
+/// Otherwise, a server that refuses would get more commands than one that answers.
+#[test]
+fn a_refused_follower_asks_no_more_often_than_it_would_poll() {
+    let every = 2 * LONG;
+    let mut follower = Follower::new(Options {
+        every,
+        max_age: 2 * every,
+        ..Options::default()
+    });
+    let now = Duration::from_secs(100);
+    assert!(matches!(follower.next(now), Step::Send(_)));
+    follower.take(Reply::Refused(NO_FEED), now, 0.0);
+    assert_eq!(follower.next(now), Step::Wait(now + every));
+}
+
 /// A reply that no server gives, or that does not fit the copy: the follower begins anew, and says why.
 #[test]
 fn replies_that_do_not_fit() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use valkeybloom_near::{Follower, Options, Reply};
+use valkeybloom_near::{Follower, Options, Reply, Step};
 
 use super::server::{Make, Maker, Server, drive, is_equal};
 
@@ -64,4 +64,20 @@ fn too_many_items_to_keep() {
     assert!(follower.is_fresh(now));
     is_equal(&follower, &server);
     assert_eq!(follower.contains(&9_u64.to_le_bytes(), now), Some(true));
+}
+
+/// The clock may be coarse: the server may have got an item just after it answered a poll of the same time.
+#[test]
+fn an_item_is_kept_past_a_poll_of_its_time() {
+    let mut server = filter();
+    let mut follower = Follower::new(Options::default());
+    let now = drive(&mut follower, &mut server, ms(1000));
+    let Step::Send(poll) = follower.next(now) else {
+        panic!("a poll is due");
+    };
+    let answer = server.reply(&poll);
+    server.add(b"own");
+    follower.keep(b"own", now);
+    follower.take(answer.as_reply(), now, 0.0);
+    assert_eq!(follower.contains(b"own", now), Some(true));
 }
