@@ -269,6 +269,12 @@ test('a replica is read, and the primary is written to', async () => {
     assert.equal(await near.has('b'), true);
     await until(() => near.copy()?.has('b'));
     assert.equal(await calls('bf.read'), before);
+    // The replica is cut off. What was added is found nevertheless.
+    await reading.call('REPLICAOF', '127.0.0.1', 1);
+    assert.equal(await near.add('c'), true);
+    const { polls } = near.stats;
+    await until(() => near.stats.polls > polls + 2);
+    assert.equal(await near.has('c'), true);
     near.close();
   } finally {
     reading.close();

@@ -575,6 +575,33 @@ impl Relocate for Moving {
     }
 }
 
+/// Moves allocations, three at a time, and adds up their bytes.
+#[derive(Default)]
+pub struct Weighing {
+    /// The sum of the bytes.
+    pub bytes: u64,
+    looks: u8,
+}
+
+impl Relocate for Weighing {
+    fn should_stop(&mut self) -> bool {
+        self.looks += 1;
+        self.looks.is_multiple_of(3)
+    }
+
+    fn table<T>(&mut self, table: Vec<T>) -> Vec<T> {
+        self.bytes += (table.capacity() * size_of::<T>()) as u64;
+        let mut moved = Vec::with_capacity(table.capacity());
+        moved.extend(table);
+        moved
+    }
+
+    fn blob(&mut self, blob: Box<[u8]>) -> Box<[u8]> {
+        self.bytes += blob.len() as u64;
+        blob.to_vec().into_boxed_slice()
+    }
+}
+
 /// Moves the memory of an object in steps, and applies `change` to each blob that moves.
 pub fn relocate(
     object: &mut Object,

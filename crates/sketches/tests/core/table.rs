@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use valkeybloom_sketches::Relocate;
 use valkeybloom_sketches::table::{Kept, Payload, Refused, Table};
 
-use crate::support::Rng;
+use crate::support::{Rng, Weighing};
 
 const fn unlimited() -> u64 {
     u64::MAX
@@ -59,28 +58,6 @@ impl Draw {
         } else {
             self.next(rng)
         }
-    }
-}
-
-/// Moves allocations, three at a time, and adds up their bytes.
-struct Weighing(u64, u8);
-
-impl Relocate for Weighing {
-    fn should_stop(&mut self) -> bool {
-        self.1 += 1;
-        self.1.is_multiple_of(3)
-    }
-
-    fn table<T>(&mut self, table: Vec<T>) -> Vec<T> {
-        self.0 += (table.capacity() * size_of::<T>()) as u64;
-        let mut moved = Vec::with_capacity(table.capacity());
-        moved.extend(table);
-        moved
-    }
-
-    fn blob(&mut self, blob: Box<[u8]>) -> Box<[u8]> {
-        self.0 += blob.len() as u64;
-        blob.to_vec().into_boxed_slice()
     }
 }
 
@@ -243,12 +220,12 @@ impl Pair {
     /// Requires that the table holds what the map does, and takes as much memory as it says.
     fn check(&mut self, rng: &mut Rng) {
         let (table, draw) = (&mut self.table, self.draw);
-        let (mut weighing, bytes) = (Weighing(0, 0), table.memory_bytes());
+        let (mut weighing, bytes) = (Weighing::default(), table.memory_bytes());
         let mut next = Some(0);
         while let Some(first) = next {
             next = table.relocate(first, &mut weighing);
         }
-        assert_eq!(bytes, weighing.0, "{draw:?}");
+        assert_eq!(bytes, weighing.bytes, "{draw:?}");
         let mut held = Vec::new();
         table.for_each(|fingerprint, payload| held.push((fingerprint, payload)));
         assert!(held.into_iter().eq(self.map.clone()), "{draw:?}");

@@ -2,7 +2,7 @@
 
 use valkeybloom_sketches::topk::TopK;
 
-use crate::support::{Moving, Rng, at_each_width};
+use crate::support::{Rng, Weighing, at_each_width};
 
 use super::naive::Naive;
 use super::{Drawn, add, fields_of, ranking, read, sketch};
@@ -13,10 +13,12 @@ fn somewhere_else(mut object: TopK, rng: &mut Rng) -> TopK {
         0 => read(fields_of(&object)).unwrap(),
         1 => object.try_clone().unwrap(),
         _ => {
-            let mut next = Some(0);
+            let bytes = object.memory_bytes() - TopK::BASE_BYTES;
+            let (mut next, mut moving) = (Some(0), Weighing::default());
             while let Some(step) = next {
-                next = object.relocate(step, &mut Moving(1));
+                next = object.relocate(step, &mut moving);
             }
+            assert_eq!(moving.bytes, bytes, "every allocation moves once");
             object
         }
     }
