@@ -42,9 +42,8 @@ if ! has_target; then
 fi
 
 target=$(mkdir -p "${CARGO_TARGET_DIR:=target}" && cd "$CARGO_TARGET_DIR" && pwd)
-remaps="--remap-path-prefix=$PWD=/valkeybloom --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
-remaps="$remaps --remap-path-prefix=$(rustc --print sysroot)=/rust"
-CARGO_TARGET_DIR=$target RUSTFLAGS=$remaps cargo build --quiet --locked --profile calculator --target "$wanted" \
+flags=$(tools/rustflags.sh "--remap-path-prefix=$PWD=/valkeybloom")
+CARGO_TARGET_DIR=$target CARGO_ENCODED_RUSTFLAGS=$flags cargo build --quiet --locked --profile calculator --target "$wanted" \
     -p valkeybloom-calculator
 wasm=$target/$wanted/calculator/valkeybloom_calculator.wasm
 

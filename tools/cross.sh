@@ -12,11 +12,8 @@ PATH=$zig:$PATH
 export PATH
 ! command -v rustup >/dev/null || rustup --quiet target add "$triple" "$static" >&2
 
-# Panic messages name source files. Fixed folders keep these names equal on every machine.
-tab=$(printf '\037')
-CARGO_ENCODED_RUSTFLAGS="--remap-path-prefix=$source=/valkeybloom"
-CARGO_ENCODED_RUSTFLAGS="$CARGO_ENCODED_RUSTFLAGS$tab--remap-path-prefix=$target=/target"
-CARGO_ENCODED_RUSTFLAGS="$CARGO_ENCODED_RUSTFLAGS$tab--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
+CARGO_ENCODED_RUSTFLAGS=$(tools/rustflags.sh \
+    "--remap-path-prefix=$source=/valkeybloom" "--remap-path-prefix=$target=/target")
 # Assertions in the C code of the program's libraries name its folders.
 CFLAGS="-ffile-prefix-map=${CARGO_HOME:-$HOME/.cargo}=/cargo"
 export CARGO_ENCODED_RUSTFLAGS CFLAGS

@@ -45,10 +45,9 @@ bring() {
 # a call that was aborted leaves its stack as it was.
 build() {
     bring
-    flags="--remap-path-prefix=$PWD=/valkeybloom --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
-    flags="$flags --remap-path-prefix=$(rustc --print sysroot)=/rust"
-    flags="$flags -Cllvm-args=-inline-threshold=20 -Clink-arg=--export=__stack_pointer"
-    CARGO_TARGET_DIR=$target RUSTFLAGS=$flags cargo build --quiet --locked --profile javascript --target "$wasm" \
+    flags=$(tools/rustflags.sh "--remap-path-prefix=$PWD=/valkeybloom" -Cllvm-args=-inline-threshold=20 \
+        -Clink-arg=--export=__stack_pointer)
+    CARGO_TARGET_DIR=$target CARGO_ENCODED_RUSTFLAGS=$flags cargo build --quiet --locked --profile javascript --target "$wasm" \
         -p valkeybloom-javascript
     version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
     package=$npm/work/node_modules/valkeybloom
