@@ -193,15 +193,16 @@ const withAll = (family, sketches, use) =>
     return use(address, sketches.length);
   });
 
-const time = (at) => (at === undefined ? '' : `AT ${integer(at, 'atMs')}`);
-
-const momentOf = (given) => {
+/** Writes options that are integers as words of a command, which `words` has by their names. Returns the address. */
+function wordsOf(given, words) {
   if (given === undefined) return 0;
-  const { atMs, ttlMs } = options(given, 'atMs', 'ttlMs');
-  return withWords(`${time(atMs)}${ttlMs === undefined ? '' : ` TTL ${integer(ttlMs, 'ttlMs')}`}`);
-};
+  const named = Object.entries(options(given, ...Object.keys(words))).filter(([, value]) => value !== undefined);
+  return withWords(named.map(([name, value]) => `${words[name]} ${integer(value, name)}`).join(' '));
+}
 
-const atOf = (given) => (given === undefined ? 0 : withWords(time(options(given, 'atMs').atMs)));
+const atOf = (given) => wordsOf(given, { atMs: 'AT' });
+const momentOf = (given) => wordsOf(given, { atMs: 'AT', ttlMs: 'TTL' });
+const cellSizeOf = (given) => wordsOf(given, { cellSize: 'CELL_SIZE' });
 
 /** The options of all Bloom filters. */
 const GROWTH = ['expansion', 'seed'];
@@ -269,13 +270,10 @@ export class Bloom extends Sketch {
 }
 
 export class CuckooFilter extends Sketch {
-  constructor(capacity, given = {}) {
+  constructor(capacity, given) {
     if (capacity !== EXISTING) {
-      const { bucketSize = 2, maxIterations = 20, expansion = 1 } =
-        options(given, 'bucketSize', 'maxIterations', 'expansion');
-      const words = `BUCKETSIZE ${integer(bucketSize, 'bucketSize')} MAXITERATIONS ${
-        integer(maxIterations, 'maxIterations')} EXPANSION ${integer(expansion, 'expansion')}`;
-      call('cuckoo_new', integer(capacity, 'capacity'), withWords(words), out);
+      const words = wordsOf(given, { bucketSize: 'BUCKETSIZE', maxIterations: 'MAXITERATIONS', expansion: 'EXPANSION' });
+      call('cuckoo_new', integer(capacity, 'capacity'), words, out);
     }
     super(EXISTING);
   }
@@ -305,17 +303,15 @@ const withCounts = (items, counts, use) =>
   });
 
 export class CountMin extends Sketch {
-  constructor(width, depth, given = {}) {
+  constructor(width, depth, given) {
     if (width !== EXISTING) {
-      const words = cellSize(given);
-      call('count_min_new', integer(width, 'width'), integer(depth, 'depth'), words, out);
+      call('count_min_new', integer(width, 'width'), integer(depth, 'depth'), cellSizeOf(given), out);
     }
     super(EXISTING);
   }
 
-  static fromRates(error, probability, given = {}) {
-    const words = cellSize(given);
-    call('count_min_from_rates', number(error, 'error'), number(probability, 'probability'), words, out);
+  static fromRates(error, probability, given) {
+    call('count_min_from_rates', number(error, 'error'), number(probability, 'probability'), cellSizeOf(given), out);
     return new this(EXISTING);
   }
 
@@ -349,11 +345,6 @@ export class CountMin extends Sketch {
       return Array.from({ length }, (_, index) => u64(place + 8 * index));
     });
   }
-}
-
-function cellSize(given) {
-  const { cellSize: bytes = 4 } = options(given, 'cellSize');
-  return withWords(`CELL_SIZE ${integer(bytes, 'cellSize')}`);
 }
 
 /** Returns items of a list as text, or as the bytes that they are. */

@@ -134,27 +134,21 @@ export function itemBytes(value, index) {
   return encoder.encode(word);
 }
 
-/** Writes an item to the memory. Returns its length in bytes, or -1 if there is no room. */
-function put(value, index) {
-  const word = wordOf(value, index);
-  if (bytes.length === 0) refresh();
-  if (typeof word !== 'string') {
-    if (word.length > ITEM_BYTES) return -1;
-    roomBytes.set(word);
-    return word.length;
-  }
-  // A character has three bytes at most.
-  if (word.length * 3 > ITEM_BYTES) return -1;
-  const { written } = encoder.encodeInto(word, roomBytes);
-  if (written !== word.length && !word.isWellFormed()) throw malformed(index);
-  return written;
-}
-
 /** Calls `use` with the address and the length of an item. */
 export function withItem(value, use, index) {
-  const length = put(value, index);
-  if (length >= 0) return use(room, length);
-  return withBytes(itemBytes(value, index), use);
+  const word = wordOf(value, index);
+  if (bytes.length === 0) refresh();
+  // A character has three bytes at most.
+  if (typeof word === 'string' ? word.length * 3 > ITEM_BYTES : word.length > ITEM_BYTES) {
+    return withBytes(itemBytes(word, index), use);
+  }
+  if (typeof word !== 'string') {
+    roomBytes.set(word);
+    return use(room, word.length);
+  }
+  const { written } = encoder.encodeInto(word, roomBytes);
+  if (written !== word.length && !word.isWellFormed()) throw malformed(index);
+  return use(room, written);
 }
 
 /** Calls `use` with the address and the length of bytes. */
