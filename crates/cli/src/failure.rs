@@ -232,16 +232,34 @@ pub fn shown(key: &[u8]) -> Cow<'_, str> {
 
 /// Returns a text with escapes for all that a terminal would act on, or not show: control and format characters.
 pub fn visible(text: &str) -> String {
-    let escaped = text.escape_debug().to_string();
-    // Quotes and backslashes are visible, and joiners change the letters and emoji beside them.
+    // Backslashes and quotes are visible, and joiners change the letters and emoji beside them.
     let plain = [
         ("\\\"", "\""),
         ("\\'", "'"),
         ("\\u{200c}", "\u{200c}"),
         ("\\u{200d}", "\u{200d}"),
-        (r"\\", r"\"),
     ];
-    plain
-        .iter()
-        .fold(escaped, |text, (escape, plain)| text.replace(escape, plain))
+    let escaped = |part: &str| {
+        plain
+            .iter()
+            .fold(part.escape_debug().to_string(), |text, (escape, plain)| {
+                text.replace(escape, plain)
+            })
+    };
+    // Between backslashes, each that is there after escaping begins an escape.
+    let parts: Vec<_> = text.split('\\').map(escaped).collect();
+    parts.join("\\")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_that_look_like_escapes_stay() {
+        for text in [r"\u{200c}", r"\\u{200d}\'", r#"\""#, "a\u{200c}b", r"\n\"] {
+            assert_eq!(visible(text), text);
+        }
+        assert_eq!(visible("a\n\u{202e}"), r"a\n\u{202e}");
+    }
 }
