@@ -8,6 +8,7 @@ use valkeybloom_protocol::error::Error;
 
 use super::failure::Fault;
 use super::server::Server;
+use super::upload::ms;
 
 /// The error of a time from PTTL, besides the length of the call. PTTL counts from a moment between the command and its
 /// reply, on the server's clock. The run that set the time at the target may have read it by PTTL as well.
@@ -23,10 +24,7 @@ pub struct Expiry {
 
 /// Returns the time of this machine, in milliseconds since the epoch.
 fn local_ms() -> u64 {
-    let time = SystemTime::now().duration_since(UNIX_EPOCH);
-    time.map_or(0, |time| {
-        u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-    })
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, ms)
 }
 
 impl Expiry {

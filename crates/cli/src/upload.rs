@@ -161,7 +161,8 @@ fn load(temporary: &[u8], cursor: u64, bytes: &[u8]) -> Cmd {
     load
 }
 
-fn ms(duration: Duration) -> u64 {
+/// Returns a duration in milliseconds.
+pub fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
