@@ -18,7 +18,8 @@ struct Known {
     items: HashSet<Vec<u8>>,
     /// The number of items that were new.
     count: i64,
-    /// Items were loaded, merged or removed, so that the number is not known.
+    /// The number is not known: items were loaded, merged or removed, or may count twice because they expire at different
+    /// times.
     is_uncounted: bool,
 }
 
@@ -108,6 +109,7 @@ impl Pair {
         match name {
             "BF.ADD" | "BF.MADD" | "BF.INSERT" | "BF.RESERVE" if *reply != Reply::Nil => {
                 let known = self.known.entry(key.clone()).or_default();
+                known.is_uncounted |= words.iter().any(|word| word.eq_ignore_ascii_case(b"TTL"));
                 for (item, reply) in items.iter().zip(replies) {
                     if let Reply::Bool(is_new) = reply {
                         known.items.insert(item.clone());
