@@ -127,6 +127,22 @@ fn fifteen_digits_of_a_ratio_are_kept() {
     }
 }
 
+/// Subnormal ratios are valkey-bloom's: they have too few digits for a mark of ours, whose least ratio is larger.
+#[test]
+fn subnormal_ratios_are_valkey_blooms() {
+    let ends = [1, 2, 2024, f64::MIN_POSITIVE.to_bits()];
+    let mut rng = Rng::new(7);
+    let any = (0..20_000).map(|_| 1 + rng.next() % f64::MIN_POSITIVE.to_bits());
+    for ratio in ends.into_iter().chain(any).map(f64::from_bits) {
+        let theirs = of_valkey_bloom(ratio);
+        assert_eq!(theirs.to_stored().to_bits(), ratio.to_bits());
+        assert_eq!(Tightening::from_stored(ratio), Some(theirs), "{ratio:e}");
+        let ours = tightening(ratio);
+        assert_eq!(ours, tightening(1e-307), "{ratio:e}");
+        assert_eq!(Tightening::from_stored(ours.to_stored()), Some(ours));
+    }
+}
+
 /// Unusual values are valid: they are read and written unchanged.
 #[test]
 fn odd_values_are_kept() {

@@ -43,7 +43,7 @@ real = 0.9|0.75|0.25|0.0001|1e-9|1E-2|1e-15|0.999999|0.9999999999999999|0.999999
     |0,1|.5|5.|+0.1|0x1p-3|1e|0.1.1|0.1%20|%200.1|0.1x
 
 insert = <small> <kind> <scaling> <option>4 <listed>
-small = 30* | CAPACITY 1 EXPANSION 1 ERROR 1e-5 TIGHTENING 1e-320 <reach> | CAPACITY 2 EXPANSION 4000 <reach>
+small = 30* | CAPACITY 1 EXPANSION 1 ERROR 1e-17 TIGHTENING 1e-320 <reach> | CAPACITY 2 EXPANSION 4000 <reach>
 reach = | VALIDATESCALETO 100000
 scaling = 15* | SCALETO 1 | SCALETO 60 | SCALETO 4000
 listed = | 3* ITEMS <items>

@@ -1,16 +1,20 @@
 //! The parameters of a stack of filters.
 //!
 //! valkey-bloom and this module store their objects in the same form, which has no field for the law. The tightening
-//! ratio encodes it instead: a ratio of ours is cut to [`DIGITS`] decimal digits and stored as the next double above.
-//! No decimal number with that many digits is that double, so nobody writes one of ours by accident. valkey-bloom
-//! reads such a ratio, and grows the object as if the ratio were the decimal number.
+//! ratio encodes it instead: a ratio of ours is cut to [`DIGITS`] decimal digits, is at least [`LEAST`], and is stored
+//! as the next double above. No decimal number with that many digits is that double, so nobody writes one of ours by
+//! accident. valkey-bloom reads such a ratio, and grows the object as if the ratio were the decimal number.
 
 use std::num::NonZeroU32;
 
 use crate::number::Fraction;
 
-/// Decimal digits of a ratio of ours: the most that every double preserves.
+/// Decimal digits of a ratio of ours: the most that every normal double preserves.
 const DIGITS: usize = 15;
+
+/// The least ratio of ours. Doubles from 2.2e-308 downwards are subnormal: they have fewer digits, which can't be told
+/// from the next double's.
+const LEAST: f64 = 1e-307;
 
 /// The growth of a stack when its newest filter is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +71,7 @@ impl Tightening {
         author: Author::Ours,
     };
 
-    /// Returns the ratio of an object that this module makes, cut to 15 digits.
+    /// Returns the ratio of an object that this module makes: cut to 15 digits, and at least 1e-307.
     pub fn ours(ratio: Fraction) -> Self {
         // Every command that may create an object reads the setting, and cutting goes through text.
         if ratio == Fraction::HALF {
@@ -131,11 +135,14 @@ impl Tightening {
     }
 }
 
-/// Returns the double nearest to a ratio's first 15 digits. If that rounds up to 1, returns the largest such double
-/// below 1.
+/// Returns the double nearest to a ratio's first 15 digits, at least [`LEAST`]. If that rounds up to 1, returns the
+/// largest such double below 1.
 fn cut(ratio: Fraction) -> Fraction {
     let digits = format!("{:.*e}", DIGITS - 1, ratio.get());
-    let cut = digits.parse().unwrap_or(ratio.get()).min(1.0 - 1e-15);
+    let cut = digits
+        .parse()
+        .unwrap_or(ratio.get())
+        .clamp(LEAST, 1.0 - 1e-15);
     Fraction::new(cut).unwrap_or(ratio)
 }
 
