@@ -12,8 +12,8 @@ use crate::number::Fraction;
 /// Decimal digits of a ratio of ours: the most that every normal double preserves.
 const DIGITS: usize = 15;
 
-/// The least ratio of ours. Doubles from 2.2e-308 downwards are subnormal: they have fewer digits, which can't be told
-/// from the next double's.
+/// The least ratio of ours. Doubles below 2.2e-308 are subnormal: they have fewer digits, so every one of them is a
+/// number of 15 digits, and none can be a mark.
 const LEAST: f64 = 1e-307;
 
 /// The growth of a stack when its newest filter is full.
