@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::harness::{Server, array, bulk, error, int, ok};
-use crate::support::aof::on_log;
+use crate::support::aof::on_log_of;
 use crate::support::configured::MAKERS;
 use crate::support::recordings::{
     REDISBLOOM, REDISBLOOM_STREAM, VALKEY_BLOOM_STREAM, all_are_there,
@@ -13,7 +13,8 @@ use crate::support::recordings::{
 #[test]
 fn a_log_of_redisbloom_makes_filters_of_ours() {
     let log = fs::read(REDISBLOOM.data("commands.aof")).unwrap();
-    let server = on_log(&log, &[]);
+    let builder = Server::builder().config("bf.bloom-use-random-seed", "no");
+    let server = on_log_of(builder, &log, &[]);
     let mut client = server.client();
     for object in REDISBLOOM.objects() {
         let key = &object.key;

@@ -336,7 +336,7 @@ fn commands_that_cannot_allocate_are_refused() {
 
     // A scale-out of an object that holds items: the object keeps working.
     client.expect(
-        "BF.INSERT full CAPACITY 250000 EXPANSION 4294967295 ERROR 0.0001",
+        "BF.INSERT full CAPACITY 250000 EXPANSION 4294967295 ERROR 1e-9",
         array([]),
     );
     let mut next = 0;

@@ -389,7 +389,7 @@ fn a_full_filter_has_a_number_of_items_at_each_cursor() {
             ("bf.bloom-saturate-nonscaling", "yes"),
         ]);
         let mut client = server.client();
-        client.ok("BF.RESERVE k 0.0001 10 NONSCALING");
+        client.ok("BF.RESERVE k 1e-12 10 NONSCALING");
         client.cmd("BF.MADD k a b c d e f g");
         let mut cursor = begin(&mut client, "k");
         client.cmd("BF.ADD k h");

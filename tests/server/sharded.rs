@@ -189,7 +189,7 @@ fn creators_agree_and_refusals_are_reported_per_item() {
         assert_eq!((kept.capacity, kept.items), (info.capacity, 1));
 
         let full = filter_of("full", 1).await;
-        let rate = rate(1e-6);
+        let rate = rate(1e-9);
         full.create(10, rate, Growth::Fixed).await.unwrap();
         for new in [true, false] {
             let answers = full.add(&numbered(0..20)).await;
@@ -223,7 +223,7 @@ fn items_that_are_not_replicated_are_not_acknowledged() {
             .acknowledged_by(NonZeroU32::MIN, Duration::ZERO);
         let acknowledged = acknowledged.acknowledged_by(NonZeroU32::MIN, PATIENCE);
         acknowledged
-            .create(1000, rate(1e-6), by_two())
+            .create(1000, rate(1e-9), by_two())
             .await
             .unwrap();
 
@@ -311,7 +311,7 @@ fn a_node_without_a_replica_fails_alone() {
     let batch = numbered(0..5000);
     let filter = runtime.block_on(async {
         let filter = filter(&cluster, "partly", SHARDS).await;
-        filter.create(10_000, rate(1e-6), by_two()).await.unwrap();
+        filter.create(10_000, rate(1e-9), by_two()).await.unwrap();
         assert_eq!(count_yes(filter.add(&batch).await), 5000);
         filter
     });
@@ -341,7 +341,7 @@ fn a_node_without_a_replica_fails_alone() {
         }
         assert!(hasty.card().await.is_err());
         assert!(hasty.info().await.is_err());
-        let created = hasty.create(10_000, rate(1e-6), by_two()).await;
+        let created = hasty.create(10_000, rate(1e-9), by_two()).await;
         assert!(created.is_err());
     });
 }
@@ -355,7 +355,7 @@ fn a_shard_keeps_working_while_its_slot_moves() {
     let filter = runtime.block_on(filter(&cluster, "moving", SHARDS));
     let filter = filter.acknowledged_by(NonZeroU32::MIN, PATIENCE);
     runtime.block_on(async {
-        filter.create(10_000, rate(1e-6), by_two()).await.unwrap();
+        filter.create(10_000, rate(1e-9), by_two()).await.unwrap();
         assert_eq!(count_yes(filter.add(&batch[..500]).await), 500);
     });
 

@@ -89,7 +89,7 @@ fn a_merge_is_followed_by_its_time() {
 fn info_reports_the_window() {
     let server = Server::start();
     let mut client = server.client3();
-    let create = format!("BF.INSERT k {LASTING_WINDOW} CAPACITY 10 TTL 1 ITEMS a b");
+    let create = format!("BF.INSERT k {LASTING_WINDOW} CAPACITY 10 ERROR 1e-9 TTL 1 ITEMS a b");
     assert_eq!(client.cmd(&create).as_array().len(), 2);
     client.expect("BF.ADD k a", boolean(false));
     let Reply::Map(rows) = client.cmd("BF.INFO k ALL") else {

@@ -199,7 +199,7 @@ test('objects of a derived class stay so, and join those of its family', () => {
 
 test('a window forgets by the clock that it is told', () => {
   const day = 86_400_000;
-  const window = Bloom.window(100, 0.001, { windowMs: day, periods: 2 });
+  const window = Bloom.window(100, 1e-9, { windowMs: day, periods: 2 });
   window.add('a', { atMs: 10 * day });
   window.addMany(['b', 'c'], { atMs: 11 * day, ttlMs: 2 * day });
   assert.deepEqual([...window.hasMany(['a', 'b', 'd'], { atMs: 11 * day })], [1, 1, 0]);
@@ -207,7 +207,7 @@ test('a window forgets by the clock that it is told', () => {
   assert.equal(window.card({ atMs: 12 * day }), 2);
   assert.throws(() => window.add('late', { atMs: 2 * day }), { code: 'REFUSED' });
   assert.deepEqual([window.windowMs, window.periods, window.isCounting], [day, 2, false]);
-  const now = Bloom.window(100, 0.001, { windowMs: day, periods: 2 });
+  const now = Bloom.window(100, 1e-9, { windowMs: day, periods: 2 });
   now.add('now');
   assert.ok(now.has('now') && now.has('now', { atMs: Date.now() }) && !now.has('now', { atMs: Date.now() + 3 * day }));
 });

@@ -94,7 +94,7 @@ def test_a_filter_that_does_not_grow_is_full_at_last() -> None:
 
 
 def test_windows_forget() -> None:
-    filter = Bloom.window(100, 0.01, window_ms=DAY, periods=3)
+    filter = Bloom.window(100, 1e-9, window_ms=DAY, periods=3)
     assert (filter.window_ms, filter.periods, filter.is_counting) == (DAY, 3, False)
     assert filter.add("a", at_ms=0) and not filter.add("a", at_ms=DAY - 1)
     assert filter.update(["b", "c"], at_ms=DAY) == 2
@@ -110,8 +110,8 @@ def test_windows_forget() -> None:
     # By the clock, all of that is long ago.
     assert "a" not in filter and len(filter) == 0
     assert filter.add("now") and "now" in filter and len(filter) == 1
-    one = Bloom.window(100, 0.01, window_ms=DAY, periods=3)
-    other = Bloom.window(100, 0.01, window_ms=DAY, periods=3, seed=one.seed)
+    one = Bloom.window(100, 1e-9, window_ms=DAY, periods=3)
+    other = Bloom.window(100, 1e-9, window_ms=DAY, periods=3, seed=one.seed)
     one.add("a", at_ms=0)
     other.add("b", at_ms=DAY)
     both = one.union(other, at_ms=DAY)
@@ -126,7 +126,7 @@ def test_windows_forget() -> None:
 
 
 def test_counters_take_back() -> None:
-    filter = Bloom.counting(100, 0.001)
+    filter = Bloom.counting(100, 1e-9)
     assert filter.is_counting and filter.update(["a", "a", "b"]) == 2
     assert filter.count("a") == 2 and filter.remove("a") and filter.count("a") == 1
     assert filter.remove("a") and not filter.remove("a") and "a" not in filter

@@ -112,7 +112,7 @@ func bloom(c *redis.Client, likeRedisBloom bool) {
 
 	gives("OK")(called(c.BFReserveExpansion)(ctx, "wide", 0.01, 100, 4).Result())
 	gives(redis.BFInfo{ExpansionRate: 4})(c.BFInfoExpansion(ctx, "wide").Result())
-	gives("OK")(called(c.BFReserveNonScaling)(ctx, "fixed", 0.01, 1).Result())
+	gives("OK")(called(c.BFReserveNonScaling)(ctx, "fixed", 1e-9, 1).Result())
 	// Its expansion rate is null, which the client takes for an error.
 	fails("redis: nil", c.BFInfo(ctx, "fixed").Err())
 	gives(true)(c.BFAdd(ctx, "fixed", "item").Result())

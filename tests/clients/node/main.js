@@ -66,7 +66,7 @@ async function bloom(bf, inBytes, likeRedisBloom) {
   };
   await gives(info, bf.info('bf'));
   await fails('ERR item exists', bf.reserve('bf', 0.001, 2000));
-  await gives('OK', bf.reserve('fixed', 0.01, 1, { NONSCALING: true }));
+  await gives('OK', bf.reserve('fixed', 1e-9, 1, { NONSCALING: true }));
   await gives(
     { ...info, Capacity: 1, Size: (await bf.info('fixed')).Size, 'Expansion rate': null }, bf.info('fixed'),
   );

@@ -75,7 +75,7 @@ function bloom(Client $client, bool $likeRedisBloom): void
     gives('ERR item exists', $client->bfreserve('bf', 0.001, 2000));
     gives('OK', $client->bfreserve('wide', 0.01, 100, 4));
     gives([4], $client->bfinfo('wide', 'expansion'));
-    gives('OK', $client->bfreserve('fixed', 0.01, 1, -1, true));
+    gives('OK', $client->bfreserve('fixed', 1e-9, 1, -1, true));
     gives(null, $client->bfinfo('fixed')['Expansion rate']);
     gives(1, $client->bfadd('fixed', 'item'));
     gives('ERR non scaling filter is full', $client->bfadd('fixed', 'other'));

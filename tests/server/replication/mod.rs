@@ -124,7 +124,7 @@ fn a_full_filter_refuses_what_a_primary_sends() {
         ] {
             for key in [key.to_owned(), format!("{key}:more")] {
                 push(&format!(
-                    "BF.INSERT {key} ERROR 0.000001 NONSCALING CAPACITY {shape}{at} ITEMS a b"
+                    "BF.INSERT {key} ERROR 1e-12 NONSCALING CAPACITY {shape}{at} ITEMS a b"
                 ));
                 push(&format!("BF.INSERT {key} NOCREATE{at} ITEMS c d"));
             }

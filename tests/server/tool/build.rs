@@ -160,7 +160,7 @@ fn items_are_bytes_of_any_length() {
     let odd: [&[u8]; 5] = [b"\xff\xfe", b"a\nb", b"\r", &long, b"last"];
     let path = file(&server, "odd", odd.join(&0));
     let to = url(&server);
-    let line = format!("build {path} --zero --to {to} --key odd --rate 0.0001 --json");
+    let line = format!("build {path} --zero --to {to} --key odd --rate 1e-12 --json");
     assert_eq!(run_line(&line).json()["new"], 5);
     for item in odd {
         assert_eq!(client.call(&[b"BF.EXISTS", b"odd", item]), int(1));

@@ -46,7 +46,7 @@ fn what_is_built_is_in_place_at_once() {
     let mut client = server.client();
     let log = table(&server);
     let [first, last] = [[1, 0], [0, 1]].map(|found| array(found.map(int)));
-    let (digest, filter) = ("--as tdigest", "--rate 0.000001 --change-kind");
+    let (digest, filter) = ("--as tdigest", "--rate 1e-12 --change-kind");
     for (options, made, query, old, new) in [
         (
             digest,

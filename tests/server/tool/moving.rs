@@ -297,7 +297,9 @@ fn clusters_are_read_and_written_node_by_node() {
         let mut made = 0;
         for key in numbered("key", 0..60) {
             let key = key.replace(' ', "");
-            let reply = client.cmd(&format!("BF.INSERT {key} CAPACITY 100 ITEMS a {key}"));
+            let reply = client.cmd(&format!(
+                "BF.INSERT {key} CAPACITY 100 ERROR 1e-12 ITEMS a {key}"
+            ));
             made += usize::from(!reply.is_error());
         }
         assert!(made > 5, "{made} keys on node {number}");

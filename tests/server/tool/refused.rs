@@ -112,7 +112,7 @@ fn messages_that_cannot_be_written_end_no_run() {
     let full = full.expect("Linux has it");
     for (line, status) in [
         (
-            format!("build {list} --to {to} --key k --rate 0.01 --replace"),
+            format!("build {list} --to {to} --key k --rate 1e-12 --replace"),
             0,
         ),
         (format!("list {to}"), 0),

@@ -26,7 +26,7 @@ const WRITTEN: &[&str] = &["small", "growing", "redisbloom", "large"];
 fn a_replica_under_constant_writes_compares_equal() {
     let from = Server::start();
     let mut near = from.client();
-    near.ok("BF.RESERVE small 0.01 100000");
+    near.ok("BF.RESERVE small 1e-12 100000");
     near.ok("BF.RESERVE growing 0.01 10 EXPANSION 1");
     near.ok("BF.RESERVE large 0.01 15000000");
     let (source, _) = stand_ins().pop().expect("RedisBloom's");
