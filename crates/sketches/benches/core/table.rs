@@ -2,7 +2,7 @@
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
-use valkeybloom_sketches::table::{Payload, Table};
+use valkeybloom_sketches::table::{Payload, Period, Table};
 use valkeybloom_testing::support::Rng;
 
 /// Numbers of fingerprints in the first cache, in the second one, and in memory.
@@ -12,19 +12,21 @@ const SIZES: [u32; 3] = [10_000, 1_000_000, 10_000_000];
 const PERIODS: u32 = 24;
 
 /// The current period.
-const CURRENT: u64 = 100;
+const CURRENT: Period = Period(100);
 
 const PAYLOADS: [Payload; 2] = [Payload::Count, Payload::Period(PERIODS)];
 
 /// Adds a fingerprint, with any period of the window.
 fn add(table: &mut Table, fingerprint: u64) {
-    let period = CURRENT - fingerprint % u64::from(PERIODS);
-    match table.payload() {
-        Payload::Period(_) => table
-            .keep(fingerprint, period, CURRENT, || u64::MAX)
-            .is_ok(),
-        _ => table.count_up(fingerprint, || u64::MAX).is_ok(),
-    };
+    let room = &|| u64::MAX;
+    match table {
+        Table::Set(set) => drop(set.add(fingerprint, room)),
+        Table::Counts(counts) => drop(counts.count_up(fingerprint, room)),
+        Table::Lives(lives) => {
+            let period = Period(CURRENT.0 - fingerprint % u64::from(PERIODS));
+            lives.keep(fingerprint, period, CURRENT, room).ok();
+        }
+    }
 }
 
 /// Returns a table of fingerprints of so many bits that strangers are claimed at 1 %, and those bits.
@@ -60,7 +62,7 @@ fn contains_not<const PAYLOAD: usize>(bencher: Bencher, fingerprints: u32) {
 fn look_up(bencher: Bencher, fingerprints: u32, payload: usize, stream: u64) {
     let (table, bits) = table(fingerprints, payload);
     let mut random = Rng::new(stream);
-    bencher.bench_local(|| table.contains(random.next() >> (64 - bits), CURRENT - 9));
+    bencher.bench_local(|| table.contains(random.next() >> (64 - bits), Period(CURRENT.0 - 9)));
 }
 
 #[divan::bench(args = SIZES, consts = [0, 1])]
@@ -70,6 +72,6 @@ fn contains_each_of_100<const PAYLOAD: usize>(bencher: Bencher, fingerprints: u3
     let mut answers = [false; 100];
     bencher.counter(ItemsCount::new(100_u32)).bench_local(|| {
         let wanted: [u64; 100] = std::array::from_fn(|_| random.next() >> (64 - bits));
-        table.contains_each(&wanted, CURRENT - 9, &mut answers);
+        table.contains_each(&wanted, Period(CURRENT.0 - 9), &mut answers);
     });
 }

@@ -43,82 +43,163 @@ pub fn put(bytes: &mut [u8], begin: usize, count: u32, bits: u64) {
     put_word(bytes, at, others | bits << shift);
 }
 
-/// Inserts `count` zeros, from 1 to [`MOST`], before a bit of a string that ends at `end`.
-#[inline]
-pub fn open(bytes: &mut [u8], begin: usize, end: usize, count: u32) {
-    let (words, own) = words_of(bytes, begin, end + count as usize);
-    let (mut kept, mut carry, mut left) = (mask_below(begin), 0, words.len());
-    for word in words {
-        left -= 1;
-        let here = u64::from_le_bytes(*word);
-        let moved = (here & !kept) << count | here & kept | carry;
-        (kept, carry) = (0, here >> (64 - count));
-        let own = if left == 0 { own } else { u64::MAX };
-        *word = (moved & own | here & !own).to_le_bytes();
-    }
-}
-
-/// Removes `count` bits, from 1 to [`MOST`], from a bit on, of a string that ends at `end`.
-#[inline]
-pub fn close(bytes: &mut [u8], begin: usize, end: usize, count: u32) {
-    let (words, mut own) = words_of(bytes, begin, end);
-    let (mut carry, mut left) = (0, words.len());
-    for word in words.iter_mut().rev() {
-        left -= 1;
-        let here = u64::from_le_bytes(*word);
-        let moved = (here & own) >> count | carry << (64 - count);
-        let kept = if left == 0 { mask_below(begin) } else { 0 };
-        let changed = own & !kept;
-        *word = (moved & changed | here & !changed).to_le_bytes();
-        (own, carry) = (u64::MAX, here);
-    }
-}
-
-/// Returns a mask of the bits of a byte below one of them.
-#[inline]
-const fn mask_below(bit: usize) -> u64 {
-    (1 << (bit % 8)) - 1
-}
-
-/// Returns the words of a string, from the byte of a bit on, and a mask of those bits of the last one that are before the
-/// string's end.
-#[inline]
-fn words_of(bytes: &mut [u8], begin: usize, end: usize) -> (&mut [[u8; 8]], u64) {
-    let first = begin / 8;
-    let bits = end - 8 * first;
-    let count = bits.div_ceil(64);
-    let (words, _) = bytes[first..first + 8 * count].as_chunks_mut();
-    (words, u64::MAX >> (64 * count - bits))
-}
-
-/// Returns the number of set bits before one of them, in words from a byte on.
-pub fn rank(bytes: &[u8], at: usize, bit: usize) -> u32 {
-    let (whole, rest) = bytes[at..].split_at(bit / 8);
-    let below = rest[0] & ((1 << (bit % 8)) - 1);
-    let whole = whole.iter().map(|byte| byte.count_ones());
-    whole.sum::<u32>() + below.count_ones()
-}
-
-/// Returns the place of the set bit with a rank, counted from 0, in words from a byte on. There is such a bit.
+/// Inserts `count` bits, up to [`MOST`], before a bit of a string that ends at `end`. No other bit of `bits` is set.
+///
+/// # Panics
+/// There are fewer than 72 bytes before the string, which is moved in whole blocks.
 #[inline(always)]
-pub fn select(bytes: &[u8], mut at: usize, mut rank: u32) -> usize {
-    let begin = at;
-    loop {
-        let word = word(bytes, at);
-        let count = word.count_ones();
-        if rank < count {
-            return 8 * (at - begin) + select_in(word, rank);
-        }
-        rank -= count;
-        at += 8;
+#[allow(clippy::cast_possible_truncation, reason = "less than 8")]
+pub fn open(bytes: &mut [u8], begin: usize, end: usize, count: u32, bits: u64) {
+    let Some(moved) = Moved::new(bytes, begin, end + count as usize) else {
+        return;
+    };
+    let (at, shift) = (begin / 8, begin as u32 % 8);
+    let old = word(bytes, at);
+    for block in (1..moved.blocks).rev() {
+        let at = moved.first + BLOCK * block;
+        let (_, new) = shifted_up(bytes, at, count);
+        store(bytes, at, new);
     }
+    let (other, new) = shifted_up(bytes, moved.first, count);
+    store(bytes, moved.first, moved.first_block(other, new));
+    moved.end(bytes, 0, 0);
+    if 8 * (at + 8) <= end {
+        // The word that was read before need not wait for what was written.
+        let after = old >> shift << shift << 1 << (count - 1);
+        put_word(bytes, at, old & mask(shift) | bits << shift | after);
+    } else {
+        put(bytes, begin, count, bits);
+    }
+}
+
+/// Removes `count` bits, up to [`MOST`], from a bit on, of a string that ends at `end`. The last bit of the string becomes
+/// `last`, and other bits that are free there any value.
+///
+/// # Panics
+/// There are fewer than 64 bytes before the string, or fewer than [`SPARE`] after it.
+#[inline(always)]
+pub fn close(bytes: &mut [u8], begin: usize, end: usize, count: u32, last: bool) {
+    let Some(moved) = Moved::new(bytes, begin, end) else {
+        return;
+    };
+    let (old, new) = shifted_down(bytes, moved.first, count);
+    store(bytes, moved.first, moved.first_block(old, new));
+    for block in 1..moved.blocks {
+        let at = moved.first + BLOCK * block;
+        let (_, new) = shifted_down(bytes, at, count);
+        store(bytes, at, new);
+    }
+    let bit = (end - 1) % 8;
+    moved.end(bytes, 1 << bit, u8::from(last) << bit);
+}
+
+/// The words that are moved together, so that the compiler uses SIMD.
+const WORDS: usize = 8;
+/// Their bytes.
+const BLOCK: usize = 8 * WORDS;
+
+/// A string that is moved in blocks, the last of which ends with the string.
+struct Moved {
+    /// The first byte of the first block.
+    first: usize,
+    blocks: usize,
+    /// The first bit of the string in the first block.
+    begin: usize,
+    /// The byte in which the string ends, and a mask of its bits after the string.
+    last: (u8, u8),
+}
+
+impl Moved {
+    /// Begins to move a string, if it has any bits.
+    #[inline(always)]
+    fn new(bytes: &[u8], begin: usize, end: usize) -> Option<Self> {
+        if begin == end {
+            return None;
+        }
+        let after = end.div_ceil(8);
+        let blocks = (8 * after - begin).div_ceil(8 * BLOCK);
+        let first = after - BLOCK * blocks;
+        Some(Self {
+            first,
+            blocks,
+            begin: begin - 8 * first,
+            last: (bytes[after - 1], !(u8::MAX >> (8 * after - end))),
+        })
+    }
+
+    /// Returns the words of the first block: old bits before the string, and new ones.
+    #[inline(always)]
+    fn first_block(&self, old: [u64; WORDS], new: [u64; WORDS]) -> [u64; WORDS] {
+        let (first, partial) = (self.begin / 64, u64::MAX << (self.begin % 64));
+        each(|number| {
+            let mask = if number == first { partial } else { u64::MAX };
+            let mask = if number < first { 0 } else { mask };
+            new[number] & mask | old[number] & !mask
+        })
+    }
+
+    /// Restores the bits after the string, and clears and sets bits of its last byte.
+    #[inline(always)]
+    fn end(&self, bytes: &mut [u8], clear: u8, set: u8) {
+        let (old, mask) = self.last;
+        let last = &mut bytes[self.first + BLOCK * self.blocks - 1];
+        *last = *last & !mask & !clear | old & mask | set;
+    }
+}
+
+/// Returns the words from a byte on, as they are and shifted to where bits are inserted before them.
+#[inline(always)]
+fn shifted_up(bytes: &[u8], at: usize, count: u32) -> ([u64; WORDS], [u64; WORDS]) {
+    let (low, high) = (loaded(bytes, at - 8), loaded(bytes, at));
+    (
+        high,
+        each(|word| high[word] << count | low[word] >> 1 >> (63 - count)),
+    )
+}
+
+/// Returns the words from a byte on, as they are and shifted to where bits are removed before them.
+#[inline(always)]
+fn shifted_down(bytes: &[u8], at: usize, count: u32) -> ([u64; WORDS], [u64; WORDS]) {
+    let (low, high) = (loaded(bytes, at), loaded(bytes, at + 8));
+    (
+        low,
+        each(|word| low[word] >> count | high[word] << 1 << (63 - count)),
+    )
+}
+
+/// Returns the words from a byte on.
+#[inline(always)]
+fn loaded(bytes: &[u8], at: usize) -> [u64; WORDS] {
+    let from: &[u8; BLOCK] = bytes[at..].first_chunk().expect("a block");
+    let (words, _) = from.as_chunks();
+    each(|word| u64::from_le_bytes(words[word]))
+}
+
+/// Replaces the words from a byte on.
+#[inline(always)]
+fn store(bytes: &mut [u8], at: usize, by: [u64; WORDS]) {
+    let to: &mut [u8; BLOCK] = bytes[at..].first_chunk_mut().expect("a block");
+    let (words, _) = to.as_chunks_mut();
+    for number in 0..WORDS {
+        words[number] = by[number].to_le_bytes();
+    }
+}
+
+/// Returns a word for each number. Unlike `array::from_fn`, the loop is unrolled.
+#[inline(always)]
+fn each(word: impl Fn(usize) -> u64) -> [u64; WORDS] {
+    let mut words = [0; WORDS];
+    for number in 0..WORDS {
+        words[number] = word(number);
+    }
+    words
 }
 
 /// Returns the place of the set bit of a word with a rank. The word has such a bit.
 ///
 /// The instruction PDEP does this, too, but is slow on some processors. With it, lookups took 8 to 12 % less time.
 #[inline(always)]
-fn select_in(word: u64, rank: u32) -> usize {
+pub fn select(word: u64, rank: u32) -> usize {
     // Each byte gets the number of bits that are set in it and below (Vigna 2008).
     const ONES: u64 = u64::MAX / 0xff;
     const TOPS: u64 = ONES << 7;

@@ -1,33 +1,233 @@
 //! An exact table of fingerprints that grows and shrinks in small steps.
 //!
 //! A fingerprint is the first bits of an item's hash. A table of *n* fingerprints of *p* bits claims a stranger with a
-//! probability of at most *n* / 2ᵖ. With jemalloc it takes *p* − log₂ *n* + 3.2 to 4 bits for each, and 2 more for a count.
+//! probability of at most *n* / 2ᵖ. With jemalloc it takes *p* − log₂ *n* + 3 to 4 bits for each, and 2 more for a count.
 //!
 //! ```text
 //! fingerprint   0110…01 | 0101110011 | 1101001
 //!               shard     bucket       remainder, which is stored
 //! ```
 //!
-//! The shards hold the fingerprints in ascending order, one shard for each of their first bits. If there are too many entries
-//! for the shards, one of these is split: the fingerprints of a half have one more bit in common. So no addition or removal
-//! touches more than one shard, or two that are joined. Once all shards of a length are split, the halves are whole.
+//! A table takes any fingerprints, with any counts and periods: only memory refuses. What it holds does not say in which shards
+//! it lies, so whatever lives can be stored, and comes back equal.
 //!
-//! A table keeps nothing, a count, or a period of each fingerprint: its [`Payload`].
+//! | file | holds |
+//! |---|---|
+//! | `set.rs`, `counts.rs`, `lives.rs` | the three tables: of each fingerprint nothing is kept, a count, or a period |
+//! | `filling.rs`, `entries.rs`, `merge.rs` | tables made of ascending fingerprints, and read in that order, one or several |
+//! | `shards.rs`, `crowds.rs`, `leaves.rs` | which shard has a fingerprint; shards that have more than their share |
+//! | `shard.rs`, `codec.rs`, `periods.rs`, `bits.rs` | a shard, and what is kept of its fingerprints, as bits |
+//! | `size.rs` | the memory that a table takes |
 
 mod bits;
+mod codec;
 mod counts;
-mod digits;
-mod expiry;
-mod fingerprints;
-mod order;
+mod crowds;
+mod entries;
+mod filling;
+mod leaves;
+mod lives;
+mod merge;
 mod periods;
-#[doc(hidden)]
-pub mod shard;
+mod set;
+mod shard;
+mod shards;
 mod size;
 
-pub use expiry::Kept;
-pub use fingerprints::{Payload, Table};
-pub use order::Filling;
-pub use periods::tag_bits;
+pub use codec::Payload;
+pub use counts::Counts;
+pub use entries::Entries;
+pub use filling::Filling;
+pub use lives::{Kept, Lives};
+pub use merge::{Merge, Merged, Source};
+pub use periods::{Period, tag_bits};
+pub use set::Set;
 pub use shard::Refused;
+pub use shards::Room;
 pub use size::{expected_bytes, largest_bytes};
+
+use std::ops::Range;
+
+use crate::machine::memory::Relocate;
+
+use periods::Periods;
+use shards::Shards;
+
+/// A table of fingerprints.
+#[derive(Debug)]
+pub enum Table {
+    /// Nothing is kept of them.
+    Set(Set),
+    /// They are counted.
+    Counts(Counts),
+    /// They stay until a period.
+    Lives(Lives),
+}
+
+impl Table {
+    /// The fewest bits of a fingerprint.
+    pub const LEAST_BITS: u32 = Shards::LEAST_BITS;
+    /// The fingerprints whose memory is prefetched together, so that the processor waits for it once.
+    pub const BATCH: usize = Shards::BATCH;
+
+    /// Creates an empty table of fingerprints of this many bits, or returns `None` if allocation fails.
+    ///
+    /// # Panics
+    /// The bits are fewer than [`LEAST_BITS`](Self::LEAST_BITS) or more than [`Payload::most_bits`].
+    pub fn new(bits: u32, payload: Payload) -> Option<Self> {
+        Some(Self::of(Shards::new(bits, payload)?, 0, Periods::default()))
+    }
+
+    /// Creates the table of ascending fingerprints.
+    ///
+    /// # Errors
+    /// [`Refused::OutOfMemory`]
+    pub fn filled(filling: Filling) -> Result<Self, Refused> {
+        let (shards, fingerprints, periods) = filling.end()?;
+        Ok(Self::of(shards, fingerprints, periods))
+    }
+
+    fn of(shards: Shards, fingerprints: u64, periods: Periods) -> Self {
+        match shards.codec().payload {
+            Payload::Nothing => Self::Set(Set(shards)),
+            Payload::Count => Self::Counts(Counts {
+                shards,
+                fingerprints,
+            }),
+            Payload::Period(in_window) => Self::Lives(Lives {
+                shards,
+                fingerprints,
+                periods,
+                next: 0,
+                in_window,
+            }),
+        }
+    }
+
+    #[inline]
+    const fn all(&self) -> &Shards {
+        match self {
+            Self::Set(set) => &set.0,
+            Self::Counts(counts) => &counts.shards,
+            Self::Lives(lives) => &lives.shards,
+        }
+    }
+
+    /// Copies the table, or returns `None` if allocation fails.
+    pub fn try_clone(&self) -> Option<Self> {
+        let shards = self.all().try_clone()?;
+        Some(match self {
+            Self::Set(_) => Self::Set(Set(shards)),
+            Self::Counts(counts) => Self::Counts(Counts { shards, ..*counts }),
+            Self::Lives(lives) => Self::Lives(Lives {
+                shards,
+                periods: lives.periods.try_clone()?,
+                ..*lives
+            }),
+        })
+    }
+
+    /// Returns the bits of a fingerprint.
+    pub const fn bits(&self) -> u32 {
+        self.all().codec().bits
+    }
+
+    /// Returns what the table keeps of each fingerprint.
+    pub const fn payload(&self) -> Payload {
+        self.all().codec().payload
+    }
+
+    /// Returns the number of different fingerprints, without those whose periods were dropped.
+    pub const fn fingerprints(&self) -> u64 {
+        match self {
+            Self::Set(set) => set.fingerprints(),
+            Self::Counts(counts) => counts.fingerprints(),
+            Self::Lives(lives) => lives.fingerprints(),
+        }
+    }
+
+    /// Returns the periods that have fingerprints, each with their number, in order.
+    pub fn periods(&self) -> &[(Period, u64)] {
+        match self {
+            Self::Lives(lives) => lives.periods(),
+            Self::Set(_) | Self::Counts(_) => &[],
+        }
+    }
+
+    /// Returns the size of all allocations in bytes.
+    pub const fn memory_bytes(&self) -> u64 {
+        let periods = match self {
+            Self::Lives(lives) => lives.periods.memory_bytes(),
+            Self::Set(_) | Self::Counts(_) => 0,
+        };
+        self.all().memory_bytes() + periods
+    }
+
+    /// Returns the number of shards. Each is an allocation.
+    pub const fn shards(&self) -> usize {
+        self.all().count()
+    }
+
+    /// Moves the allocations from shard `first` on, counted from 0. Returns the count of the next one if it has to stop.
+    pub fn relocate(&mut self, first: usize, by: &mut impl Relocate) -> Option<usize> {
+        match self {
+            Self::Set(set) => set.0.relocate(first, by),
+            Self::Counts(counts) => counts.shards.relocate(first, by),
+            Self::Lives(lives) => {
+                let next = lives.shards.relocate(first, by);
+                if next.is_none() {
+                    lives.periods.relocate(by);
+                }
+                next
+            }
+        }
+    }
+
+    /// Removes entries whose periods were dropped from one more shard, and joins two if there are few entries.
+    pub fn sweep_next(&mut self, current: Period) {
+        match self {
+            Self::Set(set) => set.0.resize(&|| 0),
+            Self::Counts(counts) => counts.shards.resize(&|| 0),
+            Self::Lives(lives) => lives.sweep_next(current, &|| 0),
+        }
+    }
+
+    /// Prefetches what additions of a few fingerprints read, at most [`BATCH`](Self::BATCH).
+    #[inline]
+    pub fn prefetch_each(&self, fingerprints: impl Iterator<Item = u64>) {
+        self.all().locate_each(fingerprints);
+    }
+
+    /// Returns whether a fingerprint is in the table. One with a period is if that is `oldest` or later.
+    #[inline]
+    pub fn contains(&self, fingerprint: u64, oldest: Period) -> bool {
+        match self {
+            Self::Set(set) => set.contains(fingerprint),
+            Self::Counts(counts) => counts.contains(fingerprint),
+            Self::Lives(lives) => lives.contains(fingerprint, oldest),
+        }
+    }
+
+    /// Writes for each fingerprint whether it is in the table, as [`contains`](Self::contains) says.
+    pub fn contains_each(&self, fingerprints: &[u64], oldest: Period, answers: &mut [bool]) {
+        let batches = fingerprints.chunks(Self::BATCH);
+        let batches = batches.zip(answers.chunks_mut(Self::BATCH));
+        for (fingerprints, answers) in batches {
+            let places = self.all().locate_each(fingerprints.iter().copied());
+            for ((shard, place, widths), answer) in places.iter().flatten().zip(answers) {
+                let found = shard.find(place, *widths);
+                *answer = found.is_there()
+                    && match self {
+                        Self::Set(_) | Self::Counts(_) => true,
+                        Self::Lives(lives) => lives.is_live(shard, found, *widths, oldest),
+                    };
+            }
+        }
+    }
+
+    /// Returns the fingerprints of a range in order, each with 0, its count, or the number of its period. Those whose periods
+    /// were dropped are left out.
+    pub fn iter(&self, range: Range<u64>) -> Entries<'_> {
+        self.all().iter(range)
+    }
+}

@@ -10,6 +10,19 @@ use crate::machine::memory::{self, Relocate};
 use super::bits::mask;
 use super::shard::Refused;
 
+/// The number of a period. Numbers are not smaller than a window has periods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Period(pub u64);
+
+impl Period {
+    /// Returns the first period of the window of this many periods that ends with this one.
+    #[inline]
+    #[must_use]
+    pub const fn first_of_window(self, periods: u32) -> Self {
+        Self(self.0.wrapping_add(1).wrapping_sub(periods as u64))
+    }
+}
+
 /// Returns the number of periods by which a shard may lag behind: a sixteenth of the window. With fewer, shards are swept more
 /// often; with more, they keep more entries that have expired.
 pub const fn lag(periods: u32) -> u64 {
@@ -22,26 +35,30 @@ pub const fn tag_bits(periods: u32) -> u32 {
     u64::BITS - highest.leading_zeros()
 }
 
+/// Returns the period of a tag: of those from the first of the window on that ends with the shard's base, the first with these
+/// last bits.
+#[inline]
+pub const fn period_of(base: u64, tag: u64, periods: u32) -> u64 {
+    let first = Period(base).first_of_window(periods).0;
+    first.wrapping_add(tag.wrapping_sub(first) & mask(tag_bits(periods)))
+}
+
 /// The periods of a table's fingerprints.
 #[derive(Debug, Default)]
 pub struct Periods {
     /// The periods that have fingerprints, each with their number, in order.
-    pub counts: Vec<(u64, u64)>,
-    /// The period before which all were dropped.
-    pub dropped: u64,
-    /// The number of the shard that is swept next, while others get entries.
-    pub next: usize,
+    pub counts: Vec<(Period, u64)>,
 }
 
 impl Periods {
     pub const fn memory_bytes(&self) -> u64 {
-        (self.counts.capacity() * size_of::<(u64, u64)>()) as u64
+        (self.counts.capacity() * size_of::<(Period, u64)>()) as u64
     }
 
     pub fn try_clone(&self) -> Option<Self> {
         let mut counts = memory::reserved(self.counts.len())?;
         counts.extend_from_slice(&self.counts);
-        Some(Self { counts, ..*self })
+        Some(Self { counts })
     }
 
     pub fn relocate(&mut self, by: &mut impl Relocate) {
@@ -51,7 +68,7 @@ impl Periods {
     /// Takes the periods that have fingerprints, each with their number, in order.
     pub fn take(
         &mut self,
-        counts: impl Iterator<Item = (u64, u64)> + Clone,
+        counts: impl Iterator<Item = (Period, u64)> + Clone,
     ) -> Result<(), Refused> {
         self.counts = memory::reserved(counts.clone().count()).ok_or(Refused::OutOfMemory)?;
         self.counts.extend(counts);
@@ -59,18 +76,36 @@ impl Periods {
     }
 
     /// Returns the place of a period, or of the next one.
-    fn place(&self, period: u64) -> Result<usize, usize> {
+    fn place(&self, period: Period) -> Result<usize, usize> {
         self.counts
             .binary_search_by_key(&period, |(other, _)| *other)
     }
 
-    /// Returns whether there is room for a period that may be new.
-    pub fn has_room(&self, period: u64) -> bool {
-        self.counts.len() < self.counts.capacity() || self.place(period).is_ok()
+    /// Returns the bytes that a period needs that may be new; 0 if there is room.
+    pub fn bytes_for(&self, period: Period) -> usize {
+        let has_room = self.counts.len() < self.counts.capacity() || self.place(period).is_ok();
+        if has_room {
+            0
+        } else {
+            self.more() * size_of::<(Period, u64)>()
+        }
+    }
+
+    const fn more(&self) -> usize {
+        1 + self.counts.len() / 8
+    }
+
+    /// Makes room for a period that may be new, or returns `None` if allocation fails.
+    pub fn make_room(&mut self, period: Period) -> Option<()> {
+        if self.bytes_for(period) > 0 {
+            let more = self.more();
+            self.counts.try_reserve_exact(more).ok()?;
+        }
+        Some(())
     }
 
     /// Counts a fingerprint of a period, for which there is room.
-    pub fn enter(&mut self, period: u64) {
+    pub fn enter(&mut self, period: Period) {
         match self.place(period) {
             Ok(place) => self.counts[place].1 += 1,
             Err(place) => self.counts.insert(place, (period, 1)),
@@ -78,7 +113,7 @@ impl Periods {
     }
 
     /// Takes a fingerprint off its period.
-    pub fn leave(&mut self, period: u64) {
+    pub fn leave(&mut self, period: Period) {
         if let Ok(place) = self.place(period) {
             self.counts[place].1 -= 1;
             if self.counts[place].1 == 0 {
@@ -86,17 +121,14 @@ impl Periods {
             }
         }
     }
-}
 
-/// Returns the period of a tag: of those from the oldest one at the shard's base on, the first with these last bits.
-#[inline]
-pub const fn period_of(base: u64, tag: u64, periods: u32) -> u64 {
-    let oldest = oldest(base, periods);
-    oldest.wrapping_add(tag.wrapping_sub(oldest) & mask(tag_bits(periods)))
-}
-
-/// Returns the oldest period of a window.
-#[inline]
-pub const fn oldest(current: u64, periods: u32) -> u64 {
-    current.wrapping_add(1).wrapping_sub(periods as u64)
+    /// Removes the periods before one. Returns how many fingerprints they had.
+    pub fn drop_before(&mut self, oldest: Period) -> u64 {
+        let expired = self.counts.partition_point(|(period, _)| *period < oldest);
+        let gone = self.counts.drain(..expired).map(|(_, count)| count).sum();
+        if self.counts.len() < self.counts.capacity() / 2 {
+            memory::fit(&mut self.counts);
+        }
+        gone
+    }
 }

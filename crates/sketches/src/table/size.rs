@@ -2,23 +2,20 @@
 
 use crate::number::{exp, to_double, to_whole};
 
-use super::fingerprints::{Payload, SPLIT, Table};
-use super::shard::{self, BUCKET_BITS, Shard, Widths};
+use super::codec::{Codec, Payload, Widths};
+use super::shard::{self, Shard};
+use super::shards::{SPLIT, Shards};
 
 /// Returns the expected bytes of a table of so many random fingerprints, each with a count of one or two, if they have
 /// counts.
 pub fn expected_bytes(bits: u32, payload: Payload, number: u64) -> u64 {
     let shards = number.div_ceil(SPLIT).max(1);
-    let level = shards.ilog2().min(bits - Table::LEAST_BITS);
+    let level = shards.ilog2().min(bits - Shards::LEAST_BITS);
     let halves = 2 * (shards - (1 << shards.ilog2()));
     let wholes = shards - halves;
     let of_shards = [(wholes, level), (halves, level + 1)].map(|(shards, depth)| {
         let entries = to_double(number) / to_double(1 << depth);
-        let widths = Widths {
-            remainder: (bits - BUCKET_BITS).saturating_sub(depth),
-            tag: payload.tag_bits(),
-            has_digits: false,
-        };
+        let widths = Codec::new(bits, payload).widths(bits - depth);
         to_double(shards) * of_shard(entries, widths)
     });
     // The table of shards grows by an eighth at a time.
@@ -56,13 +53,9 @@ fn of_periods(payload: Payload, number: u64) -> u64 {
 
 /// Returns the expected bytes of a shard of so many entries.
 fn of_shard(entries: f64, widths: Widths) -> f64 {
-    let groups = to_double(shard::GROUPS as u64);
-    let in_group = entries / groups;
-    // Rounding up adds half a byte, and half a unit, to each group that is not empty.
-    let bits = 1.0 + f64::from(widths.remainder + widths.tag);
-    let used = groups * (1.0 - exp(-in_group));
-    let rounded = to_double(shard::UNIT as u64) / 2.0 + 0.5;
-    let bytes = entries * bits / 8.0 + used * (to_double(shard::ENDS as u64) + rounded);
+    // Each entry has a bit among the ends; rounding both up adds half a byte each.
+    let bits = 1.0 + f64::from(widths.entry());
+    let bytes = entries * bits / 8.0 + 1.0;
     // The numbers of entries in shards vary, so allocations have a few sizes: the mean of a normal distribution's.
     let deviation = entries.sqrt() * bits / 8.0;
     let (mut sum, mut weights) = (0.0, 0.0);
@@ -70,7 +63,7 @@ fn of_shard(entries: f64, widths: Widths) -> f64 {
         let by = f64::from(step) / 4.0;
         let weight = exp(-by * by / 2.0);
         let bytes = to_whole((bytes + by * deviation).max(0.0));
-        let allocated = shard::allocated_for(shard::HEAD + usize::try_from(bytes).unwrap_or(0));
+        let allocated = shard::allocated_for(usize::try_from(bytes).unwrap_or(0));
         sum += weight * to_double(allocated as u64);
         weights += weight;
     }

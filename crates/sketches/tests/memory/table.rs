@@ -1,18 +1,35 @@
 //! Tables of fingerprints.
 
-use valkeybloom_sketches::table::{Payload, Refused, Table};
+use valkeybloom_sketches::table::{Counts, Filling, Lives, Payload, Period, Refused, Table};
 use valkeybloom_testing::support::Rng;
 
 use crate::refusing::{each_refused, each_refused_of};
 
-/// Returns a table of 20,000 fingerprints, each counted up to seven times.
+/// What a table may take.
+const ROOM: &dyn Fn() -> u64 = &|| u64::MAX;
+
+fn counts(table: &mut Table) -> &mut Counts {
+    match table {
+        Table::Counts(counts) => counts,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn lives(table: &mut Table) -> &mut Lives {
+    match table {
+        Table::Lives(lives) => lives,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Returns a table of some 5,000 fingerprints, most of which have the first bits in common and some of which have digits.
 fn table() -> Table {
     let mut table = Table::new(24, Payload::Count).unwrap();
     let mut rng = Rng::new(1);
-    for number in 0..20_000 {
-        let fingerprint = rng.next() >> 40;
-        for _ in 0..=number % 7 {
-            table.count_up(fingerprint, || u64::MAX).unwrap();
+    for number in 0..5_000 {
+        let fingerprint = rng.next() >> if number % 8 == 0 { 40 } else { 50 };
+        for _ in 0..=if number % 50 == 0 { 5 } else { number % 2 } {
+            counts(&mut table).count_up(fingerprint, ROOM).unwrap();
         }
     }
     table
@@ -23,17 +40,15 @@ fn periods() -> Table {
     let mut table = Table::new(24, Payload::Period(200)).unwrap();
     let mut rng = Rng::new(1);
     for number in 0..2_000 {
-        let period = 201 + number % 200;
-        let kept = table.keep(rng.next() >> 40, period, 400, || u64::MAX);
+        let period = Period(201 + number % 200);
+        let kept = lives(&mut table).keep(rng.next() >> 40, period, Period(400), ROOM);
         kept.unwrap();
     }
     table
 }
 
 fn stored(table: &Table) -> Vec<(u64, u64)> {
-    let mut stored = Vec::new();
-    table.for_each(|fingerprint, count| stored.push((fingerprint, count)));
-    stored
+    table.iter(0..u64::MAX).collect()
 }
 
 #[test]
@@ -50,19 +65,20 @@ fn tables_grow_shrink_and_are_copied() {
     let added = each_refused(
         || table.try_clone().unwrap(),
         |mut table| {
-            let refusals = (0..3_000)
-                .filter(|number| {
-                    table.count_up(number << 10, || u64::MAX) == Err(Refused::OutOfMemory)
-                })
-                .count();
+            // The last ones are in a crowd.
+            let fingerprints = (0..500).map(|number| number << 14).chain(0..500);
+            let refused = |fingerprint: u64| {
+                counts(&mut table).count_up(fingerprint, ROOM) == Err(Refused::OutOfMemory)
+            };
+            let refusals = fingerprints.map(refused).filter(|refused| *refused).count();
             (table, refusals)
         },
         |(table, refusals), refused| {
             assert!(refusals <= usize::from(refused));
-            let counts = |table: &Table| stored(table).iter().map(|(_, count)| count).sum::<u64>();
+            let counts = |stored: &[(u64, u64)]| stored.iter().map(|(_, count)| count).sum::<u64>();
             assert_eq!(
-                counts(&table),
-                expected.iter().map(|(_, count)| count).sum::<u64>() + 3_000 - refusals as u64
+                counts(&stored(&table)),
+                counts(&expected) + 1_000 - refusals as u64
             );
         },
     );
@@ -71,7 +87,7 @@ fn tables_grow_shrink_and_are_copied() {
         |mut table| {
             for (fingerprint, count) in &expected[..expected.len() / 2] {
                 for left in (1..=*count).rev() {
-                    assert_eq!(table.count_down(*fingerprint), left);
+                    assert_eq!(counts(&mut table).count_down(*fingerprint), left);
                 }
             }
             table
@@ -86,14 +102,14 @@ fn periods_come_and_go() {
     let table = periods();
     let all = |mut table: Table| {
         for number in 0..250 {
-            let (fingerprint, current) = (number << 14, 400 + number);
-            table.drop_before(current - 199);
+            let (fingerprint, current) = (number << 14, Period(400 + number));
+            lives(&mut table).drop_before(Period(current.0 - 199));
             let held = |table: &Table| {
-                let is_in = table.contains(fingerprint, 0);
+                let is_in = table.contains(fingerprint, Period(0));
                 (is_in, table.fingerprints(), table.periods().len())
             };
             let before = held(&table);
-            let keep = |table: &mut Table| table.keep(fingerprint, current, current, || u64::MAX);
+            let keep = |table: &mut Table| lives(table).keep(fingerprint, current, current, ROOM);
             if let Err(refused) = keep(&mut table) {
                 assert_eq!((refused, before), (Refused::OutOfMemory, held(&table)));
                 keep(&mut table).unwrap();
@@ -116,10 +132,15 @@ fn tables_are_made_anew() {
         let (payload, expected) = (table.payload(), stored(&table));
         let refusals = each_refused_of(
             || {
-                Table::filled(24, payload, table.fingerprints(), 400, |filling| {
-                    let mut all = expected.iter();
-                    all.try_for_each(|(fingerprint, payload)| filling.push(*fingerprint, *payload))
-                })
+                let number = expected
+                    .iter()
+                    .map(|(_, held)| payload.entries(*held))
+                    .sum();
+                let mut filling = Filling::new(24, payload, number, Period(400))?;
+                for (fingerprint, held) in &expected {
+                    filling.push(*fingerprint, *held)?;
+                }
+                Table::filled(filling)
             },
             |filled, refused| match filled {
                 Ok(filled) => assert!(stored(&filled) == expected),

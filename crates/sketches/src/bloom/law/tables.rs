@@ -24,7 +24,7 @@ const GROWTH: u64 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableStep {
     /// The number of the step, from 0.
-    pub number: u32,
+    pub number: u64,
     /// The most fingerprints for which the rate is kept.
     pub most: u64,
     /// The bits of a fingerprint.
@@ -34,6 +34,11 @@ pub struct TableStep {
 impl TableStep {
     /// The share of the rate that the first table may take: most objects never have another.
     pub const FIRST_SHARE: f64 = 31.0 / 32.0;
+
+    /// The most tables of an object. Growth never comes to as many: each table takes 3/8 of the rate that is left, or is for
+    /// eight times as many items as the one before, or takes a 32nd of all. The first happens at most 89 times until no
+    /// fingerprint is long enough, the last 32 times.
+    pub const MOST: usize = 128;
 
     /// Returns the step that follows those before it, which were taken by an object that was reserved for this number of items.
     ///

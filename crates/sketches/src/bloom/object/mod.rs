@@ -2,7 +2,6 @@
 
 mod body;
 mod check;
-mod count_union;
 mod estimate;
 mod make;
 mod merge;

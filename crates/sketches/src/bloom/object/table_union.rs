@@ -1,28 +1,60 @@
-//! Unions of objects of tables, except counters.
+//! Unions of objects of tables.
 //!
-//! A prefix of a fingerprint is a fingerprint, so the tables of another object are added to those of the first that have
-//! the same bits, or fewer. Of two periods the later stays: merging again changes nothing.
+//! A prefix of a fingerprint is a fingerprint, so the tables of the first object take the fingerprints of all others: each goes
+//! to the longest table that does not have more bits. The union is made in one pass over all of them in order, in which a
+//! fingerprint comes before those that it is a prefix of.
+//!
+//! - Of two periods the later stays. A fingerprint that a shorter one claims for as long is left out.
+//! - Counts of fingerprints that a shorter one claims are added to those of that one, for each object; of the objects' counts
+//!   the largest stays. So no table of a union claims what another one holds.
+//!
+//! So merging again changes nothing.
 
 use crate::bloom::law::{Limits, TableStep};
-use crate::number::Fraction;
-use crate::table::{Kept, Payload, Refused, Table};
+use crate::table::{Filling, Merge, Merged, Payload, Period, Refused, Source, Table};
 
 use super::merge::{MergeError, NO_MEMORY, TOO_LARGE, reserved};
-use super::tables::{Part, Tables};
+use super::tables::{Part, Tables, oldest, refusal};
+use super::window::Window;
 
-/// A union that is being made.
-struct Union {
-    tables: Tables,
-    limits: Limits,
-    /// The first period that the union has, and the first that counts as a change.
-    oldest: [u64; 2],
-    /// The period before the newest of all sources.
-    current: u64,
-    changed: bool,
+/// What takes the numbers of an object's periods to those of the union's.
+#[derive(Clone, Copy, Debug, Default)]
+struct Move {
+    added: u64,
+    taken: u64,
+}
+
+impl Move {
+    const fn of(self, period: u64) -> u64 {
+        (period + self.added).saturating_sub(self.taken)
+    }
+}
+
+/// The periods of a union; zeros without a window.
+#[derive(Clone, Copy, Debug, Default)]
+struct Span {
+    /// By how many periods the first object is set back with the clock.
+    back: u64,
+    /// The period before the newest of all objects.
+    current: Period,
+    /// The first period that the union has.
+    oldest: Period,
+    /// The first period that counts as a change.
+    changing: Period,
+}
+
+/// The tables of an object in a union.
+struct Member<'t> {
+    /// The number of the object.
+    object: usize,
+    part: &'t Part,
+    moved: Move,
+    /// The number of the table of the union to which its fingerprints go.
+    target: usize,
 }
 
 impl Tables {
-    /// Returns the union with others, or `None` if this object already equals it. If `now_ms` is given, the periods of sources
+    /// Returns the union with others, or `None` if this object already equals it. If `now_ms` is given, the periods of objects
     /// that were not set back with the clock are, and items that have expired by then do not count as a change. Items that
     /// have expired in the latest period in which any of them was written are left out.
     pub fn union(
@@ -31,151 +63,336 @@ impl Tables {
         now_ms: Option<u64>,
         limits: Limits,
     ) -> Result<Option<Self>, MergeError> {
-        if self.shape().is_counting() {
-            return self.union_of_counts(others, limits);
-        }
-        let mut union = Union {
-            tables: self.try_clone().ok_or(NO_MEMORY)?,
-            limits,
-            oldest: [0; 2],
-            current: 0,
-            changed: false,
-        };
-        let tables = &mut union.tables;
-        let window = self.shape().window();
-        let lead = |tables: &Self| match (window, now_ms) {
-            (Some(window), Some(now_ms)) => tables.lead(window, now_ms),
-            _ => 0,
-        };
-        // What is to be added to, and then taken off, the numbers of another's periods.
-        let mut added = reserved(others.len())?;
-        if let Some(window) = window {
-            let (back, mut current) = (lead(self), tables.reached(window));
-            let ahead = self.ahead.saturating_add(back);
-            for other in others {
-                let more = (ahead, other.ahead.saturating_add(lead(other)));
-                current = current.max((other.reached(window) + more.0).saturating_sub(more.1));
-                added.push(more);
+        let mut moves = reserved(1 + others.len())?;
+        let span = match self.shape().window() {
+            Some(window) => self.span(others, window, now_ms, &mut moves),
+            None => {
+                moves.resize(1 + others.len(), Move::default());
+                Span::default()
             }
-            let oldest = current + 1 - window.periods();
-            union.current = current;
-            tables.set_back(back, oldest);
-            let expired = now_ms.map(|now_ms| tables.period_at(window, now_ms));
-            let expired = expired.map_or(0, |current| current + 1 - window.periods());
-            union.oldest = [oldest, expired.max(oldest)];
-        } else {
-            added.resize(others.len(), (0, 0));
-        }
-        tables.free_unused();
-        for (other, more) in others.iter().zip(added) {
-            for part in other.parts_in_use() {
-                union.add(part, more)?;
+        };
+        let (mut steps, mut members) = (Vec::new(), Vec::new());
+        let objects = [self].into_iter().chain(others.iter().copied());
+        for (object, (tables, moved)) in objects.zip(moves).enumerate() {
+            let newest = tables.parts().len() - 1;
+            for (number, part) in tables.parts().iter().enumerate() {
+                let is_live = |period: &Period| moved.of(period.0) >= span.oldest.0;
+                let has_live = part
+                    .table
+                    .periods()
+                    .last()
+                    .is_none_or(|(last, _)| is_live(last));
+                let has_items = part.table.fingerprints() > 0 && has_live;
+                if object == 0 && (has_items || number == newest) {
+                    steps.try_reserve(1).map_err(|_| NO_MEMORY)?;
+                    steps.push(part.step);
+                }
+                if has_items {
+                    members.try_reserve(1).map_err(|_| NO_MEMORY)?;
+                    members.push(Member {
+                        object,
+                        part,
+                        moved,
+                        target: 0,
+                    });
+                }
             }
         }
-        if !union.changed {
+        let is_shorter = shorten(&mut steps, &members);
+        for member in &mut members {
+            // The first object's own tables stay apart.
+            let own = steps
+                .iter()
+                .position(|step| step.number == member.part.step.number);
+            let own = own.filter(|_| member.object == 0);
+            member.target = own.unwrap_or_else(|| longest_within(&steps, member.part.step.bits));
+        }
+        members.sort_by_key(|member| steps[member.target].bits);
+        let union = Union {
+            steps: &steps,
+            members: &members,
+            payload: self.shape().payload(),
+            objects: 1 + others.len(),
+            span,
+        };
+        let mut sizes = reserved(steps.len())?;
+        sizes.resize(steps.len(), 0);
+        let is_changed = union.pass(|target, _, held| {
+            sizes[target] += union.payload.entries(held);
+            Ok(())
+        })?;
+        if !is_changed && !is_shorter {
             return Ok(None);
         }
-        union.tables.united(limits).map(Some)
+        let parts = union.fill(&sizes)?;
+        self.united(parts, span, limits).map(Some)
     }
 
-    /// Ends a union: requests a rate that tables which are fuller than they were made for keep, with those that may follow.
-    pub(super) fn united(mut self, limits: Limits) -> Result<Self, MergeError> {
-        let mut rate = 0.0;
-        for part in &mut self.parts {
-            part.step.most = part.step.most.max(part.table.fingerprints());
-            rate += part.step.rate_at(part.step.most);
+    /// Returns the periods of a union, and what takes those of each object to them.
+    fn span(
+        &self,
+        others: &[&Self],
+        window: Window,
+        now_ms: Option<u64>,
+        moves: &mut Vec<Move>,
+    ) -> Span {
+        let lead = |tables: &Self| now_ms.map_or(0, |now_ms| tables.lead(window, now_ms));
+        let (back, mut current) = (lead(self), self.reached(window));
+        let ahead = self.ahead.saturating_add(back);
+        moves.push(Move::default());
+        for other in others {
+            let moved = Move {
+                added: ahead,
+                taken: other.ahead.saturating_add(lead(other)),
+            };
+            current = current.max(Period(moved.of(other.reached(window).0)));
+            moves.push(moved);
         }
-        let rate = (rate / TableStep::FIRST_SHARE).max(self.shape().params.error_rate.get());
-        let error_rate = Fraction::new(rate).ok_or(MergeError::Rates)?;
-        self.shape.params.error_rate = error_rate;
-        if self.memory_bytes() > limits.object_bytes {
+        let first = oldest(window, current);
+        let expired = now_ms.map(|now_ms| self.period_at(window, now_ms).0 + back);
+        let expired = expired.map(|current| oldest(window, Period(current)));
+        Span {
+            back,
+            current,
+            oldest: first,
+            changing: expired.map_or(first, |expired| expired.max(first)),
+        }
+    }
+
+    /// Returns the union of these tables: requests a rate that tables which are fuller than they were made for keep, with those
+    /// that may follow.
+    fn united(&self, mut parts: Vec<Part>, span: Span, limits: Limits) -> Result<Self, MergeError> {
+        for part in &mut parts {
+            part.step.most = part.step.most.max(part.table.fingerprints());
+        }
+        let mut union = self.with_parts(parts);
+        union.set_back(span.back, span.oldest);
+        union.request_own_rate().ok_or(MergeError::Rates)?;
+        let is_within = |part: &Part| part.table.memory_bytes() <= limits.filter_bytes;
+        if union.memory_bytes() > limits.object_bytes || !union.parts().iter().all(is_within) {
             return Err(TOO_LARGE);
         }
-        Ok(self)
-    }
-
-    /// Returns the table with the most bits of those that have at most so many.
-    pub(super) fn longest_within(&self, bits: u32) -> Option<usize> {
-        let parts = self.parts();
-        let shorter = (0..parts.len()).filter(|index| parts[*index].step.bits <= bits);
-        shorter.max_by_key(|index| parts[*index].step.bits)
-    }
-
-    /// Shortens the fingerprints of the table that has the shortest, if they have more than so many bits. Returns whether they
-    /// had.
-    pub(super) fn shorten_to(&mut self, bits: u32) -> Result<bool, MergeError> {
-        let parts = self.parts.iter_mut();
-        let Some(part) = parts.min_by_key(|part| part.step.bits) else {
-            return Ok(false);
-        };
-        if part.step.bits <= bits {
-            return Ok(false);
-        }
-        let (table, payload) = (&part.table, part.table.payload());
-        let newest = table.periods().last().map_or(0, |(newest, _)| newest - 1);
-        let shorter = Table::filled(bits, payload, table.fingerprints(), newest, |filling| {
-            table.each_prefix(bits, |fingerprint, held| filling.push(fingerprint, held))
-        });
-        part.table = shorter.map_err(refused)?;
-        part.step.bits = bits;
-        Ok(true)
+        Ok(union)
     }
 }
 
-impl Union {
-    /// Adds a table of an object, of whose periods the first of two numbers is to be added, and the second to be taken off.
-    fn add(&mut self, part: &Part, more: (u64, u64)) -> Result<(), MergeError> {
-        let is_live = |period: u64| (period + more.0).saturating_sub(more.1) >= self.oldest[0];
-        let has_live = part.table.periods().last();
-        let has_live = has_live.is_none_or(|(newest, _)| is_live(*newest));
-        if part.table.fingerprints() == 0 || !has_live {
-            return Ok(());
-        }
-        self.changed |= self.tables.shorten_to(part.step.bits)?;
-        let target = self.tables.longest_within(part.step.bits).unwrap_or(0);
-        let bits = self.tables.parts()[target].step.bits;
-        let take = |fingerprint, payload: u64| {
-            let payload = (payload + more.0).saturating_sub(more.1);
-            self.take(target, fingerprint, payload)
-        };
-        part.table.each_prefix(bits, take).map_err(refused)
-    }
+/// Gives the shortest table as few bits as the shortest of the members has. Returns whether it had more.
+fn shorten(steps: &mut [TableStep], members: &[Member]) -> bool {
+    let least = members.iter().map(|member| member.part.step.bits).min();
+    let shortest = steps.iter_mut().min_by_key(|step| step.bits);
+    let (Some(least), Some(shortest)) = (least, shortest) else {
+        return false;
+    };
+    let is_shorter = least < shortest.bits;
+    shortest.bits = shortest.bits.min(least);
+    is_shorter
+}
 
-    /// Adds a fingerprint of as many bits as a table has, unless a table has it already.
-    fn take(&mut self, target: usize, fingerprint: u64, payload: u64) -> Result<(), Refused> {
-        let bits = self.tables.parts()[target].step.bits;
-        // The one that is left out here has expired.
-        let is_period = matches!(self.tables.shape().payload(), Payload::Period(_));
-        if is_period && payload < self.oldest[0] {
-            return Ok(());
+/// Returns the number of the table with the most bits of those that have at most so many.
+fn longest_within(steps: &[TableStep], bits: u32) -> usize {
+    let shorter = (0..steps.len()).filter(|target| steps[*target].bits <= bits);
+    shorter
+        .max_by_key(|target| steps[*target].bits)
+        .unwrap_or(0)
+}
+
+const fn refused(why: Refused) -> MergeError {
+    MergeError::Refused(refusal(why))
+}
+
+/// A union that is being made.
+struct Union<'u> {
+    /// Those of its tables.
+    steps: &'u [TableStep],
+    /// In the order of the bits of their targets.
+    members: &'u [Member<'u>],
+    payload: Payload,
+    /// The number of objects. The first one is the one that becomes the union.
+    objects: usize,
+    span: Span,
+}
+
+impl Union<'_> {
+    /// Makes the tables, with this many entries.
+    fn fill(&self, sizes: &[u64]) -> Result<Vec<Part>, MergeError> {
+        let mut fillings = reserved(self.steps.len())?;
+        for (step, entries) in self.steps.iter().zip(sizes) {
+            let filling = Filling::new(step.bits, self.payload, *entries, self.span.current);
+            fillings.push(filling.map_err(refused)?);
         }
-        let prefix = |part: &Part| {
-            let longer = bits.checked_sub(part.step.bits);
-            longer.map(|longer| fingerprint >> longer)
-        };
-        let has = |part: &Part| prefix(part).is_some_and(|at| part.table.contains(at, payload));
-        let parts = self.tables.parts();
-        if parts.iter().any(has) {
-            return Ok(());
-        }
-        let limits = self.limits;
-        let others = self.tables.memory_bytes() - parts[target].table.memory_bytes();
-        let most = || limits.table_bytes(others);
-        let table = &mut self.tables.parts[target].table;
-        self.changed |= match table.payload() {
-            Payload::Nothing | Payload::Count => table.add(fingerprint, most)?,
-            Payload::Period(_) => {
-                let kept = table.keep(fingerprint, payload, self.current, most)?;
-                kept != Kept::AsLong && payload >= self.oldest[1]
+        self.pass(|target, fingerprint, held| {
+            let pushed = fillings[target].push(fingerprint, held);
+            pushed.map_err(refused)
+        })?;
+        let (mut parts, newest) = (reserved(self.steps.len())?, self.steps.len() - 1);
+        for (number, (step, filling)) in self.steps.iter().zip(fillings).enumerate() {
+            let table = Table::filled(filling);
+            let table = table.map_err(refused)?;
+            if table.fingerprints() > 0 || number == newest {
+                parts.push(Part { step: *step, table });
             }
+        }
+        Ok(parts)
+    }
+
+    /// Passes each fingerprint of the union to `emit`, with the number of its table and what is kept of it. Those of a table come
+    /// in order. Returns whether the union differs from the first object.
+    fn pass(
+        &self,
+        emit: impl FnMut(usize, u64, u64) -> Result<(), MergeError>,
+    ) -> Result<bool, MergeError> {
+        let mut sources = reserved(self.members.len())?;
+        for Member { part, target, .. } in self.members {
+            sources.push(Source::new(&part.table, self.steps[*target].bits));
+        }
+        if sources.is_empty() {
+            return Ok(false);
+        }
+        let all = Merge::new(&sources).ok_or(NO_MEMORY)?;
+        match self.payload {
+            Payload::Count => self.add_up(all, emit),
+            Payload::Nothing | Payload::Period(_) => self.take_latest(all, emit),
+        }
+    }
+
+    /// Passes the latest period of each fingerprint, unless one with fewer bits claims it for as long.
+    fn take_latest(
+        &self,
+        all: Merge,
+        mut emit: impl FnMut(usize, u64, u64) -> Result<(), MergeError>,
+    ) -> Result<bool, MergeError> {
+        let has_periods = matches!(self.payload, Payload::Period(_));
+        let mut is_changed = false;
+        // The fingerprints that the current one begins with, each with fewer bits than the next.
+        let mut claims: Vec<Claim> = reserved(self.steps.len())?;
+        let mut end = |claim: Claim| {
+            while claims
+                .pop_if(|shorter| !shorter.prefix.claims(claim.prefix.key))
+                .is_some()
+            {}
+            let held = claim.own.max(claim.other);
+            let is_claimed = |by: &Claim| by.own.max(by.other) >= held;
+            if claims.last().is_some_and(is_claimed) {
+                return Ok(());
+            }
+            let counts = |held: u64| !has_periods || held >= self.span.changing.0;
+            is_changed |= claim.other > claim.own && claim.other.is_some_and(counts);
+            claims.push(claim);
+            let prefix = claim.prefix;
+            emit(prefix.target, prefix.fingerprint(), held.unwrap_or(0))
         };
-        Ok(())
+        let mut current: Option<Claim> = None;
+        for Merged { key, source, held } in all {
+            let member = &self.members[source];
+            let held = if has_periods {
+                member.moved.of(held)
+            } else {
+                0
+            };
+            if held < self.span.oldest.0 {
+                continue;
+            }
+            let prefix = self.prefix(key, member);
+            if current.is_none_or(|claim| claim.prefix != prefix) {
+                let begun = Claim {
+                    prefix,
+                    own: None,
+                    other: None,
+                };
+                current.replace(begun).map_or(Ok(()), &mut end)?;
+            }
+            if let Some(claim) = &mut current {
+                let by = if member.object == 0 {
+                    &mut claim.own
+                } else {
+                    &mut claim.other
+                };
+                *by = (*by).max(Some(held));
+            }
+        }
+        current.map_or(Ok(()), &mut end)?;
+        Ok(is_changed)
+    }
+
+    /// Passes the sum of the counts of each fingerprint and of those that it is a prefix of: the largest of all objects.
+    fn add_up(
+        &self,
+        all: Merge,
+        mut emit: impl FnMut(usize, u64, u64) -> Result<(), MergeError>,
+    ) -> Result<bool, MergeError> {
+        let mut is_changed = false;
+        // The sum of each object, and the objects that have one.
+        let (mut sums, mut counted) = (reserved(self.objects)?, reserved(self.objects)?);
+        sums.resize(self.objects, 0_u64);
+        // The fingerprint, and whether the first object has it as it is, and no longer one.
+        let mut current: Option<(Prefix, bool)> = None;
+        let mut all = all.peekable();
+        while let Some(Merged { key, source, held }) = all.next() {
+            let member = &self.members[source];
+            let (prefix, is_own) = current.unwrap_or((self.prefix(key, member), true));
+            let is_same = prefix == self.prefix(key, member);
+            let is_own = is_own && (member.object > 0 || is_same && sums[0] == 0);
+            if sums[member.object] == 0 {
+                counted.push(member.object);
+            }
+            sums[member.object] = sums[member.object].saturating_add(held);
+            if all.peek().is_some_and(|next| prefix.claims(next.key)) {
+                current = Some((prefix, is_own));
+                continue;
+            }
+            current = None;
+            let largest = counted
+                .iter()
+                .map(|object| sums[*object])
+                .max()
+                .unwrap_or(0);
+            let has_others = counted.iter().any(|object| *object > 0);
+            is_changed |= has_others && !(is_own && sums[0] == largest);
+            emit(prefix.target, prefix.fingerprint(), largest)?;
+            for object in counted.drain(..) {
+                sums[object] = 0;
+            }
+        }
+        Ok(is_changed)
+    }
+
+    #[inline]
+    fn prefix(&self, key: u64, member: &Member) -> Prefix {
+        Prefix {
+            key,
+            bits: self.steps[member.target].bits,
+            target: member.target,
+        }
     }
 }
 
-pub(super) const fn refused(refused: Refused) -> MergeError {
-    match refused {
-        Refused::OutOfMemory => NO_MEMORY,
-        Refused::MemoryLimit | Refused::Crowded => TOO_LARGE,
+/// A fingerprint of a table of the union.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Prefix {
+    /// Its bits, followed by zeros.
+    key: u64,
+    bits: u32,
+    /// The number of the table.
+    target: usize,
+}
+
+impl Prefix {
+    /// Returns whether a fingerprint begins with this one.
+    #[inline]
+    const fn claims(self, key: u64) -> bool {
+        (key ^ self.key) >> (u64::BITS - self.bits) == 0
     }
+
+    #[inline]
+    const fn fingerprint(self) -> u64 {
+        self.key >> (u64::BITS - self.bits)
+    }
+}
+
+/// A fingerprint, and until which periods the first object and the others claim it.
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    prefix: Prefix,
+    own: Option<u64>,
+    other: Option<u64>,
 }

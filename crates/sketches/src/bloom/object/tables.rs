@@ -9,8 +9,8 @@ use crate::bloom::law::{Growth, Limits, Refusal, TableStep};
 use crate::bloom::stack::{self, Added};
 use crate::hash::{BATCH, Batch, Hasher, Probe};
 use crate::machine::memory::{self, Relocate};
-use crate::number::{MAX_CAPACITY, either};
-use crate::table::{Kept, Refused, Table};
+use crate::number::{Fraction, MAX_CAPACITY, either};
+use crate::table::{Kept, Payload, Period, Refused, Room, Table};
 
 use super::shape::{Kind, Shape};
 use super::window::{Time, Window};
@@ -25,9 +25,12 @@ pub struct Tables {
     /// What is added to the number of a period. It grows when the clock was set back, so that the current period's number never
     /// falls by more than one.
     pub(super) ahead: u64,
-    /// The number of the period before which all items were dropped.
-    dropped: u64,
+    /// The period before which all items were dropped.
+    dropped: Period,
 }
+
+/// What the rates of tables may exceed that of their object by: sums of doubles are rounded.
+const ROUNDING: f64 = 1.0 + 1e-9;
 
 /// A table, and how many items it is for.
 #[derive(Debug)]
@@ -38,18 +41,24 @@ pub struct Part {
     pub table: Table,
 }
 
-/// The time of an operation on a window, in numbers of periods; zeros without a window.
+/// The time of an operation on a window; zeros without a window.
 #[derive(Clone, Copy, Debug, Default)]
 struct Now {
     /// The current period.
-    current: u64,
+    current: Period,
     /// The oldest one that has not expired.
-    oldest: u64,
+    oldest: Period,
     /// The period to which items are added.
-    target: u64,
+    target: Period,
 }
 
 impl Part {
+    /// Creates an empty table.
+    fn new(step: TableStep, payload: Payload) -> Result<Self, Refusal> {
+        let table = Table::new(step.bits, payload).ok_or(Refusal::OutOfMemory)?;
+        Ok(Self { step, table })
+    }
+
     const fn is_full(&self) -> bool {
         self.table.fingerprints() >= self.step.most
     }
@@ -65,16 +74,36 @@ impl Part {
     }
 
     #[inline]
-    fn contains(&self, hash: u64, oldest: u64) -> bool {
+    fn contains(&self, hash: u64, oldest: Period) -> bool {
         self.table.contains(self.of(hash), oldest)
     }
 
+    /// Adds an item with this first hash.
+    fn add(&mut self, hash: u64, now: &Now, room: Room) -> Result<Added, Refused> {
+        let fingerprint = self.of(hash);
+        Ok(match &mut self.table {
+            Table::Set(set) => match set.add(fingerprint, room)? {
+                true => Added::New,
+                false => Added::Present,
+            },
+            Table::Counts(counts) => match counts.count_up(fingerprint, room)? {
+                0 => Added::New,
+                _ => Added::Again,
+            },
+            Table::Lives(lives) => match lives.keep(fingerprint, now.target, now.current, room)? {
+                Kept::New => Added::New,
+                Kept::Longer => Added::Again,
+                Kept::AsLong => Added::Present,
+            },
+        })
+    }
+
     /// Returns the number of fingerprints whose period is this one or a later one.
-    fn items_since(&self, oldest: u64) -> u64 {
-        if oldest == 0 {
+    fn items_since(&self, oldest: Period) -> u64 {
+        let Table::Lives(lives) = &self.table else {
             return self.table.fingerprints();
-        }
-        let periods = self.table.periods().iter();
+        };
+        let periods = lives.periods().iter();
         let live = periods.filter(|(period, _)| *period >= oldest);
         live.map(|(_, count)| count).sum()
     }
@@ -85,7 +114,7 @@ impl Tables {
     pub const BASE_BYTES: u64 = memory::stated::<Self>(144) as u64;
 
     /// Size of the entry of a table, in bytes.
-    pub const ENTRY_BYTES: u64 = memory::stated::<Part>(136) as u64;
+    pub const ENTRY_BYTES: u64 = memory::stated::<Part>(192) as u64;
 
     /// The last number of a current period, which is some 35,000 years away if each takes a millisecond.
     pub const LAST_PERIOD: u64 = 1 << 50;
@@ -93,7 +122,8 @@ impl Tables {
     /// Creates an empty object.
     pub fn new(shape: &Shape, hasher: Hasher, limits: Limits) -> Result<Self, Refusal> {
         let mut tables = Self::without_parts(shape, hasher);
-        tables.begin(shape.table_step([])?, limits)?;
+        let part = Part::new(shape.table_step([])?, shape.payload())?;
+        tables.push(part, limits)?;
         Ok(tables)
     }
 
@@ -107,25 +137,59 @@ impl Tables {
             hasher,
             parts: Vec::new(),
             ahead,
-            dropped: 0,
+            dropped: Period::default(),
         }
     }
 
     /// Creates an object of these tables, oldest first. The numbers of their periods are [stored](Self::stored) ones, as is
     /// that of the period before which all items were dropped.
+    ///
+    /// Tables that were copied in pieces, while others came and went, may be too many for the rate, or fuller than they were made
+    /// for. Then the object has the rate that they keep.
     pub fn of_parts(
         shape: &Shape,
         hasher: Hasher,
         parts: Vec<Part>,
-        dropped: u64,
+        dropped: Period,
     ) -> Result<Self, &'static str> {
-        let tables = Self {
+        let mut tables = Self {
             parts,
             dropped,
             ..Self::without_parts(shape, hasher)
         };
+        if shape.params.growth != Growth::Fixed {
+            for Part { step, table } in &mut tables.parts {
+                step.most = step.most.max(table.fingerprints());
+            }
+        }
+        if tables.claimed_rate() > shape.params.error_rate.get() * ROUNDING {
+            tables
+                .request_own_rate()
+                .ok_or("the error rates add up to 1 or more")?;
+        }
         tables.check()?;
         Ok(tables)
+    }
+
+    /// Returns the rate that the tables keep.
+    fn claimed_rate(&self) -> f64 {
+        let rates = self
+            .parts_in_use()
+            .map(|part| part.step.rate_at(part.step.most));
+        rates.sum()
+    }
+
+    /// Requests the rate that the tables keep, with those that may follow, if it is larger. Returns `None` if it is 1 or more.
+    pub(super) fn request_own_rate(&mut self) -> Option<()> {
+        let rate = self.claimed_rate() / TableStep::FIRST_SHARE;
+        let rate = rate.max(self.shape.params.error_rate.get());
+        self.shape.params.error_rate = Fraction::new(rate)?;
+        Some(())
+    }
+
+    /// Returns an object like this of other tables.
+    pub(super) const fn with_parts(&self, parts: Vec<Part>) -> Self {
+        Self { parts, ..*self }
     }
 
     /// Returns what is added to the number of a period as long as the clock was not set back: so much that it is larger than
@@ -135,8 +199,8 @@ impl Tables {
     }
 
     /// Returns the number that a period has in an object that is read.
-    pub fn stored(&self, period: u64) -> u64 {
-        (period + Self::least_ahead(&self.shape)).saturating_sub(self.ahead)
+    pub fn stored(&self, period: Period) -> u64 {
+        (period.0 + Self::least_ahead(&self.shape)).saturating_sub(self.ahead)
     }
 
     /// Checks that the object is valid.
@@ -153,6 +217,10 @@ impl Tables {
             Err("tables out of order")
         } else if !parts.all(is_of_kind) {
             Err("tables of another kind")
+        } else if self.parts_in_use().count() > TableStep::MOST {
+            Err("too many tables")
+        } else if self.claimed_rate() > self.shape.params.error_rate.get() * ROUNDING {
+            Err("tables that do not keep the error rate")
         } else {
             Ok(())
         }
@@ -190,48 +258,41 @@ impl Tables {
         in_use.map(|(_, part)| part)
     }
 
-    /// Frees the tables that are about to go.
-    pub(super) fn free_unused(&mut self) {
-        let mut left = self.parts.len();
-        self.parts.retain(|part| {
-            left -= 1;
-            left == 0 || !part.is_empty()
-        });
-    }
-
     /// Sets the periods so many back, and drops the items of those before `oldest`. Returns whether any item was dropped, or
     /// may be from now on.
-    pub(super) fn set_back(&mut self, back: u64, oldest: u64) -> bool {
+    pub(super) fn set_back(&mut self, back: u64, oldest: Period) -> bool {
         self.ahead = self.ahead.saturating_add(back);
         for part in &mut self.parts {
-            part.table.drop_before(oldest);
+            if let Table::Lives(lives) = &mut part.table {
+                lives.drop_before(oldest);
+            }
         }
         let is_later = oldest > self.dropped;
         self.dropped = self.dropped.max(oldest);
         is_later || back > 0
     }
 
-    /// Returns the number of the period before which all items were dropped.
-    pub const fn dropped(&self) -> u64 {
+    /// Returns the period before which all items were dropped.
+    pub const fn dropped(&self) -> Period {
         self.dropped
     }
 
-    /// Returns the number of the newest period with items; 0 without items.
-    pub fn newest(&self) -> u64 {
+    /// Returns the newest period with items; 0 without items.
+    pub fn newest(&self) -> Period {
         let last = |part: &Part| part.table.periods().last().map(|(period, _)| *period);
-        self.parts.iter().filter_map(last).max().unwrap_or(0)
+        self.parts.iter().filter_map(last).max().unwrap_or_default()
     }
 
-    /// Returns the number of the latest period in which the object was written.
-    pub(super) fn reached(&self, window: Window) -> u64 {
-        let newest_but_one = self.newest().saturating_sub(1);
-        newest_but_one.max(self.dropped + window.periods() - 1)
+    /// Returns the latest period in which the object was written.
+    pub(super) fn reached(&self, window: Window) -> Period {
+        let newest_but_one = self.newest().0.saturating_sub(1);
+        Period(newest_but_one.max(self.dropped.0 + window.periods() - 1))
     }
 
     /// Returns the number of the latest period in which the object was written, without what is added to it.
     pub fn reached_period(&self) -> Option<u64> {
         let window = self.shape.window()?;
-        self.reached(window).checked_sub(self.ahead)
+        self.reached(window).0.checked_sub(self.ahead)
     }
 
     /// Returns the exact sum of the allocations in bytes, including `self`.
@@ -244,7 +305,7 @@ impl Tables {
 
     /// Returns the number of allocations.
     pub fn allocations(&self) -> u64 {
-        let shards = self.parts.iter().map(|part| 3 + part.table.shards());
+        let shards = self.parts.iter().map(|part| 3 + part.table.shards() as u64);
         2 + shards.sum::<u64>()
     }
 
@@ -253,7 +314,7 @@ impl Tables {
     pub fn relocate(&mut self, first: usize, by: &mut impl Relocate) -> Option<usize> {
         let mut number = 0;
         for part in &mut self.parts {
-            let count = memory::index(part.table.shards());
+            let count = part.table.shards();
             if number + count > first {
                 if number > first && by.should_stop() {
                     return Some(number);
@@ -268,17 +329,17 @@ impl Tables {
         None
     }
 
-    /// Returns the number of the current period at a time.
-    pub(super) fn period_at(&self, window: Window, now_ms: u64) -> u64 {
-        window.period_at(now_ms).min(Self::LAST_PERIOD) + self.ahead
+    /// Returns the current period at a time.
+    pub(super) fn period_at(&self, window: Window, now_ms: u64) -> Period {
+        Period(window.period_at(now_ms).min(Self::LAST_PERIOD) + self.ahead)
     }
 
     /// Returns the oldest period that has not expired; 0 without a window.
     #[inline]
-    fn oldest(&self, now_ms: impl FnOnce() -> u64) -> u64 {
+    fn oldest(&self, now_ms: impl FnOnce() -> u64) -> Period {
         match self.shape.kind {
-            Kind::Windowed(window) => self.period_at(window, now_ms()) + 1 - window.periods(),
-            _ => 0,
+            Kind::Windowed(window) => oldest(window, self.period_at(window, now_ms())),
+            _ => Period::default(),
         }
     }
 
@@ -287,12 +348,13 @@ impl Tables {
             return Now::default();
         };
         let (current, _) = self.current_and_lead(window, time.now_ms);
-        let oldest = current + 1 - window.periods();
+        let oldest = oldest(window, current);
         let least = time.ttl_ms.map_or(current, |_| oldest);
+        let target = Period(window.target(time, self.ahead));
         Now {
             current,
             oldest,
-            target: window.target(time, self.ahead).clamp(least, current + 1),
+            target: target.clamp(least, Period(current.0 + 1)),
         }
     }
 
@@ -315,7 +377,7 @@ impl Tables {
     }
 
     /// Returns a mask of the items of a batch that any table claims.
-    fn claims(&self, batch: &Batch, all: u64, oldest: u64) -> u64 {
+    fn claims(&self, batch: &Batch, all: u64, oldest: Period) -> u64 {
         let mut claimed = 0;
         let (mut fingerprints, mut answers) = ([0; BATCH], [false; BATCH]);
         for part in self.parts.iter().rev() {
@@ -383,57 +445,65 @@ impl Tables {
         now: &Now,
         limits: &impl Fn() -> Limits,
     ) -> Result<Added, Refusal> {
-        let index = self.place(hash, now, limits)?;
-        let added = self.add_to(index, hash, now, limits)?;
+        let added = match self.place(hash, now, limits)? {
+            Some(index) => self.add_to(index, hash, now, limits)?,
+            None => self.begin_with(hash, now, limits())?,
+        };
         if self.parts.len() > 1 {
             self.tidy_older(now.current);
         }
         Ok(added)
     }
 
-    /// Returns the table to which an item is added, which may be a new one.
+    /// Returns the table to which an item is added, or `None` if another is to be begun.
     fn place(
-        &mut self,
+        &self,
         hash: u64,
         now: &Now,
         limits: &impl Fn() -> Limits,
-    ) -> Result<usize, Refusal> {
+    ) -> Result<Option<usize>, Refusal> {
         let newest = self.parts.len() - 1;
         if newest == 0 && !self.parts[0].is_full() {
-            return Ok(0);
+            return Ok(Some(0));
         }
         // All counts of an item are in the oldest table that claims it.
         let mut parts = self.parts.iter();
         if let Some(claimant) = parts.position(|part| part.contains(hash, now.oldest)) {
-            return Ok(claimant);
+            return Ok(Some(claimant));
         }
         let has_room = |part: &Part| !part.is_full() && !part.is_empty();
         if !self.parts[newest].is_full() {
-            Ok(newest)
+            Ok(Some(newest))
         } else if let Some(older) = self.parts.iter().rposition(has_room) {
-            Ok(older)
+            Ok(Some(older))
         } else if self.shape.params.growth != Growth::Fixed {
-            let before = self.parts_in_use().map(|part| part.step);
-            self.begin(self.shape.table_step(before)?, limits())?;
-            Ok(newest + 1)
+            Ok(None)
         } else if limits().saturate {
-            Ok(newest)
+            Ok(Some(newest))
         } else {
             Err(Refusal::Full)
         }
     }
 
-    /// Begins a table.
-    fn begin(&mut self, step: TableStep, limits: Limits) -> Result<(), Refusal> {
-        let table = Table::new(step.bits, self.shape.payload()).ok_or(Refusal::OutOfMemory)?;
-        let bytes = table.memory_bytes();
-        let more = bytes + Self::ENTRY_BYTES;
-        if bytes > limits.filter_bytes || self.memory_bytes() + more > limits.object_bytes {
+    /// Begins a table with an item.
+    fn begin_with(&mut self, hash: u64, now: &Now, limits: Limits) -> Result<Added, Refusal> {
+        let before = self.parts_in_use().map(|part| part.step);
+        let mut part = Part::new(self.shape.table_step(before)?, self.shape.payload())?;
+        let room = limits.table_bytes(self.memory_bytes() + Self::ENTRY_BYTES);
+        let added = part.add(hash, now, &|| room).map_err(refusal)?;
+        self.push(part, limits)?;
+        Ok(added)
+    }
+
+    /// Appends a table.
+    fn push(&mut self, part: Part, limits: Limits) -> Result<(), Refusal> {
+        let others = self.memory_bytes() + Self::ENTRY_BYTES;
+        if part.table.memory_bytes() > limits.table_bytes(others) {
             return Err(Refusal::MemoryLimit);
         }
         let room = self.parts.try_reserve_exact(1);
         room.map_err(|_| Refusal::OutOfMemory)?;
-        self.parts.push(Part { step, table });
+        self.parts.push(part);
         Ok(())
     }
 
@@ -456,36 +526,12 @@ impl Tables {
             });
         }
         let others = self.memory_bytes() - self.parts[index].table.memory_bytes();
-        let part = &mut self.parts[index];
-        let fingerprint = part.of(hash);
-        let most_bytes = || limits().table_bytes(others);
-        let added = match self.shape.kind {
-            Kind::Windowed(_) => {
-                let table = &mut part.table;
-                let kept = table.keep(fingerprint, now.target, now.current, most_bytes);
-                kept.map(|kept| match kept {
-                    Kept::New => Added::New,
-                    Kept::Longer => Added::Again,
-                    Kept::AsLong => Added::Present,
-                })
-            }
-            Kind::Counting => {
-                let before = part.table.count_up(fingerprint, most_bytes);
-                before.map(|count| match count {
-                    0 => Added::New,
-                    _ => Added::Again,
-                })
-            }
-            Kind::Plain | Kind::ScaledTo => {
-                let is_new = part.table.add(fingerprint, most_bytes);
-                is_new.map(|is_new| if is_new { Added::New } else { Added::Present })
-            }
-        };
-        added.map_err(refusal)
+        let room = || limits().table_bytes(others);
+        self.parts[index].add(hash, now, &room).map_err(refusal)
     }
 
     /// Frees older tables that have become empty, little by little.
-    fn tidy_older(&mut self, current: u64) {
+    fn tidy_older(&mut self, current: Period) {
         for part in &mut self.parts {
             part.table.sweep_next(current);
         }
@@ -504,18 +550,25 @@ impl Tables {
     /// Takes one off the count of an item. Returns whether it did: only if exactly one table claims the item.
     pub fn remove(&mut self, probe: Probe) -> bool {
         let hash = probe.hashes().0;
-        let mut claimants = self.parts.iter_mut().filter(|part| part.contains(hash, 0));
+        let claims = |part: &&mut Part| part.contains(hash, Period::default());
+        let mut claimants = self.parts.iter_mut().filter(claims);
         let (Some(part), None) = (claimants.next(), claimants.next()) else {
             return false;
         };
-        part.table.count_down(part.of(hash));
-        true
+        let fingerprint = part.of(hash);
+        match &mut part.table {
+            Table::Counts(counts) => counts.count_down(fingerprint) > 0,
+            Table::Set(_) | Table::Lives(_) => false,
+        }
     }
 
     /// Returns how often an item was added and not removed, at most. If several tables claim it, each may have some of its
     /// counts.
     pub fn count(&self, probe: Probe) -> u64 {
-        let count_in = |part: &Part| part.table.count_of(part.of(probe.hashes().0));
+        let count_in = |part: &Part| match &part.table {
+            Table::Counts(counts) => counts.count_of(part.of(probe.hashes().0)),
+            Table::Set(_) | Table::Lives(_) => 0,
+        };
         self.parts.iter().map(count_in).fold(0, u64::saturating_add)
     }
 
@@ -526,16 +579,16 @@ impl Tables {
             return false;
         };
         let (current, lead) = self.current_and_lead(window, now_ms);
-        self.set_back(lead, current + 1 - window.periods())
+        self.set_back(lead, oldest(window, current))
     }
 
     /// Returns the period that counts as the current one for a write, and by how many periods, but for one, the clock was set
     /// back. After it was, the current period is the latest before: otherwise, items would become older each time that the
     /// clock goes to and fro.
-    fn current_and_lead(&self, window: Window, now_ms: u64) -> (u64, u64) {
+    fn current_and_lead(&self, window: Window, now_ms: u64) -> (Period, u64) {
         let period = self.period_at(window, now_ms);
         let current = period.max(self.reached(window));
-        (current, current.saturating_sub(period + 1))
+        (current, current.0.saturating_sub(period.0 + 1))
     }
 
     /// Returns by how many periods the clock was set back, but for one.
@@ -568,7 +621,7 @@ impl Tables {
         let oldest = self.oldest(now_ms);
         let periods = self.parts.iter().flat_map(|part| part.table.periods());
         let live = periods.map(|(period, _)| *period);
-        let mut live: Vec<u64> = live.filter(|period| *period >= oldest).collect();
+        let mut live: Vec<Period> = live.filter(|period| *period >= oldest).collect();
         live.sort_unstable();
         live.dedup();
         Some(live.len() as u64)
@@ -583,11 +636,15 @@ impl Tables {
     }
 }
 
+/// Returns the oldest period of the window that ends with one.
+pub(super) const fn oldest(window: Window, current: Period) -> Period {
+    Period(window.oldest(current.0))
+}
+
 /// Returns why an item was refused.
-const fn refusal(refused: Refused) -> Refusal {
+pub(super) const fn refusal(refused: Refused) -> Refusal {
     match refused {
         Refused::OutOfMemory => Refusal::OutOfMemory,
-        // A crowded shard would have to be split in vain.
-        Refused::MemoryLimit | Refused::Crowded => Refusal::MemoryLimit,
+        Refused::MemoryLimit => Refusal::MemoryLimit,
     }
 }

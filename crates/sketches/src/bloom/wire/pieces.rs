@@ -19,7 +19,7 @@ use crate::bytes::{Buffer, ByteCursor, DecodeError, RdbRead, RdbWrite, push};
 use crate::hash::Hasher;
 use crate::machine::memory;
 use crate::machine::words::begun_with;
-use crate::table::{Filling, Payload, Refused, Table};
+use crate::table::{Filling, Payload, Period, Refused, Table};
 
 /// The bits of a position. Cursors are positions, and some clients read integers as doubles.
 const POSITION_BITS: u32 = 52;
@@ -30,9 +30,8 @@ pub const END: u64 = 1 << POSITION_BITS;
 /// The most entries that a piece has on average.
 const ENTRIES: u64 = 1 << 15;
 
-/// The most tables of an object, and of steps of its growth. Those of a program are for more items than memory holds long
-/// before.
-const MOST_TABLES: u64 = 64;
+/// The entries of a table after which a piece ends. Only with fingerprints that are not random does a range have so many.
+const MOST_ENTRIES: usize = 1 << 18;
 
 /// Returns the end of the range that begins at a position, and the piece of it; `None` if allocation fails.
 pub fn piece(tables: &Tables, begin: u64) -> Option<(u64, Vec<u8>)> {
@@ -41,7 +40,15 @@ pub fn piece(tables: &Tables, begin: u64) -> Option<(u64, Vec<u8>)> {
     let all: u64 = parts.clone().map(|part| part.table.fingerprints()).sum();
     let log = all.div_ceil(ENTRIES).next_power_of_two().ilog2();
     let length = END >> log.min(POSITION_BITS);
-    let end = (begin / length + 1) * length;
+    let mut end = (begin / length + 1) * length;
+    for Part { step, table } in parts.clone() {
+        let [first, after] = [begin, end].map(|position| fingerprint_at(position, step.bits));
+        if table.fingerprints() > MOST_ENTRIES as u64
+            && let Some((next, _)) = table.iter(first..after).nth(MOST_ENTRIES)
+        {
+            end = position_of(next, step.bits);
+        }
+    }
     let [newest, dropped] = [tables.newest(), tables.dropped()].map(|period| tables.stored(period));
     let count = parts.clone().count() as u64;
     let mut out = Buffer::default();
@@ -62,45 +69,42 @@ const fn fingerprint_at(position: u64, bits: u32) -> u64 {
     }
 }
 
+/// Returns the position of a fingerprint of so many bits.
+const fn position_of(fingerprint: u64, bits: u32) -> u64 {
+    match bits.checked_sub(POSITION_BITS) {
+        Some(more) => fingerprint >> more,
+        None => fingerprint << (POSITION_BITS - bits),
+    }
+}
+
 fn write_part(tables: &Tables, part: &Part, range: std::ops::Range<u64>, out: &mut Buffer) {
     let TableStep { number, most, bits } = part.step;
     let [begin, end] = [range.start, range.end].map(|position| fingerprint_at(position, bits));
     let mut entries = Bits::default();
-    let (mut count, mut k) = (0, 0);
-    if begin < end {
-        let within = begin..=end - 1;
-        let counted = part.table.each_within(within.clone(), |_, _| {
-            count += 1;
-            Ok(())
-        });
-        debug_assert!(counted.is_ok());
-        k = rice(end - begin, count);
-        let newest = tables.newest();
-        let mut next = begin;
-        let written = part.table.each_within(within, |fingerprint, payload| {
-            let distance = fingerprint - next;
-            next = fingerprint + 1;
-            entries.put_ones(distance >> k);
-            entries.put(0, 1);
-            entries.put(distance & ((1 << k) - 1), k);
-            match part.table.payload() {
-                Payload::Nothing => {}
-                Payload::Count => {
-                    let log = payload.ilog2();
-                    entries.put_ones(log.into());
-                    entries.put(0, 1);
-                    entries.put(payload ^ 1 << log, log);
-                }
-                Payload::Period(periods) => entries.put(newest - payload, age_bits(periods)),
+    let within = part.table.iter(begin..end);
+    let count = within.clone().count() as u64;
+    let k = rice(end.saturating_sub(begin), count);
+    let (mut next, newest) = (begin, tables.newest().0);
+    for (fingerprint, held) in within {
+        let distance = fingerprint - next;
+        next = fingerprint + 1;
+        entries.put_ones(distance >> k);
+        entries.put(distance << 1 & ((2 << k) - 1), k + 1);
+        match part.table.payload() {
+            Payload::Nothing => {}
+            Payload::Count => {
+                let log = held.ilog2();
+                entries.put_ones(log.into());
+                entries.put(0, 1);
+                entries.put(held ^ 1 << log, log);
             }
-            Ok(())
-        });
-        debug_assert!(written.is_ok());
+            Payload::Period(periods) => entries.put(newest - held, age_bits(periods)),
+        }
     }
     let Some(entries) = entries.end() else {
         return out.no_memory("entries");
     };
-    for field in [number.into(), most, bits.into(), count, k.into()] {
+    for field in [number, most, bits.into(), count, k.into()] {
         out.uint(field);
     }
     out.bytes(&entries);
@@ -136,6 +140,7 @@ impl Bits {
         }
     }
 
+    #[inline]
     fn put_ones(&mut self, count: u64) {
         let mut left = count;
         while left > 0 {
@@ -192,6 +197,18 @@ impl BitCursor<'_> {
         Ok(bits)
     }
 
+    /// Reads ones, the zero behind them, and `k` bits. Returns the number of the ones, and the bits.
+    #[inline]
+    fn rice(&mut self, k: u32) -> Result<(u64, u64), DecodeError> {
+        let word = self.peek();
+        let ones = word.trailing_ones();
+        if ones + 1 + k > 56 {
+            return Ok((self.ones()?, self.get(k)?));
+        }
+        self.skip(ones + 1 + k)?;
+        Ok((ones.into(), word >> (ones + 1) & ((1 << k) - 1)))
+    }
+
     /// Reads ones, and the zero behind them. Returns their number.
     fn ones(&mut self) -> Result<u64, DecodeError> {
         let mut all = 0;
@@ -216,6 +233,30 @@ struct Section<'p> {
     entries: &'p [u8],
 }
 
+impl<'p> Section<'p> {
+    fn read(from: &mut ByteCursor<'p>, payload: Payload) -> Result<Self, DecodeError> {
+        let (number, most, bits) = (from.uint()?, from.uint()?, from.uint()?);
+        let (count, k, length) = (from.uint()?, from.uint()?, from.uint()?);
+        let entries = from.slice(length)?;
+        let [bits, k] = [bits, k].map(|bits| u32::try_from(bits).unwrap_or(u32::MAX));
+        let step = TableStep { number, most, bits };
+        let is_known = (Table::LEAST_BITS..=payload.most_bits()).contains(&bits)
+            && (1..=MAX_CAPACITY).contains(&most)
+            && step.rate_at(most) < 1.0
+            && k <= bits
+            && count <= length.saturating_mul(8);
+        if !is_known {
+            return Err("table out of range".into());
+        }
+        Ok(Self {
+            step,
+            count,
+            k,
+            entries,
+        })
+    }
+}
+
 /// A piece, taken apart.
 struct Piece<'p> {
     begin: u64,
@@ -235,7 +276,7 @@ impl<'p> Piece<'p> {
             return Err("piece out of range".into());
         }
         let count = from.uint()?;
-        if !(1..=MOST_TABLES).contains(&count) {
+        if !(1..=TableStep::MOST as u64).contains(&count) {
             return Err("piece of too many tables".into());
         }
         if newest.max(dropped) > Tables::LAST_PERIOD + 1 + Tables::least_ahead(shape) {
@@ -243,27 +284,11 @@ impl<'p> Piece<'p> {
         }
         let mut sections: Vec<Section> = Vec::new();
         for _ in 0..count {
-            let number = u32::try_from(from.uint()?).map_err(|_| "number out of range")?;
-            let most = from.uint()?;
-            let bits = from.uint()?;
-            let (count, k, length) = (from.uint()?, from.uint()?, from.uint()?);
-            let entries = from.slice(length)?;
-            let bits = u32::try_from(bits).unwrap_or(u32::MAX);
-            let is_known = (Table::LEAST_BITS..=payload.most_bits()).contains(&bits)
-                && (1..=MAX_CAPACITY).contains(&most)
-                && k <= u64::from(bits)
-                && count <= 8 * length
-                && u64::from(number) < MOST_TABLES
-                && sections.last().is_none_or(|last| last.step.number < number);
-            if !is_known {
-                return Err("table out of range".into());
+            let section = Section::read(&mut from, payload)?;
+            let is_next = |last: &Section| last.step.number < section.step.number;
+            if !sections.last().is_none_or(is_next) {
+                return Err("tables out of order".into());
             }
-            let section = Section {
-                step: TableStep { number, most, bits },
-                count,
-                k: u32::try_from(k).unwrap_or(u32::MAX),
-                entries,
-            };
             push(&mut sections, section)?;
         }
         from.end()?;
@@ -291,8 +316,7 @@ impl<'p> Piece<'p> {
             bit: 0,
         };
         for _ in 0..section.count {
-            let high = from.ones()?;
-            let low = from.get(section.k)?;
+            let (high, low) = from.rice(section.k)?;
             let fingerprint = next.saturating_add(high << section.k | low);
             if high > u64::MAX >> (section.k + 1) || fingerprint >= end {
                 return Err("fingerprint out of range".into());
@@ -322,11 +346,9 @@ impl<'p> Piece<'p> {
 }
 
 impl From<Refused> for DecodeError {
-    fn from(refused: Refused) -> Self {
-        match refused {
-            Refused::OutOfMemory => Self::NoMemory,
-            _ => Self::Malformed("fingerprints that are not random"),
-        }
+    fn from(_: Refused) -> Self {
+        // Tables are made without a limit.
+        Self::NoMemory
     }
 }
 
@@ -405,7 +427,6 @@ impl Pieces {
         if self.end != END {
             return Err("missing pieces".into());
         }
-        let payload = self.shape.payload();
         let mut pieces = memory::reserved(self.all.len()).ok_or(DecodeError::NoMemory)?;
         for piece in &self.all {
             pieces.push(Piece::read(piece, &self.shape)?);
@@ -418,68 +439,96 @@ impl Pieces {
                 next = piece.newest;
             }
         }
-        let sections = || pieces.iter().flat_map(|piece| &piece.sections);
-        let mut steps: Vec<TableStep> = Vec::new();
-        for section in sections() {
-            match steps.binary_search_by_key(&section.step.number, |step| step.number) {
-                Ok(index) if steps[index] == section.step => {}
-                Ok(_) => return Err("tables of one number that differ".into()),
-                Err(_) if steps.len() as u64 == MOST_TABLES => {
-                    return Err("too many tables".into());
-                }
-                Err(index) => {
-                    steps.try_reserve(1).map_err(|_| DecodeError::NoMemory)?;
-                    steps.insert(index, section.step);
-                }
-            }
-        }
         let periods = self.shape.most_periods() - 1;
         let newest = pieces.iter().map(|piece| piece.newest).max().unwrap_or(0);
         let dropped = pieces.last().map_or(0, |last| last.dropped);
-        // What expired while the pieces were made is left out.
-        let oldest = newest.saturating_sub(periods).max(dropped).max(periods);
-        let current = newest.saturating_sub(1);
-        let mut parts = memory::reserved(steps.len()).ok_or(DecodeError::NoMemory)?;
-        let newest_step = steps.last().map(|step| step.number);
-        for step in steps {
-            let of_step = |section: &&Section| section.step.number == step.number;
-            let count = sections()
-                .filter(of_step)
-                .map(|section| section.count)
-                .sum();
-            let fill = |filling: &mut Filling| {
-                for piece in &pieces {
-                    for section in piece.sections.iter().filter(of_step) {
-                        let filled = piece.each(section, payload, |fingerprint, held| {
-                            let held = match payload {
-                                Payload::Nothing | Payload::Count => held,
-                                Payload::Period(_) => match piece.newest.saturating_sub(held) {
-                                    period if period < oldest => return Ok(()),
-                                    period => period,
-                                },
-                            };
-                            Ok(filling.push(fingerprint, held)?)
-                        });
-                        // Each piece was checked, so only memory or room can be lacking.
-                        filled.map_err(|error| match error {
-                            DecodeError::NoMemory => Refused::OutOfMemory,
-                            _ => Refused::Crowded,
-                        })?;
-                    }
-                }
-                Ok(())
-            };
-            let table = Table::filled(step.bits, payload, count, current, fill)?;
-            if table.fingerprints() > 0 || Some(step.number) == newest_step {
-                parts.push(Part { step, table });
+        let maker = Maker {
+            payload: self.shape.payload(),
+            // What expired while the pieces were made is left out.
+            oldest: newest.saturating_sub(periods).max(dropped).max(periods),
+            current: Period(newest.saturating_sub(1)),
+        };
+        let sections = by_number(&pieces)?;
+        let number_of = |(_, section): &(&Piece, &Section)| section.step.number;
+        let newest = sections.last().map(number_of);
+        let mut parts = Vec::new();
+        for sections in sections.chunk_by(|one, other| number_of(one) == number_of(other)) {
+            let part = maker.make(sections)?;
+            if part.table.fingerprints() > 0 || newest == Some(part.step.number) {
+                push(&mut parts, part)?;
+            }
+            if parts.len() > TableStep::MOST {
+                return Err("too many tables".into());
             }
         }
         memory::fit(&mut parts);
-        Ok(Object::of_tables(Tables::of_parts(
-            &self.shape,
-            self.hasher,
-            parts,
-            dropped,
-        )?))
+        let tables = Tables::of_parts(&self.shape, self.hasher, parts, Period(dropped))?;
+        Ok(Object::of_tables(tables))
+    }
+}
+
+/// Returns the sections of all pieces by the numbers of their tables, each with its piece.
+fn by_number<'a, 'p>(
+    pieces: &'a [Piece<'p>],
+) -> Result<Vec<(&'a Piece<'p>, &'a Section<'p>)>, DecodeError> {
+    let count = pieces.iter().map(|piece| piece.sections.len()).sum();
+    let mut all = memory::reserved(count).ok_or(DecodeError::NoMemory)?;
+    for piece in pieces {
+        all.extend(piece.sections.iter().map(|section| (piece, section)));
+    }
+    all.sort_unstable_by_key(|(piece, section)| (section.step.number, piece.begin));
+    Ok(all)
+}
+
+/// Makes tables of their sections.
+struct Maker {
+    payload: Payload,
+    /// The first period that is kept.
+    oldest: u64,
+    /// The period before the newest.
+    current: Period,
+}
+
+impl Maker {
+    fn make(&self, sections: &[(&Piece, &Section)]) -> Result<Part, DecodeError> {
+        let step = sections[0].1.step;
+        if sections.iter().any(|(_, section)| section.step != step) {
+            return Err("tables of one number that differ".into());
+        }
+        let mut entries = 0;
+        if self.payload == Payload::Count {
+            self.each(sections, |_, count| {
+                entries += Payload::Count.entries(count);
+                Ok(())
+            })?;
+        } else {
+            entries = sections.iter().map(|(_, section)| section.count).sum();
+        }
+        let mut filling = Filling::new(step.bits, self.payload, entries, self.current)?;
+        self.each(sections, |fingerprint, held| {
+            Ok(filling.push(fingerprint, held)?)
+        })?;
+        let table = Table::filled(filling)?;
+        Ok(Part { step, table })
+    }
+
+    /// Passes the fingerprints that are kept, each with its count, or the number of its period.
+    fn each(
+        &self,
+        sections: &[(&Piece, &Section)],
+        mut pass: impl FnMut(u64, u64) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
+        for (piece, section) in sections {
+            piece.each(section, self.payload, |fingerprint, held| {
+                match self.payload {
+                    Payload::Nothing | Payload::Count => pass(fingerprint, held),
+                    Payload::Period(_) => match piece.newest.saturating_sub(held) {
+                        period if period < self.oldest => Ok(()),
+                        period => pass(fingerprint, period),
+                    },
+                }
+            })?;
+        }
+        Ok(())
     }
 }
