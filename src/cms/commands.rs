@@ -9,7 +9,7 @@ use valkeybloom_protocol::cms::{
 };
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::words::CommandWords;
-use valkeybloom_sketches::cms::{CellSize, CountMin, NotCounted, Shape, Term};
+use valkeybloom_sketches::cms::{CellSize, CountMin, NotCounted, Overflow, Shape, Term};
 
 use crate::ffi::{Argument, Argv, Call, Ctx, Done, Keyspace, Reply, Str};
 use crate::keys::{Reader, Readers, Writer};
@@ -88,7 +88,7 @@ pub fn incrby(Call { ctx, keys, args }: Call) -> Done {
     if args.len() == 4 {
         let counted = writer.update(|sketch| {
             let by = request::increment(args.word(3), || follows_redisbloom(ctx))?;
-            let counted = sketch.increment(item(&args), by, overflow());
+            let counted = sketch.increment(item(&args), by, overflow(ctx));
             Ok::<_, Error>((counted, changes(by, counted)))
         })?;
         let (counted, changed) = counted.ok_or(error::NOT_FOUND)??;
@@ -129,7 +129,7 @@ fn count_each<'a>(
     }
     let items = items(args, 2..args.len()).step_by(2);
     let pairs = items.zip(increments.iter().copied());
-    sketch.increment_each(pairs, overflow(), |counted| {
+    sketch.increment_each(pairs, overflow(ctx), |counted| {
         let pair = outcomes.len();
         if changes(increments[pair], counted) {
             changed.extend([2, 3].map(|word| args.string(2 * pair + word)));
@@ -209,8 +209,13 @@ fn merge_sources<'a>(
             .zip(weights)
             .map(|(source, weight)| Term { source, weight }),
     );
-    let merged = CountMin::merged(&terms, !ctx.must_obey());
-    merged.map_err(error::not_merged)
+    // Clients get a refusal under either setting, as in RedisBloom.
+    let overflow = if ctx.must_obey() {
+        Overflow::Saturate
+    } else {
+        Overflow::Refuse
+    };
+    CountMin::merged(&terms, overflow).map_err(error::not_merged)
 }
 
 /// Requires that a source has the destination's shape.

@@ -2,6 +2,7 @@
 
 use valkeybloom_sketches::cms::Overflow;
 
+use crate::ffi::Ctx;
 use crate::settings::Setting;
 
 static OVERFLOW: Setting = Setting::choice(c"cms-overflow", &["refuse", "saturate"]);
@@ -11,12 +12,13 @@ pub static ENCODING: Setting = Setting::integer(c"cms-encoding", 0, &(0..=1)).fi
 /// The settings of this family.
 pub static ALL: &[&Setting] = &[&OVERFLOW, &ENCODING];
 
-/// Returns what becomes of an increment that counters of four bytes can't take. Commands of a primary or a log get this
-/// server's rule, too, because the commands of `RedisBloom` do not name one.
+/// Returns the rule for increments that counters of four bytes can't take. Counters saturate if the command was already
+/// executed elsewhere: a server that refuses sends only increments that fit, a server that saturates sends all.
 #[inline]
-pub fn overflow() -> Overflow {
-    match OVERFLOW.number() {
-        0 => Overflow::Refuse,
-        _ => Overflow::Saturate,
+pub fn overflow(ctx: Ctx) -> Overflow {
+    if OVERFLOW.number() == 0 && !ctx.must_obey() {
+        Overflow::Refuse
+    } else {
+        Overflow::Saturate
     }
 }

@@ -41,14 +41,15 @@ fn commands_that_failed_in_part_elsewhere_are_no_errors() {
         "TDIGEST.CREATE digest",
         "TDIGEST.MERGE merged 1 digest what OVERRIDE OVERRIDE",
     ];
-    for (overflow, count) in [("refuse", u32::MAX.into()), ("saturate", 1 << 32)] {
+    for overflow in ["refuse", "saturate"] {
         let builder = Server::builder()
             .config("propagation-error-behavior", "panic")
             .config("bf.cms-overflow", overflow);
         let server = on_log_of(builder, b"", &wire(&commands.map(command)));
         let mut client = server.client();
         client.expect("CMS.QUERY cms a", array([int(255)]));
-        assert_eq!(client.cmd("CMS.INFO saturated").as_array()[5], int(count));
+        let info = client.cmd("CMS.INFO saturated");
+        assert_eq!(info.as_array()[5], int(1 << 32));
         client.expect("TOPK.COUNT topk a c", array([int(3), int(0)]));
         client.expect("EXISTS merged", int(1));
         assert!(!server.log_contains("== CRITICAL =="));

@@ -102,7 +102,7 @@ impl CountMin {
             source: &sketch.0,
             weight: *weight,
         }));
-        cms::CountMin::merged(&terms, true)
+        cms::CountMin::merged(&terms, Overflow::Refuse)
             .map(Self)
             .map_err(|error| match error {
                 MergeError::OutOfMemory => Error::NO_MEMORY,

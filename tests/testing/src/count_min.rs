@@ -73,7 +73,35 @@ impl Naive {
     }
 
     /// Adds up weighted sources, term by term.
-    pub fn merged(terms: &[(&Self, i64)]) -> Result<Self, MergeError> {
+    pub fn merged(terms: &[(&Self, i64)], overflow: Overflow) -> Result<Self, MergeError> {
+        let first = terms[0].0;
+        match Self::summed(terms) {
+            Err(MergeError::Overflow) if first.bytes == 4 && overflow == Overflow::Saturate => {
+                Ok(Self::saturated(terms))
+            }
+            summed => summed,
+        }
+    }
+
+    fn saturated(terms: &[(&Self, i64)]) -> Self {
+        let nearest = |number: &dyn Fn(&Self) -> i128, most: i128| {
+            let products = terms
+                .iter()
+                .map(|(s, weight)| number(s) * i128::from(*weight));
+            products.fold(0, i128::saturating_add).clamp(0, most)
+        };
+        let mut merged = terms[0].0.clone();
+        merged.count = nearest(&|source| source.count, MOST);
+        let max = merged.max();
+        for (row, counters) in merged.rows.iter_mut().enumerate() {
+            for (column, counter) in counters.iter_mut().enumerate() {
+                *counter = nearest(&|source| source.rows[row][column], max);
+            }
+        }
+        merged
+    }
+
+    fn summed(terms: &[(&Self, i64)]) -> Result<Self, MergeError> {
         let first = terms[0].0;
         let of = |number: fn(&Self, usize) -> i128, index| {
             terms.iter().try_fold(0_i128, |sum, (source, weight)| {

@@ -350,7 +350,7 @@ fn count_min_merge(bencher: Bencher, times: usize) {
         weight: 1,
     };
     let terms = vec![term; times];
-    bencher.bench_local(|| CountMin::merged(&terms, true));
+    bencher.bench_local(|| CountMin::merged(&terms, Overflow::Refuse));
 }
 
 /// Hashing an item of 64 KiB for each row.

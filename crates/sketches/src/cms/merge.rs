@@ -7,7 +7,7 @@
 use crate::machine::{memory, work};
 
 use super::cells::{for_cell_size, narrow, widen};
-use super::object::CountMin;
+use super::object::{CountMin, MOST, Overflow};
 use super::shape::CellSize;
 
 /// The counters that are summed together. Their sums stay in the fastest cache.
@@ -61,17 +61,30 @@ impl CountMin {
 
     /// Returns the weighted sum of sketches. Intermediate sums count, in the order of the terms.
     ///
-    /// With `bounded`, a sum is refused as an overflow if finding out whether an intermediate sum leaves the range of
-    /// `i64` would take more than a few passes over all sources. This takes weights far above 2³¹ in total.
+    /// With [`Overflow::Refuse`], a sum is also refused if finding out whether an intermediate sum leaves the range of
+    /// `i64` would take more than a few passes over all sources. This takes weights far above 2³¹ in total. With
+    /// [`Overflow::Saturate`], sums that counters of four bytes can't hold become the nearest number that they can.
     ///
     /// # Errors
     /// Any [`MergeError`].
-    pub fn merged(terms: &[Term], bounded: bool) -> Result<Self, MergeError> {
-        let first = terms.first().ok_or(MergeError::Shape)?.source;
-        let shape = *first.shape();
-        if terms.iter().any(|term| *term.source.shape() != shape) {
+    pub fn merged(terms: &[Term], overflow: Overflow) -> Result<Self, MergeError> {
+        let shape = terms.first().ok_or(MergeError::Shape)?.source.shape();
+        if terms.iter().any(|term| term.source.shape() != shape) {
             return Err(MergeError::Shape);
         }
+        let saturates = overflow == Overflow::Saturate;
+        match Self::summed(terms, !saturates) {
+            Err(MergeError::Overflow) if saturates && shape.cell_size() == CellSize::Four => {
+                Self::saturated(terms)
+            }
+            merged => merged,
+        }
+    }
+
+    /// Returns the weighted sum of sketches of one shape. With `bounded`, it is refused if it takes too long.
+    fn summed(terms: &[Term], bounded: bool) -> Result<Self, MergeError> {
+        let first = terms[0].source;
+        let shape = *first.shape();
         let count = sum_of_counts(terms)?;
         let mut sources = Sources::of(terms)?;
         let combined;
@@ -87,6 +100,28 @@ impl CountMin {
         for_cell_size!(shape.cell_size(), sum_tables(terms, &mut table))?;
         Ok(Self::with_table(shape, count, table))
     }
+
+    /// Returns the weighted sum of sketches with counters of four bytes. Each sum becomes the nearest one that fits.
+    #[cold]
+    fn saturated(terms: &[Term]) -> Result<Self, MergeError> {
+        let first = terms[0].source;
+        let mut table = memory::zeroed(first.table().len()).ok_or(MergeError::OutOfMemory)?;
+        let most = CellSize::Four.max();
+        for (index, cell) in table.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            let counter = |source: &Self| widen(&source.table().as_chunks::<4>().0[index]);
+            *cell = narrow(nearest_sum(terms, counter, most));
+        }
+        let count = nearest_sum(terms, Self::count, MOST);
+        Ok(Self::with_table(*first.shape(), count, table))
+    }
+}
+
+/// Returns the number from 0 to `most` that is nearest to the weighted sum of a number of each source.
+fn nearest_sum(terms: &[Term], number: impl Fn(&CountMin) -> u64, most: u64) -> u64 {
+    let sum = terms.iter().fold(0_i128, |sum, term| {
+        sum.saturating_add(i128::from(number(term.source)) * i128::from(term.weight))
+    });
+    u64::try_from(sum.max(0)).unwrap_or(u64::MAX).min(most)
 }
 
 /// Returns the weighted sum of the counts.

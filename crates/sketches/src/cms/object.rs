@@ -12,7 +12,7 @@ use super::shape::{CellSize, Shape};
 /// The items whose counters are found together, and so fetched together.
 const BATCH: usize = 16;
 
-/// What becomes of an increment that counters of four bytes can't take. Counters of other sizes refuse it.
+/// What becomes of an increment or a merge that counters of four bytes can't take. Counters of other sizes refuse it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overflow {
     /// It changes nothing, as in `RedisBloom` from 8.12 on.

@@ -38,23 +38,28 @@ fn count_min_sketches_are_made_read_and_copied() {
 
 #[test]
 fn count_min_sketches_are_merged() {
-    let sources: Vec<_> = (0..100).map(|_| sample(CellSize::Eight)).collect();
-    let terms: Vec<_> = sources
-        .iter()
-        .cycle()
-        .take(200)
-        .map(|source| Term { source, weight: 1 })
-        .collect();
     let fields =
         |sketch: &CountMin| Stream::of(|to| wire::write_rdb(sketch, wire::RDB_VERSION, to));
-    let expected = fields(&CountMin::merged(&terms, true).unwrap());
-    let refusals = each_refused_of(
-        || CountMin::merged(&terms, true),
-        |merged, refused| match merged {
-            Ok(merged) => assert!(fields(&merged) == expected, "other fields"),
-            Err(error) => assert_eq!((error, refused), (MergeError::OutOfMemory, true)),
-        },
-    );
-    // The sources by address, one term for each of them, and the counters.
-    assert!(refusals >= 3, "{refusals}");
+    for (size, weight, overflow) in [
+        (CellSize::Eight, 1, Overflow::Refuse),
+        (CellSize::Four, 1 << 32, Overflow::Saturate),
+    ] {
+        let sources: Vec<_> = (0..100).map(|_| sample(size)).collect();
+        let terms: Vec<_> = sources
+            .iter()
+            .cycle()
+            .take(200)
+            .map(|source| Term { source, weight })
+            .collect();
+        let expected = fields(&CountMin::merged(&terms, overflow).unwrap());
+        let refusals = each_refused_of(
+            || CountMin::merged(&terms, overflow),
+            |merged, refused| match merged {
+                Ok(merged) => assert!(fields(&merged) == expected, "other fields"),
+                Err(error) => assert_eq!((error, refused), (MergeError::OutOfMemory, true)),
+            },
+        );
+        // The sources by address, one term for each of them, and the counters.
+        assert!(refusals >= 3, "{refusals}");
+    }
 }

@@ -33,7 +33,10 @@ fn operate(mut object: CountMin, mut source: Source) {
                 let by = i64::from_le_bytes(source.array());
                 count(&mut object, item, by.max(-i64::MAX), overflow);
             }
-            3 => merge(&mut object, i8::from_le_bytes(source.array()).into()),
+            3 => {
+                let weight = i8::from_le_bytes(source.array());
+                merge(&mut object, weight.into(), overflow);
+            }
             _ => object = reread(&object),
         }
         let mut estimates = Vec::new();
@@ -68,14 +71,14 @@ fn count(object: &mut CountMin, item: &[u8], by: i64, overflow: Overflow) {
 }
 
 /// Replaces a sketch by its multiple. Naming it repeatedly has the same outcome.
-fn merge(object: &mut CountMin, weight: i64) {
+fn merge(object: &mut CountMin, weight: i64, overflow: Overflow) {
     let sum = |weights: &[i64]| {
         let term = |weight: &i64| Term {
             source: &*object,
             weight: *weight,
         };
         let terms: Vec<_> = weights.iter().map(term).collect();
-        CountMin::merged(&terms, true)
+        CountMin::merged(&terms, overflow)
     };
     let (whole, parts) = (sum(&[weight]), sum(&[weight / 2, weight - weight / 2]));
     assert_eq!(

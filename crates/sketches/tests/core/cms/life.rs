@@ -25,8 +25,8 @@ fn merge(real: &mut CountMin, naive: &mut Naive, weight: i64) -> bool {
         source: real,
         weight,
     };
-    let merged = CountMin::merged(&[term], true);
-    let expected = Naive::merged(&[(naive, weight)]);
+    let merged = CountMin::merged(&[term], Overflow::Refuse);
+    let expected = Naive::merged(&[(naive, weight)], Overflow::Refuse);
     assert_eq!(merged.as_ref().err(), expected.as_ref().err());
     let (Ok(merged), Ok(expected)) = (merged, expected) else {
         return false;

@@ -31,24 +31,26 @@ fn terms<'s>(sources: &'s [(CountMin, Naive)], picked: &[(usize, i64)]) -> Vec<T
     picked.iter().map(term).collect()
 }
 
-/// Merges in both ways, and returns what both made. `bounded` changes nothing here, because the sketches are small.
+/// Merges by both rules, and returns what came of it with [`Overflow::Refuse`]. The sketches are so small that this rule
+/// refuses only what does not fit.
 #[track_caller]
 fn merge(sources: &[(CountMin, Naive)], picked: &[(usize, i64)]) -> Result<(), MergeError> {
     let naive: Vec<_> = picked
         .iter()
         .map(|(index, weight)| (&sources[*index].1, *weight))
         .collect();
-    let expected = Naive::merged(&naive);
-    for bounded in [true, false] {
-        let merged = CountMin::merged(&terms(sources, picked), bounded);
+    let [refusing, _] = [Overflow::Refuse, Overflow::Saturate].map(|overflow| {
+        let expected = Naive::merged(&naive, overflow);
+        let merged = CountMin::merged(&terms(sources, picked), overflow);
         match (&merged, &expected) {
             (Ok(merged), Ok(expected)) => expected.assert_same(merged),
             (merged, expected) => {
                 assert_eq!(merged.as_ref().err(), expected.as_ref().err(), "{picked:?}");
             }
         }
-    }
-    expected.map(|_| ())
+        expected.map(|_| ())
+    });
+    refusing
 }
 
 #[test]
@@ -134,6 +136,33 @@ fn counts_above_the_range_merge_with_weight_0() {
 }
 
 #[test]
+fn sums_that_do_not_fit_saturate() {
+    let sources =
+        [(7, 1), (u32::MAX.into(), 1 << 62)].map(|(c, n)| pair(&[c, 5], n, CellSize::Four));
+    let merged = |picked: &[(usize, i64)]| {
+        let merged = CountMin::merged(&terms(&sources, picked), Overflow::Saturate).unwrap();
+        let (counters, _) = merged.table().as_chunks();
+        let counters: Vec<_> = counters.iter().map(|c| u32::from_le_bytes(*c)).collect();
+        (counters, merged.count())
+    };
+    assert_eq!(
+        merged(&[(0, 1), (1, 1)]),
+        (vec![u32::MAX, 10], (1 << 62) + 1)
+    );
+    assert_eq!(merged(&[(1, 2)]), (vec![u32::MAX, 10], (1 << 63) - 1));
+    assert_eq!(merged(&[(0, -1), (1, 0)]), (vec![0, 0], 0));
+    assert_eq!(
+        merged(&[(1, i64::MAX), (1, -i64::MAX), (0, 3)]),
+        (vec![21, 15], 3)
+    );
+    assert_eq!(merged(&[(1, i64::MIN); 9]), (vec![0, 0], 0));
+    // Counters of other sizes refuse.
+    let small = pair(&[200], 200, CellSize::One);
+    let twice = CountMin::merged(&terms(&[small], &[(0, 2)]), Overflow::Saturate);
+    assert_eq!(twice.err(), Some(MergeError::Overflow));
+}
+
+#[test]
 fn sketches_of_other_shapes_do_not_merge() {
     let one = sketch(10, 5, CellSize::Four);
     for other in [
@@ -142,10 +171,13 @@ fn sketches_of_other_shapes_do_not_merge() {
         sketch(10, 5, CellSize::Eight),
     ] {
         let terms = [&one, &other].map(|source| Term { source, weight: 1 });
-        let merged = CountMin::merged(&terms, true);
+        let merged = CountMin::merged(&terms, Overflow::Refuse);
         assert_eq!(merged.err(), Some(MergeError::Shape));
     }
-    assert_eq!(CountMin::merged(&[], true).err(), Some(MergeError::Shape));
+    assert_eq!(
+        CountMin::merged(&[], Overflow::Refuse).err(),
+        Some(MergeError::Shape)
+    );
 }
 
 /// Returns a sketch in which every counter is `counter`, and the count is 0.
@@ -162,7 +194,7 @@ fn a_source_that_is_named_often_is_passed_over_seldom() {
     let sources = [filled(counters, 3), filled(counters, 5)];
     let often: Vec<_> = (0..20_000).map(|index| (index % 2, 1)).collect();
     work::take();
-    let merged = CountMin::merged(&terms(&sources, &often), true).unwrap();
+    let merged = CountMin::merged(&terms(&sources, &often), Overflow::Refuse).unwrap();
     assert!(work::take().bytes <= 2 * 4 * counters as u64);
     assert!(
         merged
@@ -180,10 +212,10 @@ fn a_source_that_is_named_often_is_passed_over_seldom() {
     let back = [(0, -most), (1, most / 5 * 3)].repeat(500);
     let absurd = [zigzag, back, vec![(0, 1)]].concat();
     work::take();
-    let refused = CountMin::merged(&terms(&sources, &absurd), true);
+    let refused = CountMin::merged(&terms(&sources, &absurd), Overflow::Refuse);
     assert_eq!(refused.err(), Some(MergeError::Overflow));
     assert!(work::take().bytes <= 2 * 4 * counters as u64);
-    let merged = CountMin::merged(&terms(&sources, &absurd), false).unwrap();
+    let merged = CountMin::merged(&terms(&sources, &absurd), Overflow::Saturate).unwrap();
     assert_eq!(merged.table(), sources[0].0.table());
 }
 
