@@ -101,11 +101,10 @@ pub fn madd(Call { ctx, keys, args }: Call) -> Done {
 /// `BF.INSERT key [option ...] [ITEMS item ...]`
 pub fn insert(Call { ctx, keys, args }: Call) -> Done {
     let request = Insert::parse(&args, settings::defaults(), origin(ctx))?;
-    if let (Some(wanted), Some(Ok(new))) = (request.scale_to, &request.create) {
-        require_reach(new, wanted, [Error::SCALE_TO_RATE, Error::SCALE_TO_MEMORY])?;
-    }
     if let Some(Ok(new)) = &request.create {
-        require_growth(ctx, new, request.grow_to)?;
+        let errors = [Error::SCALE_TO_RATE, Error::SCALE_TO_MEMORY];
+        require_reach(ctx, new, request.scale_to, errors)?;
+        require_reach(ctx, new, request.grow_to, GROWTH)?;
     }
     let moment = request.moment;
     let is_replicated = moment.at_ms.is_some() || moment.saturate;
@@ -125,21 +124,24 @@ pub fn insert(Call { ctx, keys, args }: Call) -> Done {
     Ok(Reply::Sent)
 }
 
-/// Requires that an object could grow to this capacity. The errors are for rates that are too small, and for too much memory.
-fn require_reach(new: &New, wanted: u64, [rate, memory]: [Error; 2]) -> Result<(), Error> {
+/// The errors of an object that can't grow to what SCALETO says: its rates get too small, or it takes too much memory.
+const GROWTH: [Error; 2] = [Error::GROWTH_TO_RATE, Error::GROWTH_TO_MEMORY];
+
+/// Requires that a client's object could grow to this capacity, if it is given. The errors are for rates that are too small,
+/// and for too much memory.
+fn require_reach(
+    ctx: Ctx,
+    new: &New,
+    wanted: Option<u64>,
+    [rate, memory]: [Error; 2],
+) -> Result<(), Error> {
+    let Some(wanted) = wanted.filter(|_| !ctx.must_obey()) else {
+        return Ok(());
+    };
     match new.reach(keys::limits()) {
         (reached, _) if reached >= wanted => Ok(()),
         (_, Some(Refusal::RateTooSmall)) => Err(rate),
         _ => Err(memory),
-    }
-}
-
-/// Requires that a client's object could grow to what SCALETO says, if it is given.
-fn require_growth(ctx: Ctx, new: &New, wanted: Option<u64>) -> Result<(), Error> {
-    let errors = [Error::GROWTH_TO_RATE, Error::GROWTH_TO_MEMORY];
-    match wanted {
-        Some(wanted) if !ctx.must_obey() => require_reach(new, wanted, errors),
-        _ => Ok(()),
     }
 }
 
@@ -402,7 +404,7 @@ fn create<'a>(
 pub fn reserve(Call { ctx, keys, args }: Call) -> Done {
     let request = Reserve::parse(&args, settings::defaults(), origin(ctx))?;
     if let Ok(new) = &request.create {
-        require_growth(ctx, new, request.grow_to)?;
+        require_reach(ctx, new, request.grow_to, GROWTH)?;
     }
     let mut writer = Writer::open(keys, key(&args));
     let reply = if !writer.exists()? {

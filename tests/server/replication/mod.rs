@@ -144,6 +144,25 @@ fn a_full_filter_refuses_what_a_primary_sends() {
     }
 }
 
+/// valkey-bloom sends additions as they came, and its limits on memory may be others.
+#[test]
+fn no_capacity_of_a_primary_is_validated() {
+    let beyond = "VALIDATESCALETO 1000000000 ITEMS a";
+    let sent = [
+        "BF.INSERT k CAPACITY 100 ITEMS b".to_owned(),
+        format!("BF.INSERT k CAPACITY 100 {beyond}"),
+        format!("BF.INSERT new {beyond}"),
+    ];
+    let log = wire(&sent.each_ref().map(|line| command(line)));
+    let node = on_log_of(Server::builder(), &log, &[]);
+    assert!(!node.log_contains("CRITICAL"));
+    let mut client = node.client();
+    client.expect("BF.CARD k", int(2));
+    client.expect("BF.CARD new", int(1));
+    let text = "ERR provided VALIDATESCALETO causes bloom object to exceed memory limit";
+    client.expect(&sent[1], error(text));
+}
+
 #[test]
 fn a_log_is_replayed_whatever_the_settings() {
     let mut server = SETTINGS
