@@ -207,6 +207,16 @@ pub fn byrevrank(call: Call) -> Done {
     })
 }
 
+/// Queries a digest. Its sorted nodes are kept for further queries, unless the server may use no more memory.
+fn query<R>(digest: &TDigest, ask: impl FnOnce(Compressed) -> R) -> Result<R, Error> {
+    let answer = if Ctx::memory_is_out() {
+        digest.compressed_once(ask)
+    } else {
+        digest.compressed().map(ask)
+    };
+    answer.ok_or(error::NOT_ALLOCATED)
+}
+
 /// Replies with an array: an answer for each word after the key.
 fn reply_each<T: Copy>(
     Call { ctx, keys, args }: Call,
@@ -217,12 +227,13 @@ fn reply_each<T: Copy>(
     let values = |digest: &TDigest| {
         let mut values = Numbers::new();
         parse_all(args, parse, &mut values)?;
-        let digest = digest.compressed().ok_or(error::NOT_ALLOCATED)?;
-        ctx.reply_array(values.len());
-        for value in values {
-            answer(&digest, value).send(ctx);
-        }
-        Ok::<_, Error>(Reply::Sent)
+        query(digest, |digest| {
+            ctx.reply_array(values.len());
+            for value in values {
+                answer(&digest, value).send(ctx);
+            }
+            Reply::Sent
+        })
     };
     reader.caching(values)?.ok_or(error::NOT_FOUND)?
 }
@@ -232,8 +243,7 @@ pub fn trimmed_mean(Call { keys, args, .. }: Call) -> Done {
     let reader = Reader::<TDigest>::open(keys, key(&args));
     let mean = reader.caching(|digest| {
         let (low, high) = request::trim(&args)?;
-        let digest = digest.compressed().ok_or(error::NOT_ALLOCATED)?;
-        Ok::<_, Error>(digest.trimmed_mean(low, high))
+        query(digest, |digest| digest.trimmed_mean(low, high))
     })?;
     Ok(Reply::Double(mean.ok_or(error::NOT_FOUND)??))
 }

@@ -214,6 +214,30 @@ fn reported_memory_is_what_the_allocator_gives() {
     assert_eq!(sums::Sums::read(&mut client).bytes(), 0);
 }
 
+/// Queries are answered when memory is out, but nothing is kept for the next ones.
+#[test]
+fn a_query_of_a_digest_takes_no_memory_when_it_is_out() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.ok("TDIGEST.CREATE k");
+    client.ok(format!("TDIGEST.ADD k {}", spaced(0..2000)));
+    let before = usage(&mut client, "k");
+    let queries = ["TDIGEST.RANK k 3 70", "TDIGEST.TRIMMED_MEAN k 0.1 0.7"];
+    client.ok("CONFIG SET maxmemory 1");
+    let answers = queries.map(|query| client.cmd(query));
+    assert_eq!(usage(&mut client, "k"), before);
+    client.ok("CONFIG SET maxmemory 0");
+    for (query, answer) in queries.iter().zip(&answers) {
+        client.expect(query, answer);
+    }
+    let with_nodes = usage(&mut client, "k");
+    assert!(with_nodes > before);
+    // Nodes that are there already are used.
+    client.ok("CONFIG SET maxmemory 1");
+    assert_eq!(queries.map(|query| client.cmd(query)), answers);
+    assert_eq!(usage(&mut client, "k"), with_nodes);
+}
+
 /// A half loaded object takes the loaded bytes.
 #[test]
 fn chunks_are_counted_as_they_come() {

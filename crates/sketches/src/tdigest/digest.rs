@@ -379,12 +379,26 @@ impl TDigest {
             let marks = self.marked()?;
             self.marks.get_or_init(|| marks)
         };
-        Some(Compressed {
+        Some(self.with_marks(marks))
+    }
+
+    /// Passes the digest to a query, as [`compressed`](Self::compressed) does, but keeps no further nodes. Returns `None`
+    /// if allocation fails.
+    pub fn compressed_once<R>(&self, query: impl FnOnce(Compressed) -> R) -> Option<R> {
+        if self.marks.get().is_some() {
+            return self.compressed().map(query);
+        }
+        let marks = self.marked()?;
+        Some(query(self.with_marks(&marks)))
+    }
+
+    fn with_marks<'d>(&self, marks: &'d Marks) -> Compressed<'d> {
+        Compressed {
             marks,
             min: self.numbers.min,
             max: self.numbers.max,
             observations: self.observations(),
-        })
+        }
     }
 
     /// Returns the compressed nodes for queries, or `None` if allocation fails.
