@@ -1,19 +1,21 @@
-//! The feeds of values that are being read: the table of all feeds, and a value's place in it.
+//! The feeds of values that are being read: the table of all feeds, and a value's key to it.
 //!
-//! A value keeps four bytes, so that one that nobody reads costs no more. The table frees what nobody has read for a
-//! minute, which only a list of all feeds allows. A feed is never saved, copied or replicated: where its value goes
-//! within the keyspace, it goes too, and it ends with the value, which a background thread may free.
+//! A value keeps its id and nothing more, so values that are only fetched take no further memory. The table frees feeds that
+//! nobody has read for a minute, which only a list of all feeds allows. A feed is never saved, copied or replicated: where
+//! its value goes within the keyspace, it goes too, and it ends with the value, which a background thread may free.
 //!
 //! The bytes of a feed count in the sums of INFO from here on, apart from those of its value.
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::Refusal;
 use valkeybloom_sketches::{Cursor, Feed, Lost};
 
-use crate::ffi::{self, Ctx};
+use crate::ffi::{self, Ctx, bytes_given};
 use crate::readers::{Client, Readers};
 use crate::sums;
 
@@ -27,66 +29,57 @@ const IDLE_MS: u64 = if cfg!(debug_assertions) {
 /// The time between two looks for idle feeds, in milliseconds, while there are any feeds.
 const LOOK_MS: u64 = IDLE_MS / 6;
 
-/// The most places of the table that are looked at before commands have their turn.
-const LOOK_PLACES: usize = 1_000;
+/// The most feeds that are looked at before commands have their turn.
+const LOOK_FEEDS: usize = 1_000;
 
-/// A value's place in the table: its index plus one, or 0 if nobody has ever read the value. Two marks save looks there.
-pub struct FeedSlot(AtomicU32);
+/// The id of a value, or 0 if it has none: 63 random bits, and a mark. The table has the value's feed under this id.
+pub struct FeedSlot(AtomicU64);
 
-/// Marks a place that may have a feed.
-const OPEN: u32 = 1 << 31;
-
-/// Marks a place that may have an id.
-const NAMED: u32 = 1 << 30;
+/// Marks an id that may have a feed. The table ends a feed that nobody reads, and its value keeps the mark.
+const OPEN: u64 = 1 << 63;
 
 impl FeedSlot {
-    /// Returns the place of a value without a feed.
+    /// Returns the slot of a value without an id.
     pub const fn new() -> Self {
-        Self(AtomicU32::new(0))
+        Self(AtomicU64::new(0))
     }
 
-    /// Returns the index of the value's place in the table.
-    fn index(&self) -> Option<usize> {
-        ((self.0.load(Relaxed) & !(OPEN | NAMED)) as usize).checked_sub(1)
+    /// Returns the id that the value's feed has in the table, if there is one.
+    fn open_id(&self) -> Option<u64> {
+        let id = self.0.load(Relaxed);
+        (id & OPEN != 0).then_some(id & !OPEN)
     }
 
-    /// Returns the index of the value's place in the table, which it gets now unless it had one.
-    ///
-    /// # Errors
-    /// There is no memory for it, or the server may use no more.
-    fn occupy(&self, table: &mut Table) -> Result<usize, Error> {
-        if let Some(index) = self.index() {
-            return Ok(index);
+    /// Returns the value's id, which is drawn now if it has none, or if its feed has ended: the items since then are
+    /// unknown.
+    fn current_id(&self, feeds: &Feeds) -> u64 {
+        let mut id = self.0.load(Relaxed);
+        let mut is_open = id & OPEN != 0;
+        id &= !OPEN;
+        // The feed of another value may have the id that was drawn.
+        while id == 0 || is_open != feeds.contains_key(&id) {
+            (id, is_open) = (u64::from_le_bytes(Ctx::random_bytes()) & !OPEN, false);
+            self.0.store(id, Relaxed);
         }
-        // Reading is allowed when memory is out, but it must not take any.
-        if Ctx::memory_is_out() {
-            return Err(Error::MAXMEMORY);
-        }
-        let index = table.occupy().ok_or(OUT_OF_MEMORY)?;
-        #[allow(
-            clippy::cast_possible_truncation,
-            reason = "there are fewer than 2^30 places"
-        )]
-        self.0.store(index as u32 + 1, Relaxed);
-        Ok(index)
+        id
     }
 
-    /// Returns whether the value may have a feed, for which there must be a place with the mark.
+    /// Returns whether the value may have a feed, for which there must be an id with the mark.
     #[inline]
     pub fn may_be_open(&self) -> bool {
-        self.0.load(Relaxed).cast_signed() < 0
+        self.open_id().is_some()
     }
 
     /// Passes the value's feed to a function that appends new items or makes the feed smaller. Does nothing, and returns
     /// false, if nobody reads the value.
     #[inline]
     pub fn update(&self, update: impl FnOnce(&mut Feed)) -> bool {
-        let Some(index) = self.index() else {
+        let Some(id) = self.open_id() else {
             return false;
         };
         let mut table = table();
-        let Some(open) = &mut table.places[index].open else {
-            self.0.fetch_and(!OPEN, Relaxed);
+        let Some(open) = table.feeds.get_mut(&id) else {
+            self.0.store(0, Relaxed);
             return false;
         };
         let ring_bytes = open.feed.ring_bytes();
@@ -99,62 +92,62 @@ impl FeedSlot {
 
     /// Returns the bytes of the feed and the number of its readers, or `None` if nobody reads the value.
     pub fn share(&self) -> Option<Share> {
-        let index = self.index()?;
+        let id = self.open_id()?;
         let table = table();
-        let open = table.places[index].open.as_ref();
-        open.map(|open| open.counted)
+        table.feeds.get(&id).map(|open| open.counted)
     }
 
     /// Ends the feed and takes the id away, because the value changes by more than new items.
     #[inline]
     pub fn end(&self) {
-        if self.0.load(Relaxed) & (OPEN | NAMED) != 0
-            && let Some(index) = self.index()
-        {
-            table().places[index] = Place::default();
-            self.0.fetch_and(!(OPEN | NAMED), Relaxed);
+        if self.0.load(Relaxed) != 0 {
+            self.close();
+            self.0.store(0, Relaxed);
         }
     }
 
-    /// Returns the value's id: a random number that it keeps while it only gains items and no feed of it ends. Whoever
-    /// asks for it fetches the value, which may take longer than an idle feed is kept, so that counts as a read.
-    ///
-    /// # Errors
-    /// There is no memory for it, or the server may use no more.
-    pub fn id(&self) -> Result<u64, Error> {
+    /// Frees the feed.
+    #[inline]
+    fn close(&self) {
+        if let Some(id) = self.open_id() {
+            table().feeds.remove(&id);
+        }
+    }
+
+    /// Returns the value's id, which it keeps while it only gains items and no feed of it ends. This counts as a read,
+    /// because the client is fetching the value, which may take longer than an idle feed is kept.
+    pub fn id(&self) -> u64 {
         let mut table = table();
-        let index = self.occupy(&mut table)?;
-        self.0.fetch_or(NAMED, Relaxed);
-        let place = &mut table.places[index];
-        if let Some(open) = &mut place.open {
+        let id = self.current_id(&table.feeds);
+        if let Some(open) = table.feeds.get_mut(&id) {
             open.read_ms = Ctx::now_ms();
         }
-        Ok(place.id())
+        id
     }
 
     /// Returns the cursor after the last item, for a client. Creates the feed if needed; it numbers its items from those
     /// that the value has counted, `items`, and its bytes count in a family's sums.
     ///
     /// # Errors
-    /// There is no memory for it, or the server may use no more.
+    /// The server may use no more memory.
     pub fn begin(&self, family: usize, items: u64, client: Client) -> Result<Cursor, Error> {
-        if self.share().is_none() && Ctx::memory_is_out() {
-            return Err(Error::MAXMEMORY);
-        }
-        let mut table = table();
-        let index = self.occupy(&mut table)?;
-        self.0.fetch_or(OPEN | NAMED, Relaxed);
-        let place = &mut table.places[index];
-        let id = place.id();
-        let open = place.open.get_or_insert_with(|| {
-            Box::new(Open {
-                feed: Feed::new(id, items),
-                readers: Readers::default(),
-                read_ms: 0,
-                family,
-                counted: Share::default(),
-            })
-        });
+        let table = &mut *table();
+        let id = self.current_id(&table.feeds);
+        let open = match table.feeds.entry(id) {
+            Entry::Occupied(found) => found.into_mut(),
+            // Reading is allowed when memory is out, but it must not take any.
+            Entry::Vacant(_) if Ctx::memory_is_out() => return Err(Error::MAXMEMORY),
+            Entry::Vacant(place) => {
+                self.0.store(id | OPEN, Relaxed);
+                place.insert(Box::new(Open {
+                    feed: Feed::new(id, items),
+                    readers: Readers::default(),
+                    read_ms: 0,
+                    family,
+                    counted: Share::default(),
+                }))
+            }
+        };
         open.note(client);
         let end = open.feed.end();
         if table.look.is_none() {
@@ -174,12 +167,9 @@ impl FeedSlot {
         most: u64,
         client: Client,
     ) -> Result<(Vec<u8>, Cursor), Error> {
-        let index = self.index().ok_or(Error::FEED_UNKNOWN)?;
+        let id = self.open_id().ok_or(Error::FEED_UNKNOWN)?;
         let mut table = table();
-        let open = table.places[index]
-            .open
-            .as_mut()
-            .ok_or(Error::FEED_UNKNOWN)?;
+        let open = table.feeds.get_mut(&id).ok_or(Error::FEED_UNKNOWN)?;
         let [older, newer] = open.feed.since(from).map_err(|lost| match lost {
             Lost::Unknown => Error::FEED_UNKNOWN,
             Lost::Overrun => Error::FEED_OVERRUN,
@@ -190,7 +180,7 @@ impl FeedSlot {
         let newer = &newer[..count - older.len()];
         let mut bytes = Vec::new();
         let room = bytes.try_reserve_exact(count * Feed::ITEM_BYTES);
-        room.map_err(|_| OUT_OF_MEMORY)?;
+        room.map_err(|_| Error::Refused(Refusal::OutOfMemory))?;
         bytes.extend_from_slice(older.as_flattened());
         bytes.extend_from_slice(newer.as_flattened());
         open.note(client);
@@ -205,13 +195,9 @@ impl FeedSlot {
 impl Drop for FeedSlot {
     #[inline]
     fn drop(&mut self) {
-        if let Some(index) = self.index() {
-            table().leave(index);
-        }
+        self.close();
     }
 }
-
-const OUT_OF_MEMORY: Error = Error::Refused(Refusal::OutOfMemory);
 
 /// A feed's share of the sums of INFO.
 #[derive(Clone, Copy, Default)]
@@ -234,15 +220,7 @@ impl Share {
     }
 }
 
-/// The place of a value in the table.
-#[derive(Default)]
-struct Place {
-    /// The id of the value and of its feed; 0 if nobody has asked for it.
-    id: u64,
-    /// The value's feed.
-    open: Option<Box<Open>>,
-}
-
+/// The feed of a value.
 struct Open {
     feed: Feed,
     readers: Readers,
@@ -264,7 +242,11 @@ impl Open {
     /// Brings the sums up to date.
     fn count(&mut self) {
         let share = Share {
-            bytes: size_of::<Self>() as u64 + self.feed.ring_bytes() + self.readers.bytes(),
+            // A feed is a block of its own.
+            bytes: bytes_given(&raw const *self)
+                + ENTRY_BYTES
+                + self.feed.ring_bytes()
+                + self.readers.bytes(),
             readers: self.readers.count(),
             feeds: 1,
         };
@@ -278,27 +260,21 @@ impl Drop for Open {
     }
 }
 
-impl Place {
-    fn id(&mut self) -> u64 {
-        while self.id == 0 {
-            self.id = u64::from_le_bytes(Ctx::random_bytes());
-        }
-        self.id
-    }
-}
+/// The feeds by the ids of their values.
+type Feeds = BTreeMap<u64, Box<Open>>;
+
+/// The approximate bytes of an entry of [`Feeds`], whose nodes are more than half full.
+const ENTRY_BYTES: u64 = 32;
 
 /// All feeds.
 struct Table {
-    places: Vec<Place>,
-    /// The indices of empty places. It has room for all of them, because values leave where nothing may fail.
-    empty: Vec<usize>,
-    /// The index that the next look for idle feeds begins at; `None` if no look is due.
-    look: Option<usize>,
+    feeds: Feeds,
+    /// The id that the next look for idle feeds begins at; `None` if no look is due.
+    look: Option<u64>,
 }
 
 static TABLE: Mutex<Table> = Mutex::new(Table {
-    places: Vec::new(),
-    empty: Vec::new(),
+    feeds: Feeds::new(),
     look: None,
 });
 
@@ -307,56 +283,31 @@ fn table() -> MutexGuard<'static, Table> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Table {
-    /// Returns the index of an empty place, which is taken, or `None` if there is no memory for one.
-    fn occupy(&mut self) -> Option<usize> {
-        if let Some(index) = self.empty.pop() {
-            return Some(index);
-        }
-        let index = self.places.len();
-        if index + 1 >= NAMED as usize {
-            return None;
-        }
-        self.places.try_reserve(1).ok()?;
-        self.empty.try_reserve(index + 1).ok()?;
-        self.places.push(Place::default());
-        Some(index)
-    }
-
-    /// Frees the place of a value.
-    fn leave(&mut self, index: usize) {
-        self.places[index] = Place::default();
-        self.empty.push(index);
-        if self.empty.len() == self.places.len() {
-            (self.places, self.empty) = (Vec::new(), Vec::new());
-        }
-    }
-}
-
 /// Ends the feeds that nobody has read lately, and forgets readers that are gone. Looks again later if there are others.
 fn end_idle() {
     let now_ms = Ctx::now_ms();
-    let mut table = table();
-    let all = table.places.len();
-    let begin = table.look.unwrap_or(0).min(all);
-    let end = all.min(begin + LOOK_PLACES);
-    for place in &mut table.places[begin..end] {
-        let Some(open) = &mut place.open else {
-            continue;
-        };
+    let table = &mut *table();
+    let (mut idle, mut next) = (Vec::new(), None);
+    let begin = table.look.unwrap_or(0);
+    for (count, (id, open)) in table.feeds.range_mut(begin..).enumerate() {
+        if count == LOOK_FEEDS {
+            next = Some(*id);
+            break;
+        }
         // The clock may have been set back.
         if now_ms.abs_diff(open.read_ms) >= IDLE_MS {
-            // The next feed gets another id, because the items between the two are unknown.
-            *place = Place::default();
+            idle.push(*id);
         } else {
             open.readers.forget(now_ms, IDLE_MS);
             open.count();
         }
     }
-    let (look, after_ms) = if end < all {
-        (Some(end), 1)
-    } else {
-        ((sums::feeds() > 0).then_some(0), LOOK_MS)
+    for id in idle {
+        table.feeds.remove(&id);
+    }
+    let (look, after_ms) = match next {
+        Some(id) => (Some(id), 1),
+        None => ((!table.feeds.is_empty()).then_some(0), LOOK_MS),
     };
     table.look = look;
     if look.is_some() {

@@ -1,11 +1,13 @@
 //! The clients that read a feed.
 
+use crate::ffi::bytes_given;
+
 /// A client that reads a feed.
 #[derive(Clone, Copy)]
 pub struct Client {
     /// The server's id of the client.
     pub id: u64,
-    /// The most bytes that the list of readers may take with it.
+    /// The most bytes that the list of readers may take with it; 0 if the server may use no more memory.
     pub most_bytes: u64,
 }
 
@@ -50,8 +52,11 @@ impl Readers {
         self.0.len() as u64
     }
 
-    /// Returns the bytes of the list.
-    pub const fn bytes(&self) -> u64 {
-        (self.0.capacity() * size_of::<Reader>()) as u64
+    /// Returns the bytes that the allocator gave for the list.
+    pub fn bytes(&self) -> u64 {
+        if self.0.capacity() == 0 {
+            return 0;
+        }
+        bytes_given(self.0.as_ptr())
     }
 }

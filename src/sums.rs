@@ -68,11 +68,6 @@ pub fn change(family: usize, before: &Totals, after: &Totals) {
     }
 }
 
-/// Returns the number of feeds.
-pub fn feeds() -> u64 {
-    ALL[FEEDS][1].load(Relaxed)
-}
-
 fn write_section(info: &InfoSection, number: usize, to: &mut InfoWriter) {
     to.section(info.section);
     for (name, sum) in info.sums.iter().zip(&ALL[number]) {

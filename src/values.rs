@@ -1,6 +1,6 @@
 //! The server's operations on a value of any family: save, load, copy, move, free.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::family::Family;
 use crate::feeds::FeedSlot;
@@ -30,13 +30,37 @@ const BLOCK_BYTES: u64 = 32;
 /// A value of a key, counted in its family's sums.
 pub struct Stored<V: Family> {
     value: V,
-    /// The bytes that the allocator gave beyond [`Family::memory_bytes`], when they were last measured. Only the main
-    /// thread writes here; a read that makes a cache has no exclusive access.
-    spare_bytes: AtomicU64,
-    /// The bits of the value's weight when its spare bytes were last measured.
-    weight: AtomicU32,
+    measured: Measured,
     /// What readers of the value get. Its own bytes are not among those of the value.
     feed: FeedSlot,
+}
+
+/// The bytes that the allocator gave for a value beyond [`Family::memory_bytes`], when they were last measured, and the
+/// value's weight at that time. Both share one word, because a further word would move a plain filter into the allocator's
+/// next size class. Only the main thread writes here; a read that makes a cache has no exclusive access.
+struct Measured(AtomicU64);
+
+impl Measured {
+    /// The number of low bits for the spare bytes. The others hold the weight without its lowest bits.
+    const SPARE_BITS: u32 = 40;
+    const MOST_SPARE: u64 = (1 << Self::SPARE_BITS) - 1;
+
+    fn set(&self, spare_bytes: u64, weight: f32) {
+        let weight = u64::from(weight.to_bits()) >> (Self::SPARE_BITS - 32);
+        let spare_bytes = spare_bytes.min(Self::MOST_SPARE);
+        self.0
+            .store(weight << Self::SPARE_BITS | spare_bytes, Relaxed);
+    }
+
+    #[inline]
+    fn spare_bytes(&self) -> u64 {
+        self.0.load(Relaxed) & Self::MOST_SPARE
+    }
+
+    fn weight(&self) -> f32 {
+        let weight = self.0.load(Relaxed) & !Self::MOST_SPARE;
+        f32::from_bits((weight >> 32) as u32)
+    }
 }
 
 impl<V: Family> Stored<V> {
@@ -47,8 +71,7 @@ impl<V: Family> Stored<V> {
     pub fn new(value: V) -> Self {
         let mut stored = Self {
             value,
-            spare_bytes: AtomicU64::new(0),
-            weight: AtomicU32::new(0),
+            measured: Measured(AtomicU64::new(0)),
             feed: FeedSlot::new(),
         };
         stored.measure();
@@ -103,10 +126,10 @@ impl<V: Family> Stored<V> {
         let cache_bytes = after[0].saturating_sub(before[0]);
         if cache_bytes > 0 {
             let spare_bytes = bytes_given_for(cache_bytes).saturating_sub(cache_bytes);
-            self.spare_bytes.fetch_add(spare_bytes, Relaxed);
-            after[0] += spare_bytes;
+            let already_spare = self.measured.spare_bytes();
             // The change that drops the cache makes the weight differ again.
-            self.weight.store(self.weigh().to_bits(), Relaxed);
+            self.measured.set(already_spare + spare_bytes, self.weigh());
+            after[0] += self.measured.spare_bytes() - already_spare;
         }
         sums::change(V::NUMBER, &before, &after);
         result
@@ -116,7 +139,7 @@ impl<V: Family> Stored<V> {
     #[inline]
     fn totals(&self) -> Totals {
         let mut totals = self.value.totals();
-        totals[0] += self.spare_bytes.load(Relaxed);
+        totals[0] += self.measured.spare_bytes();
         totals
     }
 
@@ -131,15 +154,15 @@ impl<V: Family> Stored<V> {
     }
 
     fn is_stale(&self) -> bool {
-        let weight = f32::from_bits(self.weight.load(Relaxed));
+        let weight = self.measured.weight();
         (self.weigh() - weight).abs() > weight * STALE
     }
 
     #[cold]
     fn measure(&mut self) {
         let own = bytes_given_for(size_of::<Self>() as u64).saturating_sub(Self::PLANNED_BYTES);
-        *self.spare_bytes.get_mut() = own + meter::spare_bytes(&mut self.value);
-        *self.weight.get_mut() = self.weigh().to_bits();
+        let spare_bytes = own + meter::spare_bytes(&mut self.value);
+        self.measured.set(spare_bytes, self.weigh());
     }
 }
 

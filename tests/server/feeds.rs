@@ -1,5 +1,7 @@
 //! Feeds: the memory that they take, who reads them, and what an operator sees of both.
 
+use std::collections::HashSet;
+
 use crate::harness::{Client, Server, array, error, int, spaced, wait_until};
 use crate::read::{OVERRUN, UNKNOWN, begin, read};
 use crate::support::sums;
@@ -264,7 +266,8 @@ fn no_feed_begins_when_memory_is_out() {
         client.ok(format!("BF.RESERVE {key} 0.01 1000"));
     }
     let cursor = begin(&mut client, "read");
-    // A filter with an id has a place in the table of feeds, but no feed.
+    let bytes = field(&mut client, "read", "Feed bytes");
+    // A filter with an id has no feed for it.
     client.cmd("BF.SCANDUMP fetched 0 WITHID");
     client.ok("CONFIG SET maxmemory 1");
     let text = "OOM command not allowed when used memory > 'maxmemory'.";
@@ -274,6 +277,97 @@ fn no_feed_begins_when_memory_is_out() {
     }
     read(&mut client, "read", &cursor).unwrap();
     assert_eq!(begin(&mut client, "read"), cursor);
+    // A further reader is served, but not listed.
+    let mut other = server.client();
+    read(&mut other, "read", &cursor).unwrap();
+    assert_eq!(readers(&mut client, "read"), Some(1));
+    assert_eq!(field(&mut client, "read", "Feed bytes"), bytes);
     client.ok("CONFIG SET maxmemory 0");
+    read(&mut other, "read", &cursor).unwrap();
+    assert_eq!(readers(&mut client, "read"), Some(2));
     begin(&mut client, "unread");
+}
+
+/// Many filters, and how often a command is called for each of them.
+const MANY: i64 = 10_000;
+
+fn reserve_many(client: &mut Client) {
+    for number in 0..MANY {
+        client.ok(format!("BF.RESERVE k{number} 0.01 10"));
+    }
+    // The client's buffers grow before memory is compared.
+    for number in 0..MANY {
+        client.cmd(&format!("BF.SCANDUMP k{number} 0"));
+    }
+}
+
+/// Returns what MEMORY USAGE says of all filters.
+fn usage_of_many(client: &mut Client) -> i64 {
+    let keys = 0..MANY;
+    keys.map(|number| usage(client, &format!("k{number}")))
+        .sum()
+}
+
+/// A client that fetches filters leaves nothing with them, and so may do it when memory is out.
+#[test]
+fn an_id_takes_no_memory() {
+    let server = Server::start();
+    let mut client = server.client();
+    reserve_many(&mut client);
+    for (limit, number) in [(0, 0), (1, MANY / 2)] {
+        client.ok(format!("CONFIG SET maxmemory {limit}"));
+        let (held, counted) = (memory(&server, "used_memory"), usage_of_many(&mut client));
+        let mut ids = HashSet::new();
+        for number in number..number + MANY / 2 {
+            let fetch = format!("BF.SCANDUMP k{number} 0 WITHID");
+            let id = client.cmd(&fetch).as_array()[2].text();
+            assert_eq!(client.cmd(&fetch).as_array()[2].text(), id);
+            assert!(ids.insert(id), "{number}");
+        }
+        assert_eq!(usage_of_many(&mut client), counted);
+        let taken = memory(&server, "used_memory") - held;
+        assert!(taken < 12 * MANY / 2, "{taken} bytes");
+    }
+    sums::is_balanced(&mut client);
+}
+
+/// The server's memory grows by what MEMORY USAGE says of feeds.
+#[test]
+fn all_of_a_feed_is_counted() {
+    let server = Server::start();
+    let mut client = server.client();
+    reserve_many(&mut client);
+    let (held, counted) = (memory(&server, "used_memory"), usage_of_many(&mut client));
+    for number in 0..MANY {
+        begin(&mut client, &format!("k{number}"));
+    }
+    let counted = usage_of_many(&mut client) - counted;
+    assert_eq!(sum(&mut client, "feed_memory_bytes"), counted);
+    let taken = memory(&server, "used_memory") - held;
+    assert!(
+        (taken - counted).abs() < counted / 10,
+        "{taken}, counted {counted}"
+    );
+    sums::is_balanced(&mut client);
+}
+
+/// The module with debug assertions waits a second, not a minute. One feed stays open.
+#[test]
+fn feeds_that_end_leave_nothing_behind() {
+    let server = Server::builder().checked().start();
+    let mut client = server.client();
+    reserve_many(&mut client);
+    client.ok("BF.RESERVE read 0.01 10");
+    begin(&mut client, "read");
+    let held = memory(&server, "used_memory");
+    for number in 0..MANY {
+        begin(&mut client, &format!("k{number}"));
+        client.cmd(&format!("BF.SCANDUMP k{number} 0 WITHID"));
+    }
+    wait_until("the other feeds have ended", || {
+        begin(&mut client, "read");
+        sum(&mut client, "num_feeds") == 1
+    });
+    let left = memory(&server, "used_memory") - held;
+    assert!(left < 8 * MANY, "{left} bytes");
 }

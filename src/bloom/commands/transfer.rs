@@ -68,7 +68,7 @@ pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
     let cursor = cursor(ctx, &args, redisbloom::SCANDUMP_CURSOR)?;
     let piece = chunks::piece(object, u64::try_from(cursor).unwrap_or(u64::MAX));
     let (next, piece) = piece.ok_or(Error::Refused(Refusal::OutOfMemory))?;
-    let id = with_id.then(|| feed.id()).transpose()?;
+    let id = with_id.then(|| feed.id());
     ctx.reply_array(if id.is_some() { 3 } else { 2 });
     Reply::Count(next).send(ctx);
     ctx.reply_bytes(&piece);
@@ -116,7 +116,11 @@ pub fn read(Call { ctx, keys, args }: Call) -> Done {
     let items = object.items(Ctx::now_ms);
     let client = Client {
         id: ctx.client_id(),
-        most_bytes: memory_bytes(object),
+        most_bytes: if Ctx::memory_is_out() {
+            0
+        } else {
+            memory_bytes(object)
+        },
     };
     let (bytes, next) = match request.from {
         None => (Vec::new(), feed.begin(Value::NUMBER, items, client)?),
