@@ -39,6 +39,7 @@ mod settings;
 mod sharded;
 mod sketches;
 mod soak;
+mod stored;
 mod support;
 mod tdigest;
 mod tool;

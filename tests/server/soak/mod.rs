@@ -8,6 +8,7 @@ mod disks;
 pub mod fuzz;
 mod life;
 mod reshard;
+mod tables;
 mod ways;
 
 use std::env;

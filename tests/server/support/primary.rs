@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
-use crate::harness::{Builder, Client, Server, int, wait_until};
+use crate::harness::{Builder, Client, Server, bulk, int, wait_until};
 use crate::support::aof::{Command, command, wire};
 use crate::support::forged::file;
 
@@ -63,12 +63,61 @@ pub fn read_command(from: &mut impl BufRead) -> std::io::Result<Vec<Vec<u8>>> {
     Ok(words)
 }
 
-fn resync(mut stream: &TcpStream, rdb: &[u8], then: Option<&[u8]>) -> std::io::Result<()> {
+/// A primary that is played for as long as a test writes to its replica.
+pub struct Link {
+    stream: TcpStream,
+    sent: u64,
+}
+
+impl Link {
+    /// Makes a server a replica that begins with a file.
+    #[track_caller]
+    pub fn begin(client: &mut Client, rdb: &[u8]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        client.follow(listener.local_addr().expect("it is bound").port());
+        let (stream, _) = listener.accept().expect("the replica connects");
+        resync_until_acknowledged(&stream, rdb, true).expect("the replica takes the file");
+        Self { stream, sent: 0 }
+    }
+
+    /// Sends commands, and awaits that the replica has applied them.
+    #[track_caller]
+    pub fn send(&mut self, client: &mut Client, commands: &[Command]) {
+        self.sent += 1;
+        let sent = self.sent.to_string();
+        let end = command(&format!("SET {END} {sent}"));
+        let sending = self.stream.write_all(&wire(&[commands, &[end]].concat()));
+        sending.expect("the replica reads");
+        wait_until("the commands have come", || {
+            client.call(&[b"GET", END.as_bytes()]) == bulk(&sent)
+        });
+    }
+}
+
+/// The key that a [`Link`] sets after commands.
+const END: &str = "end-of-commands";
+
+fn resync(stream: &TcpStream, rdb: &[u8], then: Option<&[u8]>) -> std::io::Result<()> {
+    if let Some(mut commands) = resync_until_acknowledged(stream, rdb, then.is_some())? {
+        (&*stream).write_all(then.unwrap_or_default())?;
+        // Until the replica goes away.
+        commands.read_to_end(&mut Vec::new())?;
+    }
+    Ok(())
+}
+
+/// Sends a file, whole or in part, and returns what follows from the replica after it has acknowledged it; `None` if it
+/// went away, or got a part.
+fn resync_until_acknowledged(
+    mut stream: &TcpStream,
+    rdb: &[u8],
+    is_whole: bool,
+) -> std::io::Result<Option<BufReader<TcpStream>>> {
     let mut commands = BufReader::new(stream.try_clone()?);
     loop {
         let words = read_command(&mut commands)?;
         if words.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         match words[0].as_slice() {
             b"PING" => stream.write_all(b"+PONG\r\n")?,
@@ -77,17 +126,13 @@ fn resync(mut stream: &TcpStream, rdb: &[u8], then: Option<&[u8]>) -> std::io::R
                 let start = format!("+FULLRESYNC {history} 0\r\n$EOF:{end}\r\n");
                 stream.write_all(start.as_bytes())?;
                 stream.write_all(rdb)?;
-                if then.is_none() {
-                    return Ok(());
+                if !is_whole {
+                    return Ok(None);
                 }
                 stream.write_all(end.as_bytes())?;
             }
             // The file has been loaded.
-            b"REPLCONF" if words[1] == b"ACK" => {
-                stream.write_all(then.unwrap_or_default())?;
-                // Until the replica goes away.
-                return commands.read_to_end(&mut Vec::new()).map(|_| ());
-            }
+            b"REPLCONF" if words[1] == b"ACK" => return Ok(Some(commands)),
             _ => stream.write_all(b"+OK\r\n")?,
         }
     }

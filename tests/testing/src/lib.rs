@@ -9,3 +9,4 @@ pub mod loader;
 pub mod naive;
 pub mod plain;
 pub mod support;
+pub mod tables;

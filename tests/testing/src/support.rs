@@ -33,6 +33,11 @@ impl Rng {
         Self(seed)
     }
 
+    /// Returns the seed of what follows.
+    pub const fn state(&self) -> u64 {
+        self.0
+    }
+
     pub const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

@@ -3,6 +3,7 @@
 mod draft;
 mod merging;
 mod model;
+mod moving;
 mod plans;
 
 use valkeybloom_sketches::Seed;

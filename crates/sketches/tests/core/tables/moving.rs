@@ -1,0 +1,61 @@
+//! Defragmentation of objects of tables.
+
+use valkeybloom_sketches::Relocate;
+
+use super::shapes;
+use crate::support::{Rng, add_at, object_of};
+
+/// Moves nothing, and counts what it could move. It stops after so many blocks.
+struct Offered {
+    stop_after: usize,
+    since: usize,
+    blobs: usize,
+    bytes: usize,
+}
+
+impl Relocate for Offered {
+    fn should_stop(&mut self) -> bool {
+        self.since >= self.stop_after
+    }
+
+    fn table<T>(&mut self, table: Vec<T>) -> Vec<T> {
+        table
+    }
+
+    fn blob(&mut self, blob: Box<[u8]>) -> Box<[u8]> {
+        self.since += 1;
+        self.blobs += 1;
+        self.bytes += blob.len();
+        blob
+    }
+}
+
+/// Wherever it stops, defragmentation offers each shard once.
+#[test]
+fn defragmentation_in_steps_offers_every_shard() {
+    for (number, shape) in (300..).zip(shapes(2_000)) {
+        let mut rng = Rng::new(number);
+        let mut object = object_of(&shape, rng.seed());
+        for item in 0_u32..20_000 {
+            // Those that do not grow refuse some.
+            let _ = add_at(&mut object, &item.to_le_bytes(), 1 << 40);
+        }
+        let mut offered = [usize::MAX, 1, 2, 3, 7].map(|stop_after| {
+            let mut offered = Offered {
+                stop_after,
+                since: 0,
+                blobs: 0,
+                bytes: 0,
+            };
+            let mut next = Some(0);
+            while let Some(begin) = next {
+                offered.since = 0;
+                next = object.relocate(begin, &mut offered);
+            }
+            (offered.blobs, offered.bytes)
+        });
+        assert!(offered[0].0 > 1, "{shape:?} has {offered:?}");
+        offered.sort_unstable();
+        assert_eq!(offered[0], offered[4], "{shape:?}");
+    }
+}

@@ -1,0 +1,287 @@
+//! Objects of tables of fingerprints live through writes, merges, limits and clocks, and can be stored at any time. An
+//! oracle knows each entry (`valkeybloom_testing::tables`), so every answer is known, false positives included. After each
+//! step, copies, a replica and whatever loads the object hold the same. Only limits on memory refuse, and a refused write
+//! changes nothing.
+
+mod checks;
+mod life;
+mod nodes;
+
+use std::thread;
+
+use super::{Budget, random};
+use crate::support::Rng;
+use life::Life;
+use nodes::Nodes;
+
+/// A step of a life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Step {
+    Create,
+    Add,
+    /// As many items are added as a write adds at most, or half as many.
+    Fill,
+    /// Items are added that share the first bits of their hashes.
+    Crowd,
+    /// Items are added again and again.
+    Repeat,
+    Remove,
+    /// All but a few items are removed.
+    Drain,
+    Merge,
+    /// A limit moves to just above what an object takes, while it is written to.
+    Limit,
+    Saturate,
+    Clock,
+    CopyKey,
+    Reload,
+    /// A replica joins.
+    Join,
+    /// Another server starts on a saved file.
+    Save,
+    /// The server starts again from its log.
+    Log,
+}
+
+/// What happens in a life, and how often.
+#[derive(Clone, Copy)]
+struct Profile {
+    kinds: &'static [&'static str],
+    capacities: &'static [u64],
+    rates: &'static [&'static str],
+    growths: &'static [&'static str],
+    periods: &'static [u64],
+    /// The most items of a write.
+    most: usize,
+    /// One in so many writes adds items that share the first bits of their hashes; 0 for none.
+    crowds: usize,
+    /// One in so many lives gets its writes from a primary, with times of the test's choice; 0 for none.
+    linked: usize,
+    /// The first steps of a life, and then any of `steps`, so many.
+    first: &'static [Step],
+    steps: &'static [(usize, Step)],
+    length: usize,
+}
+
+use Step::{
+    Add, Clock, CopyKey, Create, Crowd, Drain, Fill, Join, Limit, Log, Merge, Reload, Remove,
+    Repeat, Saturate, Save,
+};
+
+/// A little of everything.
+const ANY: Profile = Profile {
+    kinds: &["COUNTING", "WINDOW", "SCALETO"],
+    capacities: &[1, 10, 100, 1000, 20_000, 1_000_000],
+    rates: &["0.5", "0.05", "0.01", "0.001", "1e-9", "1e-15"],
+    growths: &["", "", "EXPANSION 1", "EXPANSION 4"],
+    periods: &[1, 2, 3, 24, 100, 1000],
+    most: 3000,
+    crowds: 6,
+    linked: 3,
+    first: &[Create, Add],
+    steps: &[
+        (3, Create),
+        (20, Add),
+        (2, Repeat),
+        (8, Remove),
+        (2, Drain),
+        (6, Merge),
+        (3, Limit),
+        (8, Clock),
+        (3, CopyKey),
+        (3, Reload),
+        (1, Join),
+        (1, Save),
+        (1, Log),
+    ],
+    length: 40,
+};
+
+/// Objects lose most of their items between those that share the first bits of their hashes, and before these come.
+const CROWDS: Profile = Profile {
+    kinds: &["COUNTING", "COUNTING", "WINDOW", "SCALETO"],
+    capacities: &[200_000, 1_000_000],
+    rates: &["0.01", "0.001"],
+    growths: &[""],
+    periods: &[1, 2, 24],
+    most: 20_000,
+    crowds: 8,
+    linked: 4,
+    first: &[Create, Fill, Drain, Join, Crowd],
+    steps: &[
+        (4, Fill),
+        (6, Crowd),
+        (3, Drain),
+        (2, Add),
+        (1, Remove),
+        (2, Join),
+        (1, Save),
+        (1, Clock),
+        (1, Log),
+    ],
+    length: 10,
+};
+
+/// The same with many items.
+const LARGE_CROWDS: Profile = Profile {
+    kinds: &["COUNTING"],
+    most: 180_000,
+    linked: 0,
+    first: &[Create, Fill, Crowd, Drain],
+    length: 4,
+    ..CROWDS
+};
+
+/// Filters of any sizes are merged.
+const MERGES: Profile = Profile {
+    kinds: &["COUNTING", "WINDOW", "SCALETO"],
+    capacities: &[100, 10_000, 1_000_000, 1_000_000],
+    rates: &["0.1", "0.01", "0.001"],
+    growths: &["", "EXPANSION 1"],
+    periods: &[1, 2, 3, 24, 100, 1000],
+    most: 100_000,
+    crowds: 0,
+    linked: 4,
+    first: &[Create, Add, Create, Add],
+    steps: &[
+        (2, Create),
+        (5, Add),
+        (6, Merge),
+        (2, Drain),
+        (1, Join),
+        (1, Reload),
+        (1, Clock),
+    ],
+    length: 14,
+};
+
+/// Windows that were reserved too small get bursts of items as time goes by.
+const BURSTS: Profile = Profile {
+    kinds: &["WINDOW"],
+    capacities: &[1, 1, 1, 10],
+    rates: &["1e-15", "1e-15", "1e-14", "1e-9"],
+    growths: &["", "EXPANSION 1", "EXPANSION 4"],
+    periods: &[1, 1, 2, 24],
+    most: 3000,
+    crowds: 0,
+    linked: 1,
+    first: &[Create, Add],
+    steps: &[(12, Fill), (12, Clock), (3, Add), (1, Save)],
+    length: 80,
+};
+
+/// Items are added thousands of times.
+const COUNTS: Profile = Profile {
+    kinds: &["COUNTING"],
+    capacities: &[100, 1000, 3000],
+    rates: &["0.5", "0.2", "0.05"],
+    growths: &["", "NONSCALING"],
+    periods: &[1, 2, 3, 24, 100, 1000],
+    most: 2000,
+    crowds: 2,
+    linked: 0,
+    first: &[Create, Add],
+    steps: &[(2, Add), (8, Repeat), (1, Remove), (1, Merge), (1, Reload)],
+    length: 14,
+};
+
+/// Filters that do not grow take more than they are for.
+const SATURATED: Profile = Profile {
+    kinds: &["COUNTING", "WINDOW"],
+    capacities: &[10, 100, 1000],
+    rates: &["0.5", "0.05", "0.01"],
+    growths: &["NONSCALING"],
+    periods: &[1, 2, 3, 24, 100, 1000],
+    most: 20_000,
+    crowds: 5,
+    linked: 0,
+    first: &[Create, Saturate, Add],
+    steps: &[(8, Add), (1, Saturate), (2, Remove), (1, Merge), (1, Join)],
+    length: 14,
+};
+
+/// Limits move to what objects take.
+const LIMITS: Profile = Profile {
+    kinds: &["COUNTING", "WINDOW", "SCALETO"],
+    capacities: &[1, 10, 100, 1000],
+    rates: &["0.05", "0.01", "1e-9"],
+    growths: &["", "EXPANSION 1"],
+    periods: &[1, 2, 24],
+    most: 1000,
+    crowds: 0,
+    linked: 0,
+    first: &[Create, Add],
+    steps: &[(6, Add), (12, Limit), (2, Remove), (1, Merge)],
+    length: 30,
+};
+
+/// Lives so many lives of a profile in `./build.sh test`, and as many as there is time for in `./build.sh soak`. Each has a
+/// seed of its own, which repeats it alone.
+fn live(test: &str, profile: &Profile, lives: u64) {
+    let mut seeds = random(test);
+    let mut nodes = Nodes::start();
+    let (mut seed, mut steps, mut refused) = (seeds.state(), 0, 0);
+    for number in Budget::rounds(lives) {
+        if number > 0 {
+            seed = seeds.next();
+        }
+        let told = Told(test, seed);
+        let mut life = Life::new(&mut nodes, *profile, Rng::new(seed));
+        life.live();
+        steps += life.taken;
+        refused += life.refused;
+        drop(told);
+    }
+    eprintln!("{test}: {steps} steps, {refused} writes refused");
+}
+
+/// Tells the seed of a life that fails.
+struct Told<'t>(&'t str, u64);
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("{}: SOAK_SEED={} repeats this life", self.0, self.1);
+        }
+    }
+}
+
+#[test]
+fn tables_live_through_anything() {
+    live("tables_live_through_anything", &ANY, 8);
+}
+
+#[test]
+fn crowds_can_be_stored() {
+    live("crowds_can_be_stored", &CROWDS, 6);
+}
+
+#[test]
+fn large_crowds_can_be_stored() {
+    live("large_crowds_can_be_stored", &LARGE_CROWDS, 2);
+}
+
+#[test]
+fn merges_are_accepted_everywhere() {
+    live("merges_are_accepted_everywhere", &MERGES, 6);
+}
+
+#[test]
+fn bursts_can_be_stored() {
+    live("bursts_can_be_stored", &BURSTS, 4);
+}
+
+#[test]
+fn counts_have_no_limit() {
+    live("counts_have_no_limit", &COUNTS, 6);
+}
+
+#[test]
+fn saturated_filters_take_anything() {
+    live("saturated_filters_take_anything", &SATURATED, 8);
+}
+
+#[test]
+fn refused_writes_change_nothing() {
+    live("refused_writes_change_nothing", &LIMITS, 8);
+}
