@@ -40,10 +40,9 @@ fn pool() -> &'static [(u64, u32)] {
     POOL.get_or_init(|| search(&SEED, SEARCHED, &FIRST_BYTES))
 }
 
-/// Returns at most `most` items that share 4 to 20 bits of their hashes.
-fn crowd(random: &mut Rng, most: usize) -> Vec<u32> {
-    let pool = pool();
-    let free = u64::BITS - *random.pick(&[4, 5, 6, 7, 8, 9, 10, 10, 11, 12, 14, 16, 20]);
+/// Returns at most `most` items that share some bits of their hashes.
+fn crowd(random: &mut Rng, bits: u32, most: usize) -> Vec<u32> {
+    let (pool, free) = (pool(), u64::BITS - bits);
     let prefix = random.pick(pool).0 >> free;
     let first = pool.partition_point(|(hash, _)| hash >> free < prefix);
     let crowd = pool[first..].iter();
@@ -151,7 +150,11 @@ impl<'n> Life<'n> {
         self.taken += 1;
         let known: Vec<&str> = self.entries.keys().copied().collect();
         let key = match step {
-            Step::Create => *self.random.pick(&KEYS),
+            Step::Create => {
+                let free = KEYS.into_iter().find(|key| !known.contains(key));
+                let any = *self.random.pick(&KEYS);
+                free.filter(|_| self.random.one_in(2)).unwrap_or(any)
+            }
             _ => *self.random.pick(&known),
         };
         let is_linked = self.nodes.is_linked();
@@ -233,7 +236,7 @@ impl<'n> Life<'n> {
         let count = self.size(most);
         let crowds = self.profile.crowds;
         if crowds > 0 && self.random.one_in(crowds) {
-            return self.crowd();
+            return self.crowd(key);
         }
         let known = &self.entries[key].items;
         if !known.is_empty() && self.random.one_in(4) {
@@ -243,11 +246,22 @@ impl<'n> Life<'n> {
         self.new_items(count)
     }
 
-    fn crowd(&mut self) -> Vec<u32> {
-        let most = *self
-            .random
-            .pick(&[30, 100, 150, 200, 250, 300, 350, 400, 2000]);
-        crowd(&mut self.random, most)
+    /// Returns items that share 4 to 20 bits of their hashes: mostly as many as leave some tens of the items that are there.
+    fn crowd(&mut self, key: &str) -> Vec<u32> {
+        let tables = &self.entries[key].model.tables;
+        let entries: usize = tables.iter().map(|table| table.entries.len()).sum();
+        let likely = 4 + (entries / 1000).max(1).ilog2();
+        let bits = match self.random.below(6) {
+            0..3 => likely,
+            3 => likely - 1,
+            4 => likely + 1,
+            _ => 4 + u32::try_from(self.random.below(17)).expect("few bits"),
+        };
+        let most = [
+            30, 100, 180, 200, 220, 240, 260, 280, 300, 320, 350, 400, 2000,
+        ];
+        let most = *self.random.pick(&most);
+        crowd(&mut self.random, bits.clamp(4, 20), most)
     }
 
     fn new_items(&mut self, count: usize) -> Vec<u32> {
@@ -260,10 +274,10 @@ impl<'n> Life<'n> {
         let most = self.profile.most;
         let items = match step {
             Step::Fill => {
-                let count = most / 2 + self.random.below(most / 2);
+                let count = most * 3 / 4 + self.random.below(most / 4);
                 self.new_items(count)
             }
-            Step::Crowd => self.crowd(),
+            Step::Crowd => self.crowd(key),
             _ => self.choose(key, most),
         };
         self.add_items(key, &items);
@@ -410,7 +424,10 @@ impl<'n> Life<'n> {
         }
         let mut gone: Vec<u32> = if nearly_all {
             // The chosen ones stay, so that what is left is crowded.
-            let left = entry.items.len() / (2 + other % 60);
+            let left = match other % 4 {
+                0 | 1 => entry.items.len() * 53 / 100,
+                _ => entry.items.len() / (2 + other % 60),
+            };
             let is_chosen = |number: &u32| *number < SEARCHED;
             let (mut stay, fill): (Vec<u32>, _) = entry.items.iter().partition(|n| is_chosen(n));
             let (_, gone): (&[u32], &[u32]) = fill.split_at(left.min(fill.len()));

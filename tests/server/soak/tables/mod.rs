@@ -19,7 +19,7 @@ use nodes::Nodes;
 enum Step {
     Create,
     Add,
-    /// As many items are added as a write adds at most, or half as many.
+    /// Many new items are added.
     Fill,
     /// Items are added that share the first bits of their hashes.
     Crowd,
@@ -120,6 +120,17 @@ const CROWDS: Profile = Profile {
         (1, Log),
     ],
     length: 10,
+};
+
+/// Objects were larger before a replica joins, and then get items of one prefix, and those of others.
+const FOLLOWED: Profile = Profile {
+    kinds: &["COUNTING"],
+    linked: 0,
+    most: 40_000,
+    first: &[Create, Fill, Create, Fill, Create, Fill, Drain, Drain, Join],
+    steps: &[(2, Crowd), (3, Merge), (2, Drain), (2, Join), (1, Fill)],
+    length: 6,
+    ..CROWDS
 };
 
 /// The same with many items.
@@ -259,6 +270,11 @@ fn crowds_can_be_stored() {
 #[test]
 fn large_crowds_can_be_stored() {
     live("large_crowds_can_be_stored", &LARGE_CROWDS, 2);
+}
+
+#[test]
+fn late_replicas_follow() {
+    live("late_replicas_follow", &FOLLOWED, 8);
 }
 
 #[test]
