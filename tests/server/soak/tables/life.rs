@@ -159,6 +159,7 @@ impl<'n> Life<'n> {
         match step {
             Step::Create => self.create(key),
             Step::Add | Step::Fill | Step::Crowd => self.add(key, step),
+            Step::Forge => self.forge(key),
             Step::Repeat if !is_linked => self.repeat(key),
             Step::Remove => self.remove(key, false),
             Step::Drain => self.remove(key, true),
@@ -223,7 +224,10 @@ impl<'n> Life<'n> {
 
     /// Returns what a key holds, as its pieces say.
     pub fn read(&mut self, key: &str) -> Model {
-        tables::read(&pieces(&mut self.nodes.client, key)).1
+        let pieces = pieces(&mut self.nodes.client, key);
+        let model = tables::read(&pieces);
+        assert!(model.pieces() == pieces, "the pieces of {key} differ");
+        model
     }
 
     /// Returns a number of items: mostly few.
@@ -263,6 +267,54 @@ impl<'n> Life<'n> {
         ];
         let most = *self.random.pick(&most);
         crowd(&mut self.random, bits.clamp(4, 20), most)
+    }
+
+    /// Loads an object of made-up fingerprints that share their first bits, with any counts or periods.
+    fn forge(&mut self, key: &'static str) {
+        let mut model = self.entries[key].model.clone();
+        let now_ms = self.clock_ms;
+        model.tidy(now_ms);
+        let [oldest, newest] = model.periods_at(now_ms);
+        model.tables.truncate(1);
+        let table = &mut model.tables[0];
+        table.entries.clear();
+        let bits = table.step.bits;
+        for _ in 0..=self.random.below(3) {
+            let shared = 4 + u32::try_from(self.random.below(17)).expect("few bits");
+            let free = bits.saturating_sub(shared);
+            let prefix = self.random.pick(pool()).0 >> (u64::BITS - bits) >> free << free;
+            // Not so dense that each takes a few bits.
+            let most = usize::try_from(1_u64 << free.saturating_sub(3).min(13)).expect("few");
+            for _ in 0..self.random.below(most) {
+                let held = match model.kind {
+                    Kind::Scaled => 0,
+                    Kind::Counting if self.random.one_in(3) => {
+                        1 + (self.random.next() >> self.random.below(62) >> 2)
+                    }
+                    Kind::Counting => 1,
+                    Kind::Window { .. } => oldest + self.random.next() % (newest + 1 - oldest),
+                };
+                let rest = self.random.next() & ((1 << free) - 1);
+                table.entries.insert(prefix | rest, held);
+            }
+        }
+        self.note(format!("{key}: loads {} made-up ones", table.entries.len()));
+        let load = model.pieces().into_iter().map(|(cursor, piece)| {
+            let cursor = cursor.to_string().into_bytes();
+            vec![b"BF.LOADCHUNK".to_vec(), key.into(), cursor, piece]
+        });
+        let load: Vec<Command> = [command(&format!("DEL {key}"))]
+            .into_iter()
+            .chain(load)
+            .collect();
+        let replies = self.nodes.write(&load);
+        assert!(
+            replies[1..].iter().flatten().all(|reply| *reply == ok()),
+            "{replies:?}"
+        );
+        let items = Vec::new();
+        self.entries.insert(key, Entry { model, items });
+        self.check(&[key]);
     }
 
     fn new_items(&mut self, count: usize) -> Vec<u32> {

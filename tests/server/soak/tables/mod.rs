@@ -23,6 +23,8 @@ enum Step {
     Fill,
     /// Items are added that share the first bits of their hashes.
     Crowd,
+    /// An object of made-up fingerprints is loaded.
+    Forge,
     /// Items are added again and again.
     Repeat,
     Remove,
@@ -64,8 +66,8 @@ struct Profile {
 }
 
 use Step::{
-    Add, Clock, CopyKey, Create, Crowd, Drain, Fill, Join, Limit, Log, Merge, Reload, Remove,
-    Repeat, Saturate, Save,
+    Add, Clock, CopyKey, Create, Crowd, Drain, Fill, Forge, Join, Limit, Log, Merge, Reload,
+    Remove, Repeat, Saturate, Save,
 };
 
 /// A little of everything.
@@ -82,6 +84,7 @@ const ANY: Profile = Profile {
     steps: &[
         (3, Create),
         (20, Add),
+        (2, Forge),
         (2, Repeat),
         (8, Remove),
         (2, Drain),
@@ -111,6 +114,7 @@ const CROWDS: Profile = Profile {
     steps: &[
         (4, Fill),
         (6, Crowd),
+        (3, Forge),
         (3, Drain),
         (2, Add),
         (1, Remove),
@@ -177,7 +181,7 @@ const BURSTS: Profile = Profile {
     crowds: 0,
     linked: 1,
     first: &[Create, Add],
-    steps: &[(12, Fill), (12, Clock), (3, Add), (1, Save)],
+    steps: &[(12, Fill), (12, Clock), (3, Add), (1, Merge), (1, Save)],
     length: 80,
 };
 

@@ -3,13 +3,14 @@
 
 mod read;
 mod union;
+mod write;
 
 use std::collections::BTreeMap;
 use std::hash::Hasher as _;
 
 use siphasher::sip::SipHasher13;
 
-pub use read::{Header, read};
+pub use read::read;
 
 /// How an object keeps its items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,12 +76,20 @@ pub enum Stop {
     NeedsTable,
 }
 
+/// The parameters of an object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Header {
+    /// 0 for one that is non-scaling.
+    pub expansion: u64,
+    pub error_rate: f64,
+    pub capacity: u64,
+}
+
 /// An object. The numbers of its periods are those of its stored form.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     pub kind: Kind,
-    /// Whether it is non-scaling.
-    pub is_fixed: bool,
+    pub header: Header,
     pub seed: [u8; 32],
     /// Oldest first: those with entries, and the newest.
     pub tables: Vec<Table>,
@@ -150,6 +159,20 @@ impl Model {
         self.window().map_or(0, |(period_ms, periods, ahead)| {
             now_ms / period_ms + ahead + 1 - periods
         })
+    }
+
+    /// Returns the oldest and the newest period that items may have after a write at a time; zeros without a window.
+    pub fn periods_at(&self, now_ms: u64) -> [u64; 2] {
+        let oldest = self
+            .now(Moment {
+                now_ms,
+                ttl_ms: None,
+            })
+            .oldest;
+        match self.kind {
+            Kind::Window { periods, .. } => [oldest, oldest + periods],
+            Kind::Scaled | Kind::Counting => [0; 2],
+        }
     }
 
     fn claims(&self, table: &Table, hash: u64, oldest: u64) -> bool {
@@ -264,7 +287,7 @@ impl Model {
             Ok(newest)
         } else if let Some(older) = self.tables.iter().rposition(has_room) {
             Ok(older)
-        } else if !self.is_fixed {
+        } else if self.header.expansion > 0 {
             Err(Stop::NeedsTable)
         } else if saturate {
             Ok(newest)

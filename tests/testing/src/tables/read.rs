@@ -1,17 +1,9 @@
 //! A reader of the pieces of BF.SCANDUMP, written from their description in docs/vectors.md.
 
-use super::{Kind, Model, Step, Table};
+use super::{Header, Kind, Model, Step, Table};
 
 /// The position behind the last one.
-const END: u64 = 1 << 52;
-
-/// The parameters of an object.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Header {
-    pub expansion: u64,
-    pub error_rate: f64,
-    pub capacity: u64,
-}
+pub const END: u64 = 1 << 52;
 
 /// The fields of a header or of a piece.
 struct Fields<'b>(&'b [u8]);
@@ -70,13 +62,21 @@ impl Bits<'_> {
     }
 }
 
-/// Returns the object of these pieces, and its parameters.
+/// Returns the first fingerprint of so many bits at a position or behind it.
+pub const fn fingerprint_at(position: u64, bits: u32) -> u64 {
+    match bits.checked_sub(52) {
+        Some(more) => position << more,
+        None => position.div_ceil(1 << (52 - bits)),
+    }
+}
+
+/// Returns the object of these pieces.
 ///
 /// # Panics
 /// They are not pieces of an object of tables to which nobody wrote meanwhile.
-pub fn read(pieces: &[(u64, Vec<u8>)]) -> (Header, Model) {
+pub fn read(pieces: &[(u64, Vec<u8>)]) -> Model {
     let (header, pieces) = pieces.split_first().expect("a header");
-    let (header, mut model) = read_header(&header.1);
+    let mut model = read_header(&header.1);
     let mut begin = 0;
     for (cursor, piece) in pieces {
         let mut from = Fields(piece);
@@ -105,10 +105,10 @@ pub fn read(pieces: &[(u64, Vec<u8>)]) -> (Header, Model) {
         assert!(from.0.is_empty(), "fields follow");
     }
     assert_eq!(begin, END, "pieces are missing");
-    (header, model)
+    model
 }
 
-fn read_header(header: &[u8]) -> (Header, Model) {
+fn read_header(header: &[u8]) -> Model {
     let mut from = Fields(header);
     assert_eq!(from.take(1), [130], "not an object of tables");
     let [form, kind, expansion] = [(); 3].map(|()| from.number());
@@ -125,19 +125,18 @@ fn read_header(header: &[u8]) -> (Header, Model) {
         2 => Kind::Counting,
         _ => Kind::Scaled,
     };
-    let model = Model {
+    assert!(from.0.is_empty(), "fields follow");
+    Model {
         kind,
-        is_fixed: expansion == 0,
+        header: Header {
+            expansion,
+            error_rate,
+            capacity,
+        },
         seed,
         tables: Vec::new(),
         dropped: 0,
-    };
-    let header = Header {
-        expansion,
-        error_rate,
-        capacity,
-    };
-    (header, model)
+    }
 }
 
 fn read_entries(from: &mut Fields, kind: Kind, table: &mut Table, [first, newest]: [u64; 2]) {
@@ -149,10 +148,7 @@ fn read_entries(from: &mut Fields, kind: Kind, table: &mut Table, [first, newest
         bytes: from.take(length),
         at: 0,
     };
-    let mut next = match bits.checked_sub(52) {
-        Some(more) => first << more,
-        None => first.div_ceil(1 << (52 - bits)),
-    };
+    let mut next = fingerprint_at(first, bits);
     for _ in 0..count {
         let high = u64::from(codes.ones());
         let fingerprint = next + (high << k | codes.number(k));
