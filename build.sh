@@ -161,8 +161,8 @@ server_tests() { tests --test server -- "$@"; }
 # Modules of tests/server that do not depend on the server: the client's side of the wire, the text of the pages,
 # decisions of the core. They run only on Valkey 9.1. All other modules run on every server, and so do tests that a
 # filter names.
-once="blocking calculator deployments families::hostile http near::proxy pages recipes sharded soak::fuzz soak::ways
-tool::build tool::comparing::churn tool::manual tool::metrics tool::rehearsed tool::size tool::terminal tool::watch"
+once="blocking calculator deployments families::hostile http near::proxy pages recipes sharded soak::fuzz soak::tables
+soak::ways tool::build tool::comparing::churn tool::manual tool::metrics tool::rehearsed tool::size tool::terminal tool::watch"
 
 # Modules of tests/server that also run on Debian trixie's Valkey 8.1 and Redis 8.0. These servers behave almost like
 # the versions before and after them, so a few modules are enough.
