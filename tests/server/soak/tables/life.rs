@@ -222,7 +222,7 @@ impl<'n> Life<'n> {
         }
         self.note(format!("{line}: {reply:?}"));
         if reply == ok() {
-            let existed = self.entries.get(to).is_some();
+            let existed = self.entries.contains_key(to);
             let merged = self.read(to);
             let all = existed.then_some(to).into_iter().chain(sources);
             let all: Vec<&Entry> = all.map(|key| &self.entries[key]).collect();
