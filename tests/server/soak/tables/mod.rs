@@ -183,7 +183,7 @@ const BURSTS: Profile = Profile {
     crowds: 0,
     linked: 1,
     first: &[Create, Add],
-    steps: &[(12, Fill), (12, Clock), (3, Add), (1, Merge), (1, Save)],
+    steps: &[(12, Fill), (12, Clock), (3, Add), (1, Save)],
     length: 80,
 };
 
@@ -212,7 +212,7 @@ const SATURATED: Profile = Profile {
     most: 20_000,
     crowds: 5,
     linked: 0,
-    first: &[Create, Saturate, Add],
+    first: &[Create, Saturate, Fill],
     steps: &[(8, Add), (1, Saturate), (2, Remove), (1, Merge), (1, Join)],
     length: 14,
 };
