@@ -63,8 +63,8 @@ impl Life<'_> {
         let entries: usize = tables.iter().map(|table| table.entries.len()).sum();
         let likely = 4 + (entries / 1000).max(1).ilog2();
         let bits = match self.random.below(6) {
-            0..3 => likely,
-            3 => likely - 1,
+            0 | 1 => likely,
+            2 | 3 => likely - 1,
             4 => likely + 1,
             _ => 4 + u32::try_from(self.random.below(17)).expect("few bits"),
         };

@@ -144,8 +144,9 @@ const LARGE_CROWDS: Profile = Profile {
     kinds: &["COUNTING"],
     most: 180_000,
     linked: 0,
-    first: &[Create, Fill, Crowd, Drain],
-    length: 4,
+    first: &[Create, Fill, Crowd, Drain, Drain],
+    steps: &[(3, Crowd), (3, Drain), (1, Remove), (1, Join), (1, Save)],
+    length: 3,
     ..CROWDS
 };
 
