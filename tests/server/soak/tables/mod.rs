@@ -276,7 +276,7 @@ fn crowds_can_be_stored() {
 
 #[test]
 fn large_crowds_can_be_stored() {
-    live("large_crowds_can_be_stored", &LARGE_CROWDS, 3);
+    live("large_crowds_can_be_stored", &LARGE_CROWDS, 4);
 }
 
 #[test]

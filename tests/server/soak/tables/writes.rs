@@ -189,8 +189,9 @@ impl Life<'_> {
         }
         let mut gone: Vec<u32> = if nearly_all {
             // The chosen ones stay, so that what is left is crowded.
-            let left = match other % 4 {
-                0 | 1 => entry.items.len() * 53 / 100,
+            let left = match other % 5 {
+                0 => 0,
+                1 | 2 => entry.items.len() * 53 / 100,
                 _ => entry.items.len() / (2 + other % 60),
             };
             let is_chosen = |number: &u32| *number < SEARCHED;
