@@ -1,4 +1,4 @@
-//! What lives can be stored, and comes back equal: objects of tables of fingerprints take what a client makes of them, their
+//! Objects of tables of fingerprints can be stored at any time, and come back equal: they take whatever a client adds, their
 //! replicas and logs take it too, and a refused write changes nothing.
 
 use std::ops::Range;
@@ -43,7 +43,7 @@ fn call(client: &mut Client, start: &str, items: impl IntoIterator<Item = u32>) 
     }
 }
 
-/// Returns items whose hashes begin with so many zeros.
+/// Returns items whose hashes begin with `bits` zeros.
 fn crowd(bits: u32, count: usize) -> Vec<u32> {
     let end = u32::try_from(count << bits).expect("few items") * 3 / 2;
     let first_bytes: Vec<u8> = (0..1 << 8_u32.saturating_sub(bits)).collect();

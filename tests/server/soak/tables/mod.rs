@@ -47,7 +47,7 @@ enum Step {
     Log,
 }
 
-/// What happens in a life, and how often.
+/// The objects of a life, and its steps.
 #[derive(Clone, Copy)]
 struct Profile {
     kinds: &'static [&'static str],
@@ -57,13 +57,15 @@ struct Profile {
     periods: &'static [u64],
     /// The most items of a write.
     most: usize,
-    /// One in so many writes adds items that share the first bits of their hashes; 0 for none.
+    /// One in `crowds` writes adds items that share the first bits of their hashes; 0 for none.
     crowds: usize,
-    /// One in so many lives gets its writes from a primary, with times of the test's choice; 0 for none.
+    /// One in `linked` lives gets its writes from a primary, with times of the test's choice; 0 for none.
     linked: usize,
-    /// The first steps of a life, and then any of `steps`, so many.
+    /// The first steps of a life.
     first: &'static [Step],
+    /// The steps after them, with weights.
     steps: &'static [(usize, Step)],
+    /// The number of these steps.
     length: usize,
 }
 
@@ -139,7 +141,7 @@ const FOLLOWED: Profile = Profile {
     ..CROWDS
 };
 
-/// The same with many items.
+/// Objects of many shards lose all but such items.
 const LARGE_CROWDS: Profile = Profile {
     kinds: &["COUNTING"],
     most: 180_000,
@@ -233,8 +235,8 @@ const LIMITS: Profile = Profile {
     length: 30,
 };
 
-/// Lives so many lives of a profile in `./build.sh test`, and as many as there is time for in `./build.sh soak`. Each has a
-/// seed of its own, which repeats it alone.
+/// Runs `lives` lives of a profile in `./build.sh test`, and as many as there is time for in `./build.sh soak`. Each has a seed
+/// of its own, which repeats it alone.
 fn live(test: &str, profile: &Profile, lives: u64) {
     let mut seeds = random(test);
     let mut nodes = Nodes::start();

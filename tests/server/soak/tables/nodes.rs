@@ -55,7 +55,7 @@ impl Nodes {
         }
     }
 
-    /// Begins a life: no server has anything. Returns whether writes come from a primary.
+    /// Begins a life: no server has anything. Writes come from a primary, if `is_linked`, or else from a client.
     pub fn begin(&mut self, is_linked: bool) {
         self.late = None;
         if self.link.take().is_some() {

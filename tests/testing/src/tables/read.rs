@@ -62,7 +62,7 @@ impl Bits<'_> {
     }
 }
 
-/// Returns the first fingerprint of so many bits at a position or behind it.
+/// Returns the first fingerprint of `bits` bits at a position or after it.
 pub const fn fingerprint_at(position: u64, bits: u32) -> u64 {
     match bits.checked_sub(52) {
         Some(more) => position << more,

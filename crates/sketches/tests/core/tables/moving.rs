@@ -5,7 +5,7 @@ use valkeybloom_sketches::Relocate;
 use super::shapes;
 use crate::support::{Rng, add_at, object_of};
 
-/// Moves nothing, and counts what it could move. It stops after so many blocks.
+/// Moves nothing, and counts what it could move. It stops after `stop_after` blocks.
 struct Offered {
     stop_after: usize,
     since: usize,
