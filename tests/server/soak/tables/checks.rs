@@ -6,7 +6,7 @@ use super::life::Life;
 use crate::harness::{array, int};
 use crate::support::aof::command;
 
-/// Items of which each object is asked.
+/// The number of items that each object is queried for.
 const ASKED: usize = 60;
 
 impl Life<'_> {
@@ -34,7 +34,7 @@ impl Life<'_> {
         self.check(&keys);
     }
 
-    /// Checks the answers for some items, of which about half were added.
+    /// Checks the answers for some items. About half of them were added.
     fn check_answers(&mut self, key: &str, model: &Model) {
         let items = &self.entries[key].items;
         let mut asked: Vec<u32> = Vec::new();

@@ -1,4 +1,4 @@
-//! The items of lives: numbers, some of which are chosen by their hashes.
+//! The items of lives: numbers, some chosen by their hashes.
 
 use std::sync::OnceLock;
 

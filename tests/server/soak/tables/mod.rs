@@ -255,7 +255,7 @@ fn live(test: &str, profile: &Profile, lives: u64) {
     eprintln!("{test}: {steps} steps, {refused} writes refused");
 }
 
-/// Tells the seed of a life that fails.
+/// Prints the seed of a life that fails.
 struct Told<'t>(&'t str, u64);
 
 impl Drop for Told<'_> {

@@ -73,7 +73,7 @@ pub const fn fingerprint_at(position: u64, bits: u32) -> u64 {
 /// Returns the object of these pieces.
 ///
 /// # Panics
-/// They are not pieces of an object of tables to which nobody wrote meanwhile.
+/// The pieces are invalid, not of an object of tables, or there were writes between them.
 pub fn read(pieces: &[(u64, Vec<u8>)]) -> Model {
     let (header, pieces) = pieces.split_first().expect("a header");
     let mut model = read_header(&header.1);
