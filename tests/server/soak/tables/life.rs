@@ -248,6 +248,9 @@ impl<'n> Life<'n> {
         if self.random.one_in(2) {
             self.fill_up(key);
         }
+        if self.random.one_in(3) {
+            return self.creep(key);
+        }
         let size = field(&mut self.nodes.client, key, "SIZE");
         let more = 8 * i64::try_from(self.random.below(60)).expect("a small number");
         let more = more * *self.random.pick(&[1, 1, 1, 20]);
@@ -274,6 +277,25 @@ impl<'n> Life<'n> {
         }
         self.nodes.client.ok(format!("{limit} {none}"));
         self.is_limited = false;
+    }
+
+    /// Raises a limit until it admits one more item.
+    fn creep(&mut self, key: &'static str) {
+        let size = field(&mut self.nodes.client, key, "SIZE");
+        self.is_limited = true;
+        let limit = "CONFIG SET bf.bloom-memory-usage-limit";
+        for more in (0..1000).step_by(8) {
+            self.nodes.client.ok(format!("{limit} {}", size + more));
+            let item = self.new_items(1);
+            let is_admitted = self.add_items(key, &item);
+            self.check_held(key);
+            if is_admitted {
+                break;
+            }
+        }
+        self.nodes.client.ok(format!("{limit} 0"));
+        self.is_limited = false;
+        self.check(&[key]);
     }
 
     /// Adds items until the newest table is full, if that takes few.
