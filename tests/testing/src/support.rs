@@ -590,7 +590,7 @@ pub struct Weighing {
 
 impl Relocate for Weighing {
     fn should_stop(&mut self) -> bool {
-        self.looks += 1;
+        self.looks = self.looks.wrapping_add(1);
         self.looks.is_multiple_of(3)
     }
 

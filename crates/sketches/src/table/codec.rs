@@ -6,7 +6,9 @@
 
 use super::bits::{self, mask};
 use super::periods;
-use super::shard::BUCKET_BITS;
+
+/// The bits of the number of a bucket in a shard.
+pub const BUCKET_BITS: u32 = 10;
 
 /// The tag of a count of three or more.
 const MANY: u64 = 2;

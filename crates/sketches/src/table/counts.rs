@@ -1,6 +1,7 @@
 //! Fingerprints that are counted.
 
-use super::shard::{Found, Refused, Shard};
+use super::refused::Refused;
+use super::shard::{Found, Shard};
 use super::shards::{Location, Room, Shards};
 
 /// Fingerprints with their counts.

@@ -6,7 +6,8 @@
 //! has no shard. A crowd that has about its share becomes a shard again, for example because the table was split often enough.
 
 use super::leaves::{Leaf, Spot};
-use super::shard::{Refused, Shard};
+use super::refused::Refused;
+use super::shard::Shard;
 use super::shards::{Address, Room, Shards};
 
 /// The entries up to which a crowd becomes a shard again.

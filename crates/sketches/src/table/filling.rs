@@ -6,7 +6,8 @@ use crate::machine::memory::{self, index};
 
 use super::codec::Payload;
 use super::periods::{Period, Periods};
-use super::shard::{Builder, Refused, Shard};
+use super::refused::Refused;
+use super::shard::{Builder, Shard};
 use super::shards::{CROWD, SPLIT, Shards};
 
 /// The entries of a leaf that is made, so that it can take more.

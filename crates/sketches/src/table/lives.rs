@@ -3,7 +3,8 @@
 use super::bits::mask;
 use super::codec::Widths;
 use super::periods::{Period, Periods, lag, period_of};
-use super::shard::{Found, Refused, Shard};
+use super::refused::Refused;
+use super::shard::{Found, Shard};
 use super::shards::{Address, Room, Shards};
 
 /// Fingerprints with their periods, of a window of so many. An entry that has expired takes memory until its shard is swept.

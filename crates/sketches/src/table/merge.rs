@@ -2,7 +2,6 @@
 
 use crate::machine::memory;
 
-use super::Table;
 use super::entries::Entries;
 
 /// A table whose fingerprints are merged with others'.
@@ -32,12 +31,11 @@ pub struct Merged {
 const NONE: u64 = u64::MAX;
 
 impl<'t> Source<'t> {
-    /// Takes a table, whose fingerprints are cut to `bits` bits.
-    #[must_use]
-    pub fn new(table: &'t Table, bits: u32) -> Self {
+    /// Takes fingerprints of which `cut` bits are taken off, so that they have `bits` bits.
+    pub(super) const fn new(entries: Entries<'t>, cut: u32, bits: u32) -> Self {
         Self {
-            entries: table.iter(0..u64::MAX),
-            cut: table.bits() - bits,
+            entries,
+            cut,
             bits,
             held: 0,
         }

@@ -17,7 +17,7 @@
 //! | `filling.rs`, `entries.rs`, `merge.rs` | tables made of ascending fingerprints, and read in that order, one or several |
 //! | `shards.rs`, `crowds.rs`, `leaves.rs` | which shard has a fingerprint; shards that have more than their share |
 //! | `shard.rs`, `codec.rs`, `periods.rs`, `bits.rs` | a shard, and what is kept of its fingerprints, as bits |
-//! | `size.rs` | the memory that a table takes |
+//! | `size.rs`, `refused.rs` | the memory that a table takes; why memory refuses |
 
 mod bits;
 mod codec;
@@ -29,6 +29,7 @@ mod leaves;
 mod lives;
 mod merge;
 mod periods;
+mod refused;
 mod set;
 mod shard;
 mod shards;
@@ -41,8 +42,8 @@ pub use filling::Filling;
 pub use lives::{Kept, Lives};
 pub use merge::{Merge, Merged, Source};
 pub use periods::{Period, tag_bits};
+pub use refused::Refused;
 pub use set::Set;
-pub use shard::Refused;
 pub use shards::Room;
 pub use size::{expected_bytes, largest_bytes};
 
@@ -146,6 +147,11 @@ impl Table {
         }
     }
 
+    /// Returns the number of entries that the fingerprints take.
+    pub const fn entries(&self) -> u64 {
+        self.all().entries()
+    }
+
     /// Returns the periods that have fingerprints, each with their number, in order.
     pub fn periods(&self) -> &[(Period, u64)] {
         match self {
@@ -223,6 +229,12 @@ impl Table {
                     };
             }
         }
+    }
+
+    /// Returns the first part of the table, of `parts` equal ones, to be merged with others' as fingerprints of `bits` bits.
+    pub fn source(&self, bits: u32, parts: u64) -> Source<'_> {
+        let end = (1 << self.bits()) / parts;
+        Source::new(self.iter(0..end), self.bits() - bits, bits)
     }
 
     /// Returns the fingerprints of a range in order, each with 0, its count, or the number of its period. Those whose periods

@@ -8,7 +8,7 @@
 use crate::machine::memory::{self, Relocate};
 
 use super::bits::mask;
-use super::shard::Refused;
+use super::refused::Refused;
 
 /// The number of a period. Numbers are not smaller than a window has periods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

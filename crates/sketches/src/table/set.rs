@@ -1,6 +1,6 @@
 //! Fingerprints of which nothing is kept.
 
-use super::shard::Refused;
+use super::refused::Refused;
 use super::shards::{Room, Shards};
 
 /// A set of fingerprints.

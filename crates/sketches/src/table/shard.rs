@@ -17,10 +17,9 @@ use crate::machine::memory;
 use crate::machine::words::{self, Task, Use, Words};
 
 use super::bits::{SPARE, close, get, mask, open, put, put_word, select, word};
-use super::codec::{Codec, Widths};
+use super::codec::{BUCKET_BITS, Codec, Widths};
+use super::refused::Refused;
 
-/// The bits of a bucket's number: its group, and the bucket in the group.
-pub const BUCKET_BITS: u32 = 10;
 /// The bits of the bucket in the group.
 const GROUP_BITS: u32 = 6;
 const GROUPS: usize = 1 << (BUCKET_BITS - GROUP_BITS);
@@ -108,15 +107,6 @@ impl Found {
     const fn new(index: usize, what: What) -> Self {
         Self { index, what }
     }
-}
-
-/// Why a table did not change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// Memory allocation failed.
-    OutOfMemory,
-    /// The table would exceed the limit on memory.
-    MemoryLimit,
 }
 
 /// A search for an entry.

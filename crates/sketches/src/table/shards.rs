@@ -12,9 +12,11 @@ use std::ops::Range;
 use crate::machine::memory::{self, Relocate, index};
 
 use super::bits::mask;
+use super::codec::BUCKET_BITS;
 use super::codec::{Codec, Payload, Widths};
 use super::leaves::{Leaves, Spot};
-use super::shard::{BUCKET_BITS, Builder, Found, Place, Refused, Shard};
+use super::refused::Refused;
+use super::shard::{Builder, Found, Place, Shard};
 
 /// The entries of a shard on average above which one is split. A shard has half as many to twice as many then. With more, heads
 /// and buckets take fewer bits of an entry, and splits take longer.

@@ -11,11 +11,16 @@
 //! So merging again changes nothing.
 
 use crate::bloom::law::{Limits, TableStep};
-use crate::table::{Filling, Merge, Merged, Payload, Period, Refused, Source, Table};
+use crate::table::{Filling, Merge, Merged, Payload, Period, Refused, Table};
 
 use super::merge::{MergeError, NO_MEMORY, TOO_LARGE, reserved};
 use super::tables::{Part, Tables, oldest, refusal};
 use super::window::Window;
+
+/// The entries from which the number of all is estimated, at least.
+const SAMPLE: u64 = 1 << 16;
+/// The part of the entries that is enough, at least.
+const SAMPLED_PART: u64 = 16;
 
 /// What takes the numbers of an object's periods to those of the union's.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,8 +54,9 @@ struct Member<'t> {
     object: usize,
     part: &'t Part,
     moved: Move,
-    /// The number of the table of the union to which its fingerprints go.
+    /// The number of the table of the union to which its fingerprints go, and the bits that they have there.
     target: usize,
+    bits: u32,
 }
 
 impl Tables {
@@ -94,6 +100,7 @@ impl Tables {
                         part,
                         moved,
                         target: 0,
+                        bits: 0,
                     });
                 }
             }
@@ -106,8 +113,9 @@ impl Tables {
                 .position(|step| step.number == member.part.step.number);
             let own = own.filter(|_| member.object == 0);
             member.target = own.unwrap_or_else(|| longest_within(&steps, member.part.step.bits));
+            member.bits = steps[member.target].bits;
         }
-        members.sort_by_key(|member| steps[member.target].bits);
+        members.sort_unstable_by_key(|member| (member.bits, member.target, member.object));
         let union = Union {
             steps: &steps,
             members: &members,
@@ -115,16 +123,12 @@ impl Tables {
             objects: 1 + others.len(),
             span,
         };
-        let mut sizes = reserved(steps.len())?;
-        sizes.resize(steps.len(), 0);
-        let is_changed = union.pass(|target, _, held| {
-            sizes[target] += union.payload.entries(held);
-            Ok(())
-        })?;
-        if !is_changed && !is_shorter {
+        let Some(sizes) = union.sizes(is_shorter)? else {
             return Ok(None);
-        }
-        let parts = union.fill(&sizes)?;
+        };
+        let Some(parts) = union.fill(&sizes, is_shorter)? else {
+            return Ok(None);
+        };
         self.united(parts, span, limits).map(Some)
     }
 
@@ -213,17 +217,47 @@ struct Union<'u> {
 }
 
 impl Union<'_> {
-    /// Makes the tables, with this many entries.
-    fn fill(&self, sizes: &[u64]) -> Result<Vec<Part>, MergeError> {
+    /// Returns about how many entries each table will have, or `None` if the union is the first object. The number follows from
+    /// the first fingerprints, if these are many; a table has at least as many entries as one of its sources.
+    fn sizes(&self, is_shorter: bool) -> Result<Option<Vec<u64>>, MergeError> {
+        let of_member = |member: &Member| member.part.table.entries();
+        let all: u64 = self.members.iter().map(of_member).sum();
+        let mut sizes: Vec<u64> = reserved(self.steps.len())?;
+        for part in [all.div_ceil(SAMPLE).min(SAMPLED_PART), 1] {
+            sizes.clear();
+            sizes.resize(self.steps.len(), 0);
+            let is_changed = self.pass(part, |target, _, held| {
+                sizes[target] += self.payload.entries(held) * part;
+                Ok(())
+            })?;
+            if is_changed || is_shorter {
+                break;
+            }
+            if part <= 1 {
+                return Ok(None);
+            }
+        }
+        for member in self.members {
+            let size = &mut sizes[member.target];
+            *size = (*size).clamp(of_member(member), all);
+        }
+        Ok(Some(sizes))
+    }
+
+    /// Makes the tables, of about this many entries. Returns `None` if they are the first object's.
+    fn fill(&self, sizes: &[u64], is_shorter: bool) -> Result<Option<Vec<Part>>, MergeError> {
         let mut fillings = reserved(self.steps.len())?;
         for (step, entries) in self.steps.iter().zip(sizes) {
             let filling = Filling::new(step.bits, self.payload, *entries, self.span.current);
             fillings.push(filling.map_err(refused)?);
         }
-        self.pass(|target, fingerprint, held| {
+        let is_changed = self.pass(1, |target, fingerprint, held| {
             let pushed = fillings[target].push(fingerprint, held);
             pushed.map_err(refused)
         })?;
+        if !is_changed && !is_shorter {
+            return Ok(None);
+        }
         let (mut parts, newest) = (reserved(self.steps.len())?, self.steps.len() - 1);
         for (number, (step, filling)) in self.steps.iter().zip(fillings).enumerate() {
             let table = Table::filled(filling);
@@ -232,18 +266,19 @@ impl Union<'_> {
                 parts.push(Part { step: *step, table });
             }
         }
-        Ok(parts)
+        Ok(Some(parts))
     }
 
-    /// Passes each fingerprint of the union to `emit`, with the number of its table and what is kept of it. Those of a table come
-    /// in order. Returns whether the union differs from the first object.
+    /// Passes each fingerprint of the first part of the union, of `parts` equal ones, to `emit`, with the number of its table and
+    /// what is kept of it. Those of a table come in order. Returns whether the union differs from the first object there.
     fn pass(
         &self,
+        parts: u64,
         emit: impl FnMut(usize, u64, u64) -> Result<(), MergeError>,
     ) -> Result<bool, MergeError> {
         let mut sources = reserved(self.members.len())?;
-        for Member { part, target, .. } in self.members {
-            sources.push(Source::new(&part.table, self.steps[*target].bits));
+        for Member { part, bits, .. } in self.members {
+            sources.push(part.table.source(*bits, parts));
         }
         if sources.is_empty() {
             return Ok(false);
@@ -292,7 +327,7 @@ impl Union<'_> {
             if held < self.span.oldest.0 {
                 continue;
             }
-            let prefix = self.prefix(key, member);
+            let prefix = prefix(key, member);
             if current.is_none_or(|claim| claim.prefix != prefix) {
                 let begun = Claim {
                     prefix,
@@ -324,45 +359,54 @@ impl Union<'_> {
         // The sum of each object, and the objects that have one.
         let (mut sums, mut counted) = (reserved(self.objects)?, reserved(self.objects)?);
         sums.resize(self.objects, 0_u64);
-        // The fingerprint, and whether the first object has it as it is, and no longer one.
-        let mut current: Option<(Prefix, bool)> = None;
         let mut all = all.peekable();
-        while let Some(Merged { key, source, held }) = all.next() {
-            let member = &self.members[source];
-            let (prefix, is_own) = current.unwrap_or((self.prefix(key, member), true));
-            let is_same = prefix == self.prefix(key, member);
-            let is_own = is_own && (member.object > 0 || is_same && sums[0] == 0);
-            if sums[member.object] == 0 {
-                counted.push(member.object);
+        while let Some(first) = all.next() {
+            let prefix = prefix(first.key, &self.members[first.source]);
+            let mut largest = first.held;
+            let mut next = all.next_if(|next| prefix.claims(next.key));
+            if next.is_none() {
+                is_changed |= self.members[first.source].object > 0;
+            } else {
+                // Whether the first object has the fingerprint as it is, and no longer one.
+                let mut is_own = false;
+                let mut current = Some(first);
+                while let Some(Merged { key, source, held }) = current {
+                    let member = &self.members[source];
+                    if member.object == 0 {
+                        is_own = sums[0] == 0 && prefix == self::prefix(key, member);
+                    }
+                    if sums[member.object] == 0 {
+                        counted.push(member.object);
+                    }
+                    sums[member.object] = sums[member.object].saturating_add(held);
+                    current = next
+                        .take()
+                        .or_else(|| all.next_if(|next| prefix.claims(next.key)));
+                }
+                largest = counted
+                    .iter()
+                    .map(|object| sums[*object])
+                    .max()
+                    .unwrap_or(0);
+                let has_others = counted.iter().any(|object| *object > 0);
+                is_changed |= has_others && !(is_own && sums[0] == largest);
+                for object in counted.drain(..) {
+                    sums[object] = 0;
+                }
             }
-            sums[member.object] = sums[member.object].saturating_add(held);
-            if all.peek().is_some_and(|next| prefix.claims(next.key)) {
-                current = Some((prefix, is_own));
-                continue;
-            }
-            current = None;
-            let largest = counted
-                .iter()
-                .map(|object| sums[*object])
-                .max()
-                .unwrap_or(0);
-            let has_others = counted.iter().any(|object| *object > 0);
-            is_changed |= has_others && !(is_own && sums[0] == largest);
             emit(prefix.target, prefix.fingerprint(), largest)?;
-            for object in counted.drain(..) {
-                sums[object] = 0;
-            }
         }
         Ok(is_changed)
     }
+}
 
-    #[inline]
-    fn prefix(&self, key: u64, member: &Member) -> Prefix {
-        Prefix {
-            key,
-            bits: self.steps[member.target].bits,
-            target: member.target,
-        }
+/// Returns the fingerprint of a member's with this key.
+#[inline]
+const fn prefix(key: u64, member: &Member) -> Prefix {
+    Prefix {
+        key,
+        bits: member.bits,
+        target: member.target,
     }
 }
 

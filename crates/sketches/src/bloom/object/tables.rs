@@ -144,8 +144,8 @@ impl Tables {
     /// Creates an object of these tables, oldest first. The numbers of their periods are [stored](Self::stored) ones, as is
     /// that of the period before which all items were dropped.
     ///
-    /// Tables that were copied in pieces, while others came and went, may be too many for the rate, or fuller than they were made
-    /// for. Then the object has the rate that they keep.
+    /// Tables that were copied in pieces, while others came and went, may be too many for the rate. Then the object has the rate
+    /// that they keep.
     pub fn of_parts(
         shape: &Shape,
         hasher: Hasher,
@@ -157,11 +157,6 @@ impl Tables {
             dropped,
             ..Self::without_parts(shape, hasher)
         };
-        if shape.params.growth != Growth::Fixed {
-            for Part { step, table } in &mut tables.parts {
-                step.most = step.most.max(table.fingerprints());
-            }
-        }
         if tables.claimed_rate() > shape.params.error_rate.get() * ROUNDING {
             tables
                 .request_own_rate()
@@ -496,13 +491,21 @@ impl Tables {
     }
 
     /// Appends a table.
-    fn push(&mut self, part: Part, limits: Limits) -> Result<(), Refusal> {
+    fn push(&mut self, mut part: Part, limits: Limits) -> Result<(), Refusal> {
         let others = self.memory_bytes() + Self::ENTRY_BYTES;
         if part.table.memory_bytes() > limits.table_bytes(others) {
             return Err(Refusal::MemoryLimit);
         }
         let room = self.parts.try_reserve_exact(1);
         room.map_err(|_| Refusal::OutOfMemory)?;
+        // An object from outside may have the largest number.
+        let last = self.parts.last().map(|last| last.step.number);
+        if last.is_some_and(|last| last >= part.step.number) {
+            for (number, part) in (0..).zip(&mut self.parts) {
+                part.step.number = number;
+            }
+            part.step.number = self.parts.len() as u64;
+        }
         self.parts.push(part);
         Ok(())
     }
