@@ -180,8 +180,8 @@ fn loaded(bytes: &[u8], at: usize) -> [u64; WORDS] {
 fn store(bytes: &mut [u8], at: usize, by: [u64; WORDS]) {
     let to: &mut [u8; BLOCK] = bytes[at..].first_chunk_mut().expect("a block");
     let (words, _) = to.as_chunks_mut();
-    for number in 0..WORDS {
-        words[number] = by[number].to_le_bytes();
+    for (word, by) in words.iter_mut().zip(by) {
+        *word = by.to_le_bytes();
     }
 }
 
@@ -189,8 +189,8 @@ fn store(bytes: &mut [u8], at: usize, by: [u64; WORDS]) {
 #[inline(always)]
 fn each(word: impl Fn(usize) -> u64) -> [u64; WORDS] {
     let mut words = [0; WORDS];
-    for number in 0..WORDS {
-        words[number] = word(number);
+    for (number, to) in words.iter_mut().enumerate() {
+        *to = word(number);
     }
     words
 }

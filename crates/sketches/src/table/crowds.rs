@@ -20,7 +20,7 @@ const JOINED: usize = 640;
 impl Shards {
     /// Makes a crowd of a shard: a leaf of the same range.
     pub(super) fn crowd(&mut self, number: usize, room: Room) -> Result<(), Refused> {
-        if self.shards[number].is_none() {
+        if self.regular[number].is_none() {
             return Ok(());
         }
         self.check(0, self.leaves.bytes_for_one(), room)?;
@@ -28,7 +28,7 @@ impl Shards {
         let at = self.leaves.insert(range.start, range.end);
         let at = at.ok_or(Refused::OutOfMemory)?;
         // The number of entries, and the bytes of the shard, stay.
-        self.leaves.get_mut(at).shard = std::mem::take(&mut self.shards[number]);
+        self.leaves.get_mut(at).shard = std::mem::take(&mut self.regular[number]);
         Ok(())
     }
 

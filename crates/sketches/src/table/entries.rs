@@ -20,7 +20,7 @@ impl Shards {
             current: None,
             range,
         };
-        if self.shards[number].is_none() && entries.range.start <= last {
+        if self.regular[number].is_none() && entries.range.start <= last {
             // The crowd may have many leaves before.
             entries.numbers.next();
             entries.leaf = Some(self.leaves.find(entries.range.start));
@@ -52,7 +52,7 @@ impl Entries<'_> {
             let Some(number) = self.numbers.next() else {
                 return false;
             };
-            let (shard, range) = (&shards.shards[number], shards.range_of(number));
+            let (shard, range) = (&shards.regular[number], shards.range_of(number));
             self.begin = range.start;
             if !shard.is_none() {
                 let widths = shards.codec().widths_of(range.start, range.end);

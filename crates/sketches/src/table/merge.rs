@@ -111,7 +111,7 @@ impl Iterator for Merge<'_> {
         }
         let held = self.sources[source].held;
         self.keys[source] = self.sources[source].next();
-        let mut node = (self.keys.len() + source) / 2;
+        let mut node = self.keys.len().midpoint(source);
         while node > 0 {
             self.choose(node);
             node /= 2;

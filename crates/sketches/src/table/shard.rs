@@ -290,7 +290,7 @@ impl Shard {
         self.prefetch_head(place);
         let bytes = (self.bytes.len() - HEAD) * 15 / 16;
         let bucket = place.bucket as usize;
-        let middle = bytes * (2 * bucket + 1) >> (BUCKET_BITS + 1);
+        let middle = (bytes * (2 * bucket + 1)) >> (BUCKET_BITS + 1);
         let ends = (middle * SHARES[widths.entry() as usize]) >> 16;
         memory::prefetch(&self.bytes, self.bytes.len() - SPARE - ends);
         memory::prefetch(&self.bytes, HEAD + middle - ends);
@@ -307,7 +307,7 @@ impl Shard {
     #[inline(always)]
     pub fn prefetch_group(&self, place: &Place, widths: Widths) {
         let [begin, end] = [place.group(), place.group() + 1].map(|group| self.before(group));
-        let index = begin + ((end - begin) * place.in_group() as usize >> GROUP_BITS);
+        let index = begin + (((end - begin) * place.in_group() as usize) >> GROUP_BITS);
         memory::prefetch(&self.bytes, first_bit(index, widths) / 8);
         memory::prefetch(&self.bytes, self.end_bit(begin) / 8);
     }

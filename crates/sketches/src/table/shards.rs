@@ -38,7 +38,7 @@ pub struct Shards {
     level: u32,
     /// The shards in the order of fingerprints: the whole ones, unused places, and the halves of all others. So a split or a
     /// join moves no other shard. The place of a crowd has no shard.
-    pub(super) shards: Vec<Shard>,
+    pub(super) regular: Vec<Shard>,
     /// The number of whole shards.
     wholes: usize,
     /// The leaves of all crowds.
@@ -87,7 +87,7 @@ impl Shards {
         Some(Self {
             codec: Codec::new(bits, payload),
             level,
-            shards: memory::reserved(index(count))?,
+            regular: memory::reserved(index(count))?,
             wholes: index((2 << level) - count),
             leaves: Leaves::default(),
             entries: 0,
@@ -100,18 +100,18 @@ impl Shards {
     pub fn append(&mut self, shard: Shard) {
         self.shard_bytes += shard.memory_bytes() as u64;
         self.entries += shard.entries() as u64;
-        self.shards.push(shard);
+        self.regular.push(shard);
     }
 
     /// Returns the number of places that shards were appended to.
     pub const fn appended(&self) -> usize {
-        self.shards.len()
+        self.regular.len()
     }
 
     /// Copies the shards, or returns `None` if allocation fails.
     pub fn try_clone(&self) -> Option<Self> {
         Some(Self {
-            shards: memory::collected(self.shards.iter().map(Shard::try_clone))?,
+            regular: memory::collected(self.regular.iter().map(Shard::try_clone))?,
             leaves: self.leaves.try_clone()?,
             ..*self
         })
@@ -128,29 +128,29 @@ impl Shards {
 
     /// Returns the size of all allocations in bytes.
     pub const fn memory_bytes(&self) -> u64 {
-        let shards = self.shards.capacity() * Shard::ENTRY_BYTES;
+        let shards = self.regular.capacity() * Shard::ENTRY_BYTES;
         self.shard_bytes + (shards + self.leaves.memory_bytes()) as u64
     }
 
     /// Returns the number of shards of equal ranges.
-    const fn regular(&self) -> usize {
+    const fn regular_count(&self) -> usize {
         index(2 << self.level) - self.wholes
     }
 
     /// Returns the number of shards and leaves. Each is an allocation.
     pub const fn count(&self) -> usize {
-        self.regular() + self.leaves.count()
+        self.regular_count() + self.leaves.count()
     }
 
     /// Returns the number of unused places.
     const fn unused(&self) -> usize {
-        self.shards.len() - self.regular()
+        self.regular.len() - self.regular_count()
     }
 
     /// Returns the numbers of the shards from one on, in the order of fingerprints.
     pub(super) fn numbers_from(&self, first: usize) -> Chain<Range<usize>, Range<usize>> {
         let first_half = self.wholes + self.unused();
-        (first..self.wholes).chain(first.max(first_half)..self.shards.len())
+        (first..self.wholes).chain(first.max(first_half)..self.regular.len())
     }
 
     /// Moves the allocations from shard `first` on, counted from 0. Returns the count of the next one if it has to stop.
@@ -160,13 +160,13 @@ impl Shards {
             if count > first && by.should_stop() {
                 return Some(count);
             }
-            self.shards[number].relocate(|bytes| by.blob(bytes));
+            self.regular[number].relocate(|bytes| by.blob(bytes));
         }
-        let regular = self.regular();
+        let regular = self.regular_count();
         if let Some(next) = self.leaves.relocate(first.saturating_sub(regular), by) {
             return Some(regular + next);
         }
-        self.shards = by.table(std::mem::take(&mut self.shards));
+        self.regular = by.table(std::mem::take(&mut self.regular));
         None
     }
 
@@ -179,7 +179,7 @@ impl Shards {
     /// Returns the number that the first half would have if all shards were halves, perhaps below zero.
     #[inline]
     const fn halves_from(&self) -> usize {
-        self.shards.len().wrapping_sub(2 << self.level)
+        self.regular.len().wrapping_sub(2 << self.level)
     }
 
     /// Returns the number of the shard of a fingerprint, and the bits of its range.
@@ -217,7 +217,7 @@ impl Shards {
     #[inline(always)]
     pub fn locate(&self, fingerprint: u64) -> Location {
         let (number, range) = self.number_of(fingerprint);
-        let (address, distance, widths) = if self.shards[number].is_none() {
+        let (address, distance, widths) = if self.regular[number].is_none() {
             let at = self.leaves.find(fingerprint);
             let leaf = self.leaves.get(at);
             let distance = fingerprint - leaf.first;
@@ -236,7 +236,7 @@ impl Shards {
     #[inline(always)]
     pub fn shard(&self, address: Address) -> &Shard {
         match address {
-            Address::Regular(number) => &self.shards[number],
+            Address::Regular(number) => &self.regular[number],
             Address::Leaf(at) => &self.leaves.get(at).shard,
         }
     }
@@ -329,7 +329,7 @@ impl Shards {
     #[inline]
     pub fn change<T>(&mut self, address: Address, by: impl FnOnce(&mut Shard) -> T) -> T {
         let shard = match address {
-            Address::Regular(number) => &mut self.shards[number],
+            Address::Regular(number) => &mut self.regular[number],
             Address::Leaf(at) => &mut self.leaves.get_mut(at).shard,
         };
         let size = |shard: &Shard| (shard.memory_bytes() as u64, shard.entries() as u64);
@@ -357,7 +357,7 @@ impl Shards {
     #[inline]
     pub fn settle(&mut self, at: Address, fingerprint: u64, room: Room) {
         let is_crowd = match at {
-            Address::Regular(number) => self.shards[number].entries() > CROWD,
+            Address::Regular(number) => self.regular[number].entries() > CROWD,
             Address::Leaf(_) => true,
         };
         if is_crowd {
@@ -368,7 +368,7 @@ impl Shards {
 
     /// Splits or joins a shard if it is time.
     pub fn resize(&mut self, room: Room) {
-        let shards = self.regular() as u64;
+        let shards = self.regular_count() as u64;
         if self.entries > SPLIT * shards {
             let _ = self.split(room);
         } else if shards > 1 && self.entries < JOIN * shards {
@@ -384,26 +384,26 @@ impl Shards {
         if self.wholes == 0 {
             // The halves are whole at the next level.
             let unused = self.unused();
-            self.shards.rotate_left(unused);
-            self.wholes = self.regular();
+            self.regular.rotate_left(unused);
+            self.wholes = self.regular_count();
             self.level += 1;
         }
         let last = self.wholes - 1;
         let range = self.range_of(last);
         let middle = range.start.midpoint(range.end);
-        let halves = if self.shards[last].is_none() {
+        let halves = if self.regular[last].is_none() {
             self.cut_crowd(middle, room)?;
             [Shard::default(), Shard::default()]
         } else {
-            self.built_halves(&self.shards[last], range, middle)?
+            self.built_halves(&self.regular[last], range, middle)?
         };
         let bytes = halves.iter().map(Shard::memory_bytes).sum::<usize>();
         let more = if self.unused() == 0 {
-            1 + self.shards.len() / 8
+            1 + self.regular.len() / 8
         } else {
             0
         };
-        let less = self.shards[last].memory_bytes();
+        let less = self.regular[last].memory_bytes();
         self.check(less, bytes + more * Shard::ENTRY_BYTES, room)?;
         if more > 0 {
             self.move_shards(more).ok_or(Refused::OutOfMemory)?;
@@ -413,7 +413,7 @@ impl Shards {
         self.wholes = last;
         for (number, half) in (first..).zip(halves) {
             self.replace(number, half);
-            if self.shards[number].is_none() {
+            if self.regular[number].is_none() {
                 let _ = self.calm(number, room);
             }
         }
@@ -425,15 +425,15 @@ impl Shards {
         if self.numbers_from(self.wholes).next().is_none() {
             // The shards are halves of the level before.
             let unused = self.unused();
-            self.shards.rotate_right(unused);
+            self.regular.rotate_right(unused);
             self.wholes = 0;
             self.level -= 1;
         }
         let first = self.wholes + self.unused();
         let halves = [first, first + 1];
         let range = self.range_of(first).start..self.range_of(first + 1).end;
-        let are_calm = halves.iter().all(|half| !self.shards[*half].is_none());
-        let entries = halves.map(|half| self.shards[half].entries());
+        let are_calm = halves.iter().all(|half| !self.regular[*half].is_none());
+        let entries = halves.map(|half| self.regular[half].entries());
         let joined = if are_calm && entries[0] + entries[1] <= CROWD {
             self.built(range)?
         } else {
@@ -442,15 +442,15 @@ impl Shards {
             }
             Shard::default()
         };
-        let less = halves.map(|half| self.shards[half].memory_bytes());
+        let less = halves.map(|half| self.regular[half].memory_bytes());
         self.check(less[0] + less[1], joined.memory_bytes(), room)?;
         for half in halves {
             self.replace(half, Shard::default());
         }
         self.replace(self.wholes, joined);
         self.wholes += 1;
-        let shards = self.regular();
-        if shards < self.shards.len() / 2 {
+        let shards = self.regular_count();
+        if shards < self.regular.len() / 2 {
             // Without memory, the places stay.
             let _ = self.move_shards(shards / 8);
         }
@@ -459,13 +459,13 @@ impl Shards {
 
     /// Moves the shards to an allocation with this many unused places, or returns `None` if allocation fails.
     fn move_shards(&mut self, unused: usize) -> Option<()> {
-        let mut moved = memory::reserved(self.regular() + unused)?;
+        let mut moved = memory::reserved(self.regular_count() + unused)?;
         let skipped = self.unused();
-        let mut shards = std::mem::take(&mut self.shards).into_iter();
+        let mut shards = std::mem::take(&mut self.regular).into_iter();
         moved.extend(shards.by_ref().take(self.wholes));
         moved.resize_with(self.wholes + unused, Shard::default);
         moved.extend(shards.skip(skipped));
-        self.shards = moved;
+        self.regular = moved;
         Some(())
     }
 

@@ -70,12 +70,11 @@ impl Tables {
         limits: Limits,
     ) -> Result<Option<Self>, MergeError> {
         let mut moves = reserved(1 + others.len())?;
-        let span = match self.shape().window() {
-            Some(window) => self.span(others, window, now_ms, &mut moves),
-            None => {
-                moves.resize(1 + others.len(), Move::default());
-                Span::default()
-            }
+        let span = if let Some(window) = self.shape().window() {
+            self.span(others, window, now_ms, &mut moves)
+        } else {
+            moves.resize(1 + others.len(), Move::default());
+            Span::default()
         };
         let (mut steps, mut members) = (Vec::new(), Vec::new());
         let objects = [self].into_iter().chain(others.iter().copied());
@@ -145,12 +144,12 @@ impl Tables {
         let ahead = self.ahead.saturating_add(back);
         moves.push(Move::default());
         for other in others {
-            let moved = Move {
+            let shift = Move {
                 added: ahead,
                 taken: other.ahead.saturating_add(lead(other)),
             };
-            current = current.max(Period(moved.of(other.reached(window).0)));
-            moves.push(moved);
+            current = current.max(Period(shift.of(other.reached(window).0)));
+            moves.push(shift);
         }
         let first = oldest(window, current);
         let expired = now_ms.map(|now_ms| self.period_at(window, now_ms).0 + back);

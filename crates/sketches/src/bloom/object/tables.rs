@@ -82,10 +82,10 @@ impl Part {
     fn add(&mut self, hash: u64, now: &Now, room: Room) -> Result<Added, Refused> {
         let fingerprint = self.of(hash);
         Ok(match &mut self.table {
-            Table::Set(set) => match set.add(fingerprint, room)? {
-                true => Added::New,
-                false => Added::Present,
-            },
+            Table::Set(set) => {
+                let is_new = set.add(fingerprint, room)?;
+                if is_new { Added::New } else { Added::Present }
+            }
             Table::Counts(counts) => match counts.count_up(fingerprint, room)? {
                 0 => Added::New,
                 _ => Added::Again,

@@ -106,7 +106,7 @@ impl Section {
             }
         }
         Self {
-            number: step.number.into(),
+            number: step.number,
             most: step.most,
             bits: step.bits.into(),
             count,
