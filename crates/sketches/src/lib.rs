@@ -9,7 +9,8 @@
 //! Each family is a module with its stored forms: [`bloom`], [`cuckoo`], [`cms`], [`topk`], [`tdigest`]. All families
 //! share the hashes, byte cursors, checked arithmetic and SIMD words. [`Sketch`] is an object of any family, read from what
 //! a server's `DUMP` returns. [`Slices`] hands the items of a buffer to the batches of the families.
-//! [`Feed`] lists the items that were new to an object, for copies of it.
+//! [`Feed`] lists the items that were new to an object, for copies of it. A [`Receipt`] keeps the answers that additions
+//! got, in a string beside the object.
 //!
 //! Objects are copied by `try_clone`, which returns `None` if there is no memory; they may be large, so they have no
 //! `Clone`. Nor have they `PartialEq`: two objects with the same answers may differ in what only their memory shows, a
@@ -33,6 +34,7 @@ mod hash;
 #[allow(unsafe_code, reason = "it wraps the processor's intrinsics")]
 mod machine;
 mod number;
+mod receipt;
 mod sketch;
 mod slices;
 
@@ -44,6 +46,7 @@ pub use machine::words::Width;
 #[doc(hidden)]
 pub use machine::{words, work};
 pub use number::{Fraction, MAX_CAPACITY};
+pub use receipt::{Answers, Forgotten, Receipt, Resize};
 pub use sketch::{Sketch, SketchRef};
 pub use slices::{BadOffsets, Offset, Slices};
 

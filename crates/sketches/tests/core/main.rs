@@ -18,6 +18,7 @@ mod oracle;
 mod payloads;
 mod rates;
 mod reach;
+mod receipt;
 mod recorded;
 mod redisbloom;
 mod refused;
