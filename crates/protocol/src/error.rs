@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use valkeybloom_sketches::Forgotten;
 use valkeybloom_sketches::bloom::{MergeError, Refusal};
 
 use crate::names::NEW_FILTERS;
@@ -31,6 +32,8 @@ impl Field {
     pub const PERIODS: Self = Self("periods");
     /// The number of items that a filter is to grow to.
     pub const SCALE_TO: Self = Self("scaleto");
+    /// The position of the first item among all items of a receipt.
+    pub const POSITION: Self = Self("position");
 }
 
 /// The error of a command.
@@ -46,6 +49,8 @@ pub enum Error {
     Unlike(MergeError),
     /// There is no room for an item or an object.
     Refused(Refusal),
+    /// The receipt does not have the answers before this position.
+    Forgotten(Forgotten),
     /// `bf.bloom-new-filters` names this maker, whose filters can't have this property.
     NotMade(&'static str, &'static str),
     /// Any other error, with this text.
@@ -124,6 +129,12 @@ impl Error {
     /// More items were new since the cursor than the feed holds.
     pub const FEED_OVERRUN: Self =
         Self::Text("RESYNC feed overrun: it no longer holds all items since the cursor");
+    /// The receipt of ONCE is a string that no receipt has.
+    pub const NO_RECEIPT: Self = Self::Text("ERR key does not hold a receipt");
+    /// The receipt of ONCE has the name of the filter.
+    pub const RECEIPT_IS_FILTER: Self = Self::Text("ERR filter and receipt need different keys");
+    /// ONCE was given with more items than a receipt keeps: `Receipt::MOST_ANSWERS`.
+    pub const LONG_ONCE: Self = Self::Text("ERR ONCE takes at most 100000 items");
     /// The object lacks some of its chunks.
     pub const STILL_LOADING: Self = Self::Text("ERR bloom object is still being loaded");
 }
@@ -152,11 +163,20 @@ impl fmt::Display for Error {
             Self::Refused(Refusal::RateTooSmall) => "ERR false positive degrades to 0 on scale out",
             Self::Refused(Refusal::Full) => "ERR non scaling filter is full",
             Self::Refused(Refusal::OutOfMemory) => "OOM not enough memory for bloom object",
+            Self::Forgotten(Forgotten { from, to }) => {
+                return write!(f, "FORGOTTEN answers are known from {from} to {to}");
+            }
             Self::NotMade(maker, what) => {
                 return write!(f, "ERR {what} is not possible with {NEW_FILTERS} {maker}");
             }
             Self::Text(text) => text,
         })
+    }
+}
+
+impl From<Forgotten> for Error {
+    fn from(forgotten: Forgotten) -> Self {
+        Self::Forgotten(forgotten)
     }
 }
 

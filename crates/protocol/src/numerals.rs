@@ -26,13 +26,14 @@ pub(crate) fn whole<T: TryFrom<i64>>(word: &[u8]) -> Option<T> {
 /// Reads a whole number of up to 64 bits that is not negative: digits without leading zeros.
 #[must_use]
 pub fn natural(word: &[u8]) -> Option<u64> {
-    let is_written = match word {
-        b"0" => true,
-        [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
-        _ => false,
-    };
-    let text = str::from_utf8(word).ok()?;
-    is_written.then(|| text.parse().ok())?
+    match word {
+        [b'0', _, ..] | [] => None,
+        digits => digits.iter().try_fold(0, |number: u64, byte| {
+            let digit = u64::from(byte.wrapping_sub(b'0'));
+            let number = number.checked_mul(10)?.checked_add(digit)?;
+            (digit < 10).then_some(number)
+        }),
+    }
 }
 
 /// Reads a double in the grammar of the server: decimal digits with a point and an exponent, both optional, after an

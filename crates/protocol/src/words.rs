@@ -49,6 +49,14 @@ impl<'a, W: CommandWords + ?Sized> Cursor<'a, W> {
         Some(word)
     }
 
+    /// Takes the next word if it is this one, in any case of letters.
+    pub(crate) fn take_if(&mut self, option: &[u8]) -> bool {
+        let is_next = self.next < self.words.count()
+            && self.words.word(self.next).eq_ignore_ascii_case(option);
+        self.next += usize::from(is_next);
+        is_next
+    }
+
     /// Returns the indices of the words that are left.
     pub fn rest(self) -> Range<usize> {
         self.next..self.words.count()

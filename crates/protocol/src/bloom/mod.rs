@@ -3,6 +3,7 @@
 
 mod info;
 mod maker;
+mod once;
 pub mod redisbloom;
 
 use std::ops::Range;
@@ -15,6 +16,7 @@ use valkeybloom_sketches::{Cursor as FeedCursor, Fraction, Seed};
 
 pub use info::{InfoField, InfoFields, InfoRequest};
 pub use maker::{Defaults, Maker};
+pub use once::{Answered, Once};
 
 use maker::Wanted;
 
@@ -254,6 +256,8 @@ pub struct Insert {
     pub grow_to: Option<u64>,
     /// The time of the write, and the items' time to live.
     pub moment: Moment,
+    /// ONCE: the receipt of the answers.
+    pub once: Option<Once>,
     /// The indices of the items among the words.
     pub items: Range<usize>,
 }
@@ -273,6 +277,7 @@ impl Insert {
             let create = || given.wanted(defaults.params).by(defaults, origin);
             return Ok(Self {
                 create: (!given.nocreate).then(create),
+                once: given.once,
                 items,
                 ..Self::default()
             });
@@ -306,6 +311,8 @@ impl Insert {
                 request.moment.saturate = true;
             } else if option.eq_ignore_ascii_case(b"NOCREATE") {
                 nocreate = true;
+            } else if option.eq_ignore_ascii_case(b"ONCE") && request.once.is_none() {
+                request.once = Some(Once::take(&mut from)?);
             } else if !shape.take(option, &mut from)? {
                 return Err(Error::UNKNOWN_OPTION);
             }
@@ -331,7 +338,21 @@ impl Insert {
             seeded: request.seed.is_some(),
         };
         request.create = (!nocreate).then(|| wanted.by(defaults, origin));
+        once::require_answers(request.once, &request.items)?;
         Ok(request)
+    }
+
+    /// Returns the index of the receipt's key among a client's words, if they have one. It is the one that
+    /// [`parse`](Self::parse) finds in words that it does not refuse, because the server permits or refuses a command by
+    /// its keys. No value before ONCE can be ONCE or the word before the items, so it need not be told from an option.
+    pub fn receipt<W: CommandWords + ?Sized>(words: &W, maker: Maker) -> Option<usize> {
+        let ends = |word: &[u8]| match maker {
+            Maker::Own | Maker::ValkeyBloom => word.eq_ignore_ascii_case(b"ITEMS"),
+            Maker::RedisBloom => redisbloom::begins_items(word),
+        };
+        let mut options = (2..words.count()).take_while(|index| !ends(words.word(*index)));
+        let once = options.find(|index| words.word(*index).eq_ignore_ascii_case(b"ONCE"))?;
+        Some(once + 1).filter(|receipt| *receipt < words.count())
     }
 }
 

@@ -11,6 +11,7 @@ use crate::numerals::{double, integer};
 use crate::words::{CommandWords, Cursor, require_count};
 
 use super::maker::Wanted;
+use super::once::{self, Once};
 
 /// The capacities that an option takes.
 const CAPACITIES: RangeInclusive<u64> = 1..=New::REDISBLOOM_CAPACITY;
@@ -24,6 +25,8 @@ pub(super) struct Given {
     expansion: Option<u32>,
     nonscaling: bool,
     pub nocreate: bool,
+    /// The word of this module, which `RedisBloom` refuses.
+    pub once: Option<Once>,
 }
 
 impl Given {
@@ -75,6 +78,7 @@ pub(super) fn reserve<W: CommandWords + ?Sized>(words: &W) -> Result<Given, Erro
         expansion,
         nonscaling,
         nocreate: false,
+        once: None,
     })
 }
 
@@ -90,7 +94,7 @@ pub(super) fn insert<W: CommandWords + ?Sized>(words: &W) -> Result<(Given, Rang
         let option = from.take().ok_or(Error::Arity)?;
         let letter = |index: usize| option.get(index).map(u8::to_ascii_lowercase);
         match letter(0) {
-            Some(b'i') => break,
+            _ if begins_items(option) => break,
             Some(b'n') if letter(2) == Some(b'c') => given.nocreate = true,
             Some(b'n') => given.nonscaling = true,
             Some(first @ (b'c' | b'e')) => {
@@ -106,12 +110,21 @@ pub(super) fn insert<W: CommandWords + ?Sized>(words: &W) -> Result<(Given, Rang
                     given.expansion = Some(expansion.ok_or(error::INSERT_EXPANSION)?);
                 }
             }
+            _ if option.eq_ignore_ascii_case(b"ONCE") && given.once.is_none() => {
+                given.once = Some(Once::take(&mut from)?);
+            }
             _ => return Err(error::UNKNOWN_OPTION),
         }
     }
     let items = from.rest();
     require_count(!items.is_empty())?;
+    once::require_answers(given.once, &items)?;
     Ok((given, items))
+}
+
+/// Returns whether the items follow a word that stands in place of an option.
+pub(super) fn begins_items(option: &[u8]) -> bool {
+    matches!(option, [b'i' | b'I', ..])
 }
 
 fn within(number: i64, range: RangeInclusive<u64>) -> Option<u64> {

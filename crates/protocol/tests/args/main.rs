@@ -4,6 +4,7 @@ mod cms;
 mod family;
 mod fuzz;
 mod numerals;
+mod once;
 mod redisbloom;
 mod tdigest;
 mod topk;
@@ -224,6 +225,7 @@ fn insert_uses_the_defaults_for_missing_options() {
         scale_to: None,
         grow_to: None,
         moment: Moment::default(),
+        once: None,
         items: 0..0,
     };
     assert_eq!(insert("BF.INSERT k"), Ok(expected));

@@ -3,7 +3,7 @@
 
 use std::fmt::Debug;
 
-use valkeybloom_protocol::bloom::{Defaults, InfoRequest, Insert, Maker, Reserve};
+use valkeybloom_protocol::bloom::{Defaults, InfoRequest, Insert, Maker, Once, Reserve};
 use valkeybloom_protocol::cms as cms_words;
 use valkeybloom_protocol::cuckoo as cuckoo_words;
 use valkeybloom_protocol::error::Error;
@@ -128,6 +128,7 @@ fn check_peers(line: &Line, params: Params) {
         for origin in [Origin::Client, Origin::Elsewhere] {
             let reserve = line.parse(|words| Reserve::parse(words, defaults, origin));
             let insert = Insert::parse(line.words, defaults, origin);
+            check_receipt(line.words, defaults);
             let wanted = [
                 reserve.map(|reserve| Some(reserve.create)),
                 insert.map(|insert| insert.create),
@@ -315,6 +316,14 @@ fn check_reserve(line: &Line, defaults: Defaults) {
 }
 
 /// Parses the words of BF.INSERT.
+/// The server decides by the receipt that is found in a client's words, which has to be the one that is used.
+fn check_receipt(words: &[&[u8]], defaults: Defaults) {
+    if let Ok(insert) = Insert::parse(words, defaults, Origin::Client) {
+        let used = insert.once.map(|once| once.receipt);
+        assert_eq!(Insert::receipt(words, defaults.maker), used);
+    }
+}
+
 fn check_insert(line: &Line, defaults: Defaults, origin: Origin) {
     // A seed is bytes, so changing the case of letters changes it.
     let parse = |words: &[&[u8]]| {
@@ -323,6 +332,7 @@ fn check_insert(line: &Line, defaults: Defaults, origin: Origin) {
             ..insert
         })
     };
+    check_receipt(line.words, defaults);
     let Ok(insert) = line.parse(parse) else {
         return;
     };
@@ -330,8 +340,10 @@ fn check_insert(line: &Line, defaults: Defaults, origin: Origin) {
     let is_items = |word: &&[u8]| word.eq_ignore_ascii_case(b"ITEMS");
     let (first, end) = (insert.items.start, insert.items.end);
     if insert.items.is_empty() {
-        let has_seed = Insert::parse(words, defaults, origin).is_ok_and(|it| it.seed.is_some());
-        assert!(has_seed || !words[2..].iter().any(is_items));
+        // A seed and a receipt may be any word.
+        let has_bytes = Insert::parse(words, defaults, origin)
+            .is_ok_and(|it| it.seed.is_some() || it.once.is_some());
+        assert!(has_bytes || !words[2..].iter().any(is_items));
     } else {
         assert_eq!(end, words.len());
         assert!(is_items(&words[first - 1]));
@@ -361,6 +373,11 @@ fn check_insert(line: &Line, defaults: Defaults, origin: Origin) {
     };
     let (rate, capacity) = (params.error_rate.get(), params.capacity);
     let mut written = format!("ERROR {rate:e} TIGHTENING {tightening:e} CAPACITY {capacity}");
+    let once = insert.once.map(|once| Once { receipt: 9, ..once });
+    if let Some(once) = once {
+        written += &option("ONCE receipt", Some(once.position));
+        written += if once.begins { " BEGIN" } else { "" };
+    }
     for (word, value) in [
         ("VALIDATESCALETO", insert.scale_to),
         ("SCALETO", insert.grow_to),
@@ -373,6 +390,7 @@ fn check_insert(line: &Line, defaults: Defaults, origin: Origin) {
         written += " SATURATE";
     }
     let expected = Insert {
+        once,
         items: 0..0,
         ..insert
     };
