@@ -209,7 +209,22 @@ pub struct Change<'k, 'a> {
     name: Str<'a>,
 }
 
-impl Change<'_, '_> {
+impl<'k, 'a> Change<'k, 'a> {
+    /// Returns the key's name.
+    pub fn name(&self) -> Str<'a> {
+        self.name
+    }
+
+    /// Returns the keyspace, for a change of another key that is published with this one.
+    pub fn keys(&mut self) -> &mut Keyspace<'a> {
+        self.keys
+    }
+
+    /// Returns the keyspace of a change that is not to be published.
+    pub fn into_keys(self) -> &'k mut Keyspace<'a> {
+        self.keys
+    }
+
     /// Replicates the command as it came.
     #[inline]
     pub fn replicate_verbatim(&mut self) {
@@ -228,12 +243,11 @@ impl Change<'_, '_> {
         }
     }
 
-    /// Signals the change, and then publishes the events, whose subscribers may change or delete the key.
+    /// Signals the change, and then publishes the events, whose subscribers may change or delete the key. Returns the
+    /// keyspace, for what is published after that.
     #[inline]
-    pub fn publish(self, events: impl IntoIterator<Item = &'static CStr>) {
-        self.keys.signal_modified(self.name);
-        for event in events {
-            self.keys.notify(event, self.name);
-        }
+    pub fn publish(self, events: impl IntoIterator<Item = &'static CStr>) -> &'k mut Keyspace<'a> {
+        self.keys.publish(self.name, events);
+        self.keys
     }
 }

@@ -14,6 +14,7 @@ use crate::ffi::{Argument, Ctx, Str};
 use crate::keys::{self, Change};
 use crate::settings::has_redisbloom_rules;
 
+use super::receipts::Noted;
 use super::settings;
 use super::value::{OVERHEAD_BYTES, Value, dialect_of, memory_bytes};
 
@@ -75,7 +76,25 @@ fn add_moment<'c>(moment: &Moment, arguments: &mut impl Extend<Argument<'c>>) {
     }
 }
 
-impl Writer<'_, '_> {
+/// Publishes the change of a filter, which was replicated, and its answers. Without events, the filter has not changed
+/// for its readers.
+fn publish<'a>(
+    mut change: Change<'_, 'a>,
+    noted: Option<Noted<'a>>,
+    events: impl IntoIterator<Item = &'static CStr>,
+) {
+    let kept = noted.map(|noted| noted.keep(&mut change));
+    let mut events = events.into_iter().peekable();
+    let keys = match events.peek() {
+        Some(_) => change.publish(events),
+        None => change.into_keys(),
+    };
+    if let Some(kept) = kept {
+        kept.publish(keys);
+    }
+}
+
+impl<'a> Writer<'_, 'a> {
     /// Stores an object, which already holds its items, under the empty key. Replicas add `items` to theirs. For an object of
     /// `RedisBloom`, `header` is that of its chunks before any item was added. The key expires at `expires_ms`, if given.
     pub fn create(
@@ -85,6 +104,7 @@ impl Writer<'_, '_> {
         expires_ms: Option<i64>,
         items: &[Str],
         moment: &Moment,
+        noted: Option<Noted<'a>>,
     ) {
         let shape = object.shape();
         let seed = object.hasher().seed().copied().unwrap_or(Seed::FIXED);
@@ -110,7 +130,7 @@ impl Writer<'_, '_> {
             (!items.is_empty()).then_some(ADDED),
             expires_ms.map(|_| EXPIRE),
         ];
-        change.publish(events.into_iter().flatten());
+        publish(change, noted, events.into_iter().flatten());
     }
 
     /// Stores an object decoded from a dump. The key expires at `expires_ms`, if given.
@@ -143,12 +163,22 @@ impl Writer<'_, '_> {
 
     /// Publishes that these items were added to an object of tables, or to a full one. Without items,
     /// publishes that items have expired.
-    pub fn added_at(self, items: &[Str], moment: &Moment) {
+    pub fn added_at(self, items: &[Str], moment: &Moment, noted: Option<Noted<'a>>) {
         let mut change = self.close();
         change.replicate(c"BF.INSERT", &addition(items, moment));
-        if !items.is_empty() {
-            change.publish([ADDED]);
-        }
+        publish(change, noted, (!items.is_empty()).then_some(ADDED));
+    }
+
+    /// Publishes that these items were added to a plain object.
+    pub fn added(self, items: &[Str], noted: Option<Noted<'a>>) {
+        let mut change = self.close();
+        change.replicate(c"BF.MADD", &[Argument::Items(items)]);
+        publish(change, noted, [ADDED]);
+    }
+
+    /// Publishes the answers of items that did not change the object.
+    pub fn answered(self, noted: Noted<'a>) {
+        publish(self.close(), Some(noted), []);
     }
 
     /// Returns whether the key holds an object of `RedisBloom`'s kind, complete or not.

@@ -2,6 +2,7 @@
 
 mod commands;
 mod keys;
+mod receipts;
 mod settings;
 mod table;
 mod value;

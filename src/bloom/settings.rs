@@ -18,6 +18,8 @@ static FP_RATE: Setting = Setting::ratio(c"bloom-fp-rate", 0.01)
 static TIGHTENING: Setting = Setting::ratio(c"bloom-tightening-ratio", 0.5);
 static SATURATE: Setting = Setting::switch(c"bloom-saturate-nonscaling", false);
 static FEED: Setting = Setting::memory(c"bloom-feed-bytes", 1 << 20, 1024);
+static RECEIPT_TTL: Setting =
+    Setting::integer(c"bloom-receipt-ttl", 604_800, &(0..=u32::MAX as u64));
 static INFO_FIELDS: Setting = Setting::choice(c"bloom-info-fields", &InfoFields::NAMES);
 static RANDOM_SEED: Setting = Setting::switch(c"bloom-use-random-seed", true);
 
@@ -30,6 +32,7 @@ pub static ALL: &[&Setting] = &[
     &SATURATE,
     &RANDOM_SEED,
     &FEED,
+    &RECEIPT_TTL,
     &INFO_FIELDS,
 ];
 
@@ -49,6 +52,11 @@ pub fn defaults() -> Defaults {
 /// Returns what BF.INFO without a field answers.
 pub fn info_fields() -> InfoFields {
     InfoFields::ALL[INFO_FIELDS.index()]
+}
+
+/// Returns how long a receipt stays after its last use, in milliseconds; 0 stands for any time.
+pub fn receipt_ttl_ms() -> u64 {
+    1000 * RECEIPT_TTL.unsigned()
 }
 
 /// Returns the seed of a new object.

@@ -43,7 +43,8 @@ pub const COMMANDS: &[Command] = &[
             .optional(),
             Arg::keyword(c"condition", c"NX").optional(),
         ]),
-    Command::adds(c"bf.insert", entry!(commands::insert, -2))
+    Command::adds(c"bf.insert", entry!(finding commands::receipt, commands::insert, -2))
+        .sources(Sources::After(c"ONCE"))
         .summary(c"Creates a bloom filter with the given parameters unless it exists, and adds items to it.")
         .complexity(c"O(N * K), where N is the number of filters or tables and K the number of items.")
         .args(&[
@@ -57,6 +58,15 @@ pub const COMMANDS: &[Command] = &[
             Arg::text(c"seed").after(c"SEED").optional(),
             Arg::integer(c"validate_scale_to").after(c"VALIDATESCALETO").optional(),
             Arg::integer(c"ttl_ms").after(c"TTL").optional(),
+            Arg::block(
+                c"once",
+                &[
+                    Arg::key(c"receipt").after(c"ONCE"),
+                    Arg::integer(c"position"),
+                    Arg::keyword(c"begin", c"BEGIN").optional(),
+                ],
+            )
+            .optional(),
             Arg::block(c"items", &[Arg::keyword(c"items_token", c"ITEMS"), ITEMS]).optional(),
         ]),
     Command::reads(c"bf.info", entry!(commands::info, -2))

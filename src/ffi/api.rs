@@ -49,7 +49,8 @@ required! {
     RedisModule_DefragAlloc RedisModule_DefragCursorGet RedisModule_DefragCursorSet
     RedisModule_DefragShouldStop RedisModule_DigestAddLongLong RedisModule_DigestAddStringBuffer
     RedisModule_DigestEndSequence RedisModule_EmitAOF RedisModule_Free RedisModule_FreeString
-    RedisModule_FreeThreadSafeContext RedisModule_GetClientId RedisModule_GetCommand
+    RedisModule_FreeThreadSafeContext RedisModule_GetAbsExpire RedisModule_GetClientId
+    RedisModule_GetCommand
     RedisModule_GetContextFlags
     RedisModule_GetDetachedThreadSafeContext RedisModule_GetRandomBytes
     RedisModule_InfoAddFieldULongLong RedisModule_InfoAddSection RedisModule_IsIOError
@@ -65,7 +66,8 @@ required! {
     RedisModule_ReplyWithMap RedisModule_ReplyWithNull RedisModule_ReplyWithSimpleString
     RedisModule_ReplyWithStringBuffer RedisModule_SaveDouble RedisModule_SaveStringBuffer
     RedisModule_SaveUnsigned RedisModule_SetAbsExpire RedisModule_SetModuleOptions
-    RedisModule_SignalModifiedKey RedisModule_StringPtrLen RedisModule_SubscribeToServerEvent
+    RedisModule_SignalModifiedKey RedisModule_StringDMA RedisModule_StringPtrLen
+    RedisModule_StringSet RedisModule_StringTruncate RedisModule_SubscribeToServerEvent
     RedisModule_UnregisterCommandFilter RedisModule_WrongArity
 }
 

@@ -8,7 +8,7 @@ use valkeybloom_protocol::error::Error;
 
 use super::api::{OK, call};
 use super::context::{Ctx, Keyspace};
-use super::positions::{Effect, MERGES, Sources, key_specs, report_positions};
+use super::positions::{Effect, MERGES, Sources, key_specs};
 use super::reply::Reply;
 use super::string::{Argv, RawArgv};
 
@@ -83,7 +83,7 @@ impl Command {
         prefix.to_ascii_uppercase()
     }
 
-    /// Sets the source keys after the first key. The command only reads them.
+    /// Sets the keys besides the first one.
     pub const fn sources(mut self, sources: Sources) -> Self {
         self.sources = sources;
         self
@@ -126,6 +126,8 @@ pub struct Arg {
     name: &'static CStr,
     kind: raw::RedisModuleCommandArgType,
     token: Option<&'static CStr>,
+    /// The index of its specification, if it is a key.
+    key_spec: c_int,
     flags: u32,
     parts: &'static [Arg],
 }
@@ -140,6 +142,7 @@ impl Arg {
             name,
             kind,
             token: None,
+            key_spec: -1,
             flags: 0,
             parts,
         }
@@ -149,6 +152,14 @@ impl Arg {
     pub const fn text(name: &'static CStr) -> Self {
         let kind = raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING;
         Self::new(name, kind, &[])
+    }
+
+    /// Returns the key of [`Sources::After`].
+    pub const fn key(name: &'static CStr) -> Self {
+        let kind = raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY;
+        let mut key = Self::new(name, kind, &[]);
+        key.key_spec = 1;
+        key
     }
 
     /// Returns an integer.
@@ -229,21 +240,16 @@ pub struct Call<'c, 'a> {
 pub type Done = Result<Reply, Error>;
 
 /// Makes the [`Entry`] of a command with this arity from its handler, which takes a [`Call`] and returns [`Done`].
-/// With `numbered`, the command has a first key and numbered sources.
+/// With `numbered`, the command has a first key and numbered sources. With `finding`, it has a first key to add to, and a
+/// function returns the place of another key after an option.
 macro_rules! entry {
-    ($handler:path, $arity:expr) => {
-        $crate::ffi::entry!($handler, $arity, enter, false)
-    };
-    (numbered $handler:path, $arity:expr) => {
-        $crate::ffi::entry!($handler, $arity, enter_numbered, true)
-    };
-    ($handler:path, $arity:expr, $enter:ident, $finds_keys:expr) => {{
+    (entering $arity:expr, $finds_keys:expr, |$ctx:ident, $words:ident, $count:ident| $body:expr) => {{
         extern "C" fn run<'a>(
-            ctx: $crate::ffi::Ctx<'a>,
-            words: $crate::ffi::RawArgv<'a>,
-            count: ::std::ffi::c_int,
+            $ctx: $crate::ffi::Ctx<'a>,
+            $words: $crate::ffi::RawArgv<'a>,
+            $count: ::std::ffi::c_int,
         ) -> ::std::ffi::c_int {
-            $crate::ffi::$enter(ctx, words, count, $arity, $handler)
+            $body
         }
         $crate::ffi::Entry {
             run,
@@ -251,6 +257,23 @@ macro_rules! entry {
             finds_keys: $finds_keys,
         }
     }};
+    (numbered $handler:path, $arity:expr) => {
+        $crate::ffi::entry!(entering $arity, true, |ctx, words, count| {
+            let report = $crate::ffi::report_numbered;
+            $crate::ffi::enter_or_report(ctx, words, count, $arity, report, $handler)
+        })
+    };
+    (finding $find:path, $handler:path, $arity:expr) => {
+        $crate::ffi::entry!(entering $arity, true, |ctx, words, count| {
+            let report = |ctx, args| $crate::ffi::report_option(ctx, args, $find);
+            $crate::ffi::enter_or_report(ctx, words, count, $arity, report, $handler)
+        })
+    };
+    ($handler:path, $arity:expr) => {
+        $crate::ffi::entry!(entering $arity, false, |ctx, words, count| $crate::ffi::enter(
+            ctx, words, count, $arity, $handler
+        ))
+    };
 }
 pub(crate) use entry;
 
@@ -281,13 +304,15 @@ pub fn enter<'a>(
     OK
 }
 
-/// Runs a handler as [`enter`] does, or reports the keys of a command with numbered sources if the server requests
-/// them, perhaps on another thread.
-pub fn enter_numbered<'a>(
+/// Runs a handler as [`enter`] does, or reports the keys of the command if the server requests them, perhaps on another
+/// thread.
+#[inline(always)]
+pub fn enter_or_report<'a>(
     ctx: Ctx<'a>,
     words: RawArgv<'a>,
     count: c_int,
     arity: i32,
+    report: impl Fn(Ctx<'a>, Argv<'a>),
     handler: impl Fn(Call<'_, 'a>) -> Done,
 ) -> c_int {
     // SAFETY: the context is alive.
@@ -296,7 +321,7 @@ pub fn enter_numbered<'a>(
     }
     if count >= -arity {
         // SAFETY: an entry point passes on the words that the server gave it, which include at least the command's name.
-        report_positions(ctx, unsafe { Argv::new(words, count) });
+        report(ctx, unsafe { Argv::new(words, count) });
     }
     OK
 }
@@ -325,7 +350,8 @@ type Handle = NonNull<raw::RedisModuleCommand>;
 
 fn create(ctx: Ctx, command: &Command) -> Option<Handle> {
     let flags = match (command.effect, command.fast) {
-        _ if command.entry.finds_keys => c"write deny-oom getkeys-api",
+        (_, true) if command.entry.finds_keys => c"write deny-oom fast getkeys-api",
+        (_, false) if command.entry.finds_keys => c"write deny-oom getkeys-api",
         (Effect::Reads, true) => c"readonly fast",
         (Effect::Reads, false) => c"readonly",
         (Effect::Removes, true) => c"write fast",
@@ -397,7 +423,7 @@ fn describe(handle: Handle, command: &Command) -> bool {
     if command.sources == Sources::Numbered {
         args.push(argument(&Arg::integer(c"numkeys"), &mut parts));
     }
-    if command.sources != Sources::None {
+    if matches!(command.sources, Sources::Rest | Sources::Numbered) {
         let mut sources = key_argument(c"source", 1);
         sources.flags = raw::REDISMODULE_CMD_ARG_MULTIPLE as c_int;
         args.push(sources);
@@ -443,7 +469,7 @@ fn argument(
     let mut made = raw::RedisModuleCommandArg {
         name: arg.name.as_ptr(),
         type_: arg.kind,
-        key_spec_index: -1,
+        key_spec_index: arg.key_spec,
         token: arg.token.map_or(ptr::null(), CStr::as_ptr),
         flags: arg.flags as c_int,
         ..end_of_arguments()

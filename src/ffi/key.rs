@@ -1,14 +1,15 @@
 //! Keys: reading, changing and storing their values.
 
 use std::ffi::c_int;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 use valkey_module::raw;
 use valkeybloom_protocol::error::Error;
+use valkeybloom_sketches::Resize;
 
 use super::api::{OK, call};
 use super::context::Keyspace;
-use super::string::Str;
+use super::string::{Str, new_string};
 use super::value::{NativeType, from_server, into_server};
 
 /// The purpose for which a key is opened.
@@ -86,6 +87,36 @@ impl<'k, 'a> Key<'k, 'a> {
         Ok(found.map(|mut value| unsafe { value.as_mut() }))
     }
 
+    /// Returns the string for reading and changing. The key must be open for writing.
+    pub fn text_mut(&mut self) -> Held<Text<'_>> {
+        let mut holds = self.handle.kind()?;
+        if holds == raw::REDISMODULE_KEYTYPE_EMPTY {
+            // As in `value_mut`.
+            self.handle = Handle::open(self.keyspace, self.name, self.access);
+            holds = self.handle.kind()?;
+        }
+        match holds {
+            raw::REDISMODULE_KEYTYPE_EMPTY => Ok(None),
+            raw::REDISMODULE_KEYTYPE_STRING => Ok(Some(Text(&mut self.handle))),
+            _ => Err(Error::WRONG_TYPE),
+        }
+    }
+
+    /// Stores a string under the key, where [`text_mut`](Self::text_mut) has found none, and closes the key. The server
+    /// publishes the key's `new` event during the call, as in [`set`](Self::set).
+    pub fn set_text(self, bytes: &[u8], expires_ms: Option<i64>) -> &'k mut Keyspace<'a> {
+        let text = new_string(bytes);
+        // SAFETY: the key is open for writing. The server retains the string, which we own, and it is freed once.
+        unsafe {
+            call!(RedisModule_StringSet(self.handle.0, text));
+            call!(RedisModule_FreeString(ptr::null_mut(), text));
+        }
+        if expires_ms.is_some() {
+            self.handle.set_expiry(expires_ms);
+        }
+        self.close()
+    }
+
     /// Stores a value under the key, where [`value_mut`](Self::value_mut) has found none or one of its type, and closes
     /// the key. The key expires at `expires_ms` since the epoch, if given.
     ///
@@ -101,11 +132,49 @@ impl<'k, 'a> Key<'k, 'a> {
         if !set {
             // SAFETY: `into_server` made the value above, and the server has not taken it.
             drop(unsafe { from_server::<T>(value) });
-        } else if let Some(ms) = expires_ms {
-            // SAFETY: the key is open.
-            unsafe { call!(RedisModule_SetAbsExpire(self.handle.0, ms)) };
+        } else if expires_ms.is_some() {
+            self.handle.set_expiry(expires_ms);
         }
         self.close()
+    }
+}
+
+/// The string under a key that is open for writing.
+pub struct Text<'t>(&'t mut Handle);
+
+impl Text<'_> {
+    /// Returns when the key expires, in milliseconds since the epoch.
+    pub fn expires_ms(&self) -> Option<i64> {
+        // SAFETY: the key is open.
+        let ms = unsafe { call!(RedisModule_GetAbsExpire(self.0.0)) };
+        (ms != NEVER).then_some(ms)
+    }
+
+    /// Lets the key expire at `at_ms` since the epoch, or never.
+    pub fn set_expiry(&mut self, at_ms: Option<i64>) {
+        self.0.set_expiry(at_ms);
+    }
+}
+
+impl Resize for Text<'_> {
+    fn bytes(&mut self) -> &mut [u8] {
+        let (mut length, mode) = (0, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE);
+        // SAFETY: the key is open for writing and holds a string. The server returns its bytes, which it makes those of
+        // this string alone, and which stay where they are until the string is changed through this handle. The slice
+        // borrows it exclusively.
+        unsafe {
+            let bytes = call!(RedisModule_StringDMA(
+                self.0.0,
+                &raw mut length,
+                mode as c_int
+            ));
+            std::slice::from_raw_parts_mut(bytes.cast(), length)
+        }
+    }
+
+    fn resize(&mut self, len: usize) {
+        // SAFETY: the key is open for writing, and holds a string. The server fills new bytes with zeros.
+        unsafe { call!(RedisModule_StringTruncate(self.0.0, len)) };
     }
 }
 
@@ -148,6 +217,9 @@ impl<'k, 'a, T: NativeType> Values<'k, 'a, T> {
     }
 }
 
+/// The time of a key that never expires.
+const NEVER: i64 = raw::REDISMODULE_NO_EXPIRE as i64;
+
 /// The server's handle of an open key, closed when it is dropped. It is null for a missing key opened for reading,
 /// and for a key opened for writing while it is being saved.
 struct Handle(*mut raw::RedisModuleKey);
@@ -169,6 +241,21 @@ impl Handle {
             ))
         };
         Self(key.cast())
+    }
+
+    /// Returns the type of what a key holds that was opened for writing.
+    fn kind(&self) -> Result<isize, Error> {
+        if self.0.is_null() {
+            return Err(Error::SAVING);
+        }
+        // SAFETY: the key is open.
+        Ok(unsafe { call!(RedisModule_KeyType(self.0)) } as isize)
+    }
+
+    /// Lets the key, which is open for writing, expire at `at_ms` since the epoch, or never.
+    fn set_expiry(&self, at_ms: Option<i64>) {
+        // SAFETY: the key is open.
+        unsafe { call!(RedisModule_SetAbsExpire(self.0, at_ms.unwrap_or(NEVER))) };
     }
 
     /// Returns a pointer to the value, which `into_server::<T>` made, in a key opened for `access`.

@@ -42,14 +42,14 @@ mod value;
 
 pub use allocator::{bytes_given, bytes_given_for};
 pub(crate) use command::entry;
-pub use command::{Arg, Call, Command, Done, Entry, enter, enter_numbered};
+pub use command::{Arg, Call, Command, Done, Entry, enter, enter_or_report};
 pub use context::{Ctx, Keyspace};
 pub use defrag::Defrag;
 pub use info::{InfoWriter, set_info_alias};
-pub use key::{Access, Held, Key, Values};
+pub use key::{Access, Held, Key, Text, Values};
 pub(crate) use load::on_load;
 pub use load::{Bundle, Module, load_module};
-pub use positions::Sources;
+pub use positions::{Sources, report_numbered, report_option};
 pub use replication::Argument;
 pub use reply::Reply;
 pub use setting::Setting;

@@ -1,6 +1,6 @@
 //! The positions of a command's keys among its words, and what the command does to each.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::ops::Range;
 
 use valkey_module::raw;
@@ -27,19 +27,24 @@ pub enum Effect {
 /// What a command with numbered sources does to its first key.
 pub(super) const MERGES: Effect = Effect::ReadsAndUpdates;
 
-/// The source keys of a command.
+/// The keys of a command besides its first one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Sources {
     /// None.
     None,
-    /// All words after the first key.
+    /// Sources: all words after the first key.
     Rest,
-    /// The keys after their number, which follows the first key.
+    /// Sources: the keys after their number, which follows the first key.
     Numbered,
+    /// A key after this option, which the command reads and updates.
+    After(&'static CStr),
 }
 
 /// The access to a source key.
 const SOURCE_ACCESS: u32 = raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS;
+
+/// The access to a key after an option.
+const OPTION_ACCESS: u32 = first_key_access(Effect::ReadsAndUpdates, Sources::None);
 
 /// Returns the access to a command's first key.
 const fn first_key_access(effect: Effect, sources: Sources) -> u32 {
@@ -49,7 +54,7 @@ const fn first_key_access(effect: Effect, sources: Sources) -> u32 {
         REDISMODULE_CMD_KEY_RW as RW, REDISMODULE_CMD_KEY_UPDATE as UPDATE,
     };
     match (effect, sources) {
-        (Effect::Adds, Sources::None) => RW | INSERT,
+        (Effect::Adds, Sources::None | Sources::After(_)) => RW | INSERT,
         // The sources are merged into the first key's value, so that value is read as well.
         (Effect::Adds, _) => RW | ACCESS | INSERT,
         (Effect::Updates, _) => RW | UPDATE,
@@ -75,31 +80,54 @@ pub(super) fn key_specs(effect: Effect, sources: Sources) -> [raw::RedisModuleCo
         others.bs.index.pos = 2;
         others.fk.range.lastkey = -1;
     }
-    if sources == Sources::Numbered {
-        others.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_KEYNUM;
-        others.fk.keynum.keynumidx = 0;
-        others.fk.keynum.firstkey = 1;
-        others.fk.keynum.keystep = 1;
+    match sources {
+        Sources::None | Sources::Rest => {}
+        Sources::Numbered => {
+            others.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_KEYNUM;
+            others.fk.keynum.keynumidx = 0;
+            others.fk.keynum.firstkey = 1;
+            others.fk.keynum.keystep = 1;
+        }
+        Sources::After(option) => {
+            // An item may be the same word. With this flag, the server asks the command for its keys, and does not
+            // search for the word.
+            others.flags = (OPTION_ACCESS | raw::REDISMODULE_CMD_KEY_VARIABLE_FLAGS).into();
+            others.begin_search_type =
+                raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_KEYWORD;
+            others.bs.keyword.keyword = option.as_ptr();
+            others.bs.keyword.startfrom = 2;
+            others.fk.range.lastkey = 0;
+        }
     }
     keys
 }
 
-/// Reports the keys of a command with numbered sources, in a context of the server's request for them. The server may
-/// call this on another thread.
-pub(super) fn report_positions(ctx: Ctx, args: Argv) {
-    let report = |place: usize, access: u32| {
-        // SAFETY: this context is that of a request for positions, and each place is the index of a word.
-        unsafe {
-            call!(RedisModule_KeyAtPosWithFlags(
-                ctx.as_ptr(),
-                place as c_int,
-                access as c_int
-            ));
-        }
-    };
-    report(1, first_key_access(MERGES, Sources::Numbered));
+/// Reports a key, in a context of the server's request for the positions of keys.
+fn report(ctx: Ctx, place: usize, access: u32) {
+    // SAFETY: this context is that of a request for positions, and the place is the index of a word.
+    unsafe {
+        call!(RedisModule_KeyAtPosWithFlags(
+            ctx.as_ptr(),
+            place as c_int,
+            access as c_int
+        ));
+    }
+}
+
+/// Reports the keys of a command with numbered sources. The server may call this on another thread.
+pub fn report_numbered(ctx: Ctx, args: Argv) {
+    report(ctx, 1, first_key_access(MERGES, Sources::Numbered));
     for source in numbered_sources(args) {
-        report(source, SOURCE_ACCESS);
+        report(ctx, source, SOURCE_ACCESS);
+    }
+}
+
+/// Reports the keys of a command that adds to its first key, and has another one after an option. `find` returns the place
+/// of that one, if the command has it. The server may call this on another thread.
+pub fn report_option(ctx: Ctx, args: Argv, find: impl Fn(&Argv) -> Option<usize>) {
+    report(ctx, 1, first_key_access(Effect::Adds, Sources::None));
+    if let Some(place) = find(&args) {
+        report(ctx, place, OPTION_ACCESS);
     }
 }
 

@@ -97,8 +97,17 @@ impl Keyspace<'_> {
         }
     }
 
+    /// Signals the change of a key, and then publishes events, whose subscribers may change or delete any key.
+    #[inline]
+    pub fn publish(&mut self, key: Str, events: impl IntoIterator<Item = &'static CStr>) {
+        self.signal_modified(key);
+        for event in events {
+            self.notify(event, key);
+        }
+    }
+
     /// Publishes a keyspace event of the generic class, and runs its subscribers in other modules.
-    pub fn notify(&mut self, event: &CStr, key: Str) {
+    fn notify(&mut self, event: &CStr, key: Str) {
         // SAFETY: context and key are alive; the event's name ends in zero.
         unsafe {
             call!(RedisModule_NotifyKeyspaceEvent(
@@ -111,7 +120,7 @@ impl Keyspace<'_> {
     }
 
     /// Signals WATCH and client tracking that the key has changed.
-    pub fn signal_modified(&mut self, key: Str) {
+    fn signal_modified(&mut self, key: Str) {
         // SAFETY: context and key are alive.
         unsafe {
             call!(RedisModule_SignalModifiedKey(

@@ -11,7 +11,9 @@
 use std::cell::Cell;
 use std::ops::Range;
 
-use valkeybloom_protocol::bloom::{Insert, Moment, Reserve, require_suits, require_ttl_within};
+use valkeybloom_protocol::bloom::{
+    Answered, Insert, Moment, Once, Reserve, require_suits, require_ttl_within,
+};
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::{
     Added, Growth, Kind, Limits, New, Object, Refusal, Shape, Time, chunks,
@@ -19,10 +21,12 @@ use valkeybloom_sketches::bloom::{
 use valkeybloom_sketches::{Probe, Seed};
 
 use crate::bloom::keys::{self, Writer};
+use crate::bloom::receipts::{self, Noted, Place};
 use crate::bloom::settings;
 use crate::feeds::FeedSlot;
-use crate::ffi::{Argument, Argv, Call, Ctx, Done, Reply, Str};
+use crate::ffi::{Argv, Call, Ctx, Done, Keyspace, Reply, Str};
 use crate::request::{List, expiry, item, items, key, origin, reserved};
+use crate::settings::maker;
 
 /// `BF.ADD key item`
 pub fn add(Call { ctx, keys, args }: Call) -> Done {
@@ -52,7 +56,7 @@ pub fn add(Call { ctx, keys, args }: Call) -> Done {
                     saturate,
                     ..Moment::default()
                 };
-                writer.added_at(&[args.string(2)], &moment);
+                writer.added_at(&[args.string(2)], &moment, None);
             }
             Ok(Added::New) => writer.publish_verbatim([keys::ADDED]),
             _ => {}
@@ -94,12 +98,16 @@ fn add_and_append<'i>(
 pub fn madd(Call { ctx, keys, args }: Call) -> Done {
     let addition = Addition::of_items(2..args.len());
     let writer = Writer::open(keys, key(&args));
-    reply_outcomes(ctx, &write(ctx, writer, args, &addition)?);
+    reply_outcomes(ctx, &[], &write(ctx, writer, args, &addition)?);
     Ok(Reply::Sent)
 }
 
 /// `BF.INSERT key [option ...] [ITEMS item ...]`
 pub fn insert(Call { ctx, keys, args }: Call) -> Done {
+    if let Some(answered) = Answered::parse(&args).filter(|_| ctx.must_obey()) {
+        receipts::obey(keys, &args, answered);
+        return Ok(Reply::Ok);
+    }
     let request = Insert::parse(&args, settings::defaults(), origin(ctx))?;
     if let Some(Ok(new)) = &request.create {
         let errors = [Error::SCALE_TO_RATE, Error::SCALE_TO_MEMORY];
@@ -116,11 +124,43 @@ pub fn insert(Call { ctx, keys, args }: Call) -> Done {
         ttl_ms: None,
         seed: request.seed,
         moment,
+        place: None,
         items: request.items,
         only_items: false,
     };
+    if let Some(once) = request.once {
+        return insert_once(ctx, keys, args, addition, &once);
+    }
     let writer = Writer::open(keys, key(&args));
-    reply_outcomes(ctx, &write(ctx, writer, args, &addition)?);
+    reply_outcomes(ctx, &[], &write(ctx, writer, args, &addition)?);
+    Ok(Reply::Sent)
+}
+
+/// Adds the items that the receipt has no answers for, and replies with its answers and the new ones.
+fn insert_once<'a>(
+    ctx: Ctx<'a>,
+    keys: &mut Keyspace<'a>,
+    args: Argv<'a>,
+    mut addition: Addition<'a>,
+    once: &Once,
+) -> Done {
+    let count = addition.items.len();
+    let mut known = receipts::look_up(keys, &args, once, count)?;
+    if count > 0 && known.answers.len() == count {
+        receipts::used(keys, known.rest.receipt);
+        reply_outcomes(ctx, &known.answers, &[]);
+        return Ok(Reply::Sent);
+    }
+    let mut writer = Writer::open(keys, key(&args));
+    if writer.held()?.is_none() {
+        // The filter may just have expired. Then subscribers have run, and may have changed the receipt.
+        drop(writer);
+        known = receipts::look_up(keys, &args, once, count)?;
+        writer = Writer::open(keys, key(&args));
+    }
+    addition.items.start += known.answers.len();
+    addition.place = Some(known.rest);
+    reply_outcomes(ctx, &known.answers, &write(ctx, writer, args, &addition)?);
     Ok(Reply::Sent)
 }
 
@@ -148,8 +188,10 @@ fn require_reach(
 /// The outcome for each item of a command, in order. A refusal ends the list.
 type Outcomes = List<Result<Added, Refusal>>;
 
-fn reply_outcomes(ctx: Ctx, outcomes: &Outcomes) {
-    ctx.reply_array(outcomes.len());
+/// Replies with the answers that a receipt had, and the outcomes of the other items.
+fn reply_outcomes(ctx: Ctx, known: &[bool], outcomes: &[Result<Added, Refusal>]) {
+    ctx.reply_array(known.len() + outcomes.len());
+    known.iter().for_each(|answer| ctx.reply_bool(*answer));
     for outcome in outcomes {
         match outcome {
             Ok(added) => ctx.reply_bool(*added == Added::New),
@@ -159,7 +201,7 @@ fn reply_outcomes(ctx: Ctx, outcomes: &Outcomes) {
 }
 
 /// Items to add.
-struct Addition {
+struct Addition<'a> {
     /// The object to create under an empty key, or the error if it can't be created. Commands that have only items
     /// create a plain object instead ([`new_object`](Self::new_object)).
     create: Option<Result<New, Error>>,
@@ -168,19 +210,22 @@ struct Addition {
     seed: Option<Seed>,
     /// The time of the write, and the items' time to live.
     moment: Moment,
+    /// Where the answers belong, if a receipt keeps them.
+    place: Option<Place<'a>>,
     /// The indices of the items among the words.
     items: Range<usize>,
     /// Whether the command has nothing but items after its key.
     only_items: bool,
 }
 
-impl Addition {
+impl<'a> Addition<'a> {
     fn of_items(items: Range<usize>) -> Self {
         Self {
             create: None,
             ttl_ms: None,
             seed: None,
             moment: Moment::default(),
+            place: None,
             items,
             only_items: true,
         }
@@ -193,6 +238,12 @@ impl Addition {
         } else {
             self.create.ok_or(Error::NOT_FOUND)?
         }
+    }
+
+    /// Returns an empty list for the answers of the items, if a receipt keeps them.
+    fn noted(&self) -> Result<Option<Noted<'a>>, Error> {
+        let noted = |place| Noted::with_room(place, self.items.len());
+        self.place.map(noted).transpose()
     }
 
     /// Returns the time and the moment of the write for an object of this shape, or an error if the object does not
@@ -222,7 +273,7 @@ fn write<'a>(
     ctx: Ctx<'a>,
     mut writer: Writer<'_, 'a>,
     args: Argv<'a>,
-    addition: &Addition,
+    addition: &Addition<'a>,
 ) -> Result<Outcomes, Error> {
     let add = |object: &mut Object, feed: &FeedSlot| add_to(ctx, object, feed, args, addition);
     let mut written = writer.update_fed(add);
@@ -237,6 +288,7 @@ fn write<'a>(
     let Written {
         outcomes,
         mut changed,
+        noted,
         expired,
         moment,
     } = written?;
@@ -245,6 +297,7 @@ fn write<'a>(
         writer.publish_verbatim([keys::ADDED]);
         return Ok(outcomes);
     }
+    let noted = noted.and_then(|noted| noted.with_answers(&outcomes));
     list_changed(&mut changed, args, addition.items.start, &outcomes);
     if lacked_chunks && changed.is_empty() {
         // The items completed the object, even if it holds them.
@@ -252,12 +305,14 @@ fn write<'a>(
     }
     match moment {
         Some(moment) if expired || !changed.is_empty() => {
-            writer.added_at(&changed, &moment);
+            writer.added_at(&changed, &moment, noted);
         }
-        None if !changed.is_empty() => {
-            writer.publish(c"BF.MADD", &[Argument::Items(&changed)], keys::ADDED);
+        None if !changed.is_empty() => writer.added(&changed, noted),
+        _ => {
+            if let Some(noted) = noted {
+                writer.answered(noted);
+            }
         }
-        _ => {}
     }
     Ok(outcomes)
 }
@@ -268,6 +323,8 @@ struct Written<'a> {
     /// An empty list with room for the items that changed the object. It is reserved before the write, because the
     /// command must not fail after it.
     changed: List<Str<'a>>,
+    /// An empty list of answers, reserved likewise, if a receipt keeps them.
+    noted: Option<Noted<'a>>,
     /// Whether items expired.
     expired: bool,
     /// The moment of a write to an object of tables, or to a full one; `None` for a plain object that did not take more than
@@ -314,7 +371,7 @@ fn add_to<'a>(
     object: &mut Object,
     feed: &FeedSlot,
     args: Argv<'a>,
-    addition: &Addition,
+    addition: &Addition<'a>,
 ) -> Result<Written<'a>, Error> {
     let range = addition.items.clone();
     let saturation = Saturation::of(ctx, addition.moment.saturate);
@@ -326,6 +383,7 @@ fn add_to<'a>(
         Some(addition.moment_for(ctx, &object.shape())?)
     };
     let (mut outcomes, changed) = (reserved(range.len())?, reserved(range.len())?);
+    let noted = addition.noted()?;
     let given = items(args, range.clone());
     let mut push = |outcome| outcomes.push(outcome);
     let (mut expired, mut moment) = (false, None);
@@ -352,6 +410,7 @@ fn add_to<'a>(
     Ok(Written {
         outcomes,
         changed,
+        noted,
         expired,
         moment,
     })
@@ -369,7 +428,7 @@ fn create<'a>(
     ctx: Ctx<'a>,
     writer: Writer<'_, 'a>,
     args: Argv<'a>,
-    addition: &Addition,
+    addition: &Addition<'a>,
 ) -> Result<Outcomes, Error> {
     let new = addition.new_object(ctx)?;
     let expires_ms = addition.ttl_ms.map(expiry).transpose()?;
@@ -379,6 +438,7 @@ fn create<'a>(
     let range = addition.items.clone();
     let (first, count) = (range.start, range.len());
     let (mut outcomes, mut changed) = (reserved(count)?, reserved(count)?);
+    let noted = addition.noted()?;
     let mut object = Object::make(&new, seed, keys::limits_for(ctx, moment.saturate))?;
     let header = match new {
         New::Own(_) => None,
@@ -396,8 +456,14 @@ fn create<'a>(
         // Now the object knows its latest period, and so will a replica's, which is sent these items and the time.
         object.tidy(time.now_ms);
     }
-    writer.create(object, header, expires_ms, &changed, &moment);
+    let noted = noted.and_then(|noted| noted.with_answers(&outcomes));
+    writer.create(object, header, expires_ms, &changed, &moment, noted);
     Ok(outcomes)
+}
+
+/// Returns the index of the receipt's key among the words of BF.INSERT, if it has one.
+pub fn receipt(args: &Argv) -> Option<usize> {
+    Insert::receipt(args, maker())
 }
 
 /// `BF.RESERVE key rate capacity [option ...]`

@@ -7,7 +7,7 @@ mod merge;
 mod remove;
 mod transfer;
 
-pub use add::{add, insert, madd, reserve};
+pub use add::{add, insert, madd, receipt, reserve};
 pub use describe::{debug, info};
 pub use lookup::{card, count, exists, mexists, missing};
 pub use merge::merge;

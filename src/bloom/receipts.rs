@@ -1,0 +1,229 @@
+//! Keys with receipts: strings that keep the answers of additions, so that the same answers can be given again.
+//!
+//! A receipt changes in the same step as its filter. It is looked at first, then the filter takes the items that are not
+//! answered yet, then their answers are appended; and only after that is anything published. Each key is closed before
+//! the next one is opened, because opening a key that has expired runs subscribers of its event. A key that was opened
+//! for writing in a command does not expire in that command, so none run between the first change and the last, except
+//! those of the server's `new` event. If such a one stores another type under the receipt's key, that stays.
+
+use std::ffi::CStr;
+
+use valkeybloom_protocol::bloom::{Answered, Once};
+use valkeybloom_protocol::error::Error;
+use valkeybloom_sketches::bloom::{Added, Refusal};
+use valkeybloom_sketches::{Answers, Receipt, Resize};
+
+use crate::ffi::{Access, Argument, Argv, Ctx, Keyspace, Str, Text};
+use crate::keys::Change;
+use crate::request::{List, reserved};
+
+use super::settings;
+
+/// The event of answers that were appended to a receipt.
+const ANSWERED: &CStr = c"bloom.receipt";
+
+/// Where the answers of a command's new items belong.
+#[derive(Clone, Copy)]
+pub struct Place<'a> {
+    /// The key of the receipt.
+    pub receipt: Str<'a>,
+    /// The position of the first of these items.
+    pub first: u64,
+}
+
+/// The answers that a receipt has for the first items of a command.
+pub struct Known<'a> {
+    /// The answers.
+    pub answers: List<bool>,
+    /// Where those of the other items belong.
+    pub rest: Place<'a>,
+}
+
+/// Looks up the answers of `count` items.
+///
+/// # Errors
+/// [`Error::Forgotten`], [`Error::NO_RECEIPT`], [`Error::WRONG_TYPE`] or [`Error::SAVING`].
+pub fn look_up<'a>(
+    keys: &mut Keyspace<'a>,
+    args: &Argv<'a>,
+    once: &Once,
+    count: usize,
+) -> Result<Known<'a>, Error> {
+    let Once {
+        position, begins, ..
+    } = *once;
+    let receipt = args.string(once.receipt);
+    let mut key = keys.open(receipt, Access::Write);
+    let mut text = key.text_mut()?;
+    let held = text.as_mut().map(|text| Receipt::read(text.bytes()));
+    let held = held.map(|held| held.ok_or(Error::NO_RECEIPT)).transpose()?;
+    let next = Receipt::resume(held.as_ref(), position, begins)?;
+    let first = next.min(position + count as u64);
+    let mut answers = reserved(usize::try_from(first - position).unwrap_or(0))?;
+    let answer = |position| held.and_then(|held| held.answer(position)) == Some(true);
+    answers.extend((position..first).map(answer));
+    let rest = Place { receipt, first };
+    Ok(Known { answers, rest })
+}
+
+/// Answers that are to be appended to a receipt.
+pub struct Noted<'a> {
+    receipt: Str<'a>,
+    answers: Answers,
+}
+
+impl<'a> Noted<'a> {
+    /// Makes an empty list with room for `count` answers.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn with_room(place: Place<'a>, count: usize) -> Result<Self, Error> {
+        let answers = Answers::with_room(place.first, count);
+        Ok(Self {
+            receipt: place.receipt,
+            answers: answers.map_err(|_| Error::Refused(Refusal::OutOfMemory))?,
+        })
+    }
+
+    /// Notes the answers of an addition. Returns `None` if there are none, because the first item was refused.
+    pub fn with_answers(mut self, outcomes: &[Result<Added, Refusal>]) -> Option<Self> {
+        let added = outcomes.iter().map_while(|outcome| outcome.ok());
+        added.for_each(|added| self.answers.push(added == Added::New));
+        (!self.answers.is_empty()).then_some(self)
+    }
+
+    /// Appends the answers to the receipt, and replicates that, after the change of the filter was replicated.
+    pub fn keep(mut self, of_filter: &mut Change<'_, 'a>) -> Kept<'a> {
+        let (filter, receipt) = (of_filter.name(), self.receipt);
+        let keys = of_filter.keys();
+        let mut key = keys.open(receipt, Access::Write);
+        let expiry = match key.text_mut() {
+            Ok(Some(mut text)) => {
+                self.answers.receipt().append_to(&mut text);
+                extend_life(&mut text)
+            }
+            Ok(None) => {
+                let expiry = new_expiry(None);
+                key.set_text(self.answers.bytes(), expiry.flatten());
+                expiry
+            }
+            Err(_) => {
+                let (is_answered, expiry) = (false, None);
+                return Kept {
+                    receipt,
+                    is_answered,
+                    expiry,
+                };
+            }
+        };
+        let arguments = [
+            Argument::Word(c"ONCE"),
+            Argument::Items(&[receipt]),
+            Argument::Word(c"ANSWERED"),
+            Argument::Bytes(self.answers.bytes()),
+        ];
+        keys.replicate(c"BF.INSERT", filter, &arguments);
+        let kept = Kept {
+            receipt,
+            is_answered: true,
+            expiry,
+        };
+        kept.replicate_expiry(keys);
+        kept
+    }
+}
+
+/// A change of a receipt, replicated and not published yet.
+pub struct Kept<'a> {
+    receipt: Str<'a>,
+    is_answered: bool,
+    /// The new expiry, if it changed: a time in milliseconds since the epoch, or none.
+    expiry: Option<Option<i64>>,
+}
+
+impl Kept<'_> {
+    /// Replicates the expiry as a point in time, because replicas may apply it later.
+    fn replicate_expiry(&self, keys: &mut Keyspace) {
+        match self.expiry {
+            Some(Some(ms)) => {
+                let at_ms = Argument::Text(ms.to_string());
+                keys.replicate(c"PEXPIREAT", self.receipt, &[at_ms]);
+            }
+            Some(None) => keys.replicate(c"PERSIST", self.receipt, &[]),
+            None => {}
+        }
+    }
+
+    /// Publishes the change, with the events that a replica publishes.
+    pub fn publish(self, keys: &mut Keyspace) {
+        let answered = self.is_answered.then_some(ANSWERED);
+        let of_expiry = self.expiry.map(|at_ms| match at_ms {
+            Some(_) => c"expire",
+            None => c"persist",
+        });
+        if answered.is_some() || of_expiry.is_some() {
+            keys.publish(self.receipt, answered.into_iter().chain(of_expiry));
+        }
+    }
+}
+
+/// Publishes that a receipt was used, though nothing was appended to it: it expires later.
+pub fn used<'a>(keys: &mut Keyspace<'a>, receipt: Str<'a>) {
+    let mut key = keys.open(receipt, Access::Write);
+    let Ok(Some(mut text)) = key.text_mut() else {
+        return;
+    };
+    let expiry = extend_life(&mut text);
+    drop(key);
+    let kept = Kept {
+        receipt,
+        is_answered: false,
+        expiry,
+    };
+    kept.replicate_expiry(keys);
+    kept.publish(keys);
+}
+
+/// Appends the answers of a command that was executed elsewhere. Words that this module does not replicate change nothing.
+pub fn obey<'a>(keys: &mut Keyspace<'a>, args: &Argv<'a>, answered: Answered) {
+    let receipt = args.string(answered.receipt);
+    let bytes = args.string(answered.answers).bytes();
+    let Some(new) = Receipt::read(bytes) else {
+        return;
+    };
+    let mut key = keys.open(receipt, Access::Write);
+    match key.text_mut() {
+        Ok(Some(mut text)) => {
+            new.append_to(&mut text);
+            drop(key);
+        }
+        Ok(None) => {
+            key.set_text(bytes, None);
+        }
+        Err(_) => return,
+    }
+    keys.replicate_verbatim();
+    keys.publish(receipt, [ANSWERED]);
+}
+
+/// Lets a receipt that is used now expire later. Returns its new expiry, if it changed.
+fn extend_life(text: &mut Text) -> Option<Option<i64>> {
+    let expiry = new_expiry(text.expires_ms());
+    if let Some(at_ms) = expiry {
+        text.set_expiry(at_ms);
+    }
+    expiry
+}
+
+/// Returns the new expiry of a receipt that is used now, if it has to change. It is a sixteenth later than it has to be, so
+/// that it seldom changes.
+fn new_expiry(held: Option<i64>) -> Option<Option<i64>> {
+    let ttl_ms = settings::receipt_ttl_ms();
+    if ttl_ms == 0 {
+        return held.map(|_| None);
+    }
+    let least = Ctx::now_ms().saturating_add(ttl_ms);
+    let most = least.saturating_add(ttl_ms / 16);
+    let is_right = held.is_some_and(|at_ms| (least..=most).contains(&at_ms.cast_unsigned()));
+    (!is_right).then_some(Some(most.cast_signed()))
+}
