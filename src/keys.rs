@@ -113,6 +113,11 @@ impl<'k, 'a, V: Family> Writer<'k, 'a, V> {
         self.0.name()
     }
 
+    /// Returns whether there was no such key when it was opened, as [`Key::was_missing`] does.
+    pub fn was_missing(&self) -> bool {
+        self.0.was_missing()
+    }
+
     /// Returns the value under the key, or `None` if there is no such key.
     ///
     /// # Errors

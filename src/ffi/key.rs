@@ -56,6 +56,12 @@ impl<'k, 'a> Key<'k, 'a> {
         self.name
     }
 
+    /// Returns whether there was no such key when it was opened for writing. If it expired just then, subscribers have run,
+    /// and may have changed any key.
+    pub fn was_missing(&self) -> bool {
+        self.handle.kind() == Ok(raw::REDISMODULE_KEYTYPE_EMPTY)
+    }
+
     /// Closes the key, and returns the keyspace, which may then run foreign code.
     #[inline]
     pub fn close(self) -> &'k mut Keyspace<'a> {

@@ -152,8 +152,8 @@ fn insert_once<'a>(
         return Ok(Reply::Sent);
     }
     let mut writer = Writer::open(keys, key(&args));
-    if writer.held()?.is_none() {
-        // The filter may just have expired. Then subscribers have run, and may have changed the receipt.
+    if writer.was_missing() {
+        // Subscribers of its expiry may have changed the receipt.
         drop(writer);
         known = receipts::look_up(keys, &args, once, count)?;
         writer = Writer::open(keys, key(&args));

@@ -83,6 +83,11 @@ pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
     let cursor = cursor(ctx, &args, redisbloom::LOADCHUNK_CURSOR)?;
     let data = args.string(3).bytes();
     let mut writer = Writer::open(keys, key(&args));
+    // A step of an upload may arrive twice, because its reply was lost.
+    let position = u64::try_from(cursor).unwrap_or(0);
+    if (writer.held()?).is_some_and(|stored| stored.value().holds(position, data)) {
+        return Ok(Reply::Ok);
+    }
     if cursor == 1 && !(has_redisbloom_rules(ctx) && writer.holds_redisbloom()?) {
         // Not even a partly loaded object may be there.
         if writer.held()?.is_some() {
