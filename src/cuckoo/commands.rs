@@ -340,8 +340,10 @@ pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
     let data = args.string(3).bytes();
     let mut writer = Writer::<Cuckoo>::open(keys, key(&args));
     if cursor == 1 {
-        if writer.exists()? {
-            return Err(Error::EXISTS);
+        if let Some(stored) = writer.held()? {
+            // The first step of an upload may arrive twice, because its reply was lost.
+            let is_held = wire::write_header(stored.value()) == data;
+            return is_held.then_some(Reply::Ok).ok_or(Error::EXISTS);
         }
         let begun = wire::begin(data, &limits_for(ctx)).map_err(|error| match error {
             HeaderError::Length => error::BAD_HEADER,

@@ -175,11 +175,21 @@ LOADING / BF.RESERVE k 0.01 10 NX => ERR bloom object is still being loaded
 TWO / BF.RESERVE k 0.000001 2 NONSCALING => ERR item exists
 TWO / BF.LOAD k <dump> 1000 => BUSYKEY Target key name already exists.
 TWO / BF.LOADCHUNK k 2 x => ERR received bad data
-LOADING / BF.LOADCHUNK k 1 <header> => BUSYKEY Target key name already exists.
+TWO / BF.LOADCHUNK k 1 <header> => BUSYKEY Target key name already exists.
 LOADING / BF.ADD k a => ERR bloom object is still being loaded
 LOADING / BF.LOADCHUNK k 3 x => ERR received bad data
 LOADING / BF.LOADCHUNK k 1 x => BUSYKEY Target key name already exists.
-LOADING / BF.LOADCHUNK k 2 x / BF.LOADCHUNK k 2 x => ERR received bad data
+LOADING / BF.LOADCHUNK k 2 x / BF.LOADCHUNK k 2 y => ERR received bad data
+# What the key holds already may arrive again.
+LOADING / BF.LOADCHUNK k 1 <header> => OK
+LOADING / BF.LOADCHUNK k 2 x / BF.LOADCHUNK k 2 x => OK
+LOADING / BF.LOADCHUNK k 2 x / BF.LOADCHUNK k 1 <header> => OK
+LOADING / BF.LOADCHUNK k <end> <bits> / BF.LOADCHUNK k 1 <header> => OK
+LOADING / BF.LOADCHUNK k <end> <bits> / BF.LOADCHUNK k <end> <bits> => OK
+LOADING / BF.LOADCHUNK k <end> <bits> / BF.ADD k z / BF.LOADCHUNK k 1 <header> => BUSYKEY Target key name already exists.
+LOADING / BF.LOADCHUNK k <end> <bits> / BF.LOADCHUNK k 2 y => ERR received bad data
+BF.LOADCHUNK k 1 <tableheader> / BF.LOADCHUNK k <pieceend> <piece> / BF.LOADCHUNK k <pieceend> <piece> => OK
+BF.LOADCHUNK k 1 <tableheader> / BF.LOADCHUNK k <pieceend> <piece> / BF.LOADCHUNK k 1 <tableheader> => OK
 # An expansion of 0 is NONSCALING.
 BF.RESERVE k 0.01 100 EXPANSION 0 / BF.INFO k EXPANSION => [null]
 # A rate too small to be halved, and one that becomes so.

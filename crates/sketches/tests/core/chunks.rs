@@ -2,13 +2,14 @@
 
 use valkeybloom_sketches::CHUNK_BYTES;
 use valkeybloom_sketches::bloom::chunks::{self, Partial, Value};
-use valkeybloom_sketches::bloom::{Dialect, Object};
+use valkeybloom_sketches::bloom::{Dialect, Limits, Object, Time};
 use valkeybloom_sketches::{DecodeError, Seed};
 
 use crate::plain::{Plain, PlainFilter};
 use crate::support::{
-    Field, Rng, Stream, begin_partial, bitmaps, dump_of, fields_of_partial, filter, filters, grow,
-    header_of, object, of_filters, params, partial, pieces, read_value, within,
+    Field, Rng, Stream, begin, begin_partial, bitmaps, counting, dump_of, fields_of_partial,
+    filter, filters, grow, header_of, object, object_of, of_filters, params, partial, pieces,
+    read_value, scaled_to, windowed, within,
 };
 
 fn begun(object: &Object) -> Partial {
@@ -370,5 +371,52 @@ fn a_bad_header_is_an_error_of_decoding() {
     for end in 0..header.len() {
         let error = chunks::begin(&header[..end], nothing).err().unwrap();
         assert_eq!(error, Some(DecodeError::Truncated));
+    }
+}
+
+/// A step of an upload that arrives twice is known, at any time until the object changes.
+#[test]
+fn what_was_loaded_is_held() {
+    let mut rng = Rng::new(11);
+    let params = params(3000, 0.01, 2);
+    let window = windowed(params, 1000, 4);
+    let mut objects = vec![
+        small(),
+        of_bitmaps(&[CHUNK_BYTES + 5, 1, 300], &mut rng),
+        object_of(&counting(params), Seed::FIXED),
+        object_of(&window, Seed::FIXED),
+        object_of(&scaled_to(params), Seed::FIXED),
+    ];
+    for object in &mut objects[2..] {
+        for _ in 0..70_000 {
+            let added = object.add(&rng.bytes(8), Time::default(), || Limits::NONE);
+            added.unwrap();
+        }
+    }
+    for object in objects {
+        let pairs = pieces(&object);
+        assert!(pairs.len() > 3);
+        let mut value = begin(&pairs[0].1).unwrap();
+        for (place, (cursor, chunk)) in pairs.iter().enumerate() {
+            if place > 0 {
+                assert!(!value.holds(*cursor, chunk), "{place}");
+                let Value::Partial(partial) = &mut value else {
+                    panic!("complete before {place}");
+                };
+                if let Some(object) = partial.load(*cursor, chunk).unwrap() {
+                    value = Value::Complete(object);
+                }
+            }
+            for (cursor, chunk) in &pairs[..=place] {
+                assert!(value.holds(*cursor, chunk), "{cursor} after {place}");
+                assert!(!value.holds(cursor + 1, chunk), "{cursor} after {place}");
+                assert!(!value.holds(0, chunk) && !value.holds(u64::MAX, chunk));
+                assert!(!value.holds(*cursor, b""));
+                let mut other = chunk.clone();
+                *other.last_mut().unwrap() ^= 1;
+                assert!(!value.holds(*cursor, &other), "{cursor} after {place}");
+            }
+        }
+        assert!(matches!(value, Value::Complete(_)));
     }
 }

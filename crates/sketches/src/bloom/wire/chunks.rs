@@ -13,6 +13,7 @@
 
 use std::borrow::Cow;
 
+use crate::bloom::filter::Filter;
 use crate::bloom::law::Limits;
 use crate::bloom::object::{Object, Outline};
 use crate::machine::memory;
@@ -78,6 +79,42 @@ pub enum Value {
     Complete(Object),
     /// An object that lacks chunks.
     Partial(Box<Partial>),
+}
+
+impl Value {
+    /// Returns whether the object has these bytes already, its header or a chunk that ends at `cursor`.
+    pub fn holds(&self, cursor: u64, bytes: &[u8]) -> bool {
+        match self {
+            Self::Partial(partial) => partial.holds(cursor, bytes),
+            Self::Complete(object) if cursor == 1 => header(object).is_some_and(|it| it == bytes),
+            Self::Complete(object) if object.tables().is_some() => {
+                let begin = Pieces::begin_of(bytes).and_then(|begin| begin.checked_add(1));
+                let held = begin.and_then(|begin| piece(object, begin));
+                held.is_some_and(|(end, piece)| end == cursor && *piece == *bytes)
+            }
+            Self::Complete(object) => are_at(
+                object.all_filters().iter().map(Filter::bitmap),
+                cursor,
+                bytes,
+            ),
+        }
+    }
+}
+
+/// Returns whether these bytes, which end at `cursor`, are among the cells of one filter.
+fn are_at<'c>(filters: impl Iterator<Item = &'c [u8]>, cursor: u64, bytes: &[u8]) -> bool {
+    let begin = cursor.checked_sub(1 + bytes.len() as u64);
+    let Some(mut begin) = begin.filter(|_| !bytes.is_empty()) else {
+        return false;
+    };
+    for cells in filters {
+        if begin < cells.len() as u64 {
+            let at = usize::try_from(begin).map(|begin| &cells[begin..]);
+            return at.is_ok_and(|cells| cells.starts_with(bytes));
+        }
+        begin -= cells.len() as u64;
+    }
+    false
 }
 
 /// Loads an object's header, its first piece. Memory for the rest is allocated when it arrives. An object of
@@ -297,6 +334,21 @@ impl Partial {
             pieces.pop();
         }
         object.map(Some)
+    }
+
+    /// Returns whether these bytes, the header or a chunk that ends at `cursor`, were loaded already.
+    fn holds(&self, cursor: u64, bytes: &[u8]) -> bool {
+        match &self.rest {
+            _ if cursor == 1 => *self.header == *bytes,
+            Loading::Cells(cells) => are_at(cells.each(), cursor, bytes),
+            Loading::Pieces(pieces) => {
+                let all = pieces.all();
+                let end = cursor.checked_sub(1);
+                let place = all.partition_point(|piece| Pieces::end_of(piece) < end);
+                let is_held = |piece: &Vec<u8>| Pieces::end_of(piece) == end && *piece == *bytes;
+                all.get(place).is_some_and(is_held)
+            }
+        }
     }
 
     /// Takes back the chunk that completed an object of tables, which is not wanted after all.

@@ -383,6 +383,11 @@ impl Pieces {
         self.end
     }
 
+    /// Returns the begin of the range of a piece.
+    pub fn begin_of(piece: &[u8]) -> Option<u64> {
+        piece.first_chunk().map(|begin| u64::from_le_bytes(*begin))
+    }
+
     /// Returns the end of the range of a piece.
     pub fn end_of(piece: &[u8]) -> Option<u64> {
         let (_, rest) = piece.split_first_chunk::<8>()?;
