@@ -23,6 +23,7 @@ mod info_sums;
 mod makers;
 mod memory;
 mod near;
+mod once;
 mod pages;
 mod persistence;
 mod pulled;

@@ -52,6 +52,8 @@ KNOWN / BF.MADD k a b c => bloom.add
 BF.INSERT k CAPACITY 5 => bloom.reserve
 BF.INSERT k CAPACITY 5 COUNTING ITEMS a b => bloom.reserve ; bloom.add
 KNOWN / BF.INSERT k NOCREATE ITEMS a b => bloom.add
+BF.INSERT k ONCE r 0 ITEMS a b => bloom.reserve ; bloom.add
+KNOWN / BF.INSERT k ONCE r 7 BEGIN ITEMS a b => bloom.add
 COUNTED / BF.INSERT k NOCREATE ITEMS a b => bloom.add
 BF.RESERVE k 0.01 100 => bloom.reserve
 BF.RESERVE k 0.01 100 EX 9000 => bloom.reserve ; expire
@@ -73,6 +75,7 @@ const CREATIONS: &[&str] = &[
     "BF.MADD k a b",
     "BF.INSERT k CAPACITY 5 ITEMS a b",
     "BF.INSERT k NOCREATE ITEMS a b",
+    "BF.INSERT k ONCE r 0 ITEMS a b",
     "BF.RESERVE k 0.01 100",
     "BF.RESERVE k 0.01 100 NX EX 9000",
     "BF.LOAD k <dump> 9000000",
@@ -223,6 +226,65 @@ fn subscribers_come_before_the_command_whose_key_expires() {
             stage.pull(pull);
             assert_eq!(reply, stage.send(command), "{row}");
             assert_eq!(data, stage.data(), "{row}");
+        }
+    }
+}
+
+/// A filter, its receipt, and commands of subscribers that change either.
+const ANSWERED: &[&str] = &["BF.INSERT k CAPACITY 100 ITEMS x", REPEATED];
+const REPEATED: &str = "BF.INSERT k ONCE r 0 ITEMS a b";
+const PULLS_OF_RECEIPT: &[&str] = &[
+    "DELETE r",
+    "DELETE k",
+    "SET r v",
+    "RENAME r moved",
+    "RENAME other r",
+    "PEXPIRE r 9000000",
+    "BF.INSERT k ONCE r 2 ITEMS pulled",
+    "BF.INSERT k ONCE r 9 BEGIN ITEMS pulled",
+    "FLUSHALL",
+];
+
+/// A receipt changes in one step with its filter, whenever subscribers run.
+#[test]
+fn subscribers_see_the_filter_and_the_receipt_together() {
+    let mut stage = Stage::new();
+    for command in [
+        REPEATED,
+        "BF.INSERT k ONCE r 1 ITEMS b c",
+        "BF.INSERT k ONCE r 2 ITEMS a",
+        "BF.INSERT k ONCE r 5 BEGIN ITEMS c",
+    ] {
+        for pull in PULLS_OF_RECEIPT {
+            for at in [("bloom.add", "k"), ("bloom.receipt", "r")] {
+                let row = format!("{command}: at {at:?} {pull}");
+                stage.prepare(ANSWERED);
+                let (reply, times) = stage.pulled(command, at, pull);
+                let data = stage.shared_data();
+                stage.prepare(ANSWERED);
+                assert_eq!(reply, stage.send(command), "{row}");
+                if times > 0 {
+                    stage.pull(pull);
+                }
+                assert_eq!(data, stage.shared_data(), "{row}");
+            }
+            for key in ["k", "r"] {
+                let row = format!("{command}: at expired {key} {pull}");
+                stage.prepare(ANSWERED);
+                stage.expire(key);
+                let (reply, times) = stage.pulled(command, ("expired", key), pull);
+                if times == 0 {
+                    // The receipt has all answers, so nobody looks at the filter.
+                    assert_eq!((key, command), ("k", REPEATED), "{row}");
+                    continue;
+                }
+                let data = stage.data();
+                stage.prepare(ANSWERED);
+                stage.send(&format!("DEL {key}"));
+                stage.pull(pull);
+                assert_eq!(reply, stage.send(command), "{row}");
+                assert_eq!(data, stage.data(), "{row}");
+            }
         }
     }
 }

@@ -12,13 +12,14 @@ use crate::support::tables::rows;
 use rows::ROWS;
 
 /// Calls that differ from the examples of `support::commands`, each refused where `k` has another type.
-const CALLS: [&str; 12] = [
+const CALLS: [&str; 13] = [
     "BF.RESERVE k 0.01 100 NX",
     "BF.RESERVE k 0.01 100 WINDOW 1000 PERIODS 3",
     "BF.INSERT k",
     "BF.INSERT k NOCREATE ITEMS a b",
     "BF.INSERT k COUNTING ITEMS a",
     "BF.INSERT k TTL 5 ITEMS a",
+    "BF.INSERT k ONCE r 0 ITEMS a",
     "BF.INFO k",
     "BF.LOAD k <dump>",
     "BF.LOADCHUNK k 1 <header>",

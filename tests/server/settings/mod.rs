@@ -41,6 +41,7 @@ bf.bloom-new-filters - own RedisBloom redisbloom own:valkey-bloom:redisbloom
 bf.bloom-info-fields - five ALL all five:valkey-bloom:all
 bf.bloom-use-random-seed - yes no no switch
 bf.bloom-feed-bytes - 1048576 64kb 65536 memory:1024
+bf.bloom-receipt-ttl - 604800 60 60 integer:0:4294967295
 bf.bloom-defrag-enabled - yes no no switch
 bf.bloom-info-alias - yes no no switch
 bf.cf-initial-size - 1024 300 300 integer:4:1073741824

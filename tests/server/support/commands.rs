@@ -47,6 +47,11 @@ impl Command {
         self.example.contains(" 2 other")
     }
 
+    /// Returns the option before a key that only some calls have.
+    pub fn key_option(&self) -> Option<&'static str> {
+        self.example.starts_with("BF.INSERT ").then_some("ONCE")
+    }
+
     pub fn writes(&self) -> bool {
         self.access != Read
     }

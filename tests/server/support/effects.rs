@@ -74,7 +74,7 @@ pub fn heard(subscriber: &mut Client, client: &mut Client) -> Vec<(String, Strin
 }
 
 /// Returns the messages that a subscriber gets until one to `__keyend`.
-fn heard_until_end(subscriber: &mut Client) -> Vec<(String, String)> {
+pub fn heard_until_end(subscriber: &mut Client) -> Vec<(String, String)> {
     let mut heard = Vec::new();
     loop {
         let message = subscriber.read();
@@ -347,6 +347,9 @@ LOADING / BF.LOADCHUNK k 2 x => silent
 LOADING / BF.LOADCHUNK k 3 x => -
 LOADING / BF.ADD k a => -
 LOADING / BF.LOADCHUNK k <end> <bits> => bloom.reserve
+LOADING / BF.LOADCHUNK k 1 <header> => -
+LOADING / BF.LOADCHUNK k 2 x / BF.LOADCHUNK k 2 x => -
+LOADING / BF.LOADCHUNK k <end> <bits> / BF.LOADCHUNK k <end> <bits> => -
 BF.LOADCHUNK k 1 <tableheader> => silent
 BF.LOADCHUNK k 1 <tableheader> / BF.LOADCHUNK k <pieceend> <piece> => bloom.reserve
 BF.LOADCHUNK k 1 <tableheader> / BF.LOADCHUNK k 2 <piece> => -
@@ -390,6 +393,7 @@ TWO / CF.DEL k a / CF.COMPACT k => - | CF.COMPACT k
 TWO / CF.COMPACT k => -
 ONE / CF.LOADCHUNK k 2 x => - | CF.LOADCHUNK k 2 x
 ONE / CF.LOADCHUNK k 5000 x => -
+CF.LOADCHUNK k 1 <cfheader> / CF.LOADCHUNK k 1 <cfheader> => -
 ONE / CF.RESERVE k 64 => -
 ONE / CF.EXISTS k a => -
 ONE / CF.SCANDUMP k 0 => -
