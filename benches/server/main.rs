@@ -13,6 +13,7 @@ mod load;
 mod memory;
 mod near;
 mod objects;
+mod once;
 mod sharded;
 mod snapshot;
 mod times;
@@ -109,6 +110,7 @@ fn main() {
     let mut lines = load::lines(&wanted);
     lines.extend(memory::lines(&wanted));
     lines.extend(cuckoo::lines(&wanted));
+    lines.extend(once::lines(&wanted));
     let (more, blocking) = blocking::lines(&wanted);
     lines.extend(more);
     lines.extend(blocking::merge(&wanted));
