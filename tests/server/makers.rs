@@ -211,7 +211,7 @@ fn an_empty_object_is_whole_with_its_header() {
     // An object with items takes no more chunks.
     client.expect("BF.ADD empty item", int(1));
     assert_eq!(
-        load(&mut client, 101, &bits),
+        load(&mut client, 101, &[0; 100]),
         error("ERR received bad data")
     );
     sums::is_balanced(&mut client);

@@ -216,12 +216,18 @@ fn chunks_out_of_order_change_nothing() {
 
     assert_eq!(chunk(&mut client, "1", &right.header()), ok());
     let busy = error("BUSYKEY Target key name already exists.");
-    assert_eq!(chunk(&mut client, "1", &right.header()), busy);
+    assert_eq!(
+        chunk(&mut client, "1", &[right.header(), vec![0]].concat()),
+        busy
+    );
+    assert_eq!(chunk(&mut client, "5", &bits[..4]), ok());
+    // What the key holds may come again.
+    assert_eq!(chunk(&mut client, "1", &right.header()), ok());
     assert_eq!(chunk(&mut client, "5", &bits[..4]), ok());
     let digest = client.cmd("DEBUG DIGEST-VALUE k");
     let past = i64::MAX.to_string();
     for (what, cursor, bytes) in [
-        ("again", "5", &bits[..4]),
+        ("other bytes", "5", &[1, 2, 3, 5][..]),
         ("a gap", "10", &bits[5..9]),
         ("an overlap", "8", &bits[3..7]),
         ("nothing", "5", &bits[..0]),
