@@ -52,14 +52,19 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
 fn measure(server: &Server, client: &mut Client, items: usize, once: bool) -> f64 {
     run(client, "DEL new receipt");
     run(client, "BF.RESERVE new 0.01 1000000");
+    let option = |position: usize| {
+        if once {
+            format!("ONCE receipt {position} ")
+        } else {
+            String::new()
+        }
+    };
     let mut next = 100_000;
-    if once {
-        let answered = spaced(0..next);
-        run(
-            client,
-            &format!("BF.INSERT new ONCE receipt 0 ITEMS {answered}"),
-        );
-    }
+    let answered = spaced(0..next);
+    run(
+        client,
+        &format!("BF.INSERT new {}ITEMS {answered}", option(0)),
+    );
     let together = PIPELINE.min(TOGETHER / items);
     let calls = ITEMS / items / together;
     let before = cpu_seconds(server);
@@ -67,12 +72,11 @@ fn measure(server: &Server, client: &mut Client, items: usize, once: bool) -> f6
         let commands = (0..together).map(|_| {
             let first = next;
             next += items;
-            let option = if once {
-                format!(" ONCE receipt {first}")
-            } else {
-                String::new()
-            };
-            let line = format!("BF.INSERT new{option} ITEMS {}", spaced(first..next));
+            let line = format!(
+                "BF.INSERT new {}ITEMS {}",
+                option(first),
+                spaced(first..next)
+            );
             line.split(' ')
                 .map(|word| word.as_bytes().to_vec())
                 .collect()
