@@ -103,18 +103,11 @@ impl<'a> Noted<'a> {
                 extend_life(&mut text)
             }
             Ok(None) => {
-                let expiry = new_expiry(None);
-                key.set_text(self.answers.bytes(), expiry.flatten());
+                let expiry = Expiry::of_use(None);
+                key.set_text(self.answers.bytes(), expiry.at_ms());
                 expiry
             }
-            Err(_) => {
-                let (is_answered, expiry) = (false, None);
-                return Kept {
-                    receipt,
-                    is_answered,
-                    expiry,
-                };
-            }
+            Err(_) => return Kept::nothing(receipt),
         };
         let arguments = [
             Argument::Word(c"ONCE"),
@@ -137,30 +130,38 @@ impl<'a> Noted<'a> {
 pub struct Kept<'a> {
     receipt: Str<'a>,
     is_answered: bool,
-    /// The new expiry, if it changed: a time in milliseconds since the epoch, or none.
-    expiry: Option<Option<i64>>,
+    expiry: Expiry,
 }
 
-impl Kept<'_> {
+impl<'a> Kept<'a> {
+    fn nothing(receipt: Str<'a>) -> Self {
+        Self {
+            receipt,
+            is_answered: false,
+            expiry: Expiry::Stays,
+        }
+    }
+
     /// Replicates the expiry as a point in time, because replicas may apply it later.
     fn replicate_expiry(&self, keys: &mut Keyspace) {
         match self.expiry {
-            Some(Some(ms)) => {
+            Expiry::Stays => {}
+            Expiry::At(ms) => {
                 let at_ms = Argument::Text(ms.to_string());
                 keys.replicate(c"PEXPIREAT", self.receipt, &[at_ms]);
             }
-            Some(None) => keys.replicate(c"PERSIST", self.receipt, &[]),
-            None => {}
+            Expiry::Never => keys.replicate(c"PERSIST", self.receipt, &[]),
         }
     }
 
     /// Publishes the change, with the events that a replica publishes.
     pub fn publish(self, keys: &mut Keyspace) {
         let answered = self.is_answered.then_some(ANSWERED);
-        let of_expiry = self.expiry.map(|at_ms| match at_ms {
-            Some(_) => c"expire",
-            None => c"persist",
-        });
+        let of_expiry = match self.expiry {
+            Expiry::Stays => None,
+            Expiry::At(_) => Some(c"expire"),
+            Expiry::Never => Some(c"persist"),
+        };
         if answered.is_some() || of_expiry.is_some() {
             keys.publish(self.receipt, answered.into_iter().chain(of_expiry));
         }
@@ -176,9 +177,8 @@ pub fn used<'a>(keys: &mut Keyspace<'a>, receipt: Str<'a>) {
     let expiry = extend_life(&mut text);
     drop(key);
     let kept = Kept {
-        receipt,
-        is_answered: false,
         expiry,
+        ..Kept::nothing(receipt)
     };
     kept.replicate_expiry(keys);
     kept.publish(keys);
@@ -206,24 +206,46 @@ pub fn obey<'a>(keys: &mut Keyspace<'a>, args: &Argv<'a>, answered: Answered) {
     keys.publish(receipt, [ANSWERED]);
 }
 
-/// Lets a receipt that is used now expire later. Returns its new expiry, if it changed.
-fn extend_life(text: &mut Text) -> Option<Option<i64>> {
-    let expiry = new_expiry(text.expires_ms());
-    if let Some(at_ms) = expiry {
-        text.set_expiry(at_ms);
+/// Lets a receipt that is used now expire later.
+fn extend_life(text: &mut Text) -> Expiry {
+    let expiry = Expiry::of_use(text.expires_ms());
+    if expiry != Expiry::Stays {
+        text.set_expiry(expiry.at_ms());
     }
     expiry
 }
 
-/// Returns the new expiry of a receipt that is used now, if it has to change. It is a sixteenth later than it has to be, so
-/// that it seldom changes.
-fn new_expiry(held: Option<i64>) -> Option<Option<i64>> {
-    let ttl_ms = settings::receipt_ttl_ms();
-    if ttl_ms == 0 {
-        return held.map(|_| None);
+/// A change of the time at which a receipt expires.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Expiry {
+    Stays,
+    /// Milliseconds since the epoch.
+    At(i64),
+    Never,
+}
+
+impl Expiry {
+    /// Returns the change for a receipt that is used now and expires at `held_ms`. The new time is a sixteenth later than
+    /// it has to be, so that it seldom changes.
+    fn of_use(held_ms: Option<i64>) -> Self {
+        let ttl_ms = settings::receipt_ttl_ms();
+        if ttl_ms == 0 {
+            return held_ms.map_or(Self::Stays, |_| Self::Never);
+        }
+        let least = Ctx::now_ms().saturating_add(ttl_ms);
+        let most = least.saturating_add(ttl_ms / 16);
+        let is_right = |at_ms: i64| (least..=most).contains(&at_ms.cast_unsigned());
+        if held_ms.is_some_and(is_right) {
+            Self::Stays
+        } else {
+            Self::At(most.cast_signed())
+        }
     }
-    let least = Ctx::now_ms().saturating_add(ttl_ms);
-    let most = least.saturating_add(ttl_ms / 16);
-    let is_right = held.is_some_and(|at_ms| (least..=most).contains(&at_ms.cast_unsigned()));
-    (!is_right).then_some(Some(most.cast_signed()))
+
+    fn at_ms(self) -> Option<i64> {
+        match self {
+            Self::At(at_ms) => Some(at_ms),
+            Self::Stays | Self::Never => None,
+        }
+    }
 }

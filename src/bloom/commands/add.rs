@@ -191,7 +191,9 @@ type Outcomes = List<Result<Added, Refusal>>;
 /// Replies with the answers that a receipt had, and the outcomes of the other items.
 fn reply_outcomes(ctx: Ctx, known: &[bool], outcomes: &[Result<Added, Refusal>]) {
     ctx.reply_array(known.len() + outcomes.len());
-    known.iter().for_each(|answer| ctx.reply_bool(*answer));
+    for answer in known {
+        ctx.reply_bool(*answer);
+    }
     for outcome in outcomes {
         match outcome {
             Ok(added) => ctx.reply_bool(*added == Added::New),
