@@ -85,7 +85,7 @@ impl<'a> Noted<'a> {
         })
     }
 
-    /// Notes the answers of an addition. Returns `None` if there are none, because the first item was refused.
+    /// Notes the answers of an addition. Returns `None` if the first item was refused.
     pub fn with_answers(mut self, outcomes: &[Result<Added, Refusal>]) -> Option<Self> {
         let added = outcomes.iter().map_while(|outcome| outcome.ok());
         added.for_each(|added| self.answers.push(added == Added::New));

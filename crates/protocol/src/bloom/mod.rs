@@ -344,7 +344,7 @@ impl Insert {
 
     /// Returns the index of the receipt's key among a client's words, if they have one. It is the one that
     /// [`parse`](Self::parse) finds in words that it does not refuse, because the server permits or refuses a command by
-    /// its keys. No value before ONCE can be ONCE or the word before the items, so it need not be told from an option.
+    /// its keys. No value before ONCE can be ONCE or the word before the items, so values are searched like options.
     pub fn receipt<W: CommandWords + ?Sized>(words: &W, maker: Maker) -> Option<usize> {
         let ends = |word: &[u8]| match maker {
             Maker::Own | Maker::ValkeyBloom => word.eq_ignore_ascii_case(b"ITEMS"),
