@@ -182,7 +182,8 @@ impl Life {
         let mut chunks = split(&chunks, least + self.random.below(bytes.max(1)));
         let reply = load_piece(&mut self.client, other, &chunks.remove(0));
         if self.entry(other).is_some() {
-            return assert!(reply.is_error(), "{reply:?}");
+            // A header that the key has already is accepted, and changes nothing.
+            return assert!(reply.is_error() || reply == ok(), "{reply:?}");
         }
         assert_eq!(reply, ok());
         self.adopt(other);
@@ -255,7 +256,7 @@ impl Life {
             }
             self.came(other, entry);
         } else {
-            assert!(reply.is_error(), "{reply:?}");
+            assert!(reply.is_error() || reply == ok(), "{reply:?}");
         }
     }
 }
