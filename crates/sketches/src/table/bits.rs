@@ -48,28 +48,36 @@ pub fn put(bytes: &mut [u8], begin: usize, count: u32, bits: u64) {
 /// # Panics
 /// There are fewer than 72 bytes before the string, which is moved in whole blocks.
 #[inline(always)]
-#[allow(clippy::cast_possible_truncation, reason = "less than 8")]
 pub fn open(bytes: &mut [u8], begin: usize, end: usize, count: u32, bits: u64) {
-    let Some(moved) = Moved::new(bytes, begin, end + count as usize) else {
+    if count == 0 {
         return;
-    };
-    let (at, shift) = (begin / 8, begin as u32 % 8);
-    let old = word(bytes, at);
-    for block in (1..moved.blocks).rev() {
-        let at = moved.first + BLOCK * block;
-        let (_, new) = shifted_up(bytes, at, count);
-        store(bytes, at, new);
     }
-    let (other, new) = shifted_up(bytes, moved.first, count);
-    store(bytes, moved.first, moved.first_block(other, new));
-    moved.end(bytes, 0, 0);
-    if 8 * (at + 8) <= end {
+    let (at, shift, after) = (begin / 8, begin % 8, end + count as usize);
+    let (old, before, last) = (word(bytes, at), before(bytes, at), bytes[(after - 1) / 8]);
+    let mut rest = blocks(bytes, at, after, 8, 0);
+    while let Some(window) = rest.last_chunk_mut() {
+        let (low, high) = (words(window, 0), words(window, 8));
+        let mut new = [0; WORDS];
+        for word in 0..WORDS {
+            new[word] = high[word] << count | low[word] >> 1 >> (63 - count);
+        }
+        put_words(window, 8, new);
+        let left = rest.len() - BLOCK;
+        rest = &mut std::mem::take(&mut rest)[..left];
+    }
+    bytes[at - BLOCK..at].copy_from_slice(&before);
+    let moved = u8::MAX >> (7 - (after - 1) % 8);
+    let byte = &mut bytes[(after - 1) / 8];
+    *byte = *byte & moved | last & !moved;
+    let moved = if 8 * (at + 8) <= end {
         // The word that was read before need not wait for what was written.
-        let after = old >> shift << shift << 1 << (count - 1);
-        put_word(bytes, at, old & mask(shift) | bits << shift | after);
+        old >> shift << shift << 1 << (count - 1)
     } else {
-        put(bytes, begin, count, bits);
-    }
+        let inserted = shift + count as usize - 1;
+        word(bytes, at) >> 1 >> inserted << inserted << 1
+    };
+    let kept = old & !(u64::MAX << shift);
+    put_word(bytes, at, kept | bits << shift | moved);
 }
 
 /// Removes `count` bits, up to [`MOST`], from a bit on, of a string that ends at `end`. The last bit of the string becomes
@@ -79,18 +87,26 @@ pub fn open(bytes: &mut [u8], begin: usize, end: usize, count: u32, bits: u64) {
 /// There are fewer than 64 bytes before the string, or fewer than [`SPARE`] after it.
 #[inline(always)]
 pub fn close(bytes: &mut [u8], begin: usize, end: usize, count: u32, last: bool) {
-    let Some(moved) = Moved::new(bytes, begin, end) else {
+    if begin == end {
         return;
-    };
-    let (old, new) = shifted_down(bytes, moved.first, count);
-    store(bytes, moved.first, moved.first_block(old, new));
-    for block in 1..moved.blocks {
-        let at = moved.first + BLOCK * block;
-        let (_, new) = shifted_down(bytes, at, count);
-        store(bytes, at, new);
     }
-    let bit = (end - 1) % 8;
-    moved.end(bytes, 1 << bit, u8::from(last) << bit);
+    let (at, after, bit) = (begin / 8, (end - 1) / 8, (end - 1) % 8);
+    let (first, before, others) = (bytes[at], before(bytes, at), bytes[after]);
+    let mut rest = blocks(bytes, at, end, 0, 8);
+    while let Some(window) = rest.first_chunk_mut() {
+        let (low, high) = (words(window, 0), words(window, 8));
+        let mut new = [0; WORDS];
+        for word in 0..WORDS {
+            new[word] = low[word] >> count | high[word] << 1 << (63 - count);
+        }
+        put_words(window, 0, new);
+        rest = &mut std::mem::take(&mut rest)[BLOCK..];
+    }
+    bytes[at - BLOCK..at].copy_from_slice(&before);
+    let moved = u8::MAX << (begin % 8);
+    bytes[at] = bytes[at] & moved | first & !moved;
+    let moved = !(u8::MAX << bit);
+    bytes[after] = bytes[after] & moved | u8::from(last) << bit | others & !moved << 1;
 }
 
 /// The words that are moved together, so that the compiler uses SIMD.
@@ -98,101 +114,39 @@ const WORDS: usize = 8;
 /// Their bytes.
 const BLOCK: usize = 8 * WORDS;
 
-/// A string that is moved in blocks, the last of which ends with the string.
-struct Moved {
-    /// The first byte of the first block.
-    first: usize,
-    blocks: usize,
-    /// The first bit of the string in the first block.
-    begin: usize,
-    /// The byte in which the string ends, and a mask of its bits after the string.
-    last: (u8, u8),
-}
-
-impl Moved {
-    /// Begins to move a string, if it has any bits.
-    #[inline(always)]
-    fn new(bytes: &[u8], begin: usize, end: usize) -> Option<Self> {
-        if begin == end {
-            return None;
-        }
-        let after = end.div_ceil(8);
-        let blocks = (8 * after - begin).div_ceil(8 * BLOCK);
-        let first = after - BLOCK * blocks;
-        Some(Self {
-            first,
-            blocks,
-            begin: begin - 8 * first,
-            last: (bytes[after - 1], !(u8::MAX >> (8 * after - end))),
-        })
-    }
-
-    /// Returns the words of the first block: old bits before the string, and new ones.
-    #[inline(always)]
-    fn first_block(&self, old: [u64; WORDS], new: [u64; WORDS]) -> [u64; WORDS] {
-        let (first, partial) = (self.begin / 64, u64::MAX << (self.begin % 64));
-        each(|number| {
-            let mask = if number == first { partial } else { u64::MAX };
-            let mask = if number < first { 0 } else { mask };
-            new[number] & mask | old[number] & !mask
-        })
-    }
-
-    /// Restores the bits after the string, and clears and sets bits of its last byte.
-    #[inline(always)]
-    fn end(&self, bytes: &mut [u8], clear: u8, set: u8) {
-        let (old, mask) = self.last;
-        let last = &mut bytes[self.first + BLOCK * self.blocks - 1];
-        *last = *last & !mask & !clear | old & mask | set;
-    }
-}
-
-/// Returns the words from a byte on, as they are and shifted to where bits are inserted before them.
+/// Returns the block before a byte. It is restored when whole blocks were moved.
 #[inline(always)]
-fn shifted_up(bytes: &[u8], at: usize, count: u32) -> ([u64; WORDS], [u64; WORDS]) {
-    let (low, high) = (loaded(bytes, at - 8), loaded(bytes, at));
-    (
-        high,
-        each(|word| high[word] << count | low[word] >> 1 >> (63 - count)),
-    )
+fn before(bytes: &[u8], at: usize) -> [u8; BLOCK] {
+    *bytes[at - BLOCK..].first_chunk().expect("a block")
 }
 
-/// Returns the words from a byte on, as they are and shifted to where bits are removed before them.
+/// Returns the blocks that have the bytes from one to that of the bit before `end`, the last one's end, and some bytes before
+/// and behind them.
 #[inline(always)]
-fn shifted_down(bytes: &[u8], at: usize, count: u32) -> ([u64; WORDS], [u64; WORDS]) {
-    let (low, high) = (loaded(bytes, at), loaded(bytes, at + 8));
-    (
-        low,
-        each(|word| low[word] >> count | high[word] << 1 << (63 - count)),
-    )
+fn blocks(bytes: &mut [u8], from: usize, end: usize, before: usize, behind: usize) -> &mut [u8] {
+    let end = end.div_ceil(8);
+    let length = (end - from).next_multiple_of(BLOCK);
+    &mut bytes[end - length - before..end + behind]
 }
 
 /// Returns the words from a byte on.
 #[inline(always)]
-fn loaded(bytes: &[u8], at: usize) -> [u64; WORDS] {
-    let from: &[u8; BLOCK] = bytes[at..].first_chunk().expect("a block");
-    let (words, _) = from.as_chunks();
-    each(|word| u64::from_le_bytes(words[word]))
+fn words(window: &[u8; BLOCK + 8], at: usize) -> [u64; WORDS] {
+    let from: &[u8; BLOCK] = window[at..].first_chunk().expect("a block");
+    let mut words = [0; WORDS];
+    for (word, bytes) in words.iter_mut().zip(from.as_chunks().0) {
+        *word = u64::from_le_bytes(*bytes);
+    }
+    words
 }
 
 /// Replaces the words from a byte on.
 #[inline(always)]
-fn store(bytes: &mut [u8], at: usize, by: [u64; WORDS]) {
-    let to: &mut [u8; BLOCK] = bytes[at..].first_chunk_mut().expect("a block");
-    let (words, _) = to.as_chunks_mut();
-    for (word, by) in words.iter_mut().zip(by) {
+fn put_words(window: &mut [u8; BLOCK + 8], at: usize, by: [u64; WORDS]) {
+    let to: &mut [u8; BLOCK] = window[at..].first_chunk_mut().expect("a block");
+    for (word, by) in to.as_chunks_mut().0.iter_mut().zip(by) {
         *word = by.to_le_bytes();
     }
-}
-
-/// Returns a word for each number. Unlike `array::from_fn`, the loop is unrolled.
-#[inline(always)]
-fn each(word: impl Fn(usize) -> u64) -> [u64; WORDS] {
-    let mut words = [0; WORDS];
-    for (number, to) in words.iter_mut().enumerate() {
-        *to = word(number);
-    }
-    words
 }
 
 /// Returns the place of the set bit of a word with a rank. The word has such a bit.

@@ -4,6 +4,8 @@
 //! up to 2. A count of three or more is 2 there, and what exceeds three follows in entries of its own, whose tag is 3: their
 //! remainders are its digits, the lowest first.
 
+use std::ops::Range;
+
 use super::bits::{self, mask};
 use super::periods;
 
@@ -11,7 +13,7 @@ use super::periods;
 pub const BUCKET_BITS: u32 = 10;
 
 /// The tag of a count of three or more.
-const MANY: u64 = 2;
+pub const MANY: u64 = 2;
 /// The tag of a digit.
 const DIGIT: u64 = 3;
 /// The fewest bits of a remainder that is a digit, so that the largest count has eleven. With fewer, counts would take much more
@@ -30,6 +32,14 @@ pub enum Payload {
 }
 
 impl Payload {
+    /// Returns the number of periods of a window; 0 without periods.
+    pub(super) const fn periods(self) -> u32 {
+        match self {
+            Self::Nothing | Self::Count => 0,
+            Self::Period(periods) => periods,
+        }
+    }
+
     /// Returns the bits of an entry's tag.
     pub(super) const fn tag_bits(self) -> u32 {
         match self {
@@ -100,6 +110,12 @@ impl Widths {
     }
 }
 
+/// Returns the bits of the length of a range.
+#[inline]
+pub const fn bits_of(range: &Range<u64>) -> u32 {
+    u64::BITS - (range.end - 1 - range.start).leading_zeros()
+}
+
 /// How the fingerprints of a table are written.
 #[derive(Clone, Copy, Debug)]
 pub struct Codec {
@@ -136,10 +152,10 @@ impl Codec {
         }
     }
 
-    /// Returns the bits of the entries of a shard for the fingerprints from one to the one before another.
+    /// Returns the bits of the entries of a shard for the fingerprints of a range.
     #[inline]
-    pub const fn widths_of(self, first: u64, end: u64) -> Widths {
-        self.widths(u64::BITS - (end - 1 - first).leading_zeros())
+    pub const fn widths_of(self, range: &Range<u64>) -> Widths {
+        self.widths(bits_of(range))
     }
 
     /// Returns whether ranges of so many bits can be halved: digits need their bits.
@@ -178,27 +194,13 @@ impl Codec {
         })
     }
 
-    /// Returns what is kept of a fingerprint with this tag. `next` returns the next entry of its run.
+    /// Returns what is kept of a fingerprint with this tag, which [has no digits](Self::has_digits).
     #[inline]
-    pub fn decoded(
-        self,
-        tag: u64,
-        base: u64,
-        widths: Widths,
-        mut next: impl FnMut() -> Option<u64>,
-    ) -> u64 {
+    pub const fn decoded(self, tag: u64, oldest: u64, widths: Widths) -> u64 {
         match self.payload {
             Payload::Nothing => 0,
-            Payload::Period(periods) => periods::period_of(base, tag, periods),
-            Payload::Count if tag < MANY => tag + 1,
-            Payload::Count => {
-                let (mut count, mut shift) = (MANY + 1, 0);
-                while let Some(digit) = next().filter(|entry| widths.is_digit(*entry)) {
-                    count += digit >> widths.tag() << shift;
-                    shift += widths.remainder();
-                }
-                count
-            }
+            Payload::Count => tag + 1,
+            Payload::Period(_) => periods::period_of(oldest, tag, widths.tag()),
         }
     }
 }

@@ -25,16 +25,17 @@ impl Counts {
 
     /// Returns the count of a fingerprint, 0 if it was not counted.
     pub fn count_of(&self, fingerprint: u64) -> u64 {
-        let (at, shard, found) = self.shards.find(fingerprint);
-        self.count_at(shard, &at, found)
-    }
-
-    fn count_at(&self, shard: &Shard, at: &Location, found: Found) -> u64 {
+        let (at, _, found) = self.shards.find(fingerprint);
         if found.is_there() {
-            shard.held(found, self.shards.codec(), at.widths)
+            self.count_at(&at, found)
         } else {
             0
         }
+    }
+
+    fn count_at(&self, at: &Location, found: Found) -> u64 {
+        let shard = self.shards.shard(at.address);
+        shard.held(found, self.shards.codec(), at.widths)
     }
 
     /// Adds one to the count of a fingerprint. Returns the count before.
@@ -42,33 +43,33 @@ impl Counts {
     /// # Errors
     /// [`Refused`]; then nothing has changed.
     pub fn count_up(&mut self, fingerprint: u64, room: Room) -> Result<u64, Refused> {
-        let (at, shard, found) = self.shards.find(fingerprint);
-        let count = self.count_at(shard, &at, found);
-        if count == 0 {
-            self.shards.insert(&at, found, 0, room)?;
-            self.fingerprints += 1;
-        } else {
+        let at = self.shards.locate(fingerprint);
+        let count = if let Some(found) = self.shards.insert(&at, 0, room)? {
+            let count = self.count_at(&at, found);
             self.recount(&at, found, [count, count.saturating_add(1)], room)?;
-        }
+            count
+        } else {
+            self.fingerprints += 1;
+            0
+        };
         self.shards.settle(at.address, fingerprint, room);
         Ok(count)
     }
 
     /// Takes one off the count of a fingerprint, which goes with the last. Returns the count before.
     pub fn count_down(&mut self, fingerprint: u64) -> u64 {
-        let (at, shard, found) = self.shards.find(fingerprint);
-        let count = self.count_at(shard, &at, found);
-        match count {
-            0 => return 0,
-            1 => {
-                let remove = |shard: &mut Shard| shard.remove(&at.place, found, 0, at.widths);
-                self.shards.change(at.address, remove);
-                self.fingerprints -= 1;
-            }
-            _ => {
-                let fewer = self.recount(&at, found, [count, count - 1], &|| u64::MAX);
-                debug_assert!(fewer.is_ok(), "a smaller count takes no more entries");
-            }
+        let (at, _, found) = self.shards.find(fingerprint);
+        if !found.is_there() {
+            return 0;
+        }
+        let count = self.count_at(&at, found);
+        if count == 1 {
+            let remove = |shard: &mut Shard| shard.remove(&at.place, found, 0, at.widths);
+            self.shards.change(at.address, remove);
+            self.fingerprints -= 1;
+        } else {
+            let fewer = self.recount(&at, found, [count, count - 1], &|| u64::MAX);
+            debug_assert!(fewer.is_ok(), "a smaller count takes no more entries");
         }
         self.shards.settle(at.address, fingerprint, &|| u64::MAX);
         count
@@ -85,11 +86,14 @@ impl Counts {
         let (codec, place, widths) = (self.shards.codec(), &at.place, at.widths);
         let digits = |count| codec.digits(count, widths);
         let [mut before, needed] = [old, new].map(|count| digits(count).count());
-        self.shards.grow(at.address, room, |shard, admits| {
-            // A count that is one larger takes at most one digit more.
+        // A count that is one larger takes at most one digit more.
+        if before < needed && !self.shards.shard(at.address).has_room(widths) {
+            self.shards.grow(at, room)?;
+        }
+        self.shards.change(at.address, |shard| {
             while before < needed {
                 before += 1;
-                shard.insert_after(place, found, before, widths, admits)?;
+                shard.insert_after(place, found, before, widths);
             }
             while before > needed {
                 shard.remove(place, found, before, widths);
@@ -100,7 +104,7 @@ impl Counts {
             for (after, digit) in (1..).zip(digits(new)) {
                 shard.replace(found, after, widths, digit);
             }
-            Ok(())
-        })
+        });
+        Ok(())
     }
 }

@@ -2,13 +2,18 @@
 //!
 //! Hashes of items are random, so each shard gets about its share. But items that were chosen by whoever knows the seed may have
 //! the first bits of their hashes in common, and bytes from outside may hold any fingerprints. So a shard that has four times
-//! its share becomes a *crowd*: leaves, each of which is split at the median when it has too many entries. The place of a crowd
-//! has no shard. A crowd that has about its share becomes a shard again, for example because the table was split often enough.
+//! its share becomes a *crowd*: a list of leaves, each of which is split at the median when it has too many entries. The place
+//! of a crowd has no shard. A crowd that has about its share becomes a shard again, for example because the table was split
+//! often enough.
 
-use super::leaves::{Leaf, Spot};
+use std::ops::Range;
+
+use crate::machine::memory::{self, Relocate};
+
+use super::codec::bits_of;
 use super::refused::Refused;
 use super::shard::Shard;
-use super::shards::{Address, Room, Shards};
+use super::shards::{Address, CROWD_BYTES, Crowd, Leaf, Room, Shards, Spot};
 
 /// The entries up to which a crowd becomes a shard again.
 const CALM: usize = 1536;
@@ -17,40 +22,78 @@ const LEAF: usize = 1024;
 /// The entries of two neighbours up to which they are joined: far fewer than those of a leaf that is split.
 const JOINED: usize = 640;
 
+/// Size of the entry of a leaf in its crowd, in bytes.
+const LEAF_BYTES: usize = memory::stated::<Leaf>(32);
+
 impl Shards {
-    /// Makes a crowd of a shard: a leaf of the same range.
-    pub(super) fn crowd(&mut self, number: usize, room: Room) -> Result<(), Refused> {
-        if self.regular[number].is_none() {
-            return Ok(());
+    /// Returns the place of the leaf to which a fingerprint of a crowd belongs.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn spot(&self, fingerprint: u64) -> Spot {
+        let begins = |crowd: &Crowd| crowd[0].first <= fingerprint;
+        let crowd = self.crowds.partition_point(begins) - 1;
+        let leaves = &self.crowds[crowd];
+        let leaf = leaves.partition_point(|leaf| leaf.first <= fingerprint) - 1;
+        Spot { crowd, leaf }
+    }
+
+    pub(super) fn leaf(&self, at: Spot) -> &Leaf {
+        &self.crowds[at.crowd][at.leaf]
+    }
+
+    /// Returns the range of a leaf.
+    pub(super) fn range_of_leaf(&self, at: Spot) -> Range<u64> {
+        let first = self.leaf(at).first;
+        let end = match self.crowds[at.crowd].get(at.leaf + 1) {
+            Some(next) => next.first,
+            None => self.range_of(self.number_of(first).0).end,
+        };
+        first..end
+    }
+
+    /// Returns the first fingerprint of a leaf's range, and the bits of the range.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn begin_and_bits(&self, at: Spot) -> (u64, u32) {
+        let range = self.range_of_leaf(at);
+        (range.start, bits_of(&range))
+    }
+
+    /// Makes a crowd of one leaf of a shard, unless it is a crowd. Returns its place.
+    pub(super) fn crowd(&mut self, number: usize, room: Room) -> Result<usize, Refused> {
+        let first = self.range_of(number).start;
+        let at = self.crowds.partition_point(|crowd| crowd[0].first < first);
+        if !self.regular[number].is_none() {
+            let mut leaves = memory::reserved(1).ok_or(Refused::OutOfMemory)?;
+            let shard = Shard::default();
+            leaves.push(Leaf { first, shard });
+            self.insert_crowd(at, leaves, room)?;
+            // The number of entries, and the bytes of the shard, stay.
+            self.crowds[at][0].shard = std::mem::take(&mut self.regular[number]);
         }
-        self.check(0, self.leaves.bytes_for_one(), room)?;
-        let range = self.range_of(number);
-        let at = self.leaves.insert(range.start, range.end);
-        let at = at.ok_or(Refused::OutOfMemory)?;
-        // The number of entries, and the bytes of the shard, stay.
-        self.leaves.get_mut(at).shard = std::mem::take(&mut self.regular[number]);
-        Ok(())
+        Ok(at)
     }
 
     /// Makes a shard of a crowd, if this has few entries.
     pub(super) fn calm(&mut self, number: usize, room: Room) -> Result<(), Refused> {
         let range = self.range_of(number);
-        let first = self.leaves.find(range.start);
-        let (mut count, mut entries, mut bytes) = (0, 0, 0);
-        for leaf in self.leaves.from(first, range.end) {
-            count += 1;
+        let at = self.spot(range.start).crowd;
+        let mut entries = 0;
+        for leaf in &self.crowds[at] {
             entries += leaf.shard.entries();
-            bytes += leaf.shard.memory_bytes();
             if entries > CALM {
                 return Ok(());
             }
         }
-        let shard = self.built(range.clone())?;
+        let spots = (0..self.crowds[at].len()).map(|leaf| Spot { crowd: at, leaf });
+        let shard = self.shard_of(range, &self.held(spots.clone().map(Address::Leaf))?)?;
+        let leaves = self.crowds[at].iter();
+        let bytes = leaves.map(|leaf| leaf.shard.memory_bytes()).sum();
         self.check(bytes, shard.memory_bytes(), room)?;
-        for _ in 0..count {
-            // The last one, because a search finds a leaf that begins before.
-            self.remove_leaf(self.leaves.find(range.end - 1));
+        for leaf in spots {
+            self.replace_leaf(leaf, Shard::default());
         }
+        self.remove_crowd(at);
         self.replace(number, shard);
         Ok(())
     }
@@ -61,89 +104,199 @@ impl Shards {
     pub(super) fn settle_crowd(&mut self, fingerprint: u64, room: Room) -> Result<(), Refused> {
         let (number, _) = self.number_of(fingerprint);
         self.crowd(number, room)?;
-        let at = self.leaves.find(fingerprint);
-        let (leaf, end) = (self.leaves.get(at), self.range_of(number).end);
-        let entries = leaf.shard.entries();
+        let at = self.spot(fingerprint);
+        let entries = self.leaf(at).shard.entries();
         if entries > LEAF {
-            let all = self.iter(leaf.first..leaf.end);
-            let half = all.clone().count() / 2;
-            return match all.skip(half).map(|(fingerprint, _)| fingerprint).next() {
-                Some(middle) if middle > leaf.first => self.split_leaf(at, middle, room),
+            let (range, held) = (self.range_of_leaf(at), self.held([Address::Leaf(at)])?);
+            return match held.get(held.len() / 2) {
+                Some((middle, _)) if *middle > range.start => {
+                    self.split_leaf(at, &held, *middle, room)
+                }
                 // Nearly all entries are about to go.
-                _ => self.join_leaves(at, leaf.end, room),
+                _ => {
+                    let shard = self.shard_of(range, &held)?;
+                    self.replace_leaf(at, shard);
+                    Ok(())
+                }
             };
         }
-        if let Some(next) = self.leaves.next(at).map(|next| self.leaves.get(next))
-            && next.first < end
+        if let Some(next) = self.crowds[at.crowd].get(at.leaf + 1)
             && entries + next.shard.entries() <= JOINED
         {
-            self.join_leaves(at, next.end, room)?;
+            self.join_leaves(at, room)?;
         }
         self.calm(number, room)
     }
 
-    /// Splits the leaf of a crowd in which a fingerprint is, so that a leaf begins with it.
-    pub(super) fn cut_crowd(&mut self, middle: u64, room: Room) -> Result<(), Refused> {
-        let at = self.leaves.find(middle);
-        if self.leaves.get(at).first == middle {
-            return Ok(());
+    /// Splits a crowd in two of which the second begins with a fingerprint.
+    pub(super) fn split_crowd(&mut self, middle: u64, room: Room) -> Result<(), Refused> {
+        let mut at = self.spot(middle);
+        if self.leaf(at).first != middle {
+            let held = self.held([Address::Leaf(at)])?;
+            self.split_leaf(at, &held, middle, room)?;
+            at.leaf += 1;
         }
-        self.split_leaf(at, middle, room)
-    }
-
-    fn split_leaf(&mut self, at: Spot, middle: u64, room: Room) -> Result<(), Refused> {
-        let Leaf { first, end, shard } = self.leaves.get(at);
-        let (first, end) = (*first, *end);
-        let [low, high] = self.built_halves(shard, first..end, middle)?;
-        let bytes = low.memory_bytes() + high.memory_bytes() + self.leaves.bytes_for_one();
-        self.check(shard.memory_bytes(), bytes, room)?;
-        let after = self.leaves.insert(middle, end);
-        self.put(after.ok_or(Refused::OutOfMemory)?, high);
-        let at = self.leaves.find(first);
-        self.leaves.get_mut(at).end = middle;
-        self.put(at, low);
+        let count = self.crowds[at.crowd].len() - at.leaf;
+        let later = memory::reserved(count).ok_or(Refused::OutOfMemory)?;
+        self.insert_crowd(at.crowd + 1, later, room)?;
+        let [earlier, later] = &mut self.crowds[at.crowd..at.crowd + 2] else {
+            unreachable!()
+        };
+        later.extend(earlier.drain(at.leaf..));
         Ok(())
     }
 
-    /// Joins a leaf with those that follow up to an end, and removes entries that are about to go.
-    fn join_leaves(&mut self, at: Spot, end: u64, room: Room) -> Result<(), Refused> {
-        let first = self.leaves.get(at).first;
-        let joined = self.built(first..end)?;
-        let leaves = self.leaves.from(at, end);
-        let less = leaves.map(|leaf| leaf.shard.memory_bytes()).sum();
-        self.check(less, joined.memory_bytes(), room)?;
-        while let Some(next) = self.leaves.next(self.leaves.find(first))
-            && self.leaves.get(next).first < end
-        {
-            let end = self.leaves.get(next).end;
-            self.remove_leaf(next);
-            let at = self.leaves.find(first);
-            self.leaves.get_mut(at).end = end;
-        }
-        let at = self.leaves.find(first);
-        self.put(at, joined);
+    /// Appends the leaves of the next crowd to those of one.
+    pub(super) fn join_crowds(&mut self, at: usize, room: Room) -> Result<(), Refused> {
+        self.reserve(at, self.crowds[at + 1].len(), room)?;
+        let mut later = self.remove_crowd(at + 1);
+        self.crowds[at].append(&mut later);
         Ok(())
     }
 
-    /// Replaces the shard of a leaf.
-    fn put(&mut self, at: Spot, shard: Shard) {
+    /// Splits a leaf of these fingerprints, so that another begins with `middle`.
+    fn split_leaf(
+        &mut self,
+        at: Spot,
+        held: &[(u64, u64)],
+        middle: u64,
+        room: Room,
+    ) -> Result<(), Refused> {
+        let [low, high] = self.halves(self.range_of_leaf(at), middle, held)?;
+        let bytes = low.memory_bytes() + high.memory_bytes();
+        self.check(self.leaf(at).shard.memory_bytes(), bytes, room)?;
+        self.insert_leaf(at.crowd, at.leaf + 1, middle, room)?;
+        self.replace_leaf(at, low);
+        let leaf = at.leaf + 1;
+        self.replace_leaf(Spot { leaf, ..at }, high);
+        Ok(())
+    }
+
+    /// Joins a leaf with the next one.
+    fn join_leaves(&mut self, at: Spot, room: Room) -> Result<(), Refused> {
+        let leaf = at.leaf + 1;
+        let next = Spot { leaf, ..at };
+        let (one, other) = (&self.leaf(at).shard, &self.leaf(next).shard);
+        let range = self.range_of_leaf(at).start..self.range_of_leaf(next).end;
+        let joined = self.shard_of(range, &self.held([at, next].map(Address::Leaf))?)?;
+        let bytes = one.memory_bytes() + other.memory_bytes();
+        self.check(bytes, joined.memory_bytes(), room)?;
+        self.replace_leaf(next, Shard::default());
+        self.crowds[next.crowd].remove(next.leaf);
+        self.replace_leaf(at, joined);
+        Ok(())
+    }
+
+    fn replace_leaf(&mut self, at: Spot, shard: Shard) {
         self.change(Address::Leaf(at), |old| *old = shard);
     }
 
-    fn remove_leaf(&mut self, at: Spot) {
-        self.put(at, Shard::default());
-        self.leaves.remove(at);
+    /// Inserts a leaf without a shard.
+    fn insert_leaf(
+        &mut self,
+        crowd: usize,
+        at: usize,
+        first: u64,
+        room: Room,
+    ) -> Result<(), Refused> {
+        self.reserve(crowd, 1, room)?;
+        let shard = Shard::default();
+        self.crowds[crowd].insert(at, Leaf { first, shard });
+        Ok(())
     }
 
-    /// Appends a leaf to those of a table that is being made.
+    /// Makes room for more leaves.
+    fn reserve(&mut self, crowd: usize, more: usize, room: Room) -> Result<(), Refused> {
+        let (length, capacity) = (self.crowds[crowd].len(), self.crowds[crowd].capacity());
+        if length + more > capacity {
+            let more = more + length / 4;
+            self.check(0, (length + more - capacity) * LEAF_BYTES, room)?;
+            let reserved = self.crowds[crowd].try_reserve_exact(more);
+            reserved.map_err(|_| Refused::OutOfMemory)?;
+            self.shard_bytes += ((self.crowds[crowd].capacity() - capacity) * LEAF_BYTES) as u64;
+        }
+        Ok(())
+    }
+
+    fn insert_crowd(&mut self, at: usize, crowd: Crowd, room: Room) -> Result<(), Refused> {
+        let more = if self.crowds.len() == self.crowds.capacity() {
+            1 + self.crowds.len() / 4
+        } else {
+            0
+        };
+        let bytes = crowd.capacity() * LEAF_BYTES;
+        self.check(0, bytes + more * CROWD_BYTES, room)?;
+        let reserved = self.crowds.try_reserve_exact(more);
+        reserved.map_err(|_| Refused::OutOfMemory)?;
+        self.shard_bytes += bytes as u64;
+        self.crowds.insert(at, crowd);
+        Ok(())
+    }
+
+    /// Removes a crowd, whose leaves have no shards or go elsewhere.
+    fn remove_crowd(&mut self, at: usize) -> Crowd {
+        let crowd = self.crowds.remove(at);
+        self.shard_bytes -= (crowd.capacity() * LEAF_BYTES) as u64;
+        if self.crowds.len() <= self.crowds.capacity() / 2 {
+            memory::fit(&mut self.crowds);
+        }
+        crowd
+    }
+
+    /// Appends a leaf to those of a table that is being made, and `begins` a crowd with it.
     pub(super) fn append_leaf(
         &mut self,
         first: u64,
-        end: u64,
         shard: Shard,
+        begins: bool,
     ) -> Result<(), Refused> {
-        let at = self.leaves.insert(first, end);
-        self.put(at.ok_or(Refused::OutOfMemory)?, shard);
+        let room: Room = &|| u64::MAX;
+        if begins {
+            self.insert_crowd(self.crowds.len(), Crowd::new(), room)?;
+        }
+        let crowd = self.crowds.len() - 1;
+        let leaf = self.crowds[crowd].len();
+        self.insert_leaf(crowd, leaf, first, room)?;
+        self.replace_leaf(Spot { crowd, leaf }, shard);
         Ok(())
+    }
+
+    /// Copies all crowds, or returns `None` if allocation fails.
+    pub(super) fn cloned_crowds(&self) -> Option<Vec<Crowd>> {
+        let leaf = |leaf: &Leaf| {
+            let shard = leaf.shard.try_clone()?;
+            Some(Leaf { shard, ..*leaf })
+        };
+        let crowds = self.crowds.iter();
+        memory::collected(crowds.map(|crowd| memory::collected(crowd.iter().map(leaf))))
+    }
+
+    /// Returns the bytes of the lists of leaves that have none.
+    pub(super) fn spare_bytes(&self) -> u64 {
+        let spare = self
+            .crowds
+            .iter()
+            .map(|crowd| crowd.capacity() - crowd.len());
+        (spare.sum::<usize>() * LEAF_BYTES) as u64
+    }
+
+    /// Moves the allocations from leaf number `first` on. Returns the number of the next one if it has to stop.
+    pub(super) fn relocate_crowds(
+        &mut self,
+        first: usize,
+        by: &mut impl Relocate,
+    ) -> Option<usize> {
+        let leaves = self.crowds.iter_mut().flatten().enumerate().skip(first);
+        for (number, leaf) in leaves {
+            if by.should_stop() {
+                return Some(number);
+            }
+            leaf.shard.relocate(|bytes| by.blob(bytes));
+        }
+        for crowd in &mut self.crowds {
+            *crowd = by.table(std::mem::take(crowd));
+        }
+        self.crowds = by.table(std::mem::take(&mut self.crowds));
+        None
     }
 }

@@ -2,10 +2,10 @@
 
 use std::iter::Chain;
 use std::ops::Range;
+use std::slice;
 
-use super::leaves::Spot;
-use super::shard;
-use super::shards::Shards;
+use super::packed::Iter;
+use super::shards::{Leaf, Shards};
 
 impl Shards {
     /// Returns the fingerprints of a range and what is kept of each, in order, without those that were dropped.
@@ -15,15 +15,18 @@ impl Shards {
         let mut entries = Entries {
             shards: self,
             numbers: self.numbers_from(number),
-            leaf: None,
+            leaves: [].iter(),
+            crowd_end: 0,
             begin: 0,
             current: None,
             range,
         };
         if self.regular[number].is_none() && entries.range.start <= last {
             // The crowd may have many leaves before.
+            let at = self.spot(entries.range.start);
             entries.numbers.next();
-            entries.leaf = Some(self.leaves.find(entries.range.start));
+            entries.crowd_end = self.range_of(number).end;
+            entries.leaves = self.crowds[at.crowd][at.leaf..].iter();
         }
         entries
     }
@@ -35,11 +38,12 @@ pub struct Entries<'t> {
     shards: &'t Shards,
     /// The shards that are still to come.
     numbers: Chain<Range<usize>, Range<usize>>,
-    /// The next leaf of a crowd.
-    leaf: Option<Spot>,
+    /// The leaves of a crowd that are still to come, and the end of its range.
+    leaves: slice::Iter<'t, Leaf>,
+    crowd_end: u64,
     /// The first fingerprint of the range of the shard that is being read.
     begin: u64,
-    current: Option<shard::Iter<'t>>,
+    current: Option<Iter<'t>>,
     range: Range<u64>,
 }
 
@@ -47,30 +51,26 @@ impl Entries<'_> {
     /// Goes on to the next shard. Returns whether there is one in the range.
     #[inline(never)]
     fn advance(&mut self) -> bool {
-        let shards = self.shards;
-        if self.leaf.is_none() {
+        let (shards, codec) = (self.shards, self.shards.codec());
+        let (shard, range) = loop {
+            if let Some(leaf) = self.leaves.next() {
+                let next = self.leaves.as_slice().first();
+                let end = next.map_or(self.crowd_end, |next| next.first);
+                break (&leaf.shard, leaf.first..end);
+            }
             let Some(number) = self.numbers.next() else {
                 return false;
             };
-            let (shard, range) = (&shards.regular[number], shards.range_of(number));
-            self.begin = range.start;
-            if !shard.is_none() {
-                let widths = shards.codec().widths_of(range.start, range.end);
-                self.current = Some(shard.iter(shards.codec(), widths));
-                return self.begin < self.range.end;
+            let range = shards.range_of(number);
+            if !shards.regular[number].is_none() {
+                break (&shards.regular[number], range);
             }
-            self.leaf = Some(shards.leaves.find(range.start));
-        }
-        if let Some(at) = self.leaf {
-            let leaf = shards.leaves.get(at);
-            self.begin = leaf.first;
-            self.current = Some(leaf.shard.iter(shards.codec(), leaf.widths(shards.codec())));
-            let in_crowd = |next: &Spot| {
-                let first = |at| shards.leaves.get(at).first;
-                shards.number_of(first(*next)).0 == shards.number_of(leaf.first).0
-            };
-            self.leaf = shards.leaves.next(at).filter(in_crowd);
-        }
+            self.crowd_end = range.end;
+            self.leaves = shards.crowds[shards.spot(range.start).crowd].iter();
+        };
+        let widths = codec.widths_of(&range);
+        self.begin = range.start;
+        self.current = Some(shard.iter(codec, widths));
         self.begin < self.range.end
     }
 }

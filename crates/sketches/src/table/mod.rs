@@ -15,8 +15,8 @@
 //! |---|---|
 //! | `set.rs`, `counts.rs`, `lives.rs` | the three tables: of each fingerprint nothing is kept, a count, or a period |
 //! | `filling.rs`, `entries.rs`, `merge.rs` | tables made of ascending fingerprints, and read in that order, one or several |
-//! | `shards.rs`, `crowds.rs`, `leaves.rs` | which shard has a fingerprint; shards that have more than their share |
-//! | `shard.rs`, `codec.rs`, `periods.rs`, `bits.rs` | a shard, and what is kept of its fingerprints, as bits |
+//! | `shards.rs`, `crowds.rs` | which shard has a fingerprint; shards that have more than their share |
+//! | `shard.rs`, `packed.rs`, `codec.rs`, `periods.rs`, `bits.rs` | a shard, and what is kept of its fingerprints, as bits |
 //! | `size.rs`, `refused.rs` | the memory that a table takes; why memory refuses |
 
 mod bits;
@@ -25,9 +25,9 @@ mod counts;
 mod crowds;
 mod entries;
 mod filling;
-mod leaves;
 mod lives;
 mod merge;
+mod packed;
 mod periods;
 mod refused;
 mod set;
@@ -95,12 +95,11 @@ impl Table {
                 shards,
                 fingerprints,
             }),
-            Payload::Period(in_window) => Self::Lives(Lives {
+            Payload::Period(_) => Self::Lives(Lives {
                 shards,
                 fingerprints,
                 periods,
                 next: 0,
-                in_window,
             }),
         }
     }
@@ -170,7 +169,7 @@ impl Table {
     }
 
     /// Returns the number of shards. Each is an allocation.
-    pub const fn shards(&self) -> usize {
+    pub fn shards(&self) -> usize {
         self.all().count()
     }
 
@@ -190,11 +189,11 @@ impl Table {
     }
 
     /// Removes entries whose periods were dropped from one more shard, and joins two if there are few entries.
-    pub fn sweep_next(&mut self, current: Period) {
+    pub fn sweep_next(&mut self) {
         match self {
             Self::Set(set) => set.0.resize(&|| 0),
             Self::Counts(counts) => counts.shards.resize(&|| 0),
-            Self::Lives(lives) => lives.sweep_next(current, &|| 0),
+            Self::Lives(lives) => lives.sweep_next(&|| 0),
         }
     }
 

@@ -1,9 +1,9 @@
 //! Periods of fingerprints.
 //!
-//! The tag of an entry is the last bits of the number of its period. A shard knows from which period on its tags are read: its
-//! *base* is the current period at the time when it was last swept. Every entry that it got since then has one of the
-//! periods of the window at that time, or one of a few later ones, and their last bits all differ. So a tag is read rightly
-//! however long ago that was, and a shard is swept only when it gets an entry of a later period.
+//! The tag of an entry is the last bits of the number of its period. A shard knows the first period that its tags may mean: the
+//! oldest one that was not dropped when the shard was made. Every entry that it got since then has a period of the window at
+//! that time, or one of a few later ones, and their last bits all differ. So a tag is read rightly however long ago that was,
+//! and a shard is made anew only when it gets an entry of a much later period.
 
 use crate::machine::memory::{self, Relocate};
 
@@ -19,7 +19,7 @@ impl Period {
     #[inline]
     #[must_use]
     pub const fn first_of_window(self, periods: u32) -> Self {
-        Self(self.0.wrapping_add(1).wrapping_sub(periods as u64))
+        Self((self.0 + 1).saturating_sub(periods as u64))
     }
 }
 
@@ -35,12 +35,10 @@ pub const fn tag_bits(periods: u32) -> u32 {
     u64::BITS - highest.leading_zeros()
 }
 
-/// Returns the period of a tag: of those from the first of the window on that ends with the shard's base, the first with these
-/// last bits.
+/// Returns the period of a tag of so many bits: the first one from `oldest` on with these last bits.
 #[inline]
-pub const fn period_of(base: u64, tag: u64, periods: u32) -> u64 {
-    let first = Period(base).first_of_window(periods).0;
-    first.wrapping_add(tag.wrapping_sub(first) & mask(tag_bits(periods)))
+pub const fn period_of(oldest: u64, tag: u64, bits: u32) -> u64 {
+    oldest.wrapping_add(tag.wrapping_sub(oldest) & mask(bits))
 }
 
 /// The periods of a table's fingerprints.
@@ -81,27 +79,17 @@ impl Periods {
             .binary_search_by_key(&period, |(other, _)| *other)
     }
 
-    /// Returns the bytes that a period needs that may be new; 0 if there is room.
-    pub fn bytes_for(&self, period: Period) -> usize {
-        let has_room = self.counts.len() < self.counts.capacity() || self.place(period).is_ok();
-        if has_room {
-            0
-        } else {
-            self.more() * size_of::<(Period, u64)>()
-        }
+    /// Returns whether a period that may be new has room.
+    pub fn has_room(&self, period: Period) -> bool {
+        self.counts.len() < self.counts.capacity() || self.place(period).is_ok()
     }
 
-    const fn more(&self) -> usize {
-        1 + self.counts.len() / 8
-    }
-
-    /// Makes room for a period that may be new, or returns `None` if allocation fails.
-    pub fn make_room(&mut self, period: Period) -> Option<()> {
-        if self.bytes_for(period) > 0 {
-            let more = self.more();
-            self.counts.try_reserve_exact(more).ok()?;
-        }
-        Some(())
+    /// Returns the same with more room, or `None` if allocation fails.
+    pub fn longer(&self) -> Option<Self> {
+        let more = 1 + self.counts.len() / 8;
+        let mut counts = memory::reserved(self.counts.len() + more)?;
+        counts.extend_from_slice(&self.counts);
+        Some(Self { counts })
     }
 
     /// Counts a fingerprint of a period, for which there is room.

@@ -24,11 +24,11 @@ impl Set {
     /// # Errors
     /// [`Refused`]; then nothing has changed.
     pub fn add(&mut self, fingerprint: u64, room: Room) -> Result<bool, Refused> {
-        let (at, _, found) = self.0.find(fingerprint);
-        if !found.is_there() {
-            self.0.insert(&at, found, 0, room)?;
+        let at = self.0.locate(fingerprint);
+        let is_new = self.0.insert(&at, 0, room)?.is_none();
+        if is_new {
             self.0.settle(at.address, fingerprint, room);
         }
-        Ok(!found.is_there())
+        Ok(is_new)
     }
 }

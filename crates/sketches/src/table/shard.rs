@@ -4,7 +4,7 @@
 //! *remainder*. An entry is a remainder above a tag of a few bits. The entries of a bucket are a *run*.
 //!
 //! ```text
-//! head     for each 64 buckets, a group: how many entries come before; and which buckets have entries: a bit each
+//! head     for each 32 buckets, a group: how many entries come before; and which buckets have entries: a bit each
 //! entries  packed
 //! slack
 //! ends     which entries end a run: a bit each, from the back
@@ -16,18 +16,19 @@
 use crate::machine::memory;
 use crate::machine::words::{self, Task, Use, Words};
 
-use super::bits::{SPARE, close, get, mask, open, put, put_word, select, word};
-use super::codec::{BUCKET_BITS, Codec, Widths};
+use super::bits::{SPARE, close, get, mask, open, put, select, word};
+use super::codec::{BUCKET_BITS, Codec, MANY, Widths};
+use super::periods::{Period, period_of};
 use super::refused::Refused;
 
 /// The bits of the bucket in the group.
-const GROUP_BITS: u32 = 6;
-const GROUPS: usize = 1 << (BUCKET_BITS - GROUP_BITS);
+pub const GROUP_BITS: u32 = 5;
+pub const GROUPS: usize = 1 << (BUCKET_BITS - GROUP_BITS);
 
 /// The bytes of the numbers of entries before each group, and of the number of all entries.
 const NUMBERS: usize = 2 * (GROUPS + 1);
-/// The bytes of the head: those numbers, and a word of bits for each group.
-const HEAD: usize = NUMBERS + 8 * GROUPS;
+/// The bytes of the head: those numbers, and four bytes of bits for each group.
+pub const HEAD: usize = NUMBERS + 4 * GROUPS;
 /// The share that the ends take of the bytes of entries of each width and their ends, in 65,536ths.
 const SHARES: [usize; 64] = {
     let (mut shares, mut width) = ([0; 64], 0);
@@ -126,37 +127,41 @@ impl Task for Find<'_> {
     }
 }
 
-/// An insertion of an entry where a search for it ended, for which there is room.
+/// An insertion of an entry.
 struct Insert<'i> {
     shard: &'i mut Shard,
     place: &'i Place,
-    found: Found,
     widths: Widths,
     entry: u64,
 }
 
 impl Task for Insert<'_> {
-    type Output = ();
+    const USE: Use = Use::Passes;
+    type Output = Option<Found>;
 
     #[inline(always)]
-    fn run<W: Words>(self) {
+    fn run<W: Words>(self) -> Option<Found> {
         let Self {
             shard,
             place,
-            found: Found { index, what },
             widths,
             entry,
         } = self;
-        let group = place.group();
-        match what {
+        let found = shard.find_here(place, widths);
+        if found.is_there() || !shard.has_room(widths) {
+            return Some(found);
+        }
+        match found.what {
             What::Nothing => {
-                shard.insert_end(index, true);
+                shard.insert_end(found.index, true);
+                let group = place.group();
                 shard.set_used(group, shard.used(group) | 1 << place.in_group());
             }
-            What::End => shard.insert_end(index - 1, false),
-            What::Entry | What::Larger => shard.insert_end(index, false),
+            What::End => shard.insert_end(found.index - 1, false),
+            What::Entry | What::Larger => shard.insert_end(found.index, false),
         }
-        shard.insert_entry(group, index, widths, entry);
+        shard.insert_entry(place, found.index, widths, entry);
+        None
     }
 }
 
@@ -164,9 +169,9 @@ impl Task for Insert<'_> {
 #[derive(Debug, Default)]
 pub struct Shard {
     /// The head, the entries, the slack, the ends, and `SPARE` bytes.
-    bytes: Box<[u8]>,
-    /// The period from which tags that are periods are read.
-    pub base: u64,
+    pub(super) bytes: Box<[u8]>,
+    /// The first period that the tag of an entry may mean.
+    pub oldest: u64,
 }
 
 impl Shard {
@@ -178,7 +183,7 @@ impl Shard {
     /// Creates an empty shard, or returns `None` if allocation fails.
     pub fn new() -> Option<Self> {
         let bytes = memory::zeroed(allocated_for(0))?;
-        Some(Self { bytes, base: 0 })
+        Some(Self { bytes, oldest: 0 })
     }
 
     /// Returns whether this is no shard.
@@ -217,7 +222,7 @@ impl Shard {
 
     /// Returns the number of entries before a group.
     #[inline]
-    fn before(&self, group: usize) -> usize {
+    pub(super) fn before(&self, group: usize) -> usize {
         let (number, _) = self.bytes[2 * group..].split_first_chunk().expect("a head");
         u16::from_le_bytes(*number).into()
     }
@@ -226,22 +231,26 @@ impl Shard {
         clippy::cast_possible_truncation,
         reason = "there are at most `MOST` entries"
     )]
-    fn set_before(&mut self, group: usize, entries: usize) {
+    pub(super) fn set_before(&mut self, group: usize, entries: usize) {
         self.bytes[2 * group..][..2].copy_from_slice(&(entries as u16).to_le_bytes());
     }
 
     /// Returns which buckets of a group have entries.
     #[inline]
-    fn used(&self, group: usize) -> u64 {
-        word(&self.bytes, NUMBERS + 8 * group)
-    }
-
-    fn set_used(&mut self, group: usize, used: u64) {
-        put_word(&mut self.bytes, NUMBERS + 8 * group, used);
+    pub(super) fn used(&self, group: usize) -> u32 {
+        let (used, _) = self.bytes[NUMBERS + 4 * group..]
+            .split_first_chunk()
+            .expect("a head");
+        u32::from_le_bytes(*used)
     }
 
     #[inline]
-    fn entry(&self, index: usize, widths: Widths) -> u64 {
+    pub(super) fn set_used(&mut self, group: usize, used: u32) {
+        self.bytes[NUMBERS + 4 * group..][..4].copy_from_slice(&used.to_le_bytes());
+    }
+
+    #[inline]
+    pub(super) fn entry(&self, index: usize, widths: Widths) -> u64 {
         get(&self.bytes, first_bit(index, widths), widths.entry())
     }
 
@@ -257,14 +266,9 @@ impl Shard {
         self.bytes[bit / 8] >> (bit % 8) & 1 == 1
     }
 
-    fn set_ends_run(&mut self, index: usize, ends: bool) {
-        let bit = self.end_bit(index);
-        put(&mut self.bytes, bit, 1, ends.into());
-    }
-
     /// Returns which entries from one on end a run: the first one in the highest bit. The last seven bits say nothing.
     #[inline(always)]
-    fn ends_from(&self, index: usize) -> u64 {
+    pub(super) fn ends_from(&self, index: usize) -> u64 {
         let bit = self.end_bit(index);
         word(&self.bytes, bit / 8 - 7) << (7 - bit % 8)
     }
@@ -300,7 +304,7 @@ impl Shard {
     #[inline(always)]
     pub fn prefetch_head(&self, place: &Place) {
         memory::prefetch(&self.bytes, 0);
-        memory::prefetch(&self.bytes, NUMBERS + 8 * place.group());
+        memory::prefetch(&self.bytes, NUMBERS + 4 * place.group());
     }
 
     /// Prefetches what a search reads of a group, where the head says.
@@ -325,7 +329,7 @@ impl Shard {
     #[inline(always)]
     fn find_here(&self, place: &Place, widths: Widths) -> Found {
         let (used, begin) = (self.used(place.group()), self.before(place.group()));
-        let runs = (used & mask(place.in_group())).count_ones();
+        let runs = (used & ((1 << place.in_group()) - 1)).count_ones();
         let mut index = match runs.checked_sub(1) {
             Some(last) => self.end_of(begin, last) + 1,
             None => begin,
@@ -378,22 +382,39 @@ impl Shard {
         Found::new(low, if is_it { What::Entry } else { What::Larger })
     }
 
-    /// Returns the tag of an entry.
+    /// Returns the period of an entry.
     #[inline]
-    pub fn tag(&self, found: Found, widths: Widths) -> u64 {
-        self.entry(found.index, widths) & mask(widths.tag())
+    pub fn period(&self, found: Found, widths: Widths) -> Period {
+        let tag = self.entry(found.index, widths) & mask(widths.tag());
+        Period(period_of(self.oldest, tag, widths.tag()))
     }
 
     /// Returns what is kept of an entry.
     #[inline]
     pub fn held(&self, found: Found, codec: Codec, widths: Widths) -> u64 {
-        let mut index = found.index;
-        let tag = self.entry(index, widths) & mask(widths.tag());
-        codec.decoded(tag, self.base, widths, || {
-            let next = (!self.ends_run(index)).then(|| self.entry(index + 1, widths));
+        let tag = self.entry(found.index, widths) & mask(widths.tag());
+        if codec.has_digits(tag) {
+            self.count_at(found.index, widths).0
+        } else {
+            codec.decoded(tag, self.oldest, widths)
+        }
+    }
+
+    /// Returns the count of an entry with digits, and the number of the entry behind them.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn count_at(&self, mut index: usize, widths: Widths) -> (u64, usize) {
+        let (mut count, mut shift) = (MANY + 1, 0);
+        while !self.ends_run(index) {
+            let digit = self.entry(index + 1, widths);
+            if !widths.is_digit(digit) {
+                break;
+            }
+            count += digit >> widths.tag() << shift;
+            shift += widths.remainder();
             index += 1;
-            next
-        })
+        }
+        (count, index + 1)
     }
 
     /// Replaces an entry, or one that comes `after` entries later.
@@ -402,47 +423,23 @@ impl Shard {
         put(&mut self.bytes, at, widths.entry(), entry);
     }
 
-    /// Inserts an entry where a search for it ended. `admits` returns whether the allocation may grow by a number of bytes.
-    ///
-    /// # Errors
-    /// [`Refused`]; then nothing has changed.
-    pub fn insert(
-        &mut self,
-        place: &Place,
-        found: Found,
-        widths: Widths,
-        tag: u64,
-        admits: &dyn Fn(usize) -> bool,
-    ) -> Result<(), Refused> {
-        self.make_room(widths, admits)?;
+    /// Inserts an entry, unless it is there or there is no [room](Self::has_room). Returns where a search for it ended then.
+    #[inline]
+    pub fn insert(&mut self, place: &Place, widths: Widths, tag: u64) -> Option<Found> {
         words::run(Insert {
             shard: self,
             place,
-            found,
             widths,
             entry: place.remainder << widths.tag() | tag,
-        });
-        Ok(())
+        })
     }
 
-    /// Inserts an entry that belongs to another, `after` entries later.
-    ///
-    /// # Errors
-    /// [`Refused`]; then nothing has changed.
-    pub fn insert_after(
-        &mut self,
-        place: &Place,
-        found: Found,
-        after: usize,
-        widths: Widths,
-        admits: &dyn Fn(usize) -> bool,
-    ) -> Result<(), Refused> {
+    /// Inserts an entry that belongs to another, `after` entries later. There is [room](Self::has_room).
+    pub fn insert_after(&mut self, place: &Place, found: Found, after: usize, widths: Widths) {
         let index = found.index + after;
-        self.make_room(widths, admits)?;
         let ended = self.ends_run(index - 1);
         self.insert_end(index - usize::from(ended), false);
-        self.insert_entry(place.group(), index, widths, 0);
-        Ok(())
+        self.insert_entry(place, index, widths, 0);
     }
 
     /// Inserts a bit among the ends.
@@ -453,10 +450,10 @@ impl Shard {
     }
 
     #[inline(always)]
-    fn insert_entry(&mut self, group: usize, index: usize, widths: Widths, entry: u64) {
+    fn insert_entry(&mut self, place: &Place, index: usize, widths: Widths, entry: u64) {
         let (begin, end) = (first_bit(index, widths), first_bit(self.entries(), widths));
         open(&mut self.bytes, begin, end, widths.entry(), entry);
-        self.recount(group, 1);
+        self.recount(place.group(), 1);
     }
 
     /// Adds to the number of entries before each later group.
@@ -470,14 +467,26 @@ impl Shard {
         }
     }
 
-    /// Makes room for one more entry.
-    #[inline]
-    fn make_room(&mut self, widths: Widths, admits: &dyn Fn(usize) -> bool) -> Result<(), Refused> {
-        let count = self.entries() + 1;
-        if bytes_of(count, widths) + HEAD + SPARE <= self.bytes.len() {
-            return Ok(());
+    /// Returns whether there is room for one more entry.
+    #[inline(always)]
+    pub fn has_room(&self, widths: Widths) -> bool {
+        HEAD + bytes_of(self.entries() + 1, widths) + SPARE <= self.bytes.len()
+    }
+
+    /// Makes room for one more entry. `admits` returns whether the allocation may grow by a number of bytes.
+    ///
+    /// # Errors
+    /// [`Refused`]
+    pub fn grow(
+        &mut self,
+        widths: Widths,
+        admits: impl FnOnce(usize) -> bool,
+    ) -> Result<(), Refused> {
+        // Only without memory for leaves a shard has so many.
+        if self.entries() == Self::MOST {
+            return Err(Refused::OutOfMemory);
         }
-        let allocated = allocated_for(bytes_of(count, widths));
+        let allocated = allocated_for(bytes_of(self.entries() + 1, widths));
         if !admits(allocated - self.bytes.len()) {
             return Err(Refused::MemoryLimit);
         }
@@ -523,135 +532,6 @@ impl Shard {
         self.recount(place.group(), u16::MAX);
         self.shrink(widths);
     }
-
-    /// Removes the entries whose tags are not to be kept.
-    pub fn retain(&mut self, widths: Widths, is_kept: impl Fn(u64) -> bool) {
-        let (mut from, mut to) = (0, 0);
-        for group in 0..GROUPS {
-            let (mut left, mut used) = (self.used(group), 0);
-            self.set_before(group, to);
-            while left != 0 {
-                let begin = to;
-                loop {
-                    let entry = self.entry(from, widths);
-                    let is_last = self.ends_run(from);
-                    if is_kept(entry & mask(widths.tag())) {
-                        put(
-                            &mut self.bytes,
-                            first_bit(to, widths),
-                            widths.entry(),
-                            entry,
-                        );
-                        self.set_ends_run(to, false);
-                        to += 1;
-                    }
-                    from += 1;
-                    if is_last {
-                        break;
-                    }
-                }
-                if to > begin {
-                    self.set_ends_run(to - 1, true);
-                    used |= left & left.wrapping_neg();
-                }
-                left &= left - 1;
-            }
-            self.set_used(group, used);
-        }
-        self.set_before(GROUPS, to);
-        self.shrink(widths);
-    }
-
-    /// Returns the fingerprints of the shard, by their distances from the begin of its range, in order.
-    pub fn iter(&self, codec: Codec, widths: Widths) -> Iter<'_> {
-        Iter {
-            shard: self,
-            codec,
-            widths,
-            index: 0,
-            count: self.entries(),
-            ends: 0,
-            group: 0,
-            used: if self.is_none() { 0 } else { self.used(0) },
-        }
-    }
-}
-
-/// Goes through the fingerprints of a shard.
-#[derive(Clone, Debug)]
-pub struct Iter<'s> {
-    shard: &'s Shard,
-    codec: Codec,
-    widths: Widths,
-    /// The number of the next entry.
-    index: usize,
-    /// The number of all entries.
-    count: usize,
-    /// Which of the next entries end their runs, up to a multiple of 32: the first one in the highest bit.
-    ends: u64,
-    group: usize,
-    /// The buckets of the group whose entries are still to come.
-    used: u64,
-}
-
-impl Iter<'_> {
-    /// Returns the next entry, and whether it ends its run.
-    #[inline(always)]
-    fn next_entry(&mut self) -> (u64, bool) {
-        let entry = self.shard.entry(self.index, self.widths);
-        if self.index.is_multiple_of(32) {
-            self.ends = self.shard.ends_from(self.index);
-        }
-        let is_last = self.ends >> 63 == 1;
-        self.ends <<= 1;
-        self.index += 1;
-        (entry, is_last)
-    }
-
-    /// Returns the count of an entry with digits, and whether its last digit ends the run.
-    #[cold]
-    fn count(&mut self, tag: u64, mut is_last: bool) -> (u64, bool) {
-        let (codec, widths, shard) = (self.codec, self.widths, self.shard);
-        let count = codec.decoded(tag, shard.base, widths, || {
-            let next = (!is_last).then(|| shard.entry(self.index, widths))?;
-            if widths.is_digit(next) {
-                is_last = self.next_entry().1;
-            }
-            Some(next)
-        });
-        (count, is_last)
-    }
-}
-
-impl Iterator for Iter<'_> {
-    /// A distance, and what is kept of the fingerprint.
-    type Item = (u64, u64);
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.index == self.count {
-            return None;
-        }
-        while self.used == 0 {
-            self.group += 1;
-            self.used = self.shard.used(self.group);
-        }
-        let widths = self.widths;
-        let bucket = (self.group << GROUP_BITS) as u64 | u64::from(self.used.trailing_zeros());
-        let (entry, mut is_last) = self.next_entry();
-        let tag = entry & mask(widths.tag());
-        let held = if self.codec.has_digits(tag) {
-            let (count, ends) = self.count(tag, is_last);
-            is_last = ends;
-            count
-        } else {
-            self.codec.decoded(tag, self.shard.base, widths, || None)
-        };
-        if is_last {
-            self.used &= self.used - 1;
-        }
-        Some((bucket << widths.remainder() | entry >> widths.tag(), held))
-    }
 }
 
 /// Returns the first bit of an entry.
@@ -662,7 +542,7 @@ const fn first_bit(index: usize, widths: Widths) -> usize {
 
 /// Returns the bytes of this many entries and their ends.
 #[inline]
-const fn bytes_of(count: usize, widths: Widths) -> usize {
+pub const fn bytes_of(count: usize, widths: Widths) -> usize {
     (count * widths.entry() as usize).div_ceil(8) + count.div_ceil(8)
 }
 
@@ -672,140 +552,4 @@ pub const fn allocated_for(bytes: usize) -> usize {
     let bytes = HEAD + bytes + SPARE;
     let step = bytes.next_power_of_two() / 8;
     bytes.next_multiple_of(if step < 16 { 16 } else { step })
-}
-
-/// Makes shards of fingerprints that come in order.
-#[derive(Debug)]
-pub struct Builder {
-    codec: Codec,
-    widths: Widths,
-    /// The number of entries.
-    count: usize,
-    /// Of each group, the number of entries before it, and the buckets that have some.
-    groups: [(usize, u64); GROUPS],
-    /// The group and the bucket of the last entry.
-    bucket: u64,
-    entries: Vec<u8>,
-    /// Bits that are not among the entries yet, and their number, which is less than 64.
-    rest: u64,
-    rest_bits: u32,
-    ends: Vec<u64>,
-}
-
-impl Builder {
-    pub const fn new(codec: Codec, widths: Widths) -> Self {
-        Self {
-            codec,
-            widths,
-            count: 0,
-            groups: [(0, 0); GROUPS],
-            bucket: u64::MAX,
-            entries: Vec::new(),
-            rest: 0,
-            rest_bits: 0,
-            ends: Vec::new(),
-        }
-    }
-
-    /// Returns the number of entries since the begin of the shard.
-    pub const fn count(&self) -> usize {
-        self.count
-    }
-
-    /// Appends a fingerprint by its distance from the begin of the shard's range, which is larger than those before.
-    ///
-    /// # Errors
-    /// [`Refused::OutOfMemory`]
-    #[inline(always)]
-    pub fn push(&mut self, distance: u64, held: u64) -> Result<(), Refused> {
-        let widths = self.widths;
-        let (bucket, remainder) = (
-            distance >> widths.remainder(),
-            distance & mask(widths.remainder()),
-        );
-        if bucket != self.bucket {
-            self.end_run();
-            self.bucket = bucket;
-            let (before, used) = &mut self.groups[memory::index(bucket >> GROUP_BITS)];
-            if *used == 0 {
-                *before = self.count;
-            }
-            *used |= 1 << (bucket & mask(GROUP_BITS));
-        }
-        let tag = self.codec.tag(held, widths);
-        self.push_entry(remainder << widths.tag() | tag)?;
-        if self.codec.has_digits(tag) {
-            for digit in self.codec.digits(held, widths) {
-                self.push_entry(digit)?;
-            }
-        }
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn push_entry(&mut self, entry: u64) -> Result<(), Refused> {
-        if self.count.is_multiple_of(64) {
-            let room = self.ends.try_reserve(1);
-            room.map_err(|_| Refused::OutOfMemory)?;
-            self.ends.push(0);
-        }
-        self.count += 1;
-        let width = self.widths.entry();
-        self.rest |= entry << self.rest_bits;
-        self.rest_bits += width;
-        if self.rest_bits >= u64::BITS {
-            self.flush()?;
-            self.rest_bits -= u64::BITS;
-            self.rest = entry >> (width - self.rest_bits);
-        }
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), Refused> {
-        let room = self.entries.try_reserve(8);
-        room.map_err(|_| Refused::OutOfMemory)?;
-        self.entries.extend_from_slice(&self.rest.to_le_bytes());
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn end_run(&mut self) {
-        if let Some(last) = self.count.checked_sub(1) {
-            self.ends[last / 64] |= 1 << (63 - last % 64);
-        }
-    }
-
-    /// Returns the shard, and begins another, whose entries have these widths.
-    ///
-    /// # Errors
-    /// [`Refused::OutOfMemory`]; then the entries are lost.
-    pub fn end(&mut self, base: u64, next: Widths) -> Result<Shard, Refused> {
-        let widths = std::mem::replace(&mut self.widths, next);
-        self.end_run();
-        self.flush()?;
-        let allocated = allocated_for(bytes_of(self.count, widths));
-        let bytes = memory::zeroed(allocated).ok_or(Refused::OutOfMemory)?;
-        let mut shard = Shard { bytes, base };
-        let mut before = self.count;
-        shard.set_before(GROUPS, before);
-        for (group, (first, used)) in self.groups.iter().enumerate().rev() {
-            if *used != 0 {
-                before = *first;
-            }
-            shard.set_before(group, before);
-            shard.set_used(group, *used);
-        }
-        for (at, ends) in (1..).zip(&self.ends) {
-            put_word(&mut shard.bytes, allocated - SPARE - 8 * at, *ends);
-        }
-        let entries = (self.count * widths.entry() as usize).div_ceil(8);
-        shard.bytes[HEAD..][..entries].copy_from_slice(&self.entries[..entries]);
-        self.count = 0;
-        self.groups = [(0, 0); GROUPS];
-        self.bucket = u64::MAX;
-        self.entries.clear();
-        self.ends.clear();
-        (self.rest, self.rest_bits) = (0, 0);
-        Ok(shard)
-    }
 }

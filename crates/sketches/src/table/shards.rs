@@ -14,9 +14,8 @@ use crate::machine::memory::{self, Relocate, index};
 use super::bits::mask;
 use super::codec::BUCKET_BITS;
 use super::codec::{Codec, Payload, Widths};
-use super::leaves::{Leaves, Spot};
 use super::refused::Refused;
-use super::shard::{Builder, Found, Place, Shard};
+use super::shard::{Found, Place, Shard};
 
 /// The entries of a shard on average above which one is split. A shard has half as many to twice as many then. With more, heads
 /// and buckets take fewer bits of an entry, and splits take longer.
@@ -41,15 +40,35 @@ pub struct Shards {
     pub(super) regular: Vec<Shard>,
     /// The number of whole shards.
     wholes: usize,
-    /// The leaves of all crowds.
-    pub(super) leaves: Leaves,
+    /// In the order of fingerprints.
+    pub(super) crowds: Vec<Crowd>,
     pub(super) entries: u64,
-    /// The bytes of all shards and leaves.
+    /// The bytes of all shards, and of the lists of leaves.
     pub(super) shard_bytes: u64,
     /// The period before which all were dropped; 0 without periods. Entries of earlier ones are about to go.
     pub dropped: u64,
 }
 
+/// A shard of a part of a crowd's range, which ends where that of the next leaf begins.
+#[derive(Debug)]
+pub struct Leaf {
+    /// The first fingerprint of the part.
+    pub first: u64,
+    pub shard: Shard,
+}
+
+/// The leaves of a crowd, in order; at least one.
+pub type Crowd = Vec<Leaf>;
+
+/// The place of a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spot {
+    pub crowd: usize,
+    pub leaf: usize,
+}
+
+/// Size of the entry of a crowd in the list of crowds, in bytes.
+pub const CROWD_BYTES: usize = memory::stated::<Crowd>(24);
 /// The place of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Address {
@@ -89,7 +108,7 @@ impl Shards {
             level,
             regular: memory::reserved(index(count))?,
             wholes: index((2 << level) - count),
-            leaves: Leaves::default(),
+            crowds: Vec::new(),
             entries: 0,
             shard_bytes: 0,
             dropped: 0,
@@ -112,7 +131,8 @@ impl Shards {
     pub fn try_clone(&self) -> Option<Self> {
         Some(Self {
             regular: memory::collected(self.regular.iter().map(Shard::try_clone))?,
-            leaves: self.leaves.try_clone()?,
+            crowds: self.cloned_crowds()?,
+            shard_bytes: self.shard_bytes - self.spare_bytes(),
             ..*self
         })
     }
@@ -129,7 +149,7 @@ impl Shards {
     /// Returns the size of all allocations in bytes.
     pub const fn memory_bytes(&self) -> u64 {
         let shards = self.regular.capacity() * Shard::ENTRY_BYTES;
-        self.shard_bytes + (shards + self.leaves.memory_bytes()) as u64
+        self.shard_bytes + (shards + self.crowds.capacity() * CROWD_BYTES) as u64
     }
 
     /// Returns the number of shards of equal ranges.
@@ -138,8 +158,8 @@ impl Shards {
     }
 
     /// Returns the number of shards and leaves. Each is an allocation.
-    pub const fn count(&self) -> usize {
-        self.regular_count() + self.leaves.count()
+    pub fn count(&self) -> usize {
+        self.regular_count() + self.crowds.iter().map(Vec::len).sum::<usize>()
     }
 
     /// Returns the number of unused places.
@@ -163,7 +183,7 @@ impl Shards {
             self.regular[number].relocate(|bytes| by.blob(bytes));
         }
         let regular = self.regular_count();
-        if let Some(next) = self.leaves.relocate(first.saturating_sub(regular), by) {
+        if let Some(next) = self.relocate_crowds(first.saturating_sub(regular), by) {
             return Some(regular + next);
         }
         self.regular = by.table(std::mem::take(&mut self.regular));
@@ -217,15 +237,14 @@ impl Shards {
     #[inline(always)]
     pub fn locate(&self, fingerprint: u64) -> Location {
         let (number, range) = self.number_of(fingerprint);
-        let (address, distance, widths) = if self.regular[number].is_none() {
-            let at = self.leaves.find(fingerprint);
-            let leaf = self.leaves.get(at);
-            let distance = fingerprint - leaf.first;
-            (Address::Leaf(at), distance, leaf.widths(self.codec))
+        let (address, distance, range) = if self.regular[number].is_none() {
+            let at = self.spot(fingerprint);
+            let (first, range) = self.begin_and_bits(at);
+            (Address::Leaf(at), fingerprint - first, range)
         } else {
-            let distance = fingerprint & mask(range);
-            (Address::Regular(number), distance, self.codec.widths(range))
+            (Address::Regular(number), fingerprint & mask(range), range)
         };
+        let widths = self.codec.widths(range);
         Location {
             address,
             place: Place::new(distance, widths),
@@ -237,25 +256,24 @@ impl Shards {
     pub fn shard(&self, address: Address) -> &Shard {
         match address {
             Address::Regular(number) => &self.regular[number],
-            Address::Leaf(at) => &self.leaves.get(at).shard,
+            Address::Leaf(at) => &self.leaf(at).shard,
         }
     }
 
-    /// Returns the bits of the entries of a shard.
-    pub fn widths_at(&self, address: Address) -> Widths {
+    #[inline(always)]
+    fn shard_mut(&mut self, address: Address) -> &mut Shard {
         match address {
-            Address::Regular(number) => self.codec.widths(self.codec.bits - self.depth(number)),
-            Address::Leaf(at) => self.leaves.get(at).widths(self.codec),
+            Address::Regular(number) => &mut self.regular[number],
+            Address::Leaf(at) => &mut self.crowds[at.crowd][at.leaf].shard,
         }
     }
 
-    /// Returns the first fingerprint after the range of a shard; 0 after the last one.
-    pub fn end_of(&self, address: Address) -> u64 {
-        let end = match address {
-            Address::Regular(number) => self.range_of(number).end,
-            Address::Leaf(at) => self.leaves.get(at).end,
-        };
-        end & mask(self.codec.bits)
+    /// Returns the range of a shard.
+    pub fn range_at(&self, address: Address) -> Range<u64> {
+        match address {
+            Address::Regular(number) => self.range_of(number),
+            Address::Leaf(at) => self.range_of_leaf(at),
+        }
     }
 
     /// Looks for a fingerprint.
@@ -286,52 +304,43 @@ impl Shards {
         places
     }
 
-    /// Inserts an entry where a search for it ended.
+    /// Inserts an entry, unless it is there. Returns where it was found then.
     ///
     /// # Errors
     /// [`Refused`]; then nothing has changed.
-    #[inline]
+    #[inline(always)]
     pub fn insert(
         &mut self,
         at: &Location,
-        found: Found,
         tag: u64,
         room: Room,
-    ) -> Result<(), Refused> {
-        self.grow(at.address, room, |shard, admits| {
-            shard.insert(&at.place, found, at.widths, tag, admits)
-        })
+    ) -> Result<Option<Found>, Refused> {
+        let shard = self.shard_mut(at.address);
+        shard.prefetch(&at.place, at.widths);
+        let mut found = shard.insert(&at.place, at.widths, tag);
+        if found.is_some_and(|found| !found.is_there()) {
+            self.grow(at, room)?;
+            found = self.shard_mut(at.address).insert(&at.place, at.widths, tag);
+        }
+        self.entries += u64::from(found.is_none());
+        Ok(found)
     }
 
-    /// Changes entries of a shard, which may grow by a few entries while there is room.
+    /// Makes room for one more entry of a shard.
     ///
     /// # Errors
     /// [`Refused`]
-    #[inline]
-    pub fn grow(
-        &mut self,
-        address: Address,
-        room: Room,
-        by: impl FnOnce(&mut Shard, &dyn Fn(usize) -> bool) -> Result<(), Refused>,
-    ) -> Result<(), Refused> {
+    #[cold]
+    pub fn grow(&mut self, at: &Location, room: Room) -> Result<(), Refused> {
         let bytes = self.memory_bytes();
         let admits = |more: usize| bytes + more as u64 <= room();
-        self.change(address, |shard| {
-            // Only without memory for leaves a shard has so many.
-            if shard.entries() > Shard::MOST - 16 {
-                return Err(Refused::OutOfMemory);
-            }
-            by(shard, &admits)
-        })
+        self.change(at.address, |shard| shard.grow(at.widths, admits))
     }
 
-    /// Changes entries of a shard.
+    /// Changes a shard.
     #[inline]
     pub fn change<T>(&mut self, address: Address, by: impl FnOnce(&mut Shard) -> T) -> T {
-        let shard = match address {
-            Address::Regular(number) => &mut self.regular[number],
-            Address::Leaf(at) => &mut self.leaves.get_mut(at).shard,
-        };
+        let shard = self.shard_mut(address);
         let size = |shard: &Shard| (shard.memory_bytes() as u64, shard.entries() as u64);
         let (less, fewer) = size(shard);
         let done = by(shard);
@@ -367,6 +376,7 @@ impl Shards {
     }
 
     /// Splits or joins a shard if it is time.
+    #[inline]
     pub fn resize(&mut self, room: Room) {
         let shards = self.regular_count() as u64;
         if self.entries > SPLIT * shards {
@@ -377,6 +387,7 @@ impl Shards {
     }
 
     /// Splits the last whole shard.
+    #[cold]
     fn split(&mut self, room: Room) -> Result<(), Refused> {
         if !self.codec.can_halve(self.codec.bits - self.level) {
             return Ok(());
@@ -392,10 +403,10 @@ impl Shards {
         let range = self.range_of(last);
         let middle = range.start.midpoint(range.end);
         let halves = if self.regular[last].is_none() {
-            self.cut_crowd(middle, room)?;
             [Shard::default(), Shard::default()]
         } else {
-            self.built_halves(&self.regular[last], range, middle)?
+            let held = self.held([Address::Regular(last)])?;
+            self.halves(range, middle, &held)?
         };
         let bytes = halves.iter().map(Shard::memory_bytes).sum::<usize>();
         let more = if self.unused() == 0 {
@@ -407,6 +418,9 @@ impl Shards {
         self.check(less, bytes + more * Shard::ENTRY_BYTES, room)?;
         if more > 0 {
             self.move_shards(more).ok_or(Refused::OutOfMemory)?;
+        }
+        if self.regular[last].is_none() {
+            self.split_crowd(middle, room)?;
         }
         let first = last + self.unused() - 1;
         self.replace(last, Shard::default());
@@ -421,6 +435,7 @@ impl Shards {
     }
 
     /// Joins the first two halves.
+    #[cold]
     fn join(&mut self, room: Room) -> Result<(), Refused> {
         if self.numbers_from(self.wholes).next().is_none() {
             // The shards are halves of the level before.
@@ -435,11 +450,11 @@ impl Shards {
         let are_calm = halves.iter().all(|half| !self.regular[*half].is_none());
         let entries = halves.map(|half| self.regular[half].entries());
         let joined = if are_calm && entries[0] + entries[1] <= CROWD {
-            self.built(range)?
+            self.shard_of(range, &self.held(halves.map(Address::Regular))?)?
         } else {
-            for half in halves {
-                self.crowd(half, room)?;
-            }
+            self.crowd(halves[1], room)?;
+            let at = self.crowd(halves[0], room)?;
+            self.join_crowds(at, room)?;
             Shard::default()
         };
         let less = halves.map(|half| self.regular[half].memory_bytes());
@@ -474,50 +489,46 @@ impl Shards {
         self.change(Address::Regular(number), |old| *old = shard);
     }
 
-    /// Builds a shard of the fingerprints of a range, which may be in several.
-    pub(super) fn built(&self, range: Range<u64>) -> Result<Shard, Refused> {
-        let base = self.common_base(range.clone());
-        let widths = self.codec.widths_of(range.start, range.end);
-        let mut builder = Builder::new(self.codec, widths);
-        let first = range.start;
-        for (fingerprint, held) in self.iter(range) {
-            builder.push(fingerprint - first, held)?;
+    /// Returns the fingerprints of shards that follow one another, and what is kept of each, without those that were dropped.
+    pub(super) fn held(
+        &self,
+        shards: impl IntoIterator<Item = Address> + Clone,
+    ) -> Result<Vec<(u64, u64)>, Refused> {
+        let entries = |at| self.shard(at).entries();
+        let all = shards.clone().into_iter().map(entries).sum();
+        let mut held = memory::reserved(all).ok_or(Refused::OutOfMemory)?;
+        for at in shards {
+            let range = self.range_at(at);
+            let all = self
+                .shard(at)
+                .iter(self.codec, self.codec.widths_of(&range));
+            let live = all.filter(|(_, held)| *held >= self.dropped);
+            held.extend(live.map(|(distance, held)| (range.start + distance, held)));
         }
-        builder.end(base, widths)
+        Ok(held)
     }
 
-    /// Builds two shards of the fingerprints of one, whose range is cut at `middle`.
-    pub(super) fn built_halves(
+    /// Makes a shard of the fingerprints of a range.
+    pub(super) fn shard_of(
         &self,
-        shard: &Shard,
+        range: Range<u64>,
+        held: &[(u64, u64)],
+    ) -> Result<Shard, Refused> {
+        let widths = self.codec.widths_of(&range);
+        Shard::of(self.codec, widths, self.dropped, range.start, held)
+    }
+
+    /// Makes two shards of the fingerprints of a range, the second of those from `middle` on.
+    pub(super) fn halves(
+        &self,
         range: Range<u64>,
         middle: u64,
+        held: &[(u64, u64)],
     ) -> Result<[Shard; 2], Refused> {
-        let all = self.codec.widths_of(range.start, range.end);
-        let low = self.codec.widths_of(range.start, middle);
-        let high = self.codec.widths_of(middle, range.end);
-        let mut builder = Builder::new(self.codec, low);
-        let (mut begin, mut cut) = (0, None);
-        for (distance, held) in shard.iter(self.codec, all) {
-            if held < self.dropped {
-                continue;
-            }
-            if distance >= middle - range.start && cut.is_none() {
-                begin = middle - range.start;
-                cut = Some(builder.end(shard.base, high)?);
-            }
-            builder.push(distance - begin, held)?;
-        }
-        let low = cut.map_or_else(|| builder.end(shard.base, high), Ok)?;
-        Ok([low, builder.end(shard.base, high)?])
-    }
-
-    /// Returns a period from which the tags of all fingerprints of a range can be read.
-    pub(super) fn common_base(&self, range: Range<u64>) -> u64 {
-        let Payload::Period(periods) = self.codec.payload else {
-            return 0;
-        };
-        let oldest = self.iter(range).map(|(_, period)| period).min();
-        oldest.map_or(0, |oldest| oldest + u64::from(periods) - 1)
+        let (low, high) = held.split_at(held.partition_point(|(other, _)| *other < middle));
+        Ok([
+            self.shard_of(range.start..middle, low)?,
+            self.shard_of(middle..range.end, high)?,
+        ])
     }
 }

@@ -21,7 +21,7 @@ pub fn expected_bytes(bits: u32, payload: Payload, number: u64) -> u64 {
     // The table of shards grows by an eighth at a time.
     let spare = if shards < 8 { 1.0 } else { 1.06 };
     let entries = to_double(shards * Shard::ENTRY_BYTES as u64) * spare;
-    to_whole(of_shards[0] + of_shards[1] + entries) + of_periods(payload, number)
+    to_whole((of_shards[0] + of_shards[1] + entries).round()) + of_periods(payload, number)
 }
 
 /// Returns the bytes that not one in a million of such tables exceeds.

@@ -107,11 +107,9 @@ impl Pair {
             None => self.current.saturating_sub(by),
         };
         self.current = self.current.max(window + 2).max(newest.saturating_sub(1));
-        let (oldest, before) = (self.current + 1 - window, self.map.len());
+        let oldest = self.current + 1 - window;
         self.map.retain(|_, period| *period >= oldest);
-        if self.map.len() < before {
-            self.dropped = oldest;
-        }
+        self.dropped = self.dropped.max(oldest);
         let Table::Lives(lives) = &mut self.table else {
             panic!("no periods")
         };
@@ -246,6 +244,12 @@ impl Pair {
         assert!(table.iter(range).eq(expected), "{draw:?}");
     }
 
+    /// Makes the table anew.
+    fn refill(&mut self) {
+        self.table = self.refilled();
+        self.dropped = (self.current + 1).saturating_sub(self.window);
+    }
+
     /// Returns the table made anew.
     fn refilled(&self) -> Table {
         let (bits, payload) = (self.draw.bits, self.table.payload());
@@ -285,7 +289,7 @@ fn run(rng: &mut Rng, payload: Payload, most: usize) -> usize {
         if rng.below(2) == 0 {
             pair.table = pair.table.try_clone().unwrap();
         } else {
-            (pair.table, pair.dropped) = (pair.refilled(), 0);
+            pair.refill();
         }
         pair.check(rng);
     }
@@ -297,7 +301,7 @@ fn run(rng: &mut Rng, payload: Payload, most: usize) -> usize {
         };
         lives.drop_before(Period(pair.current + 1 - pair.window));
         for _ in 0..3 * pair.table.shards() {
-            pair.table.sweep_next(Period(pair.current));
+            pair.table.sweep_next();
         }
         pair.check(rng);
         let bytes = pair.table.memory_bytes();
@@ -324,33 +328,7 @@ fn tables_are_maps() {
     }
 }
 
-/// Shards of different bases are joined after the clock has gone back.
-#[test]
-fn joined_shards_keep_late_fingerprints() {
-    let (mut table, mut rng) = (Table::new(50, Payload::Period(24)).unwrap(), Rng::new(51));
-    let Table::Lives(lives) = &mut table else {
-        panic!("no periods")
-    };
-    for (number, period, current, oldest) in
-        [(5_000, 77, 100, 77), (2, 98, 121, 78), (100, 78, 101, 78)]
-    {
-        lives.drop_before(Period(oldest));
-        for _ in 0..number {
-            lives.drop_before(Period(current - 23));
-            let fingerprint = rng.next() >> 14;
-            let kept = lives.keep(fingerprint, Period(period), Period(current), &|| u64::MAX);
-            assert_eq!(kept, Ok(Kept::New));
-        }
-    }
-    assert_eq!(lives.periods(), [(Period(78), 100), (Period(98), 2)]);
-    let mut periods = [0; 122];
-    for (_, period) in table.iter(0..u64::MAX) {
-        periods[usize::try_from(period).unwrap()] += 1;
-    }
-    assert_eq!((periods[78], periods[98], table.shards()), (100, 2, 1));
-}
-
-/// Crowds of any size, in any order, are tables like others: they grow over pages of leaves, shrink, and are calm again.
+/// Crowds of any size, in any order, are tables like others: they grow, shrink, and are calm again.
 #[test]
 fn crowds_come_and_go() {
     let mut rng = Rng::new(53);
@@ -436,7 +414,7 @@ fn tables_of_each_size_are_made_anew() {
                 };
                 pair.map.insert(rng.next() >> 34, value);
             }
-            pair.table = pair.refilled();
+            pair.refill();
             let entries = pair.map.values().map(|held| payload.entries(*held));
             let entries = usize::try_from(entries.sum::<u64>()).unwrap();
             assert_eq!(pair.table.shards(), entries.div_ceil(1_024).max(1));

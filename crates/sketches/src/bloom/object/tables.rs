@@ -114,7 +114,7 @@ impl Tables {
     pub const BASE_BYTES: u64 = memory::stated::<Self>(144) as u64;
 
     /// Size of the entry of a table, in bytes.
-    pub const ENTRY_BYTES: u64 = memory::stated::<Part>(192) as u64;
+    pub const ENTRY_BYTES: u64 = memory::stated::<Part>(168) as u64;
 
     /// The last number of a current period, which is some 35,000 years away if each takes a millisecond.
     pub const LAST_PERIOD: u64 = 1 << 50;
@@ -445,7 +445,7 @@ impl Tables {
             None => self.begin_with(hash, now, limits())?,
         };
         if self.parts.len() > 1 {
-            self.tidy_older(now.current);
+            self.tidy_older();
         }
         Ok(added)
     }
@@ -534,9 +534,9 @@ impl Tables {
     }
 
     /// Frees older tables that have become empty, little by little.
-    fn tidy_older(&mut self, current: Period) {
+    fn tidy_older(&mut self) {
         for part in &mut self.parts {
-            part.table.sweep_next(current);
+            part.table.sweep_next();
         }
         let newest = self.parts.len() - 1;
         let is_gone = |part: &Part| part.is_empty() && part.table.shards() == 1;

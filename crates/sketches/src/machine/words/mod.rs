@@ -96,7 +96,7 @@ impl Width {
 }
 
 /// Runs a task with the fastest words of this processor.
-#[inline]
+#[inline(always)]
 pub fn run<T: Task>(task: T) -> T::Output {
     let mut width = WIDTHS[T::USE as usize].load(Relaxed);
     if width == 0 {

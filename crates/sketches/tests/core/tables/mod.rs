@@ -118,7 +118,8 @@ impl Pair {
             let now = || self.now_ms;
             assert!(
                 dump_of(object) == self.model.draft(object).dump(),
-                "other bytes than the model's"
+                "other bytes than the model's: {:?}",
+                object.shape()
             );
             assert_eq!(object.totals(), self.model.totals());
             assert_eq!(
