@@ -31,6 +31,10 @@ pub trait Family: Holds + Send + Sync + 'static {
         0
     }
 
+    /// Panics if the value would not be read as it is stored, in builds with debug assertions. Large ones are not checked.
+    #[inline]
+    fn assert_stored(&self) {}
+
     /// Reads a value of a form from an RDB stream, in an encoding version.
     ///
     /// # Errors

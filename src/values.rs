@@ -101,6 +101,7 @@ impl<V: Family> Stored<V> {
         if after[0] != before[0] {
             self.be_resized();
         }
+        self.value.assert_stored();
         result
     }
 

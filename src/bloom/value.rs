@@ -18,6 +18,9 @@ use super::settings;
 /// argument of a command may exceed 512 MiB.
 const DUMP_BYTES_MAX: usize = 64 << 20;
 
+/// The largest dump that is read again after each change, in builds with debug assertions.
+const CHECKED_BYTES_MAX: usize = 16 << 10;
+
 /// The message of a panic in a digest: its callback can't fail, and a partial digest would be wrong.
 const NO_MEMORY: &str = "no memory for a digest";
 
@@ -132,6 +135,18 @@ impl Family for Value {
                     to.emit_numbered(c"BF.LOADCHUNK", cursor, piece);
                 }
             }
+        }
+    }
+
+    fn assert_stored(&self) {
+        if cfg!(debug_assertions)
+            && let Self::Complete(object) = self
+            && dump::encoded_len(object).is_some_and(|bytes| bytes <= CHECKED_BYTES_MAX)
+            && let Some(dump) = dump::encode(object)
+        {
+            let again = dump::decode(&dump).map(|again| dump::encode(&again));
+            let again = again.unwrap_or_else(|what| panic!("{what:?}: {object:?}"));
+            assert!(again.is_none_or(|again| again == dump), "{object:?}");
         }
     }
 

@@ -4,6 +4,8 @@ use std::iter::Chain;
 use std::ops::Range;
 use std::slice;
 
+use crate::machine::work;
+
 use super::packed::Iter;
 use super::shards::{Leaf, Shards};
 
@@ -68,6 +70,7 @@ impl Entries<'_> {
             self.crowd_end = range.end;
             self.leaves = shards.crowds[shards.spot(range.start).crowd].iter();
         };
+        work::steps(shard.entries());
         let widths = codec.widths_of(&range);
         self.begin = range.start;
         self.current = Some(shard.iter(codec, widths));

@@ -1,6 +1,6 @@
 //! The fingerprints of a shard in order, read and written.
 
-use crate::machine::memory;
+use crate::machine::{memory, work};
 
 use super::bits::{SPARE, mask, put_word};
 use super::codec::{Codec, Payload, Widths};
@@ -19,6 +19,7 @@ impl Shard {
         first: u64,
         held: &[(u64, u64)],
     ) -> Result<Self, Refused> {
+        work::steps(held.len());
         let digits = |(_, held): &(u64, u64)| codec.digits(*held, widths).count();
         let count = match codec.payload {
             Payload::Count => held.len() + held.iter().map(digits).sum::<usize>(),

@@ -63,13 +63,15 @@ impl Worst {
 }
 
 /// All of them.
-pub const OBJECTS: [Worst; 15] = [
+pub const OBJECTS: [Worst; 17] = [
     Worst::of_commands("bf.", "1,440 periods of 60 items, reserved for 1", adapted),
     Worst::of_commands(
         "bf.",
         "1,440 of 60,000 periods, reserved for 1 item",
         unadapted,
     ),
+    Worst::of_dump("a counting filter of many tables", many_tables),
+    Worst::of_dump("a counting filter, all items in a crowd", crowded),
     Worst::of_dump("16 forged filters, 1,100 hashes", || plain(16, 970)),
     Worst::of_dump("1,100 forged filters, 1,100 hashes", || plain(1_100, 250)),
     Worst::of_dump("valkey-bloom's deepest", deepest),
@@ -341,6 +343,32 @@ fn deepest() -> Vec<u8> {
     let items: Vec<_> = (0..4_000_u64).map(u64::to_le_bytes).collect();
     let items = items.iter().map(<[u8; 8]>::as_slice);
     object.add_each(items, Time::default(), || Limits::NONE, |_| ());
+    dump::encode(&object).expect("there is memory")
+}
+
+/// Its tables are as many as growth makes of one item each.
+fn many_tables() -> Vec<u8> {
+    let mut object = made(Kind::Counting, Tightening::HALF, 1);
+    for item in 0..100_000_u64 {
+        let added = object.add(&item.to_le_bytes(), Time::default(), || Limits::NONE);
+        if added.is_err() {
+            break;
+        }
+    }
+    dump::encode(&object).expect("there is memory")
+}
+
+/// The hashes of all items begin with ten zeros.
+fn crowded() -> Vec<u8> {
+    let mut object = made(Kind::Counting, Tightening::HALF, 1_000_000);
+    let items = (0_u64..).map(u64::to_le_bytes);
+    let hash = |item: &[u8; 8]| object.probe(item).hashes().0;
+    let alike = items.filter(|item| hash(item) >> 54 == 0);
+    let alike: Vec<_> = alike.take(10_000).collect();
+    for item in &alike {
+        let added = object.add(item, Time::default(), || Limits::NONE);
+        added.expect("there is memory");
+    }
     dump::encode(&object).expect("there is memory")
 }
 

@@ -3,6 +3,7 @@
 mod body;
 mod check;
 mod estimate;
+mod figures;
 mod make;
 mod merge;
 mod outline;
