@@ -4,6 +4,7 @@ use std::ffi::CStr;
 
 use smallvec::SmallVec;
 use valkeybloom_protocol::bloom::Moment;
+use valkeybloom_protocol::bloom::redisbloom::error as redisbloom;
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::numerals::double_text;
 use valkeybloom_sketches::bloom::chunks;
@@ -12,7 +13,7 @@ use valkeybloom_sketches::{DecodeError, Seed};
 
 use crate::ffi::{Argument, Ctx, Str};
 use crate::keys::{self, Change};
-use crate::settings::has_redisbloom_rules;
+use crate::settings::{follows_redisbloom, has_redisbloom_rules};
 
 use super::receipts::Noted;
 use super::settings;
@@ -231,7 +232,12 @@ impl<'a> Writer<'_, 'a> {
                 _ => Error::BAD_CHUNK,
             };
             let overwrite = |object: &mut Object| {
-                chunks::overwrite(object, cursor, chunk).map_err(refused)?;
+                chunks::overwrite(object, cursor, chunk).map_err(|error| match error {
+                    DecodeError::Malformed(_) if follows_redisbloom(ctx) => {
+                        misplaced(object, cursor, chunk.len() as u64)
+                    }
+                    error => refused(error),
+                })?;
                 feed.end();
                 Ok(())
             };
@@ -269,6 +275,23 @@ impl<'a> Writer<'_, 'a> {
         })?;
         loaded(self.close(), complete);
         Ok(())
+    }
+}
+
+/// Returns `RedisBloom`'s error of a chunk that is not within one filter.
+fn misplaced(object: &Object, cursor: u64, length: u64) -> Error {
+    if cursor == 0 || cursor < length {
+        return Error::BAD_CHUNK;
+    }
+    let mut bytes_before = 0_u64;
+    let is_within = object.filters().any(|(filter, _)| {
+        bytes_before += filter.geometry().cell_bytes;
+        (1..=bytes_before).contains(&(cursor - length))
+    });
+    if is_within {
+        redisbloom::LONG_CHUNK
+    } else {
+        redisbloom::NO_LINK
     }
 }
 

@@ -5,6 +5,29 @@ pub fn double_text(value: f64) -> String {
     format!("{value:?}")
 }
 
+/// Returns a double the way that C prints it with `%g`: six digits at most, without zeros at the end.
+pub fn six_digits(value: f64) -> String {
+    let scientific = format!("{value:.5e}");
+    let Some((digits, exponent)) = scientific.split_once('e') else {
+        return scientific;
+    };
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trimmed = |digits: &str| match digits.contains('.') {
+        true => digits
+            .trim_end_matches('0')
+            .trim_end_matches('.')
+            .to_owned(),
+        false => digits.to_owned(),
+    };
+    match usize::try_from(5 - exponent) {
+        Ok(decimals) if decimals <= 9 => trimmed(&format!("{value:.decimals$}")),
+        _ => {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{}e{sign}{:02}", trimmed(digits), exponent.abs())
+        }
+    }
+}
+
 /// Reads a whole number the way the server's own commands do. Each number has one form: digits without leading
 /// zeros, after a minus if the number is negative.
 #[must_use]

@@ -3,7 +3,7 @@
 use valkeybloom_protocol::bloom::redisbloom::error as redisbloom;
 use valkeybloom_protocol::bloom::{InfoField, InfoFields, InfoRequest, kind_name};
 use valkeybloom_protocol::error::Error;
-use valkeybloom_protocol::numerals::double_text;
+use valkeybloom_protocol::numerals::{double_text, six_digits};
 use valkeybloom_sketches::bloom::{Dialect, Filter, Growth, Object, Part, Shape};
 
 use crate::bloom::keys::{self, Reader};
@@ -89,8 +89,13 @@ pub fn debug(Call { ctx, keys, args }: Call) -> Done {
     let filters = usize::try_from(object.filter_count());
     ctx.reply_array(1 + filters.unwrap_or(usize::MAX - 1));
     ctx.reply_bytes(format!("size:{}", object.items(Ctx::now_ms)).as_bytes());
+    let rate_text = match Dialect::of(object) {
+        Dialect::RedisBloom => six_digits,
+        _ => double_text,
+    };
     for (filter, rate) in object.filters() {
-        ctx.reply_bytes(filter_line(filter, object.hasher().bits(), rate).as_bytes());
+        let line = filter_line(filter, object.hasher().bits(), &rate_text(rate));
+        ctx.reply_bytes(line.as_bytes());
     }
     for part in object.parts_in_use() {
         ctx.reply_bytes(part_line(part).as_bytes());
@@ -98,16 +103,15 @@ pub fn debug(Call { ctx, keys, args }: Call) -> Done {
     Ok(Reply::Sent)
 }
 
-fn filter_line(filter: &Filter, hash_bits: u32, rate: f64) -> String {
+fn filter_line(filter: &Filter, hash_bits: u32, rate: &str) -> String {
     let size = filter.geometry();
     format!(
-        "bytes:{} bits:{} hashes:{} hashwidth:{hash_bits} capacity:{} size:{} ratio:{}",
+        "bytes:{} bits:{} hashes:{} hashwidth:{hash_bits} capacity:{} size:{} ratio:{rate}",
         size.cell_bytes,
         size.positions,
         size.hashes,
         filter.capacity(),
-        filter.items(),
-        double_text(rate)
+        filter.items()
     )
 }
 

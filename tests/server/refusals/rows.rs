@@ -71,6 +71,14 @@ BF.INSERT k NOCREATE => ERR not found
 BF.INSERT k NOCREATE CAPACITY 100 ITEMS a => ERR not found
 TWO / BF.INSERT k NOCREATE CAPACITY 100 ERROR 0.5 ITEMS a => [0]
 BF.INSERT k EXPANSION 2 NOCREATE ITEMS a => ERR not found
+# Clients send both, and the peers make a filter that does not scale.
+BF.INSERT k EXPANSION 2 NONSCALING NOCREATE ITEMS a => ERR not found
+BF.INSERT k CAPACITY 1 EXPANSION 2 NONSCALING ITEMS a b => [1, ERR non scaling filter is full]
+BF.INSERT k NONSCALING EXPANSION 2 / BF.INFO k EXPANSION => [null]
+TWO / BF.INSERT k EXPANSION 2 NONSCALING ITEMS a => [0]
+LIKE_VALKEY_BLOOM / BF.INSERT k NONSCALING EXPANSION 2 / BF.INFO k EXPANSION => [null]
+LIKE_REDISBLOOM / BF.INSERT k EXPANSION 2 NONSCALING NOCREATE ITEMS a => ERR not found
+BF.RESERVE k 0.01 100 EXPANSION 2 NONSCALING => ERR nonscaling filters cannot expand
 BF.SCANDUMP k 1 => ERR not found
 BF.DEL k a => 0
 BF.MDEL k a b => [0, 0]
@@ -246,7 +254,16 @@ CONFIG SET bf.bloom-new-filters redisbloom bf.bloom-capacity 1073741825 / BF.ADD
 LIKE_REDISBLOOM / BF.ADD k a / BF.MERGE k k => ERR BF.MERGE is not possible with bf.bloom-new-filters redisbloom
 LIKE_VALKEY_BLOOM / BF.ADD k a / BF.MERGE new k => ERR BF.MERGE is not possible with bf.bloom-new-filters valkey-bloom
 # A server that follows RedisBloom has its words and texts; the recorded replies have most of them.
-LIKE_REDISBLOOM / BF.RESERVE k 0.01 10 EXPANSION => ERR wrong number of arguments for 'bf.reserve' command
+LIKE_REDISBLOOM / BF.RESERVE k 0.01 10 EXPANSION => ERR no expansion
+LIKE_REDISBLOOM / BF.INSERT k 100 => ERR wrong number of arguments for 'bf.insert' command
+LIKE_REDISBLOOM / BF.RESERVE k 1e-6 100 / BF.DEBUG k
+=> [size:0, bytes:384 bits:3072 hashes:21 hashwidth:64 capacity:100 size:0 ratio:5e-07]
+LIKE_REDISBLOOM / BF.RESERVE k 1e-6 100 / BF.LOADCHUNK k 1000000 abc => ERR invalid offset - no link found
+LIKE_REDISBLOOM / BF.RESERVE k 1e-6 100 / BF.LOADCHUNK k 388 abc => ERR invalid offset - no link found
+LIKE_REDISBLOOM / BF.RESERVE k 1e-6 100 / BF.LOADCHUNK k 387 abc => ERR invalid chunk - Too big for current filter
+LIKE_REDISBLOOM / BF.RESERVE k 1e-6 100 / BF.LOADCHUNK k 385 abc => OK
+LIKE_REDISBLOOM / BF.RESERVE k 1e-6 100 / BF.LOADCHUNK k 3 abc => ERR invalid offset - no link found
+LIKE_REDISBLOOM / BF.RESERVE k 1e-6 100 / BF.LOADCHUNK k 2 abc => ERR received bad data
 LIKE_REDISBLOOM / BF.INSERT k CAPACITY 0 ITEMS a => Bad capacity
 LIKE_REDISBLOOM / BF.RESERVE k 0.01 100 SCALETO 500 / BF.INFO k KIND => [plain]
 LIKE_REDISBLOOM / BF.INSERT k c 5 EXPANSION 4 n i a / BF.INFO k EXPANSION => [null]

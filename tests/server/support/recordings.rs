@@ -307,23 +307,29 @@ impl Recorded {
                 }
                 asked
             }
-            _ => vec![
-                ask("BF.MEXISTS", &self.probe(), &digits()),
-                ask("BF.CARD", &[], &value["card"]),
+            _ => {
+                let mut asked = vec![
+                    ask("BF.MEXISTS", &self.probe(), &digits()),
+                    ask("BF.CARD", &[], &value["card"]),
+                ];
                 match fields(info) {
                     // RedisBloom's own, in which sizes are equal, too.
                     recorded if recorded.len() == 5 => {
-                        ask("BF.INFO", &[], &Value::Object(recorded))
+                        asked.push(ask("BF.INFO", &[], &Value::Object(recorded)));
+                        if value["debug"].is_array() {
+                            asked.push(ask("BF.DEBUG", &[], &value["debug"]));
+                        }
                     }
                     mut recorded => {
                         // These depend on the program.
                         for name in ["Size", "Max scaled capacity"] {
                             recorded.remove(name);
                         }
-                        ask("BF.INFO", &[b"ALL".to_vec()], &Value::Object(recorded))
+                        asked.push(ask("BF.INFO", &[b"ALL".to_vec()], &Value::Object(recorded)));
                     }
-                },
-            ],
+                }
+                asked
+            }
         }
     }
 

@@ -75,11 +75,10 @@ impl ShapeWords {
 
     /// Returns the shape. `params` has the capacity that is given, or else the default one.
     fn into_shape(self, mut params: Params, is_capacity_given: bool) -> Result<Shape, Error> {
-        let growth = match (self.nonscaling, self.expansion) {
-            (true, None | Some(0)) => Growth::Fixed,
-            (true, Some(_)) => return Err(Error::FIXED_EXPANSION),
-            (false, Some(expansion)) => Growth::from_expansion(expansion),
-            (false, None) => params.growth,
+        let growth = match self.expansion {
+            _ if self.nonscaling => Growth::Fixed,
+            Some(expansion) => Growth::from_expansion(expansion),
+            None => params.growth,
         };
         let window = match (self.period_ms, self.periods) {
             (None, None) => None,
@@ -161,6 +160,10 @@ impl Reserve {
             } else if !shape.take(option, &mut from)? {
                 return Err(Error::UNKNOWN_OPTION);
             }
+        }
+        // BF.INSERT takes both: clients send it both, and the peers do not scale the filter.
+        if shape.nonscaling && shape.expansion.is_some_and(|expansion| expansion > 0) {
+            return Err(Error::FIXED_EXPANSION);
         }
         let params = Params {
             capacity,

@@ -63,7 +63,7 @@ pub(super) fn reserve<W: CommandWords + ?Sized>(words: &W) -> Result<Given, Erro
     let nonscaling = place(b"NONSCALING").is_some();
     let expansion = match place(b"EXPANSION") {
         None => None,
-        Some(place) if place + 1 == words.count() => return Err(Error::Arity),
+        Some(place) if place + 1 == words.count() => return Err(error::NO_EXPANSION),
         Some(place) => {
             let number = integer(words.word(place + 1)).ok_or(error::RESERVE_EXPANSION)?;
             Some(factor(number).ok_or(error::EXPANSION_RANGE)?)
@@ -88,6 +88,7 @@ pub(super) fn reserve<W: CommandWords + ?Sized>(words: &W) -> Result<Given, Erro
 /// # Errors
 /// The error of the first argument that is wrong.
 pub(super) fn insert<W: CommandWords + ?Sized>(words: &W) -> Result<(Given, Range<usize>), Error> {
+    require_count(words.count() >= 4)?;
     let mut from = Cursor::after_key(words);
     let mut given = Given::default();
     loop {
@@ -151,6 +152,8 @@ pub mod error {
     /// BF.RESERVE: the capacity is outside its range.
     pub const CAPACITY_RANGE: Error =
         Error::Text("ERR capacity must be in the range [1, 1073741824]");
+    /// BF.RESERVE: EXPANSION is the last word.
+    pub const NO_EXPANSION: Error = Error::Text("ERR no expansion");
     /// BF.RESERVE: the expansion is not a number.
     pub const RESERVE_EXPANSION: Error = Error::Text("ERR bad expansion");
     /// BF.RESERVE: the expansion is outside its range.
@@ -171,4 +174,8 @@ pub mod error {
     pub const SCANDUMP_CURSOR: Error = Error::Text("Second argument must be numeric");
     /// BF.LOADCHUNK: the cursor is not a number.
     pub const LOADCHUNK_CURSOR: Error = Error::Text("ERR Second argument must be numeric");
+    /// BF.LOADCHUNK: the chunk begins after the last filter's end, or before the first one's start.
+    pub const NO_LINK: Error = Error::Text("ERR invalid offset - no link found");
+    /// BF.LOADCHUNK: the chunk goes beyond the filter that it begins in.
+    pub const LONG_CHUNK: Error = Error::Text("ERR invalid chunk - Too big for current filter");
 }

@@ -115,8 +115,8 @@ fn windows_do_not_combine_with_counters() {
     shape_refused("WINDOW 5 PERIODS 5 COUNTING WINDOW x", BAD_WINDOW);
     shape_refused("WINDOW 5 PERIODS 5 COUNTING 1", UNKNOWN);
     shape_refused("COUNTING WINDOW 9223372036854775807 PERIODS 2", BAD_WINDOW);
-    shape_refused(
-        "WINDOW 5 PERIODS 5 COUNTING EXPANSION 2 NONSCALING",
+    reserve_refused(
+        "BF.RESERVE k 0.01 100 WINDOW 5 PERIODS 5 COUNTING EXPANSION 2 NONSCALING",
         CANNOT_EXPAND,
     );
     reserve_refused(

@@ -247,7 +247,14 @@ fn insert_uses_the_defaults_for_missing_options() {
         p.growth = Growth::from_expansion(3);
     });
     inserts("BF.INSERT k EXPANSION 0", |p| p.growth = Growth::Fixed);
-    inserts("BF.INSERT k NONSCALING", |p| p.growth = Growth::Fixed);
+    for line in [
+        "BF.INSERT k NONSCALING",
+        "BF.INSERT k EXPANSION 3 NONSCALING",
+        "BF.INSERT k nonscaling expansion 3",
+        "BF.INSERT k EXPANSION 4294967295 NONSCALING ITEMS a",
+    ] {
+        inserts(line, |p| p.growth = Growth::Fixed);
+    }
 }
 
 /// The ratio of a command executed elsewhere marks whose law the object follows.
@@ -371,13 +378,8 @@ fn insert_refuses_invalid_words() {
         insert_refused(&format!("BF.INSERT k TIGHTENING {word}"), RATIO_RANGE);
     }
     for line in [
-        "BF.INSERT k EXPANSION 3 NONSCALING ITEMS a",
-        "BF.INSERT k NONSCALING EXPANSION 3 ITEMS a",
-    ] {
-        insert_refused(line, CANNOT_EXPAND);
-    }
-    for line in [
         "BF.INSERT k NONSCALING VALIDATESCALETO 9",
+        "BF.INSERT k NONSCALING EXPANSION 2 VALIDATESCALETO 9",
         "BF.INSERT k VALIDATESCALETO 9 NONSCALING ITEMS a",
         "BF.INSERT k VALIDATESCALETO 9 EXPANSION 0 ITEMS a",
     ] {

@@ -1,6 +1,6 @@
 //! Numbers as text.
 
-use valkeybloom_protocol::numerals::{double, integer, natural};
+use valkeybloom_protocol::numerals::{double, integer, natural, six_digits};
 use valkeybloom_testing::support::Rng;
 
 use super::words;
@@ -86,5 +86,29 @@ fn short_doubles_are_those_of_the_standard_library() {
         let expected: f64 = word.parse().expect("a number");
         let read = double(word.as_bytes()).map(f64::to_bits);
         assert_eq!(read, Some(expected.to_bits()), "{word}");
+    }
+}
+
+/// Texts of C's `printf("%g")`.
+#[test]
+fn six_digits_are_those_of_c() {
+    for (value, text) in [
+        (0.0, "0"),
+        (1.0, "1"),
+        (0.5, "0.5"),
+        (5e-7, "5e-07"),
+        (0.000_1, "0.0001"),
+        (0.000_099_999_949, "9.99999e-05"),
+        (0.000_099_999_99, "0.0001"),
+        (0.003_333_333_333, "0.00333333"),
+        (1.953_125e-5, "1.95313e-05"),
+        (0.999_999_9, "1"),
+        (100_000.0, "100000"),
+        (123_456.7, "123457"),
+        (999_999.7, "1e+06"),
+        (1.25e300, "1.25e+300"),
+        (5e-324, "4.94066e-324"),
+    ] {
+        assert_eq!(six_digits(value), text, "{value:?}");
     }
 }
