@@ -9,12 +9,13 @@ use crate::settings::{Setting, maker, memory_limits};
 
 static CAPACITY: Setting = Setting::integer(c"bloom-capacity", 100_000, &(1..=MAX_CAPACITY))
     .with_alias(c"bloom_capacity")
-    .with_argument(b"INITIAL_SIZE");
+    .with_arguments(&[b"INITIAL_SIZE", b"bf-initial-size"]);
 static EXPANSION: Setting = Setting::integer(c"bloom-expansion", 2, &(0..=u32::MAX as u64))
-    .with_alias(c"bloom_expansion_rate");
+    .with_alias(c"bloom_expansion_rate")
+    .with_arguments(&[b"bf-expansion-factor"]);
 static FP_RATE: Setting = Setting::ratio(c"bloom-fp-rate", 0.01)
     .with_alias(c"bloom_fp_rate")
-    .with_argument(b"ERROR_RATE");
+    .with_arguments(&[b"ERROR_RATE", b"bf-error-rate"]);
 static TIGHTENING: Setting = Setting::ratio(c"bloom-tightening-ratio", 0.5);
 static SATURATE: Setting = Setting::switch(c"bloom-saturate-nonscaling", false);
 static FEED: Setting = Setting::memory(c"bloom-feed-bytes", 1 << 20, 1024);

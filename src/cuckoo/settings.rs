@@ -13,8 +13,8 @@ static MAX_ITERATIONS: Setting =
     Setting::integer(c"cf-max-iterations", 20, &ranges::MAX_ITERATIONS);
 static EXPANSION: Setting = Setting::integer(c"cf-expansion-factor", 1, &ranges::EXPANSION);
 /// The number of stacked filters at which a cuckoo filter takes no more items.
-pub static MAX_FILTERS: Setting =
-    Setting::integer(c"cf-max-expansions", 32, &(1..=65_536)).with_argument(b"CF_MAX_EXPANSIONS");
+pub static MAX_FILTERS: Setting = Setting::integer(c"cf-max-expansions", 32, &(1..=65_536))
+    .with_arguments(&[b"CF_MAX_EXPANSIONS"]);
 
 /// The settings of this family. The server applies its config file in this order, so the initial size is compared
 /// with the new bucket size.

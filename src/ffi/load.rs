@@ -77,7 +77,15 @@ pub fn load_module(module: &Module, ctx: Ctx, words: RawArgv, count: c_int) -> c
             raw::REDISMODULE_APIVER_1 as c_int,
         )
     };
-    if status != OK || !api::has_required() {
+    if !api::has_required() {
+        return ERR;
+    }
+    if status != OK {
+        // Only a name that is taken is refused once the table is filled.
+        Ctx::log_warning(&format!(
+            "{:?} not loaded: the server has a module of this name. It is RedisBloom, or this one twice",
+            module.name
+        ));
         return ERR;
     }
     allocator::TRY_CALLOC.look_up();

@@ -26,8 +26,8 @@ pub struct Setting {
     name: &'static CStr,
     /// The specification's name.
     alias: Option<&'static CStr>,
-    /// The name of `RedisBloom`'s argument for this setting, so that its `loadmodule` line works here.
-    argument: Option<&'static [u8]>,
+    /// The names of `RedisBloom`'s arguments for this setting, so that its `loadmodule` line works here.
+    arguments: &'static [&'static [u8]],
     kind: Kind,
     /// The encoded value: a number itself, the bits of a fraction's double, 0 or 1 for a switch, the index of a choice
     /// in its list, a bit for each word of a subset.
@@ -64,7 +64,7 @@ impl Setting {
         Self {
             name,
             alias: None,
-            argument: None,
+            arguments: &[],
             kind,
             value: AtomicI64::new(default),
             default: AtomicI64::new(default),
@@ -116,9 +116,9 @@ impl Setting {
         self
     }
 
-    /// Adds the name of `RedisBloom`'s argument for this setting.
-    pub const fn with_argument(mut self, argument: &'static [u8]) -> Self {
-        self.argument = Some(argument);
+    /// Adds the names of `RedisBloom`'s arguments for this setting.
+    pub const fn with_arguments(mut self, arguments: &'static [&'static [u8]]) -> Self {
+        self.arguments = arguments;
         self
     }
 
@@ -179,10 +179,9 @@ impl Setting {
         };
         let names = [Some(self.name), self.alias];
         let mut names = names.into_iter().flatten().map(CStr::to_bytes);
-        let is_argument = self
-            .argument
-            .is_some_and(|own| own.eq_ignore_ascii_case(word));
-        is_argument || names.any(|own| own.eq_ignore_ascii_case(name))
+        let mut arguments = self.arguments.iter();
+        arguments.any(|own| own.eq_ignore_ascii_case(word))
+            || names.any(|own| own.eq_ignore_ascii_case(name))
     }
 
     /// Sets the default, and the value.

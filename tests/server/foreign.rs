@@ -1,8 +1,9 @@
 //! Files that valkey-bloom 1.0 and RedisBloom 8.8 wrote on Valkey 9.1.
 
-use std::fs;
+use std::{env, fs};
 
-use crate::harness::{Server, array, bulk, error, int, ok};
+use crate::harness::{Server, error, int, ok};
+use crate::pages::tables::table;
 use crate::support::aof::on_log_of;
 use crate::support::configured::MAKERS;
 use crate::support::recordings::{
@@ -133,18 +134,49 @@ fn a_newer_rdb_version_is_read_if_the_server_can_be_set_to() {
     }
 }
 
-/// RedisBloom's words after the module's path.
+/// RedisBloom's words after the module's path, old and new, as docs/moving-in.md lists them.
 #[test]
 fn redisblooms_arguments_are_understood() {
-    let server = Server::builder()
-        .module_args(&["ERROR_RATE", "0.002", "INITIAL_SIZE", "1234"])
-        .start();
-    let mut client = server.client();
-    client.expect("BF.ADD seen item", int(1));
-    client.expect("BF.INFO seen CAPACITY", array([int(1234)]));
-    client.expect("BF.INFO seen ERROR", array([bulk("0.002")]));
-    let refused = Server::builder()
-        .module_args(&["ERROR_RATE", "2"])
-        .try_start();
-    assert!(refused.is_err_and(|log| log.contains("ERROR_RATE")));
+    let rows = table(
+        "docs/moving-in.md",
+        "<!-- arguments: held against CONFIG GET by a test -->",
+    );
+    assert_eq!(rows.len(), 8);
+    for column in [0, 1] {
+        let named: Vec<_> = rows.iter().filter(|row| !row[column].is_empty()).collect();
+        // Valid for each setting, and the default of none.
+        let value = |row: &[String]| match &*row[2] {
+            "bf.bloom-fp-rate" => "0.002",
+            "bf.cf-initial-size" => "4096",
+            _ => "16",
+        };
+        let args = named
+            .iter()
+            .flat_map(|row| [row[column].as_str(), value(row)]);
+        let server = Server::builder()
+            .module_args(&args.collect::<Vec<_>>())
+            .start();
+        let mut client = server.client();
+        for row in named {
+            let set = client.cmd(&format!("CONFIG GET {}", row[2]));
+            assert_eq!(set.as_array()[1].text(), value(row), "{}", row[column]);
+        }
+    }
+    for (args, why) in [
+        (["ERROR_RATE", "2"], "ERROR_RATE: argument must be"),
+        (["bf-error-rate", "x"], "bf-error-rate: argument must be"),
+        (["cms-width", "5"], "no setting is called cms-width"),
+    ] {
+        let refused = Server::builder().module_args(&args).try_start();
+        assert!(refused.is_err_and(|log| log.contains(why)), "{args:?}");
+    }
+}
+
+/// Two modules of the same name, as in a Redis 8 with its own RedisBloom.
+#[test]
+fn a_second_module_of_the_name_is_refused_with_a_reason() {
+    let module = env::var("VALKEYBLOOM_SO").expect("build.sh sets it");
+    let refused = Server::builder().config("loadmodule", &module).try_start();
+    let why = "\"bf\" not loaded: the server has a module of this name";
+    assert!(refused.is_err_and(|log| log.contains(why)));
 }

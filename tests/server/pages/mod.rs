@@ -5,7 +5,7 @@ mod cuckoo;
 mod links;
 mod pictures;
 mod sessions;
-mod tables;
+pub mod tables;
 
 use std::fs;
 use std::path::PathBuf;
