@@ -110,7 +110,7 @@ pub fn bytes(word: &str) -> Result<u64, String> {
 /// # Errors
 /// What is wrong with the word.
 pub fn duration_ms(word: &str) -> Result<u64, String> {
-    let duration = humantime::parse_duration(word).map_err(|_| "not a time, like 1h or 30d")?;
+    let duration = humantime::parse_duration(word).map_err(|_| "not a time, like 5s, 1h or 30d")?;
     match u64::try_from(duration.as_millis()).unwrap_or(u64::MAX) {
         0 => Err("less than a millisecond".to_owned()),
         ms => Ok(ms),

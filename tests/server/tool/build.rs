@@ -151,6 +151,37 @@ fn the_clock_of_the_server_counts() {
     }
 }
 
+/// A shard that was sent waits for the others under a temporary key, which must not expire meanwhile.
+#[test]
+fn shards_that_wait_renew_their_leases() {
+    let ahead = Plugin::build("ahead.c");
+    let renewals = |passes: bool| {
+        let server = Server::start();
+        let list = lines(&server, "list", &numbered("item", 0..100));
+        let file = server.dir().join("ahead");
+        let mark = file.clone();
+        // Each upload begins with the bare command. There are two on trial, and the last one finds the first one sent.
+        let way = Way::before(&server, "BF.LOADCHUNK", 8, move || {
+            if passes {
+                fs::write(mark, "").expect("the folder can be written to");
+            }
+        });
+        let to = way.url();
+        let line = format!("build {list} --to {to} --key k --rate 0.01 --shards 2");
+        let mut command = command(&line.split(' ').collect::<Vec<_>>());
+        command.env("LD_PRELOAD", ahead.path()).env("AHEAD", &file);
+        ended(command).done();
+        let stats = server.client().cmd("INFO commandstats").text();
+        let calls = stats.split("cmdstat_pexpire:calls=").nth(1);
+        let calls = calls.and_then(|rest| rest.split(',').next());
+        calls
+            .expect("it was called")
+            .parse::<u32>()
+            .expect("a number")
+    };
+    assert_eq!(renewals(true), renewals(false) + 1);
+}
+
 /// Any bytes but the separator; and items that are longer than a block.
 #[test]
 fn items_are_bytes_of_any_length() {

@@ -68,6 +68,7 @@ impl<'f> Filters<'f> {
         for (key, object) in self.keys.iter().zip(&self.objects) {
             let mut upload = self.begin(key, object)?;
             for (cursor, chunk) in chunks::pieces(object).skip(1) {
+                renew_all(self.server, key, &mut uploads)?;
                 let sending = upload.chunk(cursor, &chunk);
                 sending.map_err(|fault| self.failure(key, object, &fault))?;
                 sent += chunk.len() as u64;
@@ -94,6 +95,13 @@ impl<'f> Filters<'f> {
         let sizes = (filters.max().unwrap_or(0), object.memory_bytes());
         limits::failure(self.server, &what, fault, sizes)
     }
+}
+
+/// Renews the times to live of uploads that wait while others are sent or put in place, where that is due.
+pub fn renew_all(server: &Server, key: &str, uploads: &mut [Upload<'_>]) -> Result<()> {
+    let mut renewals = uploads.iter_mut().map(Upload::renew);
+    let failed = |fault| server.failure_of("build", key.as_bytes(), &fault);
+    renewals.try_for_each(|renewal| renewal.map_err(failed))
 }
 
 /// Adds items to a filter, and counts them. Returns the refusal, and the item that was refused.

@@ -84,7 +84,7 @@ pub struct Build {
     /// Time to live, like 30d
     #[arg(long, value_name = "TIME", value_parser = options::duration_ms)]
     ttl: Option<u64>,
-    /// Build it even if the files hold no items, or fewer than half of --items
+    /// Build it even if the files hold no items, or fewer than half of --items, or of the items that they replace
     #[arg(long)]
     allow_few: bool,
     /// Add to the filter or sketch that is there
@@ -187,8 +187,11 @@ impl Build {
         if self.family == Family::Bloom {
             server.require_bloom_filters()?;
         }
+        let mut before = 0;
         for key in keys {
-            self.check(server, key, kind)?;
+            let row = self.check(server, key, kind)?;
+            let alike = row.filter(|row| Family::of(&row.kind) == Some(self.family));
+            before += alike.and_then(|row| row.items).unwrap_or(0);
         }
         let is_counted = self.counts_first();
         let counted = if is_counted { source.count()? } else { 0 };
@@ -206,18 +209,21 @@ impl Build {
                 };
                 let mut filters = Filters::new(server, keys, &shape)?;
                 let counts = filters.fill(source)?;
-                self.require_all(counted, counts.items)?;
+                self.require_all(counted, &counts, before)?;
                 (counts, filters.send(source.show)?)
             }
             _ => {
                 let (counts, upload) = self.fill_on_server(server, keys, items, source)?;
-                self.require_all(counted, counts.items)?;
+                self.require_all(counted, &counts, before)?;
                 (counts, vec![upload])
             }
         };
         let expires = self.ttl.map_or(Expires::Never, Expires::After);
         let mut replaced = Vec::new();
-        for (key, upload) in keys.iter().zip(uploads) {
+        let mut uploads = uploads.into_iter();
+        for key in keys {
+            filter::renew_all(server, key, uploads.as_mut_slice())?;
+            let upload = uploads.next().expect("one for each key");
             // Another client may have replaced it.
             replaced.extend(self.check(server, key, kind)?.map(|row| row.items));
             let finished = upload.finish(expires, self.replaces());
@@ -289,9 +295,16 @@ impl Build {
         self.replace || self.change_kind
     }
 
-    /// Requires the items that were counted in the first pass, or half of those that `--items` promised.
-    fn require_all(&self, counted: u64, items: u64) -> Result<()> {
+    /// Requires the items that were counted in the first pass, and half of those that `--items` promised or that are to
+    /// be replaced.
+    fn require_all(&self, counted: u64, counts: &Counts, before: u64) -> Result<()> {
+        let items = counts.items;
         let promised = self.items.unwrap_or(0);
+        // Filters count the items that were new to them.
+        let comparable = match self.family {
+            Family::Bloom | Family::Cuckoo => counts.new,
+            Family::Cms | Family::Topk | Family::Tdigest => items,
+        };
         let text = if items < counted {
             let (first, second) = (grouped(counted), grouped(items));
             format!("the files changed while they were read: {first} items at first, then {second}")
@@ -303,6 +316,11 @@ impl Build {
             let (promised, items) = (grouped(promised), grouped(items));
             format!(
                 "there are only {items} items, not {promised}: if they are all, add --allow-few"
+            )
+        } else if comparable < before / 2 {
+            let (before, items) = (grouped(before), grouped(comparable));
+            format!(
+                "there are only {items} items, and {before} would be replaced: if they are all, add --allow-few"
             )
         } else {
             return Ok(());

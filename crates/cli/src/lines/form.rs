@@ -1,11 +1,11 @@
 //! The form of a file, by its first bytes: gzip and zstd are decompressed, and what is no list is refused.
 
-use std::io::{self, BufReader, Cursor, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 
-/// The first bytes that are looked at. The mark of a tar archive ends at 262.
-const HEAD_BYTES: u64 = 512;
+/// The first bytes that are looked at. The mark of a tar archive ends at 262, and a line rarely takes more.
+const HEAD_BYTES: u64 = 4096;
 
 /// The size of buffers.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -17,6 +17,15 @@ const MARK: &[u8] = b"\xef\xbb\xbf";
 const DECOMPRESS: &str = "decompress it first";
 const EXTRACT: &str = "extract its files, or export it as CSV, first";
 const CONVERT: &str = "convert it to lines or CSV first";
+
+/// Why a text is no list.
+const ZEROS: &str = "it holds zero bytes, as no text does: if they end its items, add --zero";
+const RETURNS: &str =
+    "its lines end with a carriage return alone: convert them first, with tr '\\r' '\\n'";
+
+/// Why a gzip file can't be read to its end.
+const JUNK: &str =
+    "other bytes follow the compressed data: decompress it first, and look at the end of the list";
 
 /// Forms of files that are no lists: the offset and the bytes of their mark, and what to do.
 const FORMS: [(&str, usize, &[u8], &str); 19] = [
@@ -55,7 +64,7 @@ impl<'r> Opened<'r> {
     pub fn new(from: impl Read + 'r, is_text: bool) -> io::Result<Self> {
         let outer = Self::peek(from)?;
         let mut opened = match outer.head[..] {
-            [0x1f, 0x8b, ..] => Self::peek(MultiGzDecoder::new(buffered(outer.from)))?,
+            [0x1f, 0x8b, ..] => Self::peek(Gzip::new(buffered(outer.from)))?,
             // A frame with data, or one to skip, which some compressors write first.
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
                 Self::peek(zstd::Decoder::with_buffer(buffered(outer.from))?)?
@@ -85,6 +94,74 @@ fn buffered<R: Read>(from: R) -> BufReader<R> {
     BufReader::with_capacity(BUFFER_BYTES, from)
 }
 
+/// Decompresses the parts of a gzip file, one after another.
+struct Gzip<R: BufRead> {
+    /// The present part; `None` at the end of the file.
+    part: Option<GzDecoder<R>>,
+}
+
+impl<R: BufRead> Gzip<R> {
+    fn new(from: R) -> Self {
+        let part = Some(GzDecoder::new(from));
+        Self { part }
+    }
+}
+
+impl<R: BufRead> Read for Gzip<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while let Some(mut part) = self.part.take() {
+            let count = part.read(into)?;
+            if count > 0 || into.is_empty() {
+                self.part = Some(part);
+                return Ok(count);
+            }
+            let mut rest = part.into_inner();
+            self.part = match rest.fill_buf()?.first() {
+                None => None,
+                Some(0x1f) => Some(GzDecoder::new(rest)),
+                Some(_) => return Err(io::Error::other(JUNK)),
+            };
+        }
+        Ok(0)
+    }
+}
+
+/// Returns the name of an encoding with characters of two or four bytes, if a text looks like one without a mark: of the
+/// bytes that are zero in Latin letters, most are, and of those that hold the letters, none.
+fn wide_encoding(head: &[u8]) -> Option<&'static str> {
+    let zeros = |width: usize, place: usize| {
+        let bytes = head.iter().skip(place).step_by(width);
+        let (zeros, all) = bytes.fold((0, 0), |(zeros, all), byte| {
+            (zeros + usize::from(*byte == 0), all + 1)
+        });
+        (zeros > 0, 2 * zeros > all)
+    };
+    let holds = |width, place| !zeros(width, place).0;
+    let lacks = |width, place| zeros(width, place).1;
+    let forms = [
+        ("UTF-32LE", holds(4, 0) && lacks(4, 2) && lacks(4, 3)),
+        ("UTF-32BE", holds(4, 3) && lacks(4, 0) && lacks(4, 1)),
+        ("UTF-16LE", holds(2, 0) && lacks(2, 1)),
+        ("UTF-16BE", holds(2, 1) && lacks(2, 0)),
+    ];
+    forms.into_iter().find_map(|(name, is)| is.then_some(name))
+}
+
+/// Requires that lines end with line feeds. Lines that end with a carriage return alone would be one item.
+///
+/// # Errors
+/// What to do about it.
+pub fn require_line_feeds(head: &[u8]) -> io::Result<()> {
+    let has_inner = |byte| {
+        head.split_last()
+            .is_some_and(|(_, before)| before.contains(&byte))
+    };
+    if has_inner(b'\r') && !head.contains(&b'\n') {
+        return Err(io::Error::other(RETURNS));
+    }
+    Ok(())
+}
+
 /// Returns the reason why a file with these first bytes is no list, and what to do about it.
 fn obstacle(head: &[u8], is_text: bool) -> Option<String> {
     let has = |at: usize, mark: &[u8]| head.get(at..).is_some_and(|rest| rest.starts_with(mark));
@@ -94,13 +171,22 @@ fn obstacle(head: &[u8], is_text: bool) -> Option<String> {
     match form {
         Some((name, _, _, advice)) => Some(format!("it looks like {name}: {advice}")),
         None if !is_text => None,
-        None if has(0, b"\xff\xfe") || has(0, b"\xfe\xff") => {
-            Some("it looks like UTF-16: convert it to UTF-8 first".to_owned())
+        None => {
+            let marked = if has(0, b"\xff\xfe\0\0") || has(0, b"\0\0\xfe\xff") {
+                Some("UTF-32")
+            } else if has(0, b"\xff\xfe") || has(0, b"\xfe\xff") {
+                Some("UTF-16")
+            } else {
+                None
+            };
+            if let Some(name) = marked.or_else(|| wide_encoding(head)) {
+                Some(format!(
+                    "it looks like {name}: convert it first, with iconv -f {name} -t UTF-8"
+                ))
+            } else {
+                head.contains(&0).then(|| ZEROS.to_owned())
+            }
         }
-        None if head.contains(&0) => Some(
-            "it holds zero bytes, as no text does: if they end its items, add --zero".to_owned(),
-        ),
-        None => None,
     }
 }
 
@@ -154,6 +240,36 @@ mod tests {
         }
     }
 
+    /// Returns are also parts of items, and those before line feeds are taken off with them.
+    #[test]
+    fn lines_that_end_with_a_return_alone_are_refused() {
+        for (list, is_taken) in [
+            (&b"one\rtwo\rthree"[..], false),
+            (b"one\rtwo\r", false),
+            (b"one\r\ntwo\r\n", true),
+            (b"one\r", true),
+            (b"o\rne\ntwo\n", true),
+            (b"", true),
+        ] {
+            assert_eq!(require_line_feeds(list).is_ok(), is_taken, "{list:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_after_a_gzip_file_are_named() {
+        let list = gzip(b"one\n");
+        let twice = [&list[..], &gzip(b"two\n")].concat();
+        assert_eq!(read(&twice, true).as_deref(), Ok(&b"one\ntwo\n"[..]));
+        for junk in [&b"x"[..], b"\n", b"two\n", &[0; 512]] {
+            let found = Opened::new(Trickle(&[&list[..], junk].concat()), true)
+                .and_then(|mut opened| opened.from.read_to_end(&mut Vec::new()));
+            assert_eq!(
+                found.map_err(|error| error.to_string()),
+                Err(JUNK.to_owned())
+            );
+        }
+    }
+
     #[test]
     fn the_mark_of_a_text_is_dropped() {
         let marked = b"\xef\xbb\xbfone\n";
@@ -192,7 +308,17 @@ mod tests {
         for (bytes, text) in [
             (&b"\xff\xfeo\0n\0e\0"[..], "it looks like UTF-16: "),
             (b"\xfe\xff\0o\0n\0e", "it looks like UTF-16: "),
+            (b"\xff\xfe\0\0o\0\0\0", "it looks like UTF-32: "),
+            (b"o\0n\0e\0\n\0", "it looks like UTF-16LE: "),
+            (b"o\0\xac\x20n\0e\0\n\0", "it looks like UTF-16LE: "),
+            (b"\0o\0n\0e\0\n", "it looks like UTF-16BE: "),
+            (b"o\0\0\0n\0\0\0", "it looks like UTF-32LE: "),
+            (b"\0\0\0o\0\0\0n", "it looks like UTF-32BE: "),
             (b"one\0two\0", "it holds zero bytes, "),
+            (
+                b"one\rtwo\r",
+                "its lines end with a carriage return alone: ",
+            ),
         ] {
             let why = read(bytes, true).expect_err(text);
             assert!(why.starts_with(text), "{why}");

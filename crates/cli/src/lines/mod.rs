@@ -102,9 +102,13 @@ impl Input {
         } else {
             Parts::Lines
         };
-        match &self.column {
-            Some(column) => split::fields(file, opened, column, self.delimiter, &send)?,
-            None => split::lines(file, opened, parts, &send)?,
+        if let Some(column) = &self.column {
+            split::fields(file, opened, column, self.delimiter, &send)?;
+        } else {
+            if parts == Parts::Lines {
+                form::require_line_feeds(&opened.head).map_err(fault)?;
+            }
+            split::lines(file, opened, parts, &send)?;
         }
         // The standard input is opened once, and may be read twice.
         if let Ok(start) = start {
