@@ -12,12 +12,10 @@ pub fn six_digits(value: f64) -> String {
         return scientific;
     };
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    let trimmed = |digits: &str| match digits.contains('.') {
-        true => digits
-            .trim_end_matches('0')
-            .trim_end_matches('.')
-            .to_owned(),
-        false => digits.to_owned(),
+    let trimmed = |digits: &str| {
+        let whole = digits.trim_end_matches('0').trim_end_matches('.');
+        let has_point = digits.contains('.');
+        if has_point { whole } else { digits }.to_owned()
     };
     match usize::try_from(5 - exponent) {
         Ok(decimals) if decimals <= 9 => trimmed(&format!("{value:.decimals$}")),

@@ -137,6 +137,18 @@ pub fn words(value: &Value) -> Command {
     list(value).iter().map(word).collect()
 }
 
+/// Returns the words after the key of a BF.INFO with these fields, and the fields without those that depend on the program.
+fn bloom_info(info: &Value) -> (Vec<Vec<u8>>, Value) {
+    match fields(info) {
+        // RedisBloom's own, in which sizes are equal, too.
+        recorded if recorded.len() == 5 => (vec![], Value::Object(recorded)),
+        mut recorded => {
+            recorded.retain(|name, _| name != "Size" && name != "Max scaled capacity");
+            (vec![b"ALL".to_vec()], Value::Object(recorded))
+        }
+    }
+}
+
 #[track_caller]
 pub fn call(client: &mut Client, command: &[Vec<u8>]) -> Reply {
     client.call(&command.iter().map(Vec::as_slice).collect::<Vec<_>>())
@@ -312,21 +324,10 @@ impl Recorded {
                     ask("BF.MEXISTS", &self.probe(), &digits()),
                     ask("BF.CARD", &[], &value["card"]),
                 ];
-                match fields(info) {
-                    // RedisBloom's own, in which sizes are equal, too.
-                    recorded if recorded.len() == 5 => {
-                        asked.push(ask("BF.INFO", &[], &Value::Object(recorded)));
-                        if value["debug"].is_array() {
-                            asked.push(ask("BF.DEBUG", &[], &value["debug"]));
-                        }
-                    }
-                    mut recorded => {
-                        // These depend on the program.
-                        for name in ["Size", "Max scaled capacity"] {
-                            recorded.remove(name);
-                        }
-                        asked.push(ask("BF.INFO", &[b"ALL".to_vec()], &Value::Object(recorded)));
-                    }
+                let (words, fields) = bloom_info(info);
+                asked.push(ask("BF.INFO", &words, &fields));
+                if value["debug"].is_array() {
+                    asked.push(ask("BF.DEBUG", &[], &value["debug"]));
                 }
                 asked
             }
