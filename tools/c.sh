@@ -74,7 +74,7 @@ test_in_c() {
     write_vectors "$folder/json"
     # A header for C++ as well.
     ! command -v c++ >/dev/null ||
-        c++ -fsyntax-only -Wall -Wextra -Werror -x c++ "$root/include/valkeybloom.h"
+        c++ -std=c++98 -pedantic-errors -fsyntax-only -Wall -Wextra -Werror -x c++ "$root/include/valkeybloom.h"
     # shellcheck disable=SC2046  # a list of options
     compile -O2 "$root/lib/libvalkeybloom_sketches.a" -lgcc_s -lm -lpthread -ldl
     run_programs

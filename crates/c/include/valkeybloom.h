@@ -53,7 +53,7 @@ typedef enum {
   // A pointer that the call needs is null or not aligned.
   VALKEYBLOOM_STATUS_BAD_POINTER = 7,
   // The object is of a family that does not have this call.
-  VALKEYBLOOM_STATUS_BAD_FAMILY = 8,
+  VALKEYBLOOM_STATUS_BAD_FAMILY = 8
 } valkeybloom_status;
 
 // The families of objects.
@@ -68,7 +68,7 @@ typedef enum {
   // Top-k lists: the most frequent items, with estimates of their counts.
   VALKEYBLOOM_FAMILY_TOP_K = 4,
   // T-digests: estimate quantiles of observations. They are most exact at both ends.
-  VALKEYBLOOM_FAMILY_T_DIGEST = 5,
+  VALKEYBLOOM_FAMILY_T_DIGEST = 5
 } valkeybloom_family;
 
 // A Bloom filter or cuckoo filter that is being loaded from chunks. For one thread at a time.
@@ -296,8 +296,8 @@ valkeybloom_status valkeybloom_bloom_new(uint64_t capacity,
 
 // Adds an item. `is_new` receives whether the filter lacked it.
 //
-// Options are those of BF.INSERT for filters with a window: AT ms (milliseconds since the epoch, instead of now) and
-// TTL ms. A late item goes to its own period; if it has expired by the time of the latest one, it is refused.
+// Options are for filters with a window: TTL ms, as in BF.INSERT, and AT ms, the time in milliseconds since the epoch,
+// instead of now, which the server takes from primaries and logs alone. A late item goes to its own period; if it has expired by the time of the latest one, it is refused.
 valkeybloom_status valkeybloom_bloom_add(valkeybloom_object *filter,
                                          const uint8_t *item,
                                          size_t item_length,

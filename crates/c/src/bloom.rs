@@ -49,8 +49,8 @@ pub unsafe extern "C" fn valkeybloom_bloom_new(
 
 /// Adds an item. `is_new` receives whether the filter lacked it.
 ///
-/// Options are those of BF.INSERT for filters with a window: AT ms (milliseconds since the epoch, instead of now) and
-/// TTL ms. A late item goes to its own period; if it has expired by the time of the latest one, it is refused.
+/// Options are for filters with a window: TTL ms, as in BF.INSERT, and AT ms, the time in milliseconds since the epoch,
+/// instead of now, which the server takes from primaries and logs alone. A late item goes to its own period; if it has expired by the time of the latest one, it is refused.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_bloom_add(
     filter: *mut Object,

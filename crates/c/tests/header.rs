@@ -26,6 +26,8 @@ fn the_header_is_generated_from_the_sources() {
     });
     let mut made = Vec::new();
     builder.generate().unwrap().write(&mut made);
+    // C++98 has no comma after the last constant of an enum.
+    let made = String::from_utf8(made).unwrap().replace(",\n}", "\n}");
     let path = folder.join("include/valkeybloom.h");
     if env::var_os("HEADER").is_some_and(|what| what == "write") {
         fs::write(&path, &made).unwrap();
@@ -33,7 +35,7 @@ fn the_header_is_generated_from_the_sources() {
     let committed = fs::read(&path).unwrap();
     assert_eq!(
         str::from_utf8(&committed).unwrap(),
-        str::from_utf8(&made).unwrap(),
+        made,
         "write it with HEADER=write"
     );
     let files = fs::read_dir(folder.join("src")).unwrap();

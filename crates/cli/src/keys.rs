@@ -9,6 +9,12 @@ use super::failure::{Fault, Result};
 use super::program::lacking;
 use super::server::Server;
 
+/// The most calls of SCAN for a type at a node, each of a thousand keys or more: a server that needs more does not end.
+const PAGES: u32 = 1 << 22;
+
+/// The most keys that are found, some gigabytes of them.
+const KEYS: usize = 1 << 26;
+
 /// The keys that a subcommand works on.
 #[derive(Args)]
 pub struct Selection {
@@ -54,7 +60,16 @@ impl Selection {
         for node in server.primaries()? {
             for kind in self.kinds() {
                 let mut cursor = 0_u64;
+                // A cursor before, to find out whether cursors repeat: a later one each time that the pages have doubled.
+                let (mut pages, mut before) = (0_u32, 0);
                 loop {
+                    pages += 1;
+                    if pages > PAGES || all.len() > KEYS || cursor != 0 && cursor == before {
+                        return Err(Fault::Lost("SCAN does not end there".to_owned()));
+                    }
+                    if pages.is_power_of_two() {
+                        before = cursor;
+                    }
                     let mut scan = cmd("SCAN");
                     scan.arg(cursor).arg(&["COUNT", "1000", "TYPE", kind]);
                     if let Some(pattern) = &self.pattern {

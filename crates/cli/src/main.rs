@@ -21,6 +21,7 @@
     reason = "they panic if the reader has gone; `report` does not"
 )]
 
+mod bounded;
 mod build;
 mod compare;
 mod difference;

@@ -12,17 +12,17 @@ use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue,
+    AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue,
     IntoConnectionInfo, Pipeline, RedisError, TlsCertificates, Value,
 };
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
-use tokio_rustls::client::TlsStream;
 
 use valkeybloom_protocol::names::BF_INFO;
 use valkeybloom_sketches::bloom::Dialect;
 
+use super::bounded::Bounded;
 use super::failure::{Failure, Fault, IS_IT_UP, Result, shown, unless_refused};
 use super::tls::{self, CONNECT};
 
@@ -91,12 +91,19 @@ impl Server {
             ConnectionAddr::TcpTls { host, port, .. } => {
                 let connector = tls.connector()?;
                 let stream = runtime.block_on(tls::connect(&connector, host, *port));
-                (Some(stream.map_err(failed)?), Some(tls.certificates()?))
+                let stream = Bounded::new(stream.map_err(failed)?);
+                (Some(stream), Some(tls.certificates()?))
             }
             _ => (None, None),
         };
         let may_need_tls = matches!(info.addr(), ConnectionAddr::Tcp(..));
-        let connection = runtime.block_on(connect(info, secured, certificates));
+        let connection = runtime.block_on(async {
+            let stream = match secured {
+                Some(stream) => stream,
+                None => plain(info.addr()).await?,
+            };
+            connect(info, stream, certificates).await
+        });
         let connection = connection.map_err(|error| {
             let is_ended = error.is_connection_dropped() && !error.is_connection_refusal();
             let is_strange = is_ended || error.kind() == ErrorKind::Parse;
@@ -372,26 +379,36 @@ fn failure(what: &str, address: &str, fault: &Fault) -> Failure {
     Failure::new(format!("{what} {address}: {fault}"))
 }
 
-/// Connects to a server, over a stream for TLS if there is one, and to its cluster.
+/// Connects to an address without TLS.
+async fn plain(address: &ConnectionAddr) -> io::Result<Bounded> {
+    let connecting = async {
+        Ok(match address {
+            ConnectionAddr::Unix(path) => Bounded::new(UnixStream::connect(path).await?),
+            ConnectionAddr::Tcp(host, port) => {
+                let stream = TcpStream::connect((host.as_str(), *port)).await?;
+                stream.set_nodelay(true)?;
+                Bounded::new(stream)
+            }
+            other => return Err(io::Error::other(format!("not an address: {other}"))),
+        })
+    };
+    timeout(CONNECT, connecting).await?
+}
+
+/// Logs in to a server over a stream, and connects to its cluster. The connections to a cluster's nodes are the client
+/// library's, whose replies have no bounds.
 async fn connect(
     info: ConnectionInfo,
-    secured: Option<TlsStream<TcpStream>>,
+    stream: Bounded,
     certificates: Option<TlsCertificates>,
 ) -> Result<Connection, RedisError> {
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECT))
         .set_response_timeout(Some(REPLY));
-    let mut one = if let Some(stream) = secured {
-        let opening = MultiplexedConnection::new_with_config(info.redis_settings(), stream, config);
-        let opened = timeout(CONNECT, opening).await.map_err(io::Error::from);
-        let (one, driver) = opened??;
-        tokio::spawn(driver);
-        one
-    } else {
-        let client = Client::open(info.clone())?;
-        let opening = client.get_multiplexed_async_connection_with_config(&config);
-        opening.await?
-    };
+    let opening = MultiplexedConnection::new_with_config(info.redis_settings(), stream, config);
+    let opened = timeout(CONNECT, opening).await.map_err(io::Error::from);
+    let (mut one, driver) = opened??;
+    tokio::spawn(driver);
     // Without the permission for INFO, the connection is to a single node: in a cluster, commands then fail with advice.
     let about = words("INFO cluster").query_async::<String>(&mut one).await;
     if !about.is_ok_and(|about| about.contains("cluster_enabled:1")) {

@@ -184,6 +184,45 @@ impl Played {
     }
 }
 
+/// Starts a server that replies with these bytes to SCAN, in turn, and with OK to all other commands.
+fn scanned(replies: &'static [&'static str]) -> String {
+    let listener = listen();
+    let address = listener.local_addr().expect("it is bound").to_string();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("the program connects");
+        let reader = stream.try_clone().expect("it is open");
+        let (mut commands, mut replies) = (BufReader::new(reader), replies.iter().cycle());
+        while let Ok(words) = read_command(&mut commands)
+            && let Some(word) = words.first()
+        {
+            let next = (word == b"SCAN").then(|| replies.next()).flatten();
+            let reply = next.map_or("+OK\r\n", |reply| reply);
+            if stream.write_all(reply.as_bytes()).is_err() {
+                break;
+            }
+        }
+    });
+    address
+}
+
+/// A server is not trusted with the program's memory and time.
+#[test]
+fn replies_without_bounds_end_a_run() {
+    let large = "a reply is larger than any that this program asks for";
+    for (replies, why) in [
+        (&["$400000000000\r\n"][..], large),
+        (&["*2000000000\r\n"], large),
+        (&["*2\r\n$1\r\n0\r\n*9000000\r\n"], large),
+        (
+            &["*2\r\n$1\r\n5\r\n*0\r\n", "*2\r\n$1\r\n7\r\n*0\r\n"],
+            "SCAN does not end there",
+        ),
+    ] {
+        let failed = run(&["list", &scanned(replies)]).failed(1);
+        assert!(failed.contains(why), "{failed}");
+    }
+}
+
 /// Returns a reply in RESP2.
 fn encoded(reply: &Reply) -> Vec<u8> {
     match reply {

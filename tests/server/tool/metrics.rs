@@ -64,6 +64,7 @@ fn metrics_are_valid_and_replace_a_file_at_once() {
         b"quo\"te",
         b"back\\slash",
         b"new\nline",
+        b"bell\x07 and \x1b[2J",
         b"\xff",
         "größe".as_bytes(),
         b"",
@@ -88,8 +89,9 @@ fn metrics_are_valid_and_replace_a_file_at_once() {
         format!("valkeybloom_feed_readers{{key=\"plain\",{of}}} 1\n"),
         format!("valkeybloom_items{{key=\"quo\\\"te\",{of}}} 1\n"),
         format!("valkeybloom_items{{key=\"new\\nline\",{of}}} 1\n"),
+        format!("valkeybloom_items{{key=\"\\\"bell\\\\x07 and \\\\x1b[2J\\\"\",{of}}} 1\n"),
         format!("valkeybloom_items{{key=\"\\\"\\\\xff\\\"\",{of}}} 1\n"),
-        format!("valkeybloom_keys{{{of}}} 7\n"),
+        format!("valkeybloom_keys{{{of}}} 8\n"),
         format!(
             "valkeybloom_keys{{{}}} 0\n",
             of.replace("bloomfltr", "bloomfltx")
@@ -117,7 +119,7 @@ fn metrics_are_valid_and_replace_a_file_at_once() {
     let left = fs::read_dir(server.dir()).expect("a folder");
     let left = left.filter(|entry| {
         let name = entry.as_ref().expect("an entry").file_name();
-        name.to_string_lossy().contains(".prom.")
+        name.to_string_lossy().ends_with(".tmp")
     });
     assert_eq!(left.count(), 0);
 }
@@ -132,6 +134,10 @@ fn the_file_stays_what_it_is() {
     };
     let [target, link, fifo] =
         ["a.prom", "link.prom", "fifo.prom"].map(|name| server.dir().join(name));
+    // The longest name that a folder takes.
+    let long = server.dir().join(format!("{}.prom", "x".repeat(250)));
+    write(&long);
+    assert!(long.is_file());
     fs::write(&target, "old").expect("the folder can be written to");
     fs::set_permissions(&target, Permissions::from_mode(0o640)).expect("it is ours");
     symlink("a.prom", &link).expect("the folder can be written to");

@@ -40,7 +40,11 @@ impl Terminal {
             .expect("script is there");
         let keyboard = script.stdin.take().expect("a pipe");
         let mut out = script.stdout.take().expect("a pipe");
-        let screen = Arc::new(Mutex::new(Parser::new(height, width, 0)));
+        let screen = Arc::new(Mutex::new(Parser::new(
+            height.min(1000),
+            width.min(1000),
+            0,
+        )));
         let shown = Arc::clone(&screen);
         thread::spawn(move || {
             let mut buffer = [0; 4096];
@@ -202,6 +206,17 @@ fn a_small_terminal_has_the_first_columns() {
         terminal.press("\x1b");
         assert_eq!(terminal.ended(), 0);
     }
+}
+
+/// Each cell of a screen takes memory, so a part of an absurd one is drawn.
+#[test]
+fn a_terminal_may_claim_any_size() {
+    let server = Server::start();
+    add(&mut server.client(), "seen", &numbered("item", 0..3));
+    let mut terminal = Terminal::start(&server, &url(&server), (65_535, 65_535), "");
+    terminal.wait_for("the row", |text| rows(text).contains(&"seen"));
+    terminal.press("q");
+    assert_eq!(terminal.ended(), 0);
 }
 
 /// Every way out leaves the terminal as it was.

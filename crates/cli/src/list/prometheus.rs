@@ -10,6 +10,7 @@ use valkeybloom_protocol::names::TYPES;
 
 use super::read::Listing;
 use super::row::{Details, Row};
+use crate::failure::visible;
 use crate::report::double;
 use crate::server::Server;
 
@@ -132,15 +133,19 @@ fn add(text: &mut String, name: &str, help: &str, values: impl IntoIterator<Item
     }
 }
 
-/// Returns a key as the value of a label. Different keys have different values: a key that is not UTF-8 or begins with
-/// a quote is written in quotes, with escapes.
+/// Returns a key as the value of a label. Different keys have different values: a key that is not UTF-8, begins with a
+/// quote, or has characters that a terminal would act on, is written in quotes, with escapes.
 fn label(key: &[u8]) -> String {
     let text = match str::from_utf8(key) {
-        Ok(text) if !text.starts_with('"') => text.to_owned(),
+        Ok(text) if !text.starts_with('"') && text.split('\n').all(is_visible) => text.to_owned(),
         _ => format!("\"{}\"", key.escape_ascii()),
     };
     let text = text.replace('\\', "\\\\").replace('"', "\\\"");
     text.replace('\n', "\\n")
+}
+
+fn is_visible(line: &str) -> bool {
+    visible(line) == line
 }
 
 /// Replaces a file in one step, so that no reader sees half of it. At the end of a symbolic link it is the file that the
@@ -151,10 +156,9 @@ pub fn replace(file: &Path, text: &str) -> io::Result<()> {
     if old.as_ref().is_some_and(|old| !old.is_file()) {
         return fs::write(file, text);
     }
-    // The collector reads names that end in `.prom`.
-    let mut name = file.as_os_str().to_owned();
-    name.push(format!(".{:016x}.tmp", getrandom::u64()?));
-    let temporary = Path::new(&name);
+    // The collector reads names that end in `.prom`. A name may be as long as a folder takes, so this one does not have it.
+    let name = format!(".valkeybloom-{:016x}.tmp", getrandom::u64()?);
+    let temporary = &file.with_file_name(name);
     // Nobody else has this file, in this process or another one.
     let mut new = File::create_new(temporary)?;
     let done = old

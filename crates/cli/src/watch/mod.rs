@@ -18,8 +18,10 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::thread;
 use std::time::Duration;
 
-use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ratatui::crossterm::terminal;
+use ratatui::layout::Rect;
+use ratatui::{DefaultTerminal, TerminalOptions, Viewport};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 pub use self::feed::Watch;
@@ -29,6 +31,10 @@ use super::server::{Server, Tls};
 
 /// The time after which signals and new listings are noticed.
 const POLL: Duration = Duration::from_millis(50);
+
+/// The most columns and lines that are drawn.
+const MOST_COLUMNS: u16 = 1000;
+const MOST_LINES: u16 = 500;
 
 impl Watch {
     pub fn run(self, tls: Tls, json: bool) -> Result<()> {
@@ -40,7 +46,10 @@ impl Watch {
         let ended = end_signals().map_err(failed)?;
         let updates = feed::start(self, tls, server);
         // From here on, the terminal is restored whatever happens: a panic restores it in a hook.
-        let shown = ratatui::try_init().and_then(|mut terminal| {
+        let viewport = screen_area().map(Viewport::Fixed);
+        let opened = viewport
+            .and_then(|viewport| ratatui::try_init_with_options(TerminalOptions { viewport }));
+        let shown = opened.and_then(|mut terminal| {
             let shown = show(&mut terminal, view, &updates, &ended);
             // If the terminal is gone, dropping it would print an error there, and panic.
             if terminal.show_cursor().is_err() {
@@ -56,6 +65,18 @@ impl Watch {
 #[allow(clippy::needless_pass_by_value, reason = "it converts errors")]
 fn failed(error: io::Error) -> Failure {
     Failure::new(format!("could not use the terminal: {error}"))
+}
+
+/// Returns the part of the terminal that is drawn. Each of its cells takes memory, and a terminal may claim to be as large as
+/// 65,535 × 65,535.
+fn screen_area() -> io::Result<Rect> {
+    let (width, height) = terminal::size()?;
+    Ok(Rect::new(
+        0,
+        0,
+        width.min(MOST_COLUMNS),
+        height.min(MOST_LINES),
+    ))
 }
 
 /// Returns a flag that signals to end set.
@@ -96,7 +117,10 @@ fn show(
                     }
                     changed = true;
                 }
-                Event::Resize(..) => changed = true,
+                Event::Resize(..) => {
+                    terminal.resize(screen_area()?)?;
+                    changed = true;
+                }
                 _ => {}
             },
             Err(RecvTimeoutError::Timeout) if io::stdin().is_terminal() => {}
