@@ -57,11 +57,15 @@ documents() { # folder
     cp -r examples/*.rs examples/compose examples/kubernetes "$1/examples"
 }
 
-# Makes the program's man pages and completions. The program writes them itself, so one for this machine is needed.
+# Makes the programs' man pages and completions. They write them themselves, so programs for this machine are needed.
 pages() {
-    own=$tool
-    [ "$arch" = "$(uname -m)" ] || own=$(tools/module.sh "$(uname -m)" tool)
+    own=$tool own_service=$service
+    if [ "$arch" != "$(uname -m)" ]; then
+        own=$(tools/module.sh "$(uname -m)" tool)
+        own_service=$(tools/module.sh "$(uname -m)" service)
+    fi
     "$own" pages "$tmp/pages"
+    "$own_service" --pages "$tmp/pages"
     gzip -9n "$tmp/pages/"*.1
 }
 
@@ -121,9 +125,11 @@ files() { # root, lib or lib64, folder for zsh
     # Its unit is not enabled, and its configuration is an example.
     install -D -m 644 -t "$root/usr/lib/systemd/system" crates/http/valkeybloom-http.service
     cp "$tmp/pages/"*.1.gz "$root/usr/share/man/man1"
-    cp "$tmp/pages/valkeybloom.bash" "$root/usr/share/bash-completion/completions/valkeybloom"
-    cp "$tmp/pages/valkeybloom.fish" "$root/usr/share/fish/vendor_completions.d"
-    cp "$tmp/pages/_valkeybloom" "$root/usr/share/zsh/$3"
+    for program in valkeybloom valkeybloom-http; do
+        cp "$tmp/pages/$program.bash" "$root/usr/share/bash-completion/completions/$program"
+        cp "$tmp/pages/$program.fish" "$root/usr/share/fish/vendor_completions.d"
+        cp "$tmp/pages/_$program" "$root/usr/share/zsh/$3"
+    done
     documents "$documentation"
     example "$installed" >"$documentation/examples/valkeybloom.conf"
     cp crates/http/http.toml "$documentation/examples"

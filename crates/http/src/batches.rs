@@ -98,7 +98,7 @@ impl Queue {
             if fault.1.starts_with("ERR ") && !fault.1.starts_with("ERR unknown command") {
                 return Err(error.into());
             }
-            log::line(format_args!("the server refuses: {}", fault.1));
+            log::line(format_args!("{} refuses: {}", link.address(), fault.1));
         }
         commands.insert.arg("ITEMS");
         // Each connection has at most one request in the queue.
@@ -125,9 +125,13 @@ impl Queue {
 }
 
 async fn send_all(mut queue: mpsc::UnboundedReceiver<Request>, commands: Commands, mut link: Link) {
+    // Requests without an answer, because one before them in the same command was refused.
+    let mut left: Vec<Request> = Vec::new();
     let mut requests = Vec::new();
-    while !requests.is_empty() || queue.recv_many(&mut requests, MAX_REQUESTS).await > 0 {
-        let groups = grouped(requests.drain(..));
+    while !left.is_empty() || queue.recv_many(&mut requests, MAX_REQUESTS).await > 0 {
+        // Each has a command of its own now, or a full filter would refuse one request a round.
+        let alone = left.drain(..).map(|request| vec![request]);
+        let groups: Vec<_> = alone.chain(grouped(requests.drain(..))).collect();
         let mut batch = redis::pipe();
         for group in &groups {
             let mut command = commands.of(group[0].action).clone();
@@ -139,7 +143,7 @@ async fn send_all(mut queue: mpsc::UnboundedReceiver<Request>, commands: Command
         match link.send(&batch).await {
             Ok(replies) => {
                 for (group, reply) in groups.into_iter().zip(replies) {
-                    requests.extend(share(group, reply));
+                    left.extend(share(group, reply));
                 }
             }
             Err(error) => {
@@ -284,6 +288,40 @@ mod tests {
             assert_eq!(sent.expect("a short reply fits"), reply.len());
         }
         stream
+    }
+
+    /// A full filter refuses each of them.
+    #[tokio::test]
+    async fn requests_behind_a_refused_one_take_one_more_round() {
+        let server = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = server.local_addr().expect("it listens").to_string();
+        let options = Options::parse_from(["", "--server", &address]);
+        let link = Link::new(&options).expect("an address");
+        let (queue, stream) = tokio::join!(Queue::start(link, &options), accept(&server));
+        let queue = queue.expect("the filter is created");
+        let insert = |name| queue.send(Action::Insert, keys(name));
+        let (mut first, mut a, mut b, mut c) = (
+            pin!(insert("first")),
+            pin!(insert("a")),
+            pin!(insert("b")),
+            pin!(insert("c")),
+        );
+        // The others wait for the first one, and share a command.
+        assert!(is_pending(first.as_mut()));
+        read(&stream).await;
+        assert!([&mut a, &mut b, &mut c].map(|it| is_pending(it.as_mut())) == [true; 3]);
+        let reply = |text: &str| stream.try_write(text.as_bytes()).expect("it fits");
+        reply("*1\r\n:1\r\n");
+        assert_eq!(first.await.expect("it is new").1, [false]);
+        assert_eq!(read(&stream).await.matches("BF.INSERT").count(), 1);
+        let full = "*1\r\n-ERR non scaling filter is full\r\n";
+        reply(full);
+        assert!(a.await.is_err());
+        assert_eq!(read(&stream).await.matches("BF.INSERT").count(), 2);
+        reply(full);
+        reply("*1\r\n:0\r\n");
+        assert!(b.await.is_err());
+        assert_eq!(c.await.expect("it is known").1, [true]);
     }
 
     fn is_pending(future: Pin<&mut impl Future>) -> bool {

@@ -26,8 +26,11 @@ impl From<RedisError> for Fault {
         let errors = error.into_server_errors();
         match errors.as_deref().and_then(<[_]>::first) {
             Some((_, error)) => Self::from(error.clone()),
-            None if is_away => Self(StatusCode::SERVICE_UNAVAILABLE, text),
-            None => Self(StatusCode::BAD_GATEWAY, text),
+            None if is_away => {
+                let text = format!("no answer from the server: {text}");
+                Self(StatusCode::SERVICE_UNAVAILABLE, text)
+            }
+            None => Self(StatusCode::BAD_GATEWAY, format!("the server: {text}")),
         }
     }
 }

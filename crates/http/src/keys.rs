@@ -47,6 +47,10 @@ pub fn parse(
     if keys.is_empty() {
         return Err(Fault::new(StatusCode::BAD_REQUEST, "no key"));
     }
+    // Often the value of a variable that is not set.
+    if keys.iter().any(String::is_empty) {
+        return Err(Fault::new(StatusCode::BAD_REQUEST, "a key is empty"));
+    }
     if keys.len() > MAX_KEYS {
         let why = format!("more than {MAX_KEYS} keys");
         return Err(Fault::new(StatusCode::PAYLOAD_TOO_LARGE, why));

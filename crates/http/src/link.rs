@@ -14,15 +14,16 @@ use redis::{
 use crate::log;
 use crate::options::Options;
 
-/// The timeout of a connection attempt and of a reply. Clients should learn soon that the server is down.
-const TIMEOUT: Duration = Duration::from_secs(5);
-
 /// The time after which a connection is tried before it is used: the server may have closed it.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// A connection to the server, which may be down.
 pub struct Link {
     client: Client,
+    /// The server's address, without a password.
+    address: String,
+    /// The timeout of a connection attempt and of a reply.
+    timeout: Duration,
     connection: Option<MultiplexedConnection>,
     used: Instant,
     /// Whether the last call failed, so that only changes are logged.
@@ -47,6 +48,7 @@ impl Link {
         let info = info.map_err(|_| {
             "not a server address: write redis://user:password@host:port/database, or the path of a socket"
         })?;
+        let shown = info.addr().to_string();
         let client = if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
             Client::build_with_tls(info, certificates(options)?)?
         } else if options.cacert.is_some() || options.cert.is_some() || options.cert_key.is_some() {
@@ -58,10 +60,17 @@ impl Link {
         };
         Ok(Self {
             client,
+            address: shown,
+            timeout: options.server_timeout,
             connection: None,
             used: Instant::now(),
             is_down: false,
         })
+    }
+
+    /// Returns the server's address, without a password.
+    pub fn address(&self) -> &str {
+        &self.address
     }
 
     /// Sends commands, and returns their replies. A reply may be an error.
@@ -73,10 +82,10 @@ impl Link {
         if let Err(error) = &sent {
             self.connection = None;
             if !self.is_down {
-                log::line(format_args!("no connection to the server: {error}"));
+                log::line(format_args!("no connection to {}: {error}", self.address));
             }
         } else if self.is_down {
-            log::line(format_args!("connected to the server again"));
+            log::line(format_args!("connected to {} again", self.address));
         }
         self.is_down = sent.is_err();
         self.used = Instant::now();
@@ -96,8 +105,8 @@ impl Link {
             Some(connection) => connection,
             none => {
                 let config = AsyncConnectionConfig::new()
-                    .set_connection_timeout(Some(TIMEOUT))
-                    .set_response_timeout(Some(TIMEOUT));
+                    .set_connection_timeout(Some(self.timeout))
+                    .set_response_timeout(Some(self.timeout));
                 let client = &self.client;
                 let connecting = client.get_multiplexed_async_connection_with_config(&config);
                 none.insert(connecting.await?)

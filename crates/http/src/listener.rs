@@ -10,7 +10,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::signal::{ctrl_c, unix};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
@@ -42,7 +42,9 @@ pub async fn serve(listener: TcpListener, service: Service, options: &Options) -
     http.timer(TokioTimer::new())
         .header_read_timeout(options.timeout)
         .max_buf_size(MAX_HEAD_BYTES);
-    let mut terminate = unix::signal(unix::SignalKind::terminate())?;
+    // From here on, no signal is lost, also not one in a pause.
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
     loop {
         let accepted = async {
             let permit = Arc::clone(&free).acquire_owned().await;
@@ -50,7 +52,7 @@ pub async fn serve(listener: TcpListener, service: Service, options: &Options) -
         };
         let (permit, accepted) = tokio::select! {
             accepted = accepted => accepted,
-            _ = ctrl_c() => break,
+            _ = interrupt.recv() => break,
             _ = terminate.recv() => break,
         };
         let Ok((stream, _)) = accepted else {

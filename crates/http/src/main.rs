@@ -14,8 +14,10 @@ mod listener;
 mod log;
 mod metrics;
 mod options;
+mod pages;
 mod service;
 
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -33,6 +35,9 @@ const OWN_FILES: u64 = 32;
 
 async fn run() -> Result<(), Failure> {
     let mut options = Options::read().map_err(Failure::Options)?;
+    if let Some(folder) = &options.pages {
+        return pages::write(folder).map_err(|error| Failure::at(&folder.display(), &error));
+    }
     let invalid = |error: Box<dyn std::error::Error>| Failure::Options(error.to_string());
     let queue = Queue::start(Link::new(&options).map_err(invalid)?, &options)
         .await
@@ -43,7 +48,7 @@ async fn run() -> Result<(), Failure> {
             .await
             .map_err(|error| match error.kind() {
                 io::ErrorKind::InvalidInput => Failure::Options(format!("--listen: {error}")),
-                _ => error.into(),
+                _ => Failure::at(&options.listen, &error),
             })?;
     options.connections = options.connections.min(raise_file_limit());
     // Nobody may read it.
@@ -75,6 +80,12 @@ enum Failure {
     Other(String),
 }
 
+impl Failure {
+    fn at(place: &dyn Display, error: &io::Error) -> Self {
+        Self::Other(format!("{place}: {error}"))
+    }
+}
+
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
         Self::Other(error.to_string())
@@ -91,6 +102,6 @@ async fn main() -> ExitCode {
         Err(Failure::Other(failure)) => (failure, 1),
         Err(Failure::Options(failure)) => (failure, 2),
     };
-    log::line(format_args!("valkeybloom-http: {failure}"));
+    let _ = writeln!(io::stderr(), "valkeybloom-http: {failure}");
     ExitCode::from(status)
 }

@@ -1,5 +1,6 @@
 //! What Prometheus reads.
 
+use prometheus::process_collector::ProcessCollector;
 use prometheus::{
     Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
 };
@@ -7,6 +8,7 @@ use prometheus::{
 /// The metrics of the service.
 pub struct Metrics {
     registry: Registry,
+    process: Registry,
     requests: IntCounterVec,
     /// Seconds from a request's head to its answer.
     pub durations: Histogram,
@@ -26,6 +28,9 @@ impl Metrics {
     /// Never: all names are valid and differ.
     pub fn new() -> prometheus::Result<Self> {
         let registry = Registry::new_custom(Some("valkeybloom_http".to_owned()), None)?;
+        // The usual names of a process's metrics have no prefix.
+        let process = Registry::new();
+        process.register(Box::new(ProcessCollector::for_self()))?;
         let metrics = Self {
             requests: IntCounterVec::new(
                 Opts::new(
@@ -55,6 +60,7 @@ impl Metrics {
             connections: IntGauge::new("connections", "Open connections of clients")?,
             server_up: IntGauge::new("server_up", "1 if the server answers, 0 otherwise")?,
             registry,
+            process,
         };
         let build = Opts::new("build_info", "1, with the version as a label")
             .const_label("version", env!("CARGO_PKG_VERSION"));
@@ -93,6 +99,7 @@ impl Metrics {
     /// # Errors
     /// Never: all names are valid.
     pub fn text(&self) -> prometheus::Result<String> {
-        TextEncoder::new().encode_to_string(&self.registry.gather())
+        let families = [self.registry.gather(), self.process.gather()].concat();
+        TextEncoder::new().encode_to_string(&families)
     }
 }

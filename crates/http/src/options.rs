@@ -59,6 +59,12 @@ pub struct Options {
     /// Seconds that a client may take to send a request, may be idle, or may take to read an answer
     #[arg(long, default_value = "60", value_parser = pause)]
     pub timeout: Duration,
+    /// Seconds that the server may take to accept a connection, or to reply
+    #[arg(long, default_value = "5", value_parser = pause)]
+    pub server_timeout: Duration,
+    /// Write a man page and shell completions into a folder, and end
+    #[arg(long, value_name = "FOLDER", hide = true)]
+    pub pages: Option<PathBuf>,
     /// The token.
     #[arg(skip)]
     pub token: Option<String>,
@@ -71,6 +77,9 @@ impl Options {
     /// What is wrong with the file or the environment, and where.
     pub fn read() -> Result<Self, String> {
         let own = Self::parse();
+        if own.pages.is_some() {
+            return Ok(own);
+        }
         let mut words: Vec<_> = env::args_os().take(1).collect();
         if let Some(path) = own.config {
             let text = read(&path)?;
@@ -113,7 +122,7 @@ fn word(key: &str, value: &toml::Value) -> Result<String, String> {
     };
     let command = Options::command();
     let mut known = command.get_arguments().filter_map(|arg| arg.get_long());
-    if key == "config" || !known.any(|known| known == key) {
+    if matches!(key, "config" | "pages") || !known.any(|known| known == key) {
         return Err("there is no such option".to_owned());
     }
     let word = format!("--{key}={text}");

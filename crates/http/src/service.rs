@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::body::Incoming;
-use hyper::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use hyper::body::{Body, Incoming};
+use hyper::header::{
+    ALLOW, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE,
+};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use serde::Serialize;
 use serde_json::json;
@@ -90,6 +92,7 @@ impl Service {
             }
             "/" if request.method() == Method::POST => {
                 let (head, body) = request.into_parts();
+                require_plain(&head.headers)?;
                 let body = timeout(self.timeout, body_of(body)).await;
                 let body = body.map_err(|_| {
                     Fault::new(
@@ -168,13 +171,29 @@ impl Service {
     }
 }
 
+/// Requires that a body is not compressed.
+fn require_plain(headers: &HeaderMap) -> Result<(), Fault> {
+    match headers.get(CONTENT_ENCODING) {
+        Some(encoding) if !encoding.as_bytes().eq_ignore_ascii_case(b"identity") => {
+            let why = "a body is not compressed: send no Content-Encoding";
+            Err(Fault::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why))
+        }
+        _ => Ok(()),
+    }
+}
+
 async fn body_of(body: Incoming) -> Result<Bytes, Fault> {
+    let too_large = || {
+        let why = format!("the body has more than {MAX_BODY_BYTES} bytes");
+        Fault::new(StatusCode::PAYLOAD_TOO_LARGE, why)
+    };
+    // A client that waits for the permission to send, or declares more, is answered before it sends anything.
+    if body.size_hint().lower() > MAX_BODY_BYTES as u64 {
+        return Err(too_large());
+    }
     match Limited::new(body, MAX_BODY_BYTES).collect().await {
         Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
-            let why = format!("the body has more than {MAX_BODY_BYTES} bytes");
-            Err(Fault::new(StatusCode::PAYLOAD_TOO_LARGE, why))
-        }
+        Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
         Err(error) => Err(Fault::new(StatusCode::BAD_REQUEST, error.to_string())),
     }
 }

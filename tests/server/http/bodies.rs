@@ -8,10 +8,10 @@ const JSON: &str = "application/json";
 fn keys_may_be_json() {
     let server = Server::start();
     let service = Service::start(&server, &[]);
-    let body = "{\"keys\": [\"a\", \"\", \"\\u00e4\\ud83d\\ude00\", \"a\"]}";
+    let body = "{\"keys\": [\"a\", \"b c\", \"\\u00e4\\ud83d\\ude00\", \"a\"]}";
     assert_eq!(
         answered(service.post_as(JSON, "", body.as_bytes())),
-        json!({ "found": ["a"], "missing": ["a", "", "ä😀"] })
+        json!({ "found": ["a"], "missing": ["a", "b c", "ä😀"] })
     );
     // Beside those of the URL.
     let charset = "Application/JSON; charset=utf-8";
@@ -20,8 +20,8 @@ fn keys_may_be_json() {
         missing(&["b", "c"])
     );
     assert_eq!(
-        service.ask("key=%C3%A4%F0%9F%98%80&key=&key=c&key=b"),
-        found(&["ä😀", "", "c", "b"])
+        service.ask("key=%C3%A4%F0%9F%98%80&key=b+c&key=c&key=b"),
+        found(&["ä😀", "b c", "c", "b"])
     );
     let mut client = server.client();
     let exists = client.call(&[b"BF.EXISTS", b"mneme", "ä😀".as_bytes()]);
@@ -48,6 +48,7 @@ fn invalid_json_is_refused() {
         "{\"keys\":[\"a\"]} b",
         "{\"keys\":[\"\\ud800\"]}",
         "{\"keys\":[]}",
+        "{\"keys\":[\"a\",\"\"]}",
         "{\"keys\":[\"a\"",
     ] {
         let (status, value) = service.post_as(JSON, "", body.as_bytes());
@@ -103,6 +104,40 @@ fn a_request_may_be_as_large_as_the_page_says() {
     }
 }
 
+/// What declares its size is refused before it is sent.
+#[test]
+fn a_large_or_compressed_body_is_refused_at_once() {
+    let server = Server::start();
+    let service = Service::start(&server, &[]);
+    let head = "POST / HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\n";
+    for (more, status) in [
+        ("Content-Length: 1000000000\r\n", "413"),
+        (
+            "Content-Length: 1000000000\r\nExpect: 100-continue\r\n",
+            "413",
+        ),
+        ("Content-Length: 65537\r\nExpect: 100-continue\r\n", "413"),
+        ("Content-Length: 40\r\nContent-Encoding: gzip\r\n", "415"),
+        (
+            "Content-Length: 40\r\nContent-Encoding: br\r\nExpect: 100-continue\r\n",
+            "415",
+        ),
+        (
+            "Content-Length: 40\r\nContent-Encoding: identity\r\nExpect: 100-continue\r\n",
+            "100",
+        ),
+    ] {
+        let stream = service.send(format!("{head}{more}\r\n").as_bytes());
+        let mut line = String::new();
+        let read = BufReader::new(stream).read_line(&mut line);
+        read.expect("it answers");
+        assert!(
+            line.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{more}{line}"
+        );
+    }
+}
+
 #[test]
 fn percent_encoding_is_read_as_browsers_do() {
     let server = Server::start();
@@ -117,11 +152,17 @@ fn percent_encoding_is_read_as_browsers_do() {
         ("key=a=b", "a=b"),
         ("key=a+b%2B", "a b+"),
         ("key=%ef%bf%bd", "\u{FFFD}"),
-        ("key", ""),
     ] {
         assert_eq!(service.insert(query), missing(&[key]), "{query}");
     }
-    for query in ["key=%80", "key=%c3", "key=%ed%a0%80"] {
+    for query in [
+        "key=%80",
+        "key=%c3",
+        "key=%ed%a0%80",
+        "key",
+        "key=",
+        "key=a&key=",
+    ] {
         assert_eq!(service.get(query).0, 400, "{query}");
     }
 }

@@ -1,7 +1,9 @@
 //! Options in a file and in the environment, and the token.
 
 use std::fs;
+use std::net::TcpListener;
 
+use super::reached::at;
 use super::*;
 
 /// Runs the service with a file of options, which it refuses.
@@ -198,4 +200,64 @@ fn a_token_is_required_everywhere_but_for_health() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(said.contains("the token has to be"), "{said}");
     }
+}
+
+/// Messages name the address that they are about, without a password, and a line of the log has its time.
+#[test]
+fn messages_name_addresses_and_times() {
+    let server = Server::start();
+    let service = Service::start(&server, &[]);
+    let taken = command(&server, &["--listen", service.address()]).output();
+    let taken = taken.expect("the program runs");
+    let said = String::from_utf8_lossy(&taken.stderr);
+    let start = format!(
+        "valkeybloom-http: {}: Address already in use",
+        service.address()
+    );
+    assert!(
+        taken.status.code() == Some(1) && said.starts_with(&start),
+        "{said}"
+    );
+
+    let mut away = at("redis://user:secret@127.0.0.1:1/", &[]);
+    away.stderr(Stdio::piped());
+    let mut service = Service::run(away);
+    let (status, answer) = service.get("key=a");
+    assert_eq!(status, 503);
+    let why = answer["error"].as_str().expect("a text");
+    assert!(why.starts_with("no answer from the server: "), "{why}");
+    let log = service.child.stderr.take().expect("it is a pipe");
+    let mut line = String::new();
+    let read = BufReader::new(log).read_line(&mut line);
+    read.expect("it is logged");
+    let (time, text) = line.split_once(' ').expect("two words");
+    assert!(time.len() == 20 && time.ends_with('Z'), "{line}");
+    assert!(text.starts_with("no connection to 127.0.0.1:1: "), "{line}");
+    assert!(!line.contains("secret"), "{line}");
+}
+
+/// A server that accepts, and says nothing.
+#[test]
+fn the_patience_with_the_server_is_an_option() {
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = format!("redis://{}/", silent.local_addr().expect("it is bound"));
+    let service = Service::run(at(&address, &["--server-timeout", "0.05"]));
+    let (status, answer) = service.get("key=a");
+    assert_eq!(status, 503);
+    let why = answer["error"].as_str().expect("a text");
+    assert!(why.starts_with("no answer from the server: "), "{why}");
+}
+
+#[test]
+fn a_man_page_and_completions_are_written() {
+    let server = Server::start();
+    let folder = server.dir().join("pages");
+    let mut command = Command::new(example::valkeybloom_http());
+    let written = command.arg("--pages").arg(&folder).status();
+    assert!(written.expect("the program runs").success());
+    let page = |name: &str| fs::read_to_string(folder.join(name)).expect(name);
+    assert!(page("valkeybloom-http.1").contains("server\\-timeout"));
+    assert!(page("_valkeybloom-http").starts_with("#compdef valkeybloom-http"));
+    assert!(page("valkeybloom-http.fish").contains("complete -c valkeybloom-http"));
+    assert!(page("valkeybloom-http.bash").contains("--server-timeout"));
 }

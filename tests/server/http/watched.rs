@@ -92,8 +92,18 @@ fn every_metric_is_on_the_page() {
     service.ask("key=a");
     service.text("/metrics");
     let (_, metrics) = service.text("/metrics");
+    let (of_process, own): (Vec<_>, Vec<_>) = metrics
+        .lines()
+        .partition(|line| line.contains("process_") && !line.contains("valkeybloom_"));
+    for name in ["resident_memory_bytes", "cpu_seconds_total", "open_fds"] {
+        let line = format!("process_{name} ");
+        assert!(
+            of_process.iter().any(|it| it.starts_with(&line)),
+            "{metrics}"
+        );
+    }
     assert_documented(
-        &metrics,
+        &own.join("\n"),
         include_str!("../../../docs/http.md"),
         "valkeybloom_http_",
     );
