@@ -2,6 +2,7 @@
 //! their keys are those listed below, and what they pass on to Kubernetes is held against its schemas.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -9,14 +10,38 @@ use serde_json::{Value, json};
 use super::{MODULE, files, has_this_version, root};
 use crate::harness::{Builder, Server, folder, given, int, kubernetes_validate};
 
-/// The keys of the chart that the examples may use, which are documented, each with what it holds.
-const CHART: [(&str, Holds); 6] = [
+/// The keys of version 1.0 of the chart that the examples may use, each with what it holds. A star stands for any name.
+const CHART: [(&str, Holds); 18] = [
+    ("auth.aclUsers.*.passwordKey", Holds::Name),
+    ("auth.aclUsers.*.permissions", Holds::Permissions),
+    ("auth.enabled", Holds::True),
+    ("auth.usersExistingSecret", Holds::Name),
+    ("extraConfig", Holds::Configuration),
     ("extraInitContainers", Holds::Pod("initContainers")),
     ("extraVolumeMounts", Holds::Mounts),
     ("extraVolumes", Holds::Pod("volumes")),
+    ("persistence.enabled", Holds::True),
+    ("persistence.size", Holds::Size),
     ("replica.enabled", Holds::True),
-    ("replica.sentinel.enabled", Holds::True),
-    ("valkeyConfig", Holds::Configuration),
+    ("replica.replicas", Holds::Count),
+    ("resources.limits.memory", Holds::Resource),
+    ("resources.requests.cpu", Holds::Resource),
+    ("resources.requests.memory", Holds::Resource),
+    ("sentinel.enabled", Holds::True),
+    ("sentinel.existingSecret", Holds::Name),
+    ("sentinel.monitorUser", Holds::Name),
+];
+
+/// The folders of the server's container at or below which the chart mounts nothing of others.
+const FOLDERS: [&str; 8] = [
+    "/data",
+    "/valkey-conf",
+    "/scripts",
+    "/sentinel-scripts",
+    "/sentinel-auth",
+    "/tls",
+    "/valkey-users-secret",
+    "/valkey-auth-secret",
 ];
 
 #[derive(Clone, Copy)]
@@ -25,8 +50,24 @@ enum Holds {
     Pod(&'static str),
     /// Mounts of the server's container.
     Mounts,
+    /// A quantity among the resources of the server's container.
+    Resource,
     Configuration,
+    /// The permissions of a user, as the server takes them.
+    Permissions,
+    Name,
+    /// The size of a volume.
+    Size,
+    /// A number of servers that sentinels can choose from.
+    Count,
     True,
+}
+
+/// Returns whether a path is one of the chart's.
+fn is_of(path: &str, key: &str) -> bool {
+    let (path, key): (Vec<_>, Vec<_>) = (path.split('.').collect(), key.split('.').collect());
+    let mut parts = path.iter().zip(&key);
+    path.len() == key.len() && parts.all(|(part, own)| part == own || *own == "*")
 }
 
 #[track_caller]
@@ -68,11 +109,40 @@ fn pod(values: &Value) -> Value {
     });
     let spec = &mut pod["spec"];
     for (path, value) in leaves("", values) {
-        let known = CHART.iter().find(|(name, _)| *name == path);
+        let known = CHART.iter().find(|(key, _)| is_of(&path, key));
         match known.unwrap_or_else(|| panic!("{path} is unknown")).1 {
             Holds::Pod(field) => spec[field] = value,
-            Holds::Mounts => spec["containers"][0]["volumeMounts"] = value,
-            Holds::Configuration => assert!(value.is_string(), "{path}"),
+            Holds::Mounts => {
+                for mount in value.as_array().expect("mounts") {
+                    let place = mount["mountPath"].as_str().expect("a path");
+                    let taken = FOLDERS
+                        .iter()
+                        .any(|taken| Path::new(place).starts_with(taken));
+                    assert!(!taken, "{place}");
+                }
+                spec["containers"][0]["volumeMounts"] = value;
+            }
+            Holds::Resource => {
+                let pointer = format!("/{}", path.replace('.', "/"));
+                let of = &mut spec["containers"][0];
+                of["resources"] = values["resources"].clone();
+                assert_eq!(of.pointer(&pointer), Some(&value), "{path}");
+            }
+            // The chart makes a template of it.
+            Holds::Configuration => {
+                let text = value.as_str().expect("a text");
+                assert!(!text.contains("{{"), "{path}");
+            }
+            Holds::Permissions => permits(value.as_str().expect("a text")),
+            Holds::Name => assert!(
+                value.as_str().is_some_and(|name| !name.is_empty()),
+                "{path}"
+            ),
+            Holds::Size => assert!(
+                value.as_str().is_some_and(|size| size.ends_with("Gi")),
+                "{path}"
+            ),
+            Holds::Count => assert!(value.as_u64().is_some_and(|count| count >= 2), "{path}"),
             Holds::True => assert_eq!(value, true, "{path}"),
         }
     }
@@ -97,6 +167,16 @@ fn check(object: &Value, version: &str) -> Result<(), String> {
     }
 }
 
+/// Requires that a server takes a user with these permissions, who may log in.
+#[track_caller]
+fn permits(permissions: &str) {
+    let server = Server::builder()
+        .before_module(&format!("user of-the-chart on >secret {permissions}\n"))
+        .start();
+    let mut client = server.client();
+    client.ok("AUTH of-the-chart secret");
+}
+
 /// Returns a server whose configuration is the given text, with the module from where it is here.
 fn configured(text: &str, path: &str) -> Builder {
     let module = given("VALKEYBLOOM_SO");
@@ -116,7 +196,7 @@ fn has_the_module(server: &Server) {
 fn volume_of_the_module(values: &Value) -> Value {
     let mount = &values["extraVolumeMounts"][0];
     let folder = mount["mountPath"].as_str().expect("a path");
-    let text = values["valkeyConfig"].as_str().expect("a text");
+    let text = values["extraConfig"].as_str().expect("a text");
     let path = format!("{folder}/valkeybloom.so");
     assert!(text.contains(&format!("loadmodule {path}\n")), "{text}");
     has_the_module(&configured(text, &path).start());
@@ -178,9 +258,19 @@ fn the_module_comes_by_an_init_container() {
 fn replicas_and_sentinels_are_switched_on() {
     let values = read("values-sentinel.yaml");
     assert_eq!(check(&pod(&values), "1.37"), Ok(()));
-    let switches = leaves("", &values);
-    let names: Vec<&str> = switches.iter().map(|(name, _)| &**name).collect();
-    assert_eq!(names, ["replica.enabled", "replica.sentinel.enabled"]);
+    for switch in ["replica", "sentinel"] {
+        assert_eq!(values[switch]["enabled"], true);
+    }
+    // The chart requires that its users have the one who watches the servers.
+    let monitor = values["sentinel"]["monitorUser"].as_str().expect("a name");
+    assert!(values["auth"]["aclUsers"][monitor].is_object());
+    // It is used with one of the others, which has the rest of what the chart requires.
+    for other in ["values-image-volume.yaml", "values-init-container.yaml"] {
+        let other = read(other);
+        assert_eq!(other["auth"]["enabled"], true);
+        assert_eq!(other["persistence"]["enabled"], true);
+        assert!(other["auth"]["aclUsers"]["default"].is_object());
+    }
 }
 
 #[test]
@@ -188,29 +278,51 @@ fn the_operators_server_loads_the_module() {
     let object = read("valkeycluster.yaml");
     assert_eq!(object["apiVersion"], "valkey.io/v1alpha1");
     assert_eq!(object["kind"], "ValkeyCluster");
-    let known = ["apiVersion", "kind", "metadata.name", "spec.containers"];
-    let keys: Vec<String> = leaves("", &object)
+    let known = [
+        "apiVersion",
+        "kind",
+        "metadata.name",
+        "spec.config.appendonly",
+        "spec.config.maxmemory",
+        "spec.containers",
+        "spec.persistence.size",
+        "spec.replicas",
+        "spec.resources.limits.memory",
+        "spec.resources.requests.cpu",
+        "spec.resources.requests.memory",
+        "spec.shards",
+    ];
+    let mut keys: Vec<String> = leaves("", &object)
         .into_iter()
         .map(|(key, _)| key)
         .collect();
+    keys.sort();
     assert_eq!(keys, known);
+    let spec = &object["spec"];
+    assert!(spec["shards"].as_u64().is_some_and(|shards| shards >= 1));
 
     // The operator merges these fields into its own container.
-    let containers = &object["spec"]["containers"];
+    let containers = &spec["containers"];
     assert_eq!(containers[0]["name"], "server");
-    let pod = json!({
+    let mut pod = json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": object["metadata"],
         "spec": {"containers": containers},
     });
+    pod["spec"]["containers"][0]["resources"] = spec["resources"].clone();
     assert_eq!(check(&pod, "1.37"), Ok(()));
 
     let args = containers[0]["args"].as_array().expect("arguments");
     let module = given("VALKEYBLOOM_SO");
     let module = module.to_str().expect("a path in Unicode");
     let args = args.iter().map(|arg| arg.as_str().expect("a text"));
-    let server = args.fold(Server::builder().without_module(), |server, arg| {
+    let settings = spec["config"].as_object().expect("settings").iter();
+    let server = settings.fold(
+        Server::builder().without_module(),
+        |server, (name, value)| server.config(name, value.as_str().expect("a text")),
+    );
+    let server = args.fold(server, |server, arg| {
         server.flag(&arg.replace(MODULE, module))
     });
     has_the_module(&server.start());
