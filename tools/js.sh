@@ -24,6 +24,16 @@ bring_target() {
         fail "missing: the target $wasm. Install with: rustup target add $wasm"
 }
 
+# The Node.js of Debian 12 is 18. Npm has newer ones.
+bring_node() {
+    is_new() { node -e 'process.exit(Number(parseInt(process.versions.node) < 20))'; }
+    is_new || {
+        PATH=$npm/node/node_modules/node/bin:$PATH
+        is_new || npm install --silent --no-audit --no-fund --prefix "$npm/node" node@22
+        is_new || fail "missing: Node.js 20 or newer"
+    }
+}
+
 bring() {
     missing=
     command -v node >/dev/null || missing="$missing nodejs"
@@ -31,7 +41,7 @@ bring() {
     [ "$action" != test ] || command -v "${BROWSER:-chromium}" >/dev/null || missing="$missing chromium"
     # shellcheck disable=SC2086  # a list of packages
     [ -z "$missing" ] || tools/packages.sh $missing
-    node -e 'process.exit(Number(parseInt(process.versions.node) < 20))' || fail "missing: Node.js 20 or newer"
+    bring_node
     bring_target
     mkdir -p "$npm/work"
     cmp -s $source/tests/package-lock.json "$npm/work/installed" || {
