@@ -30,6 +30,7 @@ bring_node() {
     is_new || {
         PATH=$npm/node/node_modules/node/bin:$PATH
         is_new || npm install --silent --no-audit --no-fund --prefix "$npm/node" node@22
+        hash -r
         is_new || fail "missing: Node.js 20 or newer"
     }
 }

@@ -190,9 +190,25 @@ test_in() { # tarball
     echo "$line" >>"$root/etc/valkey/valkey.conf"
 
     use_module
+    # What an operator who uses the HTTP service has done; a systemctl that writes down what is called stands in for a
+    # running systemd.
+    wanted=$root/etc/systemd/system/multi-user.target.wants
+    mkdir -p "$wanted" "$root/run/systemd/system"
     configuration >"$tmp/before"
+    ln -s /usr/lib/systemd/system/valkeybloom-http.service "$wanted"
+    printf '#!/bin/sh\necho "$*" >>/called\n[ "$2" != disable ] || rm "/etc/systemd/system/multi-user.target.wants/$3"\n' \
+        >"$root/usr/local/bin/systemctl"
+    chmod 755 "$root/usr/local/bin/systemctl"
+    in_root dpkg -i /package.deb >"$tmp/upgraded" 2>&1 || fail "dpkg -i: $(cat "$tmp/upgraded")"
+    grep -qx "try-restart valkeybloom-http.service" "$root/called" || fail "an upgrade leaves the old HTTP service running"
+    : >"$root/called"
     apt remove -y valkeybloom >"$tmp/removed" 2>&1 || fail "apt-get remove: $(cat "$tmp/removed")"
     grep -qF "$line" "$tmp/removed" || fail "the package does not say what to remove"
+    for call in "--quiet disable" stop; do
+        grep -qx -e "$call valkeybloom-http.service" "$root/called" || fail "removal leaves the HTTP service running"
+    done
+    [ ! -L "$wanted/valkeybloom-http.service" ] || fail "removal leaves the HTTP service enabled"
+    rm -r "$root/usr/local/bin/systemctl" "$root/run/systemd/system"
     [ ! -e "$root/usr/lib/valkey/modules" ] || fail "the package left its module"
     [ "$data" = "$(in_root sha256sum /var/lib/valkey/dump.rdb)" ] || fail "removal touched the data"
     configuration | cmp - "$tmp/before" || fail "removal changed something in /etc"
@@ -245,8 +261,9 @@ END
 
 # Compares the installed files with those of the .deb, which are in the folders of Debian.
 compare_with_deb() {
-    (cd "$tmp/deb" && find usr ! -type d) >"$tmp/files"
-    (cd "$tmp/dev" && find usr ! -type d) >>"$tmp/files"
+    # Debian's policy requires a changelog of its own form.
+    (cd "$tmp/deb" && find usr ! -type d ! -name changelog.gz) >"$tmp/files"
+    (cd "$tmp/dev" && find usr ! -type d ! -name changelog.gz) >>"$tmp/files"
     while read -r file; do
         installed=$(echo "$file" | sed 's|^usr/lib/\([lpv]\)|usr/lib64/\1|; s|/vendor-completions/|/site-functions/|
             s|/libvalkeybloom-dev/|/valkeybloom-devel/|; s|/doc/\(.*\)/copyright$|/licenses/\1/LICENSE|')

@@ -21,6 +21,8 @@ export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 license=$(sed -n 's/^license = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 name=valkeybloom-$version-$arch
+# Whoever publishes a release names an address that is read.
+maintainer=${MAINTAINER:-The valkeybloom project <valkeybloom@invalid>}
 module=$(step "the module for $arch" tools/module.sh "$arch")
 tool=$(step "the program for $arch" tools/module.sh "$arch" tool)
 service=$(step "the HTTP service for $arch" tools/module.sh "$arch" service)
@@ -49,12 +51,16 @@ sboms() { # folder
     done
 }
 
-# Copies the pages, and the files that they link to.
+# Copies the pages, and the files that they link to. Pages for those who change the sources stay there: links to them
+# become their names.
 documents() { # folder
     mkdir -p "$1/docs" "$1/examples"
-    cp README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md SECURITY.md "$1"
+    cp README.md CHANGELOG.md SECURITY.md "$1"
     cp docs/*.md docs/*.svg docs/*.yml docs/*.html docs/*.png "$1/docs"
     cp -r examples/*.rs examples/compose examples/kubernetes "$1/examples"
+    sources='\(ARCHITECTURE\|CONTRIBUTING\|docs\/releasing\|docs\/vectors\|releasing\|vectors\)'
+    rm "$1/docs/releasing.md" "$1/docs/vectors.md"
+    sed -i "s/\[\([^]]*\)\](\(\.\.\/\)*$sources\.md[^)]*)/\1/g" "$1"/*.md "$1"/docs/*.md
 }
 
 # Makes the programs' man pages and completions. They write them themselves, so programs for this machine are needed.
@@ -155,13 +161,17 @@ fields() { # name
 Package: $1
 Version: $version
 Architecture: $debian
-Maintainer: The valkeybloom project <valkeybloom@invalid>
+Maintainer: $maintainer
 Installed-Size: $(((size + 1023) / 1024))
 Priority: optional
 END
 }
 
 build_deb() { # name
+    {
+        printf '%s (%s) unstable; urgency=medium\n\n  * CHANGELOG.md of valkeybloom lists the changes.\n\n' "$1" "$version"
+        printf ' -- %s  %s\n' "$maintainer" "$(LC_ALL=C date -u -R -d "@$SOURCE_DATE_EPOCH")"
+    } | gzip -9n >"$root/usr/share/doc/$1/changelog.gz"
     (cd "$root" && find usr -type f -exec md5sum {} + | sort -k 2 >DEBIAN/md5sums)
     same_times "$root"
     find "$root/DEBIAN" -name 'p*' -exec chmod 755 {} +
@@ -180,7 +190,7 @@ deb() {
 Depends: libc6 (>= 2.17)
 Enhances: valkey-server, redis-server
 Section: database
-Description: $summary
+Description: ${summary#A }
 $(echo "$about" | sed 's/^/ /')
 END
     cat >"$root/DEBIAN/postinst" <<END
@@ -197,6 +207,11 @@ MESSAGE
 elif [ "\$1" = configure ]; then
     echo "valkeybloom: servers that are running use the new module after their next restart"
 fi
+# The HTTP service is this package's own: it goes on with the new program, if it runs.
+if [ "\$1" = configure ] && [ -d /run/systemd/system ]; then
+    systemctl daemon-reload
+    systemctl try-restart valkeybloom-http.service || true
+fi
 END
     cat >"$root/DEBIAN/prerm" <<END
 #!/bin/sh
@@ -204,7 +219,15 @@ set -e
 if [ "\$1" = remove ]; then
     echo "valkeybloom: remove the line 'loadmodule $installed' from your servers' configuration."
     echo "valkeybloom: data stays where it is. It loads again only in a server with the module."
+    # Without a running systemd it only removes links.
+    ! command -v systemctl >/dev/null || systemctl --quiet disable valkeybloom-http.service || true
+    [ ! -d /run/systemd/system ] || systemctl stop valkeybloom-http.service || true
 fi
+END
+    cat >"$root/DEBIAN/postrm" <<END
+#!/bin/sh
+set -e
+[ ! -d /run/systemd/system ] || systemctl daemon-reload
 END
     build_deb valkeybloom
 }
@@ -257,7 +280,7 @@ Release: 1
 Summary: $summary
 License: $license
 Group: Applications/Databases
-Packager: The valkeybloom project <valkeybloom@invalid>
+Packager: $maintainer
 Enhances: valkey redis
 
 %description
