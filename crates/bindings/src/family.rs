@@ -14,6 +14,9 @@ pub trait Family: Sized {
     /// Converts an object of any family; `None` if it is of another family.
     fn of_sketch(sketch: Sketch) -> Option<Self>;
 
+    /// Converts the object to one of any family.
+    fn into_sketch(self) -> Sketch;
+
     /// Borrows the object.
     fn by_ref(&self) -> SketchRef<'_>;
 
@@ -91,6 +94,10 @@ macro_rules! family {
                     $crate::Sketch::$family(object) => Some(Self(object)),
                     _ => None,
                 }
+            }
+
+            fn into_sketch(self) -> $crate::Sketch {
+                $crate::Sketch::$family(self.0)
             }
 
             fn by_ref(&self) -> valkeybloom_sketches::SketchRef<'_> {

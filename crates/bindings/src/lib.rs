@@ -90,6 +90,9 @@ pub use valkeybloom_sketches::tdigest::Compressed;
 use valkeybloom_sketches::Seed;
 
 /// Returns a new random seed, which can't be guessed.
-fn random_seed() -> Result<Seed, Error> {
+///
+/// # Errors
+/// If the system has no random numbers.
+pub fn random_seed() -> Result<Seed, Error> {
     host::random().map(Seed::new)
 }

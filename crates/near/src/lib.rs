@@ -20,6 +20,7 @@
 //! All times are measured from a moment that the driver chooses, by a clock that is never set back.
 
 pub mod clock;
+pub mod conversation;
 mod copy;
 mod follower;
 mod loading;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::bloom::chunks::{self, Value};
 use valkeybloom_sketches::bloom::{Limits, Object, Stage};
 
@@ -14,6 +15,31 @@ pub struct Mark {
 
 /// The reason to begin anew when the pieces are of several filters.
 pub const REPLACED: &str = "the filter was replaced while it was fetched";
+
+/// Why a piece was not loaded.
+#[derive(Debug)]
+pub enum Unfit {
+    NoMemory,
+    Other(String),
+}
+
+impl From<DecodeError> for Unfit {
+    fn from(error: DecodeError) -> Self {
+        match error {
+            DecodeError::NoMemory => Self::NoMemory,
+            _ => Self::Other(error.to_string()),
+        }
+    }
+}
+
+impl From<Unfit> for String {
+    fn from(unfit: Unfit) -> Self {
+        match unfit {
+            Unfit::NoMemory => "out of memory".to_owned(),
+            Unfit::Other(text) => text,
+        }
+    }
+}
 
 /// A filter that is being fetched.
 #[derive(Debug)]
@@ -62,24 +88,21 @@ impl Loading {
     ///
     /// # Errors
     /// The reason why the piece does not fit.
-    pub fn load(&mut self, cursor: u64, piece: &[u8]) -> Result<bool, String> {
+    pub fn load(&mut self, cursor: u64, piece: &[u8]) -> Result<bool, Unfit> {
         match &mut self.value {
             None => {
                 let begun = chunks::begin(piece, Limits::NONE);
-                self.value = Some(begun.map_err(|error| match error {
-                    Some(error) => error.to_string(),
-                    None => "out of memory".to_owned(),
-                })?);
+                self.value =
+                    Some(begun.map_err(|error| error.map_or(Unfit::NoMemory, Unfit::from))?);
                 self.header = piece.into();
             }
             Some(Value::Partial(partial)) => {
-                let loaded = partial.load(cursor, piece);
-                if let Some(object) = loaded.map_err(|error| error.to_string())? {
+                if let Some(object) = partial.load(cursor, piece)? {
                     self.value = Some(Value::Complete(object));
                 }
             }
             Some(Value::Complete(_)) if precedes(&self.header, piece) => return Ok(true),
-            Some(Value::Complete(_)) => return Err(REPLACED.to_owned()),
+            Some(Value::Complete(_)) => return Err(Unfit::Other(REPLACED.to_owned())),
         }
         let is_complete = matches!(self.value, Some(Value::Complete(_)));
         self.next = if is_complete { 0 } else { cursor };

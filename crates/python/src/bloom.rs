@@ -1,11 +1,10 @@
 //! The class `Bloom`.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use valkeybloom_bindings::{Bloom as Filter, Kind, Loader, Moment, Shared, Window, parse_moment};
+use valkeybloom_bindings::{Bloom as Filter, Kind, Moment, Shared, Window, parse_moment};
 
 use super::batches;
 use super::chunks::{self, Chunks};
@@ -464,35 +463,3 @@ properties! { Bloom(filter):
 }
 
 common!(Bloom, "Bloom(1000, 0.01)");
-
-/// A Bloom filter that is being loaded. For `fetch`.
-#[pyclass(frozen, module = "valkeybloom._core")]
-pub struct BloomLoader(Mutex<Loader<Filter>>);
-
-#[pymethods]
-impl BloomLoader {
-    #[new]
-    fn new() -> Self {
-        Self(Mutex::default())
-    }
-
-    /// Load the next chunk. Return True if no further chunk belongs to the filter.
-    fn load(&self, cursor: u64, chunk: &[u8]) -> PyResult<bool> {
-        let mut loader = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        loader.load(cursor, chunk).map_err(raise)?;
-        Ok(loader.is_complete())
-    }
-
-    /// Return the filter, once.
-    fn end(&self) -> PyResult<Bloom> {
-        let mut loader = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let whole = std::mem::take(&mut *loader).end().map_err(raise)?;
-        Ok(Bloom(Shared::new(whole)))
-    }
-
-    /// Return whether additions alone can turn the filter of one first chunk into that of a later one.
-    #[staticmethod]
-    fn precedes(first: &[u8], later: &[u8]) -> bool {
-        Filter::precedes(first, later)
-    }
-}

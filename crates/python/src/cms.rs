@@ -26,7 +26,7 @@ use super::words::{Integer, Rate, Whole};
 /// >>> hits.query("/index"), list(hits.query_many(["/about", "/none"]))
 /// (11, [3, 0])
 #[pyclass(frozen, module = "valkeybloom")]
-pub struct CountMin(Shared<Sketch>);
+pub struct CountMin(pub(crate) Shared<Sketch>);
 
 /// Appends the option for the size of counters to words.
 fn with_cell_size<'a>(words: [&'a [u8]; 2], cell_size: &'a Whole) -> PyResult<[&'a [u8]; 4]> {

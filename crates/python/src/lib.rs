@@ -8,6 +8,7 @@ mod calls;
 mod chunks;
 mod cms;
 mod common;
+mod conversation;
 mod cuckoo;
 mod errors;
 mod items;
@@ -24,11 +25,13 @@ mod _core {
     use valkeybloom_protocol::batch;
 
     #[pymodule_export]
-    use super::bloom::{Bloom, BloomLoader};
+    use super::bloom::Bloom;
     #[pymodule_export]
     use super::chunks::Chunks;
     #[pymodule_export]
     use super::cms::CountMin;
+    #[pymodule_export]
+    use super::conversation::Conversation;
     #[pymodule_export]
     use super::cuckoo::CuckooFilter;
     #[pymodule_export]

@@ -25,7 +25,7 @@ use super::words::Whole;
 /// >>> 48 < times.quantile(0.5) < 51
 /// True
 #[pyclass(frozen, module = "valkeybloom")]
-pub struct TDigest(Shared<Digest>);
+pub struct TDigest(pub(crate) Shared<Digest>);
 
 #[pymethods]
 impl TDigest {

@@ -24,7 +24,7 @@ use super::words::{Integer, Rate, Whole};
 /// >>> top.list(), "a" in top, "b" in top
 /// ([(b'a', 5), (b'c', 4)], True, False)
 #[pyclass(frozen, module = "valkeybloom")]
-pub struct TopK(Shared<List>);
+pub struct TopK(pub(crate) Shared<List>);
 
 #[pymethods]
 impl TopK {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 import itertools
 import os
 import signal
@@ -111,6 +112,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """Three servers that are one cluster. Returns the port of one of them."""
     with joined(tmp_path_factory.mktemp("cluster")) as ports:
         yield ports[0]
+
+
+def slot_of(key: bytes) -> int:
+    """Returns the slot of a key in a cluster."""
+    start = key.find(b"{")
+    end = key.find(b"}", start + 1)
+    if start >= 0 and end > start + 1:
+        key = key[start + 1 : end]
+    return binascii.crc_hqx(key, 0) % 16384
 
 
 def wait(until: Callable[[], bool], seconds: int = 30) -> None:

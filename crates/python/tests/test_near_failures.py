@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 import redis
 import valkey
-from conftest import CLIENTS, joined, running, wait
+from conftest import CLIENTS, joined, running, slot_of, wait
 from following import QUICK, Gate, calls, equals, impatient, is_found, items, proxy_of, thread_of
 from test_threads import together
 from valkeybloom import Near
-from valkeybloom._exchange import slot_of
 
 
 def test_no_copy_answers_beyond_its_age(client: Any, server: int) -> None:

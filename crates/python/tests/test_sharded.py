@@ -23,9 +23,8 @@ import pyarrow as pa
 import pytest
 import redis
 import valkeybloom.sharded
-from conftest import CLIENTS, TOP, joined, wait
+from conftest import CLIENTS, TOP, joined, slot_of, wait
 from valkeybloom import Bloom, fetch
-from valkeybloom._exchange import slot_of
 from valkeybloom.sharded import ShardedBloom, Unanswered, shard_capacity, shard_of
 
 SHARDS = 12

@@ -9,10 +9,10 @@ from ._types import Counts, Item, Items, Values, Words
 
 __all__ = [
     "Bloom",
-    "BloomLoader",
     "COMMAND_BYTES",
     "COMMAND_ITEMS",
     "Chunks",
+    "Conversation",
     "CountMin",
     "CuckooFilter",
     "Follower",
@@ -324,12 +324,21 @@ class Chunks(Iterator[tuple[int, bytes]]):
     def __next__(self) -> tuple[int, bytes]: ...
 
 @final
-class BloomLoader:
-    def __new__(cls) -> BloomLoader: ...
-    def load(self, cursor: int, chunk: bytes) -> bool: ...
-    def end(self) -> Bloom: ...
+class Conversation:
     @staticmethod
-    def precedes(first: bytes, later: bytes) -> bool: ...
+    def fetch(key: bytes) -> Conversation: ...
+    @staticmethod
+    def store(
+        key: bytes,
+        sketch: Bloom | CuckooFilter | CountMin | TopK | TDigest,
+        replace: bool,
+        merge: bool,
+        ttl_ms: int | None,
+    ) -> Conversation: ...
+    def next(self) -> Words | None: ...
+    def take(self, reply: Any) -> None: ...
+    def fail(self, error: BaseException, refusal: str | None) -> None: ...
+    def end(self) -> Any: ...
 
 @disjoint_base
 class Follower:

@@ -1,0 +1,51 @@
+-- Gives the complete value of a temporary key its name, or merges it into the value there. The temporary key becomes a
+-- mark, by which a repetition of this call is known: its reply was lost. Returns "none", or the type of the value that is
+-- in the way.
+-- KEYS: the temporary key, the key. ARGV: the time to live of the mark; the command that merges, or ''; the command that
+-- sets the time to live, or ''; its argument, or ''; the types that may be replaced.
+local unfinished, key = KEYS[1], KEYS[2]
+local lease, merge, expire, time = unpack(ARGV, 1, 4)
+local kind = redis.call('TYPE', unfinished)['ok']
+if kind == 'string' then
+    return 'none'
+elseif kind == 'none' then
+    return redis.error_reply('ERR the temporary key is gone: it expired, or was deleted or evicted')
+end
+kind = redis.call('TYPE', key)['ok']
+if kind ~= 'none' and merge ~= '' then
+    -- The time to live stays, unless there is a new one. One of 0 has less than a millisecond left.
+    if expire == '' then
+        time = redis.call('PTTL', key)
+        if time >= 0 then
+            expire, time = 'PEXPIRE', math.max(time, 1)
+        end
+    end
+    if merge == 'CMS.MERGE' then
+        redis.call(merge, key, 2, key, unfinished)
+    elseif merge == 'TDIGEST.MERGE' then
+        redis.call(merge, key, 1, unfinished)
+    else
+        redis.call(merge, key, unfinished)
+    end
+    if expire ~= '' then
+        redis.call(expire, key, time)
+    end
+else
+    local is_kept = kind ~= 'none'
+    for number = 5, #ARGV do
+        is_kept = is_kept and ARGV[number] ~= kind
+    end
+    if is_kept then
+        return kind
+    elseif expire == '' then
+        redis.call('PERSIST', unfinished)
+    else
+        redis.call(expire, unfinished, time)
+    end
+    redis.call('RENAME', unfinished, key)
+end
+-- A user who may not call SET has no mark.
+if redis.pcall('SET', unfinished, '', 'PX', lease)['err'] then
+    redis.call('UNLINK', unfinished)
+end
+return 'none'

@@ -1,0 +1,184 @@
+//! The commands of an upload: a value is made under a temporary key, which then gets its name in one step.
+//!
+//! ```text
+//!   begin.lua   creates the value, with a time to live
+//!   BF.LOADCHUNK temporary cursor chunk …   PEXPIRE temporary lease, now and then
+//!   finish.lua  renames or merges it, and leaves a mark in its place
+//!   UNLINK temporary
+//! ```
+//!
+//! Each of them may arrive twice. The temporary key always has a time to live, so a killed program leaves nothing for
+//! long. Readers of the key see the old value or the new one.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use super::{Words, number, types, words};
+
+/// Marks a temporary key, after the key's name.
+const MARK: &str = ":valkeybloom-unfinished-";
+
+/// How long a temporary key outlives its upload.
+pub const LEASE: Duration = Duration::from_secs(300);
+
+const BEGIN: &str = include_str!("begin.lua");
+const FINISH: &str = include_str!("finish.lua");
+
+/// When a key expires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// Never, or if it is merged, when it would have.
+    Unchanged,
+    /// At this time, in milliseconds since the epoch.
+    At(u64),
+    /// After this number of milliseconds.
+    After(u64),
+}
+
+/// What an upload does in the end.
+#[derive(Clone, Copy, Debug)]
+pub enum Finish {
+    /// The value gets its name, unless the key exists.
+    Keep,
+    /// The value gets its name, and replaces any sketch.
+    Replace,
+    /// This command merges the value into the one that is there.
+    Merge(&'static str),
+}
+
+/// A value under a temporary key.
+#[derive(Debug)]
+pub struct Upload {
+    key: Box<[u8]>,
+    temporary: Vec<u8>,
+    /// The time of the last command that set the temporary key's time to live.
+    leased: Duration,
+}
+
+impl Upload {
+    /// Names a temporary key. It begins with the key's name, because an ACL may grant keys by prefix, and has its slot: by
+    /// the key's own hash tag, or else by the whole key as one, to which the client adds `prefix`. In a cluster, a key with
+    /// braces but without a tag has a temporary key in another slot, and is refused.
+    pub fn new(prefix: &[u8], key: &[u8], random: u64) -> Self {
+        let mut temporary = [key, format!("{MARK}{random:016x}").as_bytes()].concat();
+        let tag = [prefix, key].concat();
+        if !tag.contains(&b'{') && !tag.contains(&b'}') {
+            temporary = [&temporary, &b":{"[..], &tag, b"}"].concat();
+        }
+        Self {
+            key: key.into(),
+            temporary,
+            leased: Duration::ZERO,
+        }
+    }
+
+    /// Returns the key.
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// Returns the temporary key.
+    pub fn temporary(&self) -> &[u8] {
+        &self.temporary
+    }
+
+    /// Creates the value, by a command and its words after the key.
+    pub fn begin<'w>(&'w mut self, create: &[&'w [u8]], now: Duration) -> Words<'w> {
+        self.leased = now;
+        let mut begin = words([b"EVAL", BEGIN.as_bytes(), b"1", &self.temporary]);
+        begin.push(lease());
+        begin.extend(create.iter().copied().map(Into::into));
+        begin
+    }
+
+    /// Creates the value from a payload of DUMP. If the command arrives again, BUSYKEY is its reply.
+    pub fn restore<'w>(&'w self, payload: &'w [u8]) -> Words<'w> {
+        let mut restore = words([b"RESTORE", &self.temporary]);
+        restore.extend([lease(), payload.into()]);
+        restore
+    }
+
+    /// Loads a chunk that ends at `cursor`, by BF.LOADCHUNK or CF.LOADCHUNK.
+    pub fn load<'w>(&'w self, name: &'w str, cursor: u64, chunk: &'w [u8]) -> Words<'w> {
+        let mut load = words([name.as_bytes(), &self.temporary]);
+        load.extend([number(cursor), chunk.into()]);
+        load
+    }
+
+    /// Returns whether the time to live of the temporary key is to be renewed.
+    pub fn is_due(&self, now: Duration) -> bool {
+        now.saturating_sub(self.leased) > LEASE / 10
+    }
+
+    /// Renews the time to live of the temporary key.
+    pub fn renew(&mut self, now: Duration) -> Words<'_> {
+        self.leased = now;
+        let mut renew = words([b"PEXPIRE", &self.temporary]);
+        renew.push(lease());
+        renew
+    }
+
+    /// Gives the value its name. The reply is "none", or the type of the value that is in the way.
+    pub fn finish(&self, how: Finish, expiry: Expiry) -> Words<'_> {
+        let mut finish = words([b"EVAL", FINISH.as_bytes(), b"2", &self.temporary, &self.key]);
+        let merge = match how {
+            Finish::Merge(command) => command,
+            Finish::Keep | Finish::Replace => "",
+        };
+        finish.extend([lease(), merge.as_bytes().into()]);
+        finish.extend(match expiry {
+            Expiry::Unchanged => [b""[..].into(), b""[..].into()],
+            Expiry::At(ms) => [b"PEXPIREAT"[..].into(), number(ms)],
+            Expiry::After(ms) => [b"PEXPIRE"[..].into(), number(ms)],
+        });
+        if matches!(how, Finish::Replace) {
+            finish.extend(types().map(|name| name.as_bytes().into()));
+        }
+        finish
+    }
+
+    /// Deletes the value, or the mark. If it fails, the time to live deletes them.
+    pub fn unlink(&self) -> Words<'_> {
+        words([b"UNLINK", &self.temporary])
+    }
+}
+
+fn lease() -> Cow<'static, [u8]> {
+    number(LEASE.as_secs() * 1000)
+}
+
+/// Returns whether a key is the temporary key of an upload.
+pub fn is_temporary(key: &[u8]) -> bool {
+    key.windows(MARK.len()).any(|part| part == MARK.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_temporary_key_has_the_prefix_and_the_hash_tag_of_the_key() {
+        for (prefix, key, name) in [
+            (
+                "",
+                "seen",
+                "seen:valkeybloom-unfinished-000000000000002a:{seen}",
+            ),
+            (
+                "",
+                "{tag}b",
+                "{tag}b:valkeybloom-unfinished-000000000000002a",
+            ),
+            (
+                "app:",
+                "b",
+                "b:valkeybloom-unfinished-000000000000002a:{app:b}",
+            ),
+            ("{app}:", "b", "b:valkeybloom-unfinished-000000000000002a"),
+        ] {
+            let upload = Upload::new(prefix.as_bytes(), key.as_bytes(), 42);
+            assert_eq!(upload.temporary(), name.as_bytes());
+            assert!(is_temporary(upload.temporary()) && !is_temporary(key.as_bytes()));
+        }
+    }
+}
