@@ -70,7 +70,7 @@ build() {
     cp $source/package/index.d.ts "$package/index.d.cts"
     bundle() { # entry, format, file
         "$npm/work/node_modules/.bin/esbuild" "$source/package/$1" --bundle --log-level=warning --format="$2" \
-            --target=es2022 --loader:.lua=text --external:node:* --external:./valkeybloom.wasm --outfile="$package/$3"
+            --target=es2022 --external:node:* --external:./valkeybloom.wasm --outfile="$package/$3"
     }
     bundle node.js cjs node.cjs
     bundle web.js esm web.js

@@ -8,7 +8,7 @@ use valkeybloom_protocol::error::Error as Refused;
 use valkeybloom_protocol::words::Origin;
 use valkeybloom_sketches::bloom::chunks::{self, Value};
 use valkeybloom_sketches::bloom::{Added, Dialect, Growth, New, Object};
-use valkeybloom_sketches::bloom::{Params, Stage, Tightening, Time, Window};
+use valkeybloom_sketches::bloom::{Params, Tightening, Time, Window};
 use valkeybloom_sketches::{Fraction, Seed};
 
 use super::batch::{Batch, copied, writer};
@@ -230,14 +230,6 @@ impl Bloom {
         union.0.tidy(now);
         Ok(union)
     }
-
-    /// Returns whether additions alone can turn the filter of one header of chunks into that of a later one. Then
-    /// chunks that were read in between belong to the first header.
-    pub fn precedes(header: &[u8], later: &[u8]) -> bool {
-        let stages = Stage::of_header(header).zip(Stage::of_header(later));
-        stages.is_some_and(|(stage, later)| stage.precedes(&later))
-    }
-
     /// Removes all items. The seed and the parameters stay.
     ///
     /// # Errors
@@ -300,10 +292,6 @@ impl Chunked for Bloom {
                 Ok(())
             }
         }
-    }
-
-    fn is_complete(loading: &Value) -> bool {
-        matches!(loading, Value::Complete(_))
     }
 
     fn end(loading: Value) -> Result<Self, Error> {

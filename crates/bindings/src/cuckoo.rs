@@ -126,10 +126,6 @@ impl Chunked for Cuckoo {
         }
     }
 
-    fn is_complete(_: &cuckoo::Cuckoo) -> bool {
-        true
-    }
-
     fn end(loading: cuckoo::Cuckoo) -> Result<Self, Error> {
         Ok(Self(loading))
     }

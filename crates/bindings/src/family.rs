@@ -137,9 +137,6 @@ pub trait Chunked: Family {
     /// [`Code::Undecodable`] or [`Code::NoMemory`]. Then nothing has changed.
     fn load(loading: &mut Self::Loading, cursor: u64, chunk: &[u8]) -> Result<(), Error>;
 
-    /// Returns whether no chunk is known to be missing.
-    fn is_complete(loading: &Self::Loading) -> bool;
-
     /// Returns the object.
     ///
     /// # Errors
@@ -170,11 +167,6 @@ impl<F: Chunked> Loader<F> {
             (_, Some(loading)) => F::load(loading, cursor, chunk)?,
         }
         Ok(())
-    }
-
-    /// Returns whether no chunk is known to be missing.
-    pub fn is_complete(&self) -> bool {
-        self.0.as_ref().is_some_and(F::is_complete)
     }
 
     /// Returns the object.

@@ -58,7 +58,7 @@ function ofIoredis(client, key) {
       return client.callBuffer(name, joined(prefix, own), ...rest);
     }
   };
-  return { send, slotOf: (name) => slotOf(joined(prefix, name)) };
+  return { send, prefix: encoder.encode(prefix ?? '') };
 }
 
 function ofGlide(client, key) {
@@ -87,5 +87,5 @@ export function commandsOf(client, name) {
   }
   const { send, ...rest } = of(client, Buffer.from(name));
   const word = (value) => (value instanceof Uint8Array ? Buffer.from(value.buffer, value.byteOffset, value.length) : `${value}`);
-  return { slotOf, refusalOf, ...rest, send: async (...words) => send(...words.map(word)) };
+  return { prefix: [], refusalOf, ...rest, send: async (...words) => send(...words.map(word)) };
 }

@@ -16,7 +16,7 @@ const NAMES = ['', 'Bloom filter', 'cuckoo filter', 'count-min sketch', 'top-k l
 
 const freed = new FinalizationRegistry((pointer) => wasm.valkeybloom_free(pointer));
 
-let pointerOf;
+export let pointerOf;
 
 /** Calls a function with an object, an item and a parameter. Returns its answer. */
 const ask = (of, sketch, item, parameter) =>
@@ -53,8 +53,7 @@ export class Sketch {
   /** Decodes the bytes of `toBytes`, of DUMP, or of BF.LOAD. */
   static fromBytes(data) {
     withBytes(bytesOf(data, 'data'), (address, length) => call('from_bytes', address, length, out));
-    call('family_of', u32(out), out + 8);
-    const [family, wanted] = [u32(out + 8), this.prototype[FAMILY]];
+    const [family, wanted] = [familyAtOut(), this.prototype[FAMILY]];
     if (wanted !== undefined && wanted !== family) {
       wasm.valkeybloom_free(u32(out));
       throw new SketchError('UNDECODABLE', `the bytes are a ${NAMES[family]}, not a ${NAMES[wanted]}`);
@@ -138,8 +137,14 @@ export const isSketch = (value) => value instanceof Sketch;
 /** Returns the class of a sketch's family, whatever class was derived from it. */
 export const familyOf = (sketch) => FAMILIES[sketch[FAMILY]];
 
+/** Returns the number of the family of the object that a call has put into `out`. */
+function familyAtOut() {
+  call('family_of', u32(out), out + 8);
+  return u32(out + 8);
+}
+
 /** Makes an object of the pointer that a call has put into `out`. */
-export const adopt = (family) => new family(EXISTING);
+export const adopt = (family = FAMILIES[familyAtOut()]) => new family(EXISTING);
 
 function info(name, sketch, ...parameters) {
   numbers().setUint32(out, 128, true);
@@ -173,15 +178,6 @@ export class Loader {
     this.#pointer = 0;
   }
 }
-
-/** Returns whether additions alone lead from one header of chunks to a later one. */
-export const precedes = (header, later) =>
-  withBytes(header, (...first) =>
-    withBytes(later, (...second) => {
-      call('bloom_precedes', ...first, ...second, out);
-      return isTrue();
-    }),
-  );
 
 /** Calls `use` with the address of pointers to objects of a family, and their number. */
 const withAll = (family, sketches, use) =>

@@ -11,6 +11,7 @@
 mod bloom;
 #[path = "../../c/src/border.rs"]
 mod border;
+mod conversation;
 #[path = "../../c/src/count_min.rs"]
 mod count_min;
 #[path = "../../c/src/cuckoo.rs"]

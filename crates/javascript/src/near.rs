@@ -17,7 +17,7 @@ const OPEN: u8 = 2;
     clippy::cast_sign_loss,
     reason = "the nearest time that there is"
 )]
-const fn time(us: f64) -> Duration {
+pub const fn time(us: f64) -> Duration {
     Duration::from_micros(us as u64)
 }
 

@@ -97,7 +97,7 @@ impl<E> Store<E> {
     }
 
     pub fn next(&mut self, now: Duration) -> Words<'_> {
-        self.is_renewing = false;
+        let was_renewed = std::mem::take(&mut self.is_renewing);
         let load = self.load();
         match &self.phase {
             Phase::Look => words([b"TYPE", self.upload.key()]),
@@ -106,7 +106,7 @@ impl<E> Store<E> {
                 None => self.upload.restore(first),
             },
             Phase::Chunk(cursor, chunk) => {
-                if self.upload.is_due(now) {
+                if !was_renewed && self.upload.is_due(now) {
                     self.is_renewing = true;
                     return self.upload.renew(now);
                 }
