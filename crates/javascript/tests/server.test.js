@@ -299,3 +299,58 @@ test('a server that ends in the middle is an error of the client', async () => {
     proxy.close();
   }
 });
+
+/** Calls `use` with a client of ioredis, as it is by default, for each step at which the connection can be cut. */
+async function withEachCut(use) {
+  const { Redis } = await import('ioredis');
+  const proxy = await startProxy(server.port);
+  const one = new Redis({ port: proxy.port, retryStrategy: () => 1 });
+  one.on('error', () => {});
+  let [steps, step] = [0, -1];
+  const cutting = new Proxy(one, {
+    get(target, property) {
+      if (property !== 'callBuffer') return target[property];
+      return (...words) => {
+        steps += 1;
+        if (steps === step) proxy.cuts = cutting.cuts;
+        return target.callBuffer(...words);
+      };
+    },
+  });
+  let last = 0;
+  do {
+    for (cutting.cuts of ['before', 'after', 'within']) {
+      steps = 0;
+      await use(cutting, `${cutting.cuts} ${step}`);
+      assert.equal(proxy.cuts, undefined);
+      last = Math.max(last, steps);
+    }
+    step = Math.max(step, 0) + 1;
+  } while (step <= last);
+  one.disconnect();
+  proxy.close();
+  assert.ok(last >= 3);
+}
+
+test('an object is stored once, wherever the connection is cut', async () => {
+  const [filter, hits] = [new Bloom(4_000_000, 0.01), new CountMin(50, 4)];
+  filter.add('a');
+  hits.add('a', 5);
+  await withEachCut(async (one, where) => {
+    await client.call('FLUSHALL');
+    await store(one, 'key', filter);
+    assert.ok((await fetch(client.client, 'key')).equals(filter), where);
+    assert.deepEqual(await client.call('KEYS', '*'), ['key']);
+  });
+  await withEachCut(async (one, where) => {
+    await client.call('FLUSHALL');
+    await store(client.client, 'key', hits);
+    await store(one, 'key', hits, { merge: true });
+    assert.equal((await fetch(client.client, 'key')).query('a'), 10, where);
+    assert.deepEqual(await client.call('KEYS', '*'), ['key']);
+  });
+  await store(client.client, 'filter', filter);
+  await withEachCut(async (one, where) => {
+    assert.ok((await fetch(one, 'filter')).equals(filter), where);
+  });
+});

@@ -138,13 +138,20 @@ export async function startCluster() {
 /** Passes connections on to a server. It can stall them, cut them, and refuse others. */
 export async function startProxy(target) {
   const sockets = new Set();
-  const proxy = { refuses: false, isStalled: false };
+  // With `cuts`, the next command is not passed on, or its reply is not, or half of it.
+  const proxy = { refuses: false, isStalled: false, cuts: undefined };
   const listening = net.createServer((one) => {
     if (proxy.refuses) return one.destroy();
     const other = net.connect(target, '127.0.0.1');
     for (const [source, sink] of [[one, other], [other, one]]) {
       sockets.add(source);
-      source.on('data', (data) => sink.write(data));
+      source.on('data', (data) => {
+        const isCut = proxy.cuts !== undefined && (proxy.cuts === 'before') === (source === one);
+        if (!isCut) return sink.write(data);
+        if (proxy.cuts === 'within') sink.write(data.subarray(0, data.length / 2));
+        proxy.cuts = undefined;
+        return source.destroy();
+      });
       source.on('error', () => {});
       source.on('close', () => {
         sockets.delete(source);
