@@ -4,9 +4,9 @@ use valkeybloom_protocol::names::TYPES;
 
 use super::failure::{Failure, Result, shown};
 use super::family::Family;
+use super::held::read::Reader;
+use super::held::row::Row;
 use super::keys::Found;
-use super::list::read::Reader;
-use super::list::row::Row;
 use super::server::Server;
 
 /// Describes the filter or sketch under a key; `None` if there is no key.

@@ -30,6 +30,7 @@ mod existing;
 mod expiry;
 mod failure;
 mod family;
+mod held;
 mod info;
 mod keys;
 mod lines;

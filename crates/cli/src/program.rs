@@ -7,7 +7,7 @@ use valkeybloom_sketches::bloom::Dialect;
 
 use super::failure::{Fault, Result};
 use super::family::Family;
-use super::list::row::info_command;
+use super::held::row::info_command;
 use super::server::{Server, dialect_of, is_filter};
 
 /// A program that has filters.

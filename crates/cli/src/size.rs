@@ -10,8 +10,8 @@ use valkeybloom_sketches::topk::Shape;
 use valkeybloom_sketches::{Fraction, MAX_CAPACITY};
 
 use super::failure::{Failure, Result};
+use super::held::row::Row;
 use super::info::Info;
-use super::list::row::Row;
 use super::options::{self, FilterOptions, KindOptions};
 use super::report::{self, Report, grouped, ratio, two_digits};
 use super::server::{Server, Tls};

@@ -9,8 +9,8 @@ use valkeybloom_sketches::topk::INCREMENT_MAX;
 use super::source::{Counts, Source};
 use crate::failure::{Failure, Fault, Result, shown};
 use crate::family::Family;
+use crate::held::limits;
 use crate::lines::Block;
-use crate::list::limits;
 use crate::server::{COMMAND_ITEMS, Server};
 
 /// The reason for an item that a cuckoo filter had no room for.

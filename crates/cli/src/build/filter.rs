@@ -5,7 +5,7 @@ use valkeybloom_sketches::bloom::{Added, Kind, Limits, Object, Refusal, Shape, T
 
 use super::source::{Counts, Source};
 use crate::failure::{Failure, Fault, Result, shown};
-use crate::list::limits;
+use crate::held::limits;
 use crate::progress::{Progress, Show};
 use crate::server::Server;
 use crate::upload::Upload;

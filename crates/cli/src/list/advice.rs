@@ -8,9 +8,9 @@ use valkeybloom_planner::TopK;
 use valkeybloom_protocol::names::{CUCKOO_FILTERS, FILTER_MEMORY, OBJECT_MEMORY};
 use valkeybloom_sketches::bloom::Growth;
 
-use super::limits::{Settings, ending_growth};
-use super::row::{Bloom, Details, Row};
 use crate::failure::word;
+use crate::held::limits::{Settings, ending_growth};
+use crate::held::row::{Bloom, Details, Row};
 use crate::report::{counted, grouped, ratio, two_digits};
 use crate::upload::in_slot_of;
 

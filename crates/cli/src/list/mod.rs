@@ -1,20 +1,15 @@
 //! `valkeybloom list`: every filter and sketch of a server in one table.
 //!
 //! ```text
-//!   server → keys → read → rows → columns → writer, output  table, CSV, JSON
-//!                                         → advice          what is worth doing
-//!                                         → prometheus      metrics
+//!   server → keys → held → writer, output  table, CSV, JSON
+//!                        → advice          what is worth doing
+//!                        → prometheus      metrics
 //! ```
 
 pub mod advice;
-pub mod columns;
-pub mod limits;
 pub mod order;
 pub mod output;
-mod pace;
 pub mod prometheus;
-pub mod read;
-pub mod row;
 mod writer;
 
 use std::io::{self, IsTerminal};
@@ -22,13 +17,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use self::limits::Settings;
 use self::order::Order;
 use self::prometheus::Memory;
-use self::read::{Listing, Reader, Unreadable};
-use self::row::Row;
 use self::writer::{Form, Writer};
 use super::failure::{Failure, Fault, Result, unless_refused};
+use super::held::columns;
+use super::held::limits::Settings;
+use super::held::read::{Listing, Reader, Unreadable};
+use super::held::row::Row;
 use super::keys::Selection;
 use super::options::count;
 use super::progress::{Progress, Show};

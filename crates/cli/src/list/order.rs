@@ -3,7 +3,7 @@
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use super::columns::{Column, listed};
+use crate::held::columns::{Column, listed};
 use crate::options::count;
 
 /// The order of rows, and the load that reading them puts on the server.

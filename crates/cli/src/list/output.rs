@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use unicode_width::UnicodeWidthChar;
 use unicode_width::UnicodeWidthStr;
 
-use super::columns::{Column, listed};
-use super::row::Row;
+use crate::held::columns::{Column, listed};
+use crate::held::row::Row;
 use crate::report::{counted, grouped};
 
 /// The narrowest that a column of keys gets.

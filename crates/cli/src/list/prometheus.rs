@@ -8,9 +8,9 @@ use std::path::Path;
 
 use valkeybloom_protocol::names::TYPES;
 
-use super::read::Listing;
-use super::row::{Details, Row};
 use crate::failure::visible;
+use crate::held::read::Listing;
+use crate::held::row::{Details, Row};
 use crate::report::double;
 use crate::server::Server;
 

@@ -5,12 +5,12 @@ use std::mem;
 use serde_json::Value;
 
 use super::advice::{self, Advice};
-use super::columns::{listed, sort};
-use super::limits::Settings;
 use super::order::Order;
 use super::output::{self, Sums, Table};
-use super::row::Row;
 use crate::failure::{Failure, Result, shown};
+use crate::held::columns::{listed, sort};
+use crate::held::limits::Settings;
+use crate::held::row::Row;
 use crate::report::{print, print_line};
 
 /// The rows that determine the widths of a table's columns. Wider cells of later rows move the rest of their line.

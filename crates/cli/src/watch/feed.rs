@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use crate::failure::{Fault, Result};
+use crate::held::read::{Listing, Reader};
 use crate::keys::Selection;
 use crate::list::order::Order;
-use crate::list::read::{Listing, Reader};
 use crate::options;
 use crate::server::{Server, Tls};
 

@@ -6,7 +6,7 @@ use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 
 use super::view::View;
-use crate::list::columns::WATCHED;
+use crate::held::columns::WATCHED;
 use crate::list::output::{Sums, Table, shortened};
 
 /// The lines besides the rows: the sums, the titles, and the line at the bottom.

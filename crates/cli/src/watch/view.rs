@@ -7,9 +7,9 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::feed::Update;
 use crate::failure::shown;
-use crate::list::columns::{self, Column, WATCHED};
-use crate::list::read::Listing;
-use crate::list::row::Row;
+use crate::held::columns::{self, Column, WATCHED};
+use crate::held::read::Listing;
+use crate::held::row::Row;
 use crate::report::double;
 
 /// The state of the screen.
