@@ -33,6 +33,9 @@ BF.ADD new, being read | BF.ADD read | 1 new
 BF.MEXISTS 100 miss | BF.MEXISTS small | 100 new
 BF.MADD 100 new | BF.MADD new | 100 new
 BF.MADD 100 new, being read | BF.MADD read | 100 new
+BF.MADD 100 new, counting | BF.MADD counting | 100 new
+BF.INSERT known | BF.INSERT small ITEMS | 1 known
+BF.INSERT 100 new | BF.INSERT new ITEMS | 100 new
 TOPK.ADD, k 10 | TOPK.ADD shortlist | 1 known
 TOPK.ADD, k 100 | TOPK.ADD toplist | 1 known
 TDIGEST.ADD | TDIGEST.ADD values | 1 known
