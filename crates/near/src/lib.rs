@@ -24,6 +24,7 @@ pub mod conversation;
 mod copy;
 mod follower;
 mod loading;
+pub mod once;
 
 use std::time::Duration;
 

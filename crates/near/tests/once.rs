@@ -1,0 +1,430 @@
+//! Additions with receipts, at a server in memory that loses commands and replies.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use valkeybloom_near::once::{Adding, Addition, LACKING, Once, Receipts, Refusal};
+use valkeybloom_sketches::Forgotten;
+use valkeybloom_testing::support::Rng;
+
+const NOW: Duration = Duration::from_secs(1);
+const CREATING: Adding = Adding {
+    creates: true,
+    may_lack: false,
+};
+
+/// A set and its receipts. Each has its first position and its answers.
+#[derive(Default)]
+struct Server {
+    items: HashSet<Vec<u8>>,
+    receipts: HashMap<Vec<u8>, (u64, Vec<bool>)>,
+    /// The most items; more are refused.
+    room: Option<usize>,
+    /// How a server without receipts refuses them.
+    refusal: Option<&'static str>,
+}
+
+/// The answers for the first items, and an error.
+#[derive(Debug, PartialEq, Eq)]
+struct Reply(Vec<bool>, Option<String>);
+
+impl Server {
+    fn add(&mut self, item: &[u8]) -> Option<bool> {
+        if self.items.contains(item) {
+            return Some(false);
+        }
+        if self.room.is_some_and(|room| self.items.len() >= room) {
+            return None;
+        }
+        Some(self.items.insert(item.to_vec()))
+    }
+
+    fn reply(&mut self, words: &[Vec<u8>], items: &[Vec<u8>]) -> Reply {
+        const FULL: &str = "ERR non scaling filter is full";
+        let mut words = words.iter().map(|word| std::str::from_utf8(word).unwrap());
+        assert_eq!(words.next(), Some("BF.INSERT"));
+        let mut answers = Vec::new();
+        match words.next() {
+            Some("ITEMS") => {
+                for item in items {
+                    match self.add(item) {
+                        Some(answer) => answers.push(answer),
+                        None => return Reply(answers, Some(FULL.into())),
+                    }
+                }
+            }
+            Some("ONCE") => {
+                if let Some(refusal) = self.refusal {
+                    return Reply(answers, Some(refusal.into()));
+                }
+                let name = words.next().unwrap().as_bytes().to_vec();
+                let at: u64 = words.next().unwrap().parse().unwrap();
+                let begins = words.next() == Some("BEGIN");
+                let (mut from, mut held) = self.receipts.get(&name).cloned().unwrap_or_default();
+                let to = from + held.len() as u64;
+                let is_there = self.receipts.contains_key(&name);
+                if !(from..=to).contains(&at) || (!is_there && at > 0) {
+                    if !begins || at < from {
+                        let text = format!("FORGOTTEN answers are known from {from} to {to}");
+                        return Reply(answers, Some(text));
+                    }
+                    (from, held) = (at, Vec::new());
+                }
+                for (item, place) in items.iter().zip(usize::try_from(at - from).unwrap()..) {
+                    if place == held.len() {
+                        let Some(answer) = self.add(item) else {
+                            self.receipts.insert(name, (from, held));
+                            return Reply(answers, Some(FULL.into()));
+                        };
+                        held.push(answer);
+                    }
+                    answers.push(held[place]);
+                }
+                self.receipts.insert(name, (from, held));
+            }
+            other => panic!("{other:?}"),
+        }
+        Reply(answers, None)
+    }
+}
+
+/// A command, as a client keeps it.
+type Sent = (Vec<Vec<u8>>, Vec<Vec<u8>>);
+
+fn next(addition: &mut Addition) -> Option<Sent> {
+    let command = addition.command()?;
+    let items = command.items().map(<[u8]>::to_vec).collect();
+    Some((command.words, items))
+}
+
+fn begin(once: &mut Once, items: &[&[u8]], at: u64) -> Addition {
+    let mut addition = once.begin(at, NOW);
+    for item in items {
+        once.push(&mut addition, item, false).unwrap();
+    }
+    addition
+}
+
+/// Runs a call. The error is the refusal of the last command.
+fn call(
+    once: &mut Once,
+    server: &mut Server,
+    items: &[&[u8]],
+    at: u64,
+) -> Result<Vec<bool>, Refusal> {
+    let mut addition = begin(once, items, at);
+    let mut result = Ok(());
+    while let Some((words, items)) = next(&mut addition) {
+        let Reply(answers, error) = server.reply(&words, &items);
+        let is_element = !answers.is_empty();
+        addition.take(answers);
+        match error.map(|error| addition.refuse(&error, is_element)) {
+            None | Some(Refusal::Without) => {}
+            Some(refusal) => {
+                result = Err(refusal);
+                break;
+            }
+        }
+    }
+    let answers = addition
+        .answers()
+        .iter()
+        .map(|answer| answer.unwrap_or_default());
+    let answers = answers.collect();
+    once.end(addition, result.is_ok(), NOW);
+    result.map(|()| answers)
+}
+
+fn own() -> Once {
+    Once::new(b"seen", Receipts::Own(7), CREATING)
+}
+
+#[test]
+fn receipts_are_in_the_slot_of_their_filter() {
+    for (key, name) in [
+        ("seen", "{seen}:once:c"),
+        ("{a}seen", "{a}seen:once:c"),
+        ("see{n", "{see{n}:once:c"),
+        ("a{b}c{d}", "a{b}c{d}:once:c"),
+        ("", "{}:once:c"),
+    ] {
+        let mut once = Once::new(key.as_bytes(), Receipts::Consumer(b"c", 0), CREATING);
+        let mut addition = begin(&mut once, &[b"x"], 3);
+        let (words, _) = next(&mut addition).unwrap();
+        assert_eq!(words[1..], [&b"ONCE"[..], name.as_bytes(), b"3", b"ITEMS"]);
+        let position = once.position_words().unwrap();
+        assert_eq!(
+            position,
+            ["GETRANGE", name, "0", "34"].map(|word| word.as_bytes().to_vec())
+        );
+    }
+    let mut addition = begin(&mut own(), &[b"x"], 0);
+    let (words, _) = next(&mut addition).unwrap();
+    assert_eq!(
+        words[2],
+        b"{seen}:once:own-00000000000000000000000000000007-1"
+    );
+    assert_eq!(own().position_words(), None);
+}
+
+#[test]
+fn a_consumer_begins_where_it_says_and_reads_where_it_stands() {
+    let mut server = Server::default();
+    let mut once = Once::new(b"seen", Receipts::Consumer(b"c", 1200), CREATING);
+    assert_eq!(once.position_in(b""), Some(1200));
+    assert_eq!(
+        once.position_in(b"receipt1 0000000000000001200 000003"),
+        Some(1203)
+    );
+    for wrong in [
+        &b"receipt2 0000000000000001200 000003"[..],
+        b"x",
+        b"receipt1 1",
+        b"\xff",
+    ] {
+        assert_eq!(once.position_in(wrong), None);
+    }
+    let forgotten = |from, to| Err(Refusal::Forgotten(Forgotten { from, to }));
+    let (a, b, c) = (&b"a"[..], &b"b"[..], &b"c"[..]);
+    assert_eq!(call(&mut once, &mut server, &[a], 1300), forgotten(0, 0));
+    for _ in 0..2 {
+        assert_eq!(
+            call(&mut once, &mut server, &[a, b, a], 1200),
+            Ok(vec![true, true, false])
+        );
+    }
+    assert_eq!(
+        call(&mut once, &mut server, &[b, a, c], 1201),
+        Ok(vec![true, false, true])
+    );
+    assert_eq!(
+        call(&mut once, &mut server, &[c], 1205),
+        forgotten(1200, 1204)
+    );
+    assert_eq!(
+        call(&mut once, &mut server, &[c], 1199),
+        forgotten(1200, 1204)
+    );
+    // Only its first batch begins a receipt.
+    server.receipts.clear();
+    assert_eq!(call(&mut once, &mut server, &[c], 1204), forgotten(0, 0));
+    assert_eq!(call(&mut once, &mut server, &[a], 1200), Ok(vec![false]));
+}
+
+#[test]
+fn a_batch_is_cut_and_its_positions_go_on() {
+    let items: Vec<Vec<u8>> = (0..25_000_u32)
+        .map(|number| number.to_le_bytes().to_vec())
+        .collect();
+    let items: Vec<&[u8]> = items.iter().map(Vec::as_slice).collect();
+    for (mut once, at) in [
+        (own(), 0),
+        (Once::new(b"k", Receipts::Consumer(b"c", 5), CREATING), 5),
+    ] {
+        let mut server = Server::default();
+        let mut addition = begin(&mut once, &items, at);
+        let mut sent = Vec::new();
+        while let Some((words, items)) = next(&mut addition) {
+            sent.push((
+                String::from_utf8_lossy(&words[3..].join(&b' ')).into_owned(),
+                items.len(),
+            ));
+            let Reply(answers, None) = server.reply(&words, &items) else {
+                panic!("it has room");
+            };
+            assert_eq!(addition.take(answers).len(), items.len());
+        }
+        let begins = if at > 0 { "BEGIN " } else { "" };
+        let expected = [
+            (format!("{at} {begins}ITEMS"), 10_000),
+            (format!("{} ITEMS", at + 10_000), 10_000),
+            (format!("{} ITEMS", at + 20_000), 5000),
+        ];
+        assert_eq!(sent, expected);
+        assert_eq!(addition.answers(), vec![Some(true); 25_000]);
+        once.end(addition, true, NOW);
+    }
+}
+
+#[test]
+fn an_own_receipt_is_taken_again_unless_it_was_idle() {
+    let mut once = own();
+    let name = |once: &mut Once, now| {
+        let mut addition = once.begin(0, now);
+        once.push(&mut addition, b"x", false).unwrap();
+        let (words, _) = next(&mut addition).unwrap();
+        addition.take([true]);
+        (words[2].last().copied(), words[3].clone(), addition)
+    };
+    let (first, position, one) = name(&mut once, NOW);
+    assert_eq!((first, &position[..]), (Some(b'1'), &b"0"[..]));
+    // Two calls at once have two receipts.
+    let (second, position, two) = name(&mut once, NOW);
+    assert_eq!((second, &position[..]), (Some(b'2'), &b"0"[..]));
+    once.end(two, true, NOW);
+    once.end(one, true, NOW);
+    let (again, position, one) = name(&mut once, NOW);
+    assert_eq!((again, &position[..]), (Some(b'1'), &b"1"[..]));
+    once.end(one, true, NOW);
+    let (third, position, _) = name(&mut once, NOW + Duration::from_secs(3600));
+    assert_eq!((third, &position[..]), (Some(b'3'), &b"0"[..]));
+}
+
+#[test]
+fn a_receipt_of_its_own_that_is_gone_fails_one_call() {
+    let (mut once, mut server) = (own(), Server::default());
+    assert_eq!(call(&mut once, &mut server, &[b"a"], 0), Ok(vec![true]));
+    server.receipts.clear();
+    let forgotten = Refusal::Forgotten(Forgotten { from: 0, to: 0 });
+    assert_eq!(call(&mut once, &mut server, &[b"b"], 0), Err(forgotten));
+    assert_eq!(call(&mut once, &mut server, &[b"b"], 0), Ok(vec![true]));
+}
+
+#[test]
+fn a_refused_item_keeps_the_answers_before_it() {
+    let (mut once, mut server) = (own(), Server::default());
+    server.room = Some(2);
+    assert_eq!(
+        call(&mut once, &mut server, &[b"a", b"b", b"c"], 0),
+        Err(Refusal::Other)
+    );
+    server.room = None;
+    assert_eq!(
+        call(&mut once, &mut server, &[b"c", b"b", b"a"], 0),
+        Ok(vec![true; 3])
+    );
+    assert!(!once.has_debts());
+    assert_eq!(
+        call(&mut once, &mut server, &[b"c", b"b", b"a"], 0),
+        Ok(vec![false; 3])
+    );
+    // Each answer was told once, and no receipt was begun for the second and third call.
+    assert_eq!(server.receipts.len(), 1);
+}
+
+fn refusing(refusal: &'static str) -> Server {
+    Server {
+        refusal: Some(refusal),
+        ..Server::default()
+    }
+}
+
+#[test]
+fn servers_without_receipts() {
+    for refusal in [
+        "ERR unknown argument received",
+        "Unknown argument received",
+        "ERR unknown command 'BF.INSERT', with args beginning with: 'k'",
+    ] {
+        let mut server = refusing(refusal);
+        assert_eq!(
+            call(&mut own(), &mut server, &[b"a"], 0),
+            Err(Refusal::Lacking)
+        );
+        let adding = Adding {
+            may_lack: true,
+            ..CREATING
+        };
+        let mut once = Once::new(b"seen", Receipts::Own(7), adding);
+        assert!(once.has_receipts());
+        assert_eq!(call(&mut once, &mut server, &[b"a"], 0), Ok(vec![true]));
+        // It is not tried again.
+        assert!(!once.has_receipts());
+        server.refusal = None;
+        assert_eq!(call(&mut once, &mut server, &[b"a"], 0), Ok(vec![false]));
+        assert_eq!(server.receipts.len(), 0);
+    }
+    assert!(LACKING.contains("load the module"));
+    let mut server = refusing("NOPERM No permissions to access a key");
+    assert_eq!(
+        call(&mut own(), &mut server, &[b"a"], 0),
+        Err(Refusal::Other)
+    );
+    let mut once = Once::new(
+        b"seen",
+        Receipts::Own(7),
+        Adding {
+            may_lack: true,
+            ..CREATING
+        },
+    );
+    assert_eq!(call(&mut once, &mut server, &[b"a"], 0), Ok(vec![true]));
+}
+
+/// Sixteen callers add items in batches. Commands and replies get lost, clients send commands again, no receipt
+/// vanishes. A caller whose call failed calls again, with any of its items among others.
+#[test]
+fn each_item_is_new_to_one_caller() {
+    const CALLERS: usize = 16;
+    for seed in 0..200 {
+        let mut rng = Rng::new(seed);
+        let (mut once, mut server) = (own(), Server::default());
+        let mut told: HashMap<Vec<u8>, usize> = HashMap::new();
+        let mut open: Vec<Option<(Addition, Vec<Vec<u8>>)>> = (0..CALLERS).map(|_| None).collect();
+        let mut failed: Vec<Vec<u8>> = Vec::new();
+        let mut ends = false;
+        let mut steps = 0;
+        loop {
+            steps += 1;
+            ends |= steps > 1000;
+            let caller = rng.below(CALLERS);
+            let Some((mut addition, items)) = open[caller].take() else {
+                if ends && failed.is_empty() {
+                    if open.iter().all(Option::is_none) {
+                        break;
+                    }
+                    continue;
+                }
+                let mut items: Vec<Vec<u8>> = Vec::new();
+                for _ in 0..rng.below(5) {
+                    if !ends {
+                        items.push(rng.below(500).to_string().into_bytes());
+                    }
+                }
+                for _ in 0..rng.below(4) {
+                    if !failed.is_empty() {
+                        let which = rng.below(failed.len());
+                        items.push(failed.swap_remove(which));
+                    }
+                }
+                let slices: Vec<&[u8]> = items.iter().map(Vec::as_slice).collect();
+                open[caller] = Some((begin(&mut once, &slices, 0), items));
+                continue;
+            };
+            let Some((words, sent)) = next(&mut addition) else {
+                for (item, answer) in items.into_iter().zip(addition.answers()) {
+                    *told.entry(item).or_default() += usize::from(answer.unwrap());
+                }
+                once.end(addition, true, NOW);
+                continue;
+            };
+            let is_lost = !ends && rng.below(3) == 0;
+            if !is_lost || rng.below(2) == 0 {
+                let mut reply = server.reply(&words, &sent);
+                if rng.below(4) == 0 {
+                    // The client sends it again.
+                    let again = server.reply(&words, &sent);
+                    assert_eq!(reply, again);
+                    reply = again;
+                }
+                if !is_lost {
+                    addition.take(reply.0);
+                    open[caller] = Some((addition, items));
+                    continue;
+                }
+            }
+            if rng.below(2) == 0 {
+                assert_eq!(
+                    addition.refuse("READONLY You can't write", false),
+                    Refusal::Other
+                );
+            }
+            once.end(addition, false, NOW);
+            failed.extend(items);
+        }
+        assert_eq!(told.len(), server.items.len());
+        let wrong: Vec<_> = told.iter().filter(|(_, times)| **times != 1).collect();
+        assert_eq!(wrong, [], "seed {seed}");
+        assert!(!once.has_debts());
+    }
+}
