@@ -550,22 +550,32 @@ impl Addition {
         // A failed command is asked for as it was sent.
         part.sent = part.sent.max(first + count);
         part.fate = Fate::Open;
-        let mut words = vec![BF_INSERT.as_bytes().to_vec()];
-        if !self.adding.creates {
-            words.push(b"NOCREATE".to_vec());
-        }
-        if !self.is_off {
-            let mut receipt = self.name.to_vec();
-            if begin.is_none() {
-                receipt.extend(part.line.number.to_string().bytes());
+        let mut words: Vec<Vec<u8>> = Vec::new();
+        let mut word = |word: &[u8]| words.push(word.to_vec());
+        if self.is_off && self.adding.creates {
+            word(b"BF.MADD");
+        } else {
+            word(BF_INSERT.as_bytes());
+            if !self.adding.creates {
+                word(b"NOCREATE");
             }
-            let position = part.line.position;
-            words.extend([b"ONCE".to_vec(), receipt, position.to_string().into_bytes()]);
-            if begin == Some(position) && position > 0 {
-                words.push(b"BEGIN".to_vec());
+            if !self.is_off {
+                let (
+                    name,
+                    Line {
+                        number, position, ..
+                    },
+                ) = (&self.name, part.line);
+                let number = begin.map_or_else(|| number.to_string(), |_| String::new());
+                word(b"ONCE");
+                word(&[name, number.as_bytes()].concat());
+                word(position.to_string().as_bytes());
+                if begin == Some(position) && position > 0 {
+                    word(b"BEGIN");
+                }
             }
+            word(b"ITEMS");
         }
-        words.push(b"ITEMS".to_vec());
         Some(Command {
             words,
             items: &part.items,

@@ -42,10 +42,13 @@ impl Server {
     fn reply(&mut self, words: &[Vec<u8>], items: &[Vec<u8>]) -> Reply {
         const FULL: &str = "ERR non scaling filter is full";
         let mut words = words.iter().map(|word| std::str::from_utf8(word).unwrap());
-        assert_eq!(words.next(), Some("BF.INSERT"));
         let mut answers = Vec::new();
-        match words.next() {
-            Some("ITEMS") => {
+        let second = match words.next() {
+            Some("BF.INSERT") => words.next(),
+            other => other,
+        };
+        match second {
+            Some("BF.MADD") => {
                 for item in items {
                     match self.add(item) {
                         Some(answer) => answers.push(answer),
@@ -256,16 +259,16 @@ fn an_own_receipt_is_taken_again_unless_it_was_idle() {
         addition.take([true]);
         (words[2].last().copied(), words[3].clone(), addition)
     };
-    let (first, position, one) = name(&mut once, NOW);
+    let (first, position, mine) = name(&mut once, NOW);
     assert_eq!((first, &position[..]), (Some(b'1'), &b"0"[..]));
     // Two calls at once have two receipts.
     let (second, position, two) = name(&mut once, NOW);
     assert_eq!((second, &position[..]), (Some(b'2'), &b"0"[..]));
     once.end(two, true, NOW);
-    once.end(one, true, NOW);
-    let (again, position, one) = name(&mut once, NOW);
+    once.end(mine, true, NOW);
+    let (again, position, mine) = name(&mut once, NOW);
     assert_eq!((again, &position[..]), (Some(b'1'), &b"1"[..]));
-    once.end(one, true, NOW);
+    once.end(mine, true, NOW);
     let (third, position, _) = name(&mut once, NOW + Duration::from_secs(3600));
     assert_eq!((third, &position[..]), (Some(b'3'), &b"0"[..]));
 }

@@ -14,6 +14,8 @@ mod errors;
 mod items;
 mod locked;
 mod near;
+mod once;
+mod process;
 mod tdigest;
 mod topk;
 mod words;
@@ -35,7 +37,11 @@ mod _core {
     #[pymodule_export]
     use super::cuckoo::CuckooFilter;
     #[pymodule_export]
-    use super::near::{Follower, NearStats, forked};
+    use super::near::{Follower, NearStats};
+    #[pymodule_export]
+    use super::once::{Addition, Receipts};
+    #[pymodule_export]
+    use super::process::forked;
     #[pymodule_export]
     use super::tdigest::TDigest;
     #[pymodule_export]

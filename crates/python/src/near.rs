@@ -2,8 +2,8 @@
 //! commands is in `near.py` and `asyncio.py`.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use std::vec::IntoIter;
 
@@ -22,6 +22,8 @@ use super::calls::Call;
 use super::errors::raise;
 use super::items::with_item;
 use super::locked::{change, detached, look};
+use super::once::{Addition, Receipts};
+use super::process::PerProcess;
 
 /// The longest time that is taken, in seconds: 30 years.
 const LONGEST: f64 = 1e9;
@@ -29,45 +31,7 @@ const LONGEST: f64 = 1e9;
 /// The mark of an item whose answer only the server has.
 const OPEN: u8 = 2;
 
-/// The number of forks between the process that loaded the package and this one.
-static FORKS: AtomicU32 = AtomicU32::new(0);
-
-/// Note that this process is a new child.
-#[pyfunction]
-pub fn forked() {
-    FORKS.fetch_add(1, Relaxed);
-}
-
-/// The follower of a process.
-///
-/// In a child of `fork`, a lock that another thread held stays locked. So a child has a follower of its own. It takes
-/// over the copy, unless that was in use at the moment.
-struct ProcessFollower {
-    forks: u32,
-    follower: Shared<near::Follower>,
-    child: OnceLock<Box<ProcessFollower>>,
-}
-
-impl ProcessFollower {
-    fn new(forks: u32, follower: near::Follower) -> Self {
-        Self {
-            forks,
-            follower: Shared::new(follower),
-            child: OnceLock::new(),
-        }
-    }
-
-    fn of_child(&self, forks: u32, options: Options) -> Box<Self> {
-        let new = || near::Follower::new(options);
-        let follower = match self.follower.try_write() {
-            Ok(Some(mut parents)) => std::mem::replace(&mut *parents, new()),
-            _ => new(),
-        };
-        Box::new(Self::new(forks, follower))
-    }
-}
-
-/// Items that only the server answers or takes, in pieces of a command each.
+/// Items that only the server answers, in pieces of a command each.
 #[pyclass(frozen, module = "valkeybloom._core")]
 struct Pieces(Mutex<IntoIter<Text>>);
 
@@ -125,7 +89,7 @@ pub struct Follower {
     key: Box<[u8]>,
     /// Whether a missing key is an error.
     needs_key: bool,
-    own: ProcessFollower,
+    own: PerProcess<near::Follower>,
     /// The number of lookups that the server answered.
     asked: AtomicU64,
     is_closed: AtomicBool,
@@ -183,22 +147,16 @@ fn seconds(name: &str, seconds: f64) -> PyResult<Duration> {
 }
 
 impl Follower {
+    /// Returns the follower of this process. A child takes over the copy, unless that was in use at the moment.
     #[inline]
     fn follower(&self) -> &Shared<near::Follower> {
-        let forks = FORKS.load(Relaxed);
-        if self.own.forks == forks {
-            return &self.own.follower;
-        }
-        self.follower_of_child(forks)
-    }
-
-    #[cold]
-    fn follower_of_child(&self, forks: u32) -> &Shared<near::Follower> {
-        let mut own = &self.own;
-        while own.forks != forks {
-            own = own.child.get_or_init(|| own.of_child(forks, self.options));
-        }
-        &own.follower
+        self.own.get(|parents| {
+            let new = near::Follower::new(self.options);
+            match parents.try_write() {
+                Ok(Some(mut parents)) => std::mem::replace(&mut *parents, new),
+                _ => new,
+            }
+        })
     }
 
     /// Returns what the copy answers, if it does.
@@ -222,13 +180,8 @@ impl Follower {
         Ok(answer)
     }
 
-    /// Looks up a batch in the copy. Returns a byte for each item: 0, 1 or [`OPEN`], and the items for which `is_open`
-    /// returns true.
-    fn answer_each(
-        &self,
-        items: &Bound<'_, PyAny>,
-        is_open: fn(Option<bool>) -> bool,
-    ) -> PyResult<(Vec<u8>, Vec<Text>)> {
+    /// Looks up a batch in the copy. Returns a byte for each item: 0, 1 or [`OPEN`] and the open items.
+    fn answer_each(&self, items: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Vec<Text>)> {
         Source::of(items)?.with(items.py(), |batch| {
             let mut found: Vec<u8> = batches::answers(batch.len())?;
             let (mut open, mut at) = (Open::default(), 0);
@@ -237,11 +190,7 @@ impl Follower {
                 batch.visit(&mut |items| {
                     let start = at;
                     follower.contains_each(items.clone(), now, |answer| {
-                        found[at] = if is_open(answer) {
-                            OPEN
-                        } else {
-                            answer.unwrap_or_default().into()
-                        };
+                        found[at] = answer.map_or(OPEN, u8::from);
                         at += 1;
                     });
                     for (item, found) in items.zip(&found[start..]) {
@@ -304,7 +253,7 @@ impl Follower {
             options,
             key: key.into(),
             needs_key,
-            own: ProcessFollower::new(FORKS.load(Relaxed), near::Follower::new(options)),
+            own: PerProcess::new(near::Follower::new(options)),
             asked: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
         })
@@ -338,39 +287,64 @@ impl Follower {
         &self,
         items: &Bound<'py, PyAny>,
     ) -> PyResult<(Bound<'py, PyByteArray>, Pieces)> {
-        let (found, open) = self.answer_each(items, |answer| answer.is_none())?;
+        let (found, open) = self.answer_each(items)?;
         self.require_key(items.py())?;
         let asked: usize = open.iter().map(Text::len).sum();
         self.asked.fetch_add(asked as u64, Relaxed);
         Ok((PyByteArray::new(items.py(), &found), Pieces::of(open)))
     }
 
-    /// Return the bytes of an item that the copy does not claim. None if it does.
-    #[pyo3(signature = (item, /))]
-    fn _unclaimed<'py>(&self, item: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        with_item(item, |bytes| match self.answer(item.py(), bytes)? {
-            Some(true) => Ok(None),
-            _ => batches::bytes(item.py(), bytes).map(Some),
+    /// Begin a call that adds an item. Return None if the copy claims it.
+    #[pyo3(signature = (receipts, item, /))]
+    fn _begin(&self, receipts: &Receipts, item: &Bound<'_, PyAny>) -> PyResult<Option<Addition>> {
+        let py = item.py();
+        with_item(item, |bytes| {
+            let is_claimed = self.answer(py, bytes)? == Some(true);
+            if is_claimed && !look(py, receipts.once(), |once| Ok(once.has_debts()))? {
+                return Ok(None);
+            }
+            let addition = detached(py, || receipts.begin(0, |push| push(bytes, is_claimed)))?;
+            Ok(Some(addition))
         })
     }
 
-    /// Return the items of a batch that the copy does not claim.
-    #[pyo3(signature = (items, /))]
-    fn _unclaimed_many(&self, items: &Bound<'_, PyAny>) -> PyResult<Pieces> {
-        let (_, open) = self.answer_each(items, |answer| answer != Some(true))?;
-        Ok(Pieces::of(open))
+    /// Begin a call that adds a batch of items.
+    #[pyo3(signature = (receipts, items, /))]
+    fn _begin_many(&self, receipts: &Receipts, items: &Bound<'_, PyAny>) -> PyResult<Addition> {
+        Source::of(items)?.with(items.py(), |batch| {
+            let mut claimed = Vec::new();
+            claimed.try_reserve_exact(batch.len())?;
+            self.follower().read(|follower| {
+                let now = now();
+                batch.visit(&mut |items| {
+                    let note = |answer| claimed.push(answer == Some(true));
+                    follower.contains_each(items, now, note);
+                    Ok(())
+                })
+            })??;
+            let mut claimed = claimed.into_iter();
+            receipts.begin(0, |push| {
+                batch.visit(&mut |items| {
+                    for (item, is_claimed) in items.zip(&mut claimed) {
+                        push(item, is_claimed)?;
+                    }
+                    Ok(())
+                })
+            })
+        })
     }
 
-    /// Note that the server has these items, which were added to it.
-    #[pyo3(signature = (items, /))]
-    fn _keep(&self, py: Python<'_>, items: Vec<Bound<'_, PyBytes>>) -> PyResult<()> {
-        let items: Vec<&[u8]> = items.iter().map(PyBytesMethods::as_bytes).collect();
+    /// Take the answers to the first items of a call's last command, and note that the server has these.
+    #[pyo3(signature = (addition, answers, /))]
+    fn _take(&self, py: Python<'_>, addition: &Addition, answers: Vec<bool>) -> PyResult<()> {
         change(py, self.follower(), |follower| {
             // Not before the reply came, because then the server has them.
             let now = now();
-            for item in &items {
-                follower.keep(item, now);
-            }
+            addition.with(|addition| {
+                for item in addition.take(answers) {
+                    follower.keep(item, now);
+                }
+            });
             Ok(())
         })
     }

@@ -34,10 +34,11 @@ def needed(name: str) -> str:
     return value
 
 
-def started(folder: Path, *options: str, module: bool = True) -> tuple[subprocess.Popen[bytes], int]:
+def started(
+    folder: Path, *options: str, module: bool = True, port: int | None = None
+) -> tuple[subprocess.Popen[bytes], int]:
     """Starts a server, with the module or without it, and returns it with its port once it answers."""
-    while True:
-        port = next(PORTS)
+    for port in PORTS if port is None else (port,):
         command = [
             needed("VALKEY_SERVER"), "--port", str(port), "--bind", "127.0.0.1", "--save", "",
             "--dir", str(folder), "--enable-debug-command", "yes", *options,
@@ -56,6 +57,7 @@ def started(folder: Path, *options: str, module: bool = True) -> tuple[subproces
                 time.sleep(0.05)
         text = (folder / "log").read_text()
         assert "Address already in use" in text, text
+    pytest.fail(f"the port {port} is in use")
 
 
 @contextmanager

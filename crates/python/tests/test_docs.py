@@ -18,7 +18,7 @@ import valkeybloom.asyncio
 
 TOP = Path(__file__).parents[3]
 CLASSES = [valkeybloom.Bloom, valkeybloom.CuckooFilter, valkeybloom.CountMin, valkeybloom.TopK, valkeybloom.TDigest]
-NEARS = [valkeybloom.Near, valkeybloom.asyncio.Near]
+NEARS = [valkeybloom.Near, valkeybloom.asyncio.Near, valkeybloom.Once, valkeybloom.asyncio.Once]
 
 
 def test_examples_in_docstrings(server: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,7 +27,7 @@ def test_examples_in_docstrings(server: int, monkeypatch: pytest.MonkeyPatch) ->
     with redis.Redis() as client:
         client.flushall()
     finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner()
-    for thing in (valkeybloom, valkeybloom.asyncio, valkeybloom.template, valkeybloom.Near, *CLASSES):
+    for thing in (valkeybloom, valkeybloom.asyncio, valkeybloom.template, valkeybloom.Near, valkeybloom.Once, *CLASSES):
         for test in finder.find(thing):
             runner.run(test)
     assert runner.summarize().failed == 0 and runner.tries > 50

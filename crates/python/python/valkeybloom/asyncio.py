@@ -1,4 +1,4 @@
-"""`fetch`, `store` and `Near` for asynchronous clients.
+"""`fetch`, `store`, `Near` and `Once` for asynchronous clients.
 
 ```python
 import redis.asyncio
@@ -17,6 +17,7 @@ import asyncio
 
 from ._exchange import encoded, fetching, options, storing
 from .near import Driver, NearBase, NearStats, failure, outcome
+from .once import Forgotten, OnceBase, Routed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from ._exchange import Sketch
     from ._types import AsyncClient, Exchange, Item, Items, Key, Outcome, Words
 
-__all__ = ["Near", "NearStats", "fetch", "store"]
+__all__ = ["Forgotten", "Near", "NearStats", "Once", "fetch", "store"]
 
 
 async def _run(client: AsyncClient, exchange: Exchange) -> Any:
@@ -103,13 +104,17 @@ class Near(NearBase):
 
     async def add(self, item: Item, /) -> bool:
         """Add an item to the server's filter, as `valkeybloom.Near.add` does. Return True if it was new."""
-        unclaimed = self._unclaimed(item)
-        return unclaimed is not None and await self._run(self._adding([(unclaimed,)])) > 0
+        addition = self._begin(self._receipts, item)
+        return addition is not None and await self._add(self._adding(addition))
+
+    async def add_many(self, items: Items, /) -> memoryview:
+        """Add a batch of items to the server's filter, as `valkeybloom.Near.add_many` does."""
+        new: memoryview = await self._add(self._adding_many(items))
+        return new
 
     async def update(self, items: Items, /) -> int:
         """Add a batch of items to the server's filter, as `valkeybloom.Near.update` does. Return how many were new."""
-        new: int = await self._run(self._adding(self._unclaimed_many(items)))
-        return new
+        return sum(await self.add_many(items))
 
     async def wait(self, timeout: float | None = None) -> bool:
         """Wait until the copy answers, as `valkeybloom.Near.wait` does. Return whether it does within `timeout` seconds."""
@@ -156,6 +161,11 @@ class Near(NearBase):
         self._start()
         return await _run(self._client, exchange)
 
+    async def _add(self, exchange: Exchange) -> Any:
+        """Sends commands that add items."""
+        self._start()
+        return await _run(AsyncRouted(self._client, self._key), exchange)
+
 
 class Task(Driver):
     """The task of a `Near`."""
@@ -198,3 +208,48 @@ class Task(Driver):
             return outcome(step[0], await self.client.execute_command(*step, **self.routing()))
         except Exception as error:
             return failure(step[0], error)
+
+
+class Once(OnceBase):
+    """`valkeybloom.Once` for an asynchronous client: the same parameters and promise.
+
+    If a task is cancelled while it adds items, the next call that has them tells which were new.
+
+    >>> import asyncio, redis.asyncio
+    >>> from valkeybloom.asyncio import Once
+    >>> async def main():
+    ...     async with redis.asyncio.Redis() as client:
+    ...         once = Once(client, "hits", "worker-7")
+    ...         print(await once.add(["/a", "/b"], at=0), await once.add(["/b", "/c"], at=1))
+    ...         print(await once.position)
+    >>> asyncio.run(main())
+    [True, True] [True, True]
+    3
+    """
+
+    __slots__ = ()
+
+    _is_async = True
+
+    async def add(self, items: Items, /, *, at: int | None = None) -> list[bool]:
+        """Add a batch of items, as `valkeybloom.Once.add` does. Return for each whether it was new."""
+        answers: list[bool] = await _run(AsyncRouted(self._client, self._key), self._adding(items, at))
+        return answers
+
+    @property
+    async def position(self) -> int | None:
+        """The first position of the consumer without an answer, as `valkeybloom.Once.position` is. It is awaited."""
+        end: int | None = await _run(AsyncRouted(self._client, self._key), self._reading_position())
+        return end
+
+
+class AsyncRouted(Routed):
+    """An asynchronous client that sends to the primary of a key's slot."""
+
+    async def execute_command(self, *words: Any, **_: Any) -> Any:
+        try:
+            return await self.client.execute_command(*words, **self.routing())
+        except Exception as error:
+            if not self.repeats(error, words):
+                raise
+        return await self.client.execute_command(*words, **self.options)

@@ -6,26 +6,24 @@ import os
 from _thread import RLock
 from operator import index
 
-from ._core import Follower, NearStats, forked
-from ._exchange import encoded, is_loss, options
+from ._core import Addition, Follower, NearStats, Receipts, forked
+from ._exchange import encoded, options
 from ._server import _run
+from .once import Routed, adding, refusal, require_kind, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from datetime import timedelta
     from typing import Any, Literal, Self
     from weakref import ref
 
-    from ._types import Client, Command, Exchange, Item, Items, Key, Outcome, Words
+    from ._types import Client, Exchange, Item, Items, Key, Outcome, Words
 
 __all__ = ["Near", "NearStats"]
 
 #: The mark of an item whose answer only the server has.
 OPEN = 2
-
-#: The codes of errors that the clients strip, by the names of their exceptions.
-CODES = {"NoPermissionError": "NOPERM", "AuthenticationError": "WRONGPASS", "MovedError": "MOVED"}
 
 #: Held while a thread is started.
 starting = RLock()
@@ -72,12 +70,9 @@ def ones(command: str, replies: Any, count: int) -> Iterator[bool]:
 
 def failure(command: str, error: Exception) -> Outcome:
     """Returns what becomes of a command that raised an error: the server refused it, or there is no reply."""
-    text = (str(error) or type(error).__name__).encode("utf-8", "replace").decode().rstrip()
-    codes = [CODES[base.__name__] for base in type(error).__mro__ if base.__name__ in CODES]
-    if codes and not text.startswith((codes[0], "NOAUTH")):
-        text = f"{codes[0]} {text}"
-    elif is_loss(error):
-        return "_take_loss", (text,)
+    text = refusal(error)
+    if text is None:
+        return "_take_loss", (text_of(error),)
     if text.startswith("MOVED"):
         text += "; use a cluster client"
     if command == "BF.READ" and "unknown command" in text:
@@ -100,12 +95,13 @@ def outcome(command: str, reply: Any) -> Outcome:
 class NearBase(Follower):
     """What `Near` and `valkeybloom.asyncio.Near` share: all but what sends commands."""
 
-    __slots__ = ("__weakref__", "_client", "_driver", "_key", "_missing", "_reader")
+    __slots__ = ("__weakref__", "_client", "_driver", "_key", "_missing", "_reader", "_receipts")
 
     _client: Client
     _reader: Client
     _key: bytes
     _missing: str
+    _receipts: Receipts
     _driver: Any
 
     #: Whether the client is an asynchronous one.
@@ -122,14 +118,10 @@ class NearBase(Follower):
         refresh: float | timedelta | None = None,
         reader: Client | None = None,
         missing: Literal["empty", "error", "create"] = "empty",
+        once: bool = True,
     ) -> Self:
-        from inspect import iscoroutinefunction
-
         reads = client if reader is None else reader
-        for one in (client, reads):
-            if iscoroutinefunction(one.execute_command) != cls._is_async:
-                kinds = ("an asynchronous", "a blocking") if cls._is_async else ("a blocking", "an asynchronous")
-                raise TypeError("{} client is needed, not {} one".format(*kinds))
+        require_kind(cls._is_async, client, reads)
         if missing not in ("empty", "error", "create"):
             raise ValueError("bad missing")
         name = encoded(client, key)
@@ -147,6 +139,7 @@ class NearBase(Follower):
         self._reader = reads
         self._key = name
         self._missing = missing
+        self._receipts = Receipts(name, None, 0, bool(once), missing == "create", True)
         self._driver = None
         self._start()
         return self
@@ -194,20 +187,18 @@ class NearBase(Follower):
             yield from self._requiring_key()
         return memoryview(found).toreadonly().cast("?")
 
-    def _adding(self, pieces: Iterable[tuple[bytes, ...]]) -> Exchange:
-        words: Command = ("BF.MADD", self._key)
-        if self._missing != "create":
-            words = ("BF.INSERT", self._key, "NOCREATE", "ITEMS")
-        new = 0
-        for piece in pieces:
-            replies, added = (yield *words, *piece), 0
-            try:
-                for is_new in ones(str(words[0]), replies, len(piece)):
-                    new += is_new
-                    added += 1
-            finally:
-                self._keep(piece[:added])
-        return new
+    def _adding(self, addition: Addition) -> Exchange:
+        answers = yield from adding(self._receipts, addition, Addition._answers, self._take)
+        return answers[0]
+
+    def _adding_many(self, items: Items) -> Exchange:
+        addition = self._begin_many(self._receipts, items)
+        return adding(self._receipts, addition, Addition._view, self._take)
+
+    @property
+    def once(self) -> bool:
+        """Whether additions are kept in receipts, so that a client may repeat them."""
+        return self._receipts._has_receipts()
 
 
 class Near(NearBase):
@@ -234,6 +225,10 @@ class Near(NearBase):
     every 60 seconds, and a copy answers until it is `refresh + max_age` seconds old. `reader` is a client of a replica,
     from which the copy is read; lookups and adds still go to `client`. Such a copy lacks what the replica lacks, in
     addition to its age.
+
+    Additions have receipts of the object's own on the server, as `Once` has: so a client that sends
+    an addition again does not spoil its answer. If the server refuses receipts, because it lacks `BF.INSERT ... ONCE` or the
+    client's user may not write them, the object adds without them from then on; `once` tells. `once=False` turns them off.
 
     Give the client a `socket_timeout` and `retry=None`: a server that accepts commands and does not reply blocks each
     lookup that asks it, for a minute with the defaults of redis-py 8, and for ever with those of valkey-py. The copy
@@ -280,19 +275,25 @@ class Near(NearBase):
         """Add an item to the server's filter. Return True if it was new.
 
         If the copy claims the item, nothing is sent. If there is no such key, the client's exception is raised, unless
-        `missing` is "create". A lookup of this object finds the item from now on.
+        `missing` is "create". A lookup of this object finds the item from now on. If another exception is raised, call it
+        again: it returns True if the item was new to the first call.
         """
-        unclaimed = self._unclaimed(item)
-        return unclaimed is not None and self._run(self._adding([(unclaimed,)])) > 0
+        addition = self._begin(self._receipts, item)
+        return addition is not None and self._add(self._adding(addition))
 
-    def update(self, items: Items, /) -> int:
-        """Add a batch of items to the server's filter. Return how many were new.
+    def add_many(self, items: Items, /) -> memoryview:
+        """Add a batch of items to the server's filter. Return a memoryview of bool: for each item, whether it was new.
 
         Only items that the copy does not claim are sent, in commands of up to 10,000 items. If the server refuses an
-        item, the client's exception is raised, and the items before it are added. A missing key is as for `add`.
+        item, the client's exception is raised; the items before it are added, and the next call that has them tells
+        which were new. A missing key is as for `add`.
         """
-        new: int = self._run(self._adding(self._unclaimed_many(items)))
+        new: memoryview = self._add(self._adding_many(items))
         return new
+
+    def update(self, items: Items, /) -> int:
+        """Add a batch of items as `add_many` does. Return how many were new."""
+        return sum(self.add_many(items))
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the copy answers, for at most `timeout` seconds. Return whether it does.
@@ -347,12 +348,20 @@ class Near(NearBase):
 
     def _run(self, exchange: Exchange) -> Any:
         """Sends commands of the program's."""
+        self._start_if_possible()
+        return _run(self._client, exchange)
+
+    def _start_if_possible(self) -> None:
         try:
             self._start()
         except RuntimeError:
             # The interpreter ends, or the system has no more threads. The server answers nevertheless.
             pass
-        return _run(self._client, exchange)
+
+    def _add(self, exchange: Exchange) -> Any:
+        """Sends commands that add items."""
+        self._start_if_possible()
+        return _run(Routed(self._client, self._key), exchange)
 
     def _ask(self, item: bytes) -> bool:
         """Asks the server about an item. A lookup that the copy does not answer calls it."""

@@ -1,0 +1,237 @@
+"""`Once`: additions whose answers can be asked for again."""
+
+from __future__ import annotations
+
+from operator import index
+
+from ._core import Addition, Receipts
+from ._exchange import encoded, is_loss, options
+from ._server import _run
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Self
+
+    from ._types import Client, Exchange, Items, Key
+
+__all__ = ["Forgotten", "Once"]
+
+#: The codes of errors that the clients strip, by the names of their exceptions.
+CODES = {"NoPermissionError": "NOPERM", "AuthenticationError": "WRONGPASS", "MovedError": "MOVED"}
+
+
+class Forgotten(LookupError):
+    """A receipt has no answer for a position, so nothing was added. It has answers from `first` to `end`, without `end`."""
+
+    def __init__(self, text: str, first: int, end: int) -> None:
+        super().__init__(text)
+        self.first, self.end = first, end
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, int, int]]:
+        return type(self), (str(self), self.first, self.end)
+
+
+def text_of(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).encode("utf-8", "replace").decode().rstrip()
+
+
+def refusal(error: Exception) -> str | None:
+    """Returns the text of a server's error, with the code that the client has stripped. None if there is no reply."""
+    text = text_of(error)
+    codes = [CODES[base.__name__] for base in type(error).__mro__ if base.__name__ in CODES]
+    if codes and not text.startswith((codes[0], "NOAUTH")):
+        return f"{codes[0]} {text}"
+    return None if is_loss(error) else text
+
+
+def goes_on(addition: Addition, error: Exception, is_element: bool) -> bool:
+    """Returns whether a call goes on after an error. Raises a clearer one where there is one."""
+    text = refusal(error)
+    if text is None:
+        return False
+    match addition._refuse(text, is_element):
+        case (first, end):
+            raise Forgotten(text, first, end) from error
+        case str(advice):
+            raise ValueError(advice) from error
+        case meaning:
+            return meaning is True
+
+
+def adding(
+    receipts: Receipts,
+    addition: Addition,
+    result: Callable[[Addition], Any],
+    take: Callable[[Addition, list[bool]], None] = Addition._take,
+) -> Exchange:
+    """Sends the commands of a call, whose answers go to `take`. Returns the result of the whole call."""
+    is_told = False
+    try:
+        while (command := addition._command()) is not None:
+            words, count = command
+            try:
+                replies = yield words
+            except Exception as error:
+                if goes_on(addition, error, False):
+                    continue
+                raise
+            answers: list[bool] = []
+            for reply in replies:
+                if len(answers) == count:
+                    raise ValueError(f"{words[0]} returned too many replies")
+                if isinstance(reply, Exception):
+                    take(addition, answers)
+                    goes_on(addition, reply, True)
+                    raise reply
+                answers.append(index(reply) != 0)
+            if len(answers) != count:
+                raise ValueError(f"{words[0]} returned too few replies")
+            take(addition, answers)
+        found = result(addition)
+        is_told = True
+        return found
+    finally:
+        receipts._end(addition, is_told)
+
+
+class OnceBase(Receipts):
+    """What `Once` and `valkeybloom.asyncio.Once` share: all but what sends commands."""
+
+    __slots__ = ("_client", "_consumer", "_key")
+
+    _client: Client
+    _consumer: bytes | None
+    _key: bytes
+
+    #: Whether the client is an asynchronous one.
+    _is_async = False
+
+    def __new__(cls, client: Client, key: Key, consumer: Key | None = None, begin: int | None = None) -> Self:
+        require_kind(cls._is_async, client)
+        name = encoded(client, key)
+        if consumer is None and begin is not None:
+            raise TypeError("begin is the first position of a consumer, which is missing")
+        who = None if consumer is None else encoded(client, consumer)
+        self = super().__new__(cls, name, who, position(begin or 0), True, True, False)
+        self._client, self._key, self._consumer = client, name, who
+        return self
+
+    def __repr__(self) -> str:
+        return f"<Once {self._key!r}{'' if self._consumer is None else f' of {self._consumer!r}'}>"
+
+    def _adding(self, items: Items, at: int | None) -> Exchange:
+        if (at is None) != (self._consumer is None):
+            raise TypeError("add needs at, the position of the first item" if at is None else "at is a consumer's position")
+        addition = self._begin(items, position(at or 0))
+        return adding(self, addition, Addition._answers)
+
+    def _reading_position(self) -> Exchange:
+        words = self._position_words()
+        if words is None:
+            return None
+        end = self._position_in((yield words))
+        if end is None:
+            raise ValueError("the consumer's key does not hold a receipt")
+        return end
+
+
+def require_kind(is_async: bool, *clients: Client) -> None:
+    """Requires that clients are asynchronous ones, or that none is."""
+    from inspect import iscoroutinefunction
+
+    for one in clients:
+        if iscoroutinefunction(one.execute_command) != is_async:
+            kinds = ("an asynchronous", "a blocking") if is_async else ("a blocking", "an asynchronous")
+            raise TypeError("{} client is needed, not {} one".format(*kinds))
+
+
+def position(number: int) -> int:
+    found = index(number)
+    if isinstance(number, bool) or not 0 <= found < 2**63:
+        raise ValueError("a position is a whole number, 0 or larger")
+    return found
+
+
+class Once(OnceBase):
+    """Additions to a server's Bloom filter whose answers can be asked for again.
+
+    `client` is one of redis-py or valkey-py, for a server or a cluster, or any object with a method `execute_command`
+    that threads may call. `key` is the filter's. A missing filter is created with the server's default parameters.
+
+    With a `consumer`, `add` needs the position of its first item in the consumer's input: an offset in a log, or the number
+    of a line. Positions that were added before get the same answers again, and their items are not added. The answers are
+    in a receipt on the server, `{key}:once:consumer`, which keeps the last 100,000. A consumer that takes its input up in
+    the middle says where its first batch `begin`s. Batches of one consumer are added one after the other.
+
+    Without a consumer, the object has receipts of its own. A client may send a command as often as it likes. If `add`
+    raises, call it again with these items: it tells what was new by the first call. Threads may share the object.
+
+    >>> import redis
+    >>> from valkeybloom import Once
+    >>> client = redis.Redis()
+    >>> once = Once(client, "clicks", "worker-7", begin=1200)
+    >>> once.add(["/a", "/b", "/a"], at=1200)
+    [True, True, False]
+    >>> once.add(["/b", "/a", "/c"], at=1201)
+    [True, False, True]
+    >>> once.position
+    1204
+    >>> Once(client, "names").add(["ann"])
+    [True]
+    """
+
+    __slots__ = ()
+
+    def add(self, items: Items, /, *, at: int | None = None) -> list[bool]:
+        """Add a batch of items. Return for each whether it was new.
+
+        A batch is one of those that `Bloom` takes. It is sent in commands of up to 10,000 items. With a consumer, `at` is
+        the position of the first item.
+
+        Raises `Forgotten` if the receipt has no answer for a position, and ValueError if the server has no receipts. If
+        the server refuses an item, the client's exception is raised; the items before it are added, and the same call
+        gets their answers and goes on there.
+        """
+        answers: list[bool] = _run(Routed(self._client, self._key), self._adding(items, at))
+        return answers
+
+    @property
+    def position(self) -> int | None:
+        """The first position of the consumer without an answer. The server is asked. None without a consumer.
+
+        If there is no receipt, it is where the consumer begins.
+        """
+        end: int | None = _run(Routed(self._client, self._key), self._reading_position())
+        return end
+
+
+class Routed:
+    """A client that sends to the primary of a key's slot.
+
+    A client of a cluster would ask the server for the keys of each command with receipts, and send all of its items for
+    that, too.
+    """
+
+    def __init__(self, client: Client, key: bytes) -> None:
+        self.client, self.key, self.options = client, key, options(client)
+
+    def routing(self) -> dict[str, Any]:
+        find_node: Any = getattr(self.client, "get_node_from_key", None)
+        try:
+            return {**self.options, "target_nodes": find_node(self.key)} if find_node else self.options
+        except Exception:
+            # The client finds the nodes when it sends a command.
+            return self.options
+
+    def repeats(self, error: Exception, words: tuple[Any, ...]) -> bool:
+        """Returns whether a command can be left to the client, which finds the nodes again."""
+        return hasattr(self.client, "get_node_from_key") and is_loss(error) and b"ONCE" in words[2:4]
+
+    def execute_command(self, *words: Any, **_: Any) -> Any:
+        try:
+            return self.client.execute_command(*words, **self.routing())
+        except Exception as error:
+            if not self.repeats(error, words):
+                raise
+        return self.client.execute_command(*words, **self.options)

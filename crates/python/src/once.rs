@@ -1,0 +1,250 @@
+//! The part of `Once`, and of the additions of `Near`, that is written in Rust: which commands are sent, and what their
+//! replies mean. What sends them is in `once.py`, `near.py` and `asyncio.py`.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
+use valkeybloom_bindings::{Error, Shared};
+use valkeybloom_near::clock::now;
+use valkeybloom_near::once::{self, Adding, LACKING, Once, Refusal};
+use valkeybloom_sketches::Forgotten;
+
+use super::batches::{self, Source};
+use super::locked::{change, look};
+use super::process::{PerProcess, forks};
+
+/// The receipts of the additions to a filter.
+#[pyclass(frozen, subclass, module = "valkeybloom._core")]
+pub struct Receipts {
+    key: Box<[u8]>,
+    consumer: Option<(Box<[u8]>, u64)>,
+    adding: Adding,
+    own: PerProcess<Once>,
+}
+
+/// A call that adds items.
+#[pyclass(frozen, module = "valkeybloom._core")]
+pub struct Addition {
+    key: Box<[u8]>,
+    /// `None` once it has ended.
+    call: Mutex<Option<once::Addition>>,
+    /// The forks of the process that began it.
+    forks: u32,
+}
+
+/// Returns the object of a process, with receipts of its own or a consumer's.
+fn made(key: &[u8], consumer: Option<&(Box<[u8]>, u64)>, adding: Adding) -> Once {
+    let receipts = match consumer {
+        Some((consumer, begin)) => once::Receipts::Consumer(consumer, *begin),
+        None => once::Receipts::Own(random()),
+    };
+    Once::new(key, receipts, adding)
+}
+
+/// Returns a number that no other process has.
+fn random() -> u128 {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).expect("the system has random numbers");
+    u128::from_ne_bytes(bytes)
+}
+
+impl Receipts {
+    pub fn once(&self) -> &Shared<Once> {
+        let Self {
+            key,
+            consumer,
+            adding,
+            ..
+        } = self;
+        self.own.get(|parents| {
+            let is_off = matches!(parents.try_read(), Ok(Some(once)) if !once.has_receipts());
+            if is_off {
+                return Once::new(key, once::Receipts::Off, *adding);
+            }
+            made(key, consumer.as_ref(), *adding)
+        })
+    }
+
+    /// Begins a call with items. Each comes with whether a copy of the filter claims it.
+    pub fn begin(
+        &self,
+        at: u64,
+        items: impl FnOnce(&mut dyn FnMut(&[u8], bool) -> Result<(), Error>) -> Result<(), Error>,
+    ) -> Result<Addition, Error> {
+        let addition = self.once().write(|once| {
+            let mut addition = once.begin(at, now());
+            items(&mut |item, is_claimed| Ok(once.push(&mut addition, item, is_claimed)?))?;
+            Ok::<_, Error>(addition)
+        })??;
+        Ok(Addition {
+            key: self.key.clone(),
+            call: Mutex::new(Some(addition)),
+            forks: forks(),
+        })
+    }
+}
+
+#[pymethods]
+impl Receipts {
+    #[new]
+    fn new(
+        key: &[u8],
+        consumer: Option<&[u8]>,
+        begin: u64,
+        is_on: bool,
+        creates: bool,
+        may_lack: bool,
+    ) -> Self {
+        let consumer = consumer.map(|consumer| (consumer.into(), begin));
+        let adding = Adding { creates, may_lack };
+        let own = if is_on {
+            made(key, consumer.as_ref(), adding)
+        } else {
+            Once::new(key, once::Receipts::Off, adding)
+        };
+        Self {
+            key: key.into(),
+            consumer,
+            adding,
+            own: PerProcess::new(own),
+        }
+    }
+
+    /// Begin a call that adds a batch of items.
+    #[pyo3(signature = (items, at, /))]
+    fn _begin(&self, items: &Bound<'_, PyAny>, at: u64) -> PyResult<Addition> {
+        Source::of(items)?.with(items.py(), |batch| {
+            self.begin(at, |push| {
+                batch.visit(&mut |items| {
+                    for item in items {
+                        push(item, false)?;
+                    }
+                    Ok(())
+                })
+            })
+        })
+    }
+
+    /// End a call. The program gets its answers, or does not.
+    #[pyo3(signature = (addition, is_told, /))]
+    fn _end(&self, py: Python<'_>, addition: &Addition, is_told: bool) -> PyResult<()> {
+        // The call of a parent is the parent's to end.
+        if addition.forks != forks() {
+            return Ok(());
+        }
+        let ended = addition.held().take();
+        ended.map_or(Ok(()), |ended| {
+            change(py, self.once(), |once| {
+                once.end(ended, is_told, now());
+                Ok(())
+            })
+        })
+    }
+
+    /// Return whether additions have receipts.
+    fn _has_receipts(&self, py: Python<'_>) -> PyResult<bool> {
+        look(py, self.once(), |once| Ok(once.has_receipts()))
+    }
+
+    /// Return the words of the command that reads where a consumer's receipt ends; None without a consumer.
+    fn _position_words<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let words = look(py, self.once(), |once| Ok(once.position_words()))?;
+        words.map(|sent| words_of(py, &sent, &[])).transpose()
+    }
+
+    /// Return the first position without an answer, by the reply to that command. None if it is not a receipt's.
+    #[pyo3(signature = (head, /))]
+    fn _position_in(&self, py: Python<'_>, head: &[u8]) -> PyResult<Option<u64>> {
+        look(py, self.once(), |once| Ok(once.position_in(head)))
+    }
+}
+
+/// Returns the words of a command. The name is text, because clients look it up.
+fn words_of<'py>(
+    py: Python<'py>,
+    words: &[Vec<u8>],
+    items: &[Bound<'py, PyBytes>],
+) -> PyResult<Bound<'py, PyTuple>> {
+    let words = words.iter().enumerate().map(|(place, word)| match place {
+        0 => PyString::new(py, &String::from_utf8_lossy(word)).into_any(),
+        _ => PyBytes::new(py, word).into_any(),
+    });
+    let items = items.iter().map(|item| item.clone().into_any());
+    PyTuple::new(py, words.chain(items).collect::<Vec<_>>())
+}
+
+impl Addition {
+    fn held(&self) -> MutexGuard<'_, Option<once::Addition>> {
+        self.call.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn with<R>(&self, with: impl FnOnce(&mut once::Addition) -> R) -> Option<R> {
+        self.held().as_mut().map(with)
+    }
+}
+
+#[pymethods]
+impl Addition {
+    /// Return the words of the command to send next, and the number of items in it. None at the end.
+    fn _command<'py>(&self, py: Python<'py>) -> PyResult<Option<(Bound<'py, PyTuple>, usize)>> {
+        let command = self.with(|addition| {
+            let command = addition.command()?;
+            let items = command.items().map(|item| batches::bytes(py, item));
+            let items: PyResult<Vec<_>> = items.collect();
+            let mut words = command.words;
+            words.insert(1, self.key.to_vec());
+            Some(items.and_then(|items| Ok((words_of(py, &words, &items)?, items.len()))))
+        });
+        command.flatten().transpose()
+    }
+
+    /// Take the answers to the first items of the last command.
+    #[pyo3(signature = (answers, /))]
+    fn _take(&self, answers: Vec<bool>) {
+        self.with(|addition| {
+            addition.take(answers);
+        });
+    }
+
+    /// Take a server's error, which may have stood in a reply. Return what it means: True if the call goes on, a text to
+    /// raise, or the first and the last position of the answers that are known; None for other errors.
+    #[pyo3(signature = (text, is_element, /))]
+    fn _refuse<'py>(
+        &self,
+        py: Python<'py>,
+        text: &str,
+        is_element: bool,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let refusal = self.with(|addition| addition.refuse(text, is_element));
+        Ok(match refusal {
+            Some(Refusal::Forgotten(Forgotten { from, to })) => {
+                Some((from, to).into_pyobject(py)?.into_any())
+            }
+            Some(Refusal::Lacking) => Some(PyString::new(py, LACKING).into_any()),
+            Some(Refusal::Without) => Some(true.into_pyobject(py)?.to_owned().into_any()),
+            Some(Refusal::Other) | None => None,
+        })
+    }
+
+    /// Return the answers as a list.
+    fn _answers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, self.answers())
+    }
+
+    /// Return the answers as a view of bool.
+    fn _view<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let answers: Vec<u8> = self.answers().into_iter().map(u8::from).collect();
+        batches::view(py, &answers, "?")
+    }
+}
+
+impl Addition {
+    fn answers(&self) -> Vec<bool> {
+        let answers = |addition: &mut once::Addition| {
+            let answers = addition.answers().iter();
+            answers.map(|answer| answer.unwrap_or_default()).collect()
+        };
+        self.with(answers).unwrap_or_default()
+    }
+}

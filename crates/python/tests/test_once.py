@@ -1,0 +1,336 @@
+"""`Once`, and the additions of `Near`: answers that no lost reply, no kill and no restart spoils."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import multiprocessing.connection
+import os
+import pickle
+import random
+import signal
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import redis
+import redis.asyncio
+import valkey
+from conftest import running, started
+from cutting import consume, cutter_of
+from following import QUICK, calls
+from test_threads import together
+from valkeybloom import Forgotten, Near, Once
+from valkeybloom.asyncio import Near as AsyncNear
+from valkeybloom.asyncio import Once as AsyncOnce
+
+#: How many times as long the random tests run.
+TIMES = 1 + int(os.environ.get("SOAK_SECONDS", "0")) // 20
+
+
+def test_a_consumer_gets_the_same_answers_again(client: Any, server: int) -> None:
+    for kind in (redis.Redis, valkey.Valkey):
+        for protocol in (2, 3):
+            for decode in (False, True):
+                with kind(port=server, protocol=protocol, decode_responses=decode) as own:
+                    own.flushall()
+                    once = Once(own, "clicks", "worker-7", begin=1200)
+                    assert once.position == 1200
+                    assert once.add(["/a", b"/b", "/a"], at=1200) == [True, True, False]
+                    assert once.add(["/b", "/a", "/c"], at=1201) == [True, False, True]
+                    assert once.position == 1204
+                    assert Once(own, b"clicks", b"worker-7").add(np.array([b"/d"]), at=1204) == [True]
+                    assert own.keys("*once*") in (["{clicks}:once:worker-7"], [b"{clicks}:once:worker-7"])
+                    with pytest.raises(Forgotten, match="^FORGOTTEN answers are known from 1200 to 1205$") as raised:
+                        once.add(["/e"], at=1300)
+                    assert (raised.value.first, raised.value.end) == (1200, 1205)
+                    assert pickle.loads(pickle.dumps(raised.value)).end == 1205
+                    assert own.execute_command("BF.CARD", "clicks") == 4
+    assert repr(once) == "<Once b'clicks' of b'worker-7'>"
+    tagged = Once(client, "a{b}", 7)
+    assert tagged.add([1], at=0) == [True] and tagged.add([], at=0) == []
+    assert client.exists("a{b}:once:7")
+    client.set("a{b}:once:7", "text")
+    with pytest.raises(ValueError, match="does not hold a receipt"):
+        tagged.position  # noqa: B018
+    with pytest.raises(redis.ResponseError, match="does not hold a receipt"):
+        tagged.add([1], at=1)
+
+
+def test_what_is_refused(client: Any) -> None:
+    consumer, own = Once(client, "k", "c"), Once(client, "k")
+    with pytest.raises(TypeError, match="needs at"):
+        consumer.add(["a"])
+    with pytest.raises(TypeError, match="a consumer's position"):
+        own.add(["a"], at=0)
+    with pytest.raises(TypeError, match="begin"):
+        Once(client, "k", begin=3)
+    with pytest.raises(TypeError, match="a blocking client is needed"):
+        Once(redis.asyncio.Redis(), "k")
+    with pytest.raises(TypeError, match="an asynchronous client is needed"):
+        AsyncOnce(client, "k")
+    for wrong in (-1, 2**63, True):
+        with pytest.raises(ValueError, match="a position is a whole number"):
+            consumer.add(["a"], at=wrong)
+    with pytest.raises(TypeError, match="item 1"):
+        own.add(["a", None])  # type: ignore[list-item]
+    assert own.position is None and not client.exists("k")
+
+
+def test_a_server_without_receipts(tmp_path: Path, client: Any) -> None:
+    with running(tmp_path, module=False) as port, redis.Redis(port=port) as plain:
+        for call in (lambda: Once(plain, "k").add(["a"]), lambda: Once(plain, "k", "c").add(["a"], at=0)):
+            with pytest.raises(ValueError, match="load the module valkeybloom"):
+                call()
+    lacking = Lacking(client)
+    with pytest.raises(ValueError, match="load the module valkeybloom"):
+        Once(lacking, "k").add(["a"])
+    for missing in ("create", "empty"):
+        with Near(lacking, "k", missing=missing, **QUICK) as near:  # type: ignore[arg-type]
+            assert near.once and near.add(f"a {missing}") and not near.once
+            assert list(near.add_many(["b", f"a {missing}", "c"])) == [missing == "create", False, missing == "create"]
+    assert client.keys("*once*") == []
+
+
+class Lacking:
+    """A client of a server whose BF.INSERT lacks ONCE, as that of RedisBloom does."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+
+    def execute_command(self, *words: Any, **options: Any) -> Any:
+        if b"ONCE" in words[2:4]:
+            raise redis.ResponseError("Unknown argument received")
+        return self.client.execute_command(*words, NEVER_DECODE=[], **options)
+
+
+def test_a_user_without_permission_for_receipts(client: Any, server: int) -> None:
+    client.execute_command("ACL", "SETUSER", "plain", "on", ">pw", "+@all", "~seen")
+    with redis.Redis(port=server, username="plain", password="pw") as own:
+        with pytest.raises(redis.exceptions.NoPermissionError):
+            Once(own, "seen").add(["a"])
+        with Near(own, "seen", missing="create", **QUICK) as near:
+            assert near.once and near.add("a") and not near.once and near.update(["a", "b"]) == 1
+    with Near(client, "other", missing="create", once=False, **QUICK) as near:
+        assert not near.once and near.add("a") and client.keys("*once*") == []
+
+
+def test_receipts_of_its_own_are_taken_again(client: Any) -> None:
+    once = Once(client, "names")
+    assert [once.add([f"name {number}"]) for number in range(100)] == [[True]] * 100
+    assert len(client.keys("*once*")) == 1
+    # Those that are used at the same time are different ones.
+
+    def add(number: int) -> None:
+        assert [once.add([f"{number} {step}"]) for step in range(100)] == [[True]] * 100
+
+    together(*[partial(add, number) for number in range(8)])
+    assert 1 <= len(client.keys("*once*")) <= 8
+    client.delete(*client.keys("*once*"))
+    lost = 0
+    for number in range(20):
+        try:
+            assert once.add([f"later {number}"]) == [True]
+        except Forgotten as error:
+            assert (error.first, error.end) == (0, 0)
+            lost += 1
+    assert 1 <= lost <= 8
+
+
+def test_a_child_has_receipts_of_its_own(client: Any, server: int) -> None:
+    once = Once(redis.Redis(port=server), "names")
+    assert once.add(["parent"]) == [True]
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if once.add(["child"]) == [True] and once.add(["parent"]) == [False] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert once.add(["child"]) == [False] and len(client.keys("*once*")) == 2
+
+
+def test_a_full_filter_ends_a_call(client: Any) -> None:
+    client.execute_command("BF.RESERVE", "full", 1e-9, 3, "NONSCALING")
+    for once, at in ((Once(client, "full", "c"), {"at": 0}), (Once(client, "full"), {})):
+        client.delete("full")
+        client.execute_command("BF.RESERVE", "full", 1e-9, 3, "NONSCALING")
+        items = [f"item {number}" for number in range(5)]
+        for _ in range(2):
+            with pytest.raises(redis.ResponseError, match="full"):
+                once.add(items, **at)  # type: ignore[arg-type]
+        client.delete("full")
+        # The answers before the refusal are told, once.
+        assert once.add(items, **at) == [True] * 5  # type: ignore[arg-type]
+
+
+def test_a_call_without_an_answer_is_owed_one(client: Any, server: int) -> None:
+    gate = Losing(client)
+    once = Once(gate, "names")
+    with Near(gate, "names", reader=client, missing="create", **QUICK) as near:
+        assert near.wait(30)
+        for add in (lambda item: once.add([item])[0], near.add, lambda item: near.update([item, "ann"]) > 0):
+            assert add("ann") or not add("ann")
+            item = f"item {id(add)}"
+            gate.loses = True
+            with pytest.raises(redis.ConnectionError):
+                add(item)
+            gate.loses = False
+            # The copy claims it by now.
+            assert client.execute_command("BF.EXISTS", "names", item) == 1
+            for _ in range(1000):
+                if near.contains(item):
+                    break
+            assert add(item) and not add(item)
+
+
+class Losing:
+    """A client that may lose replies."""
+
+    def __init__(self, client: Any) -> None:
+        self.client, self.loses = client, False
+
+    def execute_command(self, *words: Any, **options: Any) -> Any:
+        reply = self.client.execute_command(*words, NEVER_DECODE=[], **options)
+        if self.loses:
+            raise redis.ConnectionError("lost")
+        return reply
+
+
+def universe(seed: int, count: int) -> list[list[str]]:
+    """Returns batches in which items occur several times."""
+    chance = random.Random(seed)
+    return [[f"item {chance.randrange(3 * count)}" for _ in range(chance.randint(1, 20))] for _ in range(count)]
+
+
+def require_told_once(client: Any, key: str, batches: list[list[str]], told: Counter[str]) -> None:
+    """Requires that each item was new to one caller. The filter has hardly a false positive."""
+    distinct = {item for batch in batches for item in batch}
+    assert {item: told[item] for item in distinct if told[item] != 1} == {}
+    assert set(told) == distinct and client.execute_command("BF.CARD", key) == len(distinct)
+
+
+@pytest.mark.parametrize("kind", ["default", "no retry", "valkey-py"])
+@pytest.mark.parametrize("what", ["once", "near"])
+def test_cuts_do_not_spoil_an_answer(client: Any, server: int, kind: str, what: str) -> None:
+    makers: dict[str, Callable[[int], Any]] = {
+        "default": lambda port: redis.Redis(port=port),
+        "no retry": lambda port: redis.Redis(port=port, retry=None),
+        "valkey-py": lambda port: valkey.Valkey(port=port),
+    }
+    client.execute_command("BF.RESERVE", "seen", 1e-9, 100_000)
+    batches, told, lock = universe(7, 400 * TIMES), Counter[str](), threading.Lock()
+    with cutter_of(server, 7) as cutter, makers[kind](cutter.port) as cut:
+        near = Near(cut, "seen", reader=client, **QUICK) if what == "near" else None
+        once = Once(cut, "seen")
+        add = near.add_many if near else once.add
+
+        def run(number: int) -> None:
+            for batch in batches[number::8]:
+                while True:
+                    try:
+                        new = add(batch)
+                        break
+                    except (redis.ConnectionError, redis.TimeoutError, valkey.ConnectionError):
+                        pass
+                with lock:
+                    told.update(item for item, is_new in zip(batch, new, strict=True) if is_new)
+
+        together(*[partial(run, number) for number in range(8)])
+        if near:
+            near.close()
+        assert all(cutter.cuts.values())
+    require_told_once(client, "seen", batches, told)
+
+
+@pytest.mark.parametrize("retries", [True, False])
+def test_cuts_do_not_spoil_an_answer_in_asyncio(client: Any, server: int, retries: bool) -> None:
+    client.execute_command("BF.RESERVE", "seen", 1e-9, 100_000)
+    batches, told = universe(8, 400 * TIMES), Counter[str]()
+
+    async def run(number: int, add: Any) -> None:
+        for batch in batches[number::8]:
+            while True:
+                try:
+                    # Some tasks are cancelled while they wait, and the call is repeated.
+                    async with asyncio.timeout(None if number else 0.02):
+                        new = await add(batch)
+                    break
+                except (redis.ConnectionError, redis.TimeoutError, TimeoutError):
+                    pass
+            told.update(item for item, is_new in zip(batch, new, strict=True) if is_new)
+
+    async def main(port: int) -> None:
+        options: Any = {} if retries else {"retry": None}
+        async with redis.asyncio.Redis(port=port, **options) as cut:
+            if retries:
+                once = AsyncOnce(cut, "seen")
+                await asyncio.gather(*[run(number, once.add) for number in range(8)])
+                return
+            async with redis.asyncio.Redis(port=server) as reader, AsyncNear(cut, "seen", reader=reader, **QUICK) as near:
+                await asyncio.gather(*[run(number, near.add_many) for number in range(8)])
+
+    with cutter_of(server, 8) as cutter:
+        asyncio.run(main(cutter.port))
+        assert all(cutter.cuts.values())
+    require_told_once(client, "seen", batches, told)
+
+
+def test_killed_consumers_work_on_each_item_once(tmp_path: Path) -> None:
+    """Each consumer is killed again and again, and the server once; it restarts from its log."""
+    chance = random.Random(9)
+    count = 8
+    partitions = [tmp_path / f"partition-{number}" for number in range(count)]
+    for partition in partitions:
+        lines = [f"/{chance.randrange(6000 * TIMES)}" for _ in range(2000 * TIMES)]
+        partition.write_text("\n".join(lines))
+    persistent = ("--appendonly", "yes", "--appendfsync", "always")
+    (tmp_path / "server").mkdir()
+    process, port = started(tmp_path / "server", *persistent)
+    try:
+        with redis.Redis(port=port) as client:
+            client.execute_command("BF.RESERVE", "clicks", 1e-9, 100_000 * TIMES)
+        processes = multiprocessing.get_context("forkserver")
+        processes.set_forkserver_preload(["cutting"])
+        runs, kills, seed = {}, 0, 0
+
+        def start(partition: Path) -> None:
+            nonlocal seed
+            seed += 1
+            run = processes.Process(target=consume, args=(port, partition, seed, 60))
+            run.start()
+            runs[partition] = run
+
+        for partition in partitions:
+            start(partition)
+        restarts = 0
+        while runs:
+            multiprocessing.connection.wait([run.sentinel for run in runs.values()])
+            for partition, run in list(runs.items()):
+                if run.is_alive():
+                    continue
+                run.join()
+                assert run.exitcode in (0, -signal.SIGKILL)
+                del runs[partition]
+                if run.exitcode:
+                    kills += 1
+                    start(partition)
+            if kills > 20 and not restarts:
+                restarts += 1
+                process.kill()
+                process.wait(30)
+                process, _ = started(tmp_path / "server", *persistent, port=port)
+    finally:
+        process.kill()
+        process.wait(30)
+    worked = Counter[str]()
+    for partition in partitions:
+        with closing(sqlite3.connect(partition.with_suffix(".db"))) as done:
+            worked.update(item for (item,) in done.execute("SELECT item FROM work"))
+    distinct = {line for partition in partitions for line in partition.read_text().split()}
+    assert {item: worked[item] for item in distinct if worked[item] != 1} == {} and set(worked) == distinct
+    assert kills > 20 and restarts == 1
