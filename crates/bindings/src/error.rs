@@ -39,6 +39,12 @@ impl Error {
         text: Cow::Borrowed("not enough memory"),
     };
 
+    /// A call ended before it had put an object in order.
+    pub(crate) const BROKEN: Self = Self {
+        code: Code::Broken,
+        text: Cow::Borrowed("an earlier call on this object failed in the middle"),
+    };
+
     /// A union or merge of no objects.
     pub(crate) const NOTHING_TO_MERGE: Self = Self {
         code: Code::Refused,

@@ -23,24 +23,33 @@ mod system {
 
 #[cfg(all(target_family = "wasm", target_os = "unknown"))]
 mod system {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use crate::Error;
 
     #[link(wasm_import_module = "host")]
-    // SAFETY: the package for JavaScript has functions of these types, which touch no memory.
+    // SAFETY: the package for JavaScript has a function of this type, which touches no memory.
     unsafe extern "C" {
-        /// Returns the milliseconds since the epoch.
-        safe fn now() -> f64;
         /// Returns 64 random bits, which can't be guessed.
         safe fn random_bits() -> u64;
     }
 
+    static NOW_MS: AtomicU64 = AtomicU64::new(0);
+
+    /// Sets the clock. JavaScript does before each call about a window, because its own clock may be any code, which
+    /// can't run while an object is locked.
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a time before the epoch is 0"
     )]
+    #[unsafe(no_mangle)]
+    pub extern "C" fn valkeybloom_set_time(now_ms: f64) {
+        NOW_MS.store(now_ms as u64, Ordering::Relaxed);
+    }
+
     pub fn now_ms() -> u64 {
-        now() as u64
+        NOW_MS.load(Ordering::Relaxed)
     }
 
     #[allow(clippy::unnecessary_wraps, reason = "other systems may have none")]

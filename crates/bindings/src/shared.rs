@@ -3,19 +3,34 @@
 use std::ptr;
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
-use super::error::{Code, Error};
+use super::error::Error;
 
 /// An object behind a lock. Calls that only read run in parallel. A batch is one call, so other threads see all of it
 /// or nothing.
 ///
 /// The lock is held for the length of a call. None of the caller's code runs in that time, except the closure. A thread
 /// that holds a lock of its language, such as Python's, tries first, and releases that lock before it waits.
+///
+/// A WebAssembly has one thread. There, a lock that is held belongs to a call that was cut off, such as by a lack of
+/// memory, so nobody waits for it, and the object is [`Code::Broken`](super::Code::Broken).
 #[derive(Debug, Default)]
 pub struct Shared<T>(RwLock<T>);
 
-fn broken<G>(_: std::sync::PoisonError<G>) -> Error {
-    let text = "an earlier call on this object failed in the middle";
-    Error::new(Code::Broken, text)
+/// Whether no other thread can release a lock.
+const ALONE: bool = cfg!(all(target_family = "wasm", not(target_feature = "atomics")));
+
+fn reading<T>(lock: &RwLock<T>) -> Result<RwLockReadGuard<'_, T>, Error> {
+    if ALONE {
+        return at_once(lock.try_read())?.ok_or(Error::BROKEN);
+    }
+    lock.read().map_err(|_| Error::BROKEN)
+}
+
+fn writing<T>(lock: &RwLock<T>) -> Result<RwLockWriteGuard<'_, T>, Error> {
+    if ALONE {
+        return at_once(lock.try_write())?.ok_or(Error::BROKEN);
+    }
+    lock.write().map_err(|_| Error::BROKEN)
 }
 
 impl<T> Shared<T> {
@@ -27,23 +42,23 @@ impl<T> Shared<T> {
     /// Reads the object, once no other thread is changing it.
     ///
     /// # Errors
-    /// [`Code::Broken`]
+    /// [`Code::Broken`](super::Code::Broken)
     pub fn read<R>(&self, look: impl FnOnce(&T) -> R) -> Result<R, Error> {
-        Ok(look(&*self.0.read().map_err(broken)?))
+        Ok(look(&*reading(&self.0)?))
     }
 
     /// Changes the object, once no other thread is using it.
     ///
     /// # Errors
-    /// [`Code::Broken`]
+    /// [`Code::Broken`](super::Code::Broken)
     pub fn write<R>(&self, change: impl FnOnce(&mut T) -> R) -> Result<R, Error> {
-        Ok(change(&mut *self.0.write().map_err(broken)?))
+        Ok(change(&mut *writing(&self.0)?))
     }
 
     /// Returns the object for reading; `None` while another thread is changing it.
     ///
     /// # Errors
-    /// [`Code::Broken`]
+    /// [`Code::Broken`](super::Code::Broken)
     #[inline]
     pub fn try_read(&self) -> Result<Option<RwLockReadGuard<'_, T>>, Error> {
         at_once(self.0.try_read())
@@ -52,7 +67,7 @@ impl<T> Shared<T> {
     /// Returns the object for changes; `None` while another thread is using it.
     ///
     /// # Errors
-    /// [`Code::Broken`]
+    /// [`Code::Broken`](super::Code::Broken)
     #[inline]
     pub fn try_write(&self) -> Result<Option<RwLockWriteGuard<'_, T>>, Error> {
         at_once(self.0.try_write())
@@ -63,7 +78,7 @@ impl<T> Shared<T> {
     /// The locks are taken in the order of their addresses, so that threads can't wait for each other for ever.
     ///
     /// # Errors
-    /// [`Code::Broken`]
+    /// [`Code::Broken`](super::Code::Broken)
     pub fn read_all<R>(objects: &[&Self], look: impl FnOnce(&[&T]) -> R) -> Result<R, Error> {
         let address = |object: &&Self| ptr::from_ref(*object);
         let mut ascending = objects.to_vec();
@@ -74,7 +89,7 @@ impl<T> Shared<T> {
         locks.reserve_exact(ascending.len());
         all.reserve_exact(objects.len());
         for object in &ascending {
-            locks.push(object.0.read().map_err(broken)?);
+            locks.push(reading(&object.0)?);
         }
         let place = |object| ascending.binary_search_by_key(&address(object), address);
         all.extend(
@@ -89,16 +104,16 @@ impl<T> Shared<T> {
     /// of [`read_all`](Self::read_all).
     ///
     /// # Errors
-    /// [`Code::Broken`], and those of the closure. Then nothing has changed.
+    /// [`Code::Broken`](super::Code::Broken), and those of the closure. Then nothing has changed.
     pub fn merge(
         &self,
         other: &Self,
         make: impl FnOnce(&T, &T) -> Result<T, Error>,
     ) -> Result<(), Error> {
         let order = ptr::from_ref(other).cmp(&ptr::from_ref(self));
-        let read = |is_now: bool| is_now.then(|| other.0.read()).transpose().map_err(broken);
+        let read = |is_now: bool| is_now.then(|| reading(&other.0)).transpose();
         let earlier = read(order.is_lt())?;
-        let mut own = self.0.write().map_err(broken)?;
+        let mut own = writing(&self.0)?;
         let later = read(order.is_gt())?;
         let new = make(&own, earlier.or(later).as_deref().unwrap_or(&own))?;
         *own = new;
@@ -110,13 +125,14 @@ fn at_once<G>(lock: Result<G, TryLockError<G>>) -> Result<Option<G>, Error> {
     match lock {
         Ok(object) => Ok(Some(object)),
         Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Poisoned(error)) => Err(broken(error)),
+        Err(TryLockError::Poisoned(_)) => Err(Error::BROKEN),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Code;
 
     #[test]
     fn threads_that_merge_into_one_another_do_not_wait_for_ever() {

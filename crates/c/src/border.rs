@@ -74,6 +74,8 @@ thread_local! {
 
 /// Does the work of a call. A panic is a bug, but does not unwind into C.
 pub fn call(work: impl FnOnce() -> Outcome<()>) -> Status {
+    #[cfg(target_family = "wasm")]
+    super::stack::valkeybloom_require_stack();
     let outcome = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         let text = "valkeybloom failed because of a bug in it";
         Err(Failure(Status::Broken, text.into()))

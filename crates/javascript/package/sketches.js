@@ -2,11 +2,41 @@
 
 import {
   SketchError, bytesOf, call, check, checkBatch, copied, f64, integer, isTrue, listOf, number, numbers,
-  options, out, run, takeBuffer, takeItems, textOf, u32, u64, using, wasm, withBatch, withBytes, withItem, withWords,
+  options, out, release, run, takeBuffer, takeItems, textOf, u32, u64, using, wasm, withBatch, withBytes, withItem, withWords,
 } from './wasm.js';
 
-/** Passed to a constructor, so that it takes an object that exists already. */
-const EXISTING = Symbol();
+/** An object of the WebAssembly that no object of JavaScript has taken yet. It is passed to a constructor. */
+class Made {
+  #pointer;
+
+  /** Takes what a call has put into `out`. */
+  constructor(pointer = u32(out)) { this.#pointer = pointer; }
+
+  take() {
+    const pointer = this.#pointer;
+    if (pointer === 0) throw new TypeError('this object was passed to a constructor already');
+    this.#pointer = 0;
+    return pointer;
+  }
+
+  /** Makes an object of a class, which may be derived, so that its constructor may run any code. */
+  as(family) {
+    try {
+      const object = new family(this);
+      if (this.#pointer === 0) return object;
+      throw new TypeError(`the constructor of ${family.name} has to pass its parameters to super`);
+    } finally {
+      if (this.#pointer !== 0) release('free', this.take());
+    }
+  }
+}
+
+/** Returns what a constructor was passed, or what `make` makes. */
+const madeOf = (first, make) => {
+  if (first instanceof Made) return first;
+  make();
+  return new Made();
+};
 
 /** The property of classes' prototypes with the number of their family in `FAMILIES`. Derived classes inherit it. */
 const FAMILY = Symbol();
@@ -16,20 +46,25 @@ const NAMES = ['', 'Bloom filter', 'cuckoo filter', 'count-min sketch', 'top-k l
 
 const freed = new FinalizationRegistry((pointer) => wasm.valkeybloom_free(pointer));
 
+/** Returns the pointer of a sketch for the next call. If the sketch has a window, it sets the clock. */
 export let pointerOf;
 
-/** Calls a function with an object, an item and a parameter. Returns its answer. */
-const ask = (of, sketch, item, parameter) =>
-  withItem(item, (address, length) => {
-    check(run(of, pointerOf(sketch), address, length, parameter, out));
+/** Returns a parameter of a call: a number, or the address of words. */
+const placed = (parameter) => (typeof parameter === 'string' ? withWords(parameter) : parameter);
+
+/** Calls a function with an object, an item and a number or words. Returns its answer. */
+const ask = (of, sketch, item, parameter) => {
+  const pointer = pointerOf(sketch);
+  return withItem(item, (address, length) => {
+    check(run(of, pointer, address, length, placed(parameter), out));
     return isTrue();
   });
+};
 
-/** Adds a batch to a filter, with the parameter that `make` returns. */
-const addMany = (of, filter, items, make) =>
+/** Adds a batch to a filter, with a number or words. */
+const addMany = (of, filter, items, parameter) =>
   withBatch(items, 1, (batch, count, place) => {
-    const parameter = make();
-    const status = run(of, pointerOf(filter), batch, parameter, place, out);
+    const status = run(of, pointerOf(filter), batch, placed(parameter), place, out);
     const answers = copied(place, count);
     checkBatch(status, answers);
     return answers;
@@ -38,46 +73,52 @@ const addMany = (of, filter, items, make) =>
 /** What all families share. */
 export class Sketch {
   #pointer;
+  #hasTime;
 
   static {
-    pointerOf = (sketch) => sketch.#pointer;
+    pointerOf = (sketch) => {
+      if (sketch.#hasTime) wasm.valkeybloom_set_time(Date.now());
+      return sketch.#pointer;
+    };
   }
 
-  /** Takes the object that a call has put into `out`. */
-  constructor(mark) {
-    if (mark !== EXISTING) throw new TypeError('Sketch has no objects of its own: make one of a family, such as Bloom');
-    this.#pointer = u32(out);
+  constructor(made) {
+    if (!(made instanceof Made)) throw new TypeError('Sketch has no objects of its own: make one of a family, such as Bloom');
+    this.#pointer = made.take();
     freed.register(this, this.#pointer, this);
+    this.#hasTime = wasm.valkeybloom_has_time(this.#pointer) === 1;
   }
 
   /** Decodes the bytes of `toBytes`, of DUMP, or of BF.LOAD. */
   static fromBytes(data) {
     withBytes(bytesOf(data, 'data'), (address, length) => call('from_bytes', address, length, out));
     const [family, wanted] = [familyAtOut(), this.prototype[FAMILY]];
+    const made = new Made();
     if (wanted !== undefined && wanted !== family) {
-      wasm.valkeybloom_free(u32(out));
+      release('free', made.take());
       throw new SketchError('UNDECODABLE', `the bytes are a ${NAMES[family]}, not a ${NAMES[wanted]}`);
     }
-    return new (wanted === undefined ? FAMILIES[family] : this)(EXISTING);
+    return made.as(wanted === undefined ? FAMILIES[family] : this);
   }
 
   toBytes() {
-    call('to_bytes', this.#pointer, out);
+    call('to_bytes', pointerOf(this), out);
     return takeBuffer(out);
   }
 
   copy() {
-    call('copy', this.#pointer, out);
-    return new this.constructor(EXISTING);
+    const family = this.constructor;
+    call('copy', pointerOf(this), out);
+    return new Made().as(family);
   }
 
   equals(other) {
     if (!isSketch(other)) throw new TypeError('other is not a sketch');
-    call('equal', this.#pointer, other.#pointer, out);
+    call('equal', pointerOf(this), pointerOf(other), out);
     return isTrue();
   }
 
-  clear() { call('clear', this.#pointer); }
+  clear() { call('clear', pointerOf(this)); }
 
   // Families that lack one of the next six refuse it in words.
 
@@ -93,8 +134,9 @@ export class Sketch {
 
   *chunks() {
     for (let cursor = 0n; ; ) {
+      const pointer = pointerOf(this);
       numbers().setBigUint64(out, cursor, true);
-      call('next_chunk', this.#pointer, out, out + 8);
+      call('next_chunk', pointer, out, out + 8);
       cursor = numbers().getBigUint64(out, true);
       if (cursor === 0n) return;
       yield [Number(cursor), takeBuffer(out + 8)];
@@ -104,9 +146,9 @@ export class Sketch {
   has(item, given) { return ask(wasm.valkeybloom_contains, this, item, atOf(given)); }
 
   hasMany(items, given) {
+    const at = atOf(given);
     return withBatch(items, 1, (batch, count, answers) => {
-      const at = atOf(given);
-      call('contains_many', this.#pointer, batch, at, answers);
+      call('contains_many', pointerOf(this), batch, withWords(at), answers);
       return copied(answers, count);
     });
   }
@@ -122,9 +164,10 @@ export class Sketch {
 
   /** Frees the memory. Every later call throws. */
   free() {
-    freed.unregister(this);
-    wasm.valkeybloom_free(this.#pointer);
+    if (this.#pointer === 0) return;
+    release('free', this.#pointer);
     this.#pointer = 0;
+    freed.unregister(this);
   }
 }
 if (Symbol.dispose) Sketch.prototype[Symbol.dispose] = Sketch.prototype.free;
@@ -144,11 +187,12 @@ function familyAtOut() {
 }
 
 /** Makes an object of the pointer that a call has put into `out`. */
-export const adopt = (family = FAMILIES[familyAtOut()]) => new family(EXISTING);
+export const adopt = (family = FAMILIES[familyAtOut()]) => new Made().as(family);
 
-function info(name, sketch, ...parameters) {
+function info(name, sketch, ...words) {
+  const pointer = pointerOf(sketch);
   numbers().setUint32(out, 128, true);
-  call(`${name}_describe`, pointerOf(sketch), ...parameters, out);
+  call(`${name}_describe`, pointer, ...words.map(withWords), out);
 }
 
 /** Loads a filter chunk by chunk. */
@@ -174,7 +218,7 @@ export class Loader {
   }
 
   free() {
-    wasm.valkeybloom_loader_free(this.#pointer);
+    release('loader_free', this.#pointer);
     this.#pointer = 0;
   }
 }
@@ -189,11 +233,11 @@ const withAll = (family, sketches, use) =>
     return use(address, sketches.length);
   });
 
-/** Writes options that are integers as words of a command, which `words` has by their names. Returns the address. */
+/** Returns options that are integers as words of a command, which `words` has by their names. */
 function wordsOf(given, words) {
-  if (given === undefined) return 0;
+  if (given === undefined) return '';
   const named = Object.entries(options(given, ...Object.keys(words))).filter(([, value]) => value !== undefined);
-  return withWords(named.map(([name, value]) => `${words[name]} ${integer(value, name)}`).join(' '));
+  return named.map(([name, value]) => `${words[name]} ${integer(value, name)}`).join(' ');
 }
 
 const atOf = (given) => wordsOf(given, { atMs: 'AT' });
@@ -216,31 +260,30 @@ function makeBloom(capacity, errorRate, given, words) {
 
 export class Bloom extends Sketch {
   constructor(capacity, errorRate, given = {}) {
-    if (capacity !== EXISTING) makeBloom(capacity, errorRate, given, '');
-    super(EXISTING);
+    super(madeOf(capacity, () => makeBloom(capacity, errorRate, given, '')));
   }
 
   static window(capacity, errorRate, given = {}) {
     const { windowMs, periods, ...others } = options(given, 'windowMs', 'periods', ...GROWTH);
     const words = `WINDOW ${integer(windowMs, 'windowMs')} PERIODS ${integer(periods, 'periods')}`;
     makeBloom(capacity, errorRate, others, words);
-    return new this(EXISTING);
+    return adopt(this);
   }
 
   static counting(capacity, errorRate, given = {}) {
     makeBloom(capacity, errorRate, given, 'COUNTING');
-    return new this(EXISTING);
+    return adopt(this);
   }
 
   static scaledTo(capacity, errorRate, given = {}) {
     makeBloom(capacity, errorRate, given, `SCALETO ${integer(capacity, 'capacity')}`);
-    return new this(EXISTING);
+    return adopt(this);
   }
 
   add(item, given) { return ask(wasm.valkeybloom_bloom_add, this, item, momentOf(given)); }
 
   addMany(items, given) {
-    return addMany(wasm.valkeybloom_bloom_add_many, this, items, () => momentOf(given));
+    return addMany(wasm.valkeybloom_bloom_add_many, this, items, momentOf(given));
   }
 
   union(...others) { return this.constructor.union([this, ...others]); }
@@ -248,10 +291,8 @@ export class Bloom extends Sketch {
   static union(filters, given) {
     const list = listOf(filters, 'filters');
     const at = atOf(given);
-    withAll(this, list, (address, length) => {
-      call('bloom_union', address, length, at, out);
-    });
-    return new this(EXISTING);
+    withAll(this, list, (address, length) => call('bloom_union', address, length, withWords(at), out));
+    return adopt(this);
   }
 
   card(given) {
@@ -267,20 +308,19 @@ export class Bloom extends Sketch {
 
 export class CuckooFilter extends Sketch {
   constructor(capacity, given) {
-    if (capacity !== EXISTING) {
+    super(madeOf(capacity, () => {
       const words = wordsOf(given, { bucketSize: 'BUCKETSIZE', maxIterations: 'MAXITERATIONS', expansion: 'EXPANSION' });
-      call('cuckoo_new', integer(capacity, 'capacity'), words, out);
-    }
-    super(EXISTING);
+      call('cuckoo_new', integer(capacity, 'capacity'), withWords(words), out);
+    }));
   }
 
   add(item) { return ask(wasm.valkeybloom_cuckoo_add, this, item, 0); }
 
   addNew(item) { return ask(wasm.valkeybloom_cuckoo_add, this, item, 1); }
 
-  addMany(items) { return addMany(wasm.valkeybloom_cuckoo_add_many, this, items, () => 0); }
+  addMany(items) { return addMany(wasm.valkeybloom_cuckoo_add_many, this, items, 0); }
 
-  addNewMany(items) { return addMany(wasm.valkeybloom_cuckoo_add_many, this, items, () => 1); }
+  addNewMany(items) { return addMany(wasm.valkeybloom_cuckoo_add_many, this, items, 1); }
 
   compact() { call('cuckoo_compact', pointerOf(this)); }
 }
@@ -289,26 +329,29 @@ const MOST = 2n ** 63n;
 const signed = (value, name) => integer(value, name, -MOST, MOST - 1n);
 
 /** Calls `use` with a batch and the address of the number of each item, 0 without numbers. */
-const withCounts = (items, counts, use) =>
-  withBatch(items, 8, (batch, length, place) => {
-    if (counts === undefined) return use(batch, 0);
-    const all = listOf(counts, 'counts');
+const withCounts = (items, counts, use) => {
+  const all = counts === undefined ? undefined : listOf(counts, 'counts');
+  return withBatch(items, 8, (batch, length, place) => {
+    if (all === undefined) return use(batch, 0);
     if (all.length !== length) throw new RangeError(`counts has ${all.length} numbers for ${length} items`);
     all.forEach((value, index) => numbers().setBigInt64(place + 8 * index, signed(value, `count ${index}`), true));
     return use(batch, place);
   });
+};
 
 export class CountMin extends Sketch {
   constructor(width, depth, given) {
-    if (width !== EXISTING) {
-      call('count_min_new', integer(width, 'width'), integer(depth, 'depth'), cellSizeOf(given), out);
-    }
-    super(EXISTING);
+    super(madeOf(width, () => {
+      const sizes = [integer(width, 'width'), integer(depth, 'depth')];
+      const cellSize = cellSizeOf(given);
+      call('count_min_new', ...sizes, withWords(cellSize), out);
+    }));
   }
 
   static fromRates(error, probability, given) {
-    call('count_min_from_rates', number(error, 'error'), number(probability, 'probability'), cellSizeOf(given), out);
-    return new this(EXISTING);
+    const [cellSize, rates] = [cellSizeOf(given), [number(error, 'error'), number(probability, 'probability')]];
+    call('count_min_from_rates', ...rates, withWords(cellSize), out);
+    return adopt(this);
   }
 
   static merged(pairs) {
@@ -321,7 +364,7 @@ export class CountMin extends Sketch {
         call('count_min_merge', address, weights, length, out);
       }),
     );
-    return new this(EXISTING);
+    return adopt(this);
   }
 
   add(item, n = 1) {
@@ -348,11 +391,10 @@ const as = (given) => (options(given, 'bytes').bytes ? (item) => item : textOf);
 
 export class TopK extends Sketch {
   constructor(k, width = 8, depth = 7, decay = 0.9) {
-    if (k !== EXISTING) {
+    super(madeOf(k, () => {
       const sizes = [integer(k, 'k'), integer(width, 'width'), integer(depth, 'depth')];
       call('top_k_new', ...sizes, number(decay, 'decay'), out);
-    }
-    super(EXISTING);
+    }));
   }
 
   add(item, n = 1, given = {}) {
@@ -389,8 +431,7 @@ const i64 = (address) => Number(numbers().getBigInt64(address, true));
 
 export class TDigest extends Sketch {
   constructor(compression = 100) {
-    if (compression !== EXISTING) call('tdigest_new', integer(compression, 'compression'), out);
-    super(EXISTING);
+    super(madeOf(compression, () => call('tdigest_new', integer(compression, 'compression'), out)));
   }
 
   static merged(digests, given = {}) {
@@ -398,7 +439,7 @@ export class TDigest extends Sketch {
     withAll(this, listOf(digests, 'digests'), (address, length) => {
       call('tdigest_merge', address, length, integer(compression, 'compression'), out);
     });
-    return new this(EXISTING);
+    return adopt(this);
   }
 
   add(...values) { this.addMany(values); }
@@ -455,7 +496,7 @@ for (const [family, name, fields] of [
 ]) {
   for (const [property, [place, read = u64]] of Object.entries(fields)) {
     const get = function () {
-      info(name, this, ...(family === Bloom ? [0] : []));
+      info(name, this, ...(family === Bloom ? [''] : []));
       return read(out + place);
     };
     Object.defineProperty(family.prototype, property, { get, configurable: true });

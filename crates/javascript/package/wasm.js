@@ -29,11 +29,14 @@ const encoder = new TextEncoder();
 // A byte order mark is part of an item.
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
+// The functions of the engine, as they are now: no code of a program runs within a call.
+const fillRandom = crypto.getRandomValues.bind(crypto);
+const TYPED_ARRAY = Object.getPrototypeOf(Uint8Array.prototype);
+const { get: lengthOf } = Object.getOwnPropertyDescriptor(TYPED_ARRAY, 'length');
+
 export function load(module) {
-  const host = {
-    now: () => Date.now(),
-    random_bits: () => crypto.getRandomValues(new BigUint64Array(1))[0],
-  };
+  const random = new BigUint64Array(1);
+  const host = { random_bits: () => fillRandom(random)[0] };
   wasm = new WebAssembly.Instance(module, { host }).exports;
   [memory, stack] = [wasm.memory, wasm.__stack_pointer.value];
   room = wasm.valkeybloom_allocate(ITEM_BYTES + WORDS_BYTES + 128);
@@ -85,21 +88,30 @@ export function check(status) {
 /** Calls a function by its name, and throws its error. */
 export const call = (name, ...parameters) => check(run(wasm[`valkeybloom_${name}`], ...parameters));
 
-/** Calls a function. If there is no memory for a few words, it is aborted, and its stack is reset. */
+/**
+ * Calls a function. If there is no memory for a few words, it is aborted; if the engine's stack is full, it does not begin.
+ * Then its stack in the memory is reset.
+ */
 export function run(of, ...parameters) {
   try {
     return of(...parameters);
   } catch (error) {
-    if (!(error instanceof WebAssembly.RuntimeError)) throw error;
     wasm.__stack_pointer.value = stack;
+    if (!(error instanceof WebAssembly.RuntimeError)) throw error;
     throw new SketchError('NO_MEMORY', 'not enough memory');
   }
+}
+
+/** Frees with a function what a pointer points to. It throws before that if the engine's stack is full. */
+export function release(name, pointer) {
+  run(wasm.valkeybloom_require_stack);
+  wasm[`valkeybloom_${name}`](pointer);
 }
 
 /** Allocates memory for a while. */
 export function using(length, use) {
   // Offsets have 32 bits.
-  const address = length < 2 ** 31 ? wasm.valkeybloom_allocate(length) >>> 0 : 0;
+  const address = length < 2 ** 31 ? run(wasm.valkeybloom_allocate, length) >>> 0 : 0;
   if (address === 0) throw new SketchError(CODES[NO_MEMORY], 'not enough memory');
   try {
     return use(address);
@@ -119,9 +131,11 @@ function wrongItem(value, index) {
 
 const malformed = (index) => new TypeError(`${nameOf(index)} has a lone surrogate, so it is not text`);
 
+const isBytes = (value) => ArrayBuffer.isView(value) && value instanceof Uint8Array;
+
 /** Returns an item as a string or as bytes. */
 function wordOf(value, index) {
-  if (typeof value === 'string' || value instanceof Uint8Array) return value;
+  if (typeof value === 'string' || isBytes(value)) return value;
   if (typeof value === 'bigint' || Number.isSafeInteger(value)) return String(value);
   throw wrongItem(value, index);
 }
@@ -139,12 +153,11 @@ export function withItem(value, use, index) {
   const word = wordOf(value, index);
   if (bytes.length === 0) refresh();
   // A character has three bytes at most.
-  if (typeof word === 'string' ? word.length * 3 > ITEM_BYTES : word.length > ITEM_BYTES) {
-    return withBytes(itemBytes(word, index), use);
-  }
+  const length = typeof word === 'string' ? word.length * 3 : lengthOf.call(word);
+  if (length > ITEM_BYTES) return withBytes(itemBytes(word, index), use);
   if (typeof word !== 'string') {
     roomBytes.set(word);
-    return use(room, word.length);
+    return use(room, length);
   }
   const { written } = encoder.encodeInto(word, roomBytes);
   if (written !== word.length && !word.isWellFormed()) throw malformed(index);
@@ -153,7 +166,7 @@ export function withItem(value, use, index) {
 
 /** Calls `use` with the address and the length of bytes. */
 export function withBytes(array, use) {
-  const { length } = array;
+  const length = lengthOf.call(array);
   return using(length, (address) => {
     heap().subarray(address, address + length).set(array);
     return use(address, length);
@@ -162,14 +175,14 @@ export function withBytes(array, use) {
 
 /** Returns bytes that somebody passed, without a copy. */
 export function bytesOf(data, name) {
-  if (data instanceof Uint8Array) return data;
+  if (isBytes(data)) return data;
   if (ArrayBuffer.isView(data)) return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
   const kind = Object.prototype.toString.call(data).slice(8, -1);
   if (kind === 'ArrayBuffer' || kind === 'SharedArrayBuffer') return new Uint8Array(data);
   throw new TypeError(`${name} is ${kindOf(data)}, not an ArrayBuffer or a view of one`);
 }
 
-/** Writes the words of options to the memory. Returns their address, 0 without any. */
+/** Writes the words of options to the memory, for the next call. Returns their address, 0 without any. */
 export function withWords(text) {
   if (text === '') return 0;
   encoder.encodeInto(`${text}\0`, heap().subarray(words, words + WORDS_BYTES));
@@ -202,9 +215,10 @@ export function withBatch(items, each, use) {
   for (let index = 0; index < count; index += 1) {
     const word = typeof all[index] === 'string' ? all[index] : (all[index] = wordOf(all[index], index));
     isText &&= typeof word === 'string';
-    length += word.length;
+    const size = typeof word === 'string' ? word.length : lengthOf.call(word);
+    length += size;
     // A character has three bytes at most.
-    most += typeof word === 'string' ? 3 * word.length : word.length;
+    most += typeof word === 'string' ? 3 * size : size;
   }
   const offsets = HEADER + 8 * Math.ceil((count * each) / 8);
   const data = offsets + 4 * (count + 1);
@@ -244,7 +258,7 @@ export function withBatch(items, each, use) {
         end += encoder.encodeInto(word, room.subarray(end)).written;
       } else {
         room.set(word, end);
-        end += word.length;
+        end += lengthOf.call(word);
       }
       mark(end);
     });
@@ -255,21 +269,24 @@ export function withBatch(items, each, use) {
 /** Returns the bytes of a buffer that a call has put at an address, and frees it. */
 export function takeBuffer(address) {
   const start = u32(address);
-  const array = start === 0 ? undefined : copied(start, u32(address + 4));
-  wasm.valkeybloom_buffer_free(address);
-  return array;
+  try {
+    return start === 0 ? undefined : copied(start, u32(address + 4));
+  } finally {
+    wasm.valkeybloom_buffer_free(address);
+  }
 }
 
 /** Returns the items that a call has put at an address, each with its count if there is one, and frees them. */
 export function takeItems(address) {
   const [length, data, , offsets, counts] = [0, 4, 8, 12, 16].map((field) => u32(address + field));
-  const found = [];
-  for (let index = 0; index < length; index += 1) {
-    const [start, end] = [u64(offsets + 8 * index), u64(offsets + 8 * index + 8)];
-    found.push([copied(data + start, end - start), counts === 0 ? undefined : u64(counts + 8 * index)]);
+  try {
+    return Array.from({ length }, (_, index) => {
+      const [start, end] = [u64(offsets + 8 * index), u64(offsets + 8 * index + 8)];
+      return [copied(data + start, end - start), counts === 0 ? undefined : u64(counts + 8 * index)];
+    });
+  } finally {
+    wasm.valkeybloom_items_free(address);
   }
-  wasm.valkeybloom_items_free(address);
-  return found;
 }
 
 /** Returns an integer that somebody passed, within a range. */

@@ -20,6 +20,7 @@ mod memory;
 mod near;
 #[path = "../../c/src/object.rs"]
 mod object;
+mod stack;
 #[path = "../../c/src/tdigest.rs"]
 mod tdigest;
 #[path = "../../c/src/top_k.rs"]

@@ -373,3 +373,137 @@ test('no bytes do harm', { timeout: 600_000 }, () => {
   filter.addMany(Array(1000).keys());
   assert.ok(filter.hasMany(Array(1000).keys()).every((found) => found === 1));
 });
+
+/** Calls a function again and again while a recursion that has filled the stack returns, until it has succeeded twice. */
+function callOnLittleStack(call) {
+  const found = { refused: 0, done: 0 };
+  const descend = () => {
+    try {
+      descend();
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+    }
+    if (found.done === 2) return;
+    try {
+      call();
+      found.done += 1;
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      found.refused += 1;
+    }
+  };
+  descend();
+  return found;
+}
+
+test('a call without enough stack fails before it begins, and every object goes on', () => {
+  const items = Array.from({ length: 300 }, (_, index) => `item ${index}`);
+  const objects = [
+    new Bloom(10, 0.01), Bloom.window(100, 0.01, { windowMs: 1000, periods: 3 }), Bloom.counting(100, 0.01),
+    Bloom.scaledTo(10_000, 0.01), new CuckooFilter(100_000), new CountMin(100, 3), new TopK(10), new TDigest(20),
+  ];
+  let number = 0;
+  const next = () => (number += 1);
+  const calls = objects.flatMap((object) => [
+    () => object.add(next()), () => object.addMany([next(), next(), next()]), () => object.toBytes(), () => object.copy().free(),
+    () => object.equals(object), () => decode(object.toBytes()).free(), () => object.clear(), () => object.byteLength,
+    ...(isFilter(object) ? [() => object.has(next()), () => object.hasMany(items), () => [...object.chunks()]] : []),
+    ...(object instanceof Bloom ? [() => object.union(object).free(), () => object.estimatedErrorRate] : []),
+  ]);
+  calls.push(() => objects[2].remove('a'), () => objects[5].queryMany(items), () => objects[6].list(), () => objects[7].quantile(0.5));
+  const refused = calls.map((call) => {
+    for (let round = 0; round < 3; round += 1) callOnLittleStack(call);
+    const [before] = memories();
+    const found = callOnLittleStack(call);
+    assert.equal(found.done, 2, `${call}`);
+    for (let round = 0; round < 3; round += 1) callOnLittleStack(call);
+    assert.ok(memories()[0] - before < 2 ** 20, `${call}`);
+    call();
+    return found.refused;
+  });
+  // Those whose call failed before it began, of which there is one in each frame of 8 KiB.
+  assert.ok(refused.every((count) => count > 20), `${refused}`);
+  for (const object of objects) object.clear();
+  for (const object of objects) assert.ok(object.equals(object.copy()));
+});
+
+test('code of the program that fails within a call changes nothing', (context) => {
+  const filter = Bloom.window(100, 0.01, { windowMs: 60_000, periods: 3 });
+  filter.add('a');
+  const before = filter.toBytes();
+  for (const clock of [() => { throw new Error('no clock'); }, () => { throw new WebAssembly.RuntimeError('no clock'); }]) {
+    context.mock.method(Date, 'now', clock);
+    for (const call of [() => filter.has('a'), () => filter.add('b'), () => filter.hasMany(['a']), () => filter.addMany(['b'])]) {
+      assert.throws(call, { message: 'no clock' });
+    }
+    context.mock.restoreAll();
+  }
+  assert.deepEqual(filter.toBytes(), before);
+  // The clock is the program's: it may be set, or use objects.
+  const other = new Bloom(100, 0.01);
+  let days = 0;
+  const { now } = Date;
+  context.mock.method(Date, 'now', () => {
+    other.addMany(['x', 'y']);
+    other.has('a lot of text, to be in the place of the item');
+    return now() + days * 86_400_000;
+  });
+  assert.deepEqual([filter.has('a'), filter.has('c'), filter.add('c'), filter.has('c')], [true, false, true, true]);
+  assert.deepEqual([...filter.hasMany(['a', 'b', 'c'])], [1, 0, 1]);
+  days = 1;
+  assert.equal(filter.has('a'), false);
+  context.mock.restoreAll();
+  // So are getters of options, and bytes with a length of their own.
+  const given = { get ttlMs() { filter.free(); return 5; } };
+  assert.throws(() => filter.addMany(['a', 'b'], given), { code: 'FREED' });
+  const lies = Object.defineProperty(new Uint8Array([1, 2, 3]), 'length', { get: () => 2 ** 30 });
+  assert.deepEqual([other.add(lies), other.has(new Uint8Array([1, 2, 3])), ...other.addMany([lies, 'z'])], [true, true, 0, 1]);
+  const stranger = new Proxy(new Uint8Array(3), {});
+  assert.throws(() => other.add(stranger), { name: 'TypeError', message: /^the item is object/ });
+});
+
+test('a derived class that makes other objects first gets its own one', () => {
+  class Pair extends Bloom {
+    constructor(...parameters) {
+      const helper = new Bloom(7, 0.5);
+      super(...parameters);
+      this.helper = helper;
+    }
+  }
+  const pairs = [
+    new Pair(1000, 0.01), Pair.counting(1000, 0.01), Pair.window(1000, 0.01, { windowMs: 1000, periods: 3 }),
+    Pair.fromBytes(new Bloom(1000, 0.01).toBytes()), Pair.fromChunks(new Bloom(1000, 0.01).chunks()), new Pair(1000, 0.01).copy(),
+    Pair.union([new Bloom(1000, 0.01)]),
+  ];
+  for (const pair of pairs) {
+    assert.ok(pair instanceof Pair);
+    pair.add('a');
+    assert.ok(pair.capacity >= 1000);
+    assert.deepEqual([pair.size, pair.helper.capacity, pair.helper.size], [1, 7, 0]);
+    pair.helper.free();
+    assert.equal(pair.has('a'), true);
+    pair.free();
+  }
+  const [before] = memories();
+  class Own extends Bloom {
+    constructor() { super(10, 0.1); }
+  }
+  class Failing extends Bloom {
+    constructor() { throw new Error('on purpose'); }
+  }
+  class Twice extends Bloom {
+    constructor(first) {
+      super(first);
+      this.second = new Bloom(first);
+    }
+  }
+  for (let round = 0; round < 20; round += 1) {
+    assert.throws(() => Own.counting(1_000_000, 0.01), {
+      name: 'TypeError', message: 'the constructor of Own has to pass its parameters to super',
+    });
+    assert.throws(() => Failing.counting(1_000_000, 0.01), /on purpose/);
+    assert.throws(() => Twice.counting(10, 0.01), { name: 'TypeError', message: 'this object was passed to a constructor already' });
+  }
+  assert.ok(memories()[0] - before < 2 ** 23);
+  assert.equal(new Own().capacity, 10);
+});
