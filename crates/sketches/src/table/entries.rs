@@ -9,6 +9,9 @@ use crate::machine::work;
 use super::packed::Iter;
 use super::shards::{Leaf, Shards};
 
+/// The fingerprints that are decoded at once: in a loop of its own, that takes less time.
+const BATCH: usize = 32;
+
 impl Shards {
     /// Returns the fingerprints of a range and what is kept of each, in order, without those that were dropped.
     pub fn iter(&self, range: Range<u64>) -> Entries<'_> {
@@ -22,6 +25,9 @@ impl Shards {
             begin: 0,
             current: None,
             range,
+            batch: [(0, 0); BATCH],
+            read: 0,
+            decoded: 0,
         };
         if self.regular[number].is_none() && entries.range.start <= last {
             // The crowd may have many leaves before.
@@ -47,11 +53,41 @@ pub struct Entries<'t> {
     begin: u64,
     current: Option<Iter<'t>>,
     range: Range<u64>,
+    /// The fingerprints that were decoded.
+    batch: [(u64, u64); BATCH],
+    /// How many of them were read.
+    read: usize,
+    /// How many there are.
+    decoded: usize,
 }
 
 impl Entries<'_> {
-    /// Goes on to the next shard. Returns whether there is one in the range.
+    /// Decodes the next fingerprints. Returns whether there are any.
     #[inline(never)]
+    fn decode(&mut self) -> bool {
+        (self.read, self.decoded) = (0, 0);
+        while self.decoded == 0 {
+            let Some(current) = &mut self.current else {
+                if self.advance() {
+                    continue;
+                }
+                return false;
+            };
+            while self.decoded < BATCH {
+                let Some((distance, held)) = current.next() else {
+                    self.current = None;
+                    break;
+                };
+                let fingerprint = self.begin + distance;
+                let is_in = self.range.contains(&fingerprint) && held >= self.shards.dropped;
+                self.batch[self.decoded] = (fingerprint, held);
+                self.decoded += usize::from(is_in);
+            }
+        }
+        true
+    }
+
+    /// Goes on to the next shard. Returns whether there is one in the range.
     fn advance(&mut self) -> bool {
         let (shards, codec) = (self.shards, self.shards.codec());
         let (shard, range) = loop {
@@ -71,10 +107,12 @@ impl Entries<'_> {
             self.leaves = shards.crowds[shards.spot(range.start).crowd].iter();
         };
         work::steps(shard.entries());
-        let widths = codec.widths_of(&range);
+        if range.start >= self.range.end {
+            return false;
+        }
         self.begin = range.start;
-        self.current = Some(shard.iter(codec, widths));
-        self.begin < self.range.end
+        self.current = Some(shard.iter(codec, codec.widths_of(&range)));
+        true
     }
 }
 
@@ -84,18 +122,11 @@ impl Iterator for Entries<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if let Some((distance, held)) = self.current.as_mut().and_then(Iterator::next) {
-                let fingerprint = self.begin + distance;
-                if fingerprint >= self.range.end {
-                    return None;
-                }
-                if fingerprint >= self.range.start && held >= self.shards.dropped {
-                    return Some((fingerprint, held));
-                }
-            } else if !self.advance() {
-                return None;
-            }
+        if self.read == self.decoded && !self.decode() {
+            return None;
         }
+        let next = self.batch[self.read];
+        self.read += 1;
+        Some(next)
     }
 }

@@ -89,6 +89,13 @@ impl<'t> Merge<'t> {
         Some(merge)
     }
 
+    /// Returns the key of the next fingerprint.
+    #[inline]
+    pub fn next_key(&self) -> Option<u64> {
+        let key = self.keys[self.tree[1]];
+        (key != NONE).then_some(key)
+    }
+
     /// Chooses the source of a node. Of two with the same key it is the first.
     #[inline]
     fn choose(&mut self, node: usize) {

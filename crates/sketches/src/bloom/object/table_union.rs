@@ -351,21 +351,18 @@ impl Union<'_> {
     /// Passes the sum of the counts of each fingerprint and of those that it is a prefix of: the largest of all objects.
     fn add_up(
         &self,
-        all: Merge,
+        mut all: Merge,
         mut emit: impl FnMut(usize, u64, u64) -> Result<(), MergeError>,
     ) -> Result<bool, MergeError> {
         let mut is_changed = false;
         // The sum of each object, and the objects that have one.
         let (mut sums, mut counted) = (reserved(self.objects)?, reserved(self.objects)?);
         sums.resize(self.objects, 0_u64);
-        let mut all = all.peekable();
         while let Some(first) = all.next() {
             let prefix = prefix(first.key, &self.members[first.source]);
             let mut largest = first.held;
-            let mut next = all.next_if(|next| prefix.claims(next.key));
-            if next.is_none() {
-                is_changed |= self.members[first.source].object > 0;
-            } else {
+            let claims_next = |all: &Merge| all.next_key().is_some_and(|key| prefix.claims(key));
+            if claims_next(&all) {
                 // Whether the first object has the fingerprint as it is, and no longer one.
                 let mut is_own = false;
                 let mut current = Some(first);
@@ -378,9 +375,7 @@ impl Union<'_> {
                         counted.push(member.object);
                     }
                     sums[member.object] = sums[member.object].saturating_add(held);
-                    current = next
-                        .take()
-                        .or_else(|| all.next_if(|next| prefix.claims(next.key)));
+                    current = claims_next(&all).then(|| all.next()).flatten();
                 }
                 largest = counted
                     .iter()
@@ -392,6 +387,8 @@ impl Union<'_> {
                 for object in counted.drain(..) {
                     sums[object] = 0;
                 }
+            } else {
+                is_changed |= self.members[first.source].object > 0;
             }
             emit(prefix.target, prefix.fingerprint(), largest)?;
         }
