@@ -176,7 +176,7 @@ test_in() { # tarball
     configuration | cmp - "$tmp/before" || fail "the package changed something in /etc"
     small_enough "$root/usr/lib/valkey/modules/valkeybloom.so" 2000000
     small_enough "$root/usr/bin/valkeybloom" 6500000
-    small_enough "$root/usr/bin/valkeybloom-http" 4500000
+    small_enough "$root/usr/bin/valkeybloom-http" 5000000
     in_root valkeybloom size 1000 0.01 >/dev/null || fail "the program does not run"
     in_root valkeybloom-http --version >/dev/null || fail "the HTTP service does not run"
     [ ! -e "$root/etc/systemd/system/multi-user.target.wants/valkeybloom-http.service" ] ||
