@@ -6,6 +6,7 @@ use std::fmt;
 use redis::{ErrorKind, RedisError, ServerError};
 use serde_json::Value;
 
+use valkeybloom_near::conversation;
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::names::{BF_LOADCHUNK, FILTER_MEMORY, OBJECT_MEMORY};
 use valkeybloom_sketches::bloom::Refusal;
@@ -208,9 +209,10 @@ impl From<ServerError> for Fault {
     fn from(error: ServerError) -> Self {
         let details = error.details().unwrap_or_default();
         let text = format!("{} {details}", error.code());
-        // The reply to a refused EXEC repeats the error of the refused command.
-        let reason = text.strip_prefix("EXECABORT Transaction discarded because of: ");
-        Self::Refused(reason.unwrap_or(&text).trim_end().to_owned())
+        let reason = conversation::reason(&text).trim_end();
+        // Within scripts, servers have another code for it.
+        let forbidden = reason.strip_prefix("ERR ACL failure in script: ");
+        Self::Refused(forbidden.map_or(reason.to_owned(), |text| format!("NOPERM {text}")))
     }
 }
 

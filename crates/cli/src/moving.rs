@@ -26,7 +26,7 @@ use super::progress::{Progress, Show};
 use super::report::{grouped, print_json, print_line};
 use super::server::{Server, Tls, is_filter};
 use super::sketches::{self, Verdict};
-use super::upload::{Expires, Upload, is_temporary};
+use super::upload::{Expiry as Expires, Upload, is_temporary};
 
 /// The most bytes of a filter that goes by DUMP: a few chunks.
 const DUMP_BYTES: u64 = 16 << 20;
@@ -318,7 +318,11 @@ impl Moving<'_> {
                 Ok(Some(refused(obstacle.unwrap_or(UNREADABLE.to_owned()))))
             }
             Err(fault) if fault.lacks_command() => Ok(Some(target(self.to, &fault))),
-            Err(fault) if fault.code() == "BUSYKEY" => Err(skipped(TAKEN)),
+            // The client may have sent it again, because the first reply was lost.
+            Err(fault) if fault.code() == "BUSYKEY" => match dump::payload(self.to, key) {
+                Ok(there) if sketches::are_same(&payload, &there) => Ok(None),
+                _ => Err(skipped(TAKEN)),
+            },
             Err(fault) => Err(target(self.to, &fault)),
         }
     }
@@ -363,7 +367,7 @@ impl Moving<'_> {
             return Err(Stop::Changed);
         }
         match upload.finish(
-            expires_ms.map_or(Expires::Never, Expires::At),
+            expires_ms.map_or(Expires::Unchanged, Expires::At),
             self.options.replace,
         ) {
             Ok(true) => Ok(true),

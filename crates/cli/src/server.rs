@@ -13,7 +13,7 @@ use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
 use redis::{
     AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue,
-    IntoConnectionInfo, Pipeline, RedisError, TlsCertificates, Value,
+    IntoConnectionInfo, RedisError, TlsCertificates, Value,
 };
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
@@ -163,35 +163,6 @@ impl Server {
         let commands = keys.iter().map(|key| on_key(command, key));
         let replies = self.call_all(&commands.collect::<Vec<_>>()).into_iter();
         replies.map(|reply| reply.and_then(read)).collect()
-    }
-
-    /// Calls commands on keys of one slot in a transaction.
-    pub fn atomically(&self, key: &[u8], commands: &[Cmd]) -> Result<Vec<Value>, Fault> {
-        let count = commands.len() + 2;
-        let mut pipeline = Pipeline::with_capacity(count);
-        pipeline.cmd("MULTI");
-        for command in commands {
-            pipeline.add_command(command.clone());
-        }
-        pipeline.cmd("EXEC");
-        self.retrying(key, || {
-            let replies = async {
-                match self.connection.clone() {
-                    Connection::One(mut one) => one.send_packed_commands(&pipeline, 0, count).await,
-                    Connection::Cluster(mut cluster) => {
-                        let (pipeline, route) = (pipeline.clone(), primary_of(key));
-                        cluster.route_pipeline(pipeline, 0, count, route).await
-                    }
-                }
-            };
-            // The error of a command that was not queued precedes that of EXEC.
-            let replies = self.runtime.block_on(replies)?.into_iter();
-            let replies: Vec<Value> = replies.map(accepted).collect::<Result<_, _>>()?;
-            match replies.into_iter().next_back() {
-                Some(Value::Array(replies)) => replies.into_iter().map(accepted).collect(),
-                _ => Err(Fault::Lost("unexpected reply to EXEC".to_owned())),
-            }
-        })
     }
 
     /// Retries while a slot moves to another node.

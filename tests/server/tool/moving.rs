@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::harness::cluster::{Cluster, nodes};
-use crate::harness::{Reply, Server, array, bulk, digest, int, supported_servers};
+use crate::harness::{Reply, Server, array, bulk, digest, int, ok, supported_servers};
 use crate::support::population::Population;
 use crate::support::recordings::stand_ins;
 use crate::support::sketches;
@@ -46,6 +46,32 @@ fn filters_of_redisbloom_and_valkey_bloom_are_moved() {
             assert_eq!(count(&reported, "skipped"), 8);
             has_all(&from);
         }
+    }
+}
+
+/// A client library sends a command again if its reply is lost: the first time, it was executed.
+#[test]
+fn a_value_that_came_already_is_moved_and_that_of_a_stranger_stays() {
+    let [from, to] = [(); 2].map(|()| Server::start());
+    let mut near = from.client();
+    near.ok("TOPK.RESERVE k 3");
+    let payload = near.cmd("DUMP k");
+    for (is_own, outcome) in [(true, "moved"), (false, "skipped")] {
+        to.client().run("FLUSHALL");
+        let (mut other, payload) = (to.client(), payload.clone());
+        let way = Way::before(&to, "RESTORE", 1, move || {
+            if is_own {
+                let Reply::Bulk(payload) = payload else {
+                    panic!("{payload:?}");
+                };
+                let words: [&[u8]; 4] = [b"RESTORE", b"k", b"0", &payload];
+                assert_eq!(other.call(&words), ok());
+            } else {
+                other.ok("TOPK.RESERVE k 4");
+            }
+        });
+        let reported = run(&["move", &url(&from), &way.url(), "--json"]).json();
+        assert_eq!(outcomes(&reported), [("k".to_owned(), outcome.to_owned())]);
     }
 }
 

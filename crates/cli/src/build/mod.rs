@@ -14,8 +14,6 @@ use std::num::NonZeroU32;
 use std::time::Instant;
 
 use clap::Args;
-use redis::{Cmd, cmd};
-
 use valkeybloom_client::{shard_capacity, shard_keys};
 use valkeybloom_planner::TopK;
 use valkeybloom_sketches::Fraction;
@@ -35,7 +33,7 @@ use super::options::{self, FilterOptions, KindOptions};
 use super::progress::Show;
 use super::report::{self, Report, grouped};
 use super::server::{Server, Tls};
-use super::upload::{Expires, Upload};
+use super::upload::{Expiry, Upload};
 
 /// Fill a filter or a sketch from files, and put it in place at once
 #[derive(Args)]
@@ -218,7 +216,7 @@ impl Build {
                 (counts, vec![upload])
             }
         };
-        let expires = self.ttl.map_or(Expires::Never, Expires::After);
+        let expires = self.ttl.map_or(Expiry::Unchanged, Expiry::After);
         let mut replaced = Vec::new();
         let mut uploads = uploads.into_iter();
         for key in keys {
@@ -250,8 +248,9 @@ impl Build {
             let what = format!("could not build {} at", shown(self.key.as_bytes()));
             limits::failure(server, &what, &fault, (0, 0))
         };
-        let create = |temporary: &[u8]| self.creation(temporary, items);
-        let upload = Upload::create(server, self.key.as_bytes(), create);
+        let creation = self.creation(items);
+        let words: Vec<&[u8]> = creation.split(' ').map(str::as_bytes).collect();
+        let upload = Upload::create(server, self.key.as_bytes(), &words);
         let mut upload = upload.map_err(failed)?;
         let adding = Adding {
             server,
@@ -263,32 +262,27 @@ impl Build {
         Ok((counts, upload))
     }
 
-    /// Returns the command that creates a value.
-    fn creation(&self, key: &[u8], items: u64) -> Cmd {
+    /// Returns the command that creates a value, without the key.
+    fn creation(&self, items: u64) -> String {
         let number = |fraction: Option<Fraction>| fraction.map_or(0.01, Fraction::get).to_string();
-        let (name, arguments) = match self.family {
+        match self.family {
             // The server creates no Bloom filter, and a cuckoo filter has room for four items at least.
-            Family::Bloom | Family::Cuckoo => ("CF.RESERVE", items.max(4).to_string()),
+            Family::Bloom | Family::Cuckoo => format!("CF.RESERVE {}", items.max(4)),
             Family::Cms => {
                 let (rate, probability) = (number(self.rate), number(self.probability));
-                ("CMS.INITBYPROB", format!("{rate} {probability}"))
+                format!("CMS.INITBYPROB {rate} {probability}")
             }
             Family::Topk => {
                 let k = self.k.unwrap_or(1);
                 let (width, depth) = (TopK::advised_width(k), topk::Shape::DEFAULT_DEPTH);
                 let decay = topk::Shape::DEFAULT_DECAY;
-                ("TOPK.RESERVE", format!("{k} {width} {depth} {decay}"))
+                format!("TOPK.RESERVE {k} {width} {depth} {decay}")
             }
             Family::Tdigest => {
                 let compression = self.compression.unwrap_or(100);
-                ("TDIGEST.CREATE", format!("COMPRESSION {compression}"))
+                format!("TDIGEST.CREATE COMPRESSION {compression}")
             }
-        };
-        let mut create = cmd(name);
-        create
-            .arg(key)
-            .arg(arguments.split(' ').collect::<Vec<_>>());
-        create
+        }
     }
 
     const fn replaces(&self) -> bool {

@@ -12,7 +12,6 @@ use crate::failure::word;
 use crate::held::limits::{Settings, ending_growth};
 use crate::held::row::{Bloom, Details, Row};
 use crate::report::{counted, grouped, ratio, two_digits};
-use crate::upload::in_slot_of;
 
 /// A value is near its limit from this share on.
 const NEAR: f64 = 0.9;
@@ -81,9 +80,9 @@ pub fn of(row: &Row, settings: Settings, idle_days: u64) -> Vec<Advice> {
 /// Returns a name for the successor of a key, in the same slot of a cluster, so that it can be renamed.
 fn new_key(key: &[u8]) -> String {
     // A key without a hash tag becomes one, unless it has braces of its own.
-    let short = [[key, b":new"].concat(), [b"{", key, b"}:new"].concat()];
-    let numbered = (0_u64..).map(|number| [key, format!(":new:{number}").as_bytes()].concat());
-    word(&in_slot_of(key, short.into_iter().chain(numbered))).into_owned()
+    let has_braces = key.iter().any(|byte| b"{}".contains(byte));
+    let [open, close]: [&[u8]; 2] = if has_braces { [b"", b""] } else { [b"{", b"}"] };
+    word(&[open, key, close, b":new"].concat()).into_owned()
 }
 
 fn percent(share: f64) -> String {

@@ -21,7 +21,7 @@ use valkeybloom_protocol::names::{COUNT_MIN, CUCKOO, T_DIGEST, TOP_K};
 use fetch::Fetch;
 use store::Store;
 pub use store::{Existing, Options};
-pub use upload::{Expiry, LEASE, Upload, is_temporary};
+pub use upload::{Expiry, Finish, Upload, is_temporary};
 
 /// The words of a command.
 pub type Words<'w> = Vec<Cow<'w, [u8]>>;
@@ -138,6 +138,14 @@ fn types() -> impl Iterator<Item = &'static str> {
     let dialects = Dialect::ALL.into_iter();
     let filters = dialects.map(|dialect| dialect.type_name().to_str().unwrap_or_default());
     filters.chain([CUCKOO, COUNT_MIN, TOP_K, T_DIGEST])
+}
+
+/// Returns the text of a refusal, without the line of a script.
+pub fn reason(refusal: &str) -> &str {
+    match refusal.rsplit_once(" script: ") {
+        Some((text, line)) if line.contains("@user_script") => text,
+        _ => refusal,
+    }
 }
 
 fn words<const N: usize>(words: [&[u8]; N]) -> Words<'_> {

@@ -5,8 +5,7 @@ use std::time::Duration;
 use valkeybloom_protocol::names::BF_LOADCHUNK;
 use valkeybloom_sketches::{DecodeError, Sketch};
 
-use super::upload::Finish;
-use super::{End, Expiry, Failure, Reply, Upload, Words, piece, types, words};
+use super::{End, Expiry, Failure, Finish, Reply, Upload, Words, piece, reason, types, words};
 
 /// What becomes of a value that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,12 +215,9 @@ const ADVICE: [(&str, &str); 6] = [
 
 const LOAD: &str = "load the module valkeybloom into the server";
 
-/// Returns the text of a refusal with what to do about it, without the line of a script.
+/// Returns the text of a refusal with what to do about it.
 fn explained(text: &str, is_first: bool) -> String {
-    let text = match text.rsplit_once(" script: ") {
-        Some((text, line)) if line.contains("@user_script") => text,
-        _ => text,
-    };
+    let text = reason(text);
     let lower = text.to_lowercase();
     let mut advice = ADVICE.into_iter().filter(|(part, _)| lower.contains(part));
     let advice = match advice.next() {

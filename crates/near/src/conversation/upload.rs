@@ -19,7 +19,7 @@ use super::{Words, number, types, words};
 const MARK: &str = ":valkeybloom-unfinished-";
 
 /// How long a temporary key outlives its upload.
-pub const LEASE: Duration = Duration::from_secs(300);
+const LEASE: Duration = Duration::from_secs(300);
 
 const BEGIN: &str = include_str!("begin.lua");
 const FINISH: &str = include_str!("finish.lua");
@@ -56,18 +56,24 @@ pub struct Upload {
 }
 
 impl Upload {
-    /// Names a temporary key. It begins with the key's name, because an ACL may grant keys by prefix, and has its slot: by
-    /// the key's own hash tag, or else by the whole key as one, to which the client adds `prefix`. In a cluster, a key with
-    /// braces but without a tag has a temporary key in another slot, and is refused.
+    /// Names a temporary key. It begins with the key's name, because an ACL may grant keys by prefix, and is in its slot: by
+    /// the key's own hash tag, or else by the whole key as one, to which the client adds `prefix`. A key that can't be a
+    /// tag, because it has braces, gets one of many names.
     pub fn new(prefix: &[u8], key: &[u8], random: u64) -> Self {
-        let mut temporary = [key, format!("{MARK}{random:016x}").as_bytes()].concat();
         let tag = [prefix, key].concat();
-        if !tag.contains(&b'{') && !tag.contains(&b'}') {
-            temporary = [&temporary, &b":{"[..], &tag, b"}"].concat();
-        }
+        let is_tag = !tag.is_empty() && !tag.iter().any(|byte| b"{}".contains(byte));
+        let suffix = if is_tag {
+            [b":{", &tag[..], b"}"].concat()
+        } else {
+            Vec::new()
+        };
+        let runs = (0..=u64::MAX).map(|run| random.wrapping_add(run));
+        let mut names =
+            runs.map(|run| [key, format!("{MARK}{run:016x}").as_bytes(), &suffix].concat());
+        let temporary = names.find(|name| slot(&[prefix, name].concat()) == slot(&tag));
         Self {
             key: key.into(),
-            temporary,
+            temporary: temporary.unwrap_or_default(),
             leased: Duration::ZERO,
         }
     }
@@ -147,6 +153,20 @@ fn lease() -> Cow<'static, [u8]> {
     number(LEASE.as_secs() * 1000)
 }
 
+/// Returns the slot of a key in a cluster: the CRC-16 of its hash tag, or of the key if it has none.
+fn slot(key: &[u8]) -> u16 {
+    let place = |bytes: &[u8], byte| bytes.iter().position(|other| *other == byte);
+    let after = place(key, b'{').map_or(&[][..], |at| &key[at + 1..]);
+    let tag = place(after, b'}').map_or(&[][..], |end| &after[..end]);
+    let bytes = if tag.is_empty() { key } else { tag };
+    let crc = bytes.iter().fold(0_u16, |crc, byte| {
+        (0..8).fold(crc ^ u16::from(*byte) << 8, |crc, _| {
+            crc << 1 ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 }
+        })
+    });
+    crc % 16_384
+}
+
 /// Returns whether a key is the temporary key of an upload.
 pub fn is_temporary(key: &[u8]) -> bool {
     key.windows(MARK.len()).any(|part| part == MARK.as_bytes())
@@ -179,6 +199,18 @@ mod tests {
             let upload = Upload::new(prefix.as_bytes(), key.as_bytes(), 42);
             assert_eq!(upload.temporary(), name.as_bytes());
             assert!(is_temporary(upload.temporary()) && !is_temporary(key.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_no_tag_has_a_temporary_key_in_its_slot() {
+        // The check value of CRC-16/XMODEM, 0x31c3.
+        assert_eq!(slot(b"123456789"), 12_739);
+        assert_eq!(slot(b"a{123456789}{b}"), 12_739);
+        for key in ["", "a{", "a}", "a{}b{c}", "}{"] {
+            let upload = Upload::new(b"", key.as_bytes(), u64::MAX);
+            assert!(upload.temporary().starts_with(key.as_bytes()));
+            assert_eq!(slot(upload.temporary()), slot(key.as_bytes()), "{key}");
         }
     }
 }
