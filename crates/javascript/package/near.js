@@ -14,12 +14,8 @@ const READY = ['following', 'missing'];
 const [NEWS, PIECE, REFUSAL, LOSS] = [0, 1, 2, 3];
 const NOTHING = new Uint8Array();
 
-/** The mark of an item whose answer only the server has. */
-const OPEN = 2;
-
-/** The most items and bytes of a command. */
-const COMMAND_ITEMS = 10_000;
-const COMMAND_BYTES = 2 ** 24;
+/** Returns whether only the server has the answer to a lookup. */
+const isOpen = (answer) => answer > 1;
 
 /** The longest time that is taken, in seconds: 30 years. */
 const LONGEST = 1e9;
@@ -141,10 +137,9 @@ export class Near {
     this.#waiters.clear();
   }
 
-  /** Returns what the copy answers: 0, 1 or OPEN. */
+  /** Returns what the copy answers: 0, 1, or more if only the server has the answer. */
   #look(item, index) {
-    const look = (address, length) =>
-      this.#pointer === 0 ? OPEN : wasm.valkeybloom_near_contains(this.#pointer, address, length, now());
+    const look = (address, length) => wasm.valkeybloom_near_contains(this.#pointer, address, length, now());
     return withItem(item, look, index);
   }
 
@@ -165,7 +160,7 @@ export class Near {
   local(item) {
     const answer = this.#look(item);
     if (answer !== 1) this.#requireKey();
-    return answer === OPEN ? undefined : answer === 1;
+    return isOpen(answer) ? undefined : answer === 1;
   }
 
   async has(item) {
@@ -179,7 +174,7 @@ export class Near {
     const answers = Uint8Array.from(list, (item, index) => this.#look(item, index));
     this.#requireKey();
     let isAnyDenied = false;
-    for (const piece of pieces(list, answers, (answer) => answer === OPEN)) {
+    for (const piece of pieces(list, answers, isOpen)) {
       this.#asked += piece.length;
       const replies = await this.#client.send('BF.MEXISTS', this.#name, ...piece.map(({ bytes }) => bytes));
       piece.forEach(({ index }, place) => {
@@ -270,11 +265,12 @@ if (Symbol.dispose) Near.prototype[Symbol.dispose] = Near.prototype.close;
 
 /** Yields the items whose answers are wanted from the server, in pieces of a command each. */
 function* pieces(list, answers, isWanted) {
+  const [most, mostBytes] = [wasm.valkeybloom_command_items(), wasm.valkeybloom_command_bytes()];
   let [piece, size] = [[], 0];
   for (let index = 0; index < list.length; index += 1) {
     if (!isWanted(answers[index])) continue;
     const bytes = itemBytes(list[index], index);
-    if (piece.length > 0 && (piece.length === COMMAND_ITEMS || size + bytes.length > COMMAND_BYTES)) {
+    if (piece.length > 0 && (piece.length === most || size + bytes.length > mostBytes)) {
       yield piece;
       [piece, size] = [[], 0];
     }

@@ -4,13 +4,11 @@
 use std::time::Duration;
 
 use valkeybloom_bindings::{Bloom, Error};
-use valkeybloom_near::{Follower, Options, Reply, Step};
+use valkeybloom_near::{Follower, OPEN, Options, Reply, Step};
+use valkeybloom_protocol::batch::{COMMAND_BYTES, COMMAND_ITEMS};
 
 use super::border::{Buffer, Failure, Items, Status, borrow, borrow_mut, call, put, slice};
 use super::object::{self, Object};
-
-/// What a lookup writes if only the server has the answer.
-const OPEN: u8 = 2;
 
 #[allow(
     clippy::cast_possible_truncation,
@@ -57,10 +55,22 @@ pub unsafe extern "C" fn valkeybloom_near_free(follower: *mut Follower) {
     drop(unsafe { Box::from_raw(follower) });
 }
 
-/// Looks an item up. Returns 0, 1, or 2 if only the server has the answer.
+/// Returns the most items in one command.
+#[unsafe(no_mangle)]
+pub const extern "C" fn valkeybloom_command_items() -> usize {
+    COMMAND_ITEMS
+}
+
+/// Returns the most bytes of items in one command.
+#[unsafe(no_mangle)]
+pub const extern "C" fn valkeybloom_command_bytes() -> usize {
+    COMMAND_BYTES
+}
+
+/// Looks an item up. Returns 0, 1, or more if only the server has the answer.
 ///
 /// # Safety
-/// The follower is valid, and the item has this length.
+/// The follower is valid or null, and the item has this length.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_near_contains(
     follower: *const Follower,

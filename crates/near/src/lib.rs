@@ -39,6 +39,9 @@ const POLL_ITEMS: u64 = if cfg!(target_family = "wasm") {
     Read::MAX_COUNT
 };
 
+/// How bindings write the answer to a lookup that only the server has. The others are 0 and 1.
+pub const OPEN: u8 = 2;
+
 /// How a copy follows its filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {

@@ -62,6 +62,9 @@ mod _core {
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python's name")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
+    /// The mark of an item whose answer only the server has.
+    #[pymodule_export]
+    const OPEN: u8 = valkeybloom_near::OPEN;
     /// The most items in one command.
     #[pymodule_export]
     const COMMAND_ITEMS: usize = batch::COMMAND_ITEMS;

@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyString, PyTuple};
 use valkeybloom_bindings::{Error, Shared, Text};
 use valkeybloom_near::clock::{now, now_for};
-use valkeybloom_near::{self as near, Options, Reply, Request, State, Step};
+use valkeybloom_near::{self as near, OPEN, Options, Reply, Request, State, Step};
 use valkeybloom_protocol::batch::{COMMAND_BYTES, COMMAND_ITEMS};
 
 use super::batches::{self, Source};
@@ -27,9 +27,6 @@ use super::process::PerProcess;
 
 /// The longest time that is taken, in seconds: 30 years.
 const LONGEST: f64 = 1e9;
-
-/// The mark of an item whose answer only the server has.
-const OPEN: u8 = 2;
 
 /// Items that only the server answers, in pieces of a command each.
 #[pyclass(frozen, module = "valkeybloom._core")]

@@ -18,6 +18,7 @@ __all__ = [
     "CuckooFilter",
     "Follower",
     "NearStats",
+    "OPEN",
     "Receipts",
     "TDigest",
     "TopK",
@@ -28,6 +29,7 @@ __all__ = [
 
 COMMAND_BYTES: int
 COMMAND_ITEMS: int
+OPEN: int
 __version__: str
 
 @final

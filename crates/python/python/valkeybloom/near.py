@@ -6,7 +6,7 @@ import os
 from _thread import RLock
 from operator import index
 
-from ._core import Addition, Follower, NearStats, Receipts, forked
+from ._core import OPEN, Addition, Follower, NearStats, Receipts, forked
 from ._exchange import encoded, options
 from ._server import _run
 from .once import Routed, adding, refusal, require_kind, text_of
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from ._types import Client, Exchange, Item, Items, Key, Outcome, Words
 
 __all__ = ["Near", "NearStats"]
-
-#: The mark of an item whose answer only the server has.
-OPEN = 2
 
 #: Held while a thread is started.
 starting = RLock()
