@@ -87,5 +87,5 @@ export function commandsOf(client, name) {
   }
   const { send, ...rest } = of(client, Buffer.from(name));
   const word = (value) => (value instanceof Uint8Array ? Buffer.from(value.buffer, value.byteOffset, value.length) : `${value}`);
-  return { prefix: [], refusalOf, ...rest, send: async (...words) => send(...words.map(word)) };
+  return { prefix: new Uint8Array(), refusalOf, ...rest, send: async (...words) => send(...words.map(word)) };
 }

@@ -77,7 +77,7 @@ export async function store(client, key, sketch, given = {}) {
   const commands = commandsOf(client, name);
   const random = crypto.getRandomValues(new BigUint64Array(1))[0];
   const begin = () =>
-    withBytes([...commands.prefix, ...name], (...at) =>
+    withBytes(Buffer.concat([commands.prefix, name]), (...at) =>
       call('store_new', pointerOf(sketch), ...at, commands.prefix.length, merge ? 2 : Number(replace), ttlMs, random, out),
     );
   await converse(commands, name, begin, sketch);
