@@ -6,14 +6,14 @@ use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyImportError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyCapsule, PyList, PyMemoryView, PyString, PyType};
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList, PyMemoryView, PyString, PyType};
 use valkeybloom_bindings::arrow::{self, Arrays, ArrowArray, ArrowArrayStream, ArrowSchema};
 use valkeybloom_bindings::{Batch, Element, Error, Shared, Strided, Text};
 
 use super::calls::Call;
 use super::errors::raise;
 use super::items::{class_of, push};
-use super::words::Integer;
+use super::words::{Integer, Real};
 
 /// The number of elements that are read between two looks for signals.
 const INTERRUPTIBLE: usize = 1 << 16;
@@ -83,18 +83,23 @@ impl<'py> Source<'py> {
 }
 
 fn is_an_item(object: &Bound<'_, PyAny>) -> bool {
-    object.is_instance_of::<PyString>()
-        || object.is_instance_of::<PyBytes>()
-        || object.is_instance_of::<PyByteArray>()
-        || is_view_of_bytes(object)
+    object.is_instance_of::<PyString>() || object.is_instance_of::<PyBytes>() || is_memory(object)
 }
 
-fn is_view_of_bytes(object: &Bound<'_, PyAny>) -> bool {
-    let view = object.cast::<PyMemoryView>();
-    view.is_ok_and(|view| {
-        let size = view.getattr(intern!(object.py(), "itemsize"));
-        size.is_ok_and(|size| size.eq(1).unwrap_or(false))
-    })
+/// Returns whether an object is plain memory, such as a `bytearray` or an `mmap`. Arrays of small integers name their type.
+fn is_memory(object: &Bound<'_, PyAny>) -> bool {
+    let py = object.py();
+    let types = [
+        intern!(py, "dtype"),
+        intern!(py, "typecode"),
+        intern!(py, "_type_"),
+    ];
+    // SAFETY: the check only looks at the object's type.
+    (unsafe { pyo3::ffi::PyObject_CheckBuffer(object.as_ptr()) } != 0)
+        && !types
+            .iter()
+            .any(|name| object.hasattr(name).unwrap_or(false))
+        && PyUntypedBuffer::get(object).is_ok_and(|buffer| buffer.item_size() == 1)
 }
 
 /// Returns the items of an array with a buffer or an Arrow array.
@@ -205,10 +210,12 @@ impl Buffer {
 /// Requires that no element of an array is masked, as in numpy's masked arrays: its buffer holds a value nevertheless.
 fn require_all(array: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = array.py();
-    let Some(mask) = array.getattr_opt(intern!(py, "mask"))? else {
+    // Fields of an array of records are attributes, too.
+    if !is_of(array, "numpy.ma")? {
         return Ok(());
-    };
-    if mask.is_callable() || !mask.call_method0(intern!(py, "any"))?.is_truthy()? {
+    }
+    let mask = array.getattr(intern!(py, "mask"))?;
+    if !mask.call_method0(intern!(py, "any"))?.is_truthy()? {
         return Ok(());
     }
     let first = mask.call_method0(intern!(py, "argmax"))?;
@@ -266,13 +273,34 @@ impl Array<'_> {
     }
 }
 
-/// Returns whether the class of an object, or one of its bases, is pyarrow's.
-fn is_of_pyarrow(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+/// Returns whether the class of an object, or one of its bases, is of a package.
+fn is_of(object: &Bound<'_, PyAny>, package: &str) -> PyResult<bool> {
     for class in object.get_type().mro() {
         let module = class.cast::<PyType>()?.module()?;
-        let module = module.to_str()?;
-        if module == "pyarrow" || module.starts_with("pyarrow.") {
-            return object.hasattr(intern!(object.py(), "validate"));
+        let rest = module.to_str()?.strip_prefix(package);
+        if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.')) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns whether a column is of Python's objects, as in polars. Arrow would have their addresses as its bytes.
+fn has_objects(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = object.py();
+    let kinds = match object.getattr_opt(intern!(py, "dtype"))? {
+        Some(kind) => vec![kind],
+        None => match object.getattr_opt(intern!(py, "schema"))? {
+            Some(schema) if schema.is_instance_of::<PyDict>() => {
+                let kinds = schema.call_method0(intern!(py, "values"))?;
+                kinds.try_iter()?.collect::<PyResult<_>>()?
+            }
+            _ => Vec::new(),
+        },
+    };
+    for kind in kinds {
+        if kind.str()?.to_str()? == "Object" {
+            return Ok(true);
         }
     }
     Ok(false)
@@ -287,9 +315,12 @@ fn of_arrow<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Source<'py>>> {
     if !is_array && !is_stream {
         return Ok(None);
     }
+    if has_objects(object)? {
+        return Ok(None);
+    }
     // Arrays of pyarrow can be made from any buffers. They know whether the buffers are long enough; the interface does
     // not.
-    if is_of_pyarrow(object)? {
+    if is_of(object, "pyarrow")? && object.hasattr(intern!(py, "validate"))? {
         object.call_method0(intern!(py, "validate"))?;
     }
     if is_array {
@@ -334,7 +365,7 @@ pub fn integers(object: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
 
 /// Returns the numbers of an object: an array, or any iterable of `float`.
 pub fn doubles(object: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
-    let number = |number: &Bound<'_, PyAny>| number.extract();
+    let number = |number: &Bound<'_, PyAny>| Ok(number.extract::<Real>()?.0);
     numbers(object, number, |part, to| part.append_doubles(to))
 }
 

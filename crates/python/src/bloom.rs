@@ -1,7 +1,7 @@
 //! The class `Bloom`.
 
-use std::path::PathBuf;
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use valkeybloom_bindings::{Bloom as Filter, Kind, Moment, Shared, Window, parse_moment};
@@ -84,8 +84,8 @@ fn moment_of(options: [(&[u8], &str, Argument<'_, '_>); 2]) -> PyResult<Moment> 
     let mut words = Vec::new();
     for (option, name, value) in &values {
         words.extend([*option, value.word(name)?]);
-        if *option == b"AT" {
-            value.get(name)?;
+        if i64::try_from(value.get(name)?).is_err() {
+            return Err(PyValueError::new_err(format!("bad {name}")));
         }
     }
     parse_moment(&words).map_err(raise)

@@ -11,6 +11,7 @@ use super::calls::Call;
 use super::errors::raise;
 use super::items::bytes_of;
 use super::locked::detached;
+use super::words::Whole;
 
 type Piece = dyn Fn(u64) -> Result<(u64, Vec<u8>), Error> + Send + Sync;
 
@@ -64,7 +65,7 @@ pub fn load<F: Chunked>(pairs: &Bound<'_, PyAny>) -> PyResult<F> {
     let mut loader = Loader::<F>::default();
     for pair in pairs.try_iter()? {
         let [cursor, chunk] = pair?.extract::<[Bound<'_, PyAny>; 2]>()?;
-        let cursor = cursor.extract::<u64>()?;
+        let cursor = cursor.extract::<Whole>()?.get("cursor")?;
         if cursor != 0 {
             let chunk = bytes_of(&chunk)?;
             loader.load(cursor, chunk.as_bytes()).map_err(raise)?;

@@ -60,6 +60,21 @@ pub fn save<F: Family + Send + Sync>(
     written.map_err(|error| of_file(py, error, path))
 }
 
+/// The longest name of a file, in bytes, on most file systems.
+const NAME_BYTES: usize = 255;
+
+/// The path of a file: anything that `open` takes as one.
+pub struct FilePath(pub PathBuf);
+
+impl<'py> FromPyObject<'_, 'py> for FilePath {
+    type Error = PyErr;
+
+    fn extract(path: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let os = path.py().import("os")?;
+        Ok(Self(os.call_method1("fsdecode", (path,))?.extract()?))
+    }
+}
+
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let old = path.metadata().ok();
     // A rename would put a file in the place of a pipe or a device.
@@ -67,10 +82,17 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
         return File::options().write(true).open(path)?.write_all(bytes);
     }
     let path = target(path)?;
-    let mut name = path.file_name().unwrap_or_default().to_owned();
     let mut digits = [0; 8];
     getrandom::fill(&mut digits).map_err(io::Error::other)?;
-    name.push(format!(".unfinished-{:016x}", u64::from_ne_bytes(digits)));
+    let end = format!(".unfinished-{:016x}", u64::from_ne_bytes(digits));
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    if name.len() + end.len() > NAME_BYTES {
+        let text = name.to_string_lossy().into_owned();
+        let most = NAME_BYTES - end.len();
+        let length = (0..=most).rfind(|at| text.is_char_boundary(*at));
+        name = text[..length.unwrap_or(0)].into();
+    }
+    name.push(end);
     let unfinished = path.with_file_name(name);
     // Nobody else has this file, in this process or another one.
     let mut file = File::create_new(&unfinished)?;
@@ -177,15 +199,15 @@ macro_rules! common {
             /// The file has the format of a server's DUMP, which ends in a checksum, and `from_bytes` reads it, too. At
             /// the end of a symbolic link, the file that it points to is replaced. A file keeps its permissions; a pipe or
             /// a device is written to. A program that is killed leaves a file beside it, with `.unfinished-` and 16
-            /// digits after its name, which may be deleted.
-            fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-                common::save(py, &self.0, &path)
+            /// digits after its name or the beginning of a long one, which may be deleted.
+            fn save(&self, py: Python<'_>, path: common::FilePath) -> PyResult<()> {
+                common::save(py, &self.0, &path.0)
             }
 
             /// Read a file that `save` wrote, or one with the bytes of `to_bytes`.
             #[staticmethod]
-            fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-                common::load(py, path).map(Self)
+            fn load(py: Python<'_>, path: common::FilePath) -> PyResult<Self> {
+                common::load(py, path.0).map(Self)
             }
 
             /// Return an independent copy.

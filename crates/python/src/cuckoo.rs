@@ -1,7 +1,5 @@
 //! The class `CuckooFilter`.
 
-use std::path::PathBuf;
-
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use valkeybloom_bindings::{Cuckoo as Filter, Shared};

@@ -23,7 +23,7 @@ mod words;
 /// The part of valkeybloom that is written in Rust. The package's `__init__` has the documentation.
 #[pyo3::pymodule(gil_used = false)]
 mod _core {
-    use pyo3::pyfunction;
+    use pyo3::{PyResult, pyfunction};
     use valkeybloom_protocol::batch;
 
     #[pymodule_export]
@@ -46,6 +46,7 @@ mod _core {
     use super::tdigest::TDigest;
     #[pymodule_export]
     use super::topk::TopK;
+    use super::words::Whole;
 
     /// Set the limits for all objects of the process: the most bytes of a filter that is stacked on others because they
     /// are full, and the most filters that a cuckoo filter grows to, which is 32 on a server.
@@ -53,9 +54,11 @@ mod _core {
     /// Bytes of other people say how fast an object grows. These limits keep one addition to it from taking all memory;
     /// it raises ValueError instead. What you create or load may be larger.
     #[pyfunction]
-    #[pyo3(signature = (*, filter_bytes = 1 << 30, cuckoo_filters = 32), text_signature = "(*, filter_bytes=1073741824, cuckoo_filters=32)")]
-    fn limit_growth(filter_bytes: u64, cuckoo_filters: u64) {
-        valkeybloom_bindings::limit_growth(filter_bytes, cuckoo_filters);
+    #[pyo3(signature = (*, filter_bytes = Whole::of(1 << 30), cuckoo_filters = Whole::of(32)), text_signature = "(*, filter_bytes=1073741824, cuckoo_filters=32)")]
+    fn limit_growth(filter_bytes: Whole, cuckoo_filters: Whole) -> PyResult<()> {
+        let filter_bytes = filter_bytes.get("filter_bytes")?;
+        valkeybloom_bindings::limit_growth(filter_bytes, cuckoo_filters.get("cuckoo_filters")?);
+        Ok(())
     }
 
     /// The version of the package.

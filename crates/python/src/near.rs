@@ -24,6 +24,7 @@ use super::items::with_item;
 use super::locked::{change, detached, look};
 use super::once::{Addition, Receipts};
 use super::process::PerProcess;
+use super::words::Real;
 
 /// The longest time that is taken, in seconds: 30 years.
 const LONGEST: f64 = 1e9;
@@ -136,7 +137,7 @@ impl NearStats {
     }
 }
 
-fn seconds(name: &str, seconds: f64) -> PyResult<Duration> {
+fn seconds(name: &str, Real(seconds): Real) -> PyResult<Duration> {
     if seconds > 0.0 && seconds <= LONGEST {
         return Ok(Duration::from_secs_f64(seconds));
     }
@@ -227,10 +228,10 @@ impl Follower {
     #[new]
     fn new(
         key: &[u8],
-        every: f64,
-        max_age: f64,
+        every: Real,
+        max_age: Real,
         confirm: bool,
-        refresh: Option<f64>,
+        refresh: Option<Real>,
         lags: bool,
         needs_key: bool,
     ) -> PyResult<Self> {

@@ -1,7 +1,5 @@
 //! The class `TDigest`.
 
-use std::path::PathBuf;
-
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use valkeybloom_bindings::{Shared, TDigest as Digest};
@@ -10,7 +8,7 @@ use super::batches::doubles;
 use super::calls::Call;
 use super::common::{self, common, properties};
 use super::locked::{change, detached, look};
-use super::words::Whole;
+use super::words::{Real, Whole};
 
 /// A t-digest: estimates of quantiles and ranks of a distribution, most exact at its ends.
 ///
@@ -42,7 +40,7 @@ impl TDigest {
     fn add(&self, values: &Bound<'_, PyTuple>) -> PyResult<()> {
         let mut numbers = Vec::with_capacity(values.len());
         for value in values {
-            numbers.push(value.extract::<f64>()?);
+            numbers.push(value.extract::<Real>()?.0);
         }
         change(values.py(), &self.0, |digest| digest.add(&numbers))
     }
@@ -60,13 +58,14 @@ impl TDigest {
 
     /// Return the value that a share of the observations, from 0 to 1, is below.
     #[pyo3(signature = (share, /))]
-    fn quantile(&self, py: Python<'_>, share: f64) -> PyResult<f64> {
+    fn quantile(&self, py: Python<'_>, share: Real) -> PyResult<f64> {
         Ok(self.quantiles(py, vec![share])?[0])
     }
 
     /// Return for each share, from 0 to 1, the value that this share of the observations is below.
     #[pyo3(signature = (shares, /))]
-    fn quantiles(&self, py: Python<'_>, mut shares: Vec<f64>) -> PyResult<Vec<f64>> {
+    fn quantiles(&self, py: Python<'_>, shares: Vec<Real>) -> PyResult<Vec<f64>> {
+        let mut shares: Vec<f64> = shares.into_iter().map(|share| share.0).collect();
         look(py, &self.0, |digest| {
             digest.quantiles(&mut shares)?;
             Ok(shares)
@@ -75,23 +74,23 @@ impl TDigest {
 
     /// Return the share of the observations below a value, plus half of those equal to it.
     #[pyo3(signature = (value, /))]
-    fn cdf(&self, py: Python<'_>, value: f64) -> PyResult<f64> {
-        look(py, &self.0, |digest| Ok(digest.compressed()?.cdf(value)))
+    fn cdf(&self, py: Python<'_>, value: Real) -> PyResult<f64> {
+        look(py, &self.0, |digest| Ok(digest.compressed()?.cdf(value.0)))
     }
 
     /// Return the number of observations below a value, plus half of those equal to it; -1 if all are larger, -2 if
     /// there are none.
     #[pyo3(signature = (value, /))]
-    fn rank(&self, py: Python<'_>, value: f64) -> PyResult<i64> {
-        look(py, &self.0, |digest| Ok(digest.compressed()?.rank(value)))
+    fn rank(&self, py: Python<'_>, value: Real) -> PyResult<i64> {
+        look(py, &self.0, |digest| Ok(digest.compressed()?.rank(value.0)))
     }
 
     /// Return the number of observations above a value, plus half of those equal to it; -1 if all are smaller, -2 if
     /// there are none.
     #[pyo3(signature = (value, /))]
-    fn rev_rank(&self, py: Python<'_>, value: f64) -> PyResult<i64> {
+    fn rev_rank(&self, py: Python<'_>, value: Real) -> PyResult<i64> {
         look(py, &self.0, |digest| {
-            Ok(digest.compressed()?.reverse_rank(value))
+            Ok(digest.compressed()?.reverse_rank(value.0))
         })
     }
 
@@ -119,8 +118,8 @@ impl TDigest {
     /// >>> times.trimmed_mean(0, 0.75)
     /// 2.0
     #[pyo3(signature = (low, high, /))]
-    fn trimmed_mean(&self, py: Python<'_>, low: f64, high: f64) -> PyResult<f64> {
-        look(py, &self.0, |digest| digest.trimmed_mean(low, high))
+    fn trimmed_mean(&self, py: Python<'_>, low: Real, high: Real) -> PyResult<f64> {
+        look(py, &self.0, |digest| digest.trimmed_mean(low.0, high.0))
     }
 
     /// Return a new digest with the observations of several digests. Without a compression, it takes the largest of theirs.

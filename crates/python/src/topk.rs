@@ -1,7 +1,5 @@
 //! The class `TopK`.
 
-use std::path::PathBuf;
-
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use valkeybloom_bindings::{Shared, TopK as List, copied};

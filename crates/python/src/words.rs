@@ -47,6 +47,14 @@ impl<'py> FromPyObject<'_, 'py> for Whole {
     }
 }
 
+/// Returns a `ValueError` in the place of an `OverflowError`.
+fn bounded(py: Python<'_>, error: PyErr) -> PyErr {
+    if error.is_instance_of::<PyOverflowError>(py) {
+        return PyValueError::new_err("a number is too large");
+    }
+    error
+}
+
 /// An integer of 64 bits. A server refuses larger ones, so they raise `ValueError`, not `OverflowError`.
 #[derive(Clone, Copy, Debug)]
 pub struct Integer(pub i64);
@@ -55,12 +63,25 @@ impl<'py> FromPyObject<'_, 'py> for Integer {
     type Error = PyErr;
 
     fn extract(number: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        number.extract().map(Self).map_err(|error: PyErr| {
-            if error.is_instance_of::<PyOverflowError>(number.py()) {
-                return PyValueError::new_err("a number is too large");
-            }
-            error
-        })
+        number
+            .extract()
+            .map(Self)
+            .map_err(|error| bounded(number.py(), error))
+    }
+}
+
+/// A float. A number that is too large for one raises `ValueError`, like those that an object refuses.
+#[derive(Clone, Copy, Debug)]
+pub struct Real(pub f64);
+
+impl<'py> FromPyObject<'_, 'py> for Real {
+    type Error = PyErr;
+
+    fn extract(number: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        number
+            .extract()
+            .map(Self)
+            .map_err(|error| bounded(number.py(), error))
     }
 }
 
@@ -84,8 +105,8 @@ impl<'py> FromPyObject<'_, 'py> for Rate {
     type Error = PyErr;
 
     fn extract(number: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        match number.extract::<f64>() {
-            Ok(number) => Ok(Self::of(number)),
+        match number.extract::<Real>() {
+            Ok(Real(number)) => Ok(Self::of(number)),
             Err(error) if error.is_instance_of::<PyTypeError>(number.py()) => {
                 Ok(Self(Err(class_of(&number))))
             }

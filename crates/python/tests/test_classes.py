@@ -556,8 +556,9 @@ def test_chunks_that_do_not_belong_together() -> None:
     for wrong in ([5], [(1,)], ["ab"], [(1, 5)], 5, [(b"a", b"b")]):
         with pytest.raises((TypeError, ValueError)):
             Bloom.from_chunks(wrong)
-    with pytest.raises(OverflowError):
-        Bloom.from_chunks([(-1, b"")])
+    for cursor in (-1, 2**64):
+        with pytest.raises(ValueError, match="^bad cursor$"):
+            Bloom.from_chunks([(cursor, b"")])
     for wrong in ([], [(1, b"short")], [*CuckooFilter(10).chunks(), (2**60, b"x")]):
         with pytest.raises(ValueError):
             CuckooFilter.from_chunks(wrong)
@@ -713,3 +714,46 @@ def test_memory_beyond_what_there_is() -> None:
 def test_the_version_is_the_workspaces() -> None:
     workspace = (Path(__file__).parents[3] / "Cargo.toml").read_text()
     assert f'version = "{valkeybloom.__version__}"' in workspace
+
+
+def test_a_number_out_of_range_is_a_value_error() -> None:
+    huge = 10**400
+    window = Bloom.window(10, 0.01, window_ms=1000, periods=3)
+    for at in (-1, 2**63, huge):
+        with pytest.raises(ValueError, match="^bad at_ms$"):
+            window.add("a", at_ms=at)
+        with pytest.raises(ValueError, match="^bad at_ms$"):
+            window.update(["a"], at_ms=at)
+    assert not window and window.add("a", at_ms=2**63 - 1)
+    for limits in ({"filter_bytes": -1}, {"cuckoo_filters": -1}, {"filter_bytes": huge}):
+        with pytest.raises(ValueError, match=f"^bad {next(iter(limits))}$"):
+            valkeybloom.limit_growth(**limits)
+    digest = TDigest()
+    calls: list[Any] = [
+        lambda: digest.add(huge), lambda: digest.update([huge]), lambda: digest.update(iter([1, -huge])),
+        lambda: digest.quantile(huge), lambda: digest.quantiles([0.5, huge]), lambda: digest.cdf(huge), lambda: digest.rank(huge),
+        lambda: digest.rev_rank(-huge), lambda: digest.trimmed_mean(0, huge), lambda: digest.by_rank(huge), lambda: digest.by_rank(-1),
+        lambda: Bloom(10, huge), lambda: Bloom(huge, 0.01), lambda: Bloom(10, 0.1, expansion=huge), lambda: TopK(3, decay=huge),
+        lambda: CountMin.from_rates(huge, 0.1), lambda: CountMin(10, 2).add("a", huge), lambda: TopK(3).add("a", -huge),
+    ]  # fmt: skip
+    for call in calls:
+        with pytest.raises(ValueError):
+            call()
+    assert not len(digest)
+
+
+def test_files_may_have_any_name(tmp_path: Path) -> None:
+    filter = Bloom(100, 0.01)
+    filter.add("a")
+    for name in ["x" * 226, "x" * 227, "x" * 255, "é" * 127, "x" + "漢" * 84, "\udcff" * 255]:
+        for path in (tmp_path / name, os.fsencode(tmp_path / name), str(tmp_path / name)):
+            for _ in range(2):
+                filter.save(path)
+                assert Bloom.load(path) == filter
+            assert list(tmp_path.iterdir()) == [tmp_path / name]
+        (tmp_path / name).unlink()
+    with pytest.raises(OSError, match="File name too long"):
+        filter.save(tmp_path / ("x" * 256))
+    for wrong in (5, None, ["a"]):
+        with pytest.raises(TypeError):
+            filter.save(wrong)

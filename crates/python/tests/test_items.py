@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import io
 import itertools
+import mmap
+import pickle
 import re
 import signal
+import uuid
+from array import array as array_
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -606,3 +611,46 @@ def test_more_than_two_to_the_31_bytes() -> None:
     filter = fresh()
     assert filter.update(large) == 1
     assert filter.contains_many(large).tobytes() == b"\1" * 2049
+
+
+def test_a_column_of_objects_is_a_list_of_them() -> None:
+    keys = [uuid.UUID(int=number) for number in range(3)]
+    column = pl.Series("key", keys, dtype=pl.Object)
+    filter, digest = fresh(), TDigest()
+    for call in (filter.update, filter.add_many, filter.contains_many, CountMin(9, 2).update, digest.update):
+        with pytest.raises(TypeError, match="UUID"):
+            call(column)
+        with pytest.raises(TypeError, match="Series"):
+            call(column.to_frame())
+    assert not filter and not len(digest)
+    # Its addresses, which Arrow has, are not items; what the objects are may be.
+    texts = pl.Series("key", list(map(str, keys)), dtype=pl.Object)
+    assert of_batch(texts) == of([str(key).encode() for key in keys])
+    assert of_batch(np.array(list(map(str, keys)), dtype=object)) == of_batch(texts)
+    assert of_batch(pd.Series(list(map(str, keys)), dtype=object)) == of_batch(texts)
+    with pytest.raises(TypeError, match="UUID"):
+        filter.update(np.array(keys, dtype=object))
+    with pytest.raises(TypeError):
+        filter.update((ctypes.py_object * 1)(keys[0]))
+    # These have the names of such columns, and are not ones.
+    assert of_batch(pl.Series(["a", "Object"], dtype=pl.Enum(["a", "Object"]))) == of([b"a", b"Object"])
+    assert of_batch(pl.DataFrame({"Object": ["a"]})) == of([b"a"])
+
+
+def test_plain_memory_is_one_item() -> None:
+    with mmap.mmap(-1, 3) as mapped:
+        for memory in (mapped, pickle.PickleBuffer(b"abc"), pa.py_buffer(b"abc"), io.BytesIO(b"abc").getbuffer()):
+            for call in (fresh().update, fresh().contains_many):
+                with pytest.raises(TypeError, match="^a batch of items is needed, not one item$"):
+                    call(memory)
+    # Arrays of small integers are batches of them.
+    numbers = of([b"1", b"2"])
+    for array in (np.array([1, 2], "u1"), np.array([1, 2], "i1"), array_("B", [1, 2]), array_("b", [1, 2]), (ctypes.c_uint8 * 2)(1, 2)):
+        assert of_batch(array) == numbers
+
+
+def test_a_field_of_records_is_no_mask() -> None:
+    records = np.rec.array([(1, True), (2, False)], dtype=[("number", "i8"), ("mask", "?")])
+    with pytest.raises(TypeError, match="^item 0: an item is str, bytes or int, not record$"):
+        fresh().update(records)
+    assert of_batch(records.number) == of([b"1", b"2"])

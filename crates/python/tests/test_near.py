@@ -405,7 +405,7 @@ def test_what_is_no_reply_is_not_taken_for_one(client: Any) -> None:
 
     odd = Odd()
     pieces: list[Any] = [[-1, b""], [1, b"", "id"], [1, b"", b"id", b""]]
-    for reply in (None, [], [b"1", b"2"], ["0-0", 1, b""], *pieces, [b"a", -1, b""], client.pipeline()):
+    for reply in (None, [], [b"1", b"2"], ["0-0", 1, b""], *pieces, [b"a", -1, b""], [b"a", 2**64, b""], client.pipeline()):
         odd.reply = reply
         with Near(odd, "seen", every=0.01) as near:
             wait(lambda near=near: near.stats.errors > 0)  # type: ignore[misc]
@@ -420,6 +420,26 @@ def test_what_is_no_reply_is_not_taken_for_one(client: Any) -> None:
     odd.reply = [1, 0]
     with Near(odd, "seen", every=0.01) as near, pytest.raises(ValueError, match="^BF.MEXISTS returned too few replies$"):
         near.contains_many(["a", "b", "c"])
+
+
+def test_an_error_without_a_text_is_one_like_others() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("on purpose")
+
+    class Failing:
+        error: Exception = Mute()
+
+        def execute_command(self, *_: Any, **__: Any) -> Any:
+            raise self.error
+
+    failing = Failing()
+    with Near(failing, "seen", every=0.01) as near:
+        for error, text in ((Mute(), "Mute"), (Exception(), "Exception"), (Exception("\ud800"), "?"), (Mute(), "Mute")):
+            failing.error = error
+            wait(lambda text=text: near.stats.last_error == text)  # type: ignore[misc]
+            with pytest.raises(type(error)):
+                near.contains("a")
 
 
 def test_a_full_filter_refuses_items(client: Any) -> None:

@@ -80,11 +80,11 @@ def failure(command: str, error: Exception) -> Outcome:
 def outcome(command: str, reply: Any) -> Outcome:
     """Returns what becomes of a command with a reply."""
     match reply:
-        case [bytes() as cursor, int() as items, bytes() as hashes] if items >= 0:
+        case [bytes() as cursor, int() as items, bytes() as hashes] if 0 <= items < 2**64:
             return "_take_news", (cursor, items, hashes)
-        case [int() as cursor, (bytes() | None) as chunk] if cursor >= 0:
+        case [int() as cursor, (bytes() | None) as chunk] if 0 <= cursor < 2**64:
             return "_take_piece", (cursor, chunk or b"", b"")
-        case [int() as cursor, (bytes() | None) as chunk, bytes() as id] if cursor >= 0:
+        case [int() as cursor, (bytes() | None) as chunk, bytes() as id] if 0 <= cursor < 2**64:
             return "_take_piece", (cursor, chunk or b"", id)
     return "_take_loss", (f"execute_command returned {type(reply).__name__}, not the reply of {command}",)
 

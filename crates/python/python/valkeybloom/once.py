@@ -33,7 +33,12 @@ class Forgotten(LookupError):
 
 
 def text_of(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).encode("utf-8", "replace").decode().rstrip()
+    """Returns the text of an error, or the name of its class if it has none, or if making it raises another error."""
+    try:
+        text = str(error)
+    except Exception:
+        text = ""
+    return (text or type(error).__name__).encode("utf-8", "replace").decode().rstrip()
 
 
 def refusal(error: Exception) -> str | None:
