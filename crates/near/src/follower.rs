@@ -13,8 +13,8 @@ use crate::{Options, POLL_ITEMS, Reply, Request, State, Stats, Step};
 /// The longest time until the filter is fetched again, unless polls are rarer.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
 
-/// The longest time between two attempts to reach a server, unless polls are rarer: attempts cost little, and lookups
-/// have to ask the server as long as the follower does not know that it is back.
+/// The longest time between two attempts to reach a server, or a key that has no filter to follow, unless polls are rarer:
+/// attempts cost little, and lookups have to ask the server as long as the follower does not know that the filter is back.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// The time within which a follower begins anew, in polls. So a thousand followers that lose their feeds together do
@@ -260,7 +260,7 @@ impl Follower {
         let begun = loading.begun;
         let (mark, object) = loading.end().ok_or("the filter lacks chunks")?;
         if !object.is_plain() {
-            self.refuse(&Error::NO_FEED.to_string(), at);
+            self.refuse(&Error::NO_FEED.to_string(), LONGEST_DELAY, at);
             return Ok(());
         }
         self.stats.fetches += 1;
@@ -376,8 +376,10 @@ impl Follower {
             self.fetch(None, true, at.now);
         } else if !has_feed && lacks_ids(text) {
             self.fetch(None, false, at.now);
-        } else if is_denied || is_shut || is(Error::NO_FEED) || is(Error::WRONG_TYPE) {
-            self.refuse(text, at);
+        } else if is_denied || is_shut {
+            self.refuse(text, LONGEST_DELAY, at);
+        } else if is(Error::NO_FEED) || is(Error::WRONG_TYPE) {
+            self.refuse(text, LONGEST_PAUSE, at);
         } else if text.starts_with("RESYNC") || is(Error::STILL_LOADING) {
             self.begin_anew(text, at);
         } else {
@@ -385,12 +387,12 @@ impl Follower {
         }
     }
 
-    /// Gives up, for a reason that will hardly go away.
-    fn refuse(&mut self, why: &str, at: Moment) {
+    /// Drops the copy, and begins anew after a delay, because the reason will hardly go away before.
+    fn refuse(&mut self, why: &str, delay: Duration, at: Moment) {
         self.fail(why);
         self.drop_copy(at.now);
         self.phase = Phase::Refused;
-        self.due = at.now + at.shortened(LONGEST_DELAY.max(self.options.every));
+        self.due = at.now + at.shortened(delay.max(self.options.every));
     }
 
     /// Drops the copy, and begins anew after a random delay.

@@ -51,6 +51,7 @@ const EVERY: Duration = Duration::from_millis(50);
 /// Twenty polls.
 const SPREAD: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 const REFRESH: Duration = Duration::from_secs(10);
 
@@ -113,7 +114,7 @@ const OUTCOMES: &[Outcome] = &[
     (
         Refused,
         Dropped,
-        Begins(LONG),
+        Begins(PAUSE),
         &[
             (Beginning, WRONG_TYPE, true),
             (Fetching, WRONG_TYPE, false),
@@ -121,6 +122,13 @@ const OUTCOMES: &[Outcome] = &[
             (Refreshing, WRONG_TYPE, true),
             (Beginning, NO_FEED, false),
             (Polling, NO_FEED, true),
+        ],
+    ),
+    (
+        Refused,
+        Dropped,
+        Begins(LONG),
+        &[
             (Beginning, UNKNOWN_COMMAND, false),
             (Refreshing, UNKNOWN_COMMAND, true),
             (Beginning, NOPERM, false),
