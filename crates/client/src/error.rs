@@ -3,6 +3,7 @@
 use std::fmt;
 
 use redis::{RedisError, ServerError};
+use valkeybloom_near::once::LACKING;
 
 /// The error of an operation that failed, or may have failed.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +31,16 @@ pub enum Error {
     Refused(String),
     /// The copy was closed, so it never answers.
     Closed,
+    /// A receipt has no answer for a position, so nothing was added. It has answers `from` one position up to the one
+    /// before `to`.
+    Forgotten {
+        /// The first position with an answer.
+        from: u64,
+        /// The first position after it without an answer.
+        to: u64,
+    },
+    /// The server has no receipts, because its `BF.INSERT` lacks `ONCE`.
+    NoReceipts,
 }
 
 impl fmt::Display for Error {
@@ -45,6 +56,10 @@ impl fmt::Display for Error {
             Self::Unexpected => f.write_str("the server sent an unexpected reply"),
             Self::Refused(why) => write!(f, "the filter can't be followed: {why}"),
             Self::Closed => f.write_str("the copy of the filter was closed"),
+            Self::Forgotten { from, to } => {
+                write!(f, "FORGOTTEN answers are known from {from} to {to}")
+            }
+            Self::NoReceipts => f.write_str(LACKING),
         }
     }
 }

@@ -67,14 +67,20 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Answers that no lost reply costs
+//!
+//! [`Once`] keeps the answers of additions in receipts on the server, so that they can be asked for again.
 
 mod batches;
 mod error;
 pub mod near;
+mod once;
 mod sharded;
 
 pub use error::Error;
 pub use near::Near;
+pub use once::{Consumer, Once};
 pub use sharded::{Info, ShardedFilter, shard_keys, shard_of};
 pub use valkeybloom_sketches::bloom::shard_capacity;
 

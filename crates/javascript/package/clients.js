@@ -58,7 +58,9 @@ function ofIoredis(client, key) {
       return client.callBuffer(name, joined(prefix, own), ...rest);
     }
   };
-  return { send, prefix: encoder.encode(prefix ?? '') };
+  // It adds its prefix to all keys of this command, but a receipt's name has it within braces.
+  const sendFull = (...words) => (prefix ? node().callBuffer('EVAL', 'return redis.call(unpack(ARGV))', 0, ...words) : send(...words));
+  return { send, sendFull, prefix: encoder.encode(prefix ?? '') };
 }
 
 function ofGlide(client, key) {
@@ -86,6 +88,10 @@ export function commandsOf(client, name) {
     throw new TypeError('the client is not one of node-redis, ioredis, iovalkey or valkey-glide');
   }
   const { send, ...rest } = of(client, Buffer.from(name));
+  // `full` returns the name of a key at the server, and `sendFull` takes such names.
   const word = (value) => (value instanceof Uint8Array ? Buffer.from(value.buffer, value.byteOffset, value.length) : `${value}`);
-  return { prefix: new Uint8Array(), refusalOf, ...rest, send: async (...words) => send(...words.map(word)) };
+  const { sendFull = send, prefix = new Uint8Array(), ...others } = rest;
+  const sending = (send) => async (...words) => send(...words.map(word));
+  const full = (key) => Buffer.concat([prefix, key]);
+  return { prefix, full, refusalOf, ...others, send: sending(send), sendFull: sending(sendFull) };
 }

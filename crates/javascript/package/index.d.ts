@@ -15,14 +15,20 @@ export type Bytes = ArrayBufferLike | ArrayBufferView;
  * - `BAD_FAMILY`: an object of this class has no such method,
  * - `NO_KEY`, `KEY_EXISTS`: the key that `fetch` needs is missing, or that of `store` is not,
  * - `CLOSED`, `NOT_FOLLOWED`: a `Near` is closed, or can't follow its filter, for the reason in the text,
+ * - `FORGOTTEN`: a receipt has no answer for a position, but for those from `first` to `end`, without `end`,
+ * - `NO_RECEIPTS`: the server has no BF.INSERT with ONCE,
  * - `BROKEN`: a bug of this package.
  */
 export class SketchError extends Error {
   readonly code:
     | 'REFUSED' | 'UNDECODABLE' | 'NO_MEMORY' | 'FREED' | 'BAD_FAMILY' | 'NO_KEY' | 'KEY_EXISTS' | 'CLOSED' | 'NOT_FOLLOWED'
-    | 'BROKEN';
+    | 'FORGOTTEN' | 'NO_RECEIPTS' | 'BROKEN';
   /** The index of the first item of a batch that was not added. */
   readonly index?: number;
+  /** The first position that a receipt has an answer for. */
+  readonly first?: number;
+  /** The first position after it without an answer. */
+  readonly end?: number;
 }
 
 /** What the objects of all families share. */
@@ -238,6 +244,8 @@ export interface NearOptions {
   reader?: Client;
   /** What a missing key is: a filter without items, an error, or created by the server when an item is added. */
   missing?: 'empty' | 'error' | 'create';
+  /** Whether additions are kept in receipts, so that a client may repeat them: true by default. */
+  once?: boolean;
 }
 
 export interface NearStats {
@@ -265,6 +273,8 @@ export class Near {
   addMany(items: Iterable<Item>): Promise<Uint8Array<ArrayBuffer>>;
   /** Waits until the copy answers, for some seconds at most. Returns whether it does. */
   wait(timeout?: number): Promise<boolean>;
+  /** Whether additions are kept in receipts: false if the server takes none. */
+  readonly once: boolean;
   readonly state: 'syncing' | 'following' | 'missing' | 'stale' | 'refused' | 'closed';
   /** How many seconds ago the server had what the copy has. */
   readonly age: number | undefined;
@@ -274,4 +284,20 @@ export class Near {
   /** Ends the polls, and drops the copy. */
   close(): void;
   [Symbol.dispose](): void;
+}
+
+export interface OnceOptions {
+  /** The consumer that gives each item a position in its input. Without it, the object has receipts of its own. */
+  consumer?: Item;
+  /** The position of the consumer's first batch, 0 by default. */
+  begin?: number | bigint;
+}
+
+/** Additions to a server's Bloom filter whose answers can be asked for again. */
+export class Once {
+  constructor(client: Client, key: Item, options?: OnceOptions);
+  /** Adds items, and returns for each whether it was new. `at` is the position of a consumer's first item. */
+  add(items: Iterable<Item>, options?: { at?: number | bigint }): Promise<boolean[]>;
+  /** The first position of the consumer without an answer, by the server; undefined without a consumer. */
+  readonly position: Promise<number | undefined>;
 }

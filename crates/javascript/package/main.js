@@ -6,3 +6,4 @@ export {
 } from './sketches.js';
 export { fetch, store } from './server.js';
 export { Near } from './near.js';
+export { Once } from './once.js';

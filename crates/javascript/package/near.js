@@ -1,6 +1,7 @@
 // `Near`: a copy of a server's filter that stays fresh.
 
 import { commandsOf, pause } from './clients.js';
+import { Receipts } from './once.js';
 import { Bloom, adopt } from './sketches.js';
 import {
   SketchError, call, f64, itemBytes, listOf, numbers, options, out, takeBuffer, takeItems, textOf, u32, wasm,
@@ -46,17 +47,19 @@ export class Near {
   #name;
   #client;
   #missing;
+  #receipts;
   #asked = 0;
   #waiters = new Set();
 
   constructor(client, key, given = {}) {
-    const { every = 0.05, maxAge = 1, confirm = false, refresh, reader, missing = 'empty' } =
-      options(given, 'every', 'maxAge', 'confirm', 'refresh', 'reader', 'missing');
+    const { every = 0.05, maxAge = 1, confirm = false, refresh, reader, missing = 'empty', once = true } =
+      options(given, 'every', 'maxAge', 'confirm', 'refresh', 'reader', 'missing', 'once');
     if (!['empty', 'error', 'create'].includes(missing)) throw new RangeError(`missing is ${missing}: it has to be 'empty', 'error' or 'create'`);
     if (seconds(maxAge, 'maxAge') <= seconds(every, 'every')) throw new RangeError('maxAge has to be larger than every');
     this.#name = itemBytes(key);
     this.#client = commandsOf(client, this.#name);
     this.#missing = missing;
+    this.#receipts = new Receipts(this.#client.full(this.#name), { isOn: Boolean(once), creates: missing === 'create', mayLack: true });
     const reads = commandsOf(reader ?? client, this.#name);
     if (refresh !== undefined) seconds(refresh, 'refresh');
     const times = [every, maxAge, refresh ?? 0, reader === undefined ? 0 : maxAge];
@@ -174,7 +177,7 @@ export class Near {
     const answers = Uint8Array.from(list, (item, index) => this.#look(item, index));
     this.#requireKey();
     let isAnyDenied = false;
-    for (const piece of pieces(list, answers, isOpen)) {
+    for (const piece of pieces(list, answers)) {
       this.#asked += piece.length;
       const replies = await this.#client.send('BF.MEXISTS', this.#name, ...piece.map(({ bytes }) => bytes));
       piece.forEach(({ index }, place) => {
@@ -188,21 +191,19 @@ export class Near {
 
   async add(item) { return (await this.addMany([item]))[0] === 1; }
 
-  async addMany(items) {
-    const list = listOf(items, 'items');
-    const claimed = Uint8Array.from(list, (item, index) => this.#look(item, index));
-    const answers = new Uint8Array(list.length);
-    const words = this.#missing === 'create' ? ['BF.MADD', this.#name] : ['BF.INSERT', this.#name, 'NOCREATE', 'ITEMS'];
-    for (const piece of pieces(list, claimed, (answer) => answer !== 1)) {
-      const replies = await this.#client.send(...words, ...piece.map(({ bytes }) => bytes));
-      piece.forEach(({ index, bytes }, place) => {
-        answers[index] = isOne(replies[place]);
-        // Not before the reply came, because then the server has it.
-        if (this.#pointer !== 0) withItem(bytes, (...item) => call('near_keep', this.#pointer, ...item, now()));
-      });
-    }
-    return answers;
+  addMany(items) {
+    return this.#receipts.add(this.#client, this.#name, items, {
+      isClaimed: (item, index) => this.#look(item, index) === 1,
+      // Not before the reply came, because then the server has them.
+      keep: (added) => {
+        if (this.#pointer === 0) return;
+        for (const bytes of added) withItem(bytes, (...item) => call('near_keep', this.#pointer, ...item, now()));
+      },
+    });
   }
+
+  /** Whether additions are kept in receipts, so that a client may repeat them. */
+  get once() { return this.#receipts.areUsed; }
 
   async wait(timeout = Infinity) {
     const end = performance.now() + 1000 * timeout;
@@ -264,11 +265,11 @@ export class Near {
 if (Symbol.dispose) Near.prototype[Symbol.dispose] = Near.prototype.close;
 
 /** Yields the items whose answers are wanted from the server, in pieces of a command each. */
-function* pieces(list, answers, isWanted) {
+function* pieces(list, answers) {
   const [most, mostBytes] = [wasm.valkeybloom_command_items(), wasm.valkeybloom_command_bytes()];
   let [piece, size] = [[], 0];
   for (let index = 0; index < list.length; index += 1) {
-    if (!isWanted(answers[index])) continue;
+    if (!isOpen(answers[index])) continue;
     const bytes = itemBytes(list[index], index);
     if (piece.length > 0 && (piece.length === most || size + bytes.length > mostBytes)) {
       yield piece;

@@ -18,6 +18,7 @@ mod count_min;
 mod cuckoo;
 mod memory;
 mod near;
+mod once;
 #[path = "../../c/src/object.rs"]
 mod object;
 mod stack;

@@ -541,6 +541,11 @@ impl Part {
 }
 
 impl Addition {
+    /// Sets whether a missing filter is created.
+    pub fn set_creates(&mut self, creates: bool) {
+        self.adding.creates = creates;
+    }
+
     /// Returns the command to send next; `None` at the end. Its key is to be put in the second place.
     pub fn command(&mut self) -> Option<Command<'_>> {
         let begin = self.begin;
@@ -636,6 +641,13 @@ impl Addition {
         } else {
             Refusal::Other
         }
+    }
+
+    /// Returns the indices of the items that were sent last and have no answers. One that is larger than all indices stands
+    /// for an item of an earlier call.
+    pub fn unanswered(&self) -> &[usize] {
+        let part = self.parts.iter().find(|part| !part.is_answered());
+        part.map_or(&[], |part| &part.places[part.answers.len()..part.sent])
     }
 
     /// Returns the answers that are known, in the order of the call's items.

@@ -1,5 +1,6 @@
 //! ONCE of BF.INSERT: answers that can be asked for again. Their oracles are a set of items, and a plain list of answers.
 
+mod clients;
 mod kept;
 mod keys;
 mod refused;

@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use redis::{Cmd, Value};
 use tokio::sync::Notify;
+use valkeybloom_near::once::{Adding, Once, Receipts};
 use valkeybloom_near::{Follower, clock};
-use valkeybloom_protocol::names::BF_INSERT;
 
 use crate::batches::{BF_MEXISTS, TIMEOUT, answers_of, commands, is_yes};
 use crate::error::Error;
+use crate::once::{Call, random};
 use shared::Inner;
 
 pub use connection::Connection;
@@ -50,7 +51,14 @@ pub struct Near {
     inner: Arc<Inner>,
     timeout: Duration,
     creates: bool,
+    has_receipts: bool,
 }
+
+/// The additions of a copy.
+const ADDING: Adding = Adding {
+    creates: false,
+    may_lack: true,
+};
 
 impl Near {
     /// Begins to follow the filter at a key. The copy answers as soon as it is fetched; until then the server is asked.
@@ -100,8 +108,10 @@ impl Near {
         key: &[u8],
         options: Options,
     ) -> Self {
+        let once = Once::new(key, Receipts::Own(random()), ADDING);
         let inner = Arc::new(Inner {
             follower: RwLock::new(Follower::new(options)),
+            once: Mutex::new(once),
             connection: Box::new(connection),
             key: key.into(),
             max_age: options.max_age,
@@ -116,6 +126,7 @@ impl Near {
             inner,
             timeout: TIMEOUT,
             creates: false,
+            has_receipts: true,
         }
     }
 
@@ -132,6 +143,14 @@ impl Near {
     #[must_use]
     pub fn creating(mut self) -> Self {
         self.creates = true;
+        self
+    }
+
+    /// Lets this handle add without receipts, so that a reply that is lost takes its answer with it. That saves the server
+    /// some work.
+    #[must_use]
+    pub fn without_receipts(mut self) -> Self {
+        self.has_receipts = false;
         self
     }
 
@@ -189,9 +208,14 @@ impl Near {
     /// given at some moment within the last `max_age`: an item of a filter that was deleted since is not added anew. From
     /// then on lookups through this copy claim the item.
     ///
+    /// The answer is kept in a receipt on the server, as those of [`Once`](crate::Once): a connection may send the command
+    /// again. If the server takes no receipts, because its `BF.INSERT` lacks `ONCE` or the user may not write them, items
+    /// are added without them from then on.
+    ///
     /// # Errors
     ///
-    /// The server can't be reached, refused, or did not answer in time. The item may have been added.
+    /// The server can't be reached, refused, or did not answer in time. The item may have been added; the next call returns
+    /// whether it was new to this one.
     pub async fn add(&self, item: impl AsRef<[u8]>) -> Result<bool, Error> {
         let added = self.add_each(&[item]).await.pop();
         added.unwrap_or(Err(Error::Unexpected))
@@ -201,30 +225,42 @@ impl Near {
     /// items is new. Sends up to 10,000 items in a command.
     ///
     /// If a command fails, or the server refuses an item, that item gets the error, or all items of the command, and items
-    /// after it get [`Error::NotTried`]. An item with an error may have been added.
+    /// after it get [`Error::NotTried`]. An item with an error may have been added; the next call that has it returns
+    /// whether it was new.
     pub async fn add_each(&self, items: &[impl AsRef<[u8]>]) -> Vec<Result<bool, Error>> {
-        let mut answers = vec![Ok(false); items.len()];
-        let mut unknown = Vec::new();
-        self.each_local(items, |at, answer| {
-            if answer != Some(true) {
-                unknown.push(at);
-                answers[at] = Err(Error::NotTried);
-            }
-        });
-        let words: [&[u8]; 4] = [BF_INSERT.as_bytes(), &self.inner.key, b"NOCREATE", b"ITEMS"];
-        let words = if self.creates {
-            &[b"BF.MADD", words[1]][..]
+        let mut claimed = Vec::with_capacity(items.len());
+        self.each_local(items, |_, answer| claimed.push(answer == Some(true)));
+        let off = Mutex::new(Once::new(&self.inner.key, Receipts::Off, ADDING));
+        let once = if self.has_receipts {
+            &self.inner.once
         } else {
-            &words
+            &off
         };
-        let added = self.each_at_server(words, items, &unknown).await;
-        let now = clock::now();
-        let mut follower = self.inner.follower_mut();
-        for (&at, answer) in unknown.iter().zip(added) {
-            if answer.is_ok() {
-                follower.keep(items[at].as_ref(), now);
+        let given = items.iter().map(AsRef::as_ref).zip(claimed);
+        let mut call = Call::begin(once, given, 0);
+        call.creates(self.creates);
+        let keep = |added: &[&[u8]]| {
+            let now = clock::now();
+            let mut follower = self.inner.follower_mut();
+            for item in added {
+                follower.keep(item, now);
             }
-            answers[at] = answer;
+        };
+        let done = call
+            .run(&self.inner.key, |command| self.send(command), keep)
+            .await;
+        call.is_told = true;
+        let answers = call
+            .answers()
+            .iter()
+            .map(|answer| answer.ok_or(Error::NotTried));
+        let mut answers: Vec<_> = answers.collect();
+        if let Err(error) = done {
+            for index in call.failed() {
+                if let Some(answer) = answers.get_mut(*index) {
+                    *answer = Err(error.clone());
+                }
+            }
         }
         answers
     }
@@ -324,12 +360,27 @@ impl Near {
     }
 
     async fn send(&self, command: Cmd) -> Result<Value, Error> {
-        let reply = self.inner.connection.send(&self.inner.key, command);
-        let reply = tokio::time::timeout(self.timeout, reply).await;
-        match reply.map_err(|_| Error::Timeout)?? {
-            Value::ServerError(error) => Err(error.into()),
-            reply => Ok(reply),
-        }
+        send_within(
+            self.timeout,
+            &*self.inner.connection,
+            &self.inner.key,
+            command,
+        )
+        .await
+    }
+}
+
+/// Sends a command, and returns its reply or its error.
+pub(crate) async fn send_within(
+    timeout: Duration,
+    connection: &dyn Connection,
+    key: &[u8],
+    command: Cmd,
+) -> Result<Value, Error> {
+    let reply = tokio::time::timeout(timeout, connection.send(key, command)).await;
+    match reply.map_err(|_| Error::Timeout)?? {
+        Value::ServerError(error) => Err(error.into()),
+        reply => Ok(reply),
     }
 }
 

@@ -7,11 +7,14 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use valkeybloom_near::Follower;
+use valkeybloom_near::once::Once;
 
 use super::connection::Connection;
 
 pub struct Inner {
     pub follower: RwLock<Follower>,
+    /// The receipts of additions.
+    pub once: Mutex<Once>,
     /// The connection to the server that is asked and written to.
     pub connection: Box<dyn Connection>,
     pub key: Arc<[u8]>,

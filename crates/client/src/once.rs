@@ -1,0 +1,337 @@
+//! Additions whose answers can be asked for again.
+
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+use valkeybloom_near::clock::now;
+use valkeybloom_near::once::{self, Adding, Receipts, Refusal};
+use valkeybloom_sketches::Forgotten;
+
+use crate::batches::{TIMEOUT, is_yes};
+use crate::error::Error;
+use crate::near::{Connection, send_within};
+
+/// Additions to a server's filter, so that no lost reply costs an answer. Clones are cheap handles to the same object.
+///
+/// The answers are kept in receipts on the server. The object has receipts of its own, one for each call in flight. So a
+/// connection may send a command as often as it likes. If [`add`](Self::add) fails or its future is dropped, call it again
+/// with these items: it returns what was new to the first call.
+///
+/// A program that reads its input again, from positions of its own, has a [`Consumer`].
+///
+/// ```no_run
+/// use valkeybloom_client::Once;
+///
+/// # async fn sign_up() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = redis::Client::open("redis://10.0.0.1/")?;
+/// let connection = client.get_connection_manager().await?;
+/// let names = Once::new(connection.clone(), "names");
+/// if names.add(&["ann"]).await? == [true] {
+///     println!("the name is yours");
+/// }
+///
+/// let clicks = Once::new(connection, "clicks").consumer("worker-7", 1200);
+/// assert_eq!(clicks.add(&["/a", "/b", "/a"], 1200).await?, [true, true, false]);
+/// assert_eq!(clicks.add(&["/b", "/a", "/c"], 1201).await?, [true, false, true]);
+/// assert_eq!(clicks.position().await?, 1204);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Once {
+    calls: Calls,
+    own: Arc<Mutex<once::Once>>,
+}
+
+/// A consumer of [`Once`]: it says the position of each item in its input, and has one receipt. Clones are cheap handles.
+///
+/// Positions that were added before get the same answers again, and their items are not added. The receipt keeps the last
+/// 100,000 answers. Batches of one consumer are added one after the other.
+#[derive(Clone)]
+pub struct Consumer {
+    calls: Calls,
+    own: Arc<Mutex<once::Once>>,
+}
+
+/// How commands are sent.
+#[derive(Clone)]
+struct Calls {
+    connection: Arc<dyn Connection>,
+    key: Arc<[u8]>,
+    timeout: Duration,
+}
+
+const REQUIRED: Adding = Adding {
+    creates: true,
+    may_lack: false,
+};
+
+/// Returns a number that no other object has.
+pub fn random() -> u128 {
+    // The keys of each are as random as the system's numbers, or follow from those.
+    let [high, low] = [0, 1].map(|number| u128::from(RandomState::new().hash_one(number)));
+    high << 64 | low
+}
+
+impl Once {
+    /// Makes an object for the filter at a key. A missing filter is created, with the server's default parameters.
+    pub fn new(connection: impl Connection, key: impl AsRef<[u8]>) -> Self {
+        let key = key.as_ref();
+        Self {
+            calls: Calls {
+                connection: Arc::new(connection),
+                key: key.into(),
+                timeout: TIMEOUT,
+            },
+            own: Arc::new(Mutex::new(once::Once::new(
+                key,
+                Receipts::Own(random()),
+                REQUIRED,
+            ))),
+        }
+    }
+
+    /// Sets the timeout of a command: 5 seconds by default.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.calls.timeout = timeout;
+        self
+    }
+
+    /// Returns the consumer with this name, whose receipt is `{key}:once:name`. `begin` is the position of its first batch.
+    pub fn consumer(self, name: impl AsRef<[u8]>, begin: u64) -> Consumer {
+        let receipts = Receipts::Consumer(name.as_ref(), begin);
+        let own = once::Once::new(&self.calls.key, receipts, REQUIRED);
+        Consumer {
+            calls: self.calls,
+            own: Arc::new(Mutex::new(own)),
+        }
+    }
+
+    /// Adds items, and returns for each, in order, whether it was new. Sends up to 10,000 items in a command.
+    ///
+    /// # Errors
+    ///
+    /// The server can't be reached, refused, or did not answer in time; [`Error::Forgotten`] if it lost a receipt, and
+    /// [`Error::NoReceipts`] if it has none. The next call that has these items returns what was new.
+    pub async fn add(&self, items: &[impl AsRef<[u8]>]) -> Result<Vec<bool>, Error> {
+        self.calls.add(&self.own, items, 0).await
+    }
+}
+
+impl Consumer {
+    /// Adds items, the first of which has the position `at`. Returns for each, in order, whether it was new.
+    ///
+    /// # Errors
+    ///
+    /// As [`Once::add`]. [`Error::Forgotten`] says which answers the receipt has. After any other error, the same call gets
+    /// the same answers.
+    pub async fn add(&self, items: &[impl AsRef<[u8]>], at: u64) -> Result<Vec<bool>, Error> {
+        self.calls.add(&self.own, items, at).await
+    }
+
+    /// Returns the first position without an answer, which is where the consumer begins if there is no receipt.
+    ///
+    /// # Errors
+    ///
+    /// The server can't be reached, refused, or did not answer in time; [`Error::Unexpected`] if the key of the receipt
+    /// holds something else.
+    pub async fn position(&self) -> Result<u64, Error> {
+        let words = locked(&self.own).position_words();
+        let mut command = Cmd::new();
+        command.arg(&words.unwrap_or_default()[..]);
+        let reply = self.calls.send(command).await?;
+        let head = match &reply {
+            Value::BulkString(head) => &head[..],
+            _ => return Err(Error::Unexpected),
+        };
+        locked(&self.own).position_in(head).ok_or(Error::Unexpected)
+    }
+}
+
+impl Calls {
+    async fn add(
+        &self,
+        own: &Mutex<once::Once>,
+        items: &[impl AsRef<[u8]>],
+        at: u64,
+    ) -> Result<Vec<bool>, Error> {
+        let items = items.iter().map(|item| (item.as_ref(), false));
+        let mut call = Call::begin(own, items, at);
+        call.run(&self.key, |command| self.send(command), |_| {})
+            .await?;
+        let answers = call
+            .answers()
+            .iter()
+            .map(|answer| answer.ok_or(Error::Unexpected));
+        let answers = answers.collect();
+        call.is_told = true;
+        answers
+    }
+
+    async fn send(&self, command: Cmd) -> Result<Value, Error> {
+        send_within(self.timeout, &*self.connection, &self.key, command).await
+    }
+}
+
+pub fn locked(own: &Mutex<once::Once>) -> MutexGuard<'_, once::Once> {
+    own.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A call that adds items. It ends when it is dropped.
+pub struct Call<'o> {
+    own: &'o Mutex<once::Once>,
+    addition: Option<once::Addition>,
+    /// Whether the program gets the answers that are known.
+    pub is_told: bool,
+    /// Whether the server refused one item, and not a command.
+    is_item_refused: bool,
+}
+
+impl<'o> Call<'o> {
+    /// Begins a call with items. Each comes with whether a copy of the filter claims it.
+    pub fn begin<'i>(
+        own: &'o Mutex<once::Once>,
+        items: impl Iterator<Item = (&'i [u8], bool)>,
+        at: u64,
+    ) -> Self {
+        let mut once = locked(own);
+        let mut addition = once.begin(at, now());
+        for (item, is_claimed) in items {
+            // The program has the items in its memory, too.
+            let pushed = once.push(&mut addition, item, is_claimed);
+            pushed.expect("there is memory for the items of a call");
+        }
+        Self {
+            own,
+            addition: Some(addition),
+            is_told: false,
+            is_item_refused: false,
+        }
+    }
+
+    /// Creates a missing filter, or does not.
+    pub fn creates(&mut self, creates: bool) {
+        if let Some(addition) = &mut self.addition {
+            addition.set_creates(creates);
+        }
+    }
+
+    /// Sends the commands of the call, and passes the items of each to `added`.
+    pub async fn run<S: Future<Output = Result<Value, Error>>>(
+        &mut self,
+        key: &[u8],
+        send: impl Fn(Cmd) -> S,
+        mut added: impl FnMut(&[&[u8]]),
+    ) -> Result<(), Error> {
+        let Some(addition) = &mut self.addition else {
+            return Ok(());
+        };
+        while let Some((command, count)) = next(addition, key) {
+            let reply = match send(command).await {
+                Ok(reply) => reply,
+                Err(error) => match refused(addition, error, false) {
+                    None => continue,
+                    Some(error) => return Err(error),
+                },
+            };
+            let Value::Array(elements) = reply else {
+                return Err(Error::Unexpected);
+            };
+            let is_error = |element: &Value| matches!(element, Value::ServerError(_));
+            let (known, total) = (
+                elements.iter().take_while(|e| !is_error(e)).count(),
+                elements.len(),
+            );
+            let answers: Option<Vec<bool>> = elements[..known].iter().map(is_yes).collect();
+            let answers = answers
+                .filter(|_| total <= count)
+                .ok_or(Error::Unexpected)?;
+            added(&addition.take(answers));
+            match elements.into_iter().nth(known) {
+                Some(Value::ServerError(error)) => {
+                    self.is_item_refused = true;
+                    let error = Error::from(error);
+                    return Err(refused(addition, error, true).unwrap_or(Error::Unexpected));
+                }
+                _ if total < count => return Err(Error::Unexpected),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the answers that are known.
+    pub fn answers(&self) -> &[Option<bool>] {
+        self.addition.as_ref().map_or(&[], once::Addition::answers)
+    }
+
+    /// Returns the indices of the items that the error of the last command is about.
+    pub fn failed(&self) -> &[usize] {
+        let unanswered = self
+            .addition
+            .as_ref()
+            .map_or(&[][..], once::Addition::unanswered);
+        match unanswered {
+            [first, ..] if self.is_item_refused => std::slice::from_ref(first),
+            _ => unanswered,
+        }
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        if let Some(addition) = self.addition.take() {
+            locked(self.own).end(addition, self.is_told, now());
+        }
+    }
+}
+
+/// Returns the command to send next, and its number of items.
+fn next(addition: &mut once::Addition, key: &[u8]) -> Option<(Cmd, usize)> {
+    let next = addition.command()?;
+    let mut command = Cmd::new();
+    for (place, word) in next.words.iter().enumerate() {
+        command.arg(word);
+        if place == 0 {
+            command.arg(key);
+        }
+    }
+    let count = next.items().len();
+    next.items().for_each(|item| {
+        command.arg(item);
+    });
+    Some((command, count))
+}
+
+/// Returns the error that ends a call; `None` if the call goes on.
+fn refused(addition: &mut once::Addition, error: Error, is_element: bool) -> Option<Error> {
+    let Error::Node(redis) = &error else {
+        return Some(error);
+    };
+    let Some(code) = redis.code() else {
+        return Some(error);
+    };
+    let text = [code, redis.detail().unwrap_or_default()].join(" ");
+    match addition.refuse(text.trim_end(), is_element) {
+        Refusal::Forgotten(Forgotten { from, to }) => Some(Error::Forgotten { from, to }),
+        Refusal::Lacking => Some(Error::NoReceipts),
+        Refusal::Without => None,
+        Refusal::Other => Some(error),
+    }
+}
+
+impl fmt::Debug for Once {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Once({})", self.calls.key.escape_ascii())
+    }
+}
+
+impl fmt::Debug for Consumer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Consumer({})", self.calls.key.escape_ascii())
+    }
+}

@@ -1,0 +1,134 @@
+// `Once`: additions whose answers can be asked for again.
+
+import { commandsOf } from './clients.js';
+import {
+  SketchError, call, f64, integer, itemBytes, listOf, options, out, takeBuffer, takeItems, textOf, u32, wasm,
+  withBytes, withItem,
+} from './wasm.js';
+
+/** What an error means to a call. */
+const [OTHER, WITHOUT, LACKING, FORGOTTEN] = [0, 1, 2, 3];
+
+const LACKS = 'the server has no BF.INSERT … ONCE: load the module valkeybloom, of a version with ONCE';
+
+const freed = new FinalizationRegistry((pointer) => wasm.valkeybloom_once_free(pointer));
+
+const now = () => performance.now() * 1000;
+
+/** The receipts of a filter. */
+export class Receipts {
+  #pointer;
+
+  /** `name` is the key as the server knows it. */
+  constructor(name, { consumer, begin = 0n, isOn = true, creates, mayLack }) {
+    const [high, low] = crypto.getRandomValues(new BigUint64Array(2));
+    withBytes(name, (...key) =>
+      withBytes(consumer ?? new Uint8Array(), (address, length) =>
+        call('once_new', ...key, consumer ? address : 0, length, begin, high, low, isOn, creates, mayLack, out)),
+    );
+    this.#pointer = u32(out);
+    freed.register(this, this.#pointer);
+  }
+
+  get areUsed() { return wasm.valkeybloom_once_has_receipts(this.#pointer) === 1; }
+
+  /** Adds items, some of which a copy claims. Returns a byte for each. `keep` gets what was added. */
+  async add({ send, refusalOf }, name, items, { at = 0n, isClaimed = () => false, keep = () => {} } = {}) {
+    const list = listOf(items, 'items');
+    const claimed = list.map(isClaimed);
+    call('once_begin', this.#pointer, at, now(), out);
+    const addition = u32(out);
+    let isTold = false;
+    try {
+      list.forEach((item, index) => {
+        withItem(item, (...bytes) => call('once_push', this.#pointer, addition, ...bytes, claimed[index]), index);
+      });
+      for (;;) {
+        call('once_command', addition, out, out + 64);
+        const count = u32(out + 64);
+        if (count === 0) break;
+        const words = takeItems(out).map(([word]) => word);
+        const command = textOf(words[0]);
+        let replies;
+        try {
+          replies = await send(command, name, ...words.slice(1));
+        } catch (error) {
+          refuse(addition, error, refusalOf(error), false);
+          continue;
+        }
+        if (!Array.isArray(replies)) throw new Error(`the client returned something else than the reply of ${command}`);
+        const isRefused = replies.at(-1) instanceof Error;
+        const answers = isRefused ? replies.slice(0, -1) : replies;
+        if (answers.length > count || (answers.length < count && !isRefused)) {
+          throw new Error(`the client returned too ${answers.length < count ? 'few' : 'many'} replies`);
+        }
+        const known = Uint8Array.from(answers, (reply) => Number(reply) === 1);
+        withBytes(known, (...bytes) => call('once_take', addition, ...bytes));
+        keep(words.slice(words.length - count).slice(0, known.length));
+        if (isRefused) refuse(addition, replies.at(-1), refusalOf(replies.at(-1)) ?? '', true);
+      }
+      call('once_answers', addition, out);
+      const answers = takeBuffer(out) ?? new Uint8Array();
+      isTold = true;
+      return answers;
+    } finally {
+      call('once_end', this.#pointer, addition, isTold, now());
+    }
+  }
+
+  /** Returns the first position of the consumer without an answer. */
+  async position({ sendFull }) {
+    call('once_position_words', this.#pointer, out);
+    const [command, ...words] = takeItems(out).map(([word]) => word);
+    const head = await sendFull(textOf(command), ...words);
+    const bytes = head instanceof Uint8Array ? head : new TextEncoder().encode(head ?? '');
+    const end = withBytes(bytes, (...reply) => wasm.valkeybloom_once_position_in(this.#pointer, ...reply));
+    if (end < 0) throw new SketchError('REFUSED', `${textOf(words[0])} does not hold a receipt`);
+    return end;
+  }
+}
+
+/** Throws the error of a command, unless its call goes on. */
+function refuse(addition, error, refusal, isElement) {
+  if (refusal === undefined) throw error;
+  const text = new TextEncoder().encode(refusal);
+  const meaning = withBytes(text, (...bytes) => wasm.valkeybloom_once_refuse(addition, ...bytes, isElement, out));
+  if (meaning === WITHOUT) return;
+  if (meaning === LACKING) throw new SketchError('NO_RECEIPTS', LACKS);
+  if (meaning === FORGOTTEN) {
+    throw Object.assign(new SketchError('FORGOTTEN', refusal), { first: f64(out), end: f64(out + 8) });
+  }
+  if (meaning === OTHER) throw error;
+}
+
+export class Once {
+  #receipts;
+  #client;
+  #name;
+  #isConsumer;
+
+  constructor(client, key, given = {}) {
+    const { consumer, begin } = options(given, 'consumer', 'begin');
+    if (consumer === undefined && begin !== undefined) throw new TypeError('begin is the first position of a consumer, which is missing');
+    this.#name = itemBytes(key);
+    this.#client = commandsOf(client, this.#name);
+    this.#isConsumer = consumer !== undefined;
+    this.#receipts = new Receipts(this.#client.full(this.#name), {
+      consumer: consumer === undefined ? undefined : itemBytes(consumer),
+      begin: integer(begin ?? 0, 'begin'),
+      creates: true,
+      mayLack: false,
+    });
+  }
+
+  async add(items, given = {}) {
+    const { at } = options(given, 'at');
+    if ((at !== undefined) !== this.#isConsumer) {
+      throw new TypeError(this.#isConsumer ? 'add needs at, the position of the first item' : "at is a consumer's position");
+    }
+    const answers = await this.#receipts.add(this.#client, this.#name, items, { at: integer(at ?? 0, 'at') });
+    return Array.from(answers, (answer) => answer === 1);
+  }
+
+  get position() { return this.#isConsumer ? this.#receipts.position(this.#client) : Promise.resolve(undefined); }
+}

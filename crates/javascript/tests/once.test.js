@@ -1,0 +1,191 @@
+// `Once`, and the additions of `Near`: answers that no lost reply spoils, with the clients' own defaults.
+
+import assert from 'node:assert/strict';
+import net from 'node:net';
+import { beforeEach, test } from 'node:test';
+
+import * as ioredis from 'ioredis';
+import * as iovalkey from 'iovalkey';
+import { createClient } from 'redis';
+import { Near, Once } from 'valkeybloom';
+
+import { client, server } from './own-server.js';
+import { CLIENTS, CLUSTER_CLIENTS, startCluster, withEach } from './support.js';
+
+beforeEach(() => client.call('FLUSHALL'));
+
+/** How many times as long the random tests run. */
+const TIMES = 1 + Math.floor(Number(process.env.SOAK_SECONDS ?? 0) / 20);
+
+/** Returns random whole numbers below an end, the same ones for a seed. */
+function randomly(seed) {
+  let state = BigInt(seed);
+  return (end) => {
+    state = (state * 6364136223846793005n + 1442695040888963407n) & 0xffffffffffffffffn;
+    return Number((state >> 33n) % BigInt(end));
+  };
+}
+
+/** Passes connections on to a server, and cuts some at a command: before it, after it, or within its reply. */
+async function startCutter(target, seed) {
+  const below = randomly(seed);
+  const cuts = { before: 0, after: 0, within: 0 };
+  const listening = net.createServer((one) => {
+    const other = net.connect(target, '127.0.0.1');
+    let cut;
+    const end = () => [one, other].forEach((socket) => socket.destroy());
+    one.on('data', (data) => {
+      if (cut === undefined && data.includes('BF.')) {
+        cut = Object.keys(cuts)[below(8)];
+        if (cut !== undefined) cuts[cut] += 1;
+        // The server may get half of it.
+        if (cut === 'before') return other.write(data.subarray(0, data.length / 2), end);
+      }
+      return other.write(data);
+    });
+    other.on('data', (data) => {
+      if (cut === undefined) one.write(data);
+      else one.end(cut === 'within' ? data.subarray(0, data.length / 2) : '', end);
+    });
+    for (const socket of [one, other]) socket.on('error', () => {}).on('close', end);
+  });
+  await new Promise((resume) => listening.listen(0, '127.0.0.1', resume));
+  return { cuts, port: listening.address().port, close: () => listening.close() };
+}
+
+/** The clients as they are without options, and those that repeat nothing. */
+const CUT = {
+  async 'node-redis'(port) {
+    const one = createClient({ socket: { host: '127.0.0.1', port } }).on('error', () => {});
+    await one.connect();
+    return [one, () => one.destroy()];
+  },
+  ioredis: (port) => io(new ioredis.Redis(port)),
+  'ioredis without repetitions': (port) =>
+    io(new ioredis.Redis(port, { autoResendUnfulfilledCommands: false, maxRetriesPerRequest: 0, retryStrategy: () => 5 })),
+  iovalkey: (port) => io(new iovalkey.Redis(port)),
+};
+
+function io(one) {
+  one.on('error', () => {});
+  return [one, () => one.disconnect()];
+}
+
+for (const [name, connect] of Object.entries(CUT)) {
+  for (const what of ['Once', 'Near']) {
+    test(`cuts do not spoil an answer of ${what} with ${name}`, async () => {
+      await client.call('BF.RESERVE', 'seen', 1e-9, 100_000);
+      const below = randomly(5);
+      const batches = Array.from({ length: 200 * TIMES }, () =>
+        Array.from({ length: 1 + below(20) }, () => `item ${below(600 * TIMES)}`));
+      const told = new Map();
+      const cutter = await startCutter(server.port, 3);
+      const [one, close] = await connect(cutter.port);
+      const near = what === 'Near' ? new Near(one, 'seen', { reader: client.client, every: 0.005, maxAge: 60 }) : undefined;
+      const once = new Once(one, 'seen');
+      let failures = 0;
+      const add = async (batch) => {
+        for (;;) {
+          try {
+            return await (near ? near.addMany(batch) : once.add(batch));
+          } catch (error) {
+            // Whatever else it is, it is the end.
+            if (error.code === 'FORGOTTEN' || error.code === 'NO_RECEIPTS' || (failures += 1) > 5000 * TIMES) throw error;
+            await new Promise((resume) => setImmediate(resume));
+          }
+        }
+      };
+      try {
+        await Promise.all(Array.from({ length: 8 }, async (_, caller) => {
+          for (let number = caller; number < batches.length; number += 8) {
+            const answers = await add(batches[number]);
+            batches[number].forEach((item, index) => told.set(item, (told.get(item) ?? 0) + Number(answers[index])));
+          }
+        }));
+      } finally {
+        near?.close();
+        close();
+        cutter.close();
+      }
+      assert.deepEqual([...told].filter(([, times]) => times !== 1), []);
+      assert.equal(await client.call('BF.CARD', 'seen'), new Set(batches.flat()).size);
+      assert.ok(Object.values(cutter.cuts).every((times) => times > 0), JSON.stringify(cutter.cuts));
+    });
+  }
+}
+
+test('a consumer gets the same answers again', async () => {
+  await withEach(CLIENTS, server.port, async (one, name) => {
+    await client.call('FLUSHALL');
+    const once = new Once(one, 'clicks', { consumer: 'worker-7', begin: 1200 });
+    assert.equal(await once.position, 1200, name);
+    assert.deepEqual(await once.add(['/a', '/b', '/a'], { at: 1200 }), [true, true, false]);
+    assert.deepEqual(await once.add(['/b', '/a', '/c'], { at: 1201n }), [true, false, true]);
+    assert.equal(await once.position, 1204);
+    await assert.rejects(once.add(['/d'], { at: 1300 }), {
+      code: 'FORGOTTEN', message: 'FORGOTTEN answers are known from 1200 to 1204', first: 1200, end: 1204,
+    });
+    assert.deepEqual(await client.call('KEYS', '*once*'), ['{clicks}:once:worker-7']);
+    const own = new Once(one, 'names');
+    assert.deepEqual([await own.add(['ann']), await own.add(['ann', 7, Buffer.from('7')])], [[true], [false, true, false]]);
+    assert.deepEqual([await own.add([]), await own.position], [[], undefined]);
+    assert.equal((await client.call('KEYS', '{names}:once:own-*')).length, 1);
+    await client.call('SET', '{clicks}:once:worker-7', 'text');
+    await assert.rejects(once.position, { code: 'REFUSED' });
+    await assert.rejects(once.add(['/a'], { at: 1200 }), /does not hold a receipt/);
+  });
+});
+
+test('receipts are in the slot of their filter', async () => {
+  const cluster = await startCluster();
+  try {
+    await withEach(CLUSTER_CLIENTS, cluster.port, async (one, name) => {
+      for (const key of ['a', 'b', 'c{d}'].map((letter) => `${letter} of ${name}`)) {
+        const once = new Once(one, key, { consumer: 'c' });
+        for (const _ of [1, 2]) assert.deepEqual(await once.add(['x', 'y'], { at: 0 }), [true, true], name);
+        assert.equal(await once.position, 2);
+        const near = new Near(one, key);
+        assert.equal(await near.add('z'), true);
+        assert.equal(near.once, true);
+        near.close();
+      }
+    });
+  } finally {
+    await cluster.stop();
+  }
+});
+
+test('a prefix is a part of the key', async () => {
+  for (const { Redis } of [ioredis, iovalkey]) {
+    await client.call('FLUSHALL');
+    const one = new Redis(server.port, { keyPrefix: 'app:' });
+    const once = new Once(one, 'seen', { consumer: 'c' });
+    assert.deepEqual(await once.add(['x'], { at: 0 }), [true]);
+    assert.equal(await once.position, 1);
+    assert.deepEqual((await client.call('KEYS', '*')).sort(), ['app:seen', '{app:seen}:once:c']);
+    one.disconnect();
+  }
+});
+
+test('what is refused', async () => {
+  const one = client.client;
+  await assert.rejects(new Once(one, 'k', { consumer: 'c' }).add(['a']), /needs at/);
+  await assert.rejects(new Once(one, 'k').add(['a'], { at: 0 }), /a consumer's position/);
+  assert.throws(() => new Once(one, 'k', { begin: 1 }), /begin/);
+  await assert.rejects(new Once(one, 'k').add(['a', null]), /item 1/);
+  await client.call('ACL', 'SETUSER', 'plain', 'on', '>pw', '+@all', '~k');
+  const limited = new ioredis.Redis(server.port, { username: 'plain', password: 'pw' });
+  await assert.rejects(new Once(limited, 'k').add(['a']), /NOPERM/);
+  for (const [given, user] of [[{}, limited], [{ once: false }, one]]) {
+    const near = new Near(user, 'k', { missing: 'create', ...given });
+    assert.equal(await near.add(JSON.stringify(given)), true);
+    assert.equal(near.once, false);
+    near.close();
+  }
+  limited.disconnect();
+  assert.deepEqual(await client.call('KEYS', '*once*'), []);
+  await client.call('BF.RESERVE', 'full', 1e-9, 2, 'NONSCALING');
+  const full = new Once(one, 'full');
+  await assert.rejects(full.add(['a', 'b', 'c']), /full/);
+  assert.deepEqual([await full.add(['b']), await full.add(['b'])], [[true], [false]]);
+});
