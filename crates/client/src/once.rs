@@ -165,7 +165,7 @@ impl Calls {
             .await?;
         let answers = call
             .answers()
-            .iter()
+            .into_iter()
             .map(|answer| answer.ok_or(Error::Unexpected));
         let answers = answers.collect();
         call.is_told = true;
@@ -265,8 +265,9 @@ impl<'o> Call<'o> {
     }
 
     /// Returns the answers that are known.
-    pub fn answers(&self) -> &[Option<bool>] {
-        self.addition.as_ref().map_or(&[], once::Addition::answers)
+    pub fn answers(&self) -> Vec<Option<bool>> {
+        let answers = self.addition.as_ref().map(once::Addition::answers);
+        answers.unwrap_or_default()
     }
 
     /// Returns the indices of the items that the error of the last command is about.

@@ -226,10 +226,8 @@ pub unsafe extern "C" fn valkeybloom_once_answers(
 ) -> Status {
     // SAFETY: the caller promises it.
     call(|| unsafe {
-        let known = borrow(addition)?.answers().iter();
-        let bytes: Vec<u8> = known
-            .map(|answer| u8::from(*answer == Some(true)))
-            .collect();
+        let known = borrow(addition)?.answers().into_iter();
+        let bytes: Vec<u8> = known.map(|answer| u8::from(answer == Some(true))).collect();
         put(answers, Buffer::of(bytes)?)
     })
 }

@@ -651,8 +651,17 @@ impl Addition {
     }
 
     /// Returns the answers that are known, in the order of the call's items.
-    pub fn answers(&self) -> &[Option<bool>] {
-        &self.answers
+    pub fn answers(&self) -> Vec<Option<bool>> {
+        let mut answers = self.answers.clone();
+        for part in &self.parts {
+            for place in &part.places[part.answers.len()..] {
+                // Another failed command that had the item may yet turn out to have added it.
+                if let Some(answer @ Some(false)) = answers.get_mut(*place) {
+                    *answer = None;
+                }
+            }
+        }
+        answers
     }
 }
 

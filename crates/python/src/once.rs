@@ -242,8 +242,8 @@ impl Addition {
 impl Addition {
     fn answers(&self) -> Vec<bool> {
         let answers = |addition: &mut once::Addition| {
-            let answers = addition.answers().iter();
-            answers.map(|answer| answer.unwrap_or_default()).collect()
+            let answers = addition.answers().into_iter();
+            answers.map(Option::unwrap_or_default).collect()
         };
         self.with(answers).unwrap_or_default()
     }

@@ -252,7 +252,7 @@ impl Near {
         call.is_told = true;
         let answers = call
             .answers()
-            .iter()
+            .into_iter()
             .map(|answer| answer.ok_or(Error::NotTried));
         let mut answers: Vec<_> = answers.collect();
         if let Err(error) = done {
