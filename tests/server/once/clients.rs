@@ -139,19 +139,19 @@ fn cuts_do_not_spoil_an_answer() {
     let mut client = server.client();
     let runtime = Runtime::new().expect("a runtime");
     for seed in 0..4 {
-        client.ok("FLUSHALL");
-        client.ok("BF.RESERVE k 0.000000001 100000");
+        let key = format!("k{seed}");
+        client.ok(format!("BF.RESERVE {key} 0.000000001 100000"));
         let (port, cuts) = cutter_of(&server, seed);
         let told = runtime.block_on(async {
             let connection = connection(port).await;
             let adder = if seed % 2 == 0 {
-                Adder::Once(Once::new(connection, "k"))
+                Adder::Once(Once::new(connection, &key))
             } else {
                 let reader = self::connection(server.port()).await;
                 Adder::Near(Near::follow_replica(
                     reader,
                     connection,
-                    "k",
+                    &key,
                     Options::default(),
                 ))
             };
@@ -182,7 +182,10 @@ fn cuts_do_not_spoil_an_answer() {
         }
         let wrong: HashSet<_> = times.iter().filter(|(_, times)| **times != 1).collect();
         assert!(wrong.is_empty(), "seed {seed}: {wrong:?}");
-        client.expect("BF.CARD k", int(i64::try_from(times.len()).unwrap()));
+        client.expect(
+            format!("BF.CARD {key}"),
+            int(i64::try_from(times.len()).unwrap()),
+        );
         let (_, numbers) = &*cuts.lock().unwrap();
         assert!(numbers.iter().all(|number| *number > 0), "{numbers:?}");
     }

@@ -257,7 +257,7 @@ impl Near {
         let mut answers: Vec<_> = answers.collect();
         if let Err(error) = done {
             for index in call.failed() {
-                if let Some(answer) = answers.get_mut(*index) {
+                if let Some(answer @ Err(_)) = answers.get_mut(*index) {
                     *answer = Err(error.clone());
                 }
             }
