@@ -88,3 +88,7 @@ pub use valkeybloom_sketches::bloom::shard_capacity;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/near.md")]
 struct NearPage;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/once.md")]
+struct OncePage;

@@ -44,7 +44,7 @@ def test_everything_public_has_a_docstring_and_a_signature() -> None:
                     assert "..." not in str(inspect.signature(getattr(one, name)))
 
 
-@pytest.mark.parametrize("page", ["docs/python.md", "docs/recipes.md", "docs/near.md", "crates/python/README.md"])
+@pytest.mark.parametrize("page", ["docs/python.md", "docs/once.md", "docs/recipes.md", "docs/near.md", "crates/python/README.md"])
 def test_examples_in_pages(
     page: str, server: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
