@@ -27,7 +27,7 @@ function programs() {
 
 test('the programs of the pages', async () => {
   const all = programs();
-  assert.equal(all.length, 6);
+  assert.equal(all.length, 7);
   for (const [index, { code, output }] of all.entries()) {
     // A worker has no output, but handles requests.
     if (output === undefined) {
