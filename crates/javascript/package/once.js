@@ -2,7 +2,7 @@
 
 import { commandsOf } from './clients.js';
 import {
-  SketchError, call, f64, integer, itemBytes, listOf, options, out, takeBuffer, takeItems, textOf, u32, wasm,
+  SketchError, call, f64, integer, itemBytes, listOf, options, out, run, takeBuffer, takeItems, textOf, u32, wasm,
   withBytes, withItem,
 } from './wasm.js';
 
@@ -30,7 +30,7 @@ export class Receipts {
     freed.register(this, this.#pointer);
   }
 
-  get areUsed() { return wasm.valkeybloom_once_has_receipts(this.#pointer) === 1; }
+  get areUsed() { return run(wasm.valkeybloom_once_has_receipts, this.#pointer) === 1; }
 
   /** Adds items, some of which a copy claims. Returns a byte for each. `keep` gets what was added. */
   async add({ send, refusalOf }, name, items, { at = 0n, isClaimed = () => false, keep = () => {} } = {}) {
@@ -82,7 +82,7 @@ export class Receipts {
     const [command, ...words] = takeItems(out).map(([word]) => word);
     const head = await sendFull(textOf(command), ...words);
     const bytes = head instanceof Uint8Array ? head : new TextEncoder().encode(head ?? '');
-    const end = withBytes(bytes, (...reply) => wasm.valkeybloom_once_position_in(this.#pointer, ...reply));
+    const end = withBytes(bytes, (...reply) => run(wasm.valkeybloom_once_position_in, this.#pointer, ...reply));
     if (end < 0) throw new SketchError('REFUSED', `${textOf(words[0])} does not hold a receipt`);
     return end;
   }
@@ -92,7 +92,7 @@ export class Receipts {
 function refuse(addition, error, refusal, isElement) {
   if (refusal === undefined) throw error;
   const text = new TextEncoder().encode(refusal);
-  const meaning = withBytes(text, (...bytes) => wasm.valkeybloom_once_refuse(addition, ...bytes, isElement, out));
+  const meaning = withBytes(text, (...bytes) => run(wasm.valkeybloom_once_refuse, addition, ...bytes, isElement, out));
   if (meaning === WITHOUT) return;
   if (meaning === LACKING) throw new SketchError('NO_RECEIPTS', LACKS);
   if (meaning === FORGOTTEN) {
