@@ -18,9 +18,9 @@ mod count_min;
 mod cuckoo;
 mod memory;
 mod near;
-mod once;
 #[path = "../../c/src/object.rs"]
 mod object;
+mod once;
 mod stack;
 #[path = "../../c/src/tdigest.rs"]
 mod tdigest;

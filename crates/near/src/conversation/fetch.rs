@@ -6,7 +6,7 @@ use valkeybloom_protocol::error::lacks_ids;
 use valkeybloom_sketches::bloom::Dialect;
 use valkeybloom_sketches::{DecodeError, Seed, Sketch};
 
-use super::{End, Failure, Reply, Words, number, types, words};
+use super::said::{End, Failure, Reply, Words, number, types, words};
 use crate::loading::{Loading, Unfit};
 
 /// The most attempts to read a filter that is replaced while it is read.

@@ -5,7 +5,8 @@ use std::time::Duration;
 use valkeybloom_protocol::names::BF_LOADCHUNK;
 use valkeybloom_sketches::{DecodeError, Sketch};
 
-use super::{End, Expiry, Failure, Finish, Reply, Upload, Words, piece, reason, types, words};
+use super::said::{End, Failure, Reply, Words, piece, reason, types, words};
+use super::upload::{Expiry, Finish, Upload};
 
 /// What becomes of a value that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::{Words, number, types, words};
+use super::said::{Words, number, types, words};
 
 /// Marks a temporary key, after the key's name.
 const MARK: &str = ":valkeybloom-unfinished-";
