@@ -10,14 +10,31 @@ const REFUSALS = ['ErrorReply', 'ReplyError', 'RequestError'];
 
 /** Returns the text of a server's error; undefined if there was no reply. */
 function refusalOf(error) {
-  for (let of = error; of !== null && of !== undefined; of = Object.getPrototypeOf(of)) {
-    if (REFUSALS.includes(of.name) || REFUSALS.includes(of.constructor?.name)) {
-      // What valkey-glide adds.
-      const text = error.message.replace(/^An error was signalled by the server: - (ResponseError: )?/, '');
-      return text.replace(/^([A-Z]+): /, '$1 ');
+  try {
+    for (let of = error; of !== null && of !== undefined; of = Object.getPrototypeOf(of)) {
+      if (REFUSALS.includes(of.name) || REFUSALS.includes(of.constructor?.name)) {
+        // What valkey-glide adds.
+        const text = error.message.replace(/^An error was signalled by the server: - (ResponseError: )?/, '');
+        return text.replace(/^([A-Z]+): /, '$1 ');
+      }
     }
+  } catch {
+    // Anything can be thrown, also what has no message that is text. It is not a server's.
   }
   return undefined;
+}
+
+/** Gives an error without a message one: those of connections that failed in several ways have only a code. */
+function named(error) {
+  try {
+    if (error instanceof Error && error.message === '') {
+      const texts = (error.errors ?? []).map(({ message }) => message);
+      error.message = texts.join('; ') || error.code || error.name;
+    }
+  } catch {
+    // Anything can be thrown, also what can't be changed.
+  }
+  return error;
 }
 
 /** CRC-16 of XMODEM, which gives a key its slot. */
@@ -91,7 +108,13 @@ export function commandsOf(client, name) {
   // `full` returns the name of a key at the server, and `sendFull` takes such names.
   const word = (value) => (value instanceof Uint8Array ? Buffer.from(value.buffer, value.byteOffset, value.length) : `${value}`);
   const { sendFull = send, prefix = new Uint8Array(), ...others } = rest;
-  const sending = (send) => async (...words) => send(...words.map(word));
+  const sending = (send) => async (...words) => {
+    try {
+      return await send(...words.map(word));
+    } catch (error) {
+      throw named(error);
+    }
+  };
   const full = (key) => Buffer.concat([prefix, key]);
   return { prefix, full, refusalOf, ...others, send: sending(send), sendFull: sending(sendFull) };
 }

@@ -4,7 +4,7 @@ import { commandsOf, pause } from './clients.js';
 import { Receipts } from './once.js';
 import { Bloom, adopt } from './sketches.js';
 import {
-  SketchError, call, f64, itemBytes, listOf, numbers, options, out, takeBuffer, takeItems, textOf, u32, wasm,
+  SketchError, call, f64, itemBytes, listOf, numbers, options, out, release, run, takeBuffer, takeItems, textOf, u32, wasm,
   withBytes, withItem,
 } from './wasm.js';
 
@@ -33,12 +33,45 @@ function seconds(value, name) {
   throw new RangeError(`${name} is ${value}: it has to be some seconds`);
 }
 
+/** What clients return for 1 and 0. */
+const ANSWERS = new Map([[1, true], [true, true], [1n, true], ['1', true], [0, false], [false, false], [0n, false], ['0', false]]);
+
+const unexpected = (command) => new Error(`the client returned something else than the reply of ${command}`);
+
 /** Returns whether a reply is 1 or true. A refusal among the replies to a batch is an error that was not thrown. */
-function isOne(reply) {
+function isOne(command, reply) {
   if (reply instanceof Error) throw reply;
   if (reply === undefined) throw new Error('the client returned too few replies');
-  return Number(reply) === 1;
+  const answer = ANSWERS.get(reply);
+  if (answer === undefined) throw unexpected(command);
+  return answer;
 }
+
+/** Requires a list of replies to a batch. After a refusal there are no more. */
+function requireList(command, replies, count) {
+  if (!Array.isArray(replies) || replies.length > count) throw unexpected(command);
+}
+
+/** Returns a number of a reply, which has 64 bits; undefined if it is something else. */
+function countOf(reply) {
+  if (!/^(number|bigint|string)$/.test(typeof reply) || !/^\d{1,20}$/.test(reply)) return undefined;
+  const number = BigInt(reply);
+  return number < 2n ** 64n ? number : undefined;
+}
+
+/** Returns what an error says. Anything can be thrown, also what can't be turned into text. */
+function shown(error) {
+  try {
+    return String(error?.message || error);
+  } catch {
+    return 'an error without a text';
+  }
+}
+
+const sleep = (ms) => new Promise((resume) => setTimeout(resume, ms).unref?.());
+
+/** After a lack of memory, the milliseconds until the next attempt. */
+const REST = 1000;
 
 let drive;
 
@@ -72,6 +105,15 @@ export class Near {
 
   /** Sends the commands that keep a copy fresh. It holds the copy only for a moment at each step. */
   static {
+    const isTaken = (weak, take) => {
+      try {
+        const near = weak.deref();
+        if (near !== undefined) take(near);
+        return true;
+      } catch {
+        return false;
+      }
+    };
     drive = async (weak, { send, refusalOf }, name) => {
       for (;;) {
         let step;
@@ -79,21 +121,24 @@ export class Near {
           step = weak.deref()?.#next();
         } catch {
           // There is no memory for the words now.
-          step = 1000;
+          step = REST;
         }
         if (step === undefined) return;
         if (typeof step === 'number') {
-          await new Promise((resume) => setTimeout(resume, step).unref?.());
+          await sleep(step);
           continue;
         }
         const [command, , ...words] = step;
+        let take;
         try {
           const reply = await send(command, name, ...words);
           if (command === 'BF.SCANDUMP') await pause();
-          weak.deref()?.#take(command, reply);
+          take = (near) => near.#take(command, reply);
         } catch (error) {
-          weak.deref()?.#fail(command, error, refusalOf(error));
+          take = (near) => near.#fail(command, error, refusalOf);
         }
+        // There may be no memory for the reply now. Then the command is sent again.
+        if (!isTaken(weak, take)) await sleep(REST);
       }
     };
   }
@@ -101,24 +146,27 @@ export class Near {
   /** Returns the words of the command to send next, or the milliseconds until then; undefined at the end. */
   #next() {
     if (this.#pointer === 0) return undefined;
+    const time = now();
     numbers().setUint32(out, 0, true);
-    call('near_next', this.#pointer, now(), out, out + 32);
+    call('near_next', this.#pointer, time, out, out + 32);
     if (u32(out) === 0) return Math.min(Math.ceil(f64(out + 32) / 1000), LONGEST_TIMER);
     return takeItems(out).map(([word], place) => (place === 0 ? textOf(word) : Buffer.from(word)));
   }
 
   #take(command, reply) {
     const [kind, first, second, third] = [command === 'BF.READ' ? NEWS : PIECE, ...(Array.isArray(reply) ? reply : [])];
-    const [number, text, bytes] = kind === NEWS ? [second, first, third] : [first, third ?? NOTHING, second ?? NOTHING];
-    if (Number(number) >= 0 && text instanceof Uint8Array && bytes instanceof Uint8Array) {
-      this.#learn(kind, BigInt(number), text, bytes);
+    const [count, text, bytes] = kind === NEWS ? [second, first, third] : [first, third ?? NOTHING, second ?? NOTHING];
+    const number = countOf(count);
+    if (number !== undefined && text instanceof Uint8Array && bytes instanceof Uint8Array) {
+      this.#learn(kind, number, text, bytes);
     } else {
-      this.#fail(command, new Error(`the client returned something else than the reply of ${command}`));
+      this.#fail(command, unexpected(command));
     }
   }
 
-  #fail(command, error, refusal) {
-    let text = refusal ?? (error?.message || String(error));
+  #fail(command, error, refusalOf = () => undefined) {
+    const refusal = refusalOf(error);
+    let text = refusal ?? shown(error);
     if (refusal?.startsWith('MOVED')) text += '; use a client of a cluster';
     if (command === 'BF.READ' && refusal?.includes('unknown command')) {
       text += '; pass refresh to follow a server without BF.READ';
@@ -129,8 +177,9 @@ export class Near {
   /** Takes what became of a command. */
   #learn(kind, number, text, bytes) {
     if (this.#pointer === 0) return;
+    const [time, random] = [now(), Math.random()];
     withBytes(text, (...texts) =>
-      withBytes(bytes, (...all) => call('near_take', this.#pointer, kind, number, ...texts, ...all, now(), Math.random())),
+      withBytes(bytes, (...all) => call('near_take', this.#pointer, kind, number, ...texts, ...all, time, random)),
     );
     this.#wake();
   }
@@ -142,7 +191,8 @@ export class Near {
 
   /** Returns what the copy answers: 0, 1, or more if only the server has the answer. */
   #look(item, index) {
-    const look = (address, length) => wasm.valkeybloom_near_contains(this.#pointer, address, length, now());
+    const time = now();
+    const look = (address, length) => run(wasm.valkeybloom_near_contains, this.#pointer, address, length, time);
     return withItem(item, look, index);
   }
 
@@ -153,7 +203,7 @@ export class Near {
 
   /** Requires that the server has the key, which its answer "no" does not tell. */
   async #requireKeyThere() {
-    if (this.#missing === 'error' && !isOne(await this.#client.send('EXISTS', this.#name))) throw this.#noKey();
+    if (this.#missing === 'error' && !isOne('EXISTS', await this.#client.send('EXISTS', this.#name))) throw this.#noKey();
   }
 
   #noKey() {
@@ -180,8 +230,9 @@ export class Near {
     for (const piece of pieces(list, answers)) {
       this.#asked += piece.length;
       const replies = await this.#client.send('BF.MEXISTS', this.#name, ...piece.map(({ bytes }) => bytes));
+      requireList('BF.MEXISTS', replies, piece.length);
       piece.forEach(({ index }, place) => {
-        answers[index] = isOne(replies[place]);
+        answers[index] = isOne('BF.MEXISTS', replies[place]);
         isAnyDenied ||= answers[index] === 0;
       });
     }
@@ -197,7 +248,8 @@ export class Near {
       // Not before the reply came, because then the server has them.
       keep: (added) => {
         if (this.#pointer === 0) return;
-        for (const bytes of added) withItem(bytes, (...item) => call('near_keep', this.#pointer, ...item, now()));
+        const time = now();
+        for (const bytes of added) withItem(bytes, (...item) => call('near_keep', this.#pointer, ...item, time));
       },
     });
   }
@@ -229,7 +281,8 @@ export class Near {
   }
 
   #describe(error = 0) {
-    call('near_describe', this.#pointer, now(), out, error);
+    const time = now();
+    call('near_describe', this.#pointer, time, out, error);
     return Array.from({ length: 8 }, (_, field) => f64(out + 8 * field));
   }
 
@@ -256,9 +309,9 @@ export class Near {
 
   close() {
     if (this.#pointer === 0) return;
-    freed.unregister(this);
-    wasm.valkeybloom_near_free(this.#pointer);
+    release('near_free', this.#pointer);
     this.#pointer = 0;
+    freed.unregister(this);
     this.#wake();
   }
 }

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 const modules = fileURLToPath(new URL('../node_modules/', import.meta.url));
@@ -99,4 +100,31 @@ test('calls fail while memory is out, and all objects stay whole', () => {
   assert.equal(again.addMany(items).length, 300);
   assert.ok(again.hasMany(items).every((found) => found === 1));
   assert.throws(() => new Bloom(10, 2), { code: 'REFUSED' });
+});
+
+test('a copy goes on after a poll for which there was no memory', async () => {
+  const { Near } = load(31);
+  const unhandled = [];
+  const note = (reason) => unhandled.push(reason);
+  process.on('unhandledRejection', note);
+  class ReplyError extends Error {}
+  let polls = 0;
+  // Replies, and errors, that are larger than the memory; then that of a server without the key.
+  const answers = [
+    () => [Buffer.from('0-0'), 0, Buffer.alloc(16_000_000)], () => { throw new ReplyError('x'.repeat(16_000_000)); },
+    () => { throw new Error('x'.repeat(16_000_000)); }, () => { throw new ReplyError('ERR not found'); },
+  ];
+  const client = {
+    async callBuffer() {
+      polls += 1;
+      return answers[Math.min(polls, answers.length) - 1]();
+    },
+  };
+  const near = new Near(client, 'seen', { every: 0.01 });
+  assert.equal(await near.wait(30), true);
+  assert.deepEqual([near.state, near.local('a'), polls >= answers.length], ['missing', false, true]);
+  near.close();
+  await sleep(0);
+  process.off('unhandledRejection', note);
+  assert.deepEqual(unhandled, []);
 });

@@ -185,6 +185,75 @@ test('a reply that is none is not taken for one', async () => {
   }
 });
 
+test('a reply that is none is an error of the lookup', async () => {
+  await client.call('BF.ADD', 'seen', 'a');
+  let [reply, to] = [undefined, ''];
+  const one = { callBuffer: async (...words) => (words[0] === to ? reply : client.callBuffer(...words)) };
+  const near = new Near(one, 'seen', { ...QUICK, confirm: true, missing: 'error' });
+  assert.equal(await near.wait(30), true);
+  for (const [command, call, ...wrongs] of [
+    ['BF.MEXISTS', () => near.has('b'), null, 'OK', {}, 1, [null], ['OK'], [7], [Buffer.from('1')], [[1]], [0, 0]],
+    ['BF.INSERT', () => near.add('b'), null, 'OK', [null], ['OK'], [-1], [[]], [1, 1]],
+    ['EXISTS', () => near.has('b'), null, 'OK', [1], 2, {}],
+  ]) {
+    for (reply of wrongs) {
+      to = command;
+      await assert.rejects(call, { message: `the client returned something else than the reply of ${command}` }, String(reply));
+      to = '';
+      assert.deepEqual([near.local('b'), await near.has('b')], [undefined, false]);
+    }
+  }
+  // Clients can be told to return numbers as text or as bigints.
+  for (reply of [[1], [true], [1n], ['1']]) {
+    to = 'BF.MEXISTS';
+    assert.equal(await near.has('b'), true);
+  }
+  near.close();
+});
+
+test('whatever a client throws, the copy goes on', async () => {
+  await client.call('BF.ADD', 'seen', 'a');
+  const silent = { get message() { throw new Error('on purpose'); } };
+  const stranger = new Proxy({}, { get() { throw new Error('on purpose'); }, getPrototypeOf() { throw new Error('on purpose'); } });
+  class ReplyError extends Error {}
+  const refusal = Object.assign(new ReplyError(), { message: 5 });
+  const aggregate = Object.assign(new AggregateError([new Error('no route'), new Error('refused')]), { code: 'ECONNREFUSED' });
+  for (const [wrong, text] of [
+    [undefined, 'undefined'], [null, 'null'], ['', ''], ['text', 'text'], [Object.create(null), 'an error without a text'],
+    [silent, 'an error without a text'], [stranger, 'an error without a text'], [{ message: Symbol('a') }, 'Symbol(a)'],
+    [Symbol('a'), 'Symbol(a)'], [refusal, '5'], [new Error(''), 'Error'], [aggregate, 'no route; refused'],
+  ]) {
+    let isBroken = true;
+    const one = {
+      async callBuffer(...words) {
+        if (isBroken) throw wrong;
+        return client.callBuffer(...words);
+      },
+    };
+    const near = new Near(one, 'seen', QUICK);
+    await until(() => near.stats.errors > 1);
+    assert.equal(near.stats.lastError, text);
+    await near.has('a').then(assert.fail, (error) => assert.equal(error, wrong));
+    isBroken = false;
+    assert.equal(await near.wait(30), true);
+    assert.equal(near.local('a'), true);
+    near.close();
+  }
+});
+
+test('a key that held something else for a moment is followed again', async () => {
+  await client.call('BF.ADD', 'seen', 'a');
+  const near = new Near(client.client, 'seen', QUICK);
+  await near.wait(30);
+  await client.call('SET', 'seen', 'text');
+  await until(() => near.state === 'refused');
+  await assert.rejects(near.wait(), { code: 'NOT_FOLLOWED', message: /wrong kind of value/ });
+  await client.call('DEL', 'seen');
+  await client.call('BF.ADD', 'seen', 'b');
+  await until(() => near.local('b') === true, 10);
+  near.close();
+});
+
 test('too few replies are an error, and long times are no short ones', async () => {
   await client.call('BF.MADD', 'seen', 'a', 'b');
   let [short, polls] = [false, 0];
