@@ -29,7 +29,7 @@ function named(error) {
   try {
     if (error instanceof Error && error.message === '') {
       const texts = (error.errors ?? []).map(({ message }) => message);
-      error.message = texts.join('; ') || error.code || error.name;
+      error.message = texts.join('; ') || error.code || error.constructor.name;
     }
   } catch {
     // Anything can be thrown, also what can't be changed.

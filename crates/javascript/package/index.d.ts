@@ -43,6 +43,8 @@ export abstract class Sketch {
   equals(other: Sketch): boolean;
   /** Removes everything that was added. The parameters stay. */
   clear(): void;
+  /** Throws: the data of an object are in `toBytes`. */
+  toJSON(): never;
   /** Frees the memory at once. Later calls throw. Without it, the garbage collector does so some time. */
   free(): void;
   [Symbol.dispose](): void;
@@ -218,6 +220,9 @@ export type Client =
 
 /** Copies the object of a key from a server. */
 export function fetch(client: Client, key: Item): Promise<Bloom | CuckooFilter | CountMin | TopK | TDigest>;
+
+/** `fetch`, for programs that need the global function of that name, too. */
+export function fetchSketch(client: Client, key: Item): Promise<Bloom | CuckooFilter | CountMin | TopK | TDigest>;
 
 export interface StoreOptions {
   /** Whether an object of any of these classes is replaced. */

@@ -4,7 +4,7 @@ import { commandsOf, pause } from './clients.js';
 import { Receipts } from './once.js';
 import { Bloom, adopt } from './sketches.js';
 import {
-  SketchError, call, f64, itemBytes, listOf, numbers, options, out, release, run, takeBuffer, takeItems, textOf, u32, wasm,
+  SketchError, call, f64, itemBytes, keyBytes, listOf, number, numbers, options, out, release, run, takeBuffer, takeItems, textOf, u32, wasm,
   withBytes, withItem,
 } from './wasm.js';
 
@@ -29,8 +29,8 @@ const freed = new FinalizationRegistry((pointer) => wasm.valkeybloom_near_free(p
 const now = () => performance.now() * 1000;
 
 function seconds(value, name) {
-  if (typeof value === 'number' && value > 0 && value <= LONGEST) return value;
-  throw new RangeError(`${name} is ${value}: it has to be some seconds`);
+  if (number(value, name) > 0 && value <= LONGEST) return value;
+  throw new RangeError(`${name} is ${value}: it has to be more than 0, and at most ${LONGEST} seconds`);
 }
 
 /** What clients return for 1 and 0. */
@@ -87,9 +87,11 @@ export class Near {
   constructor(client, key, given = {}) {
     const { every = 0.05, maxAge = 1, confirm = false, refresh, reader, missing = 'empty', once = true } =
       options(given, 'every', 'maxAge', 'confirm', 'refresh', 'reader', 'missing', 'once');
-    if (!['empty', 'error', 'create'].includes(missing)) throw new RangeError(`missing is ${missing}: it has to be 'empty', 'error' or 'create'`);
+    if (!['empty', 'error', 'create'].includes(missing)) {
+      throw new RangeError(`missing is ${String(missing)}: it has to be 'empty', 'error' or 'create'`);
+    }
     if (seconds(maxAge, 'maxAge') <= seconds(every, 'every')) throw new RangeError('maxAge has to be larger than every');
-    this.#name = itemBytes(key);
+    this.#name = keyBytes(key);
     this.#client = commandsOf(client, this.#name);
     this.#missing = missing;
     this.#receipts = new Receipts(this.#client.full(this.#name), { isOn: Boolean(once), creates: missing === 'create', mayLack: true });
@@ -305,6 +307,11 @@ export class Near {
     if (this.#pointer === 0) return undefined;
     call('near_copy', this.#pointer, out);
     return u32(out) === 0 ? undefined : adopt(Bloom);
+  }
+
+  /** Node.js and Bun print this. */
+  [Symbol.for('nodejs.util.inspect.custom')]() {
+    return #name in this ? `<Near ${JSON.stringify(textOf(this.#name))} ${this.state}>` : '<Near>';
   }
 
   close() {

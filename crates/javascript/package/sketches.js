@@ -1,7 +1,7 @@
 // The classes of the five families.
 
 import {
-  SketchError, bytesOf, call, check, checkBatch, copied, f64, integer, isTrue, listOf, number, numbers,
+  SketchError, bytesOf, call, check, checkBatch, copied, f64, integer, isTrue, listOf, number, numbers, rate,
   options, out, release, run, takeBuffer, takeItems, textOf, u32, u64, using, wasm, withBatch, withBytes, withItem, withWords,
 } from './wasm.js';
 
@@ -162,6 +162,17 @@ export class Sketch {
     return ask((pointer, address, length) => wasm.valkeybloom_remove(pointer, address, length, out), this, item);
   }
 
+  /** Node.js and Bun print this. */
+  [Symbol.for('nodejs.util.inspect.custom')]() {
+    if (!(#pointer in this)) return `<${this.constructor.name}>`;
+    if (this.#pointer === 0) return `<${this.constructor.name}, freed>`;
+    const properties = SHOWN[this[FAMILY]].map((name) => [name, this[name]]);
+    const shown = properties.filter(([, value]) => value !== undefined && value !== false);
+    return `<${this.constructor.name} ${shown.map(([name, value]) => `${name}=${value}`).join(' ')}>`;
+  }
+
+  toJSON() { throw new TypeError(`a ${this.constructor.name} has no JSON: its data are in toBytes()`); }
+
   /** Frees the memory. Every later call throws. */
   free() {
     if (this.#pointer === 0) return;
@@ -250,7 +261,7 @@ const GROWTH = ['expansion', 'seed'];
 function makeBloom(capacity, errorRate, given, words) {
   const { expansion = 2, seed } = options(given, ...GROWTH);
   const growth = expansion === null ? 'NONSCALING' : `EXPANSION ${integer(expansion, 'expansion')}`;
-  const parameters = [integer(capacity, 'capacity'), number(errorRate, 'errorRate')];
+  const parameters = [integer(capacity, 'capacity', 1), rate(errorRate, 'errorRate')];
   const make = (address) => call('bloom_new', ...parameters, withWords(`${growth} ${words}`), address, out);
   if (seed === undefined) return make(0);
   const bytes = bytesOf(seed, 'seed');
@@ -265,7 +276,7 @@ export class Bloom extends Sketch {
 
   static window(capacity, errorRate, given = {}) {
     const { windowMs, periods, ...others } = options(given, 'windowMs', 'periods', ...GROWTH);
-    const words = `WINDOW ${integer(windowMs, 'windowMs')} PERIODS ${integer(periods, 'periods')}`;
+    const words = `WINDOW ${integer(windowMs, 'windowMs', 1)} PERIODS ${integer(periods, 'periods', 1)}`;
     makeBloom(capacity, errorRate, others, words);
     return adopt(this);
   }
@@ -276,7 +287,7 @@ export class Bloom extends Sketch {
   }
 
   static scaledTo(capacity, errorRate, given = {}) {
-    makeBloom(capacity, errorRate, given, `SCALETO ${integer(capacity, 'capacity')}`);
+    makeBloom(capacity, errorRate, given, `SCALETO ${integer(capacity, 'capacity', 1)}`);
     return adopt(this);
   }
 
@@ -310,7 +321,7 @@ export class CuckooFilter extends Sketch {
   constructor(capacity, given) {
     super(madeOf(capacity, () => {
       const words = wordsOf(given, { bucketSize: 'BUCKETSIZE', maxIterations: 'MAXITERATIONS', expansion: 'EXPANSION' });
-      call('cuckoo_new', integer(capacity, 'capacity'), withWords(words), out);
+      call('cuckoo_new', integer(capacity, 'capacity', 1), withWords(words), out);
     }));
   }
 
@@ -342,14 +353,14 @@ const withCounts = (items, counts, use) => {
 export class CountMin extends Sketch {
   constructor(width, depth, given) {
     super(madeOf(width, () => {
-      const sizes = [integer(width, 'width'), integer(depth, 'depth')];
+      const sizes = [integer(width, 'width', 1), integer(depth, 'depth', 1)];
       const cellSize = cellSizeOf(given);
       call('count_min_new', ...sizes, withWords(cellSize), out);
     }));
   }
 
   static fromRates(error, probability, given) {
-    const [cellSize, rates] = [cellSizeOf(given), [number(error, 'error'), number(probability, 'probability')]];
+    const [cellSize, rates] = [cellSizeOf(given), [rate(error, 'error'), rate(probability, 'probability')]];
     call('count_min_from_rates', ...rates, withWords(cellSize), out);
     return adopt(this);
   }
@@ -392,8 +403,8 @@ const as = (given) => (options(given, 'bytes').bytes ? (item) => item : textOf);
 export class TopK extends Sketch {
   constructor(k, width = 8, depth = 7, decay = 0.9) {
     super(madeOf(k, () => {
-      const sizes = [integer(k, 'k'), integer(width, 'width'), integer(depth, 'depth')];
-      call('top_k_new', ...sizes, number(decay, 'decay'), out);
+      const sizes = [integer(k, 'k', 1), integer(width, 'width', 1), integer(depth, 'depth', 1)];
+      call('top_k_new', ...sizes, rate(decay, 'decay', true), out);
     }));
   }
 
@@ -431,7 +442,7 @@ const i64 = (address) => Number(numbers().getBigInt64(address, true));
 
 export class TDigest extends Sketch {
   constructor(compression = 100) {
-    super(madeOf(compression, () => call('tdigest_new', integer(compression, 'compression'), out)));
+    super(madeOf(compression, () => call('tdigest_new', integer(compression, 'compression', 1), out)));
   }
 
   static merged(digests, given = {}) {
@@ -502,6 +513,16 @@ for (const [family, name, fields] of [
     Object.defineProperty(family.prototype, property, { get, configurable: true });
   }
 }
+
+/** The properties that are printed, by the numbers of families. */
+const SHOWN = [
+  [],
+  ['size', 'capacity', 'errorRate', 'windowMs', 'periods', 'isCounting'],
+  ['size', 'capacity'],
+  ['total', 'width', 'depth'],
+  ['size', 'k', 'width', 'depth', 'decay'],
+  ['size', 'compression'],
+];
 
 /** Sets the limits on what an addition may allocate. */
 export function limitGrowth(given = {}) {

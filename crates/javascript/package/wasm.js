@@ -148,6 +148,15 @@ export function itemBytes(value, index) {
   return encoder.encode(word);
 }
 
+/** Returns the bytes of a server's key. */
+export function keyBytes(key) {
+  try {
+    return itemBytes(key);
+  } catch ({ message }) {
+    throw new TypeError(message.replace(/^the item/, 'the key').replace('an item is', 'a key is'));
+  }
+}
+
 /** Calls `use` with the address and the length of an item. */
 export function withItem(value, use, index) {
   const word = wordOf(value, index);
@@ -303,6 +312,12 @@ export function integer(value, name, least = 0, most = Number.MAX_SAFE_INTEGER) 
 export function number(value, name) {
   if (typeof value === 'number') return value;
   throw new TypeError(`${name} is ${kindOf(value)}, not a number`);
+}
+
+/** Returns a rate that somebody passed. `takesOne` says whether it may be 1. */
+export function rate(value, name, takesOne = false) {
+  if ((number(value, name) > 0 && value < 1) || (takesOne && value === 1)) return value;
+  throw new RangeError(`${name} is ${value}: it has to be above 0 and ${takesOne ? 'at most' : 'below'} 1`);
 }
 
 /** Refuses options with other names. */

@@ -153,7 +153,7 @@ test('objects have the same bytes in a browser', async () => {
   assert.equal(found.error, undefined);
   assert.deepEqual(found.bytes, make(classes, seed).map((object) => [...object.toBytes()]));
   assert.deepEqual(found.errors, [
-    'SketchError: (0 < error rate range < 1)',
+    'RangeError: errorRate is 2: it has to be above 0 and below 1',
     'TypeError: the item is null: an item is a string, a Uint8Array, a safe integer or a bigint',
     'TypeError: the client is not one of node-redis, ioredis, iovalkey or valkey-glide',
   ]);

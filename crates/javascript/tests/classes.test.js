@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { inspect } from 'node:util';
 
 // Before the package.
 import { memories } from './instance.js';
@@ -91,20 +92,14 @@ test('an item of a wrong type is named, and then nothing changes', () => {
 
 test('errors have the text of a server, and name the option', () => {
   const refused = [
-    [() => new Bloom(0, 0.01), 'REFUSED', /^\(capacity should be larger than 0\)$/],
-    [() => new Bloom(10, 1), 'REFUSED', /^\(0 < error rate range < 1\)$/],
-    [() => new Bloom(10, NaN), 'REFUSED', /^\(0 < error rate range < 1\)$/],
-    [() => Bloom.window(10, 0.1, { windowMs: 1000, periods: 0 }), 'REFUSED', /^\(periods should be larger than 0\)$/],
+    [() => new Bloom(10, 0.1, { expansion: 2 ** 40 }), 'REFUSED', /./],
+    [() => Bloom.window(10, 0.1, { windowMs: 1000, periods: 60_001 }), 'REFUSED', /periods/],
     [() => new Bloom(10, 0.1).remove('a'), 'REFUSED', /^filter was not made with COUNTING$/],
     [() => new Bloom(10, 0.1).add('a', { atMs: 1, ttlMs: 5 }), 'REFUSED', /^filter was not made with WINDOW$/],
     [() => new Bloom(10, 0.1).union(new Bloom(10, 0.1)), 'REFUSED', /different seeds/],
     [() => Bloom.union([]), 'REFUSED', /nothing to merge/],
-    [() => new CuckooFilter(0), 'REFUSED', /^Capacity must be in the range \[2 \* BUCKETSIZE, /],
+    [() => new CuckooFilter(1), 'REFUSED', /^Capacity must be in the range \[2 \* BUCKETSIZE, /],
     [() => new CuckooFilter(10, { bucketSize: 256 }), 'REFUSED', /^BUCKETSIZE: value must be in the range \[1, 255\]$/],
-    [() => new CountMin(0, 1), 'REFUSED', /^CMS: invalid width$/],
-    [() => CountMin.fromRates(2, 0.1), 'REFUSED', /^CMS: invalid overestimation value$/],
-    [() => new TopK(0), 'REFUSED', /^TopK: invalid k$/],
-    [() => new TDigest(0), 'REFUSED', /^T-Digest: compression parameter needs to be a positive integer$/],
     [() => new TDigest().add(NaN), 'REFUSED', /^T-Digest: val parameter needs to be a finite number$/],
     [() => Bloom.fromBytes(new Uint8Array(9)), 'UNDECODABLE', /./],
     [() => TopK.fromBytes(new TDigest().toBytes()), 'UNDECODABLE', /^the bytes are a t-digest, not a top-k list$/],
@@ -125,7 +120,23 @@ test('errors have the text of a server, and name the option', () => {
   for (const [call, kind, message] of [
     [() => new Bloom('10', 0.1), TypeError, 'capacity is string, not an integer'],
     [() => new Bloom(1.5, 0.1), TypeError, 'capacity is 1.5, not an integer'],
-    [() => new Bloom(-1, 0.1), RangeError, 'capacity is -1: it has to be from 0 to 9007199254740991'],
+    ...[-1, 0, 2 ** 53].flatMap((wrong) => Object.entries({
+      capacity: [() => new Bloom(wrong, 0.1), () => Bloom.counting(wrong, 0.1), () => Bloom.scaledTo(wrong, 0.1), () => new CuckooFilter(wrong)],
+      windowMs: [() => Bloom.window(10, 0.1, { windowMs: wrong, periods: 3 })],
+      periods: [() => Bloom.window(10, 0.1, { windowMs: 10, periods: wrong })],
+      width: [() => new CountMin(wrong, 3), () => new TopK(3, wrong)],
+      depth: [() => new CountMin(3, wrong), () => new TopK(3, 3, wrong)],
+      k: [() => new TopK(wrong)],
+      compression: [() => new TDigest(wrong)],
+    }).flatMap(([name, calls]) => calls.map(
+      (call) => [call, RangeError, `${name} is ${wrong}: it has to be from 1 to 9007199254740991`],
+    ))),
+    ...[NaN, -1, 0, 1, 2, Infinity].flatMap((wrong) => Object.entries({
+      errorRate: [() => new Bloom(10, wrong), () => Bloom.counting(10, wrong)],
+      error: [() => CountMin.fromRates(wrong, 0.1)],
+      probability: [() => CountMin.fromRates(0.1, wrong)],
+    }).flatMap(([name, calls]) => calls.map((call) => [call, RangeError, `${name} is ${wrong}: it has to be above 0 and below 1`]))),
+    ...[NaN, -1, 0, 1.1, Infinity].map((wrong) => [() => new TopK(3, 3, 3, wrong), RangeError, `decay is ${wrong}: it has to be above 0 and at most 1`]),
     [() => new Bloom(10), TypeError, 'errorRate is undefined, not a number'],
     [() => new Bloom(10, 0.1, { seeds: 1 }), TypeError, 'unknown option seeds: expected expansion, seed'],
     [() => new Bloom(10, 0.1, null), TypeError, 'options are an object, not null'],
@@ -506,4 +517,29 @@ test('a derived class that makes other objects first gets its own one', () => {
   }
   assert.ok(memories()[0] - before < 2 ** 23);
   assert.equal(new Own().capacity, 10);
+});
+
+test('an object is printed, and does not become a JSON without its data', () => {
+  const [bloom, cuckoo, hits, top, times] = [new Bloom(3, 0.01), new CuckooFilter(100), new CountMin(20, 3), new TopK(3), new TDigest(20)];
+  for (const one of [bloom, cuckoo, top, hits]) one.addMany(['a', 'b']);
+  times.add(1, 2);
+  class Seen extends Bloom {}
+  const printed = [
+    [bloom, '<Bloom size=2 capacity=3 errorRate=0.01>'],
+    [Bloom.window(3, 0.01, { windowMs: 1000, periods: 2 }), '<Bloom size=0 capacity=9 errorRate=0.01 windowMs=1000 periods=2>'],
+    [Seen.counting(3, 0.01), '<Seen size=0 capacity=3 errorRate=0.01 isCounting=true>'],
+    [cuckoo, '<CuckooFilter size=2 capacity=128>'],
+    [hits, '<CountMin total=2 width=20 depth=3>'],
+    [top, '<TopK size=2 k=3 width=8 depth=7 decay=0.9>'],
+    [times, '<TDigest size=2 compression=20>'],
+    [Object.create(Bloom.prototype), '<Bloom>'],
+  ];
+  for (const [object, text] of printed) {
+    assert.equal(inspect(object), text);
+    assert.equal(inspect({ object }, { breakLength: Infinity }), `{ object: ${text} }`);
+    const message = `a ${object.constructor.name} has no JSON: its data are in toBytes()`;
+    assert.throws(() => JSON.stringify({ object }), { name: 'TypeError', message });
+  }
+  bloom.free();
+  assert.equal(inspect(bloom), '<Bloom, freed>');
 });

@@ -5,7 +5,8 @@ let memory;
 WebAssembly.Instance = new Proxy(WebAssembly.Instance, {
   construct(of, parameters) {
     const instance = Reflect.construct(of, parameters);
-    memory = instance.exports.memory;
+    // Node.js has others, for HTTP.
+    if ('valkeybloom_allocate' in instance.exports) memory = instance.exports.memory;
     return instance;
   },
 });

@@ -73,7 +73,7 @@ test('calls fail while memory is out, and all objects stay whole', () => {
   const bytes = filter.seed;
   for (let round = 0; round < 300; round += 1) {
     for (const call of [
-      () => new Bloom(10, 2),
+      () => new CuckooFilter(10, { bucketSize: 256 }),
       () => new Bloom(1, 0.1, { seed: bytes }),
       () => new CuckooFilter(100).add('a'),
       () => new CountMin(50, 3).query('a'),
@@ -99,7 +99,7 @@ test('calls fail while memory is out, and all objects stay whole', () => {
   const again = new Bloom(10_000, 0.01);
   assert.equal(again.addMany(items).length, 300);
   assert.ok(again.hasMany(items).every((found) => found === 1));
-  assert.throws(() => new Bloom(10, 2), { code: 'REFUSED' });
+  assert.throws(() => new CuckooFilter(10, { bucketSize: 256 }), { code: 'REFUSED' });
 });
 
 test('a copy goes on after a poll for which there was no memory', async () => {

@@ -2,8 +2,15 @@
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { beforeEach, test } from 'node:test';
+import { inspect } from 'node:util';
 
+import { GlideClient } from '@valkey/valkey-glide';
+import * as ioredis from 'ioredis';
+import * as iovalkey from 'iovalkey';
+import { createClient } from 'redis';
 import { Near, fetch } from 'valkeybloom';
 
 import { client, server } from './own-server.js';
@@ -53,7 +60,9 @@ test('a copy answers as the server does, and what is written is read at once', a
     const { polls, fetches, errors, asked: answered } = near.stats;
     assert.ok(polls > 1 && fetches === 1 && errors === 0 && answered === 0, JSON.stringify(near.stats));
     assert.ok(near.age < 60);
+    assert.equal(inspect(near), '<Near "seen" following>');
     near.close();
+    assert.equal(inspect(near), '<Near "seen" closed>');
     assert.equal(near.state, 'closed');
     assert.equal(near.local('new'), undefined);
     assert.equal(await near.has('new'), true);
@@ -157,17 +166,18 @@ test('what can not be followed is refused in words', async () => {
 
 test('wrong arguments are refused', () => {
   for (const [options, text] of [
-    [{ every: 0 }, /every is 0: it has to be some seconds/],
+    [{ every: 0 }, /every is 0: it has to be more than 0, and at most 1000000000 seconds/],
+    [{ every: '1' }, /^TypeError: every is string, not a number$/],
     [{ every: 2 }, /maxAge has to be larger than every/],
     [{ maxAge: Infinity }, /maxAge is Infinity/],
-    [{ refresh: '1' }, /refresh is 1/],
+    [{ refresh: NaN }, /refresh is NaN/],
     [{ missing: 'maybe' }, /missing is maybe: it has to be 'empty', 'error' or 'create'/],
     [{ max_age: 3 }, /unknown option max_age: expected every, /],
   ]) {
     assert.throws(() => new Near(client.client, 'seen', options), text);
   }
   assert.throws(() => new Near({ get() {} }, 'seen'), /the client is not one of/);
-  assert.throws(() => new Near(client.client, 1.5), /the item is 1.5/);
+  assert.throws(() => new Near(client.client, 1.5), /^TypeError: the key is 1.5: a key is a string, /);
 });
 
 test('a reply that is none is not taken for one', async () => {
@@ -221,7 +231,8 @@ test('whatever a client throws, the copy goes on', async () => {
   for (const [wrong, text] of [
     [undefined, 'undefined'], [null, 'null'], ['', ''], ['text', 'text'], [Object.create(null), 'an error without a text'],
     [silent, 'an error without a text'], [stranger, 'an error without a text'], [{ message: Symbol('a') }, 'Symbol(a)'],
-    [Symbol('a'), 'Symbol(a)'], [refusal, '5'], [new Error(''), 'Error'], [aggregate, 'no route; refused'],
+    [Symbol('a'), 'Symbol(a)'], [refusal, '5'], [new Error(''), 'Error'], [new (class Late extends Error {})(), 'Late'],
+    [aggregate, 'no route; refused'],
   ]) {
     let isBroken = true;
     const one = {
@@ -306,6 +317,52 @@ test('no copy answers beyond its age, and a stalled server holds nobody up but w
     near.close();
     close();
     proxy.close();
+  }
+});
+
+test('with the options of docs/javascript.md, a server that has stopped holds nobody up', async () => {
+  const page = readFileSync(join(process.env.REPOSITORY, 'docs/javascript.md'), 'utf8');
+  const [, text] = /^\| node-redis \| `(.*)` \|$/m.exec(page);
+  const { socket, ...options } = new Function(`return ${text}`)();
+  const limited = {
+    async 'node-redis'(port) {
+      const one = createClient({ ...options, socket: { ...socket, host: '127.0.0.1', port } });
+      one.on('error', () => {});
+      await one.connect();
+      return [one, () => one.destroy()];
+    },
+    ioredis: (port) => io(new ioredis.Redis({ port, commandTimeout: 1000 })),
+    iovalkey: (port) => io(new iovalkey.Redis({ port, commandTimeout: 1000 })),
+    async 'valkey-glide'(port) {
+      const one = await GlideClient.createClient({ addresses: [{ host: '127.0.0.1', port }], requestTimeout: 1000 });
+      return [one, () => one.close()];
+    },
+  };
+  const io = (one) => {
+    one.on('error', () => {});
+    return [one, () => one.disconnect()];
+  };
+  for (const [name, connect] of Object.entries(limited)) {
+    const stopping = await startServer();
+    const own = await observer(stopping.port);
+    await own.call('BF.ADD', 'seen', 'a');
+    own.close();
+    const [one, close] = await connect(stopping.port);
+    const near = new Near(one, 'seen', { every: 0.02, maxAge: 0.2 });
+    assert.equal(await near.wait(30), true, name);
+    const rejects = (call) => call().then(() => assert.fail(name), (error) => assert.ok(error.message.length > 5, `${name}: ${error.message}`));
+    for (const signal of ['SIGSTOP', 'SIGKILL']) {
+      stopping.process.kill(signal);
+      await until(() => near.state !== 'following');
+      // Each of them ends, or the test does not.
+      for (const call of [() => near.has('a'), () => near.add('b')]) await rejects(call);
+      if (signal === 'SIGKILL') break;
+      stopping.process.kill('SIGCONT');
+      await until(() => near.local('a') === true);
+    }
+    near.close();
+    close();
+    await stopping.stop();
   }
 });
 

@@ -7,8 +7,10 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { test } from 'node:test';
+import { mock, test } from 'node:test';
 
+// Before the package.
+import { memories } from './instance.js';
 import * as imported from 'valkeybloom';
 
 import { client, server } from './own-server.js';
@@ -52,19 +54,58 @@ async function checkWorker(code) {
   const filter = new imported.Bloom(100, 0.01);
   filter.add('http://bad.example/');
   const bytes = filter.toBytes();
-  let reads = 0;
+  let [reads, object] = [0, null];
   const BUCKET = {
     async get(name) {
       assert.equal(name, 'spam');
       reads += 1;
-      return new Response(bytes);
+      if (object instanceof Error) throw object;
+      return object && new Response(object);
     },
   };
-  for (const [link, isSpam] of [['http://bad.example/', true], ['http://good.example/', false]]) {
-    const request = new Request(`http://worker/?link=${encodeURIComponent(link)}`);
-    assert.deepEqual(await (await worker.fetch(request, { BUCKET })).json(), { link, isSpam });
+  const context = { waitUntil: (promise) => assert.ok(promise instanceof Promise) };
+  const answers = async () => {
+    const links = ['http://bad.example/', 'http://good.example/'];
+    const asked = links.map(async (link) => {
+      const request = new Request(`http://worker/?link=${encodeURIComponent(link)}`);
+      const answer = await (await worker.fetch(request, { BUCKET }, context)).json();
+      assert.equal(answer.link, link);
+      return answer.isSpam;
+    });
+    return Promise.all(asked);
+  };
+  const errors = mock.method(console, 'error', () => {});
+  const { now } = Date;
+  let minutes = 0;
+  const clock = mock.method(Date, 'now', () => now() + minutes * 60_001);
+  // Requests at the same time read once. Without an object, nothing is known.
+  assert.deepEqual([await answers(), reads], [[null, null], 1]);
+  for (const [next, expected] of [[bytes, [true, false]], [null, [true, false]], [new Error('away'), [true, false]], [Buffer.from('x'), [true, false]]]) {
+    minutes += 1;
+    object = next;
+    reads = 0;
+    await answers();
+    await new Promise(setImmediate);
+    assert.deepEqual([await answers(), reads], [expected, 1]);
   }
-  assert.equal(reads, 1);
+  const texts = errors.mock.calls.map(({ arguments: [text] }) => text);
+  assert.ok(texts.every((text) => text.startsWith("the filter can't be read: ")), texts.join('; '));
+  assert.deepEqual([texts.length, texts[0].endsWith(': away')], [2, true]);
+  // Filters that are replaced are freed.
+  const large = new imported.Bloom(10_000_000, 0.01);
+  object = large.toBytes();
+  large.free();
+  const [before] = memories();
+  for (let round = 0; round < 20; round += 1) {
+    minutes += 1;
+    await answers();
+    await new Promise(setImmediate);
+  }
+  assert.deepEqual(await answers(), [false, false]);
+  assert.equal(errors.mock.callCount(), 2);
+  assert.ok(memories()[0] - before < 5 * object.length);
+  clock.mock.restore();
+  errors.mock.restore();
 }
 
 test('the types fit the programs, and their faults are found', () => {
@@ -75,9 +116,9 @@ test('the types fit the programs, and their faults are found', () => {
     // The worker's parameters have no types in JavaScript.
     const typed = text
       .replace('let spam;', 'let spam: Bloom | undefined;')
-      .replace('filterOf(bucket)', 'filterOf(bucket: any): Promise<Bloom>')
-      .replace('return spam;', 'return spam!;')
-      .replace('fetch(request, env)', 'fetch(request: Request, env: any)')
+      .replace('let reading;', 'let reading: Promise<void>;')
+      .replace('read(bucket)', 'read(bucket: any)')
+      .replace('fetch(request, env, context)', 'fetch(request: Request, env: any, context: any)')
       .replace(/\((request, response(, next)?)\)/g, (_, names) => `(${names.replaceAll(/\w+/g, '$&: any')})`)
       .replace('catch (error)', 'catch (error: any)');
     writeFileSync(join(work, name.replace('.mjs', '.mts')), typed);
