@@ -68,13 +68,19 @@ build() {
     sed "s/@version@/$version/" $source/package/package.json >"$package/package.json"
     cp $source/package/index.d.ts $source/README.md LICENSE "$package"
     cp $source/package/index.d.ts "$package/index.d.cts"
-    bundle() { # entry, format, file
-        "$npm/work/node_modules/.bin/esbuild" "$source/package/$1" --bundle --log-level=warning --format="$2" \
-            --target=es2022 --external:node:* --external:./valkeybloom.wasm --outfile="$package/$3"
+    bundle() { # entry, format, file, options...
+        entry=$source/package/$1 format=$2 file=$package/$3
+        shift 3
+        "$npm/work/node_modules/.bin/esbuild" "$entry" --bundle --log-level=warning --format="$format" --target=es2022 \
+            --loader:.wasm=binary --alias:valkeybloom.wasm="$package/valkeybloom.wasm" \
+            --outfile="$file" "$@"
+        # The path of the WebAssembly depends on the folder.
+        sed -i '/^\/\/ .*valkeybloom\.wasm$/d' "$file"
     }
-    bundle node.js cjs node.cjs
+    printf "module.exports = Buffer.from('%s', 'base64');\n" "$(base64 -w 0 "$package/valkeybloom.wasm")" >"$package/bytes.cjs"
+    bundle node.js cjs node.cjs --external:node:* --external:./bytes.cjs
     bundle web.js esm web.js
-    bundle worker.js esm worker.js
+    bundle worker.js esm worker.js --external:./valkeybloom.wasm
     # Programs that import the package and those that require it share its classes.
     names=$(node -p "Object.keys(require('$package/node.cjs')).join(', ')")
     printf "import package_ from './node.cjs';\n\nexport const { %s } = package_;\n" "$names" >"$package/node.js"

@@ -1,9 +1,10 @@
-// The entry point of browsers, and of bundlers for them.
+// The entry point of browsers, and of bundlers for them. The WebAssembly is in the file: there is no other file to find, and
+// nothing to await at the top, so bundlers need no configuration.
+
+import bytes from 'valkeybloom.wasm';
 
 import { load } from './wasm.js';
 
-const response = await globalThis.fetch(new URL('valkeybloom.wasm', import.meta.url));
-if (!response.ok) throw new Error(`valkeybloom.wasm: ${response.status} ${response.statusText}`);
-load(await WebAssembly.compile(await response.arrayBuffer()));
+load(new WebAssembly.Module(bytes));
 
 export * from './main.js';

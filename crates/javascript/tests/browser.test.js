@@ -1,7 +1,7 @@
 // The package in Chromium: the page of docs/javascript.md, the golden vectors' bytes, and what only a browser has.
 
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
@@ -48,12 +48,12 @@ before(async () => {
 after(() => server.close());
 
 /** Opens a page in a browser without a window, until its script sends what it returns. */
-async function returned(page) {
+async function returned(page, url = `${address}/page.html`) {
   const profile = mkdtempSync(join(tmpdir(), 'valkeybloom-browser-'));
-  files.set('page.html', Buffer.from(page));
+  if (page !== undefined) files.set('page.html', Buffer.from(page));
   const browser = spawn(process.env.BROWSER ?? 'chromium', [
     '--headless=new', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run',
-    '--disable-background-networking', '--remote-debugging-port=0', `--user-data-dir=${profile}`, `${address}/page.html`,
+    '--disable-background-networking', '--remote-debugging-port=0', `--user-data-dir=${profile}`, url,
   ]);
   let log = '';
   browser.stderr.on('data', (text) => (log += text));
@@ -96,40 +96,111 @@ test('the page of docs/javascript.md asks its list', async () => {
   assert.deepEqual(found, ['2 bad links', 'is probably bad', 'is not on the list', 'is probably bad']);
 });
 
-/** Each bundler: builds a folder of a program, whose script has the name that it returns. */
-const BUNDLERS = {
-  async vite(source, into) {
-    const { build } = await import('vite');
-    const bundle = { entryFileNames: 'program.js' };
-    await build({ root: source, logLevel: 'error', build: { outDir: into, target: 'es2022', rollupOptions: { output: bundle } } });
-  },
-  async webpack(source, into) {
-    const { default: webpack } = await import('webpack');
-    const output = { path: into, filename: 'program.js', publicPath: 'auto' };
-    const stats = await promisify(webpack)({ mode: 'production', entry: join(source, 'program.mjs'), output });
-    assert.deepEqual(stats.toJson().errors, []);
-  },
+/** The page, its program and its worker, which bundlers get. The program sends what it finds: in the page, in another import, and in the worker. */
+const PROGRAM = {
+  'index.html': '<script type="module" src="/program.js"></script>',
+  'program.js': `
+    import { Bloom } from 'valkeybloom';
+    import { ask } from './ask.js';
+    const worker = new Worker(new URL('./worker.js', import.meta.url), { type: 'module' });
+    const send = (value) => fetch('ADDRESS/returned', { method: 'POST', mode: 'no-cors', body: JSON.stringify(value) });
+    worker.onmessage = ({ data }) =>
+      import('valkeybloom').then((later) => send([ask(Bloom), later.Bloom === Bloom, data]), (error) => send(String(error)));
+    worker.onerror = (event) => send(event.message ?? 'the worker failed');
+    worker.postMessage('');`,
+  'worker.js': `
+    import { Bloom } from 'valkeybloom';
+    import { ask } from './ask.js';
+    onmessage = () => postMessage(ask(Bloom));`,
+  'ask.js': `
+    export function ask(Bloom) {
+      const filter = new Bloom(1000, 0.01);
+      filter.add('a');
+      return [filter.has('a'), filter.has('b')];
+    }`,
 };
 
-test('a bundled program finds the WebAssembly', async () => {
+/** Calls `use` with the folder of the program, beside which the package is, and one for what a bundler makes. */
+async function withProgram(use) {
   const source = mkdtempSync(join(folder, '../../bundled-'));
-  const program = `
-    import { Bloom } from 'valkeybloom';
-    const filter = new Bloom(1000, 0.01);
-    filter.add('a');
-    fetch('/returned', { method: 'POST', body: JSON.stringify([filter.has('a'), filter.has('b')]) });`;
-  writeFileSync(join(source, 'program.mjs'), program);
-  writeFileSync(join(source, 'index.html'), '<script type="module" src="/program.mjs"></script>');
+  for (const [name, text] of Object.entries(PROGRAM)) writeFileSync(join(source, name), text.replace('ADDRESS', address));
   try {
-    for (const [name, build] of Object.entries(BUNDLERS)) {
-      root = join(source, name);
-      await build(source, root);
-      assert.deepEqual(await returned('<script type="module" src="/program.js"></script>'), [true, false], name);
-    }
+    await use(source, join(source, 'built'));
   } finally {
     root = folder;
     rmSync(source, { recursive: true });
   }
+}
+
+const EXPECTED = [[true, false], true, [true, false]];
+
+for (const vite of ['vite-5', 'vite-7', 'vite']) {
+  test(`${vite} serves and builds a program without a configuration`, async () => {
+    const { build, createServer: serve } = await import(vite);
+    await withProgram(async (source, into) => {
+      const development = await serve({ root: source, configFile: false, logLevel: 'silent', server: { port: 0, host: '127.0.0.1' } });
+      try {
+        await development.listen();
+        const { port } = development.httpServer.address();
+        assert.deepEqual(await returned(undefined, `http://127.0.0.1:${port}/`), EXPECTED);
+      } finally {
+        await development.close();
+      }
+      await build({ root: source, configFile: false, logLevel: 'error', build: { outDir: into } });
+      root = into;
+      assert.deepEqual(await returned(readFileSync(join(into, 'index.html'), 'utf8')), EXPECTED);
+    });
+  });
+}
+
+test('webpack and esbuild build a program without a configuration', async () => {
+  const { default: webpack } = await import('webpack');
+  const esbuild = await import('esbuild');
+  const page = '<script type="module" src="/program.js"></script>';
+  const bundlers = {
+    ...Object.fromEntries(['development', 'production'].map((mode) => [`webpack, ${mode}`, async (source, into) => {
+      const output = { path: into, filename: 'program.js' };
+      const stats = await promisify(webpack)({ mode, entry: join(source, 'program.js'), output });
+      assert.deepEqual(stats.toJson().errors, []);
+    }])),
+    ...Object.fromEntries([false, true].map((minify) => [`esbuild, ${minify}`, (source, into) => {
+      const entryPoints = ['program.js', 'worker.js'].map((name) => join(source, name));
+      return esbuild.build({ entryPoints, bundle: true, format: 'esm', minify, outdir: into, logLevel: 'error' });
+    }])),
+  };
+  for (const [name, build] of Object.entries(bundlers)) {
+    await withProgram(async (source, into) => {
+      await build(source, into);
+      root = into;
+      assert.deepEqual(await returned(page), EXPECTED, name);
+    });
+  }
+});
+
+test('programs for Node.js are bundled into one file', async () => {
+  const { default: webpack } = await import('webpack');
+  const esbuild = await import('esbuild');
+  const program = "import { Bloom } from 'valkeybloom'; import { ask } from './ask.js'; console.log(JSON.stringify(ask(Bloom)));";
+  await withProgram(async (source, into) => {
+    const entry = join(source, 'node.js');
+    writeFileSync(entry, program);
+    const alone = mkdtempSync(join(tmpdir(), 'valkeybloom-bundle-'));
+    const options = { entryPoints: [entry], bundle: true, platform: 'node', logLevel: 'error' };
+    await esbuild.build({ ...options, outfile: join(alone, 'esbuild.cjs') });
+    // Bundles of modules need a `require` for what comes as CommonJS.
+    const banner = { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" };
+    await esbuild.build({ ...options, format: 'esm', banner, outfile: join(alone, 'esbuild.mjs') });
+    const stats = await promisify(webpack)({ mode: 'production', target: 'node', entry, output: { path: alone, filename: 'webpack.cjs' } });
+    assert.deepEqual(stats.toJson().errors, []);
+    try {
+      for (const name of ['esbuild.cjs', 'esbuild.mjs', 'webpack.cjs']) {
+        const { stdout } = await promisify(execFile)(process.execPath, [join(alone, name)], { cwd: alone });
+        assert.equal(stdout, '[true,false]\n', name);
+      }
+    } finally {
+      rmSync(alone, { recursive: true });
+    }
+  });
 });
 
 test('objects have the same bytes in a browser', async () => {
