@@ -462,11 +462,11 @@ musl() { # filters...
     test_on "$servers/valkey-9.1-musl/valkey-server" --test server -- "$@"
 }
 
-# Runs a Scrapy crawl. Scrapy and redis-py are installed once; the file `installed` is written last.
+# Runs Scrapy crawls. Scrapy, scrapy-redis and redis-py are installed once; the file `installed` is written last.
 scrapy() {
     build
     venv=${XDG_CACHE_HOME:-$HOME/.cache}/valkeybloom/scrapy
-    tools/environment.sh "$venv" python3 scrapy redis
+    tools/environment.sh "$venv" python3 scrapy scrapy-redis redis
     servers=$(tools/servers.sh)
     export SCRAPY_PYTHON="$venv/bin/python"
     test_on "$(find_server)" --test server -- --ignored --exact recipes::a_crawl_by_scrapy_itself

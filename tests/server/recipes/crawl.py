@@ -1,4 +1,6 @@
-"""Crawls a site of 200 pages at a port, 0 for any, and prints the port and which pages were requested."""
+"""Crawls a site of 200 pages at a port, 0 for any, and prints the port and which pages were requested.
+
+With a third word, the scheduler is that of scrapy-redis, which keeps the filter if the word is "persist"."""
 
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -43,6 +45,11 @@ process = CrawlerProcess({
     "DOWNLOAD_DELAY": 0,
     "LOG_LEVEL": "ERROR",
     "TELNETCONSOLE_ENABLED": False,
+    **({
+        "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+        "REDIS_URL": f"redis://127.0.0.1:{sys.argv[1]}",
+        "SCHEDULER_PERSIST": sys.argv[3] == "persist",
+    } if len(sys.argv) > 3 else {}),
 })
 process.crawl(Spider, start_urls=[f"http://127.0.0.1:{site.server_port}/0"])
 process.start()

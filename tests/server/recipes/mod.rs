@@ -76,11 +76,12 @@ fn a_crawl_by_scrapy_itself() {
     let server = with_fixed_seed();
     let program = pages::block(PAGE, SCRAPY, "python");
     std::fs::write(server.dir().join("bloom.py"), program).expect("the folder can be written to");
-    let crawl = |site: &str| {
+    let crawl = |site: &str, scheduler: &[&str]| {
         let python = std::env::var_os("SCRAPY_PYTHON").expect("./build.sh scrapy sets it");
         let output = Command::new(python)
             .args(["-B", "-c", include_str!("crawl.py")])
             .args([&server.port().to_string(), site])
+            .args(scheduler)
             .current_dir(server.dir())
             .output()
             .expect("there is a Python");
@@ -96,10 +97,19 @@ fn a_crawl_by_scrapy_itself() {
     let pages = (0..200).map(|page| format!("/{page}"));
     let mut pages: Vec<String> = pages.chain(["/0".to_owned()]).collect();
     pages.sort();
-    let (site, requests) = crawl("0");
+    let (site, requests) = crawl("0", &[]);
     assert_eq!(requests, pages, "each page is fetched once");
-    let (_, requests) = crawl(&site);
+    let (_, requests) = crawl(&site, &[]);
     assert_eq!(requests, ["/0"], "and not again");
+    // The scheduler of scrapy-redis. Without persistence it deletes the filter at the end.
+    let (_, requests) = crawl(&site, &["persist"]);
+    assert_eq!(requests, ["/0"], "nor by another scheduler");
+    let (_, requests) = crawl(&site, &["clear"]);
+    assert_eq!(requests, ["/0"], "nor again");
+    for _ in 0..2 {
+        let (_, requests) = crawl(&site, &["clear"]);
+        assert_eq!(requests, pages, "each page is fetched anew");
+    }
 }
 
 /// Returns the example's output, without the times.

@@ -31,6 +31,9 @@ class Redis:
             raise reply
         return reply
 
+    def delete(self, *keys):
+        return self.execute_command("DEL", *keys)
+
     def read(self):
         line = self.replies.readline()
         kind, rest = line[:1], line[1:-2]
