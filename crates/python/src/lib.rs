@@ -23,7 +23,9 @@ mod words;
 /// The part of valkeybloom that is written in Rust. The package's `__init__` has the documentation.
 #[pyo3::pymodule(gil_used = false)]
 mod _core {
-    use pyo3::{PyResult, pyfunction};
+    use pyo3::IntoPyObjectExt as _;
+    use pyo3::prelude::*;
+    use valkeybloom_bindings::{self as bindings, Shared, Sketch};
     use valkeybloom_protocol::batch;
 
     #[pymodule_export]
@@ -36,6 +38,8 @@ mod _core {
     use super::conversation::Conversation;
     #[pymodule_export]
     use super::cuckoo::CuckooFilter;
+    use super::items::bytes_of;
+    use super::locked::detached;
     #[pymodule_export]
     use super::near::{Follower, NearStats};
     #[pymodule_export]
@@ -59,6 +63,31 @@ mod _core {
         let filter_bytes = filter_bytes.get("filter_bytes")?;
         valkeybloom_bindings::limit_growth(filter_bytes, cuckoo_filters.get("cuckoo_filters")?);
         Ok(())
+    }
+
+    /// Decode an object of any class, from `to_bytes`, from a server's DUMP, or a payload of BF.LOAD.
+    ///
+    /// Raises ValueError if the bytes are not an object.
+    ///
+    /// >>> from valkeybloom import TopK, decode
+    /// >>> decode(TopK(3).to_bytes())
+    /// <TopK(3, 8, 7, 0.9) of 0 items>
+    #[pyfunction]
+    #[pyo3(signature = (data, /))]
+    fn decode<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let (py, bytes) = (data.py(), bytes_of(data)?);
+        let bytes = bytes.as_bytes();
+        Ok(match detached(py, || bindings::decode(bytes))? {
+            Sketch::Bloom(object) => Bloom(Shared::new(object.into())).into_bound_py_any(py)?,
+            Sketch::Cuckoo(object) => {
+                CuckooFilter(Shared::new(object.into())).into_bound_py_any(py)?
+            }
+            Sketch::CountMin(object) => {
+                CountMin(Shared::new(object.into())).into_bound_py_any(py)?
+            }
+            Sketch::TopK(object) => TopK(Shared::new(object.into())).into_bound_py_any(py)?,
+            Sketch::TDigest(object) => TDigest(Shared::new(object.into())).into_bound_py_any(py)?,
+        })
     }
 
     /// The version of the package.

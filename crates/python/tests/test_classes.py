@@ -742,6 +742,21 @@ def test_a_number_out_of_range_is_a_value_error() -> None:
     assert not len(digest)
 
 
+def test_bytes_of_any_class_are_decoded() -> None:
+    window = Bloom.window(10, 0.01, window_ms=1000, periods=3)
+    for one in (Bloom(10, 0.01), window, Bloom.counting(10, 0.01), CuckooFilter(10), CountMin(10, 2), TopK(3), TDigest(20)):
+        one.add(1)
+        for data in (one.to_bytes(), bytearray(one.to_bytes()), memoryview(one.to_bytes())):
+            decoded = valkeybloom.decode(data)
+            assert type(decoded) is type(one) and decoded == one
+    for wrong in (b"", b"text", TopK(3).to_bytes()[:-1]):
+        with pytest.raises(ValueError):
+            valkeybloom.decode(wrong)
+    for wrong in ("text", 5, None):
+        with pytest.raises(TypeError):
+            valkeybloom.decode(wrong)  # type: ignore[arg-type]
+
+
 def test_files_may_have_any_name(tmp_path: Path) -> None:
     filter = Bloom(100, 0.01)
     filter.add("a")

@@ -24,6 +24,7 @@ from ._core import (
     TDigest,
     TopK,
     __version__,
+    decode,
     limit_growth,
 )
 from ._server import Sketch, fetch, store
@@ -44,6 +45,7 @@ __all__ = [
     "TDigest",
     "TopK",
     "__version__",
+    "decode",
     "fetch",
     "limit_growth",
     "store",

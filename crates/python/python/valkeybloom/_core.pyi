@@ -23,6 +23,7 @@ __all__ = [
     "TDigest",
     "TopK",
     "__version__",
+    "decode",
     "forked",
     "limit_growth",
 ]
@@ -417,4 +418,5 @@ class NearStats:
     def asked(self) -> int: ...
 
 def forked() -> None: ...
+def decode(data: Buffer, /) -> Bloom | CuckooFilter | CountMin | TopK | TDigest: ...
 def limit_growth(*, filter_bytes: int = 1073741824, cuckoo_filters: int = 32) -> None: ...
