@@ -2,7 +2,7 @@
 
 import { commandsOf, pause } from './clients.js';
 import { adopt, familyOf, isSketch, pointerOf } from './sketches.js';
-import { SketchError, call, itemBytes, options, out, takeBuffer, takeItems, textOf, u32, numbers, wasm, withBatch, withBytes } from './wasm.js';
+import { SketchError, call, itemBytes, keyBytes, number, options, out, takeBuffer, takeItems, textOf, u32, numbers, wasm, withBatch, withBytes } from './wasm.js';
 
 /** How conversations end, in the order of the WebAssembly. */
 const [DONE, NO_KEY, NO_SKETCH, EXISTS, NOT_MERGEABLE, UNEXPECTED, CLIENT] = Array(7).keys();
@@ -57,21 +57,21 @@ function ended(pointer, errors, key, sketch) {
 }
 
 export async function fetch(client, key) {
-  const name = itemBytes(key);
+  const name = keyBytes(key);
   return converse(commandsOf(client, name), name, () => withBytes(name, (...at) => call('fetch_new', ...at, out)));
 }
 
 /** Returns a time to live in milliseconds, 0 without one. */
 function milliseconds(ttl) {
   if (ttl === undefined) return 0n;
-  const ms = Math.round(ttl * 1000);
-  if (typeof ttl !== 'number' || !(ms > 0 && ms < 2 ** 53)) throw new RangeError(`ttl is ${ttl}: it has to be some seconds`);
+  const ms = Math.round(number(ttl, 'ttl') * 1000);
+  if (!(ms > 0 && ms < 2 ** 53)) throw new RangeError(`ttl is ${ttl}: it has to be from 0.001 to 9007199254740 seconds`);
   return BigInt(ms);
 }
 
 export async function store(client, key, sketch, given = {}) {
   const { replace = false, merge = false, ttl } = options(given, 'replace', 'merge', 'ttl');
-  const [name, ttlMs] = [itemBytes(key), milliseconds(ttl)];
+  const [name, ttlMs] = [keyBytes(key), milliseconds(ttl)];
   if (!isSketch(sketch)) throw new TypeError('the third argument is not a sketch');
   if (replace && merge) throw new TypeError('a key is either replaced or merged');
   const commands = commandsOf(client, name);

@@ -141,14 +141,16 @@ test('a key that exists is kept, replaced or merged', async () => {
     'a key is either replaced or merged': [filter, { replace: true, merge: true }],
     "objects of TopK can't be merged": [new TopK(3), { merge: true }],
     'unknown option ttlMs: expected replace, merge, ttl': [filter, { ttlMs: 3 }],
-    'ttl is 0: it has to be some seconds': [filter, { ttl: 0 }],
+    'ttl is 0: it has to be from 0.001 to 9007199254740 seconds': [filter, { ttl: 0 }],
+    'ttl is NaN: it has to be from 0.001 to 9007199254740 seconds': [filter, { ttl: NaN }],
+    'ttl is string, not a number': [filter, { ttl: '5' }],
     'the third argument is not a sketch': ['filter', {}],
   };
   for (const [message, [sketch, options]] of Object.entries(calls)) {
     await assert.rejects(store(client.client, 'new', sketch, options), { message });
   }
   await assert.rejects(fetch({}, 'key'), /the client is not one of node-redis/);
-  await assert.rejects(fetch(client.client, null), /the item is null/);
+  await assert.rejects(fetch(client.client, null), /the key is null: a key is a string, /);
 });
 
 test('counts and observations are merged', async () => {

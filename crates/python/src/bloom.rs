@@ -1,6 +1,5 @@
 //! The class `Bloom`.
 
-
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
