@@ -73,6 +73,7 @@
 //! [`Once`] keeps the answers of additions in receipts on the server, so that they can be asked for again.
 
 mod batches;
+mod connection;
 mod error;
 pub mod near;
 mod once;

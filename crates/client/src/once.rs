@@ -11,8 +11,8 @@ use valkeybloom_near::once::{self, Adding, Receipts, Refusal};
 use valkeybloom_sketches::Forgotten;
 
 use crate::batches::{TIMEOUT, is_yes};
+use crate::connection::{Connection, send_within};
 use crate::error::Error;
-use crate::near::{Connection, send_within};
 
 /// Additions to a server's filter, so that no lost reply costs an answer. Clones are cheap handles to the same object.
 ///

@@ -17,8 +17,8 @@ use valkeybloom_sketches::Fraction;
 use valkeybloom_sketches::bloom::{Growth, shard_capacity};
 
 use crate::batches::{BF_MEXISTS, TIMEOUT, answers_of, commands, is_yes};
+use crate::connection::primary_of;
 use crate::error::Error;
-use crate::near::primary_of;
 
 /// Returns the keys of the shards of a filter.
 ///

@@ -161,7 +161,7 @@ fn cuts_do_not_spoil_an_answer() {
                     let mut rng = Rng::new(100 * seed + caller);
                     let mut told = Vec::new();
                     for _ in 0..50 {
-                        let items: Vec<String> = (0..1 + rng.below(20))
+                        let items: Vec<String> = (0..=rng.below(20))
                             .map(|_| format!("item {}", rng.below(1500)))
                             .collect();
                         let answers = adder.add(&items).await;

@@ -276,7 +276,10 @@ fn moving_needs_the_documented_permissions_and_no_more() {
                 "+unlink" => {
                     run.done();
                     let mut far = pair.to.client();
-                    far.expect("DBSIZE", int(4 + left(&mut pair.to.client()).len() as i64));
+                    far.expect(
+                        "DBSIZE",
+                        int(4 + i64::try_from(left(&mut pair.to.client()).len()).unwrap()),
+                    );
                 }
                 grant => assert_names(&run, grant, &pair.to),
             }

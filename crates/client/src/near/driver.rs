@@ -11,8 +11,8 @@ use valkeybloom_near::{Reply, Request, Step, clock};
 use crate::batches::TIMEOUT;
 use crate::error::Error;
 
-use super::connection::Connection;
 use super::shared::Inner;
+use crate::connection::Connection;
 
 /// The shortest timeout of a poll, for copies that may hardly age.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(100);

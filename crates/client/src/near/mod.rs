@@ -1,6 +1,5 @@
 //! A copy of a server's filter that stays fresh, so that lookups need no network.
 
-mod connection;
 mod driver;
 mod shared;
 
@@ -15,12 +14,12 @@ use valkeybloom_near::once::{Adding, Once, Receipts};
 use valkeybloom_near::{Follower, clock};
 
 use crate::batches::{BF_MEXISTS, TIMEOUT, answers_of, commands, is_yes};
+use crate::connection::send_within;
 use crate::error::Error;
 use crate::once::{Call, random};
 use shared::Inner;
 
-pub use connection::Connection;
-pub(crate) use connection::primary_of;
+pub use crate::connection::Connection;
 pub use valkeybloom_near::{Options, State};
 
 /// The most items that are looked up at a time, so that a large batch does not keep the copy from being updated.
@@ -367,20 +366,6 @@ impl Near {
             command,
         )
         .await
-    }
-}
-
-/// Sends a command, and returns its reply or its error.
-pub(crate) async fn send_within(
-    timeout: Duration,
-    connection: &dyn Connection,
-    key: &[u8],
-    command: Cmd,
-) -> Result<Value, Error> {
-    let reply = tokio::time::timeout(timeout, connection.send(key, command)).await;
-    match reply.map_err(|_| Error::Timeout)?? {
-        Value::ServerError(error) => Err(error.into()),
-        reply => Ok(reply),
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use valkeybloom_near::Follower;
 use valkeybloom_near::once::Once;
 
-use super::connection::Connection;
+use crate::connection::Connection;
 
 pub struct Inner {
     pub follower: RwLock<Follower>,

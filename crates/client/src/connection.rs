@@ -1,9 +1,13 @@
 //! What carries the commands of a follower.
 
+use std::time::Duration;
+
 use redis::aio::{ConnectionLike, ConnectionManager, MultiplexedConnection};
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
 use redis::{Cmd, RedisFuture, Value};
+
+use crate::error::Error;
 
 /// A connection that a [`Near`](crate::Near) can use. Implement it for connections of your own.
 pub trait Connection: Send + Sync + 'static {
@@ -38,5 +42,19 @@ impl Connection for ClusterConnection {
         let mut connection = self.clone();
         let routing = RoutingInfo::SingleNode(primary_of(key));
         Box::pin(async move { connection.route_command(command, routing).await })
+    }
+}
+
+/// Sends a command, and returns its reply or its error.
+pub async fn send_within(
+    timeout: Duration,
+    connection: &dyn Connection,
+    key: &[u8],
+    command: Cmd,
+) -> Result<Value, Error> {
+    let reply = tokio::time::timeout(timeout, connection.send(key, command)).await;
+    match reply.map_err(|_| Error::Timeout)?? {
+        Value::ServerError(error) => Err(error.into()),
+        reply => Ok(reply),
     }
 }
