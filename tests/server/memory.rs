@@ -65,7 +65,7 @@ fn the_size_is_exact() {
     fn per_filter(kind: &str) -> i64 {
         match kind {
             "MBbloom--" => 64,
-            "bloomfltx" => 192,
+            "bloomfltx" => 168,
             _ => 45 + 48,
         }
     }

@@ -24,7 +24,10 @@ fn anchors(text: &str) -> HashSet<String> {
     anchors
 }
 
-/// Returns whether the packages have a file.
+/// The pages that stay with the sources: in packages, links to them become their names.
+const OF_SOURCES: [&str; 2] = ["ARCHITECTURE.md", "CONTRIBUTING.md"];
+
+/// Returns whether the packages have a file, or its name in the place of a link.
 fn is_shipped(file: &Path) -> bool {
     let file = file.canonicalize().expect("it exists");
     let path = file
@@ -34,7 +37,9 @@ fn is_shipped(file: &Path) -> bool {
     let name = name.expect("a file").to_str().expect("a name of ASCII");
     let script = page("tools/package.sh").text;
     match folder.to_str() {
-        Some("") => script.split_whitespace().any(|word| word == name),
+        Some("") => {
+            OF_SOURCES.contains(&name) || script.split_whitespace().any(|word| word == name)
+        }
         Some("docs" | "examples" | "examples/compose" | "examples/kubernetes") => true,
         _ => false,
     }

@@ -77,11 +77,15 @@ pub fn of(row: &Row, settings: Settings, idle_days: u64) -> Vec<Advice> {
     of_type.into_iter().chain([idle]).flatten().collect()
 }
 
-/// Returns a name for the successor of a key, in the same slot of a cluster, so that it can be renamed.
+/// Returns a name for the successor of a key, in the same slot of a cluster, so that it can be renamed. Only for a key that has
+/// a closing brace, and no hash tag, there is no such name that is easy to find.
 fn new_key(key: &[u8]) -> String {
-    // A key without a hash tag becomes one, unless it has braces of its own.
-    let has_braces = key.iter().any(|byte| b"{}".contains(byte));
-    let [open, close]: [&[u8]; 2] = if has_braces { [b"", b""] } else { [b"{", b"}"] };
+    // A key becomes the hash tag, unless that would end at a brace of its own.
+    let [open, close]: [&[u8]; 2] = if key.contains(&b'}') {
+        [b"", b""]
+    } else {
+        [b"{", b"}"]
+    };
     word(&[open, key, close, b":new"].concat()).into_owned()
 }
 

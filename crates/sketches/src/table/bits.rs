@@ -121,12 +121,12 @@ fn before(bytes: &[u8], at: usize) -> [u8; BLOCK] {
 }
 
 /// Returns the blocks that have the bytes from one to that of the bit before `end`, the last one's end, and some bytes before
-/// and behind them.
+/// and after them.
 #[inline(always)]
-fn blocks(bytes: &mut [u8], from: usize, end: usize, before: usize, behind: usize) -> &mut [u8] {
+fn blocks(bytes: &mut [u8], from: usize, end: usize, before: usize, after: usize) -> &mut [u8] {
     let end = end.div_ceil(8);
     let length = (end - from).next_multiple_of(BLOCK);
-    &mut bytes[end - length - before..end + behind]
+    &mut bytes[end - length - before..end + after]
 }
 
 /// Returns the words from a byte on.

@@ -139,7 +139,7 @@ impl Codec {
         }
     }
 
-    /// Returns the bits of the entries of a shard for the fingerprints of a range whose length has so many bits.
+    /// Returns the bits of the entries of a shard for the fingerprints of a range of this many bits.
     #[inline]
     pub const fn widths(self, range: u32) -> Widths {
         let least = self.payload.least_remainder();
@@ -156,11 +156,6 @@ impl Codec {
     #[inline]
     pub const fn widths_of(self, range: &Range<u64>) -> Widths {
         self.widths(bits_of(range))
-    }
-
-    /// Returns whether ranges of so many bits can be halved: digits need their bits.
-    pub const fn can_halve(self, range: u32) -> bool {
-        range > self.payload.least_remainder()
     }
 
     /// Returns whether digits follow an entry.

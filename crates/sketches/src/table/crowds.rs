@@ -128,7 +128,7 @@ impl Shards {
         self.calm(number, room)
     }
 
-    /// Splits a crowd in two of which the second begins with a fingerprint.
+    /// Splits a crowd in two. The second begins with `middle`.
     pub(super) fn split_crowd(&mut self, middle: u64, room: Room) -> Result<(), Refused> {
         let mut at = self.spot(middle);
         if self.leaf(at).first != middle {
@@ -164,6 +164,7 @@ impl Shards {
     ) -> Result<(), Refused> {
         let [low, high] = self.halves(self.range_of_leaf(at), middle, held)?;
         let bytes = low.memory_bytes() + high.memory_bytes();
+        self.reserve(at.crowd, 1, room)?;
         self.check(self.leaf(at).shard.memory_bytes(), bytes, room)?;
         self.insert_leaf(at.crowd, at.leaf + 1, middle, room)?;
         self.replace_leaf(at, low);
@@ -280,15 +281,15 @@ impl Shards {
         (spare.sum::<usize>() * LEAF_BYTES) as u64
     }
 
-    /// Moves the allocations from leaf number `first` on. Returns the number of the next one if it has to stop.
+    /// Moves the allocations from leaf number `first` on, or all. Returns the number of the next one if it has to stop.
     pub(super) fn relocate_crowds(
         &mut self,
-        first: usize,
+        first: Option<usize>,
         by: &mut impl Relocate,
     ) -> Option<usize> {
-        let leaves = self.crowds.iter_mut().flatten().enumerate().skip(first);
-        for (number, leaf) in leaves {
-            if by.should_stop() {
+        let leaves = self.crowds.iter_mut().flatten().enumerate();
+        for (number, leaf) in leaves.skip(first.unwrap_or(0)) {
+            if first != Some(number) && by.should_stop() {
                 return Some(number);
             }
             leaf.shard.relocate(|bytes| by.blob(bytes));

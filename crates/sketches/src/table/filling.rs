@@ -45,7 +45,7 @@ impl Filling {
         entries: u64,
         current: Period,
     ) -> Result<Self, Refused> {
-        // So a shard has at least a bucket.
+        // A range has at least 2¹² fingerprints, however many entries the caller states.
         let most = 1 << (bits - Shards::LEAST_BITS);
         let count = entries.div_ceil(SPLIT).clamp(1, most);
         let shards = Shards::with_room(bits, payload, count).ok_or(Refused::OutOfMemory)?;

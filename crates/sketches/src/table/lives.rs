@@ -7,7 +7,7 @@ use super::refused::Refused;
 use super::shard::{Found, Shard};
 use super::shards::{Address, Room, Shards};
 
-/// Fingerprints with their periods, of a window of so many. An entry that has expired takes memory until its shard is swept.
+/// Fingerprints, each with a period. An expired entry takes memory until its shard is swept.
 #[derive(Debug)]
 pub struct Lives {
     pub(super) shards: Shards,
@@ -97,11 +97,10 @@ impl Lives {
         period: Period,
         room: Room,
     ) -> Result<Kept, Refused> {
-        let mut at = self.shards.locate(fingerprint);
+        let at = self.shards.locate(fingerprint);
         let oldest = self.shards.shard(at.address).oldest;
         if self.shards.dropped - oldest > lag(self.shards.codec().payload.periods()) {
             self.sweep(at.address)?;
-            at = self.shards.locate(fingerprint);
         }
         let mut longer = None;
         if !self.periods.has_room(period) && !self.contains(fingerprint, period) {

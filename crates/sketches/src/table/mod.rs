@@ -121,7 +121,7 @@ impl Table {
             Self::Counts(counts) => Self::Counts(Counts { shards, ..*counts }),
             Self::Lives(lives) => Self::Lives(Lives {
                 shards,
-                periods: lives.periods.try_clone()?,
+                periods: lives.periods.with_room(0)?,
                 ..*lives
             }),
         })

@@ -8,7 +8,7 @@ use super::refused::Refused;
 use super::shard::{GROUP_BITS, GROUPS, HEAD, Shard, allocated_for, bytes_of};
 
 impl Shard {
-    /// Makes a shard of the fingerprints of a range that begins with `first`, in order, each with what is kept of it.
+    /// Makes a shard of ascending fingerprints, each with what is kept of it. Its range begins with `first`.
     ///
     /// # Errors
     /// [`Refused::OutOfMemory`]
@@ -25,6 +25,10 @@ impl Shard {
             Payload::Count => held.len() + held.iter().map(digits).sum::<usize>(),
             Payload::Nothing | Payload::Period(_) => held.len(),
         };
+        // In a narrower range, counts have more digits.
+        if count > Self::MOST {
+            return Err(Refused::OutOfMemory);
+        }
         let bytes = memory::zeroed(allocated_for(bytes_of(count, widths)));
         let bytes = bytes.ok_or(Refused::OutOfMemory)?;
         let mut writer = Writer {

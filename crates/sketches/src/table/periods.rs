@@ -10,7 +10,7 @@ use crate::machine::memory::{self, Relocate};
 use super::bits::mask;
 use super::refused::Refused;
 
-/// The number of a period. Numbers are not smaller than a window has periods.
+/// The number of a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Period(pub u64);
 
@@ -35,7 +35,7 @@ pub const fn tag_bits(periods: u32) -> u32 {
     u64::BITS - highest.leading_zeros()
 }
 
-/// Returns the period of a tag of so many bits: the first one from `oldest` on with these last bits.
+/// Returns the period of a tag of `bits` bits: the first one from `oldest` on with these last bits.
 #[inline]
 pub const fn period_of(oldest: u64, tag: u64, bits: u32) -> u64 {
     oldest.wrapping_add(tag.wrapping_sub(oldest) & mask(bits))
@@ -53,8 +53,9 @@ impl Periods {
         (self.counts.capacity() * size_of::<(Period, u64)>()) as u64
     }
 
-    pub fn try_clone(&self) -> Option<Self> {
-        let mut counts = memory::reserved(self.counts.len())?;
+    /// Copies the periods, with room for more, or returns `None` if allocation fails.
+    pub fn with_room(&self, more: usize) -> Option<Self> {
+        let mut counts = memory::reserved(self.counts.len() + more)?;
         counts.extend_from_slice(&self.counts);
         Some(Self { counts })
     }
@@ -84,12 +85,9 @@ impl Periods {
         self.counts.len() < self.counts.capacity() || self.place(period).is_ok()
     }
 
-    /// Returns the same with more room, or `None` if allocation fails.
+    /// Copies the periods, with room for an eighth more, or returns `None` if allocation fails.
     pub fn longer(&self) -> Option<Self> {
-        let more = 1 + self.counts.len() / 8;
-        let mut counts = memory::reserved(self.counts.len() + more)?;
-        counts.extend_from_slice(&self.counts);
-        Some(Self { counts })
+        self.with_room(1 + self.counts.len() / 8)
     }
 
     /// Counts a fingerprint of a period, for which there is room.

@@ -400,7 +400,7 @@ impl Shard {
         }
     }
 
-    /// Returns the count of an entry with digits, and the number of the entry behind them.
+    /// Returns the count of an entry with digits, and the number of the entry after them.
     #[cold]
     #[inline(never)]
     pub(super) fn count_at(&self, mut index: usize, widths: Widths) -> (u64, usize) {
@@ -482,7 +482,7 @@ impl Shard {
         widths: Widths,
         admits: impl FnOnce(usize) -> bool,
     ) -> Result<(), Refused> {
-        // Only without memory for leaves a shard has so many.
+        // A shard has that many only if memory for splitting it failed.
         if self.entries() == Self::MOST {
             return Err(Refused::OutOfMemory);
         }
@@ -546,7 +546,7 @@ pub const fn bytes_of(count: usize, widths: Widths) -> usize {
     (count * widths.entry() as usize).div_ceil(8) + count.div_ceil(8)
 }
 
-/// Returns how many bytes to allocate for a shard whose entries and ends take so many: those that jemalloc would give, which has
+/// Returns the bytes to allocate for entries and ends of this size: those that jemalloc would give, which has
 /// four sizes between a power of two and the next.
 pub const fn allocated_for(bytes: usize) -> usize {
     let bytes = HEAD + bytes + SPARE;

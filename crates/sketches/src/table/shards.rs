@@ -12,10 +12,9 @@ use std::ops::Range;
 use crate::machine::memory::{self, Relocate, index};
 
 use super::bits::mask;
-use super::codec::BUCKET_BITS;
-use super::codec::{Codec, Payload, Widths};
+use super::codec::{BUCKET_BITS, Codec, Payload, Widths};
 use super::refused::Refused;
-use super::shard::{Found, Place, Shard};
+use super::shard::{Found, HEAD, Place, Shard};
 
 /// The entries of a shard on average above which one is split. A shard has half as many to twice as many then. With more, heads
 /// and buckets take fewer bits of an entry, and splits take longer.
@@ -69,6 +68,7 @@ pub struct Spot {
 
 /// Size of the entry of a crowd in the list of crowds, in bytes.
 pub const CROWD_BYTES: usize = memory::stated::<Crowd>(24);
+
 /// The place of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Address {
@@ -157,7 +157,7 @@ impl Shards {
         index(2 << self.level) - self.wholes
     }
 
-    /// Returns the number of shards and leaves. Each is an allocation.
+    /// Returns the number of shards and leaves. A crowd's place stands for its list.
     pub fn count(&self) -> usize {
         self.regular_count() + self.crowds.iter().map(Vec::len).sum::<usize>()
     }
@@ -183,7 +183,7 @@ impl Shards {
             self.regular[number].relocate(|bytes| by.blob(bytes));
         }
         let regular = self.regular_count();
-        if let Some(next) = self.relocate_crowds(first.saturating_sub(regular), by) {
+        if let Some(next) = self.relocate_crowds(first.checked_sub(regular), by) {
             return Some(regular + next);
         }
         self.regular = by.table(std::mem::take(&mut self.regular));
@@ -386,12 +386,11 @@ impl Shards {
         }
     }
 
-    /// Splits the last whole shard.
+    /// Splits the last whole shard. Its range has at least 7 bits: with fewer, no shard has over [`SPLIT`] entries on average.
     #[cold]
     fn split(&mut self, room: Room) -> Result<(), Refused> {
-        if !self.codec.can_halve(self.codec.bits - self.level) {
-            return Ok(());
-        }
+        // Two shards have one head more than one.
+        self.check(0, HEAD, room)?;
         if self.wholes == 0 {
             // The halves are whole at the next level.
             let unused = self.unused();

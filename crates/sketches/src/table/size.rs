@@ -6,7 +6,7 @@ use super::codec::{Codec, Payload, Widths};
 use super::shard::{self, Shard};
 use super::shards::{SPLIT, Shards};
 
-/// Returns the expected bytes of a table of so many random fingerprints, each with a count of one or two, if they have
+/// Returns the expected bytes of a table of `number` random fingerprints, each with a count of one or two, if they have
 /// counts.
 pub fn expected_bytes(bits: u32, payload: Payload, number: u64) -> u64 {
     let shards = number.div_ceil(SPLIT).max(1);
@@ -51,7 +51,7 @@ fn of_periods(payload: Payload, number: u64) -> u64 {
     16 * (all + all / 16)
 }
 
-/// Returns the expected bytes of a shard of so many entries.
+/// Returns the expected bytes of a shard with this number of entries.
 fn of_shard(entries: f64, widths: Widths) -> f64 {
     // Each entry has a bit among the ends; rounding both up adds half a byte each.
     let bits = 1.0 + f64::from(widths.entry());

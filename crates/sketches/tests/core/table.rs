@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use valkeybloom_sketches::table::{Filling, Kept, Payload, Period, Refused, Table};
+use valkeybloom_sketches::work;
 
 use crate::support::{Rng, Weighing};
 
@@ -326,6 +327,21 @@ fn tables_are_maps() {
             run(&mut rng, Payload::Period(periods), 3_000);
         }
     }
+}
+
+/// A table whose shard has too many entries for it is swept without a split: that would be tried at each step.
+#[test]
+fn sweeps_split_nothing() {
+    let map: Map = (0..3_000).map(|number| (number << 20, 0)).collect();
+    let mut table = filled(40, Payload::Nothing, 1, 0, &map);
+    work::take();
+    table.sweep_next();
+    assert_eq!((work::take().steps, table.shards()), (0, 1));
+    let Table::Set(set) = &mut table else {
+        panic!("periods")
+    };
+    assert!(set.add(1, &|| u64::MAX).unwrap());
+    assert_eq!(table.shards(), 2);
 }
 
 /// Crowds of any size, in any order, are tables like others: they grow, shrink, and are calm again.

@@ -43,12 +43,12 @@ pub fn check_stack<'f>(
     if let Some(links) = law.links() {
         links.check()?;
         if links.all.len() != filters.len() {
-            return Err("links that are not the filters'");
+            return Err("as many links as filters are needed");
         }
     }
     let cells = law.cells();
     if (cells == Cells::BareBits) != hasher.seed().is_none() {
-        return Err("filters hashed as none of their kind are");
+        return Err("hash function of another kind of filters");
     }
     let mut left = filters.len();
     match left as u64 {

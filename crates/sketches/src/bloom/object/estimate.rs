@@ -86,7 +86,7 @@ const LARGE_COST: u64 = 16;
 ///
 /// Also returns 1 if `budget` is spent before the end.
 fn overlap(all: &[&Filter], budget: &Budget) -> f64 {
-    // An odd stride reaches all of a period's filters, which are few.
+    // An odd stride also samples both of two kinds that alternate.
     let stride = (all.len() / SAMPLED_FILTERS) | 1;
     let filters: Vec<&Filter> = all.iter().copied().step_by(stride).collect();
     let mut alike: HashMap<_, Vec<usize>> = HashMap::new();

@@ -14,7 +14,7 @@ impl Tables {
         Self::BASE_BYTES + entries + tables.sum::<u64>()
     }
 
-    /// Returns the number of allocations.
+    /// Returns the number of allocations, at most.
     pub fn allocations(&self) -> u64 {
         let shards = self.parts.iter().map(|part| 3 + part.table.shards() as u64);
         2 + shards.sum::<u64>()

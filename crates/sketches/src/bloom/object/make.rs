@@ -37,7 +37,7 @@ impl Object {
             return Self::plain(&shape.params, seed, limits);
         }
         let tables = Tables::new(shape, Hasher::Sip(seed), beside_base(limits))?;
-        Ok(Self(Body::Tables(Box::new(tables))))
+        Ok(Self::of_tables(tables))
     }
 
     /// Creates an empty plain object.
@@ -115,7 +115,7 @@ impl Object {
             let mut others_tables = merge::reserved(others.len())?;
             others_tables.extend(others.iter().filter_map(|other| other.tables()));
             let union = first.union(&others_tables, now_ms, beside_base(limits))?;
-            return Ok(union.map(|tables| Self(Body::Tables(Box::new(tables)))));
+            return Ok(union.map(Self::of_tables));
         }
         let mut stacks = merge::reserved(sources.len())?;
         stacks.extend(sources.iter().filter_map(|source| source.stack()));
@@ -138,7 +138,7 @@ impl Object {
         if stack.has_right_sums() {
             Ok(())
         } else {
-            Err("sums that are not the filters'")
+            Err("sums differ from the filters'")
         }
     }
 

@@ -22,7 +22,7 @@ use super::union::{Member, SameSize, Search};
 pub enum MergeError {
     /// Their hash functions differ.
     Seeds,
-    /// Their kinds (plain, windowed or counting), or the cells of their filters, differ.
+    /// Their kinds, or the cells of their filters, differ.
     Kinds,
     /// Their rates add up to 1 or more.
     Rates,

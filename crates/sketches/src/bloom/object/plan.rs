@@ -203,7 +203,7 @@ impl Shape {
                 Ok(step) => step,
                 Err(refusal) => return (capacity, Some(refusal)),
             };
-            bytes += Tables::ENTRY_BYTES;
+            bytes = bytes.saturating_add(Tables::ENTRY_BYTES);
             let room = limits.table_bytes(bytes);
             if step.largest_bytes(payload, step.most) > room {
                 let (mut fits, mut exceeds) = (0, step.most);

@@ -125,7 +125,7 @@ impl Tables {
         let Some(sizes) = union.sizes(is_shorter)? else {
             return Ok(None);
         };
-        let Some(parts) = union.fill(&sizes, is_shorter)? else {
+        let Some(parts) = union.fill(&sizes, is_shorter, limits)? else {
             return Ok(None);
         };
         self.united(parts, span, limits).map(Some)
@@ -191,7 +191,7 @@ fn shorten(steps: &mut [TableStep], members: &[Member]) -> bool {
     is_shorter
 }
 
-/// Returns the number of the table with the most bits of those that have at most so many.
+/// Returns the number of the longest table of at most `bits` bits.
 fn longest_within(steps: &[TableStep], bits: u32) -> usize {
     let shorter = (0..steps.len()).filter(|target| steps[*target].bits <= bits);
     shorter
@@ -205,7 +205,7 @@ const fn refused(why: Refused) -> MergeError {
 
 /// A union that is being made.
 struct Union<'u> {
-    /// Those of its tables.
+    /// The steps of its tables.
     steps: &'u [TableStep],
     /// In the order of the bits of their targets.
     members: &'u [Member<'u>],
@@ -244,15 +244,25 @@ impl Union<'_> {
     }
 
     /// Makes the tables, of about this many entries. Returns `None` if they are the first object's.
-    fn fill(&self, sizes: &[u64], is_shorter: bool) -> Result<Option<Vec<Part>>, MergeError> {
+    fn fill(
+        &self,
+        sizes: &[u64],
+        is_shorter: bool,
+        limits: Limits,
+    ) -> Result<Option<Vec<Part>>, MergeError> {
         let mut fillings = reserved(self.steps.len())?;
         for (step, entries) in self.steps.iter().zip(sizes) {
             let filling = Filling::new(step.bits, self.payload, *entries, self.span.current);
             fillings.push(filling.map_err(refused)?);
         }
         let is_changed = self.pass(1, |target, fingerprint, held| {
-            let pushed = fillings[target].push(fingerprint, held);
-            pushed.map_err(refused)
+            let filling = &mut fillings[target];
+            filling.push(fingerprint, held).map_err(refused)?;
+            // So no more is allocated than the limit admits.
+            if filling.memory_bytes() > limits.filter_bytes {
+                return Err(TOO_LARGE);
+            }
+            Ok(())
         })?;
         if !is_changed && !is_shorter {
             return Ok(None);

@@ -247,13 +247,13 @@ impl Tables {
 
     /// Returns the tables that have items, and the newest. Others are about to go.
     pub fn parts_in_use(&self) -> impl Iterator<Item = &Part> + Clone {
-        let newest = self.parts.len() - 1;
+        let newest = self.parts.len().saturating_sub(1);
         let parts = self.parts.iter().enumerate();
         let in_use = parts.filter(move |(index, part)| *index == newest || !part.is_empty());
         in_use.map(|(_, part)| part)
     }
 
-    /// Sets the periods so many back, and drops the items of those before `oldest`. Returns whether any item was dropped, or
+    /// Sets the periods back by `back`, and drops the items of those before `oldest`. Returns whether any item was dropped, or
     /// may be from now on.
     pub(super) fn set_back(&mut self, back: u64, oldest: Period) -> bool {
         self.ahead = self.ahead.saturating_add(back);

@@ -27,7 +27,8 @@ impl Window {
         self.period_ms
     }
 
-    /// Returns the number of periods. An item is found for at most this many periods, and for at least one fewer.
+    /// Returns the number of periods. An item is found for at most this many periods, or one
+    /// more with a time to live, and for at least one fewer.
     pub const fn periods(self) -> u64 {
         self.periods
     }
@@ -55,7 +56,7 @@ impl Window {
             return current;
         };
         let end = time.now_ms.saturating_add(ttl_ms).div_ceil(self.period_ms);
-        // An item stays no longer than the window, and at least as long as the oldest live period.
+        // A time to live is at most the window: rounded up, it ends with the items of the next period.
         let first = end.saturating_add(ahead).saturating_sub(self.periods);
         first.clamp(self.oldest(current), current.saturating_add(1))
     }
