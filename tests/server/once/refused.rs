@@ -9,7 +9,6 @@ use super::receipt;
 
 /// Refused commands, each with its error.
 const REFUSED: &str = "
-BF.INSERT k ONCE => ERR wrong number of arguments for 'bf.insert' command
 BF.INSERT k ONCE r ITEMS a => ERR bad position
 BF.INSERT k ONCE r => ERR bad position
 BF.INSERT k ONCE r -1 ITEMS a => ERR bad position
