@@ -83,7 +83,6 @@ fn every_grammar_takes_a_receipt() {
 fn every_grammar_refuses_the_same() {
     const POSITION: &str = "ERR bad position";
     for (line, text) in [
-        ("BF.INSERT k ONCE", POSITION),
         ("BF.INSERT k ONCE r", POSITION),
         ("BF.INSERT k ONCE r ITEMS a", POSITION),
         ("BF.INSERT k ONCE r -1 ITEMS a", POSITION),
