@@ -94,6 +94,25 @@ function ofNodeRedis(client, key) {
   return { send: (...words) => (isCluster ? client.sendCommand(key, false, words, options) : client.sendCommand(words, options)) };
 }
 
+/** What clients return for 1 and 0. */
+const ANSWERS = new Map([[1, true], [true, true], [1n, true], ['1', true], [0, false], [false, false], [0n, false], ['0', false]]);
+
+export const unexpected = (command) => new Error(`the client returned something else than the reply of ${command}`);
+
+/** Returns whether a reply is 1 or true. A refusal among the replies to a batch is an error that was not thrown. */
+export function isOne(command, reply) {
+  if (reply instanceof Error) throw reply;
+  if (reply === undefined) throw new Error('the client returned too few replies');
+  const answer = ANSWERS.get(reply);
+  if (answer === undefined) throw unexpected(command);
+  return answer;
+}
+
+/** Requires a list of replies to a batch. After a refusal there are no more. */
+export function requireList(command, replies, count) {
+  if (!Array.isArray(replies) || replies.length > count) throw unexpected(command);
+}
+
 /** Returns what sends commands about a key to its primary, and says what became of them. */
 export function commandsOf(client, name) {
   const of =

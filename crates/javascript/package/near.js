@@ -1,6 +1,6 @@
 // `Near`: a copy of a server's filter that stays fresh.
 
-import { commandsOf, pause } from './clients.js';
+import { commandsOf, isOne, pause, requireList, unexpected } from './clients.js';
 import { Receipts } from './once.js';
 import { Bloom, adopt } from './sketches.js';
 import {
@@ -31,25 +31,6 @@ const now = () => performance.now() * 1000;
 function seconds(value, name) {
   if (number(value, name) > 0 && value <= LONGEST) return value;
   throw new RangeError(`${name} is ${value}: it has to be more than 0, and at most ${LONGEST} seconds`);
-}
-
-/** What clients return for 1 and 0. */
-const ANSWERS = new Map([[1, true], [true, true], [1n, true], ['1', true], [0, false], [false, false], [0n, false], ['0', false]]);
-
-const unexpected = (command) => new Error(`the client returned something else than the reply of ${command}`);
-
-/** Returns whether a reply is 1 or true. A refusal among the replies to a batch is an error that was not thrown. */
-function isOne(command, reply) {
-  if (reply instanceof Error) throw reply;
-  if (reply === undefined) throw new Error('the client returned too few replies');
-  const answer = ANSWERS.get(reply);
-  if (answer === undefined) throw unexpected(command);
-  return answer;
-}
-
-/** Requires a list of replies to a batch. After a refusal there are no more. */
-function requireList(command, replies, count) {
-  if (!Array.isArray(replies) || replies.length > count) throw unexpected(command);
 }
 
 /** Returns a number of a reply, which has 64 bits; undefined if it is something else. */

@@ -1,6 +1,6 @@
 // `Once`: additions whose answers can be asked for again.
 
-import { commandsOf } from './clients.js';
+import { commandsOf, isOne, requireList } from './clients.js';
 import {
   SketchError, call, f64, integer, itemBytes, listOf, options, out, run, takeBuffer, takeItems, textOf, u32, wasm,
   withBytes, withItem,
@@ -56,13 +56,11 @@ export class Receipts {
           refuse(addition, error, refusalOf(error), false);
           continue;
         }
-        if (!Array.isArray(replies)) throw new Error(`the client returned something else than the reply of ${command}`);
+        requireList(command, replies, count);
         const isRefused = replies.at(-1) instanceof Error;
         const answers = isRefused ? replies.slice(0, -1) : replies;
-        if (answers.length > count || (answers.length < count && !isRefused)) {
-          throw new Error(`the client returned too ${answers.length < count ? 'few' : 'many'} replies`);
-        }
-        const known = Uint8Array.from(answers, (reply) => Number(reply) === 1);
+        if (answers.length < count && !isRefused) throw new Error('the client returned too few replies');
+        const known = Uint8Array.from(answers, (reply) => isOne(command, reply));
         withBytes(known, (...bytes) => call('once_take', addition, ...bytes));
         keep(words.slice(words.length - count).slice(0, known.length));
         if (isRefused) refuse(addition, replies.at(-1), refusalOf(replies.at(-1)) ?? '', true);
