@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Incoming};
 use hyper::header::{
-    ALLOW, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE,
+    ALLOW, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderValue, WWW_AUTHENTICATE,
 };
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use serde::Serialize;
@@ -24,6 +24,9 @@ use crate::options::Options;
 
 /// The largest size of a body, about that of a URL here.
 const MAX_BODY_BYTES: usize = 64 << 10;
+
+/// The largest size of a body that is read although it is too large.
+const READ_AND_REFUSED_BYTES: u64 = 1 << 20;
 
 type Answer = Response<Full<Bytes>>;
 
@@ -93,7 +96,7 @@ impl Service {
             "/" if request.method() == Method::POST => {
                 let (head, body) = request.into_parts();
                 require_plain(&head.headers)?;
-                let body = timeout(self.timeout, body_of(body)).await;
+                let body = timeout(self.timeout, body_of(&head.headers, body)).await;
                 let body = body.map_err(|_| {
                     Fault::new(
                         StatusCode::REQUEST_TIMEOUT,
@@ -182,13 +185,17 @@ fn require_plain(headers: &HeaderMap) -> Result<(), Fault> {
     }
 }
 
-async fn body_of(body: Incoming) -> Result<Bytes, Fault> {
+async fn body_of(headers: &HeaderMap, mut body: Incoming) -> Result<Bytes, Fault> {
     let too_large = || {
         let why = format!("the body has more than {MAX_BODY_BYTES} bytes");
         Fault::new(StatusCode::PAYLOAD_TOO_LARGE, why)
     };
-    // A client that waits for the permission to send, or declares more, is answered before it sends anything.
-    if body.size_hint().lower() > MAX_BODY_BYTES as u64 {
+    let declared = body.size_hint().lower();
+    if declared > MAX_BODY_BYTES as u64 {
+        // The connection ends with a body that is not read, and a client that is still sending may lose the answer. So only those
+        // who wait for permission, or declare much more, are answered before they send it.
+        let is_sending = declared <= READ_AND_REFUSED_BYTES && !headers.contains_key(EXPECT);
+        while is_sending && matches!(body.frame().await, Some(Ok(_))) {}
         return Err(too_large());
     }
     match Limited::new(body, MAX_BODY_BYTES).collect().await {
