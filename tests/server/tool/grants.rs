@@ -57,13 +57,13 @@ const UNNAMED: &str = "ERR The user executing the script can't run this command 
 #[track_caller]
 fn assert_names(run: &super::Run, grant: &str, server: &Server) {
     let at = format!("127.0.0.1:{}: ", server.port());
-    let names = |line: &str| line.contains("NOPERM ") && line.contains(&refusal(grant));
+    let is_named = |line: &str| line.contains("NOPERM ") && line.contains(&refusal(grant));
     let lines = run.err.lines().filter(|line| line.contains(&at));
-    let named = lines
-        .filter(|line| names(line) || line.contains(UNNAMED))
+    let count = lines
+        .filter(|line| is_named(line) || line.contains(UNNAMED))
         .count();
     assert!(
-        run.status == 1 && named > 0,
+        run.status == 1 && count > 0,
         "without {grant}: {}{}",
         run.out,
         run.err
