@@ -4,6 +4,7 @@ use std::fmt;
 
 use redis::{RedisError, ServerError};
 use valkeybloom_near::once::LACKING;
+use valkeybloom_sketches::Forgotten;
 
 /// The error of an operation that failed, or may have failed.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,9 +57,11 @@ impl fmt::Display for Error {
             Self::Unexpected => f.write_str("the server sent an unexpected reply"),
             Self::Refused(why) => write!(f, "the filter can't be followed: {why}"),
             Self::Closed => f.write_str("the copy of the filter was closed"),
-            Self::Forgotten { from, to } => {
-                write!(f, "FORGOTTEN answers are known from {from} to {to}")
+            Self::Forgotten { from, to } => Forgotten {
+                from: *from,
+                to: *to,
             }
+            .fmt(f),
             Self::NoReceipts => f.write_str(LACKING),
         }
     }

@@ -27,6 +27,7 @@ mod copy;
 mod follower;
 mod loading;
 pub mod once;
+mod tag;
 
 use std::time::Duration;
 

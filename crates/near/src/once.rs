@@ -14,16 +14,15 @@ use std::time::Duration;
 
 use valkeybloom_protocol::batch::next_command;
 use valkeybloom_protocol::names::BF_INSERT;
-use valkeybloom_sketches::Forgotten;
+use valkeybloom_sketches::{Forgotten, Receipt};
+
+use crate::tag::hash_tag;
 
 /// How long a receipt may be idle to be taken again: less than the server keeps it.
 const LONGEST_IDLE: Duration = Duration::from_secs(3600);
 
 /// The most items of failed calls that are remembered.
 const MOST_DEBTS: usize = 100_000;
-
-/// The bytes of the head of a receipt that tell where it ends.
-const HEAD_BYTES: usize = 35;
 
 /// The mark of an item whose answer no call waits for.
 const NOBODY: usize = usize::MAX;
@@ -287,11 +286,9 @@ pub const LACKING: &str =
 
 /// Returns what the names of a filter's receipts begin with. They are in the slot of its key.
 fn prefix(key: &[u8]) -> Vec<u8> {
-    let open = key.iter().position(|byte| *byte == b'{');
-    let tag = open.and_then(|open| key[open + 1..].iter().position(|byte| *byte == b'}'));
-    match tag {
-        Some(length) if length > 0 => [key, b":once:"].concat(),
-        _ => [b"{", key, b"}:once:"].concat(),
+    match hash_tag(key) {
+        Some(_) => [key, b":once:"].concat(),
+        None => [b"{", key, b"}:once:"].concat(),
     }
 }
 
@@ -333,7 +330,8 @@ impl Once {
     /// passed to [`position_in`](Self::position_in).
     pub fn position_words(&self) -> Option<[Vec<u8>; 4]> {
         let name = self.begin.map(|_| self.name.to_vec())?;
-        let end = (HEAD_BYTES - 1).to_string().into_bytes();
+        // The last byte of the head is a line feed.
+        let end = (Receipt::HEAD_BYTES - 2).to_string().into_bytes();
         Some([b"GETRANGE".to_vec(), name, b"0".to_vec(), end])
     }
 
@@ -343,9 +341,7 @@ impl Once {
         if head.is_empty() {
             return self.begin;
         }
-        let head = std::str::from_utf8(head).ok()?.strip_prefix("receipt1 ")?;
-        let (first, count) = head.split_once(' ')?;
-        first.parse::<u64>().ok()?.checked_add(count.parse().ok()?)
+        Receipt::end_in(head)
     }
 
     /// Begins a call without items. `at` is the position of a consumer's first item.
@@ -614,7 +610,7 @@ impl Addition {
         let Some(part) = self.parts.iter_mut().find(|part| !part.is_answered()) else {
             return Refusal::Other;
         };
-        if let Some(forgotten) = forgotten(text) {
+        if let Some(forgotten) = Forgotten::read(text) {
             part.fate = Fate::Gone;
             return Refusal::Forgotten(forgotten);
         }
@@ -663,15 +659,4 @@ impl Addition {
         }
         answers
     }
-}
-
-/// Reads the error of a receipt that lacks answers.
-fn forgotten(text: &str) -> Option<Forgotten> {
-    let (from, to) = text
-        .strip_prefix("FORGOTTEN answers are known from ")?
-        .split_once(" to ")?;
-    Some(Forgotten {
-        from: from.parse().ok()?,
-        to: to.trim_end().parse().ok()?,
-    })
 }

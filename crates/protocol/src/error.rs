@@ -163,9 +163,7 @@ impl fmt::Display for Error {
             Self::Refused(Refusal::RateTooSmall) => "ERR false positive degrades to 0 on scale out",
             Self::Refused(Refusal::Full) => "ERR non scaling filter is full",
             Self::Refused(Refusal::OutOfMemory) => "OOM not enough memory for bloom object",
-            Self::Forgotten(Forgotten { from, to }) => {
-                return write!(f, "FORGOTTEN answers are known from {from} to {to}");
-            }
+            Self::Forgotten(forgotten) => return forgotten.fmt(f),
             Self::NotMade(maker, what) => {
                 return write!(f, "ERR {what} is not possible with {NEW_FILTERS} {maker}");
             }

@@ -5,6 +5,7 @@
 //! line feed. Bits after the last answer are 0, so equal receipts have equal bytes.
 
 use std::collections::TryReserveError;
+use std::fmt;
 
 /// How a head begins. The number is that of the format.
 const VERSION: &[u8] = b"receipt1 ";
@@ -66,7 +67,27 @@ pub struct Forgotten {
     pub to: u64,
 }
 
-crate::error::texts!(Forgotten { Self { .. } => "no answers are known for this position" });
+impl Forgotten {
+    const BEGIN: &str = "FORGOTTEN answers are known from ";
+
+    /// Reads the text, as a server sends it. Returns `None` if it is another one.
+    pub fn read(text: &str) -> Option<Self> {
+        let (from, to) = text.strip_prefix(Self::BEGIN)?.split_once(" to ")?;
+        Some(Self {
+            from: from.parse().ok()?,
+            to: to.trim_end().parse().ok()?,
+        })
+    }
+}
+
+impl fmt::Display for Forgotten {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { from, to } = self;
+        write!(f, "{}{from} to {to}", Self::BEGIN)
+    }
+}
+
+impl std::error::Error for Forgotten {}
 
 impl<'b> Receipt<'b> {
     /// The latest answers that every receipt keeps, and the most that can be appended at once.
@@ -75,12 +96,18 @@ impl<'b> Receipt<'b> {
     /// The bytes of the head.
     pub const HEAD_BYTES: usize = COUNT_AT + COUNT_DIGITS + 1;
 
+    /// Reads where a receipt ends: the first position without an answer. `head` is its head without the line feed. Returns `None`
+    /// if it is not one of a receipt.
+    pub fn end_in(head: &[u8]) -> Option<u64> {
+        let (first, count) = span(head)?;
+        Some(first + count)
+    }
+
     /// Reads the bytes of a receipt. Returns `None` if they are not those of a receipt.
     pub fn read(bytes: &'b [u8]) -> Option<Self> {
         let (head, bits) = bytes.split_at_checked(Self::HEAD_BYTES)?;
-        let (first, count) = head.strip_prefix(VERSION)?.split_at(FIRST_DIGITS);
-        let count = count.strip_prefix(b" ")?.strip_suffix(b"\n")?;
-        let (first, count) = (number(first)?, usize::try_from(number(count)?).ok()?);
+        let (first, count) = span(head.strip_suffix(b"\n")?)?;
+        let count = usize::try_from(count).ok()?;
         let has_its_bits = bits.len() == count.div_ceil(8) && count < Self::MOST_ANSWERS + STEP;
         let is_filled = count % 8 == 0 || bits.last()? << (count % 8) == 0;
         (has_its_bits && is_filled).then_some(Self { first, count, bits })
@@ -209,6 +236,16 @@ impl Receipt<'_> {
         write_head(head, first, count);
         to.resize(Self::HEAD_BYTES + count.div_ceil(8));
     }
+}
+
+/// Reads the first position and the number of answers from a head without its line feed.
+fn span(head: &[u8]) -> Option<(u64, u64)> {
+    let digits = head.strip_prefix(VERSION)?;
+    let (first, count) = digits.split_at_checked(FIRST_DIGITS)?;
+    let count = count
+        .strip_prefix(b" ")
+        .filter(|count| count.len() == COUNT_DIGITS)?;
+    Some((number(first)?, number(count)?))
 }
 
 /// Reads digits. There are too few for a number that does not fit.

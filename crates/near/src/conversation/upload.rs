@@ -13,6 +13,8 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use crate::tag::hash_tag;
+
 use super::said::{Words, number, types, words};
 
 /// Marks a temporary key, after the key's name.
@@ -155,10 +157,7 @@ fn lease() -> Cow<'static, [u8]> {
 
 /// Returns the slot of a key in a cluster: the CRC-16 of its hash tag, or of the key if it has none.
 fn slot(key: &[u8]) -> u16 {
-    let place = |bytes: &[u8], byte| bytes.iter().position(|other| *other == byte);
-    let after = place(key, b'{').map_or(&[][..], |at| &key[at + 1..]);
-    let tag = place(after, b'}').map_or(&[][..], |end| &after[..end]);
-    let bytes = if tag.is_empty() { key } else { tag };
+    let bytes = hash_tag(key).unwrap_or(key);
     let crc = bytes.iter().fold(0_u16, |crc, byte| {
         (0..8).fold(crc ^ u16::from(*byte) << 8, |crc, _| {
             crc << 1 ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 }

@@ -166,7 +166,7 @@ impl Shards {
         let bytes = low.memory_bytes() + high.memory_bytes();
         self.reserve(at.crowd, 1, room)?;
         self.check(self.leaf(at).shard.memory_bytes(), bytes, room)?;
-        self.insert_leaf(at.crowd, at.leaf + 1, middle, room)?;
+        self.insert_leaf(at.crowd, at.leaf + 1, middle);
         self.replace_leaf(at, low);
         let leaf = at.leaf + 1;
         self.replace_leaf(Spot { leaf, ..at }, high);
@@ -192,18 +192,10 @@ impl Shards {
         self.change(Address::Leaf(at), |old| *old = shard);
     }
 
-    /// Inserts a leaf without a shard.
-    fn insert_leaf(
-        &mut self,
-        crowd: usize,
-        at: usize,
-        first: u64,
-        room: Room,
-    ) -> Result<(), Refused> {
-        self.reserve(crowd, 1, room)?;
+    /// Inserts a leaf without a shard, for which there is [room](Self::reserve).
+    fn insert_leaf(&mut self, crowd: usize, at: usize, first: u64) {
         let shard = Shard::default();
         self.crowds[crowd].insert(at, Leaf { first, shard });
-        Ok(())
     }
 
     /// Makes room for more leaves.
@@ -257,7 +249,8 @@ impl Shards {
         }
         let crowd = self.crowds.len() - 1;
         let leaf = self.crowds[crowd].len();
-        self.insert_leaf(crowd, leaf, first, room)?;
+        self.reserve(crowd, 1, room)?;
+        self.insert_leaf(crowd, leaf, first);
         self.replace_leaf(Spot { crowd, leaf }, shard);
         Ok(())
     }
