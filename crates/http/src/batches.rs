@@ -290,15 +290,21 @@ mod tests {
         stream
     }
 
-    /// A full filter refuses each of them.
-    #[tokio::test]
-    async fn requests_behind_a_refused_one_take_one_more_round() {
+    /// Starts a queue, and returns it with the connection that it made, and what accepts others.
+    async fn start() -> (Queue, TcpStream, TcpListener) {
         let server = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = server.local_addr().expect("it listens").to_string();
         let options = Options::parse_from(["", "--server", &address]);
         let link = Link::new(&options).expect("an address");
         let (queue, stream) = tokio::join!(Queue::start(link, &options), accept(&server));
         let queue = queue.expect("the filter is created");
+        (queue, stream, server)
+    }
+
+    /// A full filter refuses each of them.
+    #[tokio::test]
+    async fn requests_behind_a_refused_one_take_one_more_round() {
+        let (queue, stream, _server) = start().await;
         let insert = |name| queue.send(Action::Insert, keys(name));
         let (mut first, mut a, mut b, mut c) = (
             pin!(insert("first")),
@@ -332,12 +338,7 @@ mod tests {
     /// Otherwise, each batch would wait for the server in its turn.
     #[tokio::test]
     async fn a_lost_server_fails_all_that_wait_for_it() {
-        let server = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = server.local_addr().expect("it listens").to_string();
-        let options = Options::parse_from(["", "--server", &address]);
-        let link = Link::new(&options).expect("an address");
-        let (queue, stream) = tokio::join!(Queue::start(link, &options), accept(&server));
-        let queue = queue.expect("the filter is created");
+        let (queue, stream, server) = start().await;
         let mut sent = pin!(queue.send(Action::Ask, keys("a")));
         assert!(is_pending(sent.as_mut()));
         assert!(read(&stream).await.contains("BF.MEXISTS"));

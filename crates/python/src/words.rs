@@ -47,12 +47,18 @@ impl<'py> FromPyObject<'_, 'py> for Whole {
     }
 }
 
-/// Returns a `ValueError` in the place of an `OverflowError`.
-fn bounded(py: Python<'_>, error: PyErr) -> PyErr {
-    if error.is_instance_of::<PyOverflowError>(py) {
-        return PyValueError::new_err("a number is too large");
-    }
-    error
+/// Extracts a number, with a `ValueError` in the place of an `OverflowError`.
+fn bounded<'a, 'py, T>(number: Borrowed<'a, 'py, PyAny>) -> PyResult<T>
+where
+    T: FromPyObject<'a, 'py, Error = PyErr>,
+{
+    let py = number.py();
+    number.extract().map_err(|error: PyErr| {
+        if error.is_instance_of::<PyOverflowError>(py) {
+            return PyValueError::new_err("a number is too large");
+        }
+        error
+    })
 }
 
 /// An integer of 64 bits. A server refuses larger ones, so they raise `ValueError`, not `OverflowError`.
@@ -63,10 +69,7 @@ impl<'py> FromPyObject<'_, 'py> for Integer {
     type Error = PyErr;
 
     fn extract(number: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        number
-            .extract()
-            .map(Self)
-            .map_err(|error| bounded(number.py(), error))
+        bounded(number).map(Self)
     }
 }
 
@@ -78,10 +81,7 @@ impl<'py> FromPyObject<'_, 'py> for Real {
     type Error = PyErr;
 
     fn extract(number: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        number
-            .extract()
-            .map(Self)
-            .map_err(|error| bounded(number.py(), error))
+        bounded(number).map(Self)
     }
 }
 

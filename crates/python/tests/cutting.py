@@ -14,34 +14,25 @@ from pathlib import Path
 from typing import Any
 
 import redis
-from following import with_shutdown
+from following import Listener, with_shutdown
 from valkeybloom import Once
 
 
-class Cutter:
+class Cutter(Listener):
     """Passes connections on to a server, and cuts some at a command: before it, after it, or within its reply."""
 
     def __init__(self, target: int, seed: int) -> None:
-        self.target, self.random = target, random.Random(seed)
+        self.random = random.Random(seed)
         self.cuts = {"before": 0, "after": 0, "within": 0}
         self.lock = threading.Lock()
-        self.listening = socket.create_server(("127.0.0.1", 0), backlog=100)
-        self.port: int = self.listening.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self) -> None:
-        while True:
-            try:
-                one, _ = self.listening.accept()
-                other = socket.create_connection(("127.0.0.1", self.target))
-            except OSError:
-                return
-            threading.Thread(target=self.serve, args=(one, other), daemon=True).start()
+        super().__init__(target)
 
     def serve(self, one: socket.socket, other: socket.socket) -> None:
         cuts: list[str] = []
-        back = threading.Thread(target=self.answer, args=(other, one, cuts), daemon=True)
-        back.start()
+        for part, ends in ((self.ask, (one, other)), (self.answer, (other, one))):
+            threading.Thread(target=part, args=(*ends, cuts), daemon=True).start()
+
+    def ask(self, one: socket.socket, other: socket.socket, cuts: list[str]) -> None:
         try:
             while data := one.recv(1 << 16):
                 cut = self.choose() if b"BF." in data else None
@@ -74,9 +65,6 @@ class Cutter:
             if cut is not None:
                 self.cuts[cut] += 1
             return cut
-
-    def close(self) -> None:
-        with_shutdown(self.listening)
 
 
 @contextmanager

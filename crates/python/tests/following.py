@@ -15,15 +15,14 @@ from valkeybloom import Near, fetch
 QUICK: dict[str, Any] = {"every": 0.005, "max_age": 60}
 
 
-class Proxy:
-    """Passes connections on to a server. It can stall them, cut them, and be asked to refuse others."""
+class Listener:
+    """Accepts connections for a server, and connects to it for each of them."""
+
+    refuses = False
 
     def __init__(self, target: int) -> None:
-        self.target, self.refuses = target, False
-        self.flows = threading.Event()
-        self.flows.set()
-        self.ends: list[socket.socket] = []
-        self.listening = socket.create_server(("127.0.0.1", 0))
+        self.target = target
+        self.listening = socket.create_server(("127.0.0.1", 0), backlog=100)
         self.port: int = self.listening.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
 
@@ -40,9 +39,29 @@ class Proxy:
             except OSError:
                 one.close()
                 continue
-            self.ends += [one, other]
-            for pair in ((one, other), (other, one)):
-                threading.Thread(target=self.pump, args=pair, daemon=True).start()
+            self.serve(one, other)
+
+    def serve(self, one: socket.socket, other: socket.socket) -> None:
+        """Begins to pass on what a client and the server send."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        with_shutdown(self.listening)
+
+
+class Proxy(Listener):
+    """Passes connections on to a server. It can stall them, cut them, and be asked to refuse others."""
+
+    def __init__(self, target: int) -> None:
+        self.flows = threading.Event()
+        self.flows.set()
+        self.ends: list[socket.socket] = []
+        super().__init__(target)
+
+    def serve(self, one: socket.socket, other: socket.socket) -> None:
+        self.ends += [one, other]
+        for pair in ((one, other), (other, one)):
+            threading.Thread(target=self.pump, args=pair, daemon=True).start()
 
     def pump(self, source: socket.socket, sink: socket.socket) -> None:
         try:
@@ -62,7 +81,7 @@ class Proxy:
             with_shutdown(end)
 
     def close(self) -> None:
-        with_shutdown(self.listening)
+        super().close()
         self.cut()
         self.flows.set()
 

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 
 import pytest
 import redis
+from following import Listener
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
@@ -43,30 +44,22 @@ def message(stream: BinaryIO) -> bytes:
     return text
 
 
-class Proxy:
+class Proxy(Listener):
     """Passes commands on to a server, and cuts the connection at one of them."""
 
     def __init__(self, server: int) -> None:
-        self.server = server
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
         #: The names of the commands that came.
         self.names: list[bytes] = []
         #: The number of the command at which the connection is cut, and how; and what happens then.
         self.step, self.cut = -1, ""
         self.meanwhile: Callable[[], Any] = lambda: None
-        threading.Thread(target=self.accept, daemon=True).start()
+        super().__init__(server)
 
-    def accept(self) -> None:
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+    def serve(self, one: socket.socket, other: socket.socket) -> None:
+        threading.Thread(target=self.exchange, args=(one, other), daemon=True).start()
 
-    def serve(self, client: socket.socket) -> None:
-        with client, socket.create_connection(("127.0.0.1", self.server)) as server:
+    def exchange(self, client: socket.socket, server: socket.socket) -> None:
+        with client, server:
             commands, replies = client.makefile("rb"), server.makefile("rb")
             try:
                 while True:
@@ -91,10 +84,6 @@ class Proxy:
             finally:
                 commands.close()
                 replies.close()
-
-    def close(self) -> None:
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
 
 
 @pytest.fixture
