@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 use std::ops::Range;
 
+use smallvec::SmallVec;
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::topk::{self as request, error};
 use valkeybloom_protocol::words::CommandWords;
@@ -60,7 +61,7 @@ struct Outcome {
     added: usize,
     changed: bool,
     /// The items that left the list, each with the number of items added before.
-    left: Vec<(usize, Box<[u8]>)>,
+    left: SmallVec<[(usize, Box<[u8]>); 1]>,
     refused: Option<Error>,
 }
 

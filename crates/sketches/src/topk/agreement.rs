@@ -2,6 +2,7 @@
 
 use crate::number;
 
+use super::item::fingerprint;
 use super::object::TopK;
 use super::pairs::{self, PAIR_BYTES};
 
@@ -71,7 +72,7 @@ impl TopK {
             let (most_there, spread_there) = other.cells_of(item);
             let allowed = loss.map_or(0.0, |loss| loss.max(spread.into()).max(spread_there.into()));
             // At the end of a list, an item may not have got in.
-            let gap = match other.list.find(item) {
+            let gap = match other.list.find(item, fingerprint(item)) {
                 Some(slot) => count.abs_diff(other.list.count(slot)),
                 None => count.saturating_sub(most_there.max(other.list.floor())),
             };

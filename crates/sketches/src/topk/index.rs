@@ -85,7 +85,7 @@ impl Index {
         let hash = self.hash(item);
         let equal = self.probe(hash).filter(move |(_, bucket)| bucket.0 == hash);
         let equal = equal.map(|(_, (_, slot))| slot);
-        equal.filter(move |slot| *slots.get(*slot).item == *item)
+        equal.filter(move |slot| slots.holds(*slot, item))
     }
 
     /// Returns the slot of an item; of several, the one whose entry is last in the heap.

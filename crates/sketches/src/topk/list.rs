@@ -1,12 +1,12 @@
-//! The list of the items with the largest estimates: a heap, and an index of its items.
+//! The list of the items with the largest estimates: a heap, and what finds its items.
 
 use crate::bytes::DecodeError;
 use crate::hash::Seed;
 use crate::machine::memory::{self, Relocate};
 use crate::machine::work;
 
-use super::index::Index;
 use super::pairs::{self, PAIR_BYTES};
+use super::search::Search;
 use super::slots::{Listed, Slots};
 
 /// An entry of the heap. Free entries have no slot and a count of 0, but an item may have a count of 0 too.
@@ -33,16 +33,16 @@ pub struct List {
     /// of [`sink`](Self::sink), which are part of the stored form.
     heap: Box<[u8]>,
     slots: Slots,
-    index: Index,
+    search: Search,
 }
 
 impl List {
-    /// Creates an empty list of up to `k` items, whose index has this seed. Returns `None` if allocation fails.
+    /// Creates an empty list of up to `k` items, whose search has this seed. Returns `None` if allocation fails.
     pub fn new(k: u32, seed: Seed) -> Option<Self> {
         Some(Self {
             heap: memory::zeroed((k as usize).checked_mul(PAIR_BYTES)?)?,
             slots: Slots::new(k)?,
-            index: Index::new(k, seed)?,
+            search: Search::new(k, seed)?,
         })
     }
 
@@ -94,10 +94,16 @@ impl List {
         slot.map_or(0, |slot| self.slots.get(slot).item.len() as u64)
     }
 
-    /// Returns the slot of an item.
+    /// Returns the slot of an item, which has this fingerprint.
     #[inline]
-    pub fn find(&self, item: &[u8]) -> Option<u32> {
-        self.index.find(item, &self.slots)
+    pub fn find(&self, item: &[u8], fingerprint: u32) -> Option<u32> {
+        self.search.find(item, fingerprint, &self.slots)
+    }
+
+    /// Returns whether a search takes less time than reading an item's cells.
+    #[inline]
+    pub const fn is_short(&self) -> bool {
+        matches!(self.search, Search::Few(_))
     }
 
     /// Returns the count of the item in a slot.
@@ -138,11 +144,11 @@ impl List {
         let (slot, before) = match root.slot {
             None => (self.slots.push(listed), None),
             Some(slot) => {
-                self.index.remove(slot, &self.slots);
+                self.search.remove(slot, &self.slots);
                 (slot, Some(self.slots.replace(slot, listed).item))
             }
         };
-        self.index.insert(slot, &self.slots);
+        self.search.insert(slot, &self.slots);
         self.set(0, Entry::new(count, slot));
         self.sink(0);
         before
@@ -164,7 +170,7 @@ impl List {
         let at = listed.at as usize;
         let slot = self.slots.push(listed);
         self.set(at, Entry::new(count, slot));
-        if matches && self.index.insert_copy(slot, &self.slots).is_none() {
+        if matches && self.search.insert_copy(slot, &self.slots).is_none() {
             return Err("item that is listed too often".into());
         }
         Ok(())
@@ -233,12 +239,12 @@ impl List {
 
     /// Returns the sum of the allocations in bytes.
     pub fn memory_bytes(&self) -> u64 {
-        self.heap.len() as u64 + self.index.memory_bytes() + self.slots.memory_bytes()
+        self.heap.len() as u64 + self.search.memory_bytes() + self.slots.memory_bytes()
     }
 
     /// Returns the sum of the allocations of a full list of `k` items in bytes, without its items.
     pub fn bytes_of(k: u32) -> u64 {
-        u64::from(k) * PAIR_BYTES as u64 + Index::bytes_of(k) + Slots::bytes_of(k)
+        u64::from(k) * PAIR_BYTES as u64 + Search::bytes_of(k) + Slots::bytes_of(k)
     }
 
     /// Returns the sum of the items' lengths in bytes.
@@ -251,7 +257,7 @@ impl List {
         Some(Self {
             heap: memory::copied(&self.heap)?,
             slots: self.slots.try_clone()?,
-            index: self.index.try_clone()?,
+            search: self.search.try_clone()?,
         })
     }
 
@@ -264,7 +270,7 @@ impl List {
     pub fn relocate(&mut self, step: usize, by: &mut impl Relocate) {
         match step {
             0 => self.heap = by.blob(std::mem::take(&mut self.heap)),
-            1 => self.index.relocate(|buckets| by.blob(buckets)),
+            1 => self.search.relocate(|bytes| by.blob(bytes)),
             _ => self.slots.relocate(step - 2, by),
         }
     }

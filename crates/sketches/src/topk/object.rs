@@ -7,7 +7,7 @@ use crate::machine::memory::{self, Relocate};
 use super::chance::{Chance, Collision, Contest};
 use super::decay::Decay;
 use super::derived::Derived;
-use super::item::Cells;
+use super::item::{Cells, fingerprint};
 use super::list::List;
 use super::pairs::{self, PAIR_BYTES};
 use super::shape::Shape;
@@ -153,17 +153,18 @@ impl TopK {
         let mut room = [[0; GROUP]];
         let cells = self.locate(item, &mut room);
         let floor = self.list.floor();
-        // Many cells come from memory while the list is searched. A few are in the cache, and most items turn out not to
-        // reach the least count of the list, which needs no search.
+        // Many cells come from memory while the list is searched. If few, which are in the cache, have a long list, they
+        // are read first: most items turn out not to reach the least count of the list, which needs no search.
         let are_cached = self.cells.len() <= CACHED_BYTES;
-        let mut listed = None;
         if !are_cached {
             cells.each(|cell| memory::prefetch(&self.cells, cell * PAIR_BYTES));
-            listed = self.list.find(item);
         }
+        let find = |list: &List| list.find(item, cells.fingerprint);
+        let searches_first = !are_cached || self.list.is_short();
+        let mut listed = searches_first.then(|| find(&self.list)).flatten();
         let may_enter = listed.is_none() && self.most_after(&cells, increment) >= floor;
-        if are_cached && may_enter {
-            listed = self.list.find(item);
+        if !searches_first && may_enter {
+            listed = find(&self.list);
         }
         let copy = if may_enter && listed.is_none() {
             Some(self.copy_for_list(item, most_bytes)?)
@@ -218,7 +219,8 @@ impl TopK {
         let fingerprint = cells.fingerprint;
         let (mut estimate, mut changed) = (0, false);
         cells.each(|index| {
-            let before @ (owner, count) = self.cell(index);
+            let cell = pairs::get_mut(&mut self.cells, index);
+            let before @ (owner, count) = pairs::read(*cell);
             let after = if count == 0 {
                 (fingerprint, increment)
             } else if owner == fingerprint {
@@ -232,7 +234,7 @@ impl TopK {
                     draws: increment,
                     number: self.collisions,
                 };
-                match self.contest(chance, &collision) {
+                match contest(chance, &collision, &self.decay, &mut self.collisions) {
                     Contest::Kept(count) => (owner, count),
                     Contest::Taken(count) => (fingerprint, count),
                 }
@@ -241,34 +243,17 @@ impl TopK {
                 estimate = estimate.max(after.1);
             }
             if after != before {
-                pairs::set(&mut self.cells, index, after);
+                *cell = pairs::written(after);
                 changed = true;
             }
         });
         (estimate, changed)
     }
 
-    /// Returns the outcome at a cell of another owner.
-    #[inline]
-    fn contest(&mut self, chance: &mut impl Chance, collision: &Collision) -> Contest {
-        let Collision { count, draws, .. } = *collision;
-        if self.decay.is_certain() {
-            return match draws.checked_sub(count) {
-                None => Contest::Kept(count - draws),
-                Some(left) => Contest::Taken(left + 1),
-            };
-        }
-        if draws == 0 || self.decay.power(count) == 0.0 {
-            return Contest::Kept(count);
-        }
-        self.collisions = (self.collisions + 1) % COLLISIONS;
-        chance.contest(collision, &self.decay)
-    }
-
     /// Returns whether an item is in the list.
     #[inline]
     pub fn contains(&self, item: &[u8]) -> bool {
-        self.list.find(item).is_some()
+        self.list.find(item, fingerprint(item)).is_some()
     }
 
     /// Returns the count of an item's cells: the largest one, but of a listed item only of those that reach the least
@@ -331,4 +316,26 @@ impl TopK {
         }
         None
     }
+}
+
+/// Returns the outcome at a cell of another owner. Collisions that hang on chance are counted.
+#[inline]
+fn contest(
+    chance: &mut impl Chance,
+    collision: &Collision,
+    decay: &Decay,
+    collisions: &mut u64,
+) -> Contest {
+    let Collision { count, draws, .. } = *collision;
+    if decay.is_certain() {
+        return match draws.checked_sub(count) {
+            None => Contest::Kept(count - draws),
+            Some(left) => Contest::Taken(left + 1),
+        };
+    }
+    if draws == 0 || decay.power(count) == 0.0 {
+        return Contest::Kept(count);
+    }
+    *collisions = (*collisions + 1) % COLLISIONS;
+    chance.contest(collision, decay)
 }

@@ -50,6 +50,14 @@ impl Slots {
         &self.chunks[slot as usize / CHUNK][slot as usize % CHUNK]
     }
 
+    /// Returns whether a slot is in use, for this item.
+    #[inline]
+    pub fn holds(&self, slot: u32, item: &[u8]) -> bool {
+        let chunk = self.chunks.get(slot as usize / CHUNK);
+        let listed = chunk.and_then(|chunk| chunk.get(slot as usize % CHUNK));
+        listed.is_some_and(|listed| *listed.item == *item)
+    }
+
     #[inline]
     pub fn get_mut(&mut self, slot: u32) -> &mut Listed {
         &mut self.chunks[slot as usize / CHUNK][slot as usize % CHUNK]

@@ -235,8 +235,20 @@ fn copies_are_limited() {
         assert_eq!(left.as_deref(), Some(&b"item"[..]));
         assert_eq!(object.contains(b"item"), other < 2);
     }
+    // A short list has no limit.
+    assert!(read(copies(100)).is_ok());
+    let other = (
+        stored_entry(murmur2(b"other", 1919), 5, 0, 3),
+        &b"other\0"[..],
+    );
+    let copies = |number: usize| {
+        let mut entries = vec![copy(3); number];
+        entries.resize_with(number + 40, || other.clone());
+        entries.resize_with(number + 80, || (stored_entry(0, 0, 0, 0), &b"\0"[..]));
+        fields_with(100, &entries)
+    };
     assert!(read(copies(COPIES_MAX)).is_ok());
-    let error = read(copies(COPIES_MAX + 1)).unwrap_err();
+    let error = read(copies(COPIES_MAX + 1)).map(|_| ()).unwrap_err();
     assert_eq!(error.to_string(), "item that is listed too often");
 }
 

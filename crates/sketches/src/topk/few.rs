@@ -1,0 +1,82 @@
+//! The slots of a short list by their items' fingerprints: a search compares all of them, some at once, which takes less
+//! time than a hash of the item. They are computed and never stored.
+
+use crate::machine::memory;
+use crate::machine::work;
+
+use super::slots::Slots;
+
+/// The fingerprints that are compared at once.
+const GROUP: usize = 8;
+
+const BYTES: usize = size_of::<u32>();
+
+/// The slots of a short list by their items.
+#[derive(Debug)]
+pub struct Few {
+    /// The fingerprint of each slot's item, little endian, in whole groups. Slots that are not in use have any.
+    fingerprints: Box<[u8]>,
+}
+
+impl Few {
+    /// The most slots.
+    pub const MOST: u32 = 128;
+
+    /// Creates an index for up to `slots` slots, or returns `None` if allocation fails.
+    pub fn new(slots: u32) -> Option<Self> {
+        let bytes = usize::try_from(Self::bytes_of(slots)).ok()?;
+        Some(Self {
+            fingerprints: memory::zeroed(bytes)?,
+        })
+    }
+
+    /// Returns the size of the fingerprints of up to `slots` slots in bytes.
+    pub fn bytes_of(slots: u32) -> u64 {
+        u64::from(slots).next_multiple_of(GROUP as u64) * BYTES as u64
+    }
+
+    /// Returns the slot of an item; of several, the one whose entry is last in the heap.
+    #[inline]
+    pub fn find(&self, item: &[u8], fingerprint: u32, slots: &Slots) -> Option<u32> {
+        work::bytes(self.fingerprints.len());
+        let is_equal = |lane: &[u8; BYTES]| u32::from_le_bytes(*lane) == fingerprint;
+        let (groups, _) = self.fingerprints.as_chunks::<{ GROUP * BYTES }>();
+        let mut found = None;
+        for (first, group) in (0..).step_by(GROUP).zip(groups) {
+            let (lanes, _) = group.as_chunks();
+            // Without an end at the first equal one, the compiler compares them at once.
+            if !lanes.iter().fold(false, |any, lane| any | is_equal(lane)) {
+                continue;
+            }
+            for (slot, lane) in (first..).zip(lanes) {
+                if is_equal(lane) && slots.holds(slot, item) {
+                    found = found.max(Some((slots.get(slot).at, slot)));
+                }
+            }
+        }
+        found.map(|(_, slot)| slot)
+    }
+
+    /// Notes the fingerprint of a slot's item.
+    #[inline]
+    pub fn set(&mut self, slot: u32, fingerprint: u32) {
+        let (lanes, _) = self.fingerprints.as_chunks_mut();
+        lanes[slot as usize] = fingerprint.to_le_bytes();
+    }
+
+    /// Returns the size of the fingerprints in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.fingerprints.len() as u64
+    }
+
+    /// Copies the fingerprints, or returns `None` if allocation fails.
+    pub fn try_clone(&self) -> Option<Self> {
+        let fingerprints = memory::copied(&self.fingerprints)?;
+        Some(Self { fingerprints })
+    }
+
+    /// Moves the fingerprints.
+    pub fn relocate(&mut self, place: impl FnOnce(Box<[u8]>) -> Box<[u8]>) {
+        self.fingerprints = place(std::mem::take(&mut self.fingerprints));
+    }
+}
