@@ -140,7 +140,7 @@ test('receipts are in the slot of their filter', async () => {
   const cluster = await startCluster();
   try {
     await withEach(CLUSTER_CLIENTS, cluster.port, async (one, name) => {
-      for (const key of ['a', 'b', 'c{d}'].map((letter) => `${letter} of ${name}`)) {
+      for (const key of ['a', 'b', 'c{d}', 'e}'].map((letter) => `${letter} of ${name}`)) {
         const once = new Once(one, key, { consumer: 'c' });
         for (const _ of [1, 2]) assert.deepEqual(await once.add(['x', 'y'], { at: 0 }), [true, true], name);
         assert.equal(await once.position, 2);

@@ -13,7 +13,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use crate::tag::hash_tag;
+use crate::tag::slot;
 
 use super::said::{Words, number, types, words};
 
@@ -155,17 +155,6 @@ fn lease() -> Cow<'static, [u8]> {
     number(LEASE.as_secs() * 1000)
 }
 
-/// Returns the slot of a key in a cluster: the CRC-16 of its hash tag, or of the key if it has none.
-fn slot(key: &[u8]) -> u16 {
-    let bytes = hash_tag(key).unwrap_or(key);
-    let crc = bytes.iter().fold(0_u16, |crc, byte| {
-        (0..8).fold(crc ^ u16::from(*byte) << 8, |crc, _| {
-            crc << 1 ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 }
-        })
-    });
-    crc % 16_384
-}
-
 /// Returns whether a key is the temporary key of an upload.
 pub fn is_temporary(key: &[u8]) -> bool {
     key.windows(MARK.len()).any(|part| part == MARK.as_bytes())
@@ -203,9 +192,6 @@ mod tests {
 
     #[test]
     fn a_key_that_is_no_tag_has_a_temporary_key_in_its_slot() {
-        // The check value of CRC-16/XMODEM, 0x31c3.
-        assert_eq!(slot(b"123456789"), 12_739);
-        assert_eq!(slot(b"a{123456789}{b}"), 12_739);
         for key in ["", "a{", "a}", "a{}b{c}", "}{"] {
             let upload = Upload::new(b"", key.as_bytes(), u64::MAX);
             assert!(upload.temporary().starts_with(key.as_bytes()));

@@ -7,7 +7,9 @@
 //! call in flight, which later calls take again. If such a call ends without all answers, its items are *debts*: the next
 //! call that has one of them asks its receipt first. So a program that calls again is told what the failed call was not.
 
-use std::collections::{BTreeMap, HashMap, TryReserveError};
+mod debts;
+
+use std::collections::TryReserveError;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +18,12 @@ use valkeybloom_protocol::batch::next_command;
 use valkeybloom_protocol::names::BF_INSERT;
 use valkeybloom_sketches::{Forgotten, Receipt};
 
-use crate::tag::hash_tag;
+use crate::tag::receipt_prefix;
+
+use debts::{Debts, Line};
 
 /// How long a receipt may be idle to be taken again: less than the server keeps it.
 const LONGEST_IDLE: Duration = Duration::from_secs(3600);
-
-/// The most items of failed calls that are remembered.
-const MOST_DEBTS: usize = 100_000;
 
 /// The mark of an item whose answer no call waits for.
 const NOBODY: usize = usize::MAX;
@@ -104,111 +105,6 @@ pub struct Once {
     debts: Debts,
 }
 
-/// A place in a receipt.
-#[derive(Clone, Copy, Debug)]
-struct Line {
-    /// The number of an own receipt.
-    number: u64,
-    /// The first position whose answer is not known here.
-    position: u64,
-    /// When the receipt was used last.
-    used: Duration,
-}
-
-/// The items whose answers failed calls did not get.
-#[derive(Debug, Default)]
-struct Debts {
-    /// The failed commands, in their order.
-    failed: BTreeMap<u64, Debt>,
-    next_id: u64,
-    /// For each item, the commands that have it, and its places in them.
-    places: HashMap<Box<[u8]>, Vec<(u64, usize)>>,
-    /// The number of places.
-    count: usize,
-}
-
-/// A command whose answers were not told.
-#[derive(Debug)]
-struct Debt {
-    line: Line,
-    items: Arc<Items>,
-    /// The answers, once they are known. Then only new items have places.
-    answers: Option<Vec<bool>>,
-    /// The number of calls that are asking for them.
-    calls: usize,
-    /// The number of items that nobody has asked for.
-    left: usize,
-}
-
-impl Debts {
-    fn insert(&mut self, line: Line, items: Items, answers: Option<Vec<bool>>) {
-        let count = items.len();
-        if count == 0 || self.places.try_reserve(count).is_err() {
-            return;
-        }
-        let id = self.next_id;
-        self.next_id += 1;
-        let debt = Debt {
-            line,
-            items: Arc::new(items),
-            answers,
-            calls: 0,
-            left: 0,
-        };
-        self.failed.insert(id, debt);
-        (0..count).for_each(|place| self.note(id, place));
-        while self.count > MOST_DEBTS
-            && let Some((oldest, _)) = self.failed.first_key_value()
-        {
-            self.remove(*oldest);
-        }
-    }
-
-    /// Notes that nobody has asked for an item.
-    fn note(&mut self, id: u64, place: usize) {
-        let Some(debt) = self.failed.get_mut(&id) else {
-            return;
-        };
-        let places = self.places.entry(debt.items.get(place).into()).or_default();
-        // Only the first of equal items can be new.
-        if places.iter().all(|(of, _)| *of != id) {
-            places.push((id, place));
-            debt.left += 1;
-            self.count += 1;
-        }
-    }
-
-    /// Removes an item that needs no answer of this command.
-    fn forget(&mut self, id: u64, place: usize) {
-        let Some(debt) = self.failed.get_mut(&id) else {
-            return;
-        };
-        let item = debt.items.get(place);
-        if let Some(places) = self.places.get_mut(item) {
-            let before = places.len();
-            places.retain(|of| *of != (id, place));
-            debt.left -= before - places.len();
-            self.count -= before - places.len();
-            if places.is_empty() {
-                self.places.remove(item);
-            }
-        }
-    }
-
-    fn remove(&mut self, id: u64) {
-        let count = self.failed.get(&id).map_or(0, |debt| debt.items.len());
-        (0..count).for_each(|place| self.forget(id, place));
-        self.failed.remove(&id);
-    }
-
-    fn remove_if_paid(&mut self, id: u64) {
-        let is_paid = |debt: &Debt| debt.left == 0 && debt.calls == 0;
-        if self.failed.get(&id).is_some_and(is_paid) {
-            self.failed.remove(&id);
-        }
-    }
-}
-
 /// A call that adds items.
 #[derive(Debug)]
 pub struct Addition {
@@ -284,18 +180,10 @@ pub enum Refusal {
 pub const LACKING: &str =
     "the server has no BF.INSERT … ONCE: load the module valkeybloom, of a version with ONCE";
 
-/// Returns what the names of a filter's receipts begin with. They are in the slot of its key.
-fn prefix(key: &[u8]) -> Vec<u8> {
-    match hash_tag(key) {
-        Some(_) => [key, b":once:"].concat(),
-        None => [b"{", key, b"}:once:"].concat(),
-    }
-}
-
 impl Once {
     /// Makes an object for the filter at a key.
     pub fn new(key: &[u8], receipts: Receipts<'_>, adding: Adding) -> Self {
-        let mut name = prefix(key);
+        let mut name = receipt_prefix(key);
         let mut begin = None;
         match receipts {
             Receipts::Consumer(consumer, from) => {
