@@ -6,6 +6,7 @@
 use hyper::StatusCode;
 use redis::{Cmd, RedisResult, Value};
 use tokio::sync::{mpsc, oneshot};
+use valkeybloom_near::once;
 
 use crate::fault::Fault;
 use crate::link::Link;
@@ -52,12 +53,23 @@ impl Commands {
         Self { ask, insert, check }
     }
 
-    fn of(&self, action: Action) -> &Cmd {
-        match action {
-            Action::Ask => &self.ask,
-            Action::Insert => &self.insert,
-            Action::Check => &self.check,
+    /// Returns the command for requests of a group.
+    fn of(&self, group: &[Request]) -> Cmd {
+        let mut command = match group[0].action {
+            Action::Ask => self.ask.clone(),
+            Action::Insert => self.insert.clone(),
+            Action::Check => self.check.clone(),
+        };
+        if let Some(receipt) = &group[0].receipt {
+            command.arg("ONCE").arg(receipt).arg(0);
         }
+        if group[0].action == Action::Insert {
+            command.arg("ITEMS");
+        }
+        for request in group {
+            command.arg(&request.keys);
+        }
+        command
     }
 }
 
@@ -67,6 +79,8 @@ type Answer = Result<(Vec<String>, Vec<bool>), Fault>;
 struct Request {
     action: Action,
     keys: Vec<String>,
+    /// Where the answer of an insertion is kept, so that the same request gets it again.
+    receipt: Option<Vec<u8>>,
     answer: oneshot::Sender<Answer>,
 }
 
@@ -86,7 +100,7 @@ impl Queue {
     /// # Errors
     /// The server refuses the options. A server that is down, or refuses for a state that may end, is not an error.
     pub async fn start(mut link: Link, options: &Options) -> RedisResult<Self> {
-        let mut commands = Commands::new(options);
+        let commands = Commands::new(options);
         let sent = link
             .send(redis::pipe().add_command(commands.insert.clone()))
             .await;
@@ -100,23 +114,29 @@ impl Queue {
             }
             log::line(format_args!("{} refuses: {}", link.address(), fault.1));
         }
-        commands.insert.arg("ITEMS");
         // Each connection has at most one request in the queue.
         let (sender, receiver) = mpsc::unbounded_channel();
         tokio::spawn(send_all(receiver, commands, link));
         Ok(Self(sender))
     }
 
-    /// Does something with keys, and returns them with whether the filter held each before.
+    /// Does something with keys, and returns them with whether the filter held each before. An insertion with a receipt
+    /// that has its answer returns that, and inserts nothing.
     ///
     /// # Errors
     /// What the server refused, or why it did not answer. In the latter case keys may have been inserted.
-    pub async fn send(&self, action: Action, keys: Vec<String>) -> Answer {
+    pub async fn send(
+        &self,
+        action: Action,
+        keys: Vec<String>,
+        receipt: Option<Vec<u8>>,
+    ) -> Answer {
         let (answer, answered) = oneshot::channel();
         let ended = || Fault::new(StatusCode::SERVICE_UNAVAILABLE, "the service is ending");
         let request = Request {
             action,
             keys,
+            receipt,
             answer,
         };
         self.0.send(request).map_err(|_| ended())?;
@@ -134,11 +154,7 @@ async fn send_all(mut queue: mpsc::UnboundedReceiver<Request>, commands: Command
         let groups: Vec<_> = alone.chain(grouped(requests.drain(..))).collect();
         let mut batch = redis::pipe();
         for group in &groups {
-            let mut command = commands.of(group[0].action).clone();
-            for request in group {
-                command.arg(&request.keys);
-            }
-            batch.add_command(command);
+            batch.add_command(commands.of(group));
         }
         match link.send(&batch).await {
             Ok(replies) => {
@@ -158,12 +174,16 @@ async fn send_all(mut queue: mpsc::UnboundedReceiver<Request>, commands: Command
     }
 }
 
-/// Groups requests with the same action. A group has at most [`MAX_KEYS`] keys.
+/// Groups requests with the same action. A group has at most [`MAX_KEYS`] keys. A request with a receipt stays alone.
 fn grouped(requests: impl Iterator<Item = Request>) -> Vec<Vec<Request>> {
     let mut groups: Vec<Vec<Request>> = Vec::new();
     // For each action, the number of keys in its newest group, and the group's index.
     let mut newest = [(MAX_KEYS + 1, 0); 3];
     for request in requests {
+        if request.receipt.is_some() {
+            groups.push(vec![request]);
+            continue;
+        }
         let (keys, index) = &mut newest[request.action as usize];
         *keys += request.keys.len();
         if *keys > MAX_KEYS {
@@ -179,7 +199,15 @@ fn grouped(requests: impl Iterator<Item = Request>) -> Vec<Vec<Request>> {
 fn share(group: Vec<Request>, reply: Value) -> Vec<Request> {
     let action = group[0].action;
     let items = match reply {
-        Value::ServerError(error) => Err(Fault::from(error)),
+        Value::ServerError(error) => {
+            let fault = Fault::from(error);
+            let lacks_once = group[0].receipt.is_some() && once::is_lacking(&fault.1);
+            Err(if lacks_once {
+                Fault::new(fault.0, once::LACKING)
+            } else {
+                fault
+            })
+        }
         _ if action == Action::Check => Ok(Vec::new()),
         reply => reply.into_sequence().map_err(|_| unexpected()),
     };
@@ -253,6 +281,7 @@ mod tests {
             let request = Request {
                 action,
                 keys,
+                receipt: None,
                 answer,
             };
             (request, answered)
@@ -305,7 +334,7 @@ mod tests {
     #[tokio::test]
     async fn requests_behind_a_refused_one_take_one_more_round() {
         let (queue, stream, _server) = start().await;
-        let insert = |name| queue.send(Action::Insert, keys(name));
+        let insert = |name| queue.send(Action::Insert, keys(name), None);
         let (mut first, mut a, mut b, mut c) = (
             pin!(insert("first")),
             pin!(insert("a")),
@@ -339,10 +368,10 @@ mod tests {
     #[tokio::test]
     async fn a_lost_server_fails_all_that_wait_for_it() {
         let (queue, stream, server) = start().await;
-        let mut sent = pin!(queue.send(Action::Ask, keys("a")));
+        let mut sent = pin!(queue.send(Action::Ask, keys("a"), None));
         assert!(is_pending(sent.as_mut()));
         assert!(read(&stream).await.contains("BF.MEXISTS"));
-        let mut waiting = pin!(queue.send(Action::Insert, keys("b")));
+        let mut waiting = pin!(queue.send(Action::Insert, keys("b"), None));
         assert!(is_pending(waiting.as_mut()));
         drop(stream);
         let (sent, waiting) = tokio::join!(sent, waiting);

@@ -8,6 +8,7 @@
 
 mod batches;
 mod fault;
+mod idempotency;
 mod keys;
 mod link;
 mod listener;

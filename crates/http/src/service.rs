@@ -18,6 +18,7 @@ use tokio::time::timeout;
 
 use crate::batches::{Action, Queue};
 use crate::fault::Fault;
+use crate::idempotency::Receipts;
 use crate::keys;
 use crate::metrics::Metrics;
 use crate::options::Options;
@@ -33,6 +34,7 @@ type Answer = Response<Full<Bytes>>;
 /// What all connections share.
 pub struct Service {
     queue: Queue,
+    receipts: Receipts,
     /// The metrics.
     pub metrics: Metrics,
     token: Option<String>,
@@ -51,6 +53,7 @@ impl Service {
     pub fn new(queue: Queue, metrics: Metrics, options: &Options) -> Self {
         Self {
             queue,
+            receipts: Receipts::new(&options.key),
             metrics,
             token: options.token.clone(),
             timeout: options.timeout,
@@ -91,7 +94,7 @@ impl Service {
         match path {
             "/" if is_get => {
                 let keys = keys::parse(request.uri().query(), None, b"")?;
-                self.send(Action::Ask, "GET", keys).await
+                self.send(Action::Ask, "GET", keys, None).await
             }
             "/" if request.method() == Method::POST => {
                 let (head, body) = request.into_parts();
@@ -105,7 +108,8 @@ impl Service {
                 })??;
                 let kind = head.headers.get(CONTENT_TYPE);
                 let keys = keys::parse(head.uri.query(), kind, &body)?;
-                self.send(Action::Insert, "POST", keys).await
+                let receipt = self.receipts.name(&head.headers, &keys)?;
+                self.send(Action::Insert, "POST", keys, receipt).await
             }
             "/health" if is_get => match self.check().await {
                 Ok(()) => Ok(json(StatusCode::OK, &json!({ "status": "ok" }))),
@@ -154,8 +158,14 @@ impl Service {
         Err(Fault::new(StatusCode::UNAUTHORIZED, why))
     }
 
-    async fn send(&self, action: Action, method: &str, keys: Vec<String>) -> Result<Answer, Fault> {
-        let (keys, found) = self.queue.send(action, keys).await?;
+    async fn send(
+        &self,
+        action: Action,
+        method: &str,
+        keys: Vec<String>,
+        receipt: Option<Vec<u8>>,
+    ) -> Result<Answer, Fault> {
+        let (keys, found) = self.queue.send(action, keys, receipt).await?;
         self.metrics.count_keys(method, &found);
         let mut lists = Found::default();
         for (key, found) in keys.into_iter().zip(found) {
@@ -170,7 +180,8 @@ impl Service {
     }
 
     async fn check(&self) -> Result<(), Fault> {
-        self.queue.send(Action::Check, Vec::new()).await.map(|_| ())
+        let checked = self.queue.send(Action::Check, Vec::new(), None).await;
+        checked.map(|_| ())
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod bodies;
 mod bounds;
+mod idempotency;
 mod options;
 mod reached;
 mod restarts;

@@ -1,10 +1,6 @@
 //! Additions of the Rust client behind a proxy that cuts connections: before a command, after it, and within its reply.
 
 use std::collections::{HashMap, HashSet};
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::Duration;
 
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
@@ -14,76 +10,7 @@ use valkeybloom_client::{Error, Near, Once};
 
 use crate::harness::{Server, int};
 use crate::support::Rng;
-
-/// The numbers of connections that were cut before a command, after it, and within its reply.
-type Cuts = Arc<Mutex<(Rng, [usize; 3])>>;
-
-/// Returns the port of a proxy that cuts at random commands.
-fn cutter_of(server: &Server, seed: u64) -> (u16, Cuts) {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    let port = listener.local_addr().expect("it is bound").port();
-    let cuts: Cuts = Arc::new(Mutex::new((Rng::new(seed), [0; 3])));
-    let (target, of_all) = (server.port(), cuts.clone());
-    thread::spawn(move || {
-        for client in listener.incoming() {
-            let client = client.expect("a connection");
-            let server = TcpStream::connect((Ipv4Addr::LOCALHOST, target)).expect("it is up");
-            let cuts = of_all.clone();
-            thread::spawn(move || {
-                serve(&client, &server, &cuts);
-                for end in [client, server] {
-                    let _ = end.shutdown(Shutdown::Both);
-                }
-            });
-        }
-    });
-    (port, cuts)
-}
-
-/// Passes commands and replies on until a side ends or a connection is to be cut.
-fn serve(mut client: &TcpStream, mut server: &TcpStream, cuts: &Cuts) {
-    let cut = Arc::new(Mutex::new(None));
-    let (mut back, mut to, cut_back) = (
-        server.try_clone().expect("a handle can be copied"),
-        client.try_clone().expect("a handle can be copied"),
-        cut.clone(),
-    );
-    thread::spawn(move || {
-        let mut buffer = vec![0; 1 << 16];
-        while let Ok(count @ 1..) = back.read(&mut buffer) {
-            let cut = *cut_back.lock().unwrap();
-            let part = match cut {
-                None => count,
-                Some(1) => 0,
-                Some(_) => count / 2,
-            };
-            if to.write_all(&buffer[..part]).is_err() || cut.is_some() {
-                break;
-            }
-        }
-        let _ = to.shutdown(Shutdown::Both);
-        let _ = back.shutdown(Shutdown::Both);
-    });
-    let mut buffer = vec![0; 1 << 16];
-    while let Ok(count @ 1..) = client.read(&mut buffer) {
-        let bytes = &buffer[..count];
-        if bytes.windows(3).any(|word| word == b"BF.") {
-            let (rng, numbers) = &mut *cuts.lock().unwrap();
-            let kind = rng.below(8);
-            if kind < 3 {
-                numbers[kind] += 1;
-                if kind == 0 {
-                    let _ = server.write_all(&bytes[..count / 2]);
-                    return;
-                }
-                *cut.lock().unwrap() = Some(kind);
-            }
-        }
-        if server.write_all(bytes).is_err() {
-            return;
-        }
-    }
-}
+use crate::support::cutter::Cutter;
 
 async fn connection(port: u16) -> ConnectionManager {
     let client = redis::Client::open(("127.0.0.1", port)).expect("an address");
@@ -141,9 +68,9 @@ fn cuts_do_not_spoil_an_answer() {
     for seed in 0..4 {
         let key = format!("k{seed}");
         client.ok(format!("BF.RESERVE {key} 0.000000001 100000"));
-        let (port, cuts) = cutter_of(&server, seed);
+        let cutter = Cutter::of(server.port(), b"BF.", seed);
         let told = runtime.block_on(async {
-            let connection = connection(port).await;
+            let connection = connection(cutter.port).await;
             let adder = if seed % 2 == 0 {
                 Adder::Once(Once::new(connection, &key))
             } else {
@@ -186,8 +113,7 @@ fn cuts_do_not_spoil_an_answer() {
             format!("BF.CARD {key}"),
             int(i64::try_from(times.len()).unwrap()),
         );
-        let (_, numbers) = &*cuts.lock().unwrap();
-        assert!(numbers.iter().all(|number| *number > 0), "{numbers:?}");
+        cutter.require_cuts();
     }
 }
 

@@ -169,7 +169,7 @@ const ELSEWHERE: &[(&str, &str, usize, &str)] = &[
     ("docs/c.md", "ruby", 1, "tools/c.sh"),
     ("docs/commands.md", "lua", 1, "scripting"),
     ("docs/container.md", "dockerfile", 1, "deployments"),
-    ("docs/http.md", "text", 1, "http"),
+    ("docs/http.md", "text", 2, "http"),
     ("docs/in-process.md", "rust", 1, "plan"),
     ("docs/in-process.md", "toml", 1, "pages"),
     ("docs/javascript.md", "html", 1, "tools/js.sh"),

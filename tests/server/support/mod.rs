@@ -6,6 +6,7 @@ pub mod certificates;
 pub mod commands;
 pub mod configured;
 pub mod cuckoo;
+pub mod cutter;
 pub mod effects;
 pub mod forged;
 pub mod periods;

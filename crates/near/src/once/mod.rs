@@ -18,7 +18,7 @@ use valkeybloom_protocol::batch::next_command;
 use valkeybloom_protocol::names::BF_INSERT;
 use valkeybloom_sketches::{Forgotten, Receipt};
 
-use crate::tag::receipt_prefix;
+pub use crate::tag::receipt_prefix;
 
 use debts::{Debts, Line};
 
@@ -174,6 +174,12 @@ pub enum Refusal {
     Without,
     /// Anything else.
     Other,
+}
+
+/// Returns whether a server's error says that it does not have `ONCE`.
+pub fn is_lacking(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    text.contains("unknown argument") || text.contains("unknown command")
 }
 
 /// What to say about [`Refusal::Lacking`].
@@ -511,8 +517,8 @@ impl Addition {
             part.fate = Fate::Gone;
             return Refusal::Other;
         }
+        let lacks_once = is_lacking(text);
         let text = text.to_ascii_lowercase();
-        let lacks_once = text.contains("unknown argument") || text.contains("unknown command");
         let is_receipt_refused = text.starts_with("noperm") || text.starts_with("crossslot");
         if self.is_off {
             Refusal::Other
