@@ -50,6 +50,8 @@ usage() {
                                   with filters, only the server's tests whose names match
 ./build.sh python [filter]        builds the Python package into target/wheels/ and runs its tests; with a filter, only
                                   those whose names match
+./build.sh killed [items [kills]]  kills 100 consumers or the given number, and the server, while they work on a million
+                                  items or the given number, from files and from a stream: each item is worked on once
 ./build.sh js                     makes the npm package in target/npm/
 ./build.sh js test                makes it, and tests it in Node.js and in Chromium
 ./build.sh builds                 tests the programs of docs/builds.md, with PySpark, which takes half a gigabyte;
@@ -479,6 +481,13 @@ python() { # filter
     exec tools/python.sh test "$server" "$module" "$@"
 }
 
+# Kills consumers that add with receipts.
+killed() { # items, kills
+    build
+    server=$(find_server)
+    exec tools/python.sh killed "$server" "$module" "$@"
+}
+
 # Makes the npm package, or tests it as well.
 js() { # nothing, or "test" and files
     [ $# -gt 0 ] || exec tools/js.sh build
@@ -549,6 +558,7 @@ case $command in
     arm) arm "$@" ;;
     musl) musl "$@" ;;
     python) python "$@" ;;
+    killed) killed "$@" ;;
     js) js "$@" ;;
     builds) builds "$@" ;;
     library) library "$@" ;;

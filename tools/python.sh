@@ -1,15 +1,16 @@
 #!/bin/sh
 # Builds the Python package into target/wheels/, and tests it on Debian's Python and on the newest that there is; with
-# `bench`, measures it beside other packages; with `spark`, installs it beside PySpark; with `release`, makes an sdist
-# and wheels for both architectures. What the tests need is installed
-# once for each Python; the file `installed` is written last.
+# `bench`, measures it beside other packages; with `killed`, kills consumers that use it; with `spark`, installs it beside
+# PySpark; with `release`, makes an sdist and wheels for both architectures. What the tests need is installed once for each
+# Python; the file `installed` is written last.
 set -eu
 cd "$(dirname "$0")/.."
 . tools/steps.sh
 fail() { echo "tools/python.sh: $*" >&2; exit 1; }
 . tools/beside.sh
 
-[ $# -ge 1 ] || fail "usage: tools/python.sh test server module [filter...], bench [filter...], spark or release folder"
+[ $# -ge 1 ] || fail "usage: tools/python.sh test server module [filter...], killed server module [items [kills]],
+    bench [filter...], spark or release folder"
 action=$1
 shift
 mkdir -p "${CARGO_TARGET_DIR:=target}"
@@ -151,6 +152,15 @@ case $action in
         failed=
         for version in $versions; do await "python-$version" || failed=yes; done
         [ -z "$failed" ] || fail "there are failed tests, see above"
+        ;;
+    killed)
+        [ $# -ge 2 ] || fail "name a server and a module"
+        export VALKEY_SERVER="$1" VALKEYBLOOM_SO="$2"
+        shift 2
+        build "$oldest"
+        venv=$(environment python-killed "$oldest" pytest redis valkey)
+        "$venv/bin/pip" install --quiet --force-reinstall --no-deps "$wheel"
+        "$venv/bin/python" $package/tests/killed.py "$@"
         ;;
     bench)
         build "$oldest"

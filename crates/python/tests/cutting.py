@@ -1,21 +1,14 @@
-"""What the tests of `Once` share: a proxy that cuts connections, and consumers that are killed."""
+"""A proxy that cuts connections."""
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 import socket
-import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from pathlib import Path
-from typing import Any
+from contextlib import contextmanager
 
-import redis
 from following import Listener, with_shutdown
-from valkeybloom import Once
 
 
 class Cutter(Listener):
@@ -74,44 +67,3 @@ def cutter_of(port: int, seed: int) -> Iterator[Cutter]:
         yield cutter
     finally:
         cutter.close()
-
-
-class Mortal:
-    """A client of a process that is killed before a command, or after it."""
-
-    def __init__(self, client: Any, dies: Any) -> None:
-        self.client, self.dies = client, dies
-
-    def execute_command(self, *words: Any, **options: Any) -> Any:
-        self.dies()
-        reply = self.client.execute_command(*words, NEVER_DECODE=[], **options)
-        self.dies()
-        return reply
-
-
-def consume(port: int, partition: Path, seed: int, one_in: int) -> None:
-    """Works on each new item of a partition. The work and the position are committed in one step, to a file beside it."""
-    chance = random.Random(seed)
-
-    def dies() -> None:
-        if chance.randrange(one_in) == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    lines = partition.read_text().split()
-    once = Once(Mortal(redis.Redis(port=port), dies), "clicks", partition.name)
-    with closing(sqlite3.connect(partition.with_suffix(".db"), isolation_level=None)) as done:
-        done.execute("CREATE TABLE IF NOT EXISTS work (item)")
-        (at,) = done.execute("PRAGMA user_version").fetchone()
-        while at < len(lines):
-            batch = lines[at : at + chance.randint(1, 100)]
-            try:
-                new = once.add(batch, at=at)
-            except redis.ConnectionError:
-                continue
-            at += len(batch)
-            done.execute("BEGIN")
-            done.executemany("INSERT INTO work VALUES (?)", [(item,) for item, is_new in zip(batch, new) if is_new])
-            dies()
-            done.execute(f"PRAGMA user_version = {at}")
-            done.execute("COMMIT")
-            dies()

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
-import multiprocessing.connection
 import os
 import pickle
 import random
-import signal
-import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import killed
 import numpy as np
 import pytest
 import redis
 import redis.asyncio
 import valkey
-from conftest import running, started
-from cutting import consume, cutter_of
+from conftest import running
+from cutting import cutter_of
 from following import QUICK, calls
 from test_threads import together
 from valkeybloom import Forgotten, Near, Once
@@ -280,57 +276,63 @@ def test_cuts_do_not_spoil_an_answer_in_asyncio(client: Any, server: int, retrie
     require_told_once(client, "seen", batches, told)
 
 
-def test_killed_consumers_work_on_each_item_once(tmp_path: Path) -> None:
-    """Each consumer is killed again and again, and the server once; it restarts from its log."""
-    chance = random.Random(9)
-    count = 8
-    partitions = [tmp_path / f"partition-{number}" for number in range(count)]
-    for partition in partitions:
-        lines = [f"/{chance.randrange(6000 * TIMES)}" for _ in range(2000 * TIMES)]
-        partition.write_text("\n".join(lines))
-    persistent = ("--appendonly", "yes", "--appendfsync", "always")
-    (tmp_path / "server").mkdir()
-    process, port = started(tmp_path / "server", *persistent)
-    try:
-        with redis.Redis(port=port) as client:
-            client.execute_command("BF.RESERVE", "clicks", 1e-9, 100_000 * TIMES)
-        processes = multiprocessing.get_context("forkserver")
-        processes.set_forkserver_preload(["cutting"])
-        runs, kills, seed = {}, 0, 0
+@pytest.mark.parametrize("kind", killed.SOURCES)
+def test_killed_consumers_work_on_each_item_once(tmp_path: Path, kind: str) -> None:
+    happened = killed.run(tmp_path, kind, 4000 * TIMES, 24 * TIMES, 50)
+    assert happened["between addition and commit"] > 0
 
-        def start(partition: Path) -> None:
-            nonlocal seed
-            seed += 1
-            run = processes.Process(target=consume, args=(port, partition, seed, 60))
-            run.start()
-            runs[partition] = run
 
-        for partition in partitions:
-            start(partition)
-        restarts = 0
-        while runs:
-            multiprocessing.connection.wait([run.sentinel for run in runs.values()])
-            for partition, run in list(runs.items()):
-                if run.is_alive():
-                    continue
-                run.join()
-                assert run.exitcode in (0, -signal.SIGKILL)
-                del runs[partition]
-                if run.exitcode:
-                    kills += 1
-                    start(partition)
-            if kills > 20 and not restarts:
-                restarts += 1
-                process.kill()
-                process.wait(30)
-                process, _ = started(tmp_path / "server", *persistent, port=port)
-    finally:
-        process.kill()
-        process.wait(30)
-    worked = Counter[str]()
-    for partition in partitions:
-        with closing(sqlite3.connect(partition.with_suffix(".db"))) as done:
-            worked.update(item for (item,) in done.execute("SELECT item FROM work"))
-    distinct = {line for partition in partitions for line in partition.read_text().split()}
-    assert {item: worked[item] for item in distinct if worked[item] != 1} == {} and set(worked) == distinct
-    assert kills > 20 and restarts == 1
+def test_a_late_transaction_of_the_recipe_is_noticed(client: Any, server: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction arrives after its client has lost patience, and before the next step of the same consumer."""
+    count_views = killed.recipe(1000)["count_views"]
+    late_at, is_late = 0, True
+    while is_late:
+        client.flushall()
+        client.execute_command("BF.RESERVE", "clicks", 1e-9, 1000)
+        client.xgroup_create(killed.LOG, killed.GROUP, id="0", mkstream=True)
+        lost: list[Any] = []
+        execute = redis.client.Pipeline.execute
+
+        def lose(pipeline: Any) -> Any:
+            if not pipeline.watching:
+                return execute(pipeline)
+            words = [("MULTI",), *[words for words, _ in pipeline.command_stack], ("EXEC",)]
+            lost.append((pipeline.connection, words))
+            # Its connection stays open, and keeps an eye on the key.
+            pipeline.connection, pipeline.watching = None, False
+            raise redis.ConnectionError("lost")
+
+        class Late(redis.connection.Connection):
+            sent = 0
+
+            def send_packed_command(self, *words: Any, **options: Any) -> None:
+                if Late.sent == late_at:
+                    connection, transaction = lost.pop()
+                    connection.send_packed_command(connection.pack_commands(transaction))
+                    for _ in transaction:
+                        connection.read_response()
+                    connection.disconnect()
+                Late.sent += 1
+                super().send_packed_command(*words, **options)
+
+        def add(count: int) -> None:
+            for _ in range(count):
+                client.xadd(killed.LOG, {"path": f"/{client.xlen(killed.LOG)}"})
+
+        add(10)
+        with redis.Redis(port=server) as dead, redis.Redis.from_pool(
+            redis.ConnectionPool(connection_class=Late, port=server)
+        ) as next_one:
+            with monkeypatch.context() as patch, pytest.raises(redis.ConnectionError):
+                patch.setattr(redis.client.Pipeline, "execute", lose)
+                count_views(dead, "worker")
+            add(20)
+            while True:
+                try:
+                    if not count_views(next_one, "worker"):
+                        break
+                except redis.WatchError:
+                    pass
+        assert client.hgetall(killed.VIEWS) == {b"/%d" % number: b"1" for number in range(30)}, late_at
+        is_late, late_at = not lost, late_at + 1
+    assert late_at > 10
