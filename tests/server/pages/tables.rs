@@ -18,35 +18,6 @@ pub fn table(path: &str, mark: &str) -> Vec<Vec<String>> {
     rows
 }
 
-#[test]
-fn commands_match_the_server() {
-    let server = with_fixed_seed();
-    let mut client = server.client();
-    let rows = table(
-        "README.md",
-        "<!-- commands: held against COMMAND DOCS by a test -->",
-    );
-    let mut names = Vec::new();
-    for row in &rows {
-        let [linked, summary] = &row[..] else {
-            panic!("two cells: {row:?}");
-        };
-        let (name, link) = linked[1..].split_once("](").expect("a link");
-        // The tests of links follow it.
-        let anchor = name.replace('.', "").to_lowercase();
-        assert!(link.ends_with(&format!("#{anchor})")), "{linked}");
-        let docs = docs(&mut client, name);
-        assert_eq!(*summary, field(&docs, "summary").expect("a summary").text());
-        names.push(name.to_owned());
-    }
-    names.sort();
-    assert_eq!(
-        names,
-        command_names(&mut client, "BF."),
-        "every command has a row"
-    );
-}
-
 /// The tests of links follow its links.
 #[test]
 fn the_index_has_every_command() {
