@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use valkeybloom_protocol::bloom::{Defaults, Insert, Maker, Moment, Reserve};
 use valkeybloom_protocol::bloom::{require_suits, require_ttl_within};
-use valkeybloom_protocol::error::Error as Refused;
+use valkeybloom_protocol::error::{Error as Refused, Field};
 use valkeybloom_protocol::words::Origin;
 use valkeybloom_sketches::bloom::chunks::{self, Value};
 use valkeybloom_sketches::bloom::{Added, Dialect, Growth, New, Object};
@@ -49,6 +49,21 @@ pub fn parse_moment(options: &[&[u8]]) -> Result<Moment, Error> {
     }
     let words = [&[&b"BF.INSERT"[..], b"key"], options, &[b"ITEMS", b"item"]].concat();
     Ok(Insert::parse(&words[..], DEFAULTS, Origin::Elsewhere)?.moment)
+}
+
+/// Makes a moment of numbers: those of the options AT and TTL.
+///
+/// # Errors
+/// [`Code::Refused`] for a time to live of 0.
+pub fn moment(at_ms: Option<u64>, ttl_ms: Option<u64>) -> Result<Moment, Error> {
+    if ttl_ms == Some(0) {
+        return Err(Refused::Range(Field::TTL).into());
+    }
+    Ok(Moment {
+        at_ms,
+        ttl_ms,
+        ..Moment::default()
+    })
 }
 
 /// Returns the time that a window has reached at least: an earlier one would move its periods back.

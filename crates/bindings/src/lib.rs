@@ -1,5 +1,5 @@
-//! The sketches of valkeybloom for other languages. The Python package (`crates/python`) and the C library (`crates/c`)
-//! are thin layers over this crate.
+//! The sketches of valkeybloom for other languages. The Python package (`crates/python`), and the functions of the C library and
+//! of the npm package (`crates/ffi`), are thin layers over this crate.
 //!
 //! - **One type for each family**: [`Bloom`], [`Cuckoo`], [`CountMin`], [`TopK`], [`TDigest`]. A method takes words or
 //!   numbers and returns what the server's command returns, or an [`Error`]. No family's rules are repeated here: the
@@ -47,7 +47,7 @@
 //!   [`Batch::push_large`]), or a pair of `struct ArrowSchema *` and `struct ArrowArray *` ([`arrow::push`]). Answers
 //!   go to the caller's array of bytes, one for each item.
 //! - Required parameters are numbers, formatted as the words that `reserve` takes. Options are a text of words, such as
-//!   `EXPANSION 4`.
+//!   `EXPANSION 4`. JavaScript passes the options of items, AT and TTL, as numbers instead.
 //! - Returned bytes are a `valkeybloom_buffer` of pointer and length, freed by `valkeybloom_buffer_free`.
 //! - A new method of a family is one method here and one function there.
 
@@ -71,7 +71,7 @@ mod topk;
 mod views;
 
 pub use batch::{Batch, copied};
-pub use bloom::{Bloom, parse_moment};
+pub use bloom::{Bloom, moment, parse_moment};
 pub use cms::CountMin;
 pub use cuckoo::Cuckoo;
 pub use error::{Code, Error};

@@ -1,5 +1,7 @@
 // What the clients of servers have in common: a way to send a command.
 
+import { run, wasm, withBytes } from './wasm.js';
+
 const encoder = new TextEncoder();
 
 /** Lets the events of a program run. */
@@ -37,21 +39,7 @@ function named(error) {
   return error;
 }
 
-/** CRC-16 of XMODEM, which gives a key its slot. */
-function crc16(bytes) {
-  let crc = 0;
-  for (const byte of bytes) {
-    crc ^= byte << 8;
-    for (let bit = 0; bit < 8; bit += 1) crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1;
-  }
-  return crc & 0xffff;
-}
-
-function slotOf(key) {
-  const start = key.indexOf(0x7b);
-  const end = key.indexOf(0x7d, start + 1);
-  return crc16(start >= 0 && end > start + 1 ? key.subarray(start + 1, end) : key) % 16384;
-}
+const slotOf = (key) => withBytes(key, (...bytes) => run(wasm.valkeybloom_slot, ...bytes));
 
 const joined = (prefix, key) => Buffer.concat([encoder.encode(prefix ?? ''), key]);
 

@@ -4,8 +4,8 @@ import { commandsOf, isOne, pause, requireList, unexpected } from './clients.js'
 import { Receipts } from './once.js';
 import { Bloom, adopt } from './sketches.js';
 import {
-  SketchError, call, f64, itemBytes, keyBytes, listOf, number, numbers, options, out, release, run, takeBuffer, takeItems, textOf, u32, wasm,
-  withBytes, withItem,
+  SketchError, call, f64, itemBytes, keyBytes, listOf, number, numbers, options, release, result, run, takeBuffer, takeItems, textOf, u32,
+  wasm, withBytes, withItem, withNumbers, withPlace,
 } from './wasm.js';
 
 const STATES = ['syncing', 'following', 'missing', 'stale', 'refused'];
@@ -78,10 +78,8 @@ export class Near {
     this.#receipts = new Receipts(this.#client.full(this.#name), { isOn: Boolean(once), creates: missing === 'create', mayLack: true });
     const reads = commandsOf(reader ?? client, this.#name);
     if (refresh !== undefined) seconds(refresh, 'refresh');
-    const times = [every, maxAge, refresh ?? 0, reader === undefined ? 0 : maxAge];
-    times.forEach((time, place) => numbers().setFloat64(out + 8 * place, 1e6 * time, true));
-    call('near_new', out, Boolean(confirm), out);
-    this.#pointer = u32(out);
+    const times = [every, maxAge, refresh ?? 0, reader === undefined ? 0 : maxAge].map((time) => 1e6 * time);
+    this.#pointer = result(u32, 'near_new', withNumbers(times), Boolean(confirm));
     freed.register(this, this.#pointer, this);
     drive(new WeakRef(this), reads, this.#name);
   }
@@ -130,10 +128,12 @@ export class Near {
   #next() {
     if (this.#pointer === 0) return undefined;
     const time = now();
-    numbers().setUint32(out, 0, true);
-    call('near_next', this.#pointer, time, out, out + 32);
-    if (u32(out) === 0) return Math.min(Math.ceil(f64(out + 32) / 1000), LONGEST_TIMER);
-    return takeItems(out).map(([word], place) => (place === 0 ? textOf(word) : Buffer.from(word)));
+    return withPlace((place) => {
+      numbers().setUint32(place, 0, true);
+      call('near_next', this.#pointer, time, place, place + 32);
+      if (u32(place) === 0) return Math.min(Math.ceil(f64(place + 32) / 1000), LONGEST_TIMER);
+      return takeItems(place).map(([word], index) => (index === 0 ? textOf(word) : Buffer.from(word)));
+    });
   }
 
   #take(command, reply) {
@@ -232,7 +232,8 @@ export class Near {
       keep: (added) => {
         if (this.#pointer === 0) return;
         const time = now();
-        for (const bytes of added) withItem(bytes, (...item) => call('near_keep', this.#pointer, ...item, time));
+        const keep = (address, length) => call('near_keep', this.#pointer, address, length, time);
+        for (const bytes of added) withItem(bytes, keep);
       },
     });
   }
@@ -263,10 +264,13 @@ export class Near {
     return READY.includes(state);
   }
 
-  #describe(error = 0) {
+  /** Returns the numbers of a description, and the text of the latest error. */
+  #describe() {
     const time = now();
-    call('near_describe', this.#pointer, time, out, error);
-    return Array.from({ length: 8 }, (_, field) => f64(out + 8 * field));
+    return withPlace((place) => {
+      call('near_describe', this.#pointer, time, place, place + 64);
+      return [...Array.from({ length: 8 }, (_, field) => f64(place + 8 * field)), takeBuffer(place + 64)];
+    });
   }
 
   get state() { return this.#pointer === 0 ? 'closed' : STATES[this.#describe()[0]]; }
@@ -279,15 +283,14 @@ export class Near {
   get stats() {
     const asked = this.#asked;
     if (this.#pointer === 0) return { asked };
-    const [, , polls, items, bytes, fetches, resyncs, errors] = this.#describe(out + 64);
-    const error = takeBuffer(out + 64);
+    const [, , polls, items, bytes, fetches, resyncs, errors, error] = this.#describe();
     return { polls, items, bytes, fetches, resyncs, errors, lastError: error && textOf(error), asked };
   }
 
   copy() {
     if (this.#pointer === 0) return undefined;
-    call('near_copy', this.#pointer, out);
-    return u32(out) === 0 ? undefined : adopt(Bloom);
+    const copy = result(u32, 'near_copy', this.#pointer);
+    return copy === 0 ? undefined : adopt(copy, Bloom);
   }
 
   /** Node.js and Bun print this. */

@@ -2,14 +2,12 @@
 
 import { commandsOf, isOne, requireList } from './clients.js';
 import {
-  SketchError, call, f64, integer, itemBytes, listOf, options, out, run, takeBuffer, takeItems, textOf, u32, wasm,
-  withBytes, withItem,
+  SketchError, call, f64, integer, itemBytes, lastError, listOf, options, result, run, takeBuffer, takeItems, textOf, u32, wasm,
+  withBytes, withItem, withPlace,
 } from './wasm.js';
 
 /** What an error means to a call. */
 const [OTHER, WITHOUT, LACKING, FORGOTTEN] = [0, 1, 2, 3];
-
-const LACKS = 'the server has no BF.INSERT … ONCE: load the module valkeybloom, of a version with ONCE';
 
 const freed = new FinalizationRegistry((pointer) => wasm.valkeybloom_once_free(pointer));
 
@@ -22,11 +20,10 @@ export class Receipts {
   /** `name` is the key as the server knows it. */
   constructor(name, { consumer, begin = 0n, isOn = true, creates, mayLack }) {
     const [high, low] = crypto.getRandomValues(new BigUint64Array(2));
-    withBytes(name, (...key) =>
+    this.#pointer = withBytes(name, (...key) =>
       withBytes(consumer ?? new Uint8Array(), (address, length) =>
-        call('once_new', ...key, consumer ? address : 0, length, begin, high, low, isOn, creates, mayLack, out)),
+        result(u32, 'once_new', ...key, consumer ? address : 0, length, begin, high, low, isOn, creates, mayLack)),
     );
-    this.#pointer = u32(out);
     freed.register(this, this.#pointer);
   }
 
@@ -36,18 +33,16 @@ export class Receipts {
   async add({ send, refusalOf }, name, items, { at = 0n, isClaimed = () => false, keep = () => {} } = {}) {
     const list = listOf(items, 'items');
     const claimed = list.map(isClaimed);
-    call('once_begin', this.#pointer, at, now(), out);
-    const addition = u32(out);
+    const addition = result(u32, 'once_begin', this.#pointer, at, now());
     let isTold = false;
     try {
       list.forEach((item, index) => {
-        withItem(item, (...bytes) => call('once_push', this.#pointer, addition, ...bytes, claimed[index]), index);
+        const push = (address, length) => call('once_push', this.#pointer, addition, address, length, claimed[index]);
+        withItem(item, push, index);
       });
       for (;;) {
-        call('once_command', addition, out, out + 64);
-        const count = u32(out + 64);
+        const [count, words] = nextOf(addition);
         if (count === 0) break;
-        const words = takeItems(out).map(([word]) => word);
         const command = textOf(words[0]);
         let replies;
         try {
@@ -65,8 +60,7 @@ export class Receipts {
         keep(words.slice(words.length - count).slice(0, known.length));
         if (isRefused) refuse(addition, replies.at(-1), refusalOf(replies.at(-1)) ?? '', true);
       }
-      call('once_answers', addition, out);
-      const answers = takeBuffer(out) ?? new Uint8Array();
+      const answers = result(takeBuffer, 'once_answers', addition) ?? new Uint8Array();
       isTold = true;
       return answers;
     } finally {
@@ -76,8 +70,7 @@ export class Receipts {
 
   /** Returns the first position of the consumer without an answer. */
   async position({ sendFull }) {
-    call('once_position_words', this.#pointer, out);
-    const [command, ...words] = takeItems(out).map(([word]) => word);
+    const [command, ...words] = result(takeItems, 'once_position_words', this.#pointer).map(([word]) => word);
     const head = await sendFull(textOf(command), ...words);
     const bytes = head instanceof Uint8Array ? head : new TextEncoder().encode(head ?? '');
     const end = withBytes(bytes, (...reply) => run(wasm.valkeybloom_once_position_in, this.#pointer, ...reply));
@@ -86,16 +79,25 @@ export class Receipts {
   }
 }
 
+/** Returns the number of items of the next command, and its words. */
+const nextOf = (addition) =>
+  withPlace((place) => {
+    call('once_command', addition, place, place + 64);
+    const count = u32(place + 64);
+    return [count, count === 0 ? [] : takeItems(place).map(([word]) => word)];
+  });
+
 /** Throws the error of a command, unless its call goes on. */
 function refuse(addition, error, refusal, isElement) {
   if (refusal === undefined) throw error;
   const text = new TextEncoder().encode(refusal);
-  const meaning = withBytes(text, (...bytes) => run(wasm.valkeybloom_once_refuse, addition, ...bytes, isElement, out));
+  const [meaning, first, end] = withPlace((known) => {
+    const meaning = withBytes(text, (...bytes) => run(wasm.valkeybloom_once_refuse, addition, ...bytes, isElement, known));
+    return [meaning, f64(known), f64(known + 8)];
+  });
   if (meaning === WITHOUT) return;
-  if (meaning === LACKING) throw new SketchError('NO_RECEIPTS', LACKS);
-  if (meaning === FORGOTTEN) {
-    throw Object.assign(new SketchError('FORGOTTEN', refusal), { first: f64(out), end: f64(out + 8) });
-  }
+  if (meaning === LACKING) throw new SketchError('NO_RECEIPTS', lastError());
+  if (meaning === FORGOTTEN) throw Object.assign(new SketchError('FORGOTTEN', refusal), { first, end });
   if (meaning === OTHER) throw error;
 }
 

@@ -2,22 +2,22 @@
 
 import { commandsOf, pause } from './clients.js';
 import { adopt, familyOf, isSketch, pointerOf } from './sketches.js';
-import { SketchError, call, itemBytes, keyBytes, number, options, out, takeBuffer, takeItems, textOf, u32, numbers, wasm, withBatch, withBytes } from './wasm.js';
+import {
+  SketchError, call, itemBytes, keyBytes, number, numbers, options, result, takeBuffer, takeItems, textOf, u32, wasm, withBatch,
+  withBytes, withPlace,
+} from './wasm.js';
 
 /** How conversations end, in the order of the WebAssembly. */
 const [DONE, NO_KEY, NO_SKETCH, EXISTS, NOT_MERGEABLE, UNEXPECTED, CLIENT] = Array(7).keys();
 
 const NOTHING = new Uint8Array();
 
-/** Makes a conversation by `begin`, which puts it into `out`, and sends its commands. Returns what was fetched. */
-async function converse({ send, refusalOf }, key, begin, sketch) {
-  begin();
-  const pointer = u32(out);
+/** Sends the commands of a conversation. Returns what was fetched. */
+async function converse({ send, refusalOf }, key, pointer, sketch) {
   const errors = [];
   try {
     for (;;) {
-      call('conversation_next', pointer, performance.now() * 1000, out);
-      const [name, ...words] = takeItems(out).map(([word]) => word);
+      const [name, ...words] = result(takeItems, 'conversation_next', pointer, performance.now() * 1000).map(([word]) => word);
       if (name === undefined) return ended(pointer, errors, key, sketch);
       let reply;
       try {
@@ -40,11 +40,13 @@ async function converse({ send, refusalOf }, key, begin, sketch) {
 }
 
 function ended(pointer, errors, key, sketch) {
-  numbers().setUint32(out, 0, true);
-  call('conversation_end', pointer, out, out + 8, out + 12, out + 16);
-  const [ending, error, bytes] = [u32(out + 8), errors[u32(out + 12)], takeBuffer(out + 16)];
+  const [object, ending, error, bytes] = withPlace((place) => {
+    numbers().setUint32(place, 0, true);
+    call('conversation_end', pointer, place, place + 8, place + 12, place + 16);
+    return [u32(place), u32(place + 8), errors[u32(place + 12)], takeBuffer(place + 16)];
+  });
   const [text, shown] = [bytes && textOf(bytes), JSON.stringify(textOf(key))];
-  if (ending === DONE) return u32(out) === 0 ? undefined : adopt();
+  if (ending === DONE) return object === 0 ? undefined : adopt(object);
   if (ending === NO_KEY) throw new SketchError('NO_KEY', `there is no key ${shown}`);
   if (ending === NO_SKETCH) throw new TypeError(`${shown} holds a value of type ${text}, which is not a sketch`);
   if (ending === EXISTS) {
@@ -58,7 +60,7 @@ function ended(pointer, errors, key, sketch) {
 
 export async function fetch(client, key) {
   const name = keyBytes(key);
-  return converse(commandsOf(client, name), name, () => withBytes(name, (...at) => call('fetch_new', ...at, out)));
+  return converse(commandsOf(client, name), name, withBytes(name, (...at) => result(u32, 'fetch_new', ...at)));
 }
 
 /** Returns a time to live in milliseconds, 0 without one. */
@@ -76,9 +78,8 @@ export async function store(client, key, sketch, given = {}) {
   if (replace && merge) throw new TypeError('a key is either replaced or merged');
   const commands = commandsOf(client, name);
   const random = crypto.getRandomValues(new BigUint64Array(1))[0];
-  const begin = () =>
-    withBytes(Buffer.concat([commands.prefix, name]), (...at) =>
-      call('store_new', pointerOf(sketch), ...at, commands.prefix.length, merge ? 2 : Number(replace), ttlMs, random, out),
-    );
-  await converse(commands, name, begin, sketch);
+  const pointer = withBytes(Buffer.concat([commands.prefix, name]), (...at) =>
+    result(u32, 'store_new', pointerOf(sketch), ...at, commands.prefix.length, merge ? 2 : Number(replace), ttlMs, random),
+  );
+  await converse(commands, name, pointer, sketch);
 }

@@ -1,16 +1,15 @@
 // The classes of the five families.
 
 import {
-  SketchError, bytesOf, call, check, checkBatch, copied, f64, integer, isTrue, listOf, number, numbers, rate,
-  options, out, release, run, takeBuffer, takeItems, textOf, u32, u64, using, wasm, withBatch, withBytes, withItem, withWords,
+  RESULT_BYTES, SketchError, bytesOf, call, check, checkBatch, copied, f64, integer, isTrue, listOf, number, numbers, rate, options, release,
+  result, run, takeBuffer, takeItems, textOf, u32, u64, using, wasm, withBatch, withBytes, withItem, withNumbers, withPlace, withWords,
 } from './wasm.js';
 
 /** An object of the WebAssembly that no object of JavaScript has taken yet. It is passed to a constructor. */
 class Made {
   #pointer;
 
-  /** Takes what a call has put into `out`. */
-  constructor(pointer = u32(out)) { this.#pointer = pointer; }
+  constructor(pointer) { this.#pointer = pointer; }
 
   take() {
     const pointer = this.#pointer;
@@ -32,11 +31,7 @@ class Made {
 }
 
 /** Returns what a constructor was passed, or what `make` makes. */
-const madeOf = (first, make) => {
-  if (first instanceof Made) return first;
-  make();
-  return new Made();
-};
+const madeOf = (first, make) => (first instanceof Made ? first : new Made(make()));
 
 /** The property of classes' prototypes with the number of their family in `FAMILIES`. Derived classes inherit it. */
 const FAMILY = Symbol();
@@ -49,22 +44,22 @@ const freed = new FinalizationRegistry((pointer) => wasm.valkeybloom_free(pointe
 /** Returns the pointer of a sketch for the next call. If the sketch has a window, it sets the clock. */
 export let pointerOf;
 
-/** Returns a parameter of a call: a number, or the address of words. */
-const placed = (parameter) => (typeof parameter === 'string' ? withWords(parameter) : parameter);
+/** Returns a parameter of a call: a number, or the address of the numbers of options. */
+const placed = (parameter) => (typeof parameter === 'object' ? withNumbers(parameter) : parameter ?? 0);
 
-/** Calls a function with an object, an item and a number or words. Returns its answer. */
-const ask = (of, sketch, item, parameter) => {
+/** Calls a function with an object, an item and a number or options. Returns its answer, which `read` finds. */
+const ask = (of, sketch, item, parameter, read = isTrue) => {
   const pointer = pointerOf(sketch);
-  return withItem(item, (address, length) => {
-    check(run(of, pointer, address, length, placed(parameter), out));
-    return isTrue();
+  return withItem(item, (address, length, place) => {
+    check(run(of, pointer, address, length, placed(parameter), place));
+    return read(place);
   });
 };
 
-/** Adds a batch to a filter, with a number or words. */
+/** Adds a batch to a filter, with a number or options. */
 const addMany = (of, filter, items, parameter) =>
   withBatch(items, 1, (batch, count, place) => {
-    const status = run(of, pointerOf(filter), batch, placed(parameter), place, out);
+    const status = run(of, pointerOf(filter), batch, placed(parameter), place, 0);
     const answers = copied(place, count);
     checkBatch(status, answers);
     return answers;
@@ -91,9 +86,9 @@ export class Sketch {
 
   /** Decodes the bytes of `toBytes`, of DUMP, or of BF.LOAD. */
   static fromBytes(data) {
-    withBytes(bytesOf(data, 'data'), (address, length) => call('from_bytes', address, length, out));
-    const [family, wanted] = [familyAtOut(), this.prototype[FAMILY]];
-    const made = new Made();
+    const pointer = withBytes(bytesOf(data, 'data'), (address, length) => result(u32, 'from_bytes', address, length));
+    const [family, wanted] = [numberOf(pointer), this.prototype[FAMILY]];
+    const made = new Made(pointer);
     if (wanted !== undefined && wanted !== family) {
       release('free', made.take());
       throw new SketchError('UNDECODABLE', `the bytes are a ${NAMES[family]}, not a ${NAMES[wanted]}`);
@@ -101,21 +96,16 @@ export class Sketch {
     return made.as(wanted === undefined ? FAMILIES[family] : this);
   }
 
-  toBytes() {
-    call('to_bytes', pointerOf(this), out);
-    return takeBuffer(out);
-  }
+  toBytes() { return result(takeBuffer, 'to_bytes', pointerOf(this)); }
 
   copy() {
     const family = this.constructor;
-    call('copy', pointerOf(this), out);
-    return new Made().as(family);
+    return adopt(result(u32, 'copy', pointerOf(this)), family);
   }
 
   equals(other) {
     if (!isSketch(other)) throw new TypeError('other is not a sketch');
-    call('equal', pointerOf(this), pointerOf(other), out);
-    return isTrue();
+    return result(isTrue, 'equal', pointerOf(this), pointerOf(other));
   }
 
   clear() { call('clear', pointerOf(this)); }
@@ -135,11 +125,14 @@ export class Sketch {
   *chunks() {
     for (let cursor = 0n; ; ) {
       const pointer = pointerOf(this);
-      numbers().setBigUint64(out, cursor, true);
-      call('next_chunk', pointer, out, out + 8);
-      cursor = numbers().getBigUint64(out, true);
-      if (cursor === 0n) return;
-      yield [Number(cursor), takeBuffer(out + 8)];
+      const [next, chunk] = withPlace((place) => {
+        numbers().setBigUint64(place, cursor, true);
+        call('next_chunk', pointer, place, place + 8);
+        return [numbers().getBigUint64(place, true), takeBuffer(place + 8)];
+      });
+      if (next === 0n) return;
+      yield [Number(next), chunk];
+      cursor = next;
     }
   }
 
@@ -148,18 +141,17 @@ export class Sketch {
   hasMany(items, given) {
     const at = atOf(given);
     return withBatch(items, 1, (batch, count, answers) => {
-      call('contains_many', pointerOf(this), batch, withWords(at), answers);
+      call('contains_many', pointerOf(this), batch, withNumbers(at), answers);
       return copied(answers, count);
     });
   }
 
   count(item) {
-    ask((pointer, address, length) => wasm.valkeybloom_count(pointer, address, length, out), this, item);
-    return u64(out);
+    return ask((pointer, address, length, _, place) => wasm.valkeybloom_count(pointer, address, length, place), this, item, 0, u64);
   }
 
   remove(item) {
-    return ask((pointer, address, length) => wasm.valkeybloom_remove(pointer, address, length, out), this, item);
+    return ask((pointer, address, length, _, place) => wasm.valkeybloom_remove(pointer, address, length, place), this, item);
   }
 
   /** Node.js and Bun print this. */
@@ -191,19 +183,20 @@ export const isSketch = (value) => value instanceof Sketch;
 /** Returns the class of a sketch's family, whatever class was derived from it. */
 export const familyOf = (sketch) => FAMILIES[sketch[FAMILY]];
 
-/** Returns the number of the family of the object that a call has put into `out`. */
-function familyAtOut() {
-  call('family_of', u32(out), out + 8);
-  return u32(out + 8);
-}
+/** Returns the number of the family of the object that a pointer points to. */
+const numberOf = (pointer) => result(u32, 'family_of', pointer);
 
-/** Makes an object of the pointer that a call has put into `out`. */
-export const adopt = (family = FAMILIES[familyAtOut()]) => new Made().as(family);
+/** Makes an object of the pointer that a call has returned. */
+export const adopt = (pointer, family = FAMILIES[numberOf(pointer)]) => new Made(pointer).as(family);
 
-function info(name, sketch, ...words) {
+/** Describes a sketch, and reads what is at an offset of the structure. */
+function info(name, sketch, offset, read, ...given) {
   const pointer = pointerOf(sketch);
-  numbers().setUint32(out, 128, true);
-  call(`${name}_describe`, pointer, ...words.map(withWords), out);
+  return withPlace((place) => {
+    numbers().setUint32(place, RESULT_BYTES, true);
+    call(`${name}_describe`, pointer, ...given, place);
+    return read(place + offset);
+  });
 }
 
 /** Loads a filter chunk by chunk. */
@@ -211,8 +204,7 @@ export class Loader {
   #pointer;
 
   constructor(family) {
-    call('loader_new', family.prototype[FAMILY], out);
-    this.#pointer = u32(out);
+    this.#pointer = result(u32, 'loader_new', family.prototype[FAMILY]);
     this.family = family;
   }
 
@@ -223,10 +215,7 @@ export class Loader {
     });
   }
 
-  end() {
-    call('loader_finish', this.#pointer, out);
-    return adopt(this.family);
-  }
+  end() { return adopt(result(u32, 'loader_finish', this.#pointer), this.family); }
 
   free() {
     release('loader_free', this.#pointer);
@@ -251,8 +240,16 @@ function wordsOf(given, words) {
   return named.map(([name, value]) => `${words[name]} ${integer(value, name)}`).join(' ');
 }
 
-const atOf = (given) => wordsOf(given, { atMs: 'AT' });
-const momentOf = (given) => wordsOf(given, { atMs: 'AT', ttlMs: 'TTL' });
+/** Returns the options of a call about a window as numbers, -1 for one that is missing; undefined if both are. */
+function timesOf(given, ...names) {
+  if (given === undefined) return undefined;
+  const { atMs, ttlMs } = options(given, ...names);
+  if (atMs === undefined && ttlMs === undefined) return undefined;
+  return Object.entries({ atMs, ttlMs }).map(([name, value]) => (value === undefined ? -1 : Number(integer(value, name))));
+}
+
+const atOf = (given) => timesOf(given, 'atMs');
+const momentOf = (given) => timesOf(given, 'atMs', 'ttlMs');
 const cellSizeOf = (given) => wordsOf(given, { cellSize: 'CELL_SIZE' });
 
 /** The options of all Bloom filters. */
@@ -262,7 +259,7 @@ function makeBloom(capacity, errorRate, given, words) {
   const { expansion = 2, seed } = options(given, ...GROWTH);
   const growth = expansion === null ? 'NONSCALING' : `EXPANSION ${integer(expansion, 'expansion')}`;
   const parameters = [integer(capacity, 'capacity', 1), rate(errorRate, 'errorRate')];
-  const make = (address) => call('bloom_new', ...parameters, withWords(`${growth} ${words}`), address, out);
+  const make = (address) => result(u32, 'bloom_new', ...parameters, withWords(`${growth} ${words}`), address);
   if (seed === undefined) return make(0);
   const bytes = bytesOf(seed, 'seed');
   if (bytes.length !== 32) throw new RangeError(`seed has ${bytes.length} bytes: it has to have 32`);
@@ -277,18 +274,15 @@ export class Bloom extends Sketch {
   static window(capacity, errorRate, given = {}) {
     const { windowMs, periods, ...others } = options(given, 'windowMs', 'periods', ...GROWTH);
     const words = `WINDOW ${integer(windowMs, 'windowMs', 1)} PERIODS ${integer(periods, 'periods', 1)}`;
-    makeBloom(capacity, errorRate, others, words);
-    return adopt(this);
+    return adopt(makeBloom(capacity, errorRate, others, words), this);
   }
 
   static counting(capacity, errorRate, given = {}) {
-    makeBloom(capacity, errorRate, given, 'COUNTING');
-    return adopt(this);
+    return adopt(makeBloom(capacity, errorRate, given, 'COUNTING'), this);
   }
 
   static scaledTo(capacity, errorRate, given = {}) {
-    makeBloom(capacity, errorRate, given, `SCALETO ${integer(capacity, 'capacity', 1)}`);
-    return adopt(this);
+    return adopt(makeBloom(capacity, errorRate, given, `SCALETO ${integer(capacity, 'capacity', 1)}`), this);
   }
 
   add(item, given) { return ask(wasm.valkeybloom_bloom_add, this, item, momentOf(given)); }
@@ -302,18 +296,17 @@ export class Bloom extends Sketch {
   static union(filters, given) {
     const list = listOf(filters, 'filters');
     const at = atOf(given);
-    withAll(this, list, (address, length) => call('bloom_union', address, length, withWords(at), out));
-    return adopt(this);
+    const pointer = withAll(this, list, (address, length) => result(u32, 'bloom_union', address, length, withNumbers(at)));
+    return adopt(pointer, this);
   }
 
   card(given) {
-    info('bloom', this, atOf(given));
-    return u64(out + 8);
+    const at = atOf(given);
+    return info('bloom', this, 8, u64, withNumbers(at));
   }
 
   get estimatedErrorRate() {
-    call('bloom_estimated_error_rate', pointerOf(this), 0, out);
-    return f64(out);
+    return result(f64, 'bloom_estimated_error_rate', pointerOf(this), 0);
   }
 }
 
@@ -321,7 +314,7 @@ export class CuckooFilter extends Sketch {
   constructor(capacity, given) {
     super(madeOf(capacity, () => {
       const words = wordsOf(given, { bucketSize: 'BUCKETSIZE', maxIterations: 'MAXITERATIONS', expansion: 'EXPANSION' });
-      call('cuckoo_new', integer(capacity, 'capacity', 1), withWords(words), out);
+      return result(u32, 'cuckoo_new', integer(capacity, 'capacity', 1), withWords(words));
     }));
   }
 
@@ -355,32 +348,30 @@ export class CountMin extends Sketch {
     super(madeOf(width, () => {
       const sizes = [integer(width, 'width', 1), integer(depth, 'depth', 1)];
       const cellSize = cellSizeOf(given);
-      call('count_min_new', ...sizes, withWords(cellSize), out);
+      return result(u32, 'count_min_new', ...sizes, withWords(cellSize));
     }));
   }
 
   static fromRates(error, probability, given) {
     const [cellSize, rates] = [cellSizeOf(given), [rate(error, 'error'), rate(probability, 'probability')]];
-    call('count_min_from_rates', ...rates, withWords(cellSize), out);
-    return adopt(this);
+    return adopt(result(u32, 'count_min_from_rates', ...rates, withWords(cellSize)), this);
   }
 
   static merged(pairs) {
     const list = listOf(pairs, 'sketches').map((pair, index) => (isSketch(pair) ? [pair, 1] : listOf(pair, `pair ${index}`)));
-    withAll(this, list.map(([sketch]) => sketch), (address, length) =>
+    const pointer = withAll(this, list.map(([sketch]) => sketch), (address, length) =>
       using(8 * length, (weights) => {
         list.forEach(([, weight], index) => {
           numbers().setBigInt64(weights + 8 * index, signed(weight, `weight ${index}`), true);
         });
-        call('count_min_merge', address, weights, length, out);
+        return result(u32, 'count_min_merge', address, weights, length);
       }),
     );
-    return adopt(this);
+    return adopt(pointer, this);
   }
 
   add(item, n = 1) {
-    ask(wasm.valkeybloom_count_min_add, this, item, signed(n, 'n'));
-    return u64(out);
+    return ask(wasm.valkeybloom_count_min_add, this, item, signed(n, 'n'), u64);
   }
 
   addMany(items, counts) {
@@ -404,27 +395,28 @@ export class TopK extends Sketch {
   constructor(k, width = 8, depth = 7, decay = 0.9) {
     super(madeOf(k, () => {
       const sizes = [integer(k, 'k', 1), integer(width, 'width', 1), integer(depth, 'depth', 1)];
-      call('top_k_new', ...sizes, rate(decay, 'decay', true), out);
+      return result(u32, 'top_k_new', ...sizes, rate(decay, 'decay', true));
     }));
   }
 
   add(item, n = 1, given = {}) {
     const [by, convert] = [signed(n, 'n'), as(given)];
-    withItem(item, (address, length) => call('top_k_add', pointerOf(this), address, length, by, out));
-    const left = takeBuffer(out);
+    const left = withItem(item, (address, length, place) => {
+      call('top_k_add', pointerOf(this), address, length, by, place);
+      return takeBuffer(place);
+    });
     return left && convert(left);
   }
 
   addMany(items, counts, given = {}) {
     const convert = as(given);
-    withCounts(items, counts, (batch, by) => call('top_k_add_many', pointerOf(this), batch, by, out));
-    return takeItems(out).map(([item]) => convert(item));
+    const left = withCounts(items, counts, (batch, by) => result(takeItems, 'top_k_add_many', pointerOf(this), batch, by));
+    return left.map(([item]) => convert(item));
   }
 
   list(given = {}) {
     const convert = as(given);
-    call('top_k_list', pointerOf(this), out);
-    return takeItems(out).map(([item, n]) => [convert(item), n]);
+    return result(takeItems, 'top_k_list', pointerOf(this)).map(([item, n]) => [convert(item), n]);
   }
 }
 
@@ -442,15 +434,15 @@ const i64 = (address) => Number(numbers().getBigInt64(address, true));
 
 export class TDigest extends Sketch {
   constructor(compression = 100) {
-    super(madeOf(compression, () => call('tdigest_new', integer(compression, 'compression', 1), out)));
+    super(madeOf(compression, () => result(u32, 'tdigest_new', integer(compression, 'compression', 1))));
   }
 
   static merged(digests, given = {}) {
     const { compression = 0 } = options(given, 'compression');
-    withAll(this, listOf(digests, 'digests'), (address, length) => {
-      call('tdigest_merge', address, length, integer(compression, 'compression'), out);
-    });
-    return adopt(this);
+    const pointer = withAll(this, listOf(digests, 'digests'), (address, length) =>
+      result(u32, 'tdigest_merge', address, length, integer(compression, 'compression')),
+    );
+    return adopt(pointer, this);
   }
 
   add(...values) { this.addMany(values); }
@@ -466,8 +458,7 @@ export class TDigest extends Sketch {
   quantile(share) { return this.quantiles([share])[0]; }
 
   trimmedMean(low, high) {
-    call('tdigest_trimmed_mean', pointerOf(this), number(low, 'low'), number(high, 'high'), out);
-    return f64(out);
+    return result(f64, 'tdigest_trimmed_mean', pointerOf(this), number(low, 'low'), number(high, 'high'));
   }
 }
 
@@ -507,8 +498,7 @@ for (const [family, name, fields] of [
 ]) {
   for (const [property, [place, read = u64]] of Object.entries(fields)) {
     const get = function () {
-      info(name, this, ...(family === Bloom ? [''] : []));
-      return read(out + place);
+      return info(name, this, place, read, ...(family === Bloom ? [0] : []));
     };
     Object.defineProperty(family.prototype, property, { get, configurable: true });
   }

@@ -5,9 +5,10 @@ const CODES = [
 ];
 const [OK, REFUSED, , NO_MEMORY, , , , FREED] = CODES.keys();
 
-/** The room for an item, and for the words of options, in bytes. */
+/** The room for an item, for the results of a call, and for options, in bytes. */
 const ITEM_BYTES = 16_384;
-const WORDS_BYTES = 512;
+export const RESULT_BYTES = 128;
+const OPTIONS_BYTES = 512;
 
 /** The errors of objects. `code` is REFUSED for what a server refuses with the same text. */
 export class SketchError extends Error {
@@ -21,9 +22,7 @@ SketchError.prototype.name = 'SketchError';
 
 /** The functions of the WebAssembly. */
 export let wasm;
-/** The address of the results of calls. */
-export let out;
-let room, words, memory, stack, bytes, view, roomBytes;
+let room, itemPlace, given, memory, stack, bytes, view, roomBytes;
 
 const encoder = new TextEncoder();
 // A byte order mark is part of an item.
@@ -39,9 +38,9 @@ export function load(module) {
   const host = { random_bits: () => fillRandom(random)[0] };
   wasm = new WebAssembly.Instance(module, { host }).exports;
   [memory, stack] = [wasm.memory, wasm.__stack_pointer.value];
-  room = wasm.valkeybloom_allocate(ITEM_BYTES + WORDS_BYTES + 128);
-  words = room + ITEM_BYTES;
-  out = words + WORDS_BYTES;
+  room = wasm.valkeybloom_allocate(ITEM_BYTES + RESULT_BYTES + OPTIONS_BYTES);
+  itemPlace = room + ITEM_BYTES;
+  given = itemPlace + RESULT_BYTES;
   refresh();
 }
 
@@ -67,17 +66,22 @@ export function numbers() {
 export const u32 = (address) => numbers().getUint32(address, true);
 export const u64 = (address) => Number(numbers().getBigUint64(address, true));
 export const f64 = (address) => numbers().getFloat64(address, true);
-export const isTrue = (address = out) => heap()[address] === 1;
+export const isTrue = (address) => heap()[address] === 1;
 
 /** Returns a copy of bytes in the memory. */
 export const copied = (address, length) => heap().slice(address, address + length);
 
 export const textOf = (array) => decoder.decode(array);
 
+/** Returns the text of the last call that failed. */
+export function lastError() {
+  const start = wasm.valkeybloom_last_error() >>> 0;
+  return textOf(copied(start, heap().indexOf(0, start) - start));
+}
+
 function failure(status) {
   if (status === FREED) return new SketchError('FREED', 'the object was freed');
-  const start = wasm.valkeybloom_last_error() >>> 0;
-  return new SketchError(CODES[status], textOf(copied(start, heap().indexOf(0, start) - start)));
+  return new SketchError(CODES[status], lastError());
 }
 
 /** Throws the error of a call. */
@@ -101,6 +105,25 @@ export function run(of, ...parameters) {
     throw new SketchError('NO_MEMORY', 'not enough memory');
   }
 }
+
+/** Calls `use` with the address of a place for results: on the stack in the memory, so no other call uses it meanwhile. */
+export function withPlace(use) {
+  const pointer = wasm.__stack_pointer;
+  const before = pointer.value;
+  pointer.value = before - RESULT_BYTES;
+  try {
+    return use(before - RESULT_BYTES);
+  } finally {
+    pointer.value = before;
+  }
+}
+
+/** Calls a function by its name, whose last parameter is a place for its result. Returns what `read` finds there. */
+export const result = (read, name, ...parameters) =>
+  withPlace((address) => {
+    call(name, ...parameters, address);
+    return read(address);
+  });
 
 /** Frees with a function what a pointer points to. It throws before that if the engine's stack is full. */
 export function release(name, pointer) {
@@ -157,20 +180,20 @@ export function keyBytes(key) {
   }
 }
 
-/** Calls `use` with the address and the length of an item. */
+/** Calls `use` with the address and the length of an item, and a place for results. `use` runs no other code of a program. */
 export function withItem(value, use, index) {
   const word = wordOf(value, index);
   if (bytes.length === 0) refresh();
   // A character has three bytes at most.
   const length = typeof word === 'string' ? word.length * 3 : lengthOf.call(word);
-  if (length > ITEM_BYTES) return withBytes(itemBytes(word, index), use);
+  if (length > ITEM_BYTES) return withBytes(itemBytes(word, index), (...item) => use(...item, itemPlace));
   if (typeof word !== 'string') {
     roomBytes.set(word);
-    return use(room, length);
+    return use(room, length, itemPlace);
   }
   const { written } = encoder.encodeInto(word, roomBytes);
   if (written !== word.length && !word.isWellFormed()) throw malformed(index);
-  return use(room, written);
+  return use(room, written, itemPlace);
 }
 
 /** Calls `use` with the address and the length of bytes. */
@@ -194,8 +217,15 @@ export function bytesOf(data, name) {
 /** Writes the words of options to the memory, for the next call. Returns their address, 0 without any. */
 export function withWords(text) {
   if (text === '') return 0;
-  encoder.encodeInto(`${text}\0`, heap().subarray(words, words + WORDS_BYTES));
-  return words;
+  encoder.encodeInto(`${text}\0`, heap().subarray(given, given + OPTIONS_BYTES));
+  return given;
+}
+
+/** Writes the numbers of options to the memory, for the next call. Returns their address, 0 without any. */
+export function withNumbers(all) {
+  if (all === undefined) return 0;
+  all.forEach((value, index) => numbers().setFloat64(given + 8 * index, value, true));
+  return given;
 }
 
 /** Returns the elements of an iterable. An array is copied, because getters could change it meanwhile. */

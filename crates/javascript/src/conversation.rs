@@ -5,11 +5,11 @@ use valkeybloom_bindings::{Bloom, CountMin, Cuckoo, Family, Shared, Sketch, TDig
 use valkeybloom_bindings::{Error, random_seed};
 use valkeybloom_near::conversation::{Existing, Failure, Options, Reply};
 
-use super::border::{
+use super::near::time;
+use valkeybloom_ffi::border::{
     Batch, Buffer, Items, Outcome, Status, borrow, borrow_mut, call, items, put, slice,
 };
-use super::near::time;
-use super::object::{Object, make};
+use valkeybloom_ffi::object::{Object, make};
 
 type Conversation = valkeybloom_near::conversation::Conversation<u32>;
 

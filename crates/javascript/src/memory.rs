@@ -1,13 +1,12 @@
 //! The memory that JavaScript writes arguments to.
 
-use super::border::{borrow, call};
-use super::object::Object;
-use super::stack::valkeybloom_require_stack;
+use valkeybloom_ffi::border::{borrow, call, require_stack};
+use valkeybloom_ffi::object::Object;
 
 /// Allocates bytes for JavaScript. Returns null if there is no memory for them.
 #[unsafe(no_mangle)]
 pub extern "C" fn valkeybloom_allocate(length: usize) -> *mut u8 {
-    valkeybloom_require_stack();
+    require_stack();
     let mut bytes: Vec<u64> = Vec::new();
     match bytes.try_reserve_exact(length.div_ceil(8)) {
         Ok(()) => bytes.leak().as_mut_ptr().cast(),

@@ -4,11 +4,13 @@
 use std::time::Duration;
 
 use valkeybloom_bindings::{Bloom, Error};
-use valkeybloom_near::{Follower, OPEN, Options, Reply, Step};
+use valkeybloom_near::{Follower, OPEN, Options, Reply, Step, slot};
 use valkeybloom_protocol::batch::{COMMAND_BYTES, COMMAND_ITEMS};
 
-use super::border::{Buffer, Failure, Items, Status, borrow, borrow_mut, call, put, slice};
-use super::object::{self, Object};
+use valkeybloom_ffi::border::{
+    Buffer, Failure, Items, Status, borrow, borrow_mut, call, put, slice,
+};
+use valkeybloom_ffi::object::{self, Object};
 
 #[allow(
     clippy::cast_possible_truncation,
@@ -65,6 +67,21 @@ pub const extern "C" fn valkeybloom_command_items() -> usize {
 #[unsafe(no_mangle)]
 pub const extern "C" fn valkeybloom_command_bytes() -> usize {
     COMMAND_BYTES
+}
+
+/// Returns the slot of a key in a cluster.
+///
+/// # Safety
+/// The key has this length.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_slot(key: *const u8, key_length: usize) -> u32 {
+    let mut found = 0;
+    // SAFETY: the caller promises it.
+    call(|| unsafe {
+        found = slot(slice(key, key_length)?).into();
+        Ok(())
+    });
+    found
 }
 
 /// Looks an item up. Returns 0, 1, or more if only the server has the answer.

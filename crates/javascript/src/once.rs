@@ -1,10 +1,12 @@
 //! Additions with receipts. JavaScript sends their commands.
 
-use valkeybloom_near::once::{Adding, Addition, Once, Receipts, Refusal};
+use valkeybloom_near::once::{Adding, Addition, LACKING, Once, Receipts, Refusal};
 use valkeybloom_sketches::Forgotten;
 
-use super::border::{Buffer, Items, Status, borrow, borrow_mut, call, put, slice};
 use super::near::time;
+use valkeybloom_ffi::border::{
+    Buffer, Failure, Items, Status, borrow, borrow_mut, call, put, slice,
+};
 
 /// Makes the receipts of a filter: a consumer's, whose name is not null, which begins at a position; or own ones, with a random
 /// number in two halves. `is_on` says whether there are any.
@@ -183,7 +185,7 @@ pub unsafe extern "C" fn valkeybloom_once_take(
 }
 
 /// Takes a server's error, which may have stood in a reply. Returns what it means: 0 for any error, 1 if the call goes on, 2 if
-/// the server has no receipts, and 3 if the receipt lacks answers: then `known` is the first position with an answer, and the first one
+/// the server has no receipts, of which the last error then has the text, and 3 if the receipt lacks answers: then `known` is the first position with an answer, and the first one
 /// after it without an answer.
 ///
 /// # Safety
@@ -204,7 +206,10 @@ pub unsafe extern "C" fn valkeybloom_once_refuse(
         meaning = match borrow_mut(addition)?.refuse(&text, is_element) {
             Refusal::Other => 0,
             Refusal::Without => 1,
-            Refusal::Lacking => 2,
+            Refusal::Lacking => {
+                meaning = 2;
+                return Err(Failure::refused(LACKING));
+            }
             Refusal::Forgotten(Forgotten { from, to }) => {
                 put(known, [from as f64, to as f64])?;
                 3

@@ -7,7 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
 use valkeybloom_bindings::arrow::{self, ArrowArray, ArrowSchema};
-use valkeybloom_bindings::{self as bindings, Code, Error, copied, parse_moment};
+#[cfg(not(target_family = "wasm"))]
+use valkeybloom_bindings::parse_moment;
+use valkeybloom_bindings::{self as bindings, Code, Error, Moment, copied};
 
 /// The outcome of a call. The numbers stay; later versions may add others.
 #[derive(Clone, Copy)]
@@ -72,10 +74,16 @@ thread_local! {
     static LAST_ERROR: RefCell<Option<CString>> = const { RefCell::new(None) };
 }
 
-/// Does the work of a call. A panic is a bug, but does not unwind into C.
-pub fn call(work: impl FnOnce() -> Outcome<()>) -> Status {
+/// Requires room on the stack of an engine of WebAssembly. Without room, the engine ends the call, which has done nothing yet.
+#[inline]
+pub fn require_stack() {
     #[cfg(target_family = "wasm")]
     super::stack::valkeybloom_require_stack();
+}
+
+/// Does the work of a call. A panic is a bug, but does not unwind into C.
+pub fn call(work: impl FnOnce() -> Outcome<()>) -> Status {
+    require_stack();
     let outcome = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         let text = "valkeybloom failed because of a bug in it";
         Err(Failure(Status::Broken, text.into()))
@@ -258,10 +266,56 @@ pub unsafe fn words<'a>(options: *const c_char) -> Vec<&'a [u8]> {
     words.filter(|word| !word.is_empty()).collect()
 }
 
+/// Returns the options AT and TTL of a call.
+///
+/// # Safety
+/// As for [`words`].
+#[cfg(not(target_family = "wasm"))]
+pub unsafe fn moment(options: *const c_char) -> Outcome<Moment> {
+    if options.is_null() {
+        return Ok(Moment::default());
+    }
+    // SAFETY: the caller promises it.
+    Ok(parse_moment(&unsafe { words(options) })?)
+}
+
+/// Returns the options AT and TTL of a call. JavaScript passes them as numbers, of which those below 0 are missing.
+///
+/// # Safety
+/// The pointer is null, or that of two numbers.
+#[cfg(target_family = "wasm")]
+pub unsafe fn moment(options: *const c_char) -> Outcome<Moment> {
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "integers of JavaScript"
+    )]
+    fn given(number: f64) -> Option<u64> {
+        (number >= 0.0).then_some(number as u64)
+    }
+    if options.is_null() {
+        return Ok(Moment::default());
+    }
+    // SAFETY: the caller promises it.
+    let [at_ms, ttl_ms] = unsafe { borrow(options.cast::<[f64; 2]>()) }?.map(given);
+    Ok(bindings::moment(at_ms, ttl_ms)?)
+}
+
+/// Returns the time of a call whose only option is AT, in milliseconds since the epoch.
+///
+/// # Safety
+/// As for [`moment`].
+#[cfg(target_family = "wasm")]
+pub unsafe fn time(options: *const c_char) -> Outcome<Option<u64>> {
+    // SAFETY: the caller promises it.
+    Ok(unsafe { moment(options) }?.at_ms)
+}
+
 /// Returns the time of a call whose only option is AT, in milliseconds since the epoch.
 ///
 /// # Safety
 /// As for [`words`].
+#[cfg(not(target_family = "wasm"))]
 pub unsafe fn time(options: *const c_char) -> Outcome<Option<u64>> {
     // SAFETY: the caller promises it.
     match unsafe { words(options) }[..] {
@@ -276,8 +330,9 @@ pub unsafe fn time(options: *const c_char) -> Outcome<Option<u64>> {
 /// # Safety
 /// As for [`words`].
 pub unsafe fn no_options(options: *const c_char) -> Outcome<()> {
-    // SAFETY: the caller promises it.
-    if unsafe { words(options) }.is_empty() {
+    // SAFETY: the caller promises it. In WebAssembly, the options are not words.
+    let has_none = || cfg!(not(target_family = "wasm")) && unsafe { words(options) }.is_empty();
+    if options.is_null() || has_none() {
         Ok(())
     } else {
         Err(Failure::refused("there are no options here"))

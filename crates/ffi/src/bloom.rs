@@ -2,24 +2,12 @@
 
 use std::ffi::c_char;
 
-use valkeybloom_bindings::{Bloom, Moment, Shared, parse_moment};
+use valkeybloom_bindings::{Bloom, Shared};
 
 use super::border::{
-    Batch, Outcome, Status, call, items, optional_answers, put, require_info, slice, time, words,
+    Batch, Status, call, items, moment, optional_answers, put, require_info, slice, time, words,
 };
 use super::object::{self, Object, typed};
-
-/// Returns the options of a call that writes.
-///
-/// # Safety
-/// As for [`words`].
-unsafe fn moment(options: *const c_char) -> Outcome<Moment> {
-    if options.is_null() {
-        return Ok(Moment::default());
-    }
-    // SAFETY: the caller promises it.
-    Ok(parse_moment(&unsafe { words(options) })?)
-}
 
 /// Makes a filter for `capacity` items with an error rate between 0 and 1. Beyond its capacity it grows.
 ///
