@@ -94,6 +94,8 @@ fn sections_say_what_the_server_documents() {
         let complexity = field(&docs, "complexity").expect("a complexity").text();
         let line = format!("\n**Complexity**: {complexity}\n");
         assert!(section.contains(&line), "{name}: expected {line}");
+        let repeats = section.contains("\n**Sent again**: ");
+        assert_eq!(repeats, writes(&mut client, name), "{name} sent again");
 
         let mut known = BTreeSet::new();
         for argument in arguments {
@@ -105,6 +107,13 @@ fn sections_say_what_the_server_documents() {
     let families = ["BF.", "CMS.", "TDIGEST.", "TOPK."];
     let expected = families.map(|prefix| command_names(&mut client, prefix));
     assert_eq!(described, expected.concat());
+}
+
+/// Returns whether a command may change a key.
+pub fn writes(client: &mut Client, name: &str) -> bool {
+    let info = client.cmd(&format!("COMMAND INFO {name}"));
+    let flags = &info.as_array()[0].as_array()[2];
+    flags.as_array().iter().any(|flag| flag.text() == "write")
 }
 
 #[test]

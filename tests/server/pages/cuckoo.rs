@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::commands::syntax;
+use super::commands::{syntax, writes};
 use super::sessions::Console;
 use super::tables::table;
-use super::{command_names, docs, field};
+use super::{command_names, docs, field, page};
 use crate::harness::{Reply, Server};
 
 const PAGE: &str = "docs/cuckoo.md";
@@ -31,6 +31,13 @@ fn commands_match_the_server() {
         assert_eq!(*written, words.join(" "));
         assert_eq!(*summary, field(&docs, "summary").expect("a summary").text());
         names.push(name.to_owned());
+    }
+    let page = page(PAGE);
+    let (_, repeated) = page.text.split_once("\n**Sent again**: ").expect("it");
+    let (repeated, _) = repeated.split_once("\n\n").expect("a paragraph");
+    for name in &names {
+        let is_there = repeated.split([' ', '\n']).any(|word| word == name);
+        assert_eq!(is_there, writes(&mut client, name), "{name} sent again");
     }
     names.sort();
     assert_eq!(names, command_names(&mut client, "CF."));
