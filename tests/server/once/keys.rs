@@ -1,6 +1,7 @@
 //! The two keys of a command with ONCE: who may use them, where they are, and who learns of their changes.
 
-use crate::harness::cluster::node;
+use crate::cluster::{pair, slot};
+use crate::harness::cluster::{id, node};
 use crate::harness::{
     Client, Server, array, bulk, error, int, nil, simple, wait_in_sync, wait_until,
 };
@@ -130,6 +131,52 @@ fn both_keys_are_in_one_slot() {
     client.ok("MULTI");
     let refused = client.cmd("BF.INSERT k ONCE r 0 ITEMS a").text();
     assert!(refused.starts_with("CROSSSLOT "), "{refused}");
+}
+
+/// A slot that moves key by key has the filter on one node and the receipt on another for a while.
+#[test]
+fn nothing_is_added_while_the_keys_are_apart() {
+    let (first, second) = pair();
+    let (mut near, mut far) = (first.client(), second.client());
+    let known = "BF.INSERT k ONCE {k}:r 0 ITEMS a b";
+    let new = "BF.INSERT k ONCE {k}:new 0 ITEMS c";
+    near.expect(known, truths(false, &[true, true]));
+    let slot = slot(b"k");
+    far.ok(format!("CLUSTER SETSLOT {slot} IMPORTING {}", id(&first)));
+    near.ok(format!("CLUSTER SETSLOT {slot} MIGRATING {}", id(&second)));
+    // The receipt of one command exists, that of the other does not.
+    near.expect(known, truths(false, &[true, true]));
+    is_tried_again(&mut near, new);
+    let send = |near: &mut Client, key: &str| {
+        near.ok(format!("MIGRATE 127.0.0.1 {} {key} 0 60000", second.port()));
+    };
+    send(&mut near, "k");
+    for line in [known, new] {
+        far.ok("ASKING");
+        is_tried_again(&mut far, line);
+    }
+    is_tried_again(&mut near, known);
+    let ask = error(&format!("ASK {slot} 127.0.0.1:{}", second.port()));
+    near.expect(new, &ask);
+    send(&mut near, "{k}:r");
+    near.expect(known, &ask);
+    far.ok("ASKING");
+    far.expect(known, truths(false, &[true, true]));
+    far.ok("ASKING");
+    is_tried_again(&mut far, new);
+    for client in [&mut far, &mut near] {
+        client.ok(format!("CLUSTER SETSLOT {slot} NODE {}", id(&second)));
+    }
+    far.expect("BF.CARD k", int(2));
+    far.expect(new, truths(false, &[true]));
+    far.expect(known, truths(false, &[true, true]));
+    far.expect("BF.CARD k", int(3));
+}
+
+#[track_caller]
+fn is_tried_again(client: &mut Client, line: &str) {
+    let reply = client.cmd(line).text();
+    assert!(reply.starts_with("TRYAGAIN "), "{line}: {reply}");
 }
 
 /// Returns the events of a command, as channels of keys and their messages. The replica has the same ones.
