@@ -1,7 +1,8 @@
 #!/bin/sh
 # Runs clients against servers with the module, in RESP2 and RESP3: the test suites that come with them, as far as they
 # test the module's commands, and the programs in tests/clients, which call every function that a client has for these
-# commands. Everything runs on a server that makes new filters of its own kind, and on one that makes RedisBloom's.
+# commands. Everything runs on a server that makes new filters of its own kind, and on one that makes RedisBloom's. Those of
+# go-redis and Predis also add items with receipts through a proxy that cuts connections.
 # Clients are installed once into a folder; the file `installed` is written last.
 set -eu
 cd "$(dirname "$0")/.."
@@ -141,7 +142,8 @@ suite() { # name, command...
 run_go() { # kind
     go_redis="go-redis $(version "$go/forky" golang-github-redis-go-redis-dev)"
     for protocol in 2 3; do
-        suite "every method of $go_redis, RESP$protocol" "$folder/go/methods" "$port" $protocol "$1"
+        # shellcheck disable=SC2086  # a port or nothing
+        suite "every method of $go_redis, RESP$protocol" "$folder/go/methods" "$port" $protocol "$1" $cutter
     done
     # The suite expects RedisBloom's sizes.
     [ "$1" = own ] || [ -n "$quick" ] ||
@@ -163,8 +165,9 @@ run_others() { # kind
         NODE_PATH="$folder/node/node_modules" "$folder/venv/bin/node" tests/clients/node/lines.js "$port"
     # rustis speaks RESP3 only, and Predis RESP2.
     suite "rustis $rustis, RESP3" rustis
+    # shellcheck disable=SC2086  # a port or nothing
     suite "every command of Predis $(version "$folder/php" php-predis), RESP2" \
-        php tests/clients/php/main.php "$folder/php/usr/share/php/Predis" "$port" "$1"
+        php tests/clients/php/main.php "$folder/php/usr/share/php/Predis" "$port" "$1" $cutter
 }
 
 run_on_server() { # kind, options of the server...
@@ -177,9 +180,24 @@ run_on_server() { # kind, options of the server...
         kill -0 "$running" 2>/dev/null || fail "the server does not start: $(tail -n 20 "$log")"
         sleep 0.1
     done
+    # Only filters of the own kind count.
+    cutter=
+    if [ "$kind" = own ]; then
+        python3 crates/python/tests/cutting.py "$port" >"$tmp/cutter" &
+        cutting=$!
+        until cutter=$(grep '' "$tmp/cutter"); do
+            kill -0 $cutting 2>/dev/null || fail "the proxy does not start"
+            sleep 0.1
+        done
+    fi
     echo "New filters are of the kind $kind:"
     run_go "$kind"
     [ -n "$quick" ] || run_others "$kind"
+    if [ -n "$cutting" ]; then
+        kill "$cutting"
+        wait "$cutting" || fail "the proxy failed"
+        cutting=
+    fi
     kill "$running" 2>/dev/null || true
     wait "$running" || fail "the server ended: $(tail -n 20 "$log")"
     running=
@@ -204,9 +222,9 @@ if [ -z "$quick" ]; then
     tools/c.sh library "$folder/c"
 fi
 
-tmp=$(mktemp -d) running=
+tmp=$(mktemp -d) running= cutting=
 clean() {
-    [ -z "$running" ] || kill -9 "$running" 2>/dev/null || true
+    for process in $running $cutting; do kill -9 "$process" 2>/dev/null || true; done
     rm -rf "$tmp"
 }
 trap clean EXIT

@@ -1,14 +1,20 @@
-"""A proxy that cuts connections."""
+"""A proxy that cuts connections.
+
+As a program, it prints its port, and cuts connections to another one until it is terminated: cutting.py port. It needs no
+packages.
+"""
 
 from __future__ import annotations
 
 import random
+import signal
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from following import Listener, with_shutdown
+from listening import Listener, with_shutdown
 
 
 class Cutter(Listener):
@@ -67,3 +73,13 @@ def cutter_of(port: int, seed: int) -> Iterator[Cutter]:
         yield cutter
     finally:
         cutter.close()
+
+
+if __name__ == "__main__":
+    # Before there are threads.
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    with cutter_of(int(sys.argv[1]), 7) as cutter:
+        print(cutter.port, flush=True)
+        signal.sigwait([signal.SIGTERM])
+    if not all(cutter.cuts.values()):
+        sys.exit(f"cuts of some kinds were not made: {cutter.cuts}")

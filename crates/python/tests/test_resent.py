@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 import pytest
 import redis
-from following import Listener
+from listening import Listener
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry

@@ -1,9 +1,9 @@
 // Calls every method that go-redis has for the module's commands, and checks the replies as the client decodes them.
 //
-// usage: program port protocol kind
+// usage: program port protocol kind [cutter]
 //
 // The kind is the server's bf.bloom-new-filters. With `redisbloom`, filters have RedisBloom's sizes, and the capacity of
-// new ones is 100.
+// new ones is 100. The cutter is the port of a proxy that cuts connections to the server.
 package main
 
 import (
@@ -299,6 +299,10 @@ func main() {
 		family()
 	}
 	everyMethodWasCalled()
+	if len(os.Args) > 4 {
+		gives("OK")(c.FlushAll(ctx).Result())
+		cuts(c, redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + os.Args[4], Protocol: protocol}))
+	}
 	fmt.Println(passed, "passed")
 	if failed > 0 {
 		os.Exit(1)

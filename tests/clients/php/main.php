@@ -3,14 +3,15 @@
 // Calls every command class that Predis has for the module's commands, and checks the replies as it parses them, in
 // RESP2, which is all that Predis speaks before version 3.
 //
-// usage: php main.php folder port kind
+// usage: php main.php folder port kind [cutter]
 //
 // The folder is Predis' own. The kind is the server's bf.bloom-new-filters. With `redisbloom`, filters have RedisBloom's
-// sizes, and the capacity of new ones is 100.
+// sizes, and the capacity of new ones is 100. The cutter is the port of a proxy that cuts connections to the server.
 
 declare(strict_types=1);
 
 [, $folder, $port, $kind] = $argv;
+$cutter = $argv[4] ?? null;
 require "$folder/autoload.php";
 
 // Notes the classes of the commands that are called, and returns errors as texts.
@@ -202,6 +203,42 @@ function tDigest(Client $client): void
     gives('ERR T-Digest: key does not exist', $client->tdigestinfo('none'));
 }
 
+// Adds items with receipts through a proxy that cuts connections: before a command, after it, and within its reply. Each
+// item has to be new once, and is counted as often as it was added.
+function cuts(Predis\Client $client, Predis\Client $cut): void
+{
+    mt_srand(7);
+    foreach (['plain' => [], 'counting' => ['COUNTING']] as $key => $options) {
+        // A false positive is improbable.
+        gives('OK', $client->executeRaw(['BF.RESERVE', $key, '1e-9', '10000', ...$options]));
+        $sent = $told = $positions = [];
+        for ($call = 0; $call < 300; ++$call) {
+            $receipt = "{{$key}}:" . $call % 8;
+            $batch = array_map(fn () => 'item ' . mt_rand(0, 1999), range(0, mt_rand(0, 19)));
+            $position = (string) ($positions[$receipt] ?? 0);
+            $command = ['BF.INSERT', $key, 'ONCE', $receipt, $position, 'ITEMS', ...$batch];
+            for ($answers = null; $answers === null;) {
+                try {
+                    $answers = $cut->executeRaw($command);
+                } catch (Predis\CommunicationException) {
+                    // The next call connects again.
+                }
+            }
+            gives(count($batch), is_array($answers) ? count($answers) : $answers);
+            foreach ($batch as $at => $item) {
+                $sent[$item] = ($sent[$item] ?? 0) + 1;
+                $told[$item] = ($told[$item] ?? 0) + $answers[$at];
+            }
+            $positions[$receipt] = $position + count($batch);
+        }
+        gives(count($sent), $client->executeRaw(['BF.CARD', $key]));
+        gives([1], array_values(array_unique($told)));
+        foreach ($options === [] ? [] : $sent as $item => $times) {
+            gives($times, $client->executeRaw(['BF.COUNT', $key, $item]));
+        }
+    }
+}
+
 $connection = new Predis\Client("tcp://127.0.0.1:$port");
 $client = new Client($connection);
 foreach (['bloom', 'cuckoo', 'countMin', 'topK', 'tDigest'] as $family) {
@@ -213,6 +250,10 @@ gives(true, count($classes) > 0);
 foreach ($classes as $class) {
     $name = basename($class, '.php');
     gives([$name, true], [$name, in_array($name, $client->calls, true)]);
+}
+if ($cutter !== null) {
+    $connection->flushall();
+    cuts($connection, new Predis\Client("tcp://127.0.0.1:$cutter"));
 }
 echo "$passed passed\n";
 exit($failed === 0 ? 0 : 1);
