@@ -27,7 +27,7 @@ const PICTURES: [(&str, &str, &str, u64); 10] = [
         "peers.svg",
         "speed.md",
         "| case | this module |",
-        0xb4e9_7728_05a2_8b6f,
+        0x8b5a_4768_f63e_6be4,
     ),
     (
         "speed.svg",
@@ -39,7 +39,7 @@ const PICTURES: [(&str, &str, &str, u64); 10] = [
         "list.svg",
         "tool.md",
         "$ valkeybloom list 127.0.0.1:6379 --sort bytes --advice",
-        0xc839_206a_616b_be68,
+        0xe585_90eb_bd59_f823,
     ),
     (
         "dashboard.svg",
@@ -57,7 +57,7 @@ const PICTURES: [(&str, &str, &str, u64); 10] = [
         "top-k.svg",
         "top-k.md",
         "| k, width × depth |",
-        0xd352_f086_2b1f_06c4,
+        0xfc8e_0e45_09a0_a500,
     ),
     (
         "t-digest.svg",
