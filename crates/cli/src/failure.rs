@@ -51,6 +51,12 @@ impl Failure {
         Self { found, ..self }
     }
 
+    /// Appends what else is to be said.
+    pub fn and(self, text: &str) -> Self {
+        let text = format!("{}; {text}", self.text);
+        Self { text, ..self }
+    }
+
     /// Marks the JSON object of the run as written already.
     pub fn written(self) -> Self {
         let found = None;

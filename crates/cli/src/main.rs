@@ -32,10 +32,12 @@ mod failure;
 mod family;
 mod held;
 mod info;
+mod interrupt;
 mod keys;
 mod lines;
 mod list;
 mod moving;
+mod once;
 mod options;
 mod outcomes;
 mod pages;
@@ -119,6 +121,8 @@ const BUILD_EXAMPLES: &str = "Examples:
 const REMOVE_EXAMPLES: &str = "Examples:
   valkeybloom remove allowed.txt --from redis://127.0.0.1:6379 --key blocked
 
+After an early end, the same command goes on.
+
 Status: 0 if no item of the files is left, 1 if removals were refused or failed, 2 for words that make no sense.";
 
 const MOVE_EXAMPLES: &str = "Examples:
@@ -166,6 +170,11 @@ fn main() -> ExitCode {
     };
     let (show, json) = (Show::on(options.quiet), options.json);
     let tls = &options.tls;
+    if let Command::Build(_) | Command::Remove(_) | Command::Move(_) = options.command
+        && let Err(failure) = interrupt::watch(json)
+    {
+        return ended(Err(failure), json);
+    }
     let done = match options.command {
         Command::Size(size) => size.run(tls, json),
         Command::Build(build) => build.run(tls, show, json),
@@ -194,11 +203,8 @@ fn ended(done: Result<()>, json: bool) -> ExitCode {
     let Err(failure) = done else {
         return ExitCode::SUCCESS;
     };
-    report::warn(format_args!("valkeybloom: {failure}"));
     let status = ExitCode::from(failure.status);
-    if json && let Some(found) = failure.into_json() {
-        report::print_line(found);
-    }
+    report::fail(failure, json);
     status
 }
 

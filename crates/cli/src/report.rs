@@ -6,7 +6,7 @@ use std::process::exit;
 
 use serde_json::Value;
 
-use super::failure::{Result, visible};
+use super::failure::{Failure, Result, visible};
 
 pub use valkeybloom_planner::{Report, grouped, ratio, rounded, to_double as double};
 
@@ -43,6 +43,14 @@ pub fn end(report: Report, json: bool, ended: Result<()>) -> Result<()> {
     }
     print_rows(report.rows);
     ended
+}
+
+/// Prints a failure, and its JSON object.
+pub fn fail(failure: Failure, json: bool) {
+    warn(format_args!("valkeybloom: {failure}"));
+    if json && let Some(found) = failure.into_json() {
+        print_line(found);
+    }
 }
 
 /// Prints rows of a name and a value, aligned.

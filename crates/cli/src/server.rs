@@ -246,6 +246,11 @@ impl Server {
         Ok(())
     }
 
+    /// Returns whether this is a cluster, whose client sends a command again if its reply is lost.
+    pub const fn is_cluster(&self) -> bool {
+        matches!(self.connection, Connection::Cluster(_))
+    }
+
     /// Returns the number of the database.
     pub const fn database(&self) -> i64 {
         self.database
@@ -341,7 +346,8 @@ fn primary_of(key: &[u8]) -> SingleNodeRoutingInfo {
     SingleNodeRoutingInfo::SpecificNode(slot(key))
 }
 
-fn read<T: FromRedisValue>(reply: Value) -> Result<T, Fault> {
+/// Converts a reply.
+pub fn read<T: FromRedisValue>(reply: Value) -> Result<T, Fault> {
     let read = T::from_redis_value(reply);
     read.map_err(|error| Fault::Lost(format!("unexpected reply: {error}")))
 }

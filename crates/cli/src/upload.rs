@@ -37,10 +37,9 @@ impl<'s> Upload<'s> {
             Err(fault) if fault.is_unknown_command() => return Err(fault),
             _ => {}
         }
-        let run = getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()));
         let mut upload = Self {
             server,
-            own: conversation::Upload::new(b"", key, run),
+            own: conversation::Upload::new(b"", key, random()),
             is_chunked: create[0] == BF_LOADCHUNK.as_bytes(),
         };
         let begin = command(upload.own.begin(create, now()));
@@ -110,6 +109,11 @@ fn command(words: Words<'_>) -> Cmd {
         command.arg(&word[..]);
     }
     command
+}
+
+/// Returns a number that no other run has.
+pub fn random() -> u64 {
+    getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()))
 }
 
 /// Returns the time since the first call.

@@ -13,6 +13,7 @@ mod live_listing;
 mod manual;
 mod metrics;
 mod moving;
+mod once;
 mod reached;
 mod refused;
 mod rehearsed;

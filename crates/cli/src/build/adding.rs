@@ -1,5 +1,7 @@
 //! Items that are added to keys on a server, by commands.
 
+use std::ops::Range;
+
 use redis::{Cmd, Value, cmd};
 
 use valkeybloom_protocol::names::BF_INSERT;
@@ -11,6 +13,7 @@ use crate::failure::{Failure, Fault, Result, shown};
 use crate::family::Family;
 use crate::held::limits;
 use crate::lines::Block;
+use crate::once::Once;
 use crate::server::{COMMAND_ITEMS, Server};
 
 /// The reason for an item that a cuckoo filter had no room for.
@@ -24,10 +27,25 @@ pub struct Adding<'a> {
     pub names: &'a [String],
     /// The keys that are filled.
     pub keys: Vec<Vec<u8>>,
+    /// The receipts, if a repetition would count.
+    pub once: Option<Once<'a>>,
 }
 
 /// An item, and how often it is added.
 type Part<'i> = (&'i [u8], u64);
+
+/// A command of a block.
+struct Batch<'p> {
+    /// The index of its key.
+    index: usize,
+    parts: &'p [Part<'p>],
+}
+
+impl Batch<'_> {
+    fn items(&self) -> u64 {
+        self.parts.iter().map(|(_, times)| times).sum()
+    }
+}
 
 impl Adding<'_> {
     /// Adds the items of the source, and calls `before_block` before each of its blocks.
@@ -36,49 +54,93 @@ impl Adding<'_> {
         source: &Source<'_>,
         mut before_block: impl FnMut() -> Result<()>,
     ) -> Result<Counts> {
+        // For each key, the number of items in the blocks before.
+        let mut starts = vec![0; self.keys.len()];
         source.each("adding", |block, counts| {
             before_block()?;
-            let of_keys = source.by_shard(block).into_iter();
-            let of_keys: Vec<_> = of_keys.map(|items| self.parts(items)).collect();
+            let of_keys = source.by_shard(block);
+            let ends = of_keys.iter().zip(&starts);
+            let ends: Vec<u64> = ends
+                .map(|(items, start)| start + items.len() as u64)
+                .collect();
+            let of_keys: Vec<_> = of_keys.into_iter().map(|items| self.parts(items)).collect();
             if self.family == Family::Tdigest {
                 require_numbers(block, &of_keys)?;
             }
             // All commands of a block are sent at the same time.
             let mut commands = Vec::new();
             let mut batches = Vec::new();
-            for ((name, key), parts) in self.names.iter().zip(&self.keys).zip(&of_keys) {
-                for batch in parts.chunks(COMMAND_ITEMS) {
-                    commands.push((key.clone(), self.command(key, batch)));
-                    batches.push((name, batch));
-                }
-            }
-            for ((name, batch), reply) in batches.into_iter().zip(self.server.call_all(&commands)) {
-                let failed =
-                    |index: usize, fault: &Fault| self.failure(block, name, batch, index, fault);
-                let answers = match reply.map_err(|fault| failed(0, &fault))? {
-                    Value::Array(answers) => answers,
-                    Value::Okay => Vec::new(),
-                    _ => return Err(failed(0, &Fault::Lost("unexpected reply".to_owned()))),
-                };
-                for (index, answer) in answers.into_iter().enumerate() {
-                    match answer {
-                        Value::ServerError(error) => return Err(failed(index, &error.into())),
-                        Value::Int(-1) if self.family == Family::Cuckoo => {
-                            return Err(failed(index, &Fault::Refused(FULL.to_owned())));
-                        }
-                        answer => counts.new += u64::from(answer == Value::Int(1)),
+            for (index, parts) in of_keys.iter().enumerate() {
+                let mut from = starts[index];
+                let mut chunks = parts.chunks(COMMAND_ITEMS).peekable();
+                while let Some(parts) = chunks.next() {
+                    let next = chunks.peek().map(|_| from + parts.len() as u64);
+                    let to = next.unwrap_or(ends[index]);
+                    let batch = Batch { index, parts };
+                    if self.once.as_ref().is_some_and(|once| once.has(index, to)) {
+                        counts.items += batch.items();
+                    } else {
+                        commands.push((self.keys[index].clone(), self.command(&batch, from..to)));
+                        batches.push(batch);
                     }
+                    from = to;
                 }
-                counts.items += batch.iter().map(|(_, times)| times).sum::<u64>();
             }
+            let replies = self.server.call_all(&commands).into_iter();
+            for ((batch, (_, command)), reply) in batches.iter().zip(&commands).zip(replies) {
+                self.take(block, batch, command, reply, counts)?;
+            }
+            if let Some(once) = &self.once {
+                once.reach(counts.items, true);
+            }
+            starts = ends;
             Ok(())
         })
+    }
+
+    /// Takes the reply to a command.
+    fn take(
+        &self,
+        block: &Block,
+        batch: &Batch<'_>,
+        command: &Cmd,
+        mut reply: Result<Value, Fault>,
+        counts: &mut Counts,
+    ) -> Result<()> {
+        if let Some(once) = &self.once {
+            reply = once.take(batch.index, command, reply);
+        }
+        let failed = |index: usize, fault: &Fault| self.failure(block, batch, index, fault);
+        let answers = match reply.map_err(|fault| failed(0, &fault))? {
+            Value::Array(answers) => answers,
+            Value::Okay => Vec::new(),
+            _ => return Err(failed(0, &Fault::Lost("unexpected reply".to_owned()))),
+        };
+        for (index, answer) in answers.into_iter().enumerate() {
+            match answer {
+                Value::ServerError(error) => return Err(failed(index, &error.into())),
+                Value::Int(-1) if self.family == Family::Cuckoo => {
+                    return Err(failed(index, &Fault::Refused(FULL.to_owned())));
+                }
+                answer => counts.new += u64::from(answer == Value::Int(1)),
+            }
+        }
+        counts.items += batch.items();
+        if let Some(once) = &self.once {
+            let is_sent_in_order = self.keys.len() == 1 && !self.counts_equal_items();
+            once.reach(counts.items, is_sent_in_order);
+        }
+        Ok(())
+    }
+
+    fn counts_equal_items(&self) -> bool {
+        matches!(self.family, Family::Cms | Family::Topk)
     }
 
     /// Returns the parts of a command, or of many. Equal items are counted before they are sent, if their number is all
     /// that counts.
     fn parts<'i>(&self, mut items: Vec<&'i [u8]>) -> Vec<Part<'i>> {
-        if !matches!(self.family, Family::Cms | Family::Topk) {
+        if !self.counts_equal_items() {
             return items.into_iter().map(|item| (item, 1)).collect();
         }
         items.sort_unstable();
@@ -90,7 +152,7 @@ impl Adding<'_> {
 
     /// Returns the command that adds items to an existing key. Where a command would create a missing one from the
     /// server's settings, another is used.
-    fn command(&self, key: &[u8], parts: &[Part<'_>]) -> Cmd {
+    fn command(&self, batch: &Batch<'_>, positions: Range<u64>) -> Cmd {
         let name = match self.family {
             Family::Bloom => BF_INSERT,
             Family::Cuckoo => "CF.INSERTNX",
@@ -98,12 +160,17 @@ impl Adding<'_> {
             Family::Topk => "TOPK.INCRBY",
             Family::Tdigest => "TDIGEST.ADD",
         };
-        let mut command = cmd(name);
-        command.arg(key);
+        let mut command = if let Some(once) = &self.once {
+            once.command(batch.index, positions, name)
+        } else {
+            let mut command = cmd(name);
+            command.arg(&self.keys[batch.index]);
+            command
+        };
         if matches!(self.family, Family::Bloom | Family::Cuckoo) {
             command.arg("NOCREATE").arg("ITEMS");
         }
-        for (item, times) in parts {
+        for (item, times) in batch.parts {
             match self.family {
                 Family::Cms | Family::Topk => command.arg(item).arg(times),
                 Family::Tdigest => command.arg(item.trim_ascii()),
@@ -113,17 +180,12 @@ impl Adding<'_> {
         command
     }
 
-    fn failure(
-        &self,
-        block: &Block,
-        name: &str,
-        batch: &[Part<'_>],
-        index: usize,
-        fault: &Fault,
-    ) -> Failure {
-        let position = batch.get(index).map(|(item, _)| block.position(item));
+    fn failure(&self, block: &Block, batch: &Batch<'_>, index: usize, fault: &Fault) -> Failure {
+        let position = batch.parts.get(index);
+        let position = position.map(|(item, _)| block.position(item));
         let position = position.unwrap_or_default();
-        let what = format!("could not add {position} to {} at", shown(name.as_bytes()));
+        let name = shown(self.names[batch.index].as_bytes());
+        let what = format!("could not add {position} to {name} at");
         limits::failure(self.server, &what, fault, (0, 0))
     }
 }

@@ -17,7 +17,7 @@ use clap::Args;
 use valkeybloom_client::{shard_capacity, shard_keys};
 use valkeybloom_planner::TopK;
 use valkeybloom_sketches::Fraction;
-use valkeybloom_sketches::bloom::{Kind, Params, Shape, Tightening};
+use valkeybloom_sketches::bloom::{Dialect, Kind, Params, Shape, Tightening};
 use valkeybloom_sketches::topk;
 
 use self::adding::Adding;
@@ -29,10 +29,11 @@ use super::family::Family;
 use super::held::limits;
 use super::held::row::Row;
 use super::lines::Input;
+use super::once::Once;
 use super::options::{self, FilterOptions, KindOptions};
 use super::progress::Show;
 use super::report::{self, Report, grouped};
-use super::server::{Server, Tls};
+use super::server::{Server, Tls, dialect_of};
 use super::upload::{Expiry, Upload};
 
 /// Fill a filter or a sketch from files, and put it in place at once
@@ -85,7 +86,7 @@ pub struct Build {
     /// Build it even if the files hold no items, or fewer than half of --items, or of the items that they replace
     #[arg(long)]
     allow_few: bool,
-    /// Add to the filter or sketch that is there
+    /// Add to the filter or sketch that is there; after an early end, the same command goes on
     #[arg(long, conflicts_with_all = ["family", "rate", "items", "nonscaling", "expansion", "window", "counting", "scale_to",
         "probability", "k", "compression", "replace", "change_kind", "ttl", "allow_few"])]
     add: bool,
@@ -117,29 +118,36 @@ impl Build {
             ));
         }
         let server = Server::connect(&self.to, tls)?;
+        let mut once = None;
         let (family, counts, replaced) = if self.add {
-            let family = family_of(&server, &keys)?;
-            (family, add(&server, &keys, family, &source)?, Vec::new())
+            let (family, counts, receipts) = add(&server, &keys, &source)?;
+            once = receipts;
+            (family, counts, Vec::new())
         } else {
             let (counts, replaced) = self.build(&server, &keys, kind, &source)?;
             (self.family, counts, replaced)
         };
-        if show == Show::Nothing && !json {
-            return Ok(());
+        if show != Show::Nothing || json {
+            let mut report = Report::default();
+            report.row("key", &self.key, self.key.clone());
+            report.number("items", counts.items);
+            if matches!(family, Family::Bloom | Family::Cuckoo) {
+                let is_known = !once.as_ref().is_some_and(Once::goes_on);
+                let new = is_known.then_some(counts.new);
+                report.row("new", number_or_unknown(new), new);
+            }
+            if !replaced.is_empty() {
+                let items: Option<u64> = replaced.into_iter().sum();
+                report.row("replaced", number_or_unknown(items) + " items", items);
+            }
+            report.hidden("seconds", start.elapsed().as_secs_f64());
+            report::end(report, json, Ok(()))?;
         }
-        let mut report = Report::default();
-        report.row("key", &self.key, self.key.clone());
-        report.number("items", counts.items);
-        if matches!(family, Family::Bloom | Family::Cuckoo) {
-            report.number("new", counts.new);
+        // Last, because this run could go on until now.
+        if let Some(once) = once {
+            once.end();
         }
-        if !replaced.is_empty() {
-            let items: Option<u64> = replaced.into_iter().sum();
-            let text = items.map_or("unknown".to_owned(), grouped);
-            report.row("replaced", format!("{text} items"), items);
-        }
-        report.hidden("seconds", start.elapsed().as_secs_f64());
-        report::end(report, json, Ok(()))
+        Ok(())
     }
 
     /// Requires that all options are of use to the family.
@@ -257,8 +265,14 @@ impl Build {
             family: self.family,
             names: keys,
             keys: vec![upload.temporary().to_vec()],
+            // A cluster's client may send a command again by itself. Cuckoo filters take an item only once.
+            once: (server.is_cluster() && self.family != Family::Cuckoo)
+                .then(|| Once::beside(server, upload.temporary())),
         };
         let counts = adding.add(source, || upload.renew().map_err(failed))?;
+        if let Some(once) = adding.once {
+            once.end();
+        }
         Ok((counts, upload))
     }
 
@@ -333,7 +347,7 @@ impl Build {
         };
         let at = format!("{} at {}", shown(name.as_bytes()), server.address());
         if !self.replaces() {
-            let items = row.items.map_or("unknown".to_owned(), grouped);
+            let items = number_or_unknown(row.items);
             return Err(Failure::new(format!(
                 "{at} exists, with {items} items: replace it with --replace, or add to it with --add"
             )));
@@ -363,31 +377,55 @@ fn useless(option: &str, family: Family) -> Failure {
     Failure::usage(format!("{option} does not apply to a {object}"))
 }
 
-/// Adds the items to keys that exist.
-fn add(server: &Server, keys: &[String], family: Family, source: &Source<'_>) -> Result<Counts> {
+/// Returns a number that may be unknown.
+fn number_or_unknown(number: Option<u64>) -> String {
+    number.map_or("unknown".to_owned(), grouped)
+}
+
+/// Adds the items to keys that exist. Returns the receipts, if repeated additions would count twice.
+fn add<'s>(
+    server: &'s Server,
+    keys: &'s [String],
+    source: &Source<'_>,
+) -> Result<(Family, Counts, Option<Once<'s>>)> {
+    let (family, counts_twice) = family_of(server, keys)?;
+    let names: Vec<_> = keys.iter().map(|key| key.clone().into_bytes()).collect();
+    let once = counts_twice.then(|| Once::find(server, &names, "build", source.input, source.show));
     let adding = Adding {
         server,
         family,
         names: keys,
-        keys: keys.iter().map(|key| key.clone().into_bytes()).collect(),
+        keys: names,
+        once: once.transpose()?,
     };
-    adding.add(source, || Ok(()))
+    let counts = adding.add(source, || Ok(()));
+    let explained = |failure| match &adding.once {
+        Some(once) => once.explain(failure),
+        None => failure,
+    };
+    Ok((family, counts.map_err(explained)?, adding.once))
 }
 
-/// Returns the family of keys that exist.
-fn family_of(server: &Server, keys: &[String]) -> Result<Family> {
+/// Returns the family of keys that exist, and whether one of them counts what is added twice.
+fn family_of(server: &Server, keys: &[String]) -> Result<(Family, bool)> {
     let mut family = Family::Bloom;
+    let mut counts_twice = false;
     for key in keys {
-        family = match &server.type_of(key.as_bytes())?[..] {
-            "none" => {
-                let missing = server.missing(key.as_bytes());
-                return Err(Failure::new(missing + ": build it without --add"));
-            }
-            kind => required_family(server, key, kind)?,
-        };
+        let kind = server.type_of(key.as_bytes())?;
+        if kind == "none" {
+            let missing = server.missing(key.as_bytes());
+            return Err(Failure::new(missing + ": build it without --add"));
+        }
+        family = required_family(server, key, &kind)?;
         if family != Family::Bloom && keys.len() > 1 {
             return Err(useless("--shards", family));
         }
+        // Filters with a window have this type, too, and nothing against receipts.
+        counts_twice |= match family {
+            Family::Bloom => dialect_of(&kind) == Some(Dialect::Bloomfltx),
+            Family::Cuckoo => false,
+            Family::Cms | Family::Topk | Family::Tdigest => true,
+        };
     }
-    Ok(family)
+    Ok((family, counts_twice))
 }

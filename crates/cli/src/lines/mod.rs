@@ -15,6 +15,8 @@ mod split;
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -65,6 +67,37 @@ impl Input {
             sum = sum.filter(|_| about.is_file()).map(|sum| sum + about.len());
         }
         Ok(sum)
+    }
+
+    /// Returns what tells this input from others: its form, and the name, size and time of change of each file. `None` if it
+    /// can be read only once.
+    pub fn identity(&self) -> Result<Option<Vec<u8>>> {
+        let Self {
+            files,
+            zero,
+            column,
+            delimiter,
+        } = self;
+        let mut identity = format!("{zero} {column:?} {delimiter:?}").into_bytes();
+        for file in files {
+            let about = metadata(file).map_err(|error| failed(file, error))?;
+            if !about.is_file() {
+                return Ok(None);
+            }
+            // The standard input may have been read in part.
+            let start = if is_standard_input(file) {
+                open(file).and_then(|mut file| file.stream_position())
+            } else {
+                Ok(0)
+            };
+            let start = start.map_err(|error| failed(file, error))?;
+            let numbers = [about.len(), start].map(u64::to_le_bytes);
+            let times = [about.mtime(), about.mtime_nsec()].map(i64::to_le_bytes);
+            identity.extend_from_slice(file.as_os_str().as_bytes());
+            identity.push(0);
+            identity.extend(numbers.into_iter().chain(times).flatten());
+        }
+        Ok(Some(identity))
     }
 
     /// Passes each block to `take`, with the number of bytes of the files that were read so far.
