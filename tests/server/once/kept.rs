@@ -88,6 +88,33 @@ fn replicas_hold_the_same_receipts() {
     assert_eq!(state(&behind), promoted);
 }
 
+/// A replica that is promoted without the last additions lacks their answers too, so a consumer learns where to go on.
+#[test]
+fn a_failover_loses_additions_with_their_answers() {
+    let primary = Server::start();
+    let replica = Server::replica_of(&primary).start();
+    wait_in_sync(&primary, &replica);
+    let (mut client, mut promoted) = (primary.client(), replica.client());
+    let (mut rng, mut log) = (Rng::new(5), Log::new("k", "r", "ERROR 1e-9 COUNTING"));
+    log.write(&mut rng, 200);
+    log.read_all(&mut client, false, &mut rng);
+    wait_in_sync(&primary, &replica);
+    promoted.ok("REPLICAOF NO ONE");
+    let (answers, seen) = (log.answers.clone(), log.seen.clone());
+    log.write(&mut rng, 100);
+    log.read_all(&mut client, false, &mut rng);
+    log.is_held(&mut client);
+    drop(primary);
+    promoted.expect(
+        "BF.INSERT k ONCE r 300 ITEMS z",
+        error("FORGOTTEN answers are known from 0 to 200"),
+    );
+    (log.answers, log.seen) = (answers, seen);
+    promoted.expect("BF.CARD k", log.count());
+    log.read_all(&mut promoted, false, &mut rng);
+    log.is_held(&mut promoted);
+}
+
 #[test]
 fn logs_and_files_hold_the_same_receipts() {
     let mut server = with_command_log();
@@ -318,6 +345,53 @@ fn without_memory_nothing_is_added() {
         "BF.INSERT k ONCE r 1 ITEMS b c",
         truths(false, &[true, true]),
     );
+}
+
+/// A command that begins within the limit may take both keys beyond it. The next one is refused.
+#[test]
+fn a_limit_that_is_reached_between_the_keys_parts_nothing() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut rng = Rng::new(4);
+    let mut crossed = 0;
+    for round in 0..20 {
+        client.ok("FLUSHALL");
+        let mut log = Log::new("k", "r", "ERROR 1e-9 CAPACITY 20");
+        let limit = used_memory(&mut client) + 100_000 + 10_000 * round;
+        client.ok(format!("CONFIG SET maxmemory {limit}"));
+        let reply = loop {
+            let position = log.answers.len();
+            let count = 1 + rng.below(400);
+            log.write(&mut rng, count);
+            let line = format!("BF.INSERT k ERROR 1e-9 CAPACITY 20 ONCE r {position} ITEMS");
+            let reply = client.call_with(&line, &log.items[position..]);
+            if reply.is_error() {
+                break reply.text();
+            }
+            let answers = log.items[position..]
+                .iter()
+                .map(|item| log.seen.insert(item.clone()));
+            log.answers.extend(answers);
+            assert_eq!(reply, truths(false, &log.answers[position..]));
+        };
+        assert!(reply.starts_with("OOM "), "{reply}");
+        crossed += usize::from(!log.answers.is_empty() && used_memory(&mut client) > limit);
+        client.expect("GET r", bulk(receipt(0, &log.answers)));
+        client.expect("BF.CARD k", log.count());
+        client.ok("CONFIG SET maxmemory 0");
+        let count = log.items.len();
+        log.read(&mut client, false, 0, count);
+        log.is_held(&mut client);
+    }
+    assert!(crossed > 0);
+}
+
+fn used_memory(client: &mut Client) -> i64 {
+    let info = client.cmd("INFO memory").text();
+    let line = info
+        .lines()
+        .find_map(|line| line.strip_prefix("used_memory:"));
+    line.expect("it reports that").parse().expect("a number")
 }
 
 /// A receipt that was evicted is missed; the filter answers for itself.
