@@ -196,7 +196,7 @@ impl<'s> Once<'s> {
         Some(match self.rerun.get() {
             Rerun::GoesOn if done == 0 => return None,
             Rerun::GoesOn => format!(
-                "at least {items} are done; with unchanged files, the same command goes on there"
+                "at least {items} are done; within a week and with unchanged files, the same command goes on there"
             ),
             Rerun::Impossible => format!(
                 "the first {items} are done, and some after them may be; pass only the others"
