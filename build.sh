@@ -51,7 +51,7 @@ usage() {
 ./build.sh python [filter]        builds the Python package into target/wheels/ and runs its tests; with a filter, only
                                   those whose names match
 ./build.sh killed [items [kills]]  kills 100 consumers or the given number, and the server, while they work on a million
-                                  items or the given number, from files and from a stream: each item is worked on once
+                                  items or the given number, of files and of a stream: each item is worked on once
 ./build.sh js                     makes the npm package in target/npm/
 ./build.sh js test                makes it, and tests it in Node.js and in Chromium
 ./build.sh builds                 tests the programs of docs/builds.md, with PySpark, which takes half a gigabyte;

