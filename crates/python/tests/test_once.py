@@ -276,6 +276,7 @@ def test_cuts_do_not_spoil_an_answer_in_asyncio(client: Any, server: int, retrie
     require_told_once(client, "seen", batches, told)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("kind", killed.SOURCES)
 def test_killed_consumers_work_on_each_item_once(tmp_path: Path, kind: str) -> None:
     killed.run(tmp_path, kind, 4000 * TIMES, 24 * TIMES, 50)

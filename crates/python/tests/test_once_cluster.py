@@ -70,6 +70,7 @@ class Nodes:
         (self.move_at_once if at_once else self.move_key_by_key)(slot_of(key.encode()), source, target)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("at_once", [False, True])
 def test_slots_move_while_items_are_added(tmp_path: Path, at_once: bool) -> None:
     with joined(tmp_path) as ports:
