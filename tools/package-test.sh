@@ -191,14 +191,14 @@ test_in() { # tarball
 
     use_module
     # What an operator who uses the HTTP service has done; a systemctl that writes down what is called stands in for a
-    # running systemd.
+    # running systemd. It is in /usr/bin, because apt looks in no local folder.
     wanted=$root/etc/systemd/system/multi-user.target.wants
     mkdir -p "$wanted" "$root/run/systemd/system"
     configuration >"$tmp/before"
     ln -s /usr/lib/systemd/system/valkeybloom-http.service "$wanted"
     printf '#!/bin/sh\necho "$*" >>/called\n[ "$2" != disable ] || rm "/etc/systemd/system/multi-user.target.wants/$3"\n' \
-        >"$root/usr/local/bin/systemctl"
-    chmod 755 "$root/usr/local/bin/systemctl"
+        >"$root/usr/bin/systemctl"
+    chmod 755 "$root/usr/bin/systemctl"
     in_root dpkg -i /package.deb >"$tmp/upgraded" 2>&1 || fail "dpkg -i: $(cat "$tmp/upgraded")"
     grep -qx "try-restart valkeybloom-http.service" "$root/called" || fail "an upgrade leaves the old HTTP service running"
     : >"$root/called"
@@ -208,7 +208,7 @@ test_in() { # tarball
         grep -qx -e "$call valkeybloom-http.service" "$root/called" || fail "removal leaves the HTTP service running"
     done
     [ ! -L "$wanted/valkeybloom-http.service" ] || fail "removal leaves the HTTP service enabled"
-    rm -r "$root/usr/local/bin/systemctl" "$root/run/systemd/system"
+    rm -r "$root/usr/bin/systemctl" "$root/run/systemd/system"
     [ ! -e "$root/usr/lib/valkey/modules" ] || fail "the package left its module"
     [ "$data" = "$(in_root sha256sum /var/lib/valkey/dump.rdb)" ] || fail "removal touched the data"
     configuration | cmp - "$tmp/before" || fail "removal changed something in /etc"

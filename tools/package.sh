@@ -209,7 +209,7 @@ elif [ "\$1" = configure ]; then
 fi
 # The HTTP service is this package's own: it goes on with the new program, if it runs.
 if [ "\$1" = configure ] && [ -d /run/systemd/system ]; then
-    systemctl daemon-reload
+    systemctl daemon-reload || true
     systemctl try-restart valkeybloom-http.service || true
 fi
 END
@@ -227,7 +227,7 @@ END
     cat >"$root/DEBIAN/postrm" <<END
 #!/bin/sh
 set -e
-[ ! -d /run/systemd/system ] || systemctl daemon-reload
+[ ! -d /run/systemd/system ] || systemctl daemon-reload || true
 END
     build_deb valkeybloom
 }

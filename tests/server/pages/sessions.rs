@@ -188,7 +188,7 @@ const ELSEWHERE: &[(&str, &str, usize, &str)] = &[
     ("docs/releasing.md", "text", 1, "tools/package-test.sh"),
     ("docs/sharded.md", "js", 1, "sharded"),
     ("docs/sharded.md", "python", 2, "sharded, of crates/python"),
-    ("docs/tool.md", "console", 19, "tool::manual"),
+    ("docs/tool.md", "console", 20, "tool::manual"),
     ("docs/tool.md", "text", 1, "tool::grants"),
     ("docs/vectors.md", "json", 1, "vectors"),
 ];
