@@ -1,6 +1,6 @@
 //! The pages' other tables say what the server says.
 
-use super::{command_names, docs, field, page};
+use super::{command_names, field, page};
 use crate::harness::{Client, Reply, Server, ok, spaced};
 use crate::support::protocols::with_fixed_seed;
 use crate::tool::run;

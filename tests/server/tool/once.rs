@@ -152,7 +152,10 @@ impl Job {
                 }
                 self.assert_counts(client, &left);
                 assert_eq!(report["removed"], removed);
-                assert_eq!(report["absent"], items.len() as i64 - removed);
+                assert_eq!(
+                    report["absent"],
+                    i64::try_from(items.len()).expect("they are few") - removed
+                );
             }
             RemoveCuckoo => {
                 let copy = format!("{key}-copy");
@@ -162,7 +165,10 @@ impl Job {
                 };
                 let removed: i64 = items.iter().map(delete).sum();
                 assert_eq!(report["removed"], removed);
-                assert_eq!(report["absent"], items.len() as i64 - removed);
+                assert_eq!(
+                    report["absent"],
+                    i64::try_from(items.len()).expect("they are few") - removed
+                );
                 assert_eq!(digest(client, key), digest(client, &copy));
             }
         }
