@@ -88,9 +88,12 @@ pub fn call(work: impl FnOnce() -> Outcome<()>) -> Status {
         let text = "valkeybloom failed because of a bug in it";
         Err(Failure(Status::Broken, text.into()))
     });
-    let Err(Failure(status, text)) = outcome else {
-        return Status::Ok;
-    };
+    outcome.map_or_else(note, |()| Status::Ok)
+}
+
+/// Notes the text of a failure, and returns its status. It is a function of its own because `call` is compiled for each call.
+#[cold]
+fn note(Failure(status, text): Failure) -> Status {
     let text = CString::new(text.replace('\0', "\\0")).ok();
     // A thread that is ending may no longer have a place for the text.
     let _ = LAST_ERROR.try_with(|last| last.replace(text));
@@ -330,9 +333,14 @@ pub unsafe fn time(options: *const c_char) -> Outcome<Option<u64>> {
 /// # Safety
 /// As for [`words`].
 pub unsafe fn no_options(options: *const c_char) -> Outcome<()> {
-    // SAFETY: the caller promises it. In WebAssembly, the options are not words.
-    let has_none = || cfg!(not(target_family = "wasm")) && unsafe { words(options) }.is_empty();
-    if options.is_null() || has_none() {
+    // In WebAssembly, they are not words.
+    let has_none = if cfg!(target_family = "wasm") {
+        options.is_null()
+    } else {
+        // SAFETY: the caller promises it.
+        unsafe { words(options) }.is_empty()
+    };
+    if has_none {
         Ok(())
     } else {
         Err(Failure::refused("there are no options here"))
