@@ -5,7 +5,7 @@ use crate::machine::words::{self, Task, Use, Words};
 use super::hasher::Hasher;
 use super::murmur;
 use super::probe::Probe;
-use super::sip::OfLength;
+use super::sip::{OfLength, Seed};
 
 /// The most items in a batch: a mask of them fits a word.
 pub const BATCH: usize = 64;
@@ -85,6 +85,21 @@ impl Batch {
     #[inline]
     pub const fn probe(&self, index: usize) -> Probe {
         Probe::new(self.a[index], self.b[index])
+    }
+}
+
+impl Seed {
+    /// Hashes items, many side by side, and passes on their probes in order.
+    pub fn probe_each<'i>(
+        &self,
+        items: impl Iterator<Item = &'i [u8]>,
+        mut take: impl FnMut(Probe),
+    ) {
+        let hasher = Hasher::Sip(*self);
+        let mut items = items.peekable();
+        while items.peek().is_some() {
+            Batch::of(&hasher, &mut items).probes().for_each(&mut take);
+        }
     }
 }
 
