@@ -26,7 +26,9 @@ usage() {
                                   instructions: counts those of commands, and fails if any takes 2 % more than the
                                   file benches/server/instructions.txt says, which ACCEPT=1 writes anew;
                                   python [filter...]: measures the Python package beside others;
-                                  js: measures the npm package beside others
+                                  js: measures the npm package beside others;
+                                  unique: measures valkeybloom unique beside others, with UNIQUE_LINES lines
+                                  (default 20000000)
 ./build.sh calculator             makes docs/calculator.html of crates/calculator, for WebAssembly
 ./build.sh calculator picture     takes its picture in docs/, with Chromium
 ./build.sh fuzz [seconds] [target...]  runs each target of fuzz/ (decode, args, batch) for 60 seconds or the given time;
@@ -546,6 +548,7 @@ case $command in
     bench) case ${1-} in
         python) shift; exec tools/python.sh bench "$@" ;;
         js) build; server=$(find_server); exec tools/js.sh bench "$server" "$module" ;;
+        unique) cargo build --release --locked -p valkeybloom-cli && exec tools/unique.sh "$target/release/valkeybloom" ;;
         *) bench "$@" ;;
     esac ;;
     calculator) exec tools/calculator.sh "$@" ;;

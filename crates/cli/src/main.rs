@@ -5,6 +5,8 @@
 //!   remove   files → lines → a server          → counts
 //!   build    files → lines → Object → chunks ┐
 //!            files → lines → commands          ├→ a temporary key → its final name
+//!   unique   files → lines → first and others  → records
+//!   filter   files → lines → a server          → records
 //!   move     a server → its filters → chunks ┘
 //!   compare  two servers → their filters       → the differences
 //!   list     a server → its keys → rows        → a table, CSV, JSON, or metrics
@@ -30,6 +32,7 @@ mod existing;
 mod expiry;
 mod failure;
 mod family;
+mod filtering;
 mod held;
 mod info;
 mod interrupt;
@@ -50,6 +53,7 @@ mod show;
 mod size;
 mod sketches;
 mod tls;
+mod unique;
 mod upload;
 mod watch;
 
@@ -101,6 +105,10 @@ enum Command {
     Show(show::Show),
     #[command(after_help = WATCH_EXAMPLES)]
     Watch(watch::Watch),
+    #[command(after_help = UNIQUE_EXAMPLES)]
+    Unique(unique::Unique),
+    #[command(after_help = FILTER_EXAMPLES)]
+    Filter(filtering::Filtering),
     Pages(pages::Pages),
 }
 
@@ -154,6 +162,19 @@ const WATCH_EXAMPLES: &str = "Examples:
 
 Keys: arrows, PgUp, PgDn, Home and End scroll; s sorts by the next column, r reverses, / filters; q ends.";
 
+const UNIQUE_EXAMPLES: &str = "Examples:
+  valkeybloom unique urls.txt > unique.txt
+  valkeybloom unique --field text --out unique/ part-*.jsonl.zst
+  valkeybloom unique --column email --known unsubscribed.csv list.csv
+
+Status: 0 if all was read and written, 1 if something was not, 2 for words that make no sense.";
+
+const FILTER_EXAMPLES: &str = "Examples:
+  valkeybloom filter --to 127.0.0.1 --key blocked urls.txt
+  valkeybloom filter --to 127.0.0.1 --key seen --not --field id new.jsonl.zst
+
+Status: 0 if all was read and looked up, 1 if something was not, 2 for words that make no sense.";
+
 /// Runs the program. The exit status is 0 for success, 1 if something was not done, and 2 for invalid arguments.
 fn main() -> ExitCode {
     // Fails only if a provider is installed already.
@@ -184,16 +205,22 @@ fn main() -> ExitCode {
         Command::List(list) => list.run(tls, show, json),
         Command::Show(it) => it.run(tls, json),
         Command::Watch(watch) => watch.run(options.tls, json),
+        Command::Unique(unique) => unique.run(show, json),
+        Command::Filter(filter) => filter.run(tls, show, json),
         Command::Pages(pages) => pages.run(Options::command()),
     };
     ended(done, json)
 }
 
-/// Takes a negative number for the value that it is, so that the error says what is wrong with it.
+/// Takes a negative number for the value that it is, so that the error says what is wrong with it. No file is called -0
+/// where that is an option.
 fn with_numbers(command: clap::Command) -> clap::Command {
+    let has_zero = command
+        .get_arguments()
+        .any(|arg| arg.get_short() == Some('0'));
     let command = command.mut_args(|arg| {
-        let takes_values = arg.get_action().takes_values();
-        arg.allow_negative_numbers(takes_values)
+        let takes_numbers = arg.get_action().takes_values() && !(has_zero && arg.is_positional());
+        arg.allow_negative_numbers(takes_numbers)
     });
     command.mut_subcommands(with_numbers)
 }

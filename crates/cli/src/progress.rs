@@ -37,6 +37,8 @@ pub struct Progress {
     unit: &'static str,
     show: Show,
     last: Instant,
+    /// Whether the parts of the total are bytes, whose speed is shown.
+    is_of_bytes: bool,
 }
 
 impl Progress {
@@ -57,16 +59,33 @@ impl Progress {
             unit,
             show,
             last: Instant::now(),
+            is_of_bytes: false,
+        }
+    }
+
+    /// Creates a step whose total are bytes, whose speed is shown, too.
+    pub fn of_bytes(
+        show: Show,
+        what: &'static str,
+        unit: &'static str,
+        total: Option<u64>,
+    ) -> Self {
+        let progress = Self::new(show, what, unit, total);
+        let is_of_bytes = true;
+        Self {
+            is_of_bytes,
+            ..progress
         }
     }
 
     /// Shows that this part of the total is done, and the number of units in it.
     pub fn at(&mut self, done: u64, units: u64) {
         if self.show == Show::Bar {
-            self.bar.set_message(self.speed(units));
             self.bar.set_position(done);
+            self.bar.set_message(self.speed(units));
         } else if self.show == Show::Lines && self.last.elapsed() >= LINE {
             self.last = Instant::now();
+            self.bar.set_position(done);
             let left = self.bar.length().filter(|_| done > 0).map(|total| {
                 let share = double(done.min(total)) / double(total);
                 let left = self.bar.elapsed().mul_f64((1.0 - share) / share);
@@ -94,6 +113,11 @@ impl Progress {
             1e6.. => format!("{:.1} M/s", second / 1e6),
             _ => format!("{second:.0}/s"),
         };
-        format!("{} {}, {speed}", HumanCount(units), self.unit)
+        let speed = format!("{} {}, {speed}", HumanCount(units), self.unit);
+        if !self.is_of_bytes {
+            return speed;
+        }
+        let bytes = double(self.bar.position()) / self.bar.elapsed().as_secs_f64().max(1e-3);
+        format!("{speed}, {:.0} MB/s", bytes / 1e6)
     }
 }

@@ -13,16 +13,19 @@ pub use valkeybloom_planner::{Report, grouped, ratio, rounded, to_double as doub
 /// Prints text to the standard output. If its reader has gone, as `head` does once it has read enough, this ends the
 /// program like the signal SIGPIPE.
 pub fn print(text: impl Display) {
+    write!(io::stdout(), "{text}").unwrap_or_else(|error| end_without_output(&error));
+}
+
+/// Ends the program because it can't write to the standard output.
+pub fn end_without_output(error: &io::Error) -> ! {
     const SIGPIPE: i32 = 13;
-    if let Err(error) = write!(io::stdout(), "{text}") {
-        if error.kind() == ErrorKind::BrokenPipe {
-            exit(128 + SIGPIPE);
-        }
-        warn(format_args!(
-            "valkeybloom: could not write to the standard output: {error}"
-        ));
-        exit(1);
+    if error.kind() == ErrorKind::BrokenPipe {
+        exit(128 + SIGPIPE);
     }
+    warn(format_args!(
+        "valkeybloom: could not write to the standard output: {error}"
+    ));
+    exit(1)
 }
 
 /// Prints a line to the standard output, as [`print()`] does.
@@ -53,13 +56,24 @@ pub fn fail(failure: Failure, json: bool) {
     }
 }
 
+/// Prints the report of a successful run to the standard error, because the standard output has the results.
+pub fn end_beside(report: Report, json: bool) {
+    if json {
+        return warn(serde_json::Value::from(report.json));
+    }
+    aligned(report.rows).for_each(warn);
+}
+
 /// Prints rows of a name and a value, aligned.
 pub fn print_rows(rows: Vec<(String, String)>) {
+    aligned(rows).for_each(print_line);
+}
+
+fn aligned(rows: Vec<(String, String)>) -> impl Iterator<Item = String> {
     let width = rows.iter().map(|(name, _)| name.len()).max();
     let width = width.unwrap_or(0);
-    for (name, value) in rows {
-        print_line(format_args!("{name:<width$}  {value}"));
-    }
+    let rows = rows.into_iter();
+    rows.map(move |(name, value)| format!("{name:<width$}  {value}"))
 }
 
 /// Prints the JSON object of a successful run. A failure keeps the object, which is printed with the error.

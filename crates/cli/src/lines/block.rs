@@ -1,18 +1,29 @@
-//! Blocks of whole items.
+//! Blocks of whole records, and their items.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use memchr::memchr_iter;
 
-/// Whole items of a file.
+use super::form::Packed;
+
+/// Whole records of a file.
 pub struct Block {
     file: PathBuf,
+    /// The index of the file in the input.
+    pub index: usize,
     parts: Parts,
     /// The number of the first item in the file, from 1.
     first: u64,
+    /// The form of the file, in its first block if whole records are kept.
+    pub start: Option<Start>,
+    /// The number of bytes of all files that were read before the block was sent.
+    pub read: u64,
     pub bytes: Vec<u8>,
     /// The position of the byte after each item, which does not belong to it.
     ends: Vec<usize>,
+    /// The records, if they are kept and their items are fields.
+    whole: Option<Whole>,
 }
 
 /// What the items of a block are.
@@ -23,6 +34,47 @@ pub enum Parts {
     Zeros,
     /// Fields of records, which may hold any byte.
     Records,
+    /// Fields of lines, which may hold any byte.
+    Fields,
+}
+
+/// The form of a file whose records are kept.
+pub struct Start {
+    pub packed: Packed,
+    /// The record with the names of the columns.
+    pub header: Vec<u8>,
+}
+
+/// What becomes of a record without an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Lacking {
+    Fail,
+    Keep,
+    Drop,
+}
+
+impl Lacking {
+    pub fn is_drop(self) -> bool {
+        self == Self::Drop
+    }
+}
+
+/// Records whose items are fields.
+#[derive(Default)]
+struct Whole {
+    bytes: Vec<u8>,
+    /// The position after each record and its line end.
+    ends: Vec<usize>,
+    /// The records without an item, ascending, and what becomes of them.
+    lacking: Vec<(usize, Lacking)>,
+}
+
+/// A record of a block.
+pub struct Record<'b> {
+    /// The item, or what becomes of a record without one.
+    pub item: Result<&'b [u8], Lacking>,
+    /// The place of the record and its end in [`Block::whole`].
+    pub place: Range<usize>,
 }
 
 impl Block {
@@ -30,11 +82,25 @@ impl Block {
     pub fn first_of(file: &Path, parts: Parts) -> Self {
         Self {
             file: file.to_owned(),
+            index: 0,
             parts,
             first: 1,
+            start: None,
+            read: 0,
             bytes: Vec::new(),
             ends: Vec::new(),
+            whole: None,
         }
+    }
+
+    /// Returns the path of the file.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Returns whether there is nothing in the block.
+    pub fn is_empty(&self) -> bool {
+        self.start.is_none() && self.ends.is_empty() && self.bytes.is_empty()
     }
 
     /// Adds an item of a record.
@@ -42,6 +108,45 @@ impl Block {
         self.bytes.extend_from_slice(field);
         self.ends.push(self.bytes.len());
         self.bytes.push(b'\n');
+    }
+
+    /// Adds a record without an item.
+    pub fn push_lacking(&mut self, lacking: Lacking) {
+        let index = self.ends.len();
+        self.whole
+            .get_or_insert_default()
+            .lacking
+            .push((index, lacking));
+        self.push(b"");
+    }
+
+    /// Adds the bytes of the record whose item was added last.
+    pub fn push_whole(&mut self, record: &[u8]) {
+        let whole = self.whole.get_or_insert_default();
+        whole.bytes.extend_from_slice(record);
+        if record.last() != Some(&b'\n') {
+            whole.bytes.push(b'\n');
+        }
+        whole.ends.push(whole.bytes.len());
+    }
+
+    /// Creates an empty block for the fields of this block's lines.
+    pub fn for_fields(&mut self) -> Self {
+        Self {
+            index: self.index,
+            first: self.first,
+            start: self.start.take(),
+            read: self.read,
+            ..Self::first_of(&self.file, Parts::Fields)
+        }
+    }
+
+    /// Keeps the lines whose fields were added.
+    pub fn keep_lines(&mut self, lines: Self) {
+        let whole = self.whole.get_or_insert_default();
+        whole.ends = lines.ends;
+        whole.ends.iter_mut().for_each(|end| *end += 1);
+        whole.bytes = lines.bytes;
     }
 
     /// Notes which bytes from a position on end items.
@@ -54,6 +159,7 @@ impl Block {
     pub fn take(&mut self) -> Self {
         let whole = self.ends.last().map_or(0, |end| end + 1);
         let next = Self {
+            index: self.index,
             first: self.first + self.ends.len() as u64,
             bytes: self.bytes.split_off(whole),
             ..Self::first_of(&self.file, self.parts)
@@ -61,19 +167,73 @@ impl Block {
         std::mem::replace(self, next)
     }
 
+    /// Ends the last item, if it is not ended.
+    pub fn end_last(&mut self, end: u8) {
+        let whole = self.ends.last().map_or(0, |end| end + 1);
+        if self.bytes.len() > whole {
+            self.ends.push(self.bytes.len());
+            self.bytes.push(end);
+        }
+    }
+
+    /// Returns the number of whole items.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
     /// Returns the items that are not empty.
     pub fn items(&self) -> impl Iterator<Item = &[u8]> {
+        let last = [self.bytes.len()];
+        let items = self.between(self.ends.iter().copied().chain(last));
+        items.filter(|item| !item.is_empty())
+    }
+
+    /// Returns all whole items.
+    pub fn lines(&self) -> impl Iterator<Item = &[u8]> {
+        self.between(self.ends.iter().copied())
+    }
+
+    /// Returns the items, each from the end of the one before to its own.
+    fn between(&self, ends: impl Iterator<Item = usize>) -> impl Iterator<Item = &[u8]> {
         let mut start = 0;
-        let ends = self.ends.iter().copied().chain([self.bytes.len()]);
-        let items = ends.map(move |end| {
+        ends.map(move |end| {
             let item = &self.bytes[start..end];
             start = end + 1;
             match item.strip_suffix(b"\r") {
                 Some(line) if self.parts == Parts::Lines => line,
                 _ => item,
             }
-        });
-        items.filter(|item| !item.is_empty())
+        })
+    }
+
+    /// Returns the bytes of the records, with their ends.
+    pub fn whole(&self) -> &[u8] {
+        self.whole
+            .as_ref()
+            .map_or(&self.bytes, |whole| &whole.bytes)
+    }
+
+    /// Takes the bytes of the records out.
+    pub fn into_whole(self) -> Vec<u8> {
+        self.whole.map_or(self.bytes, |whole| whole.bytes)
+    }
+
+    /// Returns the whole records.
+    pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
+        let (ends, lacking, after): (_, &[_], _) = match &self.whole {
+            None => (&self.ends, &[], 1),
+            Some(whole) => (&whole.ends, &whole.lacking, 0),
+        };
+        let mut lacking = lacking.iter().copied().peekable();
+        let mut start = 0;
+        let records = self.lines().zip(ends).enumerate();
+        records.map(move |(index, (item, end))| {
+            let place = start..end + after;
+            start = place.end;
+            let none = lacking.next_if(|(at, _)| *at == index);
+            let item = none.map_or(Ok(item), |(_, lacking)| Err(lacking));
+            Record { item, place }
+        })
     }
 
     /// Describes the position of one of [`items`](Self::items).
@@ -90,7 +250,7 @@ impl Block {
     /// Describes the position of the item that follows a number of items of this block.
     fn numbered(&self, before: usize) -> String {
         let unit = match self.parts {
-            Parts::Lines => "line",
+            Parts::Lines | Parts::Fields => "line",
             Parts::Zeros => "item",
             Parts::Records => "record",
         };

@@ -50,8 +50,17 @@ const FORMS: [(&str, usize, &[u8], &str); 19] = [
     ("SQLite", 0, b"SQLite format 3\0", CONVERT),
 ];
 
+/// How a file is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packed {
+    Plain,
+    Gzip,
+    Zstd,
+}
+
 /// A file that was opened: its first bytes, which [`from`](Self::from) has, too.
 pub struct Opened<'r> {
+    pub packed: Packed,
     pub head: Vec<u8>,
     pub from: Box<dyn Read + 'r>,
 }
@@ -62,12 +71,13 @@ impl<'r> Opened<'r> {
     /// # Errors
     /// The input could not be read, or is not a list. `is_text` is set if its items are lines.
     pub fn new(from: impl Read + 'r, is_text: bool) -> io::Result<Self> {
-        let outer = Self::peek(from)?;
+        let outer = Self::peek(from, Packed::Plain)?;
         let mut opened = match outer.head[..] {
-            [0x1f, 0x8b, ..] => Self::peek(Gzip::new(buffered(outer.from)))?,
+            [0x1f, 0x8b, ..] => Self::peek(Gzip::new(buffered(outer.from)), Packed::Gzip)?,
             // A frame with data, or one to skip, which some compressors write first.
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
-                Self::peek(zstd::Decoder::with_buffer(buffered(outer.from))?)?
+                let from = zstd::Decoder::with_buffer(buffered(outer.from))?;
+                Self::peek(from, Packed::Zstd)?
             }
             _ => outer,
         };
@@ -82,11 +92,11 @@ impl<'r> Opened<'r> {
     }
 
     /// Reads the first bytes. A pipe may return fewer at once.
-    fn peek(mut from: impl Read + 'r) -> io::Result<Self> {
+    fn peek(mut from: impl Read + 'r, packed: Packed) -> io::Result<Self> {
         let mut head = Vec::new();
         from.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;
         let from = Box::new(Cursor::new(head.clone()).chain(from));
-        Ok(Self { head, from })
+        Ok(Self { packed, head, from })
     }
 }
 

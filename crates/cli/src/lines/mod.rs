@@ -1,8 +1,9 @@
-//! Reads items from files: one per line, each ended by a zero byte, or a column of CSV.
+//! Reads items from files: one per line, each ended by a zero byte, a column of CSV, or a field of JSON lines.
 //!
 //! ```text
 //!   files → form   decompressed, or refused
 //!         → split  blocks of whole items → block → the consumer
+//!         → json   the fields of a block of lines ┘
 //! ```
 //!
 //! A thread reads the files and passes on the blocks. So the consumer has a processor for itself, and only a few blocks
@@ -10,6 +11,7 @@
 
 mod block;
 mod form;
+mod json;
 mod split;
 
 use std::fs::{File, Metadata};
@@ -18,17 +20,20 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 
 use clap::Args;
 
-pub use self::block::Block;
 use self::block::Parts;
+pub use self::block::{Block, Lacking, Record, Start};
 use self::form::Opened;
-use self::split::{Column, failed};
+pub use self::form::Packed;
+use self::json::Field;
+use self::split::Column;
+pub use self::split::failed;
 use super::failure::{Failure, Result};
 
 /// The most blocks that wait for the consumer.
@@ -49,37 +54,117 @@ pub struct Input {
     /// The character between two columns, or tab [default: tab if the first line has one, else a comma]
     #[arg(long, value_name = "C", value_parser = split::delimiter, requires = "column")]
     delimiter: Option<u8>,
+    /// Items are a field of JSON lines, like text or user.id
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["zero", "column"])]
+    field: Option<Field>,
+    /// How whole records are kept, if they are.
+    #[arg(skip)]
+    keeping: Option<Keeping>,
+}
+
+/// How whole records are kept beside their items.
+#[derive(Clone)]
+pub struct Keeping {
+    /// What becomes of a record without the field.
+    pub missing: Lacking,
+    /// What becomes of a record that is not JSON, or lacks the column.
+    pub bad: Lacking,
+    /// The state of each regular file, which must not change.
+    pub stamps: Vec<Option<Stamp>>,
+}
+
+/// The state of a file. Another content has another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    pub bytes: u64,
+    pub modified: (i64, i64),
+    /// The device and the number of the file.
+    pub place: (u64, u64),
+}
+
+impl Stamp {
+    pub fn of(about: &Metadata) -> Self {
+        Self {
+            bytes: about.len(),
+            modified: (about.mtime(), about.mtime_nsec()),
+            place: (about.dev(), about.ino()),
+        }
+    }
 }
 
 impl Input {
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// Returns the same format of these files, whose records are kept.
+    pub fn keeping(&self, files: Vec<PathBuf>, keeping: Keeping) -> Self {
+        let keeping = Some(keeping);
+        Self {
+            files,
+            keeping,
+            ..self.clone()
+        }
+    }
+
+    /// Describes the format, which determines the items.
+    pub fn format(&self) -> String {
+        let Self {
+            zero,
+            column,
+            delimiter,
+            field,
+            ..
+        } = self;
+        format!("{zero} {column:?} {delimiter:?} {field:?}")
+    }
+
+    /// Returns the byte that ends a record.
+    pub fn end(&self) -> u8 {
+        if self.zero { 0 } else { b'\n' }
+    }
+
+    /// Returns the block of the fields of a block of JSON lines whose records are kept, and any other block as it is.
+    ///
+    /// # Errors
+    /// A line is not JSON, or lacks the field, and that is not permitted.
+    pub fn fields_of(&self, block: Block) -> Result<Block> {
+        match (&self.field, &self.keeping) {
+            (Some(field), Some(keeping)) => field.of_lines(block, keeping.missing, keeping.bad),
+            _ => Ok(block),
+        }
+    }
+
     /// Returns the sum of the files' sizes, compressed or not; `None` if one is not a regular file, and so can be read
     /// only once.
     ///
     /// # Errors
     /// A file does not exist, or is a folder.
     pub fn bytes(&self) -> Result<Option<u64>> {
-        let mut sum = Some(0);
-        for file in &self.files {
+        let stamps = Self::stamps(&self.files)?;
+        Ok(stamps.iter().map(|stamp| Some(stamp.as_ref()?.bytes)).sum())
+    }
+
+    /// Returns the state of each file, but for those that can be read only once.
+    ///
+    /// # Errors
+    /// A file does not exist, or is a folder.
+    pub fn stamps(files: &[PathBuf]) -> Result<Vec<Option<Stamp>>> {
+        let stamps = files.iter().map(|file| {
             let about = metadata(file).map_err(|error| failed(file, error))?;
             if about.is_dir() {
                 return Err(failed(file, io::Error::from(io::ErrorKind::IsADirectory)));
             }
-            sum = sum.filter(|_| about.is_file()).map(|sum| sum + about.len());
-        }
-        Ok(sum)
+            Ok(about.is_file().then(|| Stamp::of(&about)))
+        });
+        stamps.collect()
     }
 
     /// Returns what tells this input from others: its form, and the name, size and time of change of each file. `None` if it
     /// can be read only once.
     pub fn identity(&self) -> Result<Option<Vec<u8>>> {
-        let Self {
-            files,
-            zero,
-            column,
-            delimiter,
-        } = self;
-        let mut identity = format!("{zero} {column:?} {delimiter:?}").into_bytes();
-        for file in files {
+        let mut identity = self.format().into_bytes();
+        for file in &self.files {
             let about = metadata(file).map_err(|error| failed(file, error))?;
             if !about.is_file() {
                 return Ok(None);
@@ -105,43 +190,73 @@ impl Input {
     /// # Errors
     /// A file could not be read, named with the line; or the error of `take`.
     pub fn each(&self, take: impl FnMut(&Block, u64) -> Result<()>) -> Result<()> {
+        self.blocks().each(take)
+    }
+
+    /// Starts to read, and returns the blocks.
+    pub fn blocks(&self) -> Blocks {
         let input = self.clone();
-        let read = move |bytes: &AtomicU64, send: &SyncSender<Block>| {
-            let mut files = input.files.iter();
-            files.try_for_each(|file| input.read_file(file, bytes, send))
-        };
-        each_of(read, take)
+        Blocks::new(move |bytes, send| {
+            let mut files = input.files.iter().enumerate();
+            files.try_for_each(|(index, file)| input.read_file(index, file, bytes, send))
+        })
     }
 
     /// Sends the blocks of a file.
     ///
     /// # Errors
     /// The file could not be read, or the receiver is gone.
-    fn read_file(&self, file: &Path, bytes: &AtomicU64, send: &SyncSender<Block>) -> Result<()> {
-        let send = |block: Block| {
-            if block.bytes.is_empty() {
-                return Ok(());
-            }
-            let gone = |_| Failure::new("the receiver is gone");
-            send.send(block).map_err(gone)
-        };
+    fn read_file(
+        &self,
+        index: usize,
+        file: &Path,
+        bytes: &AtomicU64,
+        send: &SyncSender<Block>,
+    ) -> Result<()> {
         let fault = |error| failed(file, error);
         let mut from = open(file).map_err(fault)?;
         let start = from.stream_position();
         let counting = Counting { from: &from, bytes };
         let opened = Opened::new(counting, !self.zero).map_err(fault)?;
-        let parts = if self.zero {
-            Parts::Zeros
-        } else {
-            Parts::Lines
+        let parts = match &self.column {
+            Some(_) => Parts::Records,
+            None if self.zero => Parts::Zeros,
+            None => Parts::Lines,
+        };
+        let mut block = Block::first_of(file, parts);
+        block.index = index;
+        block.start = self.keeping.as_ref().map(|_| Start {
+            packed: opened.packed,
+            header: Vec::new(),
+        });
+        let send = |mut block: Block| {
+            block.read = bytes.load(Relaxed);
+            if let (Some(field), None) = (&self.field, &self.keeping) {
+                block = field.of_lines(block, Lacking::Fail, Lacking::Fail)?;
+            }
+            if block.is_empty() {
+                return Ok(());
+            }
+            let gone = |_| Failure::new("the receiver is gone");
+            send.send(block).map_err(gone)
         };
         if let Some(column) = &self.column {
-            split::fields(file, opened, column, self.delimiter, &send)?;
+            let bad = self
+                .keeping
+                .as_ref()
+                .map_or(Lacking::Fail, |keeping| keeping.bad);
+            split::fields(block, opened, (column, self.delimiter), bad, &send)?;
         } else {
             if parts == Parts::Lines {
                 form::require_line_feeds(&opened.head).map_err(fault)?;
             }
-            split::lines(file, opened, parts, &send)?;
+            split::lines(block, opened, self.end(), &send)?;
+        }
+        if let Some(Keeping { stamps, .. }) = &self.keeping
+            && let Some(Some(stamp)) = stamps.get(index)
+            && *stamp != Stamp::of(&from.metadata().map_err(fault)?)
+        {
+            return Err(failed(file, "it changed while it was read"));
         }
         // The standard input is opened once, and may be read twice.
         if let Ok(start) = start {
@@ -151,26 +266,59 @@ impl Input {
     }
 }
 
-/// Passes what a thread sends to `take`, until the thread has ended well.
-///
-/// # Errors
-/// That of the thread, which may have panicked, or that of `take`.
-fn each_of(
-    read: impl FnOnce(&AtomicU64, &SyncSender<Block>) -> Result<()> + Send + 'static,
-    mut take: impl FnMut(&Block, u64) -> Result<()>,
-) -> Result<()> {
-    let (send, receive) = sync_channel(BLOCKS);
-    let bytes = Arc::new(AtomicU64::new(0));
-    let reader = thread::spawn({
-        let bytes = Arc::clone(&bytes);
-        move || read(&bytes, &send)
-    });
-    for block in receive {
-        // After an error the thread is not joined: it may wait for somebody who types.
-        take(&block, bytes.load(Relaxed))?;
+/// The blocks that a thread reads.
+pub struct Blocks {
+    receiver: Mutex<(Receiver<Block>, u64)>,
+    bytes: Arc<AtomicU64>,
+    reader: JoinHandle<Result<()>>,
+}
+
+impl Blocks {
+    fn new(
+        read: impl FnOnce(&AtomicU64, &SyncSender<Block>) -> Result<()> + Send + 'static,
+    ) -> Self {
+        let (send, receive) = sync_channel(BLOCKS);
+        let bytes = Arc::new(AtomicU64::new(0));
+        let reader = thread::spawn({
+            let bytes = Arc::clone(&bytes);
+            move || read(&bytes, &send)
+        });
+        Self {
+            receiver: Mutex::new((receive, 0)),
+            bytes,
+            reader,
+        }
     }
-    let panicked = |_| Err(Failure::new("the thread that reads the files panicked"));
-    reader.join().unwrap_or_else(panicked)
+
+    /// Returns the next block, and its number from 0; `None` after the last. Any thread may ask.
+    pub fn next(&self) -> Option<(u64, Block)> {
+        let mut receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
+        let block = receiver.0.recv().ok()?;
+        let number = receiver.1;
+        receiver.1 += 1;
+        Some((number, block))
+    }
+
+    /// Waits for the end of the thread that reads.
+    ///
+    /// # Errors
+    /// That of the thread, which may have panicked.
+    pub fn end(self) -> Result<()> {
+        let panicked = |_| Err(Failure::new("the thread that reads the files panicked"));
+        self.reader.join().unwrap_or_else(panicked)
+    }
+
+    /// Passes the blocks to `take`, until the thread that reads has ended well.
+    ///
+    /// # Errors
+    /// That of the thread, or that of `take`.
+    fn each(self, mut take: impl FnMut(&Block, u64) -> Result<()>) -> Result<()> {
+        while let Some((_, block)) = self.next() {
+            // After an error the thread is not joined: it may wait for somebody who types.
+            take(&block, self.bytes.load(Relaxed))?;
+        }
+        self.end()
+    }
 }
 
 /// A reader that counts the bytes of a file.
@@ -225,7 +373,7 @@ mod tests {
                 end()
             };
             let mut count = 0;
-            let ended = each_of(read, |_, _| {
+            let ended = Blocks::new(read).each(|_, _| {
                 count += 1;
                 Ok(())
             });

@@ -1,13 +1,15 @@
 //! Splits a file into blocks of whole items: lines, or the fields of a column of CSV.
 
+use std::cell::RefCell;
 use std::fmt;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
+use std::rc::Rc;
 use std::str::FromStr;
 
-use csv::{ByteRecord, ReaderBuilder};
+use csv::{ByteRecord, Position, ReaderBuilder};
 
-use super::block::{Block, Parts};
+use super::block::{Block, Lacking};
 use super::form::Opened;
 use crate::failure::{Failure, Result, shown};
 use crate::report::counted;
@@ -57,30 +59,33 @@ fn broken(block: &Block, error: impl fmt::Display) -> Failure {
     Failure::new(format!("could not read {}: {error}", block.end()))
 }
 
-/// Sends the items that end with a byte.
-pub fn lines(file: &Path, mut opened: Opened<'_>, parts: Parts, send: Send<'_>) -> Result<()> {
-    let end = if parts == Parts::Zeros { 0 } else { b'\n' };
-    let mut block = Block::first_of(file, parts);
+/// Sends the items that end with a byte. The block is the first of the file.
+pub fn lines(mut block: Block, mut opened: Opened<'_>, end: u8, send: Send<'_>) -> Result<()> {
     loop {
-        // At least a block, and more for an item that is longer.
         let start = block.bytes.len();
-        let from = opened.from.by_ref().take(BLOCK_BYTES.max(start) as u64);
+        let from = opened.from.by_ref().take(BLOCK_BYTES as u64);
         let read = { from }.read_to_end(&mut block.bytes);
         block.find_ends(start, end);
         match read {
-            Ok(0) => return send(block),
+            Ok(0) => {
+                block.end_last(end);
+                return send(block);
+            }
+            // An item that is longer than a block stays where it is.
+            Ok(_) if block.len() == 0 => {}
             Ok(_) => send(block.take())?,
             Err(error) => return Err(broken(&block, error)),
         }
     }
 }
 
-/// Sends the fields of a column. Without a delimiter it is a tab if the first line has one, and else a comma.
+/// Sends the fields of a column. Without a delimiter it is a tab if the first line has one, and else a comma. The block is
+/// the first of the file; if it has a start, the records are kept, and those that lack the column may be.
 pub fn fields(
-    file: &Path,
+    block: Block,
     opened: Opened<'_>,
-    column: &Column,
-    delimiter: Option<u8>,
+    (column, delimiter): (&Column, Option<u8>),
+    bad: Lacking,
     send: Send<'_>,
 ) -> Result<()> {
     let is_in_first_line = |byte: &u8| *byte != b'\n';
@@ -91,35 +96,84 @@ pub fn fields(
     let last = getrandom::u64().map_err(|error| Failure::new(error.to_string()))?;
     let last = format!("{last:016x}");
     let end = format!("\n{last}\n").into_bytes();
+    let kept = block.start.is_some().then(|| (Kept::default(), 0));
+    let from = Copying {
+        from: opened.from,
+        to: kept.as_ref().map(|(bytes, _)| bytes.clone()),
+    };
     let mut table = Table {
         reader: ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
             .delimiter(delimiter)
             .buffer_capacity(BLOCK_BYTES)
-            .from_reader(opened.from.chain(&end[..])),
+            .from_reader(from.chain(&end[..])),
         record: ByteRecord::new(),
         last: vec![last].into(),
-        width: None,
-        block: Block::first_of(file, Parts::Records),
+        before: Before::Nothing,
+        kept,
+        block,
     };
+    let mut width = None;
     let index = match column {
         Column::Number(number) => number - 1,
-        Column::Name(name) if table.next()? => index_of(name, &table.record, file)?,
-        Column::Name(_) => return Ok(()),
+        Column::Name(name) if table.next()? => {
+            width = Some(table.record.len());
+            table.before = Before::Header;
+            index_of(name, &table.record).map_err(|text| failed(table.block.file(), text))?
+        }
+        Column::Name(_) => return send(table.block),
     };
     while table.next()? {
-        let Some(field) = table.record.get(index) else {
-            let columns = counted(table.record.len() as u64, "column");
-            let text = format!("it has {columns}, not {}", index + 1);
-            return Err(failed(file, text));
-        };
-        table.block.push(field);
-        if table.block.bytes.len() >= BLOCK_BYTES {
+        if table.block.bytes.len().max(table.block.whole().len()) >= BLOCK_BYTES {
             send(table.block.take())?;
+        }
+        let columns = table.record.len();
+        let width = *width.get_or_insert(columns);
+        let counted = counted(columns as u64, "column");
+        table.before = Before::Item;
+        match table.record.get(index) {
+            Some(field) if columns == width => table.block.push(field),
+            _ if bad != Lacking::Fail => table.block.push_lacking(bad),
+            None if columns == width => {
+                let text = format!("it has {counted}, not {}", index + 1);
+                return Err(failed(table.block.file(), text));
+            }
+            _ => {
+                let text = format!("it has {counted}, and those before it {width}");
+                return Err(broken(&table.block, text));
+            }
         }
     }
     send(table.block)
+}
+
+/// The bytes of a file that were read, but for records before.
+#[derive(Clone, Default)]
+struct Kept(Rc<RefCell<Vec<u8>>>);
+
+/// A reader that keeps what it reads, if there is a place for it.
+struct Copying<R> {
+    from: R,
+    to: Option<Kept>,
+}
+
+impl<R: Read> Read for Copying<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.from.read(into)?;
+        if let Some(Kept(to)) = &self.to {
+            to.borrow_mut().extend_from_slice(&into[..count]);
+        }
+        Ok(count)
+    }
+}
+
+/// What the record before the present one is.
+#[derive(Clone, Copy)]
+enum Before {
+    Nothing,
+    Header,
+    Item,
 }
 
 /// The records of a file.
@@ -129,8 +183,9 @@ struct Table<R> {
     record: ByteRecord,
     /// The only field of the record that ends the file.
     last: ByteRecord,
-    /// The number of columns.
-    width: Option<usize>,
+    before: Before,
+    /// The bytes from the record before the present one on, if records are kept, and where they begin.
+    kept: Option<(Kept, u64)>,
     /// The fields that were read, for positions in messages.
     block: Block,
 }
@@ -139,42 +194,55 @@ impl<R: Read> Table<R> {
     /// Reads the next record. Returns false at the end of the file.
     fn next(&mut self) -> Result<bool> {
         let text = match self.reader.read_byte_record(&mut self.record) {
-            Ok(true) if self.record == self.last => return Ok(false),
             Ok(true) => {
-                let columns = self.record.len();
-                let width = *self.width.get_or_insert(columns);
-                if width == columns {
-                    return Ok(true);
-                }
-                let columns = counted(columns as u64, "column");
-                format!("it has {columns}, and those before it {width}")
+                self.keep_before();
+                return Ok(self.record != self.last);
             }
             Ok(false) => "an earlier quote is not closed".to_owned(),
             Err(error) => error.to_string(),
         };
         Err(broken(&self.block, text))
     }
+
+    /// Keeps the record before the present one, with the empty lines after it.
+    fn keep_before(&mut self) {
+        let Some((Kept(bytes), start)) = &mut self.kept else {
+            return;
+        };
+        let mut bytes = bytes.borrow_mut();
+        let end = self.record.position().map_or(0, Position::byte) - *start;
+        let end = usize::try_from(end).map_or(bytes.len(), |end| end.min(bytes.len()));
+        let rest = bytes[end..].iter();
+        let end = end + rest.take_while(|byte| b"\r\n".contains(byte)).count();
+        let before = &bytes[..end];
+        match (self.before, &mut self.block.start) {
+            (Before::Header, Some(start)) => start.header = before.to_vec(),
+            (Before::Item, _) => self.block.push_whole(before),
+            _ => {}
+        }
+        bytes.drain(..end);
+        *start += end as u64;
+    }
 }
 
 /// Returns the index of the column with this name.
-fn index_of(name: &str, header: &ByteRecord, file: &Path) -> Result<usize> {
+fn index_of(name: &str, header: &ByteRecord) -> Result<usize, String> {
     let mut found = header.iter().enumerate();
     let mut next = || found.find(|(_, field)| *field == name.as_bytes());
     match (next(), next()) {
         (Some((index, _)), None) => Ok(index),
-        (Some(_), Some(_)) => Err(failed(file, format_args!("two columns are named {name}"))),
+        (Some(_), Some(_)) => Err(format!("two columns are named {name}")),
         (None, _) => {
             let names = header.iter().map(shown).collect::<Vec<_>>().join(", ");
-            let text = format!("it has no column {name}, but {names}");
-            Err(failed(file, text))
+            Err(format!("it has no column {name}, but {names}"))
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
-
+    use super::super::block::{Parts, Start};
+    use super::super::form::Packed;
     use super::*;
 
     fn read(text: &str, column: &str, with: Option<u8>) -> Result<Vec<String>, String> {
@@ -187,7 +255,8 @@ mod tests {
         };
         let opened = Opened::new(text.as_bytes(), true).expect("a list");
         let column = column.parse().expect("a column");
-        let read = fields(Path::new("f"), opened, &column, with, &send);
+        let block = Block::first_of(Path::new("f"), Parts::Records);
+        let read = fields(block, opened, (&column, with), Lacking::Fail, &send);
         read.map_err(|failure| failure.to_string())?;
         Ok(all.into_inner())
     }
@@ -236,5 +305,78 @@ mod tests {
         for word in ["", ",,", "\"", "é"] {
             delimiter(word).expect_err(word);
         }
+    }
+
+    /// Returns the header, and the records with what each is about.
+    fn read_whole(text: &str, column: &str, bad: Lacking) -> (String, Vec<(String, String)>) {
+        let all = RefCell::new((String::new(), Vec::new()));
+        let send = |block: Block| {
+            let mut all = all.borrow_mut();
+            let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+            if let Some(start) = &block.start {
+                all.0 = text(&start.header);
+            }
+            let records = block.records();
+            all.1.extend(records.map(|record| {
+                let item = record
+                    .item
+                    .map_or_else(|lacking| format!("{lacking:?}"), text);
+                (item, text(&block.whole()[record.place]))
+            }));
+            Ok(())
+        };
+        let mut block = Block::first_of(Path::new("f"), Parts::Records);
+        block.start = Some(Start {
+            packed: Packed::Plain,
+            header: Vec::new(),
+        });
+        let opened = Opened::new(text.as_bytes(), true).expect("a list");
+        let column = column.parse().expect("a column");
+        fields(block, opened, (&column, None), bad, &send).expect("it is read");
+        all.into_inner()
+    }
+
+    #[test]
+    fn records_are_kept_as_they_are_written() {
+        for (text, column, header, records) in [
+            (
+                "a,b\n1,x\n2,y\n",
+                "b",
+                "a,b\n",
+                &[("x", "1,x\n"), ("y", "2,y\n")][..],
+            ),
+            ("a,b\r\n1,x\r\n", "b", "a,b\r\n", &[("x", "1,x\r\n")]),
+            (
+                "1,x\n\n\n\"2\n\",\"y\"\"\"",
+                "2",
+                "",
+                &[("x", "1,x\n\n\n"), ("y\"", "\"2\n\",\"y\"\"\"\n")],
+            ),
+            (
+                "1,x\n2\n,z\n",
+                "2",
+                "",
+                &[("x", "1,x\n"), ("Keep", "2\n"), ("z", ",z\n")],
+            ),
+            ("a,b\n", "b", "a,b\n", &[]),
+            ("", "b", "", &[]),
+        ] {
+            let records = records
+                .iter()
+                .map(|(item, record)| (item.to_string(), record.to_string()));
+            let expected = (header.to_owned(), records.collect());
+            assert_eq!(
+                read_whole(text, column, Lacking::Keep),
+                expected,
+                "{text:?}"
+            );
+        }
+        // Records over the ends of blocks and of what is read at once.
+        let field = "x\n".repeat(300);
+        let records: Vec<_> = (0..20_000)
+            .map(|id| (id.to_string(), format!("{id},\"{field}\"\r\n")))
+            .collect();
+        let text: String = records.iter().map(|(_, record)| &record[..]).collect();
+        assert!(read_whole(&text, "1", Lacking::Fail) == (String::new(), records));
     }
 }

@@ -1,0 +1,283 @@
+//! `valkeybloom unique`: prints each record whose item comes for the first time.
+//!
+//! ```text
+//!   first pass   files → blocks → hashes → claims    a filter that grows; it claims duplicates and some others
+//!                                            ↓
+//!                                         suspects   the hashes that it claimed, sorted → state
+//!                                            ↓
+//!   second pass  files → blocks → hashes → marks     in order: has a suspect come before?
+//!                                            ↓
+//!                                          output    the standard output, or a file for each input
+//! ```
+//!
+//! The filter never denies an item that came before, so only suspects can be duplicates, and few others are suspects. The
+//! second pass marks a suspect when it comes first, and drops the records of marked ones. So the output is exact, whatever
+//! the filter claims, as long as no two items have the same hash of 128 bits with a random key.
+//!
+//! With `--one-pass`, `one_pass` decides instead: a filter of the requested rate claims the items that came before, and some
+//! others.
+//!
+//! `ordered` runs the threads of all passes. They hash and look up; the decisions are made one block after another, so the
+//! output is the same for any number of threads. `claims` and `suspects` know neither files nor formats.
+
+mod claims;
+mod one_pass;
+mod ordered;
+mod output;
+mod passes;
+mod printer;
+mod state;
+mod suspects;
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Instant;
+
+use clap::Args;
+use valkeybloom_sketches::{Fraction, Seed};
+
+use self::one_pass::OnePass;
+use self::output::Folder;
+pub use self::output::Output;
+use self::passes::Passes;
+use self::printer::{Figures, Print};
+pub use self::printer::{Printer, Why, end};
+use self::state::State;
+use super::failure::{Failure, Result};
+use super::lines::{Input, Keeping, Lacking, Stamp};
+use super::options;
+use super::progress::Show;
+use super::report::{self, Report, double};
+
+/// The error rate of a filter that decides in one pass.
+const DEFAULT_RATE: f64 = 1e-9;
+
+/// Remove the duplicates of files: print each record whose item comes for the first time
+#[derive(Args)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
+pub struct Unique {
+    #[command(flatten)]
+    input: Input,
+    /// Write a file for each input into this folder, under its name and compressed as it is
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// Keep what the first pass found in this folder, so that a killed run goes on [default: that of --out]
+    #[arg(long, value_name = "FOLDER")]
+    state: Option<PathBuf>,
+    /// A file whose items count as seen
+    #[arg(long, value_name = "FILE")]
+    known: Vec<PathBuf>,
+    /// Read the files once: a record is dropped if a filter claims its item, which it also does for some others
+    #[arg(long, conflicts_with_all = ["count", "state"])]
+    one_pass: bool,
+    /// The error rate of that filter [default: 0.000000001]
+    #[arg(long, value_name = "P", value_parser = options::rate)]
+    rate: Option<Fraction>,
+    /// Records without the field
+    #[arg(long, value_name = "WHAT", default_value = "fail", requires = "field")]
+    missing: Lacking,
+    /// Records that are not JSON, or have another number of columns
+    #[arg(long, value_name = "WHAT", default_value = "fail")]
+    bad: Lacking,
+    /// Print the other records instead
+    #[arg(long)]
+    duplicates: bool,
+    /// Print each record behind the number of its item
+    #[arg(long, conflicts_with = "duplicates")]
+    count: bool,
+    /// Print only the figures
+    #[arg(long, conflicts_with_all = ["out", "state"])]
+    dry_run: bool,
+    /// Number of threads [default: that of the processors]
+    #[arg(long, value_name = "N", value_parser = options::positive::<usize>)]
+    threads: Option<usize>,
+}
+
+/// The files of a run.
+struct Files {
+    paths: Vec<PathBuf>,
+    /// The states of those that can be read twice.
+    stamps: Vec<Option<Stamp>>,
+    /// The first one that can be read only once.
+    once: Option<PathBuf>,
+}
+
+/// The outcome of a run, besides the records.
+#[derive(Default)]
+struct Outcome {
+    /// The number of suspects, in two passes.
+    suspects: Option<usize>,
+    /// The number of unique records that were expected to be dropped.
+    lost: Option<f64>,
+}
+
+impl Unique {
+    pub fn run(&self, show: Show, json: bool) -> Result<()> {
+        let start = Instant::now();
+        let files = self.files()?;
+        let mut printer = Printer::new(self.output(&files)?);
+        if self.duplicates {
+            printer.print = Print::Duplicates;
+        }
+        let keeping = Keeping {
+            missing: self.missing,
+            bad: self.bad,
+            stamps: files.stamps.clone(),
+        };
+        let sizes = files.stamps.iter().flatten().map(|stamp| stamp.bytes);
+        let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let passes = Passes {
+            input: &self.input.keeping(files.paths.clone(), keeping),
+            bytes: if files.once.is_some() { 0 } else { sizes.sum() },
+            known: self.known.len(),
+            seed: Seed::random(),
+            threads: self.threads.unwrap_or(processors),
+            show,
+        };
+        let outcome = match &files.once {
+            _ if self.one_pass => self.in_one_pass(&passes, &mut printer)?,
+            None => self.in_two_passes(&files, passes, &mut printer)?,
+            Some(file) if file.as_os_str() == "-" && !self.count && self.state.is_none() => {
+                self.in_one_pass(&passes, &mut printer)?
+            }
+            Some(file) => {
+                let text = format!("{} can be read only once: add --one-pass", file.display());
+                return Err(Failure::usage(text));
+            }
+        };
+        self.report(&printer.figures, &outcome, start, (show, json))
+    }
+
+    fn files(&self) -> Result<Files> {
+        let paths = [&self.known[..], self.input.files()].concat();
+        let stamps = Input::stamps(&paths)?;
+        let once = paths.iter().zip(&stamps).find(|(_, stamp)| stamp.is_none());
+        Ok(Files {
+            once: once.map(|(path, _)| path.clone()),
+            paths,
+            stamps,
+        })
+    }
+
+    fn in_one_pass(&self, passes: &Passes<'_>, printer: &mut Printer) -> Result<Outcome> {
+        if let Output::Folder(folder) = &printer.output {
+            folder.require_none()?;
+        }
+        let rate = self
+            .rate
+            .or(Fraction::new(DEFAULT_RATE))
+            .expect("it is a rate");
+        let mut filter = OnePass::new(rate, passes.seed)?;
+        passes.print_at_once(|block| filter.add(block), printer)?;
+        Ok(Outcome {
+            lost: Some(double(printer.figures.kept) * rate.get()),
+            ..Outcome::default()
+        })
+    }
+
+    fn in_two_passes(
+        &self,
+        files: &Files,
+        mut passes: Passes<'_>,
+        printer: &mut Printer,
+    ) -> Result<Outcome> {
+        let state = self.state(files)?;
+        let found = state.as_ref().map_or(Ok(None), State::load)?;
+        if let (Output::Folder(folder), None) = (&printer.output, &found) {
+            folder.require_none()?;
+        }
+        let suspects = match found {
+            Some((seed, suspects)) => {
+                passes.seed = seed;
+                suspects
+            }
+            None => {
+                let suspects = passes.claim()?;
+                if let Some(state) = &state {
+                    state.save(&passes.seed, &suspects)?;
+                }
+                suspects
+            }
+        };
+        let counts = self.count.then(|| passes.count(&suspects)).transpose()?;
+        passes.print(&suspects, counts.as_deref(), printer)?;
+        if let Some(state) = &state {
+            state.remove()?;
+        }
+        Ok(Outcome {
+            suspects: Some(suspects.len()),
+            ..Outcome::default()
+        })
+    }
+
+    /// Returns where the suspects are kept.
+    fn state(&self, files: &Files) -> Result<Option<State>> {
+        let Some(folder) = self.state.as_ref().or(self.out.as_ref()) else {
+            return Ok(None);
+        };
+        let Self {
+            known,
+            missing,
+            bad,
+            duplicates,
+            count,
+            out,
+            ..
+        } = self;
+        let (known, format) = (known.len(), self.input.format());
+        let Files { paths, stamps, .. } = files;
+        let description = format!(
+            "{paths:?} {stamps:?} {known} {format} {missing:?} {bad:?} {duplicates} {count} {out:?}"
+        );
+        State::new(folder, description).map(Some)
+    }
+
+    fn output(&self, files: &Files) -> Result<Output> {
+        if self.dry_run {
+            return Ok(Output::Nothing);
+        }
+        if let Some(out) = &self.out {
+            return Folder::new(out, self.input.files()).map(Output::Folder);
+        }
+        Output::standard(&files.stamps)
+    }
+
+    fn report(
+        &self,
+        figures: &Figures,
+        outcome: &Outcome,
+        start: Instant,
+        format: (Show, bool),
+    ) -> Result<()> {
+        let mut report = Report::default();
+        figures.report(&mut report);
+        if let Some(suspects) = outcome.suspects {
+            report.number("suspects", suspects as u64);
+        }
+        if let Some(lost) = outcome.lost {
+            let text = format!("{}, as expected", report::two_digits(lost));
+            report.row("wrongly dropped", text, lost);
+        }
+        if let Some(bytes) = peak_memory() {
+            report.number("memory", bytes);
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        report.row("seconds", format!("{seconds:.1}"), seconds);
+        end(report, format, !self.dry_run && self.out.is_none())
+    }
+}
+
+/// Returns the most memory that this process had, in bytes.
+fn peak_memory() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kilobytes * 1024)
+}

@@ -1,0 +1,103 @@
+//! One pass, for input that can be read only once: a record is dropped if a filter claims its item.
+
+use valkeybloom_sketches::bloom::{
+    Added, Growth, Kind, Limits, Object, Params, Refusal, Shape, Tightening, Time,
+};
+use valkeybloom_sketches::{Fraction, Seed};
+
+use super::ordered;
+use super::passes::Passes;
+use super::printer::{Printer, Why};
+use crate::failure::{Failure, Result};
+use crate::lines::Block;
+use crate::progress::Progress;
+
+/// The items that the filter has room for at first: 6 MB at the default rate.
+const FIRST_ITEMS: u64 = 1_000_000;
+
+/// No memory limits: the system has its own.
+const LIMITS: Limits = Limits {
+    saturate: false,
+    ..Limits::NONE
+};
+
+/// A filter that grows, and keeps its rate.
+pub struct OnePass(Object);
+
+impl OnePass {
+    pub fn new(rate: Fraction, seed: Seed) -> Result<Self> {
+        let params = Params {
+            capacity: FIRST_ITEMS,
+            error_rate: rate,
+            tightening: Tightening::HALF,
+            growth: Growth::from_expansion(2),
+        };
+        let kind = Kind::Plain;
+        Object::new(&Shape { params, kind }, seed, LIMITS)
+            .map(Self)
+            .map_err(failed)
+    }
+
+    /// Adds the items of a block. Returns whether each is new.
+    pub fn add(&mut self, block: &Block) -> Result<Vec<bool>> {
+        let items = block.records().filter_map(|record| record.item.ok());
+        let mut are_new = Vec::with_capacity(block.len());
+        let mut done = Ok(());
+        self.0.add_each(
+            items,
+            Time::at(0),
+            || LIMITS,
+            |added| match added {
+                Ok(added) => are_new.push(added == Added::New),
+                Err(refusal) => done = Err(failed(refusal)),
+            },
+        );
+        done.map(|()| are_new)
+    }
+}
+
+impl Passes<'_> {
+    /// Prints the records whose items `add` calls new, of those with an item.
+    pub fn print_at_once(
+        &self,
+        mut add: impl FnMut(&Block) -> Result<Vec<bool>> + Send,
+        printer: &mut Printer,
+    ) -> Result<()> {
+        let total = (self.bytes > 0).then_some(self.bytes);
+        let mut progress = Progress::of_bytes(self.show, "writing", "records", total);
+        let mut records = 0;
+        let prepare = |(): &mut (), block| self.input.fields_of(block);
+        ordered::run(
+            self.input.blocks(),
+            self.threads,
+            || (),
+            prepare,
+            |block| {
+                records += block.len() as u64;
+                let read = block.read;
+                let mut are_new = add(&block)?.into_iter();
+                if let Some(index) = block.index.checked_sub(self.known) {
+                    let others = block.records().filter_map(|record| match record.item {
+                        Ok(_) => {
+                            (are_new.next() == Some(false)).then_some((record.place, Why::Other))
+                        }
+                        Err(lacking) => lacking.is_drop().then_some((record.place, Why::Lacking)),
+                    });
+                    let others = others.collect();
+                    printer.print(index, block, others)?;
+                }
+                progress.at(read, records);
+                Ok(())
+            },
+        )?;
+        progress.end(records);
+        printer.end()
+    }
+}
+
+fn failed(refusal: Refusal) -> Failure {
+    Failure::new(match refusal {
+        Refusal::RateTooSmall => "that rate is too small",
+        _ => "there is no memory for the filter: use a machine with more",
+    })
+}

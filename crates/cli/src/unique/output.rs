@@ -1,0 +1,201 @@
+//! Where records are written: the standard output, or a folder.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use crate::failure::{Failure, Result};
+use crate::lines::{Packed, Stamp, Start};
+use crate::report;
+
+/// The end of the name of a file that is not whole yet.
+const UNFINISHED: &str = ".valkeybloom-unfinished";
+
+pub enum Output {
+    Nothing,
+    /// The standard output, and the names of columns that were written there.
+    Standard(File, Option<Vec<u8>>),
+    Folder(Folder),
+}
+
+impl Output {
+    /// Returns the standard output, without a buffer.
+    ///
+    /// # Errors
+    /// It is one of the files that are read.
+    pub fn standard(files: &[Option<Stamp>]) -> Result<Self> {
+        let failed = |error: io::Error| Failure::new(error.to_string());
+        let out = File::from(io::stdout().as_fd().try_clone_to_owned().map_err(failed)?);
+        let about = out.metadata().map_err(failed)?;
+        let place = Stamp::of(&about).place;
+        if files.iter().flatten().any(|file| file.place == place) {
+            let text = "the standard output is one of the files: write to another";
+            return Err(Failure::new(text));
+        }
+        Ok(Self::Standard(out, None))
+    }
+
+    /// Begins the records of a file.
+    pub fn begin(&mut self, index: usize, start: &Start) -> Result<()> {
+        match self {
+            Self::Nothing => Ok(()),
+            Self::Standard(_, Some(names)) if !start.header.is_empty() => {
+                if names.trim_ascii_end() == start.header.trim_ascii_end() {
+                    return Ok(());
+                }
+                let text =
+                    "the files have different names in their first lines: write them with --out";
+                Err(Failure::new(text))
+            }
+            Self::Standard(_, names) => {
+                if !start.header.is_empty() {
+                    *names = Some(start.header.clone());
+                }
+                self.write(&start.header)
+            }
+            Self::Folder(folder) => folder.begin(index, start),
+        }
+    }
+
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        match self {
+            Self::Nothing => Ok(()),
+            Self::Standard(out, _) => {
+                out.write_all(bytes)
+                    .unwrap_or_else(|error| report::end_without_output(&error));
+                Ok(())
+            }
+            Self::Folder(folder) => folder.write(bytes),
+        }
+    }
+
+    /// Ends the last file.
+    pub fn end(&mut self) -> Result<()> {
+        match self {
+            Self::Folder(folder) => folder.finish(),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A folder with a file for each input.
+pub struct Folder {
+    /// The name of each file, and whether it was finished by an earlier run.
+    files: Vec<(PathBuf, bool)>,
+    open: Option<(PathBuf, Writer)>,
+}
+
+enum Writer {
+    Plain(File),
+    Gzip(GzEncoder<File>),
+    Zstd(zstd::Encoder<'static, File>),
+}
+
+impl Folder {
+    /// Takes the names of the inputs for those of the files.
+    ///
+    /// # Errors
+    /// Two have the same name, or the folder could not be created.
+    pub fn new(folder: &Path, inputs: &[PathBuf]) -> Result<Self> {
+        fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
+        let mut files: Vec<(PathBuf, bool)> = Vec::new();
+        for input in inputs {
+            let name = input
+                .file_name()
+                .filter(|name| *name != "-")
+                .ok_or_else(|| {
+                    Failure::usage(format!("{} has no name for --out", input.display()))
+                })?;
+            let path = folder.join(name);
+            if files.iter().any(|(other, _)| *other == path) {
+                let text = format!(
+                    "two files have the name {}: write them to two folders",
+                    name.display()
+                );
+                return Err(Failure::usage(text));
+            }
+            let is_there = path.try_exists().map_err(|error| failed(&path, &error))?;
+            files.push((path, is_there));
+        }
+        Ok(Self { files, open: None })
+    }
+
+    /// Requires that no file is there, which another run wrote.
+    pub fn require_none(&self) -> Result<()> {
+        match self.files.iter().find(|(_, is_there)| *is_there) {
+            None => Ok(()),
+            Some((path, _)) => Err(Failure::new(format!(
+                "{} exists, and is not of a run that can go on: move it away, or name another folder",
+                path.display()
+            ))),
+        }
+    }
+
+    fn begin(&mut self, index: usize, start: &Start) -> Result<()> {
+        self.finish()?;
+        let (path, is_finished) = &self.files[index];
+        if *is_finished {
+            return Ok(());
+        }
+        let fault = |error| failed(path, &error);
+        let file = File::create(unfinished(path)).map_err(fault)?;
+        let writer = match start.packed {
+            Packed::Plain => Writer::Plain(file),
+            Packed::Gzip => Writer::Gzip(GzEncoder::new(file, Compression::default())),
+            Packed::Zstd => Writer::Zstd(zstd::Encoder::new(file, 0).map_err(fault)?),
+        };
+        self.open = Some((path.clone(), writer));
+        self.write(&start.header)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let Some((path, writer)) = &mut self.open else {
+            return Ok(());
+        };
+        let written = match writer {
+            Writer::Plain(file) => file.write_all(bytes),
+            Writer::Gzip(file) => file.write_all(bytes),
+            Writer::Zstd(file) => file.write_all(bytes),
+        };
+        written.map_err(|error| failed(path, &error))
+    }
+
+    /// Puts the open file in place.
+    fn finish(&mut self) -> Result<()> {
+        let Some((path, writer)) = self.open.take() else {
+            return Ok(());
+        };
+        let file = match writer {
+            Writer::Plain(file) => Ok(file),
+            Writer::Gzip(file) => file.finish(),
+            Writer::Zstd(file) => file.finish(),
+        };
+        let placed = file.and_then(|file| put_in_place(file, &path));
+        placed.map_err(|error| failed(&path, &error))
+    }
+}
+
+/// Returns the name of a file that is not whole yet.
+pub fn unfinished(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(UNFINISHED);
+    name.into()
+}
+
+/// Gives a file its final name, once it is on the disk.
+pub fn put_in_place(file: File, path: &Path) -> io::Result<()> {
+    file.sync_all()?;
+    fs::rename(unfinished(path), path)?;
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+pub fn failed(path: &Path, error: &io::Error) -> Failure {
+    Failure::new(format!("could not write {}: {error}", path.display()))
+}
