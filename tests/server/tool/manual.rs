@@ -1,4 +1,4 @@
-//! The sessions of docs/tool.md, run as written there.
+//! The sessions of docs/tool.md and docs/unique.md, run as written there.
 
 use crate::harness::Server;
 use crate::support::protocols::with_fixed_seed;
@@ -6,11 +6,22 @@ use crate::support::protocols::with_fixed_seed;
 use super::session::{block as shown, commands, output_of};
 
 const MANUAL: &str = include_str!("../../../docs/tool.md");
+const UNIQUE: &str = include_str!("../../../docs/unique.md");
 
 #[test]
 fn the_sessions_of_the_manual_are_current() {
+    require_current(MANUAL);
+}
+
+#[test]
+fn the_sessions_about_duplicates_are_current() {
+    require_current(UNIQUE);
+}
+
+#[track_caller]
+fn require_current(page: &str) {
     let servers = [with_fixed_seed(), Server::start()];
-    let (_, rest) = MANUAL
+    let (_, rest) = page
         .split_once("<!-- sessions: replayed by a test -->")
         .expect("the mark");
     let (mut replayed, mut written) = (String::new(), String::new());

@@ -6,6 +6,7 @@ mod changing;
 mod comparing;
 mod fake_server;
 mod families;
+mod filtering;
 mod grants;
 mod lacking;
 mod list;

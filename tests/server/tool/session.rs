@@ -97,7 +97,7 @@ fn shown(line: &str, folder: &Path) -> String {
         .stdin(Stdio::null())
         .output()
         .expect("there is a shell");
-    let progress = "counting filling sending adding removing moving comparing listing";
+    let progress = "counting filling sending adding removing moving comparing listing reading writing filtering";
     let is_progress = |line: &&str| {
         let first = line.split_once(": ").map(|(first, _)| first);
         first.is_some_and(|first| progress.split(' ').any(|step| step == first))

@@ -1,0 +1,67 @@
+//! `valkeybloom filter`, beside what the filters hold.
+
+use super::*;
+
+/// Each record is printed if its item was added, in the order of the file, wherever it is looked up.
+#[test]
+fn records_whose_items_are_in_a_filter_are_printed() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.ok("BF.RESERVE bloom 0.000000001 100000");
+    client.ok("BF.RESERVE window 0.000000001 100000 WINDOW 3600000 PERIODS 2");
+    // Fingerprints of a byte claim some others: a server and a copy claim the same ones.
+    client.ok("CF.RESERVE cuckoo 100000");
+    let all = numbered("item", 0..30_000);
+    let (added, others) = all.split_at(10_000);
+    add(&mut client, "bloom", added);
+    add(&mut client, "window", added);
+    for batch in added.chunks(1000) {
+        client.call_with("CF.INSERT cuckoo ITEMS", batch);
+    }
+    let rows = added.iter().zip(others).enumerate();
+    let rows = rows.flat_map(|(id, (one, other))| {
+        [other, one].map(|item| format!("{{\"item\":\"{item}\",\"id\":{id}}}\n"))
+    });
+    let rows: Vec<String> = rows.collect();
+    let path = file(&server, "rows.jsonl", rows.concat());
+    let expected = |skip: usize| -> String { rows.iter().skip(skip).step_by(2).cloned().collect() };
+    let url = url(&server);
+    let filter = |key: &str, options: &[&str]| {
+        let words = [
+            "filter", "-q", "--to", &url, "--key", key, "--field", "item", &path,
+        ];
+        run(&[&words[..], options].concat()).done()
+    };
+    for key in ["bloom", "window"] {
+        assert!(filter(key, &[]) == expected(1), "{key}");
+        assert!(filter(key, &["--not"]) == expected(0), "{key}");
+        assert!(filter(key, &["--copy"]) == expected(1), "{key}");
+        assert!(filter(key, &["--copy", "--not"]) == expected(0), "{key}");
+    }
+    let by_server = filter("cuckoo", &[]);
+    assert!(filter("cuckoo", &["--copy"]) == by_server);
+    let mut printed = by_server.lines();
+    assert!(
+        expected(1)
+            .lines()
+            .all(|row| printed.any(|other| other == row))
+    );
+}
+
+#[test]
+fn a_key_that_is_no_filter_is_named() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.ok("SET text x");
+    client.ok("CMS.INITBYDIM counts 10 2");
+    let list = lines(&server, "list", &numbered("item", 0..10));
+    let url = url(&server);
+    for (key, text) in [
+        ("missing", "missing does not exist at"),
+        ("text", "is no filter or sketch but of type string"),
+        ("counts", "is a count-min sketch: name the key of a filter"),
+    ] {
+        let failed = run(&["filter", "--to", &url, "--key", key, &list]).failed(1);
+        assert!(failed.contains(text), "{failed}");
+    }
+}
