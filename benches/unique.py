@@ -7,7 +7,6 @@ they are measured, so they are in the page cache.
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -17,6 +16,11 @@ from pathlib import Path
 PROGRAM, FOLDER = sys.argv[1], Path(sys.argv[2])
 LINES = int(os.environ.get("UNIQUE_LINES", 20_000_000))
 ROUNDS = 3
+
+# Runs a program in a process of its own, because the most memory is that of all children.
+MEASURE = """import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)"""
 
 DUCKDB = """import duckdb
 duckdb.sql('''copy (select distinct column0 from read_csv('{0}', header=false, columns={{'column0': 'varchar'}}, delim='',
@@ -50,14 +54,9 @@ def run(name: str, argv: list[str], source: Path, keeps_order: bool) -> None:
     out, seconds = FOLDER / "out", []
     for _ in range(ROUNDS):
         out.unlink(missing_ok=True)
-        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
         start = time.perf_counter()
         with out.open("wb") as to:
-            # A process of its own for each, because the most memory is that of all children.
-            probe = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); " \
-                "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)"
-            argv_of_probe = [sys.executable, "-c", probe, *argv]
-            done = subprocess.run(argv_of_probe, stdout=to, stderr=subprocess.PIPE, check=False,
+            done = subprocess.run([sys.executable, "-c", MEASURE, *argv], stdout=to, stderr=subprocess.PIPE, check=False,
                                   env={**os.environ, "LC_ALL": "C"})
         seconds.append(time.perf_counter() - start)
         if done.returncode:

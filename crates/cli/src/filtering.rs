@@ -49,6 +49,11 @@ enum Filter<'f> {
 
 impl Filtering {
     pub fn run(&self, tls: &Tls, show: Show, json: bool) -> Result<()> {
+        // The standard output is for records.
+        self.print(tls, show, json).map_err(Failure::written)
+    }
+
+    fn print(&self, tls: &Tls, show: Show, json: bool) -> Result<()> {
         let stamps = Input::stamps(self.input.files())?;
         let bytes = stamps.iter().map(|stamp| Some(stamp.as_ref()?.bytes)).sum();
         let mut printer = Printer::new(Output::standard(&stamps)?);

@@ -535,6 +535,26 @@ fn the_recipe_removes_the_duplicates_of_a_corpus() {
     }
 }
 
+/// A run that fails ends, even if more could come through the pipe.
+#[test]
+fn a_failure_is_not_kept_waiting_by_an_open_pipe() {
+    let files = Files::new();
+    let mut command = files.command("- --field t --threads 2");
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut child = command.stderr(Stdio::piped()).spawn().expect("it runs");
+    let mut pipe = child.stdin.take().expect("a pipe");
+    // More than a block, which is passed on once it is whole.
+    let lines = "no\n".repeat(350_000);
+    // The run may end before it has read all.
+    let _ = pipe.write_all(lines.as_bytes());
+    let failed = failure_of(&child.wait_with_output().expect("it ends"));
+    drop(pipe);
+    assert_eq!(
+        failed,
+        "could not read -, line 1: it is not JSON: expected ident, column 2"
+    );
+}
+
 #[test]
 fn long_and_empty_lines_take_little_memory() {
     let files = Files::new();

@@ -176,6 +176,11 @@ impl Block {
         }
     }
 
+    /// Returns whether there is a whole item.
+    pub fn has_whole(&self) -> bool {
+        !self.ends.is_empty()
+    }
+
     /// Returns the number of whole items.
     pub fn len(&self) -> usize {
         self.ends.len()

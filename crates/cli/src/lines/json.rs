@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn a_line_that_is_not_json_is_noticed_wherever_it_breaks() {
         for line in [
-            &br#""#[..],
+            &b""[..],
             br#"{"a":1"#,
             br#"{"a":1} x"#,
             br#"{"a":1}{"a":1}"#,

@@ -20,10 +20,11 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use clap::Args;
 
@@ -38,6 +39,9 @@ use super::failure::{Failure, Result};
 
 /// The most blocks that wait for the consumer.
 const BLOCKS: usize = 4;
+
+/// The time in which a thread that waits for a block notices that the blocks are stopped.
+const STOP: Duration = Duration::from_millis(50);
 
 /// The files with items, and their format.
 #[derive(Args, Clone)]
@@ -269,6 +273,7 @@ impl Input {
 /// The blocks that a thread reads.
 pub struct Blocks {
     receiver: Mutex<(Receiver<Block>, u64)>,
+    is_stopped: AtomicBool,
     bytes: Arc<AtomicU64>,
     reader: JoinHandle<Result<()>>,
 }
@@ -285,18 +290,31 @@ impl Blocks {
         });
         Self {
             receiver: Mutex::new((receive, 0)),
+            is_stopped: AtomicBool::new(false),
             bytes,
             reader,
         }
     }
 
-    /// Returns the next block, and its number from 0; `None` after the last. Any thread may ask.
+    /// Returns the next block, and its number from 0; `None` after the last, and once the blocks are stopped. Any thread may
+    /// ask.
     pub fn next(&self) -> Option<(u64, Block)> {
         let mut receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
-        let block = receiver.0.recv().ok()?;
+        let block = loop {
+            match receiver.0.recv_timeout(STOP) {
+                Ok(block) => break block,
+                Err(RecvTimeoutError::Timeout) if !self.is_stopped.load(Relaxed) => {}
+                Err(_) => return None,
+            }
+        };
         let number = receiver.1;
         receiver.1 += 1;
         Some((number, block))
+    }
+
+    /// Lets threads that wait for blocks end: the input may be a pipe in which nothing comes.
+    pub fn stop(&self) {
+        self.is_stopped.store(true, Relaxed);
     }
 
     /// Waits for the end of the thread that reads.

@@ -72,7 +72,7 @@ pub fn lines(mut block: Block, mut opened: Opened<'_>, end: u8, send: Send<'_>) 
                 return send(block);
             }
             // An item that is longer than a block stays where it is.
-            Ok(_) if block.len() == 0 => {}
+            Ok(_) if !block.has_whole() => {}
             Ok(_) => send(block.take())?,
             Err(error) => return Err(broken(&block, error)),
         }

@@ -8,6 +8,11 @@
 //! Claimed hashes are sorted, and equal ones dropped, when a list has doubled since then. So each suspect takes up to 32
 //! bytes here, however many duplicates there are.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "bits are cut out of hashes"
+)]
+
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -73,7 +78,7 @@ impl Layer {
     /// Returns the index of the first word of a hash's line. The highest bits are those of the part.
     fn line(&self, hash: Hash) -> usize {
         let high = ((hash >> 64) as u64) << PARTS.trailing_zeros();
-        let line = (u128::from(high) * self.lines as u128 >> 64) as usize;
+        let line = ((u128::from(high) * self.lines as u128) >> 64) as usize;
         self.start + LINE_WORDS * line
     }
 
@@ -196,7 +201,7 @@ impl Claims {
     pub fn collector(&self) -> Collector<'_> {
         Collector {
             claims: self,
-            hashes: vec![Vec::with_capacity(COLLECTED); PARTS],
+            hashes: vec![Vec::new(); PARTS],
         }
     }
 
@@ -257,8 +262,8 @@ mod tests {
     use super::*;
 
     /// Returns hashes of which some are equal, the same ones for a seed.
-    fn hashes(count: u64, different: u64, seed: u64) -> Vec<Hash> {
-        let seed = valkeybloom_sketches::Seed::new([seed as u8; 32]);
+    fn hashes(count: u64, different: u64, seed: u8) -> Vec<Hash> {
+        let seed = valkeybloom_sketches::Seed::new([seed; 32]);
         let number = |index: u64| seed.probe(&index.to_le_bytes()).hashes().0 % different;
         let hash = |index| {
             let (a, b) = seed.probe(&number(index).to_be_bytes()).hashes();

@@ -118,6 +118,23 @@ struct Outcome {
 
 impl Unique {
     pub fn run(&self, show: Show, json: bool) -> Result<()> {
+        let done = self.run_passes(show, json);
+        // The standard output is for records.
+        done.map_err(|failure| {
+            if self.prints() {
+                failure.written()
+            } else {
+                failure
+            }
+        })
+    }
+
+    /// Returns whether records go to the standard output.
+    fn prints(&self) -> bool {
+        !self.dry_run && self.out.is_none()
+    }
+
+    fn run_passes(&self, show: Show, json: bool) -> Result<()> {
         let start = Instant::now();
         let files = self.files()?;
         let mut printer = Printer::new(self.output(&files)?);
@@ -191,18 +208,15 @@ impl Unique {
         if let (Output::Folder(folder), None) = (&printer.output, &found) {
             folder.require_none()?;
         }
-        let suspects = match found {
-            Some((seed, suspects)) => {
-                passes.seed = seed;
-                suspects
+        let suspects = if let Some((seed, suspects)) = found {
+            passes.seed = seed;
+            suspects
+        } else {
+            let suspects = passes.claim()?;
+            if let Some(state) = &state {
+                state.save(&passes.seed, &suspects)?;
             }
-            None => {
-                let suspects = passes.claim()?;
-                if let Some(state) = &state {
-                    state.save(&passes.seed, &suspects)?;
-                }
-                suspects
-            }
+            suspects
         };
         let counts = self.count.then(|| passes.count(&suspects)).transpose()?;
         passes.print(&suspects, counts.as_deref(), printer)?;
@@ -268,7 +282,7 @@ impl Unique {
         }
         let seconds = start.elapsed().as_secs_f64();
         report.row("seconds", format!("{seconds:.1}"), seconds);
-        end(report, format, !self.dry_run && self.out.is_none())
+        end(report, format, self.prints())
     }
 }
 

@@ -51,6 +51,7 @@ pub fn run<S, T: Send>(
                     }
                     queue.waiting.insert(number, result);
                     if take_steps(queue, guard.0, &step, &moved).is_break() {
+                        blocks.stop();
                         break;
                     }
                 }
@@ -130,8 +131,11 @@ mod tests {
 
     fn file() -> tempfile::NamedTempFile {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
-        let lines: String = (0..2_000_000).map(|line| format!("{line}\n")).collect();
-        file.write_all(lines.as_bytes()).expect("it can be written");
+        let mut lines = Vec::new();
+        for line in 0..2_000_000 {
+            writeln!(lines, "{line}").expect("memory takes all");
+        }
+        file.write_all(&lines).expect("it can be written");
         file
     }
 

@@ -174,7 +174,7 @@ impl Folder {
             Writer::Gzip(file) => file.finish(),
             Writer::Zstd(file) => file.finish(),
         };
-        let placed = file.and_then(|file| put_in_place(file, &path));
+        let placed = file.and_then(|file| put_in_place(&file, &path));
         placed.map_err(|error| failed(&path, &error))
     }
 }
@@ -187,7 +187,7 @@ pub fn unfinished(path: &Path) -> PathBuf {
 }
 
 /// Gives a file its final name, once it is on the disk.
-pub fn put_in_place(file: File, path: &Path) -> io::Result<()> {
+pub fn put_in_place(file: &File, path: &Path) -> io::Result<()> {
     file.sync_all()?;
     fs::rename(unfinished(path), path)?;
     let folder = path

@@ -1,5 +1,6 @@
 //! Prints the records of blocks, and counts them.
 
+use std::iter;
 use std::ops::Range;
 
 use super::output::Output;
@@ -99,7 +100,7 @@ impl Printer {
             let end = bytes.len();
             let others = others.into_iter().map(|(place, _)| place);
             let mut start = 0;
-            let between = others.chain([end..end]).map(|other| {
+            let between = others.chain(iter::once(end..end)).map(|other| {
                 let first = start..other.start;
                 start = other.end;
                 first

@@ -93,19 +93,19 @@ impl State {
             file: BufReader::new(file),
             sum: 0,
         };
-        let description = self.head(&mut from).map_err(|error| self.unread(error))?;
+        let description = Self::head(&mut from).map_err(|error| self.unread(error))?;
         if description != self.description.as_bytes() {
             return Err(Failure::new(format!(
                 "{} is of a run with other files or options, or the files have changed: remove it to begin anew",
                 self.file.display()
             )));
         }
-        self.rest(&mut from)
+        Self::rest(&mut from)
             .map(Some)
             .map_err(|error| self.unread(error))
     }
 
-    fn head(&self, from: &mut Summed<impl Read>) -> io::Result<Vec<u8>> {
+    fn head(from: &mut Summed<impl Read>) -> io::Result<Vec<u8>> {
         if from.get(HEAD.len())? != HEAD {
             return Err(io::Error::other(
                 "it is not the state of a run of this version",
@@ -115,7 +115,7 @@ impl State {
         from.get(count)
     }
 
-    fn rest(&self, from: &mut Summed<impl Read>) -> io::Result<(Seed, Suspects)> {
+    fn rest(from: &mut Summed<impl Read>) -> io::Result<(Seed, Suspects)> {
         let seed = from
             .get(32)?
             .try_into()
@@ -160,7 +160,7 @@ impl State {
             to.put(bytes.as_flattened())?;
         }
         to.put(&to.sum.to_le_bytes())?;
-        put_in_place(to.file.into_inner()?, &self.file)
+        put_in_place(&to.file.into_inner()?, &self.file)
     }
 
     /// Removes the state, because the run is done.
