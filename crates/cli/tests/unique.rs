@@ -253,6 +253,12 @@ fn each_input_has_a_file_that_is_compressed_as_it_is() {
             .expect("it is gzip"),
         0
     );
+    // Two runs do not write into one folder.
+    let lock = File::open(files.path("made/out")).expect("a folder");
+    lock.lock().expect("it can be locked");
+    let failed = files.failed("plain --out made/out");
+    assert_eq!(failed, "another run is writing into made/out");
+    drop(lock);
     // Nothing else is left, and nothing is written over.
     assert_eq!(
         fs::read_dir(files.path("made/out"))

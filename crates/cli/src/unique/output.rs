@@ -1,6 +1,6 @@
 //! Where records are written: the standard output, or a folder.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -84,6 +84,8 @@ impl Output {
 
 /// A folder with a file for each input.
 pub struct Folder {
+    /// The folder, locked against other runs.
+    _lock: File,
     /// The name of each file, and whether it was finished by an earlier run.
     files: Vec<(PathBuf, bool)>,
     open: Option<(PathBuf, Writer)>,
@@ -101,7 +103,14 @@ impl Folder {
     /// # Errors
     /// Two have the same name, or the folder could not be created.
     pub fn new(folder: &Path, inputs: &[PathBuf]) -> Result<Self> {
-        fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
+        let fault = |error| failed(folder, &error);
+        fs::create_dir_all(folder).map_err(fault)?;
+        let lock = File::open(folder).map_err(fault)?;
+        // File systems without locks are not locked.
+        if let Err(TryLockError::WouldBlock) = lock.try_lock() {
+            let text = format!("another run is writing into {}", folder.display());
+            return Err(Failure::new(text));
+        }
         let mut files: Vec<(PathBuf, bool)> = Vec::new();
         for input in inputs {
             let name = input
@@ -121,7 +130,11 @@ impl Folder {
             let is_there = path.try_exists().map_err(|error| failed(&path, &error))?;
             files.push((path, is_there));
         }
-        Ok(Self { files, open: None })
+        Ok(Self {
+            _lock: lock,
+            files,
+            open: None,
+        })
     }
 
     /// Requires that no file is there, which another run wrote.
