@@ -80,12 +80,11 @@ impl Progress {
 
     /// Shows that this part of the total is done, and the number of units in it.
     pub fn at(&mut self, done: u64, units: u64) {
+        self.bar.set_position(done);
         if self.show == Show::Bar {
-            self.bar.set_position(done);
             self.bar.set_message(self.speed(units));
         } else if self.show == Show::Lines && self.last.elapsed() >= LINE {
             self.last = Instant::now();
-            self.bar.set_position(done);
             let left = self.bar.length().filter(|_| done > 0).map(|total| {
                 let share = double(done.min(total)) / double(total);
                 let left = self.bar.elapsed().mul_f64((1.0 - share) / share);
