@@ -175,7 +175,7 @@ test_in() { # tarball
     apt install -y valkeybloom >"$tmp/installed" 2>&1 || fail "apt-get install: $(cat "$tmp/installed")"
     configuration | cmp - "$tmp/before" || fail "the package changed something in /etc"
     small_enough "$root/usr/lib/valkey/modules/valkeybloom.so" 2000000
-    small_enough "$root/usr/bin/valkeybloom" 6500000
+    small_enough "$root/usr/bin/valkeybloom" 7000000
     small_enough "$root/usr/bin/valkeybloom-http" 5000000
     in_root valkeybloom size 1000 0.01 >/dev/null || fail "the program does not run"
     in_root valkeybloom-http --version >/dev/null || fail "the HTTP service does not run"
