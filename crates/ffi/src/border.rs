@@ -215,7 +215,7 @@ pub unsafe fn slice<'a, T>(start: *const T, length: usize) -> Outcome<&'a [T]> {
 /// Borrows an array of numbers, if there is one.
 ///
 /// # Safety
-/// As for [`slice`].
+/// As for [`slice()`].
 pub unsafe fn optional<'a>(numbers: *const i64, length: usize) -> Outcome<Option<&'a [i64]>> {
     if numbers.is_null() {
         return Ok(None);
