@@ -6,6 +6,7 @@ import asyncio
 import os
 import pickle
 import random
+import signal
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -19,11 +20,11 @@ import pytest
 import redis
 import redis.asyncio
 import valkey
-from conftest import running
+from conftest import running, started, wait
 from cutting import cutter_of
 from following import QUICK, calls
 from test_threads import together
-from valkeybloom import Forgotten, Near, Once
+from valkeybloom import Bloom, Forgotten, Near, Once, fetch, store
 from valkeybloom.asyncio import Near as AsyncNear
 from valkeybloom.asyncio import Once as AsyncOnce
 
@@ -58,6 +59,75 @@ def test_a_consumer_gets_the_same_answers_again(client: Any, server: int) -> Non
         tagged.position  # noqa: B018
     with pytest.raises(redis.ResponseError, match="does not hold a receipt"):
         tagged.add([1], at=1)
+
+
+class Counted(redis.Connection):
+    """A connection of a class that counts how often they were made."""
+
+    made = 0
+
+    def _connect(self) -> Any:
+        type(self).made += 1
+        return super()._connect()
+
+
+@pytest.mark.once
+def test_a_server_that_stops_until_clients_send_again(tmp_path: Path) -> None:
+    """Redis-py does so after five seconds. The server then has each command twice."""
+    process, port = started(tmp_path)
+    with redis.Redis(port=port) as client:
+        client.execute_command("BF.RESERVE", "counted", "0.001", "1000", "COUNTING")
+    ended = threading.Event()
+    counts, told, stored = [0, 0], Counter[str](), 0
+
+    def defaults() -> redis.Redis:
+        own = redis.Redis(port=port)
+        own.connection_pool.connection_class = Counted
+        return own
+
+    def count(worker: int) -> None:
+        once = Once(defaults(), "counted", f"worker-{worker}")
+        while not ended.is_set():
+            once.add(["x"] * 50, at=counts[worker])
+            counts[worker] += 50
+
+    def add(worker: int) -> None:
+        once = Once(defaults(), "names")
+        for number in range(10**9):
+            if ended.is_set():
+                break
+            names = [f"{number % 2 * worker} {number}"]
+            told.update(name for name, is_new in zip(names, once.add(names), strict=True) if is_new)
+
+    def keep() -> None:
+        nonlocal stored
+        own = defaults()
+        while not ended.is_set():
+            filter = Bloom(20_000, 0.001)
+            filter.add(str(stored))
+            store(own, f"filter-{stored}", filter)
+            assert fetch(own, f"filter-{stored}").to_bytes() == filter.to_bytes()
+            stored += 1
+
+    def stop() -> None:
+        wait(lambda: min(*counts, stored, len(told)) > 10)
+        made = Counted.made
+        process.send_signal(signal.SIGSTOP)
+        wait(lambda: Counted.made >= made + 5)
+        process.send_signal(signal.SIGCONT)
+        before = (*counts, stored, len(told))
+        wait(lambda: all(now > old for now, old in zip((*counts, stored, len(told)), before, strict=True)))
+        ended.set()
+
+    try:
+        together(stop, keep, *(partial(work, worker) for work in (count, add) for worker in (0, 1)))
+        with redis.Redis(port=port) as client:
+            assert client.execute_command("BF.COUNT", "counted", "x") == sum(counts)
+            assert set(told.values()) == {1}
+            assert client.execute_command("BF.CARD", "names") == len(told)
+    finally:
+        process.kill()
+        process.wait(30)
 
 
 def test_what_is_refused(client: Any) -> None:
