@@ -39,7 +39,7 @@ const PICTURES: [(&str, &str, &str, u64); 10] = [
         "list.svg",
         "tool.md",
         "$ valkeybloom list 127.0.0.1:6379 --sort bytes --advice",
-        0xe585_90eb_bd59_f823,
+        0xf32d_b626_72e8_8732,
     ),
     (
         "dashboard.svg",
