@@ -166,6 +166,7 @@ const UNIQUE_EXAMPLES: &str = "Examples:
   valkeybloom unique urls.txt > unique.txt
   valkeybloom unique --field text --out unique/ part-*.jsonl.zst
   valkeybloom unique --column email --known unsubscribed.csv list.csv
+  valkeybloom unique --to 10.0.0.1 --key seen --out unique/ part-7.txt
 
 Status: 0 if all was read and written, 1 if something was not, 2 for words that make no sense.";
 
@@ -191,9 +192,12 @@ fn main() -> ExitCode {
     };
     let (show, json) = (Show::on(options.quiet), options.json);
     let tls = &options.tls;
-    if let Command::Build(_) | Command::Remove(_) | Command::Move(_) = options.command
-        && let Err(failure) = interrupt::watch(json)
-    {
+    let is_explained = match &options.command {
+        Command::Build(_) | Command::Remove(_) | Command::Move(_) => true,
+        Command::Unique(unique) => unique.is_shared(),
+        _ => false,
+    };
+    if is_explained && let Err(failure) = interrupt::watch(json) {
         return ended(Err(failure), json);
     }
     let done = match options.command {
@@ -205,7 +209,7 @@ fn main() -> ExitCode {
         Command::List(list) => list.run(tls, show, json),
         Command::Show(it) => it.run(tls, json),
         Command::Watch(watch) => watch.run(options.tls, json),
-        Command::Unique(unique) => unique.run(show, json),
+        Command::Unique(unique) => unique.run(tls, show, json),
         Command::Filter(filter) => filter.run(tls, show, json),
         Command::Pages(pages) => pages.run(Options::command()),
     };

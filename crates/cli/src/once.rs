@@ -11,7 +11,7 @@ use redis::{Cmd, Value, cmd};
 
 use valkeybloom_near::once::receipt_prefix;
 use valkeybloom_protocol::names::BF_INSERT;
-use valkeybloom_sketches::{Forgotten, Receipt};
+use valkeybloom_sketches::{Answers, Forgotten, Receipt};
 
 use super::failure::{Failure, Fault, Result, shown};
 use super::interrupt;
@@ -57,6 +57,7 @@ pub struct Once<'s> {
 struct Held {
     key: Vec<u8>,
     name: Vec<u8>,
+    is_there: bool,
     /// The number of items that are done.
     end: u64,
     removed: u64,
@@ -107,6 +108,32 @@ impl<'s> Once<'s> {
             rerun: Cell::new(Rerun::BeginsAnew),
             done: Cell::default(),
         }
+    }
+
+    /// Creates the receipt of the only key, unless it is there. Once a run has begun, it has to be: another one would have
+    /// no answers.
+    pub fn begin(&self, has_begun: bool) -> Result<(), Fault> {
+        let held = &self.receipts[0];
+        if held.is_there {
+            return Ok(());
+        }
+        if has_begun {
+            return Err(self.gone(held));
+        }
+        let mut empty = Answers::with_room(0, 0).expect("there is memory for a head");
+        let mut set = cmd("SET");
+        set.arg(&held.name).arg(empty.bytes()).arg("NX");
+        self.server
+            .call(&held.key, set.arg("PX").arg(self.lease_ms))?;
+        Ok(())
+    }
+
+    fn gone(&self, held: &Held) -> Fault {
+        self.rerun.set(Rerun::CountsTwice);
+        let name = shown(&held.name);
+        Fault::Refused(format!(
+            "the receipt {name} is gone: it expired, or was deleted or evicted"
+        ))
     }
 
     /// Returns whether an earlier run did the items of a key before a position.
@@ -161,13 +188,7 @@ impl<'s> Once<'s> {
             reply => reply,
         };
         reply.map_err(|fault| match forgotten(&fault) {
-            Some(Forgotten { to: 0, .. }) => {
-                self.rerun.set(Rerun::CountsTwice);
-                let name = shown(&held.name);
-                Fault::Refused(format!(
-                    "the receipt {name} is gone: it expired, or was deleted or evicted"
-                ))
-            }
+            Some(Forgotten { to: 0, .. }) => self.gone(held),
             _ => fault,
         })
     }
@@ -180,6 +201,11 @@ impl<'s> Once<'s> {
                 interrupt::say(note);
             }
         }
+    }
+
+    /// Returns whether a fault says that answers of earlier calls are lost.
+    pub fn is_forgotten(&self, fault: &Fault) -> bool {
+        self.rerun.get() == Rerun::CountsTwice || forgotten(fault).is_some()
     }
 
     /// Says in a failure of the run what is done, and how to go on.
@@ -240,6 +266,7 @@ impl Held {
         let Some(held) = held else {
             return Ok(self);
         };
+        self.is_there = true;
         let first = held.get(..Receipt::HEAD_BYTES - 1);
         if let Some(end) = first.and_then(Receipt::end_in) {
             self.end = end;

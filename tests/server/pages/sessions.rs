@@ -190,7 +190,7 @@ const ELSEWHERE: &[(&str, &str, usize, &str)] = &[
     ("docs/sharded.md", "python", 2, "sharded, of crates/python"),
     ("docs/tool.md", "console", 20, "tool::manual"),
     ("docs/tool.md", "text", 1, "tool::grants"),
-    ("docs/unique.md", "console", 6, "tool::manual"),
+    ("docs/unique.md", "console", 7, "tool::manual"),
     ("docs/vectors.md", "json", 1, "vectors"),
 ];
 

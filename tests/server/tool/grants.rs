@@ -232,6 +232,34 @@ fn showing_and_adding_need_the_documented_permissions_and_no_more() {
     }
 }
 
+#[test]
+fn runs_that_share_a_filter_need_the_documented_permissions_and_no_more() {
+    let server = Server::start();
+    let mut client = server.client();
+    let (list, to) = (&*file(&server, "list", "1\n2\n"), url(&server));
+    let all = grants(&["unique --to"]);
+    let mut runs = 0;
+    let mut unique = |grants: &[&str]| {
+        delete_receipts(&mut client);
+        set_user(&mut client, grants);
+        runs += 1;
+        let out = server.dir().join(format!("out-{runs}"));
+        let out = out.to_str().expect("it is ASCII");
+        run(&[
+            "unique", list, "--to", &to, "--key", "app:seen", "--out", out,
+        ])
+    };
+    unique(&all).done();
+    for grant in &all {
+        let run = unique(&without(&all, grant));
+        match *grant {
+            // Without it, receipts stay until they expire.
+            "+unlink" => drop(run.done()),
+            grant => assert_names(&run, grant, &server),
+        }
+    }
+}
+
 /// Two servers, and a source with every kind of key: small and large, Bloom filters and others, expiring or not.
 struct Pair {
     from: Server,

@@ -23,6 +23,7 @@ mod replacing;
 mod session;
 mod size;
 mod terminal;
+mod unique;
 mod watch;
 
 pub use metrics::{assert_documented, assert_valid as assert_valid_metrics};

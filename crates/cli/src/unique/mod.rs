@@ -15,7 +15,7 @@
 //! the filter claims, as long as no two items have the same hash of 128 bits with a random key.
 //!
 //! With `--one-pass`, `one_pass` decides instead: a filter of the requested rate claims the items that came before, and some
-//! others.
+//! others. With `--to`, `shared` asks a server's filter, which many runs may share.
 //!
 //! `ordered` runs the threads of all passes. They hash and look up; the decisions are made one block after another, so the
 //! output is the same for any number of threads. `claims` and `suspects` know neither files nor formats.
@@ -26,6 +26,7 @@ mod ordered;
 mod output;
 mod passes;
 mod printer;
+mod shared;
 mod state;
 mod suspects;
 
@@ -44,12 +45,14 @@ pub use self::output::Output;
 use self::passes::Passes;
 use self::printer::{Figures, Print};
 pub use self::printer::{Printer, Why, end};
+use self::shared::Key;
 use self::state::State;
 use super::failure::{Failure, Result};
 use super::lines::{Input, Keeping, Lacking, Stamp};
 use super::options;
 use super::progress::Show;
 use super::report::{self, Report, double};
+use super::server::{Server, Tls};
 
 /// The error rate of a filter that decides in one pass.
 const DEFAULT_RATE: f64 = 1e-9;
@@ -75,6 +78,12 @@ pub struct Unique {
     /// Read the files once: a record is dropped if a filter claims its item, which it also does for some others
     #[arg(long, conflicts_with_all = ["count", "state"])]
     one_pass: bool,
+    /// A server whose filter, at --key, says which items are new: runs on many machines may share it
+    #[arg(long, value_name = "URL", requires = "key", conflicts_with_all = ["known", "count", "dry_run", "threads"])]
+    to: Option<String>,
+    /// The filter's key; if it is missing, a filter that grows is made
+    #[arg(long, value_name = "KEY", requires = "to")]
+    key: Option<String>,
     /// The error rate of that filter [default: 0.000000001]
     #[arg(long, value_name = "P", value_parser = options::rate)]
     rate: Option<Fraction>,
@@ -112,13 +121,13 @@ struct Files {
 struct Outcome {
     /// The number of suspects, in two passes.
     suspects: Option<usize>,
-    /// The number of unique records that were expected to be dropped.
-    lost: Option<f64>,
+    /// The error rate of the filter that decided in one pass.
+    rate: Option<f64>,
 }
 
 impl Unique {
-    pub fn run(&self, show: Show, json: bool) -> Result<()> {
-        let done = self.run_passes(show, json);
+    pub fn run(&self, tls: &Tls, show: Show, json: bool) -> Result<()> {
+        let done = self.run_passes(tls, show, json);
         // The standard output is for records.
         done.map_err(|failure| {
             if self.prints() {
@@ -129,12 +138,17 @@ impl Unique {
         })
     }
 
+    /// Returns whether a server's filter decides.
+    pub fn is_shared(&self) -> bool {
+        self.to.is_some()
+    }
+
     /// Returns whether records go to the standard output.
     fn prints(&self) -> bool {
         !self.dry_run && self.out.is_none()
     }
 
-    fn run_passes(&self, show: Show, json: bool) -> Result<()> {
+    fn run_passes(&self, tls: &Tls, show: Show, json: bool) -> Result<()> {
         let start = Instant::now();
         let files = self.files()?;
         let mut printer = Printer::new(self.output(&files)?);
@@ -157,6 +171,7 @@ impl Unique {
             show,
         };
         let outcome = match &files.once {
+            _ if self.is_shared() => self.with_server(tls, &files, &passes, &mut printer)?,
             _ if self.one_pass => self.in_one_pass(&passes, &mut printer)?,
             None => self.in_two_passes(&files, passes, &mut printer)?,
             Some(file) if file.as_os_str() == "-" && !self.count && self.state.is_none() => {
@@ -185,14 +200,52 @@ impl Unique {
         if let Output::Folder(folder) = &printer.output {
             folder.require_none()?;
         }
-        let rate = self
-            .rate
-            .or(Fraction::new(DEFAULT_RATE))
-            .expect("it is a rate");
+        let rate = self.rate();
         let mut filter = OnePass::new(rate, passes.seed)?;
         passes.print_at_once(|block| filter.add(block), printer)?;
         Ok(Outcome {
-            lost: Some(double(printer.figures.kept) * rate.get()),
+            rate: Some(rate.get()),
+            ..Outcome::default()
+        })
+    }
+
+    fn rate(&self) -> Fraction {
+        let rate = self.rate.or(Fraction::new(DEFAULT_RATE));
+        rate.expect("it is a rate")
+    }
+
+    fn with_server(
+        &self,
+        tls: &Tls,
+        files: &Files,
+        passes: &Passes<'_>,
+        printer: &mut Printer,
+    ) -> Result<Outcome> {
+        let state = match &files.once {
+            None if self.out.is_some() => self.state(files)?,
+            None => {
+                let text = "--to needs --out, so that a run that was killed can go on";
+                return Err(Failure::usage(text));
+            }
+            Some(_) if self.out.is_none() && self.state.is_none() => None,
+            Some(file) => {
+                let text = format!(
+                    "{} can be read only once, so its run can't go on: omit --out and --state",
+                    file.display()
+                );
+                return Err(Failure::usage(text));
+            }
+        };
+        let server = Server::connect(self.to.as_deref().unwrap_or_default(), tls)?;
+        let key = Key {
+            server: &server,
+            name: self.key.as_deref().unwrap_or_default(),
+            rate: self.rate(),
+        };
+        let bytes = (passes.bytes > 0).then_some(passes.bytes);
+        let rate = key.print(passes.input, state, bytes, printer, passes.show)?;
+        Ok(Outcome {
+            rate: Some(rate),
             ..Outcome::default()
         })
     }
@@ -241,12 +294,13 @@ impl Unique {
             duplicates,
             count,
             out,
+            key,
             ..
         } = self;
         let (known, format) = (known.len(), self.input.format());
         let Files { paths, stamps, .. } = files;
         let description = format!(
-            "{paths:?} {stamps:?} {known} {format} {missing:?} {bad:?} {duplicates} {count} {out:?}"
+            "{paths:?} {stamps:?} {known} {format} {missing:?} {bad:?} {duplicates} {count} {out:?} {key:?}"
         );
         State::new(folder, description).map(Some)
     }
@@ -273,7 +327,9 @@ impl Unique {
         if let Some(suspects) = outcome.suspects {
             report.number("suspects", suspects as u64);
         }
-        if let Some(lost) = outcome.lost {
+        if let Some(rate) = outcome.rate {
+            report.row("rate", rate.to_string(), rate);
+            let lost = double(figures.kept) * rate;
             let text = format!("{}, as expected", report::two_digits(lost));
             report.row("wrongly dropped", text, lost);
         }

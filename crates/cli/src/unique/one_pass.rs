@@ -13,7 +13,7 @@ use crate::lines::Block;
 use crate::progress::Progress;
 
 /// The items that the filter has room for at first: 6 MB at the default rate.
-const FIRST_ITEMS: u64 = 1_000_000;
+pub const FIRST_ITEMS: u64 = 1_000_000;
 
 /// No memory limits: the system has its own.
 const LIMITS: Limits = Limits {

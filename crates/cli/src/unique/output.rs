@@ -1,7 +1,7 @@
 //! Where records are written: the standard output, or a folder.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
@@ -89,12 +89,16 @@ pub struct Folder {
     /// The name of each file, and whether it was finished by an earlier run.
     files: Vec<(PathBuf, bool)>,
     open: Option<(PathBuf, Writer)>,
+    /// Whether each write is compressed alone, so that a file can be cut after any of them.
+    pub has_members: bool,
 }
 
 enum Writer {
     Plain(File),
     Gzip(GzEncoder<File>),
     Zstd(zstd::Encoder<'static, File>),
+    /// Each write is a member of its own.
+    Members(File, Packed),
 }
 
 impl Folder {
@@ -134,6 +138,7 @@ impl Folder {
             _lock: lock,
             files,
             open: None,
+            has_members: false,
         })
     }
 
@@ -148,6 +153,40 @@ impl Folder {
         }
     }
 
+    /// Returns whether all files are there, which an earlier run wrote.
+    pub fn is_whole(&self) -> bool {
+        self.files.iter().all(|(_, is_there)| *is_there)
+    }
+
+    /// Goes on with a file after its first bytes, unless it is whole.
+    pub fn resume(&mut self, index: usize, packed: Packed, bytes: u64) -> Result<()> {
+        let (path, is_finished) = &self.files[index];
+        if *is_finished {
+            return Ok(());
+        }
+        let open = || {
+            let mut file = File::options().write(true).open(unfinished(path))?;
+            if file.seek(SeekFrom::End(0))? < bytes {
+                return Err(io::Error::other("it has lost what an earlier run wrote"));
+            }
+            file.set_len(bytes)?;
+            file.seek(SeekFrom::Start(bytes))?;
+            Ok(file)
+        };
+        let file = open().map_err(|error| failed(&unfinished(path), &error))?;
+        self.open = Some((path.clone(), Writer::Members(file, packed)));
+        Ok(())
+    }
+
+    /// Has the disk take what was written. Returns the length of the open file; 0 if none is.
+    pub fn sync(&mut self) -> Result<u64> {
+        let Some((path, Writer::Members(file, _))) = &mut self.open else {
+            return Ok(0);
+        };
+        let synced = file.sync_data().and_then(|()| file.stream_position());
+        synced.map_err(|error| failed(path, &error))
+    }
+
     fn begin(&mut self, index: usize, start: &Start) -> Result<()> {
         self.finish()?;
         let (path, is_finished) = &self.files[index];
@@ -157,6 +196,7 @@ impl Folder {
         let fault = |error| failed(path, &error);
         let file = File::create(unfinished(path)).map_err(fault)?;
         let writer = match start.packed {
+            packed if self.has_members => Writer::Members(file, packed),
             Packed::Plain => Writer::Plain(file),
             Packed::Gzip => Writer::Gzip(GzEncoder::new(file, Compression::default())),
             Packed::Zstd => Writer::Zstd(zstd::Encoder::new(file, 0).map_err(fault)?),
@@ -170,7 +210,12 @@ impl Folder {
             return Ok(());
         };
         let written = match writer {
-            Writer::Plain(file) => file.write_all(bytes),
+            Writer::Plain(file) | Writer::Members(file, Packed::Plain) => file.write_all(bytes),
+            Writer::Members(file, Packed::Gzip) => {
+                let mut member = GzEncoder::new(file, Compression::default());
+                member.write_all(bytes).and_then(|()| member.try_finish())
+            }
+            Writer::Members(file, Packed::Zstd) => zstd::stream::copy_encode(bytes, file, 0),
             Writer::Gzip(file) => file.write_all(bytes),
             Writer::Zstd(file) => file.write_all(bytes),
         };
@@ -183,7 +228,7 @@ impl Folder {
             return Ok(());
         };
         let file = match writer {
-            Writer::Plain(file) => Ok(file),
+            Writer::Plain(file) | Writer::Members(file, _) => Ok(file),
             Writer::Gzip(file) => file.finish(),
             Writer::Zstd(file) => file.finish(),
         };

@@ -110,6 +110,34 @@ impl Printer {
         self.output.write(&bytes)
     }
 
+    /// Prints records at places of a block's bytes: the place of each, and why it is not one of the first, if it is not.
+    pub fn print_some(
+        &mut self,
+        whole: &[u8],
+        records: impl Iterator<Item = (Range<usize>, Option<Why>)>,
+    ) -> Result<()> {
+        let printed = match self.print {
+            Print::Firsts => None,
+            Print::Duplicates => Some(Why::Other),
+        };
+        let mut bytes = Vec::new();
+        for (place, why) in records {
+            self.figures.records += 1;
+            match why {
+                None => self.figures.kept += 1,
+                Some(Why::Other) => self.figures.dropped += 1,
+                Some(Why::Lacking) => self.figures.lacking += 1,
+            }
+            if why == printed {
+                bytes.extend_from_slice(&whole[place]);
+            }
+        }
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.output.write(&bytes)
+    }
+
     /// Prints the first records of a block behind the numbers of their items. These are 1, but for `others`, which have 0 if
     /// they are duplicates, and none if they have no item and are left out.
     pub fn print_counts(

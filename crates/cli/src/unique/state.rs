@@ -1,7 +1,8 @@
-//! What the first pass found, in a file from which a killed run goes on.
+//! What the first pass found, or how far a run with a server's filter has come, in a file from which a killed run goes on.
 //!
 //! ```text
 //!   the head, the description of the run and its length, the seed, the number of suspects, the suspects, a checksum
+//!   the head, the description of the run and its length, numbers, a checksum
 //! ```
 
 use std::fs::{self, File};
@@ -68,6 +69,15 @@ impl<F: Read> Summed<F> {
             .map_err(|_| ErrorKind::InvalidData)?;
         usize::try_from(u64::from_le_bytes(bytes)).map_err(io::Error::other)
     }
+
+    /// Reads the checksum.
+    fn end(&mut self) -> io::Result<()> {
+        let sum = self.sum;
+        if self.number()? as u64 != sum {
+            return Err(io::Error::other("it is damaged"));
+        }
+        Ok(())
+    }
 }
 
 impl State {
@@ -79,11 +89,11 @@ impl State {
         })
     }
 
-    /// Returns what an earlier run found; `None` if there was none.
+    /// Opens what an earlier run left; `None` if there is nothing.
     ///
     /// # Errors
     /// It can't be read, or is of a run with other files or options.
-    pub fn load(&self) -> Result<Option<(Seed, Suspects)>> {
+    fn open(&self) -> Result<Option<Summed<BufReader<File>>>> {
         let file = match File::open(&self.file) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -94,15 +104,37 @@ impl State {
             sum: 0,
         };
         let description = Self::head(&mut from).map_err(|error| self.unread(error))?;
-        if description != self.description.as_bytes() {
-            return Err(Failure::new(format!(
-                "{} is of a run with other files or options, or the files have changed: remove it to begin anew",
-                self.file.display()
-            )));
+        if description == self.description.as_bytes() {
+            return Ok(Some(from));
         }
-        Self::rest(&mut from)
-            .map(Some)
-            .map_err(|error| self.unread(error))
+        Err(Failure::new(format!(
+            "{} is of a run with other files or options, or the files have changed: remove it to begin anew",
+            self.file.display()
+        )))
+    }
+
+    /// Returns what the first pass of an earlier run found; `None` if there was none.
+    ///
+    /// # Errors
+    /// It can't be read, or is of a run with other files or options.
+    pub fn load(&self) -> Result<Option<(Seed, Suspects)>> {
+        let found = self.open()?.map(|mut from| Self::rest(&mut from));
+        found.transpose().map_err(|error| self.unread(error))
+    }
+
+    /// Returns the numbers that an earlier run saved; `None` if there was none.
+    ///
+    /// # Errors
+    /// They can't be read, or are of a run with other files or options.
+    pub fn load_numbers<const N: usize>(&self) -> Result<Option<[u64; N]>> {
+        let found = self.open()?.map(|mut from| {
+            let mut numbers = [0; N];
+            for number in &mut numbers {
+                *number = from.number()? as u64;
+            }
+            from.end().map(|()| numbers)
+        });
+        found.transpose().map_err(|error| self.unread(error))
     }
 
     fn head(from: &mut Summed<impl Read>) -> io::Result<Vec<u8>> {
@@ -127,10 +159,7 @@ impl State {
             let (words, _) = bytes.as_chunks();
             hashes.extend(words.iter().map(|word| Hash::from_le_bytes(*word)));
         }
-        let sum = from.sum;
-        if from.number()? as u64 != sum || !hashes.is_sorted() {
-            return Err(io::Error::other("it is damaged"));
-        }
+        from.end()?;
         Ok((Seed::new(seed), Suspects::of_sorted(hashes)))
     }
 
@@ -143,24 +172,39 @@ impl State {
 
     /// Writes what the first pass found: all of it, or nothing.
     pub fn save(&self, seed: &Seed, suspects: &Suspects) -> Result<()> {
-        self.write(seed, suspects)
-            .map_err(|error| failed(&self.file, &error))
+        self.write(|to| {
+            to.put(seed.as_bytes())?;
+            to.put(&(suspects.len() as u64).to_le_bytes())?;
+            suspects.hashes().chunks(CHUNK).try_for_each(|hashes| {
+                let bytes: Vec<_> = hashes.iter().map(|hash| hash.to_le_bytes()).collect();
+                to.put(bytes.as_flattened())
+            })
+        })
     }
 
-    fn write(&self, seed: &Seed, suspects: &Suspects) -> io::Result<()> {
-        let file = BufWriter::new(File::create(unfinished(&self.file))?);
-        let mut to = Summed { file, sum: 0 };
-        to.put(HEAD)?;
-        to.put(&(self.description.len() as u64).to_le_bytes())?;
-        to.put(self.description.as_bytes())?;
-        to.put(seed.as_bytes())?;
-        to.put(&(suspects.len() as u64).to_le_bytes())?;
-        for hashes in suspects.hashes().chunks(CHUNK) {
-            let bytes: Vec<_> = hashes.iter().map(|hash| hash.to_le_bytes()).collect();
-            to.put(bytes.as_flattened())?;
-        }
-        to.put(&to.sum.to_le_bytes())?;
-        put_in_place(&to.file.into_inner()?, &self.file)
+    /// Writes numbers: all of them, or nothing.
+    pub fn save_numbers(&self, numbers: &[u64]) -> Result<()> {
+        self.write(|to| {
+            let mut numbers = numbers.iter();
+            numbers.try_for_each(|number| to.put(&number.to_le_bytes()))
+        })
+    }
+
+    fn write(
+        &self,
+        put: impl FnOnce(&mut Summed<BufWriter<File>>) -> io::Result<()>,
+    ) -> Result<()> {
+        let written = || {
+            let file = BufWriter::new(File::create(unfinished(&self.file))?);
+            let mut to = Summed { file, sum: 0 };
+            to.put(HEAD)?;
+            to.put(&(self.description.len() as u64).to_le_bytes())?;
+            to.put(self.description.as_bytes())?;
+            put(&mut to)?;
+            to.put(&to.sum.to_le_bytes())?;
+            put_in_place(&to.file.into_inner()?, &self.file)
+        };
+        written().map_err(|error| failed(&self.file, &error))
     }
 
     /// Removes the state, because the run is done.

@@ -1,0 +1,260 @@
+//! `valkeybloom unique --to`: runs that share a filter print each item once, whatever happens to them.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::thread;
+
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+
+use super::*;
+use crate::harness::{cluster, wait_until};
+use crate::support::Rng;
+use crate::support::cutter::Cutter;
+
+/// The files of a machine, and what it prints of them.
+struct Machine {
+    folder: PathBuf,
+    files: [(&'static str, Vec<String>); 3],
+    line: Vec<String>,
+}
+
+impl Machine {
+    /// Makes three files, each with this many of the numbers below twice as many.
+    fn new(server: &Server, name: &str, seed: u64, count: usize) -> Self {
+        let folder = server.dir().join(name);
+        fs::create_dir(&folder).expect("the folder can be written to");
+        let mut rng = Rng::new(seed);
+        let mut numbers = || {
+            let numbers = (0..count).map(|_| rng.below(2 * count).to_string());
+            numbers.collect::<Vec<_>>()
+        };
+        let files = ["plain", "packed.gz", "packed.zst"].map(|name| (name, numbers()));
+        let mut line = vec!["unique".to_owned(), "--quiet".to_owned()];
+        for (name, items) in &files {
+            let text = items.join("\n");
+            let path = folder.join(name);
+            let file = File::create(&path).expect("the folder can be written to");
+            let mut to: Box<dyn Write> = match *name {
+                "plain" => Box::new(file),
+                "packed.gz" => Box::new(GzEncoder::new(file, Compression::fast())),
+                _ => Box::new(zstd::Encoder::new(file, 0).expect("memory").auto_finish()),
+            };
+            to.write_all(text.as_bytes()).expect("it can be written");
+            line.push(path.display().to_string());
+        }
+        let out = folder.join("out").display().to_string();
+        let options = ["--out", &out, "--key", "seen", "--rate", "0.000000000001"];
+        line.extend(options.map(str::to_owned));
+        Self {
+            folder,
+            files,
+            line,
+        }
+    }
+
+    fn command(&self, to: &str) -> Command {
+        let words: Vec<&str> = self.line.iter().map(String::as_str).collect();
+        command(&[&words[..], &["--to", to]].concat())
+    }
+
+    fn run(&self, to: &str) -> Run {
+        ended(self.command(to))
+    }
+
+    /// Kills the program once it has written this many bytes. Returns whether it was done before.
+    fn is_done_before(&self, to: &str, bytes: u64) -> bool {
+        let mut command = self.command(to);
+        let mut child = command.stderr(Stdio::null()).spawn().expect("it runs");
+        let io = format!("/proc/{}/io", child.id());
+        let is_running = |child: &mut std::process::Child| child.try_wait().expect("it is ours");
+        while is_running(&mut child).is_none() && written_bytes(&io) < bytes {
+            thread::yield_now();
+        }
+        child.kill().expect("it can be killed");
+        child.wait().expect("it ends").success()
+    }
+
+    /// Returns the lines that were printed.
+    fn printed(&self) -> Vec<String> {
+        let out = self.folder.join("out");
+        let mut names: Vec<_> = fs::read_dir(&out).expect("it is there").collect();
+        assert_eq!(names.len(), self.files.len(), "{names:?}");
+        let texts = names
+            .drain(..)
+            .map(|entry| text(&entry.expect("it is there").path()));
+        let lines = texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
+        lines.collect()
+    }
+
+    fn items(&self) -> impl Iterator<Item = &String> {
+        self.files.iter().flat_map(|(_, items)| items)
+    }
+}
+
+/// Returns how many bytes a process has written to files; all, if it has ended.
+fn written_bytes(io: &str) -> u64 {
+    let text = fs::read_to_string(io).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("wchar: "));
+    let bytes = line.and_then(|bytes| bytes.parse().ok());
+    bytes.unwrap_or(u64::MAX)
+}
+
+fn text(path: &Path) -> String {
+    let file = File::open(path).expect("it is there");
+    let mut from: Box<dyn Read> = match path.extension().and_then(|end| end.to_str()) {
+        Some("gz") => Box::new(MultiGzDecoder::new(file)),
+        Some("zst") => Box::new(zstd::Decoder::new(file).expect("memory")),
+        _ => Box::new(file),
+    };
+    let mut text = String::new();
+    from.read_to_string(&mut text).expect("it is whole");
+    text
+}
+
+/// Requires that each item was printed once, and that the server has no receipts.
+#[track_caller]
+fn assert_printed_once(machines: &[Machine], client: &mut Client) {
+    let expected: HashSet<&String> = machines.iter().flat_map(Machine::items).collect();
+    let printed: Vec<String> = machines.iter().flat_map(Machine::printed).collect();
+    let different: HashSet<&String> = printed.iter().collect();
+    assert_eq!(different.len(), printed.len());
+    assert!(different == expected);
+    assert_eq!(receipts(client), [""; 0]);
+}
+
+fn receipts(client: &mut Client) -> Vec<String> {
+    let keys = client.cmd("KEYS *:once:*");
+    keys.as_array().iter().map(Reply::text).collect()
+}
+
+/// They go through more items than a receipt keeps answers for.
+#[test]
+fn runs_that_are_killed_print_each_item_once() {
+    let server = Server::start();
+    let to = url(&server);
+    let machines =
+        [(1, "a"), (2, "b")].map(|(seed, name)| Machine::new(&server, name, seed, 90_000));
+    let kills: usize = thread::scope(|scope| {
+        let of_each = machines.iter().zip([3, 4]).map(|(machine, seed)| {
+            let to = &to;
+            scope.spawn(move || {
+                let mut rng = Rng::new(seed);
+                let is_killed = |_: &usize| !machine.is_done_before(to, rng.below(400_000) as u64);
+                let kills = (0..12).take_while(is_killed).count();
+                if kills == 12 {
+                    machine.run(to).done();
+                }
+                kills
+            })
+        });
+        let of_each: Vec<_> = of_each.collect();
+        of_each
+            .into_iter()
+            .map(|kills| kills.join().expect("it ends"))
+            .sum()
+    });
+    assert!(kills >= 10, "{kills}");
+    assert_printed_once(&machines, &mut server.client());
+}
+
+/// Has runs go through a proxy that cuts connections, until it has cut them at each place.
+#[track_caller]
+fn assert_printed_once_through(cutter: &Cutter, server: &Server) {
+    let mut client = server.client();
+    let to = format!("127.0.0.1:{}", cutter.port);
+    for seed in 0.. {
+        let names = [format!("a{seed}"), format!("b{seed}")];
+        let machines =
+            [0, 1].map(|of| Machine::new(server, &names[of], 2 * seed + of as u64, 2000));
+        for machine in &machines {
+            assert!((0..100).any(|_| machine.run(&to).status == 0));
+        }
+        assert_printed_once(&machines, &mut client);
+        client.expect("DEL seen", int(1));
+        if cutter.has_cuts() {
+            break;
+        }
+    }
+}
+
+#[test]
+fn cut_connections_do_not_make_items_come_twice_or_never() {
+    let server = Server::start();
+    let cutter = Cutter::of(server.port(), b"BF.INSERT", 5);
+    assert_printed_once_through(&cutter, &server);
+}
+
+/// The client library sends commands again by itself.
+#[test]
+fn cut_connections_to_a_cluster_do_not_make_items_come_twice_or_never() {
+    let server = cluster::node().start();
+    let mut client = server.client();
+    let cutter = Cutter::of(server.port(), b"BF.INSERT", 6);
+    client.ok(format!("CONFIG SET cluster-announce-port {}", cutter.port));
+    client.ok("CLUSTER ADDSLOTSRANGE 0 16383");
+    wait_until("the cluster is up", || {
+        let info = client.cmd("CLUSTER INFO").text();
+        info.contains("cluster_state:ok")
+    });
+    assert_printed_once_through(&cutter, &server);
+}
+
+/// Without its receipt, the next answers would call what was new a duplicate.
+#[test]
+fn a_run_whose_receipt_is_gone_says_so() {
+    let server = Server::start();
+    let mut client = server.client();
+    let machine = Machine::new(&server, "a", 6, 90_000);
+    assert!(!machine.is_done_before(&url(&server), 100_000));
+    let names = receipts(&mut client);
+    let [name] = &names[..] else {
+        panic!("{names:?}");
+    };
+    client.expect(format!("DEL {name}"), int(1));
+    for _ in 0..2 {
+        let failed = machine.run(&url(&server)).failed(1);
+        let lost = "which of them are new can't be known: run all inputs again, with another key";
+        assert!(
+            failed.contains("is gone") && failed.ends_with(lost),
+            "{failed}"
+        );
+    }
+    // Within a run.
+    let machine = Machine::new(&server, "b", 7, 90_000);
+    let way = Way::new(&server, 2_000_000, {
+        let mut client = server.client();
+        move || {
+            for name in receipts(&mut client) {
+                client.expect(format!("DEL {name}"), int(1));
+            }
+        }
+    });
+    let failed = machine.run(&format!("127.0.0.1:{}", way.port)).failed(1);
+    assert!(failed.contains("is gone"), "{failed}");
+    let before = machine.folder.join("out/.valkeybloom-unique");
+    assert!(before.exists());
+}
+
+#[test]
+fn a_run_that_could_not_go_on_is_refused() {
+    let server = Server::builder().without_module().start();
+    let list = lines(&server, "list", &numbered("item", 0..10));
+    let (to, out) = (url(&server), server.dir().join("out"));
+    let words = ["unique", &list, "--to", &to, "--key", "seen"];
+    let failed = run(&words).failed(2);
+    assert_eq!(
+        failed,
+        "--to needs --out, so that a run that was killed can go on"
+    );
+    let out = ["--out", out.to_str().expect("it is ASCII")];
+    let failed = run(&[&words[..], &out].concat()).failed(1);
+    assert!(
+        failed.starts_with("the server has no BF.INSERT … ONCE"),
+        "{failed}"
+    );
+}
