@@ -66,13 +66,13 @@ impl Machine {
         ended(self.command(to))
     }
 
-    /// Kills the program once it has written this many bytes. Returns whether it was done before.
-    fn is_done_before(&self, to: &str, bytes: u64) -> bool {
+    /// Kills the program once it has written to its files this many times. Returns whether it was done before.
+    fn is_done_before(&self, to: &str, writes: usize) -> bool {
         let mut command = self.command(to);
         let mut child = command.stderr(Stdio::null()).spawn().expect("it runs");
         let io = format!("/proc/{}/io", child.id());
         let is_running = |child: &mut std::process::Child| child.try_wait().expect("it is ours");
-        while is_running(&mut child).is_none() && written_bytes(&io) < bytes {
+        while is_running(&mut child).is_none() && count_writes(&io) < writes {
             thread::yield_now();
         }
         child.kill().expect("it can be killed");
@@ -96,12 +96,12 @@ impl Machine {
     }
 }
 
-/// Returns how many bytes a process has written to files; all, if it has ended.
-fn written_bytes(io: &str) -> u64 {
+/// Returns how often a process has written; a large number, if it has ended.
+fn count_writes(io: &str) -> usize {
     let text = fs::read_to_string(io).unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("wchar: "));
-    let bytes = line.and_then(|bytes| bytes.parse().ok());
-    bytes.unwrap_or(u64::MAX)
+    let line = text.lines().find_map(|line| line.strip_prefix("syscw: "));
+    let writes = line.and_then(|writes| writes.parse().ok());
+    writes.unwrap_or(usize::MAX)
 }
 
 fn text(path: &Path) -> String {
@@ -132,21 +132,21 @@ fn receipts(client: &mut Client) -> Vec<String> {
     keys.as_array().iter().map(Reply::text).collect()
 }
 
-/// They go through more items than a receipt keeps answers for.
+/// Each file has more items than a receipt keeps answers for.
 #[test]
 fn runs_that_are_killed_print_each_item_once() {
     let server = Server::start();
     let to = url(&server);
     let machines =
-        [(1, "a"), (2, "b")].map(|(seed, name)| Machine::new(&server, name, seed, 90_000));
+        [(1, "a"), (2, "b")].map(|(seed, name)| Machine::new(&server, name, seed, 150_000));
     let kills: usize = thread::scope(|scope| {
         let of_each = machines.iter().zip([3, 4]).map(|(machine, seed)| {
             let to = &to;
             scope.spawn(move || {
                 let mut rng = Rng::new(seed);
-                let is_killed = |_: &usize| !machine.is_done_before(to, rng.below(400_000) as u64);
-                let kills = (0..12).take_while(is_killed).count();
-                if kills == 12 {
+                let is_killed = |_: &usize| !machine.is_done_before(to, 1 + rng.below(9));
+                let kills = (0..16).take_while(is_killed).count();
+                if kills == 16 {
                     machine.run(to).done();
                 }
                 kills
@@ -210,7 +210,7 @@ fn a_run_whose_receipt_is_gone_says_so() {
     let server = Server::start();
     let mut client = server.client();
     let machine = Machine::new(&server, "a", 6, 90_000);
-    assert!(!machine.is_done_before(&url(&server), 100_000));
+    assert!(!machine.is_done_before(&url(&server), 4));
     let names = receipts(&mut client);
     let [name] = &names[..] else {
         panic!("{names:?}");
