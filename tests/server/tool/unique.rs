@@ -144,9 +144,11 @@ fn runs_that_are_killed_print_each_item_once() {
             let to = &to;
             scope.spawn(move || {
                 let mut rng = Rng::new(seed);
-                let is_killed = |_: &usize| !machine.is_done_before(to, 1 + rng.below(9));
-                let kills = (0..16).take_while(is_killed).count();
-                if kills == 16 {
+                // At first within the first file, and then further on.
+                let mut writes = |number| 1 + rng.below(if number < 10 { 9 } else { 16 });
+                let is_killed = |number: &usize| !machine.is_done_before(to, writes(*number));
+                let kills = (0..20).take_while(is_killed).count();
+                if kills == 20 {
                     machine.run(to).done();
                 }
                 kills
