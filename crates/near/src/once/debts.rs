@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Items;
+use super::items::Items;
 
 /// The most items of failed calls that are remembered.
 const MOST_DEBTS: usize = 100_000;

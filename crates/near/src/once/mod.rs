@@ -8,6 +8,7 @@
 //! call that has one of them asks its receipt first. So a program that calls again is told what the failed call was not.
 
 mod debts;
+mod items;
 
 use std::collections::TryReserveError;
 use std::ops::Range;
@@ -19,6 +20,7 @@ use valkeybloom_protocol::names::BF_INSERT;
 use valkeybloom_sketches::{Forgotten, Receipt};
 
 pub use crate::tag::receipt_prefix;
+pub use items::Items;
 
 use debts::{Debts, Line};
 
@@ -27,47 +29,6 @@ const LONGEST_IDLE: Duration = Duration::from_secs(3600);
 
 /// The mark of an item whose answer no call waits for.
 const NOBODY: usize = usize::MAX;
-
-/// A list of items.
-#[derive(Clone, Debug, Default)]
-pub struct Items {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-}
-
-impl Items {
-    /// Appends an item.
-    ///
-    /// # Errors
-    /// There is not enough memory.
-    pub fn push(&mut self, item: &[u8]) -> Result<(), TryReserveError> {
-        self.bytes.try_reserve(item.len())?;
-        self.ends.try_reserve(1)?;
-        self.bytes.extend_from_slice(item);
-        self.ends.push(self.bytes.len());
-        Ok(())
-    }
-
-    fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    fn get(&self, index: usize) -> &[u8] {
-        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.bytes[start..self.ends[index]]
-    }
-
-    fn iter(&self, range: Range<usize>) -> impl ExactSizeIterator<Item = &[u8]> {
-        range.map(|index| self.get(index))
-    }
-
-    /// Returns the items of a range. `None` if there is no memory for them.
-    fn part(&self, mut range: Range<usize>) -> Option<Self> {
-        let mut part = Self::default();
-        range.try_for_each(|index| part.push(self.get(index)).ok())?;
-        Some(part)
-    }
-}
 
 /// Whose receipts are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
