@@ -21,6 +21,7 @@
 //! output is the same for any number of threads. `claims` and `suspects` know neither files nor formats.
 
 mod claims;
+mod layer;
 mod one_pass;
 mod ordered;
 mod output;

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use valkeybloom_sketches::{Probe, Seed};
 
-use super::claims::{Claims, Hash, ITEM_BITS, more};
+use super::claims::{Claims, ITEM_BITS, more};
+use super::layer::Hash;
 use super::ordered;
 use super::printer::{Printer, Why};
 use super::suspects::{Marks, Suspects};

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use valkeybloom_sketches::Seed;
 
-use super::claims::Hash;
+use super::layer::Hash;
 use super::output::{failed, put_in_place, unfinished};
 use super::suspects::Suspects;
 use crate::failure::{Failure, Result};

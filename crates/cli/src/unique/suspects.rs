@@ -3,7 +3,7 @@
 //! They are sorted, with the first place of each range of them beside, so one takes little more than its 16 bytes. A filter of
 //! cache lines before them has the answer for nearly all other hashes.
 
-use super::claims::{Hash, Layer};
+use super::layer::{Hash, Layer};
 
 /// The number of hashes in a range, about.
 const RANGE: usize = 8;

@@ -1,0 +1,85 @@
+//! A Bloom filter whose items each have one cache line, so that a lookup reads memory once.
+
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "bits are cut out of hashes"
+)]
+
+/// The hash of an item.
+pub type Hash = u128;
+
+/// The number of parts.
+pub const PARTS: usize = 256;
+/// The bits that an item sets in its cache line.
+const SET_BITS: usize = 7;
+const LINE_BITS: usize = 512;
+
+/// A Bloom filter whose items each have one cache line.
+pub struct Layer {
+    pub(super) words: Vec<u64>,
+    /// The index of the first word of a cache line.
+    start: usize,
+    lines: usize,
+    /// The number of items that it still takes.
+    pub(super) room: usize,
+}
+
+const LINE_WORDS: usize = LINE_BITS / 64;
+
+impl Layer {
+    /// Creates a layer for a number of items.
+    pub fn new(room: usize, item_bits: usize) -> Self {
+        let lines = (room * item_bits).div_ceil(LINE_BITS).max(1);
+        // The system makes these zeros when they are used first.
+        let words = vec![0; (lines + 1) * LINE_WORDS];
+        let start = words.as_ptr().align_offset(LINE_BITS / 8) % LINE_WORDS;
+        Self {
+            words,
+            start,
+            lines,
+            room,
+        }
+    }
+
+    /// Returns the index of the first word of a hash's line. The highest bits are those of the part.
+    fn line(&self, hash: Hash) -> usize {
+        let high = ((hash >> 64) as u64) << PARTS.trailing_zeros();
+        let line = ((u128::from(high) * self.lines as u128) >> 64) as usize;
+        self.start + LINE_WORDS * line
+    }
+
+    /// Returns the word and the mask of each bit of a hash.
+    fn bits(hash: Hash) -> [(usize, u64); SET_BITS] {
+        let low = hash as u64;
+        std::array::from_fn(|index| {
+            let bit = (low >> (9 * index)) as usize % LINE_BITS;
+            (bit / 64, 1 << (bit % 64))
+        })
+    }
+
+    /// Reads the lines of hashes, of which a processor has many under way.
+    pub fn touch(&self, hashes: &[Hash]) {
+        let words = hashes.iter().map(|hash| self.words[self.line(*hash)]);
+        std::hint::black_box(words.fold(0, |all, word| all | word));
+    }
+
+    pub fn contains(&self, hash: Hash) -> bool {
+        let line = &self.words[self.line(hash)..][..LINE_WORDS];
+        Self::bits(hash)
+            .iter()
+            .all(|(word, mask)| line[*word] & mask != 0)
+    }
+
+    /// Adds a hash. Returns whether it is new.
+    pub fn add(&mut self, hash: Hash) -> bool {
+        let at = self.line(hash);
+        let line = &mut self.words[at..][..LINE_WORDS];
+        let mut missing = 0;
+        for (word, mask) in Self::bits(hash) {
+            missing |= !line[word] & mask;
+            line[word] |= mask;
+        }
+        self.room = self.room.saturating_sub(usize::from(missing != 0));
+        missing != 0
+    }
+}
