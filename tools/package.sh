@@ -182,6 +182,10 @@ build_deb() { # name
 # Makes the .deb. No maintainer script touches a server: its operator decides whether and when it loads the module.
 deb() {
     files "$tmp/deb" lib vendor-completions
+    # The programs need no libc, so that they run on every system.
+    mkdir -p "$root/usr/share/lintian/overrides"
+    printf 'valkeybloom: statically-linked-binary [usr/bin/%s]\n' valkeybloom valkeybloom-http \
+        >"$root/usr/share/lintian/overrides/valkeybloom"
     mkdir "$root/DEBIAN"
     cp LICENSE "$documentation/copyright"
     ln -s copyright "$documentation/LICENSE"
@@ -237,6 +241,10 @@ deb_for_c() {
     root=$tmp/deb-for-c
     files_for_c "$root" lib libvalkeybloom-dev
     mkdir "$root/DEBIAN"
+    # What Debian has for a shared library: its mode, a trigger for ldconfig, and the package that programs depend on.
+    find "$root/usr/lib" -type f -name '*.so*' -exec chmod 644 {} +
+    echo "activate-noawait ldconfig" >"$root/DEBIAN/triggers"
+    echo "libvalkeybloom_sketches ${version%%.*} libvalkeybloom-dev (>= $version)" >"$root/DEBIAN/shlibs"
     cp LICENSE "$root/usr/share/doc/libvalkeybloom-dev/copyright"
     fields libvalkeybloom-dev >"$root/DEBIAN/control"
     cat >>"$root/DEBIAN/control" <<END
