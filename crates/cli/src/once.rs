@@ -11,7 +11,7 @@ use redis::{Cmd, Value, cmd};
 
 use valkeybloom_near::once::receipt_prefix;
 use valkeybloom_protocol::names::BF_INSERT;
-use valkeybloom_sketches::{Answers, Forgotten, Receipt};
+use valkeybloom_sketches::{Answers, Forgotten, Receipt, Seed};
 
 use super::failure::{Failure, Fault, Result, shown};
 use super::interrupt;
@@ -35,8 +35,8 @@ enum Rerun {
     GoesOn,
     /// The input can't be read again.
     Impossible,
-    /// The same command would count twice, because a receipt is gone.
-    CountsTwice,
+    /// A receipt is gone, so the same command would do the items again.
+    ReceiptGone,
     /// The same command fills new keys.
     BeginsAnew,
 }
@@ -75,7 +75,12 @@ impl<'s> Once<'s> {
     ) -> Result<Self> {
         let (rerun, number) = match input.identity()? {
             // With another number of shards, each has other items.
-            Some(identity) => (Rerun::GoesOn, hash(keys.len() as u64, &identity)),
+            Some(mut identity) => {
+                identity.extend((keys.len() as u64).to_le_bytes());
+                // Hashes of this seed never change.
+                let (number, _) = Seed::FIXED.probe(&identity).hashes();
+                (Rerun::GoesOn, number)
+            }
             None => (Rerun::Impossible, random()),
         };
         let suffix = format!("{subcommand}-{number:016x}");
@@ -129,7 +134,7 @@ impl<'s> Once<'s> {
     }
 
     fn gone(&self, held: &Held) -> Fault {
-        self.rerun.set(Rerun::CountsTwice);
+        self.rerun.set(Rerun::ReceiptGone);
         let name = shown(&held.name);
         Fault::Refused(format!(
             "the receipt {name} is gone: it expired, or was deleted or evicted"
@@ -205,7 +210,7 @@ impl<'s> Once<'s> {
 
     /// Returns whether a fault says that answers of earlier calls are lost.
     pub fn is_forgotten(&self, fault: &Fault) -> bool {
-        self.rerun.get() == Rerun::CountsTwice || forgotten(fault).is_some()
+        self.rerun.get() == Rerun::ReceiptGone || forgotten(fault).is_some()
     }
 
     /// Says in a failure of the run what is done, and how to go on.
@@ -227,7 +232,7 @@ impl<'s> Once<'s> {
             Rerun::Impossible => format!(
                 "the first {items} are done, and some after them may be; pass only the others"
             ),
-            Rerun::CountsTwice => {
+            Rerun::ReceiptGone => {
                 format!("at least {items} are done; the same command would count them twice")
             }
             Rerun::BeginsAnew => return None,
@@ -292,12 +297,4 @@ fn forgotten(fault: &Fault) -> Option<Forgotten> {
         Fault::Refused(text) => Forgotten::read(text),
         Fault::Lost(_) => None,
     }
-}
-
-/// Returns a hash of bytes that is the same in every version of this program: FNV-1a.
-fn hash(seed: u64, bytes: &[u8]) -> u64 {
-    let bytes = seed.to_le_bytes().into_iter().chain(bytes.iter().copied());
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
