@@ -8,7 +8,7 @@ use super::dump;
 use super::existing::required_family;
 use super::failure::{Failure, Fault, Result, shown};
 use super::family::Family;
-use super::lines::{Block, Input, Keeping, Lacking};
+use super::lines::{Block, Input, Records, bytes_of};
 use super::progress::{Progress, Show};
 use super::report::Report;
 use super::server::{COMMAND_ITEMS, Server, Tls};
@@ -31,13 +31,7 @@ pub struct Filtering {
     #[arg(long)]
     copy: bool,
     #[command(flatten)]
-    input: Input,
-    /// Records without the field
-    #[arg(long, value_name = "WHAT", default_value = "fail", requires = "field")]
-    missing: Lacking,
-    /// Records that are not JSON, or have another number of columns
-    #[arg(long, value_name = "WHAT", default_value = "fail")]
-    bad: Lacking,
+    records: Records,
 }
 
 /// Where items are looked up.
@@ -54,17 +48,13 @@ impl Filtering {
     }
 
     fn print(&self, tls: &Tls, show: Show, json: bool) -> Result<()> {
-        let stamps = Input::stamps(self.input.files())?;
-        let bytes = stamps.iter().map(|stamp| Some(stamp.as_ref()?.bytes)).sum();
+        let files = self.records.input.files();
+        let stamps = Input::stamps(files)?;
+        let bytes = bytes_of(&stamps);
         let mut printer = Printer::new(Output::standard(&stamps)?);
         let server = Server::connect(&self.to, tls)?;
         let filter = self.filter(&server)?;
-        let keeping = Keeping {
-            missing: self.missing,
-            bad: self.bad,
-            stamps,
-        };
-        let input = self.input.keeping(self.input.files().to_vec(), keeping);
+        let input = self.records.of(files.to_vec(), stamps);
         let mut progress = Progress::of_bytes(show, "filtering", "records", bytes);
         let blocks = input.blocks();
         while let Some((_, block)) = blocks.next() {
@@ -72,9 +62,9 @@ impl Filtering {
             let items = block.records().filter_map(|record| record.item.ok());
             let items: Vec<&[u8]> = items.collect();
             let mut found = self.look_up(&filter, &block, &items)?.into_iter();
-            let others = block.records().filter_map(|record| match record.item {
-                Ok(_) => (found.next() == Some(self.not)).then_some((record.place, Why::Other)),
-                Err(lacking) => lacking.is_drop().then_some((record.place, Why::Lacking)),
+            let others = block.records().filter_map(|record| {
+                let why = Why::of(&record, &mut found, self.not)?;
+                Some((record.place, why))
             });
             let others = others.collect();
             let read = block.read;

@@ -66,15 +66,55 @@ pub struct Input {
     keeping: Option<Keeping>,
 }
 
-/// How whole records are kept beside their items.
+/// Files whose whole records are kept beside their items.
+#[derive(Args)]
+pub struct Records {
+    #[command(flatten)]
+    pub input: Input,
+    /// Records without the field
+    #[arg(long, value_name = "WHAT", default_value = "fail", requires = "field")]
+    missing: Lacking,
+    /// Records that are not JSON, or have another number of columns
+    #[arg(long, value_name = "WHAT", default_value = "fail")]
+    bad: Lacking,
+}
+
+/// How whole records are kept.
 #[derive(Clone)]
-pub struct Keeping {
+struct Keeping {
     /// What becomes of a record without the field.
-    pub missing: Lacking,
+    missing: Lacking,
     /// What becomes of a record that is not JSON, or lacks the column.
-    pub bad: Lacking,
+    bad: Lacking,
     /// The state of each regular file, which must not change.
-    pub stamps: Vec<Option<Stamp>>,
+    stamps: Vec<Option<Stamp>>,
+}
+
+impl Records {
+    /// Returns the input of these files, in the same format. Regular files have these states, which must not change.
+    pub fn of(&self, files: Vec<PathBuf>, stamps: Vec<Option<Stamp>>) -> Input {
+        let &Self { missing, bad, .. } = self;
+        let keeping = Some(Keeping {
+            missing,
+            bad,
+            stamps,
+        });
+        Input {
+            files,
+            keeping,
+            ..self.input.clone()
+        }
+    }
+
+    /// Describes what determines the items, and the records without one.
+    pub fn format(&self) -> String {
+        let Self {
+            input,
+            missing,
+            bad,
+        } = self;
+        format!("{} {missing:?} {bad:?}", input.format())
+    }
 }
 
 /// The state of a file. Another content has another one.
@@ -101,18 +141,8 @@ impl Input {
         &self.files
     }
 
-    /// Returns the same format of these files, whose records are kept.
-    pub fn keeping(&self, files: Vec<PathBuf>, keeping: Keeping) -> Self {
-        let keeping = Some(keeping);
-        Self {
-            files,
-            keeping,
-            ..self.clone()
-        }
-    }
-
     /// Describes the format, which determines the items.
-    pub fn format(&self) -> String {
+    fn format(&self) -> String {
         let Self {
             zero,
             column,
@@ -145,8 +175,7 @@ impl Input {
     /// # Errors
     /// A file does not exist, or is a folder.
     pub fn bytes(&self) -> Result<Option<u64>> {
-        let stamps = Self::stamps(&self.files)?;
-        Ok(stamps.iter().map(|stamp| Some(stamp.as_ref()?.bytes)).sum())
+        Ok(bytes_of(&Self::stamps(&self.files)?))
     }
 
     /// Returns the state of each file, but for those that can be read only once.
@@ -168,11 +197,13 @@ impl Input {
     /// can be read only once.
     pub fn identity(&self) -> Result<Option<Vec<u8>>> {
         let mut identity = self.format().into_bytes();
-        for file in &self.files {
-            let about = metadata(file).map_err(|error| failed(file, error))?;
-            if !about.is_file() {
+        for (file, stamp) in self.files.iter().zip(Self::stamps(&self.files)?) {
+            let Some(Stamp {
+                bytes, modified, ..
+            }) = stamp
+            else {
                 return Ok(None);
-            }
+            };
             // The standard input may have been read in part.
             let start = if is_standard_input(file) {
                 open(file).and_then(|mut file| file.stream_position())
@@ -180,8 +211,8 @@ impl Input {
                 Ok(0)
             };
             let start = start.map_err(|error| failed(file, error))?;
-            let numbers = [about.len(), start].map(u64::to_le_bytes);
-            let times = [about.mtime(), about.mtime_nsec()].map(i64::to_le_bytes);
+            let numbers = [bytes, start].map(u64::to_le_bytes);
+            let times = <[i64; 2]>::from(modified).map(i64::to_le_bytes);
             identity.extend_from_slice(file.as_os_str().as_bytes());
             identity.push(0);
             identity.extend(numbers.into_iter().chain(times).flatten());
@@ -351,6 +382,11 @@ impl Read for Counting<'_> {
         self.bytes.fetch_add(count as u64, Relaxed);
         Ok(count)
     }
+}
+
+/// Returns the sum of the sizes of files with these states; `None` if one can be read only once.
+pub fn bytes_of(stamps: &[Option<Stamp>]) -> Option<u64> {
+    stamps.iter().map(|stamp| Some(stamp.as_ref()?.bytes)).sum()
 }
 
 fn is_standard_input(file: &Path) -> bool {

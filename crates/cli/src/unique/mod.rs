@@ -49,7 +49,7 @@ pub use self::printer::{Printer, Why, end};
 use self::shared::Key;
 use self::state::State;
 use super::failure::{Failure, Result};
-use super::lines::{Input, Keeping, Lacking, Stamp};
+use super::lines::{Input, Records, Stamp, bytes_of};
 use super::options;
 use super::progress::Show;
 use super::report::{self, Report, double};
@@ -66,7 +66,7 @@ const DEFAULT_RATE: f64 = 1e-9;
 )]
 pub struct Unique {
     #[command(flatten)]
-    input: Input,
+    records: Records,
     /// Write a file for each input into this folder, under its name and compressed as it is
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
@@ -88,12 +88,6 @@ pub struct Unique {
     /// The error rate of that filter [default: 0.000000001]
     #[arg(long, value_name = "P", value_parser = options::rate)]
     rate: Option<Fraction>,
-    /// Records without the field
-    #[arg(long, value_name = "WHAT", default_value = "fail", requires = "field")]
-    missing: Lacking,
-    /// Records that are not JSON, or have another number of columns
-    #[arg(long, value_name = "WHAT", default_value = "fail")]
-    bad: Lacking,
     /// Print the other records instead
     #[arg(long)]
     duplicates: bool,
@@ -156,16 +150,10 @@ impl Unique {
         if self.duplicates {
             printer.print = Print::Duplicates;
         }
-        let keeping = Keeping {
-            missing: self.missing,
-            bad: self.bad,
-            stamps: files.stamps.clone(),
-        };
-        let sizes = files.stamps.iter().flatten().map(|stamp| stamp.bytes);
         let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let passes = Passes {
-            input: &self.input.keeping(files.paths.clone(), keeping),
-            bytes: if files.once.is_some() { 0 } else { sizes.sum() },
+            input: &self.records.of(files.paths.clone(), files.stamps.clone()),
+            bytes: bytes_of(&files.stamps).unwrap_or(0),
             known: self.known.len(),
             seed: Seed::random(),
             threads: self.threads.unwrap_or(processors),
@@ -187,7 +175,7 @@ impl Unique {
     }
 
     fn files(&self) -> Result<Files> {
-        let paths = [&self.known[..], self.input.files()].concat();
+        let paths = [&self.known[..], self.records.input.files()].concat();
         let stamps = Input::stamps(&paths)?;
         let once = paths.iter().zip(&stamps).find(|(_, stamp)| stamp.is_none());
         Ok(Files {
@@ -290,19 +278,16 @@ impl Unique {
         };
         let Self {
             known,
-            missing,
-            bad,
             duplicates,
             count,
             out,
             key,
             ..
         } = self;
-        let (known, format) = (known.len(), self.input.format());
+        let (known, format) = (known.len(), self.records.format());
         let Files { paths, stamps, .. } = files;
-        let description = format!(
-            "{paths:?} {stamps:?} {known} {format} {missing:?} {bad:?} {duplicates} {count} {out:?} {key:?}"
-        );
+        let description =
+            format!("{paths:?} {stamps:?} {known} {format} {duplicates} {count} {out:?} {key:?}");
         State::new(folder, description).map(Some)
     }
 
@@ -311,7 +296,7 @@ impl Unique {
             return Ok(Output::Nothing);
         }
         if let Some(out) = &self.out {
-            return Folder::new(out, self.input.files()).map(Output::Folder);
+            return Folder::new(out, self.records.input.files()).map(Output::Folder);
         }
         Output::standard(&files.stamps)
     }

@@ -77,11 +77,9 @@ impl Passes<'_> {
                 let read = block.read;
                 let mut are_new = add(&block)?.into_iter();
                 if let Some(index) = block.index.checked_sub(self.known) {
-                    let others = block.records().filter_map(|record| match record.item {
-                        Ok(_) => {
-                            (are_new.next() == Some(false)).then_some((record.place, Why::Other))
-                        }
-                        Err(lacking) => lacking.is_drop().then_some((record.place, Why::Lacking)),
+                    let others = block.records().filter_map(|record| {
+                        let why = Why::of(&record, &mut are_new, false)?;
+                        Some((record.place, why))
                     });
                     let others = others.collect();
                     printer.print(index, block, others)?;

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::output::Output;
 use crate::failure::Result;
-use crate::lines::Block;
+use crate::lines::{Block, Record};
 use crate::progress::Show;
 use crate::report::{self, Report};
 
@@ -25,6 +25,21 @@ pub enum Why {
     Other,
     /// It has no item, and is left out.
     Lacking,
+}
+
+impl Why {
+    /// Returns why a record is not one of the first, if it is not. The next of the answers is for its item, if it has one, and
+    /// is `other` for those of other records.
+    pub fn of(
+        record: &Record<'_>,
+        answers: &mut impl Iterator<Item = bool>,
+        other: bool,
+    ) -> Option<Self> {
+        match record.item {
+            Ok(_) => (answers.next() == Some(other)).then_some(Self::Other),
+            Err(lacking) => lacking.is_drop().then_some(Self::Lacking),
+        }
+    }
 }
 
 /// The numbers of records.

@@ -215,10 +215,7 @@ impl Shared<'_> {
         }
         let mut are_new = self.ask(block, &items)?.into_iter();
         let records = records.iter().map(|record| {
-            let why = match record.item {
-                Ok(_) => (are_new.next() == Some(false)).then_some(Why::Other),
-                Err(lacking) => lacking.is_drop().then_some(Why::Lacking),
-            };
+            let why = Why::of(record, &mut are_new, false);
             (record.place.clone(), why)
         });
         printer.print_some(block.whole(), records)?;
