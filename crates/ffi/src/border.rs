@@ -282,7 +282,7 @@ pub unsafe fn moment(options: *const c_char) -> Outcome<Moment> {
     Ok(parse_moment(&unsafe { words(options) })?)
 }
 
-/// Returns the options AT and TTL of a call. JavaScript passes them as numbers, of which those below 0 are missing.
+/// Returns the options AT and TTL of a call. JavaScript passes them as numbers. One below 0 stands for an option that is missing.
 ///
 /// # Safety
 /// The pointer is null, or that of two numbers.

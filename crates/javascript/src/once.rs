@@ -184,9 +184,9 @@ pub unsafe extern "C" fn valkeybloom_once_take(
     })
 }
 
-/// Takes a server's error, which may have stood in a reply. Returns what it means: 0 for any error, 1 if the call goes on, 2 if
-/// the server has no receipts, of which the last error then has the text, and 3 if the receipt lacks answers: then `known` is the first position with an answer, and the first one
-/// after it without an answer.
+/// Takes a server's error, which may have stood in a reply. Returns what it means: 0 for any error, and 1 if the call goes on. 2
+/// means that the server has no receipts; the last error then says so. 3 means that the receipt lacks answers; `known` then has
+/// the first position with an answer, and the first one after it without an answer.
 ///
 /// # Safety
 /// The pointer is valid, the text has this length, and `known` may be written to.

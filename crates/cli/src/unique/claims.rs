@@ -42,7 +42,7 @@ struct Part {
     layers: Vec<Layer>,
     /// The number of items that were new.
     items: usize,
-    /// Claimed hashes, of which the first are sorted and different.
+    /// The hashes that were claimed. The first `sorted` ones are sorted and different.
     claimed: Vec<Hash>,
     sorted: usize,
 }

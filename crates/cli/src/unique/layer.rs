@@ -57,7 +57,7 @@ impl Layer {
         })
     }
 
-    /// Reads the lines of hashes, of which a processor has many under way.
+    /// Reads the cache lines of hashes, which a processor loads side by side.
     pub fn touch(&self, hashes: &[Hash]) {
         let words = hashes.iter().map(|hash| self.words[self.line(*hash)]);
         std::hint::black_box(words.fold(0, |all, word| all | word));
