@@ -13,7 +13,7 @@ use super::progress::{Progress, Show};
 use super::report::Report;
 use super::server::{COMMAND_ITEMS, Server, Tls};
 use super::sketches::decoded;
-use super::unique::{Output, Printer, Why, end};
+use super::unique::{Output, Printer, end};
 
 /// Print the records whose items are in a Bloom filter or a cuckoo filter
 #[derive(Args)]
@@ -57,23 +57,19 @@ impl Filtering {
         let input = self.records.of(files.to_vec(), stamps);
         let mut progress = Progress::of_bytes(show, "filtering", "records", bytes);
         let blocks = input.blocks();
-        while let Some((_, block)) = blocks.next() {
-            let block = input.fields_of(block)?;
+        while let Some(block) = blocks.next() {
+            let mut block = input.fields_of(block)?;
             let items = block.records().filter_map(|record| record.item.ok());
             let items: Vec<&[u8]> = items.collect();
             let mut found = self.look_up(&filter, &block, &items)?.into_iter();
-            let others = block.records().filter_map(|record| {
-                let why = Why::of(&record, &mut found, self.not)?;
-                Some((record.place, why))
-            });
-            let others = others.collect();
-            let read = block.read;
-            printer.print(block.index, block, others)?;
-            progress.at(read, printer.figures.records);
+            printer.begin(block.index, &mut block)?;
+            printer.print(&block, block.records(), || {
+                u64::from(found.next() == Some(!self.not))
+            })?;
+            progress.at(block.read, printer.figures.records());
         }
         blocks.end()?;
-        printer.end()?;
-        progress.end(printer.figures.records);
+        progress.end(printer.figures.records());
         let mut report = Report::default();
         printer.figures.report(&mut report);
         end(report, (show, json), true)

@@ -70,6 +70,7 @@ struct Whole {
 }
 
 /// A record of a block.
+#[derive(Clone)]
 pub struct Record<'b> {
     /// The item, or what becomes of a record without one.
     pub item: Result<&'b [u8], Lacking>,
@@ -216,11 +217,6 @@ impl Block {
         self.whole
             .as_ref()
             .map_or(&self.bytes, |whole| &whole.bytes)
-    }
-
-    /// Takes the bytes of the records out.
-    pub fn into_whole(self) -> Vec<u8> {
-        self.whole.map_or(self.bytes, |whole| whole.bytes)
     }
 
     /// Returns the whole records.

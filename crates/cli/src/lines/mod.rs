@@ -303,7 +303,7 @@ impl Input {
 
 /// The blocks that a thread reads.
 pub struct Blocks {
-    receiver: Mutex<(Receiver<Block>, u64)>,
+    receiver: Mutex<Receiver<Block>>,
     is_stopped: AtomicBool,
     bytes: Arc<AtomicU64>,
     reader: JoinHandle<Result<()>>,
@@ -320,30 +320,26 @@ impl Blocks {
             move || read(&bytes, &send)
         });
         Self {
-            receiver: Mutex::new((receive, 0)),
+            receiver: Mutex::new(receive),
             is_stopped: AtomicBool::new(false),
             bytes,
             reader,
         }
     }
 
-    /// Returns the next block, and its number from 0; `None` after the last, and once the blocks are stopped. Any thread may
-    /// ask.
-    pub fn next(&self) -> Option<(u64, Block)> {
-        let mut receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
-        let block = loop {
-            match receiver.0.recv_timeout(STOP) {
-                Ok(block) => break block,
+    /// Returns the next block; `None` after the last, and once the blocks are stopped.
+    pub fn next(&self) -> Option<Block> {
+        let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match receiver.recv_timeout(STOP) {
+                Ok(block) => return Some(block),
                 Err(RecvTimeoutError::Timeout) if !self.is_stopped.load(Relaxed) => {}
                 Err(_) => return None,
             }
-        };
-        let number = receiver.1;
-        receiver.1 += 1;
-        Some((number, block))
+        }
     }
 
-    /// Lets threads that wait for blocks end: the input may be a pipe in which nothing comes.
+    /// Ends a thread's wait for a block: the input may be a pipe in which nothing comes.
     pub fn stop(&self) {
         self.is_stopped.store(true, Relaxed);
     }
@@ -362,7 +358,7 @@ impl Blocks {
     /// # Errors
     /// That of the thread, or that of `take`.
     fn each(self, mut take: impl FnMut(&Block, u64) -> Result<()>) -> Result<()> {
-        while let Some((_, block)) = self.next() {
+        while let Some(block) = self.next() {
             // After an error the thread is not joined: it may wait for somebody who types.
             take(&block, self.bytes.load(Relaxed))?;
         }

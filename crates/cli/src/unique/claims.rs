@@ -8,7 +8,7 @@
 //! Claimed hashes are sorted, and equal ones dropped, when a list has doubled since then. So each suspect takes up to 32
 //! bytes here, however many duplicates there are.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::layer::{Hash, Layer, PARTS};
@@ -19,28 +19,19 @@ const COLLECTED: usize = 128;
 /// The bits for an item of the input: some 0.7 % of others are claimed.
 pub const ITEM_BITS: usize = 12;
 /// The room of the first layer of a part.
-const FIRST_ROOM: usize = 1024;
-/// The most room of a layer, for each item before it: a wrong estimate costs no more memory.
-const MOST_ROOM: usize = 16;
+const FIRST_ROOM: usize = 256;
+/// The most room of a layer: this, or so many times the items before it. A wrong estimate costs no more memory.
+const MOST_ROOM: usize = 1 << 18;
+const MOST_GROWTH: usize = 16;
 /// The least room of a list of claimed hashes.
 const LEAST_CLAIMED: usize = 16;
-/// The unit of [`more`].
-const UNIT: u64 = 1 << 16;
-
-/// Returns how many items will come for each one so far, in [`UNIT`]s, by the part of the input that was read. While that is
-/// little, the rest may be of another kind, and half of it is expected.
-pub fn more(read: u64, total: u64) -> u64 {
-    let read = read.max(1);
-    let parts = if read < total / 4 { 2 } else { 1 };
-    let more = u128::from(total.saturating_sub(read)) * u128::from(UNIT) / u128::from(read);
-    u64::try_from(more / parts + more / 64).unwrap_or(u64::MAX)
-}
 
 #[derive(Default)]
 struct Part {
     /// Only the last one has room.
     layers: Vec<Layer>,
-    /// The number of items that were new.
+    /// The number of hashes so far, and of those that were new.
+    seen: usize,
     items: usize,
     /// The hashes that were claimed. The first `sorted` ones are sorted and different.
     claimed: Vec<Hash>,
@@ -48,13 +39,15 @@ struct Part {
 }
 
 impl Part {
-    fn add(&mut self, hashes: &[Hash], more: u64, item_bits: usize) {
+    /// Adds hashes, of as many as are expected in all.
+    fn add(&mut self, hashes: &[Hash], expected: usize, item_bits: usize) {
         self.layers.iter().for_each(|layer| layer.touch(hashes));
         for hash in hashes {
             if self.layers.last().is_none_or(|layer| layer.room == 0) {
-                self.layers
-                    .push(Layer::new(self.next_room(more), item_bits));
+                let room = self.next_room(expected);
+                self.layers.push(Layer::new(room, item_bits));
             }
+            self.seen += 1;
             let (newest, older) = self.layers.split_last_mut().expect("there is a layer");
             if !older.iter().any(|layer| layer.contains(*hash)) && newest.add(*hash) {
                 self.items += 1;
@@ -64,17 +57,13 @@ impl Part {
         }
     }
 
-    /// Returns the room of the next layer.
-    fn next_room(&self, more: u64) -> usize {
-        let room = self.items as u128 * u128::from(more) / u128::from(UNIT);
-        let most = self.items.saturating_mul(MOST_ROOM).max(FIRST_ROOM);
-        let room = usize::try_from(room).unwrap_or(usize::MAX);
-        let least = if self.items == 0 {
-            FIRST_ROOM
-        } else {
-            self.items / 16
-        };
-        room.clamp(least, most)
+    /// Returns the room of the next layer, and a sixteenth to spare: the rest should have as large a share of new items.
+    fn next_room(&self, expected: usize) -> usize {
+        let rest = expected.saturating_sub(self.seen) as u128;
+        let room = rest * self.items as u128 / self.seen.max(1) as u128;
+        let room = usize::try_from(room + room / 16).unwrap_or(usize::MAX);
+        let most = self.items.saturating_mul(MOST_GROWTH).max(MOST_ROOM);
+        room.clamp(FIRST_ROOM.max(self.items / 16), most)
     }
 
     fn claim(&mut self, hash: Hash) {
@@ -96,8 +85,8 @@ impl Part {
 /// The items so far, and the hashes that were claimed.
 pub struct Claims {
     parts: Vec<Mutex<Part>>,
-    /// The number of items that are expected for each one so far, as [`more`] returns it.
-    more: AtomicU64,
+    /// The number of hashes that are expected in all.
+    expected: AtomicUsize,
     item_bits: usize,
 }
 
@@ -105,14 +94,16 @@ impl Claims {
     pub fn new(item_bits: usize) -> Self {
         Self {
             parts: (0..PARTS).map(|_| Mutex::default()).collect(),
-            more: AtomicU64::new(0),
+            expected: AtomicUsize::new(0),
             item_bits,
         }
     }
 
-    /// Sets how many items will come for each one so far, as [`more`] returns it.
-    pub fn expect(&self, more: u64) {
-        self.more.store(more, Relaxed);
+    /// Expects as many hashes in all as an input of `total` bytes should have, of which `read` had this number.
+    pub fn expect(&self, hashes: u64, read: u64, total: u64) {
+        let all = u128::from(hashes) * u128::from(total) / u128::from(read.max(1));
+        let all = usize::try_from(all).unwrap_or(usize::MAX);
+        self.expected.store(all, Relaxed);
     }
 
     /// Returns a collector for a thread.
@@ -137,8 +128,8 @@ impl Claims {
     }
 
     fn add(&self, part: usize, hashes: &[Hash]) {
-        let more = self.more.load(Relaxed);
-        lock(&self.parts[part]).add(hashes, more, self.item_bits);
+        let expected = self.expected.load(Relaxed) / PARTS;
+        lock(&self.parts[part]).add(hashes, expected, self.item_bits);
     }
 }
 
@@ -203,15 +194,9 @@ mod tests {
             let mut seen = HashSet::new();
             let expected: Vec<_> = hashes.iter().filter(|hash| seen.insert(**hash)).collect();
             // With fewer bits, more hashes are claimed, nearly all of them with none.
-            for (item_bits, more) in [
-                (0, 0),
-                (1, 7 * UNIT),
-                (4, UNIT),
-                (12, UNIT / 2),
-                (12, u64::MAX),
-            ] {
+            for (item_bits, all) in [(0, 0), (1, 500_000), (4, 120_000), (12, 90_000)] {
                 let claims = Claims::new(item_bits);
-                claims.expect(more);
+                claims.expect(all, 1, 1);
                 std::thread::scope(|scope| {
                     for part in hashes.chunks(hashes.len().div_ceil(3).max(1)) {
                         let mut collector = claims.collector();
@@ -220,13 +205,14 @@ mod tests {
                 });
                 let suspects = claims.into_suspects();
                 let mut marks = Marks::new(suspects.len());
-                let is_first = |hash: &&Hash| {
-                    suspects
-                        .find(**hash)
-                        .is_none_or(|number| !marks.mark(number))
-                };
-                let found: Vec<_> = hashes.iter().filter(is_first).collect();
-                assert!(found == expected, "{count} {different} {item_bits}");
+                let mut dropped = suspects.find_each(&hashes);
+                dropped.retain(|(_, number)| marks.mark(*number));
+                let mut dropped = dropped.into_iter().peekable();
+                let all = hashes.iter().enumerate();
+                let kept =
+                    all.filter(|(index, _)| dropped.next_if(|(at, _)| at == index).is_none());
+                let kept: Vec<_> = kept.map(|(_, hash)| hash).collect();
+                assert!(kept == expected, "{count} {different} {item_bits}");
             }
         }
     }
@@ -236,10 +222,9 @@ mod tests {
         let items = 1_000_000;
         let hashes = hashes(items, 1 << 60, 2);
         let claims = Claims::new(ITEM_BITS);
-        // As for a file whose size is known: half at first, then all.
         let mut collector = claims.collector();
         for (index, hash) in hashes.iter().enumerate() {
-            claims.expect(more(index as u64 + 1, items));
+            claims.expect(index as u64 + 1, 10 * (index as u64 + 1), 10 * items);
             collector.add(*hash);
         }
         drop(collector);

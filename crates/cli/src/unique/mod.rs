@@ -45,9 +45,10 @@ use self::output::Folder;
 pub use self::output::Output;
 use self::passes::Passes;
 use self::printer::{Figures, Print};
-pub use self::printer::{Printer, Why, end};
+pub use self::printer::{Printer, end};
 use self::shared::Key;
 use self::state::State;
+use self::suspects::Suspects;
 use super::failure::{Failure, Result};
 use super::lines::{Input, Records, Stamp, bytes_of};
 use super::options;
@@ -111,13 +112,12 @@ struct Files {
     once: Option<PathBuf>,
 }
 
-/// The outcome of a run, besides the records.
-#[derive(Default)]
-struct Outcome {
-    /// The number of suspects, in two passes.
-    suspects: Option<usize>,
-    /// The error rate of the filter that decided in one pass.
-    rate: Option<f64>,
+/// How a run decided.
+enum Decided {
+    /// By this number of suspects, in two passes.
+    BySuspects(usize),
+    /// By a filter with this error rate, in one pass.
+    ByRate(f64),
 }
 
 impl Unique {
@@ -148,7 +148,9 @@ impl Unique {
         let files = self.files()?;
         let mut printer = Printer::new(self.output(&files)?);
         if self.duplicates {
-            printer.print = Print::Duplicates;
+            printer.print = Print::Dropped;
+        } else if self.count {
+            printer.print = Print::Counts;
         }
         let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let passes = Passes {
@@ -159,7 +161,7 @@ impl Unique {
             threads: self.threads.unwrap_or(processors),
             show,
         };
-        let outcome = match &files.once {
+        let decided = match &files.once {
             _ if self.is_shared() => self.with_server(tls, &files, &passes, &mut printer)?,
             _ if self.one_pass => self.in_one_pass(&passes, &mut printer)?,
             None => self.in_two_passes(&files, passes, &mut printer)?,
@@ -171,7 +173,7 @@ impl Unique {
                 return Err(Failure::usage(text));
             }
         };
-        self.report(&printer.figures, &outcome, start, (show, json))
+        self.report(&printer.figures, &decided, start, (show, json))
     }
 
     fn files(&self) -> Result<Files> {
@@ -185,17 +187,14 @@ impl Unique {
         })
     }
 
-    fn in_one_pass(&self, passes: &Passes<'_>, printer: &mut Printer) -> Result<Outcome> {
+    fn in_one_pass(&self, passes: &Passes<'_>, printer: &mut Printer) -> Result<Decided> {
         if let Output::Folder(folder) = &printer.output {
             folder.require_none()?;
         }
         let rate = self.rate();
         let mut filter = OnePass::new(rate, passes.seed)?;
         passes.print_at_once(|block| filter.add(block), printer)?;
-        Ok(Outcome {
-            rate: Some(rate.get()),
-            ..Outcome::default()
-        })
+        Ok(Decided::ByRate(rate.get()))
     }
 
     fn rate(&self) -> Fraction {
@@ -209,7 +208,7 @@ impl Unique {
         files: &Files,
         passes: &Passes<'_>,
         printer: &mut Printer,
-    ) -> Result<Outcome> {
+    ) -> Result<Decided> {
         let state = match &files.once {
             None if self.out.is_some() => self.state(files)?,
             None => {
@@ -233,10 +232,7 @@ impl Unique {
         };
         let bytes = (passes.bytes > 0).then_some(passes.bytes);
         let rate = key.print(passes.input, state, bytes, printer, passes.show)?;
-        Ok(Outcome {
-            rate: Some(rate),
-            ..Outcome::default()
-        })
+        Ok(Decided::ByRate(rate))
     }
 
     fn in_two_passes(
@@ -244,19 +240,22 @@ impl Unique {
         files: &Files,
         mut passes: Passes<'_>,
         printer: &mut Printer,
-    ) -> Result<Outcome> {
+    ) -> Result<Decided> {
         let state = self.state(files)?;
         let found = state.as_ref().map_or(Ok(None), State::load)?;
         if let (Output::Folder(folder), None) = (&printer.output, &found) {
             folder.require_none()?;
         }
-        let suspects = if let Some((seed, suspects)) = found {
-            passes.seed = seed;
-            suspects
+        let suspects = if let Some(mut words) = found {
+            let seed: Vec<u8> = words.drain(..2).flat_map(u128::to_le_bytes).collect();
+            passes.seed = Seed::new(seed.try_into().expect("two words have 32 bytes"));
+            Suspects::of_sorted(words)
         } else {
             let suspects = passes.claim()?;
             if let Some(state) = &state {
-                state.save(&passes.seed, &suspects)?;
+                let (seed, _) = passes.seed.as_bytes().as_chunks();
+                let seed: Vec<u128> = seed.iter().copied().map(u128::from_le_bytes).collect();
+                state.save(&[&seed, suspects.hashes()])?;
             }
             suspects
         };
@@ -265,10 +264,7 @@ impl Unique {
         if let Some(state) = &state {
             state.remove()?;
         }
-        Ok(Outcome {
-            suspects: Some(suspects.len()),
-            ..Outcome::default()
-        })
+        Ok(Decided::BySuspects(suspects.len()))
     }
 
     /// Returns where the suspects are kept.
@@ -288,7 +284,7 @@ impl Unique {
         let Files { paths, stamps, .. } = files;
         let description =
             format!("{paths:?} {stamps:?} {known} {format} {duplicates} {count} {out:?} {key:?}");
-        State::new(folder, description).map(Some)
+        State::new(folder, &description).map(Some)
     }
 
     fn output(&self, files: &Files) -> Result<Output> {
@@ -304,20 +300,20 @@ impl Unique {
     fn report(
         &self,
         figures: &Figures,
-        outcome: &Outcome,
+        decided: &Decided,
         start: Instant,
         format: (Show, bool),
     ) -> Result<()> {
         let mut report = Report::default();
         figures.report(&mut report);
-        if let Some(suspects) = outcome.suspects {
-            report.number("suspects", suspects as u64);
-        }
-        if let Some(rate) = outcome.rate {
-            report.row("rate", rate.to_string(), rate);
-            let lost = double(figures.kept) * rate;
-            let text = format!("{}, as expected", report::two_digits(lost));
-            report.row("wrongly dropped", text, lost);
+        match *decided {
+            Decided::BySuspects(suspects) => report.number("suspects", suspects as u64),
+            Decided::ByRate(rate) => {
+                report.row("rate", rate.to_string(), rate);
+                let lost = double(figures.kept) * rate;
+                let text = format!("{}, as expected", report::two_digits(lost));
+                report.row("wrongly dropped", text, lost);
+            }
         }
         if let Some(bytes) = peak_memory() {
             report.number("memory", bytes);

@@ -7,7 +7,7 @@ use valkeybloom_sketches::{Fraction, Seed};
 
 use super::ordered;
 use super::passes::Passes;
-use super::printer::{Printer, Why};
+use super::printer::Printer;
 use crate::failure::{Failure, Result};
 use crate::lines::Block;
 use crate::progress::Progress;
@@ -60,7 +60,7 @@ impl Passes<'_> {
     /// Prints the records whose items `add` calls new, of those with an item.
     pub fn print_at_once(
         &self,
-        mut add: impl FnMut(&Block) -> Result<Vec<bool>> + Send,
+        mut add: impl FnMut(&Block) -> Result<Vec<bool>>,
         printer: &mut Printer,
     ) -> Result<()> {
         let total = (self.bytes > 0).then_some(self.bytes);
@@ -72,24 +72,21 @@ impl Passes<'_> {
             self.threads,
             || (),
             prepare,
-            |block| {
+            |mut block| {
                 records += block.len() as u64;
-                let read = block.read;
                 let mut are_new = add(&block)?.into_iter();
                 if let Some(index) = block.index.checked_sub(self.known) {
-                    let others = block.records().filter_map(|record| {
-                        let why = Why::of(&record, &mut are_new, false)?;
-                        Some((record.place, why))
-                    });
-                    let others = others.collect();
-                    printer.print(index, block, others)?;
+                    printer.begin(index, &mut block)?;
+                    printer.print(&block, block.records(), || {
+                        u64::from(are_new.next() == Some(true))
+                    })?;
                 }
-                progress.at(read, records);
+                progress.at(block.read, records);
                 Ok(())
             },
         )?;
         progress.end(records);
-        printer.end()
+        printer.output.end()
     }
 }
 

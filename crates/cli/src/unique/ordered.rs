@@ -1,7 +1,7 @@
 //! Threads that work on blocks, and a step that takes their results in the order of the blocks.
 
-use std::collections::BTreeMap;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use crate::failure::{Failure, Result};
@@ -9,15 +9,6 @@ use crate::lines::{Block, Blocks};
 
 /// The most results that wait for one before them, for each thread.
 const WAITING: usize = 2;
-
-/// What the threads share.
-struct Queue<T> {
-    waiting: BTreeMap<u64, Result<T>>,
-    /// The number of the next block, and whether a thread is at its step.
-    next: u64,
-    is_busy: bool,
-    ended: Result<()>,
-}
 
 /// Passes each block to `work` in one of several threads, with the state of the thread, and the results to `step`, one after
 /// another and in the order of the blocks.
@@ -29,83 +20,46 @@ pub fn run<S, T: Send>(
     threads: usize,
     state: impl Fn() -> S + Sync,
     work: impl Fn(&mut S, Block) -> Result<T> + Sync,
-    step: impl FnMut(T) -> Result<()> + Send,
+    mut step: impl FnMut(T) -> Result<()>,
 ) -> Result<()> {
-    let queue = Mutex::new(Queue {
-        waiting: BTreeMap::new(),
-        next: 0,
-        is_busy: false,
-        ended: Ok(()),
-    });
-    let (step, moved) = (Mutex::new(step), Condvar::new());
+    // Each block goes to the threads with a sender for its result. The receivers wait in order.
+    let (jobs, taken) = channel::<(Block, SyncSender<Result<T>>)>();
+    let (ordered, results) = sync_channel(WAITING * threads);
+    let taken = Mutex::new(taken);
     thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                let guard = Guard(&queue, &moved);
                 let mut state = state();
-                while let Some((number, block)) = blocks.next() {
-                    let result = work(&mut state, block);
-                    let mut queue = lock(&queue);
-                    while number - queue.next >= (WAITING * threads) as u64 && queue.ended.is_ok() {
-                        queue = moved.wait(queue).unwrap_or_else(PoisonError::into_inner);
-                    }
-                    queue.waiting.insert(number, result);
-                    if take_steps(queue, guard.0, &step, &moved).is_break() {
-                        blocks.stop();
-                        break;
-                    }
+                while let Some((block, result)) = next(&taken) {
+                    // Nobody receives it after an error.
+                    let _ = result.send(work(&mut state, block));
                 }
             });
         }
-    });
-    let queue = queue.into_inner().unwrap_or_else(PoisonError::into_inner);
-    queue.ended?;
+        scope.spawn(|| {
+            while let Some(block) = blocks.next() {
+                let (to, result) = sync_channel(1);
+                if ordered.send(result).is_err() || jobs.send((block, to)).is_err() {
+                    break;
+                }
+            }
+            drop((ordered, jobs));
+        });
+        let panicked = |_| Failure::new("a thread panicked");
+        let done = results
+            .iter()
+            .try_for_each(|result| step(result.recv().map_err(panicked)??));
+        drop(results);
+        blocks.stop();
+        done
+    })?;
     blocks.end()
 }
 
-/// Takes all steps whose results are there, unless another thread is at them.
-fn take_steps<'q, T>(
-    mut queue: MutexGuard<'q, Queue<T>>,
-    shared: &'q Mutex<Queue<T>>,
-    step: &Mutex<impl FnMut(T) -> Result<()>>,
-    moved: &Condvar,
-) -> std::ops::ControlFlow<()> {
-    while !queue.is_busy && queue.ended.is_ok() {
-        let next = queue.next;
-        let Some(result) = queue.waiting.remove(&next) else {
-            break;
-        };
-        queue.is_busy = true;
-        drop(queue);
-        let done = result.and_then(|result| lock(step)(result));
-        queue = lock(shared);
-        queue.is_busy = false;
-        queue.next += 1;
-        if queue.ended.is_ok() {
-            queue.ended = done;
-        }
-        moved.notify_all();
-    }
-    if queue.ended.is_err() {
-        return std::ops::ControlFlow::Break(());
-    }
-    std::ops::ControlFlow::Continue(())
-}
-
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Ends the others if a thread panics, which would wait for its result.
-struct Guard<'q, T>(&'q Mutex<Queue<T>>, &'q Condvar);
-
-impl<T> Drop for Guard<'_, T> {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            lock(self.0).ended = Err(Failure::new("a thread panicked"));
-            self.1.notify_all();
-        }
-    }
+/// Waits for the next job, as one of several threads.
+fn next<J>(jobs: &Mutex<Receiver<J>>) -> Option<J> {
+    let jobs = jobs.lock().unwrap_or_else(PoisonError::into_inner);
+    jobs.recv().ok()
 }
 
 #[cfg(test)]
@@ -163,7 +117,7 @@ mod tests {
             .expect("all is read");
             assert_eq!(lines, 2_000_000);
             // Work that fails in the sixth block and in all later ones.
-            let steps = Mutex::new(0);
+            let mut last = 0;
             let work = |(): &mut (), block: Block| {
                 let first = block.items().next().expect("an item");
                 let number: usize = String::from_utf8_lossy(first).parse().expect("a number");
@@ -178,12 +132,11 @@ mod tests {
                 || (),
                 work,
                 |number| {
-                    *lock(&steps) = number;
+                    last = number;
                     Ok(())
                 },
             );
             let failed = failed.expect_err("it fails").to_string();
-            let last = *lock(&steps);
             let after: usize = failed.parse().expect("a number");
             assert!(last < 800_000 && after > 800_000 && after - last < 400_000);
         }

@@ -15,6 +15,9 @@ use crate::report;
 /// The end of the name of a file that is not whole yet.
 const UNFINISHED: &str = ".valkeybloom-unfinished";
 
+/// The most bytes that are gathered before they are written.
+pub const MOST_BYTES: usize = 2 << 20;
+
 pub enum Output {
     Nothing,
     /// The standard output, and the names of columns that were written there.
@@ -73,6 +76,19 @@ impl Output {
         }
     }
 
+    /// Adds bytes to those that are written at once, and writes what is too much.
+    pub fn gather(&mut self, gathered: &mut Vec<u8>, bytes: &[u8]) -> Result<()> {
+        if gathered.len() + bytes.len() > MOST_BYTES {
+            self.write(gathered)?;
+            gathered.clear();
+        }
+        if bytes.len() > MOST_BYTES {
+            return self.write(bytes);
+        }
+        gathered.extend_from_slice(bytes);
+        Ok(())
+    }
+
     /// Ends the last file.
     pub fn end(&mut self) -> Result<()> {
         match self {
@@ -94,11 +110,10 @@ pub struct Folder {
 }
 
 enum Writer {
-    Plain(File),
+    /// Each write is a member of its own, or plain.
+    Members(File, Packed),
     Gzip(GzEncoder<File>),
     Zstd(zstd::Encoder<'static, File>),
-    /// Each write is a member of its own.
-    Members(File, Packed),
 }
 
 impl Folder {
@@ -196,10 +211,13 @@ impl Folder {
         let fault = |error| failed(path, &error);
         let file = File::create(unfinished(path)).map_err(fault)?;
         let writer = match start.packed {
-            packed if self.has_members => Writer::Members(file, packed),
-            Packed::Plain => Writer::Plain(file),
-            Packed::Gzip => Writer::Gzip(GzEncoder::new(file, Compression::default())),
-            Packed::Zstd => Writer::Zstd(zstd::Encoder::new(file, 0).map_err(fault)?),
+            Packed::Gzip if !self.has_members => {
+                Writer::Gzip(GzEncoder::new(file, Compression::default()))
+            }
+            Packed::Zstd if !self.has_members => {
+                Writer::Zstd(zstd::Encoder::new(file, 0).map_err(fault)?)
+            }
+            packed => Writer::Members(file, packed),
         };
         self.open = Some((path.clone(), writer));
         self.write(&start.header)
@@ -210,7 +228,7 @@ impl Folder {
             return Ok(());
         };
         let written = match writer {
-            Writer::Plain(file) | Writer::Members(file, Packed::Plain) => file.write_all(bytes),
+            Writer::Members(file, Packed::Plain) => file.write_all(bytes),
             Writer::Members(file, Packed::Gzip) => {
                 let mut member = GzEncoder::new(file, Compression::default());
                 member.write_all(bytes).and_then(|()| member.try_finish())
@@ -228,7 +246,7 @@ impl Folder {
             return Ok(());
         };
         let file = match writer {
-            Writer::Plain(file) | Writer::Members(file, _) => Ok(file),
+            Writer::Members(file, _) => Ok(file),
             Writer::Gzip(file) => file.finish(),
             Writer::Zstd(file) => file.finish(),
         };

@@ -1,17 +1,16 @@
 //! The two passes over the files.
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use valkeybloom_sketches::{Probe, Seed};
 
-use super::claims::{Claims, ITEM_BITS, more};
+use super::claims::{Claims, ITEM_BITS};
 use super::layer::Hash;
 use super::ordered;
-use super::printer::{Printer, Why};
+use super::printer::Printer;
 use super::suspects::{Marks, Suspects};
 use crate::failure::Result;
-use crate::lines::{Block, Input, Record};
+use crate::lines::{Block, Input};
 use crate::progress::{Progress, Show};
 
 /// What both passes read.
@@ -24,13 +23,6 @@ pub struct Passes<'p> {
     pub seed: Seed,
     pub threads: usize,
     pub show: Show,
-}
-
-/// A block whose items were looked up.
-struct Judged {
-    block: Block,
-    /// The records that need a decision: the place of each, and its suspect; none if it has no item and is left out.
-    open: Vec<(Range<usize>, Option<usize>)>,
 }
 
 impl Passes<'_> {
@@ -46,7 +38,7 @@ impl Passes<'_> {
             |collector, block| {
                 let block = self.input.fields_of(block)?;
                 let all = records.fetch_add(block.len() as u64, Relaxed) + block.len() as u64;
-                claims.expect(more(block.read, self.bytes));
+                claims.expect(all, block.read, self.bytes);
                 let items = block.records().filter_map(|record| record.item.ok());
                 self.seed
                     .probe_each(items, |probe| collector.add(hash_of(probe)));
@@ -61,12 +53,13 @@ impl Passes<'_> {
         Ok(claims.into_suspects())
     }
 
-    /// Looks up the items of all blocks, and passes them on in order.
+    /// Looks up the items of all blocks, and passes the blocks on in order, each with the indexes of the items that are
+    /// suspects, and the suspects' numbers.
     fn judge(
         &self,
         what: &'static str,
         suspects: &Suspects,
-        mut step: impl FnMut(Judged) -> Result<()> + Send,
+        mut step: impl FnMut(Block, Vec<(usize, usize)>) -> Result<()>,
     ) -> Result<()> {
         let mut progress = Progress::of_bytes(self.show, what, "records", Some(self.bytes));
         let mut records = 0;
@@ -76,12 +69,17 @@ impl Passes<'_> {
             Vec::new,
             |hashes, block| {
                 let block = self.input.fields_of(block)?;
-                Ok(self.judged(block, suspects, hashes))
+                hashes.clear();
+                let items = block.records().filter_map(|record| record.item.ok());
+                self.seed
+                    .probe_each(items, |probe| hashes.push(hash_of(probe)));
+                let found = suspects.find_each(hashes);
+                Ok((block, found))
             },
-            |judged| {
-                records += judged.block.len() as u64;
-                let read = judged.block.read;
-                step(judged)?;
+            |(block, found)| {
+                records += block.len() as u64;
+                let read = block.read;
+                step(block, found)?;
                 progress.at(read, records);
                 Ok(())
             },
@@ -90,39 +88,14 @@ impl Passes<'_> {
         Ok(())
     }
 
-    fn judged(&self, block: Block, suspects: &Suspects, hashes: &mut Vec<Hash>) -> Judged {
-        hashes.clear();
-        let items = block
-            .records()
-            .map(|record| record.item.unwrap_or_default());
-        self.seed
-            .probe_each(items, |probe| hashes.push(hash_of(probe)));
-        let mut open = Vec::new();
-        let mut records = block.records();
-        for hashes in hashes.chunks(64) {
-            suspects.touch(hashes);
-            for (hash, Record { item, place }) in hashes.iter().zip(&mut records) {
-                match item {
-                    Ok(_) => {
-                        let found = suspects.find(*hash);
-                        open.extend(found.map(|number| (place, Some(number))));
-                    }
-                    Err(lacking) if lacking.is_drop() => open.push((place, None)),
-                    Err(_) => {}
-                }
-            }
-        }
-        drop(records);
-        Judged { block, open }
-    }
-
     /// Counts how often each suspect comes.
     pub fn count(&self, suspects: &Suspects) -> Result<Vec<u64>> {
         let mut counts = vec![0; suspects.len()];
-        self.judge("counting", suspects, |judged| {
-            if judged.block.index >= self.known {
-                let numbers = judged.open.into_iter().filter_map(|(_, number)| number);
-                numbers.for_each(|number| counts[number] += 1);
+        self.judge("counting", suspects, |block, found| {
+            if block.index >= self.known {
+                for (_, number) in found {
+                    counts[number] += 1;
+                }
             }
             Ok(())
         })?;
@@ -137,35 +110,28 @@ impl Passes<'_> {
         printer: &mut Printer,
     ) -> Result<()> {
         let mut marks = Marks::new(suspects.len());
-        self.judge("writing", suspects, |Judged { block, open }| {
+        self.judge("writing", suspects, |mut block, found| {
             let Some(index) = block.index.checked_sub(self.known) else {
-                let numbers = open.into_iter().filter_map(|(_, number)| number);
-                numbers.for_each(|number| _ = marks.mark(number));
+                for (_, number) in found {
+                    marks.mark(number);
+                }
                 return Ok(());
             };
-            if let Some(counts) = counts {
-                return printer.print_counts(
-                    index,
-                    block,
-                    open.into_iter().map(|(place, number)| {
-                        let count = number.map(|number| {
-                            if marks.mark(number) {
-                                0
-                            } else {
-                                counts[number]
-                            }
-                        });
-                        (place, count)
-                    }),
-                );
-            }
-            let others = open.into_iter().filter_map(|(place, number)| match number {
-                Some(number) => marks.mark(number).then_some((place, Why::Other)),
-                None => Some((place, Why::Lacking)),
-            });
-            printer.print(index, block, others.collect())
+            printer.begin(index, &mut block)?;
+            let mut items = 0..;
+            let mut found = found.into_iter().peekable();
+            printer.print(&block, block.records(), || {
+                let item = items.next();
+                let Some((_, number)) = found.next_if(|(at, _)| Some(*at) == item) else {
+                    return 1;
+                };
+                if marks.mark(number) {
+                    return 0;
+                }
+                counts.map_or(1, |counts| counts[number])
+            })
         })?;
-        printer.end()
+        printer.output.end()
     }
 }
 

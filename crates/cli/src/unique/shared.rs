@@ -16,7 +16,7 @@ use valkeybloom_sketches::{Fraction, Receipt};
 
 use super::one_pass::FIRST_ITEMS;
 use super::output::Output;
-use super::printer::{Figures, Printer, Why};
+use super::printer::{Figures, Printer};
 use super::state::State;
 use crate::failure::{Failure, Fault, Result, shown};
 use crate::held::limits;
@@ -61,24 +61,38 @@ pub struct Shared<'s> {
 }
 
 impl Place {
-    fn numbers(&mut self) -> [&mut u64; 7] {
-        let figures = &mut self.figures;
+    fn to_words(self) -> [u128; 6] {
+        let Figures {
+            kept,
+            dropped,
+            lacking,
+        } = self.figures;
         [
-            &mut figures.records,
-            &mut figures.kept,
-            &mut figures.dropped,
-            &mut figures.lacking,
-            &mut self.position,
-            &mut self.index,
-            &mut self.bytes,
+            kept,
+            dropped,
+            lacking,
+            self.position,
+            self.index,
+            self.bytes,
         ]
+        .map(u128::from)
     }
 
-    fn of(numbers: [u64; 7]) -> Self {
-        let mut place = Self::default();
-        let of_place = place.numbers().into_iter();
-        of_place.zip(numbers).for_each(|(to, number)| *to = number);
-        place
+    fn of_words(words: &[u128]) -> Option<Self> {
+        let numbers: Vec<u64> = words.iter().flat_map(|word| (*word).try_into()).collect();
+        let &[kept, dropped, lacking, position, index, bytes] = &numbers[..] else {
+            return None;
+        };
+        Some(Self {
+            figures: Figures {
+                kept,
+                dropped,
+                lacking,
+            },
+            position,
+            index,
+            bytes,
+        })
     }
 }
 
@@ -92,8 +106,8 @@ impl Key<'_> {
         printer: &mut Printer,
         show: Show,
     ) -> Result<f64> {
-        let found = state.as_ref().map_or(Ok(None), State::load_numbers)?;
-        let place = found.map(Place::of);
+        let found = state.as_ref().map_or(Ok(None), State::load)?;
+        let place = found.and_then(|words| Place::of_words(&words));
         let mut is_whole = false;
         if let Output::Folder(folder) = &mut printer.output {
             folder.has_members = true;
@@ -157,24 +171,24 @@ impl Shared<'_> {
         let first = self.place;
         let mut skipped = 0;
         let blocks = input.blocks();
-        while let Some((_, block)) = blocks.next() {
+        while let Some(block) = blocks.next() {
             let mut block = input.fields_of(block)?;
             if let Some(start) = block.start.take() {
                 self.begin(block.index, &start, first, printer)?;
             }
             let records: Vec<Record<'_>> = block.records().collect();
-            let before = usize::try_from(first.figures.records - skipped);
+            let before = usize::try_from(first.figures.records() - skipped);
             let before = before.unwrap_or(usize::MAX).min(records.len());
             skipped += before as u64;
             for records in records[before..].chunks(CHUNK) {
                 self.print_chunk(&block, records, printer)?;
             }
-            progress.at(block.read, printer.figures.records);
+            progress.at(block.read, printer.figures.records());
         }
         blocks.end()?;
         self.save(printer)?;
-        printer.end()?;
-        progress.end(printer.figures.records);
+        printer.output.end()?;
+        progress.end(printer.figures.records());
         Ok(())
     }
 
@@ -214,11 +228,9 @@ impl Shared<'_> {
             self.save(printer)?;
         }
         let mut are_new = self.ask(block, &items)?.into_iter();
-        let records = records.iter().map(|record| {
-            let why = Why::of(record, &mut are_new, false);
-            (record.place.clone(), why)
-        });
-        printer.print_some(block.whole(), records)?;
+        printer.print(block, records.iter().cloned(), || {
+            u64::from(are_new.next() == Some(true))
+        })?;
         self.place.position += items.len() as u64;
         self.once.reach(self.place.position, true);
         Ok(())
@@ -231,7 +243,7 @@ impl Shared<'_> {
         };
         self.place.bytes = folder.sync()?;
         self.place.figures = printer.figures;
-        state.save_numbers(&self.place.numbers().map(|number| *number))?;
+        state.save(&[&self.place.to_words()])?;
         self.saved = self.place.position;
         Ok(())
     }

@@ -1,210 +1,98 @@
 //! What the first pass found, or how far a run with a server's filter has come, in a file from which a killed run goes on.
 //!
-//! ```text
-//!   the head, the description of the run and its length, the seed, the number of suspects, the suspects, a checksum
-//!   the head, the description of the run and its length, numbers, a checksum
-//! ```
+//! It is a zstd frame with a checksum: the head, the description of the run behind its length, the number of words, and the
+//! words, of 128 bits.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
+use std::io::{self, BufReader, BufWriter, ErrorKind, IntoInnerError, Read, Write};
 use std::path::{Path, PathBuf};
 
-use valkeybloom_sketches::Seed;
-
-use super::layer::Hash;
 use super::output::{failed, put_in_place, unfinished};
-use super::suspects::Suspects;
 use crate::failure::{Failure, Result};
 
 const HEAD: &[u8] = b"valkeybloom unique 1\n";
 const NAME: &str = ".valkeybloom-unique";
-/// The suspects that are read or written at once.
-const CHUNK: usize = 4096;
+const LEVEL: i32 = 1;
 
 /// The state of a run.
 pub struct State {
     file: PathBuf,
-    /// The files and options, which must be the same when the run goes on.
-    description: String,
-}
-
-/// A reader or a writer, and the checksum of what went through it.
-struct Summed<F> {
-    file: F,
-    sum: u64,
-}
-
-impl<F> Summed<F> {
-    fn add(&mut self, bytes: &[u8]) {
-        let (a, _) = Seed::FIXED.probe(bytes).hashes();
-        self.sum = (self.sum.rotate_left(1) ^ a).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-}
-
-impl<F: Write> Summed<F> {
-    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.add(bytes);
-        self.file.write_all(bytes)
-    }
-}
-
-impl<F: Read> Summed<F> {
-    fn get(&mut self, count: usize) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        self.file
-            .by_ref()
-            .take(count as u64)
-            .read_to_end(&mut bytes)?;
-        if bytes.len() < count {
-            return Err(ErrorKind::UnexpectedEof.into());
-        }
-        self.add(&bytes);
-        Ok(bytes)
-    }
-
-    fn number(&mut self) -> io::Result<usize> {
-        let bytes = self
-            .get(8)?
-            .try_into()
-            .map_err(|_| ErrorKind::InvalidData)?;
-        usize::try_from(u64::from_le_bytes(bytes)).map_err(io::Error::other)
-    }
-
-    /// Reads the checksum.
-    fn end(&mut self) -> io::Result<()> {
-        let sum = self.sum;
-        if self.number()? as u64 != sum {
-            return Err(io::Error::other("it is damaged"));
-        }
-        Ok(())
-    }
+    /// The head, and the files and options, which must be the same when the run goes on.
+    head: Vec<u8>,
 }
 
 impl State {
-    pub fn new(folder: &Path, description: String) -> Result<Self> {
+    pub fn new(folder: &Path, description: &str) -> Result<Self> {
         fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
+        let length = (description.len() as u64).to_le_bytes();
         Ok(Self {
             file: folder.join(NAME),
-            description,
+            head: [HEAD, &length, description.as_bytes()].concat(),
         })
     }
 
-    /// Opens what an earlier run left; `None` if there is nothing.
-    ///
-    /// # Errors
-    /// It can't be read, or is of a run with other files or options.
-    fn open(&self) -> Result<Option<Summed<BufReader<File>>>> {
-        let file = match File::open(&self.file) {
-            Ok(file) => file,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(self.unread(error)),
-        };
-        let mut from = Summed {
-            file: BufReader::new(file),
-            sum: 0,
-        };
-        let description = Self::head(&mut from).map_err(|error| self.unread(error))?;
-        if description == self.description.as_bytes() {
-            return Ok(Some(from));
-        }
-        Err(Failure::new(format!(
-            "{} is of a run with other files or options, or the files have changed: remove it to begin anew",
-            self.file.display()
-        )))
-    }
-
-    /// Returns what the first pass of an earlier run found; `None` if there was none.
-    ///
-    /// # Errors
-    /// It can't be read, or is of a run with other files or options.
-    pub fn load(&self) -> Result<Option<(Seed, Suspects)>> {
-        let found = self.open()?.map(|mut from| Self::rest(&mut from));
-        found.transpose().map_err(|error| self.unread(error))
-    }
-
-    /// Returns the numbers that an earlier run saved; `None` if there was none.
+    /// Returns the words that an earlier run saved; `None` if there was none.
     ///
     /// # Errors
     /// They can't be read, or are of a run with other files or options.
-    pub fn load_numbers<const N: usize>(&self) -> Result<Option<[u64; N]>> {
-        let found = self.open()?.map(|mut from| {
-            let mut numbers = [0; N];
-            for number in &mut numbers {
-                *number = from.number()? as u64;
-            }
-            from.end().map(|()| numbers)
-        });
-        found.transpose().map_err(|error| self.unread(error))
-    }
-
-    fn head(from: &mut Summed<impl Read>) -> io::Result<Vec<u8>> {
-        if from.get(HEAD.len())? != HEAD {
-            return Err(io::Error::other(
-                "it is not the state of a run of this version",
-            ));
-        }
-        let count = from.number()?;
-        from.get(count)
-    }
-
-    fn rest(from: &mut Summed<impl Read>) -> io::Result<(Seed, Suspects)> {
-        let seed = from
-            .get(32)?
-            .try_into()
-            .map_err(|_| ErrorKind::InvalidData)?;
-        let count = from.number()?;
-        let mut hashes = Vec::new();
-        while hashes.len() < count {
-            let bytes = from.get((count - hashes.len()).min(CHUNK) * size_of::<Hash>())?;
-            let (words, _) = bytes.as_chunks();
-            hashes.extend(words.iter().map(|word| Hash::from_le_bytes(*word)));
-        }
-        from.end()?;
-        Ok((Seed::new(seed), Suspects::of_sorted(hashes)))
-    }
-
-    fn unread(&self, error: impl std::fmt::Display) -> Failure {
+    pub fn load(&self) -> Result<Option<Vec<u128>>> {
         let file = self.file.display();
-        Failure::new(format!(
-            "could not read {file}: {error}; remove it to begin anew"
-        ))
+        match self.read() {
+            Ok(Some(words)) => Ok(Some(words)),
+            Ok(None) => Err(Failure::new(format!(
+                "{file} is of a run with other files or options, or the files have changed: remove it to begin anew"
+            ))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Failure::new(format!(
+                "could not read {file}: {error}; remove it to begin anew"
+            ))),
+        }
     }
 
-    /// Writes what the first pass found: all of it, or nothing.
-    pub fn save(&self, seed: &Seed, suspects: &Suspects) -> Result<()> {
-        self.write(|to| {
-            to.put(seed.as_bytes())?;
-            to.put(&(suspects.len() as u64).to_le_bytes())?;
-            suspects.hashes().chunks(CHUNK).try_for_each(|hashes| {
-                let bytes: Vec<_> = hashes.iter().map(|hash| hash.to_le_bytes()).collect();
-                to.put(bytes.as_flattened())
-            })
-        })
+    /// Reads the words; `None` if they are of another run.
+    fn read(&self) -> io::Result<Option<Vec<u128>>> {
+        let mut from = BufReader::new(zstd::Decoder::new(File::open(&self.file)?)?);
+        let mut head = Vec::new();
+        let length = self.head.len() as u64;
+        from.by_ref().take(length).read_to_end(&mut head)?;
+        if !head.starts_with(HEAD) {
+            let text = "it is not the state of a run of this version";
+            return Err(io::Error::other(text));
+        }
+        if head != self.head {
+            return Ok(None);
+        }
+        let mut count = [0; 8];
+        from.read_exact(&mut count)?;
+        let mut words = Vec::new();
+        for _ in 0..u64::from_le_bytes(count) {
+            let mut word = [0; 16];
+            from.read_exact(&mut word)?;
+            words.push(u128::from_le_bytes(word));
+        }
+        // The checksum is read at the end of the frame.
+        if from.read(&mut [0])? > 0 {
+            return Err(io::Error::other("it is damaged"));
+        }
+        Ok(Some(words))
     }
 
-    /// Writes numbers: all of them, or nothing.
-    pub fn save_numbers(&self, numbers: &[u64]) -> Result<()> {
-        self.write(|to| {
-            let mut numbers = numbers.iter();
-            numbers.try_for_each(|number| to.put(&number.to_le_bytes()))
-        })
-    }
-
-    fn write(
-        &self,
-        put: impl FnOnce(&mut Summed<BufWriter<File>>) -> io::Result<()>,
-    ) -> Result<()> {
-        let written = || {
-            let file = BufWriter::new(File::create(unfinished(&self.file))?);
-            let mut to = Summed { file, sum: 0 };
-            to.put(HEAD)?;
-            to.put(&(self.description.len() as u64).to_le_bytes())?;
-            to.put(self.description.as_bytes())?;
-            put(&mut to)?;
-            to.put(&to.sum.to_le_bytes())?;
-            put_in_place(&to.file.into_inner()?, &self.file)
+    /// Writes lists of words: all of them, or nothing.
+    pub fn save(&self, lists: &[&[u128]]) -> Result<()> {
+        let write = || {
+            let mut frame = zstd::Encoder::new(File::create(unfinished(&self.file))?, LEVEL)?;
+            frame.include_checksum(true)?;
+            let mut to = BufWriter::new(frame);
+            to.write_all(&self.head)?;
+            let count: usize = lists.iter().map(|words| words.len()).sum();
+            to.write_all(&(count as u64).to_le_bytes())?;
+            for word in lists.iter().copied().flatten() {
+                to.write_all(&word.to_le_bytes())?;
+            }
+            let frame = to.into_inner().map_err(IntoInnerError::into_error)?;
+            put_in_place(&frame.finish()?, &self.file)
         };
-        written().map_err(|error| failed(&self.file, &error))
+        write().map_err(|error| failed(&self.file, &error))
     }
 
     /// Removes the state, because the run is done.

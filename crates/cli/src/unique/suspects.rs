@@ -7,6 +7,8 @@ use super::layer::{Hash, Layer};
 
 /// The number of hashes in a range, about.
 const RANGE: usize = 8;
+/// The hashes that are looked up together.
+const BATCH: usize = 64;
 /// The bits for a hash in the filter before them.
 const FILTER_BITS: usize = 12;
 
@@ -59,17 +61,38 @@ impl Suspects {
         &self.hashes
     }
 
-    /// Reads what lookups of these hashes read first.
-    pub fn touch(&self, hashes: &[Hash]) {
-        self.filter.touch(hashes);
+    /// Returns the index of each of these hashes that is in the set, ascending, and its number.
+    pub fn find_each(&self, hashes: &[Hash]) -> Vec<(usize, usize)> {
+        let mut found = Vec::new();
+        let mut claimed = Vec::with_capacity(BATCH);
+        for (batch, start) in hashes.chunks(BATCH).zip((0..).step_by(BATCH)) {
+            self.filter.touch(batch);
+            claimed.clear();
+            let all = (start..).zip(batch);
+            claimed.extend(all.filter(|(_, hash)| self.filter.contains(**hash)));
+            // A processor loads these side by side, too.
+            let firsts = claimed
+                .iter()
+                .map(|(_, hash)| self.firsts[self.range(**hash)]);
+            let last = self.hashes.len().saturating_sub(1);
+            let touched = firsts.map(|first| self.hashes.get(first.min(last)));
+            std::hint::black_box(touched.flatten().fold(0, |all, hash| all | hash));
+            let numbers = claimed
+                .iter()
+                .map(|&(index, hash)| Some((index, self.find(*hash)?)));
+            found.extend(numbers.flatten());
+        }
+        found
+    }
+
+    /// Returns the range of a hash.
+    fn range(&self, hash: Hash) -> usize {
+        (hash >> self.shift) as usize
     }
 
     /// Returns the number of a hash.
-    pub fn find(&self, hash: Hash) -> Option<usize> {
-        if !self.filter.contains(hash) {
-            return None;
-        }
-        let range = (hash >> self.shift) as usize;
+    fn find(&self, hash: Hash) -> Option<usize> {
+        let range = self.range(hash);
         let first = self.firsts[range];
         let range = &self.hashes[first..self.firsts[range + 1]];
         range
@@ -113,13 +136,25 @@ mod tests {
             hashes.extend([0, 1, Hash::MAX]);
             hashes.sort_unstable();
             let suspects = Suspects::of_sorted(hashes.clone());
-            for (number, hash) in hashes.iter().enumerate() {
-                assert_eq!(suspects.find(*hash), Some(number));
-            }
-            for other in (count..count + 10_000).map(hash).chain([2, Hash::MAX - 1]) {
-                assert_eq!(suspects.find(other), None);
-            }
+            let others: Vec<_> = (count..count + 10_000)
+                .map(hash)
+                .chain([2, Hash::MAX - 1])
+                .collect();
+            assert_eq!(suspects.find_each(&others), []);
+            let numbers: Vec<_> = (0..hashes.len()).map(|number| (number, number)).collect();
+            assert_eq!(suspects.find_each(&hashes), numbers);
+            let mixed: Vec<_> = others
+                .iter()
+                .cycle()
+                .zip(&hashes)
+                .flat_map(|(a, b)| [*a, *b])
+                .collect();
+            let numbers: Vec<_> = numbers
+                .iter()
+                .map(|(_, number)| (2 * number + 1, *number))
+                .collect();
+            assert_eq!(suspects.find_each(&mixed), numbers);
         }
-        assert_eq!(Suspects::of_sorted(Vec::new()).find(5), None);
+        assert_eq!(Suspects::of_sorted(Vec::new()).find_each(&[5]), []);
     }
 }
