@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use memchr::memchr;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -79,7 +80,7 @@ impl Field {
             .strip_prefix('"')
             .and_then(|text| text.strip_suffix('"'))
         {
-            Some(plain) if !plain.contains('\\') => Ok(Some(plain.into())),
+            Some(plain) if memchr(b'\\', plain.as_bytes()).is_none() => Ok(Some(plain.into())),
             Some(_) => Ok(Some(serde_json::from_str::<String>(text)?.into())),
             None => Ok(Some(text.into())),
         }
