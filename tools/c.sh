@@ -28,7 +28,6 @@ build_library() { # folder
 
 bring() {
     missing=
-    [ -e /usr/include/cjson/cJSON.h ] || missing="$missing libcjson-dev"
     command -v pkg-config >/dev/null || missing="$missing pkgconf"
     command -v valgrind >/dev/null || missing="$missing valgrind"
     command -v ruby >/dev/null || missing="$missing ruby"
@@ -38,26 +37,9 @@ bring() {
     command -v go >/dev/null || PATH=$(tools/go.sh "${folder%/*}/go"):$PATH
 }
 
-# cJSON ends a text at its first zero, so texts with one become digits.
-write_vectors() { # folder
-    python3 - "$1" tests/vectors/*.json <<'END'
-import json, pathlib, sys
-
-def escape(value):
-    if isinstance(value, str):
-        return {"hex": value.encode().hex()} if "\0" in value else value
-    if isinstance(value, list):
-        return [escape(element) for element in value]
-    return {name: escape(of) for name, of in value.items()} if isinstance(value, dict) else value
-
-for path in map(pathlib.Path, sys.argv[2:]):
-    pathlib.Path(sys.argv[1], path.name).write_text(json.dumps(escape(json.loads(path.read_text()))))
-END
-}
-
 run_programs() { # words before the program...
     "$@" "$folder/basics"
-    "$@" "$folder/vectors" "$folder"/json/*.json
+    "$@" "$folder/vectors" tests/vectors
 }
 
 compile() { # options, libraries...
@@ -66,12 +48,11 @@ compile() { # options, libraries...
     for program in basics vectors; do
         # shellcheck disable=SC2086  # lists of options
         cc -std=c11 -Wall -Wextra -Werror -g $options $(pkg-config --cflags valkeybloom-sketches) \
-            "crates/c/tests/$program.c" -o "$folder/$program" "$@" -lcjson -lpthread -lm
+            "crates/c/tests/$program.c" -o "$folder/$program" "$@" -lpthread -lm
     done
 }
 
 test_in_c() {
-    write_vectors "$folder/json"
     # A header for C++ as well.
     ! command -v c++ >/dev/null ||
         c++ -std=c++98 -pedantic-errors -fsyntax-only -Wall -Wextra -Werror -x c++ "$root/include/valkeybloom.h"
@@ -163,7 +144,7 @@ case ${1-} in
     install) install_library "$2" "$3" ;;
     library) build_library "$2" ;;
     test)
-        mkdir -p "$4/json"
+        mkdir -p "$4"
         folder=$(cd "$4" && pwd) root=$folder/root
         bring
         build_library "$root"
