@@ -5,198 +5,102 @@ from __future__ import annotations
 import json
 import struct
 from itertools import islice, takewhile
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from conftest import TOP
 
 from valkeybloom import Bloom, CountMin, CuckooFilter, TDigest, TopK
 
-S = TypeVar("S", Bloom, CuckooFilter)
-
-#: What a step has beside its own name.
-BESIDE = {"at_ms", "ttl_ms", "reply"}
-
 
 def read(name: str) -> Any:
     return json.loads((TOP / "tests" / "vectors" / f"{name}.json").read_text(encoding="utf-8"))
-
-
-def cases(name: str) -> pytest.MarkDecorator:
-    found = read(name)["cases"]
-    assert found
-    return pytest.mark.parametrize("case", found, ids=[case["name"] for case in found])
 
 
 def item(value: Any) -> str | bytes:
     return value if isinstance(value, str) else bytes.fromhex(value["hex"])
 
 
-def raw(value: Any) -> bytes:
-    found = item(value)
-    return found.encode() if isinstance(found, str) else found
+FAMILIES: dict[str, type[Any]] = {
+    "bloom": Bloom,
+    "cuckoo": CuckooFilter,
+    "count-min": CountMin,
+    "top-k": TopK,
+    "t-digest": TDigest,
+}
+
+EVERY = [
+    pytest.param(kind, case, id=f"{family}, {case['name']}")
+    for family, kind in FAMILIES.items()
+    for case in read(family)["cases"]
+]
 
 
-def each(items: Any, call: Any) -> list[Any]:
-    """One reply for each item, up to the first that is refused."""
-    replies: list[Any] = []
-    for value in items:
-        try:
-            replies.append(call(value))
-        except ValueError as error:
-            return [*replies, {"error": str(error)}]
-    return replies
-
-
-def number(value: float) -> Any:
-    """A number as the files have it. JSON lacks some of them."""
-    return value if value - value == 0 else str(float(value))
-
-
-def replay(sketch: Any, case: Any, batch: Any, single: Any) -> None:
-    """Carries the steps out, one item at a time, and each that looks also in a batch, if there is one."""
-    for step in case["steps"]:
-        (name,) = step.keys() - BESIDE
-        options = {key: step[key] for key in ("at_ms", "ttl_ms") if key in step}
-        reply = single(sketch, name, step[name], options)
-        assert reply == step.get("reply"), (case["name"], step)
-        many = batch(sketch, name, step[name], options)
-        assert many is None or list(many) == step["reply"], (case["name"], step)
-
-
-def check_bytes(sketch: Any, case: Any) -> None:
-    """Its bytes are those of the case, and make an equal object."""
-    kind = type(sketch)
+@pytest.mark.parametrize(("kind", "case"), EVERY)
+def test_bytes(kind: Any, case: Any) -> None:
+    """All forms of the bytes make equal objects, which have these bytes again."""
     load = bytes.fromhex(case.get("load", case["dump"]))
+    sketch = kind.from_bytes(load)
     assert sketch.to_bytes() == load
-    for form in ("load", "dump"):
-        if form in case:
-            assert kind.from_bytes(bytes.fromhex(case[form])) == sketch
+    assert kind.from_bytes(bytes.fromhex(case["dump"])) == sketch
+    if "chunks" in case:
+        pairs = [(cursor, bytes.fromhex(chunk)) for cursor, chunk in case["chunks"]]
+        assert list(sketch.chunks()) == pairs
+        assert kind.from_chunks(pairs) == sketch
 
 
-def check_chunks(sketch: S, case: Any) -> None:
-    # The files have no chunks of a cuckoo filter without items.
-    if "chunks" not in case:
-        assert len(sketch) == 0
-        return
-    pairs = [(cursor, bytes.fromhex(chunk)) for cursor, chunk in case["chunks"]]
-    assert list(sketch.chunks()) == pairs
-    assert type(sketch).from_chunks(pairs) == sketch
+def make_counting(capacity: int, error_rate: float, expansion: int, seed: str, *, counting: bool) -> Bloom:
+    assert counting
+    return Bloom.counting(capacity, error_rate, expansion=expansion, seed=bytes.fromhex(seed))
 
 
-def make_bloom(create: Any) -> Bloom:
-    if "dump" in create:
-        return Bloom.from_bytes(bytes.fromhex(create["dump"]))
-    options: dict[str, Any] = {
-        "expansion": create["expansion"] or None,
-        "seed": bytes.fromhex(create["seed"]),
-    }
-    capacity, error_rate = create["capacity"], create["error_rate"]
-    if create.get("counting"):
-        return Bloom.counting(capacity, error_rate, **options)
-    if "window_ms" in create:
-        options |= {name: create[name] for name in ("window_ms", "periods")}
-        return Bloom.window(capacity, error_rate, **options)
-    if create.get("scale_to") == capacity:
-        return Bloom.scaled_to(capacity, error_rate, **options)
-    return Bloom(capacity, error_rate, **options)
+MADE: list[tuple[str, str, Any]] = [
+    ("bloom", "counting, grown", make_counting),
+    ("cuckoo", "large buckets", CuckooFilter),
+    ("count-min", "one row, collisions", CountMin),
+    ("top-k", "numbered", TopK),
+    ("t-digest", "extremes", TDigest),
+]
+
+#: Methods with another name than the step.
+METHODS = {
+    "contains": "__contains__",
+    "increment": "add",
+    "reverse_rank": "rev_rank",
+    "by_reverse_rank": "by_rev_rank",
+    "cardinality": "card",
+}
 
 
-@cases("bloom")
-def test_bloom(case: Any) -> None:
-    def single(sketch: Any, name: str, argument: Any, options: Any) -> Any:
-        if name == "cardinality":
-            return sketch.card(**options)
-        return each(argument, lambda value: getattr(sketch, name)(item(value), **options))
-
-    def batch(sketch: Any, name: str, argument: Any, options: Any) -> Any:
-        return sketch.contains_many(map(item, argument), **options) if name == "contains" else None
-
-    sketch = make_bloom(case["create"])
-    replay(sketch, case, batch, single)
-    check_bytes(sketch, case)
-    check_chunks(sketch, case)
-
-
-@cases("cuckoo")
-def test_cuckoo(case: Any) -> None:
-    def single(sketch: Any, name: str, argument: Any, _: Any) -> Any:
-        call = sketch.__contains__ if name == "contains" else getattr(sketch, name)
-        return each(argument, lambda value: call(item(value)))
-
-    def batch(sketch: Any, name: str, argument: Any, _: Any) -> Any:
-        return sketch.contains_many(map(item, argument)) if name == "contains" else None
-
-    sketch = CuckooFilter(**case["create"])
-    replay(sketch, case, batch, single)
-    check_bytes(sketch, case)
-    check_chunks(sketch, case)
-
-
-@cases("count-min")
-def test_count_min(case: Any) -> None:
-    def single(sketch: Any, name: str, argument: Any, _: Any) -> Any:
-        if name == "increment":
-            return each(argument, lambda pair: sketch.add(item(pair[0]), pair[1]))
-        return each(argument, lambda value: sketch.query(item(value)))
-
-    def batch(sketch: Any, name: str, argument: Any, _: Any) -> Any:
-        return sketch.query_many(map(item, argument)) if name == "query" else None
-
-    create = case["create"]
-    if "width" in create:
-        sketch = CountMin(**create)
-    else:
-        sketch = CountMin.from_rates(create["error_rate"], create["probability"])
-    replay(sketch, case, batch, single)
-    check_bytes(sketch, case)
-
-
-@cases("top-k")
-def test_top_k(case: Any) -> None:
-    def single(sketch: Any, name: str, argument: Any, _: Any) -> Any:
-        if name == "list":
-            return sketch.list()
-        if name == "contains":
-            return each(argument, lambda value: item(value) in sketch)
-        pairs = argument if name == "increment" else [(value, 1) for value in argument]
-        return each(pairs, lambda pair: sketch.add(item(pair[0]), pair[1]))
-
-    def batch(sketch: Any, name: str, argument: Any, _: Any) -> Any:
-        return sketch.contains_many(map(item, argument)) if name == "contains" else None
-
-    # Items come back as bytes.
+@pytest.mark.parametrize(("family", "name", "make"), MADE)
+def test_replies(family: str, name: str, make: Any) -> None:
+    """Carries out a case of each family: its replies and its bytes are those of the file."""
+    (case,) = (case for case in read(family)["cases"] if case["name"] == name)
+    sketch = make(**case["create"])
     for step in case["steps"]:
-        if "list" in step:
-            step["reply"] = [(raw(name), count) for name, count in step["reply"]]
-        elif "contains" not in step:
-            step["reply"] = [
-                left if left is None or "error" in left else raw(left) for left in step["reply"]
-            ]
-    sketch = TopK(**case["create"])
-    replay(sketch, case, batch, single)
-    check_bytes(sketch, case)
+        reply = step.pop("reply", None)
+        ((name, argument),) = step.items()
+        method = getattr(sketch, METHODS.get(name, name))
+        if reply is None:
+            sketch.update(argument)
+        elif name == "trimmed_mean":
+            assert method(*argument) == reply
+        elif argument is not None:
+            calls = [value if isinstance(value, list) else [value] for value in argument]
+            found = [method(value if family == "t-digest" else item(value), *by) for value, *by in calls]
+            assert list(map(written, found)) == reply, step
+        else:
+            assert written(method() if callable(method) else method) == reply
+    assert sketch.to_bytes().hex() == case.get("load", case["dump"])
 
 
-@cases("t-digest")
-def test_t_digest(case: Any) -> None:
-    names = {"reverse_rank": "rev_rank", "by_reverse_rank": "by_rev_rank"}
-
-    def single(sketch: Any, name: str, argument: Any, _: Any) -> Any:
-        if name in ("min", "max"):
-            return number(getattr(sketch, name))
-        if name == "add":
-            return sketch.update(argument)
-        if name == "trimmed_mean":
-            return number(sketch.trimmed_mean(*argument))
-        return each(argument, lambda value: number(getattr(sketch, names.get(name, name))(value)))
-
-    def batch(sketch: Any, name: str, argument: Any, _: Any) -> Any:
-        return map(number, sketch.quantiles(argument)) if name == "quantile" else None
-
-    sketch = TDigest(**case["create"])
-    replay(sketch, case, batch, single)
-    check_bytes(sketch, case)
+def written(reply: Any) -> Any:
+    """A reply as the files have it. JSON lacks some numbers."""
+    if isinstance(reply, list):
+        return [list(map(written, pair)) for pair in reply]
+    if isinstance(reply, float) and reply - reply != 0:
+        return str(reply)
+    return reply.decode() if isinstance(reply, bytes) else reply
 
 
 def test_bits() -> None:
@@ -287,4 +191,4 @@ def test_tables() -> None:
 
 def test_every_file_is_read() -> None:
     names = {path.stem for path in (TOP / "tests" / "vectors").glob("*.json")}
-    assert names == {"hash", "bloom", "cuckoo", "count-min", "top-k", "t-digest"}
+    assert names == {"hash", *FAMILIES}
