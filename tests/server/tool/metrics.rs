@@ -10,7 +10,9 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use crate::harness::{Client, Server, int, promtool};
+use crate::support::protocols::with_fixed_seed;
 
+use super::session::replay;
 use super::{add, file, info, load_partly, numbered, run, url};
 
 const ALERTS: &str = "docs/alerts.yml";
@@ -56,7 +58,7 @@ fn make_sketches(client: &mut Client) {
 
 #[test]
 fn metrics_are_valid_and_replace_a_file_at_once() {
-    let server = Server::start();
+    let server = with_fixed_seed();
     let mut client = server.client();
     assert_valid(&metrics(&server));
     for key in [
@@ -76,33 +78,7 @@ fn metrics_are_valid_and_replace_a_file_at_once() {
     client.run("BF.READ plain $");
     let text = metrics(&server);
     assert_valid(&text);
-    let of = format!(
-        "type=\"bloomfltr\",db=\"0\",server=\"127.0.0.1:{}\"",
-        server.port()
-    );
-    let bytes = info(&mut client, "plain", "Size").as_int();
-    let feed_bytes = info(&mut client, "plain", "Feed bytes").as_int();
-    for line in [
-        format!("valkeybloom_items{{key=\"plain\",{of}}} 1\n"),
-        format!("valkeybloom_bytes{{key=\"plain\",{of}}} {bytes}\n"),
-        format!("valkeybloom_feed_bytes{{key=\"plain\",{of}}} {feed_bytes}\n"),
-        format!("valkeybloom_feed_readers{{key=\"plain\",{of}}} 1\n"),
-        format!("valkeybloom_items{{key=\"quo\\\"te\",{of}}} 1\n"),
-        format!("valkeybloom_items{{key=\"new\\nline\",{of}}} 1\n"),
-        format!("valkeybloom_items{{key=\"\\\"bell\\\\x07 and \\\\x1b[2J\\\"\",{of}}} 1\n"),
-        format!("valkeybloom_items{{key=\"\\\"\\\\xff\\\"\",{of}}} 1\n"),
-        format!("valkeybloom_keys{{{of}}} 8\n"),
-        format!(
-            "valkeybloom_keys{{{}}} 0\n",
-            of.replace("bloomfltr", "bloomfltx")
-        ),
-        format!("valkeybloom_partly_loaded{{key=\"plain\",{of}}} 0\n"),
-    ] {
-        assert!(text.contains(&line), "{line}{text}");
-    }
-    for metric in ["valkeybloom_ttl_seconds", "valkeybloom_feed_readers"] {
-        assert_eq!(text.matches(&format!("\n{metric}{{")).count(), 1);
-    }
+    replay("metrics.txt", &[&server]);
 
     let file = server.dir().join("valkeybloom.prom");
     let path = file.to_str().expect("ASCII");

@@ -11,7 +11,7 @@ use crate::support::recordings::stand_ins;
 use crate::support::sketches;
 
 use super::session::replay;
-use super::{Way, add, found, kill, left, numbered, run, run_line, url};
+use super::{Way, add, found, kill, left, numbered, run, url};
 
 pub(super) fn bring(from: &Server, to: &Server, options: &[&str]) -> super::Run {
     run(&[&["move", &url(from), &url(to)], options].concat())
@@ -239,78 +239,13 @@ fn the_outcome_of_each_key_is_reported() {
 /// Existing values are compared on request, and replaced by those of their own type.
 #[test]
 fn values_of_other_types_are_replaced() {
-    let (from, to) = (Server::start(), Server::start());
-    let (mut near, mut far) = (from.client(), to.client());
-    near.expect("CF.ADD cuckoo item", int(1));
-    far.expect("CF.ADD cuckoo other", int(1));
-    let reported = bring(&from, &to, &["--verify"]);
-    let line = "refused cuckoo: its DUMP differs there\n";
-    assert!(reported.err.contains(line), "{}", reported.err);
-    assert_eq!(reported.failed(1), "1 of 1 keys could not be moved");
-    let reported = bring(&from, &to, &["--replace", "--type", "MBbloomCF", "--json"]).json();
-    assert_eq!(count(&reported, "replaced"), 1);
-    assert_eq!(digest(&mut far, "cuckoo"), digest(&mut near, "cuckoo"));
-    far.expect("DEL cuckoo", int(1));
-    far.expect("BF.ADD cuckoo item", int(1));
-    let reported = bring(&from, &to, &["--replace"]);
-    let line = "refused cuckoo: there it is of type bloomfltr\n";
-    assert!(reported.err.contains(line), "{}", reported.err);
+    replay("other-types.txt", &[&Server::start(), &Server::start()]);
 }
 
 /// With PEXPIRETIME to the millisecond, with PTTL nearly so.
 #[test]
 fn times_to_live_are_compared() {
-    let (from, to) = (Server::start(), Server::start());
-    let (mut near, mut far) = (from.client(), to.client());
-    near.ok("ACL SETUSER older on >secret ~* +@all -pexpiretime");
-    let older = format!("redis://older:secret@127.0.0.1:{}", from.port());
-    let made = near.cmd("BF.INSERT seen CAPACITY 100 ITEMS a");
-    assert_eq!(made, array([int(1)]));
-    near.expect("CF.ADD cuckoo a", int(1));
-    let now = near.cmd("TIME").as_array()[0].text();
-    let now: i64 = now.parse().expect("a number");
-    let at = (now + 1000) * 1000;
-    for key in ["seen", "cuckoo"] {
-        let (later, earlier) = (
-            "it expires 1 ms later there",
-            "it expires 600000 ms earlier there",
-        );
-        let (no, a) = (
-            "it has no time to live there",
-            "it has a time to live there",
-        );
-        for (here, there, exact, roughly) in [
-            (Some(at), Some(at), "", ""),
-            (Some(at), Some(at + 1), later, ""),
-            (Some(at), Some(at - 600_000), earlier, " ms earlier there"),
-            (None, None, "", ""),
-            (Some(at), None, no, "no time to live"),
-            (None, Some(at), a, "a time to live"),
-        ] {
-            far.cmd("FLUSHALL");
-            let expire = |time: Option<i64>| match time {
-                Some(time) => format!("PEXPIREAT {key} {time}"),
-                None => format!("PERSIST {key}"),
-            };
-            near.cmd(&expire(here));
-            run(&["move", &url(&from), &url(&to), "--match", key, "--verify"]).done();
-            far.cmd(&expire(there));
-            for (source, expected) in [(&url(&from), exact), (&older, roughly)] {
-                let options = format!("--match {key} --verify --json");
-                let run = run_line(&format!("move {source} {} {options}", url(&to)));
-                let reported: Value = serde_json::from_str(&run.out).expect("it is JSON");
-                let reported = &reported["keys"][0];
-                let reason = reported["reason"].as_str().expect("a reason");
-                let case = format!("{key} {here:?} {there:?} {reported}");
-                if expected.is_empty() {
-                    assert_eq!(reason, "it is there already, and the same", "{case}");
-                } else {
-                    assert_eq!(reported["outcome"], "refused", "{case}");
-                    assert!(reason.contains(expected), "{case}");
-                }
-            }
-        }
-    }
+    replay("expiries.txt", &[&Server::start(), &Server::start()]);
 }
 
 /// From a cluster to one server, and to another cluster while its slots move.

@@ -4,16 +4,16 @@ mod churn;
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::harness::cluster::{Cluster, nodes};
-use crate::harness::{Client, Server, array, digest, error, int, wait_in_sync, wait_until};
+use crate::harness::{Client, Server, array, digest, int, wait_in_sync, wait_until};
 use crate::support::pieces::{load_chunks, pieces};
 use crate::support::population::Population;
 use crate::support::recordings::stand_ins;
 use crate::support::sketches;
-use crate::support::tables::rows;
 
+use super::session::replay;
 use super::{Run, Way, add, numbered, run, url};
 
 fn compare(from: &Server, to: &Server, options: &[&str]) -> Run {
@@ -147,83 +147,9 @@ fn forms_of_payloads_are_not_differences() {
     assert_eq!(reason, "its DUMP differs there");
 }
 
-/// Filters of one seed and of equal items have equal bits.
-const SEED: &str = "0123456789abcdef0123456789abcdef";
-
-/// Returns two servers with the same filters of each kind, and a copy of `plain` under `chunked` that came in chunks.
-fn pair() -> [Server; 2] {
-    let [from, to] = [(); 2].map(|()| Server::start());
-    let mut near = from.client();
-    for (key, options) in [
-        ("plain", ""),
-        ("counting", "COUNTING "),
-        ("window", "WINDOW 3600000 PERIODS 3 "),
-    ] {
-        let insert = format!("BF.INSERT {key} SEED {SEED} CAPACITY 100 {options}ITEMS a b");
-        near.expect(insert, array([int(1), int(1)]));
-    }
-    near.expect("CF.ADD cuckoo a", int(1));
-    let of_plain = pieces(&mut near, "plain");
-    load_chunks(&mut near, "chunked", &of_plain);
-    bring(&from, &to);
-    [from, to]
-}
-
-/// Changes at the target, and what they are found as.
-const DIFFERENCES: &str = "
-BF.ADD plain c => different: Number of items inserted is 3 there, not 2
-DEL chunked / BF.RESERVE chunked 0.01 200 => different: Capacity is 200 there, not 100
-BF.ADD counting c => different: its items differ there
-BF.ADD window c => different: its items differ there
-CF.ADD cuckoo c => different: its DUMP differs there
-PEXPIREAT plain 4102444800000 => different: it has a time to live there
-DEL plain / BF.RESERVE plain 0.01 100 COUNTING => different: its type is bloomfltx there, not bloomfltr
-DEL plain / SET plain text => different: its type is string there, not bloomfltr
-DEL plain => only at source
-BF.RESERVE new 0.01 100 => only at target
-";
-
 #[test]
 fn each_difference_is_found() {
-    let [from, to] = pair();
-    let (mut near, mut far) = (from.client(), to.client());
-    compare(&from, &to, &[]).done();
-    // One item each, and the same parameters: only bits differ.
-    for (client, item) in [(&mut near, "a"), (&mut far, "b")] {
-        client.expect(
-            format!("BF.INSERT bits SEED {SEED} ITEMS {item}"),
-            array([int(1)]),
-        );
-    }
-    let reason = only(&compare(&from, &to, &["--json"]), "bits", "different");
-    assert!(
-        reason.starts_with("its bits differ there, from byte "),
-        "{reason}"
-    );
-    near.expect("DEL bits", int(1));
-    far.expect("DEL bits", int(1));
-
-    for row in rows(DIFFERENCES) {
-        for line in row.given {
-            far.expect(&line, int(1));
-        }
-        let change = &row.command;
-        let key = change.split(' ').nth(1).expect("a key");
-        let outcome = &*row.expected;
-        let (outcome, expected) = outcome.split_once(": ").unwrap_or((outcome, ""));
-        far.run(change);
-        let run = compare(&from, &to, &["--json"]);
-        assert_eq!(only(&run, key, outcome), expected, "{change}");
-        let all = 5 + u64::from(key == "new");
-        let text = format!("1 of {all} keys are not the same");
-        assert_eq!(reported(&run)["error"], *text);
-        assert_eq!(run.failed(1), text);
-        far.cmd(&format!("DEL {key}"));
-        if key != "new" {
-            bring(&from, &to);
-        }
-        compare(&from, &to, &[]).done();
-    }
+    replay("compare.txt", &[&Server::start(), &Server::start()]);
 }
 
 /// Creates a full Top-K. The same items after other first ones have another number of collisions, so the lists drift.
@@ -262,35 +188,7 @@ fn drift_of_sketches_is_told_from_differences() {
     for key in ["latency", "pages"] {
         assert_ne!(digest(&mut near, key), digest(&mut far, key), "{key}");
     }
-    let drifted = compare(&from, &to, &["--json"]).json();
-    let expected = [
-        ["latency", "within accuracy", "it has other nodes there"],
-        ["pages", "within accuracy", "random decay differs there"],
-    ];
-    assert_eq!(outcomes(&drifted), expected);
-    assert_eq!(compare(&from, &to, &["--quiet"]).done(), "");
-    for (change, key, reason) in [
-        (
-            "TDIGEST.ADD latency 5",
-            "latency",
-            "it has 9001 observations there, not 9000",
-        ),
-        ("EXPIRE pages 1000", "pages", "it has a time to live there"),
-        (
-            "TOPK.INCRBY pages other 1000",
-            "pages",
-            "it lists other items there",
-        ),
-    ] {
-        far.run(change);
-        let run = compare(&from, &to, &["--json", "--match", key]);
-        assert_eq!(only(&run, key, "different"), reason, "{change}");
-    }
-    // The number of observations is equal again, but one of them differs.
-    near.ok("TDIGEST.ADD latency 6000");
-    let run = compare(&from, &to, &["--json", "--match", "latency"]);
-    let reason = "its observations differ there, for the same number of them";
-    assert_eq!(only(&run, "latency", "different"), reason);
+    replay("drift.txt", &[&from, &to]);
 }
 
 /// A value of 48 MB that differs in a bit near the end; and counters and cuckoo filters that are too large for a
@@ -299,7 +197,7 @@ fn drift_of_sketches_is_told_from_differences() {
 fn large_values_are_compared_to_the_last_bit() {
     let [from, to] = [(); 2].map(|()| Server::start());
     let (mut near, mut far) = (from.client(), to.client());
-    let bits = format!("BF.INSERT bits SEED {SEED} NONSCALING CAPACITY 40000000 ITEMS");
+    let bits = "BF.INSERT bits NONSCALING CAPACITY 40000000 ITEMS";
     near.expect(format!("{bits} a"), array([int(1)]));
     near.expect(
         "BF.INSERT counts COUNTING CAPACITY 1000000 ITEMS a",
@@ -388,66 +286,20 @@ fn clusters_are_compared_node_by_node() {
     }
 }
 
-/// The manual has the lines and the table.
+/// Nor are objects that are half loaded at one server.
 #[test]
-fn output_is_an_object_on_request() {
-    let [from, to] = pair();
+fn comparisons_that_fail_say_what_they_found() {
+    let [from, to] = [(); 2].map(|()| Server::start());
     let (mut near, mut far) = (from.client(), to.client());
-    far.expect("DEL window", int(1));
-    let run = compare(&from, &to, &["--json", "--type", "bloomfltx"]);
-    let none = json!({
-        "same": 1, "within accuracy": 0, "different": 0, "changing": 0, "only at source": 1,
-        "only at target": 0, "refused": 0,
-    });
-    assert_eq!(
-        reported(&run),
-        json!({
-            "types": {"bloomfltx": none},
-            "keys": [{
-                "key": "window", "type": "bloomfltx", "outcome": "only at source", "reason": null,
-            }],
-            "error": "1 of 2 keys are not the same",
-        })
-    );
-    // Other types are ignored, and so are temporary keys of a run.
-    near.ok("SET text text");
-    far.ok("BF.RESERVE k:valkeybloom-unfinished-0 0.01 100");
-    compare(&from, &to, &["--match", "[ckt]*"]).done();
-}
-
-#[test]
-fn servers_that_can_not_be_compared_are_named() {
-    let [from, to] = pair();
-    let bare = Server::builder().without_module().start();
-    let why = compare(&from, &bare, &[]).failed(1);
-    assert!(
-        why.ends_with("; load the module there, or add the command's family to its bf.families"),
-        "{why}"
-    );
-    let why = run(&["compare", "127.0.0.1:1", &url(&to)]).failed(1);
-    assert!(
-        why.starts_with("could not connect to 127.0.0.1:1: "),
-        "{why}"
-    );
-
-    // Half loaded objects at one server cannot be compared.
-    let (mut near, mut far) = (from.client(), to.client());
+    near.expect("BF.ADD plain a", int(1));
+    near.expect("CF.ADD cuckoo a", int(1));
+    bring(&from, &to);
     let chunks = pieces(&mut near, "plain");
     load_chunks(&mut near, "half", &chunks);
     load_chunks(&mut far, "half", &chunks[..1]);
-    let loading = "ERR bloom object is still being loaded";
-    far.expect("BF.INFO half", error(loading));
     let reason = only(&compare(&from, &to, &["--json"]), "half", "refused");
-    let at = format!("127.0.0.1:{}: {loading}", to.port());
-    assert_eq!(reason, at);
-    let run = compare(&from, &to, &["--quiet"]);
-    assert_eq!(run.out, "");
-    assert!(
-        run.err.contains(&format!("refused half: {at}\n")),
-        "{}",
-        run.err
-    );
-    assert_eq!(run.failed(1), "1 of 6 keys are not the same");
+    let loading = "ERR bloom object is still being loaded";
+    assert_eq!(reason, format!("127.0.0.1:{}: {loading}", to.port()));
 
     // The target goes away before the last key: the differences found until then are reported.
     let pid = to.pid();
