@@ -14,7 +14,9 @@ use valkeybloom_client::ShardedFilter;
 use crate::cluster::slot;
 use crate::harness::cluster::{Cluster, id, nodes};
 use crate::harness::{Client, Plugin, Reply, Server, array, digest, int, ok, wait_until};
+use crate::support::protocols::with_fixed_seed;
 
+use super::session::replay;
 use super::{
     Way, add, command, ended, file, found, info, kill, left, lines, numbered, run, run_line, url,
 };
@@ -203,23 +205,10 @@ fn items_are_bytes_of_any_length() {
     client.expect("BF.CARD none", int(0));
 }
 
+/// The next filter under the key has no time to live, and grows.
 #[test]
 fn a_filter_gets_its_time_to_live_and_its_growth() {
-    let server = Server::start();
-    let mut client = server.client();
-    let path = lines(&server, "list", &numbered("item", 0..300));
-    let to = url(&server);
-    let line = format!("build {path} --to {to} --key seen --rate 0.01");
-    run_line(&format!("{line} --ttl 1h --nonscaling")).done();
-    let ttl = client.cmd("PTTL seen").as_int();
-    assert!((3_500_000..=3_600_000).contains(&ttl), "{ttl}");
-    assert_eq!(info(&mut client, "seen", "Expansion rate"), Reply::Nil);
-    // The next filter has no time to live, and grows.
-    run_line(&format!("{line} --replace --items 10 --expansion 3")).done();
-    client.expect("PTTL seen", int(-1));
-    assert_eq!(info(&mut client, "seen", "Expansion rate"), int(3));
-    assert!(info(&mut client, "seen", "Number of filters").as_int() > 2);
-    assert_eq!(found(&mut client, "seen", &numbered("item", 0..300)), 300);
+    replay("growth.txt", &[&with_fixed_seed()]);
 }
 
 /// Returns the words that build a filter of some 70 MB, most of them sent only after the list was read.

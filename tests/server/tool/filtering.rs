@@ -50,18 +50,5 @@ fn records_whose_items_are_in_a_filter_are_printed() {
 
 #[test]
 fn a_key_that_is_no_filter_is_named() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.ok("SET text x");
-    client.ok("CMS.INITBYDIM counts 10 2");
-    let list = lines(&server, "list", &numbered("item", 0..10));
-    let url = url(&server);
-    for (key, text) in [
-        ("missing", "missing does not exist at"),
-        ("text", "is no filter or sketch but of type string"),
-        ("counts", "is a count-min sketch: name the key of a filter"),
-    ] {
-        let failed = run(&["filter", "--to", &url, "--key", key, &list]).failed(1);
-        assert!(failed.contains(text), "{failed}");
-    }
+    session::replay("filter-refused.txt", &[&Server::start()]);
 }

@@ -60,24 +60,7 @@ fn refused_moves_name_the_reason() {
 /// Whenever a run fails, `--json` has what it found out by then, and the error.
 #[test]
 fn json_has_the_error() {
-    let server = Server::start();
-    let to = url(&server);
-    for line in [
-        "size 100M 0.01",
-        &format!("size of {to} none"),
-        "build /dev/null --to 127.0.0.1:1 --key k --rate 0.01 --items 1",
-        &format!("build none --to {to} --key k --rate 0.01"),
-        &format!("move 127.0.0.1:1 {to}"),
-    ] {
-        let run = run_line(&format!("{line} --json"));
-        let error = error_of(&run);
-        assert_eq!(run.err, format!("valkeybloom: {error}\n"), "{line}");
-        assert_eq!(run.status, 1, "{line}");
-        if line.contains("100M") {
-            let reported: Value = serde_json::from_str(&run.out).expect("it is JSON");
-            assert_eq!(reported["command"], "BF.RESERVE key 0.01 100000000");
-        }
-    }
+    replay("refused-json.txt", &[&Server::start()]);
 }
 
 /// `head` reads some lines, and goes away.

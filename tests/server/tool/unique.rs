@@ -245,18 +245,5 @@ fn a_run_whose_receipt_is_gone_says_so() {
 #[test]
 fn a_run_that_could_not_go_on_is_refused() {
     let server = Server::builder().without_module().start();
-    let list = lines(&server, "list", &numbered("item", 0..10));
-    let (to, out) = (url(&server), server.dir().join("out"));
-    let words = ["unique", &list, "--to", &to, "--key", "seen"];
-    let failed = run(&words).failed(2);
-    assert_eq!(
-        failed,
-        "--to needs --out, so that a run that was killed can go on"
-    );
-    let out = ["--out", out.to_str().expect("it is ASCII")];
-    let failed = run(&[&words[..], &out].concat()).failed(1);
-    assert!(
-        failed.starts_with("the server has no BF.INSERT … ONCE"),
-        "{failed}"
-    );
+    session::replay("unique-refused.txt", &[&server]);
 }
