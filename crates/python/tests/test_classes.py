@@ -3,49 +3,19 @@
 from __future__ import annotations
 
 import copy
-import errno
 import math
-import os
 import pickle
 import random
 import re
-import shutil
-import stat
-import subprocess
-import sys
-import threading
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import valkeybloom
+from samples import DAY, HOUR, SEED, objects
 from valkeybloom import Bloom, CountMin, CuckooFilter, TDigest, TopK
-
-SEED = bytes(range(32))
-HOUR, DAY = 3_600_000, 86_400_000
-
-
-def objects() -> list[Any]:
-    """Returns an object of each family and kind, filled."""
-    hits, top, times = CountMin(100, 4, cell_size=8), TopK(3, 50, 4), TDigest(50)
-    hits.update(list("abcab"))
-    top.update(list("aaabbc"))
-    times.update(range(1000))
-    filters = [
-        Bloom(3, 0.01, seed=SEED),
-        Bloom(1000, 0.001, expansion=None),
-        Bloom.counting(100, 0.01),
-        Bloom.window(100, 0.01, window_ms=DAY, periods=3),
-        Bloom.scaled_to(100, 0.01),
-        CuckooFilter(100),
-        CuckooFilter(4, bucket_size=1, expansion=2),
-    ]
-    for filter in filters:
-        filter.update(map(str, range(20)))
-    return [*filters, Bloom(10, 0.1), CuckooFilter(10), CountMin(3, 3), TopK(2), TDigest(), hits, top, times]
 
 
 def test_a_filter_knows_what_a_set_knows() -> None:
@@ -417,128 +387,6 @@ def test_an_emptied_object_is_a_new_one() -> None:
     assert plain == Bloom(100, 0.01, seed=SEED)
 
 
-def test_files_that_are_not_there_or_hold_something_else(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "loop").symlink_to("loop")
-    filter = Bloom(10, 0.1)
-    for call, number, path in (
-        (Bloom.load, errno.ENOENT, tmp_path / "none"),
-        (Bloom.load, errno.EISDIR, tmp_path),
-        (filter.save, errno.ENOENT, tmp_path / "none" / "file"),
-        (filter.save, errno.EISDIR, tmp_path / "folder"),
-        (filter.save, errno.ELOOP, tmp_path / "loop"),
-    ):
-        with pytest.raises(OSError) as caught:
-            call(path)
-        error = caught.value
-        assert (error.errno, error.filename) == (number, str(path)) and type(error) is type(OSError(number, ""))
-        assert str(error) == f"[Errno {number}] {os.strerror(number)}: {str(path)!r}"
-    (tmp_path / "text").write_text("text")
-    for one in objects():
-        with pytest.raises(ValueError, match="^not a valkeybloom file, and no bytes of an object$"):
-            type(one).load(tmp_path / "text")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "loop", "text"]
-
-
-def test_damage_to_a_file_is_noticed(tmp_path: Path) -> None:
-    for one in objects():
-        path = tmp_path / "file"
-        # Files of earlier versions have these bytes.
-        path.write_bytes(one.to_bytes())
-        assert type(one).load(path) == one
-        one.save(path)
-        whole = path.read_bytes()
-        for start in range(10, len(whole) - 8, 1 + len(whole) // 50):
-            damaged = bytearray(whole)
-            damaged[start] ^= 1
-            path.write_bytes(damaged)
-            with pytest.raises(ValueError, match="checksum"):
-                type(one).load(path)
-    seen = Bloom(100_000, 0.01)
-    seen.update(range(100_000))
-    seen.save(path)
-    with path.open("r+b") as file:
-        file.seek(50_000)
-        file.write(bytes(4096))
-    with pytest.raises(ValueError, match="checksum"):
-        Bloom.load(path)
-
-
-def test_a_link_to_a_file_stays_a_link(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    target, chain, whole = tmp_path / "data" / "file", tmp_path / "chain", tmp_path / "whole"
-    (tmp_path / "link").symlink_to("data/file")
-    chain.symlink_to(tmp_path / "link")
-    whole.symlink_to(target)
-    # At first there is nothing at its end.
-    for link in (chain, tmp_path / "link", whole):
-        one = Bloom(100, 0.01)
-        one.save(link)
-        assert link.is_symlink() and target.is_file() and not target.is_symlink()
-        assert Bloom.load(link) == one == Bloom.load(target)
-    assert [path.name for path in target.parent.iterdir()] == ["file"]
-
-
-def test_a_file_keeps_its_permissions(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.touch()
-    for mode in (0o600, 0o664):
-        path.chmod(mode)
-        Bloom(100, 0.01).save(path)
-        assert stat.S_IMODE(path.stat().st_mode) == mode
-
-
-def test_a_pipe_is_written_to(tmp_path: Path) -> None:
-    one = Bloom(100, 0.01)
-    fifo = tmp_path / "fifo"
-    os.mkfifo(fifo)
-    # Open at both ends, so that nobody waits for the other end.
-    with open(os.open(fifo, os.O_RDWR | os.O_NONBLOCK), "rb") as end:
-        # As a shell names the pipe of `>(…)`.
-        for name in (fifo, Path(f"/dev/fd/{end.fileno()}")):
-            one.save(name)
-            saved = os.read(end.fileno(), 2**16)
-            (tmp_path / "file").write_bytes(saved)
-            assert Bloom.load(tmp_path / "file") == one
-    assert fifo.is_fifo()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["fifo", "file"]
-
-
-SAVES = """
-import sys
-from valkeybloom import Bloom
-one = Bloom.load(sys.argv[2])
-for _ in range(200):
-    one.save(sys.argv[1])
-"""
-
-
-def test_those_who_save_to_one_path_do_not_mix_their_files(tmp_path: Path) -> None:
-    """Two threads, and two processes that are number 1 of their containers, where the system has those."""
-    folder = tmp_path / "volume"
-    folder.mkdir()
-    path = folder / "file"
-    objects = [Bloom(50_000 * number, 0.01) for number in range(1, 5)]
-    for number, one in enumerate(objects):
-        one.update(range(1000))
-        one.save(tmp_path / f"source{number}")
-    objects[0].save(path)
-    contained = ["unshare", "--map-root-user", "--pid", "--fork"]
-    if shutil.which("unshare") is None or subprocess.run([*contained, "true"], capture_output=True).returncode:
-        contained = []
-    processes = [
-        subprocess.Popen([*contained, sys.executable, "-c", SAVES, path, tmp_path / f"source{number}"])
-        for number in (0, 1)
-    ]
-    threads = [threading.Thread(target=lambda one=one: [one.save(path) for _ in range(200)]) for one in objects[2:]]
-    for thread in threads:
-        thread.start()
-    while any(process.poll() is None for process in processes) or any(thread.is_alive() for thread in threads):
-        assert Bloom.load(path) in objects
-    assert [process.returncode for process in processes] == [0, 0]
-    assert [file.name for file in folder.iterdir()] == ["file"]
-
-
 def test_chunks_that_do_not_belong_together() -> None:
     one, other = Bloom(100, 0.01), Bloom(50_000_000, 0.01)
     pairs, many = list(one.chunks()), list(other.chunks())
@@ -575,171 +423,9 @@ def test_chunks_are_those_of_one_moment() -> None:
         assert type(one).from_chunks([first, *([second] if second else []), *chunks]) == before
 
 
-FORGED = """
-import resource
-from valkeybloom import *
-resource.setrlimit(resource.RLIMIT_AS, (8 << 30, -1))
-for one in (Bloom(1, 0.1, expansion=2**31), CuckooFilter(65536, expansion=32768)):
-    forged = type(one).from_bytes(one.to_bytes())
-    try:
-        forged.update(range(100_000))
-    except ValueError as error:
-        print(str(error), forged.filters, forged.nbytes < 1 << 20)
-grown = CuckooFilter(4, bucket_size=1)
-try:
-    grown.update(range(10_000))
-except ValueError as error:
-    print(error, grown.filters)
-limit_growth(filter_bytes=100_000, cuckoo_filters=50)
-try:
-    grown.update(range(10_000, 11_000))
-except ValueError as error:
-    print(error, grown.filters)
-small = Bloom(50_000, 0.01)
-large = Bloom(200_000, 0.01)
-large.update(range(200_000))
-print(small.update(range(50_000)) > 40_000)
-try:
-    small.update(range(50_000, 100_000))
-except ValueError as error:
-    print(error, small.filters)
-limit_growth()
-print(small.update(range(50_000, 100_000)) > 40_000, small.filters)
-"""
-
-
-def test_no_addition_takes_all_memory() -> None:
-    run = subprocess.run([sys.executable, "-c", FORGED], capture_output=True, text=True, timeout=300)
-    memory = "the filter would exceed the limit on memory, which limit_growth sets for filters that grow"
-    assert run.stdout.splitlines() == [
-        f"{memory} 1 True", "Insufficient memory: operation exceeds cuckoo filter memory limit 1 True",
-        "Maximum expansions reached 32", "Maximum expansions reached 50",
-        "True", f"{memory} 1", "True 2",
-    ], run.stderr  # fmt: skip
-
-
-REFUSED = {
-    "(capacity should be larger than 0)": lambda: Bloom(0, 0.1),
-    "bad capacity": lambda: Bloom(-1, 0.1),
-    "bad capacity ": lambda: Bloom(2**63, 0.1),
-    "(0 < error rate range < 1)": lambda: Bloom(10, 1),
-    "(0 < error rate range < 1) ": lambda: Bloom(10, 0.0),
-    "(0 < error rate range < 1)  ": lambda: Bloom(10, math.nan),
-    "bad expansion": lambda: Bloom(10, 0.1, expansion=-1),
-    "bad expansion ": lambda: Bloom(10, 0.1, expansion=2**32),
-    "invalid seed": lambda: Bloom(10, 0.1, seed=b"short"),
-    "bad window": lambda: Bloom.window(10, 0.1, window_ms=-1, periods=2),
-    "(window should be larger than 0)": lambda: Bloom.window(10, 0.1, window_ms=0, periods=2),
-    "bad periods": lambda: Bloom.window(10, 0.1, window_ms=10, periods=60_001),
-    "cannot use NONSCALING and SCALETO options together": lambda: Bloom.scaled_to(10, 0.1, expansion=None),
-    "Capacity must be in the range [2 * BUCKETSIZE, 1073741824]": lambda: CuckooFilter(1),
-    "BUCKETSIZE: value must be in the range [1, 255]": lambda: CuckooFilter(10, bucket_size=256),
-    "EXPANSION: value must be in the range [0, 32768]": lambda: CuckooFilter(10, expansion=-1),
-    "CMS: invalid width": lambda: CountMin(0, 5),
-    "CMS: invalid depth": lambda: CountMin(5, 257),
-    "CMS: CELL_SIZE must be 1, 2, 4 or 8": lambda: CountMin(5, 5, cell_size=3),
-    "CMS: invalid overestimation value": lambda: CountMin.from_rates(1, 0.1),
-    "CMS: invalid prob value": lambda: CountMin.from_rates(0.1, 0),
-    "TopK: invalid k": lambda: TopK(0),
-    "TopK: invalid width": lambda: TopK(1, 2**32),
-    "TopK: invalid depth": lambda: TopK(1, 8, 33),
-    "TopK: invalid decay value. must be '<= 1' & '> 0'": lambda: TopK(1, 8, 7, 1.1),
-    "T-Digest: compression parameter needs to be a positive integer": lambda: TDigest(0),
-    "T-Digest: allocation failed": lambda: TDigest(100_001),
-}
-
-
-@pytest.mark.parametrize("text", REFUSED)
-def test_what_the_server_refuses_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(text.strip())}$"):
-        REFUSED[text]()
-
-
-def test_parameters_of_other_types() -> None:
-    for call, text in (
-        (lambda: Bloom("10", 0.1), "^capacity is an integer, not str$"),
-        (lambda: Bloom(1e6, 0.01), "^capacity is an integer, not float$"),
-        (lambda: Bloom(0.01, 1_000_000), "^(capacity is an integer, not float|error_rate)"),
-        (lambda: Bloom(True, 0.1), "^capacity is an integer, not bool$"),
-        (lambda: Bloom(10, "0.1"), "^error_rate is a number, not str$"),
-        (lambda: Bloom(10, 0.1, expansion=1.5), "^expansion is an integer, not float$"),
-        (lambda: Bloom.window(10, 0.1, window_ms=1.5, periods=3), "^window_ms is an integer, not float$"),
-        (lambda: Bloom(10, 0.1).add("a", ttl_ms=1.5), "^ttl_ms is an integer, not float$"),
-        (lambda: Bloom(10, 0.1).contains("a", at_ms="now"), "^at_ms is an integer, not str$"),
-        (lambda: CuckooFilter(None), "^capacity is an integer, not NoneType$"),
-        (lambda: CountMin(0.01, 0.01), "^width is an integer, not float$"),
-        (lambda: CountMin.from_rates("a", 0.01), "^error is a number, not str$"),
-        (lambda: TopK(5, decay="x"), "^decay is a number, not str$"),
-        (lambda: TDigest(1.5), "^compression is an integer, not float$"),
-        (lambda: Bloom(10, 0.1, seed="x"), None), (lambda: Bloom(10), None), (lambda: Bloom(10, 0.1, 2), None),
-        (lambda: CountMin(5, 5).add("a", 1.5), None), (lambda: TopK(1).add("a", "b"), None),
-    ):  # fmt: skip
-        with pytest.raises(TypeError, match=text):
-            call()
-    assert Bloom(np.int64(10), np.float64(0.1), expansion=np.uint8(3)).expansion == 3
-
-
-MEMORY = """
-import resource
-from valkeybloom import *
-small = Bloom(1000, 0.01)
-large = Bloom(150_000_000, 0.01)
-resource.setrlimit(resource.RLIMIT_AS, (resource.getrlimit(resource.RLIMIT_AS)[0], -1))
-used = int(open("/proc/self/statm").read().split()[0]) * 4096
-resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), -1))
-for number, call in enumerate([
-    lambda: Bloom(10**9, 0.01), lambda: Bloom(10**15, 0.01),
-    lambda: Bloom.counting(10**9, 0.01).update(range(10**8)), lambda: Bloom.scaled_to(10**9, 0.01).update(range(10**8)),
-    lambda: Bloom.window(10**9, 0.01, window_ms=1000, periods=5).update(range(10**8)),
-    lambda: CuckooFilter(2**30), lambda: CountMin(10**9, 5), lambda: CountMin(10**17, 5), lambda: TopK(5, 10**8, 8),
-    lambda: TopK(2**31, 2**31), large.copy, large.to_bytes, lambda: large | large.union(large), lambda: large == large,
-    lambda: small.update(map(str, range(10**8))), lambda: small.update(["x" * 10_000_000] * 20), large.clear,
-    lambda: TDigest().update(range(10**8)), lambda: large.save("/tmp/never"), lambda: CountMin(5, 5).update(range(10**8)),
-]):
-    try:
-        call()
-    except MemoryError:
-        continue
-    raise SystemExit(f"call {number} had enough memory")
-assert small.add("a") and "a" in small and not large.add("a") is None
-print("all refused")
-"""
-
-
-def test_memory_beyond_what_there_is() -> None:
-    run = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, timeout=300)
-    assert (run.stdout, run.returncode) == ("all refused\n", 0), run.stderr
-
-
 def test_the_version_is_the_workspaces() -> None:
     workspace = (Path(__file__).parents[3] / "Cargo.toml").read_text()
     assert f'version = "{valkeybloom.__version__}"' in workspace
-
-
-def test_a_number_out_of_range_is_a_value_error() -> None:
-    huge = 10**400
-    window = Bloom.window(10, 0.01, window_ms=1000, periods=3)
-    for at in (-1, 2**63, huge):
-        with pytest.raises(ValueError, match="^bad at_ms$"):
-            window.add("a", at_ms=at)
-        with pytest.raises(ValueError, match="^bad at_ms$"):
-            window.update(["a"], at_ms=at)
-    assert not window and window.add("a", at_ms=2**63 - 1)
-    for limits in ({"filter_bytes": -1}, {"cuckoo_filters": -1}, {"filter_bytes": huge}):
-        with pytest.raises(ValueError, match=f"^bad {next(iter(limits))}$"):
-            valkeybloom.limit_growth(**limits)
-    digest = TDigest()
-    calls: list[Any] = [
-        lambda: digest.add(huge), lambda: digest.update([huge]), lambda: digest.update(iter([1, -huge])),
-        lambda: digest.quantile(huge), lambda: digest.quantiles([0.5, huge]), lambda: digest.cdf(huge), lambda: digest.rank(huge),
-        lambda: digest.rev_rank(-huge), lambda: digest.trimmed_mean(0, huge), lambda: digest.by_rank(huge), lambda: digest.by_rank(-1),
-        lambda: Bloom(10, huge), lambda: Bloom(huge, 0.01), lambda: Bloom(10, 0.1, expansion=huge), lambda: TopK(3, decay=huge),
-        lambda: CountMin.from_rates(huge, 0.1), lambda: CountMin(10, 2).add("a", huge), lambda: TopK(3).add("a", -huge),
-    ]  # fmt: skip
-    for call in calls:
-        with pytest.raises(ValueError):
-            call()
-    assert not len(digest)
 
 
 def test_bytes_of_any_class_are_decoded() -> None:
@@ -755,20 +441,3 @@ def test_bytes_of_any_class_are_decoded() -> None:
     for wrong in ("text", 5, None):
         with pytest.raises(TypeError):
             valkeybloom.decode(wrong)  # type: ignore[arg-type]
-
-
-def test_files_may_have_any_name(tmp_path: Path) -> None:
-    filter = Bloom(100, 0.01)
-    filter.add("a")
-    for name in ["x" * 226, "x" * 227, "x" * 255, "é" * 127, "x" + "漢" * 84, "\udcff" * 255]:
-        for path in (tmp_path / name, os.fsencode(tmp_path / name), str(tmp_path / name)):
-            for _ in range(2):
-                filter.save(path)
-                assert Bloom.load(path) == filter
-            assert list(tmp_path.iterdir()) == [tmp_path / name]
-        (tmp_path / name).unlink()
-    with pytest.raises(OSError, match="File name too long"):
-        filter.save(tmp_path / ("x" * 256))
-    for wrong in (5, None, ["a"]):
-        with pytest.raises(TypeError):
-            filter.save(wrong)
