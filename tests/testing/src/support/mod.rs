@@ -1,6 +1,8 @@
 //! Helpers that the tests share.
 
-use std::collections::VecDeque;
+mod relocation;
+mod stream;
+
 use std::sync::{Mutex, PoisonError};
 
 use valkeybloom_sketches::bloom::chunks::{self, Partial, Value};
@@ -9,7 +11,12 @@ use valkeybloom_sketches::bloom::{
     Window, dump, rdb,
 };
 use valkeybloom_sketches::tdigest::{self, TDigest};
-use valkeybloom_sketches::{DecodeError, Fraction, RdbRead, RdbWrite, Relocate, Seed, Width};
+use valkeybloom_sketches::{DecodeError, Fraction, Seed, Width};
+
+pub use crate::plain::Field;
+use crate::plain::{Plain, PlainFilter};
+pub use relocation::{Moving, Weighing, relocate};
+pub use stream::Stream;
 
 /// Runs a test with words of every width that this processor has; other tests, which run at the same
 /// time, may find any of them.
@@ -497,149 +504,5 @@ pub fn same(copy: &Object, object: &Object) {
     // The shards of a table depend on its history.
     if object.is_plain() {
         assert_eq!(copy.memory_bytes(), object.memory_bytes());
-    }
-}
-
-pub use crate::plain::Field;
-use crate::plain::{Plain, PlainFilter};
-
-/// An RDB stream in memory: a queue of fields, written at its end and read at its front.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Stream(pub VecDeque<Field>);
-
-impl Stream {
-    /// Returns the fields that are written.
-    pub fn of(write: impl FnOnce(&mut Self)) -> Self {
-        let mut fields = Self::default();
-        write(&mut fields);
-        fields
-    }
-
-    /// Returns the fields with another one in a place.
-    pub fn with(&self, index: usize, field: Field) -> Self {
-        let mut fields = self.clone();
-        fields.0[index] = field;
-        fields
-    }
-}
-
-impl RdbWrite for Stream {
-    fn uint(&mut self, value: u64) {
-        self.0.push_back(Field::Uint(value));
-    }
-
-    fn double(&mut self, value: f64) {
-        self.0.push_back(Field::Double(value));
-    }
-
-    fn bytes(&mut self, value: &[u8]) {
-        self.0.push_back(Field::Bytes(value.to_vec()));
-    }
-}
-
-impl RdbRead for Stream {
-    fn uint(&mut self) -> Result<u64, DecodeError> {
-        match self.0.pop_front() {
-            Some(Field::Uint(value)) => Ok(value),
-            _ => Err(DecodeError::Truncated),
-        }
-    }
-
-    fn double(&mut self) -> Result<f64, DecodeError> {
-        match self.0.pop_front() {
-            Some(Field::Double(value)) => Ok(value),
-            _ => Err(DecodeError::Truncated),
-        }
-    }
-
-    fn bytes(&mut self) -> Result<Vec<u8>, DecodeError> {
-        match self.0.pop_front() {
-            Some(Field::Bytes(value)) => Ok(value),
-            _ => Err(DecodeError::Truncated),
-        }
-    }
-}
-
-/// Moves this number of allocations, and then stops.
-pub struct Moving(pub usize);
-
-impl Relocate for Moving {
-    fn should_stop(&mut self) -> bool {
-        self.0 = self.0.saturating_sub(1);
-        self.0 == 0
-    }
-
-    fn table<T>(&mut self, table: Vec<T>) -> Vec<T> {
-        let mut moved = Vec::with_capacity(table.len());
-        moved.extend(table);
-        moved
-    }
-
-    fn blob(&mut self, blob: Box<[u8]>) -> Box<[u8]> {
-        blob.to_vec().into_boxed_slice()
-    }
-}
-
-/// Moves allocations, three at a time, and adds up their bytes.
-#[derive(Default)]
-pub struct Weighing {
-    /// The sum of the bytes.
-    pub bytes: u64,
-    looks: u8,
-}
-
-impl Relocate for Weighing {
-    fn should_stop(&mut self) -> bool {
-        self.looks = self.looks.wrapping_add(1);
-        self.looks.is_multiple_of(3)
-    }
-
-    fn table<T>(&mut self, table: Vec<T>) -> Vec<T> {
-        self.bytes += (table.capacity() * size_of::<T>()) as u64;
-        let mut moved = Vec::with_capacity(table.capacity());
-        moved.extend(table);
-        moved
-    }
-
-    fn blob(&mut self, blob: Box<[u8]>) -> Box<[u8]> {
-        self.bytes += blob.len() as u64;
-        blob.to_vec().into_boxed_slice()
-    }
-}
-
-/// Moves the memory of an object in steps, and applies `change` to each blob that moves.
-pub fn relocate(
-    object: &mut Object,
-    mut steps: impl FnMut() -> usize,
-    change: impl FnMut(&mut Vec<u8>),
-) {
-    struct Changing<C>(Moving, C);
-
-    impl<C: FnMut(&mut Vec<u8>)> Relocate for Changing<C> {
-        fn should_stop(&mut self) -> bool {
-            self.0.should_stop()
-        }
-
-        fn table<T>(&mut self, table: Vec<T>) -> Vec<T> {
-            self.0.table(table)
-        }
-
-        fn blob(&mut self, blob: Box<[u8]>) -> Box<[u8]> {
-            let mut moved = blob.to_vec();
-            (self.1)(&mut moved);
-            moved.into_boxed_slice()
-        }
-    }
-
-    let parts = usize::try_from(object.allocations()).unwrap();
-    let mut moving = Changing(Moving(steps()), change);
-    let mut begin = 0;
-    while let Some(next) = object.relocate(begin, &mut moving) {
-        assert!(
-            next > begin && next < parts,
-            "{begin}, then {next} of {parts}"
-        );
-        begin = next;
-        moving.0.0 = steps();
     }
 }
