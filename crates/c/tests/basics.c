@@ -37,6 +37,33 @@ static const int64_t large[] = {0, 3, 8, 8, 12};
 static const valkeybloom_batch by_small = {.length = 4, .data = DATA, .offsets32 = small};
 static const valkeybloom_batch by_large = {.length = 4, .data = DATA, .offsets64 = large};
 
+static bool equal(const valkeybloom_object *one, const valkeybloom_object *other) {
+    bool equal = false;
+    OK(valkeybloom_equal(one, other, &equal));
+    return equal;
+}
+
+// Copies an object, and removes all items of the copy.
+static valkeybloom_object *emptied_copy(const valkeybloom_object *object) {
+    valkeybloom_object *copy = NULL;
+    OK(valkeybloom_copy(object, &copy));
+    CHECK(equal(object, copy));
+    OK(valkeybloom_clear(copy));
+    return copy;
+}
+
+static bool contains(const valkeybloom_object *object, const char *item, const char *options) {
+    bool found = false;
+    OK(valkeybloom_contains(object, TEXT(item), options, &found));
+    return found;
+}
+
+static uint64_t count(const valkeybloom_object *object, const char *item) {
+    uint64_t count = 0;
+    OK(valkeybloom_count(object, TEXT(item), &count));
+    return count;
+}
+
 static void bloom_filters(void) {
     at = "Bloom filters";
     valkeybloom_object *filter = NULL, *other = NULL;
@@ -57,13 +84,10 @@ static void bloom_filters(void) {
     valkeybloom_free(other);
     OK(valkeybloom_contains(filter, NULL, 0, NULL, &flag));
     CHECK(flag);
-    OK(valkeybloom_contains(filter, TEXT("yellow"), NULL, &flag));
-    CHECK(!flag);
+    CHECK(!contains(filter, "yellow", NULL));
     OK(valkeybloom_contains_many(filter, &by_large, NULL, answers));
     CHECK(memcmp(answers, "\1\1\1\1", 4) == 0);
-    // Results that no one wants.
     OK(valkeybloom_bloom_add(filter, TEXT("black"), NULL, NULL));
-
     valkeybloom_bloom_info info = {.size = sizeof info};
     OK(valkeybloom_bloom_describe(filter, NULL, &info));
     CHECK(info.items == 5 && info.capacity == 1000 && info.filters == 1 && info.error_rate == 0.01);
@@ -73,20 +97,15 @@ static void bloom_filters(void) {
     OK(valkeybloom_bloom_estimated_error_rate(filter, NULL, &rate));
     CHECK(rate < 0.01);
 
-    OK(valkeybloom_copy(filter, &other));
-    OK(valkeybloom_equal(filter, other, &flag));
-    CHECK(flag);
-    OK(valkeybloom_clear(other));
+    other = emptied_copy(filter);
     OK(valkeybloom_bloom_add(other, TEXT("yellow"), NULL, NULL));
-    OK(valkeybloom_equal(filter, other, &flag));
-    CHECK(!flag);
+    CHECK(!equal(filter, other));
     valkeybloom_object *united = NULL, *lone = NULL;
     const valkeybloom_object *both[] = {filter, other};
     OK(valkeybloom_bloom_union(both, 2, NULL, &united));
     OK(valkeybloom_bloom_describe(united, NULL, &info));
     CHECK(info.items >= 6);
-    OK(valkeybloom_contains(united, TEXT("yellow"), NULL, &flag));
-    CHECK(flag);
+    CHECK(contains(united, "yellow", NULL));
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "nothing", valkeybloom_bloom_union(NULL, 0, NULL, &lone));
     OK(valkeybloom_bloom_new(1000, 0.01, NULL, NULL, &lone));
     const valkeybloom_object *unlike[] = {filter, lone};
@@ -98,8 +117,7 @@ static void bloom_filters(void) {
     valkeybloom_buffer bytes;
     OK(valkeybloom_to_bytes(filter, &bytes));
     OK(valkeybloom_from_bytes(bytes.data, bytes.length, &other));
-    OK(valkeybloom_equal(filter, other, &flag));
-    CHECK(flag);
+    CHECK(equal(filter, other));
     valkeybloom_free(other);
     other = NULL;
     for (size_t end = 0; end < bytes.length; end++) {
@@ -141,8 +159,7 @@ static void bloom_filters(void) {
     OK(valkeybloom_bloom_new(10, 0.01, "COUNTING", NULL, &filter));
     for (int i = 1; i <= 20; i++) {
         OK(valkeybloom_bloom_add(filter, TEXT("a"), NULL, NULL));
-        OK(valkeybloom_count(filter, TEXT("a"), &number));
-        CHECK(number == (uint64_t)i);
+        CHECK(count(filter, "a") == (uint64_t)i);
     }
     for (int i = 0; i <= 20; i++) {
         OK(valkeybloom_remove(filter, TEXT("a"), &flag));
@@ -157,16 +174,13 @@ static void bloom_filters(void) {
 
     OK(valkeybloom_bloom_new(10, 0.01, "WINDOW 1000 PERIODS 4", NULL, &filter));
     OK(valkeybloom_bloom_add(filter, TEXT("a"), "AT 5000 TTL 2000", NULL));
-    OK(valkeybloom_contains(filter, TEXT("a"), "at 5999", &flag));
-    CHECK(flag);
-    OK(valkeybloom_contains(filter, TEXT("a"), "AT 9000", &flag));
-    CHECK(!flag);
+    CHECK(contains(filter, "a", "at 5999"));
+    CHECK(!contains(filter, "a", "AT 9000"));
     OK(valkeybloom_bloom_describe(filter, "AT 5000", &info));
     CHECK(info.window_ms == 1000 && info.periods == 4 && info.items == 1);
     OK(valkeybloom_bloom_add(filter, TEXT("b"), "AT 6000", NULL));
     OK(valkeybloom_bloom_add(filter, TEXT("c"), "AT 3000", NULL));
-    OK(valkeybloom_contains(filter, TEXT("b"), "AT 9000", &flag));
-    CHECK(flag);
+    CHECK(contains(filter, "b", "AT 9000"));
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "expired", valkeybloom_bloom_add(filter, TEXT("d"), "AT 99", NULL));
     valkeybloom_free(filter);
     valkeybloom_free(NULL);
@@ -175,36 +189,38 @@ static void bloom_filters(void) {
 // Chunks travel from one object to another.
 static void chunks(void) {
     at = "chunks";
-    valkeybloom_object *filter = NULL, *again = NULL;
-    valkeybloom_loader *loader = NULL;
-    valkeybloom_buffer chunk;
-    uint64_t cursor = 0, count = 0;
-    bool flag = false;
-    OK(valkeybloom_bloom_new(1000, 0.01, NULL, NULL, &filter));
-    OK(valkeybloom_bloom_add_many(filter, &by_small, NULL, NULL, NULL));
-    OK(valkeybloom_loader_new(VALKEYBLOOM_FAMILY_BLOOM, &loader));
-    FAILS(VALKEYBLOOM_STATUS_UNDECODABLE, "chunk", valkeybloom_loader_finish(loader, &again));
-    FAILS(VALKEYBLOOM_STATUS_UNDECODABLE, "chunk", valkeybloom_loader_load(loader, 5, TEXT("x")));
-    for (;;) {
-        OK(valkeybloom_next_chunk(filter, &cursor, &chunk));
+    valkeybloom_object *filters[2], *again = NULL;
+    OK(valkeybloom_bloom_new(1000, 0.01, NULL, NULL, &filters[0]));
+    OK(valkeybloom_bloom_add_many(filters[0], &by_small, NULL, NULL, NULL));
+    OK(valkeybloom_cuckoo_new(1000, "BUCKETSIZE 4", &filters[1]));
+    OK(valkeybloom_cuckoo_add_many(filters[1], &by_small, false, NULL, NULL));
+    const valkeybloom_family families[] = {VALKEYBLOOM_FAMILY_BLOOM, VALKEYBLOOM_FAMILY_CUCKOO};
+    for (int i = 0; i < 2; i++) {
+        valkeybloom_loader *loader = NULL;
+        valkeybloom_buffer chunk;
+        uint64_t cursor = 0;
+        int count = 0;
+        OK(valkeybloom_loader_new(families[i], &loader));
+        FAILS(VALKEYBLOOM_STATUS_UNDECODABLE, "chunk", valkeybloom_loader_finish(loader, &again));
+        FAILS(VALKEYBLOOM_STATUS_UNDECODABLE, "chunk", valkeybloom_loader_load(loader, 5, TEXT("x")));
+        do {
+            OK(valkeybloom_next_chunk(filters[i], &cursor, &chunk));
+            OK(valkeybloom_loader_load(loader, cursor, chunk.data, chunk.length));
+            valkeybloom_buffer_free(&chunk);
+            count++;
+        } while (cursor != 0);
+        CHECK(count == 3);
+        OK(valkeybloom_loader_finish(loader, &again));
+        CHECK(equal(filters[i], again));
+        // The loader is empty again. One that is not may be freed as well.
+        OK(valkeybloom_next_chunk(filters[i], &cursor, &chunk));
         OK(valkeybloom_loader_load(loader, cursor, chunk.data, chunk.length));
         valkeybloom_buffer_free(&chunk);
-        if (cursor == 0)
-            break;
-        count++;
+        valkeybloom_loader_free(loader);
+        valkeybloom_free(again);
+        valkeybloom_free(filters[i]);
     }
-    CHECK(count >= 2);
-    OK(valkeybloom_loader_finish(loader, &again));
-    OK(valkeybloom_equal(filter, again, &flag));
-    CHECK(flag);
-    // The loader is empty again. One that is not may be freed as well.
-    OK(valkeybloom_next_chunk(filter, &cursor, &chunk));
-    OK(valkeybloom_loader_load(loader, cursor, chunk.data, chunk.length));
-    valkeybloom_buffer_free(&chunk);
-    valkeybloom_loader_free(loader);
     valkeybloom_loader_free(NULL);
-    valkeybloom_free(again);
-    valkeybloom_free(filter);
 }
 
 static void cuckoo_filters(void) {
@@ -219,8 +235,7 @@ static void cuckoo_filters(void) {
     CHECK(flag);
     OK(valkeybloom_cuckoo_add(filter, TEXT("red"), true, &flag));
     CHECK(!flag);
-    OK(valkeybloom_count(filter, TEXT("red"), &number));
-    CHECK(number == 2);
+    CHECK(count(filter, "red") == 2);
     OK(valkeybloom_cuckoo_add_many(filter, &by_large, true, NULL, &number));
     CHECK(number == 3);
     OK(valkeybloom_cuckoo_new(2, "BUCKETSIZE 1", &other));
@@ -235,32 +250,13 @@ static void cuckoo_filters(void) {
     CHECK(memcmp(answers, "\1\1\1\1", 4) == 0);
     OK(valkeybloom_remove(filter, TEXT("blue"), &flag));
     CHECK(flag);
-    OK(valkeybloom_contains(filter, TEXT("blue"), NULL, &flag));
-    CHECK(!flag);
+    CHECK(!contains(filter, "blue", NULL));
     OK(valkeybloom_cuckoo_compact(filter));
     valkeybloom_cuckoo_info info = {.size = sizeof info};
     OK(valkeybloom_cuckoo_describe(filter, &info));
     CHECK(info.items == 4 && info.bucket_size == 4 && info.slots >= 1000 && info.filters == 1);
-    OK(valkeybloom_copy(filter, &other));
-    OK(valkeybloom_equal(filter, other, &flag));
-    CHECK(flag);
-    OK(valkeybloom_clear(other));
-    OK(valkeybloom_equal(filter, other, &flag));
-    CHECK(!flag);
-    valkeybloom_free(other);
-    valkeybloom_loader *loader = NULL;
-    valkeybloom_buffer chunk;
-    uint64_t cursor = 0;
-    OK(valkeybloom_loader_new(VALKEYBLOOM_FAMILY_CUCKOO, &loader));
-    do {
-        OK(valkeybloom_next_chunk(filter, &cursor, &chunk));
-        OK(valkeybloom_loader_load(loader, cursor, chunk.data, chunk.length));
-        valkeybloom_buffer_free(&chunk);
-    } while (cursor != 0);
-    OK(valkeybloom_loader_finish(loader, &other));
-    OK(valkeybloom_equal(filter, other, &flag));
-    CHECK(flag);
-    valkeybloom_loader_free(loader);
+    other = emptied_copy(filter);
+    CHECK(!equal(filter, other));
     valkeybloom_free(other);
     valkeybloom_free(filter);
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "apacity", valkeybloom_cuckoo_new(0, NULL, &filter));
@@ -271,7 +267,6 @@ static void count_min_sketches(void) {
     valkeybloom_object *sketch = NULL, *other = NULL;
     uint64_t counts[4], number = 0;
     int64_t by[] = {1, 2, 3, 4};
-    bool flag = true;
     OK(valkeybloom_count_min_new(2000, 5, NULL, &sketch));
     OK(valkeybloom_count_min_add(sketch, TEXT("red"), 5, &number));
     CHECK(number == 5);
@@ -279,23 +274,18 @@ static void count_min_sketches(void) {
     OK(valkeybloom_count_min_add_many(sketch, &by_small, NULL));
     OK(valkeybloom_count_min_count_many(sketch, &by_large, counts));
     CHECK(counts[0] == 7 && counts[1] == 3 && counts[2] == 4 && counts[3] == 5);
-    OK(valkeybloom_count(sketch, TEXT("yellow"), &number));
-    CHECK(number == 0);
+    CHECK(count(sketch, "yellow") == 0);
     const valkeybloom_object *both[] = {sketch, sketch};
     int64_t weights[] = {1, 2};
     OK(valkeybloom_count_min_merge(both, weights, 2, &other));
-    OK(valkeybloom_count(other, TEXT("red"), &number));
-    CHECK(number == 21);
+    CHECK(count(other, "red") == 21);
     valkeybloom_free(other);
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "nothing", valkeybloom_count_min_merge(NULL, NULL, 0, &other));
     OK(valkeybloom_count_min_merge(both, NULL, 2, &other));
-    OK(valkeybloom_count(other, TEXT("red"), &number));
-    CHECK(number == 14);
-    OK(valkeybloom_equal(sketch, other, &flag));
-    CHECK(!flag);
+    CHECK(count(other, "red") == 14);
+    CHECK(!equal(sketch, other));
     valkeybloom_free(other);
-    OK(valkeybloom_copy(sketch, &other));
-    OK(valkeybloom_clear(other));
+    other = emptied_copy(sketch);
     valkeybloom_count_min_info info = {.size = sizeof info};
     OK(valkeybloom_count_min_describe(other, &info));
     CHECK(info.width == 2000 && info.depth == 5 && info.total == 0 && info.cell_size == 4);
@@ -312,8 +302,6 @@ static void top_k_lists(void) {
     valkeybloom_buffer left;
     valkeybloom_items items;
     uint8_t answers[4];
-    bool flag = false;
-    uint64_t number = 0;
     OK(valkeybloom_top_k_new(2, 50, 5, 0.9, &list));
     OK(valkeybloom_top_k_add(list, TEXT("red"), 3, &left));
     CHECK(left.data == NULL);
@@ -340,17 +328,12 @@ static void top_k_lists(void) {
     CHECK(items.length == 1 && items.counts == NULL && memcmp(items.data, "red", 3) == 0);
     valkeybloom_items_free(&items);
     OK(valkeybloom_top_k_add_many(list, &by_small, NULL, NULL));
-    OK(valkeybloom_contains(list, TEXT("blue"), NULL, &flag));
-    CHECK(flag);
-    OK(valkeybloom_count(list, TEXT("blue"), &number));
-    CHECK(number == 101);
+    CHECK(contains(list, "blue", NULL));
+    CHECK(count(list, "blue") == 101);
     valkeybloom_top_k_info info = {.size = sizeof info};
     OK(valkeybloom_top_k_describe(list, &info));
     CHECK(info.k == 2 && info.width == 50 && info.depth == 5 && info.decay == 0.9 && info.items == 2);
-    OK(valkeybloom_copy(list, &other));
-    OK(valkeybloom_equal(list, other, &flag));
-    CHECK(flag);
-    OK(valkeybloom_clear(other));
+    other = emptied_copy(list);
     OK(valkeybloom_top_k_list(other, &items));
     CHECK(items.length == 0);
     valkeybloom_items_free(&items);
@@ -365,7 +348,6 @@ static void t_digests(void) {
     double values[] = {1, 2, 3, 4, 5}, answers[5], mean = 0;
     int64_t ranks[5];
     uint64_t by[] = {0, 4, 5};
-    bool flag = false;
     OK(valkeybloom_tdigest_new(100, &digest));
     OK(valkeybloom_tdigest_add(digest, values, 5));
     double shares[] = {0, 0.5, 1};
@@ -390,10 +372,7 @@ static void t_digests(void) {
     OK(valkeybloom_tdigest_describe(other, &info));
     CHECK(info.compression == 100 && info.observations == 10 && info.min == 1 && info.max == 5);
     valkeybloom_free(other);
-    OK(valkeybloom_copy(digest, &other));
-    OK(valkeybloom_equal(digest, other, &flag));
-    CHECK(flag);
-    OK(valkeybloom_clear(other));
+    other = emptied_copy(digest);
 
     int32_t numbers[] = {0, 7, 9};
     const void *buffers[] = {NULL, numbers};
@@ -434,9 +413,7 @@ static void batches(void) {
     array.buffers = of_numbers;
     OK(valkeybloom_bloom_add_many(filter, &batch, NULL, NULL, &number));
     CHECK(number == 2);
-    bool found = false;
-    OK(valkeybloom_contains(filter, TEXT("42"), NULL, &found));
-    CHECK(found);
+    CHECK(contains(filter, "42", NULL));
     schema.format = "g";
     FAILS(VALKEYBLOOM_STATUS_BAD_TYPE, "float", valkeybloom_bloom_add_many(filter, &batch, NULL, NULL, NULL));
     schema.format = "l";
