@@ -111,6 +111,56 @@ impl ShapeWords {
     }
 }
 
+/// The options of BF.INSERT that describe a new object.
+#[derive(Default)]
+struct NewWords {
+    capacity: Option<u64>,
+    error_rate: Option<Fraction>,
+    tightening: Option<Fraction>,
+    seed: Option<Seed>,
+    shape: ShapeWords,
+}
+
+impl NewWords {
+    /// Takes an option with its value. Returns `false` for an option that is not a field of this type.
+    fn take<W: CommandWords + ?Sized>(
+        &mut self,
+        option: &[u8],
+        from: &mut Cursor<W>,
+    ) -> Result<bool, Error> {
+        if option.eq_ignore_ascii_case(b"CAPACITY") {
+            self.capacity = Some(from.positive(Field::CAPACITY)?);
+        } else if option.eq_ignore_ascii_case(b"ERROR") {
+            self.error_rate = Some(from.fraction(Field::ERROR_RATE)?);
+        } else if option.eq_ignore_ascii_case(b"TIGHTENING") {
+            self.tightening = Some(from.fraction(Field::TIGHTENING)?);
+        } else if option.eq_ignore_ascii_case(b"SEED") {
+            self.seed = Some(from.seed()?);
+        } else {
+            return self.shape.take(option, from);
+        }
+        Ok(true)
+    }
+
+    /// Returns the object that is described; missing parameters take the defaults.
+    fn into_wanted(self, defaults: Params, origin: Origin) -> Result<Wanted, Error> {
+        let tightening = self.tightening.map(|ratio| tightening(ratio, origin));
+        let params = Params {
+            capacity: self.capacity.unwrap_or(defaults.capacity),
+            error_rate: self.error_rate.unwrap_or(defaults.error_rate),
+            tightening: tightening.unwrap_or(defaults.tightening),
+            growth: defaults.growth,
+        };
+        Ok(Wanted {
+            expansion: self.shape.expansion,
+            scales_to: self.shape.scale_to.is_some(),
+            tightening: self.tightening,
+            seeded: self.seed.is_some(),
+            shape: self.shape.into_shape(params, self.capacity.is_some())?,
+        })
+    }
+}
+
 /// The request of BF.RESERVE.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reserve {
@@ -287,8 +337,7 @@ impl Insert {
         }
         require_count(words.count() >= 2)?;
         let mut from = Cursor::after_key(words);
-        let (mut capacity, mut error_rate, mut tightening) = (None, None, None);
-        let (mut request, mut shape) = (Self::default(), ShapeWords::default());
+        let (mut request, mut new) = (Self::default(), NewWords::default());
         let mut nocreate = false;
         while let Some(option) = from.take() {
             if option.eq_ignore_ascii_case(b"ITEMS") {
@@ -296,15 +345,7 @@ impl Insert {
                 require_count(!request.items.is_empty())?;
                 break;
             }
-            if option.eq_ignore_ascii_case(b"CAPACITY") {
-                capacity = Some(from.positive(Field::CAPACITY)?);
-            } else if option.eq_ignore_ascii_case(b"ERROR") {
-                error_rate = Some(from.fraction(Field::ERROR_RATE)?);
-            } else if option.eq_ignore_ascii_case(b"TIGHTENING") {
-                tightening = Some(from.fraction(Field::TIGHTENING)?);
-            } else if option.eq_ignore_ascii_case(b"SEED") {
-                request.seed = Some(from.seed()?);
-            } else if option.eq_ignore_ascii_case(b"VALIDATESCALETO") {
+            if option.eq_ignore_ascii_case(b"VALIDATESCALETO") {
                 request.scale_to = Some(from.positive(Field::CAPACITY)?);
             } else if option.eq_ignore_ascii_case(b"TTL") {
                 request.moment.ttl_ms = Some(from.positive(Field::TTL)?);
@@ -316,30 +357,16 @@ impl Insert {
                 nocreate = true;
             } else if option.eq_ignore_ascii_case(b"ONCE") && request.once.is_none() {
                 request.once = Some(Once::take(&mut from)?);
-            } else if !shape.take(option, &mut from)? {
+            } else if !new.take(option, &mut from)? {
                 return Err(Error::UNKNOWN_OPTION);
             }
         }
-        let params = defaults.params;
-        let expansion = shape.expansion;
-        request.grow_to = shape.scale_to;
-        let given = Params {
-            capacity: capacity.unwrap_or(params.capacity),
-            error_rate: error_rate.unwrap_or(params.error_rate),
-            tightening: tightening.map_or(params.tightening, |it| self::tightening(it, origin)),
-            growth: params.growth,
-        };
-        let shape = shape.into_shape(given, capacity.is_some())?;
-        if request.scale_to.is_some() && shape.params.growth == Growth::Fixed {
+        request.seed = new.seed;
+        request.grow_to = new.shape.scale_to;
+        let wanted = new.into_wanted(defaults.params, origin)?;
+        if request.scale_to.is_some() && wanted.shape.params.growth == Growth::Fixed {
             return Err(Error::FIXED_SCALE_TO);
         }
-        let wanted = Wanted {
-            shape,
-            expansion,
-            scales_to: request.grow_to.is_some(),
-            tightening,
-            seeded: request.seed.is_some(),
-        };
         request.create = (!nocreate).then(|| wanted.by(defaults, origin));
         once::require_answers(request.once, &request.items)?;
         Ok(request)
