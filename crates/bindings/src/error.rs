@@ -57,6 +57,11 @@ impl Error {
         Self { code, text }
     }
 
+    /// Creates the error of a batch that can't be read.
+    pub(crate) fn bad_batch(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Code::BadBatch, text)
+    }
+
     /// Returns the kind of the error.
     pub const fn code(&self) -> Code {
         self.code
@@ -122,6 +127,6 @@ impl From<std::collections::TryReserveError> for Error {
 
 impl From<BadOffsets> for Error {
     fn from(error: BadOffsets) -> Self {
-        Self::new(Code::BadBatch, error.to_string())
+        Self::bad_batch(error.to_string())
     }
 }

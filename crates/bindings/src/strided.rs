@@ -129,7 +129,7 @@ impl Strided<'_> {
                 Some(Integer::Unsigned(number)) => number.try_into(),
                 None => return Err(not_an_array_of("integers")),
             };
-            to.push(number.map_err(|_| Error::new(Code::BadBatch, "a number is too large"))?);
+            to.push(number.map_err(|_| Error::bad_batch("a number is too large"))?);
             Ok(())
         })
     }

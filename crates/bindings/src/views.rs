@@ -1,6 +1,6 @@
 //! Arrow's views of strings. Short strings are in place, long ones in buffers.
 
-use super::error::{Code, Error};
+use super::error::Error;
 
 /// The longest string in place, in bytes. A view begins with the length in four bytes. A short string follows; the
 /// number and the offset of a long string's buffer are in the last eight bytes.
@@ -36,8 +36,7 @@ impl<'b> Views<'b> {
         if views.iter().all(|view| item(view, &buffers).is_some()) {
             Ok(Self { views, buffers })
         } else {
-            let text = "a view points outside of the buffers";
-            Err(Error::new(Code::BadBatch, text))
+            Err(Error::bad_batch("a view points outside of the buffers"))
         }
     }
 }

@@ -1,4 +1,7 @@
+use std::ffi::{CStr, c_void};
+
 use super::*;
+use crate::error::Code;
 
 unsafe extern "C" fn nothing_to_do_for_a_schema(schema: *mut ArrowSchema) {
     // SAFETY: the interface passes the schema.

@@ -68,10 +68,14 @@ fn floor_of(file: &str, floors: &[Vec<String>]) -> Option<usize> {
         .map(|(_, floor)| floor)
 }
 
+/// The text without what is compiled for tests alone.
+fn shipped(text: &str) -> &str {
+    text.split("\n#[cfg(test)]\nmod ").next().unwrap()
+}
+
 /// The code without comments and without what is compiled for tests alone.
 fn code(text: &str) -> String {
-    let text = text.split("\n#[cfg(test)]\nmod ").next().unwrap();
-    let lines = text.lines().map(|line| match line.find("//") {
+    let lines = shipped(text).lines().map(|line| match line.find("//") {
         Some(start) => &line[..start],
         None => line,
     });
@@ -118,7 +122,10 @@ fn uses(file: &str, sources: &Sources) -> BTreeSet<String> {
     let own = module_of(file);
     let is_folder = file.ends_with("mod.rs") || ["lib.rs", "main.rs"].contains(&file);
     let mut named: Vec<Vec<String>> = Vec::new();
-    for item in &syn::parse_file(&sources[file]).expect("Rust").items {
+    for item in &syn::parse_file(shipped(&sources[file]))
+        .expect("Rust")
+        .items
+    {
         match item {
             Item::Use(item) => add_paths(&item.tree, &[], &mut named),
             Item::Mod(item) if item.content.is_none() => named.push(vec![item.ident.to_string()]),

@@ -1,232 +1,14 @@
-//! Arrays of Arrow's C data interface, as batches.
-//!
-//! The interface gives pointers, but the length of their memory only for views. Everything that can be checked is
-//! checked. That the data of strings reach to the last offset has to be trusted, as by every reader of this interface.
+//! Elements of an array, as items or numbers.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::CStr;
 
 use valkeybloom_sketches::BadOffsets;
 
-use super::batch::Batch;
-use super::error::{Code, Error};
-use super::items::Text;
-use super::strided::{Element, Strided};
-
-/// The type of an array: `struct ArrowSchema`.
-#[derive(Debug)]
-#[repr(C)]
-pub struct ArrowSchema {
-    format: *const c_char,
-    name: *const c_char,
-    metadata: *const c_char,
-    flags: i64,
-    n_children: i64,
-    children: *mut *mut ArrowSchema,
-    dictionary: *mut ArrowSchema,
-    release: Option<unsafe extern "C" fn(*mut ArrowSchema)>,
-    private_data: *mut c_void,
-}
-
-/// An array: `struct ArrowArray`.
-#[derive(Debug)]
-#[repr(C)]
-pub struct ArrowArray {
-    length: i64,
-    null_count: i64,
-    offset: i64,
-    n_buffers: i64,
-    n_children: i64,
-    buffers: *mut *const c_void,
-    children: *mut *mut ArrowArray,
-    dictionary: *mut ArrowArray,
-    release: Option<unsafe extern "C" fn(*mut ArrowArray)>,
-    private_data: *mut c_void,
-}
-
-/// A stream of arrays of one type: `struct ArrowArrayStream`.
-#[derive(Debug)]
-#[repr(C)]
-pub struct ArrowArrayStream {
-    get_schema: Option<unsafe extern "C" fn(*mut ArrowArrayStream, *mut ArrowSchema) -> c_int>,
-    get_next: Option<unsafe extern "C" fn(*mut ArrowArrayStream, *mut ArrowArray) -> c_int>,
-    get_last_error: Option<unsafe extern "C" fn(*mut ArrowArrayStream) -> *const c_char>,
-    release: Option<unsafe extern "C" fn(*mut ArrowArrayStream)>,
-    private_data: *mut c_void,
-}
-
-impl ArrowSchema {
-    // SAFETY: null pointers, no functions and zeros are values of all fields.
-    const RELEASED: Self = unsafe { std::mem::zeroed() };
-}
-
-impl ArrowArray {
-    // SAFETY: as above.
-    const RELEASED: Self = unsafe { std::mem::zeroed() };
-}
-
-/// All arrays of a stream, with their type. Dropping it releases them.
-#[derive(Debug)]
-pub struct Arrays {
-    schema: ArrowSchema,
-    arrays: Vec<ArrowArray>,
-}
-
-// SAFETY: the interface lets any thread read and release arrays.
-unsafe impl Send for Arrays {}
-// SAFETY: shared arrays are only read.
-unsafe impl Sync for Arrays {}
-
-impl Drop for Arrays {
-    fn drop(&mut self) {
-        for array in &mut self.arrays {
-            if let Some(release) = array.release {
-                // SAFETY: the array was not released yet, and nothing borrows it.
-                unsafe { release(array) };
-            }
-        }
-        if let Some(release) = self.schema.release {
-            // SAFETY: the schema was not released yet, and nothing borrows it.
-            unsafe { release(&raw mut self.schema) };
-        }
-    }
-}
-
-impl Arrays {
-    /// Reads a stream to its end. The stream still has to be released by its owner.
-    ///
-    /// # Errors
-    /// [`Code::BadBatch`] with the stream's own error, or [`Code::NoMemory`].
-    ///
-    /// # Safety
-    /// The pointer is null, or points to a stream that follows the interface and that no one else uses during the call.
-    pub unsafe fn read(stream: *mut ArrowArrayStream) -> Result<Self, Error> {
-        // SAFETY: the caller promises that it is null or valid.
-        let callbacks = unsafe { stream.as_ref() }.filter(|stream| stream.release.is_some());
-        let callbacks = callbacks.and_then(|it| Some((it.get_schema?, it.get_next?)));
-        let Some((get_schema, get_next)) = callbacks else {
-            return Err(bad("the stream is released"));
-        };
-        let mut all = Self {
-            schema: ArrowSchema::RELEASED,
-            arrays: Vec::new(),
-        };
-        // SAFETY: the stream is valid and not released, and the schema may be overwritten.
-        let status = unsafe { get_schema(stream, &raw mut all.schema) };
-        if status != 0 {
-            // SAFETY: the stream is valid and not released.
-            return Err(unsafe { last_error(stream) });
-        }
-        loop {
-            all.arrays.try_reserve(1)?;
-            let mut array = ArrowArray::RELEASED;
-            // SAFETY: the stream is valid and not released, and the array may be overwritten.
-            let status = unsafe { get_next(stream, &raw mut array) };
-            if status != 0 {
-                // SAFETY: the stream is valid and not released.
-                return Err(unsafe { last_error(stream) });
-            }
-            if array.release.is_none() {
-                return Ok(all);
-            }
-            all.arrays.push(array);
-        }
-    }
-
-    /// Passes the numbers of all arrays to `visit`.
-    ///
-    /// # Errors
-    /// Those of [`numbers`] and of `visit`.
-    pub fn each_numbers(
-        &self,
-        mut visit: impl FnMut(Strided<'_>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let mut before = 0;
-        for array in &self.arrays {
-            // SAFETY: the stream gave these arrays and their schema, and they are not released before `self` is
-            // dropped.
-            let numbers =
-                unsafe { numbers(&raw const self.schema, std::ptr::from_ref(array), before) }?;
-            before += numbers.len();
-            visit(numbers)?;
-        }
-        Ok(())
-    }
-
-    /// Appends the items of all arrays to a batch.
-    ///
-    /// # Errors
-    /// Those of [`push`].
-    pub fn push_to<'b>(&'b self, batch: &mut Batch<'b>) -> Result<(), Error> {
-        for array in &self.arrays {
-            // SAFETY: the stream gave these arrays and their schema, and they are not released before `self` is
-            // dropped.
-            unsafe { push(&raw const self.schema, std::ptr::from_ref(array), batch) }?;
-        }
-        Ok(())
-    }
-}
-
-/// Returns the error of a stream's last call.
-///
-/// # Safety
-/// The stream is valid and not released, and its last call failed.
-unsafe fn last_error(stream: *mut ArrowArrayStream) -> Error {
-    // SAFETY: as above.
-    let get = unsafe { (*stream).get_last_error };
-    // SAFETY: as above.
-    let text = get.map_or(std::ptr::null(), |get| unsafe { get(stream) });
-    if text.is_null() {
-        return bad("the stream of arrays failed");
-    }
-    // SAFETY: the interface says that it is a string, valid until the stream's next call.
-    let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
-    Error::new(Code::BadBatch, text.replace('\n', " "))
-}
-
-fn bad(text: &'static str) -> Error {
-    Error::new(Code::BadBatch, text)
-}
-
-/// Appends the items of an array to a batch: strings, bytes, or integers. An array of structures, such as a table, has
-/// to have one column.
-///
-/// # Errors
-/// [`Code::BadType`] for any other type, [`Code::BadBatch`] for a null item or an impossible length or offset, and
-/// [`Code::NoMemory`].
-///
-/// # Safety
-/// Both pointers are null, or those of a schema and of an array of this schema, which follow the interface; and neither
-/// is released or changed while the batch is used.
-pub unsafe fn push(
-    schema: *const ArrowSchema,
-    array: *const ArrowArray,
-    batch: &mut Batch,
-) -> Result<(), Error> {
-    // SAFETY: the caller promises what this needs.
-    let part = unsafe { Part::find(schema, array) }?;
-    part.push_to(batch)
-}
-
-/// Returns the elements of an array of numbers. `before` elements precede it, for the indices in errors.
-///
-/// # Errors
-/// [`Code::BadType`] for any other type, and [`Code::BadBatch`] for a null or an impossible length or offset.
-///
-/// # Safety
-/// As for [`push`], while the elements are used.
-pub unsafe fn numbers<'b>(
-    schema: *const ArrowSchema,
-    array: *const ArrowArray,
-    before: usize,
-) -> Result<Strided<'b>, Error> {
-    // SAFETY: the caller promises what this needs.
-    let part = unsafe { Part::find(schema, array) }?;
-    part.require_no_nulls(before)?;
-    match part.element() {
-        Some(element) => part.elements(1, element),
-        None => Err(part.unknown("numbers")),
-    }
-}
+use super::abi::{ArrowArray, ArrowSchema};
+use crate::batch::Batch;
+use crate::error::{Code, Error};
+use crate::items::Text;
+use crate::strided::{Element, Strided};
 
 /// Returns the kind of the elements of an array of numbers with this format.
 fn element(format: &[u8]) -> Option<Element> {
@@ -280,7 +62,7 @@ const NAMES: [(&str, &str); 20] = [
 const ITEMS: &str = "strings, bytes or integers";
 
 /// Some elements of an array.
-struct Part<'b> {
+pub struct Part<'b> {
     schema: &'b ArrowSchema,
     format: &'b [u8],
     array: &'b ArrowArray,
@@ -294,15 +76,18 @@ impl<'b> Part<'b> {
     /// Returns the elements of an array, or of the only column of a table.
     ///
     /// # Safety
-    /// As for [`push`], for all of `'b`.
-    unsafe fn find(schema: *const ArrowSchema, array: *const ArrowArray) -> Result<Self, Error> {
+    /// As for [`push`](super::push), for all of `'b`.
+    pub unsafe fn find(
+        schema: *const ArrowSchema,
+        array: *const ArrowArray,
+    ) -> Result<Self, Error> {
         // SAFETY: the caller promises that they are null or valid.
         let (schema, array) = unsafe { (schema.as_ref(), array.as_ref()) };
         let (Some(schema), Some(array)) = (schema, array) else {
-            return Err(bad("there is no array"));
+            return Err(Error::bad_batch("there is no array"));
         };
         if schema.release.is_none() || array.release.is_none() {
-            return Err(bad("the array is released"));
+            return Err(Error::bad_batch("the array is released"));
         }
         let whole = Self::of(schema, array, 0, None)?;
         if whole.format != b"+s" {
@@ -340,7 +125,7 @@ impl<'b> Part<'b> {
                 return Ok((schema, array));
             }
         }
-        Err(bad("the array lacks its column"))
+        Err(Error::bad_batch("the array lacks its column"))
     }
 
     /// Returns the elements of an array after the first `more`: all of them, or `length`.
@@ -350,9 +135,9 @@ impl<'b> Part<'b> {
         more: usize,
         length: Option<usize>,
     ) -> Result<Self, Error> {
-        let wrong = || bad("the array's length or offset can't be right");
+        let wrong = || Error::bad_batch("the array's length or offset can't be right");
         if schema.format.is_null() {
-            return Err(bad("the array has no type"));
+            return Err(Error::bad_batch("the array has no type"));
         }
         // SAFETY: the interface says that it is a string.
         let format = unsafe { CStr::from_ptr(schema.format) }.to_bytes();
@@ -379,7 +164,7 @@ impl<'b> Part<'b> {
     fn buffer(&self, index: usize) -> Result<*const u8, Error> {
         let count = usize::try_from(self.array.n_buffers).unwrap_or(0);
         if index >= count || self.array.buffers.is_null() {
-            return Err(bad("the array lacks a buffer"));
+            return Err(Error::bad_batch("the array lacks a buffer"));
         }
         // SAFETY: the interface says that there are that many pointers.
         Ok(unsafe { *self.array.buffers.add(index) }.cast())
@@ -392,13 +177,15 @@ impl<'b> Part<'b> {
             return Ok(&[]);
         }
         if start.is_null() {
-            return Err(bad("the array lacks a buffer"));
+            return Err(Error::bad_batch("the array lacks a buffer"));
         }
         if !start.is_aligned() {
-            return Err(bad("a buffer of the array is not aligned"));
+            return Err(Error::bad_batch("a buffer of the array is not aligned"));
         }
         if count > isize::MAX.cast_unsigned() / size_of::<T>() {
-            return Err(bad("the array's length or offset can't be right"));
+            return Err(Error::bad_batch(
+                "the array's length or offset can't be right",
+            ));
         }
         // SAFETY: it is not null and aligned, the interface says that it has that many values, which are plain numbers
         // or bytes, and they fit an address space. No one changes them for all of `'b`.
@@ -446,7 +233,8 @@ impl<'b> Part<'b> {
     fn elements(&self, index: usize, element: Element) -> Result<Strided<'b>, Error> {
         let bytes = self.offset + self.length;
         let bytes = bytes.checked_mul(element.size());
-        let bytes = bytes.ok_or_else(|| bad("the array's length or offset can't be right"))?;
+        let bytes =
+            bytes.ok_or_else(|| Error::bad_batch("the array's length or offset can't be right"))?;
         let values: &[u8] = if self.length == 0 || element.size() == 0 {
             &[]
         } else {
@@ -463,6 +251,15 @@ impl<'b> Part<'b> {
         element(self.format).filter(|_| self.schema.dictionary.is_null())
     }
 
+    /// Returns the elements, if they are numbers. `before` elements precede them, for the indices in errors.
+    pub fn numbers(&self, before: usize) -> Result<Strided<'b>, Error> {
+        self.require_no_nulls(before)?;
+        match self.element() {
+            Some(element) => self.elements(1, element),
+            None => Err(self.unknown("numbers")),
+        }
+    }
+
     fn unknown(&self, wanted: &str) -> Error {
         let format = String::from_utf8_lossy(self.format);
         let known = NAMES.iter().find(|(start, _)| format.starts_with(start));
@@ -476,7 +273,8 @@ impl<'b> Part<'b> {
         Error::new(Code::BadType, text)
     }
 
-    fn push_to(&self, batch: &mut Batch<'b>) -> Result<(), Error> {
+    /// Appends the elements to a batch.
+    pub fn push_to(&self, batch: &mut Batch<'b>) -> Result<(), Error> {
         if !self.schema.dictionary.is_null() {
             return self.push_keys(batch);
         }
@@ -532,10 +330,10 @@ impl<'b> Part<'b> {
         };
         let (schema, array) = schema
             .zip(array)
-            .ok_or_else(|| bad("the array lacks its values"))?;
+            .ok_or_else(|| Error::bad_batch("the array lacks its values"))?;
         self.require_no_nulls(batch.len())?;
         let Some(element @ Element::Integer { .. }) = element(self.format) else {
-            return Err(bad("the keys of a dictionary are integers"));
+            return Err(Error::bad_batch("the keys of a dictionary are integers"));
         };
         let mut keys = Vec::new();
         self.elements(1, element)?.append_integers(&mut keys)?;
@@ -550,7 +348,7 @@ impl<'b> Part<'b> {
         let [(schema, ends), (of_values, values)] = [self.child(0)?, self.child(1)?];
         let ends = Self::of(schema, ends, 0, None)?;
         let Some(element @ Element::Integer { .. }) = ends.element() else {
-            return Err(bad("the ends of runs are integers"));
+            return Err(Error::bad_batch("the ends of runs are integers"));
         };
         let mut all = Vec::new();
         ends.elements(1, element)?.append_integers(&mut all)?;
@@ -580,7 +378,8 @@ impl<'b> Part<'b> {
         for (index, place) in chosen.enumerate() {
             let place = u32::try_from(place).ok();
             let place = place.filter(|place| (*place as usize) < values.len());
-            let place = place.ok_or_else(|| bad("a key is outside of the dictionary"))?;
+            let place =
+                place.ok_or_else(|| Error::bad_batch("a key is outside of the dictionary"))?;
             if nulls
                 .as_ref()
                 .is_some_and(|is_null| is_null(place as usize))
@@ -599,12 +398,13 @@ impl<'b> Part<'b> {
         // The buffers of long items come after the nulls and the views. The last buffer has their sizes.
         let buffers = usize::try_from(self.array.n_buffers).unwrap_or(0);
         let count = buffers.checked_sub(3);
-        let count = count.ok_or_else(|| bad("the array lacks a buffer"))?;
+        let count = count.ok_or_else(|| Error::bad_batch("the array lacks a buffer"))?;
         let sizes = self.values::<i64>(buffers - 1, count)?;
         let mut long = Vec::new();
         long.try_reserve_exact(count)?;
         for (index, size) in sizes.iter().enumerate() {
-            let size = usize::try_from(*size).map_err(|_| bad("a buffer's size is negative"))?;
+            let size = usize::try_from(*size)
+                .map_err(|_| Error::bad_batch("a buffer's size is negative"))?;
             long.push(self.values::<u8>(2 + index, size)?);
         }
         let views: &[[u8; 16]] = self.values(1, self.offset + self.length)?;
@@ -613,7 +413,7 @@ impl<'b> Part<'b> {
 }
 
 fn null(index: usize) -> Error {
-    Error::new(Code::BadBatch, format!("item {index} is null"))
+    Error::bad_batch(format!("item {index} is null"))
 }
 
 /// Returns the last offset, where the data end.
@@ -621,6 +421,3 @@ fn end<O: Copy + TryInto<usize>>(offsets: &[O]) -> Result<usize, Error> {
     let end = offsets.last().map_or(Ok(0), |end| (*end).try_into());
     end.map_err(|_| BadOffsets.into())
 }
-
-#[cfg(test)]
-mod tests;
