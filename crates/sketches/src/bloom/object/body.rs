@@ -7,8 +7,9 @@ use crate::hash::{Hasher, Probe};
 use crate::machine::memory::{self, Relocate};
 
 use super::estimate;
+use super::part::Part;
 use super::shape::Shape;
-use super::tables::{Part, Tables};
+use super::tables::Tables;
 use super::window::Time;
 
 /// A Bloom object: a stack of filters that acts as one, or tables of the fingerprints of its items.

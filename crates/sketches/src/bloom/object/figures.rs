@@ -3,7 +3,8 @@
 use crate::number::{MAX_CAPACITY, either};
 use crate::table::Period;
 
-use super::tables::{Part, Tables};
+use super::part::Part;
+use super::tables::Tables;
 
 impl Tables {
     /// Returns the exact sum of the allocations in bytes, including `self`.

@@ -14,7 +14,8 @@ use crate::bloom::law::{Limits, TableStep};
 use crate::table::{Filling, Merge, Merged, Payload, Period, Refused, Table};
 
 use super::merge::{MergeError, NO_MEMORY, TOO_LARGE, reserved};
-use super::tables::{Part, Tables, oldest, refusal};
+use super::part::{Part, refusal};
+use super::tables::{Tables, oldest};
 use super::window::Window;
 
 /// The entries from which the number of all is estimated, at least.

@@ -10,8 +10,9 @@ use crate::bloom::stack::{self, Added};
 use crate::hash::{BATCH, Batch, Hasher, Probe};
 use crate::machine::memory::{self, Relocate};
 use crate::number::Fraction;
-use crate::table::{Kept, Payload, Period, Refused, Room, Table};
+use crate::table::{Period, Table};
 
+use super::part::{Now, Part, refusal};
 use super::shape::{Kind, Shape};
 use super::window::{Time, Window};
 
@@ -31,83 +32,6 @@ pub struct Tables {
 
 /// What the rates of tables may exceed that of their object by: sums of doubles are rounded.
 const ROUNDING: f64 = 1.0 + 1e-9;
-
-/// A table, and how many items it is for.
-#[derive(Debug)]
-pub struct Part {
-    /// How it came to be.
-    pub step: TableStep,
-    /// The fingerprints.
-    pub table: Table,
-}
-
-/// The time of an operation on a window; zeros without a window.
-#[derive(Clone, Copy, Debug, Default)]
-struct Now {
-    /// The current period.
-    current: Period,
-    /// The oldest one that has not expired.
-    oldest: Period,
-    /// The period to which items are added.
-    target: Period,
-}
-
-impl Part {
-    /// Creates an empty table.
-    fn new(step: TableStep, payload: Payload) -> Result<Self, Refusal> {
-        let table = Table::new(step.bits, payload).ok_or(Refusal::OutOfMemory)?;
-        Ok(Self { step, table })
-    }
-
-    const fn is_full(&self) -> bool {
-        self.table.fingerprints() >= self.step.most
-    }
-
-    pub(super) const fn is_empty(&self) -> bool {
-        self.table.fingerprints() == 0
-    }
-
-    /// Returns the fingerprint of an item with this first hash.
-    #[inline]
-    const fn of(&self, hash: u64) -> u64 {
-        hash >> (u64::BITS - self.step.bits)
-    }
-
-    #[inline]
-    fn contains(&self, hash: u64, oldest: Period) -> bool {
-        self.table.contains(self.of(hash), oldest)
-    }
-
-    /// Adds an item with this first hash.
-    fn add(&mut self, hash: u64, now: &Now, room: Room) -> Result<Added, Refused> {
-        let fingerprint = self.of(hash);
-        Ok(match &mut self.table {
-            Table::Set(set) => {
-                let is_new = set.add(fingerprint, room)?;
-                if is_new { Added::New } else { Added::Present }
-            }
-            Table::Counts(counts) => match counts.count_up(fingerprint, room)? {
-                0 => Added::New,
-                _ => Added::Again,
-            },
-            Table::Lives(lives) => match lives.keep(fingerprint, now.target, now.current, room)? {
-                Kept::New => Added::New,
-                Kept::Longer => Added::Again,
-                Kept::AsLong => Added::Present,
-            },
-        })
-    }
-
-    /// Returns the number of fingerprints whose period is this one or a later one.
-    pub(super) fn items_since(&self, oldest: Period) -> u64 {
-        let Table::Lives(lives) = &self.table else {
-            return self.table.fingerprints();
-        };
-        let periods = lives.periods().iter();
-        let live = periods.filter(|(period, _)| *period >= oldest);
-        live.map(|(_, count)| count).sum()
-    }
-}
 
 impl Tables {
     /// Size of an object without tables, in bytes.
@@ -363,7 +287,7 @@ impl Tables {
         let (mut fingerprints, mut answers) = ([0; BATCH], [false; BATCH]);
         for part in self.parts.iter().rev() {
             for (fingerprint, hash) in fingerprints.iter_mut().zip(&batch.a[..batch.len()]) {
-                *fingerprint = part.of(*hash);
+                *fingerprint = part.fingerprint(*hash);
             }
             let answers = &mut answers[..batch.len()];
             let fingerprints = &fingerprints[..batch.len()];
@@ -403,7 +327,7 @@ impl Tables {
             let batch = Batch::of(&self.hasher, &mut items);
             for together in batch.a[..batch.len()].chunks(Table::BATCH) {
                 for part in &self.parts {
-                    let fingerprints = together.iter().map(|hash| part.of(*hash));
+                    let fingerprints = together.iter().map(|hash| part.fingerprint(*hash));
                     part.table.prefetch_each(fingerprints);
                 }
                 for hash in together {
@@ -544,21 +468,14 @@ impl Tables {
         let (Some(part), None) = (claimants.next(), claimants.next()) else {
             return false;
         };
-        let fingerprint = part.of(hash);
-        match &mut part.table {
-            Table::Counts(counts) => counts.count_down(fingerprint) > 0,
-            Table::Set(_) | Table::Lives(_) => false,
-        }
+        part.count_down(hash)
     }
 
     /// Returns how often an item was added and not removed, at most. If several tables claim it, each may have some of its
     /// counts.
     pub fn count(&self, probe: Probe) -> u64 {
-        let count_in = |part: &Part| match &part.table {
-            Table::Counts(counts) => counts.count_of(part.of(probe.hashes().0)),
-            Table::Set(_) | Table::Lives(_) => 0,
-        };
-        self.parts.iter().map(count_in).fold(0, u64::saturating_add)
+        let counts = self.parts.iter().map(|part| part.count(probe.hashes().0));
+        counts.fold(0, u64::saturating_add)
     }
 
     /// Drops the items that have expired. If the clock was set back, the periods of all items are set back with it. Returns
@@ -589,12 +506,4 @@ impl Tables {
 /// Returns the oldest period of the window that ends with one.
 pub(super) const fn oldest(window: Window, current: Period) -> Period {
     Period(window.oldest(current.0))
-}
-
-/// Returns why an item was refused.
-pub(super) const fn refusal(refused: Refused) -> Refusal {
-    match refused {
-        Refused::OutOfMemory => Refusal::OutOfMemory,
-        Refused::MemoryLimit => Refusal::MemoryLimit,
-    }
 }
