@@ -1,4 +1,4 @@
-//! The items whose answers failed calls did not get: the next call that has one of them asks its receipt first.
+//! The items whose answers were lost with failed calls: the next call that has one of them asks its receipt first.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -6,47 +6,100 @@ use std::time::Duration;
 
 use super::items::Items;
 
-/// The most items of failed calls that are remembered.
-const MOST_DEBTS: usize = 100_000;
+/// The most items that are remembered.
+const MOST_ITEMS: usize = 100_000;
 
-/// A place in a receipt.
+/// A position in one of the object's own receipts.
 #[derive(Clone, Copy, Debug)]
-pub struct Line {
-    /// The number of an own receipt.
-    pub number: u64,
+pub struct Cursor {
+    /// The number of the receipt.
+    pub receipt: u64,
     /// The first position whose answer is not known here.
     pub position: u64,
     /// When the receipt was used last.
     pub used: Duration,
 }
 
-/// The items whose answers failed calls did not get.
-#[derive(Debug, Default)]
-pub struct Debts {
-    /// The failed commands, in their order.
-    pub failed: BTreeMap<u64, Debt>,
-    next_id: u64,
-    /// For each item, the commands that have it, and its places in them.
-    pub places: HashMap<Box<[u8]>, Vec<(u64, usize)>>,
-    /// The number of places.
-    pub count: usize,
+/// Where the answers of a failed command are.
+#[derive(Debug)]
+enum Answers {
+    /// In a receipt, from a position on.
+    InReceipt(Cursor),
+    /// Here.
+    Known(Vec<bool>),
 }
 
-/// A command whose answers were not told.
+/// A command whose answers a failed call lost.
 #[derive(Debug)]
-pub struct Debt {
-    pub line: Line,
-    pub items: Arc<Items>,
-    /// The answers, once they are known. Then only new items have places.
-    pub answers: Option<Vec<bool>>,
-    /// The number of calls that are asking for them.
-    pub calls: usize,
-    /// The number of items that nobody has asked for.
-    pub left: usize,
+struct Debt {
+    items: Arc<Items>,
+    answers: Answers,
+    /// The number of calls that are asking for the answers.
+    calls: usize,
+    /// The number of items that no call has asked for.
+    open: usize,
+}
+
+impl Debt {
+    /// Returns the place of the answers in a receipt; `None` if they are known.
+    const fn cursor(&self) -> Option<Cursor> {
+        match self.answers {
+            Answers::InReceipt(cursor) => Some(cursor),
+            Answers::Known(_) => None,
+        }
+    }
+
+    /// Returns whether the item at a place was new, as far as is known.
+    fn may_be_new(&self, place: usize) -> bool {
+        match &self.answers {
+            Answers::InReceipt(_) => true,
+            Answers::Known(answers) => answers.get(place) == Some(&true),
+        }
+    }
+}
+
+/// What failed calls lost of an item.
+#[derive(Default)]
+pub struct Lost {
+    /// Whether the item was new to one of them.
+    pub is_new: bool,
+    /// The commands to ask for the item's answers, and its places in them.
+    pub places: Vec<(u64, usize)>,
+}
+
+/// The commands whose answers failed calls lost.
+#[derive(Debug, Default)]
+pub struct Debts {
+    /// The commands by their ids, which ascend in their order.
+    commands: BTreeMap<u64, Debt>,
+    next_id: u64,
+    /// For each item that no call has asked for, the commands that have it, and its places in them.
+    places: HashMap<Box<[u8]>, Vec<(u64, usize)>>,
+    /// The number of places.
+    count: usize,
 }
 
 impl Debts {
-    pub fn insert(&mut self, line: Line, items: Items, answers: Option<Vec<bool>>) {
+    pub fn is_empty(&self) -> bool {
+        self.commands.is_empty()
+    }
+
+    pub fn contains(&self, id: u64) -> bool {
+        self.commands.contains_key(&id)
+    }
+
+    /// Remembers a command whose answers are in a receipt.
+    pub fn insert(&mut self, cursor: Cursor, items: Items) {
+        self.insert_with(Answers::InReceipt(cursor), items);
+    }
+
+    /// Remembers items that were new, which no program was told.
+    pub fn insert_new(&mut self, items: Items) {
+        let answers = vec![true; items.len()];
+        self.insert_with(Answers::Known(answers), items);
+    }
+
+    fn insert_with(&mut self, answers: Answers, items: Items) {
         let count = items.len();
         if count == 0 || self.places.try_reserve(count).is_err() {
             return;
@@ -54,45 +107,104 @@ impl Debts {
         let id = self.next_id;
         self.next_id += 1;
         let debt = Debt {
-            line,
             items: Arc::new(items),
             answers,
             calls: 0,
-            left: 0,
+            open: 0,
         };
-        self.failed.insert(id, debt);
+        self.commands.insert(id, debt);
         (0..count).for_each(|place| self.note(id, place));
-        while self.count > MOST_DEBTS
-            && let Some((oldest, _)) = self.failed.first_key_value()
+        while self.count > MOST_ITEMS
+            && let Some((oldest, _)) = self.commands.first_key_value()
         {
             self.remove(*oldest);
         }
     }
 
-    /// Notes that nobody has asked for an item.
-    pub fn note(&mut self, id: u64, place: usize) {
-        let Some(debt) = self.failed.get_mut(&id) else {
+    /// Removes an item that a call asks for. `None` if no failed call had it.
+    pub fn take(&mut self, item: &[u8]) -> Option<Lost> {
+        if self.places.is_empty() {
+            return None;
+        }
+        let mut lost = Lost::default();
+        for (id, place) in self.places.remove(item)? {
+            self.count -= 1;
+            let Some(debt) = self.commands.get_mut(&id) else {
+                continue;
+            };
+            debt.open -= 1;
+            if debt.cursor().is_some() {
+                lost.places.push((id, place));
+            } else {
+                lost.is_new = true;
+                self.remove_if_paid(id);
+            }
+        }
+        Some(lost)
+    }
+
+    /// Returns where the answers of a command are. The call that asks for them has to [end that](Self::end_asking).
+    pub fn begin_asking(&mut self, id: u64) -> Option<(Cursor, Arc<Items>)> {
+        let debt = self.commands.get_mut(&id)?;
+        let cursor = debt.cursor()?;
+        debt.calls += 1;
+        Some((cursor, debt.items.clone()))
+    }
+
+    /// Ends a call that asked for the answers of a command. `answers` are these, if it got them, and `untold` the places of
+    /// items whose answers its program did not get. Returns whether the receipt is free, as it is after the first such call.
+    pub fn end_asking(
+        &mut self,
+        id: u64,
+        answers: Option<&[bool]>,
+        untold: impl Iterator<Item = usize>,
+    ) -> bool {
+        let Some(debt) = self.commands.get_mut(&id) else {
+            return false;
+        };
+        debt.calls -= 1;
+        let answers = answers.filter(|_| debt.cursor().is_some());
+        if let Some(answers) = answers {
+            debt.answers = Answers::Known(answers.to_vec());
+        }
+        let places = 0..debt.items.len();
+        let may_be_new: Vec<bool> = places.map(|place| debt.may_be_new(place)).collect();
+        for (place, may_be_new) in may_be_new.iter().enumerate() {
+            if !may_be_new {
+                self.forget(id, place);
+            }
+        }
+        for place in untold.filter(|place| may_be_new[*place]) {
+            self.note(id, place);
+        }
+        self.remove_if_paid(id);
+        answers.is_some()
+    }
+
+    /// Notes that no call has asked for an item.
+    fn note(&mut self, id: u64, place: usize) {
+        let Some(debt) = self.commands.get_mut(&id) else {
             return;
         };
         let places = self.places.entry(debt.items.get(place).into()).or_default();
         // Only the first of equal items can be new.
         if places.iter().all(|(of, _)| *of != id) {
             places.push((id, place));
-            debt.left += 1;
+            debt.open += 1;
             self.count += 1;
         }
     }
 
     /// Removes an item that needs no answer of this command.
-    pub fn forget(&mut self, id: u64, place: usize) {
-        let Some(debt) = self.failed.get_mut(&id) else {
+    fn forget(&mut self, id: u64, place: usize) {
+        let Some(debt) = self.commands.get_mut(&id) else {
             return;
         };
         let item = debt.items.get(place);
         if let Some(places) = self.places.get_mut(item) {
             let before = places.len();
             places.retain(|of| *of != (id, place));
-            debt.left -= before - places.len();
+            debt.open -= before - places.len();
             self.count -= before - places.len();
             if places.is_empty() {
                 self.places.remove(item);
@@ -100,16 +212,17 @@ impl Debts {
         }
     }
 
+    /// Removes a command with all of its items.
     pub fn remove(&mut self, id: u64) {
-        let count = self.failed.get(&id).map_or(0, |debt| debt.items.len());
+        let count = self.commands.get(&id).map_or(0, |debt| debt.items.len());
         (0..count).for_each(|place| self.forget(id, place));
-        self.failed.remove(&id);
+        self.commands.remove(&id);
     }
 
-    pub fn remove_if_paid(&mut self, id: u64) {
-        let is_paid = |debt: &Debt| debt.left == 0 && debt.calls == 0;
-        if self.failed.get(&id).is_some_and(is_paid) {
-            self.failed.remove(&id);
+    fn remove_if_paid(&mut self, id: u64) {
+        let is_paid = |debt: &Debt| debt.open == 0 && debt.calls == 0;
+        if self.commands.get(&id).is_some_and(is_paid) {
+            self.commands.remove(&id);
         }
     }
 }
