@@ -31,6 +31,7 @@ BF.ADD known | BF.ADD small | 1 known
 BF.ADD new | BF.ADD new | 1 new
 BF.ADD new, being read | BF.ADD read | 1 new
 BF.MEXISTS 100 miss | BF.MEXISTS small | 100 new
+BF.MEXISTS 100 miss, window | BF.MEXISTS window | 100 new
 BF.MADD 100 new | BF.MADD new | 100 new
 BF.MADD 100 new, being read | BF.MADD read | 100 new
 BF.MADD 100 new, counting | BF.MADD counting | 100 new
@@ -174,6 +175,11 @@ fn count(rows: &[&Row]) -> BTreeMap<String, Counted> {
     fill(&mut client, "BF.MADD", "small", 0..100_000);
     run(&mut client, "BF.RESERVE counting 0.01 100000 COUNTING");
     fill(&mut client, "BF.MADD", "counting", 0..100_000);
+    run(
+        &mut client,
+        "BF.RESERVE window 0.01 100000 WINDOW 86400000 PERIODS 24",
+    );
+    fill(&mut client, "BF.MADD", "window", 0..100_000);
     run(&mut client, "BF.RESERVE new 0.01 4000000");
     run(&mut client, "TOPK.RESERVE shortlist 10");
     fill(&mut client, "TOPK.ADD", "shortlist", 0..100_000);

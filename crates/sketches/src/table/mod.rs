@@ -50,6 +50,7 @@ pub use size::{expected_bytes, largest_bytes};
 use std::ops::Range;
 
 use crate::machine::memory::Relocate;
+use crate::machine::words::{self, Task, Use, Words};
 
 use periods::Periods;
 use shards::Shards;
@@ -218,15 +219,12 @@ impl Table {
         let batches = fingerprints.chunks(Self::BATCH);
         let batches = batches.zip(answers.chunks_mut(Self::BATCH));
         for (fingerprints, answers) in batches {
-            let places = self.all().locate_each(fingerprints.iter().copied());
-            for ((shard, place, widths), answer) in places.iter().flatten().zip(answers) {
-                let found = shard.find(place, *widths);
-                *answer = found.is_there()
-                    && match self {
-                        Self::Set(_) | Self::Counts(_) => true,
-                        Self::Lives(lives) => lives.is_live(shard, found, *widths, oldest),
-                    };
-            }
+            words::run(Lookups {
+                table: self,
+                fingerprints,
+                oldest,
+                answers,
+            });
         }
     }
 
@@ -240,5 +238,32 @@ impl Table {
     /// were dropped are left out.
     pub fn iter(&self, range: Range<u64>) -> Entries<'_> {
         self.all().iter(range)
+    }
+}
+
+/// Lookups of a few fingerprints, at most [`BATCH`](Table::BATCH).
+struct Lookups<'l> {
+    table: &'l Table,
+    fingerprints: &'l [u64],
+    oldest: Period,
+    answers: &'l mut [bool],
+}
+
+impl Task for Lookups<'_> {
+    const USE: Use = Use::Passes;
+    type Output = ();
+
+    #[inline(always)]
+    fn run<W: Words>(self) {
+        let fingerprints = self.fingerprints.iter().copied();
+        let places = self.table.all().locate_each(fingerprints);
+        for ((shard, place, widths), answer) in places.iter().flatten().zip(self.answers) {
+            let found = shard.find_here(place, *widths);
+            *answer = found.is_there()
+                && match self.table {
+                    Table::Set(_) | Table::Counts(_) => true,
+                    Table::Lives(lives) => lives.is_live(shard, found, *widths, self.oldest),
+                };
+        }
     }
 }

@@ -326,8 +326,9 @@ impl Shard {
         })
     }
 
+    /// Looks for an entry, within a [`Task`].
     #[inline(always)]
-    fn find_here(&self, place: &Place, widths: Widths) -> Found {
+    pub(super) fn find_here(&self, place: &Place, widths: Widths) -> Found {
         let (used, begin) = (self.used(place.group()), self.before(place.group()));
         let runs = (used & ((1 << place.in_group()) - 1)).count_ones();
         let mut index = match runs.checked_sub(1) {
