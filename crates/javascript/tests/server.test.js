@@ -36,11 +36,12 @@ test('what is stored is fetched, by every client', async () => {
   await withEach(CLIENTS, server.port, async (one, name) => {
     await client.call('FLUSHALL');
     for (const [number, sketch] of filled().entries()) {
-      await store(one, `key${number}`, sketch);
-      const fetched = await fetch(one, Buffer.from(`key${number}`));
+      const key = `key${number}${'long'.repeat(100)}`;
+      await store(one, key, sketch);
+      const fetched = await fetch(one, Buffer.from(key));
       assert.ok(fetched.equals(sketch), `${name}, ${number}`);
       assert.equal(fetched.constructor, sketch.constructor);
-      assert.equal(await client.call('TTL', `key${number}`), -1);
+      assert.equal(await client.call('TTL', key), -1);
     }
     assert.equal(await client.call('DBSIZE'), filled().length);
   });

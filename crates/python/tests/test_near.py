@@ -6,14 +6,13 @@ import random
 import re
 import threading
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import redis
-from conftest import CLIENTS, running, wait
+from conftest import CLIENTS, wait
 from following import QUICK, Gate, calls, equals, items
 from test_threads import together
 from valkeybloom import Bloom, Near, fetch, store
@@ -147,82 +146,6 @@ def test_others_add_while_lookups_run(client: Any, server: int) -> None:
         assert all(all(near.contains_many(items(6000, 10_000 * number))) for number in range(3))
         copy = near.copy()
         assert copy is not None and copy.filters > 5 and list(copy.chunks()) == list(fetch(client, "busy").chunks())  # type: ignore[union-attr]
-
-
-def test_copies_and_their_filters_are_equal_after_any_life(tmp_path: Path) -> None:
-    with running(tmp_path) as port:
-        for seed in range(24):
-            chance = random.Random(seed)
-            library, protocol = chance.choice(list(CLIENTS.values())), chance.choice((2, 3))
-            kind = library.Redis if library is redis else library.Valkey
-            client = kind(port=port, protocol=protocol)
-            client.flushall()
-            client.config_set("bf.bloom-new-filters", chance.choice(("own", "own", "redisbloom")))
-            client.config_set("bf.bloom-feed-bytes", chance.choice((4096, 1 << 20)))
-            with Near(client, "key", confirm=chance.random() < 0.3, **QUICK) as near:
-                for _ in range(12):
-                    if chance.random() < 0.3:
-                        near.wait(30)
-                    happen(chance, client)
-                if chance.random() < 0.8:
-                    client.execute_command("BF.MADD", "key", "last")
-                    wait(lambda: equals(near, client, "key"))
-                    assert ("last" in near) == bool(client.execute_command("BF.EXISTS", "key", "last")), seed
-                    assert near.state == "following", seed
-                else:
-                    client.delete("key")
-                    wait(lambda: near.state == "missing")
-                    assert "last" not in near and near.copy() is None, seed
-            client.close()
-
-
-def happen(chance: random.Random, client: Any) -> None:
-    """Lets one thing happen to the key."""
-
-    def add(key: str = "key") -> None:
-        client.execute_command("BF.MADD", key, *(chance.randrange(1 << 40) for _ in range(chance.choice((1, 30, 3000)))))
-
-    def reserve() -> None:
-        client.delete("key")
-        client.execute_command("BF.RESERVE", "key", 0.01, chance.choice((1, 100, 10_000)), "EXPANSION", chance.choice((1, 2)))
-
-    def merge() -> None:
-        add()
-        client.execute_command("COPY", "key", "other", "REPLACE")
-        add("other")
-        client.execute_command("BF.MERGE", "key", "other")
-
-    def rename() -> None:
-        client.execute_command("BF.MADD", "other", "a")
-        client.rename("other", "key")
-
-    def away() -> None:
-        add()
-        client.rename("key", "other")
-
-    def restore() -> None:
-        add()
-        payload = client.execute_command("DUMP", "key", NEVER_DECODE=[])
-        add()
-        client.execute_command("RESTORE", "key", 0, payload, "REPLACE")
-
-    def expire() -> None:
-        client.pexpire("key", 1)
-        wait(lambda: not client.exists("key"))
-
-    def reload() -> None:
-        client.execute_command("DEBUG", "RELOAD")
-
-    def swap() -> None:
-        client.execute_command("SWAPDB", 0, 1)
-
-    acts = [add, add, add, add, add, reserve, merge, rename, away, restore, expire, reload, swap, client.flushall]
-    act = chance.choice(acts)
-    try:
-        act()
-    except (redis.ResponseError, CLIENTS["valkey"].ResponseError) as error:
-        # RedisBloom's filters can't be merged, and an expansion of 1 ends.
-        assert act is merge or "degrades" in str(error) or "exceeds" in str(error), error
 
 
 def test_a_confirming_copy_sends_what_it_denies(client: Any) -> None:

@@ -56,7 +56,7 @@ def clients(port: int) -> Iterator[Any]:
 def test_what_is_stored_is_fetched(server: int) -> None:
     for client in clients(server):
         for number, sketch in enumerate(filled()):
-            key = f"key{number}"
+            key = f"key{number}" + "long" * 100
             store(client, key, sketch)
             fetched = fetch(client, key.encode())
             assert fetched == sketch and type(fetched) is type(sketch)

@@ -21,15 +21,8 @@ fn a_server_is_reached_by_tls() {
     let mut far = secure.client();
     far.ok("ACL SETUSER worker on >pass:word ~* +@all");
     let address = format!("rediss://worker:pass%3Aword@localhost:{port}/3");
-    let (certificate, key) = (files.path("client.pem"), files.path("client.key"));
-    let trust = [
-        "--cacert",
-        &authority,
-        "--cert",
-        &certificate,
-        "--cert-key",
-        &key,
-    ];
+    let trust = files.trust(&authority);
+    let trust = trust.each_ref().map(String::as_str);
     let service = Service::run(at(&address, &trust));
     assert_eq!(service.insert("key=a"), missing(&["a"]));
     assert_eq!(service.ask("key=a"), found(&["a"]));

@@ -53,6 +53,20 @@ impl Files<'_> {
         self.path("ca.pem")
     }
 
+    /// Returns the options of a program that trusts an authority and shows the certificate `client`.
+    pub fn trust(&self, authority: &str) -> [String; 6] {
+        let [certificate, key] = ["client.pem", "client.key"].map(|name| self.path(name));
+        [
+            "--cacert",
+            authority,
+            "--cert",
+            &certificate,
+            "--cert-key",
+            &key,
+        ]
+        .map(str::to_owned)
+    }
+
     fn write_pair(&self, name: &str, certificate: &Certificate, key: &KeyPair) {
         self.write(&format!("{name}.pem"), certificate.pem());
         self.write(&format!("{name}.key"), key.serialize_pem());

@@ -160,6 +160,12 @@ fn info(client: &mut Client, key: &str, name: &str) -> Reply {
     info.as_array()[0].clone()
 }
 
+/// Returns the receipts of runs that have not ended.
+fn receipts(client: &mut Client) -> Vec<String> {
+    let keys = client.cmd("KEYS *:once:*");
+    keys.as_array().iter().map(Reply::text).collect()
+}
+
 /// Returns the keys that runs left beside others, each with its time to live.
 fn left(client: &mut Client) -> Vec<(String, i64)> {
     let keys = client.cmd("KEYS *:valkeybloom-unfinished-*");

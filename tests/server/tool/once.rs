@@ -14,7 +14,7 @@ use crate::harness::{Client, Reply, Server, array, cluster, digest, int, wait_un
 use crate::support::Rng;
 use crate::support::cutter::Cutter;
 
-use super::{Way, command, kill, lines, numbered, run_line, url};
+use super::{Way, command, kill, lines, numbered, receipts, run_line, url};
 
 /// A way of adding to a key, or of removing from it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -183,11 +183,6 @@ impl Job {
 fn once_and_a_half(items: &[String]) -> Vec<String> {
     let (first, second) = (items.len() * 2 / 3, items.len() / 3);
     [&items[..first], &items[..second]].concat()
-}
-
-fn receipts(client: &mut Client) -> Vec<String> {
-    let keys = client.cmd("KEYS *:once:*");
-    keys.as_array().iter().map(Reply::text).collect()
 }
 
 fn report(output: &Output) -> Value {
@@ -491,13 +486,7 @@ fn cut_connections_do_not_make_items_count_twice() {
 fn cut_connections_to_a_cluster_do_not_make_items_count_twice() {
     let server = cluster::node().start();
     let mut client = server.client();
-    let cutter = Cutter::of(server.port(), b"BF.", 43);
-    client.ok(format!("CONFIG SET cluster-announce-port {}", cutter.port));
-    client.ok("CLUSTER ADDSLOTSRANGE 0 16383");
-    wait_until("the cluster is up", || {
-        let info = client.cmd("CLUSTER INFO").text();
-        info.contains("cluster_state:ok")
-    });
+    let cutter = Cutter::of_cluster(&server, b"BF.", 43);
     let to = format!("127.0.0.1:{}", cutter.port);
     for seed in 0.. {
         for kind in [Bloom, CountMin, TopK, Digest, RemoveBloom] {

@@ -18,15 +18,8 @@ fn servers_are_reached_by_tls_with_user_password_and_database() {
     let mut far = secure.client();
     far.ok("ACL SETUSER mover on >pass:word ~* +@all");
     let to = format!("rediss://mover:pass%3Aword@localhost:{port}/3");
-    let (certificate, key) = (files.path("client.pem"), files.path("client.key"));
-    let trust = [
-        "--cacert",
-        &authority,
-        "--cert",
-        &certificate,
-        "--cert-key",
-        &key,
-    ];
+    let trust = files.trust(&authority);
+    let trust = trust.each_ref().map(String::as_str);
     run(&[&["move", &url(&from), &to, "--verify"], &trust[..]].concat()).done();
     assert_eq!(far.cmd("DBSIZE").as_int(), 0);
     far.ok("SELECT 3");

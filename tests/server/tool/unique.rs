@@ -12,7 +12,7 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 
 use super::*;
-use crate::harness::{cluster, wait_until};
+use crate::harness::cluster;
 use crate::support::Rng;
 use crate::support::cutter::Cutter;
 
@@ -127,11 +127,6 @@ fn assert_printed_once(machines: &[Machine], client: &mut Client) {
     assert_eq!(receipts(client), [""; 0]);
 }
 
-fn receipts(client: &mut Client) -> Vec<String> {
-    let keys = client.cmd("KEYS *:once:*");
-    keys.as_array().iter().map(Reply::text).collect()
-}
-
 /// Each file has more items than a receipt keeps answers for.
 #[test]
 fn runs_that_are_killed_print_each_item_once() {
@@ -195,14 +190,7 @@ fn cut_connections_do_not_make_items_come_twice_or_never() {
 #[test]
 fn cut_connections_to_a_cluster_do_not_make_items_come_twice_or_never() {
     let server = cluster::node().start();
-    let mut client = server.client();
-    let cutter = Cutter::of(server.port(), b"BF.INSERT", 6);
-    client.ok(format!("CONFIG SET cluster-announce-port {}", cutter.port));
-    client.ok("CLUSTER ADDSLOTSRANGE 0 16383");
-    wait_until("the cluster is up", || {
-        let info = client.cmd("CLUSTER INFO").text();
-        info.contains("cluster_state:ok")
-    });
+    let cutter = Cutter::of_cluster(&server, b"BF.INSERT", 6);
     assert_printed_once_through(&cutter, &server);
 }
 
