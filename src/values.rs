@@ -99,16 +99,16 @@ impl<V: Family> Stored<V> {
         let after = self.value.totals();
         sums::change(V::NUMBER, &before, &after);
         if after[0] != before[0] {
-            self.be_resized();
+            self.remeasure();
         }
         self.value.assert_stored();
         result
     }
 
-    /// Follows a change of the value's bytes: its feed takes no more than they leave to it, and its spare bytes may be
-    /// others.
+    /// Adapts to a change of the value's bytes: limits the feed to what they leave to it, and measures the spare bytes again
+    /// if they are stale.
     #[cold]
-    fn be_resized(&mut self) {
+    fn remeasure(&mut self) {
         if self.feed.may_be_open() {
             self.feed.update(|feed| feed.fit(self.value.feed_bytes()));
         }

@@ -200,7 +200,7 @@ impl Follower {
     /// Takes what became of the command that [`next`](Self::next) returned last. `random` is from 0 to 1.
     pub fn take(&mut self, reply: Reply<'_>, now: Duration, random: f64) {
         let random = random.clamp(0.0, 1.0);
-        let at = Moment { now, random };
+        let at = Arrival { now, random };
         let taken = match (std::mem::take(&mut self.phase), reply) {
             (Phase::Begin | Phase::Refused, Reply::News { cursor, items, .. }) => {
                 let cursor = cursor.into();
@@ -224,7 +224,7 @@ impl Follower {
             ) => self.apply(counted, cursor, items, hashes, at),
             (_, Reply::News { .. } | Reply::Piece { .. }) => Err("an unexpected reply".to_owned()),
             (phase, Reply::Refused(text)) => {
-                self.be_refused(phase, text, at);
+                self.take_refusal(phase, text, at);
                 Ok(())
             }
             (phase, Reply::Lost(why)) => {
@@ -249,7 +249,7 @@ impl Follower {
         mut loading: Box<Loading>,
         cursor: u64,
         piece: &[u8],
-        at: Moment,
+        at: Arrival,
     ) -> Result<(), String> {
         self.stats.bytes += piece.len() as u64;
         self.due = at.now;
@@ -293,7 +293,7 @@ impl Follower {
         next: &[u8],
         items: u64,
         hashes: &[u8],
-        at: Moment,
+        at: Arrival,
     ) -> Result<(), String> {
         self.stats.polls += 1;
         self.stats.bytes += hashes.len() as u64;
@@ -343,7 +343,7 @@ impl Follower {
     }
 
     /// Keeps what answers until it is fetched anew.
-    fn rest(&mut self, begun: Duration, at: Moment) {
+    fn rest(&mut self, begun: Duration, at: Arrival) {
         let refresh = self.options.refresh.unwrap_or(LONGEST_DELAY);
         self.stay_fresh_for(begun, refresh + self.options.max_age);
         let due = begun + at.shortened(refresh);
@@ -351,7 +351,7 @@ impl Follower {
     }
 
     /// Takes an error of the server.
-    fn be_refused(&mut self, phase: Phase, text: &str, at: Moment) {
+    fn take_refusal(&mut self, phase: Phase, text: &str, at: Arrival) {
         let is = |error: Error| {
             let error = error.to_string();
             text == error || Some(text) == error.strip_prefix("ERR ")
@@ -388,7 +388,7 @@ impl Follower {
     }
 
     /// Drops the copy, and begins anew after a delay, because the reason will hardly go away before.
-    fn refuse(&mut self, why: &str, delay: Duration, at: Moment) {
+    fn refuse(&mut self, why: &str, delay: Duration, at: Arrival) {
         self.fail(why);
         self.drop_copy(at.now);
         self.phase = Phase::Refused;
@@ -396,7 +396,7 @@ impl Follower {
     }
 
     /// Drops the copy, and begins anew after a random delay.
-    fn begin_anew(&mut self, why: &str, at: Moment) {
+    fn begin_anew(&mut self, why: &str, at: Arrival) {
         self.fail(why);
         self.stats.resyncs += 1;
         self.restarts = self.restarts.saturating_add(1);
@@ -407,7 +407,7 @@ impl Follower {
     }
 
     /// Tries again after a delay. The next reply may come from another server, so what was fetched is dropped.
-    fn lose(&mut self, phase: Phase, why: &str, at: Moment) {
+    fn lose(&mut self, phase: Phase, why: &str, at: Arrival) {
         self.fail(why);
         self.phase = match phase {
             Phase::Fetch(_) => Phase::Begin,
@@ -461,12 +461,12 @@ fn probe(bytes: &[u8; ITEM_BYTES]) -> Probe {
 
 /// When a reply came, and a random number from 0 to 1.
 #[derive(Clone, Copy)]
-struct Moment {
+struct Arrival {
     now: Duration,
     random: f64,
 }
 
-impl Moment {
+impl Arrival {
     /// Returns a time that is shorter by up to a tenth.
     fn shortened(&self, time: Duration) -> Duration {
         time.mul_f64(1.0 - self.random / 10.0)

@@ -1,20 +1,21 @@
-//! The slots of a short list by their items' fingerprints: a search compares all of them, some at once, which takes less
-//! time than a hash of the item. They are computed and never stored.
+//! An index of a short list: the fingerprints of its items. A search compares all of them, several at once, which takes
+//! less time than a hash of the item. The index is computed and never stored.
 
 use crate::machine::memory;
 use crate::machine::work;
 
 use super::slots::Slots;
 
-/// The fingerprints that are compared at once.
+/// The number of fingerprints that are compared at once.
 const GROUP: usize = 8;
 
+/// The bytes of a fingerprint.
 const BYTES: usize = size_of::<u32>();
 
-/// The slots of a short list by their items.
+/// An index of a short list.
 #[derive(Debug)]
 pub struct Few {
-    /// The fingerprint of each slot's item, little endian, in whole groups. Slots that are not in use have any.
+    /// The fingerprint of each slot's item, little endian, in whole groups. That of an unused slot has no meaning.
     fingerprints: Box<[u8]>,
 }
 
@@ -44,7 +45,7 @@ impl Few {
         let mut found = None;
         for (first, group) in (0..).step_by(GROUP).zip(groups) {
             let (lanes, _) = group.as_chunks();
-            // Without an end at the first equal one, the compiler compares them at once.
+            // A fold does not stop at the first equal lane, so the compiler compares all of them at once.
             if !lanes.iter().fold(false, |any, lane| any | is_equal(lane)) {
                 continue;
             }

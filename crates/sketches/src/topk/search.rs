@@ -1,4 +1,4 @@
-//! What finds the items of a list.
+//! The search for an item of a list: by fingerprint in a short list, by hash in a long one.
 
 use crate::hash::Seed;
 
@@ -6,17 +6,17 @@ use super::few::Few;
 use super::index::Index;
 use super::slots::Slots;
 
-/// What finds the slot of an item.
+/// An index from items to their slots.
 #[derive(Debug)]
 pub enum Search {
-    /// In a short list.
+    /// That of a short list.
     Few(Few),
-    /// In a long one.
+    /// That of a long list.
     Many(Index),
 }
 
 impl Search {
-    /// Creates a search in up to `slots` slots, or returns `None` if allocation fails.
+    /// Creates an index for up to `slots` slots, or returns `None` if allocation fails.
     pub fn new(slots: u32, seed: Seed) -> Option<Self> {
         Some(if slots <= Few::MOST {
             Self::Few(Few::new(slots)?)
@@ -52,7 +52,7 @@ impl Search {
         }
     }
 
-    /// Enters a slot. Returns `None` if a search would visit too many slots with its item.
+    /// Enters a slot, whose item may be in others. Returns `None` if a search would visit too many of them.
     pub fn insert_copy(&mut self, slot: u32, slots: &Slots) -> Option<()> {
         match self {
             Self::Few(few) => few.set(slot, slots.get(slot).fingerprint),
@@ -61,11 +61,11 @@ impl Search {
         Some(())
     }
 
-    /// Removes a slot, whose item is still in it and is replaced next, if it was entered.
+    /// Removes a slot if it was entered. Its item is still in it, and the caller replaces it next.
     #[inline]
     pub fn remove(&mut self, slot: u32, slots: &Slots) {
         match self {
-            // The next item's fingerprint replaces that of this one.
+            // The fingerprint of the next item replaces this item's.
             Self::Few(_) => {}
             Self::Many(index) => index.remove(slot, slots),
         }
@@ -79,7 +79,7 @@ impl Search {
         }
     }
 
-    /// Copies the search, or returns `None` if allocation fails.
+    /// Copies the index, or returns `None` if allocation fails.
     pub fn try_clone(&self) -> Option<Self> {
         Some(match self {
             Self::Few(few) => Self::Few(few.try_clone()?),
