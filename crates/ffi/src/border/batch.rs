@@ -1,0 +1,69 @@
+//! Many items in the caller's memory.
+
+use valkeybloom_bindings as bindings;
+use valkeybloom_bindings::arrow::{self, ArrowArray, ArrowSchema};
+
+use super::memory::{borrow, slice};
+use super::status::{Failure, Outcome};
+
+/// Many items in your memory: between offsets, or as an Arrow array. Set the fields you use; leave the others null or
+/// 0. Nothing is copied, unless items are numbers.
+///
+/// Item `i` is the bytes from `offsets[i]` up to `offsets[i + 1]` in the data.
+#[repr(C)]
+pub struct Batch {
+    /// The number of items between offsets.
+    length: usize,
+    /// The bytes of the items.
+    data: *const u8,
+    /// The number of bytes in `data`.
+    data_length: usize,
+    /// `length + 1` offsets of 32 bits.
+    offsets32: *const i32,
+    /// `length + 1` offsets of 64 bits, instead of those of 32 bits.
+    offsets64: *const i64,
+    /// The type of `array`: strings, bytes or integers. It stays yours: it is not released.
+    schema: *const ArrowSchema,
+    /// An Arrow array, instead of data and offsets. It stays yours: it is not released.
+    array: *const ArrowArray,
+}
+
+/// Returns the items of a batch.
+///
+/// # Safety
+/// The batch is as the header says, for the length of the call.
+pub unsafe fn items<'a>(batch: *const Batch) -> Outcome<bindings::Batch<'a>> {
+    // SAFETY: the caller promises it.
+    let batch = unsafe { borrow(batch) }?;
+    let mut all = bindings::Batch::new();
+    let given = [
+        !batch.offsets32.is_null(),
+        !batch.offsets64.is_null(),
+        !batch.array.is_null(),
+    ];
+    match given {
+        [false, false, false] if batch.length == 0 => {}
+        [false, false, true] => {
+            // SAFETY: the caller promises it.
+            unsafe { arrow::push(batch.schema, batch.array, &mut all) }?;
+        }
+        [true, false, false] | [false, true, false] => {
+            let count = batch.length.saturating_add(1);
+            // SAFETY: the caller promises that there are that many bytes.
+            let data = unsafe { slice(batch.data, batch.data_length) }?;
+            if given[0] {
+                // SAFETY: the caller promises that there are that many offsets.
+                all.push_small(data, unsafe { slice(batch.offsets32, count) }?)?;
+            } else {
+                // SAFETY: the caller promises that there are that many offsets.
+                all.push_large(data, unsafe { slice(batch.offsets64, count) }?)?;
+            }
+        }
+        _ => {
+            return Err(Failure::bad_pointer(
+                "a batch needs offsets of one size or an array",
+            ));
+        }
+    }
+    Ok(all)
+}

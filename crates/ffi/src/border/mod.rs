@@ -1,0 +1,15 @@
+//! The border to C.
+
+mod batch;
+mod memory;
+mod options;
+mod returned;
+mod status;
+
+pub use batch::{Batch, items};
+pub use memory::{
+    borrow, borrow_mut, optional, optional_answers, places, put, require, require_info, slice,
+};
+pub use options::{moment, no_options, time, words};
+pub use returned::{Buffer, Items};
+pub use status::{Failure, Outcome, Status, call, require_stack};
