@@ -45,16 +45,16 @@ enum Rerun {
 pub struct Once<'s> {
     pub server: &'s Server,
     /// One for each key.
-    receipts: Vec<Held>,
+    receipts: Vec<KeyReceipt>,
     lease_ms: u64,
     rerun: Cell<Rerun>,
     /// The number of items that are known to be done.
     done: Cell<u64>,
 }
 
-/// A receipt, and what an earlier run left in it.
+/// The receipt of a key, and what an earlier run left in it.
 #[derive(Default)]
-struct Held {
+struct KeyReceipt {
     key: Vec<u8>,
     name: Vec<u8>,
     is_there: bool,
@@ -84,18 +84,18 @@ impl<'s> Once<'s> {
             None => (Rerun::Impossible, random()),
         };
         let suffix = format!("{subcommand}-{number:016x}");
-        let held = keys.iter().map(|key| {
-            let held = Held::new(key, &suffix).read(server);
-            held.map_err(|fault| server.failure_of("read the receipt of", key, &fault))
+        let receipts = keys.iter().map(|key| {
+            let receipt = KeyReceipt::new(key, &suffix).read(server);
+            receipt.map_err(|fault| server.failure_of("read the receipt of", key, &fault))
         });
         let once = Self {
             server,
-            receipts: held.collect::<Result<_>>()?,
+            receipts: receipts.collect::<Result<_>>()?,
             lease_ms: LEASE_MS,
             rerun: Cell::new(rerun),
             done: Cell::default(),
         };
-        let before = once.receipts.iter().map(|held| held.end).sum();
+        let before = once.receipts.iter().map(|receipt| receipt.end).sum();
         if before > 0 && show != Show::Nothing {
             let items = counted(before, "item");
             warn(format_args!("going on after {items} of an earlier run"));
@@ -108,7 +108,7 @@ impl<'s> Once<'s> {
     pub fn beside(server: &'s Server, temporary: &[u8]) -> Self {
         Self {
             server,
-            receipts: vec![Held::new(temporary, "build")],
+            receipts: vec![KeyReceipt::new(temporary, "build")],
             lease_ms: TEMPORARY_LEASE_MS,
             rerun: Cell::new(Rerun::BeginsAnew),
             done: Cell::default(),
@@ -118,24 +118,25 @@ impl<'s> Once<'s> {
     /// Creates the receipt of the only key, unless it is there. Once a run has begun, it has to be: another one would have
     /// no answers.
     pub fn begin(&self, has_begun: bool) -> Result<(), Fault> {
-        let held = &self.receipts[0];
-        if held.is_there {
+        let receipt = &self.receipts[0];
+        if receipt.is_there {
             return Ok(());
         }
         if has_begun {
-            return Err(self.gone(held));
+            return Err(self.gone(receipt));
         }
         let mut empty = Answers::with_room(0, 0).expect("there is memory for a head");
         let mut set = cmd("SET");
-        set.arg(&held.name).arg(empty.bytes()).arg("NX");
+        set.arg(&receipt.name).arg(empty.bytes()).arg("NX");
         self.server
-            .call(&held.key, set.arg("PX").arg(self.lease_ms))?;
+            .call(&receipt.key, set.arg("PX").arg(self.lease_ms))?;
         Ok(())
     }
 
-    fn gone(&self, held: &Held) -> Fault {
+    /// Notes that a receipt is gone, and returns the fault.
+    fn gone(&self, receipt: &KeyReceipt) -> Fault {
         self.rerun.set(Rerun::ReceiptGone);
-        let name = shown(&held.name);
+        let name = shown(&receipt.name);
         Fault::Refused(format!(
             "the receipt {name} is gone: it expired, or was deleted or evicted"
         ))
@@ -148,7 +149,7 @@ impl<'s> Once<'s> {
 
     /// Returns whether an earlier run did items.
     pub fn goes_on(&self) -> bool {
-        self.receipts.iter().any(|held| held.end > 0)
+        self.receipts.iter().any(|receipt| receipt.end > 0)
     }
 
     /// Returns the numbers of items that an earlier run removed, and whose removal was refused to it.
@@ -157,23 +158,17 @@ impl<'s> Once<'s> {
     }
 
     /// Returns a command on a key, up to its items, which have these positions in the key's input.
-    pub fn command(&self, index: usize, positions: Range<u64>, name: &str) -> Cmd {
-        let Held {
-            key, name: receipt, ..
-        } = &self.receipts[index];
-        if name == BF_INSERT {
-            let mut insert = cmd(name);
-            insert
-                .arg(key)
-                .arg("ONCE")
-                .arg(receipt)
-                .arg(positions.start);
+    pub fn command(&self, index: usize, positions: Range<u64>, command: &str) -> Cmd {
+        let KeyReceipt { key, name, .. } = &self.receipts[index];
+        if command == BF_INSERT {
+            let mut insert = cmd(command);
+            insert.arg(key).arg("ONCE").arg(name).arg(positions.start);
             return insert;
         }
         let mut eval = cmd("EVAL");
-        eval.arg(STEP).arg(2).arg(key).arg(receipt);
+        eval.arg(STEP).arg(2).arg(key).arg(name);
         eval.arg(&[positions.start, positions.end, self.lease_ms])
-            .arg(name);
+            .arg(command);
         eval
     }
 
@@ -185,15 +180,15 @@ impl<'s> Once<'s> {
         command: &Cmd,
         reply: Result<Value, Fault>,
     ) -> Result<Value, Fault> {
-        let held = &self.receipts[index];
+        let receipt = &self.receipts[index];
         let reply = match reply {
             Err(fault) if fault.is_temporary() || forgotten(&fault).is_some() => {
-                self.server.call(&held.key, command)
+                self.server.call(&receipt.key, command)
             }
             reply => reply,
         };
         reply.map_err(|fault| match forgotten(&fault) {
-            Some(Forgotten { to: 0, .. }) => self.gone(held),
+            Some(Forgotten { to: 0, .. }) => self.gone(receipt),
             _ => fault,
         })
     }
@@ -221,6 +216,7 @@ impl<'s> Once<'s> {
         }
     }
 
+    /// Returns what is done, and how to go on; `None` if the same command begins with the first item.
     fn note(&self) -> Option<String> {
         let done = self.done.get();
         let items = counted(done, "item");
@@ -244,7 +240,7 @@ impl<'s> Once<'s> {
         if self.rerun.get() != Rerun::BeginsAnew {
             interrupt::say("all items are done");
         }
-        for Held { key, name, .. } in &self.receipts {
+        for KeyReceipt { key, name, .. } in &self.receipts {
             let deleted = self.server.call(key, cmd("UNLINK").arg(name));
             if deleted.is_err() && self.rerun.get() == Rerun::GoesOn {
                 warn(format_args!(
@@ -256,7 +252,7 @@ impl<'s> Once<'s> {
     }
 }
 
-impl Held {
+impl KeyReceipt {
     fn new(key: &[u8], suffix: &str) -> Self {
         Self {
             key: key.to_vec(),
@@ -265,19 +261,19 @@ impl Held {
         }
     }
 
-    /// Reads what an earlier run left.
+    /// Reads what an earlier run left: a receipt of the module, or the numbers that the script keeps.
     fn read(mut self, server: &Server) -> Result<Self, Fault> {
-        let held: Option<Vec<u8>> = server.get(&self.key, cmd("GET").arg(&self.name))?;
-        let Some(held) = held else {
+        let found: Option<Vec<u8>> = server.get(&self.key, cmd("GET").arg(&self.name))?;
+        let Some(found) = found else {
             return Ok(self);
         };
         self.is_there = true;
-        let first = held.get(..Receipt::HEAD_BYTES - 1);
-        if let Some(end) = first.and_then(Receipt::end_in) {
+        let head = found.get(..Receipt::HEAD_BYTES - 1);
+        if let Some(end) = head.and_then(Receipt::end_in) {
             self.end = end;
             return Ok(self);
         }
-        let numbers = str::from_utf8(&held).ok();
+        let numbers = str::from_utf8(&found).ok();
         let numbers = numbers.map(|text| text.split(' ').map_while(|number| number.parse().ok()));
         match numbers.map(Iterator::collect::<Vec<u64>>).as_deref() {
             Some([end, removed, refused]) => {
@@ -292,6 +288,7 @@ impl Held {
     }
 }
 
+/// Returns what a receipt lacks, if that is the fault.
 fn forgotten(fault: &Fault) -> Option<Forgotten> {
     match fault {
         Fault::Refused(text) => Forgotten::read(text),
