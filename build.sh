@@ -29,6 +29,9 @@ usage() {
                                   js: measures the npm package beside others;
                                   unique: measures valkeybloom unique beside others, with UNIQUE_LINES lines
                                   (default 20000000)
+./build.sh evidence [filter...]   measures the claims of docs/evidence.md into target/evidence/, in about half an hour, and fails
+                                  if one does not hold; with filters, only the points whose names match;
+                                  EVIDENCE_KEYS=1000000: with that many keys instead of 500 million, in seconds
 ./build.sh calculator             makes docs/calculator.html of crates/calculator, for WebAssembly
 ./build.sh calculator picture     takes its picture in docs/, with Chromium
 ./build.sh fuzz [seconds] [target...]  runs each target of fuzz/ (decode, args, batch) for 60 seconds or the given time;
@@ -304,6 +307,14 @@ bench() {
         cargo bench --locked --bench server -- "$@"
 }
 
+# Measures what docs/evidence.md claims.
+evidence() { # filters...
+    build
+    servers=$(tools/servers.sh)
+    VALKEY_SERVER=$servers/valkey-9.1/valkey-server VALKEYBLOOM_SO=$module EVIDENCE_DIR=$target/evidence \
+        cargo bench --locked --bench evidence -- "$@"
+}
+
 # Runs clients against the module.
 clients() {
     build
@@ -560,6 +571,7 @@ case $command in
         unique) cargo build --release --locked -p valkeybloom-cli && exec tools/unique.sh "$target/release/valkeybloom" ;;
         *) bench "$@" ;;
     esac ;;
+    evidence) evidence "$@" ;;
     calculator) exec tools/calculator.sh "$@" ;;
     fuzz) fuzz "$@" ;;
     memcheck) memcheck "$@" ;;

@@ -1,0 +1,175 @@
+//! Measures what docs/evidence.md claims: each claim with what was measured, and whether it holds.
+//!
+//! `./build.sh evidence` measures all points, in about half an hour. `./build.sh evidence rates growth` measures the
+//! points whose names contain one of these words. `EVIDENCE_KEYS=1000000` makes the largest filter hold that many keys
+//! instead of 500 million, and everything else smaller in proportion.
+
+mod compress;
+mod dependencies;
+
+use std::fmt::Write as _;
+use std::process::{Command, ExitCode};
+use std::{env, fs};
+
+/// A measured point: its name, and what adds its claims to the table.
+type Point = (&'static str, fn(&mut Table));
+
+const POINTS: &[Point] = &[
+    ("compress", compress::run),
+    ("dependencies", dependencies::run),
+];
+
+/// The number of keys in the largest filter of a full run.
+const KEYS: u64 = 500_000_000;
+
+/// The claims that were measured, and their details.
+#[derive(Default)]
+pub(crate) struct Table {
+    claims: String,
+    details: String,
+    failed: usize,
+}
+
+impl Table {
+    /// Adds a claim with what was measured.
+    pub(crate) fn claim(&mut self, claim: &str, measured: &str, holds: bool) {
+        self.failed += usize::from(!holds);
+        self.row(claim, measured, if holds { "yes" } else { "**no**" });
+    }
+
+    /// Adds a claim that could not be measured here.
+    pub(crate) fn not_run(&mut self, claim: &str, why: &str) {
+        self.row(claim, "", &format!("not run: {why}"));
+    }
+
+    fn row(&mut self, claim: &str, measured: &str, holds: &str) {
+        let line = format!("| {claim} | {measured} | {holds} |");
+        println!("{line}");
+        self.claims += &line;
+        self.claims += "\n";
+    }
+
+    /// Adds a table of details: its heading, the heads of its columns, and its rows.
+    pub(crate) fn details<const N: usize>(
+        &mut self,
+        heading: &str,
+        columns: [&str; N],
+        rows: &[[String; N]],
+    ) {
+        let rule = ["---"; N].join("|");
+        let head = columns.join(" | ");
+        let mut table = format!("\n## {heading}\n\n| {head} |\n|{rule}|\n");
+        for row in rows {
+            writeln!(table, "| {} |", row.join(" | ")).expect("a String takes all");
+        }
+        println!("{table}");
+        self.details += &table;
+    }
+
+    /// Adds a paragraph to the details.
+    pub(crate) fn note(&mut self, text: &str) {
+        println!("{text}");
+        writeln!(self.details, "\n{text}").expect("a String takes all");
+    }
+}
+
+/// Returns the number of keys in the largest filter of this run.
+fn keys() -> u64 {
+    env::var("EVIDENCE_KEYS").map_or(KEYS, |keys| {
+        keys.parse().expect("EVIDENCE_KEYS is a number of keys")
+    })
+}
+
+/// Returns what takes the place of a number of a full run.
+pub(crate) fn scaled(full: u64) -> u64 {
+    let scaled = u128::from(full) * u128::from(keys()) / u128::from(KEYS);
+    u64::try_from(scaled)
+        .expect("not much more than a full run")
+        .max(1000)
+}
+
+/// Returns what a program prints.
+pub(crate) fn output(program: &str, args: &[&str]) -> String {
+    let output = Command::new(program).args(args).output();
+    let output = output.unwrap_or_else(|e| panic!("{program}: {e}"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {args:?}: {errors}");
+    String::from_utf8(output.stdout).expect("it prints text")
+}
+
+/// Returns when and where this run takes place, and what it measures.
+fn header() -> String {
+    let field = |file: &str, name: &str| {
+        let text = fs::read_to_string(file).unwrap_or_else(|e| panic!("{file}: {e}"));
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_default()
+            .trim_matches([' ', '\t', ':'])
+            .to_owned()
+    };
+    let first_line = |program: &str, args: &[&str]| output(program, args).trim().to_owned();
+    let cores = std::thread::available_parallelism().expect("a number of cores");
+    let server = env::var("VALKEY_SERVER").expect("VALKEY_SERVER names a server");
+    let keys = match keys() {
+        KEYS => "full".to_owned(),
+        keys => format!("scaled down: {keys} keys in the largest filter instead of {KEYS}"),
+    };
+    let rows = [
+        ("date", first_line("date", &["-u", "+%Y-%m-%d %H:%M UTC"])),
+        ("size", keys),
+        (
+            "machine",
+            format!(
+                "{}, {cores} cores, {} of memory",
+                field("/proc/cpuinfo", "model name"),
+                field("/proc/meminfo", "MemTotal:"),
+            ),
+        ),
+        ("server", first_line(&server, &["--version"])),
+        (
+            "module",
+            format!(
+                "{}, commit {}",
+                env!("CARGO_PKG_VERSION"),
+                first_line("git", &["describe", "--always", "--dirty"]),
+            ),
+        ),
+        ("compiler", first_line("rustc", &["--version"])),
+    ];
+    let rows = rows.map(|(name, value)| format!("| {name} | {value} |\n"));
+    format!("| | |\n|---|---|\n{}", rows.concat())
+}
+
+fn main() -> ExitCode {
+    // Cargo adds `--bench`.
+    let words: Vec<String> = env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with("--"))
+        .collect();
+    let is_wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));
+    let points: Vec<_> = POINTS.iter().filter(|(name, _)| is_wanted(name)).collect();
+    assert!(!points.is_empty(), "no point matches {words:?}");
+
+    let mut text = format!(
+        "{}\n| claim | measured | holds |\n|---|---|---|\n",
+        header()
+    );
+    println!("{text}");
+    let mut table = Table::default();
+    for (name, run) in points {
+        let start = std::time::Instant::now();
+        run(&mut table);
+        eprintln!("{name}: {} s", start.elapsed().as_secs());
+    }
+    text += &table.claims;
+    text += &table.details;
+    let folder = env::var("EVIDENCE_DIR").unwrap_or_else(|_| "target/evidence".to_owned());
+    fs::create_dir_all(&folder).unwrap_or_else(|e| panic!("{folder}: {e}"));
+    let path = format!("{folder}/evidence.md");
+    fs::write(&path, text).unwrap_or_else(|e| panic!("{path}: {e}"));
+    println!("written: {path}");
+    if table.failed > 0 {
+        eprintln!("{} claims do not hold", table.failed);
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
