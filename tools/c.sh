@@ -5,6 +5,7 @@
 # tools/c.sh install library folder   puts the library that was built, its header and a file for pkg-config into a folder
 # tools/c.sh library folder           builds the library, and does the same
 # tools/c.sh test server module folder
+# tools/c.sh vectors folder           builds the library, and checks the golden vectors with it
 set -eu
 cd "$(dirname "$0")/.."
 fail() { echo "tools/c.sh: $*" >&2; exit 1; }
@@ -152,5 +153,14 @@ case ${1-} in
         test_in_c
         test_examples "$2" "$3"
         ;;
-    *) fail "usage: tools/c.sh install library folder, library folder, or test server module folder" ;;
+    vectors)
+        mkdir -p "$2/json"
+        folder=$(cd "$2" && pwd) root=$folder/root
+        build_library "$root"
+        write_vectors "$folder/json"
+        cc -std=c11 -O2 -I"$root/include" crates/c/tests/vectors.c -o "$folder/vectors" \
+            "$root/lib/libvalkeybloom_sketches.a" -lgcc_s -lcjson -lpthread -ldl -lm
+        "$folder/vectors" "$folder"/json/*.json
+        ;;
+    *) fail "usage: tools/c.sh install library folder, library folder, test server module folder, or vectors folder" ;;
 esac

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Builds the Python package into target/wheels/, and tests it on Debian's Python and on the newest that there is; with
-# `bench`, measures it beside other packages; with `killed`, kills consumers that use it; with `spark`, installs it beside
-# PySpark; with `release`, makes an sdist and wheels for both architectures. What the tests need is installed once for each
-# Python; the file `installed` is written last.
+# `bench`, measures it beside other packages; with `killed`, kills consumers that use it; with `vectors`, checks the golden
+# vectors alone; with `spark`, installs it beside PySpark; with `release`, makes an sdist and wheels for both architectures.
+# What the tests need is installed once for each Python; the file `installed` is written last.
 set -eu
 cd "$(dirname "$0")/.."
 . tools/steps.sh
@@ -10,7 +10,7 @@ fail() { echo "tools/python.sh: $*" >&2; exit 1; }
 . tools/beside.sh
 
 [ $# -ge 1 ] || fail "usage: tools/python.sh test server module [filter...], killed server module [items [kills]],
-    bench [filter...], spark or release folder"
+    bench [filter...], vectors, spark or release folder"
 action=$1
 shift
 mkdir -p "${CARGO_TARGET_DIR:=target}"
@@ -161,6 +161,12 @@ case $action in
         venv=$(environment python-killed "$oldest" pytest redis valkey)
         "$venv/bin/pip" install --quiet --force-reinstall --no-deps "$wheel"
         "$venv/bin/python" $package/tests/killed.py "$@"
+        ;;
+    vectors)
+        build "$oldest"
+        venv=$(environment python-killed "$oldest" pytest redis valkey)
+        "$venv/bin/pip" install --quiet --force-reinstall --no-deps "$wheel"
+        "$venv/bin/python" -m pytest -q -p no:cacheprovider $package/tests/test_vectors.py
         ;;
     bench)
         build "$oldest"

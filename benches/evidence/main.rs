@@ -6,6 +6,10 @@
 
 mod compress;
 mod dependencies;
+mod growth;
+mod keys;
+mod rates;
+mod vectors;
 
 use std::fmt::Write as _;
 use std::process::{Command, ExitCode};
@@ -15,7 +19,10 @@ use std::{env, fs};
 type Point = (&'static str, fn(&mut Table));
 
 const POINTS: &[Point] = &[
+    ("rates", rates::run),
+    ("growth", growth::run),
     ("compress", compress::run),
+    ("vectors", vectors::run),
     ("dependencies", dependencies::run),
 ];
 
@@ -86,6 +93,18 @@ pub(crate) fn scaled(full: u64) -> u64 {
     u64::try_from(scaled)
         .expect("not much more than a full run")
         .max(1000)
+}
+
+/// Returns a number with its digits in groups of three.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let groups: Vec<_> = digits
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .map(String::from_utf8_lossy)
+        .collect();
+    groups.join(",")
 }
 
 /// Returns what a program prints.

@@ -1,0 +1,267 @@
+//! Error rates: of large filters in a server, at low rates, for all kinds of keys and of filters.
+
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "numbers of keys are far below 2^53"
+)]
+
+use valkeybloom_sketches::bloom::{Object, Part};
+use valkeybloom_testing::harness::Server;
+use valkeybloom_testing::support::{Rng, counting, object, object_of, params, scaled_to, windowed};
+
+use crate::keys::{Key, add, decimal, found, sent};
+use crate::{Table, grouped, scaled};
+
+/// The rate of filters that differ in other things.
+const RATE: f64 = 0.01;
+
+/// The periods of a window, and their length in milliseconds.
+const PERIODS: (u64, u64) = (25, 1000);
+
+/// Kinds of keys, the number of each that is added, and how they are written.
+const KINDS: [(&str, u64, Key); 5] = [
+    ("of keys of 1 to 3 bytes", 8_000_000, short),
+    ("of sequential decimal numbers", 10_000_000, decimal),
+    ("of addresses that differ in one digit", 10_000_000, address),
+    (
+        "of 64-bit numbers, little endian",
+        10_000_000,
+        |number, key| key.extend(number.to_le_bytes()),
+    ),
+    (
+        "of 64-bit numbers, big endian",
+        10_000_000,
+        |number, key| key.extend(number.to_be_bytes()),
+    ),
+];
+
+/// Writes all keys of one byte, two and three, in a scattered order.
+fn short(number: u64, key: &mut Vec<u8>) {
+    const ALL: u64 = 256 + 256 * 256 + 256 * 256 * 256;
+    // The factor is coprime to the number of all keys.
+    let (number, length) = match number * 10_000_019 % ALL {
+        number @ 0..256 => (number, 1),
+        number @ 256..65_792 => (number - 256, 2),
+        number => (number - 65_792, 3),
+    };
+    key.extend(&number.to_le_bytes()[..length]);
+}
+
+fn address(number: u64, key: &mut Vec<u8>) {
+    key.extend(format!("https://example.org/articles/{number:08}").bytes());
+}
+
+/// A filter after lookups of its keys and of others.
+struct Measured {
+    name: String,
+    keys: u64,
+    missing: u64,
+    lookups: u64,
+    /// The lookups of other keys that found one.
+    found: u64,
+    /// The rate that was asked for.
+    rate: f64,
+    /// The rate by the textbook's formula.
+    formula: f64,
+}
+
+impl Measured {
+    /// Returns the fewest and the most finds that are no evidence against the rates: the most by the rate that was asked
+    /// for, the fewest by the formula's, because no filter is better than its bits.
+    fn allowed(&self) -> (u64, u64) {
+        let mean = self.formula * self.lookups as f64;
+        let least = (mean - 5.0 * mean.sqrt()).max(0.0).ceil();
+        (least as u64, most(self.rate, self.lookups))
+    }
+
+    fn holds(&self) -> bool {
+        let (least, most) = self.allowed();
+        self.missing == 0 && (least..=most).contains(&self.found)
+    }
+
+    fn measured(&self) -> String {
+        format!("{:.3e}", self.found as f64 / self.lookups as f64)
+    }
+
+    fn row(&self) -> [String; 9] {
+        let (least, most) = self.allowed();
+        [
+            self.name.clone(),
+            grouped(self.keys),
+            grouped(self.missing),
+            format!("{:e}", self.rate),
+            format!("{:.3e}", self.formula),
+            self.measured(),
+            grouped(self.lookups),
+            grouped(self.found),
+            format!("{} to {}", grouped(least), grouped(most)),
+        ]
+    }
+}
+
+/// Returns the most finds that are no evidence against a rate.
+///
+/// Finds are binomial, nearly a Poisson distribution. The bound leaves out a tail of one in three million, as five
+/// standard deviations of a normal distribution do: some sixty bounds are checked in a run, so one run in 50,000 fails by
+/// chance. How many bits of a filter are set is up to chance too, but that varies the rate by less than an eighth of this,
+/// with no more lookups than keys or at low rates.
+pub(crate) fn most(rate: f64, lookups: u64) -> u64 {
+    let mean = rate * lookups as f64;
+    if mean > 500.0 {
+        return (mean + 5.0 * mean.sqrt()) as u64;
+    }
+    let (mut number, mut term) = (0, (-mean).exp());
+    let mut beyond = 1.0 - term;
+    while beyond > 2.9e-7 {
+        number += 1;
+        term *= mean / number as f64;
+        beyond -= term;
+    }
+    number
+}
+
+pub(crate) fn run(table: &mut Table) {
+    let mut all = Vec::new();
+    let mut claim = |subject: &str, measured: Vec<Measured>| {
+        let missing: u64 = measured.iter().map(|one| one.missing).sum();
+        let rates: Vec<_> = measured.iter().map(Measured::measured).collect();
+        table.claim(
+            &format!("{subject}: every key, and others at most at the rate asked for"),
+            &format!("{missing} missing; {}", rates.join(", ")),
+            measured.iter().all(Measured::holds),
+        );
+        all.extend(measured);
+    };
+    for (rate, lookups) in [(RATE, 10_000_000), (1e-6, 100_000_000)] {
+        let keys = scaled(500_000_000);
+        let measured = in_server(keys, rate, scaled(lookups));
+        claim(
+            &format!("{} keys at {rate:e} in a server", grouped(keys)),
+            vec![measured],
+        );
+    }
+    let keys = scaled(10_000_000);
+    for rate in [1e-9, 1e-12] {
+        let measured = of_keys("fixed", keys, rate, scaled(1_000_000_000), decimal);
+        claim(
+            &format!("{} keys at {rate:e}", grouped(keys)),
+            vec![measured],
+        );
+    }
+    let kinds = KINDS.map(|(kind, keys, key)| of_keys(kind, scaled(keys), RATE, scaled(keys), key));
+    claim("Each kind of keys", kinds.into());
+    let of = |capacity| params(capacity, RATE, 2);
+    let (periods, period_ms) = PERIODS;
+    let window = windowed(of(keys / periods), period_ms, periods);
+    let shapes = [
+        ("with `COUNTING`", counting(of(keys))),
+        (
+            "with `COUNTING`, grown from a hundredth",
+            counting(of(keys / 100)),
+        ),
+        ("with `WINDOW`", window),
+        ("with `SCALETO` of all keys", scaled_to(of(keys))),
+        (
+            "with `SCALETO` of a hundredth, and grown",
+            scaled_to(of(keys / 100)),
+        ),
+    ];
+    let mut rng = Rng::new(3);
+    let tables = shapes.map(|(kind, shape)| {
+        let filter = object_of(&shape, rng.seed());
+        in_process(kind, filter, RATE, keys, keys, decimal)
+    });
+    claim("Filters with counts, a window or `SCALETO`", tables.into());
+    let columns = [
+        "filter",
+        "keys",
+        "missing",
+        "rate asked for",
+        "by the formula",
+        "measured",
+        "lookups of others",
+        "found",
+        "allowed",
+    ];
+    let rows: Vec<_> = all.iter().map(Measured::row).collect();
+    table.details("Rates", columns, &rows);
+    table.note(
+        "The formula is (1 - exp(-hashes * keys / bits)) ^ hashes; for tables, the share of all fingerprints that are \
+         taken. Allowed is what chance explains once in three million runs: the fewest by the formula, the most by the \
+         rate asked for.",
+    );
+}
+
+/// Measures a filter in a server, whose limit is raised for it.
+fn in_server(keys: u64, rate: f64, lookups: u64) -> Measured {
+    let server = Server::with(&[("bf.bloom-filter-max-memory-usage", "8gb")]);
+    let mut client = server.client();
+    client.ok(format!("BF.RESERVE filter {rate} {keys} NONSCALING"));
+    let send = |command: &str, numbers| sent(server.port(), command, numbers, decimal);
+    send("BF.MADD filter", 0..keys);
+    // bytes:600000000 bits:4800000000 hashes:7 …
+    let line = client.run("BF.DEBUG filter").as_array()[1].text();
+    let field = |name: &str| {
+        let mut fields = line.split(' ').filter_map(|field| field.strip_prefix(name));
+        fields
+            .next()
+            .and_then(|number| number.parse().ok())
+            .expect("a number")
+    };
+    Measured {
+        name: "in a server".to_owned(),
+        keys,
+        missing: keys - send("BF.MEXISTS filter", 0..keys),
+        lookups,
+        found: send("BF.MEXISTS filter", keys..keys + lookups),
+        rate,
+        formula: formula(field("bits:"), field("hashes:"), keys),
+    }
+}
+
+/// Measures a filter of a fixed size in this process with this kind of keys.
+fn of_keys(name: &str, keys: u64, rate: f64, lookups: u64, key: Key) -> Measured {
+    let filter = object(&params(keys, rate, 0), Rng::new(2).seed());
+    in_process(name, filter, rate, keys, lookups, key)
+}
+
+/// Measures a filter in this process. If it has a window, each period gets the same number of keys.
+fn in_process(
+    name: &str,
+    mut filter: Object,
+    rate: f64,
+    keys: u64,
+    lookups: u64,
+    key: Key,
+) -> Measured {
+    let (periods, period_ms) = PERIODS;
+    let share = keys.div_ceil(periods);
+    for period in 0..periods {
+        let end = keys.min((period + 1) * share);
+        add(&mut filter, period * share..end, key, period * period_ms);
+    }
+    let now_ms = (periods - 1) * period_ms;
+    // A table claims others whose fingerprint, of some bits, is one of those that it has.
+    let claims_not = |share: f64, table: &Part| {
+        share * (1.0 - table.table.fingerprints() as f64 / f64::from(table.step.bits).exp2())
+    };
+    Measured {
+        name: name.to_owned(),
+        keys,
+        missing: keys - found(&filter, 0..keys, key, now_ms),
+        lookups,
+        found: found(&filter, keys..keys + lookups, key, now_ms),
+        rate,
+        formula: match filter.filters().next() {
+            Some((bits, _)) => formula(bits.positions() as f64, f64::from(bits.hashes()), keys),
+            None => 1.0 - filter.parts().iter().fold(1.0, claims_not),
+        },
+    }
+}
+
+/// Returns the rate of a filter by the textbook's formula.
+fn formula(bits: f64, hashes: f64, keys: u64) -> f64 {
+    (1.0 - (-hashes * keys as f64 / bits).exp()).powf(hashes)
+}
