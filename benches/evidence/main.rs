@@ -13,6 +13,7 @@ mod vectors;
 
 use std::fmt::Write as _;
 use std::process::{Command, ExitCode};
+use std::time::Instant;
 use std::{env, fs};
 
 /// A measured point: its name, and what adds its claims to the table.
@@ -116,79 +117,52 @@ pub(crate) fn output(program: &str, args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("it prints text")
 }
 
-/// Returns when and where this run takes place, and what it measures.
-fn header() -> String {
-    let field = |file: &str, name: &str| {
-        let text = fs::read_to_string(file).unwrap_or_else(|e| panic!("{file}: {e}"));
-        let line = text.lines().find_map(|line| line.strip_prefix(name));
-        line.unwrap_or_default()
-            .trim_matches([' ', '\t', ':'])
-            .to_owned()
-    };
-    let first_line = |program: &str, args: &[&str]| output(program, args).trim().to_owned();
-    let cores = std::thread::available_parallelism().expect("a number of cores");
-    let server = env::var("VALKEY_SERVER").expect("VALKEY_SERVER names a server");
-    let keys = match keys() {
-        KEYS => "full".to_owned(),
-        keys => format!("scaled down: {keys} keys in the largest filter instead of {KEYS}"),
-    };
-    let rows = [
-        ("date", first_line("date", &["-u", "+%Y-%m-%d %H:%M UTC"])),
-        ("size", keys),
-        (
-            "machine",
-            format!(
-                "{}, {cores} cores, {} of memory",
-                field("/proc/cpuinfo", "model name"),
-                field("/proc/meminfo", "MemTotal:"),
-            ),
-        ),
-        ("server", first_line(&server, &["--version"])),
-        (
-            "module",
-            format!(
-                "{}, commit {}",
-                env!("CARGO_PKG_VERSION"),
-                first_line("git", &["describe", "--always", "--dirty"]),
-            ),
-        ),
-        ("compiler", first_line("rustc", &["--version"])),
-    ];
-    let rows = rows.map(|(name, value)| format!("| {name} | {value} |\n"));
-    format!("| | |\n|---|---|\n{}", rows.concat())
-}
+/// Prints when and where this run takes place, and what it measures.
+const HEADER: &str = r#"
+echo "| | |"
+echo "|---|---|"
+date -u "+| date | %Y-%m-%d %H:%M UTC |"
+cpu=$(sed -n "s/^model name[^:]*: //p" /proc/cpuinfo | head -n 1)
+memory=$(awk '/^MemTotal/ { printf "%.0f", $2 / 2^20 }' /proc/meminfo)
+echo "| machine | $cpu, $(nproc) cores, $memory GiB of memory |"
+echo "| server | $("$VALKEY_SERVER" --version) |"
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+echo "| module | $version, commit $(git describe --always --dirty) |"
+echo "| compiler | $(rustc --version) |"
+"#;
 
 fn main() -> ExitCode {
     // Cargo adds `--bench`.
-    let words: Vec<String> = env::args()
-        .skip(1)
-        .filter(|word| !word.starts_with("--"))
-        .collect();
+    let words = env::args().skip(1).filter(|word| !word.starts_with("--"));
+    let words: Vec<String> = words.collect();
     let is_wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));
     let points: Vec<_> = POINTS.iter().filter(|(name, _)| is_wanted(name)).collect();
     assert!(!points.is_empty(), "no point matches {words:?}");
 
-    let mut text = format!(
-        "{}\n| claim | measured | holds |\n|---|---|---|\n",
-        header()
-    );
-    println!("{text}");
-    let mut table = Table::default();
-    for (name, run) in points {
-        let start = std::time::Instant::now();
-        run(&mut table);
-        eprintln!("{name}: {} s", start.elapsed().as_secs());
-    }
-    text += &table.claims;
-    text += &table.details;
-    let folder = env::var("EVIDENCE_DIR").unwrap_or_else(|_| "target/evidence".to_owned());
+    let size = if keys() == KEYS {
+        "full"
+    } else {
+        "scaled down"
+    };
+    let header =
+        output("sh", &["-c", HEADER]) + &format!("| size | {size}: {} keys |\n", grouped(keys()));
+    let head = format!("{header}\n| claim | measured | holds |\n|---|---|---|\n");
+    println!("{head}");
+    let folder = env::var("EVIDENCE_DIR").expect("EVIDENCE_DIR names a folder");
     fs::create_dir_all(&folder).unwrap_or_else(|e| panic!("{folder}: {e}"));
     let path = format!("{folder}/evidence.md");
-    fs::write(&path, text).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let mut table = Table::default();
+    for (name, run) in points {
+        let start = Instant::now();
+        run(&mut table);
+        table.note(&format!("`{name}` took {} s.", start.elapsed().as_secs()));
+        // A later point may fail.
+        let text = format!("{head}{}{}", table.claims, table.details);
+        fs::write(&path, text).unwrap_or_else(|e| panic!("{path}: {e}"));
+    }
     println!("written: {path}");
     if table.failed > 0 {
         eprintln!("{} claims do not hold", table.failed);
-        return ExitCode::FAILURE;
     }
-    ExitCode::SUCCESS
+    ExitCode::from(u8::from(table.failed > 0))
 }

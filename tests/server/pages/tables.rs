@@ -36,6 +36,22 @@ fn the_index_has_every_command() {
 }
 
 #[test]
+fn the_points_of_evidence_are_described() {
+    let described = table(
+        "docs/evidence.md",
+        "<!-- points: held against benches/evidence/main.rs by a test -->",
+    );
+    let described: Vec<String> = described.into_iter().map(|row| row[0].clone()).collect();
+    let program = page("benches/evidence/main.rs").text;
+    let (_, points) = program
+        .split_once("const POINTS: &[Point] = &[")
+        .expect("a list");
+    let (points, _) = points.split_once("];").expect("an end");
+    let points: Vec<&str> = points.split('"').skip(1).step_by(2).collect();
+    assert_eq!(described, points);
+}
+
+#[test]
 fn settings_match_the_server() {
     let server = Server::start();
     let mut client = server.client();
