@@ -29,9 +29,9 @@ usage() {
                                   js: measures the npm package beside others;
                                   unique: measures valkeybloom unique beside others, with UNIQUE_LINES lines
                                   (default 20000000)
-./build.sh evidence [filter...]   measures the claims of docs/evidence.md into target/evidence/, in about half an hour, and fails
-                                  if one does not hold; with filters, only the points whose names match;
-                                  EVIDENCE_KEYS=1000000: with that many keys instead of 500 million, in seconds
+./build.sh evidence [filter...]   measures the claims of docs/evidence.md into target/evidence/, in about half an hour,
+                                  and fails if one does not hold; with filters, only the points whose names match;
+                                  EVIDENCE_KEYS=5000000: with that many keys instead of 500 million, in minutes
 ./build.sh calculator             makes docs/calculator.html of crates/calculator, for WebAssembly
 ./build.sh calculator picture     takes its picture in docs/, with Chromium
 ./build.sh fuzz [seconds] [target...]  runs each target of fuzz/ (decode, args, batch) for 60 seconds or the given time;

@@ -46,11 +46,8 @@ pub(crate) fn run(table: &mut Table) {
         if !checked.status.success() {
             eprintln!("{text}{}", String::from_utf8_lossy(&checked.stderr));
         }
-        table.claim(
-            &claim,
-            passed.unwrap_or_default().trim(),
-            checked.status.success(),
-        );
+        let passed = passed.and_then(|line| line.trim().split(';').next());
+        table.claim(&claim, passed.unwrap_or_default(), checked.status.success());
     }
 }
 
