@@ -23,15 +23,16 @@ const LOOKUPS: u64 = 4_000_000;
 const RUNS: u64 = 32;
 const RUN: u64 = 1 << 18;
 
+#[allow(clippy::cast_precision_loss, reason = "few doublings")]
 pub(crate) fn run(table: &mut Table) {
     let doublings = u64::from(scaled(KEYS).ilog2());
     let mut rng = Rng::new(4);
-    // Filters, and the number of keys that each has got.
-    let small = (0..1000).map(|_| (object(&params(1, RATE, 2), rng.seed()), 0));
+    // Filters, the number of keys that each has got, and how many others each has claimed.
+    let small = (0..1000).map(|_| (object(&params(1, RATE, 2), rng.seed()), 0, 0));
     let mut filters: Vec<_> = small.collect();
     let (mut rows, mut all_hold, mut all_missing) = (Vec::new(), true, 0);
     for doubling in 0..=doublings {
-        if doubling == 10 {
+        if doubling == 12 {
             filters.truncate(1);
         }
         let lookups = scaled(LOOKUPS) / filters.len() as u64;
@@ -41,8 +42,8 @@ pub(crate) fn run(table: &mut Table) {
         } else {
             1
         };
-        let (mut checked, mut present, mut claimed) = (0, 0, 0);
-        for (filter, keys) in &mut filters {
+        let (mut checked, mut present, mut claimed, mut newly) = (0, 0, 0, 0);
+        for (filter, keys, before) in &mut filters {
             let end = items(filter) + new;
             while items(filter) < end {
                 let more = end - items(filter);
@@ -57,11 +58,17 @@ pub(crate) fn run(table: &mut Table) {
                 checked += end - start;
                 present += found(filter, start..end, decimal, 0);
             }
-            claimed += found(filter, OTHERS..OTHERS + lookups, decimal, 0);
+            let others = found(filter, OTHERS..OTHERS + lookups, decimal, 0);
+            claimed += others;
+            newly += others - *before;
+            *before = others;
         }
         let (missing, lookups) = (checked - present, lookups * filters.len() as u64);
         let allowed = most(RATE, lookups);
-        all_hold &= missing == 0 && claimed <= allowed;
+        // Filter i of a stack has this share of the rate: the shares of all add up to one.
+        let share = 1.0 / ((doubling + 1) * (doubling + 2)) as f64;
+        let newly_allowed = most(RATE * share, lookups);
+        all_hold &= missing == 0 && claimed <= allowed && newly <= newly_allowed;
         all_missing += missing;
         rows.push([
             doubling.to_string(),
@@ -69,8 +76,8 @@ pub(crate) fn run(table: &mut Table) {
             filters.len().to_string(),
             format!("{} of {}", grouped(missing), grouped(checked)),
             grouped(lookups),
-            grouped(claimed),
-            grouped(allowed),
+            format!("{} of {}", grouped(claimed), grouped(allowed)),
+            format!("{} of {}", grouped(newly), grouped(newly_allowed)),
         ]);
     }
     table.claim(
@@ -87,8 +94,8 @@ pub(crate) fn run(table: &mut Table) {
         "filters",
         "missing",
         "lookups of others",
-        "found",
-        "allowed",
+        "found, of those allowed",
+        "by the newest filter alone",
     ];
     table.details("Growth", columns, &rows);
 }
