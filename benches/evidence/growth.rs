@@ -2,7 +2,7 @@
 
 use valkeybloom_testing::support::{Rng, items, object, params};
 
-use crate::keys::{add, decimal, found};
+use crate::keys::{add, decimal, found, sample};
 use crate::rates::most;
 use crate::{Table, grouped, scaled};
 
@@ -18,10 +18,8 @@ const OTHERS: u64 = 1 << 40;
 /// because chance makes a single one better or worse than its rate.
 const LOOKUPS: u64 = 4_000_000;
 
-/// Keys of large filters that are looked up at each doubling: this many runs of them, evenly spread, of this length. Of
-/// smaller filters, all are.
-const RUNS: u64 = 32;
-const RUN: u64 = 1 << 18;
+/// The most keys that are looked up at each doubling.
+const SAMPLE: u64 = 1 << 23;
 
 #[allow(clippy::cast_precision_loss, reason = "few doublings")]
 pub(crate) fn run(table: &mut Table) {
@@ -51,12 +49,9 @@ pub(crate) fn run(table: &mut Table) {
                 *keys += more;
             }
             assert_eq!(filter.filter_count(), doubling + 1, "it has doubled");
-            let runs = if *keys > RUNS * RUN { RUNS } else { 1 };
-            for run in 0..runs {
-                let start = *keys / runs * run;
-                let end = (*keys).min(start + RUN * RUNS / runs);
-                checked += end - start;
-                present += found(filter, start..end, decimal, 0);
+            for numbers in sample(*keys, SAMPLE) {
+                checked += numbers.end - numbers.start;
+                present += found(filter, numbers, decimal, 0);
             }
             let others = found(filter, OTHERS..OTHERS + lookups, decimal, 0);
             claimed += others;

@@ -52,6 +52,15 @@ pub(crate) fn decimal(number: u64, key: &mut Vec<u8>) {
     key.extend(itoa::Buffer::new().format(number).bytes());
 }
 
+/// Returns the numbers of a sample: of all keys if there are no more than `most`, or else 32 runs, evenly spread.
+pub(crate) fn sample(keys: u64, most: u64) -> impl Iterator<Item = Range<u64>> {
+    let runs = if keys > most { 32 } else { 1 };
+    let length = keys.min(most) / runs;
+    (0..runs)
+        .map(move |run| keys / runs * run)
+        .map(move |start| start..start + length)
+}
+
 /// Adds keys to a filter in this process.
 pub(crate) fn add(filter: &mut Object, numbers: Range<u64>, key: Key, now_ms: u64) {
     for batch in batches(numbers, key) {

@@ -13,7 +13,7 @@ use valkeybloom_sketches::bloom::{Object, Part};
 use valkeybloom_testing::harness::Server;
 use valkeybloom_testing::support::{Rng, counting, object, object_of, params, scaled_to, windowed};
 
-use crate::keys::{Key, add, decimal, found, sent};
+use crate::keys::{Key, add, decimal, found, sample, sent};
 use crate::{Table, grouped, scaled};
 
 /// The rate of filters that differ in other things.
@@ -59,6 +59,8 @@ fn address(number: u64, key: &mut Vec<u8>) {
 struct Measured {
     name: String,
     keys: u64,
+    /// The keys that were looked up, and how many of them were missing.
+    checked: u64,
     missing: u64,
     lookups: u64,
     /// The lookups of other keys that found one.
@@ -92,7 +94,7 @@ impl Measured {
         [
             self.name.clone(),
             grouped(self.keys),
-            grouped(self.missing),
+            format!("{} of {}", grouped(self.missing), grouped(self.checked)),
             format!("{:e}", self.rate),
             format!("{:.3e}", self.formula),
             self.measured(),
@@ -216,10 +218,16 @@ fn in_server(keys: u64, rate: f64, lookups: u64) -> Measured {
             .and_then(|number| number.parse().ok())
             .expect("a number")
     };
+    let (mut checked, mut present) = (0, 0);
+    for numbers in sample(keys, scaled(100_000_000)) {
+        checked += numbers.end - numbers.start;
+        present += send("BF.MEXISTS filter", numbers);
+    }
     Measured {
         name: "in a server".to_owned(),
         keys,
-        missing: keys - send("BF.MEXISTS filter", 0..keys),
+        checked,
+        missing: checked - present,
         lookups,
         found: send("BF.MEXISTS filter", keys..keys + lookups),
         rate,
@@ -256,6 +264,7 @@ fn in_process(
     Measured {
         name: name.to_owned(),
         keys,
+        checked: keys,
         missing: keys - found(&filter, 0..keys, key, now_ms),
         lookups,
         found: found(&filter, keys..keys + lookups, key, now_ms),
