@@ -32,6 +32,8 @@ pub(crate) fn run(table: &mut Table) {
     for doubling in 0..=doublings {
         if doubling == 12 {
             filters.truncate(1);
+            // It is looked up more often than before.
+            filters[0].2 = found(&filters[0].0, OTHERS..OTHERS + scaled(LOOKUPS), decimal, 0);
         }
         let lookups = scaled(LOOKUPS) / filters.len() as u64;
         // Each filter of the stack is measured when it is full, and the last one when it has begun.
