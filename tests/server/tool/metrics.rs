@@ -185,11 +185,18 @@ fn assert_fires(server: &Server, fired: Fired<'_>) {
     let address = format!("127.0.0.1:{}", server.port());
     let metrics = metrics(server);
     let lines = metrics.lines().filter(|line| !line.starts_with('#'));
-    let series = lines.map(|line| {
+    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join(ALERTS);
+    let mut test = format!(
+        "rule_files: ['{}']\nevaluation_interval: 1m\ntests:\n- interval: 1m\n  input_series:\n",
+        rules.display()
+    );
+    for line in lines {
         let (series, value) = line.rsplit_once(' ').expect("a value");
-        (series.replace('\'', "''"), format!("{value}+0x30"))
-    });
-    let mut alerts = String::new();
+        let series = series.replace('\'', "''");
+        writeln!(test, "  - series: '{series}'\n    values: '{value}+0x30'")
+            .expect("a String takes all");
+    }
+    test += "  alert_rule_test:\n";
     let names = [
         "NearLimit",
         "DeepStack",
@@ -202,7 +209,7 @@ fn assert_fires(server: &Server, fired: Fired<'_>) {
     for name in names {
         let alert = format!("Valkeybloom{name}");
         writeln!(
-            alerts,
+            test,
             "  - eval_time: 20m\n    alertname: {alert}\n    exp_alerts:"
         )
         .expect("a String takes all");
@@ -216,7 +223,7 @@ fn assert_fires(server: &Server, fired: Fired<'_>) {
             };
             let said = |name| annotation(&alert, name, key, &address);
             writeln!(
-                alerts,
+                test,
                 "    - exp_labels: {{{of}server: '{address}', severity: {severity}}}\n      exp_annotations:\n        \
                  summary: \"{}\"\n        description: \"{}\"",
                 said("summary"),
@@ -225,32 +232,21 @@ fn assert_fires(server: &Server, fired: Fired<'_>) {
             .expect("a String takes all");
         }
     }
-    assert_alerts(server, series, &alerts);
+    assert_holds(file(server, "alerts-test.yml", test));
 }
 
-/// Requires what a test of the rules says: series with their values, and the alerts that they fire.
+/// Requires what a file of promtool says of the rules.
 #[track_caller]
-fn assert_alerts(
-    server: &Server,
-    series: impl IntoIterator<Item = (String, String)>,
-    alerts: &str,
-) {
-    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join(ALERTS);
-    let mut test = format!(
-        "rule_files: ['{}']\nevaluation_interval: 1m\ntests:\n- interval: 1m\n  input_series:\n",
-        rules.display()
-    );
-    for (name, values) in series {
-        writeln!(test, "  - series: '{name}'\n    values: '{values}'").expect("a String takes all");
-    }
-    test += "  alert_rule_test:\n";
-    let path = file(server, "alerts-test.yml", test + alerts);
+fn assert_holds(file: impl AsRef<Path>) {
     let mut check = Command::new(promtool());
-    let output = check.args(["test", "rules", &path]).output();
+    let output = check.args(["test", "rules"]).arg(file.as_ref()).output();
     let output = output.expect("tools/servers.sh has brought promtool");
     let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said);
-    assert!(output.status.success(), "{said}\n{alerts}");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&said)
+    );
 }
 
 fn make_healthy(client: &mut Client) {
@@ -327,52 +323,9 @@ fn every_alert_fires_when_it_should() {
     assert_fires(&server, &[("Memory", &[""])]);
 }
 
-/// The file of a collector that nobody writes any more.
+/// Of keys that have no time to live and whose server still answers, and of a collector's file.
 #[test]
-fn an_old_file_is_reported() {
-    let series = |file: &str| format!("node_textfile_mtime_seconds{{file=\"{file}\"}}");
-    let (own, other) = ("/var/lib/node/valkeybloom.prom", "/var/lib/node/other.prom");
-    assert_alerts(
-        &Server::start(),
-        [own, other].map(|file| (series(file), "0+0x30".to_owned())),
-        &format!(
-            "  - eval_time: 15m\n    alertname: ValkeybloomStale\n    exp_alerts: []\n  - eval_time: 16m\n    \
-             alertname: ValkeybloomStale\n    exp_alerts:\n    - exp_labels: {{file: '{own}', severity: warning}}\n      \
-             exp_annotations:\n        summary: '{own} is older than 15 minutes'\n        description: '{}'\n",
-            annotation("ValkeybloomStale", "description", "", "")
-        ),
-    );
-}
-
-/// Only a key that has no time to live, and whose server still answers.
-#[test]
-fn a_key_that_is_gone_is_reported() {
-    let of = |metric: &str, key: &str, server: &str| {
-        format!("valkeybloom_{metric}{{key=\"{key}\", server=\"{server}\"}}")
-    };
-    let memory =
-        |server: &str| format!("valkeybloom_server_memory_used_bytes{{server=\"{server}\"}}");
-    let said = |name| annotation("ValkeybloomGone", name, "gone", "up");
-    let values = [
-        (&of("items", "kept", "up"), "5x90"),
-        (&of("items", "gone", "up"), "5x9 stale"),
-        (&of("items", "expired", "up"), "5x9 stale"),
-        (&of("ttl_seconds", "expired", "up"), "600-60x9 stale"),
-        (&of("items", "lost", "down"), "5x9 stale"),
-        (&memory("up"), "1000x90"),
-        (&memory("down"), "1000x9 stale"),
-    ];
-    let series = values.map(|(series, values)| (series.clone(), values.to_owned()));
-    assert_alerts(
-        &Server::start(),
-        series,
-        &format!(
-            "  - eval_time: 9m\n    alertname: ValkeybloomGone\n    exp_alerts: []\n  - eval_time: 12m\n    \
-             alertname: ValkeybloomGone\n    exp_alerts:\n    - exp_labels: {{key: gone, server: up, severity: critical}}\n      \
-             exp_annotations:\n        summary: '{}'\n        description: '{}'\n  - eval_time: 75m\n    \
-             alertname: ValkeybloomGone\n    exp_alerts: []\n",
-            said("summary"),
-            said("description")
-        ),
-    );
+fn what_is_gone_or_old_is_reported() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    assert_holds(root.join("tests/server/tool/alerts.yml"));
 }
