@@ -5,7 +5,8 @@ use std::ffi::c_char;
 use valkeybloom_bindings::{Bloom, Shared};
 
 use super::border::{
-    Batch, Status, call, items, moment, optional_answers, put, require_info, slice, time, words,
+    Batch, Status, call, items, moment, optional, optional_answers, put, require_info, slice, time,
+    words_after,
 };
 use super::object::{self, Object, typed};
 
@@ -23,14 +24,9 @@ pub unsafe extern "C" fn valkeybloom_bloom_new(
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        let seed = if seed.is_null() {
-            None
-        } else {
-            Some(slice(seed, 32)?)
-        };
+        let seed = optional(seed, 32)?;
         let numbers = [error_rate.to_string(), capacity.to_string()];
-        let mut all: Vec<&[u8]> = numbers.iter().map(String::as_bytes).collect();
-        all.extend(words(options));
+        let all = words_after(&numbers, options);
         object::make(filter, || Ok(Bloom::reserve(&all, seed)?))
     })
 }

@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use valkeybloom_bindings::{CountMin, Shared};
 
 use super::border::{
-    Batch, Status, call, items, optional, places, put, require_info, slice, words,
+    Batch, Status, call, items, optional, places, put, require_info, slice, words_after,
 };
 use super::object::{self, Object, typed};
 
@@ -21,8 +21,7 @@ pub unsafe extern "C" fn valkeybloom_count_min_new(
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let numbers = [width.to_string(), depth.to_string()];
-        let mut all: Vec<&[u8]> = numbers.iter().map(String::as_bytes).collect();
-        all.extend(words(options));
+        let all = words_after(&numbers, options);
         object::make(sketch, || Ok(CountMin::by_size(&all)?))
     })
 }
@@ -39,8 +38,7 @@ pub unsafe extern "C" fn valkeybloom_count_min_from_rates(
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let numbers = [error.to_string(), probability.to_string()];
-        let mut all: Vec<&[u8]> = numbers.iter().map(String::as_bytes).collect();
-        all.extend(words(options));
+        let all = words_after(&numbers, options);
         object::make(sketch, || Ok(CountMin::by_rates(&all)?))
     })
 }

@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use valkeybloom_bindings::Cuckoo;
 
 use super::border::{
-    Batch, Status, call, items, optional_answers, put, require_info, slice, words,
+    Batch, Status, call, items, optional_answers, put, require_info, slice, words_after,
 };
 use super::object::{self, Object, typed};
 
@@ -18,9 +18,8 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_new(
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        let capacity = capacity.to_string();
-        let mut all = words(options);
-        all.insert(0, capacity.as_bytes());
+        let numbers = [capacity.to_string()];
+        let all = words_after(&numbers, options);
         object::make(filter, || Ok(Cuckoo::reserve(&all)?))
     })
 }

@@ -93,16 +93,16 @@ pub unsafe fn slice<'a, T>(start: *const T, length: usize) -> Outcome<&'a [T]> {
     Ok(unsafe { std::slice::from_raw_parts(start, length) })
 }
 
-/// Borrows an array of numbers, if there is one.
+/// Borrows an array of the caller's, if there is one.
 ///
 /// # Safety
 /// As for [`slice()`].
-pub unsafe fn optional<'a>(numbers: *const i64, length: usize) -> Outcome<Option<&'a [i64]>> {
-    if numbers.is_null() {
+pub unsafe fn optional<'a, T>(start: *const T, length: usize) -> Outcome<Option<&'a [T]>> {
+    if start.is_null() {
         return Ok(None);
     }
     // SAFETY: the caller promises it.
-    unsafe { slice(numbers, length) }.map(Some)
+    unsafe { slice(start, length) }.map(Some)
 }
 
 /// Borrows the caller's array for answers, and fills it with zeros.

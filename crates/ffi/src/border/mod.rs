@@ -10,6 +10,6 @@ pub use batch::{Batch, items};
 pub use memory::{
     borrow, borrow_mut, optional, optional_answers, places, put, require, require_info, slice,
 };
-pub use options::{moment, no_options, time, words};
+pub use options::{moment, no_options, time, words_after};
 pub use returned::{Buffer, Items};
 pub use status::{Failure, Outcome, Status, call, require_stack};

@@ -15,8 +15,8 @@ use super::status::{Failure, Outcome};
 /// Returns the words of options.
 ///
 /// # Safety
-/// The pointer is null, or that of a text that ends with a zero and is valid for the length of the call.
-pub unsafe fn words<'a>(options: *const c_char) -> Vec<&'a [u8]> {
+/// As for [`words_after`].
+unsafe fn words<'a>(options: *const c_char) -> Vec<&'a [u8]> {
     if options.is_null() {
         return Vec::new();
     }
@@ -26,10 +26,21 @@ pub unsafe fn words<'a>(options: *const c_char) -> Vec<&'a [u8]> {
     words.filter(|word| !word.is_empty()).collect()
 }
 
+/// Returns the words of required numbers and of options.
+///
+/// # Safety
+/// The pointer is null, or that of a text that ends with a zero and is valid for the length of the call.
+pub unsafe fn words_after(numbers: &[String], options: *const c_char) -> Vec<&[u8]> {
+    let mut all: Vec<&[u8]> = numbers.iter().map(String::as_bytes).collect();
+    // SAFETY: the caller promises it.
+    all.extend(unsafe { words(options) });
+    all
+}
+
 /// Returns the options AT and TTL of a call.
 ///
 /// # Safety
-/// As for [`words`].
+/// As for [`words_after`].
 #[cfg(not(target_family = "wasm"))]
 pub unsafe fn moment(options: *const c_char) -> Outcome<Moment> {
     if options.is_null() {
@@ -74,7 +85,7 @@ pub unsafe fn time(options: *const c_char) -> Outcome<Option<u64>> {
 /// Returns the time of a call whose only option is AT, in milliseconds since the epoch.
 ///
 /// # Safety
-/// As for [`words`].
+/// As for [`words_after`].
 #[cfg(not(target_family = "wasm"))]
 pub unsafe fn time(options: *const c_char) -> Outcome<Option<u64>> {
     // SAFETY: the caller promises it.
@@ -88,7 +99,7 @@ pub unsafe fn time(options: *const c_char) -> Outcome<Option<u64>> {
 /// Refuses options to a call that has none.
 ///
 /// # Safety
-/// As for [`words`].
+/// As for [`words_after`].
 pub unsafe fn no_options(options: *const c_char) -> Outcome<()> {
     // In WebAssembly, they are not words.
     let has_none = if cfg!(target_family = "wasm") {
