@@ -32,7 +32,7 @@ mod tag;
 use std::time::Duration;
 
 pub use follower::Follower;
-pub use tag::slot;
+pub use tag::{slot, slot_prefix};
 use valkeybloom_protocol::bloom::Read;
 
 /// The most new items in a reply of `BF.READ`: those that the server sends by default. In WebAssembly, they are added in the

@@ -20,10 +20,10 @@ pub fn slot(key: &[u8]) -> u16 {
     crc % 16_384
 }
 
-/// Returns what the names of a filter's receipts begin with. They are in the slot of its key: by the key's own hash tag, or by
-/// the whole key as one. A key that can't be a tag follows a numbered one of its slot.
-pub fn receipt_prefix(key: &[u8]) -> Vec<u8> {
-    let mut prefix = if hash_tag(key).is_some() {
+/// Returns the beginning of names in the slot of a key, whatever follows it: the key with its own hash tag, or the whole key
+/// as one. A key that can't be a tag follows a numbered one of its slot.
+pub fn slot_prefix(key: &[u8]) -> Vec<u8> {
+    if hash_tag(key).is_some() {
         key.to_vec()
     } else if !key.is_empty() && !key.contains(&b'}') {
         [b"{", key, b"}"].concat()
@@ -31,9 +31,12 @@ pub fn receipt_prefix(key: &[u8]) -> Vec<u8> {
         let tags = (0_u64..).map(|number| format!("{{once-{number}}}").into_bytes());
         let mut tags = tags.filter(|tag| slot(tag) == slot(key));
         [&tags.next().unwrap_or_default(), key].concat()
-    };
-    prefix.extend(b":once:");
-    prefix
+    }
+}
+
+/// Returns the beginning of the names of a filter's receipts.
+pub fn receipt_prefix(key: &[u8]) -> Vec<u8> {
+    [&slot_prefix(key)[..], b":once:"].concat()
 }
 
 #[cfg(test)]
@@ -45,5 +48,15 @@ mod tests {
         // The check value of CRC-16/XMODEM, 0x31c3.
         assert_eq!(slot(b"123456789"), 12_739);
         assert_eq!(slot(b"a{123456789}{b}"), 12_739);
+    }
+
+    #[test]
+    fn what_follows_a_slot_prefix_stays_in_the_slot() {
+        for key in ["seen", "{a}seen", "see{n", "a{b}c{d}", "", "a}", "a{}b{c}"] {
+            for rest in ["", ":new", "}", "{x}"] {
+                let name = [&slot_prefix(key.as_bytes())[..], rest.as_bytes()].concat();
+                assert_eq!(slot(&name), slot(key.as_bytes()), "{key:?}, {rest:?}");
+            }
+        }
     }
 }

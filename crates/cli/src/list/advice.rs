@@ -4,6 +4,7 @@
 
 use serde_json::{Value, json};
 
+use valkeybloom_near::slot_prefix;
 use valkeybloom_planner::TopK;
 use valkeybloom_protocol::names::{CUCKOO_FILTERS, FILTER_MEMORY, OBJECT_MEMORY};
 use valkeybloom_sketches::bloom::Growth;
@@ -77,16 +78,9 @@ pub fn of(row: &Row, settings: Settings, idle_days: u64) -> Vec<Advice> {
     of_type.into_iter().chain([idle]).flatten().collect()
 }
 
-/// Returns a name for the successor of a key, in the same slot of a cluster, so that it can be renamed. Only for a key that has
-/// a closing brace, and no hash tag, there is no such name that is easy to find.
+/// Returns a name for the successor of a key, in the same slot of a cluster, so that it can be renamed.
 fn new_key(key: &[u8]) -> String {
-    // A key becomes the hash tag, unless that would end at a brace of its own.
-    let [open, close]: [&[u8]; 2] = if key.contains(&b'}') {
-        [b"", b""]
-    } else {
-        [b"{", b"}"]
-    };
-    word(&[open, key, close, b":new"].concat()).into_owned()
+    word(&[&slot_prefix(key)[..], b":new"].concat()).into_owned()
 }
 
 fn percent(share: f64) -> String {
