@@ -211,14 +211,14 @@ impl Pair<'_> {
         }
     }
 
-    /// Compares the pieces of a filter that is not a stack, one after the other.
+    /// Compares the chunks of a filter that is not a stack, one after the other.
     fn by_pieces(&self) -> Result {
         let mut cursor = 1;
         while cursor > 0 {
             (cursor, _) = self.settle(
                 |server, key| {
-                    let piece = dump::scan(server, key, cursor, false)?;
-                    Ok((piece.next, piece.bytes))
+                    let chunk = dump::scan(server, key, cursor, false)?;
+                    Ok((chunk.next, chunk.bytes))
                 },
                 PartialEq::eq,
                 |first, there, now| Fit::of(first, there, now, PartialEq::eq),
@@ -329,11 +329,11 @@ fn cells(server: &Server, key: &[u8], offset: u64, length: u64) -> Result<Vec<u8
     while (cells.len() as u64) < length {
         // Cursors are offsets, counted from 1.
         let cursor = offset + cells.len() as u64 + 1;
-        let piece = dump::scan(server, key, cursor, false)?;
-        if piece.next == 0 {
+        let chunk = dump::scan(server, key, cursor, false)?;
+        if chunk.next == 0 {
             break;
         }
-        cells.extend(piece.bytes);
+        cells.extend(chunk.bytes);
     }
     cells.truncate(usize::try_from(length).unwrap_or(usize::MAX));
     Ok(cells)

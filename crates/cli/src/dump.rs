@@ -17,28 +17,28 @@ const FOOTER_BYTES: usize = 10;
 const OLDEST_VERSION: u16 = 10;
 
 /// A reply of BF.SCANDUMP.
-pub struct Piece {
-    /// The cursor of the next piece.
+pub struct Chunk {
+    /// The cursor of the next chunk.
     pub next: u64,
     pub bytes: Vec<u8>,
-    /// The filter's id, by which pieces of another filter are noticed.
+    /// The filter's id, by which chunks of another filter are noticed.
     pub id: Option<Vec<u8>>,
 }
 
-/// Reads a piece, with the filter's id if it is asked for and the server has ids.
-pub fn scan(server: &Server, key: &[u8], cursor: u64, with_id: bool) -> Result<Piece, Fault> {
+/// Reads a chunk, with the filter's id if it is asked for and the server has ids.
+pub fn scan(server: &Server, key: &[u8], cursor: u64, with_id: bool) -> Result<Chunk, Fault> {
     let mut scan = cmd("BF.SCANDUMP");
     scan.arg(key).arg(cursor);
     if with_id {
         match server.get(key, scan.clone().arg("WITHID")) {
-            Ok((next, bytes, id)) => return Ok(Piece { next, bytes, id }),
+            Ok((next, bytes, id)) => return Ok(Chunk { next, bytes, id }),
             Err(Fault::Refused(text)) if lacks_ids(&text) => {}
             Err(fault) => return Err(fault),
         }
     }
     let (next, bytes) = server.get(key, &scan)?;
     let id = None;
-    Ok(Piece { next, bytes, id })
+    Ok(Chunk { next, bytes, id })
 }
 
 /// Reads the payload of DUMP.

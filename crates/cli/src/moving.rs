@@ -15,7 +15,7 @@ use valkeybloom_protocol::bloom::InfoField;
 use valkeybloom_protocol::error::Error;
 
 use super::difference::{SideFault, compare};
-use super::dump::{self, Piece};
+use super::dump::{self, Chunk};
 use super::expiry::Expiry;
 use super::failure::{Failure, Fault, Result};
 use super::info::Info;
@@ -353,16 +353,16 @@ impl Moving<'_> {
         })?;
         let mut cursor = first.next;
         loop {
-            let piece = self.next_piece(key, cursor, first.id.as_deref())?;
-            if piece.next == 0 {
+            let chunk = self.next_chunk(key, cursor, first.id.as_deref())?;
+            if chunk.next == 0 {
                 break;
             }
-            upload.chunk(piece.next, &piece.bytes).map_err(failed)?;
-            self.bytes += piece.bytes.len() as u64;
+            upload.chunk(chunk.next, &chunk.bytes).map_err(failed)?;
+            self.bytes += chunk.bytes.len() as u64;
             self.progress.at(self.done, self.bytes);
-            cursor = piece.next;
+            cursor = chunk.next;
         }
-        self.next_piece(key, 0, first.id.as_deref())?;
+        self.next_chunk(key, 0, first.id.as_deref())?;
         if self.write(upload.type_name())? != *kind {
             return Err(Stop::Changed);
         }
@@ -377,11 +377,11 @@ impl Moving<'_> {
         }
     }
 
-    /// Reads a piece after the first, of the filter with this id.
-    fn next_piece(&self, key: &[u8], cursor: u64, id: Option<&[u8]>) -> Result<Piece, Stop> {
-        let piece = self.read(dump::scan(self.from, key, cursor, id.is_some()))?;
-        if piece.id.as_deref() == id {
-            Ok(piece)
+    /// Reads a chunk after the first, of the filter with this id.
+    fn next_chunk(&self, key: &[u8], cursor: u64, id: Option<&[u8]>) -> Result<Chunk, Stop> {
+        let chunk = self.read(dump::scan(self.from, key, cursor, id.is_some()))?;
+        if chunk.id.as_deref() == id {
+            Ok(chunk)
         } else {
             Err(Stop::Changed)
         }

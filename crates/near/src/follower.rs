@@ -243,17 +243,17 @@ impl Follower {
         self.due = now;
     }
 
-    /// Loads a piece of the filter.
+    /// Loads a chunk of the filter.
     fn load(
         &mut self,
         mut loading: Box<Loading>,
         cursor: u64,
-        piece: &[u8],
+        chunk: &[u8],
         at: Arrival,
     ) -> Result<(), String> {
-        self.stats.bytes += piece.len() as u64;
+        self.stats.bytes += chunk.len() as u64;
         self.due = at.now;
-        if !loading.load(cursor, piece)? {
+        if !loading.load(cursor, chunk)? {
             self.phase = Phase::Fetch(loading);
             return Ok(());
         }

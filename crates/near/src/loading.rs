@@ -13,10 +13,10 @@ pub struct Mark {
     pub items: u64,
 }
 
-/// The reason to begin anew when the pieces are of several filters.
+/// The reason to begin anew when the chunks are of several filters.
 pub const REPLACED: &str = "the filter was replaced while it was fetched";
 
-/// Why a piece was not loaded.
+/// Why a chunk was not loaded.
 #[derive(Debug)]
 pub enum Unfit {
     NoMemory,
@@ -46,15 +46,15 @@ impl From<Unfit> for String {
 pub struct Loading {
     /// `None` if the filter has no feed.
     pub mark: Option<Mark>,
-    /// Whether pieces come with the filter's id.
+    /// Whether chunks come with the filter's id.
     pub has_ids: bool,
-    /// When the first piece was asked for.
+    /// When the first chunk was asked for.
     pub begun: Duration,
-    /// The cursor of the next piece.
+    /// The cursor of the next chunk.
     pub next: u64,
     /// The filter's id, once it is known.
     id: Option<Box<[u8]>>,
-    /// The first piece.
+    /// The first chunk.
     header: Box<[u8]>,
     value: Option<Value>,
 }
@@ -77,31 +77,31 @@ impl Loading {
         }
     }
 
-    /// Returns whether a piece with this id is of the same filter as those before it.
+    /// Returns whether a chunk with this id is of the same filter as those before it.
     pub fn belongs(&mut self, id: &[u8]) -> bool {
         **self.id.get_or_insert_with(|| id.into()) == *id
     }
 
-    /// Loads the piece at [`next`](Self::next), which came with the cursor behind it. Returns whether the filter is
-    /// complete. Without a feed, that is only so once the first piece has come again, and shows that all pieces belong
+    /// Loads the chunk at [`next`](Self::next), which came with the cursor after it. Returns whether the filter is
+    /// complete. Without a feed, that is only so once the first chunk has come again, and shows that all chunks belong
     /// together.
     ///
     /// # Errors
-    /// The reason why the piece does not fit.
-    pub fn load(&mut self, cursor: u64, piece: &[u8]) -> Result<bool, Unfit> {
+    /// The reason why the chunk does not fit.
+    pub fn load(&mut self, cursor: u64, chunk: &[u8]) -> Result<bool, Unfit> {
         match &mut self.value {
             None => {
-                let begun = chunks::begin(piece, Limits::NONE);
+                let begun = chunks::begin(chunk, Limits::NONE);
                 self.value =
                     Some(begun.map_err(|error| error.map_or(Unfit::NoMemory, Unfit::from))?);
-                self.header = piece.into();
+                self.header = chunk.into();
             }
             Some(Value::Partial(partial)) => {
-                if let Some(object) = partial.load(cursor, piece)? {
+                if let Some(object) = partial.load(cursor, chunk)? {
                     self.value = Some(Value::Complete(object));
                 }
             }
-            Some(Value::Complete(_)) if precedes(&self.header, piece) => return Ok(true),
+            Some(Value::Complete(_)) if precedes(&self.header, chunk) => return Ok(true),
             Some(Value::Complete(_)) => return Err(Unfit::Other(REPLACED.to_owned())),
         }
         let is_complete = matches!(self.value, Some(Value::Complete(_)));
