@@ -45,7 +45,7 @@ pub(crate) fn run(table: &mut Table) {
             .split(" OR ")
             .any(|choice| PERMISSIVE.contains(&choice))
         {
-            restricted.push(format!("{name}: {licence}"));
+            restricted.push(format!(", {name}: {licence}"));
         }
         let folder = Path::new(text("manifest_path")).parent().expect("a folder");
         let lines = unsafe_lines(&folder.join("src"));
@@ -69,12 +69,7 @@ pub(crate) fn run(table: &mut Table) {
             "Each of them may be used under one of {}",
             PERMISSIVE.join(", ")
         ),
-        &format!(
-            "{} of {}: {}",
-            all.len() - restricted.len(),
-            all.len(),
-            restricted.join(", ")
-        ),
+        &format!("{} may not{}", restricted.len(), restricted.concat()),
         restricted.is_empty(),
     );
     let rows = owners.into_iter().map(|(owner, (crates, licences))| {
