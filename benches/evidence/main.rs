@@ -66,7 +66,7 @@ impl Table {
     ) {
         let rule = ["---"; N].join("|");
         let head = columns.join(" | ");
-        let mut table = format!("\n## {heading}\n\n| {head} |\n|{rule}|\n");
+        let mut table = format!("\n### {heading}\n\n| {head} |\n|{rule}|\n");
         for row in rows {
             writeln!(table, "| {} |", row.join(" | ")).expect("a String takes all");
         }
