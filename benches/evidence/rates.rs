@@ -132,7 +132,9 @@ pub(crate) fn run(table: &mut Table) {
         let missing: u64 = measured.iter().map(|one| one.missing).sum();
         let rates: Vec<_> = measured.iter().map(Measured::measured).collect();
         table.claim(
-            &format!("{subject}: every key, and others at most at the rate asked for"),
+            &format!(
+                "{subject}: no key is missing, and others are found at most at the rate asked for"
+            ),
             &format!("{missing} missing; {}", rates.join(", ")),
             measured.iter().all(Measured::holds),
         );

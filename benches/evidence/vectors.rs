@@ -46,7 +46,7 @@ pub(crate) fn run(table: &mut Table) {
         if !checked.status.success() {
             eprintln!("{text}{}", String::from_utf8_lossy(&checked.stderr));
         }
-        let passed = passed.and_then(|line| line.trim().split(';').next());
+        let passed = passed.and_then(|line| line.trim_matches(['#', ' ']).split(';').next());
         table.claim(&claim, passed.unwrap_or_default(), checked.status.success());
     }
 }
