@@ -108,7 +108,7 @@ impl Measured {
 /// Returns the most finds that are no evidence against a rate.
 ///
 /// Finds are binomial, nearly a Poisson distribution. The bound leaves out a tail of one in three million, as five
-/// standard deviations of a normal distribution do: some sixty bounds are checked in a run, so one run in 50,000 fails by
+/// standard deviations of a normal distribution do: some ninety bounds are checked in a run, so one run in 40,000 fails by
 /// chance. How many bits of a filter are set is up to chance too, but that varies the rate by less than an eighth of this,
 /// with no more lookups than keys or at low rates.
 pub(crate) fn most(rate: f64, lookups: u64) -> u64 {
