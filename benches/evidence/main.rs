@@ -8,6 +8,7 @@ mod compress;
 mod dependencies;
 mod growth;
 mod keys;
+mod lost;
 mod rates;
 mod vectors;
 
@@ -25,6 +26,7 @@ const POINTS: &[Point] = &[
     ("compress", compress::run),
     ("vectors", vectors::run),
     ("dependencies", dependencies::run),
+    ("lost", lost::run),
 ];
 
 /// The number of keys in the largest filter of a full run.
