@@ -31,6 +31,7 @@ usage() {
                                   (default 20000000)
 ./build.sh evidence [filter...]   measures the claims of docs/evidence.md into target/evidence/, in about half an hour,
                                   and fails if one does not hold; with filters, only the points whose names match;
+                                  --peer FILE, once or more: beside the module in the file: target/evidence/peers.md;
                                   EVIDENCE_KEYS=5000000: with that many keys instead of 500 million, in minutes
 ./build.sh calculator             makes docs/calculator.html of crates/calculator, for WebAssembly
 ./build.sh calculator picture     takes its picture in docs/, with Chromium
@@ -308,7 +309,20 @@ bench() {
 }
 
 # Measures what docs/evidence.md claims.
-evidence() { # filters...
+evidence() { # filters, and --peer before the file of each peer
+    export EVIDENCE_PEERS=
+    option=
+    for word; do
+        shift
+        case $option$word in
+            --peer) option=--peer && continue ;;
+            --peer/*) EVIDENCE_PEERS=$EVIDENCE_PEERS:$word ;;
+            --peer*) EVIDENCE_PEERS=$EVIDENCE_PEERS:$from/$word ;;
+            *) set -- "$@" "$word" ;;
+        esac
+        option=
+    done
+    [ -z "$option" ] || fail "--peer needs a file"
     build
     servers=$(tools/servers.sh)
     VALKEY_SERVER=$servers/valkey-9.1/valkey-server VALKEYBLOOM_SO=$module EVIDENCE_DIR=$target/evidence \

@@ -9,6 +9,7 @@ mod dependencies;
 mod growth;
 mod keys;
 mod lost;
+mod peers;
 mod rates;
 mod vectors;
 
@@ -27,6 +28,7 @@ const POINTS: &[Point] = &[
     ("vectors", vectors::run),
     ("dependencies", dependencies::run),
     ("lost", lost::run),
+    ("peers", peers::run),
 ];
 
 /// The number of keys in the largest filter of a full run.
