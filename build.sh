@@ -69,6 +69,7 @@ usage() {
                                   go-redis), and programs that call every command of go-redis, node-redis and Predis;
                                   and the program in Node of docs/c.md
 ./build.sh deny                   checks licences, sources and known vulnerabilities of the dependencies with cargo-deny
+./build.sh semver                 compares the published libraries with their last versions on crates.io
 ./build.sh oldest                 compiles everything with the oldest Rust that Cargo.toml permits
 ./build.sh miri                   runs tests of unsafe code that need no server in Miri, of nightly Rust
 BROWSER=/path/to/chromium         names the browser for test and calculator, instead of chromium on PATH
@@ -555,6 +556,20 @@ deny() {
     done
 }
 
+# Fails if a published library breaks programs that use its last version on crates.io, unless its version number permits that.
+semver() {
+    for name in $(tools/crates.sh | cut -f 1); do
+        [ -e "crates/${name#valkeybloom-}/src/lib.rs" ] || continue
+        if answer=$(cargo info --registry crates-io "$name" 2>&1); then
+            tool=$(tools/cargo-tool.sh cargo-semver-checks)
+            "$tool" semver-checks --package "$name"
+        else
+            case $answer in *"could not find"*) ;; *) fail "$answer" ;; esac
+            echo "build.sh: $name is not on crates.io yet: there is no version to compare it with" >&2
+        fi
+    done
+}
+
 oldest() {
     version=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
     rustup toolchain install "$version" --profile minimal
@@ -604,6 +619,7 @@ case $command in
     scrapy) scrapy ;;
     clients) clients ;;
     deny) deny ;;
+    semver) semver ;;
     oldest) oldest ;;
     miri) run_miri ;;
     *) usage >&2; exit 2 ;;

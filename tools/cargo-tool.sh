@@ -8,8 +8,9 @@ cd "$(dirname "$0")/.."
 case ${1-} in
     cargo-cyclonedx) version=0.5.9 ;;
     cargo-deny) version=0.20.2 ;;
+    cargo-semver-checks) version=0.51.0 ;;
     mdbook) version=0.5.4 && set -- mdbook --no-default-features --features search ;;
-    *) echo "usage: tools/cargo-tool.sh cargo-cyclonedx, cargo-deny or mdbook" >&2 && exit 1 ;;
+    *) echo "usage: tools/cargo-tool.sh cargo-cyclonedx, cargo-deny, cargo-semver-checks or mdbook" >&2 && exit 1 ;;
 esac
 name=$1
 shift
