@@ -258,6 +258,8 @@ fn each_input_has_a_file_that_is_compressed_as_it_is() {
     lock.lock().expect("it can be locked");
     let failed = files.failed("plain --out made/out");
     assert_eq!(failed, "another run is writing into made/out");
+    let failed = files.failed("plain --state made/out");
+    assert_eq!(failed, "another run is writing into made/out");
     drop(lock);
     // Nothing else is left, and nothing is written over.
     assert_eq!(
@@ -366,6 +368,23 @@ fn a_state_of_other_files_or_options_is_refused() {
         files.write("out/.valkeybloom-unique", &state[..at]);
         files.failed("a b --out out");
     }
+    // Whole states, with one word instead of a seed and suspects, and with suspects that are not sorted.
+    let content = zstd::decode_all(&state[..]).expect("it is zstd");
+    let words = content.len() - 4 * 16;
+    for changed in [
+        [&content[..words - 8], &[1, 0, 0, 0, 0, 0, 0, 0], &[7; 16]].concat(),
+        [
+            &content[..words + 32],
+            &content[words + 48..],
+            &content[words + 32..words + 48],
+        ]
+        .concat(),
+    ] {
+        let changed = zstd::encode_all(&changed[..], 1).expect("memory takes all");
+        files.write("out/.valkeybloom-unique", changed);
+        let failed = files.failed("a b --out out");
+        assert!(failed.contains("it is damaged"), "{failed}");
+    }
     files.write("out/.valkeybloom-unique", &state);
     files.done("a b --out out");
     assert_eq!(files.read("out/b"), b"3\n");
@@ -412,10 +431,33 @@ fn what_could_not_be_read_or_written_is_no_success() {
     assert!(files.read("list") == text);
     fs::create_dir(files.path("folder")).expect("it can be made");
     files.write("folder/list", "x\n");
-    let output = files.run("list folder/list --out out");
-    assert_eq!(output.status.code(), Some(2));
-    // A reader that goes away.
+    files.write("list.valkeybloom-unfinished", "x\n");
+    files.write(".valkeybloom-unique", "x\n");
+    for (words, error) in [
+        ("list folder/list --out out", "two files have the name list"),
+        (
+            "list.valkeybloom-unfinished list --out out",
+            "a name that this program gives",
+        ),
+        (
+            ".valkeybloom-unique --out out",
+            "a name that this program gives",
+        ),
+        ("list --rate 0.1", "add --one-pass or --to"),
+        ("list --threads 1025", "1025 is not in 1..=1024"),
+    ] {
+        let output = files.run(words);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.code() == Some(2) && errors.contains(error),
+            "{words}: {errors}"
+        );
+    }
     let path = env!("CARGO_BIN_EXE_valkeybloom");
+    let errors = files.shell(&format!("cat list | {path} unique --count - 2>&1"));
+    let errors = String::from_utf8_lossy(&errors).into_owned();
+    assert!(errors.contains("write it to a file first"), "{errors}");
+    // A reader that goes away.
     let line = format!("{{ {path} unique -q list; echo $? >&3; }} 3>status | head -n 1");
     assert_eq!(
         files.shell(&line),

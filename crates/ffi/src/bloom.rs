@@ -5,8 +5,8 @@ use std::ffi::c_char;
 use valkeybloom_bindings::{Bloom, Shared};
 
 use super::border::{
-    Batch, Status, call, items, moment, optional, optional_answers, put, require_info, slice, time,
-    words_after,
+    Batch, Status, call, items, moment, optional, optional_answers, put, require_if_given,
+    require_info, slice, time, words_after,
 };
 use super::object::{self, Object, typed};
 
@@ -68,6 +68,7 @@ pub unsafe extern "C" fn valkeybloom_bloom_add_many(
     call(|| unsafe {
         let (batch, moment) = (items(batch)?, moment(options)?);
         let answers = optional_answers(answers, batch.len())?;
+        require_if_given(new_items)?;
         let change = |filter: &mut Bloom| filter.add_each(&batch, &moment, answers);
         put(new_items, typed::<Bloom>(filter)?.write(change)??)
     })

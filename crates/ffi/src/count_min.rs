@@ -5,7 +5,8 @@ use std::ffi::c_char;
 use valkeybloom_bindings::{CountMin, Shared};
 
 use super::border::{
-    Batch, Status, call, items, optional, places, put, require_info, slice, words_after,
+    Batch, Status, call, items, optional, places, put, require_if_given, require_info, slice,
+    words_after,
 };
 use super::object::{self, Object, typed};
 
@@ -55,6 +56,7 @@ pub unsafe extern "C" fn valkeybloom_count_min_add(
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let item = slice(item, item_length)?;
+        require_if_given(count)?;
         let added = typed::<CountMin>(sketch)?.write(|sketch| sketch.add(item, by))?;
         put(count, added?)
     })

@@ -5,7 +5,8 @@ use std::ffi::c_char;
 use valkeybloom_bindings::Cuckoo;
 
 use super::border::{
-    Batch, Status, call, items, optional_answers, put, require_info, slice, words_after,
+    Batch, Status, call, items, optional_answers, put, require_if_given, require_info, slice,
+    words_after,
 };
 use super::object::{self, Object, typed};
 
@@ -36,6 +37,7 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_add(
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let item = slice(item, item_length)?;
+        require_if_given(added)?;
         let outcome = typed::<Cuckoo>(filter)?.write(|filter| filter.add(item, unless_present))?;
         put(added, outcome?)
     })
@@ -57,6 +59,7 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_add_many(
     call(|| unsafe {
         let batch = items(batch)?;
         let answers = optional_answers(answers, batch.len())?;
+        require_if_given(added)?;
         let change = |filter: &mut Cuckoo| filter.add_each(&batch, unless_present, answers);
         put(added, typed::<Cuckoo>(filter)?.write(change)??)
     })

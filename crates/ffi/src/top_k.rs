@@ -3,7 +3,8 @@
 use valkeybloom_bindings::TopK;
 
 use super::border::{
-    Batch, Buffer, Items, Status, call, items, optional, put, require, require_info, slice,
+    Batch, Buffer, Items, Status, call, items, optional, put, require, require_if_given,
+    require_info, slice,
 };
 use super::object::{self, Object, typed};
 
@@ -43,11 +44,11 @@ pub unsafe extern "C" fn valkeybloom_top_k_add(
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let item = slice(item, item_length)?;
+        require_if_given(left)?;
         let gone = typed::<TopK>(list)?.write(|list| list.add(item, by))??;
         if left.is_null() {
             return Ok(());
         }
-        require(left)?;
         put(left, gone.map_or(Ok(Buffer::NONE), Buffer::of)?)
     })
 }
@@ -65,11 +66,11 @@ pub unsafe extern "C" fn valkeybloom_top_k_add_many(
     call(|| unsafe {
         let batch = items(batch)?;
         let by = optional(by, batch.len())?;
+        require_if_given(left)?;
         let gone = typed::<TopK>(list)?.write(|list| list.add_each(&batch, by))??;
         if left.is_null() {
             return Ok(());
         }
-        require(left)?;
         put(left, Items::of(gone.iter().map(|item| (&**item, None)))?)
     })
 }

@@ -125,7 +125,7 @@ impl Block {
     pub fn push_whole(&mut self, record: &[u8]) {
         let whole = self.whole.get_or_insert_default();
         whole.bytes.extend_from_slice(record);
-        if record.last() != Some(&b'\n') {
+        if !matches!(record.last(), Some(b'\n' | b'\r')) {
             whole.bytes.push(b'\n');
         }
         whole.ends.push(whole.bytes.len());

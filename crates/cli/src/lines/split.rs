@@ -96,10 +96,10 @@ pub fn fields(
     let last = getrandom::u64().map_err(|error| Failure::new(error.to_string()))?;
     let last = format!("{last:016x}");
     let end = format!("\n{last}\n").into_bytes();
-    let kept = block.start.is_some().then(|| (Kept::default(), 0));
+    let recent = block.start.is_some().then(<Rc<RefCell<Recent>>>::default);
     let from = Copying {
         from: opened.from,
-        to: kept.as_ref().map(|(bytes, _)| bytes.clone()),
+        to: recent.clone(),
     };
     let mut table = Table {
         reader: ReaderBuilder::new()
@@ -111,7 +111,7 @@ pub fn fields(
         record: ByteRecord::new(),
         last: vec![last].into(),
         before: Before::Nothing,
-        kept,
+        recent,
         block,
     };
     let mut width = None;
@@ -130,17 +130,17 @@ pub fn fields(
         }
         let columns = table.record.len();
         let width = *width.get_or_insert(columns);
-        let counted = counted(columns as u64, "column");
+        let counted = || counted(columns as u64, "column");
         table.before = Before::Item;
         match table.record.get(index) {
             Some(field) if columns == width => table.block.push(field),
             _ if bad != Lacking::Fail => table.block.push_lacking(bad),
             None if columns == width => {
-                let text = format!("it has {counted}, not {}", index + 1);
+                let text = format!("it has {}, not {}", counted(), index + 1);
                 return Err(failed(table.block.file(), text));
             }
             _ => {
-                let text = format!("it has {counted}, and those before it {width}");
+                let text = format!("it has {}, and those before it {width}", counted());
                 return Err(broken(&table.block, text));
             }
         }
@@ -148,21 +148,31 @@ pub fn fields(
     send(table.block)
 }
 
-/// The bytes of a file that were read, but for records before.
-#[derive(Clone, Default)]
-struct Kept(Rc<RefCell<Vec<u8>>>);
+/// The bytes that were read last, while whole records are kept.
+#[derive(Default)]
+struct Recent {
+    bytes: Vec<u8>,
+    /// The position of the first one in the file.
+    start: u64,
+    /// The number of them that belong to records that were kept. They are removed when more are read: once for many records.
+    kept: usize,
+}
 
 /// A reader that keeps what it reads, if there is a place for it.
 struct Copying<R> {
     from: R,
-    to: Option<Kept>,
+    to: Option<Rc<RefCell<Recent>>>,
 }
 
 impl<R: Read> Read for Copying<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let count = self.from.read(into)?;
-        if let Some(Kept(to)) = &self.to {
-            to.borrow_mut().extend_from_slice(&into[..count]);
+        if let Some(to) = &self.to {
+            let mut to = to.borrow_mut();
+            let kept = std::mem::take(&mut to.kept);
+            to.bytes.drain(..kept);
+            to.start += kept as u64;
+            to.bytes.extend_from_slice(&into[..count]);
         }
         Ok(count)
     }
@@ -184,8 +194,8 @@ struct Table<R> {
     /// The only field of the record that ends the file.
     last: ByteRecord,
     before: Before,
-    /// The bytes from the record before the present one on, if records are kept, and where they begin.
-    kept: Option<(Kept, u64)>,
+    /// The bytes from the record before the present one on, if records are kept.
+    recent: Option<Rc<RefCell<Recent>>>,
     /// The fields that were read, for positions in messages.
     block: Block,
 }
@@ -206,22 +216,23 @@ impl<R: Read> Table<R> {
 
     /// Keeps the record before the present one, with the empty lines after it.
     fn keep_before(&mut self) {
-        let Some((Kept(bytes), start)) = &mut self.kept else {
+        let Some(recent) = &self.recent else {
             return;
         };
-        let mut bytes = bytes.borrow_mut();
+        let mut recent = recent.borrow_mut();
+        let Recent { bytes, start, kept } = &mut *recent;
         let end = self.record.position().map_or(0, Position::byte) - *start;
+        // The last record may begin after the line feed before it, which the file lacks.
         let end = usize::try_from(end).map_or(bytes.len(), |end| end.min(bytes.len()));
         let rest = bytes[end..].iter();
         let end = end + rest.take_while(|byte| b"\r\n".contains(byte)).count();
-        let before = &bytes[..end];
+        let before = &bytes[*kept..end];
         match (self.before, &mut self.block.start) {
             (Before::Header, Some(start)) => start.header = before.to_vec(),
             (Before::Item, _) => self.block.push_whole(before),
             _ => {}
         }
-        bytes.drain(..end);
-        *start += end as u64;
+        *kept = end;
     }
 }
 

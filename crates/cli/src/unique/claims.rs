@@ -5,8 +5,8 @@
 //! cache lines. The first is small, the next ones are made for the items that the rest of the input seems to have, so nobody
 //! has to guess a number.
 //!
-//! Claimed hashes are sorted, and equal ones dropped, when a list has doubled since then. So each suspect takes up to 32
-//! bytes here, however many duplicates there are.
+//! A list of claimed hashes is sorted, and equal ones are dropped, each time it has doubled since it was last sorted. So a
+//! suspect takes at most 32 bytes, however often it comes.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -30,8 +30,9 @@ const LEAST_CLAIMED: usize = 16;
 struct Part {
     /// Only the last one has room.
     layers: Vec<Layer>,
-    /// The number of hashes so far, and of those that were new.
+    /// The number of hashes so far.
     seen: usize,
+    /// The number of those that were new.
     items: usize,
     /// The hashes that were claimed. The first `sorted` ones are sorted and different.
     claimed: Vec<Hash>,
@@ -39,7 +40,7 @@ struct Part {
 }
 
 impl Part {
-    /// Adds hashes, of as many as are expected in all.
+    /// Adds hashes to a part that should get `expected` in all.
     fn add(&mut self, hashes: &[Hash], expected: usize, item_bits: usize) {
         self.layers.iter().for_each(|layer| layer.touch(hashes));
         for hash in hashes {
@@ -57,7 +58,7 @@ impl Part {
         }
     }
 
-    /// Returns the room of the next layer, and a sixteenth to spare: the rest should have as large a share of new items.
+    /// Returns the room of the next layer: the new items that the rest should have, at the share so far, and a sixteenth more.
     fn next_room(&self, expected: usize) -> usize {
         let rest = expected.saturating_sub(self.seen) as u128;
         let room = rest * self.items as u128 / self.seen.max(1) as u128;

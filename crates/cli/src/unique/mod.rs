@@ -86,7 +86,7 @@ pub struct Unique {
     /// The filter's key; if it is missing, a filter that grows is made
     #[arg(long, value_name = "KEY", requires = "to")]
     key: Option<String>,
-    /// The error rate of that filter [default: 0.000000001]
+    /// The error rate of the filter of --one-pass or --to [default: 0.000000001]
     #[arg(long, value_name = "P", value_parser = options::rate)]
     rate: Option<Fraction>,
     /// Print the other records instead
@@ -99,8 +99,8 @@ pub struct Unique {
     #[arg(long, conflicts_with_all = ["out", "state"])]
     dry_run: bool,
     /// Number of threads [default: that of the processors]
-    #[arg(long, value_name = "N", value_parser = options::positive::<usize>)]
-    threads: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
 }
 
 /// The files of a run.
@@ -158,7 +158,7 @@ impl Unique {
             bytes: bytes_of(&files.stamps).unwrap_or(0),
             known: self.known.len(),
             seed: Seed::random(),
-            threads: self.threads.unwrap_or(processors),
+            threads: self.threads.map_or(processors, usize::from),
             show,
         };
         let decided = match &files.once {
@@ -169,7 +169,14 @@ impl Unique {
                 self.in_one_pass(&passes, &mut printer)?
             }
             Some(file) => {
-                let text = format!("{} can be read only once: add --one-pass", file.display());
+                let file = file.display();
+                let text = if self.count || self.state.is_some() {
+                    format!(
+                        "{file} can be read only once, and --count and --state read it twice: write it to a file first"
+                    )
+                } else {
+                    format!("{file} can be read only once: add --one-pass")
+                };
                 return Err(Failure::usage(text));
             }
         };
@@ -241,15 +248,19 @@ impl Unique {
         mut passes: Passes<'_>,
         printer: &mut Printer,
     ) -> Result<Decided> {
+        if self.rate.is_some() {
+            let text = "--rate is that of a filter that decides: add --one-pass or --to";
+            return Err(Failure::usage(text));
+        }
         let state = self.state(files)?;
-        let found = state.as_ref().map_or(Ok(None), State::load)?;
+        let load = |state: &State| state.load(found_before);
+        let found = state.as_ref().map_or(Ok(None), load)?;
         if let (Output::Folder(folder), None) = (&printer.output, &found) {
             folder.require_none()?;
         }
-        let suspects = if let Some(mut words) = found {
-            let seed: Vec<u8> = words.drain(..2).flat_map(u128::to_le_bytes).collect();
-            passes.seed = Seed::new(seed.try_into().expect("two words have 32 bytes"));
-            Suspects::of_sorted(words)
+        let suspects = if let Some((seed, suspects)) = found {
+            passes.seed = seed;
+            suspects
         } else {
             let suspects = passes.claim()?;
             if let Some(state) = &state {
@@ -284,7 +295,7 @@ impl Unique {
         let Files { paths, stamps, .. } = files;
         let description =
             format!("{paths:?} {stamps:?} {known} {format} {duplicates} {count} {out:?} {key:?}");
-        State::new(folder, &description).map(Some)
+        State::new(folder, out.as_deref(), &description).map(Some)
     }
 
     fn output(&self, files: &Files) -> Result<Output> {
@@ -322,6 +333,15 @@ impl Unique {
         report.row("seconds", format!("{seconds:.1}"), seconds);
         end(report, format, self.prints())
     }
+}
+
+/// Returns the seed and the suspects that an earlier run saved.
+fn found_before(words: &[u128]) -> Option<(Seed, Suspects)> {
+    let (seed, hashes) = words.split_first_chunk::<2>()?;
+    let bytes = seed.map(u128::to_le_bytes).concat();
+    let seed = Seed::new(bytes.try_into().ok()?);
+    let are_sorted = hashes.is_sorted_by(|one, next| one < next);
+    are_sorted.then(|| (seed, Suspects::of_sorted(hashes.to_vec())))
 }
 
 /// Returns the most memory that this process had, in bytes.

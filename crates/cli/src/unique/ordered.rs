@@ -22,7 +22,7 @@ pub fn run<S, T: Send>(
     work: impl Fn(&mut S, Block) -> Result<T> + Sync,
     mut step: impl FnMut(T) -> Result<()>,
 ) -> Result<()> {
-    // Each block goes to the threads with a sender for its result. The receivers wait in order.
+    // Each block goes to the threads with a sender for its result. The receivers wait in order, and bound both queues.
     let (jobs, taken) = channel::<(Block, SyncSender<Result<T>>)>();
     let (ordered, results) = sync_channel(WAITING * threads);
     let taken = Mutex::new(taken);
@@ -45,15 +45,22 @@ pub fn run<S, T: Send>(
             }
             drop((ordered, jobs));
         });
+        let _stop = Stop(&blocks);
+        // The scope panics, too.
         let panicked = |_| Failure::new("a thread panicked");
-        let done = results
-            .iter()
-            .try_for_each(|result| step(result.recv().map_err(panicked)??));
-        drop(results);
-        blocks.stop();
-        done
+        let mut results = results.into_iter();
+        results.try_for_each(|result| step(result.recv().map_err(panicked)??))
     })?;
     blocks.end()
+}
+
+/// Stops the thread that waits for blocks, also after a panic.
+struct Stop<'b>(&'b Blocks);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
 }
 
 /// Waits for the next job, as one of several threads.

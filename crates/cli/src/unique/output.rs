@@ -1,5 +1,6 @@
 //! Where records are written: the standard output, or a folder.
 
+use std::collections::HashSet;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
@@ -8,6 +9,7 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+use super::state;
 use crate::failure::{Failure, Result};
 use crate::lines::{Packed, Stamp, Start};
 use crate::report;
@@ -76,9 +78,9 @@ impl Output {
         }
     }
 
-    /// Adds bytes to those that are written at once, and writes what is too much.
+    /// Adds bytes to a buffer, which is written first if they would overfill it.
     pub fn gather(&mut self, gathered: &mut Vec<u8>, bytes: &[u8]) -> Result<()> {
-        if gathered.len() + bytes.len() > MOST_BYTES {
+        if !gathered.is_empty() && gathered.len() + bytes.len() > MOST_BYTES {
             self.write(gathered)?;
             gathered.clear();
         }
@@ -124,13 +126,9 @@ impl Folder {
     pub fn new(folder: &Path, inputs: &[PathBuf]) -> Result<Self> {
         let fault = |error| failed(folder, &error);
         fs::create_dir_all(folder).map_err(fault)?;
-        let lock = File::open(folder).map_err(fault)?;
-        // File systems without locks are not locked.
-        if let Err(TryLockError::WouldBlock) = lock.try_lock() {
-            let text = format!("another run is writing into {}", folder.display());
-            return Err(Failure::new(text));
-        }
-        let mut files: Vec<(PathBuf, bool)> = Vec::new();
+        let lock = lock(folder)?;
+        let mut files = Vec::with_capacity(inputs.len());
+        let mut names = HashSet::new();
         for input in inputs {
             let name = input
                 .file_name()
@@ -138,14 +136,21 @@ impl Folder {
                 .ok_or_else(|| {
                     Failure::usage(format!("{} has no name for --out", input.display()))
                 })?;
-            let path = folder.join(name);
-            if files.iter().any(|(other, _)| *other == path) {
+            if name == state::NAME || name.as_encoded_bytes().ends_with(UNFINISHED.as_bytes()) {
+                let text = format!(
+                    "{} has a name that this program gives to files",
+                    input.display()
+                );
+                return Err(Failure::usage(text));
+            }
+            if !names.insert(name) {
                 let text = format!(
                     "two files have the name {}: write them to two folders",
                     name.display()
                 );
                 return Err(Failure::usage(text));
             }
+            let path = folder.join(name);
             let is_there = path.try_exists().map_err(|error| failed(&path, &error))?;
             files.push((path, is_there));
         }
@@ -157,7 +162,7 @@ impl Folder {
         })
     }
 
-    /// Requires that no file is there, which another run wrote.
+    /// Requires that no output exists yet.
     pub fn require_none(&self) -> Result<()> {
         match self.files.iter().find(|(_, is_there)| *is_there) {
             None => Ok(()),
@@ -168,7 +173,7 @@ impl Folder {
         }
     }
 
-    /// Returns whether all files are there, which an earlier run wrote.
+    /// Returns whether an earlier run finished every file.
     pub fn is_whole(&self) -> bool {
         self.files.iter().all(|(_, is_there)| *is_there)
     }
@@ -253,6 +258,17 @@ impl Folder {
         let placed = file.and_then(|file| put_in_place(&file, &path));
         placed.map_err(|error| failed(&path, &error))
     }
+}
+
+/// Locks a folder against other runs, as long as the file is open.
+pub fn lock(folder: &Path) -> Result<File> {
+    let lock = File::open(folder).map_err(|error| failed(folder, &error))?;
+    // File systems without locks are not locked.
+    if let Err(TryLockError::WouldBlock) = lock.try_lock() {
+        let text = format!("another run is writing into {}", folder.display());
+        return Err(Failure::new(text));
+    }
+    Ok(lock)
 }
 
 /// Returns the name of a file that is not whole yet.

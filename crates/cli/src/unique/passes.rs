@@ -18,7 +18,7 @@ pub struct Passes<'p> {
     pub input: &'p Input,
     /// The size of the files.
     pub bytes: u64,
-    /// The number of files at the beginning that are only known.
+    /// The number of leading files whose items count as seen, and which are not printed.
     pub known: usize,
     pub seed: Seed,
     pub threads: usize,
@@ -29,7 +29,7 @@ impl Passes<'_> {
     /// Finds the suspects.
     pub fn claim(&self) -> Result<Suspects> {
         let claims = Claims::new(ITEM_BITS);
-        let records = AtomicU64::new(0);
+        let (records, mut done) = (AtomicU64::new(0), 0);
         let mut progress = Progress::of_bytes(self.show, "reading", "records", Some(self.bytes));
         ordered::run(
             self.input.blocks(),
@@ -42,14 +42,15 @@ impl Passes<'_> {
                 let items = block.records().filter_map(|record| record.item.ok());
                 self.seed
                     .probe_each(items, |probe| collector.add(hash_of(probe)));
-                Ok((block.read, all))
+                Ok((block.read, block.len()))
             },
-            |(read, all)| {
-                progress.at(read, all);
+            |(read, count)| {
+                done += count as u64;
+                progress.at(read, done);
                 Ok(())
             },
         )?;
-        progress.end(records.into_inner());
+        progress.end(done);
         Ok(claims.into_suspects())
     }
 

@@ -79,8 +79,8 @@ impl Place {
     }
 
     fn of_words(words: &[u128]) -> Option<Self> {
-        let numbers: Vec<u64> = words.iter().flat_map(|word| (*word).try_into()).collect();
-        let &[kept, dropped, lacking, position, index, bytes] = &numbers[..] else {
+        let numbers: Result<Vec<u64>, _> = words.iter().map(|word| (*word).try_into()).collect();
+        let &[kept, dropped, lacking, position, index, bytes] = &numbers.ok()?[..] else {
             return None;
         };
         Some(Self {
@@ -106,8 +106,8 @@ impl Key<'_> {
         printer: &mut Printer,
         show: Show,
     ) -> Result<f64> {
-        let found = state.as_ref().map_or(Ok(None), State::load)?;
-        let place = found.and_then(|words| Place::of_words(&words));
+        let load = |state: &State| state.load(Place::of_words);
+        let place = state.as_ref().map_or(Ok(None), load)?;
         let mut is_whole = false;
         if let Output::Folder(folder) = &mut printer.output {
             folder.has_members = true;

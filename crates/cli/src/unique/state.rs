@@ -7,38 +7,51 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, ErrorKind, IntoInnerError, Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::output::{failed, put_in_place, unfinished};
+use super::output::{failed, lock, put_in_place, unfinished};
 use crate::failure::{Failure, Result};
 
 const HEAD: &[u8] = b"valkeybloom unique 1\n";
-const NAME: &str = ".valkeybloom-unique";
+pub const NAME: &str = ".valkeybloom-unique";
 const LEVEL: i32 = 1;
+const DAMAGED: &str = "it is damaged";
 
 /// The state of a run.
 pub struct State {
     file: PathBuf,
+    /// Its folder, locked against other runs, unless the output's lock is on it.
+    _lock: Option<File>,
     /// The head, and the files and options, which must be the same when the run goes on.
     head: Vec<u8>,
 }
 
 impl State {
-    pub fn new(folder: &Path, description: &str) -> Result<Self> {
-        fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
+    /// Describes a state in a folder. `locked` is a folder that the run has locked.
+    pub fn new(folder: &Path, locked: Option<&Path>, description: &str) -> Result<Self> {
+        let fault = |error| failed(folder, &error);
+        fs::create_dir_all(folder).map_err(fault)?;
+        let place = folder.canonicalize().map_err(fault)?;
+        let is_locked =
+            locked.is_some_and(|locked| locked.canonicalize().is_ok_and(|to| to == place));
         let length = (description.len() as u64).to_le_bytes();
         Ok(Self {
             file: folder.join(NAME),
+            _lock: if is_locked { None } else { Some(lock(folder)?) },
             head: [HEAD, &length, description.as_bytes()].concat(),
         })
     }
 
-    /// Returns the words that an earlier run saved; `None` if there was none.
+    /// Returns what an earlier run saved, made of its words; `None` if there was none.
     ///
     /// # Errors
-    /// They can't be read, or are of a run with other files or options.
-    pub fn load(&self) -> Result<Option<Vec<u128>>> {
+    /// It can't be read, or is of a run with other files or options.
+    pub fn load<T>(&self, made: impl FnOnce(&[u128]) -> Option<T>) -> Result<Option<T>> {
         let file = self.file.display();
-        match self.read() {
-            Ok(Some(words)) => Ok(Some(words)),
+        let read = self.read().and_then(|words| {
+            let made = words.map(|words| made(&words).ok_or_else(|| io::Error::other(DAMAGED)));
+            made.transpose()
+        });
+        match read {
+            Ok(Some(made)) => Ok(Some(made)),
             Ok(None) => Err(Failure::new(format!(
                 "{file} is of a run with other files or options, or the files have changed: remove it to begin anew"
             ))),
@@ -72,7 +85,7 @@ impl State {
         }
         // The checksum is read at the end of the frame.
         if from.read(&mut [0])? > 0 {
-            return Err(io::Error::other("it is damaged"));
+            return Err(io::Error::other(DAMAGED));
         }
         Ok(Some(words))
     }

@@ -5,7 +5,7 @@
 
 use super::layer::{Hash, Layer};
 
-/// The number of hashes in a range, about.
+/// The most hashes in a range, on average.
 const RANGE: usize = 8;
 /// The hashes that are looked up together.
 const BATCH: usize = 64;
@@ -70,7 +70,7 @@ impl Suspects {
             claimed.clear();
             let all = (start..).zip(batch);
             claimed.extend(all.filter(|(_, hash)| self.filter.contains(**hash)));
-            // A processor loads these side by side, too.
+            // A processor loads these side by side as well.
             let firsts = claimed
                 .iter()
                 .map(|(_, hash)| self.firsts[self.range(**hash)]);

@@ -10,6 +10,14 @@ pub fn require<T>(place: *mut T) -> Outcome<()> {
     Ok(())
 }
 
+/// Requires that a place for a result can be written to, if there is one.
+pub fn require_if_given<T>(place: *mut T) -> Outcome<()> {
+    if place.is_null() {
+        return Ok(());
+    }
+    require(place)
+}
+
 /// Requires that a structure for a description can be written to. It begins with its size, because later versions have more
 /// fields.
 ///
