@@ -64,7 +64,7 @@ impl Filtering {
             let mut found = self.look_up(&filter, &block, &items)?.into_iter();
             printer.begin(block.index, &mut block)?;
             printer.print(&block, block.records(), || {
-                u64::from(found.next() == Some(!self.not))
+                (found.next() == Some(!self.not)).then_some(1)
             })?;
             progress.at(block.read, printer.figures.records());
         }

@@ -44,7 +44,7 @@ use self::one_pass::OnePass;
 use self::output::Folder;
 pub use self::output::Output;
 use self::passes::Passes;
-use self::printer::{Figures, Print};
+use self::printer::{Figures, Selection};
 pub use self::printer::{Printer, end};
 use self::shared::Key;
 use self::state::State;
@@ -148,9 +148,9 @@ impl Unique {
         let files = self.files()?;
         let mut printer = Printer::new(self.output(&files)?);
         if self.duplicates {
-            printer.print = Print::Dropped;
+            printer.selection = Selection::Dropped;
         } else if self.count {
-            printer.print = Print::Counts;
+            printer.selection = Selection::Counts;
         }
         let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let passes = Passes {

@@ -78,7 +78,7 @@ impl Passes<'_> {
                 if let Some(index) = block.index.checked_sub(self.known) {
                     printer.begin(index, &mut block)?;
                     printer.print(&block, block.records(), || {
-                        u64::from(are_new.next() == Some(true))
+                        (are_new.next() == Some(true)).then_some(1)
                     })?;
                 }
                 progress.at(block.read, records);

@@ -104,11 +104,17 @@ impl Output {
 pub struct Folder {
     /// The folder, locked against other runs.
     _lock: File,
-    /// The name of each file, and whether it was finished by an earlier run.
-    files: Vec<(PathBuf, bool)>,
+    files: Vec<Target>,
     open: Option<(PathBuf, Writer)>,
     /// Whether each write is compressed alone, so that a file can be cut after any of them.
     pub has_members: bool,
+}
+
+/// The file of an input.
+struct Target {
+    path: PathBuf,
+    /// Whether it is there: an earlier run finished it.
+    is_finished: bool,
 }
 
 enum Writer {
@@ -151,8 +157,8 @@ impl Folder {
                 return Err(Failure::usage(text));
             }
             let path = folder.join(name);
-            let is_there = path.try_exists().map_err(|error| failed(&path, &error))?;
-            files.push((path, is_there));
+            let is_finished = path.try_exists().map_err(|error| failed(&path, &error))?;
+            files.push(Target { path, is_finished });
         }
         Ok(Self {
             _lock: lock,
@@ -164,9 +170,9 @@ impl Folder {
 
     /// Requires that no output exists yet.
     pub fn require_none(&self) -> Result<()> {
-        match self.files.iter().find(|(_, is_there)| *is_there) {
+        match self.files.iter().find(|file| file.is_finished) {
             None => Ok(()),
-            Some((path, _)) => Err(Failure::new(format!(
+            Some(Target { path, .. }) => Err(Failure::new(format!(
                 "{} exists, and is not of a run that can go on: move it away, or name another folder",
                 path.display()
             ))),
@@ -175,12 +181,12 @@ impl Folder {
 
     /// Returns whether an earlier run finished every file.
     pub fn is_whole(&self) -> bool {
-        self.files.iter().all(|(_, is_there)| *is_there)
+        self.files.iter().all(|file| file.is_finished)
     }
 
     /// Goes on with a file after its first bytes, unless it is whole.
     pub fn resume(&mut self, index: usize, packed: Packed, bytes: u64) -> Result<()> {
-        let (path, is_finished) = &self.files[index];
+        let Target { path, is_finished } = &self.files[index];
         if *is_finished {
             return Ok(());
         }
@@ -209,7 +215,7 @@ impl Folder {
 
     fn begin(&mut self, index: usize, start: &Start) -> Result<()> {
         self.finish()?;
-        let (path, is_finished) = &self.files[index];
+        let Target { path, is_finished } = &self.files[index];
         if *is_finished {
             return Ok(());
         }

@@ -56,7 +56,7 @@ impl Passes<'_> {
 
     /// Looks up the items of all blocks, and passes the blocks on in order, each with the indexes of the items that are
     /// suspects, and the suspects' numbers.
-    fn judge(
+    fn look_up(
         &self,
         what: &'static str,
         suspects: &Suspects,
@@ -92,7 +92,7 @@ impl Passes<'_> {
     /// Counts how often each suspect comes.
     pub fn count(&self, suspects: &Suspects) -> Result<Vec<u64>> {
         let mut counts = vec![0; suspects.len()];
-        self.judge("counting", suspects, |block, found| {
+        self.look_up("counting", suspects, |block, found| {
             if block.index >= self.known {
                 for (_, number) in found {
                     counts[number] += 1;
@@ -111,7 +111,7 @@ impl Passes<'_> {
         printer: &mut Printer,
     ) -> Result<()> {
         let mut marks = Marks::new(suspects.len());
-        self.judge("writing", suspects, |mut block, found| {
+        self.look_up("writing", suspects, |mut block, found| {
             let Some(index) = block.index.checked_sub(self.known) else {
                 for (_, number) in found {
                     marks.mark(number);
@@ -124,12 +124,10 @@ impl Passes<'_> {
             printer.print(&block, block.records(), || {
                 let item = items.next();
                 let Some((_, number)) = found.next_if(|(at, _)| Some(*at) == item) else {
-                    return 1;
+                    return Some(1);
                 };
-                if marks.mark(number) {
-                    return 0;
-                }
-                counts.map_or(1, |counts| counts[number])
+                let is_first = !marks.mark(number);
+                is_first.then(|| counts.map_or(1, |counts| counts[number]))
             })
         })?;
         printer.output.end()

@@ -8,9 +8,9 @@ use crate::report::{self, Report};
 
 /// Which records are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Print {
+pub enum Selection {
     Kept,
-    /// The kept ones, each behind its number.
+    /// The kept ones, each behind its count.
     Counts,
     /// All others that have an item.
     Dropped,
@@ -26,7 +26,7 @@ pub struct Figures {
 }
 
 pub struct Printer {
-    pub print: Print,
+    pub selection: Selection,
     pub output: Output,
     pub figures: Figures,
 }
@@ -47,12 +47,12 @@ impl Figures {
     }
 }
 
-/// Prints a report. If the standard output has records, it goes beside them.
-pub fn end(report: Report, (show, json): (Show, bool), beside: bool) -> Result<()> {
+/// Prints a report: on the standard error, if the standard output has records.
+pub fn end(report: Report, (show, json): (Show, bool), has_records: bool) -> Result<()> {
     if show == Show::Nothing && !json {
         return Ok(());
     }
-    if !beside {
+    if !has_records {
         return report::end(report, json, Ok(()));
     }
     report::end_beside(report, json);
@@ -62,7 +62,7 @@ pub fn end(report: Report, (show, json): (Show, bool), beside: bool) -> Result<(
 impl Printer {
     pub fn new(output: Output) -> Self {
         Self {
-            print: Print::Kept,
+            selection: Selection::Kept,
             output,
             figures: Figures::default(),
         }
@@ -76,41 +76,43 @@ impl Printer {
         }
     }
 
-    /// Prints records of a block. `number` is called for each that has an item: it is 0 for those that are dropped.
+    /// Prints records of a block. `count` is called for each that has an item, and returns the number to print with it, or
+    /// `None` if the record is dropped.
     pub fn print<'b>(
         &mut self,
         block: &'b Block,
         records: impl Iterator<Item = Record<'b>>,
-        mut number: impl FnMut() -> u64,
+        mut count: impl FnMut() -> Option<u64>,
     ) -> Result<()> {
         let whole = block.whole();
         let mut bytes = Vec::with_capacity(whole.len().min(MOST_BYTES));
         // Records that follow each other are copied at once.
         let mut run = 0..0;
         for Record { item, place } in records {
-            let number = match item {
-                Ok(_) => number(),
-                Err(lacking) => u64::from(!lacking.is_drop()),
+            let count = match item {
+                Ok(_) => count(),
+                Err(lacking) => (!lacking.is_drop()).then_some(1),
             };
-            let figure = match (number, item) {
-                (0, Ok(_)) => &mut self.figures.dropped,
-                (0, Err(_)) => &mut self.figures.lacking,
-                _ => &mut self.figures.kept,
+            let figure = match (count, item) {
+                (Some(_), _) => &mut self.figures.kept,
+                (None, Ok(_)) => &mut self.figures.dropped,
+                (None, Err(_)) => &mut self.figures.lacking,
             };
             *figure += 1;
-            let is_printed = match self.print {
-                Print::Kept | Print::Counts => number > 0,
-                Print::Dropped => number == 0 && item.is_ok(),
+            let is_printed = match self.selection {
+                Selection::Kept | Selection::Counts => count.is_some(),
+                Selection::Dropped => count.is_none() && item.is_ok(),
             };
             if !is_printed {
                 continue;
             }
-            if self.print == Print::Counts || place.start != run.end {
+            let is_counted = self.selection == Selection::Counts;
+            if is_counted || place.start != run.end {
                 self.output.gather(&mut bytes, &whole[run])?;
                 run = place.start..place.start;
             }
-            if self.print == Print::Counts {
-                bytes.extend_from_slice(format!("{number:7} ").as_bytes());
+            if let (true, Some(count)) = (is_counted, count) {
+                bytes.extend_from_slice(format!("{count:7} ").as_bytes());
             }
             run.end = place.end;
         }

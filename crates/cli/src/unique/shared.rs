@@ -25,8 +25,9 @@ use crate::once::Once;
 use crate::progress::{Progress, Show};
 use crate::server::{COMMAND_ITEMS, Server};
 
-/// The most records that are asked for at once.
+/// The most records that are asked for at once. The receipt can repeat the answers for all of them.
 const CHUNK: usize = 50_000;
+const _: () = assert!(CHUNK <= Receipt::MOST_ANSWERS);
 
 /// A filter on a server.
 pub struct Key<'s> {
@@ -38,7 +39,7 @@ pub struct Key<'s> {
 
 /// How far a run has come.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct Checkpoint {
     figures: Figures,
     /// The number of items that were asked for.
     position: u64,
@@ -53,14 +54,14 @@ pub struct Shared<'s> {
     once: Once<'s>,
     /// Where the place is saved, if the run can go on.
     state: Option<State>,
-    place: Place,
+    place: Checkpoint,
     /// The position of the saved place.
     saved: u64,
     /// Whether the server has forgotten what it said.
     is_forgotten: bool,
 }
 
-impl Place {
+impl Checkpoint {
     fn to_words(self) -> [u128; 6] {
         let Figures {
             kept,
@@ -106,7 +107,7 @@ impl Key<'_> {
         printer: &mut Printer,
         show: Show,
     ) -> Result<f64> {
-        let load = |state: &State| state.load(Place::of_words);
+        let load = |state: &State| state.load(Checkpoint::of_words);
         let place = state.as_ref().map_or(Ok(None), load)?;
         let mut is_whole = false;
         if let Output::Folder(folder) = &mut printer.output {
@@ -155,7 +156,12 @@ impl Key<'_> {
             self.server
                 .failure_of("describe", self.name.as_bytes(), &fault)
         })?;
-        Ok(rate.first().copied().unwrap_or_default())
+        let lost = Fault::Lost(format!("unexpected reply to {BF_INFO}"));
+        let rate = rate.first().copied().ok_or(lost);
+        rate.map_err(|fault| {
+            self.server
+                .failure_of("describe", self.name.as_bytes(), &fault)
+        })
     }
 }
 
@@ -168,16 +174,16 @@ impl Shared<'_> {
         show: Show,
     ) -> Result<()> {
         let mut progress = Progress::of_bytes(show, "writing", "records", bytes);
-        let first = self.place;
+        let resumed = self.place;
         let mut skipped = 0;
         let blocks = input.blocks();
         while let Some(block) = blocks.next() {
             let mut block = input.fields_of(block)?;
             if let Some(start) = block.start.take() {
-                self.begin(block.index, &start, first, printer)?;
+                self.begin(block.index, &start, resumed, printer)?;
             }
             let records: Vec<Record<'_>> = block.records().collect();
-            let before = usize::try_from(first.figures.records() - skipped);
+            let before = usize::try_from(resumed.figures.records() - skipped);
             let before = before.unwrap_or(usize::MAX).min(records.len());
             skipped += before as u64;
             for records in records[before..].chunks(CHUNK) {
@@ -197,18 +203,18 @@ impl Shared<'_> {
         &mut self,
         index: usize,
         start: &Start,
-        first: Place,
+        resumed: Checkpoint,
         printer: &mut Printer,
     ) -> Result<()> {
         let number = index as u64;
-        if number < first.index {
+        if number < resumed.index {
             return Ok(());
         }
         if let Output::Folder(folder) = &mut printer.output
-            && number == first.index
-            && first.bytes > 0
+            && number == resumed.index
+            && resumed.bytes > 0
         {
-            return folder.resume(index, start.packed, first.bytes);
+            return folder.resume(index, start.packed, resumed.bytes);
         }
         self.save(printer)?;
         self.place.index = number;
@@ -229,7 +235,7 @@ impl Shared<'_> {
         }
         let mut are_new = self.ask(block, &items)?.into_iter();
         printer.print(block, records.iter().cloned(), || {
-            u64::from(are_new.next() == Some(true))
+            (are_new.next() == Some(true)).then_some(1)
         })?;
         self.place.position += items.len() as u64;
         self.once.reach(self.place.position, true);
