@@ -388,11 +388,17 @@ fn a_state_of_other_files_or_options_is_refused() {
     files.write("out/.valkeybloom-unique", &state);
     files.done("a b --out out");
     assert_eq!(files.read("out/b"), b"3\n");
-    // Another content of the same size, at another time.
+    // Another content of the same size, at another time, even if the file does not say so.
     fs::remove_dir_all(files.path("out")).expect("it is there");
     fs::create_dir_all(files.path("out/b.valkeybloom-unfinished")).expect("a folder");
     files.failed("a b --out out");
+    let modified = fs::metadata(files.path("b")).and_then(|about| about.modified());
     files.write("b", "2\n4\n2\n");
+    is_other("a b --out out");
+    let b = File::options().write(true).open(files.path("b"));
+    b.expect("it is there")
+        .set_modified(modified.expect("it has a time"))
+        .expect("it takes one");
     is_other("a b --out out");
 }
 
@@ -431,6 +437,12 @@ fn what_could_not_be_read_or_written_is_no_success() {
     assert!(files.read("list") == text);
     fs::create_dir(files.path("folder")).expect("it can be made");
     files.write("folder/list", "x\n");
+    files.write("names", "id,url");
+    files.write("rows", "id,url\r\n1,a\r\n2,a\r3,b");
+    assert_eq!(
+        files.done("names rows --column url --bad keep"),
+        b"id,url\n1,a\r\n3,b\n"
+    );
     files.write("list.valkeybloom-unfinished", "x\n");
     files.write(".valkeybloom-unique", "x\n");
     for (words, error) in [

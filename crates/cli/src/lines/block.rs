@@ -124,9 +124,8 @@ impl Block {
     /// Adds the bytes of the record whose item was added last.
     pub fn push_whole(&mut self, record: &[u8]) {
         let whole = self.whole.get_or_insert_default();
-        whole.bytes.extend_from_slice(record);
-        if !matches!(record.last(), Some(b'\n' | b'\r')) {
-            whole.bytes.push(b'\n');
+        for part in ended(record) {
+            whole.bytes.extend_from_slice(part);
         }
         whole.ends.push(whole.bytes.len());
     }
@@ -258,6 +257,12 @@ impl Block {
         let number = self.first + before as u64;
         format!("{}, {unit} {number}", self.file.display())
     }
+}
+
+/// Returns a record of CSV with a line end, which the last one of a file may lack.
+pub fn ended(record: &[u8]) -> [&[u8]; 2] {
+    let is_ended = matches!(record.last(), Some(b'\n' | b'\r'));
+    [record, if is_ended { b"" } else { b"\n" }]
 }
 
 #[cfg(test)]

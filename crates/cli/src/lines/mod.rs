@@ -122,6 +122,8 @@ impl Records {
 pub struct Stamp {
     pub bytes: u64,
     pub modified: (i64, i64),
+    /// The time when the content or the attributes changed, which programs can't set.
+    changed: (i64, i64),
     /// The device and the number of the file.
     pub place: (u64, u64),
 }
@@ -131,6 +133,7 @@ impl Stamp {
         Self {
             bytes: about.len(),
             modified: (about.mtime(), about.mtime_nsec()),
+            changed: (about.ctime(), about.ctime_nsec()),
             place: (about.dev(), about.ino()),
         }
     }

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use csv::{ByteRecord, Position, ReaderBuilder};
 
-use super::block::{Block, Lacking};
+use super::block::{Block, Lacking, ended};
 use super::form::Opened;
 use crate::failure::{Failure, Result, shown};
 use crate::report::counted;
@@ -228,7 +228,7 @@ impl<R: Read> Table<R> {
         let end = end + rest.take_while(|byte| b"\r\n".contains(byte)).count();
         let before = &bytes[*kept..end];
         match (self.before, &mut self.block.start) {
-            (Before::Header, Some(start)) => start.header = before.to_vec(),
+            (Before::Header, Some(start)) => start.header = ended(before).concat(),
             (Before::Item, _) => self.block.push_whole(before),
             _ => {}
         }

@@ -283,11 +283,16 @@ impl Unique {
         let Some(folder) = self.state.as_ref().or(self.out.as_ref()) else {
             return Ok(None);
         };
+        // The same words may name another folder.
+        let place = |out: &PathBuf| {
+            out.canonicalize()
+                .map_err(|error| output::failed(out, &error))
+        };
+        let out = self.out.as_ref().map(place).transpose()?;
         let Self {
             known,
             duplicates,
             count,
-            out,
             key,
             ..
         } = self;
