@@ -21,6 +21,7 @@
 //! output is the same for any number of threads. `claims` and `suspects` know neither files nor formats.
 
 mod claims;
+mod files;
 mod layer;
 mod one_pass;
 mod ordered;
@@ -286,7 +287,7 @@ impl Unique {
         // The same words may name another folder.
         let place = |out: &PathBuf| {
             out.canonicalize()
-                .map_err(|error| output::failed(out, &error))
+                .map_err(|error| files::failed(out, &error))
         };
         let out = self.out.as_ref().map(place).transpose()?;
         let Self {

@@ -1,7 +1,7 @@
 //! Where records are written: the standard output, or a folder.
 
 use std::collections::HashSet;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,10 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::state;
+use super::files::{failed, is_own, lock, put_in_place, unfinished};
 use crate::failure::{Failure, Result};
 use crate::lines::{Packed, Stamp, Start};
 use crate::report;
-
-/// The end of the name of a file that is not whole yet.
-const UNFINISHED: &str = ".valkeybloom-unfinished";
 
 /// The most bytes that are gathered before they are written.
 pub const MOST_BYTES: usize = 2 << 20;
@@ -142,7 +139,7 @@ impl Folder {
                 .ok_or_else(|| {
                     Failure::usage(format!("{} has no name for --out", input.display()))
                 })?;
-            if name == state::NAME || name.as_encoded_bytes().ends_with(UNFINISHED.as_bytes()) {
+            if is_own(name) {
                 let text = format!(
                     "{} has a name that this program gives to files",
                     input.display()
@@ -264,36 +261,4 @@ impl Folder {
         let placed = file.and_then(|file| put_in_place(&file, &path));
         placed.map_err(|error| failed(&path, &error))
     }
-}
-
-/// Locks a folder against other runs, as long as the file is open.
-pub fn lock(folder: &Path) -> Result<File> {
-    let lock = File::open(folder).map_err(|error| failed(folder, &error))?;
-    // File systems without locks are not locked.
-    if let Err(TryLockError::WouldBlock) = lock.try_lock() {
-        let text = format!("another run is writing into {}", folder.display());
-        return Err(Failure::new(text));
-    }
-    Ok(lock)
-}
-
-/// Returns the name of a file that is not whole yet.
-pub fn unfinished(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(UNFINISHED);
-    name.into()
-}
-
-/// Gives a file its final name, once it is on the disk.
-pub fn put_in_place(file: &File, path: &Path) -> io::Result<()> {
-    file.sync_all()?;
-    fs::rename(unfinished(path), path)?;
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
-}
-
-pub fn failed(path: &Path, error: &io::Error) -> Failure {
-    Failure::new(format!("could not write {}: {error}", path.display()))
 }

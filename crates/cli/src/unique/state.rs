@@ -7,11 +7,10 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, ErrorKind, IntoInnerError, Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::output::{failed, lock, put_in_place, unfinished};
+use super::files::{STATE, failed, lock, put_in_place, unfinished};
 use crate::failure::{Failure, Result};
 
 const HEAD: &[u8] = b"valkeybloom unique 1\n";
-pub const NAME: &str = ".valkeybloom-unique";
 const LEVEL: i32 = 1;
 const DAMAGED: &str = "it is damaged";
 
@@ -34,7 +33,7 @@ impl State {
             locked.is_some_and(|locked| locked.canonicalize().is_ok_and(|to| to == place));
         let length = (description.len() as u64).to_le_bytes();
         Ok(Self {
-            file: folder.join(NAME),
+            file: folder.join(STATE),
             _lock: if is_locked { None } else { Some(lock(folder)?) },
             head: [HEAD, &length, description.as_bytes()].concat(),
         })
