@@ -29,7 +29,7 @@ usage() {
                                   js: measures the npm package beside others;
                                   unique: measures valkeybloom unique beside others, with UNIQUE_LINES lines
                                   (default 20000000)
-./build.sh evidence [filter...]   measures the claims of docs/evidence.md into target/evidence/, in about half an hour,
+./build.sh evidence [filter...]   measures the claims of docs/evidence.md into target/evidence/, in some 45 minutes,
                                   and fails if one does not hold; with filters, only the points whose names match;
                                   --peer FILE, once or more: beside the module in the file: target/evidence/peers.md;
                                   EVIDENCE_KEYS=5000000: with that many keys instead of 500 million, in minutes

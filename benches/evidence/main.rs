@@ -1,6 +1,6 @@
 //! Measures what docs/evidence.md claims: each claim with what was measured, and whether it holds.
 //!
-//! `./build.sh evidence` measures all points, in about half an hour. `./build.sh evidence rates growth` measures the
+//! `./build.sh evidence` measures all points, in some 45 minutes. `./build.sh evidence rates growth` measures the
 //! points whose names contain one of these words. `EVIDENCE_KEYS=1000000` makes the largest filter hold that many keys
 //! instead of 500 million, and everything else smaller in proportion.
 
