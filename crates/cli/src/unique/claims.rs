@@ -20,7 +20,7 @@ const COLLECTED: usize = 128;
 pub const ITEM_BITS: usize = 12;
 /// The room of the first layer of a part.
 const FIRST_ROOM: usize = 256;
-/// The most room of a layer: this, or so many times the items before it. A wrong estimate costs no more memory.
+/// The room that any layer may have, and the most for each item before a layer. They bound what a wrong estimate costs.
 const MOST_ROOM: usize = 1 << 18;
 const MOST_GROWTH: usize = 16;
 /// The least room of a list of claimed hashes.
@@ -100,7 +100,7 @@ impl Claims {
         }
     }
 
-    /// Expects as many hashes in all as an input of `total` bytes should have, of which `read` had this number.
+    /// Estimates the number of all hashes of an input of `total` bytes. The first `read` bytes had `hashes` of them.
     pub fn expect(&self, hashes: u64, read: u64, total: u64) {
         let all = u128::from(hashes) * u128::from(total) / u128::from(read.max(1));
         let all = usize::try_from(all).unwrap_or(usize::MAX);

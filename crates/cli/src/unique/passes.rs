@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use valkeybloom_sketches::{Probe, Seed};
+use valkeybloom_sketches::Seed;
 
 use super::claims::{Claims, ITEM_BITS};
 use super::layer::Hash;
@@ -39,9 +39,7 @@ impl Passes<'_> {
                 let block = self.input.fields_of(block)?;
                 let all = records.fetch_add(block.len() as u64, Relaxed) + block.len() as u64;
                 claims.expect(all, block.read, self.bytes);
-                let items = block.records().filter_map(|record| record.item.ok());
-                self.seed
-                    .probe_each(items, |probe| collector.add(hash_of(probe)));
+                self.hash_each(&block, |hash| collector.add(hash));
                 Ok((block.read, block.len()))
             },
             |(read, count)| {
@@ -52,6 +50,15 @@ impl Passes<'_> {
         )?;
         progress.end(done);
         Ok(claims.into_suspects())
+    }
+
+    /// Passes on the hash of each item of a block.
+    fn hash_each(&self, block: &Block, mut take: impl FnMut(Hash)) {
+        let items = block.records().filter_map(|record| record.item.ok());
+        self.seed.probe_each(items, |probe| {
+            let (a, b) = probe.hashes();
+            take(u128::from(a) << 64 | u128::from(b));
+        });
     }
 
     /// Looks up the items of all blocks, and passes the blocks on in order, each with the indexes of the items that are
@@ -71,9 +78,7 @@ impl Passes<'_> {
             |hashes, block| {
                 let block = self.input.fields_of(block)?;
                 hashes.clear();
-                let items = block.records().filter_map(|record| record.item.ok());
-                self.seed
-                    .probe_each(items, |probe| hashes.push(hash_of(probe)));
+                self.hash_each(&block, |hash| hashes.push(hash));
                 let found = suspects.find_each(hashes);
                 Ok((block, found))
             },
@@ -132,9 +137,4 @@ impl Passes<'_> {
         })?;
         printer.output.end()
     }
-}
-
-fn hash_of(probe: Probe) -> Hash {
-    let (a, b) = probe.hashes();
-    u128::from(a) << 64 | u128::from(b)
 }

@@ -149,19 +149,15 @@ impl Key<'_> {
     }
 
     fn error_rate(&self) -> Result<f64> {
+        let key = self.name.as_bytes();
         let mut info = cmd(BF_INFO);
         info.arg(self.name).arg("ERROR");
-        let rate: Result<Vec<f64>, _> = self.server.get(self.name.as_bytes(), &info);
-        let rate = rate.map_err(|fault| {
-            self.server
-                .failure_of("describe", self.name.as_bytes(), &fault)
-        })?;
-        let lost = Fault::Lost(format!("unexpected reply to {BF_INFO}"));
-        let rate = rate.first().copied().ok_or(lost);
-        rate.map_err(|fault| {
-            self.server
-                .failure_of("describe", self.name.as_bytes(), &fault)
-        })
+        let rates = self.server.get::<Vec<f64>>(key, &info);
+        let rate = rates.and_then(|rates| {
+            let lost = || Fault::Lost(format!("unexpected reply to {BF_INFO}"));
+            rates.first().copied().ok_or_else(lost)
+        });
+        rate.map_err(|fault| self.server.failure_of("describe", key, &fault))
     }
 }
 

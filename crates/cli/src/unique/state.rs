@@ -24,13 +24,12 @@ pub struct State {
 }
 
 impl State {
-    /// Describes a state in a folder. `locked` is a folder that the run has locked.
+    /// Describes a state in a folder. `locked` is the canonical path of a folder that the run has locked.
     pub fn new(folder: &Path, locked: Option<&Path>, description: &str) -> Result<Self> {
         let fault = |error| failed(folder, &error);
         fs::create_dir_all(folder).map_err(fault)?;
         let place = folder.canonicalize().map_err(fault)?;
-        let is_locked =
-            locked.is_some_and(|locked| locked.canonicalize().is_ok_and(|to| to == place));
+        let is_locked = locked == Some(&*place);
         let length = (description.len() as u64).to_le_bytes();
         Ok(Self {
             file: folder.join(STATE),
@@ -39,7 +38,7 @@ impl State {
         })
     }
 
-    /// Returns what an earlier run saved, made of its words; `None` if there was none.
+    /// Returns what `made` makes of the words that an earlier run saved; `None` if there was none.
     ///
     /// # Errors
     /// It can't be read, or is of a run with other files or options.
