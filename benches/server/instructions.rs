@@ -7,8 +7,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::process::Command;
 use std::{env, fs};
+
+use valkeybloom_testing::callgrind;
 
 use crate::harness::{self, Client, Server};
 use crate::objects::fill;
@@ -95,7 +96,7 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
     if rows.is_empty() {
         return Vec::new();
     }
-    if Command::new("valgrind").arg("--version").output().is_err() {
+    if !callgrind::is_installed() {
         eprintln!("instructions are not counted: there is no valgrind");
         return Vec::new();
     }
@@ -197,16 +198,14 @@ fn count(rows: &[&Row]) -> BTreeMap<String, Counted> {
         // The first command is not counted, because it includes one-time work. A feed ends a minute after its last read.
         run(&mut client, "BF.READ read $");
         send(&mut client, row, &mut next);
-        control(&server, &["--zero"]);
-        control(&server, &["--instr=on"]);
+        callgrind::begin(&server);
         for _ in 0..TIMES {
             send(&mut client, row, &mut next);
         }
-        control(&server, &["--instr=off"]);
-        control(&server, &["--dump"]);
+        let dump = callgrind::end(&server, &folder);
         #[allow(clippy::cast_precision_loss, reason = "some millions")]
         let each = |sum: u64| sum as f64 / TIMES as f64;
-        let (own, whole) = counted(&folder);
+        let (own, whole) = counted(&dump);
         let counted = Counted {
             own: each(own),
             whole: each(whole),
@@ -234,35 +233,17 @@ fn send(client: &mut Client, row: &Row, next: &mut u64) {
     run(client, &line);
 }
 
-fn control(server: &Server, words: &[&str]) {
-    let output = Command::new("callgrind_control")
-        .args(words)
-        .arg(server.pid().to_string())
-        .output();
-    let output = output.expect("callgrind_control is part of valgrind");
-    assert!(output.status.success(), "{output:?}");
-}
-
 /// The server's function that parses a command's words, runs it and writes its reply. It does not read or write sockets.
 const WHOLE: &str = "processInputBuffer";
 
-/// Returns the instructions in the last dump: those of the module, without those of the functions that it calls, and those
+/// Returns the instructions in a dump: those of the module, without those of the functions that it calls, and those
 /// of [`WHOLE`], with them.
-fn counted(folder: &std::path::Path) -> (u64, u64) {
-    let dumps = fs::read_dir(folder).expect("the folder");
-    let number = |path: &std::path::Path| {
-        let number = path.extension()?.to_str()?;
-        number.parse::<u32>().ok()
-    };
-    let paths = dumps.filter_map(|entry| Some(entry.ok()?.path()));
-    let last = paths.max_by_key(|path| number(path)).expect("a dump");
-    let text = fs::read(&last).expect("a dump");
-    let text = String::from_utf8_lossy(&text);
+fn counted(dump: &str) -> (u64, u64) {
     let module = harness::given("VALKEYBLOOM_SO");
     let module = module.file_name().and_then(|name| name.to_str());
     let module = module.expect("a file's name");
     let (mut is_ours, mut of_call, mut called, mut own, mut whole) = (false, false, "", 0, 0);
-    for line in text.lines() {
+    for line in dump.lines() {
         if let Some(object) = line.strip_prefix("ob=") {
             is_ours = object.ends_with(module);
         } else if let Some(function) = line.strip_prefix("cfn=") {

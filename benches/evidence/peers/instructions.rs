@@ -1,9 +1,8 @@
 //! Counts the instructions of the server and the module together with callgrind, from the words of a command to its reply.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
+use valkeybloom_testing::callgrind;
 use valkeybloom_testing::harness::{Reply, folder};
 use valkeybloom_testing::support::Rng;
 
@@ -20,7 +19,7 @@ const HEAVY: [&str; 4] = ["large", "largecuckoo", "million", "stack1000"];
 /// Counts those of each case and module. There are no figures without valgrind, nor for dumps and heavy keys.
 pub(super) fn count(modules: &[PathBuf], cases: &[Case]) -> Figures {
     let mut figures = Figures::new();
-    if Command::new("valgrind").arg("--version").output().is_err() {
+    if !callgrind::is_installed() {
         eprintln!("instructions are not counted: there is no valgrind");
         return figures;
     }
@@ -38,14 +37,6 @@ pub(super) fn count(modules: &[PathBuf], cases: &[Case]) -> Figures {
         ];
         let is_light = |line: &str| !line.split(' ').any(|word| HEAVY.contains(&word));
         let side = Side::start(module, &launcher, is_light);
-        let control = |option: &str| {
-            let pid = side.server.pid().to_string();
-            let output = Command::new("callgrind_control")
-                .args([option, pid.as_str()])
-                .output();
-            let output = output.expect("callgrind_control is part of valgrind");
-            assert!(output.status.success(), "{output:?}");
-        };
         let is_counted = |case: &&Case| {
             let is_own = index == 0 || !case.is_native();
             let is_short = is_light(&case.words[1])
@@ -77,24 +68,18 @@ pub(super) fn count(modules: &[PathBuf], cases: &[Case]) -> Figures {
             };
             // The first commands do work that is done once.
             call();
-            ["--zero", "--instr=on"].into_iter().for_each(control);
+            callgrind::begin(&side.server);
             (0..COUNTED as usize / case.pipeline).for_each(|_| call());
-            ["--instr=off", "--dump"].into_iter().for_each(control);
-            figures.insert((case.name, index), total(out.path()) / f64::from(COUNTED));
+            let dump = callgrind::end(&side.server, out.path());
+            figures.insert((case.name, index), total(&dump) / f64::from(COUNTED));
         }
     }
     figures
 }
 
-/// Returns the instructions in the last dump.
-fn total(folder: &Path) -> f64 {
-    let dumps = fs::read_dir(folder)
-        .expect("the folder")
-        .filter_map(|entry| Some(entry.ok()?.path()));
-    let number = |path: &PathBuf| path.extension()?.to_str()?.parse::<u32>().ok();
-    let last = dumps.max_by_key(number).expect("a dump");
-    let text = String::from_utf8_lossy(&fs::read(last).expect("a dump")).into_owned();
-    let total = text.lines().find_map(|line| line.strip_prefix("totals: "));
+/// Returns the instructions in a dump.
+fn total(dump: &str) -> f64 {
+    let total = dump.lines().find_map(|line| line.strip_prefix("totals: "));
     total
         .and_then(|total| total.trim().parse().ok())
         .expect("a total")
