@@ -368,15 +368,16 @@ fn a_state_of_other_files_or_options_is_refused() {
         files.write("out/.valkeybloom-unique", &state[..at]);
         files.failed("a b --out out");
     }
-    // Whole states, with one word instead of a seed and suspects, and with suspects that are not sorted.
+    // Whole states, with one word instead of suspects and a seed, and with suspects that do not ascend.
     let content = zstd::decode_all(&state[..]).expect("it is zstd");
     let words = content.len() - 4 * 16;
     for changed in [
-        [&content[..words - 8], &[1, 0, 0, 0, 0, 0, 0, 0], &[7; 16]].concat(),
+        [&content[..words], &[7; 16]].concat(),
         [
-            &content[..words + 32],
-            &content[words + 48..],
-            &content[words + 32..words + 48],
+            &content[..words],
+            &content[words + 16..words + 32],
+            &content[words..words + 16],
+            &content[words + 32..],
         ]
         .concat(),
     ] {

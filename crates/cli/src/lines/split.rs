@@ -63,6 +63,7 @@ fn broken(block: &Block, error: impl fmt::Display) -> Failure {
 pub fn lines(mut block: Block, mut opened: Opened<'_>, end: u8, send: Send<'_>) -> Result<()> {
     loop {
         let start = block.bytes.len();
+        block.bytes.reserve(BLOCK_BYTES);
         let from = opened.from.by_ref().take(BLOCK_BYTES as u64);
         let read = { from }.read_to_end(&mut block.bytes);
         block.find_ends(start, end);

@@ -8,11 +8,14 @@
 //! A list of claimed hashes is sorted, and equal ones are dropped, each time it has doubled since it was last sorted. So a
 //! suspect takes at most 32 bytes, however often it comes.
 
+use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ScopedJoinHandle};
+use std::{mem, panic};
 
-use super::layer::{Hash, Layer, PARTS};
-use super::suspects::Suspects;
+use super::layer::{Hash, Layer, PARTS, part_of};
+use super::suspects::{self, Suspects};
 
 /// The hashes that a thread collects for a part before it locks it.
 const COLLECTED: usize = 128;
@@ -42,7 +45,10 @@ struct Part {
 impl Part {
     /// Adds hashes to a part that should get `expected` in all.
     fn add(&mut self, hashes: &[Hash], expected: usize, item_bits: usize) {
-        self.layers.iter().for_each(|layer| layer.touch(hashes));
+        // A processor loads these side by side.
+        for layer in &self.layers {
+            black_box(hashes.iter().fold(0, |all, hash| all | layer.touch(*hash)));
+        }
         for hash in hashes {
             if self.layers.last().is_none_or(|layer| layer.room == 0) {
                 let room = self.next_room(expected);
@@ -115,23 +121,35 @@ impl Claims {
         }
     }
 
-    /// Returns the claimed hashes.
-    pub fn into_suspects(self) -> Suspects {
-        let parts = self.parts.into_iter().map(|part| {
-            let mut part = part.into_inner().unwrap_or_else(PoisonError::into_inner);
-            part.layers = Vec::new();
-            part.sort();
-            part.claimed.shrink_to_fit();
-            part.claimed
+    /// Returns the claimed hashes, which several threads sort.
+    pub fn into_suspects(self, threads: usize) -> Suspects {
+        let mut parts = self.parts;
+        let size = PARTS.div_ceil(threads);
+        let parts = thread::scope(|scope| {
+            let threads: Vec<_> = parts
+                .chunks_mut(size)
+                .map(|parts| scope.spawn(|| parts.iter_mut().map(suspects_of).collect()))
+                .collect();
+            let parts = threads.into_iter().map(ScopedJoinHandle::join);
+            parts.collect::<Result<Vec<Vec<_>>, _>>()
         });
-        // The filters are freed before the hashes are copied.
-        Suspects::new(parts.collect())
+        // A panic of a thread goes on.
+        let parts = parts.unwrap_or_else(|panic| panic::resume_unwind(panic));
+        Suspects::new(parts.into_iter().flatten().collect())
     }
 
     fn add(&self, part: usize, hashes: &[Hash]) {
         let expected = self.expected.load(Relaxed) / PARTS;
         lock(&self.parts[part]).add(hashes, expected, self.item_bits);
     }
+}
+
+/// Returns the claimed hashes of a part, whose memory is freed.
+fn suspects_of(part: &mut Mutex<Part>) -> suspects::Part {
+    let part = part.get_mut().unwrap_or_else(PoisonError::into_inner);
+    part.layers = Vec::new();
+    part.sort();
+    suspects::Part::new(&mem::take(&mut part.claimed))
 }
 
 fn lock(part: &Mutex<Part>) -> MutexGuard<'_, Part> {
@@ -146,7 +164,7 @@ pub struct Collector<'c> {
 
 impl Collector<'_> {
     pub fn add(&mut self, hash: Hash) {
-        let part = (hash >> (128 - PARTS.trailing_zeros())) as usize;
+        let part = part_of(hash);
         let hashes = &mut self.hashes[part];
         hashes.push(hash);
         if hashes.len() == COLLECTED {
@@ -204,8 +222,8 @@ mod tests {
                         scope.spawn(move || part.iter().for_each(|hash| collector.add(*hash)));
                     }
                 });
-                let suspects = claims.into_suspects();
-                let mut marks = Marks::new(suspects.len());
+                let suspects = claims.into_suspects(2);
+                let mut marks = Marks::new(suspects.end());
                 let mut dropped = suspects.find_each(&hashes);
                 dropped.retain(|(_, number)| marks.mark(*number));
                 let mut dropped = dropped.into_iter().peekable();
@@ -239,7 +257,7 @@ mod tests {
             })
             .sum();
         assert!(bytes < 2 * hashes.len(), "{bytes}");
-        let suspects = claims.into_suspects().len();
+        let suspects = claims.into_suspects(1).hashes().count();
         assert!(suspects < hashes.len() / 80, "{suspects}");
     }
 }

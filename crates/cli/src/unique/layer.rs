@@ -5,11 +5,13 @@
     reason = "bits are cut out of hashes"
 )]
 
-/// The hash of an item.
+/// The hash of an item, which is not 0.
 pub type Hash = u128;
 
 /// The number of parts.
 pub const PARTS: usize = 256;
+/// The highest bits of a hash, which choose its part.
+const PART_BITS: u32 = PARTS.trailing_zeros();
 /// The bits that an item sets in its cache line.
 const SET_BITS: usize = 7;
 const LINE_BITS: usize = 512;
@@ -26,6 +28,17 @@ pub struct Layer {
 
 const LINE_WORDS: usize = LINE_BITS / 64;
 
+/// Returns the part of a hash.
+pub fn part_of(hash: Hash) -> usize {
+    (hash >> (128 - PART_BITS)) as usize
+}
+
+/// Returns the place of a hash in its part, if the part has this number of places. Places ascend with hashes.
+pub fn place_in_part(hash: Hash, places: usize) -> usize {
+    let high = ((hash >> 64) as u64) << PART_BITS;
+    ((u128::from(high) * places as u128) >> 64) as usize
+}
+
 impl Layer {
     /// Creates a layer for a number of items.
     pub fn new(room: usize, item_bits: usize) -> Self {
@@ -41,11 +54,9 @@ impl Layer {
         }
     }
 
-    /// Returns the index of the first word of a hash's line. The highest bits are those of the part.
+    /// Returns the index of the first word of a hash's line.
     fn line(&self, hash: Hash) -> usize {
-        let high = ((hash >> 64) as u64) << PARTS.trailing_zeros();
-        let line = ((u128::from(high) * self.lines as u128) >> 64) as usize;
-        self.start + LINE_WORDS * line
+        self.start + LINE_WORDS * place_in_part(hash, self.lines)
     }
 
     /// Returns the word and the mask of each bit of a hash.
@@ -57,10 +68,9 @@ impl Layer {
         })
     }
 
-    /// Reads the cache lines of hashes, which a processor loads side by side.
-    pub fn touch(&self, hashes: &[Hash]) {
-        let words = hashes.iter().map(|hash| self.words[self.line(*hash)]);
-        std::hint::black_box(words.fold(0, |all, word| all | word));
+    /// Reads the cache line of a hash.
+    pub fn touch(&self, hash: Hash) -> u64 {
+        self.words[self.line(hash)]
     }
 
     pub fn contains(&self, hash: Hash) -> bool {

@@ -266,8 +266,8 @@ impl Unique {
             let suspects = passes.claim()?;
             if let Some(state) = &state {
                 let (seed, _) = passes.seed.as_bytes().as_chunks();
-                let seed: Vec<u128> = seed.iter().copied().map(u128::from_le_bytes).collect();
-                state.save(&[&seed, suspects.hashes()])?;
+                let seed = seed.iter().copied().map(u128::from_le_bytes);
+                state.save(suspects.hashes().chain(seed))?;
             }
             suspects
         };
@@ -276,7 +276,7 @@ impl Unique {
         if let Some(state) = &state {
             state.remove()?;
         }
-        Ok(Decided::BySuspects(suspects.len()))
+        Ok(Decided::BySuspects(suspects.hashes().count()))
     }
 
     /// Returns where the suspects are kept.
@@ -342,12 +342,15 @@ impl Unique {
 }
 
 /// Returns the seed and the suspects that an earlier run saved.
-fn found_before(words: &[u128]) -> Option<(Seed, Suspects)> {
-    let (seed, hashes) = words.split_first_chunk::<2>()?;
-    let bytes = seed.map(u128::to_le_bytes).concat();
-    let seed = Seed::new(bytes.try_into().ok()?);
-    let are_sorted = hashes.is_sorted_by(|one, next| one < next);
-    are_sorted.then(|| (seed, Suspects::of_sorted(hashes.to_vec())))
+fn found_before(mut words: Vec<u128>) -> Option<(Seed, Suspects)> {
+    let seed = words.split_off(words.len().checked_sub(2)?);
+    let seed: Vec<u8> = seed.into_iter().flat_map(u128::to_le_bytes).collect();
+    let seed = Seed::new(seed.try_into().ok()?);
+    let is_ascending = [0]
+        .iter()
+        .chain(&words)
+        .is_sorted_by(|one, next| one < next);
+    is_ascending.then(|| (seed, Suspects::of_ascending(&words)))
 }
 
 /// Returns the most memory that this process had, in bytes.

@@ -15,7 +15,7 @@ use crate::lines::{Packed, Stamp, Start};
 use crate::report;
 
 /// The most bytes that are gathered before they are written.
-pub const MOST_BYTES: usize = 2 << 20;
+const MOST_BYTES: usize = 2 << 20;
 
 pub enum Output {
     Nothing,

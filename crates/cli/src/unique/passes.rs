@@ -49,7 +49,7 @@ impl Passes<'_> {
             },
         )?;
         progress.end(done);
-        Ok(claims.into_suspects())
+        Ok(claims.into_suspects(self.threads))
     }
 
     /// Passes on the hash of each item of a block.
@@ -57,7 +57,8 @@ impl Passes<'_> {
         let items = block.records().filter_map(|record| record.item.ok());
         self.seed.probe_each(items, |probe| {
             let (a, b) = probe.hashes();
-            take(u128::from(a) << 64 | u128::from(b));
+            let hash = u128::from(a) << 64 | u128::from(b);
+            take(hash.max(1));
         });
     }
 
@@ -96,7 +97,7 @@ impl Passes<'_> {
 
     /// Counts how often each suspect comes.
     pub fn count(&self, suspects: &Suspects) -> Result<Vec<u64>> {
-        let mut counts = vec![0; suspects.len()];
+        let mut counts = vec![0; suspects.end()];
         self.look_up("counting", suspects, |block, found| {
             if block.index >= self.known {
                 for (_, number) in found {
@@ -115,8 +116,9 @@ impl Passes<'_> {
         counts: Option<&[u64]>,
         printer: &mut Printer,
     ) -> Result<()> {
-        let mut marks = Marks::new(suspects.len());
+        let mut marks = Marks::new(suspects.end());
         self.look_up("writing", suspects, |mut block, found| {
+            marks.touch(found.iter().map(|(_, number)| *number));
             let Some(index) = block.index.checked_sub(self.known) else {
                 for (_, number) in found {
                     marks.mark(number);

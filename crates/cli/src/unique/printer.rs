@@ -1,6 +1,8 @@
 //! Prints the records of blocks, and counts them.
 
-use super::output::{MOST_BYTES, Output};
+use std::mem;
+
+use super::output::Output;
 use crate::failure::Result;
 use crate::lines::{Block, Record};
 use crate::progress::Show;
@@ -29,6 +31,8 @@ pub struct Printer {
     pub selection: Selection,
     pub output: Output,
     pub figures: Figures,
+    /// A buffer for what is written at once, so that each block does not ask for one.
+    gathered: Vec<u8>,
 }
 
 impl Figures {
@@ -65,6 +69,7 @@ impl Printer {
             selection: Selection::Kept,
             output,
             figures: Figures::default(),
+            gathered: Vec::new(),
         }
     }
 
@@ -85,7 +90,8 @@ impl Printer {
         mut count: impl FnMut() -> Option<u64>,
     ) -> Result<()> {
         let whole = block.whole();
-        let mut bytes = Vec::with_capacity(whole.len().min(MOST_BYTES));
+        let mut bytes = mem::take(&mut self.gathered);
+        bytes.clear();
         // Records that follow each other are copied at once.
         let mut run = 0..0;
         for Record { item, place } in records {
@@ -117,9 +123,12 @@ impl Printer {
             run.end = place.end;
         }
         self.output.gather(&mut bytes, &whole[run])?;
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        self.output.write(&bytes)
+        let written = if bytes.is_empty() {
+            Ok(())
+        } else {
+            self.output.write(&bytes)
+        };
+        self.gathered = bytes;
+        written
     }
 }

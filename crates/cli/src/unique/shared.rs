@@ -79,8 +79,8 @@ impl Checkpoint {
         .map(u128::from)
     }
 
-    fn of_words(words: &[u128]) -> Option<Self> {
-        let numbers: Result<Vec<u64>, _> = words.iter().map(|word| (*word).try_into()).collect();
+    fn of_words(words: Vec<u128>) -> Option<Self> {
+        let numbers: Result<Vec<u64>, _> = words.into_iter().map(u64::try_from).collect();
         let &[kept, dropped, lacking, position, index, bytes] = &numbers.ok()?[..] else {
             return None;
         };
@@ -245,7 +245,7 @@ impl Shared<'_> {
         };
         self.place.bytes = folder.sync()?;
         self.place.figures = printer.figures;
-        state.save(&[&self.place.to_words()])?;
+        state.save(self.place.to_words())?;
         self.saved = self.place.position;
         Ok(())
     }

@@ -1,10 +1,9 @@
 //! What the first pass found, or how far a run with a server's filter has come, in a file from which a killed run goes on.
 //!
-//! It is a zstd frame with a checksum: the head, the description of the run behind its length, the number of words, and the
-//! words, of 128 bits.
+//! It is a zstd frame with a checksum: the head, the description of the run behind its length, and words of 128 bits.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, ErrorKind, IntoInnerError, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, IntoInnerError, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::files::{STATE, failed, lock, put_in_place, unfinished};
@@ -42,10 +41,10 @@ impl State {
     ///
     /// # Errors
     /// It can't be read, or is of a run with other files or options.
-    pub fn load<T>(&self, made: impl FnOnce(&[u128]) -> Option<T>) -> Result<Option<T>> {
+    pub fn load<T>(&self, made: impl FnOnce(Vec<u128>) -> Option<T>) -> Result<Option<T>> {
         let file = self.file.display();
         let read = self.read().and_then(|words| {
-            let made = words.map(|words| made(&words).ok_or_else(|| io::Error::other(DAMAGED)));
+            let made = words.map(|words| made(words).ok_or_else(|| io::Error::other(DAMAGED)));
             made.transpose()
         });
         match read {
@@ -73,31 +72,24 @@ impl State {
         if head != self.head {
             return Ok(None);
         }
-        let mut count = [0; 8];
-        from.read_exact(&mut count)?;
         let mut words = Vec::new();
-        for _ in 0..u64::from_le_bytes(count) {
+        // The checksum is read at the end of the frame.
+        while !from.fill_buf()?.is_empty() {
             let mut word = [0; 16];
             from.read_exact(&mut word)?;
             words.push(u128::from_le_bytes(word));
         }
-        // The checksum is read at the end of the frame.
-        if from.read(&mut [0])? > 0 {
-            return Err(io::Error::other(DAMAGED));
-        }
         Ok(Some(words))
     }
 
-    /// Writes lists of words: all of them, or nothing.
-    pub fn save(&self, lists: &[&[u128]]) -> Result<()> {
+    /// Writes words: all of them, or nothing.
+    pub fn save(&self, words: impl IntoIterator<Item = u128>) -> Result<()> {
         let write = || {
             let mut frame = zstd::Encoder::new(File::create(unfinished(&self.file))?, LEVEL)?;
             frame.include_checksum(true)?;
             let mut to = BufWriter::new(frame);
             to.write_all(&self.head)?;
-            let count: usize = lists.iter().map(|words| words.len()).sum();
-            to.write_all(&(count as u64).to_le_bytes())?;
-            for word in lists.iter().copied().flatten() {
+            for word in words {
                 to.write_all(&word.to_le_bytes())?;
             }
             let frame = to.into_inner().map_err(IntoInnerError::into_error)?;

@@ -1,104 +1,139 @@
 //! The hashes that a filter claimed, to be looked up by the second pass.
 //!
-//! They are sorted, with the first place of each range of them beside, so one takes little more than its 16 bytes. A filter of
-//! cache lines before them has the answer for nearly all other hashes.
+//! Each part of them is a hash table whose entries are ascending, with half as many free slots as hashes. A lookup nearly
+//! always reads one cache line. A filter before the table has the answer for nearly all other hashes.
 
-use super::layer::{Hash, Layer};
+use std::hint::black_box;
+use std::iter;
 
-/// The most hashes in a range, on average.
-const RANGE: usize = 8;
+use super::layer::{Hash, Layer, PARTS, part_of, place_in_part};
+
 /// The hashes that are looked up together.
 const BATCH: usize = 64;
-/// The bits for a hash in the filter before them.
+/// The bits for a hash in the filter before the table.
 const FILTER_BITS: usize = 12;
+/// The slots after the homes, for hashes that are pushed out of the last ones. More are made if they do not suffice.
+const LAST_SLOTS: usize = 64;
+/// The slots after its home within which a hash nearly always is.
+const NEAR: usize = 2;
+/// A slot without a hash.
+const FREE: Hash = 0;
 
 /// A set of hashes. Each has a number.
 pub struct Suspects {
-    /// Ascending.
-    hashes: Vec<Hash>,
-    /// The number of the first hash of each range of equal highest bits, and the end of the last one.
+    /// The hashes of each part.
+    parts: Vec<Part>,
+    /// The number before those of each part, and the last one.
     firsts: Vec<usize>,
-    shift: u32,
+}
+
+/// The hashes with the same highest bits.
+pub struct Part {
+    /// The hashes, ascending, each at its home or in the next free slot. Free ones are the last.
+    slots: Vec<Hash>,
+    /// The number of slots that are homes.
+    homes: usize,
     filter: Layer,
 }
 
+impl Part {
+    /// Creates the part of ascending hashes.
+    pub fn new(hashes: &[Hash]) -> Self {
+        let homes = hashes.len() + hashes.len() / 2;
+        let mut part = Self {
+            slots: Vec::with_capacity(homes + LAST_SLOTS),
+            homes,
+            filter: Layer::new(hashes.len(), FILTER_BITS),
+        };
+        for hash in hashes {
+            part.filter.add(*hash);
+            let place = part.home(*hash).max(part.slots.len());
+            part.slots.resize(place, FREE);
+            part.slots.push(*hash);
+        }
+        let end = homes.max(part.slots.len());
+        part.slots.resize(end + NEAR + 1, FREE);
+        part
+    }
+
+    /// Returns the place of the slot where a hash is, unless slots before it were taken.
+    fn home(&self, hash: Hash) -> usize {
+        place_in_part(hash, self.homes)
+    }
+
+    /// Reads the cache lines where a hash may be.
+    fn touch(&self, hash: Hash) -> Hash {
+        let home = self.home(hash);
+        self.slots[home] | self.slots[home + NEAR]
+    }
+
+    /// Returns the place of a hash.
+    fn find(&self, hash: Hash) -> Option<usize> {
+        let home = self.home(hash);
+        let mut slots = (home..).zip(&self.slots[home..]);
+        let (place, slot) = slots.find(|(_, slot)| **slot >= hash || **slot == FREE)?;
+        (*slot == hash).then_some(place)
+    }
+
+    fn hashes(&self) -> impl Iterator<Item = Hash> {
+        let slots = self.slots.iter().copied();
+        slots.filter(|slot| *slot != FREE)
+    }
+}
+
 impl Suspects {
-    /// Creates the set of sorted lists, each above the one before.
-    pub fn new(mut lists: Vec<Vec<Hash>>) -> Self {
-        let count = lists.iter().map(Vec::len).sum();
-        let mut hashes = Vec::with_capacity(count);
-        lists.drain(..).for_each(|list| hashes.extend(list));
-        Self::of_sorted(hashes)
+    /// Creates the set of the hashes of all parts.
+    pub fn new(parts: Vec<Part>) -> Self {
+        let mut end = 0;
+        let ends = parts.iter().map(|part| {
+            end += part.slots.len();
+            end
+        });
+        let firsts = iter::once(0).chain(ends).collect();
+        Self { parts, firsts }
     }
 
-    /// Creates the set of sorted hashes.
-    pub fn of_sorted(hashes: Vec<Hash>) -> Self {
-        let bits = (hashes.len() / RANGE).max(1).ilog2() + 1;
-        let shift = 128 - bits;
-        let mut filter = Layer::new(hashes.len(), FILTER_BITS);
-        let mut firsts = Vec::with_capacity((1 << bits) + 1);
-        for (number, hash) in hashes.iter().enumerate() {
-            filter.add(*hash);
-            let range = (hash >> shift) as usize;
-            while firsts.len() <= range {
-                firsts.push(number);
-            }
-        }
-        firsts.resize((1 << bits) + 1, hashes.len());
-        Self {
-            hashes,
-            firsts,
-            shift,
-            filter,
-        }
+    /// Creates the set of ascending hashes.
+    pub fn of_ascending(mut hashes: &[Hash]) -> Self {
+        let parts = (0..PARTS).map(|part| {
+            let count = hashes.partition_point(|hash| part_of(*hash) <= part);
+            let (own, others) = hashes.split_at(count);
+            hashes = others;
+            Part::new(own)
+        });
+        Self::new(parts.collect())
     }
 
-    pub fn len(&self) -> usize {
-        self.hashes.len()
+    /// Returns a number above that of each hash.
+    pub fn end(&self) -> usize {
+        self.firsts[PARTS]
     }
 
-    pub fn hashes(&self) -> &[Hash] {
-        &self.hashes
+    /// Returns the hashes, ascending.
+    pub fn hashes(&self) -> impl Iterator<Item = Hash> {
+        self.parts.iter().flat_map(Part::hashes)
     }
 
     /// Returns the index of each of these hashes that is in the set, ascending, and its number.
     pub fn find_each(&self, hashes: &[Hash]) -> Vec<(usize, usize)> {
+        let part = |hash| &self.parts[part_of(hash)];
         let mut found = Vec::new();
         let mut claimed = Vec::with_capacity(BATCH);
         for (batch, start) in hashes.chunks(BATCH).zip((0..).step_by(BATCH)) {
-            self.filter.touch(batch);
+            // A processor loads these side by side.
+            let words = batch.iter().map(|hash| part(*hash).filter.touch(*hash));
+            black_box(words.fold(0, |all, word| all | word));
             claimed.clear();
-            let all = (start..).zip(batch);
-            claimed.extend(all.filter(|(_, hash)| self.filter.contains(**hash)));
-            // A processor loads these side by side as well.
-            let firsts = claimed
-                .iter()
-                .map(|(_, hash)| self.firsts[self.range(**hash)]);
-            let last = self.hashes.len().saturating_sub(1);
-            let touched = firsts.map(|first| self.hashes.get(first.min(last)));
-            std::hint::black_box(touched.flatten().fold(0, |all, hash| all | hash));
-            let numbers = claimed
-                .iter()
-                .map(|&(index, hash)| Some((index, self.find(*hash)?)));
-            found.extend(numbers.flatten());
+            let all = (start..).zip(batch.iter().copied());
+            claimed.extend(all.filter(|(_, hash)| part(*hash).filter.contains(*hash)));
+            let slots = claimed.iter().map(|(_, hash)| part(*hash).touch(*hash));
+            black_box(slots.fold(0, |all, slot| all | slot));
+            found.extend(claimed.iter().filter_map(|&(index, hash)| {
+                let place = part(hash).find(hash)?;
+                Some((index, self.firsts[part_of(hash)] + place))
+            }));
         }
         found
-    }
-
-    /// Returns the range of a hash.
-    fn range(&self, hash: Hash) -> usize {
-        (hash >> self.shift) as usize
-    }
-
-    /// Returns the number of a hash.
-    fn find(&self, hash: Hash) -> Option<usize> {
-        let range = self.range(hash);
-        let first = self.firsts[range];
-        let range = &self.hashes[first..self.firsts[range + 1]];
-        range
-            .iter()
-            .position(|other| *other == hash)
-            .map(|at| first + at)
     }
 }
 
@@ -108,6 +143,12 @@ pub struct Marks(Vec<u64>);
 impl Marks {
     pub fn new(count: usize) -> Self {
         Self(vec![0; count.div_ceil(64)])
+    }
+
+    /// Reads the marks of suspects, which a processor loads side by side.
+    pub fn touch(&self, numbers: impl Iterator<Item = usize>) {
+        let words = numbers.map(|number| self.0[number / 64]);
+        black_box(words.fold(0, |all, word| all | word));
     }
 
     /// Marks a suspect. Returns whether it was marked before.
@@ -133,28 +174,29 @@ mod tests {
                 u128::from(a) << 64 | u128::from(b)
             };
             let mut hashes: Vec<Hash> = (0..count).map(hash).collect();
-            hashes.extend([0, 1, Hash::MAX]);
+            hashes.extend([1, Hash::MAX - 2, Hash::MAX - 1, Hash::MAX]);
             hashes.sort_unstable();
-            let suspects = Suspects::of_sorted(hashes.clone());
+            let suspects = Suspects::of_ascending(&hashes);
+            assert!(suspects.hashes().eq(hashes.iter().copied()));
             let others: Vec<_> = (count..count + 10_000)
                 .map(hash)
-                .chain([2, Hash::MAX - 1])
+                .chain([2, Hash::MAX - 3])
                 .collect();
             assert_eq!(suspects.find_each(&others), []);
-            let numbers: Vec<_> = (0..hashes.len()).map(|number| (number, number)).collect();
-            assert_eq!(suspects.find_each(&hashes), numbers);
+            let found = suspects.find_each(&hashes);
+            let (indexes, numbers): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+            assert!(indexes.into_iter().eq(0..hashes.len()));
+            assert!(numbers.is_sorted_by(|one, next| one < next));
+            assert!(numbers.iter().all(|number| *number < suspects.end()));
             let mixed: Vec<_> = others
                 .iter()
                 .cycle()
                 .zip(&hashes)
                 .flat_map(|(a, b)| [*a, *b])
                 .collect();
-            let numbers: Vec<_> = numbers
-                .iter()
-                .map(|(_, number)| (2 * number + 1, *number))
-                .collect();
-            assert_eq!(suspects.find_each(&mixed), numbers);
+            let odd = (1..).step_by(2).zip(numbers);
+            assert!(suspects.find_each(&mixed).into_iter().eq(odd));
         }
-        assert_eq!(Suspects::of_sorted(Vec::new()).find_each(&[5]), []);
+        assert_eq!(Suspects::of_ascending(&[]).find_each(&[5]), []);
     }
 }
