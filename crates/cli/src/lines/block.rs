@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use memchr::memchr_iter;
 
 use super::form::Packed;
+use super::text::Text;
 
 /// Whole records of a file.
 pub struct Block {
@@ -19,9 +20,8 @@ pub struct Block {
     pub start: Option<Start>,
     /// The number of bytes of all files that were read before the block was sent.
     pub read: u64,
-    pub bytes: Vec<u8>,
-    /// The position of the byte after each item, which does not belong to it.
-    ends: Vec<usize>,
+    /// The items. The byte at the end of each does not belong to it.
+    text: Text,
     /// The records, if they are kept and their items are fields.
     whole: Option<Whole>,
 }
@@ -60,13 +60,20 @@ impl Lacking {
 }
 
 /// Records whose items are fields.
-#[derive(Default)]
 struct Whole {
-    bytes: Vec<u8>,
-    /// The position after each record and its line end.
-    ends: Vec<usize>,
+    /// The records, each with its line end.
+    text: Text,
     /// The records without an item, ascending, and what becomes of them.
     lacking: Vec<(usize, Lacking)>,
+}
+
+impl Whole {
+    fn new() -> Self {
+        Self {
+            text: Text::new(),
+            lacking: Vec::new(),
+        }
+    }
 }
 
 /// A record of a block.
@@ -88,8 +95,7 @@ impl Block {
             first: 1,
             start: None,
             read: 0,
-            bytes: Vec::new(),
-            ends: Vec::new(),
+            text: Text::new(),
             whole: None,
         }
     }
@@ -99,23 +105,28 @@ impl Block {
         &self.file
     }
 
+    /// Returns the bytes of the items, to which others may be added.
+    pub fn bytes(&mut self) -> &mut Vec<u8> {
+        &mut self.text.bytes
+    }
+
     /// Returns whether there is nothing in the block.
     pub fn is_empty(&self) -> bool {
-        self.start.is_none() && self.ends.is_empty() && self.bytes.is_empty()
+        self.start.is_none() && self.text.ends.is_empty() && self.text.bytes.is_empty()
     }
 
     /// Adds an item of a record.
     pub fn push(&mut self, field: &[u8]) {
-        self.bytes.extend_from_slice(field);
-        self.ends.push(self.bytes.len());
-        self.bytes.push(b'\n');
+        self.text.bytes.extend_from_slice(field);
+        self.text.ends.push(self.text.bytes.len());
+        self.text.bytes.push(b'\n');
     }
 
     /// Adds a record without an item.
     pub fn push_lacking(&mut self, lacking: Lacking) {
-        let index = self.ends.len();
+        let index = self.text.ends.len();
         self.whole
-            .get_or_insert_default()
+            .get_or_insert_with(Whole::new)
             .lacking
             .push((index, lacking));
         self.push(b"");
@@ -123,11 +134,11 @@ impl Block {
 
     /// Adds the bytes of the record whose item was added last.
     pub fn push_whole(&mut self, record: &[u8]) {
-        let whole = self.whole.get_or_insert_default();
+        let whole = self.whole.get_or_insert_with(Whole::new);
         for part in ended(record) {
-            whole.bytes.extend_from_slice(part);
+            whole.text.bytes.extend_from_slice(part);
         }
-        whole.ends.push(whole.bytes.len());
+        whole.text.ends.push(whole.text.bytes.len());
     }
 
     /// Creates an empty block for the fields of this block's lines.
@@ -143,66 +154,66 @@ impl Block {
 
     /// Keeps the lines whose fields were added.
     pub fn keep_lines(&mut self, lines: Self) {
-        let whole = self.whole.get_or_insert_default();
-        whole.ends = lines.ends;
-        whole.ends.iter_mut().for_each(|end| *end += 1);
-        whole.bytes = lines.bytes;
+        let whole = self.whole.get_or_insert_with(Whole::new);
+        whole.text = lines.text;
+        whole.text.ends.iter_mut().for_each(|end| *end += 1);
     }
 
     /// Notes which bytes from a position on end items.
     pub fn find_ends(&mut self, from: usize, end: u8) {
-        let ends = memchr_iter(end, &self.bytes[from..]);
-        self.ends.extend(ends.map(|at| from + at));
+        let ends = memchr_iter(end, &self.text.bytes[from..]);
+        self.text.ends.extend(ends.map(|at| from + at));
     }
 
     /// Takes the whole items out, and leaves a block with the bytes of the one that is not whole yet.
     pub fn take(&mut self) -> Self {
-        let whole = self.ends.last().map_or(0, |end| end + 1);
-        let next = Self {
+        let whole = self.text.ends.last().map_or(0, |end| end + 1);
+        let mut next = Self {
             index: self.index,
-            first: self.first + self.ends.len() as u64,
-            bytes: self.bytes.split_off(whole),
+            first: self.first + self.len() as u64,
             ..Self::first_of(&self.file, self.parts)
         };
+        next.text.bytes.extend_from_slice(&self.text.bytes[whole..]);
+        self.text.bytes.truncate(whole);
         std::mem::replace(self, next)
     }
 
     /// Ends the last item, if it is not ended.
     pub fn end_last(&mut self, end: u8) {
-        let whole = self.ends.last().map_or(0, |end| end + 1);
-        if self.bytes.len() > whole {
-            self.ends.push(self.bytes.len());
-            self.bytes.push(end);
+        let whole = self.text.ends.last().map_or(0, |end| end + 1);
+        if self.text.bytes.len() > whole {
+            self.text.ends.push(self.text.bytes.len());
+            self.text.bytes.push(end);
         }
     }
 
     /// Returns whether there is a whole item.
     pub fn has_whole(&self) -> bool {
-        !self.ends.is_empty()
+        !self.text.ends.is_empty()
     }
 
     /// Returns the number of whole items.
     pub fn len(&self) -> usize {
-        self.ends.len()
+        self.text.ends.len()
     }
 
     /// Returns the items that are not empty.
     pub fn items(&self) -> impl Iterator<Item = &[u8]> {
-        let last = [self.bytes.len()];
-        let items = self.between(self.ends.iter().copied().chain(last));
+        let last = [self.text.bytes.len()];
+        let items = self.between(self.text.ends.iter().copied().chain(last));
         items.filter(|item| !item.is_empty())
     }
 
     /// Returns all whole items.
     pub fn lines(&self) -> impl Iterator<Item = &[u8]> {
-        self.between(self.ends.iter().copied())
+        self.between(self.text.ends.iter().copied())
     }
 
     /// Returns the items, each from the end of the one before to its own.
     fn between(&self, ends: impl Iterator<Item = usize>) -> impl Iterator<Item = &[u8]> {
         let mut start = 0;
         ends.map(move |end| {
-            let item = &self.bytes[start..end];
+            let item = &self.text.bytes[start..end];
             start = end + 1;
             match item.strip_suffix(b"\r") {
                 Some(line) if self.parts == Parts::Lines => line,
@@ -215,14 +226,14 @@ impl Block {
     pub fn whole(&self) -> &[u8] {
         self.whole
             .as_ref()
-            .map_or(&self.bytes, |whole| &whole.bytes)
+            .map_or(&self.text.bytes, |whole| &whole.text.bytes)
     }
 
     /// Returns the whole records.
     pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
         let (ends, lacking, after): (_, &[_], _) = match &self.whole {
-            None => (&self.ends, &[], 1),
-            Some(whole) => (&whole.ends, &whole.lacking, 0),
+            None => (&self.text.ends, &[], 1),
+            Some(whole) => (&whole.text.ends, &whole.lacking, 0),
         };
         let mut lacking = lacking.iter().copied().peekable();
         let mut start = 0;
@@ -238,13 +249,13 @@ impl Block {
 
     /// Describes the position of one of [`items`](Self::items).
     pub fn position(&self, item: &[u8]) -> String {
-        let offset = item.as_ptr().addr() - self.bytes.as_ptr().addr();
-        self.numbered(self.ends.partition_point(|end| *end < offset))
+        let offset = item.as_ptr().addr() - self.text.bytes.as_ptr().addr();
+        self.numbered(self.text.ends.partition_point(|end| *end < offset))
     }
 
     /// Describes the position of the item after the whole ones.
     pub fn end(&self) -> String {
-        self.numbered(self.ends.len())
+        self.numbered(self.text.ends.len())
     }
 
     /// Describes the position of the item that follows a number of items of this block.
@@ -274,8 +285,8 @@ mod tests {
         let mut block = Block::first_of(Path::new("f"), Parts::Lines);
         let mut found = Vec::new();
         for part in ["a\n\nb\nc", "d\ne", "f\n", "g"] {
-            let start = block.bytes.len();
-            block.bytes.extend_from_slice(part.as_bytes());
+            let start = block.bytes().len();
+            block.bytes().extend_from_slice(part.as_bytes());
             block.find_ends(start, b'\n');
             let whole = block.take();
             let items = whole.items();

@@ -13,6 +13,7 @@ mod block;
 mod form;
 mod json;
 mod split;
+mod text;
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};

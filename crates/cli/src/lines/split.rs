@@ -62,10 +62,10 @@ fn broken(block: &Block, error: impl fmt::Display) -> Failure {
 /// Sends the items that end with a byte. The block is the first of the file.
 pub fn lines(mut block: Block, mut opened: Opened<'_>, end: u8, send: Send<'_>) -> Result<()> {
     loop {
-        let start = block.bytes.len();
-        block.bytes.reserve(BLOCK_BYTES);
+        let start = block.bytes().len();
+        block.bytes().reserve(BLOCK_BYTES);
         let from = opened.from.by_ref().take(BLOCK_BYTES as u64);
-        let read = { from }.read_to_end(&mut block.bytes);
+        let read = { from }.read_to_end(block.bytes());
         block.find_ends(start, end);
         match read {
             Ok(0) => {
@@ -126,7 +126,7 @@ pub fn fields(
         Column::Name(_) => return send(table.block),
     };
     while table.next()? {
-        if table.block.bytes.len().max(table.block.whole().len()) >= BLOCK_BYTES {
+        if table.block.bytes().len().max(table.block.whole().len()) >= BLOCK_BYTES {
             send(table.block.take())?;
         }
         let columns = table.record.len();
