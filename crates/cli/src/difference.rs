@@ -4,8 +4,8 @@
 //! target is compared with two reads of the source, one before and one after:
 //!
 //! ```text
-//!   source  ──first────────────────────now──▶
-//!   target  ─────────there────────────────────▶   first ⊆ there ⊆ now, if bits are only ever set
+//!   source  ──first─────────────────────now──▶
+//!   target  ─────────target────────────────────▶   first ⊆ target ⊆ now, if bits are only ever set
 //! ```
 //!
 //! If the target does not fit, target and source are read again after each pause. The first read stays, so that a replica
@@ -22,6 +22,7 @@ use super::dump;
 use super::expiry::Expiry;
 use super::failure::Fault;
 use super::info::Info;
+use super::pair::{Pair, SideFault};
 use super::server::{Server, is_filter};
 use super::sketches::{self, Verdict};
 
@@ -37,44 +38,30 @@ const SERVER_FIELDS: [&str; 5] = [
 /// The bytes of cells that are compared at a time.
 const SPAN_BYTES: u64 = 16 << 20;
 
-/// A fault, and the server that it comes from.
-pub enum SideFault {
-    Source(Fault),
-    Target(Fault),
-}
-
 /// Compares a value of a type. While the target lags behind, it is read again after each pause.
 ///
 /// # Errors
 /// A server refuses a command, or lacks the key.
 pub fn compare(
-    from: &Server,
-    to: &Server,
+    pair: &Pair<'_>,
     key: &[u8],
     kind: &str,
     pauses: &[Duration],
 ) -> Result<Verdict, SideFault> {
-    let pair = Pair {
-        from,
-        to,
-        key,
-        pauses,
-    };
-    let by_chunks = is_filter(kind).then(|| pair.by_chunks());
-    let ended = match by_chunks {
+    let comparison = Comparison { pair, key, pauses };
+    let ended = match is_filter(kind).then(|| comparison.by_chunks()) {
         // Only this module and RedisBloom have chunks.
         Some(Err(Stop::Fault(SideFault::Source(fault) | SideFault::Target(fault))))
             if fault.lacks_command() =>
         {
-            pair.by_dump()
+            comparison.by_dump()
         }
         Some(ended) => ended,
-        None => pair.by_dump(),
+        None => comparison.by_dump(),
     };
     let ended = match ended {
-        Ok(()) => pair.by_expiry(),
-        Err(within @ Stop::Verdict(Verdict::WithinAccuracy(_))) => {
-            pair.by_expiry().and(Err(within))
+        Ok(()) | Err(Stop::Verdict(Verdict::WithinAccuracy(_))) => {
+            comparison.by_expiry().and(ended)
         }
         ended => ended,
     };
@@ -106,31 +93,30 @@ enum Fit {
 impl Fit {
     /// Relates reads of a value. `precedes` returns whether additions may lead from one value to the other, and is true
     /// of equal values.
-    fn of<T: ?Sized>(first: &T, there: &T, now: &T, precedes: impl Fn(&T, &T) -> bool) -> Self {
-        match (precedes(first, now), precedes(there, now)) {
-            (true, true) if precedes(first, there) => Self::Fits,
+    fn of<T: ?Sized>(first: &T, target: &T, now: &T, precedes: impl Fn(&T, &T) -> bool) -> Self {
+        match (precedes(first, now), precedes(target, now)) {
+            (true, true) if precedes(first, target) => Self::Fits,
             (true, _) => Self::Lags,
-            (false, true) if precedes(now, there) => Self::Fits,
+            (false, true) if precedes(now, target) => Self::Fits,
             (false, _) => Self::Changed,
         }
     }
 }
 
-/// A key at both servers.
-struct Pair<'p> {
-    from: &'p Server,
-    to: &'p Server,
-    key: &'p [u8],
-    pauses: &'p [Duration],
+/// The comparison of a key.
+struct Comparison<'c> {
+    pair: &'c Pair<'c>,
+    key: &'c [u8],
+    pauses: &'c [Duration],
 }
 
-impl Pair<'_> {
+impl Comparison<'_> {
     fn at_source<T>(&self, read: impl Fn(&Server, &[u8]) -> Result<T, Fault>) -> Result<T> {
-        read(self.from, self.key).map_err(|fault| Stop::Fault(SideFault::Source(fault)))
+        read(&self.pair.source, self.key).map_err(|fault| Stop::Fault(SideFault::Source(fault)))
     }
 
     fn at_target<T>(&self, read: impl Fn(&Server, &[u8]) -> Result<T, Fault>) -> Result<T> {
-        read(self.to, self.key).map_err(|fault| Stop::Fault(SideFault::Target(fault)))
+        read(&self.pair.target, self.key).map_err(|fault| Stop::Fault(SideFault::Target(fault)))
     }
 
     /// Reads a value from both servers, and the target's again until it fits, or the pauses are over. Returns the target's
@@ -145,15 +131,15 @@ impl Pair<'_> {
         let mut first = self.at_source(&read)?;
         let mut pauses = self.pauses.iter();
         loop {
-            let there = self.at_target(&read)?;
-            if are_same(&first, &there) {
-                return Ok(there);
+            let target = self.at_target(&read)?;
+            if are_same(&first, &target) {
+                return Ok(target);
             }
             let now = self.at_source(&read)?;
-            let fit = fit(&first, &there, &now);
+            let fit = fit(&first, &target, &now);
             match (fit, pauses.next()) {
-                (Fit::Fits, _) => return Ok(there),
-                (Fit::Lags, None) => return Err(Stop::Verdict(differ(first, there))),
+                (Fit::Fits, _) => return Ok(target),
+                (Fit::Lags, None) => return Err(Stop::Verdict(differ(first, target))),
                 (Fit::Changed, None) => return Err(Stop::Verdict(Verdict::Changing)),
                 (Fit::Lags, Some(pause)) => sleep(*pause),
                 (Fit::Changed, Some(pause)) => {
@@ -166,15 +152,16 @@ impl Pair<'_> {
 
     /// Compares the times to live.
     fn by_expiry(&self) -> Result {
-        let are_same = |here: &Expiry, there: &Expiry| here.difference(there).is_none();
-        let fit = |first: &Expiry, there: &Expiry, now: &Expiry| match there {
-            _ if are_same(there, now) => Fit::Fits,
+        let are_same = |source: &Expiry, target: &Expiry| source.difference(target).is_none();
+        let fit = |first: &Expiry, target: &Expiry, now: &Expiry| match target {
+            _ if are_same(target, now) => Fit::Fits,
             _ if are_same(first, now) => Fit::Lags,
-            _ if there.is_between(first, now) => Fit::Fits,
+            _ if target.is_between(first, now) => Fit::Fits,
             _ => Fit::Changed,
         };
-        let differ =
-            |here: Expiry, there| Verdict::Different(here.difference(&there).unwrap_or_default());
+        let differ = |source: Expiry, target| {
+            Verdict::Different(source.difference(&target).unwrap_or_default())
+        };
         self.settle(Expiry::of, are_same, fit, differ).map(drop)
     }
 
@@ -182,9 +169,9 @@ impl Pair<'_> {
     fn by_dump(&self) -> Result {
         let settled = self.settle(
             dump::payload,
-            |here, there| sketches::are_same(here, there),
-            |first, there, now| Fit::of(&first[..], there, now, payload_precedes),
-            |here, there| sketches::difference(&here, &there),
+            |source, target| sketches::are_same(source, target),
+            |first, target, now| Fit::of(&first[..], target, now, payload_precedes),
+            |source, target| sketches::difference(&source, &target),
         );
         settled.map(drop)
     }
@@ -193,18 +180,18 @@ impl Pair<'_> {
     fn by_chunks(&self) -> Result {
         let header =
             |server: &Server, key: &[u8]| dump::scan(server, key, 0, false).map(|it| it.bytes);
-        let there = self.settle(
+        let target = self.settle(
             header,
             Vec::eq,
-            |first, there, now| Fit::of(&first[..], there, now, header_precedes),
+            |first, target, now| Fit::of(&first[..], target, now, header_precedes),
             |_, _| Verdict::Different(self.parameter()),
         )?;
-        match Stage::of_header(&there) {
+        match Stage::of_header(&target) {
             Some(stage) => self.by_cells(&stage)?,
             None => self.by_pieces()?,
         }
         // The cells must belong to the header that was compared.
-        if header_precedes(&there, &self.at_source(header)?) {
+        if header_precedes(&target, &self.at_source(header)?) {
             Ok(())
         } else {
             Err(Stop::Verdict(Verdict::Changing))
@@ -221,8 +208,8 @@ impl Pair<'_> {
                     Ok((chunk.next, chunk.bytes))
                 },
                 PartialEq::eq,
-                |first, there, now| Fit::of(first, there, now, PartialEq::eq),
-                |_, _| Verdict::Different("its items differ there".to_owned()),
+                |first, target, now| Fit::of(first, target, now, PartialEq::eq),
+                |_, _| Verdict::Different("its items differ at the target".to_owned()),
             )?;
         }
         Ok(())
@@ -234,18 +221,20 @@ impl Pair<'_> {
         let mut offset = 0;
         while offset < end {
             let length = SPAN_BYTES.min(end - offset);
-            let there = self.settle(
+            let target = self.settle(
                 |server, key| cells(server, key, offset, length),
                 Vec::eq,
-                |first, there, now| Fit::of(&first[..], there, now, is_within),
-                |here, there| {
-                    Verdict::Different(match differs_at(&here, &there) {
-                        Some(at) => format!("its bits differ there, from byte {}", offset + at),
-                        None => "its length differs there".to_owned(),
+                |first, target, now| Fit::of(&first[..], target, now, is_within),
+                |source, target| {
+                    Verdict::Different(match differs_at(&source, &target) {
+                        Some(at) => {
+                            format!("its bits differ at the target, from byte {}", offset + at)
+                        }
+                        None => "its length differs at the target".to_owned(),
                     })
                 },
             )?;
-            if (there.len() as u64) < length {
+            if (target.len() as u64) < length {
                 break;
             }
             offset += length;
@@ -257,19 +246,19 @@ impl Pair<'_> {
     fn parameter(&self) -> String {
         let infos = self.at_source(Info::of).ok();
         let infos = infos.zip(self.at_target(Info::of).ok());
-        let named = infos.and_then(|(here, there)| {
+        let named = infos.and_then(|(source, target)| {
             // The order is fixed, so that the same field is named in every run.
-            let names: BTreeSet<&String> = here.0.keys().collect();
+            let names: BTreeSet<&String> = source.0.keys().collect();
             let mut names = names.into_iter();
             names.find_map(|name| {
                 let value = |info: &Info| info.get::<Option<String>>(name);
-                let (own, other) = (value(&here)?, value(&there)?);
+                let (own, other) = (value(&source)?, value(&target)?);
                 let differs = own != other && !SERVER_FIELDS.contains(&&name[..]);
                 let [own, other] = [own, other].map(|it| it.unwrap_or("none".to_owned()));
-                differs.then(|| format!("{name} is {other} there, not {own}"))
+                differs.then(|| format!("{name} is {other} at the target, not {own}"))
             })
         });
-        named.unwrap_or_else(|| "its header differs there".to_owned())
+        named.unwrap_or_else(|| "its header differs at the target".to_owned())
     }
 }
 
@@ -315,10 +304,10 @@ fn is_within(bits: &[u8], others: &[u8]) -> bool {
 }
 
 /// Returns the position of the first byte that differs. Bytes that lack a bit of the source go first.
-fn differs_at(here: &[u8], there: &[u8]) -> Option<u64> {
-    let mut pairs = here.iter().zip(there);
+fn differs_at(source: &[u8], target: &[u8]) -> Option<u64> {
+    let mut pairs = source.iter().zip(target);
     let lacks = pairs.position(|(own, other)| own & !other != 0);
-    let mut pairs = here.iter().zip(there);
+    let mut pairs = source.iter().zip(target);
     let at = lacks.or_else(|| pairs.position(|(own, other)| own != other))?;
     u64::try_from(at).ok()
 }

@@ -93,16 +93,16 @@ impl Expiry {
     }
 
     /// Describes how the time of the same key at the target differs; `None` if it does not.
-    pub fn difference(&self, there: &Self) -> Option<String> {
-        match (self.ms, there.ms) {
+    pub fn difference(&self, target: &Self) -> Option<String> {
+        match (self.ms, target.ms) {
             (None, None) => None,
-            (Some(_), None) => Some("it has no time to live there".to_owned()),
-            (None, Some(_)) => Some("it has a time to live there".to_owned()),
-            (Some(here), Some(there_ms)) => {
-                let off = Duration::from_millis(here.abs_diff(there_ms));
-                let word = if there_ms < here { "earlier" } else { "later" };
-                let differs = off > self.slack + there.slack;
-                differs.then(|| format!("it expires {} ms {word} there", off.as_millis()))
+            (Some(_), None) => Some("it has no time to live at the target".to_owned()),
+            (None, Some(_)) => Some("it has a time to live at the target".to_owned()),
+            (Some(source), Some(other)) => {
+                let off = Duration::from_millis(source.abs_diff(other));
+                let word = if other < source { "earlier" } else { "later" };
+                let differs = off > self.slack + target.slack;
+                differs.then(|| format!("it expires {} ms {word} at the target", off.as_millis()))
             }
         }
     }
@@ -118,12 +118,12 @@ mod tests {
             ms: Some(ms),
             slack: Duration::from_millis(slack),
         };
-        for (here, there, difference) in [
+        for (source, target, difference) in [
             (at(5000, 0), at(5000, 0), None),
             (
                 at(5000, 0),
                 at(5001, 0),
-                Some("it expires 1 ms later there"),
+                Some("it expires 1 ms later at the target"),
             ),
             (at(5000, 100), at(4900, 0), None),
             (at(5000, 0), at(4900, 100), None),
@@ -131,10 +131,10 @@ mod tests {
             (
                 at(5000, 100),
                 at(4699, 200),
-                Some("it expires 301 ms earlier there"),
+                Some("it expires 301 ms earlier at the target"),
             ),
         ] {
-            assert_eq!(here.difference(&there).as_deref(), difference);
+            assert_eq!(source.difference(&target).as_deref(), difference);
         }
     }
 }

@@ -44,6 +44,7 @@ mod once;
 mod options;
 mod outcomes;
 mod pages;
+mod pair;
 mod program;
 mod progress;
 mod remove;

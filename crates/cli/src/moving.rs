@@ -14,14 +14,15 @@ use serde_json::json;
 use valkeybloom_protocol::bloom::InfoField;
 use valkeybloom_protocol::error::Error;
 
-use super::difference::{SideFault, compare};
+use super::difference::compare;
 use super::dump::{self, Chunk};
 use super::expiry::Expiry;
 use super::failure::{Failure, Fault, Result};
 use super::info::Info;
-use super::keys::{Found, Selection};
+use super::keys::Found;
 use super::outcomes::{Fate, Outcome, Outcomes};
-use super::program::{Program, Target};
+use super::pair::{Between, Pair, SideFault};
+use super::program::Program;
 use super::progress::{Progress, Show};
 use super::report::{grouped, print_json, print_line};
 use super::server::{Server, Tls, is_filter};
@@ -39,8 +40,8 @@ const CHANGES: &str = "it changes while it is copied: stop its writers, or run t
 
 /// Reasons that are found in several places.
 const GONE: &str = "it is gone";
-const UNREADABLE: &str = "the server there can't read it";
-const TAKEN: &str = "another client created it there";
+const UNREADABLE: &str = "the target can't read it";
+const TAKEN: &str = "another client created it at the target";
 
 /// The columns of the table, and their widths.
 const COLUMNS: [(Fate, usize); 4] = [
@@ -61,13 +62,9 @@ const DRY_COLUMNS: [(Fate, usize); 4] = [
 /// Copy the filters of one server to another
 #[derive(Args)]
 pub struct Move {
-    /// The source: redis://user:password@host:port/database, rediss:// for TLS
-    from: String,
-    /// The target
-    to: String,
     #[command(flatten)]
-    keys: Selection,
-    /// Replace filters that are there already
+    between: Between,
+    /// Replace filters that exist at the target
     #[arg(long)]
     replace: bool,
     /// Only report what would be done, and what the target can't take
@@ -90,53 +87,24 @@ enum Stop {
 
 impl Move {
     pub fn run(&self, tls: &Tls, show: Show, json: bool) -> Result<()> {
-        let from = Server::connect(&self.from, tls)?;
-        let to = Server::connect(&self.to, tls)?;
-        let target = Target::of(&to)?;
-        let filters = self.keys.find(&from)?;
-
+        let pair = self.between.connect(tls)?;
+        let filters = self.between.keys.find(&pair.source)?;
         let bar = if self.dry_run { Show::Nothing } else { show };
         let total = Some(filters.len() as u64);
         let mut moving = Moving {
             options: self,
-            kinds: self.keys.kinds(),
-            from: &from,
-            to: &to,
-            target,
+            pair: &pair,
+            outcomes: Outcomes::default(),
             bytes: 0,
             progress: Progress::new(bar, "moving", "bytes", total),
             done: 0,
         };
-        let mut outcomes = Outcomes::default();
-        let mut refused = 0;
-        let mut ended = Ok(());
-        for mut found in filters {
-            let before = moving.bytes;
-            let (fate, reason) = match moving.copy(&mut found) {
-                Ok(fate) => (fate, None),
-                Err(Stop::Key(fate, reason)) => (fate, Some(reason)),
-                Err(Stop::Changed) => (Fate::REFUSED, Some(CHANGES.to_owned())),
-                Err(Stop::All(failure)) => {
-                    ended = Err(failure);
-                    break;
-                }
-            };
-            moving.done += 1;
-            moving.progress.at(moving.done, moving.bytes);
-            refused += u64::from(fate == Fate::REFUSED);
-            outcomes.add(Outcome {
-                key: found.key,
-                kind: found.kind,
-                fate,
-                reason,
-                bytes: Some(moving.bytes - before),
-            });
-        }
+        let mut filters = filters.into_iter();
+        let ended = filters.try_for_each(|found| moving.end(found));
+        let outcomes = moving.outcomes;
         moving.progress.end(moving.bytes);
-        if ended.is_ok() && refused > 0 {
-            let text = format!("{refused} of {} keys could not be moved", outcomes.keys());
-            ended = Err(Failure::new(text));
-        }
+        let is_refused = |fate| fate == Fate::REFUSED;
+        let ended = ended.and_then(|()| outcomes.require_none(is_refused, "could not be moved"));
         if json {
             let found = json!({ "dry_run": self.dry_run, "keys": outcomes.keys_json() });
             return print_json(found, ended);
@@ -172,12 +140,8 @@ impl Move {
 /// The state of a run.
 struct Moving<'m> {
     options: &'m Move,
-    /// The types of the keys that are moved.
-    kinds: Vec<&'m str>,
-    from: &'m Server,
-    to: &'m Server,
-    /// What the target takes.
-    target: Target,
+    pair: &'m Pair<'m>,
+    outcomes: Outcomes,
     /// The bytes that were copied.
     bytes: u64,
     progress: Progress,
@@ -186,6 +150,30 @@ struct Moving<'m> {
 }
 
 impl Moving<'_> {
+    /// Copies a key, and records its outcome.
+    ///
+    /// # Errors
+    /// No other key could be copied either.
+    fn end(&mut self, mut found: Found) -> Result<()> {
+        let before = self.bytes;
+        let (fate, reason) = match self.copy(&mut found) {
+            Ok(fate) => (fate, None),
+            Err(Stop::Key(fate, reason)) => (fate, Some(reason)),
+            Err(Stop::Changed) => (Fate::REFUSED, Some(CHANGES.to_owned())),
+            Err(Stop::All(failure)) => return Err(failure),
+        };
+        self.done += 1;
+        self.progress.at(self.done, self.bytes);
+        self.outcomes.add(Outcome {
+            key: found.key,
+            kind: found.kind,
+            fate,
+            reason,
+            bytes: Some(self.bytes - before),
+        });
+        Ok(())
+    }
+
     /// Copies a key, and updates `found` if the key's type changes. Returns whether the key is new at the target.
     fn copy(&mut self, found: &mut Found) -> Result<Fate, Stop> {
         let before = self.bytes;
@@ -203,10 +191,10 @@ impl Moving<'_> {
 
     /// Returns the current type of a key, which must be one of those that are moved.
     fn kind_now(&self, key: &[u8]) -> Result<String, Stop> {
-        let kind: String = self.read(self.from.get(key, cmd("TYPE").arg(key)))?;
+        let kind: String = self.read(self.pair.source.get(key, cmd("TYPE").arg(key)))?;
         match &kind[..] {
             "none" => Err(skipped(GONE)),
-            name if self.kinds.contains(&name) => Ok(kind),
+            name if self.pair.kinds.contains(&name) => Ok(kind),
             _ => Err(refused(format!(
                 "it changed while it was moved: its type is {kind} now"
             ))),
@@ -220,26 +208,35 @@ impl Moving<'_> {
             return Err(skipped("an aborted run left it unfinished"));
         }
         let bytes = self.size(found)?;
-        let there: String = self.write(self.to.get(key, cmd("TYPE").arg(key)))?;
-        let replaceable = there == found.kind || is_filter(&there) && is_filter(&found.kind);
-        let fate = match &there[..] {
+        let kind: String = self.write(self.pair.target.get(key, cmd("TYPE").arg(key)))?;
+        let replaceable = kind == found.kind || is_filter(&kind) && is_filter(&found.kind);
+        let fate = match &kind[..] {
             "none" => Fate::MOVED,
             _ if !self.options.replace => {
-                let mut reason = "it is there already".to_owned();
+                let mut reason = "the target has it already".to_owned();
                 if self.options.verify && replaceable {
                     self.verify(found)?;
-                    reason += ", and the same";
+                    reason += ", and it is the same";
                 }
                 return Err(skipped(reason));
             }
             _ if replaceable => Fate::REPLACED,
-            other => return Err(refused(format!("there it is of type {other}"))),
+            other => {
+                let kind = &found.kind;
+                return Err(refused(format!(
+                    "its type is {other} at the target, not {kind}"
+                )));
+            }
         };
-        if let Some(obstacle) = self.target.obstacle_of_type(&found.kind) {
+        let obstacle = if self.options.dry_run {
+            self.read(self.pair.obstacle(key, &found.kind))?
+        } else {
+            self.pair.capabilities.obstacle_of_type(&found.kind)
+        };
+        if let Some(obstacle) = obstacle {
             return Err(refused(obstacle));
         }
         if self.options.dry_run {
-            self.foresee(found)?;
             self.bytes += bytes;
             return Ok(match fate {
                 Fate::MOVED => Fate::WOULD_MOVE,
@@ -256,33 +253,25 @@ impl Moving<'_> {
     /// Returns the bytes of a value at the source.
     fn size(&self, Found { key, kind }: &Found) -> Result<u64, Stop> {
         let size = if is_filter(kind) {
-            let info = Info::brief(self.from, key);
+            let info = Info::brief(&self.pair.source, key);
             info.map(|info| Some(info.of_filter(InfoField::Size).unwrap_or(0)))
         } else {
-            self.from.get(key, cmd("MEMORY").arg("USAGE").arg(key))
+            self.pair
+                .source
+                .get(key, cmd("MEMORY").arg("USAGE").arg(key))
         };
         self.read(size)?.ok_or_else(|| skipped(GONE))
     }
 
-    /// Requires that the target takes a sketch.
-    fn foresee(&self, Found { key, kind }: &Found) -> Result<(), Stop> {
-        if is_filter(kind) {
-            return Ok(());
-        }
-        let payload = self.read(dump::payload(self.from, key))?;
-        let obstacle = sketches::obstacle(&payload, self.target.program);
-        obstacle.map_or(Ok(()), |obstacle| Err(refused(obstacle)))
-    }
-
     fn transfer(&mut self, found: &Found, bytes: u64) -> Result<(), Stop> {
-        let expires_ms = self.read(Expiry::of(self.from, &found.key))?.ms;
+        let expires_ms = self.read(Expiry::of(&self.pair.source, &found.key))?.ms;
         let is_filter = is_filter(&found.kind);
         let is_small = is_filter && bytes <= DUMP_BYTES;
         if is_small && self.restore(found, expires_ms)?.is_none() {
             self.bytes += bytes;
             return Ok(());
         }
-        let has_chunks = is_filter && self.target.program != Program::ValkeyBloom;
+        let has_chunks = is_filter && self.pair.capabilities.program != Program::ValkeyBloom;
         if has_chunks && self.by_chunks(found, expires_ms)? {
             return Ok(());
         }
@@ -297,8 +286,8 @@ impl Moving<'_> {
         Found { key, kind }: &Found,
         expires_ms: Option<u64>,
     ) -> Result<Option<Stop>, Stop> {
-        let payload = match dump::payload(self.from, key) {
-            Err(fault) if fault.lacks_command() => return Ok(Some(self.source(&fault))),
+        let payload = match dump::payload(&self.pair.source, key) {
+            Err(fault) if fault.lacks_command() => return Ok(Some(at_source(self.pair, &fault))),
             payload => self.read(payload)?,
         };
         // The payload contains its type. A separate TYPE could miss a change between the two commands.
@@ -311,19 +300,21 @@ impl Moving<'_> {
         if self.options.replace {
             restore.arg("REPLACE");
         }
-        match self.to.call(key, &restore) {
+        match self.pair.target.call(key, &restore) {
             Ok(_) => Ok(None),
             Err(fault) if dump::is_unreadable(&fault) => {
-                let obstacle = sketches::obstacle(&payload, self.target.program);
+                let obstacle = sketches::obstacle(&payload, self.pair.capabilities.program);
                 Ok(Some(refused(obstacle.unwrap_or(UNREADABLE.to_owned()))))
             }
-            Err(fault) if fault.lacks_command() => Ok(Some(target(self.to, &fault))),
+            Err(fault) if fault.lacks_command() => Ok(Some(at_target(self.pair, &fault))),
             // The client may have sent it again, because the first reply was lost.
-            Err(fault) if fault.code() == "BUSYKEY" => match dump::payload(self.to, key) {
-                Ok(there) if sketches::are_same(&payload, &there) => Ok(None),
-                _ => Err(skipped(TAKEN)),
-            },
-            Err(fault) => Err(target(self.to, &fault)),
+            Err(fault) if fault.code() == "BUSYKEY" => {
+                match dump::payload(&self.pair.target, key) {
+                    Ok(other) if sketches::are_same(&payload, &other) => Ok(None),
+                    _ => Err(skipped(TAKEN)),
+                }
+            }
+            Err(fault) => Err(at_target(self.pair, &fault)),
         }
     }
 
@@ -333,24 +324,25 @@ impl Moving<'_> {
         Found { key, kind }: &Found,
         expires_ms: Option<u64>,
     ) -> Result<bool, Stop> {
-        let first = match dump::scan(self.from, key, 0, true) {
+        let first = match dump::scan(&self.pair.source, key, 0, true) {
             Err(fault) if fault.lacks_command() => return Ok(false),
             first => self.read(first)?,
         };
-        let to = self.to;
+        let pair = self.pair;
         let failed = |fault: Fault| {
             // The chunks do not match the header: the filter has grown or was replaced.
             if fault.is(Error::BAD_CHUNK) {
                 Stop::Changed
             } else {
-                target(to, &fault)
+                at_target(pair, &fault)
             }
         };
-        let mut upload = Upload::begin(to, key, &first.bytes).map_err(|fault| match fault {
-            // The header is whole, so the server does not know what it says.
-            fault if fault.is(Error::BAD_CHUNK) => refused(UNREADABLE),
-            fault => target(to, &fault),
-        })?;
+        let mut upload =
+            Upload::begin(&pair.target, key, &first.bytes).map_err(|fault| match fault {
+                // The header is whole, so the server does not know what it says.
+                fault if fault.is(Error::BAD_CHUNK) => refused(UNREADABLE),
+                fault => at_target(pair, &fault),
+            })?;
         let mut cursor = first.next;
         loop {
             let chunk = self.next_chunk(key, cursor, first.id.as_deref())?;
@@ -373,13 +365,13 @@ impl Moving<'_> {
             Ok(true) => Ok(true),
             Ok(false) => Err(skipped(TAKEN)),
             Err(fault) if fault.is(Error::STILL_LOADING) => Err(Stop::Changed),
-            Err(fault) => Err(target(to, &fault)),
+            Err(fault) => Err(at_target(pair, &fault)),
         }
     }
 
     /// Reads a chunk after the first, of the filter with this id.
     fn next_chunk(&self, key: &[u8], cursor: u64, id: Option<&[u8]>) -> Result<Chunk, Stop> {
-        let chunk = self.read(dump::scan(self.from, key, cursor, id.is_some()))?;
+        let chunk = self.read(dump::scan(&self.pair.source, key, cursor, id.is_some()))?;
         if chunk.id.as_deref() == id {
             Ok(chunk)
         } else {
@@ -388,49 +380,51 @@ impl Moving<'_> {
     }
 
     fn verify(&self, Found { key, kind }: &Found) -> Result<(), Stop> {
-        // The key was copied. Another attempt would find its own copy there.
+        // The key was copied. Another attempt would find its own copy at the target.
         let changed = || refused("it changed after it was moved");
         // No pauses: the target, which was written to directly, does not lag behind.
-        match compare(self.from, self.to, key, kind, &[]) {
+        match compare(self.pair, key, kind, &[]) {
             Ok(Verdict::Same | Verdict::WithinAccuracy(_)) => Ok(()),
             Ok(Verdict::Different(difference)) => Err(refused(difference)),
             Ok(Verdict::Changing) => Err(changed()),
             Err(SideFault::Source(fault)) if fault.code() == "WRONGTYPE" => Err(changed()),
-            Err(SideFault::Source(fault)) => Err(self.source(&fault)),
-            Err(SideFault::Target(fault)) => Err(target(self.to, &fault)),
+            Err(SideFault::Source(fault)) => Err(at_source(self.pair, &fault)),
+            Err(SideFault::Target(fault)) => Err(at_target(self.pair, &fault)),
         }
     }
 
     /// Converts the result of a command at the source.
     fn read<T>(&self, result: Result<T, Fault>) -> Result<T, Stop> {
-        result.map_err(|fault| self.source(&fault))
+        result.map_err(|fault| at_source(self.pair, &fault))
     }
 
     /// Converts the result of a command at the target.
     fn write<T>(&self, result: Result<T, Fault>) -> Result<T, Stop> {
-        result.map_err(|fault| target(self.to, &fault))
-    }
-
-    fn source(&self, fault: &Fault) -> Stop {
-        if fault.is(Error::NOT_FOUND) {
-            skipped(GONE)
-        } else if fault.code() == "WRONGTYPE" {
-            Stop::Changed
-        } else {
-            stop(self.from, "could not read from", fault)
-        }
+        result.map_err(|fault| at_target(self.pair, &fault))
     }
 }
 
-fn target(to: &Server, fault: &Fault) -> Stop {
-    stop(to, "could not write to", fault)
+/// Returns why a fault at the source stops the copy of a key.
+fn at_source(pair: &Pair<'_>, fault: &Fault) -> Stop {
+    if fault.is(Error::NOT_FOUND) {
+        skipped(GONE)
+    } else if fault.code() == "WRONGTYPE" {
+        Stop::Changed
+    } else {
+        stop(&pair.source, "could not read from", fault)
+    }
+}
+
+/// Returns why a fault at the target stops the copy of a key.
+fn at_target(pair: &Pair<'_>, fault: &Fault) -> Stop {
+    stop(&pair.target, "could not write to", fault)
 }
 
 fn stop(server: &Server, what: &str, fault: &Fault) -> Stop {
     if fault.is_final() {
         Stop::All(server.failure(what, fault))
     } else {
-        refused(format!("{}: {fault}", server.address()))
+        refused(server.refusal(fault))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::failure::shown;
+use super::failure::{Failure, Result, shown};
 use super::report::{grouped, print_line, warn};
 
 /// The outcome of a key, by its name.
@@ -83,9 +83,21 @@ impl Outcomes {
     }
 
     /// Returns the number of keys.
-    pub fn keys(&self) -> u64 {
+    fn keys(&self) -> u64 {
         let types = self.types.values();
         types.flat_map(|totals| totals.keys.values()).sum()
+    }
+
+    /// Requires that no listed key has a fate that counts as a failure, which `what` describes.
+    pub fn require_none(&self, is_failure: impl Fn(Fate) -> bool, what: &str) -> Result<()> {
+        let fates = self.listed.iter().map(|outcome| outcome.fate);
+        match fates.filter(|fate| is_failure(*fate)).count() {
+            0 => Ok(()),
+            count => Err(Failure::new(format!(
+                "{count} of {} keys {what}",
+                self.keys()
+            ))),
+        }
     }
 
     /// Prints the totals of each type, in columns of these widths. A width for bytes adds a column.

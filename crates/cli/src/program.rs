@@ -1,4 +1,4 @@
-//! The program that a target runs, and what it can't take.
+//! The program that a server runs, and the values that it can't take.
 
 use redis::cmd;
 
@@ -18,14 +18,14 @@ pub enum Program {
     ValkeyBloom,
 }
 
-/// A server that takes values.
-pub struct Target {
+/// The values that a server takes.
+pub struct Capabilities {
     pub program: Program,
     /// The types that this module was loaded without.
     lacking: Vec<&'static str>,
 }
 
-impl Target {
+impl Capabilities {
     /// Asks a server, which must have filters or sketches. The user needs no permission.
     pub fn of(server: &Server) -> Result<Self> {
         let failed = |fault| server.failure("could not find filters at", &fault);
@@ -49,7 +49,7 @@ impl Target {
             Program::ThisModule if self.lacking.contains(&kind) => {
                 let family = Family::of(kind).unwrap_or(Family::Bloom).word();
                 return Some(format!(
-                    "the server there has no {kind}: add {family} to its bf.families"
+                    "the target has no {kind}: add {family} to its bf.families"
                 ));
             }
             Program::ThisModule => return None,

@@ -295,6 +295,11 @@ impl Server {
         failure(what, &self.address, fault)
     }
 
+    /// Reports that this server refused a command for a single key.
+    pub fn refusal(&self, fault: &Fault) -> String {
+        format!("{}: {fault}", self.address)
+    }
+
     /// Returns the address, without a password.
     pub fn address(&self) -> &str {
         &self.address

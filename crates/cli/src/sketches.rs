@@ -53,7 +53,7 @@ pub fn obstacle(payload: &[u8], to: Program) -> Option<String> {
         _ => return None,
     };
     Some(format!(
-        "it has {what}, and the server there takes at most {limit} from clients: replicate it, or load it from a file"
+        "it has {what}, and the target takes at most {limit} from clients: replicate it, or load it from a file"
     ))
 }
 
@@ -69,18 +69,22 @@ pub enum Verdict {
 }
 
 /// Returns the difference between two payloads that hold other values.
-pub fn difference(here: &[u8], there: &[u8]) -> Verdict {
-    let text = match (decoded(here), decoded(there)) {
-        (Some(Sketch::CountMin(here)), Some(Sketch::CountMin(there))) => {
-            if here.shape() != there.shape() {
-                "its width, depth or cell size differs there".to_owned()
-            } else if here.table() == there.table() {
-                format!("its count is {} there, not {}", there.count(), here.count())
+pub fn difference(source: &[u8], target: &[u8]) -> Verdict {
+    let text = match (decoded(source), decoded(target)) {
+        (Some(Sketch::CountMin(source)), Some(Sketch::CountMin(target))) => {
+            if source.shape() != target.shape() {
+                "its width, depth or cell size differs at the target".to_owned()
+            } else if source.table() == target.table() {
+                format!(
+                    "its count is {} at the target, not {}",
+                    target.count(),
+                    source.count()
+                )
             } else {
-                "its counters differ there".to_owned()
+                "its counters differ at the target".to_owned()
             }
         }
-        (Some(Sketch::TopK(here)), Some(Sketch::TopK(there))) => {
+        (Some(Sketch::TopK(source)), Some(Sketch::TopK(target))) => {
             let items = |list: &TopK| {
                 let items = list.entries();
                 let items = items.filter_map(|(_, item)| Some(item?.1.to_vec()));
@@ -88,32 +92,32 @@ pub fn difference(here: &[u8], there: &[u8]) -> Verdict {
                 items.sort();
                 items
             };
-            if here.shape() != there.shape() {
-                "its k, width, depth or decay differs there".to_owned()
-            } else if here.agrees_with(&there) {
-                return Verdict::WithinAccuracy("random decay differs there");
-            } else if items(&here) == items(&there) {
-                "it lists the same items there, with other counts or cells".to_owned()
+            if source.shape() != target.shape() {
+                "its k, width, depth or decay differs at the target".to_owned()
+            } else if source.agrees_with(&target) {
+                return Verdict::WithinAccuracy("random decay differs at the target");
+            } else if items(&source) == items(&target) {
+                "it lists the same items at the target, with other counts or cells".to_owned()
             } else {
-                "it lists other items there".to_owned()
+                "it lists other items at the target".to_owned()
             }
         }
-        (Some(Sketch::TDigest(here)), Some(Sketch::TDigest(there))) => {
-            let (own, other) = (here.observations(), there.observations());
+        (Some(Sketch::TDigest(source)), Some(Sketch::TDigest(target))) => {
+            let (own, other) = (source.observations(), target.observations());
             let ends = |digest: &TDigest| [digest.min(), digest.max()].map(f64::to_bits);
-            if here.compression() != there.compression() {
-                "its compression differs there".to_owned()
+            if source.compression() != target.compression() {
+                "its compression differs at the target".to_owned()
             } else if own != other {
-                format!("it has {other} observations there, not {own}")
-            } else if ends(&here) != ends(&there) {
-                "its minimum or maximum differs there".to_owned()
-            } else if here.agrees_with(&there) == Some(true) {
-                return Verdict::WithinAccuracy("it has other nodes there");
+                format!("it has {other} observations at the target, not {own}")
+            } else if ends(&source) != ends(&target) {
+                "its minimum or maximum differs at the target".to_owned()
+            } else if source.agrees_with(&target) == Some(true) {
+                return Verdict::WithinAccuracy("it has other nodes at the target");
             } else {
-                "its observations differ there, for the same number of them".to_owned()
+                "its observations differ at the target, for the same number of them".to_owned()
             }
         }
-        _ => "its DUMP differs there".to_owned(),
+        _ => "its DUMP differs at the target".to_owned(),
     };
     Verdict::Different(text)
 }

@@ -90,7 +90,7 @@ fn keys_that_a_stopped_replica_lacks_are_found() {
         [
             "b",
             "different",
-            "Number of items inserted is 10 there, not 11",
+            "Number of items inserted is 10 at the target, not 11",
         ],
         ["c", "only at target", ""],
         ["d", "only at source", ""],

@@ -2,6 +2,8 @@
 
 mod churn;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -144,7 +146,7 @@ fn forms_of_payloads_are_not_differences() {
     // One that is not equal is found all the same.
     far.expect("CF.ADD cuckoo other", int(1));
     let reason = only(&compare(&from, &to, &["--json"]), "cuckoo", "different");
-    assert_eq!(reason, "its DUMP differs there");
+    assert_eq!(reason, "its DUMP differs at the target");
 }
 
 #[test]
@@ -235,23 +237,71 @@ fn large_values_are_compared_to_the_last_bit() {
     far.expect("DEL bits", int(1));
     load_chunks(&mut far, "bits", &others);
     let reason = only(&compare(&from, &to, &["--json"]), "bits", "different");
-    assert_eq!(reason, format!("its bits differ there, from byte {offset}"));
+    assert_eq!(
+        reason,
+        format!("its bits differ at the target, from byte {offset}")
+    );
     // A bit that only the target has.
     let reason = only(&compare(&to, &from, &["--json"]), "bits", "different");
-    assert_eq!(reason, format!("its bits differ there, from byte {offset}"));
+    assert_eq!(
+        reason,
+        format!("its bits differ at the target, from byte {offset}")
+    );
     far.expect("DEL bits", int(1));
     load_chunks(&mut far, "bits", &chunks);
     compare(&from, &to, &[]).done();
 
     far.expect("CF.ADD cuckoo b", int(1));
     let reason = only(&compare(&from, &to, &["--json"]), "cuckoo", "different");
-    assert_eq!(reason, "its DUMP differs there");
+    assert_eq!(reason, "its DUMP differs at the target");
     far.expect("CF.DEL cuckoo b", int(1));
     far.expect("BF.DEL counts a", int(1));
     far.expect("BF.ADD counts b", int(1));
     let run = compare(&from, &to, &["--json", "--type", "bloomfltx"]);
     let reason = only(&run, "counts", "different");
-    assert_eq!(reason, "its items differ there");
+    assert_eq!(reason, "its items differ at the target");
+}
+
+/// The program's memory does not depend on the sizes of the target's values.
+#[test]
+fn values_that_are_large_at_the_target_alone_are_not_read_all_at_once() {
+    const KEYS: usize = 160;
+    let [from, to] = [(); 2].map(|()| Server::start());
+    let (mut near, mut far) = (from.client(), to.client());
+    for key in 0..KEYS {
+        near.ok(format!("BF.RESERVE k{key} 0.01 100"));
+        // With another time to live, so that the program need not decode the value.
+        far.ok(format!(
+            "BF.RESERVE k{key} 0.01 180000 NONSCALING PX 1000000"
+        ));
+    }
+    near.ok("BF.RESERVE large 0.01 100");
+    far.ok("BF.RESERVE large 0.01 1000000");
+    let bytes = far.cmd("MEMORY USAGE k0").as_int();
+    let limit = (32 << 20) / usize::try_from(bytes).expect("it is positive");
+    assert!(limit < KEYS, "{bytes}");
+
+    // The most values that are read before the expiry times of the same keys.
+    let most = Arc::new(AtomicUsize::new(0));
+    let (seen, mut dumps) = (Arc::clone(&most), 0);
+    let moment = move |sent: &[u8]| {
+        let count = |words: &[u8]| sent.windows(words.len()).filter(|it| *it == words).count();
+        assert_eq!(count(b"\r\nDUMP\r\n$5\r\nlarge\r\n"), 0);
+        dumps += count(b"\r\nDUMP\r\n");
+        if count(b"\r\nPEXPIRETIME\r\n") > 0 {
+            dumps = 0;
+        }
+        seen.fetch_max(dumps, Relaxed);
+        false
+    };
+    let way = Way::at(&to, moment, || {});
+    let run = run(&["compare", &url(&from), &way.url(), "--json"]);
+    assert_eq!(
+        count(&reported(&run), "bloomfltr", "different"),
+        KEYS as u64 + 1
+    );
+    let most = most.load(Relaxed);
+    assert!((1..=limit).contains(&most), "{most} of {limit}");
 }
 
 #[test]
