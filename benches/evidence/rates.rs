@@ -65,15 +65,15 @@ struct Measured {
     lookups: u64,
     /// The lookups of other keys that found one.
     found: u64,
-    /// The rate that was asked for.
+    /// The requested rate.
     rate: f64,
     /// The rate by the textbook's formula.
     formula: f64,
 }
 
 impl Measured {
-    /// Returns the fewest and the most finds that are no evidence against the rates: the most by the rate that was asked
-    /// for, the fewest by the formula's, because no filter is better than its bits.
+    /// Returns the fewest and the most finds that are no evidence against the rates: the most by the requested rate, the
+    /// fewest by the formula's, because no filter is better than its bits.
     fn allowed(&self) -> (u64, u64) {
         let mean = self.formula * self.lookups as f64;
         let least = (mean - 5.0 * mean.sqrt()).max(0.0).ceil();

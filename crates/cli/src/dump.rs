@@ -25,7 +25,7 @@ pub struct Chunk {
     pub id: Option<Vec<u8>>,
 }
 
-/// Reads a chunk, with the filter's id if it is asked for and the server has ids.
+/// Reads a chunk, with the filter's id if `with_id` is set and the server has ids.
 pub fn scan(server: &Server, key: &[u8], cursor: u64, with_id: bool) -> Result<Chunk, Fault> {
     let mut scan = cmd("BF.SCANDUMP");
     scan.arg(key).arg(cursor);

@@ -70,7 +70,7 @@
 //!
 //! # Answers that no lost reply costs
 //!
-//! [`Once`] keeps the answers of additions in receipts on the server, so that they can be asked for again.
+//! [`Once`] keeps the answers of additions in receipts on the server, which can repeat them.
 
 mod batches;
 mod connection;

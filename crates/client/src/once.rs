@@ -1,4 +1,4 @@
-//! Additions whose answers can be asked for again.
+//! Additions whose answers the server can repeat.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};

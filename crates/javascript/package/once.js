@@ -1,4 +1,4 @@
-// `Once`: additions whose answers can be asked for again.
+// `Once`: additions whose answers the server can repeat.
 
 import { commandsOf, isOne, requireList } from './clients.js';
 import {

@@ -17,7 +17,7 @@
 //!
 //! For servers without `BF.READ`, the follower fetches the filter anew now and then, if [`Options::refresh`] is set.
 //!
-//! The module [`once`] has the rules of additions whose answers can be asked for again.
+//! The module [`once`] has the rules of additions whose answers the server can repeat.
 //!
 //! All times are measured from a moment that the driver chooses, by a clock that is never set back.
 

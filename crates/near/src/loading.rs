@@ -48,7 +48,7 @@ pub struct Loading {
     pub mark: Option<Mark>,
     /// Whether chunks come with the filter's id.
     pub has_ids: bool,
-    /// When the first chunk was asked for.
+    /// When the first chunk was requested.
     pub begun: Duration,
     /// The cursor of the next chunk.
     pub next: u64,

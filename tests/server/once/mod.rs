@@ -1,4 +1,4 @@
-//! ONCE of BF.INSERT: answers that can be asked for again. Their oracles are a set of items, and a plain list of answers.
+//! ONCE of BF.INSERT: answers that the server repeats. Their oracles are a set of items, and a plain list of answers.
 
 mod clients;
 mod kept;

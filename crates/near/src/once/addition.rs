@@ -114,7 +114,7 @@ pub enum Fate {
 /// Items whose answers are in one receipt.
 #[derive(Debug)]
 pub struct Part {
-    /// The failed command whose answers are asked for; `None` for the call's own items.
+    /// The failed command that is sent again; `None` for the call's own items.
     pub debt: Option<u64>,
     pub cursor: Cursor,
     pub items: Arc<Items>,
@@ -141,8 +141,8 @@ impl Part {
         }
     }
 
-    /// Creates the part that asks for the answers of a failed command.
-    fn asking(id: u64, cursor: Cursor, items: Arc<Items>) -> Self {
+    /// Creates the part that sends a failed command again.
+    fn repeating(id: u64, cursor: Cursor, items: Arc<Items>) -> Self {
         Self {
             debt: Some(id),
             places: vec![NOBODY; items.len()],
@@ -176,7 +176,7 @@ impl Part {
 #[derive(Debug)]
 pub struct Addition {
     pub(super) form: Form,
-    /// What is asked again, and then the call's own items.
+    /// The failed commands that are sent again, and then the call's own items.
     pub(super) parts: Vec<Part>,
     /// The new items whose answers were known.
     pub(super) settled: Items,
@@ -227,19 +227,19 @@ impl Addition {
         let _ = self.settled.push(item);
     }
 
-    /// Asks for the answer to the item at a place of a failed command. `begin` returns where the answers are, and the items;
-    /// it is called once for each command.
-    pub(super) fn ask(
+    /// Has a failed command sent again, for the answer to the item at a place. `begin` returns where the answers are, and
+    /// the command's items; it is called once for each command.
+    pub(super) fn repeat(
         &mut self,
         id: u64,
         place: usize,
         index: usize,
         begin: impl FnOnce() -> Option<(Cursor, Arc<Items>)>,
     ) {
-        let is_asking = self.parts.iter().position(|part| part.debt == Some(id));
-        let at = is_asking.or_else(|| {
+        let known = self.parts.iter().position(|part| part.debt == Some(id));
+        let at = known.or_else(|| {
             let (cursor, items) = begin()?;
-            self.parts.insert(0, Part::asking(id, cursor, items));
+            self.parts.insert(0, Part::repeating(id, cursor, items));
             Some(0)
         });
         if let Some(at) = at {
@@ -257,7 +257,7 @@ impl Addition {
         let part = unanswered_of(&mut self.parts)?;
         let first = part.answers.len();
         let (count, _) = next_command(part.items.iter(first..part.items.len()).map(<[u8]>::len));
-        // A failed command is asked for as it was sent.
+        // A failed command is sent again as it was.
         part.sent = part.sent.max(first + count);
         part.fate = Fate::Open;
         Some(Command {

@@ -1,4 +1,5 @@
-//! The items whose answers were lost with failed calls: the next call that has one of them asks its receipt first.
+//! The items whose answers were lost with failed calls: the next call that has one of them sends their command again
+//! first.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -34,9 +35,9 @@ enum Answers {
 struct Debt {
     items: Arc<Items>,
     answers: Answers,
-    /// The number of calls that are asking for the answers.
+    /// The number of calls that are sending it again.
     calls: usize,
-    /// The number of items that no call has asked for.
+    /// The number of items that no call has sent again.
     open: usize,
 }
 
@@ -63,7 +64,7 @@ impl Debt {
 pub struct Lost {
     /// Whether the item was new to one of them.
     pub is_new: bool,
-    /// The commands to ask for the item's answers, and its places in them.
+    /// The commands to send again for the item's answers, and its places in them.
     pub places: Vec<(u64, usize)>,
 }
 
@@ -73,7 +74,7 @@ pub struct Debts {
     /// The commands by their ids, which ascend in their order.
     commands: BTreeMap<u64, Debt>,
     next_id: u64,
-    /// For each item that no call has asked for, the commands that have it, and its places in them.
+    /// For each item that no call has sent again, the commands that have it, and its places in them.
     places: HashMap<Box<[u8]>, Vec<(u64, usize)>>,
     /// The number of places.
     count: usize,
@@ -121,7 +122,7 @@ impl Debts {
         }
     }
 
-    /// Removes an item that a call asks for. `None` if no failed call had it.
+    /// Removes an item that a call sends again. `None` if no failed call had it.
     pub fn take(&mut self, item: &[u8]) -> Option<Lost> {
         if self.places.is_empty() {
             return None;
@@ -143,17 +144,17 @@ impl Debts {
         Some(lost)
     }
 
-    /// Returns where the answers of a command are. The call that asks for them has to [end that](Self::end_asking).
-    pub fn begin_asking(&mut self, id: u64) -> Option<(Cursor, Arc<Items>)> {
+    /// Returns where the answers of a command are. The call that sends it again must [end that](Self::end_repeat).
+    pub fn begin_repeat(&mut self, id: u64) -> Option<(Cursor, Arc<Items>)> {
         let debt = self.commands.get_mut(&id)?;
         let cursor = debt.cursor()?;
         debt.calls += 1;
         Some((cursor, debt.items.clone()))
     }
 
-    /// Ends a call that asked for the answers of a command. `answers` are these, if it got them, and `untold` the places of
+    /// Ends a call that sent a command again. `answers` are those that it got, if it got all, and `untold` the places of
     /// items whose answers its program did not get. Returns whether the receipt is free, as it is after the first such call.
-    pub fn end_asking(
+    pub fn end_repeat(
         &mut self,
         id: u64,
         answers: Option<&[bool]>,
@@ -181,7 +182,7 @@ impl Debts {
         answers.is_some()
     }
 
-    /// Notes that no call has asked for an item.
+    /// Notes that no call has sent an item again.
     fn note(&mut self, id: u64, place: usize) {
         let Some(debt) = self.commands.get_mut(&id) else {
             return;

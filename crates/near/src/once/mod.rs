@@ -1,12 +1,12 @@
-//! Additions whose answers can be asked for again: which commands are sent, and what their replies mean.
+//! Additions whose answers the server can repeat: which commands are sent, and what their replies mean.
 //!
-//! A [`Once`] names the receipts, and an [`Addition`] is one call of the program's. A driver asks for the next command,
-//! passes on its reply or refusal, and gives the addition back at its end, whatever became of it.
+//! A [`Once`] names the receipts, and an [`Addition`] is one call of the program's. A driver sends the next command,
+//! passes on its reply or refusal, and returns the addition at its end, whatever became of it.
 //!
 //! A consumer has one receipt, and states the position of each call. All others get receipts from the object: one for each
 //! call in flight, which later calls use again. If such a call ends without all answers, its items are *debts*: the next
-//! call that has one of them asks its receipt first. So a program that repeats a failed call gets the answers that the call
-//! lost.
+//! call that has one of them sends their command again first. So a program that repeats a failed call gets the answers that
+//! the call lost.
 
 mod addition;
 mod debts;
@@ -140,7 +140,7 @@ impl Once {
             to.settle(index, item);
         }
         for (id, place) in lost.places {
-            to.ask(id, place, index, || self.debts.begin_asking(id));
+            to.repeat(id, place, index, || self.debts.begin_repeat(id));
         }
         Ok(())
     }
@@ -160,7 +160,7 @@ impl Once {
             if let Some(id) = part.debt
                 && self.debts.contains(id)
             {
-                self.end_asking(id, &part, cursor, is_told);
+                self.end_repeat(id, &part, cursor, is_told);
                 continue;
             }
             if !is_told {
@@ -182,8 +182,8 @@ impl Once {
         }
     }
 
-    /// Ends the part of a call that asked for the answers of a failed command.
-    fn end_asking(&mut self, id: u64, part: &Part, cursor: Cursor, is_told: bool) {
+    /// Ends the part of a call that sent a failed command again.
+    fn end_repeat(&mut self, id: u64, part: &Part, cursor: Cursor, is_told: bool) {
         if part.fate == Fate::Gone {
             self.debts.remove(id);
             return;
@@ -191,7 +191,7 @@ impl Once {
         let answers = (part.fate == Fate::Known).then_some(&part.answers[..]);
         let is_untold = answers.is_none() || !is_told;
         let untold = part.awaited().filter(|_| is_untold);
-        if self.debts.end_asking(id, answers, untold) {
+        if self.debts.end_repeat(id, answers, untold) {
             self.free.push(cursor);
         }
     }

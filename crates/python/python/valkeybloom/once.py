@@ -1,4 +1,4 @@
-"""`Once`: additions whose answers can be asked for again."""
+"""`Once`: additions whose answers the server can repeat."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def position(number: int) -> int:
 
 
 class Once(OnceBase):
-    """Additions to a server's Bloom filter whose answers can be asked for again.
+    """Additions to a server's Bloom filter whose answers the server can repeat.
 
     `client` is one of redis-py or valkey-py, for a server or a cluster, or any object with a method `execute_command`
     that threads may call. `key` is the filter's. A missing filter is created with the server's default parameters.
