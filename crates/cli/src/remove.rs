@@ -7,8 +7,8 @@ use valkeybloom_sketches::cuckoo;
 
 use super::failure::{Failure, Result, shown};
 use super::lines::{Block, Input};
-use super::once::Once;
 use super::progress::{Progress, Show};
+use super::receipts::RunReceipts;
 use super::report::{self, Report, grouped};
 use super::server::{COMMAND_ITEMS, Server, Tls, is_filter, read};
 
@@ -39,8 +39,9 @@ impl Remove {
         let server = Server::connect(&self.from, tls)?;
         let name = self.command(&server)?;
         let keys = [self.key.clone().into_bytes()];
-        let once = Once::find(&server, &keys, "remove", &self.input, show)?;
-        let (removed, refused) = once.removals();
+        let receipts = RunReceipts::read(&server, &keys, "remove", &self.input)?;
+        receipts.resume(receipts.done_before(), show);
+        let (removed, refused) = receipts.removals();
         let mut counts = Counts {
             items: 0,
             removed,
@@ -48,11 +49,11 @@ impl Remove {
         };
         let mut progress = Progress::new(show, "removing", "items", bytes);
         let all_removed = self.input.each(|block, read| {
-            self.remove(&once, name, block, &mut counts)?;
+            self.remove(&receipts, name, block, &mut counts)?;
             progress.at(read, counts.items);
             Ok(())
         });
-        all_removed.map_err(|failure| once.explain(failure))?;
+        all_removed.map_err(|failure| receipts.explain(failure))?;
         progress.end(counts.items);
 
         let ended = match counts.refused {
@@ -81,7 +82,7 @@ impl Remove {
             report::end(report, json, ended)
         };
         // Last, because this run could go on until now.
-        once.end();
+        receipts.delete();
         ended
     }
 
@@ -105,27 +106,29 @@ impl Remove {
     /// Removes the items of a block, and counts what happened to them. A batch that an earlier run removed is in the counts.
     fn remove(
         &self,
-        once: &Once<'_>,
+        receipts: &RunReceipts<'_>,
         name: &str,
         block: &Block,
         counts: &mut Counts,
     ) -> Result<()> {
+        let server = receipts.server;
         let items: Vec<&[u8]> = block.items().collect();
         for batch in items.chunks(COMMAND_ITEMS) {
             let (from, to) = (counts.items, counts.items + batch.len() as u64);
             counts.items = to;
-            if once.has(0, to) {
+            if receipts.is_done(0, to) {
                 continue;
             }
-            let mut command = once.command(0, from..to, name);
+            let mut command = receipts.command(0, from..to, name);
             command.arg(batch);
-            let reply = once.take(0, &command, once.server.call(self.key.as_bytes(), &command));
+            let reply = server.call(self.key.as_bytes(), &command);
+            let reply = receipts.retry(0, &command, reply);
             let reply = reply.and_then(read);
             (counts.removed, counts.refused) = reply.map_err(|fault| {
                 let verb = format!("remove {} from", block.position(batch[0]));
-                once.server.failure_of(&verb, self.key.as_bytes(), &fault)
+                server.failure_of(&verb, self.key.as_bytes(), &fault)
             })?;
-            once.reach(to, true);
+            receipts.set_done(to, true);
         }
         Ok(())
     }

@@ -230,6 +230,60 @@ fn a_run_whose_receipt_is_gone_says_so() {
     assert!(before.exists());
 }
 
+/// Has a run end within its first file, after this many bytes were sent.
+fn cut_off(machine: &Machine, server: &Server, bytes: usize) {
+    let mut client = server.client();
+    let way = Way::new(server, bytes, move || {
+        client.cmd("CLIENT KILL TYPE normal");
+    });
+    let failed = machine.run(&way.url()).failed(1);
+    assert!(
+        failed.ends_with("the same command goes on there"),
+        "{failed}"
+    );
+}
+
+/// A checkpoint is of no use without the output that it describes.
+#[test]
+fn a_run_whose_output_is_gone_says_so() {
+    let server = Server::start();
+    let machine = Machine::new(&server, "a", 8, 150_000);
+    cut_off(&machine, &server, 1_500_000);
+    let out = machine.folder.join("out");
+    let output = out.join("plain.valkeybloom-unfinished");
+    File::create(&output).expect("the folder can be written to");
+    let failed = machine.run(&url(&server)).failed(1);
+    assert!(
+        failed.contains("it has lost what an earlier run wrote")
+            && failed.ends_with("restore that file, or run all inputs again, with another key"),
+        "{failed}"
+    );
+    // Without the folder, the receipt has no answers for the first items.
+    fs::remove_dir_all(&out).expect("it is there");
+    let failed = machine.run(&url(&server)).failed(1);
+    let lost = "which of them are new can't be known: run all inputs again, with another key";
+    assert!(failed.ends_with(lost), "{failed}");
+}
+
+/// The receipt has the answers for all items.
+#[test]
+fn a_short_run_whose_output_is_gone_begins_with_the_first_item() {
+    let server = Server::start();
+    let mut machine = Machine::new(&server, "a", 9, 30_000);
+    cut_off(&machine, &server, 500_000);
+    fs::remove_dir_all(machine.folder.join("out")).expect("it is there");
+    machine.line.retain(|word| word != "--quiet");
+    let run = machine.run(&url(&server));
+    let says = "the server has a receipt for these files, but there is no output: beginning with the first item\n";
+    assert!(
+        run.err.contains(says) && !run.err.contains("going on"),
+        "{}",
+        run.err
+    );
+    run.done();
+    assert_printed_once(&[machine], &mut server.client());
+}
+
 #[test]
 fn a_run_that_could_not_go_on_is_refused() {
     let server = Server::builder().without_module().start();

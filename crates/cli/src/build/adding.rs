@@ -13,7 +13,7 @@ use crate::failure::{Failure, Fault, Result, shown};
 use crate::family::Family;
 use crate::held::limits;
 use crate::lines::Block;
-use crate::once::Once;
+use crate::receipts::RunReceipts;
 use crate::server::{COMMAND_ITEMS, Server};
 
 /// The reason for an item that a cuckoo filter had no room for.
@@ -28,7 +28,7 @@ pub struct Adding<'a> {
     /// The keys that are filled.
     pub keys: Vec<Vec<u8>>,
     /// The receipts, if a repetition would count.
-    pub once: Option<Once<'a>>,
+    pub receipts: Option<RunReceipts<'a>>,
 }
 
 /// An item, and how often it is added.
@@ -77,7 +77,8 @@ impl Adding<'_> {
                     let next = chunks.peek().map(|_| from + parts.len() as u64);
                     let to = next.unwrap_or(ends[index]);
                     let batch = Batch { index, parts };
-                    if self.once.as_ref().is_some_and(|once| once.has(index, to)) {
+                    let mut receipts = self.receipts.iter();
+                    if receipts.any(|receipts| receipts.is_done(index, to)) {
                         counts.items += batch.items();
                     } else {
                         commands.push((self.keys[index].clone(), self.command(&batch, from..to)));
@@ -90,8 +91,8 @@ impl Adding<'_> {
             for ((batch, (_, command)), reply) in batches.iter().zip(&commands).zip(replies) {
                 self.take(block, batch, command, reply, counts)?;
             }
-            if let Some(once) = &self.once {
-                once.reach(counts.items, true);
+            if let Some(receipts) = &self.receipts {
+                receipts.set_done(counts.items, true);
             }
             starts = ends;
             Ok(())
@@ -107,8 +108,8 @@ impl Adding<'_> {
         mut reply: Result<Value, Fault>,
         counts: &mut Counts,
     ) -> Result<()> {
-        if let Some(once) = &self.once {
-            reply = once.take(batch.index, command, reply);
+        if let Some(receipts) = &self.receipts {
+            reply = receipts.retry(batch.index, command, reply);
         }
         let failed = |index: usize, fault: &Fault| self.failure(block, batch, index, fault);
         let answers = match reply.map_err(|fault| failed(0, &fault))? {
@@ -126,9 +127,9 @@ impl Adding<'_> {
             }
         }
         counts.items += batch.items();
-        if let Some(once) = &self.once {
+        if let Some(receipts) = &self.receipts {
             let is_sent_in_order = self.keys.len() == 1 && !self.counts_equal_items();
-            once.reach(counts.items, is_sent_in_order);
+            receipts.set_done(counts.items, is_sent_in_order);
         }
         Ok(())
     }
@@ -160,8 +161,8 @@ impl Adding<'_> {
             Family::Topk => "TOPK.INCRBY",
             Family::Tdigest => "TDIGEST.ADD",
         };
-        let mut command = if let Some(once) = &self.once {
-            once.command(batch.index, positions, name)
+        let mut command = if let Some(receipts) = &self.receipts {
+            receipts.command(batch.index, positions, name)
         } else {
             let mut command = cmd(name);
             command.arg(&self.keys[batch.index]);

@@ -29,9 +29,9 @@ use super::family::Family;
 use super::held::limits;
 use super::held::row::Row;
 use super::lines::Input;
-use super::once::Once;
 use super::options::{self, FilterOptions, KindOptions};
 use super::progress::Show;
+use super::receipts::RunReceipts;
 use super::report::{self, Report, grouped};
 use super::server::{Server, Tls, dialect_of};
 use super::upload::{Expiry, Upload};
@@ -118,22 +118,20 @@ impl Build {
             ));
         }
         let server = Server::connect(&self.to, tls)?;
-        let mut once = None;
-        let (family, counts, replaced) = if self.add {
+        let (family, counts, replaced, receipts) = if self.add {
             let (family, counts, receipts) = add(&server, &keys, &source)?;
-            once = receipts;
-            (family, counts, Vec::new())
+            (family, counts, Vec::new(), receipts)
         } else {
             let (counts, replaced) = self.build(&server, &keys, kind, &source)?;
-            (self.family, counts, replaced)
+            (self.family, counts, replaced, None)
         };
         if show != Show::Nothing || json {
             let mut report = Report::default();
             report.row("key", &self.key, self.key.clone());
             report.number("items", counts.items);
             if matches!(family, Family::Bloom | Family::Cuckoo) {
-                let is_known = !once.as_ref().is_some_and(Once::goes_on);
-                let new = is_known.then_some(counts.new);
+                let before = receipts.as_ref().map_or(0, RunReceipts::done_before);
+                let new = (before == 0).then_some(counts.new);
                 report.row("new", number_or_unknown(new), new);
             }
             if !replaced.is_empty() {
@@ -144,8 +142,8 @@ impl Build {
             report::end(report, json, Ok(()))?;
         }
         // Last, because this run could go on until now.
-        if let Some(once) = once {
-            once.end();
+        if let Some(receipts) = receipts {
+            receipts.delete();
         }
         Ok(())
     }
@@ -266,12 +264,12 @@ impl Build {
             names: keys,
             keys: vec![upload.temporary().to_vec()],
             // A cluster's client may send a command again by itself. Cuckoo filters take an item only once.
-            once: (server.is_cluster() && self.family != Family::Cuckoo)
-                .then(|| Once::beside(server, upload.temporary())),
+            receipts: (server.is_cluster() && self.family != Family::Cuckoo)
+                .then(|| RunReceipts::of_temporary(server, upload.temporary())),
         };
         let counts = adding.add(source, || upload.renew().map_err(failed))?;
-        if let Some(once) = adding.once {
-            once.end();
+        if let Some(receipts) = adding.receipts {
+            receipts.delete();
         }
         Ok((counts, upload))
     }
@@ -387,23 +385,27 @@ fn add<'s>(
     server: &'s Server,
     keys: &'s [String],
     source: &Source<'_>,
-) -> Result<(Family, Counts, Option<Once<'s>>)> {
+) -> Result<(Family, Counts, Option<RunReceipts<'s>>)> {
     let (family, counts_twice) = family_of(server, keys)?;
     let names: Vec<_> = keys.iter().map(|key| key.clone().into_bytes()).collect();
-    let once = counts_twice.then(|| Once::find(server, &names, "build", source.input, source.show));
+    let read = || RunReceipts::read(server, &names, "build", source.input);
+    let receipts = counts_twice.then(read).transpose()?;
+    if let Some(receipts) = &receipts {
+        receipts.resume(receipts.done_before(), source.show);
+    }
     let adding = Adding {
         server,
         family,
         names: keys,
         keys: names,
-        once: once.transpose()?,
+        receipts,
     };
     let counts = adding.add(source, || Ok(()));
-    let explained = |failure| match &adding.once {
-        Some(once) => once.explain(failure),
+    let explained = |failure| match &adding.receipts {
+        Some(receipts) => receipts.explain(failure),
         None => failure,
     };
-    Ok((family, counts.map_err(explained)?, adding.once))
+    Ok((family, counts.map_err(explained)?, adding.receipts))
 }
 
 /// Returns the family of keys that exist, and whether one of them counts what is added twice.

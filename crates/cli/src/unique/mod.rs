@@ -47,7 +47,7 @@ pub use self::output::Output;
 use self::passes::Passes;
 use self::printer::{Figures, Selection};
 pub use self::printer::{Printer, end};
-use self::shared::Key;
+use self::shared::SharedFilter;
 use self::state::State;
 use self::suspects::Suspects;
 use super::failure::{Failure, Result};
@@ -233,13 +233,13 @@ impl Unique {
             }
         };
         let server = Server::connect(self.to.as_deref().unwrap_or_default(), tls)?;
-        let key = Key {
+        let filter = SharedFilter {
             server: &server,
-            name: self.key.as_deref().unwrap_or_default(),
+            key: self.key.as_deref().unwrap_or_default(),
             rate: self.rate(),
         };
         let bytes = (passes.bytes > 0).then_some(passes.bytes);
-        let rate = key.print(passes.input, state, bytes, printer, passes.show)?;
+        let rate = filter.print_new(passes.input, state, bytes, printer, passes.show)?;
         Ok(Decided::ByRate(rate))
     }
 

@@ -1,13 +1,13 @@
 //! One pass beside other runs: a server's filter says which items are new, to exactly one run.
 //!
 //! ```text
-//!   files → chunks → BF.INSERT … ONCE → output   written at once, and put on the disk
-//!                                     → state    how far the output is on the disk, whole or not at all
+//!   files → chunks → BF.INSERT … ONCE → output       written at once, and put on the disk
+//!                                     → checkpoint   how long the output is on the disk, written whole or not at all
 //! ```
 //!
-//! A position is the number of an item in the input of the run. The receipt keeps the answers for the latest positions, and
-//! at most as many are asked after the last one in the state. So a run that is started again cuts its output there, asks again
-//! from there on, and gets the answers that it had got.
+//! A position is the number of an item in the input of the run. The server's receipt keeps the answers for the latest
+//! positions. Before it would forget one that is not in the checkpoint yet, the run saves another checkpoint. A run that is
+//! started again cuts its output at the checkpoint, sends the items after it again, and gets the same answers.
 
 use redis::{Value, cmd};
 use valkeybloom_near::once::{LACKING, is_lacking};
@@ -21,69 +21,59 @@ use super::state::State;
 use crate::failure::{Failure, Fault, Result, shown};
 use crate::held::limits;
 use crate::lines::{Block, Input, Record, Start};
-use crate::once::Once;
 use crate::progress::{Progress, Show};
+use crate::receipts::RunReceipts;
+use crate::report::warn;
 use crate::server::{COMMAND_ITEMS, Server};
 
-/// The most records that are asked for at once. The receipt can repeat the answers for all of them.
+/// The most records whose items are sent at once. The receipt can repeat the answers for all of them.
 const CHUNK: usize = 50_000;
 const _: () = assert!(CHUNK <= Receipt::MOST_ANSWERS);
 
-/// A filter on a server.
-pub struct Key<'s> {
+/// A filter on a server, which runs may share.
+pub struct SharedFilter<'s> {
     pub server: &'s Server,
-    pub name: &'s str,
-    /// The error rate of the filter that is made if there is none.
+    pub key: &'s str,
+    /// The error rate of the filter that is created if the key is missing.
     pub rate: Fraction,
 }
 
-/// How far a run has come.
+/// What a run has done.
 #[derive(Clone, Copy, Default)]
 struct Checkpoint {
     figures: Figures,
-    /// The number of items that were asked for.
+    /// The number of items that have answers.
     position: u64,
     /// The index of the open file, and its length.
     index: u64,
     bytes: u64,
 }
 
-/// A run that asks a server.
-pub struct Shared<'s> {
-    key: &'s Key<'s>,
-    once: Once<'s>,
-    /// Where the place is saved, if the run can go on.
+/// A run that prints the records whose items are new to a shared filter.
+struct Run<'r> {
+    filter: &'r SharedFilter<'r>,
+    input: &'r Input,
+    printer: &'r mut Printer,
+    show: Show,
+    receipts: RunReceipts<'r>,
+    /// Where checkpoints are saved, if the input can be read again.
     state: Option<State>,
-    place: Checkpoint,
-    /// The position of the saved place.
+    reached: Checkpoint,
+    /// The position of the saved checkpoint.
     saved: u64,
-    /// Whether the server has forgotten what it said.
-    is_forgotten: bool,
 }
 
 impl Checkpoint {
-    fn to_words(self) -> [u128; 6] {
-        let Figures {
-            kept,
-            dropped,
-            lacking,
-        } = self.figures;
-        [
-            kept,
-            dropped,
-            lacking,
-            self.position,
-            self.index,
-            self.bytes,
-        ]
-        .map(u128::from)
+    fn to_words(self) -> impl Iterator<Item = u128> {
+        let it = self.figures;
+        let figures = [it.kept, it.dropped, it.lacking];
+        let place = [self.position, self.index, self.bytes];
+        figures.into_iter().chain(place).map(u128::from)
     }
 
     fn of_words(words: Vec<u128>) -> Option<Self> {
         let numbers: Result<Vec<u64>, _> = words.into_iter().map(u64::try_from).collect();
-        let &[kept, dropped, lacking, position, index, bytes] = &numbers.ok()?[..] else {
-            return None;
-        };
+        let [kept, dropped, lacking, position, index, bytes] = numbers.ok()?.try_into().ok()?;
         Some(Self {
             figures: Figures {
                 kept,
@@ -97,9 +87,10 @@ impl Checkpoint {
     }
 }
 
-impl Key<'_> {
-    /// Prints the records whose items are new to the key. Returns the error rate of its filter.
-    pub fn print(
+impl SharedFilter<'_> {
+    /// Prints the records whose items are new to the filter, after those of an earlier run's checkpoint. Returns the
+    /// filter's error rate.
+    pub fn print_new(
         &self,
         input: &Input,
         state: Option<State>,
@@ -107,207 +98,214 @@ impl Key<'_> {
         printer: &mut Printer,
         show: Show,
     ) -> Result<f64> {
-        let load = |state: &State| state.load(Checkpoint::of_words);
-        let place = state.as_ref().map_or(Ok(None), load)?;
-        let mut is_whole = false;
-        if let Output::Folder(folder) = &mut printer.output {
-            folder.has_members = true;
-            is_whole = folder.is_whole();
-            if place.is_none() {
-                folder.require_none()?;
-            }
-        }
-        let name = self.name.as_bytes();
-        let mut run = Shared {
-            key: self,
-            once: Once::find(self.server, &[name.to_vec()], "unique", input, show)?,
-            state,
-            place: place.unwrap_or_default(),
-            saved: place.unwrap_or_default().position,
-            is_forgotten: false,
-        };
-        printer.figures = run.place.figures;
-        // A run that was killed at its end may have deleted its receipt.
-        let has_begun = place.is_some() && !is_whole;
-        let begun = run.once.begin(has_begun);
-        begun.map_err(|fault| run.failure("use the receipt of", &fault))?;
-        if place.is_none() {
-            run.save(printer)?;
-        }
-        let done = run.print(input, bytes, printer, show);
+        let mut run = Run::begin(self, input, state, printer, show)?;
+        let done = run.print_records(bytes);
         let rate = done.and_then(|()| self.error_rate());
-        let rate = rate.map_err(|failure| {
-            if run.is_forgotten {
-                failure
-            } else {
-                run.once.explain(failure)
-            }
-        })?;
-        run.once.end();
+        let rate = rate.map_err(|failure| run.receipts.explain(failure))?;
+        run.receipts.delete();
         run.state.as_ref().map_or(Ok(()), State::remove)?;
         Ok(rate)
     }
 
     fn error_rate(&self) -> Result<f64> {
-        let key = self.name.as_bytes();
+        let key = self.key.as_bytes();
         let mut info = cmd(BF_INFO);
-        info.arg(self.name).arg("ERROR");
-        let rates = self.server.get::<Vec<f64>>(key, &info);
-        let rate = rates.and_then(|rates| {
-            let lost = || Fault::Lost(format!("unexpected reply to {BF_INFO}"));
-            rates.first().copied().ok_or_else(lost)
-        });
+        let rates: Result<Vec<f64>, Fault> = self.server.get(key, info.arg(key).arg("ERROR"));
+        let first = |rates: Vec<f64>| rates.first().copied().ok_or_else(|| unexpected(BF_INFO));
+        let rate = rates.and_then(first);
         rate.map_err(|fault| self.server.failure_of("describe", key, &fault))
     }
 }
 
-impl Shared<'_> {
-    fn print(
-        &mut self,
-        input: &Input,
-        bytes: Option<u64>,
-        printer: &mut Printer,
+impl<'r> Run<'r> {
+    /// Loads the checkpoint and the receipt of an earlier run, or creates them.
+    fn begin(
+        filter: &'r SharedFilter<'r>,
+        input: &'r Input,
+        state: Option<State>,
+        printer: &'r mut Printer,
         show: Show,
-    ) -> Result<()> {
-        let mut progress = Progress::of_bytes(show, "writing", "records", bytes);
-        let resumed = self.place;
-        let mut skipped = 0;
-        let blocks = input.blocks();
+    ) -> Result<Self> {
+        let load = |state: &State| state.load(Checkpoint::of_words);
+        let checkpoint = state.as_ref().map_or(Ok(None), load)?;
+        let mut is_whole = false;
+        if let Output::Folder(folder) = &mut printer.output {
+            folder.has_members = true;
+            is_whole = folder.is_whole();
+            if checkpoint.is_none() {
+                folder.require_none()?;
+            }
+        }
+        let keys = [filter.key.as_bytes().to_vec()];
+        let receipts = RunReceipts::read(filter.server, &keys, "unique", input)?;
+        if checkpoint.is_none() && receipts.done_before() > 0 && show != Show::Nothing {
+            warn(
+                "the server has a receipt for these files, but there is no output: beginning with the first item",
+            );
+        }
+        // The receipt is ahead of the checkpoint.
+        let reached = checkpoint.unwrap_or_default();
+        receipts.resume(reached.position, show);
+        printer.figures = reached.figures;
+        let mut run = Self {
+            filter,
+            input,
+            printer,
+            show,
+            receipts,
+            state,
+            reached,
+            saved: reached.position,
+        };
+        // A run that was killed at its end may have deleted its receipt.
+        let created = run.receipts.create(checkpoint.is_some() && !is_whole);
+        created.map_err(|fault| run.failure("use the receipt of", &fault))?;
+        if checkpoint.is_none() {
+            run.save()?;
+        }
+        Ok(run)
+    }
+
+    fn print_records(&mut self, bytes: Option<u64>) -> Result<()> {
+        let mut progress = Progress::of_bytes(self.show, "writing", "records", bytes);
+        let resumed = self.reached;
+        let mut done_before = resumed.figures.records();
+        let blocks = self.input.blocks();
         while let Some(block) = blocks.next() {
-            let mut block = input.fields_of(block)?;
+            let mut block = self.input.fields_of(block)?;
             if let Some(start) = block.start.take() {
-                self.begin(block.index, &start, resumed, printer)?;
+                self.begin_file(block.index, &start, resumed)?;
             }
             let records: Vec<Record<'_>> = block.records().collect();
-            let before = usize::try_from(resumed.figures.records() - skipped);
-            let before = before.unwrap_or(usize::MAX).min(records.len());
-            skipped += before as u64;
-            for records in records[before..].chunks(CHUNK) {
-                self.print_chunk(&block, records, printer)?;
+            let skipped = usize::try_from(done_before).unwrap_or(usize::MAX);
+            let skipped = skipped.min(records.len());
+            done_before -= skipped as u64;
+            for records in records[skipped..].chunks(CHUNK) {
+                self.print_chunk(&block, records)?;
             }
-            progress.at(block.read, printer.figures.records());
+            progress.at(block.read, self.printer.figures.records());
         }
         blocks.end()?;
-        self.save(printer)?;
-        printer.output.end()?;
-        progress.end(printer.figures.records());
+        self.save()?;
+        self.printer.output.end()?;
+        progress.end(self.printer.figures.records());
         Ok(())
     }
 
-    /// Begins a file, or goes on with it. The file before gets its name once the state says that all its records are done.
-    fn begin(
-        &mut self,
-        index: usize,
-        start: &Start,
-        resumed: Checkpoint,
-        printer: &mut Printer,
-    ) -> Result<()> {
+    /// Begins a file, or continues one. The file before gets its name once the checkpoint says that all its records are
+    /// done.
+    fn begin_file(&mut self, index: usize, start: &Start, resumed: Checkpoint) -> Result<()> {
         let number = index as u64;
         if number < resumed.index {
             return Ok(());
         }
-        if let Output::Folder(folder) = &mut printer.output
+        if let Output::Folder(folder) = &mut self.printer.output
             && number == resumed.index
             && resumed.bytes > 0
         {
-            return folder.resume(index, start.packed, resumed.bytes);
+            let begun = folder.resume(index, start.packed, resumed.bytes);
+            return begun.map_err(|failure| {
+                self.receipts.discard();
+                failure.and("restore that file, or run all inputs again, with another key")
+            });
         }
-        self.save(printer)?;
-        self.place.index = number;
-        printer.output.begin(index, start)
+        self.save()?;
+        self.reached.index = number;
+        self.printer.output.begin(index, start)
     }
 
-    fn print_chunk(
-        &mut self,
-        block: &Block,
-        records: &[Record<'_>],
-        printer: &mut Printer,
-    ) -> Result<()> {
+    fn print_chunk(&mut self, block: &Block, records: &[Record<'_>]) -> Result<()> {
         let items = records.iter().filter_map(|record| record.item.ok());
         let items: Vec<&[u8]> = items.collect();
-        let asked = self.place.position - self.saved + items.len() as u64;
-        if asked > Receipt::MOST_ANSWERS as u64 {
-            self.save(printer)?;
+        let unsaved = self.reached.position - self.saved + items.len() as u64;
+        if unsaved > Receipt::MOST_ANSWERS as u64 {
+            self.save()?;
         }
-        let mut are_new = self.ask(block, &items)?.into_iter();
-        printer.print(block, records.iter().cloned(), || {
+        let mut are_new = self.add(block, &items)?.into_iter();
+        self.printer.print(block, records.iter().cloned(), || {
             (are_new.next() == Some(true)).then_some(1)
         })?;
-        self.place.position += items.len() as u64;
-        self.once.reach(self.place.position, true);
+        self.reached.position += items.len() as u64;
+        self.receipts.set_done(self.reached.position, true);
         Ok(())
     }
 
-    /// Saves the place, once the output is on the disk.
-    fn save(&mut self, printer: &mut Printer) -> Result<()> {
-        let (Some(state), Output::Folder(folder)) = (&self.state, &mut printer.output) else {
+    /// Saves a checkpoint, once the output is on the disk.
+    fn save(&mut self) -> Result<()> {
+        let (Some(state), Output::Folder(folder)) = (&self.state, &mut self.printer.output) else {
             return Ok(());
         };
-        self.place.bytes = folder.sync()?;
-        self.place.figures = printer.figures;
-        state.save(self.place.to_words())?;
-        self.saved = self.place.position;
+        self.reached.bytes = folder.sync()?;
+        self.reached.figures = self.printer.figures;
+        state.save(self.reached.to_words())?;
+        self.saved = self.reached.position;
         Ok(())
     }
 
-    /// Adds items, and returns for each whether it was new.
-    fn ask(&mut self, block: &Block, items: &[&[u8]]) -> Result<Vec<bool>> {
-        let Key { server, name, rate } = *self.key;
+    /// Adds items to the filter, and returns for each whether it was new.
+    fn add(&mut self, block: &Block, items: &[&[u8]]) -> Result<Vec<bool>> {
+        let SharedFilter { server, key, rate } = *self.filter;
+        let rate = rate.get().to_string();
         let batches = items.chunks(COMMAND_ITEMS);
-        let starts = (self.place.position..).step_by(COMMAND_ITEMS);
+        let starts = (self.reached.position..).step_by(COMMAND_ITEMS);
         let commands = batches.clone().zip(starts).map(|(batch, start)| {
             let positions = start..start + batch.len() as u64;
-            let mut insert = self.once.command(0, positions, BF_INSERT);
-            let rate = rate.get().to_string();
+            let mut insert = self.receipts.command(0, positions, BF_INSERT);
             insert.arg("CAPACITY").arg(FIRST_ITEMS).arg("ERROR");
-            insert.arg(rate).arg("EXPANSION").arg(2);
+            insert.arg(&rate).arg("EXPANSION").arg(2);
             insert.arg("ITEMS").arg(batch);
-            (name.as_bytes().to_vec(), insert)
+            (key.as_bytes().to_vec(), insert)
         });
         let commands: Vec<_> = commands.collect();
         let replies = server.call_all(&commands);
         let mut are_new = Vec::with_capacity(items.len());
         for ((batch, (_, command)), reply) in batches.zip(&commands).zip(replies) {
-            let first = are_new.len();
-            let failed = |run: &mut Self, index: usize, fault: &Fault| {
+            let reply = self.receipts.retry(0, command, reply);
+            let reply = reply.map_err(|fault| (0, fault));
+            let answers = reply.and_then(|reply| answers_in(reply, batch.len()));
+            are_new.extend(answers.map_err(|(index, fault)| {
                 let position = batch.get(index).map(|item| block.position(item));
-                run.failure(&format!("add {} to", position.unwrap_or_default()), fault)
-            };
-            let reply = self.once.take(0, command, reply);
-            let answers = match reply.map_err(|fault| failed(self, 0, &fault))? {
-                Value::Array(answers) => answers,
-                _ => Vec::new(),
-            };
-            for answer in answers {
-                match answer {
-                    Value::Int(answer) => are_new.push(answer == 1),
-                    Value::ServerError(error) => {
-                        return Err(failed(self, are_new.len() - first, &error.into()));
-                    }
-                    _ => break,
-                }
-            }
-            if are_new.len() != first + batch.len() {
-                let fault = Fault::Lost(format!("unexpected reply to {BF_INSERT}"));
-                return Err(failed(self, 0, &fault));
-            }
+                self.failure(&format!("add {} to", position.unwrap_or_default()), &fault)
+            })?);
         }
         Ok(are_new)
     }
 
-    fn failure(&mut self, verb: &str, fault: &Fault) -> Failure {
-        let Key { server, name, .. } = self.key;
+    /// Returns the failure of a command.
+    fn failure(&self, verb: &str, fault: &Fault) -> Failure {
         if matches!(fault, Fault::Refused(text) if is_lacking(text)) {
             return Failure::new(LACKING);
         }
-        let what = format!("could not {verb} {} at", shown(name.as_bytes()));
+        let SharedFilter { server, key, .. } = *self.filter;
+        let what = format!("could not {verb} {} at", shown(key.as_bytes()));
         let failure = limits::failure(server, &what, fault, (0, 0));
-        self.is_forgotten |= self.once.is_forgotten(fault);
-        if !self.is_forgotten {
+        if !self.receipts.lost_answers(fault) {
             return failure;
         }
+        self.receipts.discard();
         failure.and(
-            "what the server said about the last items is lost, so which of them are new can't be known: run all inputs again, with another key",
+            "the server's answers for some items are lost, so which of them are new can't be known: run all inputs again, with another key",
         )
     }
+}
+
+/// Returns for each of `count` items whether it was new. An error has the index of its item.
+fn answers_in(reply: Value, count: usize) -> Result<Vec<bool>, (usize, Fault)> {
+    let mut are_new = Vec::with_capacity(count);
+    for answer in reply.into_sequence().unwrap_or_default() {
+        match answer {
+            Value::Int(answer) => are_new.push(answer == 1),
+            Value::ServerError(error) => return Err((are_new.len(), error.into())),
+            _ => break,
+        }
+    }
+    if are_new.len() == count {
+        Ok(are_new)
+    } else {
+        Err((0, unexpected(BF_INSERT)))
+    }
+}
+
+fn unexpected(command: &str) -> Fault {
+    Fault::Lost(format!("unexpected reply to {command}"))
 }

@@ -1,7 +1,7 @@
-//! Runs that count nothing twice, however often a command is sent or the run is started.
+//! Runs that count each item once, however often a command is sent or the run is started.
 //!
-//! Beside each key is a receipt, which holds how many items of the run's input are done, and changes in one step with the
-//! key. Its name follows from the command line and the files, so the same run finds it again. Additions to Bloom filters
+//! Beside each key is a receipt. It holds how many items of the run's input are done, and changes in one step with the key.
+//! Its name is derived from the command line and the files, so the same run finds it again. Additions to Bloom filters
 //! have receipts of the module, all other commands those of a script.
 
 use std::cell::Cell;
@@ -25,26 +25,25 @@ use super::upload::random;
 const LEASE_MS: u64 = 7 * 24 * 3_600_000;
 const TEMPORARY_LEASE_MS: u64 = 300_000;
 
-/// Runs a command unless an earlier call did.
-const STEP: &str = include_str!("once.lua");
+/// Runs a command, unless its receipt says that an earlier call did.
+const SCRIPT: &str = include_str!("receipts.lua");
 
-/// What can be done after a run that ended early.
+/// What the same command does after a run that ended early.
 #[derive(Clone, Copy, PartialEq)]
 enum Rerun {
-    /// The same command goes on.
-    GoesOn,
-    /// The input can't be read again.
-    Impossible,
-    /// A receipt is gone, so the same command would do the items again.
-    ReceiptGone,
-    /// The same command fills new keys.
-    BeginsAnew,
+    /// It continues after the items that are done.
+    Continues,
+    /// It has no input: a pipe can't be read again.
+    LacksInput,
+    /// It counts the items twice, because a receipt is gone.
+    CountsTwice,
+    /// It can't use what is done.
+    Discards,
 }
 
-/// The receipts of a run.
-pub struct Once<'s> {
+/// The receipts of a run, one for each key.
+pub struct RunReceipts<'s> {
     pub server: &'s Server,
-    /// One for each key.
     receipts: Vec<KeyReceipt>,
     lease_ms: u64,
     rerun: Cell<Rerun>,
@@ -57,21 +56,20 @@ pub struct Once<'s> {
 struct KeyReceipt {
     key: Vec<u8>,
     name: Vec<u8>,
-    is_there: bool,
+    exists: bool,
     /// The number of items that are done.
     end: u64,
     removed: u64,
     refused: u64,
 }
 
-impl<'s> Once<'s> {
-    /// Finds the receipts that an earlier run may have left.
-    pub fn find(
+impl<'s> RunReceipts<'s> {
+    /// Reads the receipts that an earlier run may have left.
+    pub fn read(
         server: &'s Server,
         keys: &[Vec<u8>],
         subcommand: &str,
         input: &Input,
-        show: Show,
     ) -> Result<Self> {
         let (rerun, number) = match input.identity()? {
             // With another number of shards, each has other items.
@@ -79,51 +77,53 @@ impl<'s> Once<'s> {
                 identity.extend((keys.len() as u64).to_le_bytes());
                 // Hashes of this seed never change.
                 let (number, _) = Seed::FIXED.probe(&identity).hashes();
-                (Rerun::GoesOn, number)
+                (Rerun::Continues, number)
             }
-            None => (Rerun::Impossible, random()),
+            None => (Rerun::LacksInput, random()),
         };
         let suffix = format!("{subcommand}-{number:016x}");
         let receipts = keys.iter().map(|key| {
             let receipt = KeyReceipt::new(key, &suffix).read(server);
             receipt.map_err(|fault| server.failure_of("read the receipt of", key, &fault))
         });
-        let once = Self {
+        Ok(Self {
             server,
             receipts: receipts.collect::<Result<_>>()?,
             lease_ms: LEASE_MS,
             rerun: Cell::new(rerun),
             done: Cell::default(),
-        };
-        let before = once.receipts.iter().map(|receipt| receipt.end).sum();
-        if before > 0 && show != Show::Nothing {
-            let items = counted(before, "item");
-            warn(format_args!("going on after {items} of an earlier run"));
-        }
-        once.reach(before, true);
-        Ok(once)
+        })
     }
 
     /// Makes the receipt of a temporary key.
-    pub fn beside(server: &'s Server, temporary: &[u8]) -> Self {
+    pub fn of_temporary(server: &'s Server, temporary: &[u8]) -> Self {
         Self {
             server,
             receipts: vec![KeyReceipt::new(temporary, "build")],
             lease_ms: TEMPORARY_LEASE_MS,
-            rerun: Cell::new(Rerun::BeginsAnew),
+            rerun: Cell::new(Rerun::Discards),
             done: Cell::default(),
         }
     }
 
-    /// Creates the receipt of the only key, unless it is there. Once a run has begun, it has to be: another one would have
+    /// Says after how many items the run continues, if an earlier run did any.
+    pub fn resume(&self, done: u64, show: Show) {
+        if done > 0 && show != Show::Nothing {
+            let items = counted(done, "item");
+            warn(format_args!("going on after {items} of an earlier run"));
+        }
+        self.set_done(done, true);
+    }
+
+    /// Creates the receipt of the only key, unless it exists. Of a run that continues, it must exist: a new one would have
     /// no answers.
-    pub fn begin(&self, has_begun: bool) -> Result<(), Fault> {
+    pub fn create(&self, continues: bool) -> Result<(), Fault> {
         let receipt = &self.receipts[0];
-        if receipt.is_there {
+        if receipt.exists {
             return Ok(());
         }
-        if has_begun {
-            return Err(self.gone(receipt));
+        if continues {
+            return Err(self.report_lost(receipt));
         }
         let mut empty = Answers::with_room(0, 0).expect("there is memory for a head");
         let mut set = cmd("SET");
@@ -133,23 +133,23 @@ impl<'s> Once<'s> {
         Ok(())
     }
 
-    /// Notes that a receipt is gone, and returns the fault.
-    fn gone(&self, receipt: &KeyReceipt) -> Fault {
-        self.rerun.set(Rerun::ReceiptGone);
+    /// Returns the fault of a receipt that is gone.
+    fn report_lost(&self, receipt: &KeyReceipt) -> Fault {
+        self.rerun.set(Rerun::CountsTwice);
         let name = shown(&receipt.name);
         Fault::Refused(format!(
             "the receipt {name} is gone: it expired, or was deleted or evicted"
         ))
     }
 
-    /// Returns whether an earlier run did the items of a key before a position.
-    pub fn has(&self, index: usize, position: u64) -> bool {
-        position <= self.receipts[index].end
+    /// Returns whether an earlier run did the items of a key up to a position.
+    pub fn is_done(&self, index: usize, end: u64) -> bool {
+        end <= self.receipts[index].end
     }
 
-    /// Returns whether an earlier run did items.
-    pub fn goes_on(&self) -> bool {
-        self.receipts.iter().any(|receipt| receipt.end > 0)
+    /// Returns the number of items that earlier runs did.
+    pub fn done_before(&self) -> u64 {
+        self.receipts.iter().map(|receipt| receipt.end).sum()
     }
 
     /// Returns the numbers of items that an earlier run removed, and whose removal was refused to it.
@@ -166,15 +166,15 @@ impl<'s> Once<'s> {
             return insert;
         }
         let mut eval = cmd("EVAL");
-        eval.arg(STEP).arg(2).arg(key).arg(name);
+        eval.arg(SCRIPT).arg(2).arg(key).arg(name);
         eval.arg(&[positions.start, positions.end, self.lease_ms])
             .arg(command);
         eval
     }
 
-    /// Takes the reply to a command. While a slot moves to another node, commands may overtake each other, so one that came
-    /// too early is sent again.
-    pub fn take(
+    /// Returns the reply to a command, which is sent again if it came too early: commands may overtake each other while a
+    /// slot moves to another node.
+    pub fn retry(
         &self,
         index: usize,
         command: &Cmd,
@@ -188,14 +188,15 @@ impl<'s> Once<'s> {
             reply => reply,
         };
         reply.map_err(|fault| match forgotten(&fault) {
-            Some(Forgotten { to: 0, .. }) => self.gone(receipt),
+            Some(Forgotten { to: 0, .. }) => self.report_lost(receipt),
             _ => fault,
         })
     }
 
-    /// Notes that this number of items is done. `are_first` says whether they are the first of the input.
-    pub fn reach(&self, done: u64, are_first: bool) {
-        if are_first || self.rerun.get() == Rerun::GoesOn {
+    /// Sets the number of items that are done. `are_first` says whether they are the first of the input: only these can be
+    /// left out of an input that can't be read again.
+    pub fn set_done(&self, done: u64, are_first: bool) {
+        if are_first || self.rerun.get() == Rerun::Continues {
             self.done.set(done);
             if let Some(note) = self.note() {
                 interrupt::say(note);
@@ -203,12 +204,17 @@ impl<'s> Once<'s> {
         }
     }
 
-    /// Returns whether a fault says that answers of earlier calls are lost.
-    pub fn is_forgotten(&self, fault: &Fault) -> bool {
-        self.rerun.get() == Rerun::ReceiptGone || forgotten(fault).is_some()
+    /// Notes that the same command can't use what is done.
+    pub fn discard(&self) {
+        self.rerun.set(Rerun::Discards);
     }
 
-    /// Says in a failure of the run what is done, and how to go on.
+    /// Returns whether a fault says that answers of earlier calls are lost.
+    pub fn lost_answers(&self, fault: &Fault) -> bool {
+        self.rerun.get() == Rerun::CountsTwice || forgotten(fault).is_some()
+    }
+
+    /// Adds to a failure of the run what is done, and how to go on.
     pub fn explain(&self, failure: Failure) -> Failure {
         match self.note() {
             Some(note) => failure.and(&note),
@@ -221,28 +227,28 @@ impl<'s> Once<'s> {
         let done = self.done.get();
         let items = counted(done, "item");
         Some(match self.rerun.get() {
-            Rerun::GoesOn if done == 0 => return None,
-            Rerun::GoesOn => format!(
+            Rerun::Discards => return None,
+            Rerun::Continues if done == 0 => return None,
+            Rerun::Continues => format!(
                 "at least {items} are done; within a week and with unchanged files, the same command goes on there"
             ),
-            Rerun::Impossible => format!(
+            Rerun::LacksInput => format!(
                 "the first {items} are done, and some after them may be; pass only the others"
             ),
-            Rerun::ReceiptGone => {
+            Rerun::CountsTwice => {
                 format!("at least {items} are done; the same command would count them twice")
             }
-            Rerun::BeginsAnew => return None,
         })
     }
 
     /// Deletes the receipts at the end of the run. After a failure they stay until they expire.
-    pub fn end(self) {
-        if self.rerun.get() != Rerun::BeginsAnew {
+    pub fn delete(self) {
+        if self.rerun.get() != Rerun::Discards {
             interrupt::say("all items are done");
         }
         for KeyReceipt { key, name, .. } in &self.receipts {
             let deleted = self.server.call(key, cmd("UNLINK").arg(name));
-            if deleted.is_err() && self.rerun.get() == Rerun::GoesOn {
+            if deleted.is_err() && self.rerun.get() == Rerun::Continues {
                 warn(format_args!(
                     "valkeybloom: all items are done, but the receipt {} could not be deleted: delete it before these files are used again",
                     shown(name)
@@ -262,29 +268,29 @@ impl KeyReceipt {
     }
 
     /// Reads what an earlier run left: a receipt of the module, or the numbers that the script keeps.
-    fn read(mut self, server: &Server) -> Result<Self, Fault> {
+    fn read(self, server: &Server) -> Result<Self, Fault> {
         let found: Option<Vec<u8>> = server.get(&self.key, cmd("GET").arg(&self.name))?;
         let Some(found) = found else {
             return Ok(self);
         };
-        self.is_there = true;
-        let head = found.get(..Receipt::HEAD_BYTES - 1);
-        if let Some(end) = head.and_then(Receipt::end_in) {
-            self.end = end;
-            return Ok(self);
-        }
-        let numbers = str::from_utf8(&found).ok();
-        let numbers = numbers.map(|text| text.split(' ').map_while(|number| number.parse().ok()));
-        match numbers.map(Iterator::collect::<Vec<u64>>).as_deref() {
-            Some([end, removed, refused]) => {
-                (self.end, self.removed, self.refused) = (*end, *removed, *refused);
-                Ok(self)
-            }
-            _ => Err(Fault::Refused(format!(
-                "{} is not a receipt",
-                shown(&self.name)
-            ))),
-        }
+        let of_module = found.get(..Receipt::HEAD_BYTES - 1);
+        let of_module = of_module.and_then(Receipt::end_in).map(|end| [end, 0, 0]);
+        let of_script = || {
+            let numbers = str::from_utf8(&found).ok()?.split(' ');
+            let numbers: Result<Vec<u64>, _> = numbers.map(str::parse).collect();
+            numbers.ok()?.try_into().ok()
+        };
+        let Some([end, removed, refused]) = of_module.or_else(of_script) else {
+            let name = shown(&self.name);
+            return Err(Fault::Refused(format!("{name} is not a receipt")));
+        };
+        Ok(Self {
+            exists: true,
+            end,
+            removed,
+            refused,
+            ..self
+        })
     }
 }
 

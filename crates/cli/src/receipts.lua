@@ -1,9 +1,8 @@
--- Runs a command of a run unless its receipt says that an earlier call did, and moves the end of the receipt in the same
--- step.
+-- Runs a command, unless its receipt says that an earlier call did, and updates the receipt in the same step.
 -- KEYS: the key, the receipt. ARGV: the position of the command's first item in the input of the run, the position after
--- its last one, the time to live of the receipt, the command, and its words after the key.
--- The receipt holds its end, and the numbers of items that were removed and whose removal was refused. Returns these two for
--- a removal, and otherwise the reply of the command, or an empty list if an earlier call had it.
+-- its last item, the receipt's time to live in milliseconds, the command, and its words after the key.
+-- The receipt contains three numbers: the items that are done, those that were removed, and those whose removal was refused.
+-- Returns the last two for a removal, and otherwise the command's reply, or an empty list if an earlier call ran it.
 local key, receipt = KEYS[1], KEYS[2]
 local from, to, lease, command = unpack(ARGV, 1, 4)
 local held = redis.call('GET', receipt)
