@@ -29,7 +29,7 @@ use super::expiry::Expiry;
 use super::failure::{Fault, Result};
 use super::keys::Found;
 use super::outcomes::{Fate, Outcome, Outcomes};
-use super::pair::{Between, Pair, SideFault};
+use super::pair::{Between, Pair, SideFault, kinds_differ};
 use super::progress::{Progress, Show};
 use super::report::print_json;
 use super::server::{Server, Tls, dialect_of};
@@ -318,10 +318,7 @@ impl Comparing<'_> {
     fn mismatch(&self, key: &Pending) -> Option<Ending> {
         self.compared_kind(key)?;
         Some(match (&key.source_kind, &key.target_kind) {
-            (Some(source), Some(target)) => {
-                let reason = format!("its type is {target} at the target, not {source}");
-                (Fate::DIFFERENT, Some(reason))
-            }
+            (Some(source), Some(target)) => (Fate::DIFFERENT, Some(kinds_differ(source, target))),
             (Some(source), None) => {
                 let obstacle = self.pair.obstacle(&key.key, source);
                 (Fate::ONLY_SOURCE, obstacle.ok().flatten())

@@ -21,7 +21,7 @@ use super::failure::{Failure, Fault, Result};
 use super::info::Info;
 use super::keys::Found;
 use super::outcomes::{Fate, Outcome, Outcomes};
-use super::pair::{Between, Pair, SideFault};
+use super::pair::{Between, Pair, SideFault, kinds_differ};
 use super::program::Program;
 use super::progress::{Progress, Show};
 use super::report::{grouped, print_json, print_line};
@@ -203,51 +203,48 @@ impl Moving<'_> {
 
     /// Copies a key, expecting its known type.
     fn attempt(&mut self, found: &Found) -> Result<Fate, Stop> {
-        let key = &found.key[..];
-        if is_temporary(key) {
+        if is_temporary(&found.key) {
             return Err(skipped("an aborted run left it unfinished"));
         }
         let bytes = self.size(found)?;
-        let kind: String = self.write(self.pair.target.get(key, cmd("TYPE").arg(key)))?;
-        let replaceable = kind == found.kind || is_filter(&kind) && is_filter(&found.kind);
-        let fate = match &kind[..] {
-            "none" => Fate::MOVED,
-            _ if !self.options.replace => {
-                let mut reason = "the target has it already".to_owned();
-                if self.options.verify && replaceable {
-                    self.verify(found)?;
-                    reason += ", and it is the same";
-                }
-                return Err(skipped(reason));
-            }
-            _ if replaceable => Fate::REPLACED,
-            other => {
-                let kind = &found.kind;
-                return Err(refused(format!(
-                    "its type is {other} at the target, not {kind}"
-                )));
-            }
-        };
-        let obstacle = if self.options.dry_run {
-            self.read(self.pair.obstacle(key, &found.kind))?
-        } else {
-            self.pair.capabilities.obstacle_of_type(&found.kind)
-        };
-        if let Some(obstacle) = obstacle {
-            return Err(refused(obstacle));
-        }
+        let fate = self.plan(found)?;
         if self.options.dry_run {
             self.bytes += bytes;
-            return Ok(match fate {
-                Fate::MOVED => Fate::WOULD_MOVE,
-                _ => Fate::WOULD_REPLACE,
-            });
+            return Ok(fate);
         }
         self.transfer(found, bytes)?;
         if self.options.verify {
             self.verify(found)?;
         }
         Ok(fate)
+    }
+
+    /// Returns the outcome of a key if nothing goes wrong.
+    fn plan(&self, found: &Found) -> Result<Fate, Stop> {
+        let (Found { key, kind }, options) = (found, self.options);
+        let target: String = self.write(self.pair.target.get(key, cmd("TYPE").arg(key)))?;
+        let is_replaceable = target == *kind || is_filter(&target) && is_filter(kind);
+        let fate = match &target[..] {
+            "none" if options.dry_run => Fate::WOULD_MOVE,
+            "none" => Fate::MOVED,
+            _ if !options.replace => {
+                let mut reason = "the target has it already".to_owned();
+                if options.verify && is_replaceable {
+                    self.verify(found)?;
+                    reason += ", and it is the same";
+                }
+                return Err(skipped(reason));
+            }
+            _ if !is_replaceable => return Err(refused(kinds_differ(kind, &target))),
+            _ if options.dry_run => Fate::WOULD_REPLACE,
+            _ => Fate::REPLACED,
+        };
+        let obstacle = if options.dry_run {
+            self.read(self.pair.obstacle(key, kind))?
+        } else {
+            self.pair.capabilities.obstacle_of_type(kind)
+        };
+        obstacle.map_or(Ok(fate), |obstacle| Err(refused(obstacle)))
     }
 
     /// Returns the bytes of a value at the source.

@@ -35,6 +35,11 @@ pub enum SideFault {
     Target(Fault),
 }
 
+/// Describes that a key has another type at the target.
+pub fn kinds_differ(source: &str, target: &str) -> String {
+    format!("its type is {target} at the target, not {source}")
+}
+
 impl Between {
     pub fn connect(&self, tls: &Tls) -> Result<Pair<'_>> {
         let source = Server::connect(&self.source, tls)?;

@@ -178,15 +178,13 @@ impl<'s> RunReceipts<'s> {
         &self,
         index: usize,
         command: &Cmd,
-        reply: Result<Value, Fault>,
+        mut reply: Result<Value, Fault>,
     ) -> Result<Value, Fault> {
         let receipt = &self.receipts[index];
-        let reply = match reply {
-            Err(fault) if fault.is_temporary() || forgotten(&fault).is_some() => {
-                self.server.call(&receipt.key, command)
-            }
-            reply => reply,
-        };
+        let is_early = |fault: &Fault| fault.is_temporary() || forgotten(fault).is_some();
+        if reply.as_ref().is_err_and(is_early) {
+            reply = self.server.call(&receipt.key, command);
+        }
         reply.map_err(|fault| match forgotten(&fault) {
             Some(Forgotten { to: 0, .. }) => self.report_lost(receipt),
             _ => fault,
