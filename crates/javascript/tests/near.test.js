@@ -366,22 +366,6 @@ test('with the options of docs/javascript.md, a server that has stopped holds no
   }
 });
 
-test('a key that is deleted or replaced is followed', async () => {
-  await client.call('BF.MADD', 'seen', ...items(100));
-  const near = new Near(client.client, 'seen', QUICK);
-  await near.wait(30);
-  await client.call('DEL', 'seen');
-  await until(() => near.state === 'missing');
-  assert.equal(near.local('item 1'), false);
-  await client.call('BF.MADD', 'seen', 'other');
-  await until(() => near.local('other') === true);
-  await client.call('BF.MADD', 'another', 'third');
-  await client.call('RENAME', 'another', 'seen');
-  await until(() => near.local('third') === true);
-  await untilEqual(near, 'seen');
-  near.close();
-});
-
 test('a replica is read, and the primary is written to', async () => {
   const replica = await startServer('--replicaof', '127.0.0.1', server.port);
   const reading = await observer(replica.port);
@@ -430,22 +414,4 @@ test('a dropped copy ends its polls, and no copy keeps a program alive', async (
     client.unref();`;
   const run = spawnSync(process.execPath, ['--input-type=module', '-e', program], { timeout: 15_000, encoding: 'utf8' });
   assert.deepEqual([run.stdout, run.stderr, run.status], ['true\n', '', 0]);
-});
-
-test('filters of others are followed while everybody adds', async () => {
-  // A filter that has to grow.
-  await client.call('BF.RESERVE', 'seen', 0.001, 5000);
-  const near = new Near(client.client, 'seen', QUICK);
-  await near.wait(30);
-  const added = new Set();
-  for (let round = 0; round < 200; round += 1) {
-    const [own, theirs] = [items(20, 100 * round), items(20, 100 * round + 50)];
-    await Promise.all([near.addMany(own), client.call('BF.MADD', 'seen', ...theirs)]);
-    assert.ok((await near.hasMany(own)).every((found) => found === 1));
-    for (const item of [...own, ...theirs]) added.add(item);
-  }
-  await untilEqual(near, 'seen');
-  assert.ok((await near.hasMany([...added])).every((found) => found === 1));
-  assert.ok(near.copy().filters > 1);
-  near.close();
 });

@@ -1,7 +1,6 @@
 // `fetch` and `store`, over every kind of client, of one server and of a cluster.
 
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { beforeEach, test } from 'node:test';
 
 import { Bloom, CountMin, CuckooFilter, TDigest, TopK, fetch, store } from 'valkeybloom';
@@ -97,20 +96,6 @@ test('a large filter goes and comes in chunks', async () => {
   });
 });
 
-test('the server answers as the object does', async () => {
-  const seen = new Bloom(1000, 0.01);
-  seen.addMany([...ITEMS, 43, 12n, 'text']);
-  await store(client.client, 'seen', seen);
-  const asked = ['a', '', 'é', 43, 42, 44, 12n, 'text', 'other', ...Array(500).keys()];
-  const answers = await client.call('BF.MEXISTS', 'seen', ...asked.map(String));
-  assert.deepEqual(answers, [...seen.hasMany(asked)]);
-  assert.equal(await client.call('BF.CARD', 'seen'), seen.size);
-  for (let item = 0; item < 2000; item += 1) {
-    assert.equal(await client.call('BF.ADD', 'seen', item), Number(seen.add(item)));
-  }
-  assert.ok((await fetch(client.client, 'seen')).equals(seen));
-});
-
 test('a key that exists is kept, replaced or merged', async () => {
   await withEach(CLIENTS, server.port, async (one) => {
     await client.call('FLUSHALL');
@@ -154,19 +139,6 @@ test('a key that exists is kept, replaced or merged', async () => {
   await assert.rejects(fetch(client.client, null), /the key is null: a key is a string, /);
 });
 
-test('counts and observations are merged', async () => {
-  const [hits, times] = [new CountMin(100, 4), new TDigest()];
-  hits.add('a', 3);
-  times.add(1, 2, 3);
-  for (const [key, sketch] of [['hits', hits], ['times', times]]) {
-    await store(client.client, key, sketch, { merge: true, ttl: 1000 });
-    await store(client.client, key, sketch, { merge: true });
-    assert.ok((await client.call('TTL', key)) > 900);
-  }
-  assert.equal((await fetch(client.client, 'hits')).query('a'), 6);
-  assert.equal((await fetch(client.client, 'times')).size, 6);
-});
-
 test('a prefix of ioredis is part of every key', async () => {
   const { Redis } = await import('ioredis');
   const one = new Redis({ port: server.port, keyPrefix: 'app:' });
@@ -175,23 +147,6 @@ test('a prefix of ioredis is part of every key', async () => {
   assert.ok((await fetch(one, 'key')).equals(filter));
   assert.deepEqual(await client.call('KEYS', '*'), ['app:key']);
   one.disconnect();
-});
-
-test('the next chunk is of the same filter, or the other one is read', async () => {
-  const [first, other] = [new Bloom(5_000_000, 0.01), new Bloom(5_000_000, 0.01)];
-  first.add('a');
-  other.add('b');
-  await store(client.client, 'key', first);
-  await store(client.client, 'other', other);
-  let reads = 0;
-  const rival = {
-    async callBuffer(...words) {
-      if (words[0] === 'BF.SCANDUMP' && ++reads === 2) await client.call('RENAME', 'other', 'key');
-      return client.callBuffer(...words);
-    },
-  };
-  assert.ok((await fetch(rival, 'key')).equals(other));
-  assert.equal(reads, 6);
 });
 
 test('servers without ids have their chunks read, and servers without chunks their payload', async () => {
@@ -210,42 +165,6 @@ test('servers without ids have their chunks read, and servers without chunks the
     };
     assert.ok((await fetch(older, 'key')).equals(filter));
   }
-});
-
-test('filters of RedisBloom are fetched, and stored where they were made', async () => {
-  await client.call('CONFIG', 'SET', 'bf.bloom-new-filters', 'redisbloom');
-  try {
-    await client.call('BF.RESERVE', 'theirs', 0.01, 1000);
-    await client.call('BF.MADD', 'theirs', ...ITEMS.filter((item) => typeof item === 'string'));
-    const filter = await fetch(client.client, 'theirs');
-    assert.deepEqual([...filter.hasMany(['a', 'é', '42', 'z'])], [1, 1, 1, 0]);
-    await store(client.client, 'copy', filter);
-    assert.deepEqual(await client.callBuffer('DUMP', 'copy'), await client.callBuffer('DUMP', 'theirs'));
-  } finally {
-    await client.call('CONFIG', 'SET', 'bf.bloom-new-filters', 'own');
-  }
-});
-
-test('a program that is killed leaves a key that expires, and the old value', async () => {
-  const filter = new Bloom(20_000_000, 0.01);
-  await client.call('CONFIG', 'SET', 'bf.bloom-memory-usage-limit', 2 ** 30);
-  const proxy = await startProxy(server.port);
-  const program = `
-    import { Redis } from 'ioredis';
-    import { Bloom, store } from 'valkeybloom';
-    await store(new Redis(${proxy.port}), 'key', new Bloom(20_000_000, 0.01), { replace: true });`;
-  await store(client.client, 'key', new Bloom(10, 0.1));
-  const before = await client.callBuffer('DUMP', 'key');
-  const child = spawn(process.execPath, ['--input-type=module', '-e', program], { stdio: 'inherit' });
-  await until(async () => (await client.call('DBSIZE')) === 2);
-  child.kill('SIGKILL');
-  await new Promise((resolve) => child.on('exit', resolve));
-  proxy.close();
-  const [left] = (await client.call('KEYS', '*unfinished*')) ?? [];
-  const ttl = await client.call('PTTL', left);
-  assert.ok(ttl > 0 && ttl <= 300_000, `${ttl}`);
-  assert.deepEqual(await client.callBuffer('DUMP', 'key'), before);
-  assert.ok(filter.size === 0);
 });
 
 test('the time to live of an unfinished key is renewed while the date stands still', async (t) => {

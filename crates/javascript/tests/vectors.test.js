@@ -140,26 +140,6 @@ for (const [name, { make, single, batch, reply = (step) => step.reply }] of Obje
   }
 }
 
-/** The hashes of `hash.json` give the bits that an item sets. */
-test('hash.json', () => {
-  const { seed, items } = read('hash.json');
-  const modulus = 0xffffffffffffffc5n;
-  for (const row of items) {
-    const filter = new Bloom(100, 0.01, { expansion: null, seed: bytes(seed) });
-    filter.add(item(row.item));
-    // After the payload's header come the bitmap's length in bytes, the number of hashes, the seed, and the bitmap.
-    const stored = Buffer.from(filter.toBytes()).subarray(39);
-    const [size, count] = [stored.readBigUInt64LE(), stored.readUInt32LE(8)];
-    const [a, b] = row.sip.map((digits) => BigInt(`0x${digits}`));
-    const positions = [a, b];
-    for (let i = 2n; i < count; i += 1n) positions.push(((a + i * b) & (2n ** 64n - 1n)) % modulus);
-    const wanted = new Set(positions.map((position) => Number(position % (8n * size))));
-    const bitmap = stored.subarray(44, 44 + Number(size));
-    const found = Array.from({ length: 8 * bitmap.length }, (_, at) => at).filter((at) => (bitmap[at >> 3] >> (at & 7)) & 1);
-    assert.deepEqual(new Set(found), wanted, row.item);
-  }
-});
-
 test('every file is read', () => {
   assert.deepEqual(new Set(readdirSync(folder)), new Set(['hash.json', ...Object.keys(FAMILIES)]));
 });

@@ -345,32 +345,6 @@ def test_an_object_is_copied_whichever_way(number: int, tmp_path: Path) -> None:
                 kind.from_bytes(other.to_bytes())
 
 
-def test_late_items_move_no_others() -> None:
-    now = 1000 * HOUR
-    day = Bloom.window(1000, 1e-6, window_ms=HOUR, periods=24)
-    for age in range(23, -1, -1):
-        day.add(age, at_ms=now - age * HOUR)
-    assert day.add("late", at_ms=now - 12 * HOUR) and day.update(["a", "b"], at_ms=now - 23 * HOUR) == 2
-    for call in (day.add, day.update):
-        with pytest.raises(ValueError, match="has expired"):
-            call(["c"] if call == day.update else "c", at_ms=now - 25 * HOUR)
-    day.add("new", at_ms=now)
-    both = day.union(day, at_ms=now - 20 * HOUR)
-    for one in (day, both):
-        assert all(one.contains_many(range(24), at_ms=now)) and one.contains("late", at_ms=now)
-        assert one.contains("late", at_ms=now + 11 * HOUR) and not one.contains("late", at_ms=now + 12 * HOUR)
-        assert list(one.contains_many(["a", "c"], at_ms=now)) == [True, False]
-
-
-def test_all_items_with_room_are_added_to_a_cuckoo_filter_from_any_batch() -> None:
-    full = []
-    for batch in (list(range(10_000)), np.arange(10_000), np.arange(10_000).astype("S"), pa.array(range(10_000))):
-        full.append(CuckooFilter(4096, expansion=0, max_iterations=1))
-        with pytest.raises(ValueError):
-            full[-1].update(batch)
-    assert len(full[0]) > 2048 and all(filter == full[0] for filter in full)
-
-
 def test_an_emptied_object_is_a_new_one() -> None:
     for one in objects():
         if isinstance(one, TDigest):

@@ -209,18 +209,6 @@ def test_a_missing_key_is_what_the_program_says(client: Any) -> None:
         Near(client, "seen", missing="none")  # type: ignore[arg-type]
 
 
-def test_a_confirming_copy_never_denies_what_the_server_has(client: Any) -> None:
-    gate = Gate(client)
-    with Near(client, "seen", confirm=True, reader=gate, **QUICK) as near, Near(client, "seen", reader=gate, **QUICK) as trusting:
-        assert near.wait(30) and trusting.wait(30)
-        with gate.held():
-            client.execute_command("BF.ADD", "seen", "a")
-            assert "a" in near and list(near.contains_many(["a", "b"])) == [True, False]
-            # This is what `max_age` permits.
-            assert "a" not in trusting and list(trusting.contains_many(["a"])) == [False]
-        wait(lambda: "a" in trusting)
-
-
 def test_a_user_without_rights(client: Any, server: int) -> None:
     client.execute_command("BF.ADD", "seen", "a")
     for library in CLIENTS.values():
@@ -387,16 +375,3 @@ def test_a_copy_is_not_pickled(client: Any) -> None:
         for call in (pickle.dumps, copy.copy, copy.deepcopy):
             with pytest.raises(TypeError, match="pickle"):
                 call(near)
-
-
-def test_large_filters_are_fetched_and_followed(client: Any) -> None:
-    client.config_set("bf.bloom-memory-usage-limit", 1 << 30)
-    seen = Bloom(20_000_000, 0.01)
-    seen.update(range(100_000))
-    store(client, "large", seen)
-    with Near(client, "large", **QUICK) as near:
-        assert near.wait(60) and all(near.contains_many(range(100_000)))
-        client.execute_command("BF.MADD", "large", *range(100_000, 150_000))
-        wait(lambda: equals(near, client, "large"))
-        assert near.stats.fetches == 1
-    client.delete("large")

@@ -64,22 +64,6 @@ def test_what_is_stored_is_fetched(server: int) -> None:
         assert len(client.keys("*")) == len(filled())
 
 
-def test_the_server_answers_as_the_object_does(server: int) -> None:
-    with redis.Redis(port=server) as client:
-        client.flushall()
-        seen = Bloom(1000, 0.01)
-        seen.update([*ITEMS, 43, "text"])
-        store(client, "seen", seen)
-        asked = [*ITEMS, 43, 42, 44, "text", "other", *range(500)]
-        answers = client.execute_command("BF.MEXISTS", "seen", *asked)
-        assert [bool(a) for a in answers] == list(seen.contains_many(asked))
-        assert client.execute_command("BF.CARD", "seen") == len(seen)
-        for item in range(2000):
-            new = seen.add(item)
-            assert bool(client.execute_command("BF.ADD", "seen", item)) == new
-        assert fetch(client, "seen") == seen
-
-
 def test_a_large_filter_goes_and_comes_in_chunks(server: int) -> None:
     with redis.Redis(port=server) as client:
         client.flushall()
@@ -432,21 +416,6 @@ def test_no_chunk_of_another_filter_passes(server: int, maker: str) -> None:
             assert fetch(Turning(), "key") == fetch(client, "key")
         finally:
             client.config_set("bf.bloom-new-filters", "own")
-
-
-def test_a_server_without_chunks_has_dumps(server: int) -> None:
-    with redis.Redis(port=server) as client:
-        client.flushall()
-        seen = Bloom(100, 0.01)
-        store(client, "key", seen)
-
-        class Plain:
-            def execute_command(self, *words: Any) -> Any:
-                if words[0] == "BF.SCANDUMP":
-                    raise redis.ResponseError("unknown command 'BF.SCANDUMP', with args")
-                return client.execute_command(*words)
-
-        assert fetch(Plain(), "key") == seen
 
 
 def test_a_store_that_fails_leaves_nothing(server: int) -> None:

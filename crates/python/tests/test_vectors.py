@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
-from itertools import islice, takewhile
 from typing import Any
 
 import pytest
@@ -101,92 +99,6 @@ def written(reply: Any) -> Any:
     if isinstance(reply, float) and reply - reply != 0:
         return str(reply)
     return reply.decode() if isinstance(reply, bytes) else reply
-
-
-def test_bits() -> None:
-    """The hashes of `hash.json` give the bits that an item sets."""
-    hashes = read("hash")
-    seed = bytes.fromhex(hashes["seed"])
-    for row in hashes["items"]:
-        sketch = Bloom(100, 0.01, expansion=None, seed=seed)
-        sketch.add(item(row["item"]))
-        # After the payload's header come the bitmap's length in bytes, the number of hashes, the seed, and the
-        # bitmap.
-        stored = sketch.to_bytes()[39:]
-        size, count = struct.unpack_from("<QI", stored)
-        bitmap = stored[44 : 44 + size]
-        a, b = (int(digits, 16) for digits in row["sip"])
-        assert positions(a, b, hashes["bits"], hashes["hashes"]) == row["positions"]
-        wanted = set(positions(a, b, 8 * size, count))
-        assert {at for at in range(8 * size) if bitmap[at // 8] >> at % 8 & 1} == wanted, row["item"]
-
-
-def positions(a: int, b: int, bits: int, count: int) -> list[int]:
-    later = ((a + i * b) % 2**64 % 0xFFFFFFFFFFFFFFC5 % bits for i in range(2, count))
-    return [a % bits, b % bits, *later][:count]
-
-
-def tables(stored: bytes) -> list[dict[int, tuple[int, int]]]:
-    """The tables of a payload of BF.LOAD: the bits of each fingerprint, and its count or period."""
-    (kind,) = struct.unpack_from("<Q", stored, 9)
-    (periods,) = struct.unpack_from("<Q", stored, 89)
-    at, found = 97 if kind == 1 else 81, {}
-    while size := struct.unpack_from("<Q", stored, at)[0]:
-        piece = stored[at + 8 : at + 8 + size]
-        at += 8 + size
-        begin, end, newest, _, count = struct.unpack_from("<5Q", piece)
-        place = 40
-        for _ in range(count):
-            number, _, bits, entries, k, size = struct.unpack_from("<6Q", piece, place)
-            text = int.from_bytes(piece[place + 48 : place + 48 + size], "little")
-            stream = iter(f"{text:0{8 * size}b}"[::-1])
-            place += 48 + size
-
-            def take(count: int) -> int:
-                return int("".join(islice(stream, count))[::-1] or "0", 2)  # noqa: B023
-
-            def ones() -> int:
-                return len(list(takewhile("1".__eq__, stream)))  # noqa: B023
-
-            following = -(-begin * 2**bits // 2**52)
-            for _ in range(entries):
-                fingerprint = following + (ones() << k | take(k))
-                following = fingerprint + 1
-                held = 0
-                if kind == 1:
-                    held = newest - (2 * periods + 4) - take(periods.bit_length())
-                elif kind == 2:
-                    log = ones()
-                    held = 1 << log | take(log)
-                found.setdefault(number, {})[fingerprint] = bits, held
-            assert following << 52 <= end << bits
-        assert place == len(piece)
-    assert at + 8 == len(stored)
-    return list(found.values())
-
-
-def test_tables() -> None:
-    """The entries of a filter that counts, forgets or is scaled are the first bits of the hashes of `hash.json`."""
-    hashes = read("hash")
-    seed = bytes.fromhex(hashes["seed"])
-    window = Bloom.window(9, 0.01, window_ms=1000, periods=20, seed=seed)
-    counting, scaled = Bloom.counting(99, 1e-9, seed=seed), Bloom.scaled_to(99, 1e-15, seed=seed)
-    expected: list[dict[int, int]] = [{}, {}, {}]
-    # The first item comes again.
-    for number, row in enumerate(hashes["items"][1:], 1):
-        window.add(item(row["item"]), at_ms=1000 * number)
-        counting.update([item(row["item"])] * number)
-        scaled.add(item(row["item"]))
-        for found, held in zip(expected, (number, number, 0), strict=True):
-            found[int(row["sip"][0], 16)] = held
-    for sketch, wanted in zip((window, counting, scaled), expected, strict=True):
-        (table,) = tables(sketch.to_bytes())
-        ((bits, _), *_) = table.values()
-        assert table == {hash >> 64 - bits: (bits, held) for hash, held in wanted.items()}
-    # Several tables, and several pieces.
-    for grown in (Bloom.counting(9, 0.01), Bloom.scaled_to(90_000, 0.01)):
-        grown.update(range(50_000))
-        assert sum(map(len, tables(grown.to_bytes()))) == len(grown)
 
 
 def test_every_file_is_read() -> None:
