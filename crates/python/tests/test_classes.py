@@ -11,10 +11,9 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import valkeybloom
-from samples import DAY, HOUR, SEED, objects
+from samples import DAY, SEED, objects
 from valkeybloom import Bloom, CountMin, CuckooFilter, TDigest, TopK
 
 

@@ -15,7 +15,7 @@ import redis
 from conftest import CLIENTS, wait
 from following import QUICK, Gate, calls, equals, items
 from test_threads import together
-from valkeybloom import Bloom, Near, fetch, store
+from valkeybloom import Bloom, Near, fetch
 
 
 def test_a_copy_answers_as_the_server_does(server: int) -> None:

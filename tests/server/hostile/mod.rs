@@ -196,67 +196,6 @@ fn a_claim_takes_no_memory() {
 }
 
 #[test]
-fn chunks_out_of_order_change_nothing() {
-    let server = Server::start();
-    let mut client = server.client();
-    let right = Forged::new();
-    let bits: Vec<u8> = right
-        .filters
-        .iter()
-        .flat_map(|filter| filter.bitmap.clone())
-        .collect();
-    let bad = error("ERR received bad data");
-    let chunk = |client: &mut Client, cursor: &str, bytes: &[u8]| {
-        client.call(&[b"BF.LOADCHUNK", b"k", cursor.as_bytes(), bytes])
-    };
-    // Nothing is being loaded.
-    assert_eq!(chunk(&mut client, "5", b"abcd"), bad);
-    assert_eq!(chunk(&mut client, "0", b""), bad);
-    client.expect("EXISTS k", int(0));
-
-    assert_eq!(chunk(&mut client, "1", &right.header()), ok());
-    let busy = error("BUSYKEY Target key name already exists.");
-    assert_eq!(
-        chunk(&mut client, "1", &[right.header(), vec![0]].concat()),
-        busy
-    );
-    assert_eq!(chunk(&mut client, "5", &bits[..4]), ok());
-    // What the key holds may come again.
-    assert_eq!(chunk(&mut client, "1", &right.header()), ok());
-    assert_eq!(chunk(&mut client, "5", &bits[..4]), ok());
-    let digest = client.cmd("DEBUG DIGEST-VALUE k");
-    let past = i64::MAX.to_string();
-    for (what, cursor, bytes) in [
-        ("other bytes", "5", &[1, 2, 3, 5][..]),
-        ("a gap", "10", &bits[5..9]),
-        ("an overlap", "8", &bits[3..7]),
-        ("nothing", "5", &bits[..0]),
-        ("across a filter's end", "21", &bits[4..20]),
-        ("cursor 0", "0", &bits[4..8]),
-        ("a cursor below 0", "-9", &bits[4..8]),
-        ("a cursor within the chunk", "4", &bits[4..8]),
-        ("the last cursor of all", &past, &bits[4..8]),
-    ] {
-        assert_eq!(chunk(&mut client, cursor, bytes), bad, "{what}");
-        client.expect("DEBUG DIGEST-VALUE k", &digest);
-    }
-    for cursor in ["", "x", "9223372036854775808", "1.5", " 5"] {
-        let reply = chunk(&mut client, cursor, &bits[4..8]);
-        assert_eq!(reply, error("ERR bad cursor"), "{cursor:?}");
-    }
-    assert_eq!(chunk(&mut client, "17", &bits[4..16]), ok());
-    assert_eq!(chunk(&mut client, "57", &bits[16..]), ok());
-    client.expect("BF.CARD k", int(20));
-    assert_eq!(chunk(&mut client, "58", b"x"), bad);
-
-    client.ok("SET s x");
-    for cursor in ["1", "2"] {
-        let reply = client.call(&[b"BF.LOADCHUNK", b"s", cursor.as_bytes(), b"x"]);
-        assert!(reply.text().starts_with("WRONGTYPE "), "{reply:?}");
-    }
-}
-
-#[test]
 fn a_log_of_nonsense_breaks_nothing() {
     let mut server = Server::with(&[("appendonly", "yes"), ("aof-use-rdb-preamble", "no")]);
     server.shutdown();

@@ -5,23 +5,15 @@ use std::time::Duration;
 use valkeybloom_near::{Options, State};
 
 use super::Driven;
-use crate::harness::{Client, Server, int, ok, wait_in_sync};
+use crate::harness::{Client, Server, int, wait_in_sync};
 use crate::read::{ENDS, MISSING, given, happen};
-use crate::support::Rng;
 use crate::support::protocols::in_both_protocols;
-
-/// How a client makes a filter of each kind.
-const MAKERS: [&str; 3] = ["own", "valkey-bloom", "redisbloom"];
 
 fn server() -> Server {
     Server::with(&[
         ("bf.bloom-use-random-seed", "no"),
         ("enable-debug-command", "yes"),
     ])
-}
-
-fn make_filters_of(client: &mut Client, maker: &str) {
-    client.ok(format!("CONFIG SET bf.bloom-new-filters {maker}"));
 }
 
 /// What a follower does after an event whose reader gets this error.
@@ -95,30 +87,6 @@ fn is_like_its_server(near: &Driven, client: &mut Client, event: &str, confirm: 
     }
 }
 
-/// Another filter of the same parameters takes the key after one of a follower's commands, and leaves it after the next.
-#[test]
-fn a_swap_during_a_fetch_is_noticed() {
-    let server = server();
-    in_both_protocols(&server, |client, _| {
-        for commands in 1..=3 {
-            given(client);
-            let mut near = Driven::new(server.client(), Options::default());
-            for _ in 0..commands {
-                near.step();
-            }
-            for line in ["RENAME k away", "RENAME other k"] {
-                client.ok(line);
-            }
-            near.step();
-            for line in ["RENAME k other", "RENAME away k"] {
-                client.ok(line);
-            }
-            assert_eq!(near.catch_up(), State::Following);
-            is_like_its_server(&near, client, &format!("{commands} commands"), false);
-        }
-    });
-}
-
 /// The same feed goes on, so nothing is fetched anew.
 #[test]
 fn what_leaves_the_filter_as_it_is_needs_no_new_copy() {
@@ -147,49 +115,6 @@ fn what_leaves_the_filter_as_it_is_needs_no_new_copy() {
         let stats = near.follower.stats();
         assert_eq!((stats.fetches, stats.resyncs), (1, 0), "{stats:?}");
     });
-}
-
-/// Clients add while the filter grows and its copy is fetched and read.
-#[test]
-fn filters_of_all_kinds_are_followed_through_their_growth() {
-    let server = Server::with(&[
-        ("bf.bloom-saturate-nonscaling", "yes"),
-        ("bf.bloom-feed-bytes", "65536"),
-    ]);
-    let mut client = server.client();
-    let mut writers = [server.client(), server.client3(), server.client()];
-    let mut random = Rng::new(11);
-    for maker in MAKERS {
-        make_filters_of(&mut client, maker);
-        for growth in ["EXPANSION 1", "EXPANSION 2", "NONSCALING"] {
-            client.ok("FLUSHALL");
-            let made = client.cmd(&format!("BF.RESERVE k 0.001 50 {growth}"));
-            assert_eq!(made, ok());
-            let mut near = Driven::new(server.client(), Options::default());
-            for round in 0..400 {
-                let count = 1 + random.below(if round < 20 { 60 } else { 10 });
-                let items: Vec<_> = (0..count).map(|_| random.below(5000).to_string()).collect();
-                let line = format!("BF.MADD k {}", items.join(" "));
-                assert!(!writers[random.below(3)].cmd(&line).is_error());
-                near.step();
-                if random.one_in(20) {
-                    assert_eq!(near.catch_up(), State::Following);
-                    near.is_equal(&mut client, growth);
-                }
-            }
-            let (copy, _) = near.follower.copy().expect("there is a copy");
-            let filters = copy.filter_count();
-            assert!(
-                growth == "NONSCALING" || filters > 3,
-                "{maker} {growth}: {filters}"
-            );
-            assert!(
-                near.follower.stats().fetches < 10,
-                "{:?}",
-                near.follower.stats()
-            );
-        }
-    }
 }
 
 /// A full sync gives a replica another filter, and a promoted replica lacks what it had not received.

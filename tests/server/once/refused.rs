@@ -1,6 +1,6 @@
 //! Refusals of ONCE: nothing is added, and the receipt stays as it is.
 
-use crate::harness::{Client, Server, array, error};
+use crate::harness::{Client, Server, error};
 use crate::support::Rng;
 use crate::support::configured::{MAKERS, made_by};
 use crate::support::protocols::{in_both_protocols, truths};
@@ -74,27 +74,6 @@ fn every_refusal_has_its_text_and_changes_nothing() {
                 "BF.INSERT k ONCE r 5 ITEMS a b a a",
                 error("WRONGTYPE Operation against a key holding the wrong kind of value"),
             );
-        });
-    }
-}
-
-#[test]
-fn options_of_the_other_kind_are_refused() {
-    for (maker, text) in [
-        ("own", "ERR unknown argument received"),
-        ("redisbloom", "Unknown argument received"),
-    ] {
-        let server = made_by(maker).start();
-        in_both_protocols(&server, |client, _| {
-            for line in [
-                "BF.INSERT k BEGIN ITEMS a",
-                "BF.INSERT k ONCE r 0 BEGIN BEGIN ITEMS a",
-                "BF.INSERT k ONCE r 0 ONCE r 0 ITEMS a",
-                "BF.INSERT k ONCE r 0 WHAT ITEMS a",
-            ] {
-                client.expect(line, error(text));
-            }
-            client.expect("KEYS *", array([]));
         });
     }
 }
