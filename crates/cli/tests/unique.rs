@@ -2,18 +2,19 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 
 use flate2::Compression;
-use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use tempfile::TempDir;
 
+const PROGRAM: &str = env!("CARGO_BIN_EXE_valkeybloom");
+
 fn program() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_valkeybloom"));
+    let mut command = Command::new(PROGRAM);
     command.args(["unique", "--quiet"]).stdin(Stdio::null());
     command
 }
@@ -232,27 +233,12 @@ fn each_input_has_a_file_that_is_compressed_as_it_is() {
         zstd::encode_all(&parts[2][..], 1).expect("memory takes all"),
     );
     files.done("plain list.gz empty.gz list.zst --out made/out");
-    let mut unpacked = String::new();
-    let gz = files.read("made/out/list.gz");
-    MultiGzDecoder::new(&gz[..])
-        .read_to_string(&mut unpacked)
-        .expect("it is gzip");
+    let mut whole = files.shell("cd made/out && cat plain && gzip -dc list.gz");
     let zst = files.read("made/out/list.zst");
-    let last = zstd::decode_all(&zst[..]).expect("it is zstd");
-    let whole = [
-        &files.read("made/out/plain")[..],
-        unpacked.as_bytes(),
-        &last,
-    ]
-    .concat();
+    whole.extend(zstd::decode_all(&zst[..]).expect("it is zstd"));
     assert!(whole == firsts(&parts.concat()));
-    let empty = files.read("made/out/empty.gz");
-    assert_eq!(
-        MultiGzDecoder::new(&empty[..])
-            .read_to_string(&mut unpacked)
-            .expect("it is gzip"),
-        0
-    );
+    let line = "gzip -dc made/out/empty.gz && echo is gzip";
+    assert_eq!(files.shell(line), b"is gzip\n");
     // Two runs do not write into one folder.
     let lock = File::open(files.path("made/out")).expect("a folder");
     lock.lock().expect("it can be locked");
@@ -262,12 +248,8 @@ fn each_input_has_a_file_that_is_compressed_as_it_is() {
     assert_eq!(failed, "another run is writing into made/out");
     drop(lock);
     // Nothing else is left, and nothing is written over.
-    assert_eq!(
-        fs::read_dir(files.path("made/out"))
-            .expect("a folder")
-            .count(),
-        4
-    );
+    let names = b"empty.gz\nlist.gz\nlist.zst\nplain\n";
+    assert_eq!(files.shell("ls -A made/out"), names);
     let failed = files.failed("plain --out made/out");
     assert!(failed.starts_with("made/out/plain exists"), "{failed}");
     let failed = files.failed("made/out/plain --out made/out");
@@ -308,7 +290,8 @@ fn a_run_that_is_killed_goes_on_and_writes_the_same() {
             }
             child.kill().expect("it can be killed");
             let status = child.wait().expect("it ends");
-            if status.success() || is_whole(&files, &names) {
+            // All files have their names, and the state is removed.
+            if status.success() || files.shell("ls -A out") == b"a\nb.gz\nc\nd\n" {
                 break;
             }
             killed += 1;
@@ -326,16 +309,6 @@ fn read_bytes(io: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix("rchar: "));
     line.and_then(|bytes| bytes.parse().ok())
         .unwrap_or(u64::MAX)
-}
-
-/// Returns whether all files have their names, and the state is removed.
-fn is_whole(files: &Files, names: &[&str]) -> bool {
-    let entries = fs::read_dir(files.path("out")).into_iter().flatten();
-    let mut found: Vec<_> = entries
-        .map(|entry| entry.expect("it is there").file_name())
-        .collect();
-    found.sort();
-    found == names
 }
 
 #[test]
@@ -393,13 +366,10 @@ fn a_state_of_other_files_or_options_is_refused() {
     fs::remove_dir_all(files.path("out")).expect("it is there");
     fs::create_dir_all(files.path("out/b.valkeybloom-unfinished")).expect("a folder");
     files.failed("a b --out out");
-    let modified = fs::metadata(files.path("b")).and_then(|about| about.modified());
+    files.shell("cp -p b old");
     files.write("b", "2\n4\n2\n");
     is_other("a b --out out");
-    let b = File::options().write(true).open(files.path("b"));
-    b.expect("it is there")
-        .set_modified(modified.expect("it has a time"))
-        .expect("it takes one");
+    files.shell("touch -r old b");
     is_other("a b --out out");
 }
 
@@ -413,28 +383,15 @@ fn what_could_not_be_read_or_written_is_no_success() {
         failed.starts_with("could not read missing: No such file"),
         "{failed}"
     );
-    let mut command = files.command("list");
-    command.stdout(
-        File::options()
-            .write(true)
-            .open("/dev/full")
-            .expect("it is there"),
-    );
-    let failed = failure_of(&command.output().expect("it runs"));
-    assert!(failed.contains("No space left"), "{failed}");
-    // The output is an input.
-    let mut command = files.command("list");
-    command.stdout(
-        File::options()
-            .append(true)
-            .open(files.path("list"))
-            .expect("it is there"),
-    );
-    let failed = failure_of(&command.output().expect("it runs"));
-    assert!(
-        failed.contains("the standard output is one of the files"),
-        "{failed}"
-    );
+    for (output, error) in [
+        ("/dev/full", "No space left"),
+        ("list", "the standard output is one of the files"),
+    ] {
+        let line = format!("{PROGRAM} unique -q list 2>&1 >>{output}; echo $?");
+        let errors = String::from_utf8(files.shell(&line)).expect("it is UTF-8");
+        assert!(errors.starts_with("valkeybloom: "), "{errors}");
+        assert!(errors.contains(error) && errors.ends_with("\n1\n"));
+    }
     assert!(files.read("list") == text);
     fs::create_dir(files.path("folder")).expect("it can be made");
     files.write("folder/list", "x\n");
@@ -466,12 +423,11 @@ fn what_could_not_be_read_or_written_is_no_success() {
             "{words}: {errors}"
         );
     }
-    let path = env!("CARGO_BIN_EXE_valkeybloom");
-    let errors = files.shell(&format!("cat list | {path} unique --count - 2>&1"));
+    let errors = files.shell(&format!("cat list | {PROGRAM} unique --count - 2>&1"));
     let errors = String::from_utf8_lossy(&errors).into_owned();
     assert!(errors.contains("write it to a file first"), "{errors}");
     // A reader that goes away.
-    let line = format!("{{ {path} unique -q list; echo $? >&3; }} 3>status | head -n 1");
+    let line = format!("{{ {PROGRAM} unique -q list; echo $? >&3; }} 3>status | head -n 1");
     assert_eq!(
         files.shell(&line),
         &text[..=text.iter().position(|byte| *byte == b'\n').unwrap()]
@@ -489,36 +445,12 @@ fn a_file_that_changes_while_it_is_read_is_refused() {
     let files = Files::new();
     // The first file is a pipe into which the second one's change is timed: it is read in between.
     files.write("grows", lines(1000, 1000, 1));
-    let pipe = files.path("pipe");
-    assert!(
-        Command::new("mkfifo")
-            .arg(&pipe)
-            .status()
-            .expect("it is there")
-            .success()
-    );
-    let mut command = files.command("pipe grows --one-pass");
-    let child = command
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it runs");
-    let mut writer = File::options()
-        .write(true)
-        .open(&pipe)
-        .expect("it is opened for reading");
-    let mut grows = File::options()
-        .append(true)
-        .open(files.path("grows"))
-        .expect("it is there");
-    grows.write_all(b"more\n").expect("it can be written");
-    writer.write_all(b"a\n").expect("it is read");
-    drop(writer);
-    let output = child.wait_with_output().expect("it ends");
-    assert_eq!(
-        failure_of(&output),
-        "could not read grows: it changed while it was read"
-    );
+    let line =
+        "2>&1 >/dev/null & exec 3>pipe; echo more >>grows; echo a >&3; exec 3>&-; wait $!; echo $?";
+    let line = format!("mkfifo pipe; {PROGRAM} unique -q pipe grows --one-pass {line}");
+    let errors = String::from_utf8(files.shell(&line)).expect("it is UTF-8");
+    let expected = "valkeybloom: could not read grows: it changed while it was read\n1\n";
+    assert_eq!(errors, expected);
 }
 
 #[test]
@@ -531,22 +463,12 @@ fn one_pass_drops_what_its_filter_claims() {
         let found = files.done(&format!("list --one-pass --threads {threads}"));
         assert!(found == expected);
     }
-    let path = env!("CARGO_BIN_EXE_valkeybloom");
-    assert!(files.shell(&format!("cat list | {path} unique -q -")) == expected);
+    assert!(files.shell(&format!("cat list | {PROGRAM} unique -q -")) == expected);
     let others = files.shell("awk 's[$0]++' list");
     assert!(files.done("list --one-pass --duplicates") == others);
     // At a rate of a half, many are lost, and the figures say so.
-    let mut command = Command::new(path);
-    command.args([
-        "unique",
-        "--one-pass",
-        "--rate",
-        "0.5",
-        "--json",
-        "--dry-run",
-    ]);
-    let output = command.arg(files.path("list")).output().expect("it runs");
-    let found: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let found = files.done("list --one-pass --rate 0.5 --json --dry-run");
+    let found: serde_json::Value = serde_json::from_slice(&found).expect("it is JSON");
     let lines = expected.split_inclusive(|byte| *byte == b'\n').count() as u64;
     let kept = found["kept"].as_u64().expect("a number");
     assert!(
@@ -634,7 +556,7 @@ fn long_and_empty_lines_take_little_memory() {
 
 /// Returns the output of a run, and the memory that it says it took.
 fn measured(files: &Files, name: &str) -> (Vec<u8>, u64) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_valkeybloom"));
+    let mut command = Command::new(PROGRAM);
     command
         .args(["unique", "--json", "--threads", "2"])
         .arg(files.path(name));

@@ -1,43 +1,12 @@
-//! An object in chunks, and as BF.LOAD takes it.
+//! A dump, as BF.LOAD takes it and a log has it.
 
 use std::fs;
 
-use crate::harness::{Server, array, bulk, int, ok};
+use crate::harness::ok;
 use crate::support::aof::{part, rewrite_aof, with_command_log};
-use crate::support::pieces::{dump, load_piece, pieces};
-use crate::support::protocols::in_both_protocols;
+use crate::support::pieces::{dump, pieces};
 
-use super::{answers, debug_bytes, fill};
-
-#[test]
-fn an_object_is_read_and_loaded_in_chunks() {
-    let server = Server::start();
-    in_both_protocols(&server, |client, _| {
-        fill(client, "k");
-        let expected = answers(client, "k");
-        let walk = pieces(client, "k");
-        // The header, and then each filter's bitmap.
-        let mut cursors = vec![1];
-        for length in debug_bytes(client, "k") {
-            cursors.push(cursors[cursors.len() - 1] + length);
-        }
-        let reported = walk.iter().map(|(cursor, _)| cursor.cast_signed());
-        assert_eq!(reported.collect::<Vec<_>>(), cursors);
-        client.expect("BF.SCANDUMP k 0", array([int(1), bulk(&walk[0].1)]));
-        // A cursor may point inside a bitmap; the chunk ends with the bitmap.
-        client.expect(
-            "BF.SCANDUMP k 3",
-            array([int(cursors[1]), bulk(&walk[1].1[2..])]),
-        );
-        for past in [cursors[3], i64::MAX] {
-            client.expect(format!("BF.SCANDUMP k {past}"), array([int(0), bulk("")]));
-        }
-        for piece in &walk {
-            assert_eq!(load_piece(client, "copy", piece), ok());
-        }
-        assert_eq!(answers(client, "copy"), expected);
-    });
-}
+use super::{answers, fill};
 
 /// A rewritten log loads an object by one BF.LOAD of its dump.
 #[test]

@@ -9,17 +9,6 @@ use std::ops::Range;
 use crate::harness::{Client, Reply, Server, array, bulk, digest, error, int, nil, ok, spaced};
 use crate::support::protocols::{field, in_both_protocols, truth, truths, with_fixed_seed};
 
-/// Length of each filter's bitmap.
-fn debug_bytes(client: &mut Client, key: &str) -> Vec<i64> {
-    let reported = client.cmd(&format!("BF.DEBUG {key}"));
-    let lines = reported.as_array()[1..].iter().map(Reply::text);
-    let bytes = lines.map(|line| {
-        let start = line.split(' ').next().unwrap().to_owned();
-        start.strip_prefix("bytes:").unwrap().parse().unwrap()
-    });
-    bytes.collect()
-}
-
 /// Fills a key with an object of three filters.
 fn fill(client: &mut Client, key: &str) {
     client.ok(format!("BF.RESERVE {key} 0.01 50"));
@@ -172,52 +161,4 @@ fn missing_items_are_counted_once() {
         );
         client.expect("DEL k", int(1));
     }
-}
-
-#[test]
-fn an_item_that_fails_ends_the_array() {
-    let server = with_fixed_seed();
-    let full = error("ERR non scaling filter is full");
-    in_both_protocols(&server, |client, resp3| {
-        let (new, known) = (truth(resp3, true), truth(resp3, false));
-        let rows = [
-            ("BF.RESERVE k 0.000000001 3 NONSCALING", ok()),
-            ("BF.MADD k a b", array([new.clone(), new.clone()])),
-            (
-                "BF.MADD k a c d e a",
-                array([known.clone(), new.clone(), full.clone()]),
-            ),
-            ("BF.CARD k", int(3)),
-            ("BF.MADD k d", array([full.clone()])),
-            (
-                "BF.INSERT k ITEMS a d",
-                array([known.clone(), full.clone()]),
-            ),
-            ("BF.MADD k a b c", truths(resp3, &[false; 3])),
-            ("BF.ADD k a", known.clone()),
-            ("BF.ADD k d", full.clone()),
-            // The command that creates the object fails no other way.
-            (
-                "BF.INSERT n ERROR 0.000000001 CAPACITY 2 NONSCALING ITEMS a a b c d",
-                array([new.clone(), known, new.clone(), full.clone()]),
-            ),
-            ("BF.CARD n", int(2)),
-        ];
-        client.replies(rows);
-
-        // Growth that memory does not allow: of the second filter, to the byte.
-        let limit = "CONFIG SET bf.bloom-filter-max-memory-usage ";
-        let second = 45 + 247;
-        client.ok(format!("{limit}{}", second - 1));
-        client.ok("BF.RESERVE g 0.000001 3");
-        let refused = error("ERR operation exceeds bloom object memory limit");
-        let grown = array([new.clone(), new.clone(), new, refused]);
-        client.expect("BF.MADD g a b c d e", &grown);
-        let before = digest(client, "g");
-        assert!(client.cmd("BF.ADD g d").is_error());
-        assert_eq!(digest(client, "g"), before);
-        client.ok(format!("{limit}{second}"));
-        client.expect("BF.MADD g d e", truths(resp3, &[true, true]));
-        client.ok(format!("{limit}64mb"));
-    });
 }

@@ -75,26 +75,6 @@ fn a_value_that_came_already_is_moved_and_that_of_a_stranger_stays() {
     }
 }
 
-/// valkey-bloom has no BF.SCANDUMP: its server is played by a user who may not call it.
-#[test]
-fn a_source_without_chunks_is_read_by_dump() {
-    for (from, has_all) in stand_ins() {
-        let user = "ACL SETUSER plain on >secret ~* +@all -bf.scandump -bf.loadchunk -pexpiretime";
-        from.client().ok(user);
-        from.client().expect("EXPIRE deep 1000", int(1));
-        for program in supported_servers() {
-            let to = Server::builder().program(&program).start();
-            let plain = format!("redis://plain:secret@127.0.0.1:{}", from.port());
-            let reported = run(&["move", &plain, &url(&to), "--verify", "--json"]).json();
-            assert_eq!(count(&reported, "moved"), 8);
-            let ttl = to.client().cmd("PTTL deep").as_int();
-            assert!((900_000..=1_000_000).contains(&ttl), "{ttl}");
-            to.client().cmd("PERSIST deep");
-            has_all(&to);
-        }
-    }
-}
-
 /// Returns a reply of BF.INFO or BF.DEBUG without the sizes of memory.
 fn without_sizes(reply: &Reply) -> Reply {
     let lines = reply.as_array().iter().enumerate();
