@@ -1,6 +1,7 @@
 //! Additions and removals, and what the oracle makes of them.
 
-use valkeybloom_testing::tables::{self, Moment, Stop, item};
+use valkeybloom_sketches::bloom::Added;
+use valkeybloom_testing::tables::{Moment, Stop, item};
 
 use super::Step;
 use super::items::SEARCHED;
@@ -129,7 +130,7 @@ impl Life<'_> {
                 let added = entry.model.add(hash, now, self.saturate, &steps);
                 if let Some(answer) = answer {
                     let expected = match added {
-                        Ok(added) => int(i64::from(added == tables::Added::New)),
+                        Ok(added) => int(i64::from(added == Added::New)),
                         Err(Stop::Full) => error(FULL),
                         Err(Stop::NeedsTable) => error(TOO_EXACT),
                     };
@@ -171,7 +172,7 @@ impl Life<'_> {
             let hash = entry.model.hash(&item(*number));
             for _ in 0..times {
                 let added = entry.model.add(hash, now, false, &[]);
-                assert_eq!(added, Ok(tables::Added::Again));
+                assert_eq!(added, Ok(Added::Again));
             }
         }
         self.check(&[key]);

@@ -1,16 +1,19 @@
 //! Objects of tables of fingerprints, as the pages describe them: maps of fingerprints, without shards, and a reader of
 //! their pieces (docs/vectors.md). A test computes from them what any command answers, false positives included.
 
+mod draft;
 mod read;
 mod union;
-mod write;
 
 use std::collections::BTreeMap;
 use std::hash::Hasher as _;
 
 use siphasher::sip::SipHasher13;
+use valkeybloom_sketches::Seed;
+use valkeybloom_sketches::bloom::{self, Added, Shape, TableStep};
 
-pub use read::read;
+pub use draft::{Bits, Draft, Piece};
+pub use read::{END, fingerprint_at, read};
 
 /// How an object keeps its items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,20 +26,10 @@ pub enum Kind {
     Window { period_ms: u64, periods: u64 },
 }
 
-/// The size of a table, and its place among the tables of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
-    pub number: u64,
-    /// The number of items that the table is for.
-    pub most: u64,
-    /// The bits of a fingerprint.
-    pub bits: u32,
-}
-
 /// A table: its fingerprints, each with its count, or the number of its period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    pub step: Step,
+    pub step: TableStep,
     pub entries: BTreeMap<u64, u64>,
 }
 
@@ -55,16 +48,6 @@ pub struct Now {
     oldest: u64,
     /// The period to which items are added.
     target: u64,
-}
-
-/// The outcome of an addition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Added {
-    New,
-    /// The object has the item, and counts it once more or keeps it for longer.
-    Again,
-    /// Nothing changes.
-    Present,
 }
 
 /// The reason that an object does not take an item.
@@ -121,7 +104,7 @@ pub fn search(seed: &[u8; 32], end: u32, first_bytes: &[u8]) -> Vec<(u64, u32)> 
 }
 
 impl Table {
-    pub fn new(step: Step) -> Self {
+    pub fn new(step: TableStep) -> Self {
         Self {
             step,
             entries: BTreeMap::new(),
@@ -142,6 +125,31 @@ impl Table {
 }
 
 impl Model {
+    /// Returns the model of an empty object.
+    pub fn new(shape: &Shape, seed: &Seed) -> Self {
+        let kind = match shape.kind {
+            bloom::Kind::Windowed(window) => Kind::Window {
+                period_ms: window.period_ms(),
+                periods: window.periods(),
+            },
+            bloom::Kind::Counting => Kind::Counting,
+            bloom::Kind::Plain | bloom::Kind::ScaledTo => Kind::Scaled,
+        };
+        let header = Header {
+            expansion: shape.params.growth.expansion().into(),
+            error_rate: shape.params.error_rate.get(),
+            capacity: shape.params.capacity,
+        };
+        let first = shape.table_step([]).expect("a table");
+        Self {
+            kind,
+            header,
+            seed: *seed.as_bytes(),
+            tables: vec![Table::new(first)],
+            dropped: 0,
+        }
+    }
+
     pub fn hash(&self, item: &[u8]) -> u64 {
         hash(&self.seed, item)
     }
@@ -240,7 +248,7 @@ impl Model {
         hash: u64,
         now: Now,
         saturate: bool,
-        steps: &[Step],
+        steps: &[TableStep],
     ) -> Result<Added, Stop> {
         let place = match self.place(hash, now.oldest, saturate) {
             Err(Stop::NeedsTable) => {
@@ -343,7 +351,7 @@ impl Model {
     }
 
     /// Returns the steps of the tables.
-    pub fn steps(&self) -> Vec<Step> {
+    pub fn steps(&self) -> Vec<TableStep> {
         self.tables.iter().map(|table| table.step).collect()
     }
 }

@@ -1,6 +1,8 @@
 //! A reader of the pieces of BF.SCANDUMP, written from their description in docs/vectors.md.
 
-use super::{Header, Kind, Model, Step, Table};
+use valkeybloom_sketches::bloom::TableStep;
+
+use super::{Header, Kind, Model, Table};
 
 /// The position behind the last one.
 pub const END: u64 = 1 << 52;
@@ -90,7 +92,7 @@ pub fn read(pieces: &[(u64, Vec<u8>)]) -> Model {
         }
         model.dropped = dropped;
         for index in 0..usize::try_from(tables).expect("few tables") {
-            let step = Step {
+            let step = TableStep {
                 number: from.number(),
                 most: from.number(),
                 bits: from.bits(),

@@ -1,14 +1,12 @@
 //! Rules that objects of tables can break.
 
-use std::collections::BTreeMap;
-
 use valkeybloom_sketches::bloom::{Dialect, Shape, TableStep, dump, rdb};
 use valkeybloom_sketches::{DecodeError, Seed};
 use valkeybloom_testing::fuzz::decode;
+use valkeybloom_testing::tables::{Bits, Draft, END, Model, Piece, Table, fingerprint_at};
 
 use super::{ALL, Draft as _, Form, WHOLE, refused};
 use crate::support::{NO_FRACTIONS, Rng, begin, counting, params, scaled_to, windowed};
-use crate::tables::{Bits, Draft, END, Piece};
 
 impl super::Draft for Draft {
     fn error(&self, form: Form) -> Option<DecodeError> {
@@ -23,28 +21,35 @@ impl super::Draft for Draft {
 /// Returns an object of two tables in three pieces. The middle piece has a quarter of the range.
 fn draft(shape: &Shape) -> Draft {
     let mut rng = Rng::new(3);
-    let tables = [(0, 12), (3, 21)].map(|(number, bits)| {
-        let step = TableStep {
-            number,
-            most: 90,
-            bits,
-        };
-        let held = (0..40).map(|_| (rng.next() >> (64 - bits), 1 + i128::from(rng.next() % 4)));
-        (step, held.collect::<BTreeMap<_, _>>())
-    });
-    let of = |range: [u64; 2]| {
-        let tables = tables.each_ref().map(|(step, held)| {
-            let [begin, end] = range.map(|at| at.div_ceil(END >> step.bits));
-            let held = held.range(begin..end).map(|(at, held)| (*at, *held));
-            (*step, held.chain([(begin, 5)]).collect())
-        });
-        Piece::of(&tables, range, 5, None, shape)
-    };
-    let mut draft = Draft::of(shape, Seed::FIXED.as_bytes(), &tables, None);
-    draft.pieces = [[0, END / 2], [END / 2, END / 4 * 3], [END / 4 * 3, END]]
-        .map(of)
+    let more = shape.window().map_or(0, |window| 2 * window.periods() + 4);
+    let mut model = Model::new(shape, &Seed::FIXED);
+    model.tables = [(0, 12), (3, 21)]
+        .map(|(number, bits)| {
+            let step = TableStep {
+                number,
+                most: 90,
+                bits,
+            };
+            let held = (0..40).map(|_| (rng.next() >> (64 - bits), more + 1 + rng.next() % 4));
+            Table {
+                step,
+                entries: held.collect(),
+            }
+        })
         .into();
-    draft
+    let of = |range: [u64; 2]| {
+        let mut model = model.clone();
+        for table in &mut model.tables {
+            let begin = fingerprint_at(range[0], table.step.bits);
+            table.entries.insert(begin, more + 5);
+        }
+        Piece::of(&model, range)
+    };
+    let ranges = [[0, END / 2], [END / 2, END / 4 * 3], [END / 4 * 3, END]];
+    Draft {
+        pieces: ranges.map(of).into(),
+        ..model.draft()
+    }
 }
 
 fn drafts() -> [Draft; 3] {

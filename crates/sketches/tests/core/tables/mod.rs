@@ -1,13 +1,12 @@
 //! Objects that count, forget or grow to a named size, against maps of the fingerprints of their items.
 
-mod draft;
 mod merging;
-mod model;
 mod moving;
 mod plans;
 
 use valkeybloom_sketches::Seed;
-use valkeybloom_sketches::bloom::{Added, Object, Shape, Time, Window, chunks, dump};
+use valkeybloom_sketches::bloom::{Added, Object, Refusal, Shape, Time, Window, chunks, dump};
+use valkeybloom_testing::tables::{Model, Moment, Now, Stop};
 
 use crate::support::{
     NO_CLOCK, ROOMY, Rng, add_at, add_each_at, begin_partial, counting, dump_of, fields_of,
@@ -15,15 +14,13 @@ use crate::support::{
     through_every_form, windowed,
 };
 
-pub use draft::{Bits, Draft, END, Piece};
-use model::Model;
-
 /// Returns an object and the same commands' effects on its model.
 struct Pair {
     object: Object,
     /// A copy that was made in the middle, of contents alone.
     copy: Object,
     model: Model,
+    shape: Shape,
     items: Vec<[u8; 8]>,
     now_ms: u64,
 }
@@ -33,42 +30,52 @@ impl Pair {
         let object = object_of(shape, rng.seed());
         let copy = object.try_clone().unwrap();
         let items = (0..items).map(|_| rng.next().to_le_bytes()).collect();
-        let model = Model::new(shape);
+        let model = Model::new(shape, object.hasher().seed().unwrap());
+        let mut shape = *shape;
+        shape.params.tightening = shape.tightening();
         Self {
             object,
             copy,
             model,
+            shape,
             items,
             now_ms,
         }
     }
 
-    fn hash(&self, item: &[u8]) -> u64 {
-        self.object.probe(item).hashes().0
-    }
-
     /// Adds some items, to the object together, and to the copy one by one.
     fn add(&mut self, count: usize, rng: &mut Rng) {
-        let period_ms = self.model.shape.window().map_or(1, Window::period_ms);
+        let period_ms = self.shape.window().map_or(1, Window::period_ms);
         let ttl_ms = match rng.below(8) {
             0 => Some(1 + rng.next() % (3 * period_ms)),
             1 => Some(rng.next() % (1 << rng.below(60))),
             _ => None,
         };
-        let time = Time {
-            now_ms: self.now_ms,
-            ttl_ms,
-        };
+        let now_ms = self.now_ms;
+        let time = Time { now_ms, ttl_ms };
         assert_eq!(self.object.tidy(self.now_ms), self.copy.tidy(self.now_ms));
         self.model.tidy(self.now_ms);
         assert!(!self.object.tidy(self.now_ms));
         let items: Vec<_> = (0..count).map(|_| *rng.pick(&self.items)).collect();
+        let now = self.model.now(Moment { now_ms, ttl_ms });
         let outcomes = add_each_at(&mut self.object, &items, time, ROOMY);
         for (item, outcome) in items.iter().zip(&outcomes) {
-            let claimed = self.model.contains(self.hash(item), self.now_ms);
-            assert_eq!(self.model.add(self.hash(item), time), *outcome);
+            let claimed = self.model.contains(self.model.hash(item), self.now_ms);
+            assert_eq!(self.add_to_model(item, now), *outcome);
             assert_eq!(self.copy.add(item, time, || ROOMY), *outcome);
             assert!(outcome.is_err() || claimed == (*outcome != Ok(Added::New)));
+        }
+    }
+
+    fn add_to_model(&mut self, item: &[u8], now: Now) -> Result<Added, Refusal> {
+        let hash = self.model.hash(item);
+        match self.model.add(hash, now, false, &[]) {
+            Ok(added) => Ok(added),
+            Err(Stop::Full) => Err(Refusal::Full),
+            Err(Stop::NeedsTable) => {
+                let next = self.shape.table_step(self.model.steps())?;
+                Ok(self.model.add(hash, now, false, &[next]).unwrap())
+            }
         }
     }
 
@@ -77,13 +84,14 @@ impl Pair {
             let item = *rng.pick(&self.items);
             let removed = self.object.remove(&item);
             assert_eq!(self.copy.remove(&item), removed);
-            assert_eq!(self.model.remove(self.hash(&item)), removed);
+            let hash = self.model.hash(&item);
+            assert_eq!(self.shape.is_counting() && self.model.remove(hash), removed);
         }
     }
 
     /// Moves the clock, forward and back.
     fn wait(&mut self, rng: &mut Rng) {
-        let window = self.model.shape.window();
+        let window = self.shape.window();
         let (period_ms, window_ms) =
             window.map_or((1, 1), |window| (window.period_ms(), window.ms()));
         self.now_ms = match rng.below(16) {
@@ -117,18 +125,19 @@ impl Pair {
             object.check().unwrap();
             let now = || self.now_ms;
             assert!(
-                dump_of(object) == self.model.draft(object).dump(),
+                dump_of(object) == self.model.draft().dump(),
                 "other bytes than the model's: {:?}",
                 object.shape()
             );
-            assert_eq!(object.totals(), self.model.totals());
-            assert_eq!(
-                (object.filter_count(), object.capacity()),
-                (self.model.totals().0, self.model.totals().2)
-            );
+            let tables = &self.model.tables;
+            let count = tables.len() as u64;
+            let held = tables.iter().map(|table| table.entries.len() as u64).sum();
+            let most = tables.iter().map(|table| table.step.most).sum();
+            assert_eq!(object.totals(), (count, held, most));
+            assert_eq!((object.filter_count(), object.capacity()), (count, most));
             assert_eq!(object.items(now), self.model.items(self.now_ms));
             assert!((0.0..=1.0).contains(&object.estimated_rate(now)));
-            if let Some(window) = self.model.shape.window() {
+            if let Some(window) = self.shape.window() {
                 assert!(object.live_periods(now).unwrap() <= window.periods() + 1);
                 assert!(object.period_items(now).unwrap() <= object.items(now));
             }
@@ -144,15 +153,15 @@ impl Pair {
             let expected = self
                 .items
                 .iter()
-                .map(|item| self.model.contains(self.hash(item), at));
+                .map(|item| self.model.contains(self.model.hash(item), at));
             let expected: Vec<_> = expected.collect();
             let claims = has_each_at(object, &self.items, at);
             assert!(claims == expected, "other answers at {at}");
             for (item, expected) in self.items.iter().zip(expected).step_by(7) {
                 assert_eq!(object.contains(item, || at), expected);
-                let counts = self.model.shape.is_counting();
+                let counts = self.shape.is_counting();
                 let count = if counts {
-                    self.model.count(self.hash(item))
+                    self.model.count(self.model.hash(item))
                 } else {
                     0
                 };
@@ -236,13 +245,13 @@ fn chunks_that_are_read_among_changes_have_what_stays() {
         // Items that are added again stay longer than a chunk that was read before says.
         let claimed = |pair: &Pair| -> Vec<bool> {
             let model = if is_window { &start } else { &pair.model };
-            let items = pair.items.iter().map(|item| pair.hash(item));
+            let items = pair.items.iter().map(|item| pair.model.hash(item));
             items
                 .map(|hash| model.contains(hash, pair.now_ms))
                 .collect()
         };
         let counts = |pair: &Pair| -> Vec<u64> {
-            let items = pair.items.iter().map(|item| pair.hash(item));
+            let items = pair.items.iter().map(|item| pair.model.hash(item));
             items
                 .map(|hash| if is_window { 0 } else { pair.model.count(hash) })
                 .collect()
@@ -327,13 +336,12 @@ fn extreme_counts_and_periods_are_kept() {
     for bits in [12, 13, 30, 59, 60] {
         for count in [1, 2, 3, 4, 1 << 20, u64::MAX - 1, u64::MAX] {
             let shape = counting(params(10, 0.01, 2));
-            let mut model = Model::new(&shape);
-            model.tables[0].0.bits = bits;
+            let mut model = Model::new(&shape, &rng.seed());
+            model.tables[0].step.bits = bits;
             let last = u64::MAX >> (64 - bits);
-            let object = object_of(&shape, rng.seed());
-            let held = [0, 1, last - 1, last].map(|fingerprint| (fingerprint, count.into()));
-            model.tables[0].1.extend(held);
-            let draft = model.draft(&object);
+            let held = [0, 1, last - 1, last].map(|fingerprint| (fingerprint, count));
+            model.tables[0].entries.extend(held);
+            let draft = model.draft();
             let mut object = dump::decode(&draft.dump()).unwrap();
             assert!(dump_of(&object) == draft.dump(), "{bits} bits, {count}");
             assert_eq!(fields_of(&object), draft.stream());

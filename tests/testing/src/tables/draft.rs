@@ -1,16 +1,11 @@
-//! Objects of tables as their bytes say, written down once more after the description of the form.
+//! The stored form of an object, written down once more after its description. Objects with equal entries have equal forms.
 
-use std::collections::BTreeMap;
-
-use valkeybloom_sketches::bloom::{Kind, Shape, TableStep};
-
+use super::read::{END, fingerprint_at};
+use super::{Kind, Model, Table};
 use crate::support::{Field, Stream};
 
-/// The position behind the last one.
-pub const END: u64 = 1 << 52;
-
-/// A table: its step, and what it keeps of each fingerprint. A period is that before which it is not found.
-pub type Contents = (TableStep, BTreeMap<u64, i128>);
+/// The most entries of a piece, on average.
+const ENTRIES: usize = 1 << 15;
 
 /// An object to be stored. Any field may be wrong.
 #[derive(Clone, Debug)]
@@ -53,7 +48,7 @@ pub struct Section {
 pub struct Bits(pub Vec<bool>);
 
 impl Bits {
-    pub fn put(&mut self, number: u128, count: u32) {
+    pub fn put(&mut self, number: u64, count: u32) {
         self.0.extend((0..count).map(|bit| number >> bit & 1 == 1));
     }
 
@@ -77,12 +72,10 @@ fn fields(numbers: &[u64]) -> Vec<u8> {
 
 impl Section {
     /// Returns the section of a table in a piece.
-    fn of((step, held): &Contents, range: [u64; 2], newest: i128, kind: &Kind) -> Self {
-        let [begin, end] = range.map(|position| match step.bits.checked_sub(52) {
-            Some(more) => position << more,
-            None => position.div_ceil(END >> step.bits),
-        });
-        let within = held.range(begin..end);
+    fn of(table: &Table, range: [u64; 2], newest: u64, kind: Kind) -> Self {
+        let step = table.step;
+        let [begin, end] = range.map(|position| fingerprint_at(position, step.bits));
+        let within = table.entries.range(begin..end);
         let count = within.clone().count() as u64;
         let mean = (end - begin).checked_div(count).unwrap_or(0);
         let k = (u128::from(mean) * 710 / 1024).checked_ilog2().unwrap_or(0);
@@ -91,18 +84,17 @@ impl Section {
             let distance = fingerprint - next;
             next = fingerprint + 1;
             entries.ones(distance >> k);
-            entries.put(distance.into(), k);
+            entries.put(distance, k);
             match kind {
                 Kind::Counting => {
                     let log = held.ilog2();
                     entries.ones(log.into());
-                    entries.put(held.cast_unsigned(), log);
+                    entries.put(*held, log);
                 }
-                Kind::Windowed(window) => {
-                    let age = (newest - held).cast_unsigned();
-                    entries.put(age, window.periods().ilog2() + 1);
+                Kind::Window { periods, .. } => {
+                    entries.put(newest - held, periods.ilog2() + 1);
                 }
-                _ => {}
+                Kind::Scaled => {}
             }
         }
         Self {
@@ -132,28 +124,21 @@ impl Section {
 }
 
 impl Piece {
-    /// Returns the piece of tables with a range of positions.
-    pub fn of(
-        tables: &[Contents],
-        range: [u64; 2],
-        newest: i128,
-        dropped: Option<i128>,
-        shape: &Shape,
-    ) -> Self {
-        let kind = &shape.kind;
-        let more = shape
-            .window()
-            .map_or(0, |window| 2 * i128::from(window.periods()) + 4);
-        let stored = |period: i128| u64::try_from(period + more).unwrap_or(0);
-        let any = tables.iter().any(|(_, held)| !held.is_empty());
-        let sections = tables.iter();
-        let sections = sections.map(|table| Section::of(table, range, newest, kind));
+    /// Returns the piece of an object with a range of positions.
+    pub fn of(model: &Model, range: [u64; 2]) -> Self {
+        let held = model.tables.iter().flat_map(|table| table.entries.values());
+        let newest = match model.kind {
+            Kind::Window { .. } => held.max().copied().unwrap_or(0),
+            Kind::Scaled | Kind::Counting => 0,
+        };
+        let sections = model.tables.iter();
+        let sections = sections.map(|table| Section::of(table, range, newest, model.kind));
         Self {
             begin: range[0],
             end: range[1],
-            newest: if any { stored(newest) } else { 0 },
-            dropped: dropped.map_or(0, stored),
-            count: tables.len() as u64,
+            newest,
+            dropped: model.dropped,
+            count: model.tables.len() as u64,
             sections: sections.collect(),
             behind: Vec::new(),
         }
@@ -169,38 +154,43 @@ impl Piece {
     }
 }
 
-impl Draft {
-    /// Returns the draft of an object of a shape, with these tables.
-    pub fn of(shape: &Shape, seed: &[u8], tables: &[Contents], dropped: Option<i128>) -> Self {
-        let window = shape.window();
-        let newest = match window {
-            Some(_) => tables.iter().flat_map(|(_, held)| held.values()).max(),
-            None => None,
+impl Model {
+    pub fn draft(&self) -> Draft {
+        let entries = self.tables.iter().map(|table| table.entries.len());
+        let pieces = entries.sum::<usize>().div_ceil(ENTRIES).next_power_of_two() as u64;
+        let range = |piece| [piece, piece + 1].map(|number| number * (END / pieces));
+        let (kind, window) = match self.kind {
+            Kind::Window { period_ms, periods } => (1, Some((period_ms, periods))),
+            Kind::Counting => (2, None),
+            Kind::Scaled => (3, None),
         };
-        let newest = newest.copied().unwrap_or(0);
-        let all: usize = tables.iter().map(|(_, held)| held.len()).sum();
-        let pieces = all.div_ceil(1 << 15).next_power_of_two() as u64;
-        let piece = |number| {
-            let range = [number, number + 1].map(|number| number * (END / pieces));
-            Piece::of(tables, range, newest, dropped, shape)
-        };
-        Self {
+        Draft {
             form: 1,
-            kind: match shape.kind {
-                Kind::Windowed(_) => 1,
-                Kind::Counting => 2,
-                Kind::Plain | Kind::ScaledTo => 3,
-            },
-            expansion: shape.params.growth.expansion().into(),
-            error_rate: shape.params.error_rate.get(),
-            capacity: shape.params.capacity,
-            seed: seed.to_vec(),
-            window: window.map(|window| (window.period_ms(), window.periods())),
-            pieces: (0..pieces).map(piece).collect(),
+            kind,
+            expansion: self.header.expansion,
+            error_rate: self.header.error_rate,
+            capacity: self.header.capacity,
+            seed: self.seed.to_vec(),
+            window,
+            pieces: (0..pieces)
+                .map(|piece| Piece::of(self, range(piece)))
+                .collect(),
             behind: Vec::new(),
         }
     }
 
+    /// Returns the pieces of BF.SCANDUMP, with their cursors.
+    pub fn pieces(&self) -> Vec<(u64, Vec<u8>)> {
+        let draft = self.draft();
+        let pieces = draft
+            .pieces
+            .iter()
+            .map(|piece| (piece.end + 1, piece.bytes()));
+        [(1, draft.header())].into_iter().chain(pieces).collect()
+    }
+}
+
+impl Draft {
     /// Returns the fields of the object without those of its pieces.
     fn head(&self) -> Vec<Field> {
         let mut fields = vec![
