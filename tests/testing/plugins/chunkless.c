@@ -1,19 +1,12 @@
-/* A module of the tests that stands for one with Bloom filters and without chunks: of its commands there is BF.INFO.
- *
- * It declares what it uses of the API, and so needs no header. */
-typedef struct Ctx Ctx;
-typedef struct String String;
-typedef int Command(Ctx *, String **, int);
+/* A module of the tests that stands for one with Bloom filters and without chunks: of its commands there is BF.INFO. */
+#include "module.h"
 
 #define FUNCTIONS(X)                                                                      \
     X(int, SetModuleAttribs, (Ctx *, const char *, int, int))                             \
     X(int, CreateCommand, (Ctx *, const char *, Command *, const char *, int, int, int))  \
     X(int, ReplyWithError, (Ctx *, const char *))
 
-#define DECLARE(type, name, args) static type(*name) args;
 FUNCTIONS(DECLARE)
-
-enum { OK, ERR };
 
 static int info(Ctx *ctx, String **argv, int argc) {
     (void)argv, (void)argc;
@@ -23,7 +16,6 @@ static int info(Ctx *ctx, String **argv, int argc) {
 int RedisModule_OnLoad(Ctx *ctx, String **argv, int argc) {
     (void)argv, (void)argc;
     int (*get)(const char *, void *) = *(int (**)(const char *, void *))ctx;
-#define LOOK_UP(type, name, args) if (get("RedisModule_" #name, &name) != OK) return ERR;
     FUNCTIONS(LOOK_UP)
     SetModuleAttribs(ctx, "chunkless", 1, 1);
     return CreateCommand(ctx, "bf.info", info, "readonly", 1, 1, 1);

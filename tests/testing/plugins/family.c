@@ -1,17 +1,10 @@
 /* A module of the tests that plays RedisBloom. It has the types of RedisBloom that are no Bloom filters, with empty
  * values, and refuses what the BF commands are given.
  *
- * FAMILY.MAKE key type    type is a number from 0: the cuckoo filter, the two sketches, the digest
- *
- * It declares what it uses of the API, and so needs no header. */
+ * FAMILY.MAKE key type    type is a number from 0: the cuckoo filter, the two sketches, the digest */
 #include <stddef.h>
 
-typedef struct Ctx Ctx;
-typedef struct String String;
-typedef struct Key Key;
-typedef struct Type Type;
-typedef struct Io Io;
-typedef int Command(Ctx *, String **, int);
+#include "module.h"
 
 typedef struct {
     unsigned long long version;
@@ -34,11 +27,7 @@ typedef struct {
     X(int, ModuleTypeSetValue, (Key *, Type *, void *))                                   \
     X(void, CloseKey, (Key *))
 
-#define DECLARE(type, name, args) static type(*name) args;
 FUNCTIONS(DECLARE)
-
-enum { OK, ERR };
-enum { READ = 1, WRITE = 2 };
 
 static const char *const names[] = {"MBbloomCF", "CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE"};
 enum { TYPES = sizeof names / sizeof *names };
@@ -71,7 +60,6 @@ static int refuse(Ctx *ctx, String **argv, int argc) {
 int RedisModule_OnLoad(Ctx *ctx, String **argv, int argc) {
     (void)argv, (void)argc;
     int (*get)(const char *, void *) = *(int (**)(const char *, void *))ctx;
-#define LOOK_UP(type, name, args) if (get("RedisModule_" #name, &name) != OK) return ERR;
     FUNCTIONS(LOOK_UP)
     SetModuleAttribs(ctx, "family", 1, 1);
     Methods methods = {1, load, save, rewrite, NULL, NULL, release};

@@ -5,21 +5,15 @@
  * FORKLESS.BEGIN key  from now on another thread saves the value of this key, again and again, and the key can't be
  *                     opened for writing
  * FORKLESS.SAVES      how often was it saved?
- * FORKLESS.END        no more; how often was something else saved than at first, before there was a thread?
- *
- * It declares what it uses of the API, and so needs no header. */
+ * FORKLESS.END        no more; how often was something else saved than at first, before there was a thread? */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Ctx Ctx;
-typedef struct String String;
-typedef struct Key Key;
-typedef struct Type Type;
-typedef struct Io Io;
-typedef int Command(Ctx *, String **, int);
+#include "module.h"
+
 typedef int Get(const char *, void *);
 
 /* As far as it is looked at: version, rdb_load, rdb_save. */
@@ -49,11 +43,8 @@ typedef struct {
     X(void, SaveDouble, (Io *, double))                                                   \
     X(void, SaveStringBuffer, (Io *, const char *, size_t))
 
-#define DECLARE(type, name, args) static type(*name) args;
 FUNCTIONS(DECLARE)
 
-enum { OK, ERR };
-enum { READ = 1, WRITE = 2 };
 enum { TYPES_MAX = 16 };
 
 static int known, options;
@@ -197,7 +188,6 @@ static int lend(const char *name, void *function) {
 
 int RedisModule_OnLoad(Ctx *ctx, String **argv, int argc) {
     get = *(Get **)ctx;
-#define LOOK_UP(type, name, args) if (get("RedisModule_" #name, &name) != OK) return ERR;
     FUNCTIONS(LOOK_UP)
     if (argc < 2) return ERR;
     known = atoi(StringPtrLen(argv[0], NULL));

@@ -3,16 +3,12 @@
  * PULL.ON event key command [arg ...]  from now on, whenever this key has this event. The command DELETE key
  *                                      deletes a key by the API, without a command
  * PULL.OFF                             no more; how often was it run?
- * PULL.EXPIRE key                      lets the key expire when somebody opens it next
- *
- * It declares what it uses of the API, and so needs no header. */
+ * PULL.EXPIRE key                      lets the key expire when somebody opens it next */
 #include <string.h>
 
-typedef struct Ctx Ctx;
-typedef struct String String;
-typedef struct Key Key;
+#include "module.h"
+
 typedef struct Reply Reply;
-typedef int Command(Ctx *, String **, int);
 typedef int Subscriber(Ctx *, int, const char *, String *);
 
 #define FUNCTIONS(X)                                                                      \
@@ -33,11 +29,8 @@ typedef int Subscriber(Ctx *, int, const char *, String *);
     X(int, SetAbsExpire, (Key *, long long))                                              \
     X(void, CloseKey, (Key *))
 
-#define DECLARE(type, name, args) static type(*name) args;
 FUNCTIONS(DECLARE)
 
-enum { OK, ERR };
-enum { READ = 1, WRITE = 2 };
 enum { GENERIC = 1 << 2, EXPIRED = 1 << 8, KEY_MISS = 1 << 11 };
 enum { WORDS_MAX = 16 };
 
@@ -93,7 +86,6 @@ static int told(Ctx *ctx, int class, const char *event, String *key) {
 int RedisModule_OnLoad(Ctx *ctx, String **argv, int argc) {
     (void)argv, (void)argc;
     int (*get)(const char *, void *) = *(int (**)(const char *, void *))ctx;
-#define LOOK_UP(type, name, args) if (get("RedisModule_" #name, &name) != OK) return ERR;
     FUNCTIONS(LOOK_UP)
     SetModuleAttribs(ctx, "pull", 1, 1);
     if (CreateCommand(ctx, "pull.on", on, "", 0, 0, 0) != OK) return ERR;

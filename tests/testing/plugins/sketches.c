@@ -1,7 +1,5 @@
 /* A module of the tests that serves a sketch itself: CMS.INFO, and the type CMSk-TYPE. */
-typedef struct Ctx Ctx;
-typedef struct String String;
-typedef int Command(Ctx *, String **, int);
+#include "module.h"
 
 typedef struct {
     unsigned long version;
@@ -14,10 +12,7 @@ typedef struct {
     X(void *, CreateDataType, (Ctx *, const char *, int, Methods *))                      \
     X(int, ReplyWithSimpleString, (Ctx *, const char *))
 
-#define DECLARE(type, name, args) static type(*name) args;
 FUNCTIONS(DECLARE)
-
-enum { OK, ERR };
 
 static int info(Ctx *ctx, String **argv, int argc) {
     (void)argv, (void)argc;
@@ -27,7 +22,6 @@ static int info(Ctx *ctx, String **argv, int argc) {
 int RedisModule_OnLoad(Ctx *ctx, String **argv, int argc) {
     (void)argv, (void)argc;
     int (*get)(const char *, void *) = *(int (**)(const char *, void *))ctx;
-#define LOOK_UP(type, name, args) if (get("RedisModule_" #name, &name) != OK) return ERR;
     FUNCTIONS(LOOK_UP)
     SetModuleAttribs(ctx, "sketches", 1, 1);
     Methods methods = {.version = 1};
