@@ -482,17 +482,6 @@ fn a_replica_has_its_own_feed() {
 }
 
 #[test]
-fn feeds_stay_behind_when_keys_migrate() {
-    let (from, to) = (Server::start(), Server::start());
-    let (mut near, mut far) = (from.client(), to.client());
-    near.ok("BF.RESERVE k 0.0001 1000");
-    let cursor = begin(&mut near, "k");
-    near.ok(format!("MIGRATE 127.0.0.1 {} k 0 60000", to.port()));
-    assert_eq!(read(&mut near, "k", &cursor).unwrap_err(), MISSING);
-    assert_eq!(read(&mut far, "k", &cursor).unwrap_err(), UNKNOWN);
-}
-
-#[test]
 fn feeds_stay_behind_when_slots_migrate() {
     let (first, second) = pair();
     let version = first.version();

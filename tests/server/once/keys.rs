@@ -1,10 +1,8 @@
 //! The two keys of a command with ONCE: who may use them, where they are, and who learns of their changes.
 
 use crate::cluster::{pair, slot};
-use crate::harness::cluster::{id, node};
-use crate::harness::{
-    Client, Server, array, bulk, error, int, nil, simple, wait_in_sync, wait_until,
-};
+use crate::harness::cluster::{alone, id, node};
+use crate::harness::{Client, Server, array, bulk, error, int, nil, simple, wait_in_sync};
 use crate::support::configured::{MAKERS, made_by};
 use crate::support::effects::heard_until_end;
 use crate::support::protocols::truths;
@@ -106,14 +104,8 @@ fn the_server_names_both_keys() {
 #[test]
 fn both_keys_are_in_one_slot() {
     let server = node().start();
+    alone(&server);
     let mut client = server.client();
-    client.ok("CLUSTER ADDSLOTSRANGE 0 16383");
-    wait_until("the cluster is up", || {
-        client
-            .cmd("CLUSTER INFO")
-            .text()
-            .contains("cluster_state:ok")
-    });
     let apart = client.cmd("BF.INSERT k ONCE r 0 ITEMS a").text();
     assert!(apart.starts_with("CROSSSLOT "), "{apart}");
     client.expect("DBSIZE", int(0));
@@ -306,35 +298,4 @@ fn clients_that_track_a_receipt_learn_of_it() {
     let invalid = [bulk("invalidate"), array([bulk("r")])];
     assert_eq!(client.read_push().as_array(), invalid);
     client.expect("GET r", bulk(super::receipt(0, &[true, false])));
-}
-
-#[test]
-fn a_receipt_may_be_renamed_and_copied() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.run("BF.INSERT k ONCE r 0 ITEMS a b");
-    client.ok("RENAME r other");
-    let forgotten = error("FORGOTTEN answers are known from 0 to 0");
-    client.expect("BF.INSERT k ONCE r 1 ITEMS b", forgotten);
-    client.expect("BF.INSERT k ONCE other 1 ITEMS b", truths(false, &[true]));
-    client.expect("COPY other r", int(1));
-    client.expect(
-        "BF.INSERT k ONCE r 0 ITEMS a b c",
-        truths(false, &[true; 3]),
-    );
-    client.expect(
-        "BF.INSERT k ONCE other 0 ITEMS a b c",
-        truths(false, &[true, true, false]),
-    );
-    // A receipt answers though its filter is gone.
-    client.expect("DEL k", int(1));
-    client.expect(
-        "BF.INSERT k ONCE r 0 ITEMS a b c",
-        truths(false, &[true; 3]),
-    );
-    client.expect("EXISTS k", int(0));
-    client.expect(
-        "BF.INSERT k ONCE r 2 ITEMS c a",
-        truths(false, &[true, true]),
-    );
 }

@@ -5,7 +5,8 @@ use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use crate::harness::{Server, wait_until};
+use crate::harness::Server;
+use crate::harness::cluster::alone;
 
 use super::Rng;
 
@@ -47,13 +48,9 @@ impl Cutter {
     /// Makes a node a whole cluster that is reached through a proxy.
     pub fn of_cluster(node: &Server, marker: &'static [u8], seed: u64) -> Self {
         let cutter = Self::of(node.port(), marker, seed);
-        let mut client = node.client();
-        client.ok(format!("CONFIG SET cluster-announce-port {}", cutter.port));
-        client.ok("CLUSTER ADDSLOTSRANGE 0 16383");
-        wait_until("the cluster is up", || {
-            let info = client.cmd("CLUSTER INFO").text();
-            info.contains("cluster_state:ok")
-        });
+        node.client()
+            .ok(format!("CONFIG SET cluster-announce-port {}", cutter.port));
+        alone(node);
         cutter
     }
 

@@ -2,7 +2,8 @@
 
 use rcgen::{BasicConstraints, IsCa};
 
-use crate::harness::{Server, wait_until};
+use crate::harness::Server;
+use crate::harness::cluster::alone;
 use crate::support::certificates::{Files, HOSTS};
 
 use super::{add, found, numbered, run, run_line, url};
@@ -108,13 +109,7 @@ fn a_node_of_a_cluster_is_trusted_by_its_own_certificate() {
         // Else it announces the port that it was started with.
         let announce = format!("CONFIG SET cluster-announce-tls-port {port}");
         client.ok(&announce);
-        client.ok("CLUSTER ADDSLOTSRANGE 0 16383");
-        wait_until("the cluster is up", || {
-            client
-                .cmd("CLUSTER INFO")
-                .text()
-                .contains("cluster_state:ok")
-        });
+        alone(&node);
         add(&mut client, "seen", &numbered("item", 0..3));
         let at = format!("rediss://127.0.0.1:{port}");
         let found = run(&["list", &at, "--json", "--cacert", &own]);

@@ -76,115 +76,76 @@ const FIRST_PIECE: Request = Request::Piece {
     with_id: true,
 };
 
-/// What errors lead to: the state then, what becomes of the copy, and what comes next. The errors are given by when they
-/// come, their text, and whether the follower may fetch anew and anew.
-type Outcome = (State, Fate, Then, &'static [Cause]);
+/// The state after an error, what becomes of the copy, and what comes next.
+type Outcome = (State, Fate, Then);
+
+const LOST_FEED: Outcome = (Syncing, Dropped, Begins(SPREAD));
+const GONE: Outcome = (Missing, Empty, Begins(EVERY));
+const GONE_WITHOUT_FEED: Outcome = (Missing, Empty, FetchesWithin(REFRESH));
+const NO_FILTER: Outcome = (Refused, Dropped, Begins(PAUSE));
+const FORBIDDEN: Outcome = (Refused, Dropped, Begins(LONG));
+const FETCHES_FIRST: Outcome = (Syncing, Dropped, Fetches);
+const FETCHES_NEXT: Outcome = (Following, Stays, Fetches);
+const BUSY: Outcome = (Following, Stays, Repeats(EVERY));
+const NOT_YET: Outcome = (Syncing, Dropped, Begins(EVERY));
+const LATER: Outcome = (Following, Stays, Begins(EVERY));
+
+/// When an error comes, its text, and whether the follower may fetch anew and anew.
 type Cause = (When, &'static str, bool);
 
-const OUTCOMES: &[Outcome] = &[
+const OUTCOMES: &[(Outcome, Cause)] = &[
+    (LOST_FEED, (Polling, UNKNOWN, false)),
+    (LOST_FEED, (Polling, OVERRUN, false)),
+    (LOST_FEED, (Polling, HALF, false)),
+    (LOST_FEED, (Beginning, HALF, false)),
+    (LOST_FEED, (Fetching, HALF, false)),
+    (GONE, (Polling, "ERR not found", false)),
+    (GONE, (Polling, "not found", false)),
+    (GONE, (Beginning, "ERR not found", false)),
+    (GONE, (Fetching, "ERR not found", true)),
+    (GONE_WITHOUT_FEED, (Refreshing, "ERR not found", true)),
+    (NO_FILTER, (Beginning, WRONG_TYPE, true)),
+    (NO_FILTER, (Fetching, WRONG_TYPE, false)),
+    (NO_FILTER, (Polling, WRONG_TYPE, false)),
+    (NO_FILTER, (Refreshing, WRONG_TYPE, true)),
+    (NO_FILTER, (Beginning, NO_FEED, false)),
+    (NO_FILTER, (Polling, NO_FEED, true)),
+    (FORBIDDEN, (Beginning, UNKNOWN_COMMAND, false)),
+    (FORBIDDEN, (Refreshing, UNKNOWN_COMMAND, true)),
+    (FORBIDDEN, (Beginning, NOPERM, false)),
+    (FORBIDDEN, (Polling, NOPERM, false)),
+    (FORBIDDEN, (Fetching, NOPERM, false)),
+    (FORBIDDEN, (Beginning, NOPERM_7, false)),
+    (FORBIDDEN, (Refreshing, NOPERM_7, true)),
+    (FORBIDDEN, (Polling, NOPERM_KEY, false)),
+    (FORBIDDEN, (Refreshing, NOPERM_KEY, true)),
+    (FORBIDDEN, (Polling, "MOVED 7629 127.0.0.1:7001", false)),
     (
-        Syncing,
-        Dropped,
-        Begins(SPREAD),
-        &[
-            (Polling, UNKNOWN, false),
-            (Polling, OVERRUN, false),
-            (Polling, HALF, false),
-            (Beginning, HALF, false),
-            (Fetching, HALF, false),
-        ],
+        FORBIDDEN,
+        (Polling, "NOAUTH Authentication required.", true),
     ),
+    (FORBIDDEN, (Beginning, WRONG_PASSWORD, false)),
+    (FETCHES_FIRST, (Beginning, UNKNOWN_COMMAND, true)),
     (
-        Missing,
-        Empty,
-        Begins(EVERY),
-        &[
-            (Polling, "ERR not found", false),
-            (Polling, "not found", false),
-            (Beginning, "ERR not found", false),
-            (Fetching, "ERR not found", true),
-        ],
+        FETCHES_FIRST,
+        (Beginning, "unknown command 'BF.READ'", true),
     ),
+    (FETCHES_FIRST, (Fetching, NOPERM_7, true)),
+    (FETCHES_NEXT, (Polling, UNKNOWN_COMMAND, true)),
+    (FETCHES_NEXT, (Polling, NOPERM, true)),
+    (BUSY, (Polling, LOADING, false)),
+    (BUSY, (Polling, MASTER_DOWN, false)),
+    (BUSY, (Polling, CLUSTER_DOWN, false)),
+    (BUSY, (Polling, TRY_AGAIN, false)),
     (
-        Missing,
-        Empty,
-        FetchesWithin(REFRESH),
-        &[(Refreshing, "ERR not found", true)],
+        BUSY,
+        (Polling, "BUSY Valkey is busy running a script.", false),
     ),
-    (
-        Refused,
-        Dropped,
-        Begins(PAUSE),
-        &[
-            (Beginning, WRONG_TYPE, true),
-            (Fetching, WRONG_TYPE, false),
-            (Polling, WRONG_TYPE, false),
-            (Refreshing, WRONG_TYPE, true),
-            (Beginning, NO_FEED, false),
-            (Polling, NO_FEED, true),
-        ],
-    ),
-    (
-        Refused,
-        Dropped,
-        Begins(LONG),
-        &[
-            (Beginning, UNKNOWN_COMMAND, false),
-            (Refreshing, UNKNOWN_COMMAND, true),
-            (Beginning, NOPERM, false),
-            (Polling, NOPERM, false),
-            (Fetching, NOPERM, false),
-            (Beginning, NOPERM_7, false),
-            (Refreshing, NOPERM_7, true),
-            (Polling, NOPERM_KEY, false),
-            (Refreshing, NOPERM_KEY, true),
-            (Polling, "MOVED 7629 127.0.0.1:7001", false),
-            (Polling, "NOAUTH Authentication required.", true),
-            (Beginning, WRONG_PASSWORD, false),
-        ],
-    ),
-    (
-        Syncing,
-        Dropped,
-        Fetches,
-        &[
-            (Beginning, UNKNOWN_COMMAND, true),
-            (Beginning, "unknown command 'BF.READ'", true),
-            (Fetching, NOPERM_7, true),
-        ],
-    ),
-    (
-        Following,
-        Stays,
-        Fetches,
-        &[(Polling, UNKNOWN_COMMAND, true), (Polling, NOPERM, true)],
-    ),
-    (
-        Following,
-        Stays,
-        Repeats(EVERY),
-        &[
-            (Polling, LOADING, false),
-            (Polling, MASTER_DOWN, false),
-            (Polling, CLUSTER_DOWN, false),
-            (Polling, TRY_AGAIN, false),
-            (Polling, "BUSY Valkey is busy running a script.", false),
-            (Polling, "ERR max number of clients reached", false),
-            (Polling, "ERR bad cursor", false),
-        ],
-    ),
-    (
-        Syncing,
-        Dropped,
-        Begins(EVERY),
-        &[(Beginning, LOADING, false), (Fetching, CLUSTER_DOWN, false)],
-    ),
-    (
-        Following,
-        Stays,
-        Begins(EVERY),
-        &[(Refreshing, LOADING, true)],
-    ),
+    (BUSY, (Polling, "ERR max number of clients reached", false)),
+    (BUSY, (Polling, "ERR bad cursor", false)),
+    (NOT_YET, (Beginning, LOADING, false)),
+    (NOT_YET, (Fetching, CLUSTER_DOWN, false)),
+    (LATER, (Refreshing, LOADING, true)),
 ];
 
 fn filter() -> Server {
@@ -261,12 +222,7 @@ fn is_followed_by(mut follower: Follower, sent: &Request, now: Duration, then: T
 
 #[test]
 fn what_each_error_means() {
-    let outcomes = OUTCOMES.iter().flat_map(|(state, fate, then, causes)| {
-        causes
-            .iter()
-            .map(move |cause| (*state, *fate, *then, cause))
-    });
-    for (state, copy, then, cause) in outcomes {
+    for &((state, copy, then), ref cause) in OUTCOMES {
         let (when, text, refresh) = *cause;
         for random in [0.0, 0.3, 1.0] {
             let (mut follower, sent, now) = follower(when, refresh);

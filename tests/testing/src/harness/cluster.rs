@@ -28,6 +28,12 @@ pub fn meet(nodes: &[&Server]) {
     }
 }
 
+/// Makes a node a whole cluster.
+pub fn alone(node: &Server) {
+    node.client().ok("CLUSTER ADDSLOTSRANGE 0 16383");
+    meet(&[node]);
+}
+
 /// Starts `count` nodes that know each other. The first `primaries` of them share the slots.
 #[track_caller]
 pub fn nodes(count: usize, primaries: usize, node_timeout: Duration) -> Vec<Server> {
