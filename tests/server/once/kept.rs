@@ -9,6 +9,7 @@ use crate::support::aof::{Log as CommandLog, command, part, rewrite_aof, with_co
 use crate::support::configured::other_settings;
 use crate::support::primary::on_link_of;
 use crate::support::protocols::truths;
+use crate::support::usage::memory;
 
 use super::{KINDS, Log, receipt};
 
@@ -357,7 +358,7 @@ fn a_limit_that_is_reached_between_the_keys_parts_nothing() {
     for round in 0..20 {
         client.ok("FLUSHALL");
         let mut log = Log::new("k", "r", "ERROR 1e-9 CAPACITY 20");
-        let limit = used_memory(&mut client) + 100_000 + 10_000 * round;
+        let limit = memory(&server, "used_memory") + 100_000 + 10_000 * round;
         client.ok(format!("CONFIG SET maxmemory {limit}"));
         let reply = loop {
             let position = log.answers.len();
@@ -375,7 +376,7 @@ fn a_limit_that_is_reached_between_the_keys_parts_nothing() {
             assert_eq!(reply, truths(false, &log.answers[position..]));
         };
         assert!(reply.starts_with("OOM "), "{reply}");
-        crossed += usize::from(!log.answers.is_empty() && used_memory(&mut client) > limit);
+        crossed += usize::from(!log.answers.is_empty() && memory(&server, "used_memory") > limit);
         client.expect("GET r", bulk(receipt(0, &log.answers)));
         client.expect("BF.CARD k", log.count());
         client.ok("CONFIG SET maxmemory 0");
@@ -384,14 +385,6 @@ fn a_limit_that_is_reached_between_the_keys_parts_nothing() {
         log.is_held(&mut client);
     }
     assert!(crossed > 0);
-}
-
-fn used_memory(client: &mut Client) -> i64 {
-    let info = client.cmd("INFO memory").text();
-    let line = info
-        .lines()
-        .find_map(|line| line.strip_prefix("used_memory:"));
-    line.expect("it reports that").parse().expect("a number")
 }
 
 /// A receipt that was evicted is missed; the filter answers for itself.
