@@ -243,20 +243,6 @@ fn the_readers_of_a_feed_are_counted_up_to_1024() {
     sums::is_balanced(&mut client);
 }
 
-/// The module with debug assertions waits a second, not a minute. One look takes a thousand places at most.
-#[test]
-fn feeds_that_nobody_reads_end_however_many_there_are() {
-    let server = Server::builder().checked().start();
-    let mut client = server.client();
-    for number in 0..1100 {
-        let key = format!("k{number}");
-        client.ok(format!("BF.RESERVE {key} 0.01 10"));
-        begin(&mut client, &key);
-    }
-    wait_until("nobody reads", || sum(&mut client, "num_feeds") == 0);
-    sums::is_balanced(&mut client);
-}
-
 /// A client that may only read takes no memory beyond the limit.
 #[test]
 fn no_feed_begins_when_memory_is_out() {

@@ -11,44 +11,23 @@ use crate::support::recordings::{hex, word};
 
 /// For each family, the name of a case, the command that creates its object, and the one that adds the items of its only
 /// change.
-const MADE: [(&str, &str, &str, &str); 5] = [
-    (
-        "bloom",
-        "large rate and batches",
-        "BF.INSERT k CAPACITY 1000 ERROR 0.3 EXPANSION 2 SEED",
-        "BF.MADD k",
-    ),
-    (
-        "cuckoo",
-        "fixed",
-        "CF.RESERVE k 8 BUCKETSIZE 2 EXPANSION 0",
-        "CF.INSERT k ITEMS",
-    ),
-    (
-        "count-min",
-        "one row, collisions",
-        "CMS.INITBYDIM k 3 1",
-        "CMS.INCRBY k",
-    ),
-    (
-        "top-k",
-        "numbered",
-        "TOPK.RESERVE k 3 8 7 0.9",
-        "TOPK.INCRBY k",
-    ),
-    (
-        "t-digest",
-        "few",
-        "TDIGEST.CREATE k COMPRESSION 100",
-        "TDIGEST.ADD k",
-    ),
-];
+const MADE: &str = "
+bloom / large rate and batches / BF.INSERT k CAPACITY 1000 ERROR 0.3 EXPANSION 2 SEED / BF.MADD k
+cuckoo / fixed / CF.RESERVE k 8 BUCKETSIZE 2 EXPANSION 0 / CF.INSERT k ITEMS
+count-min / one row, collisions / CMS.INITBYDIM k 3 1 / CMS.INCRBY k
+top-k / numbered / TOPK.RESERVE k 3 8 7 0.9 / TOPK.INCRBY k
+t-digest / few / TDIGEST.CREATE k COMPRESSION 100 / TDIGEST.ADD k
+";
 
 #[test]
 fn values_have_the_bytes_of_the_vectors() {
     let server = Server::start();
     let mut client = server.client();
-    for (family, made, create, add) in MADE {
+    for line in MADE.trim().lines() {
+        let parts: Vec<&str> = line.split(" / ").collect();
+        let [family, made, create, add] = parts[..] else {
+            panic!("{line}");
+        };
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
         let text = fs::read_to_string(folder.join(format!("{family}.json"))).unwrap();
         let file: Value = serde_json::from_str(&text).unwrap();

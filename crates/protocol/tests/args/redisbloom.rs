@@ -104,73 +104,51 @@ fn insert_takes_the_first_letters_of_options() {
     }
 }
 
+/// Refused lines, each with its error.
+const REFUSED: &str = "
+BF.RESERVE k 0.01 => ERR wrong number of arguments
+BF.RESERVE k x y => ERR bad error rate
+BF.RESERVE k nan 5 => ERR bad error rate
+BF.RESERVE k 0x1 5 => ERR bad error rate
+BF.RESERVE k 1 x => ERR error rate must be in the range (0.000000, 1.000000)
+BF.RESERVE k -inf 5 => ERR error rate must be in the range (0.000000, 1.000000)
+BF.RESERVE k 0.01 5.0 EXPANSION x => ERR bad capacity
+BF.RESERVE k 0.01 0 EXPANSION x => ERR capacity must be in the range [1, 1073741824]
+BF.RESERVE k 0.01 1073741825 => ERR capacity must be in the range [1, 1073741824]
+BF.RESERVE k 0.01 5 EXPANSION x NONSCALING => ERR bad expansion
+BF.RESERVE EXPANSION 0.01 5 => ERR bad expansion
+BF.RESERVE k 0.01 5 EXPANSION -1 => ERR expansion must be in the range [0, 32768]
+BF.RESERVE k 0.01 5 EXPANSION 32769 => ERR expansion must be in the range [0, 32768]
+BF.RESERVE k 0.01 5 EXPANSION 1 NONSCALING => Nonscaling filters cannot expand
+BF.RESERVE k 0.01 5 EXPANSION => ERR no expansion
+BF.RESERVE k 0.01 5 ITEMS EXPANSION => ERR no expansion
+BF.INSERT k => ERR wrong number of arguments
+BF.INSERT k NOCREATE => ERR wrong number of arguments
+BF.INSERT k 100 => ERR wrong number of arguments
+BF.INSERT k 100 i => Unknown argument received
+BF.INSERT k ITEMS => ERR wrong number of arguments
+BF.INSERT k i => ERR wrong number of arguments
+BF.INSERT k CAPACITY => ERR wrong number of arguments
+BF.INSERT k ERROR 0 ITEMS => Bad error rate
+BF.INSERT k ERROR 1.0 x => Bad error rate
+BF.INSERT k CAPACITY 1073741825 i a => Bad capacity
+BF.INSERT k CAPACITY ITEMS a => Bad capacity
+BF.INSERT k EXPANSION 32769 i a => Bad expansion
+BF.INSERT k  i a => Unknown argument received
+BF.INSERT k TTL 5 i a => Unknown argument received
+BF.INSERT k WINDOW 5 PERIODS 5 i a => Unknown argument received
+BF.INSERT k VALIDATESCALETO 5 i a => Unknown argument received
+";
+
 #[test]
 fn errors_have_redisbloom_s_texts() {
-    const ARITY: &str = "ERR wrong number of arguments";
-    const UNKNOWN: &str = "Unknown argument received";
-    for (line, text) in [
-        ("BF.RESERVE k 0.01", ARITY),
-        ("BF.RESERVE k x y", "ERR bad error rate"),
-        ("BF.RESERVE k nan 5", "ERR bad error rate"),
-        ("BF.RESERVE k 0x1 5", "ERR bad error rate"),
-        (
-            "BF.RESERVE k 1 x",
-            "ERR error rate must be in the range (0.000000, 1.000000)",
-        ),
-        (
-            "BF.RESERVE k -inf 5",
-            "ERR error rate must be in the range (0.000000, 1.000000)",
-        ),
-        ("BF.RESERVE k 0.01 5.0 EXPANSION x", "ERR bad capacity"),
-        (
-            "BF.RESERVE k 0.01 0 EXPANSION x",
-            "ERR capacity must be in the range [1, 1073741824]",
-        ),
-        (
-            "BF.RESERVE k 0.01 1073741825",
-            "ERR capacity must be in the range [1, 1073741824]",
-        ),
-        (
-            "BF.RESERVE k 0.01 5 EXPANSION x NONSCALING",
-            "ERR bad expansion",
-        ),
-        ("BF.RESERVE EXPANSION 0.01 5", "ERR bad expansion"),
-        (
-            "BF.RESERVE k 0.01 5 EXPANSION -1",
-            "ERR expansion must be in the range [0, 32768]",
-        ),
-        (
-            "BF.RESERVE k 0.01 5 EXPANSION 32769",
-            "ERR expansion must be in the range [0, 32768]",
-        ),
-        (
-            "BF.RESERVE k 0.01 5 EXPANSION 1 NONSCALING",
-            "Nonscaling filters cannot expand",
-        ),
-        ("BF.RESERVE k 0.01 5 EXPANSION", "ERR no expansion"),
-        ("BF.RESERVE k 0.01 5 ITEMS EXPANSION", "ERR no expansion"),
-        ("BF.INSERT k", ARITY),
-        ("BF.INSERT k NOCREATE", ARITY),
-        ("BF.INSERT k 100", ARITY),
-        ("BF.INSERT k 100 i", UNKNOWN),
-        ("BF.INSERT k ITEMS", ARITY),
-        ("BF.INSERT k i", ARITY),
-        ("BF.INSERT k CAPACITY", ARITY),
-        ("BF.INSERT k ERROR 0 ITEMS", "Bad error rate"),
-        ("BF.INSERT k ERROR 1.0 x", "Bad error rate"),
-        ("BF.INSERT k CAPACITY 1073741825 i a", "Bad capacity"),
-        ("BF.INSERT k CAPACITY ITEMS a", "Bad capacity"),
-        ("BF.INSERT k EXPANSION 32769 i a", "Bad expansion"),
-        ("BF.INSERT k  i a", UNKNOWN),
-        ("BF.INSERT k TTL 5 i a", UNKNOWN),
-        ("BF.INSERT k WINDOW 5 PERIODS 5 i a", UNKNOWN),
-        ("BF.INSERT k VALIDATESCALETO 5 i a", UNKNOWN),
-    ] {
-        let client = (Maker::RedisBloom, Origin::Client);
+    for line in REFUSED.trim().lines() {
+        let (line, text) = line.split_once(" => ").expect("an error");
+        let (maker, origin) = (Maker::RedisBloom, Origin::Client);
         let error = if line.starts_with("BF.R") {
-            reserve(line, client.0, client.1).map(|_| ())
+            reserve(line, maker, origin).map(|_| ())
         } else {
-            insert(line, client.0, client.1).map(|_| ())
+            insert(line, maker, origin).map(|_| ())
         };
         assert_eq!(error.unwrap_err().to_string(), text, "{line}");
     }
