@@ -213,11 +213,8 @@ bring_servers() { tools/servers.sh && find_server; }
 run_tests() {
     bring_compilers
     # The tests run the programs of the pages, in Python and in JavaScript.
-    command -v python3 >/dev/null || tools/packages.sh python3
-    command -v node >/dev/null || tools/packages.sh nodejs
-    command -v curl >/dev/null || tools/packages.sh curl
     # They also open the page docs/calculator.html.
-    command -v "${BROWSER:-chromium}" >/dev/null || tools/packages.sh chromium
+    tools/need.sh python3 node:nodejs curl "${BROWSER:-chromium}:chromium"
     begin servers bring_servers
     { cargo fmt --version && cargo clippy --version; } >/dev/null 2>&1 || rustup component add rustfmt clippy
     cargo fmt --all --check
@@ -302,7 +299,7 @@ bench() {
     build
     if is_wanted http "$@"; then
         cargo build --release --locked -p valkeybloom-http
-        command -v wrk >/dev/null || tools/packages.sh wrk
+        tools/need.sh wrk
     fi
     servers=$(tools/servers.sh)
     VALKEY_SERVER=$servers/valkey-9.1/valkey-server VALKEYBLOOM_SO=$module BENCH_DIR=$target/bench \
@@ -330,11 +327,13 @@ evidence() { # filters, and --peer before the file of each peer
         cargo bench --locked --bench evidence -- "$@"
 }
 
-# Runs clients against the module.
-clients() {
+# Builds the module, and runs a script with a server and the module.
+with_module() { # script, action or nothing, further words...
     build
     server=$(find_server)
-    exec tools/clients.sh "$server" "$module" "$target/clients"
+    script=$1 action=$2
+    shift 2
+    exec "tools/$script.sh" ${action:+"$action"} "$server" "$module" "$@"
 }
 
 # Builds the C library, and prints how compilers and programs find it.
@@ -347,13 +346,6 @@ library() { # folder
     esac
     tools/c.sh library "$folder"
     echo "export PKG_CONFIG_PATH='$folder/lib/pkgconfig' LD_LIBRARY_PATH='$folder/lib'"
-}
-
-# Builds and tests the C library.
-c() {
-    build
-    server=$(find_server)
-    exec tools/c.sh test "$server" "$module" "$target/c"
 }
 
 host() { rustc -vV | sed -n 's/^host: //p'; }
@@ -378,7 +370,7 @@ fuzz() { # seconds or keep, targets...
     [ $# = 0 ] || shift
     [ $# -gt 0 ] || set -- decode args batch
     bring_compilers
-    command -v c++ >/dev/null || tools/packages.sh g++
+    tools/need.sh c++:g++
     fuzzing=$target/fuzz${SANITIZER:+-$SANITIZER}
     for name; do
         { [ -e "fuzz/bin/$name.rs" ] && [ -d "fuzz/corpus/$name" ]; } || fail "no target is named $name"
@@ -437,7 +429,7 @@ check_in_address_sanitizer() (  # filters...
 # module that is shipped.
 memcheck() { # filters...
     bring_compilers
-    command -v valgrind >/dev/null || tools/packages.sh valgrind
+    tools/need.sh valgrind
     [ $# -gt 0 ] || with_address_sanitizer cargo test --locked --target "$(host)" -p valkeybloom-sketches --lib --test core
     servers=$(tools/servers.sh address)
     check_in_address_sanitizer "$@"
@@ -473,8 +465,7 @@ image() { # architecture...
 # (`refused::changed` has fewer).
 arm() {
     bring_compilers
-    command -v aarch64-linux-gnu-gcc >/dev/null || tools/packages.sh gcc-aarch64-linux-gnu libc6-dev-arm64-cross
-    command -v qemu-aarch64-static >/dev/null || tools/packages.sh qemu-user-static
+    tools/need.sh aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu:libc6-dev-arm64-cross qemu-aarch64-static:qemu-user-static
     rustup target add aarch64-unknown-linux-gnu
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64-static -L /usr/aarch64-linux-gnu"
@@ -511,35 +502,12 @@ scrapy() {
     test_on "$(find_server)" --test server -- --ignored --exact recipes::a_crawl_by_scrapy_itself
 }
 
-# Builds and tests the Python package.
-python() { # filter
-    build
-    server=$(find_server)
-    exec tools/python.sh test "$server" "$module" "$@"
-}
-
-# Kills consumers that add with receipts.
-killed() { # items, kills
-    build
-    server=$(find_server)
-    exec tools/python.sh killed "$server" "$module" "$@"
-}
-
 # Makes the npm package, or tests it as well.
 js() { # nothing, or "test" and files
     [ $# -gt 0 ] || exec tools/js.sh build
     [ "$1" = test ] || fail "no action of js is called $1"
     shift
-    build
-    server=$(find_server)
-    exec tools/js.sh test "$server" "$module" "$@"
-}
-
-# Tests or measures filters that many processes build.
-builds() { # test or bench
-    build
-    server=$(find_server)
-    exec tools/builds.sh "$server" "$module" "$@"
+    with_module js test "$@"
 }
 
 deny() {
@@ -596,7 +564,7 @@ case $command in
     soak) soak "$@" ;;
     bench) case ${1-} in
         python) shift; exec tools/python.sh bench "$@" ;;
-        js) build; server=$(find_server); exec tools/js.sh bench "$server" "$module" ;;
+        js) with_module js bench ;;
         unique) cargo build --release --locked -p valkeybloom-cli && exec tools/unique.sh "$target/release/valkeybloom" ;;
         *) bench "$@" ;;
     esac ;;
@@ -610,14 +578,14 @@ case $command in
     site) exec tools/site.sh ;;
     arm) arm ;;
     musl) musl "$@" ;;
-    python) python "$@" ;;
-    killed) killed "$@" ;;
+    python) with_module python test "$@" ;;
+    killed) with_module python killed "$@" ;;
     js) js "$@" ;;
-    builds) builds "$@" ;;
+    builds) with_module builds "" "$@" ;;
     library) library "$@" ;;
-    c) c ;;
+    c) with_module c test "$target/c" ;;
     scrapy) scrapy ;;
-    clients) clients ;;
+    clients) with_module clients "" "$target/clients" ;;
     deny) deny ;;
     semver) semver ;;
     oldest) oldest ;;

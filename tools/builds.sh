@@ -7,7 +7,7 @@ fail() { echo "tools/builds.sh: $*" >&2; exit 1; }
 
 [ $# -ge 2 ] || fail "usage: tools/builds.sh server module [test | bench]"
 export VALKEY_SERVER="$1" VALKEYBLOOM_SO="$2"
-command -v java >/dev/null || tools/packages.sh default-jre-headless
+tools/need.sh java:default-jre-headless
 BUILDS_PYTHON=$(tools/python.sh spark)
 export BUILDS_PYTHON
 

@@ -28,13 +28,7 @@ build_library() { # folder
 }
 
 bring() {
-    missing=
-    command -v pkg-config >/dev/null || missing="$missing pkgconf"
-    command -v valgrind >/dev/null || missing="$missing valgrind"
-    command -v ruby >/dev/null || missing="$missing ruby"
-    command -v php >/dev/null || missing="$missing php-cli"
-    # shellcheck disable=SC2086  # a list of packages
-    [ -z "$missing" ] || tools/packages.sh $missing
+    tools/need.sh pkg-config:pkgconf valgrind ruby php:php-cli
     command -v go >/dev/null || PATH=$(tools/go.sh "${folder%/*}/go"):$PATH
 }
 

@@ -20,7 +20,7 @@ compiler=$(rustc --version)
 made_by=$(sed -n 's/^<meta name="compiler" content="\(.*\)">$/\1/p' $page 2>/dev/null || true)
 if [ "${1-}" = picture ]; then
     browser=${BROWSER:-chromium}
-    command -v "$browser" >/dev/null || tools/packages.sh chromium
+    tools/need.sh "$browser:chromium"
     "$browser" --headless=new --no-sandbox --disable-gpu --hide-scrollbars --window-size=1160,930 \
         --blink-settings=preferredColorScheme=1 --virtual-time-budget=3000 --screenshot="$PWD/docs/calculator.png" \
         "file://$PWD/$page#items=1M&start=1000" 2>/dev/null

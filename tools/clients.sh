@@ -57,7 +57,7 @@ install_node() {
 }
 
 install_php() {
-    command -v php >/dev/null || tools/packages.sh php-cli
+    tools/need.sh php:php-cli
     tools/unpack.sh "$folder/php" forky "$(dpkg --print-architecture)" -- php-predis
 }
 

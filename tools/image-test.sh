@@ -14,7 +14,8 @@ needs="skopeo umoci runc"
 [ "${1-}" != needs ] || { echo "$needs" && exit; }
 [ $# = 1 ] || fail "usage: tools/image-test.sh folder"
 [ "$(id -u)" = 0 ] || fail "only root can run the image here"
-for program in $needs; do command -v "$program" >/dev/null || tools/packages.sh "$program"; done
+# shellcheck disable=SC2086  # a list of programs
+tools/need.sh $needs
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 tmp=$(mktemp -d /var/tmp/valkeybloom.XXXXXX)
 # Names of containers are unique on a machine only within one of these folders.
@@ -69,10 +70,9 @@ await() { # command that pings...
 # can't test qemu for a bug of ARM's kernels.
 test_emulated() { # Debian's name of the architecture, the kernel's
     unpack image "$1"
-    emulator=$(command -v "qemu-$2-static" || true)
-    [ -n "$emulator" ] || { tools/packages.sh qemu-user-static && emulator=$(command -v "qemu-$2-static"); }
+    tools/need.sh "qemu-$2-static:qemu-user-static"
     root=$tmp/image-$1/rootfs
-    cp "$emulator" "$root/qemu"
+    cp "$(command -v "qemu-$2-static")" "$root/qemu"
     # Commands of a variable are not in a shell of their own, so $! is the server.
     emulate="env -i $(command -v chroot) $root /qemu"
     $emulate /usr/bin/valkey-server /etc/valkey/valkey.conf --port 0 --unixsocket /data/socket \

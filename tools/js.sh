@@ -36,12 +36,8 @@ bring_node() {
 }
 
 bring() {
-    missing=
-    command -v node >/dev/null || missing="$missing nodejs"
-    command -v npm >/dev/null || missing="$missing npm"
-    [ "$action" != test ] || command -v "${BROWSER:-chromium}" >/dev/null || missing="$missing chromium"
-    # shellcheck disable=SC2086  # a list of packages
-    [ -z "$missing" ] || tools/packages.sh $missing
+    tools/need.sh node:nodejs npm
+    [ "$action" != test ] || tools/need.sh "${BROWSER:-chromium}:chromium"
     bring_node
     bring_target
     mkdir -p "$npm/work"

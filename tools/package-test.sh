@@ -10,11 +10,7 @@ note() { echo "== $*"; }
 fail() { echo "tools/package-test.sh: $*" >&2; exit 1; }
 
 [ "$(id -u)" = 0 ] || fail "only root can make and enter roots of Debian"
-[ -n "$(command -v debootstrap)" ] || tools/packages.sh debootstrap
-command -v pkg-config >/dev/null || tools/packages.sh pkgconf
-for pair in dnf:dnf rpm:rpm rpmlint:rpmlint gpg:gpg apt-ftparchive:apt-utils createrepo_c:createrepo-c; do
-    command -v "${pair%:*}" >/dev/null || tools/packages.sh "${pair#*:}"
-done
+tools/need.sh debootstrap pkg-config:pkgconf dnf rpm rpmlint gpg apt-ftparchive:apt-utils createrepo_c:createrepo-c
 [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || tools/packages.sh debian-archive-keyring
 export LC_ALL=C
 target=$(cd "${CARGO_TARGET_DIR:-target}" && pwd)
@@ -335,7 +331,7 @@ cmp "$tmp/deb/usr/lib/valkey/modules/valkeybloom.so" "$tmp/${name%.tar.gz}/valke
 ran "$name" "unpacked: the same module as in the .deb"
 
 note "the unit of the HTTP service"
-command -v systemd-analyze >/dev/null || tools/packages.sh systemd
+tools/need.sh systemd-analyze:systemd
 unit=valkeybloom-http.service
 sed "s|=/usr/bin/|=$tmp/deb/usr/bin/|" "$tmp/deb/usr/lib/systemd/system/$unit" >"$tmp/$unit"
 systemd-analyze verify "$tmp/$unit" >"$tmp/verified" 2>&1 && [ ! -s "$tmp/verified" ] || fail "$(cat "$tmp/verified")"

@@ -14,8 +14,7 @@ case $arch in
     aarch64) debian=arm64 ;;
     *) fail "packages are made for x86_64 and aarch64, not for $arch" ;;
 esac
-command -v dpkg-deb >/dev/null || tools/packages.sh dpkg
-command -v rpmbuild >/dev/null || tools/packages.sh rpm
+tools/need.sh dpkg-deb:dpkg rpmbuild:rpm
 export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null)}"
 [ -n "$SOURCE_DATE_EPOCH" ] || fail "this is not a git checkout: set SOURCE_DATE_EPOCH to the time of the release"
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
@@ -29,7 +28,7 @@ service=$(step "the HTTP service for $arch" tools/module.sh "$arch" service)
 library=$(step "the C library for $arch" tools/module.sh "$arch" library)
 [ "$arch" = "$(uname -m)" ] || {
     export STRIP="$arch-linux-gnu-strip"
-    command -v "$STRIP" >/dev/null || tools/packages.sh "binutils-$(echo "$arch" | tr _ -)-linux-gnu"
+    tools/need.sh "$STRIP:binutils-$(echo "$arch" | tr _ -)-linux-gnu"
 }
 target=$(cd "${CARGO_TARGET_DIR:-target}" && pwd)
 packages=$(mkdir -p "${PACKAGES:=$target/package}" && cd "$PACKAGES" && pwd)

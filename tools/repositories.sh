@@ -12,8 +12,7 @@ fail() { echo "tools/repositories.sh: $*" >&2; exit 1; }
 [ $# = 1 ] || fail "usage: tools/repositories.sh folder"
 export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null)}"
 [ -n "$SOURCE_DATE_EPOCH" ] || fail "this is not a git checkout: set SOURCE_DATE_EPOCH to the time of the release"
-command -v apt-ftparchive >/dev/null || tools/packages.sh apt-utils
-command -v createrepo_c >/dev/null || tools/packages.sh createrepo-c
+tools/need.sh apt-ftparchive:apt-utils createrepo_c:createrepo-c
 cd "$1"
 
 rm -rf Packages Packages.gz Release InRelease Release.gpg repodata

@@ -160,7 +160,7 @@ build_for_oldest() {
 build_from_source valkey-9.1 valkey MALLOC=jemalloc DEBUG=
 [ "${1-}" != address ] || build_from_source valkey-9.1-address valkey MALLOC=libc SANITIZER=address
 if [ "${1-}" = musl ]; then
-    command -v musl-gcc >/dev/null || "$tools/packages.sh" musl-tools
+    "$tools/need.sh" musl-gcc:musl-tools
     build_from_source valkey-9.1-musl valkey MALLOC=libc DEBUG= CC=musl-gcc
     build_for_oldest
 fi
@@ -170,6 +170,6 @@ unpack prometheus usr/bin/promtool prometheus
 bring_libraries "$servers/valkey-9.1/valkey-server" "$servers/valkey-8.0/usr/bin/valkey-server" \
     "$servers/redis-7.0/usr/bin/redis-server"
 unpack_with_libraries trixie docker-compose valkey-server redis-server
-command -v python3 >/dev/null || "$tools/packages.sh" python3
+"$tools/need.sh" python3
 "$tools/environment.sh" "$servers/kubernetes" python3 kubernetes-validate
 echo "$servers"

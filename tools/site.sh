@@ -7,9 +7,8 @@ fail() { echo "tools/site.sh: $*" >&2; exit 1; }
 . tools/steps.sh
 
 command -v cargo >/dev/null || fail "missing: cargo. Install Rust with rustup"
-command -v python3 >/dev/null || tools/packages.sh python3
 browser=${BROWSER:-chromium}
-command -v "$browser" >/dev/null || tools/packages.sh chromium
+tools/need.sh python3 "$browser:chromium"
 target=$(mkdir -p "${CARGO_TARGET_DIR:=target}" && cd "$CARGO_TARGET_DIR" && pwd)
 site=$target/site
 tmp=$(mktemp -d "$target/site.XXXXXX")
