@@ -6,13 +6,15 @@ use std::path::Path;
 use std::{env, fs};
 
 /// The sources, in the order of their parts in the header.
-const SOURCES: [&str; 11] = [
+const SOURCES: [&str; 13] = [
     "border/status",
     "border/memory",
     "border/options",
     "border/batch",
     "border/returned",
     "object",
+    "any",
+    "chunks",
     "bloom",
     "cuckoo",
     "count_min",

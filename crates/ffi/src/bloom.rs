@@ -5,8 +5,8 @@ use std::ffi::c_char;
 use valkeybloom_bindings::{Bloom, Shared};
 
 use super::border::{
-    Batch, Status, call, items, moment, optional, optional_answers, put, require_if_given,
-    require_info, slice, time, words_after,
+    Batch, Status, call, items, moment, optional, optional_answers, put, require_if_given, slice,
+    time, words_after,
 };
 use super::object::{self, Object, typed};
 
@@ -124,9 +124,8 @@ pub unsafe extern "C" fn valkeybloom_bloom_describe(
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        require_info(info)?;
         let at_ms = time(options)?;
-        let found = typed::<Bloom>(filter)?.read(|filter| {
+        object::describe(filter, info, |filter: &Bloom| {
             let (shape, seed) = (filter.shape(), filter.seed());
             let window = shape.window();
             let (window_ms, periods) =
@@ -145,8 +144,7 @@ pub unsafe extern "C" fn valkeybloom_bloom_describe(
                 has_seed: seed.is_some(),
                 seed: seed.copied().unwrap_or_default(),
             }
-        })?;
-        put(info, found)
+        })
     })
 }
 

@@ -5,8 +5,7 @@ use std::ffi::c_char;
 use valkeybloom_bindings::{CountMin, Shared};
 
 use super::border::{
-    Batch, Status, call, items, optional, places, put, require_if_given, require_info, slice,
-    words_after,
+    Batch, Status, call, items, optional, places, put, require_if_given, slice, words_after,
 };
 use super::object::{self, Object, typed};
 
@@ -132,15 +131,13 @@ pub unsafe extern "C" fn valkeybloom_count_min_describe(
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        require_info(info)?;
-        let found = typed::<CountMin>(sketch)?.read(|sketch| CountMinInfo {
+        object::describe(sketch, info, |sketch: &CountMin| CountMinInfo {
             size: size_of::<CountMinInfo>(),
             width: sketch.shape().width(),
             depth: sketch.shape().depth(),
             cell_size: sketch.shape().cell_size().bytes(),
             total: sketch.count(),
             memory_bytes: sketch.memory_bytes(),
-        })?;
-        put(info, found)
+        })
     })
 }

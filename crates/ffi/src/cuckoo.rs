@@ -5,8 +5,7 @@ use std::ffi::c_char;
 use valkeybloom_bindings::Cuckoo;
 
 use super::border::{
-    Batch, Status, call, items, optional_answers, put, require_if_given, require_info, slice,
-    words_after,
+    Batch, Status, call, items, optional_answers, put, require_if_given, slice, words_after,
 };
 use super::object::{self, Object, typed};
 
@@ -99,8 +98,7 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_describe(
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        require_info(info)?;
-        let found = typed::<Cuckoo>(filter)?.read(|filter| CuckooInfo {
+        object::describe(filter, info, |filter: &Cuckoo| CuckooInfo {
             size: size_of::<CuckooInfo>(),
             items: filter.items(),
             slots: filter.size(),
@@ -109,7 +107,6 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_describe(
             bucket_size: filter.shape().bucket_size().into(),
             max_iterations: filter.shape().max_iterations().into(),
             expansion: filter.shape().expansion().into(),
-        })?;
-        put(info, found)
+        })
     })
 }

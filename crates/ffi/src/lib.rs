@@ -17,8 +17,10 @@
     reason = "only this repository's C library and WebAssembly use it; the header states the rules"
 )]
 
+pub mod any;
 pub mod bloom;
 pub mod border;
+pub mod chunks;
 pub mod count_min;
 pub mod cuckoo;
 pub mod object;

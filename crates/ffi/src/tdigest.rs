@@ -3,7 +3,7 @@
 use valkeybloom_bindings::arrow::{self, ArrowArray, ArrowSchema};
 use valkeybloom_bindings::{Compressed, Error, Shared, TDigest, copied};
 
-use super::border::{Outcome, Status, call, places, put, require_info, slice};
+use super::border::{Outcome, Status, call, places, put, slice};
 use super::object::{self, Object, typed};
 
 /// Makes a digest. The server's default compression is 100. A larger one is more exact and takes more memory.
@@ -204,15 +204,13 @@ pub unsafe extern "C" fn valkeybloom_tdigest_describe(
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        require_info(info)?;
-        let found = typed::<TDigest>(digest)?.read(|digest| TDigestInfo {
+        object::describe(digest, info, |digest: &TDigest| TDigestInfo {
             size: size_of::<TDigestInfo>(),
             compression: digest.compression().get(),
             observations: digest.observations().unsigned_abs(),
             min: digest.min(),
             max: digest.max(),
             memory_bytes: digest.memory_bytes(),
-        })?;
-        put(info, found)
+        })
     })
 }

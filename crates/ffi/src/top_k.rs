@@ -3,8 +3,8 @@
 use valkeybloom_bindings::TopK;
 
 use super::border::{
-    Batch, Buffer, Items, Status, call, items, optional, put, require, require_if_given,
-    require_info, slice,
+    Batch, Buffer, Items, Status, call, items, optional, put, put_made, require, require_if_given,
+    slice, words_after,
 };
 use super::object::{self, Object, typed};
 
@@ -26,8 +26,8 @@ pub unsafe extern "C" fn valkeybloom_top_k_new(
             depth.to_string(),
             decay.to_string(),
         ];
-        let words: Vec<&[u8]> = numbers.iter().map(String::as_bytes).collect();
-        object::make(list, || Ok(TopK::reserve(&words)?))
+        let all = words_after(&numbers, std::ptr::null());
+        object::make(list, || Ok(TopK::reserve(&all)?))
     })
 }
 
@@ -46,10 +46,7 @@ pub unsafe extern "C" fn valkeybloom_top_k_add(
         let item = slice(item, item_length)?;
         require_if_given(left)?;
         let gone = typed::<TopK>(list)?.write(|list| list.add(item, by))??;
-        if left.is_null() {
-            return Ok(());
-        }
-        put(left, gone.map_or(Ok(Buffer::NONE), Buffer::of)?)
+        put_made(left, || Buffer::optional(gone))
     })
 }
 
@@ -68,10 +65,7 @@ pub unsafe extern "C" fn valkeybloom_top_k_add_many(
         let by = optional(by, batch.len())?;
         require_if_given(left)?;
         let gone = typed::<TopK>(list)?.write(|list| list.add_each(&batch, by))??;
-        if left.is_null() {
-            return Ok(());
-        }
-        put(left, Items::of(gone.iter().map(|item| (&**item, None)))?)
+        put_made(left, || Items::of(gone.iter().map(|item| (&**item, None))))
     })
 }
 
@@ -113,8 +107,7 @@ pub unsafe extern "C" fn valkeybloom_top_k_describe(
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        require_info(info)?;
-        let found = typed::<TopK>(list)?.read(|list| TopKInfo {
+        object::describe(list, info, |list: &TopK| TopKInfo {
             size: size_of::<TopKInfo>(),
             k: list.shape().k().into(),
             width: list.shape().width().into(),
@@ -122,7 +115,6 @@ pub unsafe extern "C" fn valkeybloom_top_k_describe(
             decay: list.shape().decay(),
             items: list.listed().into(),
             memory_bytes: list.memory_bytes(),
-        })?;
-        put(info, found)
+        })
     })
 }

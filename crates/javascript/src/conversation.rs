@@ -1,7 +1,6 @@
 //! What `fetch` and `store` say to a server. JavaScript sends the commands, and keeps the errors of its client in a list: a
 //! number is an error's place there.
 
-use valkeybloom_bindings::{Bloom, CountMin, Cuckoo, Family, Shared, Sketch, TDigest, TopK};
 use valkeybloom_bindings::{Error, random_seed};
 use valkeybloom_near::conversation::{Existing, Failure, Options, Reply};
 
@@ -9,7 +8,7 @@ use super::near::time;
 use valkeybloom_ffi::border::{
     Batch, Buffer, Items, Outcome, Status, borrow, borrow_mut, call, items, put, slice,
 };
-use valkeybloom_ffi::object::{Object, make};
+use valkeybloom_ffi::object::{Object, give};
 
 type Conversation = valkeybloom_near::conversation::Conversation<u32>;
 
@@ -64,18 +63,9 @@ pub unsafe extern "C" fn valkeybloom_store_new(
     random: u64,
     conversation: *mut *mut Conversation,
 ) -> Status {
-    fn copied<F: Family>(object: &Shared<F>) -> Outcome<Sketch> {
-        Ok(object.read(Family::try_clone)??.into_sketch())
-    }
     // SAFETY: the caller promises it.
     call(|| unsafe {
-        let sketch = match borrow(object)? {
-            Object::Bloom(object) => copied(object),
-            Object::Cuckoo(object) => copied(object),
-            Object::CountMin(object) => copied(object),
-            Object::TopK(object) => copied(object),
-            Object::TDigest(object) => copied(object),
-        }?;
+        let sketch = borrow(object)?.sketch()?;
         let options = Options {
             existing: match existing {
                 0 => Existing::Keep,
@@ -114,7 +104,7 @@ pub unsafe extern "C" fn valkeybloom_conversation_next(
     call(|| unsafe {
         let next = borrow_mut(conversation)?.next(time(now_us));
         let next = next.unwrap_or_default();
-        put(words, Items::of(next.iter().map(|word| (&word[..], None)))?)
+        put(words, Items::of_words(&next)?)
     })
 }
 
@@ -182,13 +172,7 @@ pub unsafe extern "C" fn valkeybloom_conversation_end(
         let (how, place, words) = match std::mem::replace(borrow_mut(conversation)?, ended).end() {
             Ok(None) => (Ending::Done, 0, None),
             Ok(Some(sketch)) => {
-                match sketch {
-                    Sketch::Bloom(it) => make(object, || Ok(Bloom::from(it))),
-                    Sketch::Cuckoo(it) => make(object, || Ok(Cuckoo::from(it))),
-                    Sketch::CountMin(it) => make(object, || Ok(CountMin::from(it))),
-                    Sketch::TopK(it) => make(object, || Ok(TopK::from(it))),
-                    Sketch::TDigest(it) => make(object, || Ok(TDigest::from(it))),
-                }?;
+                give(object, sketch.into())?;
                 (Ending::Done, 0, None)
             }
             Err(Failure::NoKey) => (Ending::NoKey, 0, None),
@@ -202,6 +186,6 @@ pub unsafe extern "C" fn valkeybloom_conversation_end(
         };
         put(ending, how as u32)?;
         put(error, place)?;
-        put(text, words.map_or(Ok(Buffer::NONE), Buffer::of)?)
+        put(text, Buffer::optional(words)?)
     })
 }

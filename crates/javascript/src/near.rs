@@ -8,7 +8,7 @@ use valkeybloom_near::{Follower, OPEN, Options, Reply, Step, slot};
 use valkeybloom_protocol::batch::{COMMAND_BYTES, COMMAND_ITEMS};
 
 use valkeybloom_ffi::border::{
-    Buffer, Failure, Items, Status, borrow, borrow_mut, call, put, slice,
+    Buffer, Items, Status, borrow, borrow_mut, call, put, put_made, slice,
 };
 use valkeybloom_ffi::object::{self, Object};
 
@@ -139,10 +139,7 @@ pub unsafe extern "C" fn valkeybloom_near_next(
         let now = time(now_us);
         match borrow_mut(follower)?.next(now) {
             Step::Wait(until) => put(wait_us, until.saturating_sub(now).as_secs_f64() * 1e6),
-            Step::Send(request) => {
-                let sent: Vec<_> = request.words(b"");
-                put(words, Items::of(sent.iter().map(|word| (&word[..], None)))?)
-            }
+            Step::Send(request) => put(words, Items::of_words(&request.words(b""))?),
         }
     })
 }
@@ -169,12 +166,11 @@ pub unsafe extern "C" fn valkeybloom_near_take(
     call(|| unsafe {
         let (text, bytes) = (slice(text, text_length)?, slice(bytes, bytes_length)?);
         let words = String::from_utf8_lossy(text);
-        let (cursor, items, hashes) = (text, number, bytes);
         let reply = match kind {
             0 => Reply::News {
-                cursor,
-                items,
-                hashes,
+                cursor: text,
+                items: number,
+                hashes: bytes,
             },
             1 => Reply::Piece {
                 cursor: number,
@@ -203,8 +199,8 @@ pub unsafe extern "C" fn valkeybloom_near_copy(
         let Some((copy, _)) = borrow(follower)?.copy() else {
             return put(filter, std::ptr::null_mut());
         };
-        let copied = || copy.try_clone().ok_or(Error::NO_MEMORY).map(Bloom::from);
-        object::make(filter, || copied().map_err(Failure::from))
+        let copy = copy.try_clone().ok_or(Error::NO_MEMORY)?;
+        object::make(filter, || Ok(Bloom::from(copy)))
     })
 }
 
@@ -226,27 +222,19 @@ pub unsafe extern "C" fn valkeybloom_near_describe(
     call(|| unsafe {
         let (follower, now) = (borrow(follower)?, time(now_us));
         let (done, age) = (follower.stats(), follower.age(now));
-        let counts = [
-            follower.state(now) as u64,
-            done.polls,
-            done.items,
-            done.bytes,
-            done.fetches,
-            done.resyncs,
-            done.errors,
-        ];
-        let [state, polls, items, bytes, fetches, resyncs, errors] =
-            counts.map(|count| count as f64);
-        let age = age.map_or(f64::NAN, |age| age.as_secs_f64() * 1e6);
         put(
             numbers,
-            [state, age, polls, items, bytes, fetches, resyncs, errors],
+            [
+                f64::from(follower.state(now) as u8),
+                age.map_or(f64::NAN, |age| age.as_secs_f64() * 1e6),
+                done.polls as f64,
+                done.items as f64,
+                done.bytes as f64,
+                done.fetches as f64,
+                done.resyncs as f64,
+                done.errors as f64,
+            ],
         )?;
-        put(
-            last_error,
-            done.last_error
-                .as_deref()
-                .map_or(Ok(Buffer::NONE), Buffer::of)?,
-        )
+        put_made(last_error, || Buffer::optional(done.last_error.as_deref()))
     })
 }

@@ -77,7 +77,7 @@ pub unsafe extern "C" fn valkeybloom_once_position_words(
     // SAFETY: the caller promises it.
     call(|| unsafe {
         let sent = borrow(once)?.position_words().unwrap_or_default();
-        put(words, Items::of(sent.iter().map(|word| (&word[..], None)))?)
+        put(words, Items::of_words(&sent)?)
     })
 }
 
@@ -158,11 +158,8 @@ pub unsafe extern "C" fn valkeybloom_once_command(
         };
         put(count, command.items().len())?;
         let sent = command.words.iter().map(Vec::as_slice);
-        let all: Vec<(&[u8], Option<u32>)> = sent
-            .chain(command.items())
-            .map(|word| (word, None))
-            .collect();
-        put(words, Items::of(all.into_iter())?)
+        let all: Vec<&[u8]> = sent.chain(command.items()).collect();
+        put(words, Items::of_words(&all)?)
     })
 }
 
@@ -203,18 +200,18 @@ pub unsafe extern "C" fn valkeybloom_once_refuse(
     // SAFETY: the caller promises it.
     call(|| unsafe {
         let text = String::from_utf8_lossy(slice(text, text_length)?);
-        meaning = match borrow_mut(addition)?.refuse(&text, is_element) {
-            Refusal::Other => 0,
-            Refusal::Without => 1,
+        match borrow_mut(addition)?.refuse(&text, is_element) {
+            Refusal::Other => return Ok(()),
+            Refusal::Without => meaning = 1,
             Refusal::Lacking => {
                 meaning = 2;
                 return Err(Failure::refused(LACKING));
             }
             Refusal::Forgotten(Forgotten { from, to }) => {
+                meaning = 3;
                 put(known, [from as f64, to as f64])?;
-                3
             }
-        };
+        }
         Ok(())
     });
     meaning

@@ -45,6 +45,18 @@ pub unsafe fn put<T>(place: *mut T, value: T) -> Outcome<()> {
     Ok(())
 }
 
+/// Makes a result and writes it, if the caller wants it.
+///
+/// # Safety
+/// As for [`put`].
+pub unsafe fn put_made<T>(place: *mut T, make: impl FnOnce() -> Outcome<T>) -> Outcome<()> {
+    if place.is_null() {
+        return Ok(());
+    }
+    // SAFETY: the caller promises it.
+    unsafe { put(place, make()?) }
+}
+
 fn require_pointer<T>(pointer: *const T) -> Outcome<()> {
     if !pointer.is_aligned() {
         return Err(Failure::bad_pointer("a pointer is not aligned"));

@@ -8,8 +8,8 @@ mod status;
 
 pub use batch::{Batch, items};
 pub use memory::{
-    borrow, borrow_mut, optional, optional_answers, places, put, require, require_if_given,
-    require_info, slice,
+    borrow, borrow_mut, optional, optional_answers, places, put, put_made, require,
+    require_if_given, require_info, slice,
 };
 pub use options::{moment, no_options, time, words_after};
 pub use returned::{Buffer, Items};

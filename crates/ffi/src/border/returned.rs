@@ -25,6 +25,10 @@ impl Buffer {
         let (data, length) = give(exact(bytes)?);
         Ok(Self { data, length })
     }
+
+    pub fn optional(bytes: Option<impl Into<Vec<u8>>>) -> Outcome<Self> {
+        bytes.map_or(Ok(Self::NONE), Self::of)
+    }
 }
 
 /// Makes an array that has no unused capacity. Shrinking it in place would end the process if there is no memory.
@@ -88,6 +92,11 @@ impl Items {
         offsets: ptr::null_mut(),
         counts: ptr::null_mut(),
     };
+
+    /// Copies words.
+    pub fn of_words(words: &[impl AsRef<[u8]>]) -> Outcome<Self> {
+        Self::of(words.iter().map(|word| (word.as_ref(), None)))
+    }
 
     /// Copies items, with or without their counts.
     pub fn of<'i>(items: impl ExactSizeIterator<Item = (&'i [u8], Option<u32>)>) -> Outcome<Self> {
