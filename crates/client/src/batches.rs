@@ -15,7 +15,7 @@ pub const BF_MEXISTS: &str = "BF.MEXISTS";
 
 /// Returns the commands for the items at these positions, each with its number of items. A command consists of words and
 /// as many items as fit.
-pub fn commands<'c>(
+fn commands<'c>(
     words: &'c [&'c [u8]],
     items: &'c [impl AsRef<[u8]>],
     mut positions: &'c [usize],
@@ -37,6 +37,27 @@ pub fn commands<'c>(
     })
 }
 
+/// Returns the answers to the items at these positions, up to the first command that `send` fails with. The commands are
+/// sequential, so that a lost node costs one timeout.
+pub async fn answers_to<S: Future<Output = Result<Value, Error>>>(
+    words: &[&[u8]],
+    items: &[impl AsRef<[u8]>],
+    positions: &[usize],
+    send: impl Fn(Cmd) -> S,
+) -> Vec<Result<bool, Error>> {
+    let mut answers = Vec::with_capacity(positions.len());
+    for (command, count) in commands(words, items, positions) {
+        match send(command).await {
+            Ok(reply) => answers.extend(answers_of(reply, count)),
+            Err(error) => {
+                answers.extend(vec![Err(error); count]);
+                break;
+            }
+        }
+    }
+    answers
+}
+
 /// Returns the answer that a boolean of RESP3 or an integer of RESP2 stands for.
 pub fn is_yes(answer: &Value) -> Option<bool> {
     match answer {
@@ -47,7 +68,7 @@ pub fn is_yes(answer: &Value) -> Option<bool> {
 }
 
 /// Returns the answers for `count` items. An error ends a reply: the items after it were not tried.
-pub fn answers_of(reply: Value, count: usize) -> impl Iterator<Item = Result<bool, Error>> {
+fn answers_of(reply: Value, count: usize) -> impl Iterator<Item = Result<bool, Error>> {
     let answers = match reply {
         Value::Array(answers) => answers,
         other => vec![other],

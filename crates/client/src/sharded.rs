@@ -16,7 +16,7 @@ use valkeybloom_protocol::names::{BF_INFO, BF_INSERT, BF_RESERVE};
 use valkeybloom_sketches::Fraction;
 use valkeybloom_sketches::bloom::{Growth, shard_capacity};
 
-use crate::batches::{BF_MEXISTS, TIMEOUT, answers_of, commands, is_yes};
+use crate::batches::{BF_MEXISTS, TIMEOUT, answers_to, is_yes};
 use crate::connection::primary_of;
 use crate::error::Error;
 
@@ -240,35 +240,25 @@ impl ShardedFilter {
         positions: &[usize],
         add: bool,
     ) -> Vec<Result<bool, Error>> {
-        let mut answers = Vec::with_capacity(positions.len());
         // Not BF.MADD, which would create a missing shard from the server's settings.
         let adding = [BF_INSERT, key, "NOCREATE", "ITEMS"].map(str::as_bytes);
         let looking_up = [BF_MEXISTS, key].map(str::as_bytes);
         let words = if add { &adding[..] } else { &looking_up };
-        for (command, count) in commands(words, items, positions) {
-            let reply = if add {
+        let send = |command| async move {
+            if add {
                 self.write(key, command).await
             } else {
-                let reply = self.call(key, [command]).await;
-                reply.and_then(|[reply]| accepted(reply))
-            };
-            match reply {
-                Ok(reply) => answers.extend(answers_of(reply, count)),
-                Err(error) => {
-                    answers.extend(vec![Err(error); count]);
-                    break;
-                }
+                self.read(key, command).await
             }
-        }
-        answers
+        };
+        answers_to(words, items, positions, send).await
     }
 
     /// Sends a command that writes to a shard, and waits until it is acknowledged. A shard that exists already is not an
     /// error.
     async fn write(&self, key: &str, command: Cmd) -> Result<Value, Error> {
         let Some((replicas, timeout)) = self.acknowledgement else {
-            let [reply] = self.call(key, [command]).await?;
-            return accepted(reply);
+            return self.read(key, command).await;
         };
         let mut wait = redis::cmd("WAIT");
         let timeout = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
@@ -292,6 +282,12 @@ impl ShardedFilter {
             enough if enough >= u64::from(replicas.get()) => Ok(reply),
             replicas => Err(Error::Unacknowledged { replicas }),
         }
+    }
+
+    /// Sends a command to a shard's primary.
+    async fn read(&self, key: &str, command: Cmd) -> Result<Value, Error> {
+        let [reply] = self.call(key, [command]).await?;
+        accepted(reply)
     }
 
     /// Sends commands to a shard's primary as one pipeline.

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use valkeybloom_near::once::{Adding, Once, Receipts};
 use valkeybloom_near::{Follower, clock};
 
-use crate::batches::{BF_MEXISTS, TIMEOUT, answers_of, commands, is_yes};
+use crate::batches::{BF_MEXISTS, TIMEOUT, answers_to, is_yes};
 use crate::connection::send_within;
 use crate::error::Error;
 use crate::once::{Call, random};
@@ -185,7 +185,7 @@ impl Near {
         });
         self.inner.asked.fetch_add(unknown.len() as u64, Relaxed);
         let words = [BF_MEXISTS.as_bytes(), &self.inner.key];
-        let asked = self.each_at_server(&words, items, &unknown).await;
+        let asked = answers_to(&words, items, &unknown, |command| self.send(command)).await;
         for (&at, answer) in unknown.iter().zip(asked) {
             answers[at] = answer?;
         }
@@ -336,26 +336,6 @@ impl Near {
                 at += 1;
             });
         }
-    }
-
-    /// Returns the server's answers for the items at these positions, up to the first failed command.
-    async fn each_at_server(
-        &self,
-        words: &[&[u8]],
-        items: &[impl AsRef<[u8]>],
-        positions: &[usize],
-    ) -> Vec<Result<bool, Error>> {
-        let mut answers = Vec::with_capacity(positions.len());
-        for (command, count) in commands(words, items, positions) {
-            match self.send(command).await {
-                Ok(reply) => answers.extend(answers_of(reply, count)),
-                Err(error) => {
-                    answers.extend(vec![Err(error); count]);
-                    break;
-                }
-            }
-        }
-        answers
     }
 
     async fn send(&self, command: Cmd) -> Result<Value, Error> {
