@@ -9,7 +9,7 @@ use super::batches;
 use super::chunks::{self, Chunks};
 use super::common::{self, common, length, properties};
 use super::errors::raise;
-use super::locked::{change_by, detached, look, look_up};
+use super::locked::{change_by, detached, look, look_up, made};
 use super::words::{Rate, Whole};
 
 /// A Bloom filter: a set of items, in a few bits for each.
@@ -56,8 +56,7 @@ fn make(
         None => words.push(b"NONSCALING"),
     }
     words.extend_from_slice(kind);
-    let filter = detached(py, || Filter::reserve(&words, seed))?;
-    Ok(Bloom(Shared::new(filter)))
+    made(py, || Filter::reserve(&words, seed)).map(Bloom)
 }
 
 /// An optional argument as it is passed: it is seldom there, and costs nothing then.
@@ -339,10 +338,10 @@ impl Bloom {
             .chain(&others)
             .map(|f| &f.get().0)
             .collect();
-        let union = detached(slf.py(), || {
+        made(slf.py(), || {
             Shared::read_all(&all, |all| Filter::union(all, at_ms))?
-        })?;
-        Ok(Self(Shared::new(union)))
+        })
+        .map(Self)
     }
 
     fn __or__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> PyResult<Py<PyAny>> {
@@ -383,7 +382,7 @@ impl Bloom {
     #[staticmethod]
     #[pyo3(signature = (pairs, /))]
     fn from_chunks(pairs: &Bound<'_, PyAny>) -> PyResult<Self> {
-        chunks::load(pairs).map(|filter| Self(Shared::new(filter)))
+        chunks::load(pairs).map(Self)
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {

@@ -60,7 +60,7 @@ impl Chunks {
 }
 
 /// Loads an object from an iterable of its chunks.
-pub fn load<F: Chunked>(pairs: &Bound<'_, PyAny>) -> PyResult<F> {
+pub fn load<F: Chunked>(pairs: &Bound<'_, PyAny>) -> PyResult<Shared<F>> {
     let _call = Call::begin();
     let mut loader = Loader::<F>::default();
     for pair in pairs.try_iter()? {
@@ -71,5 +71,5 @@ pub fn load<F: Chunked>(pairs: &Bound<'_, PyAny>) -> PyResult<F> {
             loader.load(cursor, chunk.as_bytes()).map_err(raise)?;
         }
     }
-    loader.end().map_err(raise)
+    loader.end().map(Shared::new).map_err(raise)
 }

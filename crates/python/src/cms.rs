@@ -7,7 +7,7 @@ use valkeybloom_bindings::{CountMin as Sketch, Shared};
 use super::batches::{self, Source, answers, integers};
 use super::calls::Call;
 use super::common::{self, common, properties};
-use super::locked::{change_by, detached, look, look_up};
+use super::locked::{change_by, detached, look, look_up, made};
 use super::words::{Integer, Rate, Whole};
 
 /// A count-min sketch: estimates of how often items were counted, in memory that does not grow with the items. An
@@ -38,8 +38,7 @@ impl CountMin {
     #[pyo3(signature = (width, depth, *, cell_size = Whole::of(4)), text_signature = "(width, depth, *, cell_size=4)")]
     fn new(py: Python<'_>, width: Whole, depth: Whole, cell_size: Whole) -> PyResult<Self> {
         let words = with_cell_size([width.word("width")?, depth.word("depth")?], &cell_size)?;
-        let sketch = detached(py, || Sketch::by_size(&words))?;
-        Ok(Self(Shared::new(sketch)))
+        made(py, || Sketch::by_size(&words)).map(Self)
     }
 
     /// Make a sketch whose estimates exceed the true counts by more than `error` times the sum of all counts with
@@ -63,8 +62,7 @@ impl CountMin {
             [error.word("error")?, probability.word("probability")?],
             &cell_size,
         )?;
-        let sketch = detached(py, || Sketch::by_rates(&words))?;
-        Ok(Self(Shared::new(sketch)))
+        made(py, || Sketch::by_rates(&words)).map(Self)
     }
 
     /// Add `n`, which may be negative, to the count of an item. Return the new estimate.
@@ -127,10 +125,10 @@ impl CountMin {
             weights.push(weight.extract::<Integer>()?.0);
         }
         let all: Vec<_> = sketches.iter().map(|sketch| &sketch.get().0).collect();
-        let merged = detached(py, || {
+        made(py, || {
             Shared::read_all(&all, |all| Sketch::merged(all, &weights))?
-        })?;
-        Ok(Self(Shared::new(merged)))
+        })
+        .map(Self)
     }
 
     /// Remove all counts.

@@ -12,7 +12,7 @@ use valkeybloom_bindings::{Error, Family, Shared};
 use super::batches;
 use super::errors::raise;
 use super::items::bytes_of;
-use super::locked::detached;
+use super::locked::{detached, made};
 
 /// Encodes an object without the interpreter lock.
 pub fn to_bytes<'py, F: Family + Send + Sync>(
@@ -27,12 +27,11 @@ pub fn to_bytes<'py, F: Family + Send + Sync>(
 pub fn from_bytes<F: Family + Send>(data: &Bound<'_, PyAny>) -> PyResult<Shared<F>> {
     let copy = bytes_of(data)?;
     let bytes = copy.as_bytes();
-    detached(data.py(), || F::from_bytes(bytes)).map(Shared::new)
+    made(data.py(), || F::from_bytes(bytes))
 }
 
 pub fn copy<F: Family + Send + Sync>(py: Python<'_>, object: &Shared<F>) -> PyResult<Shared<F>> {
-    let copy = detached(py, || object.read(Family::try_clone)?)?;
-    Ok(Shared::new(copy))
+    made(py, || object.read(Family::try_clone)?)
 }
 
 pub fn equal<F: Family + Send + Sync>(
@@ -143,7 +142,7 @@ pub fn load<F: Family + Send>(py: Python<'_>, path: PathBuf) -> PyResult<Shared<
         io::ErrorKind::OutOfMemory => raise(Error::NO_MEMORY),
         _ => of_file(py, error, &path),
     })?;
-    detached(py, || F::from_bytes(&bytes)).map(Shared::new)
+    made(py, || F::from_bytes(&bytes))
 }
 
 /// Returns a number of items as a length in Python.

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -10,12 +11,11 @@ use valkeybloom_bindings::{Family, Shared, Sketch, random_seed};
 use valkeybloom_near::clock::now;
 use valkeybloom_near::conversation::{self as talk, Existing, Failure, Options, Reply};
 
-use super::batches;
 use super::bloom::Bloom;
 use super::cms::CountMin;
 use super::cuckoo::CuckooFilter;
 use super::errors::raise;
-use super::items::{class_of, digits};
+use super::items::{class_of, digits, words_of};
 use super::locked::detached;
 use super::tdigest::TDigest;
 use super::topk::TopK;
@@ -78,12 +78,7 @@ impl Conversation {
         let Some(words) = own.next(now()) else {
             return Ok(None);
         };
-        let words = words.iter().enumerate().map(|(place, word)| match place {
-            // Clients look the command's name up.
-            0 => Ok(PyString::new(py, &String::from_utf8_lossy(word)).into_any()),
-            _ => batches::bytes(py, word).map(Bound::into_any),
-        });
-        PyTuple::new(py, words.collect::<PyResult<Vec<_>>>()?).map(Some)
+        words_of(py, &*words).map(Some)
     }
 
     /// Take a reply.
@@ -209,16 +204,13 @@ fn copy_of(object: &Bound<'_, PyAny>) -> PyResult<Sketch> {
     }
 }
 
-fn object_of(py: Python<'_>, sketch: Sketch) -> PyResult<Bound<'_, PyAny>> {
-    Ok(match sketch {
-        Sketch::Bloom(object) => Bound::new(py, Bloom(Shared::new(object.into())))?.into_any(),
-        Sketch::Cuckoo(object) => {
-            Bound::new(py, CuckooFilter(Shared::new(object.into())))?.into_any()
-        }
-        Sketch::CountMin(object) => {
-            Bound::new(py, CountMin(Shared::new(object.into())))?.into_any()
-        }
-        Sketch::TopK(object) => Bound::new(py, TopK(Shared::new(object.into())))?.into_any(),
-        Sketch::TDigest(object) => Bound::new(py, TDigest(Shared::new(object.into())))?.into_any(),
-    })
+/// Returns a sketch as an object of its class.
+pub fn object_of(py: Python<'_>, sketch: Sketch) -> PyResult<Bound<'_, PyAny>> {
+    match sketch {
+        Sketch::Bloom(object) => Bloom(Shared::new(object.into())).into_bound_py_any(py),
+        Sketch::Cuckoo(object) => CuckooFilter(Shared::new(object.into())).into_bound_py_any(py),
+        Sketch::CountMin(object) => CountMin(Shared::new(object.into())).into_bound_py_any(py),
+        Sketch::TopK(object) => TopK(Shared::new(object.into())).into_bound_py_any(py),
+        Sketch::TDigest(object) => TDigest(Shared::new(object.into())).into_bound_py_any(py),
+    }
 }

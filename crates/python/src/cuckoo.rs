@@ -7,7 +7,7 @@ use valkeybloom_bindings::{Cuckoo as Filter, Shared};
 use super::batches;
 use super::chunks::{self, Chunks};
 use super::common::{self, common, length, properties};
-use super::locked::{change_by, detached, look, look_up};
+use super::locked::{change_by, detached, look, look_up, made};
 use super::words::Whole;
 
 /// A cuckoo filter: a set of fingerprints, from which items can be removed.
@@ -47,8 +47,7 @@ impl CuckooFilter {
             b"EXPANSION",
             expansion.word("expansion")?,
         ];
-        let filter = detached(py, || Filter::reserve(&words))?;
-        Ok(Self(Shared::new(filter)))
+        made(py, || Filter::reserve(&words)).map(Self)
     }
 
     /// Add an item, even if the filter has it already. Return True.
@@ -144,7 +143,7 @@ impl CuckooFilter {
     #[staticmethod]
     #[pyo3(signature = (pairs, /))]
     fn from_chunks(pairs: &Bound<'_, PyAny>) -> PyResult<Self> {
-        chunks::load(pairs).map(|filter| Self(Shared::new(filter)))
+        chunks::load(pairs).map(Self)
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {

@@ -23,9 +23,8 @@ mod words;
 /// The part of valkeybloom that is written in Rust. The package's `__init__` has the documentation.
 #[pyo3::pymodule(gil_used = false)]
 mod _core {
-    use pyo3::IntoPyObjectExt as _;
     use pyo3::prelude::*;
-    use valkeybloom_bindings::{self as bindings, Shared, Sketch};
+    use valkeybloom_bindings as bindings;
     use valkeybloom_protocol::batch;
 
     #[pymodule_export]
@@ -36,6 +35,7 @@ mod _core {
     use super::cms::CountMin;
     #[pymodule_export]
     use super::conversation::Conversation;
+    use super::conversation::object_of;
     #[pymodule_export]
     use super::cuckoo::CuckooFilter;
     use super::items::bytes_of;
@@ -77,17 +77,7 @@ mod _core {
     fn decode<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let (py, bytes) = (data.py(), bytes_of(data)?);
         let bytes = bytes.as_bytes();
-        Ok(match detached(py, || bindings::decode(bytes))? {
-            Sketch::Bloom(object) => Bloom(Shared::new(object.into())).into_bound_py_any(py)?,
-            Sketch::Cuckoo(object) => {
-                CuckooFilter(Shared::new(object.into())).into_bound_py_any(py)?
-            }
-            Sketch::CountMin(object) => {
-                CountMin(Shared::new(object.into())).into_bound_py_any(py)?
-            }
-            Sketch::TopK(object) => TopK(Shared::new(object.into())).into_bound_py_any(py)?,
-            Sketch::TDigest(object) => TDigest(Shared::new(object.into())).into_bound_py_any(py)?,
-        })
+        object_of(py, detached(py, || bindings::decode(bytes))?)
     }
 
     /// The version of the package.

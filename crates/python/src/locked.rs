@@ -56,6 +56,14 @@ pub fn change_by<T: Send + Sync, R: Send>(
     })
 }
 
+/// Makes an object without the interpreter lock.
+pub fn made<T: Send>(
+    py: Python<'_>,
+    make: impl FnOnce() -> Result<T, Error> + Send,
+) -> PyResult<Shared<T>> {
+    detached(py, make).map(Shared::new)
+}
+
 /// Runs a longer task without the interpreter lock.
 pub fn detached<R: Send>(
     py: Python<'_>,

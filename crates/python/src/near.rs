@@ -10,7 +10,7 @@ use std::vec::IntoIter;
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyByteArray, PyBytes, PyString, PyTuple};
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyTuple};
 use valkeybloom_bindings::{Error, Shared, Text};
 use valkeybloom_near::clock::{now, now_for};
 use valkeybloom_near::{self as near, OPEN, Options, Reply, Request, State, Step};
@@ -20,7 +20,7 @@ use super::batches::{self, Source};
 use super::bloom::Bloom;
 use super::calls::Call;
 use super::errors::raise;
-use super::items::with_item;
+use super::items::{with_item, words_of};
 use super::locked::{change, detached, look};
 use super::once::{Addition, Receipts};
 use super::process::PerProcess;
@@ -117,19 +117,10 @@ pub struct NearStats {
 #[pymethods]
 impl NearStats {
     fn __repr__(&self) -> String {
-        let Self {
-            polls,
-            items,
-            bytes,
-            fetches,
-            resyncs,
-            errors,
-            last_error,
-            asked,
-        } = self;
-        let error = last_error
-            .as_ref()
-            .map_or_else(|| "None".to_owned(), |text| format!("{text:?}"));
+        let error = self.last_error.as_ref().map(|text| format!("{text:?}"));
+        let (polls, items, bytes) = (self.polls, self.items, self.bytes);
+        let (fetches, resyncs, errors) = (self.fetches, self.resyncs, self.errors);
+        let (error, asked) = (error.as_deref().unwrap_or("None"), self.asked);
         format!(
             "<NearStats polls={polls} items={items} bytes={bytes} fetches={fetches} resyncs={resyncs} errors={errors} \
              last_error={error} asked={asked}>"
@@ -422,12 +413,7 @@ impl Follower {
             Step::Send(request) => request,
         };
         let words = request.words(&self.key);
-        let words = words.iter().enumerate().map(|(place, word)| match place {
-            // Clients look the command's name up.
-            0 => PyString::new(py, &String::from_utf8_lossy(word)).into_any(),
-            _ => PyBytes::new(py, word).into_any(),
-        });
-        Ok(PyTuple::new(py, words)?.into_any())
+        Ok(words_of(py, words)?.into_any())
     }
 
     /// Take a reply of BF.READ.

@@ -4,13 +4,14 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
+use pyo3::types::{PyList, PyString, PyTuple};
 use valkeybloom_bindings::{Error, Shared};
 use valkeybloom_near::clock::now;
 use valkeybloom_near::once::{self, Adding, LACKING, Once, Refusal};
 use valkeybloom_sketches::Forgotten;
 
 use super::batches::{self, Source};
+use super::items::words_of;
 use super::locked::{change, look};
 use super::process::{PerProcess, forks};
 
@@ -150,7 +151,7 @@ impl Receipts {
     /// Return the words of the command that reads where a consumer's receipt ends; None without a consumer.
     fn _position_words<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let words = look(py, self.once(), |once| Ok(once.position_words()))?;
-        words.map(|sent| words_of(py, &sent, &[])).transpose()
+        words.map(|sent| words_of(py, sent)).transpose()
     }
 
     /// Return the first position without an answer, by the reply to that command. None if it is not a receipt's.
@@ -158,20 +159,6 @@ impl Receipts {
     fn _position_in(&self, py: Python<'_>, head: &[u8]) -> PyResult<Option<u64>> {
         look(py, self.once(), |once| Ok(once.position_in(head)))
     }
-}
-
-/// Returns the words of a command. The name is text, because clients look it up.
-fn words_of<'py>(
-    py: Python<'py>,
-    words: &[Vec<u8>],
-    items: &[Bound<'py, PyBytes>],
-) -> PyResult<Bound<'py, PyTuple>> {
-    let words = words.iter().enumerate().map(|(place, word)| match place {
-        0 => PyString::new(py, &String::from_utf8_lossy(word)).into_any(),
-        _ => PyBytes::new(py, word).into_any(),
-    });
-    let items = items.iter().map(|item| item.clone().into_any());
-    PyTuple::new(py, words.chain(items).collect::<Vec<_>>())
 }
 
 impl Addition {
@@ -190,11 +177,16 @@ impl Addition {
     fn _command<'py>(&self, py: Python<'py>) -> PyResult<Option<(Bound<'py, PyTuple>, usize)>> {
         let command = self.with(|addition| {
             let command = addition.command()?;
-            let items = command.items().map(|item| batches::bytes(py, item));
-            let items: PyResult<Vec<_>> = items.collect();
-            let mut words = command.words;
-            words.insert(1, self.key.to_vec());
-            Some(items.and_then(|items| Ok((words_of(py, &words, &items)?, items.len()))))
+            let (words, items) = (command.words.iter().map(Vec::as_slice), command.items());
+            let count = items.len();
+            let key = std::iter::once(&self.key[..]);
+            let words = words
+                .clone()
+                .take(1)
+                .chain(key)
+                .chain(words.skip(1))
+                .chain(items);
+            Some(words_of(py, words).map(|words| (words, count)))
         });
         command.flatten().transpose()
     }

@@ -7,7 +7,7 @@ use valkeybloom_bindings::{Shared, TDigest as Digest};
 use super::batches::doubles;
 use super::calls::Call;
 use super::common::{self, common, properties};
-use super::locked::{change, detached, look};
+use super::locked::{change, detached, look, made};
 use super::words::{Real, Whole};
 
 /// A t-digest: estimates of quantiles and ranks of a distribution, most exact at its ends.
@@ -31,8 +31,7 @@ impl TDigest {
     #[pyo3(signature = (compression = Whole::of(100)), text_signature = "(compression=100)")]
     fn new(py: Python<'_>, compression: Whole) -> PyResult<Self> {
         let words = [b"COMPRESSION", compression.word("compression")?];
-        let digest = detached(py, || Digest::create(&words))?;
-        Ok(Self(Shared::new(digest)))
+        made(py, || Digest::create(&words)).map(Self)
     }
 
     /// Add observations: float or int, finite.
@@ -137,10 +136,10 @@ impl TDigest {
             all.push(digest?.cast_into::<Self>()?);
         }
         let all: Vec<_> = all.iter().map(|digest| &digest.get().0).collect();
-        let merged = detached(py, || {
+        made(py, || {
             Shared::read_all(&all, |all| Digest::merged(all, compression))?
-        })?;
-        Ok(Self(Shared::new(merged)))
+        })
+        .map(Self)
     }
 
     /// Remove all observations.

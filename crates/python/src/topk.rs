@@ -6,7 +6,7 @@ use valkeybloom_bindings::{Shared, TopK as List, copied};
 
 use super::batches::{self, integers};
 use super::common::{self, common, properties};
-use super::locked::{change_by, detached, look, look_up};
+use super::locked::{change_by, detached, look, look_up, made};
 use super::words::{Integer, Rate, Whole};
 
 /// A top-k list: the most frequent items of a stream, in memory that does not grow with the stream.
@@ -35,8 +35,7 @@ impl TopK {
             depth.word("depth")?,
             decay.word("decay")?,
         ];
-        let list = detached(py, || List::reserve(&words))?;
-        Ok(Self(Shared::new(list)))
+        made(py, || List::reserve(&words)).map(Self)
     }
 
     /// Add an item `n` times, 0 to 100,000. Return the item that it expelled from the list, or None.
