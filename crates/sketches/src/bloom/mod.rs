@@ -1,9 +1,9 @@
 //! Bloom filters that scale, expire or count, and their stored bytes.
 //!
-//! An *object* is a stack of *filters* that acts as one scalable Bloom filter. An item is hashed once, into a *probe*,
-//! which is looked up in every filter. A filter *claims* an item if all of the item's cells, bits or counters, are in
-//! use: the item was added, or is a false positive. The newest filter takes new items until it reaches its capacity;
-//! then a larger one with a tighter rate is stacked on it.
+//! A plain *object* is a stack of *filters* that acts as one scalable Bloom filter. An item is hashed once, into a *probe*,
+//! which is looked up in every filter. A filter *claims* an item if all of the item's bits are set: the item was added, or
+//! is a false positive. The newest filter takes new items until it reaches its capacity; then a larger one with a tighter
+//! rate is stacked on it. Objects whose items expire, that count or that are scaled are tables of fingerprints instead.
 //!
 //! ```text
 //!   item ──Hasher──▶ Probe ──▶ filter n−1 (newest, takes the adds)     capacity c·xⁿ⁻¹, rate pₙ₋₁

@@ -28,8 +28,8 @@ fn estimates_are_accurate_for_small_objects_with_a_low_rate() {
     none(&wrong);
 }
 
-/// Filters of one size that hold the same items claim the same strangers. Such filters are in windows whose items are
-/// added again in later periods, and in merged objects whose filters had to be stacked.
+/// Filters of one size that hold the same items claim the same strangers. Such filters are in merged objects, where they
+/// had to be stacked.
 #[test]
 fn estimates_are_accurate_for_filters_that_share_items() {
     let mut wrong = Vec::new();
