@@ -127,42 +127,75 @@ pub(crate) fn most(rate: f64, lookups: u64) -> u64 {
     number
 }
 
-pub(crate) fn run(table: &mut Table) {
-    let mut all = Vec::new();
-    let mut claim = |subject: &str, measured: Vec<Measured>| {
+/// The claims about rates, and the rows of their details.
+struct Rates<'t> {
+    table: &'t mut Table,
+    rows: Vec<[String; 9]>,
+}
+
+impl Rates<'_> {
+    fn claim(&mut self, subject: &str, measured: &[Measured]) {
         let missing: u64 = measured.iter().map(|one| one.missing).sum();
         let rates: Vec<_> = measured.iter().map(Measured::measured).collect();
-        table.claim(
+        self.table.claim(
             &format!(
                 "{subject}: no key is missing, and others are found at most at the rate asked for, and at least at the formula's"
             ),
             &format!("{missing} missing; {}", rates.join(", ")),
             measured.iter().all(Measured::holds),
         );
-        all.extend(measured);
-    };
-    let keys = scaled(500_000_000);
-    // A server uses one processor.
-    let large = thread::scope(|scope| {
+        self.rows.extend(measured.iter().map(Measured::row));
+    }
+}
+
+pub(crate) fn run(table: &mut Table) {
+    let rows = Vec::new();
+    let mut rates = Rates { table, rows };
+    in_servers(&mut rates, scaled(500_000_000));
+    let keys = scaled(10_000_000);
+    for rate in [1e-9, 1e-12] {
+        let measured = of_keys("fixed", keys, rate, scaled(1_000_000_000), decimal);
+        rates.claim(&format!("{} keys at {rate:e}", grouped(keys)), &[measured]);
+    }
+    let kinds = KINDS.map(|(kind, keys, key)| of_keys(kind, scaled(keys), RATE, scaled(keys), key));
+    rates.claim("Each kind of keys", &kinds);
+    rates.claim("Filters with counts, a window or `SCALETO`", &tables(keys));
+    let columns = [
+        "filter",
+        "keys",
+        "missing",
+        "rate asked for",
+        "by the formula",
+        "measured",
+        "lookups of others",
+        "found",
+        "allowed",
+    ];
+    let rows = rates.rows;
+    table.details("Rates", columns, &rows);
+    table.note(
+        "The formula is (1 - exp(-hashes * keys / bits)) ^ hashes; for tables, the share of all fingerprints that are \
+         taken. Allowed is what chance explains once in three million runs: the fewest by the formula, the most by the \
+         rate asked for.",
+    );
+}
+
+/// Measures large filters in servers, each of which uses one processor.
+fn in_servers(rates: &mut Rates, keys: u64) {
+    let measured = thread::scope(|scope| {
         let servers = [(RATE, 10_000_000), (1e-6, 100_000_000)];
         let measure = |(rate, lookups)| scope.spawn(move || in_server(keys, rate, scaled(lookups)));
         let threads = servers.map(measure);
         threads.map(|thread| thread.join().expect("the server is measured"))
     });
-    for measured in large {
+    for measured in measured {
         let subject = format!("{} keys at {:e} in a server", grouped(keys), measured.rate);
-        claim(&subject, vec![measured]);
+        rates.claim(&subject, &[measured]);
     }
-    let keys = scaled(10_000_000);
-    for rate in [1e-9, 1e-12] {
-        let measured = of_keys("fixed", keys, rate, scaled(1_000_000_000), decimal);
-        claim(
-            &format!("{} keys at {rate:e}", grouped(keys)),
-            vec![measured],
-        );
-    }
-    let kinds = KINDS.map(|(kind, keys, key)| of_keys(kind, scaled(keys), RATE, scaled(keys), key));
-    claim("Each kind of keys", kinds.into());
+}
+
+/// Measures filters that are tables.
+fn tables(keys: u64) -> [Measured; 5] {
     let of = |capacity| params(capacity, RATE, 2);
     let (periods, period_ms) = PERIODS;
     let window = windowed(of(keys / periods), period_ms, periods);
@@ -180,29 +213,10 @@ pub(crate) fn run(table: &mut Table) {
         ),
     ];
     let mut rng = Rng::new(3);
-    let tables = shapes.map(|(kind, shape)| {
+    shapes.map(|(kind, shape)| {
         let filter = object_of(&shape, rng.seed());
         in_process(kind, filter, RATE, keys, keys, decimal)
-    });
-    claim("Filters with counts, a window or `SCALETO`", tables.into());
-    let columns = [
-        "filter",
-        "keys",
-        "missing",
-        "rate asked for",
-        "by the formula",
-        "measured",
-        "lookups of others",
-        "found",
-        "allowed",
-    ];
-    let rows: Vec<_> = all.iter().map(Measured::row).collect();
-    table.details("Rates", columns, &rows);
-    table.note(
-        "The formula is (1 - exp(-hashes * keys / bits)) ^ hashes; for tables, the share of all fingerprints that are \
-         taken. Allowed is what chance explains once in three million runs: the fewest by the formula, the most by the \
-         rate asked for.",
-    );
+    })
 }
 
 /// Measures a filter in a server, whose limit is raised for it.

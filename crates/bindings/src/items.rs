@@ -1,5 +1,7 @@
 //! Items in order, and their layouts in memory.
 
+use std::ops::Range;
+
 use valkeybloom_sketches::Slices;
 
 use super::error::Error;
@@ -121,7 +123,19 @@ impl Text {
     /// # Errors
     /// [`Code::BadBatch`](crate::Code::BadBatch), which does not happen: the offsets always ascend.
     pub fn items(&self) -> Result<Items<'_>, Error> {
-        Ok(Items::Large(Slices::new(&self.data, &self.offsets)?))
+        self.within(0..self.len())
+    }
+
+    /// Returns an iterator over the items of a range.
+    ///
+    /// # Errors
+    /// [`Code::BadBatch`](crate::Code::BadBatch): the range is not within the items.
+    pub fn within(&self, range: Range<usize>) -> Result<Items<'_>, Error> {
+        let offsets = self.offsets.get(range.start..=range.end);
+        Ok(Items::Large(Slices::new(
+            &self.data,
+            offsets.unwrap_or_default(),
+        )?))
     }
 
     /// Returns the item at a place, the empty one past the end.

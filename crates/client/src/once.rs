@@ -41,27 +41,22 @@ use crate::error::Error;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Once {
-    calls: Calls,
-    own: Arc<Mutex<once::Once>>,
-}
+pub struct Once(Calls);
 
 /// A consumer of [`Once`]: it says the position of each item in its input, and has one receipt. Clones are cheap handles.
 ///
 /// Positions that were added before get the same answers again, and their items are not added. The receipt keeps the last
 /// 100,000 answers. Batches of one consumer are added one after the other.
 #[derive(Clone)]
-pub struct Consumer {
-    calls: Calls,
-    own: Arc<Mutex<once::Once>>,
-}
+pub struct Consumer(Calls);
 
-/// How commands are sent.
+/// How commands are sent, and the receipts.
 #[derive(Clone)]
 struct Calls {
     connection: Arc<dyn Connection>,
     key: Arc<[u8]>,
     timeout: Duration,
+    own: Arc<Mutex<once::Once>>,
 }
 
 const REQUIRED: Adding = Adding {
@@ -80,35 +75,28 @@ impl Once {
     /// Makes an object for the filter at a key. A missing filter is created, with the server's default parameters.
     pub fn new(connection: impl Connection, key: impl AsRef<[u8]>) -> Self {
         let key = key.as_ref();
-        Self {
-            calls: Calls {
-                connection: Arc::new(connection),
-                key: key.into(),
-                timeout: TIMEOUT,
-            },
-            own: Arc::new(Mutex::new(once::Once::new(
-                key,
-                Receipts::Own(random()),
-                REQUIRED,
-            ))),
-        }
+        let own = once::Once::new(key, Receipts::Own(random()), REQUIRED);
+        Self(Calls {
+            connection: Arc::new(connection),
+            key: key.into(),
+            timeout: TIMEOUT,
+            own: Arc::new(Mutex::new(own)),
+        })
     }
 
     /// Sets the timeout of a command: 5 seconds by default.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.calls.timeout = timeout;
+        self.0.timeout = timeout;
         self
     }
 
     /// Returns the consumer with this name, whose receipt is `{key}:once:name`. `begin` is the position of its first batch.
     pub fn consumer(self, name: impl AsRef<[u8]>, begin: u64) -> Consumer {
         let receipts = Receipts::Consumer(name.as_ref(), begin);
-        let own = once::Once::new(&self.calls.key, receipts, REQUIRED);
-        Consumer {
-            calls: self.calls,
-            own: Arc::new(Mutex::new(own)),
-        }
+        let own = once::Once::new(&self.0.key, receipts, REQUIRED);
+        let own = Arc::new(Mutex::new(own));
+        Consumer(Calls { own, ..self.0 })
     }
 
     /// Adds items, and returns for each, in order, whether it was new. Sends up to 10,000 items in a command.
@@ -118,7 +106,7 @@ impl Once {
     /// The server can't be reached, refused, or did not answer in time; [`Error::Forgotten`] if it lost a receipt, and
     /// [`Error::NoReceipts`] if it has none. The next call that has these items returns what was new.
     pub async fn add(&self, items: &[impl AsRef<[u8]>]) -> Result<Vec<bool>, Error> {
-        self.calls.add(&self.own, items, 0).await
+        self.0.add(items, 0).await
     }
 }
 
@@ -130,7 +118,7 @@ impl Consumer {
     /// As [`Once::add`]. [`Error::Forgotten`] says which answers the receipt has. After any other error, the same call gets
     /// the same answers.
     pub async fn add(&self, items: &[impl AsRef<[u8]>], at: u64) -> Result<Vec<bool>, Error> {
-        self.calls.add(&self.own, items, at).await
+        self.0.add(items, at).await
     }
 
     /// Returns the first position without an answer, which is where the consumer begins if there is no receipt.
@@ -140,27 +128,24 @@ impl Consumer {
     /// The server can't be reached, refused, or did not answer in time; [`Error::Unexpected`] if the key of the receipt
     /// holds something else.
     pub async fn position(&self) -> Result<u64, Error> {
-        let words = locked(&self.own).position_words();
+        let words = locked(&self.0.own).position_words();
         let mut command = Cmd::new();
         command.arg(&words.unwrap_or_default()[..]);
-        let reply = self.calls.send(command).await?;
+        let reply = self.0.send(command).await?;
         let head = match &reply {
             Value::BulkString(head) => &head[..],
             _ => return Err(Error::Unexpected),
         };
-        locked(&self.own).position_in(head).ok_or(Error::Unexpected)
+        locked(&self.0.own)
+            .position_in(head)
+            .ok_or(Error::Unexpected)
     }
 }
 
 impl Calls {
-    async fn add(
-        &self,
-        own: &Mutex<once::Once>,
-        items: &[impl AsRef<[u8]>],
-        at: u64,
-    ) -> Result<Vec<bool>, Error> {
+    async fn add(&self, items: &[impl AsRef<[u8]>], at: u64) -> Result<Vec<bool>, Error> {
         let items = items.iter().map(|item| (item.as_ref(), false));
-        let mut call = Call::begin(own, items, at);
+        let mut call = Call::begin(&self.own, items, at);
         call.run(&self.key, |command| self.send(command), |_| {})
             .await?;
         let answers = call
@@ -327,12 +312,12 @@ fn refused(addition: &mut once::Addition, error: Error, is_element: bool) -> Opt
 
 impl fmt::Debug for Once {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Once({})", self.calls.key.escape_ascii())
+        write!(f, "Once({})", self.0.key.escape_ascii())
     }
 }
 
 impl fmt::Debug for Consumer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Consumer({})", self.calls.key.escape_ascii())
+        write!(f, "Consumer({})", self.0.key.escape_ascii())
     }
 }

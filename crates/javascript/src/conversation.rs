@@ -6,7 +6,7 @@ use valkeybloom_near::conversation::{Existing, Failure, Options, Reply};
 
 use super::near::time;
 use valkeybloom_ffi::border::{
-    Batch, Buffer, Items, Outcome, Status, borrow, borrow_mut, call, items, put, slice,
+    Batch, Buffer, Items, Status, borrow, borrow_mut, call, items, put, slice,
 };
 use valkeybloom_ffi::object::{Object, give};
 
@@ -25,11 +25,6 @@ enum Ending {
     Refused,
 }
 
-unsafe fn begin(place: *mut *mut Conversation, conversation: Conversation) -> Outcome<()> {
-    // SAFETY: the caller promises it.
-    unsafe { put(place, Box::into_raw(Box::new(conversation))) }
-}
-
 /// Begins to fetch the object of a key.
 ///
 /// # Safety
@@ -43,7 +38,7 @@ pub unsafe extern "C" fn valkeybloom_fetch_new(
     // SAFETY: the caller promises it.
     call(|| unsafe {
         let fetch = Conversation::fetch(slice(key, key_length)?, random_seed()?);
-        begin(conversation, fetch)
+        give(conversation, fetch)
     })
 }
 
@@ -76,7 +71,7 @@ pub unsafe extern "C" fn valkeybloom_store_new(
         };
         let (prefix, key) = slice(key, key_length)?.split_at(prefix_length);
         let store = Conversation::store(prefix, key, sketch, options, random);
-        begin(conversation, store)
+        give(conversation, store)
     })
 }
 

@@ -10,7 +10,7 @@ use valkeybloom_protocol::batch::{COMMAND_BYTES, COMMAND_ITEMS};
 use valkeybloom_ffi::border::{
     Buffer, Items, Status, borrow, borrow_mut, call, put, put_made, slice,
 };
-use valkeybloom_ffi::object::{self, Object};
+use valkeybloom_ffi::object::{Object, free, give, make};
 
 #[allow(
     clippy::cast_possible_truncation,
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn valkeybloom_near_new(
             refresh,
             lag,
         };
-        put(follower, Box::into_raw(Box::new(Follower::new(options))))
+        give(follower, Follower::new(options))
     })
 }
 
@@ -54,7 +54,7 @@ pub unsafe extern "C" fn valkeybloom_near_new(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_near_free(follower: *mut Follower) {
     // SAFETY: the caller promises it.
-    drop(unsafe { Box::from_raw(follower) });
+    unsafe { free(follower) }
 }
 
 /// Returns the most items in one command.
@@ -200,7 +200,7 @@ pub unsafe extern "C" fn valkeybloom_near_copy(
             return put(filter, std::ptr::null_mut());
         };
         let copy = copy.try_clone().ok_or(Error::NO_MEMORY)?;
-        object::make(filter, || Ok(Bloom::from(copy)))
+        make(filter, || Ok(Bloom::from(copy)))
     })
 }
 

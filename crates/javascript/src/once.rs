@@ -7,6 +7,7 @@ use super::near::time;
 use valkeybloom_ffi::border::{
     Buffer, Failure, Items, Status, borrow, borrow_mut, call, put, slice,
 };
+use valkeybloom_ffi::object::{free, give};
 
 /// Makes the receipts of a filter: a consumer's, whose name is not null, which begins at a position; or own ones, with a random
 /// number in two halves. `is_on` says whether there are any.
@@ -41,7 +42,7 @@ pub unsafe extern "C" fn valkeybloom_once_new(
             receipts,
             Adding { creates, may_lack },
         );
-        put(once, Box::into_raw(Box::new(made)))
+        give(once, made)
     })
 }
 
@@ -52,7 +53,7 @@ pub unsafe extern "C" fn valkeybloom_once_new(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_once_free(once: *mut Once) {
     // SAFETY: the caller promises it.
-    drop(unsafe { Box::from_raw(once) });
+    unsafe { free(once) }
 }
 
 /// Returns whether additions have receipts.
@@ -114,10 +115,7 @@ pub unsafe extern "C" fn valkeybloom_once_begin(
     addition: *mut *mut Addition,
 ) -> Status {
     // SAFETY: the caller promises it.
-    call(|| unsafe {
-        let begun = borrow_mut(once)?.begin(at, time(now_us));
-        put(addition, Box::into_raw(Box::new(begun)))
-    })
+    call(|| unsafe { give(addition, borrow_mut(once)?.begin(at, time(now_us))) })
 }
 
 /// Appends an item to a call. `is_claimed` says whether a copy of the filter claims it.

@@ -8,7 +8,7 @@ use super::batches::{self, Source, answers, integers};
 use super::calls::Call;
 use super::common::{self, common, properties};
 use super::locked::{change_by, detached, look, look_up, made};
-use super::words::{Integer, Rate, Whole};
+use super::words::{Integer, Number, Rate, Whole};
 
 /// A count-min sketch: estimates of how often items were counted, in memory that does not grow with the items. An
 /// estimate may be too high, but is never too low.
@@ -68,7 +68,7 @@ impl CountMin {
     /// Add `n`, which may be negative, to the count of an item. Return the new estimate.
     ///
     /// Raises ValueError if a counter would overflow or fall below 0.
-    #[pyo3(signature = (item, n = Integer(1), /), text_signature = "($self, item, n=1, /)")]
+    #[pyo3(signature = (item, n = Number(1), /), text_signature = "($self, item, n=1, /)")]
     fn add(&self, item: &Bound<'_, PyAny>, n: Integer) -> PyResult<u64> {
         change_by(&self.0, item, |sketch, bytes| sketch.add(bytes, n.0))
     }

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use std::vec::IntoIter;
 
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::intern;
@@ -14,7 +13,7 @@ use pyo3::types::{PyBool, PyByteArray, PyBytes, PyTuple};
 use valkeybloom_bindings::{Error, Shared, Text};
 use valkeybloom_near::clock::{now, now_for};
 use valkeybloom_near::{self as near, OPEN, Options, Reply, Request, State, Step};
-use valkeybloom_protocol::batch::{COMMAND_BYTES, COMMAND_ITEMS};
+use valkeybloom_protocol::batch::{COMMAND_ITEMS, next_command};
 
 use super::batches::{self, Source};
 use super::bloom::Bloom;
@@ -24,19 +23,17 @@ use super::items::{with_item, words_of};
 use super::locked::{change, detached, look};
 use super::once::{Addition, Receipts};
 use super::process::PerProcess;
-use super::words::Real;
+use super::words::{Number, Real};
 
 /// The longest time that is taken, in seconds: 30 years.
 const LONGEST: f64 = 1e9;
 
 /// Items that only the server answers, in pieces of a command each.
 #[pyclass(frozen, module = "valkeybloom._core")]
-struct Pieces(Mutex<IntoIter<Text>>);
-
-impl Pieces {
-    fn of(pieces: Vec<Text>) -> Self {
-        Self(Mutex::new(pieces.into_iter()))
-    }
+struct Pieces {
+    items: Text,
+    /// The number of items in the pieces so far.
+    done: Mutex<usize>,
 }
 
 #[pymethods]
@@ -46,37 +43,14 @@ impl Pieces {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        let piece = self.0.lock().unwrap_or_else(PoisonError::into_inner).next();
-        let Some(piece) = piece else { return Ok(None) };
-        let items = piece.items().map_err(raise)?;
-        let items: PyResult<Vec<_>> = items.map(|item| batches::bytes(py, item)).collect();
-        PyTuple::new(py, items?).map(Some)
-    }
-}
-
-/// Pieces that are being filled.
-#[derive(Default)]
-struct Open {
-    pieces: Vec<Text>,
-    /// The bytes of the last piece's items.
-    bytes: usize,
-}
-
-impl Open {
-    fn push(&mut self, item: &[u8]) -> Result<(), Error> {
-        self.bytes += item.len();
-        if let Some(piece) = self.pieces.last_mut()
-            && piece.len() < COMMAND_ITEMS
-            && self.bytes <= COMMAND_BYTES
-        {
-            return piece.push(item);
-        }
-        let mut piece = Text::new();
-        piece.push(item)?;
-        self.pieces.try_reserve(1)?;
-        self.pieces.push(piece);
-        self.bytes = item.len();
-        Ok(())
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let rest = *done..self.items.len().min(*done + COMMAND_ITEMS);
+        let items = self.items.within(rest).map_err(raise)?;
+        let (count, _) = next_command(items.clone().map(<[u8]>::len));
+        *done += count;
+        let piece = items.take(count).map(|item| batches::bytes(py, item));
+        let piece = piece.collect::<PyResult<Vec<_>>>()?;
+        (count > 0).then(|| PyTuple::new(py, piece)).transpose()
     }
 }
 
@@ -128,7 +102,7 @@ impl NearStats {
     }
 }
 
-fn seconds(name: &str, Real(seconds): Real) -> PyResult<Duration> {
+fn seconds(name: &str, Number(seconds): Real) -> PyResult<Duration> {
     if seconds > 0.0 && seconds <= LONGEST {
         return Ok(Duration::from_secs_f64(seconds));
     }
@@ -170,10 +144,10 @@ impl Follower {
     }
 
     /// Looks up a batch in the copy. Returns a byte for each item: 0, 1 or [`OPEN`] and the open items.
-    fn answer_each(&self, items: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Vec<Text>)> {
+    fn answer_each(&self, items: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Text)> {
         Source::of(items)?.with(items.py(), |batch| {
             let mut found: Vec<u8> = batches::answers(batch.len())?;
-            let (mut open, mut at) = (Open::default(), 0);
+            let (mut open, mut at) = (Text::new(), 0);
             self.follower().read(|follower| {
                 let now = now();
                 batch.visit(&mut |items| {
@@ -190,7 +164,7 @@ impl Follower {
                     Ok(())
                 })
             })??;
-            Ok((found, open.pieces))
+            Ok((found, open))
         })
     }
 
@@ -276,11 +250,14 @@ impl Follower {
         &self,
         items: &Bound<'py, PyAny>,
     ) -> PyResult<(Bound<'py, PyByteArray>, Pieces)> {
-        let (found, open) = self.answer_each(items)?;
+        let (found, items_left) = self.answer_each(items)?;
         self.require_key(items.py())?;
-        let asked: usize = open.iter().map(Text::len).sum();
-        self.asked.fetch_add(asked as u64, Relaxed);
-        Ok((PyByteArray::new(items.py(), &found), Pieces::of(open)))
+        self.asked.fetch_add(items_left.len() as u64, Relaxed);
+        let pieces = Pieces {
+            items: items_left,
+            done: Mutex::new(0),
+        };
+        Ok((PyByteArray::new(items.py(), &found), pieces))
     }
 
     /// Begin a call that adds an item. Return None if the copy claims it.

@@ -7,7 +7,7 @@ use valkeybloom_bindings::{Shared, TopK as List, copied};
 use super::batches::{self, integers};
 use super::common::{self, common, properties};
 use super::locked::{change_by, detached, look, look_up, made};
-use super::words::{Integer, Rate, Whole};
+use super::words::{Integer, Number, Rate, Whole};
 
 /// A top-k list: the most frequent items of a stream, in memory that does not grow with the stream.
 ///
@@ -39,7 +39,7 @@ impl TopK {
     }
 
     /// Add an item `n` times, 0 to 100,000. Return the item that it expelled from the list, or None.
-    #[pyo3(signature = (item, n = Integer(1), /), text_signature = "($self, item, n=1, /)")]
+    #[pyo3(signature = (item, n = Number(1), /), text_signature = "($self, item, n=1, /)")]
     fn add<'py>(
         &self,
         item: &Bound<'py, PyAny>,

@@ -47,44 +47,29 @@ impl<'py> FromPyObject<'_, 'py> for Whole {
     }
 }
 
-/// Extracts a number, with a `ValueError` in the place of an `OverflowError`.
-fn bounded<'a, 'py, T>(number: Borrowed<'a, 'py, PyAny>) -> PyResult<T>
-where
-    T: FromPyObject<'a, 'py, Error = PyErr>,
-{
-    let py = number.py();
-    number.extract().map_err(|error: PyErr| {
-        if error.is_instance_of::<PyOverflowError>(py) {
-            return PyValueError::new_err("a number is too large");
-        }
-        error
-    })
-}
-
-/// An integer of 64 bits. A server refuses larger ones, so they raise `ValueError`, not `OverflowError`.
+/// A number. One that is too large for its type raises `ValueError`, like those that an object refuses, not `OverflowError`.
 #[derive(Clone, Copy, Debug)]
-pub struct Integer(pub i64);
+pub struct Number<T>(pub T);
 
-impl<'py> FromPyObject<'_, 'py> for Integer {
+/// An integer of 64 bits.
+pub type Integer = Number<i64>;
+/// A float.
+pub type Real = Number<f64>;
+
+impl<'a, 'py, T: FromPyObject<'a, 'py, Error = PyErr>> FromPyObject<'a, 'py> for Number<T> {
     type Error = PyErr;
 
-    fn extract(number: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        bounded(number).map(Self)
+    fn extract(number: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let py = number.py();
+        let extracted = number.extract().map_err(|error: PyErr| {
+            if error.is_instance_of::<PyOverflowError>(py) {
+                return PyValueError::new_err("a number is too large");
+            }
+            error
+        });
+        extracted.map(Self)
     }
 }
-
-/// A float. A number that is too large for one raises `ValueError`, like those that an object refuses.
-#[derive(Clone, Copy, Debug)]
-pub struct Real(pub f64);
-
-impl<'py> FromPyObject<'_, 'py> for Real {
-    type Error = PyErr;
-
-    fn extract(number: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        bounded(number).map(Self)
-    }
-}
-
 /// A fraction, as the shortest text that is parsed to the same number. Or the error, which names the argument.
 #[derive(Clone, Debug)]
 pub struct Rate(Word);
@@ -106,7 +91,7 @@ impl<'py> FromPyObject<'_, 'py> for Rate {
 
     fn extract(number: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         match number.extract::<Real>() {
-            Ok(Real(number)) => Ok(Self::of(number)),
+            Ok(number) => Ok(Self::of(number.0)),
             Err(error) if error.is_instance_of::<PyTypeError>(number.py()) => {
                 Ok(Self(Err(class_of(&number))))
             }
