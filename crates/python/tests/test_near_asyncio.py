@@ -82,7 +82,7 @@ def test_a_copy_answers_without_waiting(client: Any, server: int, library: str) 
             assert await near.add("mine") and at_once(near.contains("mine")) and not at_once(near.add("mine"))
             assert await near.update(["mine", "other", 5]) == 2 and at_once(near.update(["mine", "other", 5])) == 0
             assert (near.stats.fetches, near.stats.errors, near.stats.asked) == (1, 0, 0)
-            assert repr(near).startswith("<Near b'seen' following, 0.0")
+            assert repr(near).startswith("<Near b'seen' following, 0.")
         assert near.state == "closed" and near._driver is not None and near._driver.task.done()
 
     for protocol in (2, 3):
