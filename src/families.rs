@@ -62,11 +62,8 @@ pub fn log_left_out() {
         let types = bundle.types.iter().map(|form| form.name.to_string_lossy());
         let types = types.collect::<Vec<_>>().join(", ");
         let prefix = bundle.commands.first().map(Command::prefix);
-        format!(
-            "{} ({}.*, {types})",
-            bundle.name,
-            prefix.unwrap_or_default()
-        )
+        let (name, prefix) = (bundle.name, prefix.unwrap_or_default());
+        format!("{name} ({prefix}.*, {types})")
     });
     let names: Vec<_> = names.collect();
     if !names.is_empty() {

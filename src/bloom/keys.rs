@@ -326,17 +326,10 @@ fn creation<'c>(
     let params = shape.params;
     let mut arguments = Vec::new();
     let to = &mut arguments;
+    let double = |number| Argument::Text(double_text(number));
     add(to, c"CAPACITY", Argument::Number(params.capacity));
-    add(
-        to,
-        c"ERROR",
-        Argument::Text(double_text(params.error_rate.get())),
-    );
-    add(
-        to,
-        c"TIGHTENING",
-        Argument::Text(double_text(params.tightening.to_stored())),
-    );
+    add(to, c"ERROR", double(params.error_rate.get()));
+    add(to, c"TIGHTENING", double(params.tightening.to_stored()));
     add(to, c"SEED", Argument::Bytes(seed.as_bytes()));
     match params.growth {
         Growth::Fixed => to.push(Argument::Word(c"NONSCALING")),

@@ -174,10 +174,8 @@ pub fn merge(Call { ctx, keys, args }: Call) -> Done {
     let merged = merge_sources(ctx, keys, args)?;
     let mut writer = Writer::<CountMin>::open(keys, key(&args));
     let changed = writer.update(|sketch| sketch.replace(merged))?;
-    if changed
-        .ok_or(error::NOT_FOUND)?
-        .map_err(error::not_merged)?
-    {
+    let changed = changed.ok_or(error::NOT_FOUND)?;
+    if changed.map_err(error::not_merged)? {
         writer.publish_verbatim([MERGED]);
     }
     Ok(Reply::Ok)
@@ -204,11 +202,8 @@ fn merge_sources<'a>(
     }
     let mut terms = reserved(weights.len())?;
     let sources = readers.objects().into_iter().skip(1);
-    terms.extend(
-        sources
-            .zip(weights)
-            .map(|(source, weight)| Term { source, weight }),
-    );
+    let weighted = sources.zip(weights);
+    terms.extend(weighted.map(|(source, weight)| Term { source, weight }));
     // Clients get a refusal under either setting, as in RedisBloom.
     let overflow = if ctx.must_obey() {
         Overflow::Saturate

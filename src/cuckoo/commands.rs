@@ -38,9 +38,8 @@ fn limits_for(ctx: Ctx) -> Limits {
 pub fn exists(Call { keys, args, .. }: Call) -> Done {
     let reader = Reader::<Cuckoo>::open(keys, key(&args));
     let object = reader.object()?;
-    Ok(Reply::Bool(
-        object.is_some_and(|object| object.contains(item(&args))),
-    ))
+    let found = object.is_some_and(|object| object.contains(item(&args)));
+    Ok(Reply::Bool(found))
 }
 
 /// `CF.MEXISTS key item [item ...]`
@@ -62,9 +61,8 @@ pub fn mexists(Call { ctx, keys, args }: Call) -> Done {
 pub fn count(Call { keys, args, .. }: Call) -> Done {
     let reader = Reader::<Cuckoo>::open(keys, key(&args));
     let object = reader.object()?;
-    Ok(Reply::Count(
-        object.map_or(0, |object| object.count(item(&args))),
-    ))
+    let count = object.map_or(0, |object| object.count(item(&args)));
+    Ok(Reply::Count(count))
 }
 
 /// `CF.RESERVE key capacity [option value ...]`
@@ -208,17 +206,13 @@ fn add_each<'a>(
     let lists = reserved(range.len()).and_then(|list| Ok((list, reserved(range.len())?)));
     let (mut outcomes, mut added) = lists.map_err(|_| error::refused(Refusal::OutOfMemory))?;
     let (first, limits) = (range.start, || limits_for(ctx));
-    object.add_each(
-        items(args, range),
-        addition.unless_present,
-        limits,
-        |outcome| {
-            if outcome == Ok(true) {
-                added.push(args.string(first + outcomes.len()));
-            }
-            outcomes.push(outcome);
-        },
-    );
+    let note = |outcome| {
+        if outcome == Ok(true) {
+            added.push(args.string(first + outcomes.len()));
+        }
+        outcomes.push(outcome);
+    };
+    object.add_each(items(args, range), addition.unless_present, limits, note);
     Ok((outcomes, added))
 }
 

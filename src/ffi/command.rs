@@ -360,10 +360,9 @@ fn create(ctx: Ctx, command: &Command) -> Option<Handle> {
         (_, false) => c"write deny-oom",
     };
     let name = command.name.as_ptr();
-    let last_key = if command.sources == Sources::Rest {
-        -1
-    } else {
-        1
+    let last_key = match command.sources {
+        Sources::Rest => -1,
+        _ => 1,
     };
     // SAFETY: the context is alive; the server copies name and flags. The entry point's type differs from
     // the server's only in transparent wrappers around the same pointers.

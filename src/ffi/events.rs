@@ -31,10 +31,8 @@ pub(super) fn subscribe(
     ON_LOADING.get_or_init(|| on_loading);
     ON_LOADED.get_or_init(|| on_loaded);
     let migration = migrates_slots.then_some(SLOT_MIGRATION);
-    for id in [raw::REDISMODULE_EVENT_LOADING]
-        .into_iter()
-        .chain(migration)
-    {
+    let loading = [raw::REDISMODULE_EVENT_LOADING];
+    for id in loading.into_iter().chain(migration) {
         let event = raw::RedisModuleEvent { id, dataver: 1 };
         let callback = Some(on_server_event as _);
         // SAFETY: the context is alive, and the callback lives as long as the module.

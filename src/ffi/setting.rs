@@ -256,12 +256,9 @@ impl Setting {
             Kind::Subset(words) => {
                 let mut indices = text.split(',').map(|word| index_of(words, word));
                 let set = indices.try_fold(0, |set, index| Some(set | 1 << index?));
-                let words = || one_of(words);
                 set.ok_or_else(|| {
-                    format!(
-                        "argument must be {}, or several of these, separated by commas",
-                        words()
-                    )
+                    let words = one_of(words);
+                    format!("argument must be {words}, or several of these, separated by commas")
                 })
             }
         }
@@ -332,16 +329,14 @@ fn register(
     let status = unsafe {
         match setting.kind {
             Kind::Number { min, max, memory } => {
-                let unit = if memory {
-                    raw::REDISMODULE_CONFIG_MEMORY
-                } else {
-                    0
-                };
+                if memory {
+                    flags |= raw::REDISMODULE_CONFIG_MEMORY;
+                }
                 call!(RedisModule_RegisterNumericConfig(
                     ctx.as_ptr(),
                     name,
                     default,
-                    flags | unit,
+                    flags,
                     min,
                     max,
                     Some(get_number),

@@ -121,10 +121,8 @@ impl Insert {
         if capacity.is_some() && !params.are_valid() {
             return Err(error::INSERT_CAPACITY);
         }
-        Ok(Self {
-            create: (!nocreate).then_some(params),
-            items,
-        })
+        let create = (!nocreate).then_some(params);
+        Ok(Self { create, items })
     }
 }
 

@@ -121,12 +121,10 @@ pub fn insert(Call { ctx, keys, args }: Call) -> Done {
     }
     let addition = Addition {
         create: request.create,
-        ttl_ms: None,
         seed: request.seed,
         moment,
-        place: None,
-        items: request.items,
         only_items: false,
+        ..Addition::of_items(request.items)
     };
     if let Some(once) = request.once {
         return insert_once(ctx, keys, args, addition, &once);
@@ -260,13 +258,11 @@ impl<'a> Addition<'a> {
         // An object without periods needs no time, so the clock is not read.
         let at_ms = window.map(|_| at_ms.unwrap_or_else(Ctx::now_ms));
         let now_ms = at_ms.unwrap_or(0);
-        Ok((
-            Time { now_ms, ttl_ms },
-            Moment {
-                at_ms,
-                ..self.moment
-            },
-        ))
+        let moment = Moment {
+            at_ms,
+            ..self.moment
+        };
+        Ok((Time { now_ms, ttl_ms }, moment))
     }
 }
 
@@ -475,19 +471,16 @@ pub fn reserve(Call { ctx, keys, args }: Call) -> Done {
         require_reach(ctx, new, request.grow_to, GROWTH)?;
     }
     let mut writer = Writer::open(keys, key(&args));
-    let reply = if !writer.exists()? {
-        let addition = Addition {
-            create: Some(request.create),
-            ttl_ms: request.ttl_ms,
-            only_items: false,
-            ..Addition::of_items(0..0)
-        };
-        create(ctx, writer, args, &addition)?;
-        Reply::Ok
-    } else if request.unless_exists {
-        Reply::Null
-    } else {
-        return Err(Error::EXISTS);
+    if writer.exists()? {
+        let unchanged = request.unless_exists.then_some(Reply::Null);
+        return unchanged.ok_or(Error::EXISTS);
+    }
+    let addition = Addition {
+        create: Some(request.create),
+        ttl_ms: request.ttl_ms,
+        only_items: false,
+        ..Addition::of_items(0..0)
     };
-    Ok(reply)
+    create(ctx, writer, args, &addition)?;
+    Ok(Reply::Ok)
 }

@@ -100,7 +100,6 @@ pub fn count(Call { keys, args, .. }: Call) -> Done {
 pub fn card(Call { keys, args, .. }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let object = reader.object()?;
-    Ok(Reply::Count(
-        object.map_or(0, |object| object.items(Ctx::now_ms)),
-    ))
+    let items = object.map_or(0, |object| object.items(Ctx::now_ms));
+    Ok(Reply::Count(items))
 }

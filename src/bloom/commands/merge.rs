@@ -46,17 +46,12 @@ fn try_merge<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) -> Resul
         readers.open(*name)?.ok_or(Error::NOT_FOUND)?;
     }
     if others.is_empty() {
-        return if existed {
-            Ok(())
-        } else {
-            Err(Error::NOT_FOUND)
-        };
+        return existed.then_some(()).ok_or(Error::NOT_FOUND);
     }
     let sources = readers.objects();
     // Only the primary reads the clock; it replicates the time.
-    let has_window = sources
-        .iter()
-        .any(|object| object.shape().window().is_some());
+    let mut windows = sources.iter().map(|object| object.shape().window());
+    let has_window = windows.any(|window| window.is_some());
     let at_ms = (has_window && !ctx.must_obey()).then(Ctx::now_ms);
     // Sources are set back with the clock first, because replicas merge them without it.
     if at_ms.is_some_and(|at_ms| sources.iter().any(|object| object.is_ahead(at_ms))) {

@@ -27,10 +27,7 @@ pub fn load(Call { ctx, keys, args }: Call) -> Done {
         _ => return Err(Error::Arity),
     };
     // As in RESTORE, 0 means no time to live.
-    let expires_ms = match ttl_ms {
-        0 => None,
-        ttl => Some(expiry(ttl)?),
-    };
+    let expires_ms = (ttl_ms > 0).then(|| expiry(ttl_ms)).transpose()?;
     let mut writer = Writer::open(keys, key(&args));
     if writer.exists()? {
         return Err(Error::BUSY);

@@ -85,7 +85,7 @@ impl Geometry {
         Self::of_bytes(bytes, hashes.max(1), cells)
     }
 
-    fn of_bytes(bytes: u64, hashes: u32, cells: Cells) -> Self {
+    pub(super) fn of_bytes(bytes: u64, hashes: u32, cells: Cells) -> Self {
         Self {
             positions: bytes * 8,
             cell_bytes: bytes,

@@ -53,12 +53,7 @@ impl Header {
             return Err("number of hash functions out of range");
         }
         Ok(Self {
-            geometry: Geometry {
-                positions: bitmap_bytes * 8,
-                cell_bytes: bitmap_bytes,
-                hashes,
-                cells: Cells::Bits,
-            },
+            geometry: Geometry::of_bytes(bitmap_bytes, hashes, Cells::Bits),
             seed: Seed::new(*seed),
         })
     }

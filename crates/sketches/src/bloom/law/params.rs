@@ -139,11 +139,8 @@ impl Tightening {
 /// largest such double below 1.
 fn cut(ratio: Fraction) -> Fraction {
     let digits = format!("{:.*e}", DIGITS - 1, ratio.get());
-    let cut = digits
-        .parse()
-        .unwrap_or(ratio.get())
-        .clamp(LEAST, 1.0 - 1e-15);
-    Fraction::new(cut).unwrap_or(ratio)
+    let cut: f64 = digits.parse().unwrap_or(ratio.get());
+    Fraction::new(cut.clamp(LEAST, 1.0 - 1e-15)).unwrap_or(ratio)
 }
 
 /// The parameters of a stack of filters.

@@ -92,11 +92,10 @@ impl Value {
                 let held = begin.and_then(|begin| piece(object, begin));
                 held.is_some_and(|(end, piece)| end == cursor && *piece == *bytes)
             }
-            Self::Complete(object) => are_at(
-                object.all_filters().iter().map(Filter::bitmap),
-                cursor,
-                bytes,
-            ),
+            Self::Complete(object) => {
+                let cells = object.all_filters().iter().map(Filter::bitmap);
+                are_at(cells, cursor, bytes)
+            }
         }
     }
 }

@@ -422,8 +422,7 @@ impl Pieces {
     /// Takes the last piece back.
     pub fn pop(&mut self) {
         if let Some(piece) = self.all.pop() {
-            let begin = piece.first_chunk().map(|begin| u64::from_le_bytes(*begin));
-            self.end = begin.unwrap_or(0);
+            self.end = Self::begin_of(&piece).unwrap_or(0);
         }
     }
 

@@ -247,10 +247,8 @@ pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<Fields, DecodeE
     let filters = outline.filters.iter().map(FilterFields::from);
     let links = outline.law.links();
     let header = links.and_then(|links| header(items, links, filters));
-    Ok(Fields::Unfinished(
-        header.ok_or(DecodeError::NoMemory)?,
-        cells,
-    ))
+    let header = header.ok_or(DecodeError::NoMemory)?;
+    Ok(Fields::Unfinished(header, cells))
 }
 
 fn read_link(version: i32, from: &mut impl RdbRead) -> Result<(Link, FilterOutline), DecodeError> {
