@@ -248,11 +248,8 @@ pub fn visible(text: &str) -> String {
         ("\\u{200d}", "\u{200d}"),
     ];
     let escaped = |part: &str| {
-        plain
-            .iter()
-            .fold(part.escape_debug().to_string(), |text, (escape, plain)| {
-                text.replace(escape, plain)
-            })
+        let (text, plain) = (part.escape_debug().to_string(), plain.iter());
+        plain.fold(text, |text, (escape, plain)| text.replace(escape, plain))
     };
     // Between backslashes, each that is there after escaping begins an escape.
     let parts: Vec<_> = text.split('\\').map(escaped).collect();

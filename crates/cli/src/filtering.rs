@@ -97,11 +97,8 @@ impl Filtering {
         }
         let failed = |fault: Fault| server.failure_of("fetch", key, &fault);
         let payload = dump::payload(server, key).map_err(failed)?;
-        let copy = decoded(&payload).ok_or_else(|| {
-            failed(Fault::Lost(
-                "this program does not read its format".to_owned(),
-            ))
-        })?;
+        let unknown = || Fault::Lost("this program does not read its format".to_owned());
+        let copy = decoded(&payload).ok_or_else(unknown).map_err(failed)?;
         let now = server.time_ms(key).map_err(failed)?;
         Ok(Filter::Copy(Box::new(copy), now))
     }

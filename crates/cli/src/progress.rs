@@ -70,12 +70,9 @@ impl Progress {
         unit: &'static str,
         total: Option<u64>,
     ) -> Self {
-        let progress = Self::new(show, what, unit, total);
-        let is_of_bytes = true;
-        Self {
-            is_of_bytes,
-            ..progress
-        }
+        let mut progress = Self::new(show, what, unit, total);
+        progress.is_of_bytes = true;
+        progress
     }
 
     /// Shows that this part of the total is done, and the number of units in it.

@@ -68,17 +68,12 @@ impl Remove {
         let ended = if show == Show::Nothing && !json {
             ended
         } else {
-            let Counts {
-                items,
-                removed,
-                refused,
-            } = counts;
             let mut report = Report::default();
             report.row("key", &self.key, self.key.clone());
-            report.number("items", items);
-            report.number("removed", removed);
-            report.number("absent", items - removed - refused);
-            report.number("refused", refused);
+            report.number("items", counts.items);
+            report.number("removed", counts.removed);
+            report.number("absent", counts.items - counts.removed - counts.refused);
+            report.number("refused", counts.refused);
             report::end(report, json, ended)
         };
         // Last, because this run could go on until now.

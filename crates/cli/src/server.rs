@@ -75,11 +75,8 @@ impl Server {
             format!("redis://{address}").into_connection_info()
         };
         // The client library's message would show the password.
-        let info = info.map_err(|_| {
-            Failure::usage(
-                "not a server address: write redis://user:password@host:port/database, or the path of a socket",
-            )
-        })?;
+        let wrong = "not a server address: write redis://user:password@host:port/database, or the path of a socket";
+        let info = info.map_err(|_| Failure::usage(wrong))?;
         let shown = info.addr().to_string();
         let database = info.redis_settings().db();
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -256,12 +256,11 @@ impl Planned {
 
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
-        let report = if fault.is_invalid {
-            Self::usage
+        if fault.is_invalid {
+            Self::usage(fault.text)
         } else {
-            Self::new
-        };
-        report(fault.text)
+            Self::new(fault.text)
+        }
     }
 }
 

@@ -57,11 +57,7 @@ impl fmt::Display for Error {
             Self::Unexpected => f.write_str("the server sent an unexpected reply"),
             Self::Refused(why) => write!(f, "the filter can't be followed: {why}"),
             Self::Closed => f.write_str("the copy of the filter was closed"),
-            Self::Forgotten { from, to } => Forgotten {
-                from: *from,
-                to: *to,
-            }
-            .fmt(f),
+            &Self::Forgotten { from, to } => Forgotten { from, to }.fmt(f),
             Self::NoReceipts => f.write_str(LACKING),
         }
     }

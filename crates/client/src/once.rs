@@ -136,9 +136,8 @@ impl Consumer {
             Value::BulkString(head) => &head[..],
             _ => return Err(Error::Unexpected),
         };
-        locked(&self.0.own)
-            .position_in(head)
-            .ok_or(Error::Unexpected)
+        let position = locked(&self.0.own).position_in(head);
+        position.ok_or(Error::Unexpected)
     }
 }
 
@@ -148,10 +147,8 @@ impl Calls {
         let mut call = Call::begin(&self.own, items, at);
         call.run(&self.key, |command| self.send(command), |_| {})
             .await?;
-        let answers = call
-            .answers()
-            .into_iter()
-            .map(|answer| answer.ok_or(Error::Unexpected));
+        let answers = call.answers().into_iter();
+        let answers = answers.map(|answer| answer.ok_or(Error::Unexpected));
         let answers = answers.collect();
         call.is_told = true;
         answers
@@ -227,10 +224,8 @@ impl<'o> Call<'o> {
                 return Err(Error::Unexpected);
             };
             let is_error = |element: &Value| matches!(element, Value::ServerError(_));
-            let (known, total) = (
-                elements.iter().take_while(|e| !is_error(e)).count(),
-                elements.len(),
-            );
+            let known = elements.iter().take_while(|e| !is_error(e)).count();
+            let total = elements.len();
             let answers: Option<Vec<bool>> = elements[..known].iter().map(is_yes).collect();
             let answers = answers
                 .filter(|_| total <= count)
@@ -257,10 +252,8 @@ impl<'o> Call<'o> {
 
     /// Returns the indices of the items that the error of the last command is about.
     pub fn failed(&self) -> &[usize] {
-        let unanswered = self
-            .addition
-            .as_ref()
-            .map_or(&[][..], once::Addition::unanswered);
+        let addition = self.addition.as_ref();
+        let unanswered = addition.map_or(&[][..], once::Addition::unanswered);
         match unanswered {
             [first, ..] if self.is_item_refused => std::slice::from_ref(first),
             _ => unanswered,

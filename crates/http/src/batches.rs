@@ -237,23 +237,17 @@ fn share(group: Vec<Request>, reply: Value) -> Vec<Request> {
         let is_short = found.len() < count;
         let found: Result<Vec<_>, _> = found.into_iter().collect();
         has_failed |= found.is_err();
-        let found = found.and_then(|found| {
-            if is_short {
-                Err(unexpected())
-            } else {
-                Ok(found)
-            }
+        request.answer(match found {
+            Ok(_) if is_short => Err(unexpected()),
+            found => found,
         });
-        request.answer(found);
     }
     unanswered
 }
 
 fn unexpected() -> Fault {
-    Fault::new(
-        StatusCode::BAD_GATEWAY,
-        "the server sent an unexpected reply",
-    )
+    let why = "the server sent an unexpected reply";
+    Fault::new(StatusCode::BAD_GATEWAY, why)
 }
 
 #[cfg(test)]

@@ -44,20 +44,15 @@ async fn run() -> Result<(), Failure> {
         .await
         .map_err(|error| Failure::Options(error.to_string()))?;
     let service = Service::new(queue, Metrics::new()?, &options);
-    let listener =
-        TcpListener::bind(&options.listen)
-            .await
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::InvalidInput => Failure::Options(format!("--listen: {error}")),
-                _ => Failure::at(&options.listen, &error),
-            })?;
+    let listener = TcpListener::bind(&options.listen).await;
+    let listener = listener.map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidInput => Failure::Options(format!("--listen: {error}")),
+        _ => Failure::at(&options.listen, &error),
+    })?;
     options.connections = options.connections.min(raise_file_limit());
     // Nobody may read it.
-    let _ = writeln!(
-        io::stdout(),
-        "listening on http://{}",
-        listener.local_addr()?
-    );
+    let address = listener.local_addr()?;
+    let _ = writeln!(io::stdout(), "listening on http://{address}");
     sd_notify::notify(&[sd_notify::NotifyState::Ready])?;
     listener::serve(listener, service, &options).await?;
     Ok(())

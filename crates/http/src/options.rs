@@ -158,11 +158,8 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 fn period(text: &str) -> Result<Duration, String> {
-    let length = seconds(text)?;
-    let is_long = length.as_millis() > 0;
-    is_long
-        .then_some(length)
-        .ok_or_else(|| "it has to be 0.001 or more".to_owned())
+    let length = Some(seconds(text)?).filter(|length| length.as_millis() > 0);
+    length.ok_or_else(|| "it has to be 0.001 or more".to_owned())
 }
 
 fn pause(text: &str) -> Result<Duration, String> {
@@ -176,8 +173,6 @@ fn pause(text: &str) -> Result<Duration, String> {
 
 fn share(text: &str) -> Result<f64, String> {
     let share: f64 = text.parse().map_err(|_| "not a number")?;
-    let is_share = 0.0 < share && share < 1.0;
-    is_share
-        .then_some(share)
-        .ok_or_else(|| "it has to be between 0 and 1".to_owned())
+    let share = Some(share).filter(|share| 0.0 < *share && *share < 1.0);
+    share.ok_or_else(|| "it has to be between 0 and 1".to_owned())
 }

@@ -100,12 +100,8 @@ impl Service {
                 let (head, body) = request.into_parts();
                 require_plain(&head.headers)?;
                 let body = timeout(self.timeout, body_of(&head.headers, body)).await;
-                let body = body.map_err(|_| {
-                    Fault::new(
-                        StatusCode::REQUEST_TIMEOUT,
-                        "the body did not arrive in time",
-                    )
-                })??;
+                let late = "the body did not arrive in time";
+                let body = body.map_err(|_| Fault::new(StatusCode::REQUEST_TIMEOUT, late))??;
                 let kind = head.headers.get(CONTENT_TYPE);
                 let keys = keys::parse(head.uri.query(), kind, &body)?;
                 let receipt = self.receipts.name(&head.headers, &keys)?;

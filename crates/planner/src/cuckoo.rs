@@ -105,11 +105,8 @@ impl Request for Cuckoo {
         report.row("command", self.command(), self.command());
         let refusal = admitted.err().map(|refused| {
             if refused == Refusal::MaxFilters {
-                return refusal(
-                    CUCKOO_FILTERS,
-                    plan.filters,
-                    ", or reserve a larger capacity",
-                );
+                let or = ", or reserve a larger capacity";
+                return refusal(CUCKOO_FILTERS, plan.filters, or);
             }
             let largest = shape.bytes_of(plan.filters - 1);
             limits.refusal(largest, plan.bytes, "")

@@ -158,10 +158,8 @@ fn near_memory(row: &Row, settings: Settings) -> Option<Advice> {
         filter.zip(Some(FILTER_MEMORY)),
         object.zip(Some(OBJECT_MEMORY)),
     ];
-    let (limit, name) = limits
-        .into_iter()
-        .flatten()
-        .min_by_key(|(limit, _)| *limit)?;
+    let limits = limits.into_iter().flatten();
+    let (limit, name) = limits.min_by_key(|(limit, _)| *limit)?;
     let share = ratio(bytes, limit);
     (share >= NEAR).then(|| {
         let text = format!(

@@ -155,9 +155,8 @@ fn memory(server: &Server) -> Result<Option<Memory>, Fault> {
             return Ok(None);
         };
         let field = |name| {
-            let value = info
-                .lines()
-                .find_map(|line| line.strip_prefix(name)?.parse().ok());
+            let mut lines = info.lines();
+            let value = lines.find_map(|line| line.strip_prefix(name)?.parse().ok());
             value.unwrap_or(0_u64)
         };
         memory.used += field("used_memory:");

@@ -249,10 +249,8 @@ impl Near {
             .run(&self.inner.key, |command| self.send(command), keep)
             .await;
         call.is_told = true;
-        let answers = call
-            .answers()
-            .into_iter()
-            .map(|answer| answer.ok_or(Error::NotTried));
+        let answers = call.answers().into_iter();
+        let answers = answers.map(|answer| answer.ok_or(Error::NotTried));
         let mut answers: Vec<_> = answers.collect();
         if let Err(error) = done {
             for index in call.failed() {
@@ -339,13 +337,10 @@ impl Near {
     }
 
     async fn send(&self, command: Cmd) -> Result<Value, Error> {
-        send_within(
-            self.timeout,
-            &*self.inner.connection,
-            &self.inner.key,
-            command,
-        )
-        .await
+        let Inner {
+            connection, key, ..
+        } = &*self.inner;
+        send_within(self.timeout, &**connection, key, command).await
     }
 }
 

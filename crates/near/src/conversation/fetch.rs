@@ -108,10 +108,8 @@ impl<E> Fetch<E> {
         }
         // Items leave other filters, so their chunks may not belong together.
         let plain = [Dialect::Bloomfltr, Dialect::RedisBloom];
-        let mut plain = plain
-            .map(|dialect| dialect.type_name().to_bytes())
-            .into_iter();
-        if plain.any(|of| of == self.kind.as_bytes()) {
+        let mut names = plain.iter().map(|of| of.type_name().to_bytes());
+        if names.any(|of| of == self.kind.as_bytes()) {
             self.attempts = 0;
             self.attempt(true);
         } else {
@@ -137,9 +135,8 @@ impl<E> Fetch<E> {
         bytes: &[u8],
         id: &[u8],
     ) -> Option<End<E>> {
-        let cursor = str::from_utf8(cursor)
-            .ok()
-            .and_then(|cursor| cursor.parse().ok());
+        let cursor = str::from_utf8(cursor).ok();
+        let cursor = cursor.and_then(|cursor| cursor.parse().ok());
         let Some(cursor) = cursor else {
             return Some(Err(Failure::Unexpected));
         };
