@@ -35,12 +35,11 @@ impl CountMin {
     }
 
     fn of_shape(shape: Shape) -> Result<Self, Error> {
-        cms::CountMin::new(shape, u64::MAX)
-            .map(Self)
-            .map_err(|refusal| match refusal {
-                Refusal::OutOfMemory => Error::NO_MEMORY,
-                Refusal::MemoryLimit => error::not_created(refusal).into(),
-            })
+        let made = cms::CountMin::new(shape, u64::MAX).map(Self);
+        made.map_err(|refusal| match refusal {
+            Refusal::OutOfMemory => Error::NO_MEMORY,
+            Refusal::MemoryLimit => error::not_created(refusal).into(),
+        })
     }
 
     /// Adds a number, which may be negative, to an item's count. Returns the new estimate.
@@ -102,12 +101,11 @@ impl CountMin {
             source: &sketch.0,
             weight: *weight,
         }));
-        cms::CountMin::merged(&terms, Overflow::Refuse)
-            .map(Self)
-            .map_err(|error| match error {
-                MergeError::OutOfMemory => Error::NO_MEMORY,
-                other => error::not_merged(other).into(),
-            })
+        let merged = cms::CountMin::merged(&terms, Overflow::Refuse).map(Self);
+        merged.map_err(|error| match error {
+            MergeError::OutOfMemory => Error::NO_MEMORY,
+            other => error::not_merged(other).into(),
+        })
     }
 
     /// Removes all counts.

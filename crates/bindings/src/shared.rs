@@ -92,11 +92,8 @@ impl<T> Shared<T> {
             locks.push(reading(&object.0)?);
         }
         let place = |object| ascending.binary_search_by_key(&address(object), address);
-        all.extend(
-            objects
-                .iter()
-                .filter_map(|object| Some(&*locks[place(object).ok()?])),
-        );
+        let held = objects.iter().map(place).filter_map(Result::ok);
+        all.extend(held.map(|place| &*locks[place]));
         Ok(look(&all))
     }
 

@@ -85,10 +85,8 @@ pub unsafe extern "C" fn valkeybloom_bloom_union(
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        let (all, at_ms) = (
-            object::all::<Bloom>(filters, filters_length)?,
-            time(options)?,
-        );
+        let all = object::all::<Bloom>(filters, filters_length)?;
+        let at_ms = time(options)?;
         let union = |filters: &[&Bloom]| Bloom::union(filters, at_ms);
         object::make(filter, || Ok(Shared::read_all(&all, union)??))
     })

@@ -37,12 +37,8 @@ pub unsafe extern "C" fn valkeybloom_once_new(
         } else {
             Receipts::Consumer(slice(consumer, consumer_length)?, begin)
         };
-        let made = Once::new(
-            slice(key, key_length)?,
-            receipts,
-            Adding { creates, may_lack },
-        );
-        give(once, made)
+        let (key, adding) = (slice(key, key_length)?, Adding { creates, may_lack });
+        give(once, Once::new(key, receipts, adding))
     })
 }
 

@@ -333,11 +333,8 @@ impl Bloom {
         at_ms: Option<Whole>,
     ) -> PyResult<Self> {
         let at_ms = time(at_ms)?;
-        let all: Vec<_> = [slf]
-            .into_iter()
-            .chain(&others)
-            .map(|f| &f.get().0)
-            .collect();
+        let all = [slf].into_iter().chain(&others);
+        let all: Vec<_> = all.map(|f| &f.get().0).collect();
         made(slf.py(), || {
             Shared::read_all(&all, |all| Filter::union(all, at_ms))?
         })

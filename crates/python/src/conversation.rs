@@ -183,9 +183,8 @@ fn bytes_of<'py>(part: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
 /// Copies an object of any class, because other threads may change it.
 fn copy_of(object: &Bound<'_, PyAny>) -> PyResult<Sketch> {
     fn copied<F: Family + Send + Sync>(py: Python<'_>, object: &Shared<F>) -> PyResult<Sketch> {
-        detached(py, || {
-            object.read(|object| object.try_clone().map(Family::into_sketch))?
-        })
+        let copy = detached(py, || object.read(Family::try_clone)?)?;
+        Ok(copy.into_sketch())
     }
     let py = object.py();
     if let Ok(object) = object.cast::<Bloom>() {

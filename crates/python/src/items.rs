@@ -82,13 +82,11 @@ pub fn words_of(
     py: Python<'_>,
     words: impl IntoIterator<Item = impl AsRef<[u8]>>,
 ) -> PyResult<Bound<'_, PyTuple>> {
-    let words = words
-        .into_iter()
-        .enumerate()
-        .map(|(place, word)| match place {
-            0 => Ok(PyString::new(py, &String::from_utf8_lossy(word.as_ref())).into_any()),
-            _ => batches::bytes(py, word.as_ref()).map(Bound::into_any),
-        });
+    let words = words.into_iter().enumerate();
+    let words = words.map(|(place, word)| match place {
+        0 => Ok(PyString::new(py, &String::from_utf8_lossy(word.as_ref())).into_any()),
+        _ => batches::bytes(py, word.as_ref()).map(Bound::into_any),
+    });
     PyTuple::new(py, words.collect::<PyResult<Vec<_>>>()?)
 }
 

@@ -52,18 +52,12 @@ fn random() -> u128 {
 
 impl Receipts {
     pub fn once(&self) -> &Shared<Once> {
-        let Self {
-            key,
-            consumer,
-            adding,
-            ..
-        } = self;
         self.own.get(|parents| {
             let is_off = matches!(parents.try_read(), Ok(Some(once)) if !once.has_receipts());
             if is_off {
-                return Once::new(key, once::Receipts::Off, *adding);
+                return Once::new(&self.key, once::Receipts::Off, self.adding);
             }
-            made(key, consumer.as_ref(), *adding)
+            made(&self.key, self.consumer.as_ref(), self.adding)
         })
     }
 
@@ -180,12 +174,8 @@ impl Addition {
             let (words, items) = (command.words.iter().map(Vec::as_slice), command.items());
             let count = items.len();
             let key = std::iter::once(&self.key[..]);
-            let words = words
-                .clone()
-                .take(1)
-                .chain(key)
-                .chain(words.skip(1))
-                .chain(items);
+            let (name, rest) = (words.clone().take(1), words.skip(1));
+            let words = name.chain(key).chain(rest).chain(items);
             Some(words_of(py, words).map(|words| (words, count)))
         });
         command.flatten().transpose()

@@ -107,25 +107,14 @@ impl<'b> Part<'b> {
 
     /// Returns a child, below the number of those that the format has.
     fn child(&self, index: usize) -> Result<(&'b ArrowSchema, &'b ArrowArray), Error> {
-        let has = |count| usize::try_from(count).is_ok_and(|count| index < count);
-        let children = (self.schema.children, self.array.children);
-        if has(self.schema.n_children)
-            && has(self.array.n_children)
-            && !children.0.is_null()
-            && !children.1.is_null()
-        {
-            // SAFETY: the interface says that there are that many pointers, each null or valid.
-            let both = unsafe {
-                (
-                    (*children.0.add(index)).as_ref(),
-                    (*children.1.add(index)).as_ref(),
-                )
-            };
-            if let (Some(schema), Some(array)) = both {
-                return Ok((schema, array));
-            }
-        }
-        Err(Error::bad_batch("the array lacks its column"))
+        let (schema, array) = (self.schema, self.array);
+        // SAFETY: the interface says that there are that many pointers, each null or valid.
+        let (schema, array) = unsafe {
+            let schema = child(schema.children, schema.n_children, index);
+            (schema, child(array.children, array.n_children, index))
+        };
+        let both = schema.zip(array);
+        both.ok_or_else(|| Error::bad_batch("the array lacks its column"))
     }
 
     /// Returns the elements of an array after the first `more`: all of them, or `length`.
@@ -135,20 +124,19 @@ impl<'b> Part<'b> {
         more: usize,
         length: Option<usize>,
     ) -> Result<Self, Error> {
-        let wrong = || Error::bad_batch("the array's length or offset can't be right");
         if schema.format.is_null() {
             return Err(Error::bad_batch("the array has no type"));
         }
         // SAFETY: the interface says that it is a string.
         let format = unsafe { CStr::from_ptr(schema.format) }.to_bytes();
-        let own = usize::try_from(array.length).map_err(|_| wrong())?;
-        let rest = own.checked_sub(more).ok_or_else(wrong)?;
+        let own = usize::try_from(array.length).map_err(|_| out_of_range())?;
+        let rest = own.checked_sub(more).ok_or_else(out_of_range)?;
         let length = length.unwrap_or(rest);
-        let offset = usize::try_from(array.offset).map_err(|_| wrong())?;
-        let offset = offset.checked_add(more).ok_or_else(wrong)?;
+        let offset = usize::try_from(array.offset).map_err(|_| out_of_range())?;
+        let offset = offset.checked_add(more).ok_or_else(out_of_range)?;
         let end = offset.checked_add(length);
         if length > rest || end.is_none_or(|end| end >= usize::MAX / 32) {
-            return Err(wrong());
+            return Err(out_of_range());
         }
         Ok(Self {
             schema,
@@ -183,9 +171,7 @@ impl<'b> Part<'b> {
             return Err(Error::bad_batch("a buffer of the array is not aligned"));
         }
         if count > isize::MAX.cast_unsigned() / size_of::<T>() {
-            return Err(Error::bad_batch(
-                "the array's length or offset can't be right",
-            ));
+            return Err(out_of_range());
         }
         // SAFETY: it is not null and aligned, the interface says that it has that many values, which are plain numbers
         // or bytes, and they fit an address space. No one changes them for all of `'b`.
@@ -231,10 +217,8 @@ impl<'b> Part<'b> {
     }
 
     fn elements(&self, index: usize, element: Element) -> Result<Strided<'b>, Error> {
-        let bytes = self.offset + self.length;
-        let bytes = bytes.checked_mul(element.size());
-        let bytes =
-            bytes.ok_or_else(|| Error::bad_batch("the array's length or offset can't be right"))?;
+        let bytes = (self.offset + self.length).checked_mul(element.size());
+        let bytes = bytes.ok_or_else(out_of_range)?;
         let values: &[u8] = if self.length == 0 || element.size() == 0 {
             &[]
         } else {
@@ -322,15 +306,12 @@ impl<'b> Part<'b> {
     /// Appends the values of a dictionary at this part's keys.
     fn push_keys(&self, batch: &mut Batch<'b>) -> Result<(), Error> {
         // SAFETY: the interface says that they are null or valid.
-        let (schema, array) = unsafe {
-            (
-                self.schema.dictionary.as_ref(),
-                self.array.dictionary.as_ref(),
-            )
+        let values = unsafe {
+            let schema = self.schema.dictionary.as_ref();
+            schema.zip(self.array.dictionary.as_ref())
         };
-        let (schema, array) = schema
-            .zip(array)
-            .ok_or_else(|| Error::bad_batch("the array lacks its values"))?;
+        let (schema, array) =
+            values.ok_or_else(|| Error::bad_batch("the array lacks its values"))?;
         self.require_no_nulls(batch.len())?;
         let Some(element @ Element::Integer { .. }) = element(self.format) else {
             return Err(Error::bad_batch("the keys of a dictionary are integers"));
@@ -374,16 +355,14 @@ impl<'b> Part<'b> {
         values.reserve(self.length)?;
         own.visit(&mut |mut items| items.try_for_each(|item| values.push(item)))?;
         let nulls = self.nulls()?;
+        let nulls = nulls.as_ref();
         places.try_reserve_exact(chosen.len())?;
         for (index, place) in chosen.enumerate() {
             let place = u32::try_from(place).ok();
             let place = place.filter(|place| (*place as usize) < values.len());
             let place =
                 place.ok_or_else(|| Error::bad_batch("a key is outside of the dictionary"))?;
-            if nulls
-                .as_ref()
-                .is_some_and(|is_null| is_null(place as usize))
-            {
+            if nulls.is_some_and(|is_null| is_null(place as usize)) {
                 return Err(null(batch.len() + index));
             }
             places.push(place);
@@ -410,6 +389,20 @@ impl<'b> Part<'b> {
         let views: &[[u8; 16]] = self.values(1, self.offset + self.length)?;
         batch.push_views(&views[self.offset..], long)
     }
+}
+
+/// Returns one of `count` children, if there are so many and it is not null.
+///
+/// # Safety
+/// Unless it is null, `children` points to `count` pointers, each null or valid for all of `'b`.
+unsafe fn child<'b, T>(children: *mut *mut T, count: i64, index: usize) -> Option<&'b T> {
+    let is_there = usize::try_from(count).is_ok_and(|count| index < count) && !children.is_null();
+    // SAFETY: our caller guarantees it.
+    is_there.then(|| unsafe { (*children.add(index)).as_ref() })?
+}
+
+fn out_of_range() -> Error {
+    Error::bad_batch("the array's length or offset can't be right")
 }
 
 fn null(index: usize) -> Error {
