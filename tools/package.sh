@@ -340,10 +340,9 @@ tarball
 deb
 deb_for_c
 rpms
-cp "$tmp/sboms/valkeybloom.cdx.json" "$packages/$name.cdx.json"
-cp "$tmp/sboms/valkeybloom-program.cdx.json" "$packages/$name-program.cdx.json"
-cp "$tmp/sboms/valkeybloom-http.cdx.json" "$packages/$name-http.cdx.json"
-cp "$tmp/sboms/valkeybloom-library.cdx.json" "$packages/$name-library.cdx.json"
+for part in "" -program -http -library; do
+    cp "$tmp/sboms/valkeybloom$part.cdx.json" "$packages/$name$part.cdx.json"
+done
 (
     cd "$packages"
     sha256sum -- *"$version"* >SHA256SUMS
