@@ -6,7 +6,7 @@ use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyImportError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList, PyMemoryView, PyString, PyType};
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList, PyMemoryView, PyString, PyTuple, PyType};
 use valkeybloom_bindings::arrow::{self, Arrays, ArrowArray, ArrowArrayStream, ArrowSchema};
 use valkeybloom_bindings::{Batch, Element, Error, Shared, Strided, Text};
 
@@ -424,6 +424,19 @@ pub fn view<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let bytes = bytes(py, values)?;
     PyMemoryView::from(bytes.as_any())?.call_method1("cast", (format,))
+}
+
+/// Returns the words of a command. The name is text, because clients look it up.
+pub fn words_of(
+    py: Python<'_>,
+    words: impl IntoIterator<Item = impl AsRef<[u8]>>,
+) -> PyResult<Bound<'_, PyTuple>> {
+    let words = words.into_iter().enumerate();
+    let words = words.map(|(place, word)| match place {
+        0 => Ok(PyString::new(py, &String::from_utf8_lossy(word.as_ref())).into_any()),
+        _ => bytes(py, word.as_ref()).map(Bound::into_any),
+    });
+    PyTuple::new(py, words.collect::<PyResult<Vec<_>>>()?)
 }
 
 /// Copies bytes into a Python object.

@@ -3,10 +3,9 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyByteArray, PyBytes, PyInt, PyMemoryView, PyString, PyTuple};
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyInt, PyMemoryView, PyString};
 use valkeybloom_bindings::Text;
 
-use super::batches;
 use super::errors::raise;
 
 /// Passes the bytes of an item to `visit`.
@@ -75,19 +74,6 @@ pub fn bytes_of<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> 
             .call_method0("tobytes")?
             .cast_into()?),
     }
-}
-
-/// Returns the words of a command. The name is text, because clients look it up.
-pub fn words_of(
-    py: Python<'_>,
-    words: impl IntoIterator<Item = impl AsRef<[u8]>>,
-) -> PyResult<Bound<'_, PyTuple>> {
-    let words = words.into_iter().enumerate();
-    let words = words.map(|(place, word)| match place {
-        0 => Ok(PyString::new(py, &String::from_utf8_lossy(word.as_ref())).into_any()),
-        _ => batches::bytes(py, word.as_ref()).map(Bound::into_any),
-    });
-    PyTuple::new(py, words.collect::<PyResult<Vec<_>>>()?)
 }
 
 /// Returns the digits of an integer of any size, even if its class overrides `str`.

@@ -15,11 +15,11 @@ use valkeybloom_near::clock::{now, now_for};
 use valkeybloom_near::{self as near, OPEN, Options, Reply, Request, State, Step};
 use valkeybloom_protocol::batch::{COMMAND_ITEMS, next_command};
 
-use super::batches::{self, Source};
+use super::batches::{self, Source, words_of};
 use super::bloom::Bloom;
 use super::calls::Call;
 use super::errors::raise;
-use super::items::{with_item, words_of};
+use super::items::with_item;
 use super::locked::{change, detached, look};
 use super::once::{Addition, Receipts};
 use super::process::PerProcess;

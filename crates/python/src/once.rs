@@ -10,8 +10,7 @@ use valkeybloom_near::clock::now;
 use valkeybloom_near::once::{self, Adding, LACKING, Once, Refusal};
 use valkeybloom_sketches::Forgotten;
 
-use super::batches::{self, Source};
-use super::items::words_of;
+use super::batches::{self, Source, words_of};
 use super::locked::{change, look};
 use super::process::{PerProcess, forks};
 
