@@ -331,6 +331,13 @@ fn a_state_of_other_files_or_options_is_refused() {
     is_other("b a --out out");
     is_other("a b --out out --duplicates");
     is_other("a b --out out --known a");
+    // Its outputs would be taken for those of the run with the state.
+    fs::remove_file(files.path("out/a")).expect("it is there");
+    for words in ["--one-pass", "--state elsewhere"] {
+        let failed = files.failed(&format!("a b --out out {words}"));
+        let expected = "out/.valkeybloom-unique exists, and is not of this run";
+        assert!(failed.starts_with(expected), "{words}: {failed}");
+    }
     fs::remove_dir(files.path("out/b.valkeybloom-unfinished")).expect("it is empty");
     let state = files.read("out/.valkeybloom-unique");
     for at in [0, 30, state.len() - 20, state.len() - 1] {

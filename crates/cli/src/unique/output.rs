@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::files::{failed, is_own, lock, put_in_place, unfinished};
+use super::files::{STATE, failed, is_own, lock, put_in_place, unfinished};
 use crate::failure::{Failure, Result};
 use crate::lines::{Packed, Stamp, Start};
 use crate::report;
@@ -101,6 +101,8 @@ impl Output {
 pub struct Folder {
     /// The folder, locked against other runs.
     _lock: File,
+    /// The state of an earlier run, if it is here.
+    state: Option<PathBuf>,
     files: Vec<Target>,
     open: Option<(PathBuf, Writer)>,
     /// Whether each write is compressed alone, so that a file can be cut after any of them.
@@ -157,20 +159,24 @@ impl Folder {
             let is_finished = path.try_exists().map_err(|error| failed(&path, &error))?;
             files.push(Target { path, is_finished });
         }
+        let state = Some(folder.join(STATE)).filter(|state| state.exists());
         Ok(Self {
             _lock: lock,
+            state,
             files,
             open: None,
             has_members: false,
         })
     }
 
-    /// Requires that no output exists yet.
+    /// Requires that no output exists yet, and no state of a run that would take later output for its own.
     pub fn require_none(&self) -> Result<()> {
-        match self.files.iter().find(|file| file.is_finished) {
+        let finished = self.files.iter().filter(|file| file.is_finished);
+        let paths = finished.map(|file| &file.path);
+        match paths.chain(&self.state).next() {
             None => Ok(()),
-            Some(Target { path, .. }) => Err(Failure::new(format!(
-                "{} exists, and is not of a run that can go on: move it away, or name another folder",
+            Some(path) => Err(Failure::new(format!(
+                "{} exists, and is not of this run: move it away, or name another folder",
                 path.display()
             ))),
         }
