@@ -420,7 +420,7 @@ fn what_could_not_be_read_or_written_is_no_success() {
             ".valkeybloom-unique --out out",
             "a name that this program gives",
         ),
-        ("list --rate 0.1", "add --one-pass or --to"),
+        ("list --rate 0.1 --out new", "add --one-pass or --to"),
         ("list --threads 1025", "1025 is not in 1..=1024"),
     ] {
         let output = files.run(words);
@@ -430,6 +430,7 @@ fn what_could_not_be_read_or_written_is_no_success() {
             "{words}: {errors}"
         );
     }
+    assert!(!files.path("new").exists());
     let errors = files.shell(&format!("cat list | {PROGRAM} unique --count - 2>&1"));
     let errors = String::from_utf8_lossy(&errors).into_owned();
     assert!(errors.contains("write it to a file first"), "{errors}");

@@ -1,4 +1,9 @@
 //! Blocks of whole records, and their items.
+//!
+//! A thread fills a block with the bytes of lines ([`Block::bytes`], [`Block::find_ends`]) or with the fields of records
+//! ([`Block::push`], and [`Block::push_record`] if records are kept), and takes it out when it is large enough
+//! ([`Block::take`]). The consumer may exchange its lines for fields of them ([`Block::with_fields`]), and reads the items
+//! or the records.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -6,29 +11,30 @@ use std::path::{Path, PathBuf};
 use memchr::memchr_iter;
 
 use super::form::Packed;
-use super::text::Text;
+use super::strings::Strings;
+use crate::failure;
 
 /// Whole records of a file.
 pub struct Block {
     file: PathBuf,
     /// The index of the file in the input.
     pub index: usize,
-    parts: Parts,
+    unit: Unit,
     /// The number of the first item in the file, from 1.
     first: u64,
     /// The form of the file, in its first block if whole records are kept.
     pub start: Option<Start>,
     /// The number of bytes of all files that were read before the block was sent.
     pub read: u64,
-    /// The items. The byte at the end of each does not belong to it.
-    text: Text,
-    /// The records, if they are kept and their items are fields.
-    whole: Option<Whole>,
+    /// The byte at the end of each item does not belong to it.
+    items: Strings,
+    /// The records, if they are kept and are not the items themselves.
+    kept: Option<Kept>,
 }
 
 /// What the items of a block are.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Parts {
+pub enum Unit {
     Lines,
     /// What ends with a zero byte.
     Zeros,
@@ -59,21 +65,13 @@ impl Lacking {
     }
 }
 
-/// Records whose items are fields.
-struct Whole {
-    /// The records, each with its line end.
-    text: Text,
+/// The records of items that are fields.
+#[derive(Default)]
+struct Kept {
+    /// Each with its line end.
+    records: Strings,
     /// The records without an item, ascending, and what becomes of them.
     lacking: Vec<(usize, Lacking)>,
-}
-
-impl Whole {
-    fn new() -> Self {
-        Self {
-            text: Text::new(),
-            lacking: Vec::new(),
-        }
-    }
 }
 
 /// A record of a block.
@@ -81,22 +79,22 @@ impl Whole {
 pub struct Record<'b> {
     /// The item, or what becomes of a record without one.
     pub item: Result<&'b [u8], Lacking>,
-    /// The place of the record and its end in [`Block::whole`].
+    /// The place of the record and its end in [`Block::record_bytes`].
     pub place: Range<usize>,
 }
 
 impl Block {
     /// Creates an empty block, the first of a file.
-    pub fn first_of(file: &Path, parts: Parts) -> Self {
+    pub fn first_of(file: &Path, unit: Unit) -> Self {
         Self {
             file: file.to_owned(),
             index: 0,
-            parts,
+            unit,
             first: 1,
             start: None,
             read: 0,
-            text: Text::new(),
-            whole: None,
+            items: Strings::default(),
+            kept: None,
         }
     }
 
@@ -107,133 +105,135 @@ impl Block {
 
     /// Returns the bytes of the items, to which others may be added.
     pub fn bytes(&mut self) -> &mut Vec<u8> {
-        &mut self.text.bytes
+        &mut self.items.bytes
     }
 
     /// Returns whether there is nothing in the block.
     pub fn is_empty(&self) -> bool {
-        self.start.is_none() && self.text.ends.is_empty() && self.text.bytes.is_empty()
+        self.start.is_none() && self.items.ends.is_empty() && self.items.bytes.is_empty()
     }
 
     /// Adds an item of a record.
     pub fn push(&mut self, field: &[u8]) {
-        self.text.bytes.extend_from_slice(field);
-        self.text.ends.push(self.text.bytes.len());
-        self.text.bytes.push(b'\n');
+        self.items.bytes.extend_from_slice(field);
+        self.items.ends.push(self.items.bytes.len());
+        self.items.bytes.push(b'\n');
     }
 
     /// Adds a record without an item.
     pub fn push_lacking(&mut self, lacking: Lacking) {
-        let index = self.text.ends.len();
-        self.whole
-            .get_or_insert_with(Whole::new)
+        let index = self.items.ends.len();
+        self.kept
+            .get_or_insert_default()
             .lacking
             .push((index, lacking));
         self.push(b"");
     }
 
     /// Adds the bytes of the record whose item was added last.
-    pub fn push_whole(&mut self, record: &[u8]) {
-        let whole = self.whole.get_or_insert_with(Whole::new);
+    pub fn push_record(&mut self, record: &[u8]) {
+        let Strings { bytes, ends } = &mut self.kept.get_or_insert_default().records;
         for part in ended(record) {
-            whole.text.bytes.extend_from_slice(part);
+            bytes.extend_from_slice(part);
         }
-        whole.text.ends.push(whole.text.bytes.len());
+        ends.push(bytes.len());
     }
 
-    /// Creates an empty block for the fields of this block's lines.
-    pub fn for_fields(&mut self) -> Self {
-        Self {
+    /// Returns a block with fields of this block's lines, which are its records. `push` adds an item for each line.
+    pub fn with_fields(
+        mut self,
+        push: impl FnOnce(&Self, &mut Self) -> failure::Result<()>,
+    ) -> failure::Result<Self> {
+        let mut fields = Self {
             index: self.index,
             first: self.first,
             start: self.start.take(),
             read: self.read,
-            ..Self::first_of(&self.file, Parts::Fields)
-        }
-    }
-
-    /// Keeps the lines whose fields were added.
-    pub fn keep_lines(&mut self, lines: Self) {
-        let whole = self.whole.get_or_insert_with(Whole::new);
-        whole.text = lines.text;
-        whole.text.ends.iter_mut().for_each(|end| *end += 1);
+            ..Self::first_of(&self.file, Unit::Fields)
+        };
+        push(&self, &mut fields)?;
+        let kept = fields.kept.get_or_insert_default();
+        kept.records = self.items;
+        kept.records.ends.iter_mut().for_each(|end| *end += 1);
+        Ok(fields)
     }
 
     /// Notes which bytes from a position on end items.
     pub fn find_ends(&mut self, from: usize, end: u8) {
-        let ends = memchr_iter(end, &self.text.bytes[from..]);
-        self.text.ends.extend(ends.map(|at| from + at));
+        let ends = memchr_iter(end, &self.items.bytes[from..]);
+        self.items.ends.extend(ends.map(|at| from + at));
     }
 
     /// Takes the whole items out, and leaves a block with the bytes of the one that is not whole yet.
     pub fn take(&mut self) -> Self {
-        let whole = self.text.ends.last().map_or(0, |end| end + 1);
+        let whole = self.items.ends.last().map_or(0, |end| end + 1);
         let mut next = Self {
             index: self.index,
             first: self.first + self.len() as u64,
-            ..Self::first_of(&self.file, self.parts)
+            ..Self::first_of(&self.file, self.unit)
         };
-        next.text.bytes.extend_from_slice(&self.text.bytes[whole..]);
-        self.text.bytes.truncate(whole);
+        next.items
+            .bytes
+            .extend_from_slice(&self.items.bytes[whole..]);
+        self.items.bytes.truncate(whole);
         std::mem::replace(self, next)
     }
 
     /// Ends the last item, if it is not ended.
     pub fn end_last(&mut self, end: u8) {
-        let whole = self.text.ends.last().map_or(0, |end| end + 1);
-        if self.text.bytes.len() > whole {
-            self.text.ends.push(self.text.bytes.len());
-            self.text.bytes.push(end);
+        let whole = self.items.ends.last().map_or(0, |end| end + 1);
+        if self.items.bytes.len() > whole {
+            self.items.ends.push(self.items.bytes.len());
+            self.items.bytes.push(end);
         }
     }
 
     /// Returns whether there is a whole item.
     pub fn has_whole(&self) -> bool {
-        !self.text.ends.is_empty()
+        !self.items.ends.is_empty()
     }
 
     /// Returns the number of whole items.
     pub fn len(&self) -> usize {
-        self.text.ends.len()
+        self.items.ends.len()
     }
 
     /// Returns the items that are not empty.
     pub fn items(&self) -> impl Iterator<Item = &[u8]> {
-        let last = [self.text.bytes.len()];
-        let items = self.between(self.text.ends.iter().copied().chain(last));
+        let last = [self.items.bytes.len()];
+        let items = self.between(self.items.ends.iter().copied().chain(last));
         items.filter(|item| !item.is_empty())
     }
 
     /// Returns all whole items.
     pub fn lines(&self) -> impl Iterator<Item = &[u8]> {
-        self.between(self.text.ends.iter().copied())
+        self.between(self.items.ends.iter().copied())
     }
 
     /// Returns the items, each from the end of the one before to its own.
     fn between(&self, ends: impl Iterator<Item = usize>) -> impl Iterator<Item = &[u8]> {
         let mut start = 0;
         ends.map(move |end| {
-            let item = &self.text.bytes[start..end];
+            let item = &self.items.bytes[start..end];
             start = end + 1;
             match item.strip_suffix(b"\r") {
-                Some(line) if self.parts == Parts::Lines => line,
+                Some(line) if self.unit == Unit::Lines => line,
                 _ => item,
             }
         })
     }
 
     /// Returns the bytes of the records, with their ends.
-    pub fn whole(&self) -> &[u8] {
-        self.whole
-            .as_ref()
-            .map_or(&self.text.bytes, |whole| &whole.text.bytes)
+    pub fn record_bytes(&self) -> &[u8] {
+        let kept = self.kept.as_ref().map(|kept| &kept.records);
+        &kept.unwrap_or(&self.items).bytes
     }
 
     /// Returns the whole records.
     pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
-        let (ends, lacking, after): (_, &[_], _) = match &self.whole {
-            None => (&self.text.ends, &[], 1),
-            Some(whole) => (&whole.text.ends, &whole.lacking, 0),
+        let (ends, lacking, after): (_, &[_], _) = match &self.kept {
+            None => (&self.items.ends, &[], 1),
+            Some(kept) => (&kept.records.ends, &kept.lacking, 0),
         };
         let mut lacking = lacking.iter().copied().peekable();
         let mut start = 0;
@@ -247,23 +247,25 @@ impl Block {
         })
     }
 
-    /// Describes the position of one of [`items`](Self::items).
+    /// Describes the position of one of [`items`](Self::items). Only the address tells it from equal ones.
     pub fn position(&self, item: &[u8]) -> String {
-        let offset = item.as_ptr().addr() - self.text.bytes.as_ptr().addr();
-        self.numbered(self.text.ends.partition_point(|end| *end < offset))
+        let range = self.items.bytes.as_ptr_range();
+        debug_assert!(range.contains(&item.as_ptr()), "it is of another block");
+        let offset = item.as_ptr().addr() - range.start.addr();
+        self.numbered(self.items.ends.partition_point(|end| *end < offset))
     }
 
     /// Describes the position of the item after the whole ones.
     pub fn end(&self) -> String {
-        self.numbered(self.text.ends.len())
+        self.numbered(self.items.ends.len())
     }
 
     /// Describes the position of the item that follows a number of items of this block.
     fn numbered(&self, before: usize) -> String {
-        let unit = match self.parts {
-            Parts::Lines | Parts::Fields => "line",
-            Parts::Zeros => "item",
-            Parts::Records => "record",
+        let unit = match self.unit {
+            Unit::Lines | Unit::Fields => "line",
+            Unit::Zeros => "item",
+            Unit::Records => "record",
         };
         let number = self.first + before as u64;
         format!("{}, {unit} {number}", self.file.display())
@@ -282,7 +284,7 @@ mod tests {
 
     #[test]
     fn items_are_numbered_through_all_blocks() {
-        let mut block = Block::first_of(Path::new("f"), Parts::Lines);
+        let mut block = Block::first_of(Path::new("f"), Unit::Lines);
         let mut found = Vec::new();
         for part in ["a\n\nb\nc", "d\ne", "f\n", "g"] {
             let start = block.bytes().len();

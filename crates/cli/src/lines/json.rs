@@ -39,29 +39,33 @@ impl Field {
     ///
     /// # Errors
     /// A line is not JSON, or lacks the field, and that is not permitted.
-    pub fn of_lines(&self, mut lines: Block, missing: Lacking, bad: Lacking) -> Result<Block> {
-        let mut block = lines.for_fields();
-        for line in lines.lines() {
-            let (lacking, text) = match self.find(line) {
-                Ok(Some(item)) => {
-                    block.push(item.as_bytes());
-                    continue;
-                }
-                Err(_) if line.trim_ascii().is_empty() => (Lacking::Drop, String::new()),
-                Ok(None) => (missing, format!("it has no field {self}")),
-                Err(error) => {
-                    let error = error.to_string().replace(" at line 1 column ", ", column ");
-                    (bad, format!("it is not JSON: {error}"))
-                }
-            };
-            if lacking == Lacking::Fail {
-                let text = format!("could not read {}: {text}", block.end());
-                return Err(Failure::new(text));
+    pub fn of_lines(&self, lines: Block, missing: Lacking, bad: Lacking) -> Result<Block> {
+        lines.with_fields(|lines, block| {
+            let mut lines = lines.lines();
+            lines.try_for_each(|line| self.push_of(line, block, missing, bad))
+        })
+    }
+
+    /// Adds the field of a line to a block.
+    fn push_of(&self, line: &[u8], to: &mut Block, missing: Lacking, bad: Lacking) -> Result<()> {
+        let (lacking, text) = match self.find(line) {
+            Ok(Some(item)) => {
+                to.push(item.as_bytes());
+                return Ok(());
             }
-            block.push_lacking(lacking);
+            Err(_) if line.trim_ascii().is_empty() => (Lacking::Drop, String::new()),
+            Ok(None) => (missing, format!("it has no field {self}")),
+            Err(error) => {
+                let error = error.to_string().replace(" at line 1 column ", ", column ");
+                (bad, format!("it is not JSON: {error}"))
+            }
+        };
+        if lacking == Lacking::Fail {
+            let text = format!("could not read {}: {text}", to.end());
+            return Err(Failure::new(text));
         }
-        block.keep_lines(lines);
-        Ok(block)
+        to.push_lacking(lacking);
+        Ok(())
     }
 
     /// Returns the item of a line: a string without its quotes and escapes, anything else as it is written. `None` if there is

@@ -13,7 +13,7 @@ mod block;
 mod form;
 mod json;
 mod split;
-mod text;
+mod strings;
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use self::block::Parts;
+use self::block::Unit;
 pub use self::block::{Block, Lacking, Record, Start};
 use self::form::Opened;
 pub use self::form::Packed;
@@ -257,12 +257,12 @@ impl Input {
         let start = from.stream_position();
         let counting = Counting { from: &from, bytes };
         let opened = Opened::new(counting, !self.zero).map_err(fault)?;
-        let parts = match &self.column {
-            Some(_) => Parts::Records,
-            None if self.zero => Parts::Zeros,
-            None => Parts::Lines,
+        let unit = match &self.column {
+            Some(_) => Unit::Records,
+            None if self.zero => Unit::Zeros,
+            None => Unit::Lines,
         };
-        let mut block = Block::first_of(file, parts);
+        let mut block = Block::first_of(file, unit);
         block.index = index;
         block.start = self.keeping.as_ref().map(|_| Start {
             packed: opened.packed,
@@ -286,7 +286,7 @@ impl Input {
                 .map_or(Lacking::Fail, |keeping| keeping.bad);
             split::fields(block, opened, (column, self.delimiter), bad, &send)?;
         } else {
-            if parts == Parts::Lines {
+            if unit == Unit::Lines {
                 form::require_line_feeds(&opened.head).map_err(fault)?;
             }
             split::lines(block, opened, self.end(), &send)?;
@@ -422,7 +422,7 @@ mod tests {
         ];
         for (end, expected) in ends {
             let read = move |_: &AtomicU64, to: &SyncSender<Block>| {
-                let block = Block::first_of(Path::new("f"), Parts::Lines);
+                let block = Block::first_of(Path::new("f"), Unit::Lines);
                 to.send(block).expect("it is awaited");
                 end()
             };

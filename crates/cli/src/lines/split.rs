@@ -126,7 +126,13 @@ pub fn fields(
         Column::Name(_) => return send(table.block),
     };
     while table.next()? {
-        if table.block.bytes().len().max(table.block.whole().len()) >= BLOCK_BYTES {
+        if table
+            .block
+            .bytes()
+            .len()
+            .max(table.block.record_bytes().len())
+            >= BLOCK_BYTES
+        {
             send(table.block.take())?;
         }
         let columns = table.record.len();
@@ -230,7 +236,7 @@ impl<R: Read> Table<R> {
         let before = &bytes[*kept..end];
         match (self.before, &mut self.block.start) {
             (Before::Header, Some(start)) => start.header = ended(before).concat(),
-            (Before::Item, _) => self.block.push_whole(before),
+            (Before::Item, _) => self.block.push_record(before),
             _ => {}
         }
         *kept = end;
@@ -253,7 +259,7 @@ fn index_of(name: &str, header: &ByteRecord) -> Result<usize, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::block::{Parts, Start};
+    use super::super::block::{Start, Unit};
     use super::super::form::Packed;
     use super::*;
 
@@ -267,7 +273,7 @@ mod tests {
         };
         let opened = Opened::new(text.as_bytes(), true).expect("a list");
         let column = column.parse().expect("a column");
-        let block = Block::first_of(Path::new("f"), Parts::Records);
+        let block = Block::first_of(Path::new("f"), Unit::Records);
         let read = fields(block, opened, (&column, with), Lacking::Fail, &send);
         read.map_err(|failure| failure.to_string())?;
         Ok(all.into_inner())
@@ -333,11 +339,11 @@ mod tests {
                 let item = record
                     .item
                     .map_or_else(|lacking| format!("{lacking:?}"), text);
-                (item, text(&block.whole()[record.place]))
+                (item, text(&block.record_bytes()[record.place]))
             }));
             Ok(())
         };
-        let mut block = Block::first_of(Path::new("f"), Parts::Records);
+        let mut block = Block::first_of(Path::new("f"), Unit::Records);
         block.start = Some(Start {
             packed: Packed::Plain,
             header: Vec::new(),

@@ -45,7 +45,7 @@ struct Part {
 impl Part {
     /// Adds hashes to a part that should get `expected` in all.
     fn add(&mut self, hashes: &[Hash], expected: usize, item_bits: usize) {
-        // A processor loads these side by side.
+        // These loads do not wait for one another, so their cache misses overlap.
         for layer in &self.layers {
             black_box(hashes.iter().fold(0, |all, hash| all | layer.touch(*hash)));
         }
@@ -64,7 +64,7 @@ impl Part {
         }
     }
 
-    /// Returns the room of the next layer: the new items that the rest should have, at the share so far, and a sixteenth more.
+    /// Returns the room of the next layer: the expected rest times the share that was new so far, and a sixteenth more.
     fn next_room(&self, expected: usize) -> usize {
         let rest = expected.saturating_sub(self.seen) as u128;
         let room = rest * self.items as u128 / self.seen.max(1) as u128;
@@ -106,7 +106,8 @@ impl Claims {
         }
     }
 
-    /// Estimates the number of all hashes of an input of `total` bytes. The first `read` bytes had `hashes` of them.
+    /// Estimates the number of all hashes of an input of `total` bytes. The first `read` bytes had `hashes` of them. A thread
+    /// may store an older estimate last, which only sizes a layer.
     pub fn expect(&self, hashes: u64, read: u64, total: u64) {
         let all = u128::from(hashes) * u128::from(total) / u128::from(read.max(1));
         let all = usize::try_from(all).unwrap_or(usize::MAX);
@@ -133,7 +134,7 @@ impl Claims {
             let parts = threads.into_iter().map(ScopedJoinHandle::join);
             parts.collect::<Result<Vec<Vec<_>>, _>>()
         });
-        // A panic of a thread goes on.
+        // Propagates a thread's panic.
         let parts = parts.unwrap_or_else(|panic| panic::resume_unwind(panic));
         Suspects::new(parts.into_iter().flatten().collect())
     }
@@ -156,7 +157,7 @@ fn lock(part: &Mutex<Part>) -> MutexGuard<'_, Part> {
     part.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The hashes that a thread has not added yet.
+/// The hashes that a thread has not added yet. Dropping it adds them.
 pub struct Collector<'c> {
     claims: &'c Claims,
     hashes: Vec<Vec<Hash>>,

@@ -57,7 +57,7 @@ use super::progress::Show;
 use super::report::{self, Report, double};
 use super::server::{Server, Tls};
 
-/// The error rate of a filter that decides in one pass.
+/// The error rate of a filter that decides in one pass: of a billion records, it drops about one that is unique.
 const DEFAULT_RATE: f64 = 1e-9;
 
 /// Remove the duplicates of files: print each record whose item comes for the first time
@@ -113,12 +113,22 @@ struct Files {
     once: Option<PathBuf>,
 }
 
-/// How a run decided.
+/// How a run decides which records are the first ones.
+enum Mode<'u> {
+    /// By two passes over the files.
+    TwoPasses,
+    /// By a filter in memory, in one pass.
+    OnePass,
+    /// By the filter of a server, at a URL and a key, in one pass.
+    Shared(&'u str, &'u str),
+}
+
+/// By what a run decided.
 enum Decided {
-    /// By this number of suspects, in two passes.
-    BySuspects(usize),
-    /// By a filter with this error rate, in one pass.
-    ByRate(f64),
+    /// This number of suspects.
+    Suspects(usize),
+    /// A filter with this error rate.
+    Rate(f64),
 }
 
 impl Unique {
@@ -147,6 +157,7 @@ impl Unique {
     fn run_passes(&self, tls: &Tls, show: Show, json: bool) -> Result<()> {
         let start = Instant::now();
         let files = self.files()?;
+        let mode = self.mode(&files)?;
         let mut printer = Printer::new(self.output(&files)?);
         if self.duplicates {
             printer.selection = Selection::Dropped;
@@ -162,26 +173,52 @@ impl Unique {
             threads: self.threads.map_or(processors, usize::from),
             show,
         };
-        let decided = match &files.once {
-            _ if self.is_shared() => self.with_server(tls, &files, &passes, &mut printer)?,
-            _ if self.one_pass => self.in_one_pass(&passes, &mut printer)?,
-            None => self.in_two_passes(&files, passes, &mut printer)?,
-            Some(file) if file.as_os_str() == "-" && !self.count && self.state.is_none() => {
-                self.in_one_pass(&passes, &mut printer)?
-            }
-            Some(file) => {
-                let file = file.display();
-                let text = if self.count || self.state.is_some() {
-                    format!(
-                        "{file} can be read only once, and --count and --state read it twice: write it to a file first"
-                    )
-                } else {
-                    format!("{file} can be read only once: add --one-pass")
-                };
-                return Err(Failure::usage(text));
+        let decided = match mode {
+            Mode::TwoPasses => self.in_two_passes(&files, passes, &mut printer)?,
+            Mode::OnePass => self.in_one_pass(&passes, &mut printer)?,
+            Mode::Shared(url, key) => {
+                let server = Server::connect(url, tls)?;
+                self.with_server(&server, key, &files, &passes, &mut printer)?
             }
         };
         self.report(&printer.figures, &decided, start, (show, json))
+    }
+
+    /// Returns how this run decides.
+    ///
+    /// # Errors
+    /// The options do not suit one another, or the files.
+    fn mode(&self, files: &Files) -> Result<Mode<'_>> {
+        let usage = |text: &str| Err(Failure::usage(text));
+        if let (Some(url), Some(key)) = (&self.to, &self.key) {
+            return match &files.once {
+                None if self.out.is_none() => {
+                    usage("--to needs --out, so that a run that was killed can go on")
+                }
+                Some(file) if self.out.is_some() || self.state.is_some() => usage(&format!(
+                    "{} can be read only once, so its run can't go on: omit --out and --state",
+                    file.display()
+                )),
+                _ => Ok(Mode::Shared(url, key)),
+            };
+        }
+        let reads_twice = self.count || self.state.is_some();
+        match &files.once {
+            _ if self.one_pass => Ok(Mode::OnePass),
+            None if self.rate.is_some() => {
+                usage("--rate is that of a filter that decides: add --one-pass or --to")
+            }
+            None => Ok(Mode::TwoPasses),
+            Some(file) if reads_twice => usage(&format!(
+                "{} can be read only once, and --count and --state read it twice: write it to a file first",
+                file.display()
+            )),
+            Some(file) if file.as_os_str() == "-" => Ok(Mode::OnePass),
+            Some(file) => usage(&format!(
+                "{} can be read only once: add --one-pass",
+                file.display()
+            )),
+        }
     }
 
     fn files(&self) -> Result<Files> {
@@ -202,45 +239,35 @@ impl Unique {
         let rate = self.rate();
         let mut filter = OnePass::new(rate, passes.seed)?;
         passes.print_at_once(|block| filter.add(block), printer)?;
-        Ok(Decided::ByRate(rate.get()))
+        Ok(Decided::Rate(rate.get()))
     }
 
     fn rate(&self) -> Fraction {
         let rate = self.rate.or(Fraction::new(DEFAULT_RATE));
-        rate.expect("it is a rate")
+        rate.expect("the default is between 0 and 1")
     }
 
     fn with_server(
         &self,
-        tls: &Tls,
+        server: &Server,
+        key: &str,
         files: &Files,
         passes: &Passes<'_>,
         printer: &mut Printer,
     ) -> Result<Decided> {
-        let state = match &files.once {
-            None if self.out.is_some() => self.state(files)?,
-            None => {
-                let text = "--to needs --out, so that a run that was killed can go on";
-                return Err(Failure::usage(text));
-            }
-            Some(_) if self.out.is_none() && self.state.is_none() => None,
-            Some(file) => {
-                let text = format!(
-                    "{} can be read only once, so its run can't go on: omit --out and --state",
-                    file.display()
-                );
-                return Err(Failure::usage(text));
-            }
+        // Without it, the input can be read only once.
+        let state = match self.out {
+            Some(_) => self.state(files)?,
+            None => None,
         };
-        let server = Server::connect(self.to.as_deref().unwrap_or_default(), tls)?;
         let filter = SharedFilter {
-            server: &server,
-            key: self.key.as_deref().unwrap_or_default(),
+            server,
+            key,
             rate: self.rate(),
         };
         let bytes = (passes.bytes > 0).then_some(passes.bytes);
         let rate = filter.print_new(passes.input, state, bytes, printer, passes.show)?;
-        Ok(Decided::ByRate(rate))
+        Ok(Decided::Rate(rate))
     }
 
     fn in_two_passes(
@@ -249,10 +276,6 @@ impl Unique {
         mut passes: Passes<'_>,
         printer: &mut Printer,
     ) -> Result<Decided> {
-        if self.rate.is_some() {
-            let text = "--rate is that of a filter that decides: add --one-pass or --to";
-            return Err(Failure::usage(text));
-        }
         let state = self.state(files)?;
         let load = |state: &State| state.load(found_before);
         let found = state.as_ref().map_or(Ok(None), load)?;
@@ -276,7 +299,7 @@ impl Unique {
         if let Some(state) = &state {
             state.remove()?;
         }
-        Ok(Decided::BySuspects(suspects.hashes().count()))
+        Ok(Decided::Suspects(suspects.hashes().count()))
     }
 
     /// Returns where the suspects are kept.
@@ -299,8 +322,10 @@ impl Unique {
         } = self;
         let (known, format) = (known.len(), self.records.format());
         let Files { paths, stamps, .. } = files;
-        let description =
-            format!("{paths:?} {stamps:?} {known} {format} {duplicates} {count} {out:?} {key:?}");
+        // A server may have another address when the run goes on, and its filter keeps its rate.
+        let description = format!(
+            "{paths:?} {stamps:?} known={known} {format} duplicates={duplicates} count={count} {out:?} {key:?}"
+        );
         State::new(folder, out.as_deref(), &description).map(Some)
     }
 
@@ -324,8 +349,8 @@ impl Unique {
         let mut report = Report::default();
         figures.report(&mut report);
         match *decided {
-            Decided::BySuspects(suspects) => report.number("suspects", suspects as u64),
-            Decided::ByRate(rate) => {
+            Decided::Suspects(suspects) => report.number("suspects", suspects as u64),
+            Decided::Rate(rate) => {
                 report.row("rate", rate.to_string(), rate);
                 let lost = double(figures.kept) * rate;
                 let text = format!("{}, as expected", report::two_digits(lost));

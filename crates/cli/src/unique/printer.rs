@@ -89,7 +89,7 @@ impl Printer {
         records: impl Iterator<Item = Record<'b>>,
         mut count: impl FnMut() -> Option<u64>,
     ) -> Result<()> {
-        let whole = block.whole();
+        let whole = block.record_bytes();
         let mut bytes = mem::take(&mut self.gathered);
         bytes.clear();
         // Records that follow each other are copied at once.

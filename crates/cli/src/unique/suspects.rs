@@ -12,7 +12,7 @@ use super::layer::{Hash, Layer, PARTS, part_of, place_in_part};
 const BATCH: usize = 64;
 /// The bits for a hash in the filter before the table.
 const FILTER_BITS: usize = 12;
-/// The slots after the homes, for hashes that are pushed out of the last ones. More are made if they do not suffice.
+/// The capacity for hashes that are pushed beyond the last home.
 const LAST_SLOTS: usize = 64;
 /// The slots after its home within which a hash nearly always is.
 const NEAR: usize = 2;
@@ -23,7 +23,7 @@ const FREE: Hash = 0;
 pub struct Suspects {
     /// The hashes of each part.
     parts: Vec<Part>,
-    /// The number before those of each part, and the last one.
+    /// The number of each part's first slot, and that of all slots.
     firsts: Vec<usize>,
 }
 
@@ -56,12 +56,12 @@ impl Part {
         part
     }
 
-    /// Returns the place of the slot where a hash is, unless slots before it were taken.
+    /// Returns the slot where a hash is, or before it if that one was taken.
     fn home(&self, hash: Hash) -> usize {
         place_in_part(hash, self.homes)
     }
 
-    /// Reads the cache lines where a hash may be.
+    /// Loads the cache lines where a hash nearly always is.
     fn touch(&self, hash: Hash) -> Hash {
         let home = self.home(hash);
         self.slots[home] | self.slots[home + NEAR]
@@ -120,7 +120,8 @@ impl Suspects {
         let mut found = Vec::new();
         let mut claimed = Vec::with_capacity(BATCH);
         for (batch, start) in hashes.chunks(BATCH).zip((0..).step_by(BATCH)) {
-            // A processor loads these side by side.
+            // These loads do not wait for one another, so their cache misses overlap. `black_box` keeps the compiler from
+            // leaving them out.
             let words = batch.iter().map(|hash| part(*hash).filter.touch(*hash));
             black_box(words.fold(0, |all, word| all | word));
             claimed.clear();
@@ -137,7 +138,7 @@ impl Suspects {
     }
 }
 
-/// A mark for each suspect: whether it has come before.
+/// A mark for each suspect that was seen.
 pub struct Marks(Vec<u64>);
 
 impl Marks {
@@ -145,7 +146,7 @@ impl Marks {
         Self(vec![0; count.div_ceil(64)])
     }
 
-    /// Reads the marks of suspects, which a processor loads side by side.
+    /// Loads the marks of suspects, so that their cache misses overlap.
     pub fn touch(&self, numbers: impl Iterator<Item = usize>) {
         let words = numbers.map(|number| self.0[number / 64]);
         black_box(words.fold(0, |all, word| all | word));
