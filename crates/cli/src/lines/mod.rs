@@ -41,7 +41,7 @@ use super::failure::{Failure, Result};
 /// The most blocks that wait for the consumer.
 const BLOCKS: usize = 4;
 
-/// The time in which a thread that waits for a block notices that the blocks are stopped.
+/// How often a thread that waits for a block checks whether the blocks are stopped.
 const STOP: Duration = Duration::from_millis(50);
 
 /// The files with items, and their format.
@@ -125,7 +125,7 @@ pub struct Stamp {
     pub modified: (i64, i64),
     /// The time when the content or the attributes changed, which programs can't set.
     changed: (i64, i64),
-    /// The device and the number of the file.
+    /// The device and the inode.
     pub place: (u64, u64),
 }
 
@@ -257,17 +257,7 @@ impl Input {
         let start = from.stream_position();
         let counting = Counting { from: &from, bytes };
         let opened = Opened::new(counting, !self.zero).map_err(fault)?;
-        let unit = match &self.column {
-            Some(_) => Unit::Records,
-            None if self.zero => Unit::Zeros,
-            None => Unit::Lines,
-        };
-        let mut block = Block::first_of(file, unit);
-        block.index = index;
-        block.start = self.keeping.as_ref().map(|_| Start {
-            packed: opened.packed,
-            header: Vec::new(),
-        });
+        let block = self.first_block(index, file, opened.packed);
         let send = |mut block: Block| {
             block.read = bytes.load(Relaxed);
             if let (Some(field), None) = (&self.field, &self.keeping) {
@@ -286,7 +276,7 @@ impl Input {
                 .map_or(Lacking::Fail, |keeping| keeping.bad);
             split::fields(block, opened, (column, self.delimiter), bad, &send)?;
         } else {
-            if unit == Unit::Lines {
+            if !self.zero {
                 form::require_line_feeds(&opened.head).map_err(fault)?;
             }
             split::lines(block, opened, self.end(), &send)?;
@@ -302,6 +292,22 @@ impl Input {
             from.seek(SeekFrom::Start(start)).map_err(fault)?;
         }
         Ok(())
+    }
+
+    /// Returns the first block of a file.
+    fn first_block(&self, index: usize, file: &Path, packed: Packed) -> Block {
+        let unit = match &self.column {
+            Some(_) => Unit::Records,
+            None if self.zero => Unit::Zeros,
+            None => Unit::Lines,
+        };
+        let mut block = Block::first_of(file, unit);
+        block.index = index;
+        block.start = self.keeping.as_ref().map(|_| Start {
+            packed,
+            header: Vec::new(),
+        });
+        block
     }
 }
 
