@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::io::{self, Read};
+use std::io::{self, Cursor, Read};
 use std::path::Path;
 use std::rc::Rc;
 use std::str::FromStr;
@@ -80,8 +80,8 @@ pub fn lines(mut block: Block, mut opened: Opened<'_>, end: u8, send: Send<'_>) 
     }
 }
 
-/// Sends the fields of a column. Without a delimiter it is a tab if the first line has one, and else a comma. The block is
-/// the first of the file; if it has a start, the records are kept, and those that lack the column may be.
+/// Sends the fields of a column. The block is the first of the file; if it has a start, the records are kept, and those that
+/// lack the column may be.
 pub fn fields(
     block: Block,
     opened: Opened<'_>,
@@ -89,32 +89,7 @@ pub fn fields(
     bad: Lacking,
     send: Send<'_>,
 ) -> Result<()> {
-    let is_in_first_line = |byte: &u8| *byte != b'\n';
-    let mut first_line = opened.head.iter().copied().take_while(is_in_first_line);
-    let has_tab = first_line.any(|byte| byte == b'\t');
-    let delimiter = delimiter.unwrap_or(if has_tab { b'\t' } else { b',' });
-    // A last record that no file has: a quote that is not closed takes it in.
-    let last = getrandom::u64().map_err(|error| Failure::new(error.to_string()))?;
-    let last = format!("{last:016x}");
-    let end = format!("\n{last}\n").into_bytes();
-    let recent = block.start.is_some().then(<Rc<RefCell<Recent>>>::default);
-    let from = Copying {
-        from: opened.from,
-        to: recent.clone(),
-    };
-    let mut table = Table {
-        reader: ReaderBuilder::new()
-            .has_headers(false)
-            .flexible(true)
-            .delimiter(delimiter)
-            .buffer_capacity(BLOCK_BYTES)
-            .from_reader(from.chain(&end[..])),
-        record: ByteRecord::new(),
-        last: vec![last].into(),
-        before: Before::Nothing,
-        recent,
-        block,
-    };
+    let mut table = table(block, opened, delimiter)?;
     let mut width = None;
     let index = match column {
         Column::Number(number) => number - 1,
@@ -153,6 +128,36 @@ pub fn fields(
         }
     }
     send(table.block)
+}
+
+/// Begins to read a table. Without a delimiter it is a tab if the first line has one, and else a comma.
+fn table(block: Block, opened: Opened<'_>, delimiter: Option<u8>) -> Result<Table<impl Read>> {
+    let is_in_first_line = |byte: &u8| *byte != b'\n';
+    let mut first_line = opened.head.iter().copied().take_while(is_in_first_line);
+    let has_tab = first_line.any(|byte| byte == b'\t');
+    let delimiter = delimiter.unwrap_or(if has_tab { b'\t' } else { b',' });
+    // A last record that no file has: a quote that is not closed takes it in.
+    let last = getrandom::u64().map_err(|error| Failure::new(error.to_string()))?;
+    let last = format!("{last:016x}");
+    let end = format!("\n{last}\n").into_bytes();
+    let recent = block.start.is_some().then(<Rc<RefCell<Recent>>>::default);
+    let from = Copying {
+        from: opened.from,
+        to: recent.clone(),
+    };
+    Ok(Table {
+        reader: ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .delimiter(delimiter)
+            .buffer_capacity(BLOCK_BYTES)
+            .from_reader(from.chain(Cursor::new(end))),
+        record: ByteRecord::new(),
+        last: vec![last].into(),
+        before: Before::Nothing,
+        recent,
+        block,
+    })
 }
 
 /// The bytes that were read last, while whole records are kept.

@@ -68,9 +68,7 @@ impl Shard {
             }
         }
         writer.shard.set_used(group, used);
-        for group in group + 1..=GROUPS {
-            writer.shard.set_before(group, count);
-        }
+        (group + 1..=GROUPS).for_each(|group| writer.shard.set_before(group, count));
         Ok(writer.end())
     }
 

@@ -107,8 +107,7 @@ fn overlap(all: &[&Filter], budget: &Budget) -> f64 {
         LEAST_ITEMS
     };
     let items = to_double(items as u64);
-    let rates = filters.iter().map(|view| view.estimated_rate());
-    let rates: Vec<f64> = rates.collect();
+    let rates: Vec<f64> = filters.iter().map(|view| view.estimated_rate()).collect();
     let sum: f64 = rates.iter().sum();
     let stride = to_double(stride as u64);
     let (mut found, mut expected) = (0.0, 0.0);

@@ -106,15 +106,7 @@ impl Tables {
             }
         }
         let is_shorter = shorten(&mut steps, &members);
-        for member in &mut members {
-            // The first object's own tables stay apart.
-            let own = steps
-                .iter()
-                .position(|step| step.number == member.part.step.number);
-            let own = own.filter(|_| member.object == 0);
-            member.target = own.unwrap_or_else(|| longest_within(&steps, member.part.step.bits));
-            member.bits = steps[member.target].bits;
-        }
+        choose_targets(&mut members, &steps);
         members.sort_unstable_by_key(|member| (member.bits, member.target, member.object));
         let union = Union {
             steps: &steps,
@@ -190,6 +182,18 @@ fn shorten(steps: &mut [TableStep], members: &[Member]) -> bool {
     let is_shorter = least < shortest.bits;
     shortest.bits = shortest.bits.min(least);
     is_shorter
+}
+
+/// Chooses the table of the union that each member goes to.
+fn choose_targets(members: &mut [Member<'_>], steps: &[TableStep]) {
+    for member in members {
+        let step = member.part.step;
+        // The first object's own tables stay apart.
+        let own = steps.iter().position(|own| own.number == step.number);
+        let own = own.filter(|_| member.object == 0);
+        member.target = own.unwrap_or_else(|| longest_within(steps, step.bits));
+        member.bits = steps[member.target].bits;
+    }
 }
 
 /// Returns the number of the longest table of at most `bits` bits.
