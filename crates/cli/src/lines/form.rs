@@ -1,6 +1,6 @@
 //! The form of a file, by its first bytes: gzip and zstd are decompressed, and what is no list is refused.
 
-use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
 
 use flate2::bufread::GzDecoder;
 
@@ -108,31 +108,51 @@ fn buffered<R: Read>(from: R) -> BufReader<R> {
 struct Gzip<R: BufRead> {
     /// The present part; `None` at the end of the file.
     part: Option<GzDecoder<R>>,
+    /// The text of the first error, which every later read reports again: after an error, a decoder reports its end.
+    fault: Option<String>,
 }
 
 impl<R: BufRead> Gzip<R> {
     fn new(from: R) -> Self {
-        let part = Some(GzDecoder::new(from));
-        Self { part }
+        Self {
+            part: Some(GzDecoder::new(from)),
+            fault: None,
+        }
+    }
+
+    /// Reads from the present part, or from the next one that has bytes. A part is replaced only after all fallible steps,
+    /// so that an interrupted read can be repeated.
+    fn read_parts(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while let Some(part) = &mut self.part {
+            let count = part.read(into)?;
+            if count > 0 || into.is_empty() {
+                return Ok(count);
+            }
+            match part.get_mut().fill_buf()?.first() {
+                None => self.part = None,
+                Some(0x1f) => {
+                    let rest = self.part.take().map(GzDecoder::into_inner);
+                    self.part = rest.map(GzDecoder::new);
+                }
+                Some(_) => return Err(io::Error::other(JUNK)),
+            }
+        }
+        Ok(0)
     }
 }
 
 impl<R: BufRead> Read for Gzip<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        while let Some(mut part) = self.part.take() {
-            let count = part.read(into)?;
-            if count > 0 || into.is_empty() {
-                self.part = Some(part);
-                return Ok(count);
-            }
-            let mut rest = part.into_inner();
-            self.part = match rest.fill_buf()?.first() {
-                None => None,
-                Some(0x1f) => Some(GzDecoder::new(rest)),
-                Some(_) => return Err(io::Error::other(JUNK)),
-            };
+        if let Some(fault) = &self.fault {
+            return Err(io::Error::other(fault.clone()));
         }
-        Ok(0)
+        let read = self.read_parts(into);
+        if let Err(error) = &read
+            && error.kind() != ErrorKind::Interrupted
+        {
+            self.fault = Some(error.to_string());
+        }
+        read
     }
 }
 
@@ -218,6 +238,37 @@ mod tests {
         }
     }
 
+    /// A file that fails once, after its first bytes.
+    struct Failing<'b> {
+        first: &'b [u8],
+        failure: Option<ErrorKind>,
+        rest: &'b [u8],
+    }
+
+    impl<'b> Failing<'b> {
+        fn new(bytes: &'b [u8], at: usize, failure: ErrorKind) -> Self {
+            let (first, rest) = bytes.split_at(at);
+            let failure = Some(failure);
+            Self {
+                first,
+                failure,
+                rest,
+            }
+        }
+    }
+
+    impl Read for Failing<'_> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            if !self.first.is_empty() {
+                return self.first.read(into);
+            }
+            match self.failure.take() {
+                Some(failure) => Err(failure.into()),
+                None => self.rest.read(into),
+            }
+        }
+    }
+
     fn read(bytes: &[u8], is_text: bool) -> Result<Vec<u8>, String> {
         let opened = Opened::new(Trickle(bytes), is_text).map_err(|error| error.to_string())?;
         let mut all = Vec::new();
@@ -247,6 +298,53 @@ mod tests {
         // A list that begins like a compressed file does.
         for list in [&b"BZh9\n"[..], b"PAR1\n", b"PK\n", b"7z\n", b"\x1f\n"] {
             assert_eq!(read(list, true).as_deref(), Ok(list));
+        }
+    }
+
+    /// Numbers in a scattered order, which compress to many times the first bytes that are looked at.
+    fn varied_lines() -> Vec<u8> {
+        let lines = (0..100_000_u64).map(|number| format!("{:x}\n", number * 7_919 % 104_729));
+        lines.collect::<String>().into_bytes()
+    }
+
+    #[test]
+    fn an_interrupted_read_is_repeated() {
+        let list = varied_lines();
+        let (one, other) = list.split_at(list.len() / 2);
+        let first = gzip(one);
+        let twice = [&first[..], &gzip(other)].concat();
+        // Within a part, at its end, and within the head of the next one.
+        for (bytes, at) in [
+            (&twice, 5_000),
+            (&twice, first.len()),
+            (&twice, first.len() + 3),
+            (&zstd(&list), 5_000),
+        ] {
+            let from = Failing::new(bytes, at, ErrorKind::Interrupted);
+            let mut all = Vec::new();
+            let read = Opened::new(from, true).and_then(|it| { it.from }.read_to_end(&mut all));
+            assert_eq!(read.map_err(|error| error.to_string()), Ok(list.len()));
+            assert!(all == list, "interrupted at {at}");
+        }
+    }
+
+    #[test]
+    fn an_error_is_never_followed_by_an_end() {
+        let list = gzip(&varied_lines());
+        let twice = [&list[..], &list].concat();
+        let mut damaged = list.clone();
+        let checksum = list.len() - 8;
+        damaged[checksum] ^= 1;
+        for from in [
+            Failing::new(&twice, 5_000, ErrorKind::Other),
+            Failing::new(&twice, list.len(), ErrorKind::Other),
+            Failing::new(&twice, list.len() + 3, ErrorKind::Other),
+            Failing::new(&damaged, 5_000, ErrorKind::Interrupted),
+        ] {
+            let mut opened = Opened::new(from, true).expect("its first bytes are whole");
+            let mut read = || opened.from.read_to_end(&mut Vec::new());
+            let first = read().expect_err("it fails").to_string();
+            assert_eq!(read().expect_err("it still fails").to_string(), first);
         }
     }
 
