@@ -1,53 +1,61 @@
-//! The form of a file, by its first bytes: gzip and zstd are decompressed, and what is no list is refused.
+//! The form of a file, by its first bytes: gzip and zstd are decompressed, and what is not a list of items is refused.
 
 use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
 
 use flate2::bufread::GzDecoder;
 
-/// The first bytes that are looked at. The mark of a tar archive ends at 262, and a line rarely takes more.
+/// The number of first bytes that are looked at. The magic bytes of a tar archive end at offset 265, and a line rarely takes
+/// more.
 const HEAD_BYTES: u64 = 4096;
 
 /// The size of buffers.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// The mark of a text in UTF-8.
-const MARK: &[u8] = b"\xef\xbb\xbf";
+/// The byte order mark of UTF-8.
+const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// How to turn a file of a form into a list.
 const DECOMPRESS: &str = "decompress it first";
 const EXTRACT: &str = "extract its files, or export it as CSV, first";
 const CONVERT: &str = "convert it to lines or CSV first";
 
-/// Why a text is no list.
+/// Why a text is not a list of items.
 const ZEROS: &str = "it holds zero bytes, as no text does: if they end its items, add --zero";
 const RETURNS: &str =
     "its lines end with a carriage return alone: convert them first, with tr '\\r' '\\n'";
 
 /// Why a gzip file can't be read to its end.
-const JUNK: &str =
+const TRAILING_BYTES: &str =
     "other bytes follow the compressed data: decompress it first, and look at the end of the list";
 
-/// Forms of files that are no lists: the offset and the bytes of their mark, and what to do.
-const FORMS: [(&str, usize, &[u8], &str); 19] = [
-    ("gzip", 0, b"\x1f\x8b", DECOMPRESS),
-    ("zstd", 0, b"\x28\xb5\x2f\xfd", DECOMPRESS),
-    ("xz", 0, b"\xfd7zXZ\0", DECOMPRESS),
-    ("bzip2", 4, b"1AY&SY", DECOMPRESS),
-    ("bzip2", 4, b"\x17\x72\x45\x38\x50\x90", DECOMPRESS),
-    ("lz4", 0, b"\x04\x22\x4d\x18", DECOMPRESS),
-    ("lzip", 0, b"LZIP\x01", DECOMPRESS),
-    ("Snappy", 0, b"\xff\x06\0\0sNaPpY", DECOMPRESS),
-    ("compress", 0, b"\x1f\x9d", DECOMPRESS),
-    ("zip", 0, b"PK\x03\x04", EXTRACT),
-    ("zip", 0, b"PK\x05\x06", EXTRACT),
-    ("7z", 0, b"7z\xbc\xaf\x27\x1c", EXTRACT),
-    ("rar", 0, b"Rar!\x1a\x07", EXTRACT),
-    ("tar", 257, b"ustar\0", EXTRACT),
-    ("tar", 257, b"ustar  \0", EXTRACT),
-    ("Parquet", 0, b"PAR1\x15", CONVERT),
-    ("Arrow", 0, b"ARROW1\0\0", CONVERT),
-    ("Avro", 0, b"Obj\x01", CONVERT),
-    ("SQLite", 0, b"SQLite format 3\0", CONVERT),
+/// The magic bytes of a form with their offsets. All must match.
+type Magic = &'static [(usize, &'static [u8])];
+
+/// Forms of files that are not lists of items: their magic bytes, and what to do.
+const FORMS: [(&str, Magic, &str); 19] = [
+    ("gzip", &[(0, b"\x1f\x8b")], DECOMPRESS),
+    ("zstd", &[(0, b"\x28\xb5\x2f\xfd")], DECOMPRESS),
+    ("xz", &[(0, b"\xfd7zXZ\0")], DECOMPRESS),
+    ("bzip2", &[(0, b"BZh"), (4, b"1AY&SY")], DECOMPRESS),
+    (
+        "bzip2",
+        &[(0, b"BZh"), (4, b"\x17\x72\x45\x38\x50\x90")],
+        DECOMPRESS,
+    ),
+    ("lz4", &[(0, b"\x04\x22\x4d\x18")], DECOMPRESS),
+    ("lzip", &[(0, b"LZIP\x01")], DECOMPRESS),
+    ("Snappy", &[(0, b"\xff\x06\0\0sNaPpY")], DECOMPRESS),
+    ("compress", &[(0, b"\x1f\x9d")], DECOMPRESS),
+    ("zip", &[(0, b"PK\x03\x04")], EXTRACT),
+    ("zip", &[(0, b"PK\x05\x06")], EXTRACT),
+    ("7z", &[(0, b"7z\xbc\xaf\x27\x1c")], EXTRACT),
+    ("rar", &[(0, b"Rar!\x1a\x07")], EXTRACT),
+    ("tar", &[(257, b"ustar\0")], EXTRACT),
+    ("tar", &[(257, b"ustar  \0")], EXTRACT),
+    ("Parquet", &[(0, b"PAR1\x15")], CONVERT),
+    ("Arrow", &[(0, b"ARROW1\0\0")], CONVERT),
+    ("Avro", &[(0, b"Obj\x01")], CONVERT),
+    ("SQLite", &[(0, b"SQLite format 3\0")], CONVERT),
 ];
 
 /// How a file is compressed.
@@ -58,7 +66,7 @@ pub enum Packed {
     Zstd,
 }
 
-/// A file that was opened: its first bytes, which [`from`](Self::from) has, too.
+/// A file that was opened. `head` is a copy: reading [`from`](Self::from) starts with the same bytes.
 pub struct Opened<'r> {
     pub packed: Packed,
     pub head: Vec<u8>,
@@ -66,10 +74,10 @@ pub struct Opened<'r> {
 }
 
 impl<'r> Opened<'r> {
-    /// Decompresses a file if it is compressed, and drops the mark of a text.
+    /// Decompresses a file if it is compressed. If its items are lines, `is_text` is set, and a byte order mark is dropped.
     ///
     /// # Errors
-    /// The input could not be read, or is not a list. `is_text` is set if its items are lines.
+    /// The input could not be read, or is not a list of items.
     pub fn new(from: impl Read + 'r, is_text: bool) -> io::Result<Self> {
         let outer = Self::peek(from, Packed::Plain)?;
         let mut opened = match outer.head[..] {
@@ -84,9 +92,9 @@ impl<'r> Opened<'r> {
         if let Some(why) = obstacle(&opened.head, is_text) {
             return Err(io::Error::other(why));
         }
-        if is_text && opened.head.starts_with(MARK) {
-            opened.head.drain(..MARK.len());
-            opened.from.read_exact(&mut [0; MARK.len()])?;
+        if is_text && opened.head.starts_with(BOM) {
+            opened.head.drain(..BOM.len());
+            opened.from.read_exact(&mut [0; BOM.len()])?;
         }
         Ok(opened)
     }
@@ -134,7 +142,7 @@ impl<R: BufRead> Gzip<R> {
                     let rest = self.part.take().map(GzDecoder::into_inner);
                     self.part = rest.map(GzDecoder::new);
                 }
-                Some(_) => return Err(io::Error::other(JUNK)),
+                Some(_) => return Err(io::Error::other(TRAILING_BYTES)),
             }
         }
         Ok(0)
@@ -156,18 +164,15 @@ impl<R: BufRead> Read for Gzip<R> {
     }
 }
 
-/// Returns the name of an encoding with characters of two or four bytes, if a text looks like one without a mark: of the
-/// bytes that are zero in Latin letters, most are, and of those that hold the letters, none.
+/// Returns the name of an encoding with characters of two or four bytes, if a text without a byte order mark looks like
+/// one: no byte that holds a Latin letter is zero, and most of the bytes beside the letters are.
 fn wide_encoding(head: &[u8]) -> Option<&'static str> {
-    let zeros = |width: usize, place: usize| {
-        let bytes = head.iter().skip(place).step_by(width);
-        let (zeros, all) = bytes.fold((0, 0), |(zeros, all), byte| {
-            (zeros + usize::from(*byte == 0), all + 1)
-        });
-        (zeros > 0, 2 * zeros > all)
+    let bytes = |width: usize, place: usize| head.iter().skip(place).step_by(width);
+    let holds = |width, place| bytes(width, place).all(|byte| *byte != 0);
+    let lacks = |width, place| {
+        let zeros = bytes(width, place).filter(|byte| **byte == 0);
+        2 * zeros.count() > bytes(width, place).count()
     };
-    let holds = |width, place| !zeros(width, place).0;
-    let lacks = |width, place| zeros(width, place).1;
     let forms = [
         ("UTF-32LE", holds(4, 0) && lacks(4, 2) && lacks(4, 3)),
         ("UTF-32BE", holds(4, 3) && lacks(4, 0) && lacks(4, 1)),
@@ -192,32 +197,29 @@ pub fn require_line_feeds(head: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the reason why a file with these first bytes is no list, and what to do about it.
+/// Returns the reason why a file with these first bytes is not a list of items, and what to do about it.
 fn obstacle(head: &[u8], is_text: bool) -> Option<String> {
-    let has = |at: usize, mark: &[u8]| head.get(at..).is_some_and(|rest| rest.starts_with(mark));
-    let is_bzip2 = has(0, b"BZh");
-    let mut forms = FORMS.iter();
-    let form = forms.find(|(name, at, mark, _)| has(*at, mark) && (*name != "bzip2" || is_bzip2));
-    match form {
-        Some((name, _, _, advice)) => Some(format!("it looks like {name}: {advice}")),
-        None if !is_text => None,
-        None => {
-            let marked = if has(0, b"\xff\xfe\0\0") || has(0, b"\0\0\xfe\xff") {
-                Some("UTF-32")
-            } else if has(0, b"\xff\xfe") || has(0, b"\xfe\xff") {
-                Some("UTF-16")
-            } else {
-                None
-            };
-            if let Some(name) = marked.or_else(|| wide_encoding(head)) {
-                Some(format!(
-                    "it looks like {name}: convert it first, with iconv -f {name} -t UTF-8"
-                ))
-            } else {
-                head.contains(&0).then(|| ZEROS.to_owned())
-            }
-        }
+    let has = |(at, magic): &(usize, &[u8])| {
+        let rest = head.get(*at..);
+        rest.is_some_and(|rest| rest.starts_with(magic))
+    };
+    if let Some((name, _, advice)) = FORMS.iter().find(|(_, magic, _)| magic.iter().all(has)) {
+        return Some(format!("it looks like {name}: {advice}"));
     }
+    if !is_text {
+        return None;
+    }
+    let encoding = match head {
+        [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => Some("UTF-32"),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some("UTF-16"),
+        _ => wide_encoding(head),
+    };
+    if let Some(name) = encoding {
+        return Some(format!(
+            "it looks like {name}: convert it first, with iconv -f {name} -t UTF-8"
+        ));
+    }
+    head.contains(&0).then(|| ZEROS.to_owned())
 }
 
 #[cfg(test)]
@@ -368,29 +370,29 @@ mod tests {
         let list = gzip(b"one\n");
         let twice = [&list[..], &gzip(b"two\n")].concat();
         assert_eq!(read(&twice, true).as_deref(), Ok(&b"one\ntwo\n"[..]));
-        for junk in [&b"x"[..], b"\n", b"two\n", &[0; 512]] {
-            let found = Opened::new(Trickle(&[&list[..], junk].concat()), true)
+        for rest in [&b"x"[..], b"\n", b"two\n", &[0; 512]] {
+            let found = Opened::new(Trickle(&[&list[..], rest].concat()), true)
                 .and_then(|mut opened| opened.from.read_to_end(&mut Vec::new()));
             assert_eq!(
                 found.map_err(|error| error.to_string()),
-                Err(JUNK.to_owned())
+                Err(TRAILING_BYTES.to_owned())
             );
         }
     }
 
     #[test]
-    fn the_mark_of_a_text_is_dropped() {
+    fn a_byte_order_mark_is_dropped() {
         let marked = b"\xef\xbb\xbfone\n";
         for bytes in [marked.to_vec(), gzip(marked), zstd(marked)] {
             assert_eq!(read(&bytes, true).as_deref(), Ok(&b"one\n"[..]));
         }
         assert_eq!(read(marked, false).as_deref(), Ok(&marked[..]));
-        assert_eq!(read(MARK, true).as_deref(), Ok(&b""[..]));
+        assert_eq!(read(BOM, true).as_deref(), Ok(&b""[..]));
     }
 
     /// The first bytes of files that these programs wrote: xz, bzip2, zip, lz4, tar, pyarrow, sqlite3.
     #[test]
-    fn what_is_no_list_is_refused_packed_or_not() {
+    fn files_that_are_not_lists_are_refused_compressed_or_not() {
         let tar = [&[b'a'; 257][..], b"ustar\x0000"].concat();
         for (bytes, form) in [
             (&b"\xfd7zXZ\0\0\x04\xe6\xd6\xb4\x46"[..], "xz: decompress"),
@@ -410,7 +412,7 @@ mod tests {
                 }
             }
         }
-        let why = read(&gzip(&gzip(b"one\n")), true).expect_err("packed twice");
+        let why = read(&gzip(&gzip(b"one\n")), true).expect_err("compressed twice");
         assert_eq!(why, "it looks like gzip: decompress it first");
         // Items of any bytes may begin like a text in UTF-16, and hold zero bytes.
         for (bytes, text) in [
