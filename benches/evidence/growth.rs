@@ -5,7 +5,7 @@ use valkeybloom_sketches::bloom::Object;
 use valkeybloom_testing::support::{Rng, items, object, params};
 
 use crate::keys::{add, decimal, found, sample};
-use crate::rates::most;
+use crate::rates::most_by_chance;
 use crate::{Table, grouped, scaled};
 
 const RATE: f64 = 0.01;
@@ -101,10 +101,10 @@ pub(crate) fn run(table: &mut Table) {
             assert_eq!(count, doubling + 1, "it has doubled");
         }
         let lookups = lookups * filters.len() as u64;
-        let most_claimed = most(RATE, lookups);
+        let most_claimed = most_by_chance(RATE, lookups);
         // Filter i of a stack has this share of the rate: the shares of all add up to one.
         let share = 1.0 / ((doubling + 1) * (doubling + 2)) as f64;
-        let most_newly = most(RATE * share, lookups);
+        let most_newly = most_by_chance(RATE * share, lookups);
         missing += sum.missing;
         all_hold &= sum.missing == 0 && sum.claimed <= most_claimed && sum.newly <= most_newly;
         let of = |found, of| format!("{} of {}", grouped(found), grouped(of));

@@ -1,4 +1,4 @@
-//! Error rates: of large filters in a server, at low rates, for all kinds of keys and of filters.
+//! Measures error rates: large filters in a server, low rates, all kinds of keys and filters.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -19,8 +19,11 @@ use crate::{Table, grouped, scaled};
 /// The rate of filters that differ in other things.
 const RATE: f64 = 0.01;
 
-/// The periods of a window, and their length in milliseconds.
-const PERIODS: (u64, u64) = (25, 1000);
+/// The number of periods of a window.
+const PERIODS: u64 = 25;
+
+/// The length of a period in milliseconds.
+const PERIOD_MS: u64 = 1000;
 
 /// Kinds of keys, the number of each that is added, and how they are written.
 const KINDS: [(&str, u64, Key); 5] = [
@@ -39,9 +42,13 @@ const KINDS: [(&str, u64, Key); 5] = [
     ),
 ];
 
-/// Writes all keys of one byte, two and three, in a scattered order.
+/// Writes a key of one to three bytes. The numbers below 16,843,008 give all such keys, in a scattered order.
 fn short(number: u64, key: &mut Vec<u8>) {
     const ALL: u64 = 256 + 256 * 256 + 256 * 256 * 256;
+    assert!(
+        number < ALL,
+        "keys repeat if EVIDENCE_KEYS is above 526 million"
+    );
     // The factor is coprime to the number of all keys.
     let (number, length) = match number * 10_000_019 % ALL {
         number @ 0..256 => (number, 1),
@@ -74,30 +81,30 @@ struct Measured {
 impl Measured {
     /// Returns the fewest and the most finds that are no evidence against the rates: the most by the requested rate, the
     /// fewest by the formula's, because no filter is better than its bits.
-    fn allowed(&self) -> (u64, u64) {
+    fn allowed_finds(&self) -> (u64, u64) {
         let mean = self.formula * self.lookups as f64;
         let least = (mean - 5.0 * mean.sqrt()).max(0.0).ceil();
-        (least as u64, most(self.rate, self.lookups))
+        (least as u64, most_by_chance(self.rate, self.lookups))
     }
 
     fn holds(&self) -> bool {
-        let (least, most) = self.allowed();
+        let (least, most) = self.allowed_finds();
         self.missing == 0 && (least..=most).contains(&self.found)
     }
 
-    fn measured(&self) -> String {
+    fn measured_rate(&self) -> String {
         format!("{:.3e}", self.found as f64 / self.lookups as f64)
     }
 
     fn row(&self) -> [String; 9] {
-        let (least, most) = self.allowed();
+        let (least, most) = self.allowed_finds();
         [
             self.name.clone(),
             grouped(self.keys),
             format!("{} of {}", grouped(self.missing), grouped(self.checked)),
             format!("{:e}", self.rate),
             format!("{:.3e}", self.formula),
-            self.measured(),
+            self.measured_rate(),
             grouped(self.lookups),
             grouped(self.found),
             format!("{} to {}", grouped(least), grouped(most)),
@@ -111,7 +118,7 @@ impl Measured {
 /// standard deviations of a normal distribution do: some ninety bounds are checked in a run, so one run in 40,000 fails by
 /// chance. How many bits of a filter are set is up to chance too, but that varies the rate by less than an eighth of this,
 /// with no more lookups than keys or at low rates.
-pub(crate) fn most(rate: f64, lookups: u64) -> u64 {
+pub(crate) fn most_by_chance(rate: f64, lookups: u64) -> u64 {
     let mean = rate * lookups as f64;
     if mean > 500.0 {
         // The last term is for the skewness (Cornish and Fisher 1938): (5² − 1) / 6.
@@ -136,7 +143,7 @@ struct Rates<'t> {
 impl Rates<'_> {
     fn claim(&mut self, subject: &str, measured: &[Measured]) {
         let missing: u64 = measured.iter().map(|one| one.missing).sum();
-        let rates: Vec<_> = measured.iter().map(Measured::measured).collect();
+        let rates: Vec<_> = measured.iter().map(Measured::measured_rate).collect();
         self.table.claim(
             &format!(
                 "{subject}: no key is missing, and others are found at most at the rate asked for, and at least at the formula's"
@@ -197,8 +204,7 @@ fn in_servers(rates: &mut Rates, keys: u64) {
 /// Measures filters that are tables.
 fn tables(keys: u64) -> [Measured; 5] {
     let of = |capacity| params(capacity, RATE, 2);
-    let (periods, period_ms) = PERIODS;
-    let window = windowed(of(keys / periods), period_ms, periods);
+    let window = windowed(of(keys / PERIODS), PERIOD_MS, PERIODS);
     let shapes = [
         ("with `COUNTING`", counting(of(keys))),
         (
@@ -267,16 +273,24 @@ fn in_process(
     lookups: u64,
     key: Key,
 ) -> Measured {
-    let (periods, period_ms) = PERIODS;
-    let share = keys.div_ceil(periods);
-    for period in 0..periods {
+    let share = keys.div_ceil(PERIODS);
+    for period in 0..PERIODS {
         let end = keys.min((period + 1) * share);
-        add(&mut filter, period * share..end, key, period * period_ms);
+        add(&mut filter, period * share..end, key, period * PERIOD_MS);
     }
-    let now_ms = (periods - 1) * period_ms;
-    // A table claims others whose fingerprint, of some bits, is one of those that it has.
-    let claims_not = |share: f64, table: &Part| {
-        share * (1.0 - table.table.fingerprints() as f64 / f64::from(table.step.bits).exp2())
+    let now_ms = (PERIODS - 1) * PERIOD_MS;
+    // A table claims a stranger whose fingerprint it holds.
+    let claims_not = |share: f64, part: &Part| {
+        share * (1.0 - part.table.fingerprints() as f64 / f64::from(part.step.bits).exp2())
+    };
+    let mut filters = filter.filters();
+    let formula = match filters.next() {
+        Some((bits, _)) => {
+            // Filters of bits come from `of_keys` alone, with a fixed size.
+            assert!(filters.next().is_none(), "a filter of a fixed size grew");
+            formula(bits.positions() as f64, f64::from(bits.hashes()), keys)
+        }
+        None => 1.0 - filter.parts().iter().fold(1.0, claims_not),
     };
     Measured {
         name: name.to_owned(),
@@ -286,10 +300,7 @@ fn in_process(
         lookups,
         found: found(&filter, keys..keys + lookups, key, now_ms),
         rate,
-        formula: match filter.filters().next() {
-            Some((bits, _)) => formula(bits.positions() as f64, f64::from(bits.hashes()), keys),
-            None => 1.0 - filter.parts().iter().fold(1.0, claims_not),
-        },
+        formula,
     }
 }
 
