@@ -230,9 +230,11 @@ valkeybloom_status valkeybloom_contains_many(const valkeybloom_object *object,
                                              const char *options,
                                              uint8_t *answers);
 
-// Counts an item. `count` receives how often it was added and not removed: at most, for a Bloom filter that counts, a
-// cuckoo filter, which counts the copies of its fingerprint, and a count-min sketch; an estimate that may be too low, for
-// a top-k list.
+// Counts an item. `count` receives how often the item was added and not removed:
+//
+// - Bloom filters that count, and count-min sketches, return an upper bound.
+// - Cuckoo filters return the number of copies of the item's fingerprint, an upper bound too.
+// - Top-k lists return an estimate, which may be too low.
 valkeybloom_status valkeybloom_count(const valkeybloom_object *object,
                                      const uint8_t *item,
                                      size_t item_length,

@@ -533,7 +533,7 @@ static void other_families(void) {
         DESCRIBE(8, valkeybloom_top_k_info, valkeybloom_top_k_describe);
         DESCRIBE(16, valkeybloom_tdigest_info, valkeybloom_tdigest_describe);
     }
-    FAILS(VALKEYBLOOM_STATUS_BAD_FAMILY, "no Bloom filter", valkeybloom_bloom_add(all[1], TEXT("a"), NULL, NULL));
+    FAILS(VALKEYBLOOM_STATUS_BAD_FAMILY, "not a Bloom filter", valkeybloom_bloom_add(all[1], TEXT("a"), NULL, NULL));
     FAILS(VALKEYBLOOM_STATUS_BAD_FAMILY, "t-digest has no counts", valkeybloom_count(all[4], TEXT("a"), NULL));
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "options", valkeybloom_contains(all[1], TEXT("a"), "AT 5", NULL));
     FAILS(VALKEYBLOOM_STATUS_BAD_FAMILY, "chunks", valkeybloom_loader_new(77, &loader));

@@ -7,7 +7,7 @@ use valkeybloom_bindings::{Bloom, CountMin, Cuckoo, Family, Shared, TopK, decode
 use super::border::{
     Batch, Buffer, Outcome, Status, borrow, call, items, places, put, require, slice,
 };
-use super::object::{Kind, Object, Typed, each, free, give, make};
+use super::object::{Kind, Object, Typed, each, free, give, give_new};
 
 /// Frees an object. Null is ignored.
 #[unsafe(no_mangle)]
@@ -72,9 +72,11 @@ pub unsafe extern "C" fn valkeybloom_contains_many(
     })
 }
 
-/// Counts an item. `count` receives how often it was added and not removed: at most, for a Bloom filter that counts, a
-/// cuckoo filter, which counts the copies of its fingerprint, and a count-min sketch; an estimate that may be too low, for
-/// a top-k list.
+/// Counts an item. `count` receives how often the item was added and not removed:
+///
+/// - Bloom filters that count, and count-min sketches, return an upper bound.
+/// - Cuckoo filters return the number of copies of the item's fingerprint, an upper bound too.
+/// - Top-k lists return an estimate, which may be too low.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_count(
     object: *const Object,
@@ -141,7 +143,7 @@ pub unsafe extern "C" fn valkeybloom_clear(object: *mut Object) -> Status {
 pub unsafe extern "C" fn valkeybloom_copy(object: *const Object, copy: *mut *mut Object) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        each!(borrow(object)?, shared => make(copy, || Ok(shared.read(Family::try_clone)??)))
+        each!(borrow(object)?, shared => give_new(copy, || Ok(shared.read(Family::try_clone)??)))
     })
 }
 

@@ -8,7 +8,7 @@ use super::border::{
     Batch, Status, call, items, moment, optional, optional_answers, put, require_if_given, slice,
     time, words_after,
 };
-use super::object::{self, Object, typed};
+use super::object::{self, Object, borrow_as};
 
 /// Makes a filter for `capacity` items with an error rate between 0 and 1. Beyond its capacity it grows.
 ///
@@ -27,7 +27,7 @@ pub unsafe extern "C" fn valkeybloom_bloom_new(
         let seed = optional(seed, 32)?;
         let numbers = [error_rate.to_string(), capacity.to_string()];
         let all = words_after(&numbers, options);
-        object::make(filter, || Ok(Bloom::reserve(&all, seed)?))
+        object::give_new(filter, || Ok(Bloom::reserve(&all, seed)?))
     })
 }
 
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn valkeybloom_bloom_add(
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let (item, moment) = (slice(item, item_length)?, moment(options)?);
-        let added = typed::<Bloom>(filter)?.write(|filter| filter.add(item, &moment))?;
+        let added = borrow_as::<Bloom>(filter)?.write(|filter| filter.add(item, &moment))?;
         put(is_new, added?)
     })
 }
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn valkeybloom_bloom_add_many(
         let answers = optional_answers(answers, batch.len())?;
         require_if_given(new_items)?;
         let change = |filter: &mut Bloom| filter.add_each(&batch, &moment, answers);
-        put(new_items, typed::<Bloom>(filter)?.write(change)??)
+        put(new_items, borrow_as::<Bloom>(filter)?.write(change)??)
     })
 }
 
@@ -85,10 +85,10 @@ pub unsafe extern "C" fn valkeybloom_bloom_union(
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        let all = object::all::<Bloom>(filters, filters_length)?;
+        let all = object::borrow_all_as::<Bloom>(filters, filters_length)?;
         let at_ms = time(options)?;
         let union = |filters: &[&Bloom]| Bloom::union(filters, at_ms);
-        object::make(filter, || Ok(Shared::read_all(&all, union)??))
+        object::give_new(filter, || Ok(Shared::read_all(&all, union)??))
     })
 }
 
@@ -157,7 +157,7 @@ pub unsafe extern "C" fn valkeybloom_bloom_estimated_error_rate(
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let at_ms = time(options)?;
-        let estimated = typed::<Bloom>(filter)?.read(|filter| filter.estimated_rate(at_ms));
+        let estimated = borrow_as::<Bloom>(filter)?.read(|filter| filter.estimated_rate(at_ms));
         put(rate, estimated?)
     })
 }

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use valkeybloom_bindings::{self as bindings, Bloom, Chunked, Cuckoo};
 
 use super::border::{Buffer, Failure, Status, borrow, borrow_mut, call, put, require, slice};
-use super::object::{Kind, Object, free, give, make};
+use super::object::{Kind, Object, free, give, give_new};
 
 /// Returns the next chunk of a Bloom filter or cuckoo filter, as SCANDUMP does. `cursor` is 0 at first. Each call sets it
 /// to the chunk's cursor; after the last chunk to 0, with a null buffer. The filter must not change between calls: if
@@ -51,7 +51,8 @@ pub unsafe extern "C" fn valkeybloom_loader_new(family: c_int, loader: *mut *mut
         } else if family == Kind::Cuckoo as c_int {
             Loader::Cuckoo(bindings::Loader::default())
         } else {
-            return Err(Failure::bad_family("only filters have chunks"));
+            let text = "only Bloom filters and cuckoo filters have chunks";
+            return Err(Failure::bad_family(text));
         };
         give(loader, new)
     })
@@ -91,8 +92,8 @@ pub unsafe extern "C" fn valkeybloom_loader_finish(
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         match borrow_mut(loader)? {
-            Loader::Bloom(loader) => make(filter, || Ok(std::mem::take(loader).end()?)),
-            Loader::Cuckoo(loader) => make(filter, || Ok(std::mem::take(loader).end()?)),
+            Loader::Bloom(loader) => give_new(filter, || Ok(std::mem::take(loader).end()?)),
+            Loader::Cuckoo(loader) => give_new(filter, || Ok(std::mem::take(loader).end()?)),
         }
     })
 }

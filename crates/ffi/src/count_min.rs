@@ -7,7 +7,7 @@ use valkeybloom_bindings::{CountMin, Shared};
 use super::border::{
     Batch, Status, call, items, optional, places, put, require_if_given, slice, words_after,
 };
-use super::object::{self, Object, typed};
+use super::object::{self, Object, borrow_as};
 
 /// Makes a sketch with `depth` rows of `width` counters. The only option is CELL_SIZE n, the size of a counter in
 /// bytes, as in CMS.INITBYDIM.
@@ -22,7 +22,7 @@ pub unsafe extern "C" fn valkeybloom_count_min_new(
     call(|| unsafe {
         let numbers = [width.to_string(), depth.to_string()];
         let all = words_after(&numbers, options);
-        object::make(sketch, || Ok(CountMin::by_size(&all)?))
+        object::give_new(sketch, || Ok(CountMin::by_size(&all)?))
     })
 }
 
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn valkeybloom_count_min_from_rates(
     call(|| unsafe {
         let numbers = [error.to_string(), probability.to_string()];
         let all = words_after(&numbers, options);
-        object::make(sketch, || Ok(CountMin::by_rates(&all)?))
+        object::give_new(sketch, || Ok(CountMin::by_rates(&all)?))
     })
 }
 
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn valkeybloom_count_min_add(
     call(|| unsafe {
         let item = slice(item, item_length)?;
         require_if_given(count)?;
-        let added = typed::<CountMin>(sketch)?.write(|sketch| sketch.add(item, by))?;
+        let added = borrow_as::<CountMin>(sketch)?.write(|sketch| sketch.add(item, by))?;
         put(count, added?)
     })
 }
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn valkeybloom_count_min_add_many(
     call(|| unsafe {
         let batch = items(batch)?;
         let by = optional(by, batch.len())?;
-        Ok(typed::<CountMin>(sketch)?.write(|sketch| sketch.add_each(&batch, by))??)
+        Ok(borrow_as::<CountMin>(sketch)?.write(|sketch| sketch.add_each(&batch, by))??)
     })
 }
 
@@ -88,7 +88,10 @@ pub unsafe extern "C" fn valkeybloom_count_min_count_many(
     call(|| unsafe {
         let batch = items(batch)?;
         let counts = places(counts, batch.len())?;
-        Ok(typed::<CountMin>(sketch)?.read(|sketch| sketch.estimate_each(&batch, counts))??)
+        Ok(
+            borrow_as::<CountMin>(sketch)?
+                .read(|sketch| sketch.estimate_each(&batch, counts))??,
+        )
     })
 }
 
@@ -103,11 +106,11 @@ pub unsafe extern "C" fn valkeybloom_count_min_merge(
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        let all = object::all::<CountMin>(sketches, sketches_length)?;
+        let all = object::borrow_all_as::<CountMin>(sketches, sketches_length)?;
         let ones = vec![1; all.len()];
         let weights = optional(weights, sketches_length)?.unwrap_or(&ones);
         let merged = |sketches: &[&CountMin]| CountMin::merged(sketches, weights);
-        object::make(sketch, || Ok(Shared::read_all(&all, merged)??))
+        object::give_new(sketch, || Ok(Shared::read_all(&all, merged)??))
     })
 }
 

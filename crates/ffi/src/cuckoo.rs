@@ -7,7 +7,7 @@ use valkeybloom_bindings::Cuckoo;
 use super::border::{
     Batch, Status, call, items, optional_answers, put, require_if_given, slice, words_after,
 };
-use super::object::{self, Object, typed};
+use super::object::{self, Object, borrow_as};
 
 /// Makes a filter for `capacity` items. Options are those of CF.RESERVE: BUCKETSIZE n, MAXITERATIONS n, EXPANSION n.
 #[unsafe(no_mangle)]
@@ -20,7 +20,7 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_new(
     call(|| unsafe {
         let numbers = [capacity.to_string()];
         let all = words_after(&numbers, options);
-        object::make(filter, || Ok(Cuckoo::reserve(&all)?))
+        object::give_new(filter, || Ok(Cuckoo::reserve(&all)?))
     })
 }
 
@@ -37,7 +37,8 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_add(
     call(|| unsafe {
         let item = slice(item, item_length)?;
         require_if_given(added)?;
-        let outcome = typed::<Cuckoo>(filter)?.write(|filter| filter.add(item, unless_present))?;
+        let outcome =
+            borrow_as::<Cuckoo>(filter)?.write(|filter| filter.add(item, unless_present))?;
         put(added, outcome?)
     })
 }
@@ -60,7 +61,7 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_add_many(
         let answers = optional_answers(answers, batch.len())?;
         require_if_given(added)?;
         let change = |filter: &mut Cuckoo| filter.add_each(&batch, unless_present, answers);
-        put(added, typed::<Cuckoo>(filter)?.write(change)??)
+        put(added, borrow_as::<Cuckoo>(filter)?.write(change)??)
     })
 }
 
@@ -70,7 +71,7 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_add_many(
 pub unsafe extern "C" fn valkeybloom_cuckoo_compact(filter: *mut Object) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        typed::<Cuckoo>(filter)?.write(|filter| filter.compact())?;
+        borrow_as::<Cuckoo>(filter)?.write(|filter| filter.compact())?;
         Ok(())
     })
 }

@@ -1,4 +1,4 @@
-//! Objects of all families: how they are borrowed, made and freed.
+//! Objects of all families: how they are borrowed, given away and freed.
 
 use std::ffi::c_char;
 
@@ -35,7 +35,7 @@ pub enum Kind {
     TDigest = 5,
 }
 
-/// Does the same with an object of whichever family.
+/// Matches on the family and evaluates one expression for each.
 macro_rules! each {
     ($object:expr, $shared:ident => $work:expr) => {
         match $object {
@@ -75,7 +75,6 @@ macro_rules! families {
                     $(Self::$family(_) => Kind::$family,)*
                 }
             }
-
         }
 
         impl From<Sketch> for Object {
@@ -123,32 +122,33 @@ impl Object {
 ///
 /// # Safety
 /// The pointer is null, or valid for the length of the call.
-pub unsafe fn typed<'a, F: Typed + 'a>(object: *const Object) -> Outcome<&'a Shared<F>> {
+pub unsafe fn borrow_as<'a, F: Typed + 'a>(object: *const Object) -> Outcome<&'a Shared<F>> {
     // SAFETY: the caller promises it.
     let object = unsafe { borrow(object) }?;
-    F::of(object).ok_or_else(|| Failure::bad_family(format!("the object is no {}", F::NAME)))
+    F::of(object).ok_or_else(|| Failure::bad_family(format!("the object is not a {}", F::NAME)))
 }
 
 /// Borrows several objects of a family.
 ///
 /// # Safety
 /// There are that many pointers, unless the array is null, each null or valid.
-pub unsafe fn all<'a, F: Typed + 'a>(
+pub unsafe fn borrow_all_as<'a, F: Typed + 'a>(
     objects: *const *const Object,
     length: usize,
 ) -> Outcome<Vec<&'a Shared<F>>> {
     // SAFETY: the caller promises it.
     let pointers = unsafe { slice(objects, length) }?;
     // SAFETY: the caller promises it.
-    let shared = |object: &*const Object| unsafe { typed(*object) };
+    let shared = |object: &*const Object| unsafe { borrow_as(*object) };
     pointers.iter().map(shared).collect()
 }
 
-/// Gives a new object away.
+/// Makes an object and gives it away. The place is checked first, because a call that fails must change nothing: `new` may
+/// empty a loader.
 ///
 /// # Safety
 /// The place is null, or may be written to.
-pub unsafe fn make<F: Typed>(
+pub unsafe fn give_new<F: Typed>(
     place: *mut *mut Object,
     new: impl FnOnce() -> Outcome<F>,
 ) -> Outcome<()> {
@@ -169,20 +169,21 @@ pub unsafe fn describe<F: Typed, I>(
     // SAFETY: the caller promises it.
     unsafe {
         require_info(info)?;
-        put(info, typed::<F>(object)?.read(read)?)
+        put(info, borrow_as::<F>(object)?.read(read)?)
     }
 }
 
-/// Gives away what is already made.
+/// Gives away a value in a box of its own.
 ///
 /// # Safety
 /// The place is null, or may be written to.
 pub unsafe fn give<T>(place: *mut *mut T, made: T) -> Outcome<()> {
     require(place)?;
+    // `Box::new` would end the process if there is no memory, and `Box::try_new` is unstable. A boxed slice of one value has
+    // the layout of a box.
     let mut one = Vec::new();
     one.try_reserve_exact(1)?;
     one.push(made);
-    // A slice of one has the layout of a box.
     let one = Box::into_raw(one.into_boxed_slice());
     // SAFETY: the caller promises it.
     unsafe { put(place, one.cast()) }

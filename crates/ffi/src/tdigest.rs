@@ -4,7 +4,7 @@ use valkeybloom_bindings::arrow::{self, ArrowArray, ArrowSchema};
 use valkeybloom_bindings::{Compressed, Error, Shared, TDigest, copied};
 
 use super::border::{Outcome, Status, call, places, put, slice};
-use super::object::{self, Object, typed};
+use super::object::{self, Object, borrow_as};
 
 /// Makes a digest. The server's default compression is 100. A larger one is more exact and takes more memory.
 #[unsafe(no_mangle)]
@@ -16,7 +16,7 @@ pub unsafe extern "C" fn valkeybloom_tdigest_new(
     call(|| unsafe {
         let compression = compression.to_string();
         let words = [&b"COMPRESSION"[..], compression.as_bytes()];
-        object::make(digest, || Ok(TDigest::create(&words)?))
+        object::give_new(digest, || Ok(TDigest::create(&words)?))
     })
 }
 
@@ -30,7 +30,7 @@ pub unsafe extern "C" fn valkeybloom_tdigest_add(
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let values = slice(values, length)?;
-        Ok(typed::<TDigest>(digest)?.write(|digest| digest.add(values))??)
+        Ok(borrow_as::<TDigest>(digest)?.write(|digest| digest.add(values))??)
     })
 }
 
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn valkeybloom_tdigest_add_array(
     call(|| unsafe {
         let mut values = Vec::new();
         arrow::numbers(schema, array, 0)?.append_doubles(&mut values)?;
-        Ok(typed::<TDigest>(digest)?.write(|digest| digest.add(&values))??)
+        Ok(borrow_as::<TDigest>(digest)?.write(|digest| digest.add(&values))??)
     })
 }
 
@@ -61,7 +61,7 @@ unsafe fn answer_each<T: Copy, A: Copy + From<u8>>(
     answer: impl Fn(&Compressed<'_>, T) -> A,
 ) -> Outcome<()> {
     // SAFETY: the caller promises it.
-    let (digest, numbers) = unsafe { (typed::<TDigest>(digest)?, slice(numbers, length)?) };
+    let (digest, numbers) = unsafe { (borrow_as::<TDigest>(digest)?, slice(numbers, length)?) };
     let mut found = Vec::new();
     found.try_reserve_exact(length)?;
     digest.read(|digest| {
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn valkeybloom_tdigest_quantiles(
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let mut numbers = copied(slice(shares, length)?)?;
-        typed::<TDigest>(digest)?.read(|digest| digest.quantiles(&mut numbers))??;
+        borrow_as::<TDigest>(digest)?.read(|digest| digest.quantiles(&mut numbers))??;
         places(values, length)?.copy_from_slice(&numbers);
         Ok(())
     })
@@ -163,7 +163,7 @@ pub unsafe extern "C" fn valkeybloom_tdigest_trimmed_mean(
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        let found = typed::<TDigest>(digest)?.read(|digest| digest.trimmed_mean(low, high))?;
+        let found = borrow_as::<TDigest>(digest)?.read(|digest| digest.trimmed_mean(low, high))?;
         put(mean, found?)
     })
 }
@@ -178,10 +178,10 @@ pub unsafe extern "C" fn valkeybloom_tdigest_merge(
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
-        let all = object::all::<TDigest>(digests, digests_length)?;
+        let all = object::borrow_all_as::<TDigest>(digests, digests_length)?;
         let compression = Some(compression).filter(|compression| *compression > 0);
         let merged = |digests: &[&TDigest]| TDigest::merged(digests, compression);
-        object::make(digest, || Ok(Shared::read_all(&all, merged)??))
+        object::give_new(digest, || Ok(Shared::read_all(&all, merged)??))
     })
 }
 

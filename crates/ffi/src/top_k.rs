@@ -6,7 +6,7 @@ use super::border::{
     Batch, Buffer, Items, Status, call, items, optional, put, put_made, require, require_if_given,
     slice, words_after,
 };
-use super::object::{self, Object, typed};
+use super::object::{self, Object, borrow_as};
 
 /// Makes a list of the `k` most frequent items, with `depth` rows of `width` cells, as TOPK.RESERVE does. Its defaults
 /// are width 8, depth 7 and decay 0.9. `decay` is the probability that a count of 1 is lost to another item.
@@ -27,7 +27,7 @@ pub unsafe extern "C" fn valkeybloom_top_k_new(
             decay.to_string(),
         ];
         let all = words_after(&numbers, std::ptr::null());
-        object::make(list, || Ok(TopK::reserve(&all)?))
+        object::give_new(list, || Ok(TopK::reserve(&all)?))
     })
 }
 
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn valkeybloom_top_k_add(
     call(|| unsafe {
         let item = slice(item, item_length)?;
         require_if_given(left)?;
-        let gone = typed::<TopK>(list)?.write(|list| list.add(item, by))??;
+        let gone = borrow_as::<TopK>(list)?.write(|list| list.add(item, by))??;
         put_made(left, || Buffer::optional(gone))
     })
 }
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn valkeybloom_top_k_add_many(
         let batch = items(batch)?;
         let by = optional(by, batch.len())?;
         require_if_given(left)?;
-        let gone = typed::<TopK>(list)?.write(|list| list.add_each(&batch, by))??;
+        let gone = borrow_as::<TopK>(list)?.write(|list| list.add_each(&batch, by))??;
         put_made(left, || Items::of(gone.iter().map(|item| (&**item, None))))
     })
 }
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn valkeybloom_top_k_list(
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         require(ranking)?;
-        let found = typed::<TopK>(list)?.read(|list| {
+        let found = borrow_as::<TopK>(list)?.read(|list| {
             let pairs = list.ranking()?;
             Items::of(pairs.map(|(item, count)| (item, Some(count))))
         })?;
