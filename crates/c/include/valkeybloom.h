@@ -165,15 +165,21 @@ typedef struct {
   uint64_t memory_bytes;
 } valkeybloom_count_min_info;
 
-// Parameters and contents of a list, as valkeybloom_top_k_new takes them. `items` is the number of items in the list, `k`
-// when it is full.
+// Parameters and contents of a list.
 typedef struct {
+  // The size of this structure, which the caller sets.
   size_t size;
+  // The most items in the list.
   uint64_t k;
+  // The number of cells in a row.
   uint64_t width;
+  // The number of rows.
   uint64_t depth;
+  // The probability that a count of 1 is lost to another item.
   double decay;
+  // The number of items in the list.
   uint64_t items;
+  // The memory that the list takes, in bytes.
   uint64_t memory_bytes;
 } valkeybloom_top_k_info;
 
@@ -404,28 +410,28 @@ valkeybloom_status valkeybloom_count_min_merge(const valkeybloom_object *const *
 // Describes a sketch.
 valkeybloom_status valkeybloom_count_min_describe(const valkeybloom_object *sketch, valkeybloom_count_min_info *info);
 
-// Makes a list of the `k` most frequent items, with `depth` rows of `width` cells, as TOPK.RESERVE does. Its defaults
-// are width 8, depth 7 and decay 0.9. `decay` is the probability that a count of 1 is lost to another item.
+// Makes a list of the `k` most frequent items, with `depth` rows of `width` cells, as TOPK.RESERVE does. `decay` is the
+// probability that a count of 1 is lost to another item. TOPK.RESERVE without these uses width 8, depth 7 and decay 0.9.
 valkeybloom_status valkeybloom_top_k_new(uint64_t k,
                                          uint64_t width,
                                          uint64_t depth,
                                          double decay,
                                          valkeybloom_object **list);
 
-// Adds an item `by` times. `left` receives the item that it expelled from the list, or a null buffer. `left` may be
-// null.
+// Adds an item `by` times. `expelled` receives the item that it expelled from the list, or a null buffer. `expelled` may
+// be null.
 valkeybloom_status valkeybloom_top_k_add(valkeybloom_object *list,
                                          const uint8_t *item,
                                          size_t item_length,
                                          int64_t by,
-                                         valkeybloom_buffer *left);
+                                         valkeybloom_buffer *expelled);
 
-// Adds the items of a batch in order: item `i` `by[i]` times, or once if `by` is null. `left` receives the items that
-// were expelled from the list, in order, and may be null. If the batch can't be read, nothing is added.
+// Adds the items of a batch in order: item `i` `by[i]` times, or once if `by` is null. `expelled` receives the items
+// that were expelled from the list, in order, and may be null. If the batch can't be read, nothing is added.
 valkeybloom_status valkeybloom_top_k_add_many(valkeybloom_object *list,
                                               const valkeybloom_batch *batch,
                                               const int64_t *by,
-                                              valkeybloom_items *left);
+                                              valkeybloom_items *expelled);
 
 // Returns the items of the list with their counts, the largest first.
 valkeybloom_status valkeybloom_top_k_list(const valkeybloom_object *list, valkeybloom_items *ranking);

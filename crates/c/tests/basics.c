@@ -287,18 +287,18 @@ static void count_min_sketches(void) {
 static void top_k_lists(void) {
     at = "top-k lists";
     valkeybloom_object *list = NULL, *other = NULL;
-    valkeybloom_buffer left;
+    valkeybloom_buffer expelled;
     valkeybloom_items items;
     uint8_t answers[4];
     OK(valkeybloom_top_k_new(2, 50, 5, 0.9, &list));
-    OK(valkeybloom_top_k_add(list, TEXT("red"), 3, &left));
-    CHECK(left.data == NULL);
-    OK(valkeybloom_top_k_add(list, NULL, 0, 1, &left));
-    CHECK(left.data == NULL);
+    OK(valkeybloom_top_k_add(list, TEXT("red"), 3, &expelled));
+    CHECK(expelled.data == NULL);
+    OK(valkeybloom_top_k_add(list, NULL, 0, 1, &expelled));
+    CHECK(expelled.data == NULL);
     // The empty item leaves: it is not null.
-    OK(valkeybloom_top_k_add(list, TEXT("green"), 9, &left));
-    CHECK(left.data != NULL && left.length == 0);
-    valkeybloom_buffer_free(&left);
+    OK(valkeybloom_top_k_add(list, TEXT("green"), 9, &expelled));
+    CHECK(expelled.data != NULL && expelled.length == 0);
+    valkeybloom_buffer_free(&expelled);
     OK(valkeybloom_top_k_list(list, &items));
     CHECK(items.length == 2 && items.counts[0] == 9 && items.counts[1] == 3);
     CHECK(items.data_length == 8 && memcmp(items.data, "greenred", 8) == 0);

@@ -8,8 +8,8 @@ use super::border::{
 };
 use super::object::{self, Object, borrow_as};
 
-/// Makes a list of the `k` most frequent items, with `depth` rows of `width` cells, as TOPK.RESERVE does. Its defaults
-/// are width 8, depth 7 and decay 0.9. `decay` is the probability that a count of 1 is lost to another item.
+/// Makes a list of the `k` most frequent items, with `depth` rows of `width` cells, as TOPK.RESERVE does. `decay` is the
+/// probability that a count of 1 is lost to another item. TOPK.RESERVE without these uses width 8, depth 7 and decay 0.9.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_top_k_new(
     k: u64,
@@ -20,6 +20,7 @@ pub unsafe extern "C" fn valkeybloom_top_k_new(
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
+        // They are parsed like the words of TOPK.RESERVE, and refused with the same errors.
         let numbers = [
             k.to_string(),
             width.to_string(),
@@ -31,41 +32,43 @@ pub unsafe extern "C" fn valkeybloom_top_k_new(
     })
 }
 
-/// Adds an item `by` times. `left` receives the item that it expelled from the list, or a null buffer. `left` may be
-/// null.
+/// Adds an item `by` times. `expelled` receives the item that it expelled from the list, or a null buffer. `expelled` may
+/// be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_top_k_add(
     list: *mut Object,
     item: *const u8,
     item_length: usize,
     by: i64,
-    left: *mut Buffer,
+    expelled: *mut Buffer,
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let item = slice(item, item_length)?;
-        require_if_given(left)?;
-        let gone = borrow_as::<TopK>(list)?.write(|list| list.add(item, by))??;
-        put_made(left, || Buffer::optional(gone))
+        require_if_given(expelled)?;
+        let item = borrow_as::<TopK>(list)?.write(|list| list.add(item, by))??;
+        put_made(expelled, || Buffer::optional(item))
     })
 }
 
-/// Adds the items of a batch in order: item `i` `by[i]` times, or once if `by` is null. `left` receives the items that
-/// were expelled from the list, in order, and may be null. If the batch can't be read, nothing is added.
+/// Adds the items of a batch in order: item `i` `by[i]` times, or once if `by` is null. `expelled` receives the items
+/// that were expelled from the list, in order, and may be null. If the batch can't be read, nothing is added.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_top_k_add_many(
     list: *mut Object,
     batch: *const Batch,
     by: *const i64,
-    left: *mut Items,
+    expelled: *mut Items,
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let batch = items(batch)?;
         let by = optional(by, batch.len())?;
-        require_if_given(left)?;
-        let gone = borrow_as::<TopK>(list)?.write(|list| list.add_each(&batch, by))??;
-        put_made(left, || Items::of(gone.iter().map(|item| (&**item, None))))
+        require_if_given(expelled)?;
+        let items = borrow_as::<TopK>(list)?.write(|list| list.add_each(&batch, by))??;
+        put_made(expelled, || {
+            Items::of(items.iter().map(|item| (&**item, None)))
+        })
     })
 }
 
@@ -86,16 +89,22 @@ pub unsafe extern "C" fn valkeybloom_top_k_list(
     })
 }
 
-/// Parameters and contents of a list, as valkeybloom_top_k_new takes them. `items` is the number of items in the list, `k`
-/// when it is full.
+/// Parameters and contents of a list.
 #[repr(C)]
 pub struct TopKInfo {
+    /// The size of this structure, which the caller sets.
     size: usize,
+    /// The most items in the list.
     k: u64,
+    /// The number of cells in a row.
     width: u64,
+    /// The number of rows.
     depth: u64,
+    /// The probability that a count of 1 is lost to another item.
     decay: f64,
+    /// The number of items in the list.
     items: u64,
+    /// The memory that the list takes, in bytes.
     memory_bytes: u64,
 }
 
