@@ -15,12 +15,13 @@ use super::refused::Refused;
 use super::shard::Shard;
 use super::shards::{Address, CROWD_BYTES, Crowd, Leaf, Room, Shards, Spot};
 
-/// The entries up to which a crowd becomes a shard again.
-const CALM: usize = 1536;
+/// The entries up to which a crowd becomes a shard again: one and a half times the average at which shards are split, and far
+/// fewer than the 4096 above which a shard becomes a crowd, so that it does not become a crowd again soon.
+const CALM_ENTRIES: usize = 1536;
 /// The entries above which a leaf is split.
-const LEAF: usize = 1024;
+const LEAF_ENTRIES: usize = 1024;
 /// The entries of two neighbours up to which they are joined: far fewer than those of a leaf that is split.
-const JOINED: usize = 640;
+const JOINED_ENTRIES: usize = 640;
 
 /// Size of the entry of a leaf in its crowd, in bytes.
 const LEAF_BYTES: usize = memory::stated::<Leaf>(32);
@@ -30,6 +31,8 @@ impl Shards {
     #[cold]
     #[inline(never)]
     pub(super) fn spot(&self, fingerprint: u64) -> Spot {
+        // A crowd begins at or before each of its fingerprints, and its first leaf begins where it does. So at least one crowd
+        // and one leaf are counted, and the last of them has the fingerprint.
         let begins = |crowd: &Crowd| crowd[0].first <= fingerprint;
         let crowd = self.crowds.partition_point(begins) - 1;
         let leaves = &self.crowds[crowd];
@@ -60,28 +63,29 @@ impl Shards {
     }
 
     /// Makes a crowd of one leaf of a shard, unless it is a crowd. Returns its place.
-    pub(super) fn crowd(&mut self, number: usize, room: Room) -> Result<usize, Refused> {
+    pub(super) fn ensure_crowd(&mut self, number: usize, room: Room) -> Result<usize, Refused> {
         let first = self.range_of(number).start;
         let at = self.crowds.partition_point(|crowd| crowd[0].first < first);
-        if !self.regular[number].is_none() {
-            let mut leaves = memory::reserved(1).ok_or(Refused::OutOfMemory)?;
-            let shard = Shard::default();
-            leaves.push(Leaf { first, shard });
-            self.insert_crowd(at, leaves, room)?;
-            // The number of entries, and the bytes of the shard, stay.
-            self.crowds[at][0].shard = std::mem::take(&mut self.regular[number]);
+        if self.regular[number].is_none() {
+            return Ok(at);
         }
+        let mut leaves = memory::reserved(1).ok_or(Refused::OutOfMemory)?;
+        let shard = Shard::default();
+        leaves.push(Leaf { first, shard });
+        self.insert_crowd(at, leaves, room)?;
+        // The number of entries, and the bytes of the shard, stay.
+        self.crowds[at][0].shard = std::mem::take(&mut self.regular[number]);
         Ok(at)
     }
 
     /// Makes a shard of a crowd, if this has few entries.
-    pub(super) fn calm(&mut self, number: usize, room: Room) -> Result<(), Refused> {
+    pub(super) fn end_crowd_if_small(&mut self, number: usize, room: Room) -> Result<(), Refused> {
         let range = self.range_of(number);
         let at = self.spot(range.start).crowd;
         let mut entries = 0;
         for leaf in &self.crowds[at] {
             entries += leaf.shard.entries();
-            if entries > CALM {
+            if entries > CALM_ENTRIES {
                 return Ok(());
             }
         }
@@ -103,16 +107,16 @@ impl Shards {
     #[cold]
     pub(super) fn settle_crowd(&mut self, fingerprint: u64, room: Room) -> Result<(), Refused> {
         let (number, _) = self.number_of(fingerprint);
-        self.crowd(number, room)?;
+        self.ensure_crowd(number, room)?;
         let at = self.spot(fingerprint);
         let entries = self.leaf(at).shard.entries();
-        if entries > LEAF {
+        if entries > LEAF_ENTRIES {
             let (range, held) = (self.range_of_leaf(at), self.held([Address::Leaf(at)])?);
             return match held.get(held.len() / 2) {
                 Some((middle, _)) if *middle > range.start => {
                     self.split_leaf(at, &held, *middle, room)
                 }
-                // Nearly all entries are about to go.
+                // Nearly all entries of the leaf are of dropped periods, so it is made anew without them.
                 _ => {
                     let shard = self.shard_of(range, &held)?;
                     self.replace_leaf(at, shard);
@@ -121,11 +125,11 @@ impl Shards {
             };
         }
         if let Some(next) = self.crowds[at.crowd].get(at.leaf + 1)
-            && entries + next.shard.entries() <= JOINED
+            && entries + next.shard.entries() <= JOINED_ENTRIES
         {
             self.join_leaves(at, room)?;
         }
-        self.calm(number, room)
+        self.end_crowd_if_small(number, room)
     }
 
     /// Splits a crowd in two. The second begins with `middle`.
@@ -139,6 +143,7 @@ impl Shards {
         let count = self.crowds[at.crowd].len() - at.leaf;
         let later = memory::reserved(count).ok_or(Refused::OutOfMemory)?;
         self.insert_crowd(at.crowd + 1, later, room)?;
+        // The later crowd has no leaves yet, so no error may occur from here on.
         let [earlier, later] = &mut self.crowds[at.crowd..at.crowd + 2] else {
             unreachable!()
         };
@@ -236,20 +241,17 @@ impl Shards {
         crowd
     }
 
-    /// Appends a leaf to those of a table that is being made, and `begins` a crowd with it.
-    pub(super) fn append_leaf(
-        &mut self,
-        first: u64,
-        shard: Shard,
-        begins: bool,
-    ) -> Result<(), Refused> {
-        let room: Room = &|| u64::MAX;
-        if begins {
-            self.insert_crowd(self.crowds.len(), Crowd::new(), room)?;
-        }
+    /// Appends a crowd without leaves to a table that is being made. After an error the
+    /// whole table is dropped, so nothing reads a crowd without leaves.
+    pub(super) fn append_crowd(&mut self) -> Result<(), Refused> {
+        self.insert_crowd(self.crowds.len(), Crowd::new(), &|| u64::MAX)
+    }
+
+    /// Appends a leaf to the last crowd of a table that is being made.
+    pub(super) fn append_leaf(&mut self, first: u64, shard: Shard) -> Result<(), Refused> {
         let crowd = self.crowds.len() - 1;
         let leaf = self.crowds[crowd].len();
-        self.reserve(crowd, 1, room)?;
+        self.reserve(crowd, 1, &|| u64::MAX)?;
         self.insert_leaf(crowd, leaf, first);
         self.replace_leaf(Spot { crowd, leaf }, shard);
         Ok(())
@@ -265,7 +267,7 @@ impl Shards {
         memory::collected(crowds.map(|crowd| memory::collected(crowd.iter().map(leaf))))
     }
 
-    /// Returns the bytes of the lists of leaves that have none.
+    /// Returns the bytes of the unused capacity of the lists of leaves.
     pub(super) fn spare_bytes(&self) -> u64 {
         let spare = self
             .crowds

@@ -106,8 +106,10 @@ impl Filling {
             let end = after.first().map_or(end, |(first, _)| *first);
             let range = std::mem::replace(&mut self.range.start, end)..end;
             let shard = self.shards.shard_of(range.clone(), leaf)?;
-            let begins = !std::mem::replace(&mut self.is_crowd, true);
-            self.shards.append_leaf(range.start, shard, begins)?;
+            if !std::mem::replace(&mut self.is_crowd, true) {
+                self.shards.append_crowd()?;
+            }
+            self.shards.append_leaf(range.start, shard)?;
             rest = after;
         }
         self.held.clear();

@@ -427,7 +427,7 @@ impl Shards {
         for (number, half) in (first..).zip(halves) {
             self.replace(number, half);
             if self.regular[number].is_none() {
-                let _ = self.calm(number, room);
+                let _ = self.end_crowd_if_small(number, room);
             }
         }
         Ok(())
@@ -451,8 +451,8 @@ impl Shards {
         let joined = if are_calm && entries[0] + entries[1] <= CROWD {
             self.shard_of(range, &self.held(halves.map(Address::Regular))?)?
         } else {
-            self.crowd(halves[1], room)?;
-            let at = self.crowd(halves[0], room)?;
+            self.ensure_crowd(halves[1], room)?;
+            let at = self.ensure_crowd(halves[0], room)?;
             self.join_crowds(at, room)?;
             Shard::default()
         };
