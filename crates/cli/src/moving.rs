@@ -27,7 +27,7 @@ use super::progress::{Progress, Show};
 use super::report::{grouped, print_json, print_line};
 use super::server::{Server, Tls, is_filter};
 use super::sketches::{self, Verdict};
-use super::upload::{Expiry as Expires, Upload, is_temporary};
+use super::upload::{NewExpiry, Upload, is_temporary};
 
 /// The most bytes of a filter that goes by DUMP: a few chunks.
 const DUMP_BYTES: u64 = 16 << 20;
@@ -38,7 +38,7 @@ const ATTEMPTS: u32 = 3;
 /// The reason for a key that changed in every attempt.
 const CHANGES: &str = "it changes while it is copied: stop its writers, or run this again";
 
-/// Reasons that are found in several places.
+/// Reasons shared by several steps.
 const GONE: &str = "it is gone";
 const UNREADABLE: &str = "the target can't read it";
 const TAKEN: &str = "another client created it at the target";
@@ -100,7 +100,7 @@ impl Move {
             done: 0,
         };
         let mut filters = filters.into_iter();
-        let ended = filters.try_for_each(|found| moving.end(found));
+        let ended = filters.try_for_each(|found| moving.copy_and_record(found));
         let outcomes = moving.outcomes;
         moving.progress.end(moving.bytes);
         let is_refused = |fate| fate == Fate::REFUSED;
@@ -154,9 +154,9 @@ impl Moving<'_> {
     ///
     /// # Errors
     /// No other key could be copied either.
-    fn end(&mut self, mut found: Found) -> Result<()> {
+    fn copy_and_record(&mut self, mut found: Found) -> Result<()> {
         let before = self.bytes;
-        let (fate, reason) = match self.copy(&mut found) {
+        let (fate, reason) = match self.copy_with_retries(&mut found) {
             Ok(fate) => (fate, None),
             Err(Stop::Key(fate, reason)) => (fate, Some(reason)),
             Err(Stop::Changed) => (Fate::REFUSED, Some(CHANGES.to_owned())),
@@ -174,15 +174,12 @@ impl Moving<'_> {
         Ok(())
     }
 
-    /// Copies a key, and updates `found` if the key's type changes. Returns whether the key is new at the target.
-    fn copy(&mut self, found: &mut Found) -> Result<Fate, Stop> {
-        let before = self.bytes;
+    /// Copies a key, again if it changes meanwhile, and updates `found` if the key's type changes. Returns whether the key
+    /// is new at the target.
+    fn copy_with_retries(&mut self, found: &mut Found) -> Result<Fate, Stop> {
         for _ in 1..ATTEMPTS {
             match self.attempt(found) {
-                Err(Stop::Changed) => {
-                    self.bytes = before;
-                    found.kind = self.kind_now(&found.key)?;
-                }
+                Err(Stop::Changed) => found.kind = self.kind_now(&found.key)?,
                 outcome => return outcome,
             }
         }
@@ -191,7 +188,7 @@ impl Moving<'_> {
 
     /// Returns the current type of a key, which must be one of those that are moved.
     fn kind_now(&self, key: &[u8]) -> Result<String, Stop> {
-        let kind: String = self.read(self.pair.source.get(key, cmd("TYPE").arg(key)))?;
+        let kind: String = self.or_source_stop(self.pair.source.get(key, cmd("TYPE").arg(key)))?;
         match &kind[..] {
             "none" => Err(skipped(GONE)),
             name if self.pair.kinds.contains(&name) => Ok(kind),
@@ -212,7 +209,10 @@ impl Moving<'_> {
             self.bytes += bytes;
             return Ok(fate);
         }
-        self.transfer(found, bytes)?;
+        let before = self.bytes;
+        let transferred = self.transfer(found, bytes);
+        // Only bytes of keys that arrive count.
+        transferred.inspect_err(|_| self.bytes = before)?;
         if self.options.verify {
             self.verify(found)?;
         }
@@ -222,7 +222,8 @@ impl Moving<'_> {
     /// Returns the outcome of a key if nothing goes wrong.
     fn plan(&self, found: &Found) -> Result<Fate, Stop> {
         let (Found { key, kind }, options) = (found, self.options);
-        let target: String = self.write(self.pair.target.get(key, cmd("TYPE").arg(key)))?;
+        let target: String =
+            self.or_target_stop(self.pair.target.get(key, cmd("TYPE").arg(key)))?;
         let is_replaceable = target == *kind || is_filter(&target) && is_filter(kind);
         let fate = match &target[..] {
             "none" if options.dry_run => Fate::WOULD_MOVE,
@@ -240,7 +241,7 @@ impl Moving<'_> {
             _ => Fate::REPLACED,
         };
         let obstacle = if options.dry_run {
-            self.read(self.pair.obstacle(key, kind))?
+            self.or_source_stop(self.pair.obstacle(key, kind))?
         } else {
             self.pair.capabilities.obstacle_of_type(kind)
         };
@@ -257,11 +258,13 @@ impl Moving<'_> {
                 .source
                 .get(key, cmd("MEMORY").arg("USAGE").arg(key))
         };
-        self.read(size)?.ok_or_else(|| skipped(GONE))
+        self.or_source_stop(size)?.ok_or_else(|| skipped(GONE))
     }
 
     fn transfer(&mut self, found: &Found, bytes: u64) -> Result<(), Stop> {
-        let expires_ms = self.read(Expiry::of(&self.pair.source, &found.key))?.ms;
+        let expires_ms = self
+            .or_source_stop(Expiry::of(&self.pair.source, &found.key))?
+            .ms;
         let is_filter = is_filter(&found.kind);
         let is_small = is_filter && bytes <= DUMP_BYTES;
         if is_small && self.restore(found, expires_ms)?.is_none() {
@@ -285,7 +288,7 @@ impl Moving<'_> {
     ) -> Result<Option<Stop>, Stop> {
         let payload = match dump::payload(&self.pair.source, key) {
             Err(fault) if fault.lacks_command() => return Ok(Some(at_source(self.pair, &fault))),
-            payload => self.read(payload)?,
+            payload => self.or_source_stop(payload)?,
         };
         // The payload contains its type. A separate TYPE could miss a change between the two commands.
         if !dump::is_of_type(&payload, kind) {
@@ -323,7 +326,7 @@ impl Moving<'_> {
     ) -> Result<bool, Stop> {
         let first = match dump::scan(&self.pair.source, key, 0, true) {
             Err(fault) if fault.lacks_command() => return Ok(false),
-            first => self.read(first)?,
+            first => self.or_source_stop(first)?,
         };
         let pair = self.pair;
         let failed = |fault: Fault| {
@@ -351,12 +354,13 @@ impl Moving<'_> {
             self.progress.at(self.done, self.bytes);
             cursor = chunk.next;
         }
+        // Reads the header again: its id shows a replacement after the last chunk. Filters of RedisBloom have no ids.
         self.next_chunk(key, 0, first.id.as_deref())?;
-        if self.write(upload.type_name())? != *kind {
+        if self.or_target_stop(upload.type_name())? != *kind {
             return Err(Stop::Changed);
         }
         match upload.finish(
-            expires_ms.map_or(Expires::Unchanged, Expires::At),
+            expires_ms.map_or(NewExpiry::Unchanged, NewExpiry::At),
             self.options.replace,
         ) {
             Ok(true) => Ok(true),
@@ -368,7 +372,8 @@ impl Moving<'_> {
 
     /// Reads a chunk after the first, of the filter with this id.
     fn next_chunk(&self, key: &[u8], cursor: u64, id: Option<&[u8]>) -> Result<Chunk, Stop> {
-        let chunk = self.read(dump::scan(&self.pair.source, key, cursor, id.is_some()))?;
+        let chunk =
+            self.or_source_stop(dump::scan(&self.pair.source, key, cursor, id.is_some()))?;
         if chunk.id.as_deref() == id {
             Ok(chunk)
         } else {
@@ -390,13 +395,13 @@ impl Moving<'_> {
         }
     }
 
-    /// Converts the result of a command at the source.
-    fn read<T>(&self, result: Result<T, Fault>) -> Result<T, Stop> {
+    /// Turns a fault at the source into the reason why the copy of a key stops.
+    fn or_source_stop<T>(&self, result: Result<T, Fault>) -> Result<T, Stop> {
         result.map_err(|fault| at_source(self.pair, &fault))
     }
 
-    /// Converts the result of a command at the target.
-    fn write<T>(&self, result: Result<T, Fault>) -> Result<T, Stop> {
+    /// Turns a fault at the target into the reason why the copy of a key stops.
+    fn or_target_stop<T>(&self, result: Result<T, Fault>) -> Result<T, Stop> {
         result.map_err(|fault| at_target(self.pair, &fault))
     }
 }

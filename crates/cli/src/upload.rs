@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use redis::{Cmd, cmd};
 
 use valkeybloom_near::conversation::{self as conversation, Finish, Words};
-pub use valkeybloom_near::conversation::{Expiry, is_temporary};
+pub use valkeybloom_near::conversation::{NewExpiry, is_temporary};
 use valkeybloom_protocol::names::{BF_INFO, BF_LOADCHUNK};
 
 use super::failure::Fault;
@@ -76,7 +76,7 @@ impl<'s> Upload<'s> {
     }
 
     /// Renames the complete value to its key. Returns false if the key exists, unless `replace` is set.
-    pub fn finish(self, expiry: Expiry, replace: bool) -> Result<bool, Fault> {
+    pub fn finish(self, expiry: NewExpiry, replace: bool) -> Result<bool, Fault> {
         if self.is_chunked {
             // BF.INFO fails for a filter that lacks chunks.
             let mut info = cmd(BF_INFO);

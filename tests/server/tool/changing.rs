@@ -7,7 +7,7 @@ use crate::harness::{Client, Server, array, int, simple};
 use crate::support::pieces::pieces;
 use crate::support::repeated::Repeated;
 
-use super::{Way, add, left, numbered, run, run_line, url};
+use super::{Way, add, has_word, left, numbered, run, run_line, url};
 
 /// Returns the outcome of the only key of a run: its type, its outcome, and the reason.
 fn reported(run: &super::Run) -> [String; 3] {
@@ -122,6 +122,34 @@ fn no_chunk_of_another_filter_is_moved() {
         let bytes: usize = dumps[0][1..].iter().map(|(_, chunk)| chunk.len()).sum();
         assert_eq!(reported["keys"][0]["bytes"], bytes, "before {nth}");
     }
+}
+
+/// Another filter takes the key after the first chunk of every attempt.
+#[test]
+fn no_bytes_count_of_a_filter_that_never_arrives() {
+    let [from, to] = [(); 2].map(|()| Server::start());
+    to.client().ok("ACL SETUSER default -restore");
+    let make = "BF.RESERVE k 0.01 100000";
+    let mut writer = from.client();
+    writer.ok(make);
+    let chunks = pieces(&mut writer, "k").len();
+    assert_eq!(chunks, 2, "a header and its only chunk");
+    let mut reads = 0;
+    let way = Way::watched(&from, move |sent| {
+        reads += usize::from(has_word(sent, "BF.SCANDUMP"));
+        // Each attempt reads the header, the chunk, and then the end.
+        if has_word(sent, "BF.SCANDUMP") && reads % 3 == 0 {
+            writer.cmd("DEL k");
+            writer.ok(make);
+        }
+    });
+    let run = run(&["move", &way.url(), &url(&to), "--json"]);
+    assert_eq!(run.status, 1, "{}", run.err);
+    let reason = "it changes while it is copied: stop its writers, or run this again";
+    assert_eq!(reported(&run), ["bloomfltr", "refused", reason]);
+    let reported: Value = serde_json::from_str(&run.out).expect("it is JSON");
+    assert_eq!(reported["keys"][0]["bytes"], 0);
+    to.client().expect("DBSIZE", int(0));
 }
 
 /// A change after the last look is found by the comparison.

@@ -202,10 +202,8 @@ impl Way {
         then: impl FnOnce() + Send + 'static,
     ) -> Self {
         let mut times = 0;
-        let word = format!("\r\n{word}\r\n").into_bytes();
         let moment = move |sent: &[u8]| {
-            // A short command, whose reply is awaited before the next, comes in one piece.
-            times += usize::from(sent.windows(word.len()).any(|part| part == word));
+            times += usize::from(has_word(sent, word));
             times >= nth
         };
         Self::at(server, moment, then)
@@ -216,6 +214,19 @@ impl Way {
         mut moment: impl FnMut(&[u8]) -> bool + Send + 'static,
         then: impl FnOnce() + Send + 'static,
     ) -> Self {
+        let mut then = Some(then);
+        Self::watched(server, move |sent| {
+            if then.is_some()
+                && moment(sent)
+                && let Some(then) = then.take()
+            {
+                then();
+            }
+        })
+    }
+
+    /// Calls `see` with each piece that is sent, before it arrives.
+    fn watched(server: &Server, mut see: impl FnMut(&[u8]) + Send + 'static) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let port = listener.local_addr().expect("it is bound").port();
         let to = server.port();
@@ -228,15 +239,9 @@ impl Way {
                 let _ = near.shutdown(Shutdown::Both);
             });
             let (mut from, mut to) = (from, to);
-            let mut then = Some(then);
             let mut buffer = vec![0; 1 << 16];
             while let Ok(count @ 1..) = from.read(&mut buffer) {
-                if then.is_some()
-                    && moment(&buffer[..count])
-                    && let Some(then) = then.take()
-                {
-                    then();
-                }
+                see(&buffer[..count]);
                 if to.write_all(&buffer[..count]).is_err() {
                     break;
                 }
@@ -248,6 +253,13 @@ impl Way {
     fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port)
     }
+}
+
+/// Returns whether this is a command with a word. A short command, whose reply is awaited before the next, comes in one
+/// piece.
+fn has_word(sent: &[u8], word: &str) -> bool {
+    let word = format!("\r\n{word}\r\n").into_bytes();
+    sent.windows(word.len()).any(|part| part == word)
 }
 
 /// Kills a process, as a crash would.

@@ -34,7 +34,7 @@ use super::progress::Show;
 use super::receipts::RunReceipts;
 use super::report::{self, Report, grouped};
 use super::server::{Server, Tls, dialect_of};
-use super::upload::{Expiry, Upload};
+use super::upload::{NewExpiry, Upload};
 
 /// Fill a filter or a sketch from files, and put it in place at once
 #[derive(Args)]
@@ -222,7 +222,7 @@ impl Build {
                 (counts, vec![upload])
             }
         };
-        let expires = self.ttl.map_or(Expiry::Unchanged, Expiry::After);
+        let expires = self.ttl.map_or(NewExpiry::Unchanged, NewExpiry::After);
         let mut replaced = Vec::new();
         let mut uploads = uploads.into_iter();
         for key in keys {

@@ -6,7 +6,7 @@ use valkeybloom_protocol::names::BF_LOADCHUNK;
 use valkeybloom_sketches::{DecodeError, Sketch};
 
 use super::said::{End, Failure, Reply, Words, piece, reason, types, words};
-use super::upload::{Expiry, Finish, Upload};
+use super::upload::{Finish, NewExpiry, Upload};
 
 /// What becomes of a value that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +114,7 @@ impl<E> Store<E> {
             }
             Phase::Finish => {
                 let ttl = self.options.ttl_ms;
-                let expiry = ttl.map_or(Expiry::Unchanged, Expiry::After);
+                let expiry = ttl.map_or(NewExpiry::Unchanged, NewExpiry::After);
                 self.upload.finish(self.finish, expiry)
             }
             Phase::Unlink(_) => self.upload.unlink(),

@@ -28,7 +28,7 @@ const FINISH: &str = include_str!("finish.lua");
 
 /// When a key expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expiry {
+pub enum NewExpiry {
     /// Never, or if it is merged, when it would have.
     Unchanged,
     /// At this time, in milliseconds since the epoch.
@@ -127,7 +127,7 @@ impl Upload {
     }
 
     /// Gives the value its name. The reply is "none", or the type of the value that is in the way.
-    pub fn finish(&self, how: Finish, expiry: Expiry) -> Words<'_> {
+    pub fn finish(&self, how: Finish, expiry: NewExpiry) -> Words<'_> {
         let mut finish = words([b"EVAL", FINISH.as_bytes(), b"2", &self.temporary, &self.key]);
         let merge = match how {
             Finish::Merge(command) => command,
@@ -135,9 +135,9 @@ impl Upload {
         };
         finish.extend([lease(), merge.as_bytes().into()]);
         finish.extend(match expiry {
-            Expiry::Unchanged => [b""[..].into(), b""[..].into()],
-            Expiry::At(ms) => [b"PEXPIREAT"[..].into(), number(ms)],
-            Expiry::After(ms) => [b"PEXPIRE"[..].into(), number(ms)],
+            NewExpiry::Unchanged => [b""[..].into(), b""[..].into()],
+            NewExpiry::At(ms) => [b"PEXPIREAT"[..].into(), number(ms)],
+            NewExpiry::After(ms) => [b"PEXPIRE"[..].into(), number(ms)],
         });
         if matches!(how, Finish::Replace) {
             finish.extend(types().map(|name| name.as_bytes().into()));
