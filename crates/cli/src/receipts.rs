@@ -28,7 +28,8 @@ const TEMPORARY_LEASE_MS: u64 = 300_000;
 /// Runs a command, unless its receipt says that an earlier call did.
 const SCRIPT: &str = include_str!("receipts.lua");
 
-/// What the same command does after a run that ended early.
+/// What the same command does after a run that ended early. The input and the key decide at the start. Later, a lost receipt
+/// sets `CountsTwice`, and a caller that can't continue sets `Discards`.
 #[derive(Clone, Copy, PartialEq)]
 enum Rerun {
     /// It continues after the items that are done.
@@ -46,17 +47,25 @@ pub struct RunReceipts<'s> {
     pub server: &'s Server,
     receipts: Vec<KeyReceipt>,
     lease_ms: u64,
+    // These are cells because replies are taken through `&self`: callers share the receipts.
     rerun: Cell<Rerun>,
     /// The number of items that are known to be done.
     done: Cell<u64>,
+    /// Whether more items may be done, because not every reply was a refusal.
+    may_be_more: Cell<bool>,
 }
 
-/// The receipt of a key, and what an earlier run left in it.
-#[derive(Default)]
+/// The receipt of a key.
 struct KeyReceipt {
     key: Vec<u8>,
     name: Vec<u8>,
-    exists: bool,
+    /// What an earlier run left in it, if it exists.
+    contents: Option<Contents>,
+}
+
+/// What a receipt holds.
+#[derive(Clone, Copy, Default)]
+struct Contents {
     /// The number of items that are done.
     end: u64,
     removed: u64,
@@ -86,44 +95,48 @@ impl<'s> RunReceipts<'s> {
             let receipt = KeyReceipt::new(key, &suffix).read(server);
             receipt.map_err(|fault| server.failure_of("read the receipt of", key, &fault))
         });
-        Ok(Self {
-            server,
-            receipts: receipts.collect::<Result<_>>()?,
-            lease_ms: LEASE_MS,
-            rerun: Cell::new(rerun),
-            done: Cell::default(),
-        })
+        let receipts = receipts.collect::<Result<_>>()?;
+        Ok(Self::new(server, receipts, LEASE_MS, rerun))
     }
 
     /// Makes the receipt of a temporary key.
     pub fn of_temporary(server: &'s Server, temporary: &[u8]) -> Self {
+        let receipts = vec![KeyReceipt::new(temporary, "build")];
+        Self::new(server, receipts, TEMPORARY_LEASE_MS, Rerun::Discards)
+    }
+
+    fn new(server: &'s Server, receipts: Vec<KeyReceipt>, lease_ms: u64, rerun: Rerun) -> Self {
+        // Only the commands for one key are done in their order. After a refusal, those for other keys may be done.
+        let may_be_more = Cell::new(receipts.len() > 1);
         Self {
             server,
-            receipts: vec![KeyReceipt::new(temporary, "build")],
-            lease_ms: TEMPORARY_LEASE_MS,
-            rerun: Cell::new(Rerun::Discards),
+            receipts,
+            lease_ms,
+            rerun: Cell::new(rerun),
             done: Cell::default(),
+            may_be_more,
         }
     }
 
-    /// Says after how many items the run continues, if an earlier run did any.
+    /// Announces after how many items of an earlier run this run continues, and notes them as done.
     pub fn resume(&self, done: u64, show: Show) {
         if done > 0 && show != Show::Nothing {
             let items = counted(done, "item");
             warn(format_args!("going on after {items} of an earlier run"));
         }
-        self.set_done(done, true);
+        self.set_first_done(done);
     }
 
-    /// Creates the receipt of the only key, unless it exists. Of a run that continues, it must exist: a new one would have
-    /// no answers.
+    /// Creates the receipt of the only key, unless it exists. A continuing run requires the receipt: a new one would have no
+    /// answers.
     pub fn create(&self, continues: bool) -> Result<(), Fault> {
         let receipt = &self.receipts[0];
-        if receipt.exists {
+        if receipt.contents.is_some() {
             return Ok(());
         }
         if continues {
-            return Err(self.report_lost(receipt));
+            self.rerun.set(Rerun::CountsTwice);
+            return Err(receipt.gone());
         }
         let mut empty = Answers::with_room(0, 0).expect("there is memory for a head");
         let mut set = cmd("SET");
@@ -133,28 +146,21 @@ impl<'s> RunReceipts<'s> {
         Ok(())
     }
 
-    /// Returns the fault of a receipt that is gone.
-    fn report_lost(&self, receipt: &KeyReceipt) -> Fault {
-        self.rerun.set(Rerun::CountsTwice);
-        let name = shown(&receipt.name);
-        Fault::Refused(format!(
-            "the receipt {name} is gone: it expired, or was deleted or evicted"
-        ))
-    }
-
     /// Returns whether an earlier run did the items of a key up to a position.
     pub fn is_done(&self, index: usize, end: u64) -> bool {
-        end <= self.receipts[index].end
+        end <= self.receipts[index].contents().end
     }
 
     /// Returns the number of items that earlier runs did.
     pub fn done_before(&self) -> u64 {
-        self.receipts.iter().map(|receipt| receipt.end).sum()
+        let receipts = self.receipts.iter();
+        receipts.map(|receipt| receipt.contents().end).sum()
     }
 
     /// Returns the numbers of items that an earlier run removed, and whose removal was refused to it.
     pub fn removals(&self) -> (u64, u64) {
-        (self.receipts[0].removed, self.receipts[0].refused)
+        let contents = self.receipts[0].contents();
+        (contents.removed, contents.refused)
     }
 
     /// Returns a command on a key, up to its items, which have these positions in the key's input.
@@ -185,20 +191,32 @@ impl<'s> RunReceipts<'s> {
         if reply.as_ref().is_err_and(is_early) {
             reply = self.server.call(&receipt.key, command);
         }
+        if !matches!(reply, Err(Fault::Refused(_))) {
+            self.may_be_more.set(true);
+        }
         reply.map_err(|fault| match forgotten(&fault) {
-            Some(Forgotten { to: 0, .. }) => self.report_lost(receipt),
+            Some(Forgotten { to: 0, .. }) => {
+                self.rerun.set(Rerun::CountsTwice);
+                receipt.gone()
+            }
             _ => fault,
         })
     }
 
-    /// Sets the number of items that are done. `are_first` says whether they are the first of the input: only these can be
-    /// left out of an input that can't be read again.
-    pub fn set_done(&self, done: u64, are_first: bool) {
-        if are_first || self.rerun.get() == Rerun::Continues {
-            self.done.set(done);
-            if let Some(note) = self.note() {
-                interrupt::say(note);
-            }
+    /// Sets the number of items that are done, which are the first of the input.
+    pub fn set_first_done(&self, done: u64) {
+        self.done.set(done);
+        // The command that an interrupt leaves without a reply may be done.
+        if let Some(note) = self.note(true) {
+            interrupt::say(note);
+        }
+    }
+
+    /// Sets the number of items that are done, which may be anywhere in the input. A run whose input can't be read again
+    /// ignores it: such items can't be left out.
+    pub fn set_done_anywhere(&self, done: u64) {
+        if self.rerun.get() == Rerun::Continues {
+            self.set_first_done(done);
         }
     }
 
@@ -214,14 +232,15 @@ impl<'s> RunReceipts<'s> {
 
     /// Adds to a failure of the run what is done, and how to go on.
     pub fn explain(&self, failure: Failure) -> Failure {
-        match self.note() {
+        match self.note(self.may_be_more.get()) {
             Some(note) => failure.and(&note),
             None => failure,
         }
     }
 
-    /// Returns what is done, and how to go on; `None` if the same command begins with the first item.
-    fn note(&self) -> Option<String> {
+    /// Returns what is done, and how to go on; `None` if the same command begins with the first item. `may_be_more` says
+    /// whether more items may be done than are known to be.
+    fn note(&self, may_be_more: bool) -> Option<String> {
         let done = self.done.get();
         let items = counted(done, "item");
         Some(match self.rerun.get() {
@@ -230,6 +249,8 @@ impl<'s> RunReceipts<'s> {
             Rerun::Continues => format!(
                 "at least {items} are done; within a week and with unchanged files, the same command goes on there"
             ),
+            Rerun::LacksInput if done == 0 && !may_be_more => return None,
+            Rerun::LacksInput if done == 0 => "some items may be done".to_owned(),
             Rerun::LacksInput => format!(
                 "the first {items} are done, and some after them may be; pass only the others"
             ),
@@ -248,7 +269,7 @@ impl<'s> RunReceipts<'s> {
             let deleted = self.server.call(key, cmd("UNLINK").arg(name));
             if deleted.is_err() && self.rerun.get() == Rerun::Continues {
                 warn(format_args!(
-                    "valkeybloom: all items are done, but the receipt {} could not be deleted: delete it before these files are used again",
+                    "all items are done, but the receipt {} could not be deleted: delete it before these files are used again",
                     shown(name)
                 ));
             }
@@ -261,33 +282,57 @@ impl KeyReceipt {
         Self {
             key: key.to_vec(),
             name: [&receipt_prefix(key)[..], suffix.as_bytes()].concat(),
-            ..Self::default()
+            contents: None,
         }
     }
 
-    /// Reads what an earlier run left: a receipt of the module, or the numbers that the script keeps.
+    /// Reads what an earlier run left.
     fn read(self, server: &Server) -> Result<Self, Fault> {
         let found: Option<Vec<u8>> = server.get(&self.key, cmd("GET").arg(&self.name))?;
         let Some(found) = found else {
             return Ok(self);
         };
-        let of_module = found.get(..Receipt::HEAD_BYTES - 1);
-        let of_module = of_module.and_then(Receipt::end_in).map(|end| [end, 0, 0]);
-        let of_script = || {
-            let numbers = str::from_utf8(&found).ok()?.split(' ');
-            let numbers: Result<Vec<u64>, _> = numbers.map(str::parse).collect();
-            numbers.ok()?.try_into().ok()
-        };
-        let Some([end, removed, refused]) = of_module.or_else(of_script) else {
+        let contents = Contents::of_module(&found).or_else(|| Contents::of_script(&found));
+        if contents.is_none() {
             let name = shown(&self.name);
             return Err(Fault::Refused(format!("{name} is not a receipt")));
-        };
-        Ok(Self {
-            exists: true,
+        }
+        Ok(Self { contents, ..self })
+    }
+
+    /// Returns what an earlier run left, or zeros.
+    fn contents(&self) -> Contents {
+        self.contents.unwrap_or_default()
+    }
+
+    /// Returns the fault of a receipt that is gone.
+    fn gone(&self) -> Fault {
+        let name = shown(&self.name);
+        Fault::Refused(format!(
+            "the receipt {name} is gone: it expired, was deleted or evicted, or is on another server"
+        ))
+    }
+}
+
+impl Contents {
+    /// Reads a receipt of the module.
+    fn of_module(bytes: &[u8]) -> Option<Self> {
+        let end = Receipt::read(bytes)?.end();
+        Some(Self {
+            end,
+            ..Self::default()
+        })
+    }
+
+    /// Reads the numbers that the script keeps.
+    fn of_script(bytes: &[u8]) -> Option<Self> {
+        let numbers = str::from_utf8(bytes).ok()?.split(' ');
+        let numbers: Result<Vec<u64>, _> = numbers.map(str::parse).collect();
+        let [end, removed, refused] = numbers.ok()?.try_into().ok()?;
+        Some(Self {
             end,
             removed,
             refused,
-            ..self
         })
     }
 }

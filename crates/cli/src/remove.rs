@@ -123,7 +123,7 @@ impl Remove {
                 let verb = format!("remove {} from", block.position(batch[0]));
                 server.failure_of(&verb, self.key.as_bytes(), &fault)
             })?;
-            receipts.set_done(to, true);
+            receipts.set_first_done(to);
         }
         Ok(())
     }

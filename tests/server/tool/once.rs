@@ -370,7 +370,8 @@ fn a_run_stops_if_its_receipt_is_lost() {
         });
         let output = job.start(&to).wait_with_output().expect("it is ours");
         assert_eq!(output.status.code(), Some(1), "{output:?}");
-        let start = " is gone: it expired, or was deleted or evicted; at least ";
+        let start =
+            " is gone: it expired, was deleted or evicted, or is on another server; at least ";
         let done = done_in(
             &output,
             start,

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::thread;
@@ -228,6 +228,31 @@ fn a_run_whose_receipt_is_gone_says_so() {
     assert!(failed.contains("is gone"), "{failed}");
     let before = machine.folder.join("out/.valkeybloom-unique");
     assert!(before.exists());
+}
+
+/// After a refusal, nothing is done. After a lost reply, nobody knows.
+#[test]
+fn a_pipe_without_known_items_says_only_whether_some_may_be_done() {
+    let server = Server::start();
+    let run_pipe = |to: &str| {
+        let mut command = command(&["unique", "-", "--quiet", "--to", to, "--key", "k"]);
+        let (out, mut end) = io::pipe().expect("there are pipes");
+        end.write_all(b"a\n").expect("it has room");
+        command.stdin(out);
+        drop(end);
+        ended(command).failed(1)
+    };
+    server.client().ok("SET k text");
+    let failed = run_pipe(&url(&server));
+    assert!(
+        failed.contains("WRONGTYPE") && !failed.contains("done"),
+        "{failed}"
+    );
+    server.client().expect("DEL k", int(1));
+    let pid = server.pid();
+    let way = Way::before(&server, "BF.INSERT", 1, move || kill(pid));
+    let failed = run_pipe(&way.url());
+    assert!(failed.ends_with("; some items may be done"), "{failed}");
 }
 
 /// Has a run end within its first file, after this many bytes were sent.

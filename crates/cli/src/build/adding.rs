@@ -92,7 +92,7 @@ impl Adding<'_> {
                 self.take(block, batch, command, reply, counts)?;
             }
             if let Some(receipts) = &self.receipts {
-                receipts.set_done(counts.items, true);
+                receipts.set_first_done(counts.items);
             }
             starts = ends;
             Ok(())
@@ -129,7 +129,11 @@ impl Adding<'_> {
         counts.items += batch.items();
         if let Some(receipts) = &self.receipts {
             let is_sent_in_order = self.keys.len() == 1 && !self.counts_equal_items();
-            receipts.set_done(counts.items, is_sent_in_order);
+            if is_sent_in_order {
+                receipts.set_first_done(counts.items);
+            } else {
+                receipts.set_done_anywhere(counts.items);
+            }
         }
         Ok(())
     }

@@ -226,7 +226,7 @@ impl<'r> Run<'r> {
             (are_new.next() == Some(true)).then_some(1)
         })?;
         self.reached.position += items.len() as u64;
-        self.receipts.set_done(self.reached.position, true);
+        self.receipts.set_first_done(self.reached.position);
         Ok(())
     }
 
