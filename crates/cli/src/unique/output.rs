@@ -106,7 +106,7 @@ pub struct Folder {
     files: Vec<Target>,
     open: Option<(PathBuf, Writer)>,
     /// Whether each write is compressed alone, so that a file can be cut after any of them.
-    pub has_members: bool,
+    has_members: bool,
 }
 
 /// The file of an input.
@@ -167,6 +167,11 @@ impl Folder {
             open: None,
             has_members: false,
         })
+    }
+
+    /// Compresses each write alone from now on, so that files can be cut after any of them.
+    pub fn compress_each_write(&mut self) {
+        self.has_members = true;
     }
 
     /// Requires that no output exists yet, and no state of a run that would take later output for its own.

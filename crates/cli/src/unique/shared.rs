@@ -8,6 +8,13 @@
 //! A position is the number of an item in the input of the run. The server's receipt keeps the answers for the latest
 //! positions. Before it would forget one that is not in the checkpoint yet, the run saves another checkpoint. A run that is
 //! started again cuts its output at the checkpoint, sends the items after it again, and gets the same answers.
+//!
+//! So a run may be killed at any moment:
+//!
+//! - Before a checkpoint is saved: the receipt repeats the answers for the items after the one before.
+//! - After the checkpoint at the end of a file, before its rename: the file is opened again, and gets its name.
+//! - Between a rename and the next checkpoint: the file is skipped as finished.
+//! - After the last rename: all files are finished, so the receipt is not needed, which may be deleted by then.
 
 use redis::{Value, cmd};
 use valkeybloom_near::once::{LACKING, is_lacking};
@@ -44,9 +51,10 @@ struct Checkpoint {
     figures: Figures,
     /// The number of items that have answers.
     position: u64,
-    /// The index of the open file, and its length.
-    index: u64,
-    bytes: u64,
+    /// The index of the open file.
+    file: u64,
+    /// The length of the open file's output; 0 if none is open.
+    output_bytes: u64,
 }
 
 /// A run that prints the records whose items are new to a shared filter.
@@ -67,13 +75,14 @@ impl Checkpoint {
     fn to_words(self) -> impl Iterator<Item = u128> {
         let it = self.figures;
         let figures = [it.kept, it.dropped, it.lacking];
-        let place = [self.position, self.index, self.bytes];
+        let place = [self.position, self.file, self.output_bytes];
         figures.into_iter().chain(place).map(u128::from)
     }
 
     fn of_words(words: Vec<u128>) -> Option<Self> {
         let numbers: Result<Vec<u64>, _> = words.into_iter().map(u64::try_from).collect();
-        let [kept, dropped, lacking, position, index, bytes] = numbers.ok()?.try_into().ok()?;
+        let [kept, dropped, lacking, position, file, output_bytes] =
+            numbers.ok()?.try_into().ok()?;
         Some(Self {
             figures: Figures {
                 kept,
@@ -81,8 +90,8 @@ impl Checkpoint {
                 lacking,
             },
             position,
-            index,
-            bytes,
+            file,
+            output_bytes,
         })
     }
 }
@@ -94,12 +103,12 @@ impl SharedFilter<'_> {
         &self,
         input: &Input,
         state: Option<State>,
-        bytes: Option<u64>,
+        total_bytes: Option<u64>,
         printer: &mut Printer,
         show: Show,
     ) -> Result<f64> {
         let mut run = Run::begin(self, input, state, printer, show)?;
-        let done = run.print_records(bytes);
+        let done = run.print_records(total_bytes);
         let rate = done.and_then(|()| self.error_rate());
         let rate = rate.map_err(|failure| run.receipts.explain(failure))?;
         run.receipts.delete();
@@ -118,7 +127,7 @@ impl SharedFilter<'_> {
 }
 
 impl<'r> Run<'r> {
-    /// Loads the checkpoint and the receipt of an earlier run, or creates them.
+    /// Continues the run whose checkpoint is in the state, or begins with the first item.
     fn begin(
         filter: &'r SharedFilter<'r>,
         input: &'r Input,
@@ -128,25 +137,15 @@ impl<'r> Run<'r> {
     ) -> Result<Self> {
         let load = |state: &State| state.load(Checkpoint::of_words);
         let checkpoint = state.as_ref().map_or(Ok(None), load)?;
-        let mut is_whole = false;
         if let Output::Folder(folder) = &mut printer.output {
-            folder.has_members = true;
-            is_whole = folder.is_whole();
+            folder.compress_each_write();
             if checkpoint.is_none() {
                 folder.require_none()?;
             }
         }
         let keys = [filter.key.as_bytes().to_vec()];
         let receipts = RunReceipts::read(filter.server, &keys, "unique", input)?;
-        if checkpoint.is_none() && receipts.done_before() > 0 && show != Show::Nothing {
-            warn(
-                "the server has a receipt for these files, but there is no output: beginning with the first item",
-            );
-        }
-        // The receipt is ahead of the checkpoint.
         let reached = checkpoint.unwrap_or_default();
-        receipts.resume(reached.position, show);
-        printer.figures = reached.figures;
         let mut run = Self {
             filter,
             input,
@@ -157,17 +156,40 @@ impl<'r> Run<'r> {
             reached,
             saved: reached.position,
         };
-        // A run that was killed at its end may have deleted its receipt.
-        let created = run.receipts.create(checkpoint.is_some() && !is_whole);
-        created.map_err(|fault| run.failure("use the receipt of", &fault))?;
-        if checkpoint.is_none() {
-            run.save()?;
+        if checkpoint.is_some() {
+            run.resume()?;
+        } else {
+            run.create()?;
         }
         Ok(run)
     }
 
-    fn print_records(&mut self, bytes: Option<u64>) -> Result<()> {
-        let mut progress = Progress::of_bytes(self.show, "writing", "records", bytes);
+    /// Continues after the checkpoint. The receipt may be ahead of it; the items between are sent again and get the same
+    /// answers.
+    fn resume(&mut self) -> Result<()> {
+        self.printer.figures = self.reached.figures;
+        self.receipts.resume(self.reached.position, self.show);
+        // A run that was killed at its end may have deleted its receipt.
+        let is_whole = matches!(&self.printer.output, Output::Folder(folder) if folder.is_whole());
+        let found = self.receipts.create(!is_whole);
+        found.map_err(|fault| self.failure(None, &fault))
+    }
+
+    /// Creates the receipt and the first checkpoint.
+    fn create(&mut self) -> Result<()> {
+        if self.receipts.done_before() > 0 && self.show != Show::Nothing {
+            warn(
+                "the server has a receipt for these files, but there is no output: beginning with the first item",
+            );
+        }
+        self.receipts.set_first_done(0);
+        let created = self.receipts.create(false);
+        created.map_err(|fault| self.failure(None, &fault))?;
+        self.save()
+    }
+
+    fn print_records(&mut self, total_bytes: Option<u64>) -> Result<()> {
+        let mut progress = Progress::of_bytes(self.show, "writing", "records", total_bytes);
         let resumed = self.reached;
         let mut done_before = resumed.figures.records();
         let blocks = self.input.blocks();
@@ -196,21 +218,24 @@ impl<'r> Run<'r> {
     /// done.
     fn begin_file(&mut self, index: usize, start: &Start, resumed: Checkpoint) -> Result<()> {
         let number = index as u64;
-        if number < resumed.index {
+        // An earlier run has finished this file. Its records are skipped.
+        if number < resumed.file {
             return Ok(());
         }
+        // The checkpoint was saved within this file, or at its end.
         if let Output::Folder(folder) = &mut self.printer.output
-            && number == resumed.index
-            && resumed.bytes > 0
+            && number == resumed.file
+            && resumed.output_bytes > 0
         {
-            let begun = folder.resume(index, start.packed, resumed.bytes);
+            let begun = folder.resume(index, start.packed, resumed.output_bytes);
             return begun.map_err(|failure| {
                 self.receipts.discard();
                 failure.and("restore that file, or run all inputs again, with another key")
             });
         }
+        // The file is new, or the checkpoint is at its first byte.
         self.save()?;
-        self.reached.index = number;
+        self.reached.file = number;
         self.printer.output.begin(index, start)
     }
 
@@ -235,7 +260,7 @@ impl<'r> Run<'r> {
         let (Some(state), Output::Folder(folder)) = (&self.state, &mut self.printer.output) else {
             return Ok(());
         };
-        self.reached.bytes = folder.sync()?;
+        self.reached.output_bytes = folder.sync()?;
         self.reached.figures = self.printer.figures;
         state.save(self.reached.to_words())?;
         self.saved = self.reached.position;
@@ -264,19 +289,20 @@ impl<'r> Run<'r> {
             let reply = reply.map_err(|fault| (0, fault));
             let answers = reply.and_then(|reply| answers_in(reply, batch.len()));
             are_new.extend(answers.map_err(|(index, fault)| {
-                let position = batch.get(index).map(|item| block.position(item));
-                self.failure(&format!("add {} to", position.unwrap_or_default()), &fault)
+                self.failure(Some(&block.position(batch[index])), &fault)
             })?);
         }
         Ok(are_new)
     }
 
-    /// Returns the failure of a command.
-    fn failure(&self, verb: &str, fault: &Fault) -> Failure {
+    /// Returns the failure to add the item at a position, or without one, to use the receipt.
+    fn failure(&self, position: Option<&str>, fault: &Fault) -> Failure {
         if matches!(fault, Fault::Refused(text) if is_lacking(text)) {
             return Failure::new(LACKING);
         }
         let SharedFilter { server, key, .. } = *self.filter;
+        let verb = position.map(|position| format!("add {position} to"));
+        let verb = verb.as_deref().unwrap_or("use the receipt of");
         let what = format!("could not {verb} {} at", shown(key.as_bytes()));
         let failure = limits::failure(server, &what, fault, (0, 0));
         if !self.receipts.lost_answers(fault) {
@@ -294,6 +320,8 @@ fn answers_in(reply: Value, count: usize) -> Result<Vec<bool>, (usize, Fault)> {
     let mut are_new = Vec::with_capacity(count);
     for answer in reply.into_sequence().unwrap_or_default() {
         match answer {
+            // More answers than items.
+            _ if are_new.len() == count => return Err((0, unexpected(BF_INSERT))),
             Value::Int(answer) => are_new.push(answer == 1),
             Value::ServerError(error) => return Err((are_new.len(), error.into())),
             _ => break,
