@@ -43,7 +43,8 @@ const BATCH_BYTES: u64 = 32 << 20;
 /// The most keys whose types, sizes or values are read at the same time.
 const BATCH_KEYS: usize = 500;
 
-/// The pauses after which a difference is checked again.
+/// The pauses after which a difference is checked again. The first are short, because a replica usually lags by
+/// milliseconds. Together they give a busy replica 1.5 seconds.
 const PAUSES: [Duration; 4] = [
     Duration::from_millis(50),
     Duration::from_millis(150),
@@ -101,7 +102,7 @@ impl Compare {
             progress: Progress::new(show, "comparing", "keys", total),
             done: 0,
         };
-        let ended = comparing.all(pending);
+        let ended = comparing.compare_all(pending);
         let mut outcomes = comparing.outcomes;
         comparing.progress.end(comparing.done);
         outcomes.listed.sort_by(|a, b| a.key.cmp(&b.key));
@@ -154,8 +155,11 @@ struct Comparing<'c> {
     done: u64,
 }
 
+// compare_all ─┬▶ batch, after each pause ─┬▶ by_dump                               small values
+//              │                           ╰▶ compare_with_pauses ─▶ compare_once   large values
+//              ╰▶ conclude ─▶ compare_once, and perhaps compare_with_pauses         values that still differ
 impl Comparing<'_> {
-    fn all(&mut self, mut left: Vec<Pending>) -> Result<()> {
+    fn compare_all(&mut self, mut left: Vec<Pending>) -> Result<()> {
         for pause in PAUSES {
             for batch in batches(take(&mut left)) {
                 left.extend(self.batch(batch)?);
@@ -174,7 +178,7 @@ impl Comparing<'_> {
         Ok(())
     }
 
-    /// Compares small values by DUMP, and settles large ones. Returns the keys that are left to compare.
+    /// Compares small values by DUMP, and large ones to the bit. Returns the keys that are left to compare.
     fn batch(&mut self, keys: Vec<Pending>) -> Result<Vec<Pending>> {
         let (mut left, mut small, mut bytes) = (Vec::new(), Vec::new(), 0);
         let sizes = self.sizes(&names(&keys))?;
@@ -182,12 +186,12 @@ impl Comparing<'_> {
             match size.filter(|_| self.kind(&key).is_some()) {
                 None => left.push(key),
                 Some(size) if size > SMALL_BYTES => {
-                    let ending = self.settle(&mut key)?;
+                    let ending = self.compare_with_pauses(&mut key)?;
                     self.end(key, ending);
                 }
                 Some(size) => {
                     if bytes + size > BATCH_BYTES {
-                        self.by_dump(take(&mut small), &mut left)?;
+                        left.extend(self.by_dump(take(&mut small))?);
                         bytes = 0;
                     }
                     small.push(key);
@@ -195,25 +199,27 @@ impl Comparing<'_> {
                 }
             }
         }
-        self.by_dump(small, &mut left)?;
+        left.extend(self.by_dump(small)?);
         Ok(left)
     }
 
     /// Returns the bytes of values at the server where they are larger; `None` for a key that is missing.
     fn sizes(&self, keys: &[&[u8]]) -> Result<Vec<Option<u64>>> {
-        let at = |server: &Server| -> Result<Vec<Option<u64>>> {
-            let sizes = server.get_all(keys, "MEMORY USAGE").into_iter();
+        let read = |server: &Server| -> Result<Vec<Option<u64>>> {
+            let replies = server.get_all(keys, "MEMORY USAGE").into_iter();
             // A value whose size is unknown may be large.
-            let sizes = sizes.map(|size| Ok(unless_final(server, size)?.unwrap_or(Some(u64::MAX))));
-            sizes.collect()
+            let size = |reply| Ok(unless_final(server, reply)?.unwrap_or(Some(u64::MAX)));
+            replies.map(size).collect()
         };
-        let both = at(&self.pair.source)?.into_iter();
-        let both = both.zip(at(&self.pair.target)?);
-        Ok(both.map(|(one, other)| Some(one?.max(other?))).collect())
+        let at_source = read(&self.pair.source)?.into_iter();
+        let at_target = read(&self.pair.target)?;
+        let larger = |(source, target): (Option<u64>, Option<u64>)| Some(source?.max(target?));
+        Ok(at_source.zip(at_target).map(larger).collect())
     }
 
-    /// Compares values by DUMP, all at the same time.
-    fn by_dump(&mut self, keys: Vec<Pending>, left: &mut Vec<Pending>) -> Result<()> {
+    /// Compares values by DUMP, all at the same time. Returns the keys that are left to compare.
+    fn by_dump(&mut self, keys: Vec<Pending>) -> Result<Vec<Pending>> {
+        let mut left = Vec::new();
         let at_source = held(&self.pair.source, &names(&keys))?;
         let at_target = held(&self.pair.target, &names(&keys))?;
         for ((mut key, source), target) in keys.into_iter().zip(at_source).zip(at_target) {
@@ -227,7 +233,7 @@ impl Comparing<'_> {
             }
             left.push(key);
         }
-        Ok(())
+        Ok(left)
     }
 
     /// Reads the types again, because keys are created and deleted during the run.
@@ -240,15 +246,18 @@ impl Comparing<'_> {
         Ok(())
     }
 
-    /// Returns the ending of a key that differed before the last pause; `None` if the key does not count.
+    /// Returns the ending of a key that differed before the last pause; `None` if neither server holds a compared type.
+    ///
+    /// The pauses of the run are over, so the key gets no others if the source's value before the last one is known: an
+    /// unchanged value is different, and a changed value is changing.
     fn conclude(&self, key: &mut Pending) -> Result<Option<Ending>> {
         // Plain filters can be compared while they change. Without a digest, a change would not be noticed.
-        let needs_pauses = key.source_digest.is_none() || self.kind(key).is_some_and(is_plain);
-        match self.look(key, &[])? {
+        let may_settle = key.source_digest.is_none() || self.kind(key).is_some_and(is_plain);
+        match self.compare_once(key, &[])? {
             ending @ Some((Fate::SAME | Fate::WITHIN_ACCURACY, _)) => Ok(ending),
             ending @ Some((Fate::DIFFERENT, _)) if self.is_unchanged(key)? => Ok(ending),
-            Some((Fate::DIFFERENT | Fate::CHANGING, _)) if !needs_pauses => Ok(Some(changing())),
-            _ => self.settle(key),
+            Some((Fate::DIFFERENT | Fate::CHANGING, _)) if !may_settle => Ok(Some(changing())),
+            _ => self.compare_with_pauses(key),
         }
     }
 
@@ -258,15 +267,16 @@ impl Comparing<'_> {
         Ok(held.is_some_and(|held| key.source_digest == Some(digest(&held))))
     }
 
-    /// Returns the ending of a key, with pauses of its own while the target lags behind; `None` if the key does not count.
-    fn settle(&self, key: &mut Pending) -> Result<Option<Ending>> {
+    /// Returns the ending of a key, with pauses of its own while the target lags behind; `None` if neither server holds a
+    /// compared type.
+    fn compare_with_pauses(&self, key: &mut Pending) -> Result<Option<Ending>> {
         for pause in [Duration::ZERO].into_iter().chain(PAUSES) {
             sleep(pause);
             self.update_kinds(slice::from_mut(key))?;
             let Some(kind) = self.kind(key) else {
                 return Ok(self.mismatch(key));
             };
-            match self.look(key, &PAUSES)? {
+            match self.compare_once(key, &PAUSES)? {
                 // A plain filter was replaced by another one, which was read only once so far.
                 Some((Fate::CHANGING, _)) if is_plain(kind) => {}
                 None => {}
@@ -291,7 +301,7 @@ impl Comparing<'_> {
 
     /// Compares a key to the bit, and pauses while the target lags behind. Returns `None` if types differ, or the key was
     /// deleted or replaced meanwhile.
-    fn look(&self, key: &Pending, pauses: &[Duration]) -> Result<Option<Ending>> {
+    fn compare_once(&self, key: &Pending, pauses: &[Duration]) -> Result<Option<Ending>> {
         let Some(kind) = self.kind(key) else {
             return Ok(None);
         };
@@ -307,10 +317,11 @@ impl Comparing<'_> {
             Err(SideFault::Source(fault)) => (&self.pair.source, fault),
             Err(SideFault::Target(fault)) => (&self.pair.target, fault),
         };
+        if fault.is_final() {
+            return Err(server.failure("could not read from", &fault));
+        }
         let was_replaced = fault.is(Error::NOT_FOUND) || fault.code() == "WRONGTYPE";
-        let reason = server.refusal(&fault);
-        unless_final::<()>(server, Err(fault))?;
-        Ok((!was_replaced).then_some((Fate::REFUSED, Some(reason))))
+        Ok((!was_replaced).then(|| (Fate::REFUSED, Some(server.refusal(&fault)))))
     }
 
     /// Returns the ending of a key that is missing at one of the servers, or has another type there; `None` if neither
@@ -327,7 +338,7 @@ impl Comparing<'_> {
         })
     }
 
-    /// Records the ending of a key, unless the key does not count, and shows that one more is done.
+    /// Records the ending of a key, unless neither server holds a compared type, and shows that one more is done.
     fn end(&mut self, key: Pending, ending: Option<Ending>) {
         if let Some((fate, reason)) = ending {
             self.outcomes.add(Outcome {
