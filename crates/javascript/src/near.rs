@@ -10,7 +10,7 @@ use valkeybloom_protocol::batch::{COMMAND_BYTES, COMMAND_ITEMS};
 use valkeybloom_ffi::border::{
     Buffer, Items, Status, borrow, borrow_mut, call, put, put_made, slice,
 };
-use valkeybloom_ffi::object::{Object, free, give, make};
+use valkeybloom_ffi::object::{Object, free, give, give_new};
 
 #[allow(
     clippy::cast_possible_truncation,
@@ -200,7 +200,7 @@ pub unsafe extern "C" fn valkeybloom_near_copy(
             return put(filter, std::ptr::null_mut());
         };
         let copy = copy.try_clone().ok_or(Error::NO_MEMORY)?;
-        make(filter, || Ok(Bloom::from(copy)))
+        give_new(filter, || Ok(Bloom::from(copy)))
     })
 }
 
