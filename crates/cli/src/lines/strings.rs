@@ -13,8 +13,8 @@ pub struct Strings {
 /// Empty strings with memory. The system would fill new memory with zeros, page by page.
 static POOL: Mutex<Vec<Strings>> = Mutex::new(Vec::new());
 
-/// The largest capacity that is pooled, in bytes or in ends, which take 8 bytes each.
-const MOST_CAPACITY: usize = 4 << 20;
+/// The most memory of one that is pooled, in bytes.
+const MOST_MEMORY: usize = 4 << 20;
 /// The most that are pooled.
 const MOST_POOLED: usize = 32;
 
@@ -22,7 +22,7 @@ impl Default for Strings {
     /// Returns none, with memory for some if the pool has any.
     fn default() -> Self {
         let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
-        pool.pop().unwrap_or(Self {
+        pool.pop().unwrap_or_else(|| Self {
             bytes: Vec::new(),
             ends: Vec::new(),
         })
@@ -31,9 +31,8 @@ impl Default for Strings {
 
 impl Drop for Strings {
     fn drop(&mut self) {
-        let most = self.bytes.capacity().max(self.ends.capacity());
-        // One that the pool drops has no memory any more.
-        if !(1..=MOST_CAPACITY).contains(&most) {
+        let memory = self.bytes.capacity() + self.ends.capacity() * size_of::<usize>();
+        if !(1..=MOST_MEMORY).contains(&memory) {
             return;
         }
         self.bytes.clear();
