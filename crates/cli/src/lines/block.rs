@@ -26,7 +26,7 @@ pub struct Block {
     pub start: Option<Start>,
     /// The number of bytes of all files that were read before the block was sent.
     pub read: u64,
-    /// The byte at the end of each item does not belong to it.
+    /// Each is followed by a byte that ends it.
     items: Strings,
     /// The records, if they are kept and are not the items themselves.
     kept: Option<Kept>,
@@ -115,18 +115,17 @@ impl Block {
 
     /// Adds an item of a record.
     pub fn push(&mut self, field: &[u8]) {
-        self.items.bytes.extend_from_slice(field);
-        self.items.ends.push(self.items.bytes.len());
-        self.items.bytes.push(b'\n');
+        let Strings { bytes, ends } = &mut self.items;
+        bytes.extend_from_slice(field);
+        bytes.push(b'\n');
+        ends.push(bytes.len());
     }
 
     /// Adds a record without an item.
     pub fn push_lacking(&mut self, lacking: Lacking) {
-        let index = self.items.ends.len();
-        self.kept
-            .get_or_insert_default()
-            .lacking
-            .push((index, lacking));
+        let index = self.len();
+        let kept = self.kept.get_or_insert_default();
+        kept.lacking.push((index, lacking));
         self.push(b"");
     }
 
@@ -152,21 +151,19 @@ impl Block {
             ..Self::first_of(&self.file, Unit::Fields)
         };
         push(&self, &mut fields)?;
-        let kept = fields.kept.get_or_insert_default();
-        kept.records = self.items;
-        kept.records.ends.iter_mut().for_each(|end| *end += 1);
+        fields.kept.get_or_insert_default().records = self.items;
         Ok(fields)
     }
 
     /// Notes which bytes from a position on end items.
     pub fn find_ends(&mut self, from: usize, end: u8) {
         let ends = memchr_iter(end, &self.items.bytes[from..]);
-        self.items.ends.extend(ends.map(|at| from + at));
+        self.items.ends.extend(ends.map(|at| from + at + 1));
     }
 
     /// Takes the whole items out, and leaves a block with the bytes of the one that is not whole yet.
     pub fn take(&mut self) -> Self {
-        let whole = self.items.ends.last().map_or(0, |end| end + 1);
+        let whole = self.whole();
         let mut next = Self {
             index: self.index,
             first: self.first + self.len() as u64,
@@ -181,11 +178,15 @@ impl Block {
 
     /// Ends the last item, if it is not ended.
     pub fn end_last(&mut self, end: u8) {
-        let whole = self.items.ends.last().map_or(0, |end| end + 1);
-        if self.items.bytes.len() > whole {
-            self.items.ends.push(self.items.bytes.len());
+        if self.items.bytes.len() > self.whole() {
             self.items.bytes.push(end);
+            self.items.ends.push(self.items.bytes.len());
         }
+    }
+
+    /// Returns the number of bytes of the whole items.
+    fn whole(&self) -> usize {
+        self.items.ends.last().copied().unwrap_or(0)
     }
 
     /// Returns whether there is a whole item.
@@ -200,22 +201,15 @@ impl Block {
 
     /// Returns the items that are not empty.
     pub fn items(&self) -> impl Iterator<Item = &[u8]> {
-        let last = [self.items.bytes.len()];
-        let items = self.between(self.items.ends.iter().copied().chain(last));
-        items.filter(|item| !item.is_empty())
+        self.lines().filter(|item| !item.is_empty())
     }
 
     /// Returns all whole items.
     pub fn lines(&self) -> impl Iterator<Item = &[u8]> {
-        self.between(self.items.ends.iter().copied())
-    }
-
-    /// Returns the items, each from the end of the one before to its own.
-    fn between(&self, ends: impl Iterator<Item = usize>) -> impl Iterator<Item = &[u8]> {
         let mut start = 0;
-        ends.map(move |end| {
-            let item = &self.items.bytes[start..end];
-            start = end + 1;
+        self.items.ends.iter().map(move |end| {
+            let item = &self.items.bytes[start..end - 1];
+            start = *end;
             match item.strip_suffix(b"\r") {
                 Some(line) if self.unit == Unit::Lines => line,
                 _ => item,
@@ -231,33 +225,33 @@ impl Block {
 
     /// Returns the whole records.
     pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
-        let (ends, lacking, after): (_, &[_], _) = match &self.kept {
-            None => (&self.items.ends, &[], 1),
-            Some(kept) => (&kept.records.ends, &kept.lacking, 0),
+        let (records, lacking): (_, &[_]) = match &self.kept {
+            None => (&self.items, &[]),
+            Some(kept) => (&kept.records, &kept.lacking),
         };
         let mut lacking = lacking.iter().copied().peekable();
         let mut start = 0;
-        let records = self.lines().zip(ends).enumerate();
+        let records = self.lines().zip(&records.ends).enumerate();
         records.map(move |(index, (item, end))| {
-            let place = start..end + after;
-            start = place.end;
+            let place = start..*end;
+            start = *end;
             let none = lacking.next_if(|(at, _)| *at == index);
             let item = none.map_or(Ok(item), |(_, lacking)| Err(lacking));
             Record { item, place }
         })
     }
 
-    /// Describes the position of one of [`items`](Self::items). Only the address tells it from equal ones.
+    /// Describes the position of one of [`items`](Self::items). Its address tells it from equal items.
     pub fn position(&self, item: &[u8]) -> String {
         let range = self.items.bytes.as_ptr_range();
         debug_assert!(range.contains(&item.as_ptr()), "it is of another block");
         let offset = item.as_ptr().addr() - range.start.addr();
-        self.numbered(self.items.ends.partition_point(|end| *end < offset))
+        self.numbered(self.items.ends.partition_point(|end| *end <= offset))
     }
 
     /// Describes the position of the item after the whole ones.
     pub fn end(&self) -> String {
-        self.numbered(self.items.ends.len())
+        self.numbered(self.len())
     }
 
     /// Describes the position of the item that follows a number of items of this block.
