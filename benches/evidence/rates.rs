@@ -187,7 +187,7 @@ pub(crate) fn run(table: &mut Table) {
     );
 }
 
-/// Measures large filters in servers, each of which uses one processor.
+/// Measures large filters, each in a server of its own, at the same time: a server uses one processor.
 fn in_servers(rates: &mut Rates, keys: u64) {
     let measured = thread::scope(|scope| {
         let servers = [(RATE, 10_000_000), (1e-6, 100_000_000)];

@@ -5,6 +5,9 @@
     reason = "bits are cut out of hashes"
 )]
 
+use std::hint::black_box;
+use std::ops::BitOr;
+
 /// The hash of an item, which is not 0.
 pub type Hash = u128;
 
@@ -27,6 +30,13 @@ pub struct Layer {
 }
 
 const LINE_WORDS: usize = LINE_BITS / 64;
+
+/// Reads words that do not wait for one another, so their cache misses overlap. A caller that reads them again finds them in
+/// the cache.
+pub fn touch_each<W: BitOr<Output = W> + Default>(words: impl Iterator<Item = W>) {
+    // The compiler would leave out what nobody uses.
+    black_box(words.fold(W::default(), |all, word| all | word));
+}
 
 /// Returns the part of a hash.
 pub fn part_of(hash: Hash) -> usize {

@@ -190,15 +190,17 @@ impl Unique {
     /// The options do not suit one another, or the files.
     fn mode(&self, files: &Files) -> Result<Mode<'_>> {
         let usage = |text: &str| Err(Failure::usage(text));
+        let only_once = |file: &PathBuf, rest: &str| {
+            usage(&format!("{} can be read only once{rest}", file.display()))
+        };
         if let (Some(url), Some(key)) = (&self.to, &self.key) {
             return match &files.once {
                 None if self.out.is_none() => {
                     usage("--to needs --out, so that a run that was killed can go on")
                 }
-                Some(file) if self.out.is_some() || self.state.is_some() => usage(&format!(
-                    "{} can be read only once, so its run can't go on: omit --out and --state",
-                    file.display()
-                )),
+                Some(file) if self.out.is_some() || self.state.is_some() => {
+                    only_once(file, ", so its run can't go on: omit --out and --state")
+                }
                 _ => Ok(Mode::Shared(url, key)),
             };
         }
@@ -209,15 +211,12 @@ impl Unique {
                 usage("--rate is that of a filter that decides: add --one-pass or --to")
             }
             None => Ok(Mode::TwoPasses),
-            Some(file) if reads_twice => usage(&format!(
-                "{} can be read only once, and --count and --state read it twice: write it to a file first",
-                file.display()
-            )),
+            Some(file) if reads_twice => only_once(
+                file,
+                ", and --count and --state read it twice: write it to a file first",
+            ),
             Some(file) if file.as_os_str() == "-" => Ok(Mode::OnePass),
-            Some(file) => usage(&format!(
-                "{} can be read only once: add --one-pass",
-                file.display()
-            )),
+            Some(file) => only_once(file, ": add --one-pass"),
         }
     }
 
@@ -299,7 +298,7 @@ impl Unique {
         if let Some(state) = &state {
             state.remove()?;
         }
-        Ok(Decided::Suspects(suspects.hashes().count()))
+        Ok(Decided::Suspects(suspects.len()))
     }
 
     /// Returns where the suspects are kept.

@@ -1,7 +1,5 @@
 //! Prints the records of blocks, and counts them.
 
-use std::mem;
-
 use super::output::Output;
 use crate::failure::Result;
 use crate::lines::{Block, Record};
@@ -90,8 +88,7 @@ impl Printer {
         mut count: impl FnMut() -> Option<u64>,
     ) -> Result<()> {
         let whole = block.record_bytes();
-        let mut bytes = mem::take(&mut self.gathered);
-        bytes.clear();
+        self.gathered.clear();
         // Records that follow each other are copied at once.
         let mut run = 0..0;
         for Record { item, place } in records {
@@ -114,21 +111,19 @@ impl Printer {
             }
             let is_counted = self.selection == Selection::Counts;
             if is_counted || place.start != run.end {
-                self.output.gather(&mut bytes, &whole[run])?;
+                self.output.gather(&mut self.gathered, &whole[run])?;
                 run = place.start..place.start;
             }
             if let (true, Some(count)) = (is_counted, count) {
-                bytes.extend_from_slice(format!("{count:7} ").as_bytes());
+                let number = format!("{count:7} ");
+                self.gathered.extend_from_slice(number.as_bytes());
             }
             run.end = place.end;
         }
-        self.output.gather(&mut bytes, &whole[run])?;
-        let written = if bytes.is_empty() {
-            Ok(())
-        } else {
-            self.output.write(&bytes)
-        };
-        self.gathered = bytes;
-        written
+        self.output.gather(&mut self.gathered, &whole[run])?;
+        if self.gathered.is_empty() {
+            return Ok(());
+        }
+        self.output.write(&self.gathered)
     }
 }

@@ -3,10 +3,9 @@
 //! Each part of them is a hash table whose entries are ascending, with half as many free slots as hashes. A lookup nearly
 //! always reads one cache line. A filter before the table has the answer for nearly all other hashes.
 
-use std::hint::black_box;
 use std::iter;
 
-use super::layer::{Hash, Layer, PARTS, part_of, place_in_part};
+use super::layer::{Hash, Layer, PARTS, part_of, place_in_part, touch_each};
 
 /// The hashes that are looked up together.
 const BATCH: usize = 64;
@@ -33,6 +32,8 @@ pub struct Part {
     slots: Vec<Hash>,
     /// The number of slots that are homes.
     homes: usize,
+    /// The number of hashes.
+    count: usize,
     filter: Layer,
 }
 
@@ -43,6 +44,7 @@ impl Part {
         let mut part = Self {
             slots: Vec::with_capacity(homes + LAST_SLOTS),
             homes,
+            count: hashes.len(),
             filter: Layer::new(hashes.len(), FILTER_BITS),
         };
         for hash in hashes {
@@ -61,7 +63,7 @@ impl Part {
         place_in_part(hash, self.homes)
     }
 
-    /// Loads the cache lines where a hash nearly always is.
+    /// Reads the cache lines where a hash nearly always is.
     fn touch(&self, hash: Hash) -> Hash {
         let home = self.home(hash);
         self.slots[home] | self.slots[home + NEAR]
@@ -104,6 +106,11 @@ impl Suspects {
         Self::new(parts.collect())
     }
 
+    /// Returns the number of hashes.
+    pub fn len(&self) -> usize {
+        self.parts.iter().map(|part| part.count).sum()
+    }
+
     /// Returns a number above that of each hash.
     pub fn end(&self) -> usize {
         self.firsts[PARTS]
@@ -120,15 +127,11 @@ impl Suspects {
         let mut found = Vec::new();
         let mut claimed = Vec::with_capacity(BATCH);
         for (batch, start) in hashes.chunks(BATCH).zip((0..).step_by(BATCH)) {
-            // These loads do not wait for one another, so their cache misses overlap. `black_box` keeps the compiler from
-            // leaving them out.
-            let words = batch.iter().map(|hash| part(*hash).filter.touch(*hash));
-            black_box(words.fold(0, |all, word| all | word));
+            touch_each(batch.iter().map(|hash| part(*hash).filter.touch(*hash)));
             claimed.clear();
             let all = (start..).zip(batch.iter().copied());
             claimed.extend(all.filter(|(_, hash)| part(*hash).filter.contains(*hash)));
-            let slots = claimed.iter().map(|(_, hash)| part(*hash).touch(*hash));
-            black_box(slots.fold(0, |all, slot| all | slot));
+            touch_each(claimed.iter().map(|(_, hash)| part(*hash).touch(*hash)));
             found.extend(claimed.iter().filter_map(|&(index, hash)| {
                 let place = part(hash).find(hash)?;
                 Some((index, self.firsts[part_of(hash)] + place))
@@ -146,10 +149,9 @@ impl Marks {
         Self(vec![0; count.div_ceil(64)])
     }
 
-    /// Loads the marks of suspects, so that their cache misses overlap.
+    /// Reads the marks of suspects, which are marked next.
     pub fn touch(&self, numbers: impl Iterator<Item = usize>) {
-        let words = numbers.map(|number| self.0[number / 64]);
-        black_box(words.fold(0, |all, word| all | word));
+        touch_each(numbers.map(|number| self.0[number / 64]));
     }
 
     /// Marks a suspect. Returns whether it was marked before.
@@ -178,6 +180,7 @@ mod tests {
             hashes.extend([1, Hash::MAX - 2, Hash::MAX - 1, Hash::MAX]);
             hashes.sort_unstable();
             let suspects = Suspects::of_ascending(&hashes);
+            assert_eq!(suspects.len(), hashes.len());
             assert!(suspects.hashes().eq(hashes.iter().copied()));
             let others: Vec<_> = (count..count + 10_000)
                 .map(hash)
