@@ -41,10 +41,8 @@ pub(crate) fn run(table: &mut Table) {
         let package = packages.iter().find(is_it).expect("cargo lists it");
         let text = |field: &str| package[field].as_str().unwrap_or_default();
         let licence = text("license").replace('/', " OR ");
-        if !licence
-            .split(" OR ")
-            .any(|choice| PERMISSIVE.contains(&choice))
-        {
+        let mut choices = licence.split(" OR ");
+        if !choices.any(|choice| PERMISSIVE.contains(&choice)) {
             restricted.push(format!(", {name}: {licence}"));
         }
         let folder = Path::new(text("manifest_path")).parent().expect("a folder");
@@ -56,13 +54,13 @@ pub(crate) fn run(table: &mut Table) {
         owned.0.push(format!("{name} {version} ({lines})"));
         owned.1.insert(licence);
     }
+    let (most, most_unsafe) = MOST;
     table.claim(
         &format!(
-            "At most {} crates of others are in the module, {} with unsafe code",
-            MOST.0, MOST.1
+            "At most {most} crates of others are in the module, {most_unsafe} with unsafe code"
         ),
         &format!("{}, {with_unsafe} with unsafe code", all.len()),
-        all.len() <= MOST.0 && with_unsafe <= MOST.1,
+        all.len() <= most && with_unsafe <= most_unsafe,
     );
     table.claim(
         &format!(

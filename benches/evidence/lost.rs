@@ -85,6 +85,37 @@ struct Missing {
     differing: u64,
 }
 
+impl Missing {
+    /// Counts what a restarted server and its replica lack of a writer's items. Without a time, all of them are in the log.
+    fn count(
+        &mut self,
+        writer: &mut Writer,
+        server: &mut Client,
+        replica: &mut Client,
+        logged_at: Option<Instant>,
+    ) {
+        let has = writer.has_each(server);
+        let has_replica = writer.has_each(replica);
+        let last = has.iter().rposition(|has| *has);
+        for (index, (_, at)) in writer.acknowledged.iter().enumerate() {
+            if has[index] {
+                self.at_replica += u64::from(!has_replica[index]);
+            } else {
+                self.lost += 1;
+                // A log loses nothing but its end.
+                let is_amid = last.is_some_and(|last| index < last);
+                let is_logged = logged_at.is_none_or(|logged_at| *at < logged_at);
+                self.logged += u64::from(is_amid || is_logged);
+            }
+        }
+        let digests = [server, replica].map(|client| digest(client, writer.key));
+        self.differing += u64::from(digests[0] != digests[1]);
+        // What is lost stays lost, and is counted once.
+        let mut has = has.into_iter();
+        writer.acknowledged.retain(|_| has.next() == Some(true));
+    }
+}
+
 pub(crate) fn run(table: &mut Table) {
     for (policy, kept) in [
         ("always", "every acknowledged addition"),
@@ -157,25 +188,7 @@ fn kill(policy: &str, additions: u64) -> (u64, Missing) {
         wait_in_sync(&primary, &replica);
         let (mut client, mut at_replica) = (primary.client(), replica.client());
         for writer in &mut writers {
-            let has = writer.has_each(&mut client);
-            let has_replica = writer.has_each(&mut at_replica);
-            let last = has.iter().rposition(|has| *has);
-            for (index, (_, at)) in writer.acknowledged.iter().enumerate() {
-                if has[index] {
-                    missing.at_replica += u64::from(!has_replica[index]);
-                } else {
-                    missing.lost += 1;
-                    // A log loses nothing but its end.
-                    let is_amid = last.is_some_and(|last| index < last);
-                    let is_logged = logged_at.is_none_or(|logged_at| *at < logged_at);
-                    missing.logged += u64::from(is_amid || is_logged);
-                }
-            }
-            let digests = [&mut client, &mut at_replica].map(|client| digest(client, writer.key));
-            missing.differing += u64::from(digests[0] != digests[1]);
-            // What is lost stays lost, and is counted once.
-            let mut has = has.into_iter();
-            writer.acknowledged.retain(|_| has.next() == Some(true));
+            missing.count(writer, &mut client, &mut at_replica, logged_at);
         }
     }
     (total.into_inner(), missing)

@@ -76,8 +76,16 @@ pub(crate) fn run(table: &mut Table) {
     let written = fs::create_dir_all(&folder);
     let written = written.and_then(|()| fs::write(folder.join("peers.md"), text));
     written.expect("the folder can be written to");
+    claim_answers(table, &sides, &faults);
+    claim_rate(table, worst);
+    for (index, peer) in sides.iter().enumerate().skip(1) {
+        claim_processor_time(table, &cases, &cpu, (index, &peer.name));
+    }
+}
 
-    let wrong = sides.iter().zip(&faults).map(|(side, faults)| {
+/// Claims that this module, the first of the sides, has no faults.
+fn claim_answers(table: &mut Table, sides: &[Side], faults: &[BTreeMap<&str, Vec<String>>]) {
+    let wrong = sides.iter().zip(faults).map(|(side, faults)| {
         let count: usize = faults.values().map(Vec::len).sum();
         format!("{count} by {}", side.name)
     });
@@ -87,6 +95,10 @@ pub(crate) fn run(table: &mut Table) {
         &format!("wrong: {wrong}"),
         faults[0].is_empty(),
     );
+}
+
+/// Claims that the worst rate of false positives is that of filters for 1 %.
+fn claim_rate(table: &mut Table, worst: f64) {
     // Five standard deviations are for chance.
     let most = 0.01 + 5.0 * (0.01 * 0.99 / precise(LOOKUPS)).sqrt();
     let measured = format!("at most {:.2} %", worst * 100.0);
@@ -95,16 +107,22 @@ pub(crate) fn run(table: &mut Table) {
         &measured,
         worst <= most,
     );
-    for (index, peer) in sides.iter().enumerate().skip(1) {
-        let ratio = |case: &Case| Some(cpu.get(&(case.name, 0))? / cpu.get(&(case.name, index))?);
-        let ratios: Vec<f64> = cases.iter().filter_map(ratio).collect();
-        let more = ratios.iter().filter(|ratio| **ratio > 1.0).count();
-        let (all, middle) = (ratios.len(), median(ratios));
-        let name = &peer.name;
-        let claim = format!("in the median, a command takes less processor time than in {name}");
-        let measured = format!("{middle:.2} of it; more in {more} of {all} cases");
-        table.claim(&claim, &measured, middle < 1.0);
-    }
+}
+
+/// Claims that this module takes less processor time than a peer.
+fn claim_processor_time(
+    table: &mut Table,
+    cases: &[Case],
+    cpu: &Figures,
+    (index, name): (usize, &str),
+) {
+    let ratio = |case: &Case| Some(cpu.get(&(case.name, 0))? / cpu.get(&(case.name, index))?);
+    let ratios: Vec<f64> = cases.iter().filter_map(ratio).collect();
+    let more = ratios.iter().filter(|ratio| **ratio > 1.0).count();
+    let (all, middle) = (ratios.len(), median(ratios));
+    let claim = format!("in the median, a command takes less processor time than in {name}");
+    let measured = format!("{middle:.2} of it; more in {more} of {all} cases");
+    table.claim(&claim, &measured, middle < 1.0);
 }
 
 /// Measures the processor time of each case and module.

@@ -39,22 +39,7 @@ pub(crate) fn table(wanted: &dyn Fn(&str) -> bool) -> String {
         fill(&mut client, "BF.MADD", "mneme", 0..100_000);
         let service = Service::start(&server);
         let script = server.dir().join("requests.lua");
-        // The requests are made before, so that wrk does little more than the service has to.
-        let text = format!(
-            "local requests, next = {{}}, 0\n\
-             for r = 1, {} do\n\
-             local keys = {{}}\n\
-             for k = 1, {keys} do keys[k] = 'key=' .. math.random(1000000000) end\n\
-             local path = string.gsub('{path}', 'KEYS', table.concat(keys, '&'))\n\
-             requests[r] = '{method} ' .. path .. ' HTTP/1.1\\r\\nHost: here\\r\\nContent-Length: 0\\r\\n\\r\\n'\n\
-             end\n\
-             request = function()\n\
-             next = next % #requests + 1\n\
-             return requests[next]\n\
-             end\n",
-            KEYS / keys
-        );
-        fs::write(&script, text).expect("the folder can be written to");
+        fs::write(&script, requests(path, keys, method)).expect("the folder can be written to");
         let cpu = || (seconds_of(service.child.id()), cpu_seconds(&server));
         let before = cpu();
         let output = Command::new("taskset")
@@ -86,6 +71,25 @@ pub(crate) fn table(wanted: &dyn Fn(&str) -> bool) -> String {
         .expect("a String takes all");
     }
     table
+}
+
+/// Returns wrk's script for one kind of requests, which it makes before the first, so that it does little more than the
+/// service has to.
+fn requests(path: &str, keys: u32, method: &str) -> String {
+    format!(
+        "local requests, next = {{}}, 0\n\
+         for r = 1, {} do\n\
+         local keys = {{}}\n\
+         for k = 1, {keys} do keys[k] = 'key=' .. math.random(1000000000) end\n\
+         local path = string.gsub('{path}', 'KEYS', table.concat(keys, '&'))\n\
+         requests[r] = '{method} ' .. path .. ' HTTP/1.1\\r\\nHost: here\\r\\nContent-Length: 0\\r\\n\\r\\n'\n\
+         end\n\
+         request = function()\n\
+         next = next % #requests + 1\n\
+         return requests[next]\n\
+         end\n",
+        KEYS / keys
+    )
 }
 
 /// Returns the processor time of a process, user and system.

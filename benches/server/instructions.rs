@@ -172,27 +172,7 @@ fn count(rows: &[&Row]) -> BTreeMap<String, Counted> {
         .config("bf.bloom-info-alias", "no")
         .start();
     let mut client = server.client();
-    run(&mut client, "BF.RESERVE small 0.01 100000");
-    fill(&mut client, "BF.MADD", "small", 0..100_000);
-    run(&mut client, "BF.RESERVE counting 0.01 100000 COUNTING");
-    fill(&mut client, "BF.MADD", "counting", 0..100_000);
-    run(
-        &mut client,
-        "BF.RESERVE window 0.01 100000 WINDOW 86400000 PERIODS 24",
-    );
-    fill(&mut client, "BF.MADD", "window", 0..100_000);
-    run(&mut client, "BF.RESERVE new 0.01 4000000");
-    run(&mut client, "TOPK.RESERVE shortlist 10");
-    fill(&mut client, "TOPK.ADD", "shortlist", 0..100_000);
-    run(&mut client, "TOPK.RESERVE toplist 100 1000 7 0.9");
-    fill(&mut client, "TOPK.ADD", "toplist", 0..100_000);
-    run(&mut client, "TDIGEST.CREATE values");
-    run(&mut client, "TDIGEST.CREATE digest");
-    fill(&mut client, "TDIGEST.ADD", "digest", 0..100_000);
-    run(&mut client, "BF.RESERVE read 0.01 4000000");
-    // The feed has its final size.
-    run(&mut client, "BF.READ read $");
-    fill(&mut client, "BF.MADD", "read", 0..100_000);
+    fill_keys(&mut client);
     let mut next = 0;
     let counted = rows.iter().map(|row| {
         // The first command is not counted, because it includes one-time work. A feed ends a minute after its last read.
@@ -217,6 +197,33 @@ fn count(rows: &[&Row]) -> BTreeMap<String, Counted> {
     // A folder that can't be removed does no harm.
     let _ = fs::remove_dir_all(&folder);
     counted
+}
+
+/// Creates the keys of all rows.
+fn fill_keys(client: &mut Client) {
+    for (create, filled_by) in [
+        ("BF.RESERVE small 0.01 100000", Some("BF.MADD")),
+        ("BF.RESERVE counting 0.01 100000 COUNTING", Some("BF.MADD")),
+        (
+            "BF.RESERVE window 0.01 100000 WINDOW 86400000 PERIODS 24",
+            Some("BF.MADD"),
+        ),
+        ("BF.RESERVE new 0.01 4000000", None),
+        ("TOPK.RESERVE shortlist 10", Some("TOPK.ADD")),
+        ("TOPK.RESERVE toplist 100 1000 7 0.9", Some("TOPK.ADD")),
+        ("TDIGEST.CREATE values", None),
+        ("TDIGEST.CREATE digest", Some("TDIGEST.ADD")),
+        ("BF.RESERVE read 0.01 4000000", None),
+    ] {
+        run(client, create);
+        if let Some(command) = filled_by {
+            let key = create.split(' ').nth(1).expect("a key");
+            fill(client, command, key, 0..100_000);
+        }
+    }
+    // The feed has its final size.
+    run(client, "BF.READ read $");
+    fill(client, "BF.MADD", "read", 0..100_000);
 }
 
 fn send(client: &mut Client, row: &Row, next: &mut u64) {

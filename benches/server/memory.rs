@@ -25,6 +25,49 @@ fn case_of(kind: &str, items: u64) -> String {
 }
 
 #[allow(clippy::cast_precision_loss, reason = "some megabytes")]
+fn bytes_of_grown(client: &mut Client, case: &str) -> Line {
+    run(client, "BF.RESERVE grown 0.01 1000 EXPANSION 2");
+    fill(client, "BF.MADD", "grown", 0..1_000_000);
+    let size = run(client, "BF.INFO grown SIZE").as_array()[0].as_int() as f64;
+    let filters = run(client, "BF.INFO grown FILTERS").as_array()[0].as_int();
+    let items = run(client, "BF.CARD grown").as_int() as f64;
+    // The minimum for filters of these capacities, at the rates 0.01 / ((i + 1)(i + 2)).
+    let need: f64 = (0..i32::try_from(filters).expect("few filters"))
+        .map(|i| {
+            let rate = 0.01 / (f64::from(i + 1) * f64::from(i + 2));
+            let bits = -rate.ln() / std::f64::consts::LN_2.powi(2);
+            1000.0 * 2_f64.powi(i) * bits / 8.0
+        })
+        .sum();
+    Line {
+        case: case.to_owned(),
+        measured: format!("{size:.0} bytes, {:.1} bits an item", size * 8.0 / items),
+        compared_with: format!("the least for these rates: {need:.0} bytes"),
+        ratio: size / need,
+        goal: Goal::AtMost(1.12),
+    }
+}
+
+fn bytes_beside_blob(client: &mut Client, case: &str) -> Line {
+    run(client, "BF.RESERVE one 0.01 1000");
+    let size = run(client, "BF.INFO one SIZE").as_array()[0].as_int();
+    let debug = run(client, "BF.DEBUG one").as_array()[1].text();
+    let bitmap = debug
+        .strip_prefix("bytes:")
+        .and_then(|rest| rest.split(' ').next());
+    let bitmap: i64 = bitmap.and_then(|b| b.parse().ok()).expect("a number");
+    // The blob consists of a header of 45 bytes and the bitmap.
+    let beside = i32::try_from(size - 45 - bitmap).expect("little");
+    Line {
+        case: case.to_owned(),
+        measured: format!("{beside} bytes"),
+        compared_with: "200 bytes".to_owned(),
+        ratio: f64::from(beside) / 200.0,
+        goal: Goal::AtMost(1.0),
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "some megabytes")]
 fn bits_of_table(client: &mut Client, case: &str, goal: f64) -> Line {
     let [bytes, items] =
         ["MEMORY USAGE table", "BF.CARD table"].map(|line| run(client, line).as_int() as f64);
@@ -52,28 +95,7 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
     let server = server();
     let mut client = server.client();
     if wanted(grown) {
-        run(&mut client, "BF.RESERVE grown 0.01 1000 EXPANSION 2");
-        fill(&mut client, "BF.MADD", "grown", 0..1_000_000);
-        let size = run(&mut client, "BF.INFO grown SIZE").as_array()[0].as_int();
-        let filters = run(&mut client, "BF.INFO grown FILTERS").as_array()[0].as_int();
-        let items = run(&mut client, "BF.CARD grown").as_int();
-        // The minimum for filters of these capacities, at the rates 0.01 / ((i + 1)(i + 2)).
-        let need: f64 = (0..i32::try_from(filters).expect("few filters"))
-            .map(|i| {
-                let rate = 0.01 / (f64::from(i + 1) * f64::from(i + 2));
-                let bits = -rate.ln() / std::f64::consts::LN_2.powi(2);
-                1000.0 * 2_f64.powi(i) * bits / 8.0
-            })
-            .sum();
-        #[allow(clippy::cast_precision_loss, reason = "some megabytes")]
-        let (size, items) = (size as f64, items as f64);
-        lines.push(Line {
-            case: grown.to_owned(),
-            measured: format!("{size:.0} bytes, {:.1} bits an item", size * 8.0 / items),
-            compared_with: format!("the least for these rates: {need:.0} bytes"),
-            ratio: size / need,
-            goal: Goal::AtMost(1.12),
-        });
+        lines.push(bytes_of_grown(&mut client, grown));
     }
     for (kind, words, goal) in TABLES {
         for items in NUMBERS {
@@ -90,22 +112,7 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
         }
     }
     if wanted(small) {
-        run(&mut client, "BF.RESERVE one 0.01 1000");
-        let size = run(&mut client, "BF.INFO one SIZE").as_array()[0].as_int();
-        let debug = run(&mut client, "BF.DEBUG one").as_array()[1].text();
-        let bitmap = debug
-            .strip_prefix("bytes:")
-            .and_then(|rest| rest.split(' ').next());
-        let bitmap: i64 = bitmap.and_then(|b| b.parse().ok()).expect("a number");
-        // The blob consists of a header of 45 bytes and the bitmap.
-        let beside = i32::try_from(size - 45 - bitmap).expect("little");
-        lines.push(Line {
-            case: small.to_owned(),
-            measured: format!("{beside} bytes"),
-            compared_with: "200 bytes".to_owned(),
-            ratio: f64::from(beside) / 200.0,
-            goal: Goal::AtMost(1.0),
-        });
+        lines.push(bytes_beside_blob(&mut client, small));
     }
     lines
 }

@@ -33,73 +33,81 @@ const LOOKUPS: u64 = 2_000_000;
 const ROUND: usize = 20_000;
 
 pub(crate) fn table(wanted: &dyn Fn(&str) -> bool) -> String {
-    let mut table = String::new();
     if !wanted("near") {
-        return table;
+        return String::new();
     }
-    table += "| near filters | measured | goal |\n|---|---|---|\n";
-    let mut add = |what: &str, measured: &str, goal: &str| {
-        writeln!(table, "| {what} | {measured} | {goal} |").expect("a String takes all");
-    };
-
+    let mut table = Table("| near filters | measured | goal |\n|---|---|---|\n".to_owned());
     let server = server();
-    let mut client = server.client();
-    let limit = "CONFIG SET bf.bloom-filter-max-memory-usage 256mb";
-    run(&mut client, limit);
-    for (key, capacity, items, goal) in [
-        ("small", "100000", 100_000, "≤ 40 ns"),
-        ("large", "100000000 NONSCALING", 2_000_000, "≤ 120 ns"),
-    ] {
-        run(&mut client, &format!("BF.RESERVE {key} 0.01 {capacity}"));
-        fill(&mut client, "BF.MADD", key, 0..items);
-        let bytes = run(&mut client, &format!("BF.INFO {key} SIZE"));
-        let bytes = bytes.as_array()[0].as_int();
-        let ns = lookup_ns(&server, key, items);
-        let what = format!("a lookup in a copy of {} kB, Rust", bytes / 1000);
-        add(&what, &format!("{ns:.0} ns"), goal);
-        if let Some(ns) = python_ns(&server, key, items) {
-            let goal = if key == "small" {
-                "≤ 90 ns"
-            } else {
-                "≤ 180 ns"
-            };
-            let what = what.replace("Rust", "Python");
-            add(&what, &ns, goal);
-        }
-    }
-
-    run(&mut client, "DEL large");
-    run(&mut client, "BF.RESERVE read 0.01 1000000");
-    let idle = share(&server, &[], None);
-    let polls = share(&server, &["read"; FOLLOWERS], None);
-    let what = format!(
-        "{FOLLOWERS} followers at 20 polls a second, nothing new: share of the server's core"
-    );
-    add(&what, &percent(polls.cpu - idle.cpu), "≤ 2 %");
-    add(
-        "an empty poll: bytes to the server, and from it",
-        &format!("{:.0}, {:.0}", polls.sent, polls.received),
-        "",
-    );
-    let adds = share(&server, &[], Some("other"));
-    let both = share(&server, &["read"; FOLLOWERS], Some("read"));
-    add(
-        "1,000 adds a second: share of the server's core",
-        &percent(adds.cpu - idle.cpu),
-        "",
-    );
-    let what = format!("the same with {FOLLOWERS} followers");
-    add(&what, &percent(both.cpu - idle.cpu), "");
-
+    add_lookups(&mut table, &server);
+    add_shares(&mut table, &server);
     let mut seen = seen_ms(&server);
     seen.sort_by(f64::total_cmp);
     let at = |share: usize| seen[seen.len() * share / 100];
-    add(
+    table.add(
         "an addition is in the copy: half of them, 99 % of them",
         &format!("{:.0} ms, {:.0} ms", at(50), at(99)),
         "99 % ≤ 60 ms",
     );
-    table
+    table.0
+}
+
+struct Table(String);
+
+impl Table {
+    fn add(&mut self, what: &str, measured: &str, goal: &str) {
+        writeln!(self.0, "| {what} | {measured} | {goal} |").expect("a String takes all");
+    }
+}
+
+/// Adds rows for lookups in a copy that fits the cache, and in one that does not.
+fn add_lookups(table: &mut Table, server: &Server) {
+    let mut client = server.client();
+    let limit = "CONFIG SET bf.bloom-filter-max-memory-usage 256mb";
+    run(&mut client, limit);
+    for (key, capacity, items, goals) in [
+        ("small", "100000", 100_000, ["≤ 40 ns", "≤ 90 ns"]),
+        (
+            "large",
+            "100000000 NONSCALING",
+            2_000_000,
+            ["≤ 120 ns", "≤ 180 ns"],
+        ),
+    ] {
+        run(&mut client, &format!("BF.RESERVE {key} 0.01 {capacity}"));
+        fill(&mut client, "BF.MADD", key, 0..items);
+        let bytes = run(&mut client, &format!("BF.INFO {key} SIZE"));
+        let what = format!(
+            "a lookup in a copy of {} kB, ",
+            bytes.as_array()[0].as_int() / 1000
+        );
+        let ns = lookup_ns(server, key, items);
+        table.add(&(what.clone() + "Rust"), &format!("{ns:.0} ns"), goals[0]);
+        if let Some(ns) = python_ns(server, key, items) {
+            table.add(&(what + "Python"), &ns, goals[1]);
+        }
+        run(&mut client, &format!("DEL {key}"));
+    }
+}
+
+/// Adds rows for what followers take of the server.
+fn add_shares(table: &mut Table, server: &Server) {
+    run(&mut server.client(), "BF.RESERVE read 0.01 1000000");
+    let idle = share(server, &[], None);
+    let polls = share(server, &["read"; FOLLOWERS], None);
+    let what = format!(
+        "{FOLLOWERS} followers at 20 polls a second, nothing new: share of the server's core"
+    );
+    table.add(&what, &percent(polls.cpu - idle.cpu), "≤ 2 %");
+    let bytes = format!("{:.0}, {:.0}", polls.sent, polls.received);
+    table.add(
+        "an empty poll: bytes to the server, and from it",
+        &bytes,
+        "",
+    );
+    let adds = percent(share(server, &[], Some("other")).cpu - idle.cpu);
+    table.add("1,000 adds a second: share of the server's core", &adds, "");
+    let both = percent(share(server, &["read"; FOLLOWERS], Some("read")).cpu - idle.cpu);
+    table.add(&format!("the same with {FOLLOWERS} followers"), &both, "");
 }
 
 fn percent(share: f64) -> String {
