@@ -1,12 +1,12 @@
-//! Measures what the server's allocator gives for a value beyond the bytes that the value asks for.
+//! Measures what the server's allocator gives for a value beyond the bytes that the value requests.
 
 use valkeybloom_sketches::Relocate;
 
 use crate::family::Family;
 use crate::ffi::bytes_given;
 
-/// Visits the blocks of a value as defragmentation does, but leaves them where they are, and adds up the bytes that each
-/// one is larger than asked for.
+/// Visits the blocks of a value as defragmentation does, but leaves them where they are, and adds up the bytes by which each
+/// is larger than requested.
 struct Meter {
     spare_bytes: u64,
 }
@@ -39,8 +39,8 @@ impl Relocate for Meter {
     }
 }
 
-/// Returns the bytes that the allocator gave for the blocks of a value beyond those that it was asked for. The few
-/// blocks that defragmentation does not visit count as asked for.
+/// Returns the bytes that the allocator gave for the blocks of a value beyond the requested ones. The few blocks
+/// that defragmentation does not visit count as if they were of the requested size.
 pub fn spare_bytes<V: Family>(value: &mut V) -> u64 {
     let mut meter = Meter { spare_bytes: 0 };
     value.relocate(0, &mut meter);

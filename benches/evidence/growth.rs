@@ -119,7 +119,7 @@ pub(crate) fn run(table: &mut Table) {
         ]);
     }
     table.claim(
-        &format!("A filter that doubles {doublings} times: no key is missing, and others are found at most at the rate asked for"),
+        &format!("A filter that doubles {doublings} times: no key is missing, and others are found at most at the requested rate"),
         &format!("{} keys, {missing} missing", grouped(filters[0].keys)),
         all_hold,
     );

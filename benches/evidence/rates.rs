@@ -146,7 +146,7 @@ impl Rates<'_> {
         let rates: Vec<_> = measured.iter().map(Measured::measured_rate).collect();
         self.table.claim(
             &format!(
-                "{subject}: no key is missing, and others are found at most at the rate asked for, and at least at the formula's"
+                "{subject}: no key is missing, and others are found at most at the requested rate, and at least at the formula's"
             ),
             &format!("{missing} missing; {}", rates.join(", ")),
             measured.iter().all(Measured::holds),
@@ -171,7 +171,7 @@ pub(crate) fn run(table: &mut Table) {
         "filter",
         "keys",
         "missing",
-        "rate asked for",
+        "requested rate",
         "by the formula",
         "measured",
         "lookups of others",
@@ -183,7 +183,7 @@ pub(crate) fn run(table: &mut Table) {
     table.note(
         "The formula is (1 - exp(-hashes * keys / bits)) ^ hashes; for tables, the share of all fingerprints that are \
          taken. Allowed is what chance explains once in three million runs: the fewest by the formula, the most by the \
-         rate asked for.",
+         requested rate.",
     );
 }
 

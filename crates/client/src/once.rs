@@ -111,7 +111,7 @@ impl Once {
 }
 
 impl Consumer {
-    /// Adds items, the first of which has the position `at`. Returns for each, in order, whether it was new.
+    /// Adds items. The first has the position `at`, the next ones follow it. Returns for each, in order, whether it was new.
     ///
     /// # Errors
     ///

@@ -304,7 +304,7 @@ fn a_refused_item_keeps_the_answers_before_it() {
         call(&mut once, &mut server, &[b"c", b"b", b"a"], 0),
         Ok(vec![false; 3])
     );
-    // Each answer was told once, and no receipt was begun for the second and third call.
+    // Each answer was given once, and no receipt was begun for the second and third call.
     assert_eq!(server.receipts.len(), 1);
 }
 
@@ -358,7 +358,7 @@ fn servers_without_receipts() {
 }
 
 /// Sixteen callers add items in batches. Commands and replies get lost, clients send commands again, no receipt
-/// vanishes. A caller whose call failed calls again, with any of its items among others. It is told the answers that are known,
+/// vanishes. A caller whose call failed calls again, with any of its items among others. It gets the answers that are known,
 /// or none.
 #[test]
 fn each_item_is_new_to_one_caller() {

@@ -109,7 +109,7 @@ impl Bloom {
 
     /// Make a filter whose items expire: a window of `periods` periods, each `window_ms` milliseconds long.
     ///
-    /// An item is found for `periods - 1` to `periods` periods, of which there are 60,000 at most. `capacity` is for one
+    /// An item is found for `periods - 1` to `periods` periods. `periods` is at most 60,000. `capacity` is for one
     /// period. Where a method has `at_ms`, it is the time in milliseconds since the epoch, instead of the clock's.
     /// `ttl_ms` is how long items stay, at most the whole window. Items may come late: each goes to its own period, and
     /// ValueError is raised for those that have expired by the time of the latest item.

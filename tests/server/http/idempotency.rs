@@ -146,7 +146,7 @@ fn a_receipt_that_the_server_refuses_is_an_error() {
         &service,
         "the server has no BF.INSERT … ONCE: load the module valkeybloom",
     );
-    // What is kept before a refusal is told again, and the same request goes on there.
+    // Answers that were kept before a refusal are given again, and the same request goes on there.
     client.ok("CONFIG SET maxmemory 1");
     let service = Service::start(&server, &[]);
     refused(&service, "OOM ");

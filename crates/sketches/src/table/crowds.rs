@@ -2,7 +2,7 @@
 //!
 //! Hashes of items are random, so each shard gets about its share. But items that were chosen by whoever knows the seed may have
 //! the first bits of their hashes in common, and bytes from outside may hold any fingerprints. So a shard that has four times
-//! its share becomes a *crowd*: a list of leaves, each of which is split at the median when it has too many entries. The place
+//! its share becomes a *crowd*: a list of leaves. A leaf that has too many entries is split at the median. The place
 //! of a crowd has no shard. A crowd that has about its share becomes a shard again, for example because the table was split
 //! often enough.
 
@@ -20,7 +20,7 @@ use super::shards::{Address, CROWD_BYTES, Crowd, Leaf, Room, Shards, Spot};
 const CALM_ENTRIES: usize = 1536;
 /// The entries above which a leaf is split.
 const LEAF_ENTRIES: usize = 1024;
-/// The entries of two neighbours up to which they are joined: far fewer than those of a leaf that is split.
+/// The most entries that two neighbours may have to be joined: far fewer than those of a leaf that is split.
 const JOINED_ENTRIES: usize = 640;
 
 /// Size of the entry of a leaf in its crowd, in bytes.

@@ -31,7 +31,7 @@ pub struct Merged {
 const NONE: u64 = u64::MAX;
 
 impl<'t> Source<'t> {
-    /// Takes fingerprints of which `cut` bits are taken off, so that they have `bits` bits.
+    /// Takes fingerprints, and cuts off `cut` bits, so that they have `bits` bits.
     pub(super) const fn new(entries: Entries<'t>, cut: u32, bits: u32) -> Self {
         Self {
             entries,
@@ -110,7 +110,7 @@ impl Iterator for Merge<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<Merged> {
-        // Of a single source there is no node but its own.
+        // A single source has no node but its own.
         let source = self.tree[1];
         let key = self.keys[source];
         if key == NONE {

@@ -1,4 +1,4 @@
-//! Fingerprints of which nothing is kept.
+//! Fingerprints without anything beside them.
 
 use super::refused::Refused;
 use super::shards::{Room, Shards};

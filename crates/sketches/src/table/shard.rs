@@ -1,6 +1,6 @@
 //! A shard of a table: the fingerprints of a range in ascending order, without empty slots.
 //!
-//! A fingerprint's distance from the begin of the range is split into a *bucket*, of which there are at most 1,024, and a
+//! A fingerprint's distance from the begin of the range is split into a *bucket*, one of at most 1,024, and a
 //! *remainder*. An entry is a remainder above a tag of a few bits. The entries of a bucket are a *run*.
 //!
 //! ```text
