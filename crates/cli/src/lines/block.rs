@@ -20,13 +20,13 @@ pub struct Block {
     /// The index of the file in the input.
     pub index: usize,
     unit: Unit,
-    /// The number of the first item in the file, from 1.
+    /// The number of the block's first item among those of the file, from 1.
     first: u64,
     /// The form of the file, in its first block if whole records are kept.
     pub start: Option<Start>,
     /// The number of bytes of all files that were read before the block was sent.
     pub read: u64,
-    /// Each is followed by a byte that ends it.
+    /// The items, each before a byte that ends it.
     items: Strings,
     /// The records, if they are kept and are not the items themselves.
     kept: Option<Kept>,
@@ -52,21 +52,13 @@ pub struct Start {
 }
 
 /// What becomes of a record without an item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lacking {
-    Fail,
     Keep,
     Drop,
 }
 
-impl Lacking {
-    pub fn is_drop(self) -> bool {
-        self == Self::Drop
-    }
-}
-
 /// The records of items that are fields.
-#[derive(Default)]
 struct Kept {
     /// Each with its line end.
     records: Strings,
@@ -93,7 +85,7 @@ impl Block {
             first: 1,
             start: None,
             read: 0,
-            items: Strings::default(),
+            items: Strings::from_pool(),
             kept: None,
         }
     }
@@ -124,18 +116,24 @@ impl Block {
     /// Adds a record without an item.
     pub fn push_lacking(&mut self, lacking: Lacking) {
         let index = self.len();
-        let kept = self.kept.get_or_insert_default();
-        kept.lacking.push((index, lacking));
+        self.kept().lacking.push((index, lacking));
         self.push(b"");
     }
 
     /// Adds the bytes of the record whose item was added last.
     pub fn push_record(&mut self, record: &[u8]) {
-        let Strings { bytes, ends } = &mut self.kept.get_or_insert_default().records;
+        let Strings { bytes, ends } = &mut self.kept().records;
         for part in ended(record) {
             bytes.extend_from_slice(part);
         }
         ends.push(bytes.len());
+    }
+
+    fn kept(&mut self) -> &mut Kept {
+        self.kept.get_or_insert_with(|| Kept {
+            records: Strings::from_pool(),
+            lacking: Vec::new(),
+        })
     }
 
     /// Returns a block with fields of this block's lines, which are its records. `push` adds an item for each line.
@@ -151,7 +149,7 @@ impl Block {
             ..Self::first_of(&self.file, Unit::Fields)
         };
         push(&self, &mut fields)?;
-        fields.kept.get_or_insert_default().records = self.items;
+        fields.kept().records = self.items;
         Ok(fields)
     }
 
@@ -163,7 +161,7 @@ impl Block {
 
     /// Takes the whole items out, and leaves a block with the bytes of the one that is not whole yet.
     pub fn take(&mut self) -> Self {
-        let whole = self.whole();
+        let whole = self.whole_bytes();
         let mut next = Self {
             index: self.index,
             first: self.first + self.len() as u64,
@@ -178,14 +176,14 @@ impl Block {
 
     /// Ends the last item, if it is not ended.
     pub fn end_last(&mut self, end: u8) {
-        if self.items.bytes.len() > self.whole() {
+        if self.items.bytes.len() > self.whole_bytes() {
             self.items.bytes.push(end);
             self.items.ends.push(self.items.bytes.len());
         }
     }
 
     /// Returns the number of bytes of the whole items.
-    fn whole(&self) -> usize {
+    fn whole_bytes(&self) -> usize {
         self.items.ends.last().copied().unwrap_or(0)
     }
 
@@ -201,11 +199,11 @@ impl Block {
 
     /// Returns the items that are not empty.
     pub fn items(&self) -> impl Iterator<Item = &[u8]> {
-        self.lines().filter(|item| !item.is_empty())
+        self.all_items().filter(|item| !item.is_empty())
     }
 
-    /// Returns all whole items.
-    pub fn lines(&self) -> impl Iterator<Item = &[u8]> {
+    /// Returns all whole items, also those that are empty.
+    pub fn all_items(&self) -> impl Iterator<Item = &[u8]> {
         let mut start = 0;
         self.items.ends.iter().map(move |end| {
             let item = &self.items.bytes[start..end - 1];
@@ -231,7 +229,7 @@ impl Block {
         };
         let mut lacking = lacking.iter().copied().peekable();
         let mut start = 0;
-        let records = self.lines().zip(&records.ends).enumerate();
+        let records = self.all_items().zip(&records.ends).enumerate();
         records.map(move |(index, (item, end))| {
             let place = start..*end;
             start = *end;
@@ -246,16 +244,16 @@ impl Block {
         let range = self.items.bytes.as_ptr_range();
         debug_assert!(range.contains(&item.as_ptr()), "it is of another block");
         let offset = item.as_ptr().addr() - range.start.addr();
-        self.numbered(self.items.ends.partition_point(|end| *end <= offset))
+        self.position_after(self.items.ends.partition_point(|end| *end <= offset))
     }
 
     /// Describes the position of the item after the whole ones.
-    pub fn end(&self) -> String {
-        self.numbered(self.len())
+    pub fn next_position(&self) -> String {
+        self.position_after(self.len())
     }
 
     /// Describes the position of the item that follows a number of items of this block.
-    fn numbered(&self, before: usize) -> String {
+    fn position_after(&self, before: usize) -> String {
         let unit = match self.unit {
             Unit::Lines | Unit::Fields => "line",
             Unit::Zeros => "item",
@@ -292,6 +290,6 @@ mod tests {
         let expected =
             expected.map(|(item, line)| (item.as_bytes().to_vec(), format!("f, line {line}")));
         assert_eq!(found, expected);
-        assert_eq!(block.end(), "f, line 6");
+        assert_eq!(block.next_position(), "f, line 6");
     }
 }

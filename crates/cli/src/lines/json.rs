@@ -10,7 +10,8 @@ use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, V
 use serde_json::value::RawValue;
 use serde_json::{Deserializer, Error};
 
-use super::block::{Block, Lacking};
+use super::OnFault;
+use super::block::Block;
 use crate::failure::{Failure, Result};
 
 /// The path of a field: the names of the objects around it, and its own.
@@ -39,31 +40,30 @@ impl Field {
     ///
     /// # Errors
     /// A line is not JSON, or lacks the field, and that is not permitted.
-    pub fn of_lines(&self, lines: Block, missing: Lacking, bad: Lacking) -> Result<Block> {
+    pub fn of_lines(&self, lines: Block, missing: OnFault, bad: OnFault) -> Result<Block> {
         lines.with_fields(|lines, block| {
-            let mut lines = lines.lines();
+            let mut lines = lines.all_items();
             lines.try_for_each(|line| self.push_of(line, block, missing, bad))
         })
     }
 
     /// Adds the field of a line to a block.
-    fn push_of(&self, line: &[u8], to: &mut Block, missing: Lacking, bad: Lacking) -> Result<()> {
-        let (lacking, text) = match self.find(line) {
+    fn push_of(&self, line: &[u8], to: &mut Block, missing: OnFault, bad: OnFault) -> Result<()> {
+        let (then, text) = match self.find(line) {
             Ok(Some(item)) => {
                 to.push(item.as_bytes());
                 return Ok(());
             }
-            Err(_) if line.trim_ascii().is_empty() => (Lacking::Drop, String::new()),
+            Err(_) if line.trim_ascii().is_empty() => (OnFault::Drop, String::new()),
             Ok(None) => (missing, format!("it has no field {self}")),
             Err(error) => {
                 let error = error.to_string().replace(" at line 1 column ", ", column ");
                 (bad, format!("it is not JSON: {error}"))
             }
         };
-        if lacking == Lacking::Fail {
-            let text = format!("could not read {}: {text}", to.end());
-            return Err(Failure::new(text));
-        }
+        let lacking = then.lacking().ok_or_else(|| {
+            Failure::new(format!("could not read {}: {text}", to.next_position()))
+        })?;
         to.push_lacking(lacking);
         Ok(())
     }

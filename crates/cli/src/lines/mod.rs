@@ -74,19 +74,38 @@ pub struct Records {
     pub input: Input,
     /// Records without the field
     #[arg(long, value_name = "WHAT", default_value = "fail", requires = "field")]
-    missing: Lacking,
+    missing: OnFault,
     /// Records that are not JSON, or have another number of columns
     #[arg(long, value_name = "WHAT", default_value = "fail")]
-    bad: Lacking,
+    bad: OnFault,
+}
+
+/// What happens if a record has no item.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum OnFault {
+    Fail,
+    Keep,
+    Drop,
+}
+
+impl OnFault {
+    /// Returns what becomes of the record; `None` if the run fails.
+    const fn lacking(self) -> Option<Lacking> {
+        match self {
+            Self::Fail => None,
+            Self::Keep => Some(Lacking::Keep),
+            Self::Drop => Some(Lacking::Drop),
+        }
+    }
 }
 
 /// How whole records are kept.
 #[derive(Clone)]
 struct Keeping {
     /// What becomes of a record without the field.
-    missing: Lacking,
+    missing: OnFault,
     /// What becomes of a record that is not JSON, or lacks the column.
-    bad: Lacking,
+    bad: OnFault,
     /// The state of each regular file, which must not change.
     stamps: Vec<Option<Stamp>>,
 }
@@ -261,7 +280,7 @@ impl Input {
         let send = |mut block: Block| {
             block.read = bytes.load(Relaxed);
             if let (Some(field), None) = (&self.field, &self.keeping) {
-                block = field.of_lines(block, Lacking::Fail, Lacking::Fail)?;
+                block = field.of_lines(block, OnFault::Fail, OnFault::Fail)?;
             }
             if block.is_empty() {
                 return Ok(());
@@ -273,7 +292,7 @@ impl Input {
             let bad = self
                 .keeping
                 .as_ref()
-                .map_or(Lacking::Fail, |keeping| keeping.bad);
+                .map_or(OnFault::Fail, |keeping| keeping.bad);
             split::fields(block, opened, (column, self.delimiter), bad, &send)?;
         } else {
             if !self.zero {

@@ -9,7 +9,8 @@ use std::str::FromStr;
 
 use csv::{ByteRecord, Position, ReaderBuilder};
 
-use super::block::{Block, Lacking, ended};
+use super::OnFault;
+use super::block::{Block, ended};
 use super::form::Opened;
 use crate::failure::{Failure, Result, shown};
 use crate::report::counted;
@@ -56,7 +57,7 @@ pub fn failed(file: &Path, error: impl fmt::Display) -> Failure {
 
 /// Reports what is wrong with the item after those of a block.
 fn broken(block: &Block, error: impl fmt::Display) -> Failure {
-    Failure::new(format!("could not read {}: {error}", block.end()))
+    Failure::new(format!("could not read {}: {error}", block.next_position()))
 }
 
 /// Sends the items that end with a byte. The block is the first of the file.
@@ -86,7 +87,7 @@ pub fn fields(
     block: Block,
     opened: Opened<'_>,
     (column, delimiter): (&Column, Option<u8>),
-    bad: Lacking,
+    bad: OnFault,
     send: Send<'_>,
 ) -> Result<()> {
     let mut table = table(block, opened, delimiter)?;
@@ -114,10 +115,10 @@ pub fn fields(
         let width = *width.get_or_insert(columns);
         let counted = || counted(columns as u64, "column");
         table.before = Before::Item;
-        match table.record.get(index) {
-            Some(field) if columns == width => table.block.push(field),
-            _ if bad != Lacking::Fail => table.block.push_lacking(bad),
-            None if columns == width => {
+        match (table.record.get(index), bad.lacking()) {
+            (Some(field), _) if columns == width => table.block.push(field),
+            (_, Some(lacking)) => table.block.push_lacking(lacking),
+            (None, None) if columns == width => {
                 let text = format!("it has {}, not {}", counted(), index + 1);
                 return Err(failed(table.block.file(), text));
             }
@@ -279,7 +280,7 @@ mod tests {
         let opened = Opened::new(text.as_bytes(), true).expect("a list");
         let column = column.parse().expect("a column");
         let block = Block::first_of(Path::new("f"), Unit::Records);
-        let read = fields(block, opened, (&column, with), Lacking::Fail, &send);
+        let read = fields(block, opened, (&column, with), OnFault::Fail, &send);
         read.map_err(|failure| failure.to_string())?;
         Ok(all.into_inner())
     }
@@ -331,7 +332,7 @@ mod tests {
     }
 
     /// Returns the header, and the records with what each is about.
-    fn read_whole(text: &str, column: &str, bad: Lacking) -> (String, Vec<(String, String)>) {
+    fn read_whole(text: &str, column: &str, bad: OnFault) -> (String, Vec<(String, String)>) {
         let all = RefCell::new((String::new(), Vec::new()));
         let send = |block: Block| {
             let mut all = all.borrow_mut();
@@ -389,7 +390,7 @@ mod tests {
                 .map(|(item, record)| (item.to_string(), record.to_string()));
             let expected = (header.to_owned(), records.collect());
             assert_eq!(
-                read_whole(text, column, Lacking::Keep),
+                read_whole(text, column, OnFault::Keep),
                 expected,
                 "{text:?}"
             );
@@ -400,6 +401,6 @@ mod tests {
             .map(|id| (id.to_string(), format!("{id},\"{field}\"\r\n")))
             .collect();
         let text: String = records.iter().map(|(_, record)| &record[..]).collect();
-        assert!(read_whole(&text, "1", Lacking::Fail) == (String::new(), records));
+        assert!(read_whole(&text, "1", OnFault::Fail) == (String::new(), records));
     }
 }

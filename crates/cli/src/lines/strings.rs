@@ -10,17 +10,17 @@ pub struct Strings {
     pub ends: Vec<usize>,
 }
 
-/// Empty strings with memory. The system would fill new memory with zeros, page by page.
+/// Empty strings with memory, at most 128 MiB. The C library musl returns freed memory to the system, which fills new memory
+/// with zeros: `unique` took three times the system's time with it, and 1.5 times the user's, before there was this pool.
 static POOL: Mutex<Vec<Strings>> = Mutex::new(Vec::new());
 
-/// The most memory of one that is pooled, in bytes.
+/// The most memory of pooled strings: the bytes of one of them, and their number.
 const MOST_MEMORY: usize = 4 << 20;
-/// The most that are pooled.
 const MOST_POOLED: usize = 32;
 
-impl Default for Strings {
-    /// Returns none, with memory for some if the pool has any.
-    fn default() -> Self {
+impl Strings {
+    /// Creates an empty one, with memory if the pool has any.
+    pub fn from_pool() -> Self {
         let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
         pool.pop().unwrap_or_else(|| Self {
             bytes: Vec::new(),

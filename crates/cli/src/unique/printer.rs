@@ -2,7 +2,7 @@
 
 use super::output::Output;
 use crate::failure::Result;
-use crate::lines::{Block, Record};
+use crate::lines::{Block, Lacking, Record};
 use crate::progress::Show;
 use crate::report::{self, Report};
 
@@ -94,7 +94,7 @@ impl Printer {
         for Record { item, place } in records {
             let count = match item {
                 Ok(_) => count(),
-                Err(lacking) => (!lacking.is_drop()).then_some(1),
+                Err(lacking) => (lacking == Lacking::Keep).then_some(1),
             };
             let figure = match (count, item) {
                 (Some(_), _) => &mut self.figures.kept,
