@@ -145,7 +145,13 @@ fn keys_scroll_sort_and_filter() {
         ("\x1b[H", "key:00", "key:09", ""),
         ("ss", "key:29", "key:20", ""),
         ("r", "key:00", "key:09", "  by items ↑  30 keys, "),
-        ("/x\x7f:1", "key:10", "key:19", "\n/:1"),
+        // Control keys but Ctrl-C do nothing: Ctrl-Q, Ctrl-R and Ctrl-S.
+        (
+            "\x11\x12\x13/x\x7f:\x11\x12\x131",
+            "key:10",
+            "key:19",
+            "\n/:1",
+        ),
         ("\x1b", "key:00", "key:09", ""),
         ("/:2\r", "key:20", "key:29", "  10 shown  30 keys, "),
     ] {

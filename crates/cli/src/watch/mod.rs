@@ -1,12 +1,12 @@
 //! `valkeybloom watch`: the table of `list` on a full screen, refreshed, with the change of the items per second.
 //!
 //! ```text
-//!   feed    a thread: server → listings, or that the connection is lost
-//!   view    the state: rows in order, scrolling, the filter; pure, as keys and listings change it
-//!   screen  a view → the lines of a screen of any size
+//!   listings  a thread: server → listings, or that the connection is lost
+//!   view      the state: rows in order, scrolling, the filter; pure, as keys and listings change it
+//!   screen    a view → the lines of a screen of any size
 //! ```
 
-mod feed;
+mod listings;
 mod screen;
 mod view;
 
@@ -18,16 +18,36 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::thread;
 use std::time::Duration;
 
+use clap::Args;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use ratatui::crossterm::terminal;
 use ratatui::layout::Rect;
 use ratatui::{DefaultTerminal, TerminalOptions, Viewport};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-pub use self::feed::Watch;
 use self::view::View;
 use super::failure::{Failure, Result};
+use super::keys::Selection;
+use super::list::order::Order;
+use super::options;
 use super::server::{Server, Tls};
+
+/// Show every filter and sketch of a server on a full screen, and how they change
+#[derive(Args)]
+pub struct Watch {
+    /// The server: redis://user:password@host:port/database, rediss:// for TLS
+    server: String,
+    /// Only these keys
+    #[arg(value_name = "KEY", conflicts_with = "pattern")]
+    names: Vec<String>,
+    #[command(flatten)]
+    keys: Selection,
+    #[command(flatten)]
+    order: Order,
+    /// The time between two refreshes
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = options::duration_ms)]
+    interval: u64,
+}
 
 /// The time after which signals and new listings are noticed.
 const POLL: Duration = Duration::from_millis(50);
@@ -44,7 +64,7 @@ impl Watch {
         let server = Server::connect(&self.server, &tls)?;
         let view = View::new(server.address(), self.order.sort, self.order.reverse);
         let ended = end_signals().map_err(failed)?;
-        let updates = feed::start(self, tls, server);
+        let updates = listings::start(self, tls, server);
         // From here on, the terminal is restored whatever happens: a panic restores it in a hook.
         let viewport = screen_area().map(Viewport::Fixed);
         let opened = viewport
@@ -99,7 +119,7 @@ fn events() -> Receiver<io::Result<Event>> {
 fn show(
     terminal: &mut DefaultTerminal,
     mut view: View,
-    updates: &feed::Updates,
+    updates: &listings::Updates,
     ended: &AtomicBool,
 ) -> io::Result<()> {
     let events = events();

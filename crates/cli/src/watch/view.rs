@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::feed::Update;
+use super::listings::Update;
 use crate::failure::shown;
 use crate::held::columns::{self, Column, WATCHED};
 use crate::held::read::Listing;
@@ -88,13 +88,14 @@ impl View {
         let page = self.page.cast_signed();
         match key.code {
             KeyCode::Char('c') if control => return true,
+            KeyCode::Char(_) if control => {}
             KeyCode::Esc if self.typing => {
                 self.typing = false;
                 self.filter.clear();
             }
             KeyCode::Enter if self.typing => self.typing = false,
             KeyCode::Backspace if self.typing => drop(self.filter.pop()),
-            KeyCode::Char(letter) if self.typing && !control => self.filter.push(letter),
+            KeyCode::Char(letter) if self.typing => self.filter.push(letter),
             KeyCode::Up => self.scroll(-1),
             KeyCode::Down => self.scroll(1),
             KeyCode::PageUp => self.scroll(-page),

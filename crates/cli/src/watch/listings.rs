@@ -4,31 +4,10 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use clap::Args;
-
+use super::Watch;
 use crate::failure::{Fault, Result};
 use crate::held::read::{Listing, Reader};
-use crate::keys::Selection;
-use crate::list::order::Order;
-use crate::options;
 use crate::server::{Server, Tls};
-
-/// Show every filter and sketch of a server on a full screen, and how they change
-#[derive(Args)]
-pub struct Watch {
-    /// The server: redis://user:password@host:port/database, rediss:// for TLS
-    pub server: String,
-    /// Only these keys
-    #[arg(value_name = "KEY", conflicts_with = "pattern")]
-    names: Vec<String>,
-    #[command(flatten)]
-    keys: Selection,
-    #[command(flatten)]
-    pub order: Order,
-    /// The time between two refreshes
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = options::duration_ms)]
-    interval: u64,
-}
 
 /// The time between two attempts to connect.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -48,7 +27,11 @@ pub fn start(watch: Watch, tls: Tls, server: Server) -> Updates {
     let (sender, updates) = mpsc::sync_channel(1);
     thread::spawn(move || {
         let mut connected = Ok(server);
-        while let Err(failure) = connected.and_then(|server| read_on(&watch, &server, &sender)) {
+        loop {
+            let Err(failure) = connected.and_then(|server| read_on(&watch, &server, &sender))
+            else {
+                return;
+            };
             if sender.send(Update::Failed(failure.to_string())).is_err() {
                 return;
             }
