@@ -42,10 +42,13 @@ impl From<ServerError> for Fault {
         let details = details.split(", with args beginning with").next();
         let details = details.unwrap_or_default();
         let status = match error.code() {
-            "LOADING" => StatusCode::SERVICE_UNAVAILABLE,
+            "LOADING" | "BUSY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             _ => StatusCode::BAD_GATEWAY,
         };
-        Self(status, format!("{} {details}", error.code()))
+        let text = format!("{} {details}", error.code());
+        Self(status, text.trim_end().to_owned())
     }
 }
 
@@ -56,18 +59,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_loads_its_data_is_away() {
-        for (reply, status) in [
-            ("LOADING the dataset is in memory soon", 503),
-            ("OOM command not allowed", 502),
-            ("WRONGTYPE a text", 502),
+    fn a_server_that_cannot_answer_now_is_away() {
+        let unknown = "ERR unknown command 'BF.MEXISTS'";
+        let quoted = format!("{unknown}, with args beginning with: 'a key of others' ");
+        for (reply, status, text) in [
+            ("LOADING the dataset is in memory soon", 503, None),
+            ("BUSY a script runs", 503, None),
+            ("MASTERDOWN Link with MASTER is down", 503, None),
+            ("CLUSTERDOWN Hash slot not served", 503, None),
+            ("TRYAGAIN", 503, None),
+            ("OOM command not allowed", 502, None),
+            ("WRONGTYPE a text", 502, None),
+            (&quoted, 502, Some(unknown)),
         ] {
             let parsed = redis::parse_redis_value(format!("-{reply}\r\n").as_bytes());
             let Ok(Value::ServerError(error)) = parsed else {
                 panic!("{parsed:?}");
             };
             let fault = Fault::from(error);
-            assert_eq!((fault.0.as_u16(), &fault.1[..]), (status, reply));
+            let expected = (status, text.unwrap_or(reply));
+            assert_eq!((fault.0.as_u16(), &fault.1[..]), expected);
         }
     }
 }
