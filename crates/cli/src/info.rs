@@ -21,7 +21,7 @@ impl Info {
     pub fn of(server: &Server, key: &[u8]) -> Result<Self, Fault> {
         let mut reply = server.call(key, &command(server, key));
         if lacks_all(&reply) {
-            leave_out_all(server, key);
+            note_lack_of_all(server, key);
             reply = server.call(key, &command(server, key));
         }
         Ok(Self::from(reply?))
@@ -39,7 +39,7 @@ impl Info {
 
     /// Returns a field of BF.INFO, unless it is missing or has another type.
     pub fn of_filter<T: FromRedisValue>(&self, field: InfoField) -> Option<T> {
-        self.get(field.title().to_str().unwrap_or_default())
+        self.get(field.title().to_str().expect("titles are ASCII"))
     }
 }
 
@@ -50,7 +50,7 @@ impl From<Value> for Info {
     }
 }
 
-/// Returns the command that reads all fields of a Bloom filter. Send it by [`call_all`].
+/// Returns the command that reads all fields of a Bloom filter. [`call_all`] sends it again if the server lacks ALL.
 pub fn command(server: &Server, key: &[u8]) -> Cmd {
     let mut info = cmd(BF_INFO);
     info.arg(key);
@@ -67,7 +67,7 @@ pub fn call_all(server: &Server, commands: &[(Vec<u8>, Cmd)]) -> Vec<Result<Valu
     let refused = pairs
         .filter(|(_, reply)| lacks_all(reply))
         .map(|((key, _), reply)| {
-            leave_out_all(server, key);
+            note_lack_of_all(server, key);
             ((key.clone(), command(server, key)), reply)
         });
     let (again, refused): (Vec<_>, Vec<_>) = refused.unzip();
@@ -78,7 +78,7 @@ pub fn call_all(server: &Server, commands: &[(Vec<u8>, Cmd)]) -> Vec<Result<Valu
 }
 
 /// Notes that the node of a key lacks ALL.
-fn leave_out_all(server: &Server, key: &[u8]) {
+fn note_lack_of_all(server: &Server, key: &[u8]) {
     let is_known = server.without_all.borrow().contains(&slot(key));
     if !is_known {
         // If the node's slots can't be read, at least this one is known.

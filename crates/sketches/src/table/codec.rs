@@ -16,8 +16,8 @@ pub const BUCKET_BITS: u32 = 10;
 pub const MANY: u64 = 2;
 /// The tag of a digit.
 const DIGIT: u64 = 3;
-/// The fewest bits of a remainder that is a digit, so that the largest count has eleven. With fewer, counts would take much more
-/// memory where fingerprints are dense.
+/// The fewest bits of a remainder that is a digit, so that a count of 64 bits has at most eleven digits. With fewer, counts
+/// would take much more memory where fingerprints are dense.
 const DIGIT_BITS: u32 = 6;
 
 /// What a table keeps of each fingerprint.
@@ -68,7 +68,7 @@ impl Payload {
         }
     }
 
-    /// Returns the number of entries that a fingerprint takes, at most.
+    /// Returns the most entries of a fingerprint, if this count or period is kept of it.
     pub fn entries(self, held: u64) -> u64 {
         let Self::Count = self else { return 1 };
         let above = held.saturating_sub(MANY + 1);
@@ -158,9 +158,9 @@ impl Codec {
         self.widths(bits_of(range))
     }
 
-    /// Returns whether digits follow an entry.
+    /// Returns whether digits may follow an entry with this tag: a count of exactly three has none.
     #[inline]
-    pub fn has_digits(self, tag: u64) -> bool {
+    pub fn may_have_digits(self, tag: u64) -> bool {
         self.payload == Payload::Count && tag == MANY
     }
 
@@ -189,7 +189,7 @@ impl Codec {
         })
     }
 
-    /// Returns what is kept of a fingerprint with this tag, which [has no digits](Self::has_digits).
+    /// Returns what is kept of a fingerprint with this tag, which [has no digits](Self::may_have_digits).
     #[inline]
     pub const fn decoded(self, tag: u64, oldest: u64, widths: Widths) -> u64 {
         match self.payload {

@@ -61,7 +61,7 @@ impl Shard {
             let remainder = distance & mask(widths.remainder());
             let tag = codec.tag(*held, widths);
             writer.push(remainder << widths.tag() | tag, begins_run);
-            if codec.has_digits(tag) {
+            if codec.may_have_digits(tag) {
                 for digit in codec.digits(*held, widths) {
                     writer.push(digit, false);
                 }
@@ -121,7 +121,7 @@ impl Iterator for Iter<'_> {
         let bucket = (self.group << GROUP_BITS) as u64 | u64::from(self.used.trailing_zeros());
         let entry = self.shard.entry(self.index, widths);
         let tag = entry & mask(widths.tag());
-        let held = if self.codec.has_digits(tag) {
+        let held = if self.codec.may_have_digits(tag) {
             let (count, next) = self.shard.count_at(self.index, widths);
             self.index = next;
             self.ends = self.shard.ends_from(next - 1);

@@ -1,6 +1,6 @@
-//! Why memory refuses.
+//! Why a table did not change.
 
-/// Why a table did not change.
+/// Why memory refused a change of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// Memory allocation failed.

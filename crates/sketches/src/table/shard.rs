@@ -394,7 +394,7 @@ impl Shard {
     #[inline]
     pub fn held(&self, found: Found, codec: Codec, widths: Widths) -> u64 {
         let tag = self.entry(found.index, widths) & mask(widths.tag());
-        if codec.has_digits(tag) {
+        if codec.may_have_digits(tag) {
             self.count_at(found.index, widths).0
         } else {
             codec.decoded(tag, self.oldest, widths)
