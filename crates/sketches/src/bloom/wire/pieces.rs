@@ -454,11 +454,11 @@ impl Pieces {
         };
         let sections = by_number(&pieces)?;
         let number_of = |(_, section): &(&Piece, &Section)| section.step.number;
-        let newest = sections.last().map(number_of);
+        let last = sections.last().map(number_of);
         let mut parts = Vec::new();
         for sections in sections.chunk_by(|one, other| number_of(one) == number_of(other)) {
             let part = maker.make(sections)?;
-            if part.table.fingerprints() > 0 || newest == Some(part.step.number) {
+            if part.table.fingerprints() > 0 || last == Some(part.step.number) {
                 push(&mut parts, part)?;
             }
             if parts.len() > TableStep::MOST {
@@ -466,6 +466,14 @@ impl Pieces {
             }
         }
         memory::fit(&mut parts);
+        let periods_left = parts.iter().flat_map(|part| part.table.periods());
+        let newest_left = periods_left.map(|(period, _)| period.0).max().unwrap_or(0);
+        // The tables have dropped what the newest period leaves out. Without items of that period, the object has to be told.
+        let dropped = if newest_left < newest {
+            dropped.max(newest.saturating_sub(periods))
+        } else {
+            dropped
+        };
         let tables = Tables::of_parts(&self.shape, self.hasher, parts, Period(dropped))?;
         Ok(Object::of_tables(tables))
     }

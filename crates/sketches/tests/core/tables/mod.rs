@@ -329,6 +329,27 @@ fn chunks_from_before_the_clock_was_set_are_loaded() {
     }
 }
 
+/// A piece may claim a newest period of which it has no items.
+#[test]
+fn an_object_agrees_with_its_tables_on_what_was_dropped() {
+    let shape = windowed(params(100, 0.01, 2), 100, 3);
+    let mut draft = Model::new(&shape, &Seed::FIXED).draft();
+    for newest in [1_000, 1 << 36, 1 << 50] {
+        draft.pieces[0].newest = newest;
+        let mut object = dump::decode(&draft.dump()).unwrap();
+        for (number, now_ms) in [0, 50, 150, 250].into_iter().enumerate() {
+            let item = number.to_le_bytes();
+            assert_eq!(add_at(&mut object, &item, now_ms), Ok(Added::New));
+            assert_eq!(add_at(&mut object, &item, now_ms), Ok(Added::Present));
+            assert_eq!(object.totals().1, 1 + number as u64);
+        }
+        let copy = through_every_form(&object);
+        for number in 0..4_usize {
+            assert!(copy.contains(&number.to_le_bytes(), || 250), "{newest}");
+        }
+    }
+}
+
 /// Counts and periods at the ends of their codes.
 #[test]
 fn extreme_counts_and_periods_are_kept() {
