@@ -154,3 +154,15 @@ fn memory_grows_with_the_list() {
     let read = read(fields_of(&object)).unwrap();
     assert_eq!(read.memory_bytes(), object.memory_bytes());
 }
+
+/// RedisBloom replied with these counts to the same increments, in steps of at most 100,000.
+#[test]
+fn counts_begin_again_at_zero() {
+    let mut object = sketch(2, 100, 2, 0.9);
+    for (item, increment) in [(b"a", u32::MAX), (b"a", 1), (b"b", 3), (b"a", 100_000)] {
+        assert_eq!(add(&mut object, item, increment), None);
+    }
+    let listed = [(b"a".to_vec(), 100_000), (b"b".to_vec(), 3)];
+    assert_eq!(ranking(&object), listed);
+    assert_eq!(object.count(b"a"), 100_000);
+}
