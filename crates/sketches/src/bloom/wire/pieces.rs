@@ -468,7 +468,7 @@ impl Pieces {
         memory::fit(&mut parts);
         let periods_left = parts.iter().flat_map(|part| part.table.periods());
         let newest_left = periods_left.map(|(period, _)| period.0).max().unwrap_or(0);
-        // The tables have dropped what the newest period leaves out. Without items of that period, the object has to be told.
+        // The tables have dropped what the newest period leaves out. Without items of that period, only `dropped` says so.
         let dropped = if newest_left < newest {
             dropped.max(newest.saturating_sub(periods))
         } else {
