@@ -228,15 +228,17 @@ impl Moving<'_> {
         let fate = match &target[..] {
             "none" if options.dry_run => Fate::WOULD_MOVE,
             "none" => Fate::MOVED,
+            _ if !is_replaceable && (options.replace || options.verify) => {
+                return Err(refused(kinds_differ(kind, &target)));
+            }
             _ if !options.replace => {
                 let mut reason = "the target has it already".to_owned();
-                if options.verify && is_replaceable {
+                if options.verify {
                     self.verify(found)?;
                     reason += ", and it is the same";
                 }
                 return Err(skipped(reason));
             }
-            _ if !is_replaceable => return Err(refused(kinds_differ(kind, &target))),
             _ if options.dry_run => Fate::WOULD_REPLACE,
             _ => Fate::REPLACED,
         };
@@ -311,6 +313,7 @@ impl Moving<'_> {
             Err(fault) if fault.code() == "BUSYKEY" => {
                 match dump::payload(&self.pair.target, key) {
                     Ok(other) if sketches::are_same(&payload, &other) => Ok(None),
+                    Err(fault) if !fault.lacks_command() => Err(at_target(self.pair, &fault)),
                     _ => Err(skipped(TAKEN)),
                 }
             }
@@ -382,14 +385,26 @@ impl Moving<'_> {
     }
 
     fn verify(&self, Found { key, kind }: &Found) -> Result<(), Stop> {
-        // The key was copied. Another attempt would find its own copy at the target.
-        let changed = || refused("it changed after it was moved");
+        // The key may have been copied. Another attempt would find its own copy at the target.
+        let changed = || refused("it changed before it was verified");
+        let is_gone = |server: &Server| {
+            let kind = server.get::<String>(key, cmd("TYPE").arg(key));
+            kind.is_ok_and(|kind| kind == "none")
+        };
         // No pauses: the target, which was written to directly, does not lag behind.
         match compare(self.pair, key, kind, &[]) {
             Ok(Verdict::Same | Verdict::WithinAccuracy(_)) => Ok(()),
             Ok(Verdict::Different(difference)) => Err(refused(difference)),
             Ok(Verdict::Changing) => Err(changed()),
             Err(SideFault::Source(fault)) if fault.code() == "WRONGTYPE" => Err(changed()),
+            Err(SideFault::Source(fault) | SideFault::Target(fault))
+                if fault.is(Error::NOT_FOUND) =>
+            {
+                // It may have expired, but a copy of a deleted key is still there.
+                let pair = self.pair;
+                let are_gone = is_gone(&pair.source) && is_gone(&pair.target);
+                Err(if are_gone { skipped(GONE) } else { changed() })
+            }
             Err(SideFault::Source(fault)) => Err(at_source(self.pair, &fault)),
             Err(SideFault::Target(fault)) => Err(at_target(self.pair, &fault)),
         }

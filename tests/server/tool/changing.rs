@@ -152,19 +152,48 @@ fn no_bytes_count_of_a_filter_that_never_arrives() {
     to.client().expect("DBSIZE", int(0));
 }
 
-/// A change after the last look is found by the comparison.
+/// A change after the last look is found by the comparison. A key that is gone from both servers has expired.
 #[test]
 fn a_key_that_changes_after_it_was_moved_is_found_by_verify() {
+    let changed = ["refused", "it changed before it was verified"];
+    let gone = ["skipped", "it is gone"];
+    for (at_source, at_target, [outcome, reason]) in [
+        (TO_STRING, "PING", changed),
+        ("DEL k", "PING", changed),
+        ("PING", "DEL k", changed),
+        ("DEL k", "DEL k", gone),
+    ] {
+        let [from, to] = [(); 2].map(|()| Server::start());
+        from.client().expect(MAKE_BLOOM, array([int(1)]));
+        let (mut near, mut far) = (from.client(), to.client());
+        // On a small filter's way only the comparison sends this command.
+        let way = Way::before(&from, "BF.SCANDUMP", 1, move || {
+            near.run(at_source);
+            far.run(at_target);
+        });
+        let run = run(&["move", &way.url(), &url(&to), "--verify", "--json"]);
+        assert_eq!(reported(&run), ["bloomfltr", outcome, reason]);
+        assert_eq!(run.status == 0, outcome == "skipped", "{}", run.err);
+    }
+}
+
+/// The key is taken, but by whom can't be read any more.
+#[test]
+fn a_taken_key_that_goes_away_is_not_said_to_be_there() {
     let [from, to] = [(); 2].map(|()| Server::start());
     from.client().expect(MAKE_BLOOM, array([int(1)]));
-    let mut writer = from.client();
-    // On a small filter's way only the comparison sends this command.
-    let way = Way::before(&from, "BF.SCANDUMP", 1, move || {
-        writer.ok(TO_STRING);
+    let mut other = to.client();
+    let way = Way::watched(&to, move |sent| {
+        if has_word(sent, "RESTORE") {
+            other.ok(TO_STRING);
+        } else if has_word(sent, "DUMP") {
+            other.expect("DEL k", int(1));
+        }
     });
-    let run = run(&["move", &way.url(), &url(&to), "--verify", "--json"]);
-    let reason = "it changed after it was moved";
-    assert_eq!(reported(&run), ["bloomfltr", "refused", reason]);
+    let run = run(&["move", &url(&from), &way.url(), "--json"]);
+    let [_, outcome, reason] = reported(&run);
+    assert_eq!((run.status, &outcome[..]), (1, "refused"), "{reason}");
+    assert!(reason.contains("not found"), "{reason}");
 }
 
 /// A writer that makes each key something else, over and over.
