@@ -183,6 +183,7 @@ impl Comparing<'_> {
         let (mut left, mut small, mut bytes) = (Vec::new(), Vec::new(), 0);
         let sizes = self.sizes(&names(&keys))?;
         for (mut key, size) in keys.into_iter().zip(sizes) {
+            key.source_digest = None;
             match size.filter(|_| self.kind(&key).is_some()) {
                 None => left.push(key),
                 Some(size) if size > SMALL_BYTES => {
