@@ -168,7 +168,7 @@ impl<R: BufRead> Read for Gzip<R> {
 /// one: no byte that holds a Latin letter is zero, and most of the bytes beside the letters are.
 fn wide_encoding(head: &[u8]) -> Option<&'static str> {
     let bytes = |width: usize, place: usize| head.iter().skip(place).step_by(width);
-    let holds = |width, place| bytes(width, place).all(|byte| *byte != 0);
+    let holds = |width, place| bytes(width, place).min() > Some(&0);
     let lacks = |width, place| {
         let zeros = bytes(width, place).filter(|byte| **byte == 0);
         2 * zeros.count() > bytes(width, place).count()
@@ -210,13 +210,16 @@ fn obstacle(head: &[u8], is_text: bool) -> Option<String> {
         return None;
     }
     let encoding = match head {
-        [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => Some("UTF-32"),
-        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some("UTF-16"),
-        _ => wide_encoding(head),
+        [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => Some(("UTF-32", "")),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some(("UTF-16", "")),
+        // Items of one letter each look the same.
+        _ => {
+            wide_encoding(head).map(|name| (name, "; but if zero bytes end its items, add --zero"))
+        }
     };
-    if let Some(name) = encoding {
+    if let Some((name, or)) = encoding {
         return Some(format!(
-            "it looks like {name}: convert it first, with iconv -f {name} -t UTF-8"
+            "it looks like {name}: convert it first, with iconv -f {name} -t UTF-8{or}"
         ));
     }
     head.contains(&0).then(|| ZEROS.to_owned())
@@ -286,7 +289,10 @@ mod tests {
     }
 
     fn zstd(bytes: &[u8]) -> Vec<u8> {
-        zstd::encode_all(bytes, 1).expect("memory takes all")
+        let mut packed = zstd::Encoder::new(Vec::new(), 1).expect("there is memory");
+        packed.include_checksum(true).expect("it has one");
+        packed.write_all(bytes).expect("memory takes all");
+        packed.finish().expect("memory takes all")
     }
 
     #[test]
@@ -332,16 +338,22 @@ mod tests {
 
     #[test]
     fn an_error_is_never_followed_by_an_end() {
-        let list = gzip(&varied_lines());
+        let [list, frame] = [gzip, zstd].map(|pack| pack(&varied_lines()));
         let twice = [&list[..], &list].concat();
         let mut damaged = list.clone();
         let checksum = list.len() - 8;
         damaged[checksum] ^= 1;
+        let mut damaged_frame = frame.clone();
+        *damaged_frame.last_mut().expect("a checksum") ^= 1;
+        let trailing = [&frame[..], b"two\n"].concat();
         for from in [
             Failing::new(&twice, 5_000, ErrorKind::Other),
             Failing::new(&twice, list.len(), ErrorKind::Other),
             Failing::new(&twice, list.len() + 3, ErrorKind::Other),
             Failing::new(&damaged, 5_000, ErrorKind::Interrupted),
+            Failing::new(&damaged_frame, 5_000, ErrorKind::Interrupted),
+            Failing::new(&trailing, 5_000, ErrorKind::Interrupted),
+            Failing::new(&frame[..frame.len() / 2], 5_000, ErrorKind::Interrupted),
         ] {
             let mut opened = Opened::new(from, true).expect("its first bytes are whole");
             let mut read = || opened.from.read_to_end(&mut Vec::new());
@@ -425,9 +437,12 @@ mod tests {
             (b"o\0\0\0n\0\0\0", "it looks like UTF-32LE: "),
             (b"\0\0\0o\0\0\0n", "it looks like UTF-32BE: "),
             (b"one\0two\0", "it holds zero bytes, "),
+            (b"\0", "it holds zero bytes, "),
         ] {
             let why = read(bytes, true).expect_err(text);
             assert!(why.starts_with(text), "{why}");
+            let is_marked = bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff");
+            assert_eq!(why.ends_with("add --zero"), !is_marked, "{why}");
             assert_eq!(read(bytes, false).as_deref(), Ok(bytes));
         }
     }
