@@ -255,7 +255,11 @@ impl<'s> RunReceipts<'s> {
                 "the first {items} are done, and some after them may be; pass only the others"
             ),
             Rerun::CountsTwice => {
-                format!("at least {items} are done; the same command would count them twice")
+                let items = match done {
+                    0 => "some items".to_owned(),
+                    _ => format!("at least {items}"),
+                };
+                format!("{items} are done; the same command would count them twice")
             }
         })
     }
