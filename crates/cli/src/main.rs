@@ -193,12 +193,14 @@ fn main() -> ExitCode {
     };
     let (show, json) = (Show::on(options.quiet), options.json);
     let tls = &options.tls;
-    let is_explained = match &options.command {
-        Command::Build(_) | Command::Remove(_) | Command::Move(_) => true,
-        Command::Unique(unique) => unique.is_shared(),
-        _ => false,
+    let has_json_of_interrupt = match &options.command {
+        Command::Build(_) | Command::Remove(_) | Command::Move(_) => Some(json),
+        Command::Unique(unique) if unique.is_shared() => Some(json && !unique.prints()),
+        _ => None,
     };
-    if is_explained && let Err(failure) = interrupt::watch(json) {
+    if let Some(json) = has_json_of_interrupt
+        && let Err(failure) = interrupt::watch(json)
+    {
         return ended(Err(failure), json);
     }
     let done = match options.command {

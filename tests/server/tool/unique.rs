@@ -12,7 +12,7 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 
 use super::*;
-use crate::harness::cluster;
+use crate::harness::{cluster, wait_until};
 use crate::support::Rng;
 use crate::support::cutter::Cutter;
 
@@ -253,6 +253,28 @@ fn a_pipe_without_known_items_says_only_whether_some_may_be_done() {
     let way = Way::before(&server, "BF.INSERT", 1, move || kill(pid));
     let failed = run_pipe(&way.url());
     assert!(failed.ends_with("; some items may be done"), "{failed}");
+}
+
+#[test]
+fn a_pipe_that_is_interrupted_has_no_json_among_its_records() {
+    let server = Server::start();
+    let mut command = command(&["unique", "-", "--json", "--to", &url(&server), "--key", "k"]);
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut program = piped.stderr(Stdio::piped()).spawn().expect("it runs");
+    let input = program.stdin.take();
+    let mut client = server.client();
+    wait_until("it has begun", || !receipts(&mut client).is_empty());
+    let pid = program.id().to_string();
+    let kill = Command::new("kill").args(["-INT", &pid]).status();
+    assert!(kill.expect("kill is there").success());
+    let output = program.wait_with_output().expect("it is ours");
+    drop(input);
+    assert_eq!(
+        (output.status.code(), &output.stdout[..]),
+        (Some(130), &b""[..])
+    );
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.starts_with("valkeybloom: interrupted: "), "{said}");
 }
 
 /// Has a run end within its first file, after this many bytes were sent.

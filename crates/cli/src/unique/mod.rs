@@ -150,7 +150,7 @@ impl Unique {
     }
 
     /// Returns whether records go to the standard output.
-    fn prints(&self) -> bool {
+    pub fn prints(&self) -> bool {
         !self.dry_run && self.out.is_none()
     }
 
