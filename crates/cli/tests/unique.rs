@@ -421,6 +421,10 @@ fn what_could_not_be_read_or_written_is_no_success() {
             "a name that this program gives",
         ),
         ("list --rate 0.1 --out new", "add --one-pass or --to"),
+        (
+            "list --one-pass --to 127.0.0.1 --key k --out new",
+            "'--one-pass' cannot be used with '--to <URL>'",
+        ),
         ("list --threads 1025", "1025 is not in 1..=1024"),
     ] {
         let output = files.run(words);

@@ -79,7 +79,7 @@ pub struct Unique {
     #[arg(long, value_name = "FILE")]
     known: Vec<PathBuf>,
     /// Read the files once: a record is dropped if a filter claims its item, which it also does for some others
-    #[arg(long, conflicts_with_all = ["count", "state"])]
+    #[arg(long, conflicts_with_all = ["count", "state", "to"])]
     one_pass: bool,
     /// A server whose filter, at --key, says which items are new: runs on many machines may share it
     #[arg(long, value_name = "URL", requires = "key", conflicts_with_all = ["known", "count", "dry_run", "threads"])]
