@@ -43,6 +43,8 @@ pub struct Progress {
 
 impl Progress {
     pub fn new(show: Show, what: &'static str, unit: &'static str, total: Option<u64>) -> Self {
+        // Files of the kernel have no size, but contents.
+        let total = total.filter(|total| *total > 0);
         let template = if total.is_some() {
             "{prefix} [{bar:30}] {percent:>3} %  {msg}, {eta} left"
         } else {
@@ -115,5 +117,18 @@ impl Progress {
         }
         let bytes = double(self.bar.position()) / self.bar.elapsed().as_secs_f64().max(1e-3);
         format!("{speed}, {:.0} MB/s", bytes / 1e6)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_a_size_has_no_total() {
+        let mut progress = Progress::new(Show::Lines, "reading", "records", Some(0));
+        progress.last -= LINE;
+        progress.at(1, 1);
+        assert!(progress.last.elapsed() < LINE);
     }
 }

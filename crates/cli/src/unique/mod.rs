@@ -167,7 +167,7 @@ impl Unique {
         let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let passes = Passes {
             input: &self.records.of(files.paths.clone(), files.stamps.clone()),
-            bytes: bytes_of(&files.stamps).unwrap_or(0),
+            bytes: bytes_of(&files.stamps),
             known: self.known.len(),
             seed: Seed::random(),
             threads: self.threads.map_or(processors, usize::from),
@@ -264,8 +264,7 @@ impl Unique {
             key,
             rate: self.rate(),
         };
-        let bytes = (passes.bytes > 0).then_some(passes.bytes);
-        let rate = filter.print_new(passes.input, state, bytes, printer, passes.show)?;
+        let rate = filter.print_new(passes.input, state, passes.bytes, printer, passes.show)?;
         Ok(Decided::Rate(rate))
     }
 

@@ -63,8 +63,7 @@ impl Passes<'_> {
         mut add: impl FnMut(&Block) -> Result<Vec<bool>>,
         printer: &mut Printer,
     ) -> Result<()> {
-        let total = (self.bytes > 0).then_some(self.bytes);
-        let mut progress = Progress::of_bytes(self.show, "writing", "records", total);
+        let mut progress = Progress::of_bytes(self.show, "writing", "records", self.bytes);
         let mut records = 0;
         let prepare = |(): &mut (), block| self.input.fields_of(block);
         ordered::run(
@@ -93,6 +92,6 @@ impl Passes<'_> {
 fn failed(refusal: Refusal) -> Failure {
     Failure::new(match refusal {
         Refusal::RateTooSmall => "that rate is too small",
-        _ => "there is no memory for the filter: use a machine with more",
+        _ => "there is no memory for the filter: use a larger rate, or a machine with more",
     })
 }

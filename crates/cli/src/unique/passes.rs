@@ -16,8 +16,8 @@ use crate::progress::{Progress, Show};
 /// What both passes read.
 pub struct Passes<'p> {
     pub input: &'p Input,
-    /// The size of the files.
-    pub bytes: u64,
+    /// The size of the files; `None` if one can be read only once.
+    pub bytes: Option<u64>,
     /// The number of leading files whose items count as seen, and which are not printed.
     pub known: usize,
     pub seed: Seed,
@@ -30,7 +30,7 @@ impl Passes<'_> {
     pub fn claim(&self) -> Result<Suspects> {
         let claims = Claims::new(ITEM_BITS);
         let (records, mut done) = (AtomicU64::new(0), 0);
-        let mut progress = Progress::of_bytes(self.show, "reading", "records", Some(self.bytes));
+        let mut progress = Progress::of_bytes(self.show, "reading", "records", self.bytes);
         ordered::run(
             self.input.blocks(),
             self.threads,
@@ -38,7 +38,7 @@ impl Passes<'_> {
             |collector, block| {
                 let block = self.input.fields_of(block)?;
                 let all = records.fetch_add(block.len() as u64, Relaxed) + block.len() as u64;
-                claims.expect(all, block.read, self.bytes);
+                claims.expect(all, block.read, self.bytes.unwrap_or(0));
                 self.hash_each(&block, |hash| collector.add(hash));
                 Ok((block.read, block.len()))
             },
@@ -70,7 +70,7 @@ impl Passes<'_> {
         suspects: &Suspects,
         mut step: impl FnMut(Block, Vec<(usize, usize)>) -> Result<()>,
     ) -> Result<()> {
-        let mut progress = Progress::of_bytes(self.show, what, "records", Some(self.bytes));
+        let mut progress = Progress::of_bytes(self.show, what, "records", self.bytes);
         let mut records = 0;
         ordered::run(
             self.input.blocks(),
