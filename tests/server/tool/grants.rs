@@ -262,6 +262,30 @@ fn runs_that_share_a_filter_need_the_documented_permissions_and_no_more() {
     }
 }
 
+#[test]
+fn filtering_needs_the_documented_permissions_and_no_more() {
+    let server = Server::start();
+    let mut client = server.client();
+    let (list, to) = (&*file(&server, "list", "1\n2\n"), url(&server));
+    client.ok("BF.RESERVE app:bloom 0.01 9");
+    client.ok("CF.RESERVE app:cuckoo 9");
+    for (line, key, options) in [
+        ("filter", "app:bloom", &[][..]),
+        ("filter, cuckoo filters", "app:cuckoo", &[]),
+        ("filter --copy", "app:bloom", &["--copy"]),
+    ] {
+        let all = grants(&[line]);
+        let mut filter = |grants: &[&str]| {
+            set_user(&mut client, grants);
+            run(&[&["filter", list, "--to", &to, "--key", key], options].concat())
+        };
+        filter(&all).done();
+        for grant in &all {
+            assert_names(&filter(&without(&all, grant)), grant, &server);
+        }
+    }
+}
+
 /// Two servers, and a source with every kind of key: small and large, Bloom filters and others, expiring or not.
 struct Pair {
     from: Server,
