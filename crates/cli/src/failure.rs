@@ -156,7 +156,9 @@ impl Fault {
                 return Some(format!("raise {limits} there, whichever it exceeds"));
             }
             _ if is(Refusal::Full) => "build a larger one: `valkeybloom size` prints how large",
-            _ if starts("ERR DB index is out of range") => "a cluster has only database 0",
+            _ if starts("ERR DB index is out of range") => {
+                "the server has fewer databases, a cluster only database 0"
+            }
             _ => return None,
         };
         Some(advice.to_owned())
