@@ -219,6 +219,11 @@ fn the_field_of_a_line_and_the_column_of_a_record_are_items() {
         failed.contains("different names in their first lines"),
         "{failed}"
     );
+    for digit in "0123456789abcdef".chars() {
+        files.write("f", format!("x{digit}z\ny{digit}z\n"));
+        let found = files.done(&format!("--column 2 --delimiter {digit} f"));
+        assert_eq!(found, format!("x{digit}z\n").as_bytes());
+    }
 }
 
 #[test]

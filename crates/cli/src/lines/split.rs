@@ -137,9 +137,9 @@ fn table(block: Block, opened: Opened<'_>, delimiter: Option<u8>) -> Result<Tabl
     let mut first_line = opened.head.iter().copied().take_while(is_in_first_line);
     let has_tab = first_line.any(|byte| byte == b'\t');
     let delimiter = delimiter.unwrap_or(if has_tab { b'\t' } else { b',' });
-    // A last record that no file has: a quote that is not closed takes it in.
+    // A last record that no file has, of one field: a quote that is not closed takes it in.
     let last = getrandom::u64().map_err(|error| Failure::new(error.to_string()))?;
-    let last = format!("{last:016x}");
+    let last = format!("{last:016x}").replace(char::from(delimiter), "g");
     let end = format!("\n{last}\n").into_bytes();
     let recent = block.start.is_some().then(<Rc<RefCell<Recent>>>::default);
     let from = Copying {
