@@ -21,37 +21,28 @@ use super::report::{counted, warn};
 use super::server::Server;
 use super::upload::random;
 
-/// How long a receipt outlives the last command of its run, in milliseconds: a week, or as long as a temporary key.
+/// How long a receipt of the script outlives the last command of its run, in milliseconds: a week, or as long as a temporary
+/// key. The module keeps its own ones for `bf.bloom-receipt-ttl`, which is a week by default.
 const LEASE_MS: u64 = 7 * 24 * 3_600_000;
 const TEMPORARY_LEASE_MS: u64 = 300_000;
 
-/// Runs a command, unless its receipt says that an earlier call did.
 const SCRIPT: &str = include_str!("receipts.lua");
-
-/// What the same command does after a run that ended early. The input and the key decide at the start. Later, a lost receipt
-/// sets `CountsTwice`, and a caller that can't continue sets `Discards`.
-#[derive(Clone, Copy, PartialEq)]
-enum Rerun {
-    /// It continues after the items that are done.
-    Continues,
-    /// It has no input: a pipe can't be read again.
-    LacksInput,
-    /// It counts the items twice, because a receipt is gone.
-    CountsTwice,
-    /// It can't use what is done.
-    Discards,
-}
 
 /// The receipts of a run, one for each key.
 pub struct RunReceipts<'s> {
     pub server: &'s Server,
     receipts: Vec<KeyReceipt>,
     lease_ms: u64,
+    /// Whether the same command can read the input again.
+    has_files: bool,
     // These are cells because replies are taken through `&self`: callers share the receipts.
-    rerun: Cell<Rerun>,
+    /// Whether a receipt is gone, so the same command would count its items twice.
+    is_lost: Cell<bool>,
+    /// Whether the same command begins anew, whatever is done.
+    is_useless: Cell<bool>,
     /// The number of items that are known to be done.
     done: Cell<u64>,
-    /// Whether more items may be done, because not every reply was a refusal.
+    /// Whether a command may have done more items: one got an answer, or its reply was lost.
     may_be_more: Cell<bool>,
 }
 
@@ -80,39 +71,41 @@ impl<'s> RunReceipts<'s> {
         subcommand: &str,
         input: &Input,
     ) -> Result<Self> {
-        let (rerun, number) = match input.identity()? {
+        let identity = input.identity()?;
+        let has_files = identity.is_some();
+        let number = identity.map_or_else(random, |mut identity| {
             // With another number of shards, each has other items.
-            Some(mut identity) => {
-                identity.extend((keys.len() as u64).to_le_bytes());
-                // Hashes of this seed never change.
-                let (number, _) = Seed::FIXED.probe(&identity).hashes();
-                (Rerun::Continues, number)
-            }
-            None => (Rerun::LacksInput, random()),
-        };
+            identity.extend((keys.len() as u64).to_le_bytes());
+            // Hashes of this seed never change.
+            Seed::FIXED.probe(&identity).hashes().0
+        });
         let suffix = format!("{subcommand}-{number:016x}");
         let receipts = keys.iter().map(|key| {
             let receipt = KeyReceipt::new(key, &suffix).read(server);
             receipt.map_err(|fault| server.failure_of("read the receipt of", key, &fault))
         });
         let receipts = receipts.collect::<Result<_>>()?;
-        Ok(Self::new(server, receipts, LEASE_MS, rerun))
+        Ok(Self::new(server, receipts, LEASE_MS, has_files))
     }
 
     /// Makes the receipt of a temporary key.
     pub fn of_temporary(server: &'s Server, temporary: &[u8]) -> Self {
         let receipts = vec![KeyReceipt::new(temporary, "build")];
-        Self::new(server, receipts, TEMPORARY_LEASE_MS, Rerun::Discards)
+        let temporary = Self::new(server, receipts, TEMPORARY_LEASE_MS, false);
+        temporary.discard();
+        temporary
     }
 
-    fn new(server: &'s Server, receipts: Vec<KeyReceipt>, lease_ms: u64, rerun: Rerun) -> Self {
-        // Only the commands for one key are done in their order. After a refusal, those for other keys may be done.
+    fn new(server: &'s Server, receipts: Vec<KeyReceipt>, lease_ms: u64, has_files: bool) -> Self {
+        // If a command for one of several keys is refused, those for the others are done nevertheless.
         let may_be_more = Cell::new(receipts.len() > 1);
         Self {
             server,
             receipts,
             lease_ms,
-            rerun: Cell::new(rerun),
+            has_files,
+            is_lost: Cell::default(),
+            is_useless: Cell::default(),
             done: Cell::default(),
             may_be_more,
         }
@@ -135,10 +128,11 @@ impl<'s> RunReceipts<'s> {
             return Ok(());
         }
         if continues {
-            self.rerun.set(Rerun::CountsTwice);
+            self.is_lost.set(true);
             return Err(receipt.gone());
         }
         let mut empty = Answers::with_room(0, 0).expect("there is memory for a head");
+        // If another process of this run creates it first, both use it.
         let mut set = cmd("SET");
         set.arg(&receipt.name).arg(empty.bytes()).arg("NX");
         self.server
@@ -157,7 +151,7 @@ impl<'s> RunReceipts<'s> {
         receipts.map(|receipt| receipt.contents().end).sum()
     }
 
-    /// Returns the numbers of items that an earlier run removed, and whose removal was refused to it.
+    /// Returns the numbers of items that an earlier run removed from the only key, and whose removal was refused to it.
     pub fn removals(&self) -> (u64, u64) {
         let contents = self.receipts[0].contents();
         (contents.removed, contents.refused)
@@ -196,14 +190,14 @@ impl<'s> RunReceipts<'s> {
         }
         reply.map_err(|fault| match forgotten(&fault) {
             Some(Forgotten { to: 0, .. }) => {
-                self.rerun.set(Rerun::CountsTwice);
+                self.is_lost.set(true);
                 receipt.gone()
             }
             _ => fault,
         })
     }
 
-    /// Sets the number of items that are done, which are the first of the input.
+    /// Sets the number of items that are done, which are the first of the input, and what an interrupt says of them.
     pub fn set_first_done(&self, done: u64) {
         self.done.set(done);
         // The command that an interrupt leaves without a reply may be done.
@@ -215,19 +209,24 @@ impl<'s> RunReceipts<'s> {
     /// Sets the number of items that are done, which may be anywhere in the input. A run whose input can't be read again
     /// ignores it: such items can't be left out.
     pub fn set_done_anywhere(&self, done: u64) {
-        if self.rerun.get() == Rerun::Continues {
+        if self.continues() {
             self.set_first_done(done);
         }
     }
 
-    /// Notes that the same command can't use what is done.
+    /// Notes that the same command begins anew, whatever is done.
     pub fn discard(&self) {
-        self.rerun.set(Rerun::Discards);
+        self.is_useless.set(true);
+    }
+
+    /// Returns whether the same command continues after the items that are done.
+    fn continues(&self) -> bool {
+        self.has_files && !self.is_lost.get() && !self.is_useless.get()
     }
 
     /// Returns whether a fault says that answers of earlier calls are lost.
     pub fn lost_answers(&self, fault: &Fault) -> bool {
-        self.rerun.get() == Rerun::CountsTwice || forgotten(fault).is_some()
+        self.is_lost.get() || forgotten(fault).is_some()
     }
 
     /// Adds to a failure of the run what is done, and how to go on.
@@ -238,40 +237,38 @@ impl<'s> RunReceipts<'s> {
         }
     }
 
-    /// Returns what is done, and how to go on; `None` if the same command begins with the first item. `may_be_more` says
-    /// whether more items may be done than are known to be.
+    /// Returns what is done, and how to go on; `None` if the same command begins with the first item.
     fn note(&self, may_be_more: bool) -> Option<String> {
         let done = self.done.get();
         let items = counted(done, "item");
-        Some(match self.rerun.get() {
-            Rerun::Discards => return None,
-            Rerun::Continues if done == 0 => return None,
-            Rerun::Continues => format!(
-                "at least {items} are done; within a week and with unchanged files, the same command goes on there"
+        Some(match (self.has_files, self.is_lost.get(), done) {
+            _ if self.is_useless.get() => return None,
+            (true, false, 0) => return None,
+            (true, false, _) => format!(
+                "at least {items} are done; with unchanged files, and as long as the server keeps the receipt (a week by default), the same command goes on there"
             ),
-            Rerun::LacksInput if done == 0 && !may_be_more => return None,
-            Rerun::LacksInput if done == 0 => "some items may be done".to_owned(),
-            Rerun::LacksInput => format!(
+            (true, true, 0) => {
+                "some items may be done; the same command would count them twice".to_owned()
+            }
+            (true, true, _) => {
+                format!("at least {items} are done; the same command would count them twice")
+            }
+            (false, _, 0) if !may_be_more => return None,
+            (false, _, 0) => "some items may be done".to_owned(),
+            (false, _, _) => format!(
                 "the first {items} are done, and some after them may be; pass only the others"
             ),
-            Rerun::CountsTwice => {
-                let items = match done {
-                    0 => "some items".to_owned(),
-                    _ => format!("at least {items}"),
-                };
-                format!("{items} are done; the same command would count them twice")
-            }
         })
     }
 
     /// Deletes the receipts at the end of the run. After a failure they stay until they expire.
     pub fn delete(self) {
-        if self.rerun.get() != Rerun::Discards {
+        if !self.is_useless.get() {
             interrupt::say("all items are done");
         }
         for KeyReceipt { key, name, .. } in &self.receipts {
             let deleted = self.server.call(key, cmd("UNLINK").arg(name));
-            if deleted.is_err() && self.rerun.get() == Rerun::Continues {
+            if deleted.is_err() && self.continues() {
                 warn(format_args!(
                     "all items are done, but the receipt {} could not be deleted: delete it before these files are used again",
                     shown(name)
