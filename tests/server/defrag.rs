@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
+use std::sync::{Arc, Mutex};
 
-use crate::harness::{Client, Reply, Server, array, digest, int, ok, wait_until};
+use crate::harness::{Client, Reply, Server, digest, digests, int, ok, spaced, wait_until};
 use crate::support::periods::LASTING_WINDOW;
 use crate::support::population::Population;
+use crate::support::protocols::field;
+use crate::support::repeated::Repeated;
 
 /// Lets the server defragment as much as it can. Only one that is built with its own jemalloc takes
 /// the setting; another's refusal is all that there is to see.
@@ -63,67 +64,70 @@ fn kind(number: usize) -> String {
     }
 }
 
-/// Small objects between holes.
+/// Returns commands that make a value of another family.
+fn sketch(number: usize) -> [String; 2] {
+    let (key, size) = (
+        format!("sketch-{number}"),
+        [10, 40, 100, 300][number / 8 % 4],
+    );
+    let numbers = spaced((0..60).map(|value| value * number % 997));
+    let (create, add) = match number / 2 % 4 {
+        0 => (format!("CF.RESERVE {key} {size}"), "CF.INSERT {} ITEMS"),
+        1 => (format!("CMS.INITBYDIM {key} {size} 3"), "CMS.INCRBY {}"),
+        2 => (format!("TOPK.RESERVE {key} {size} 10 3 0.9"), "TOPK.ADD {}"),
+        _ => (
+            format!("TDIGEST.CREATE {key} COMPRESSION {size}"),
+            "TDIGEST.ADD {}",
+        ),
+    };
+    [create, format!("{} {numbers}", add.replace("{}", &key))]
+}
+
+/// Small objects between holes, and prepared answers of t-digests.
 fn fragment(client: &mut Client) {
     for number in 0..OBJECTS {
         // Some sizes, so that the holes are not all of one.
         let capacity = [100, 150, 200, 400][number % 4];
         let kind = kind(number);
-        client.send(&format!(
+        client.run(format!(
             "BF.INSERT object-{number} CAPACITY {capacity}{kind} ITEMS {number}"
         ));
-        if number % 500 == 499 {
-            for _ in 0..500 {
-                assert!(!client.read().is_error());
-            }
-        }
+        client.run_all(sketch(number));
+        client.cmd(&format!("TDIGEST.QUANTILE sketch-{number} 0.5"));
     }
-    for number in (0..OBJECTS).filter(|number| number % 2 == 0) {
-        client.expect(format!("DEL object-{number}"), int(1));
+    for number in (0..OBJECTS).step_by(2) {
+        client.expect(format!("DEL object-{number} sketch-{number}"), int(2));
     }
 }
 
-fn digests(client: &mut Client) -> BTreeMap<String, String> {
-    let keys = client.cmd("KEYS *");
-    let keys = keys.as_array().iter().map(|key| key.text());
-    keys.map(|key| (key.clone(), digest(client, &key)))
-        .collect()
-}
+/// Commands that change nothing, for a value of each family.
+const USES: [&str; 4] = [
+    "CF.EXISTS sketch-1 0",
+    "CMS.INCRBY sketch-3 0 1 0 -1",
+    "TOPK.QUERY sketch-5 0",
+    "TDIGEST.QUANTILE sketch-7 0 0.1 0.5 0.9 1",
+];
 
 /// Makes objects of many filters or shards, each too large to be moved in one step. They grow side by side, so that the filters
 /// of deleted objects leave holes between the others.
 fn deep(client: &mut Client) {
     for number in 0..40 {
-        client.expect(
-            format!("BF.INSERT deep-{number} CAPACITY 4 EXPANSION 1"),
-            array([]),
-        );
+        client.run(format!("BF.INSERT deep-{number} CAPACITY 4 EXPANSION 1"));
     }
     for number in 0..12 {
         let kind = kind(number);
-        client.expect(
-            format!("BF.INSERT table-{number} CAPACITY 3000{kind}"),
-            array([]),
-        );
+        client.run(format!("BF.INSERT table-{number} CAPACITY 3000{kind}"));
     }
-    for round in 0..30 {
-        for number in 0..12 {
-            let items = round * 2000..round * 2000 + 2000;
-            add_many(client, &format!("table-{number}"), items);
-        }
-    }
-    for round in 0..80 {
-        for number in 0..40 {
-            add_many(
-                client,
-                &format!("deep-{number}"),
-                round * 20..round * 20 + 20,
-            );
+    for (key, count, rounds, batch) in [("table", 12, 30, 2000), ("deep", 40, 80, 20)] {
+        for round in 0..rounds {
+            for number in 0..count {
+                let items = round * batch..(round + 1) * batch;
+                add_many(client, &format!("{key}-{number}"), items);
+            }
         }
     }
     for number in 0..40 {
-        let filters = client.cmd(&format!("BF.INFO deep-{number} FILTERS"));
-        assert!(filters.as_array()[0].as_int() > 60, "{filters:?}");
+        assert!(field(client, &format!("deep-{number}"), "FILTERS") > 60);
     }
     for number in (0..40).step_by(2) {
         client.cmd(&format!("DEL deep-{number} table-{number}"));
@@ -131,9 +135,9 @@ fn deep(client: &mut Client) {
 }
 
 fn add_many(client: &mut Client, key: &str, items: Range<usize>) {
-    let items: Vec<String> = items.map(|item| item.to_string()).collect();
-    let reply = client.cmd(&format!("BF.MADD {key} {}", items.join(" ")));
-    assert_eq!(reply.as_array().len(), items.len(), "{reply:?}");
+    let count = items.len();
+    let reply = client.cmd(&format!("BF.MADD {key} {}", spaced(items)));
+    assert_eq!(reply.as_array().len(), count, "{reply:?}");
 }
 
 /// The objects below this number are written to while others are moved.
@@ -141,66 +145,24 @@ const WRITTEN: usize = 40;
 
 /// Returns the answers of an object for its item and some others.
 fn answers(client: &mut Client, number: usize) -> Reply {
-    let others: Vec<String> = (0..30).map(|other| format!("other-{other}")).collect();
-    let ask = format!("BF.MEXISTS object-{number} {number} {}", others.join(" "));
-    client.cmd(&ask)
+    let others = spaced((0..30).map(|other| format!("other-{other}")));
+    client.cmd(&format!("BF.MEXISTS object-{number} {number} {others}"))
 }
 
-/// Clients that run until they are stopped.
-struct Traffic<'a> {
-    server: &'a Server,
-    stop: AtomicBool,
-    asked: AtomicU64,
-    added: AtomicU64,
-}
+/// The items that were added to each object, and how many of them were new.
+type Added = BTreeMap<String, (Vec<String>, i64)>;
 
-impl Traffic<'_> {
-    fn goes_on(&self) -> bool {
-        !self.stop.load(Ordering::Relaxed)
-    }
-
-    /// Queries the objects that are not written to: their answers never change.
-    fn ask(&self, expected: &BTreeMap<usize, Reply>) {
-        let mut client = self.server.client();
-        for (number, expected) in expected.iter().cycle() {
-            if !self.goes_on() {
-                return;
-            }
-            assert_eq!(answers(&mut client, *number), *expected, "{number}");
-            self.asked.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Adds to old and new objects, which grow, and looks up the items. Returns the items of each object, and how
-    /// many were new.
-    fn add(&self) -> BTreeMap<String, (Vec<String>, i64)> {
-        let mut client = self.server.client();
-        let mut added = BTreeMap::<String, (Vec<String>, i64)>::new();
-        let mut turn = 0;
-        while self.goes_on() {
-            turn += 1;
-            let key = match turn % WRITTEN {
-                number if number % 2 == 1 => format!("object-{number}"),
-                number => format!("new-{number}"),
-            };
-            let (items, new) = added.entry(key.clone()).or_default();
-            items.push(format!("item-{turn}"));
-            *new += client.cmd(&format!("BF.ADD {key} item-{turn}")).as_int();
-            let earlier = &items[turn % items.len()];
-            client.expect(format!("BF.EXISTS {key} {earlier}"), int(1));
-            self.added.fetch_add(1, Ordering::Relaxed);
-        }
-        added
-    }
-}
-
-/// Stops the clients also if the test fails, so that it can end.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
+/// Adds to an old or a new object, which grows, and looks up an earlier item.
+fn add(client: &mut Client, added: &mut Added, turn: usize) {
+    let key = match turn % WRITTEN {
+        number if number % 2 == 1 => format!("object-{number}"),
+        number => format!("new-{number}"),
+    };
+    let (items, new) = added.entry(key.clone()).or_default();
+    items.push(format!("item-{turn}"));
+    *new += client.cmd(&format!("BF.ADD {key} item-{turn}")).as_int();
+    let earlier = &items[turn % items.len()];
+    client.expect(format!("BF.EXISTS {key} {earlier}"), int(1));
 }
 
 #[test]
@@ -216,46 +178,48 @@ fn objects_are_moved_unchanged_under_traffic() {
     let before = digests(&mut client);
     let odd = (1..OBJECTS).step_by(2);
     let quiet = odd.filter(|number| *number >= WRITTEN);
-    let expected: BTreeMap<usize, Reply> = quiet
+    let expected: Vec<(usize, Reply)> = quiet
         .map(|number| (number, answers(&mut client, number)))
         .collect();
+    let uses = USES.map(|line| client.cmd(line));
     let fragmented = fragmentation(&server);
     assert!(fragmented > 1.2, "{fragmented}");
     assert_eq!(offered(&server).0, 0);
 
-    let traffic = Traffic {
-        server: &server,
-        stop: AtomicBool::new(false),
-        asked: AtomicU64::new(0),
-        added: AtomicU64::new(0),
-    };
-    let seen = || {
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        (count(&traffic.asked), count(&traffic.added))
-    };
-    let added = thread::scope(|scope| {
-        let stop = Stop(&traffic.stop);
-        let reader = scope.spawn(|| traffic.ask(&expected));
-        let writer = scope.spawn(|| traffic.add());
-        wait_until("clients are at work", || seen().0 > 100 && seen().1 > 100);
-        assert!(starts_to_defragment(&server));
-        wait_until("the first objects are moved", || offered(&server).0 > 0);
-        let (asked, added) = seen();
-        wait_until("many objects are moved", || {
-            offered(&server).0 > OBJECTS as u64 / 4
-        });
-        wait_until("there is less fragmentation", || {
-            fragmentation(&server) < 1.0 + (fragmented - 1.0) * 0.6
-        });
-        wait_until("clients were served meanwhile", || {
-            seen().0 > asked + 100 && seen().1 > added + 100
-        });
-        drop(stop);
-        reader.join().expect("the reader's answers were right");
-        writer.join().expect("the writer's answers were right")
+    let reader = Repeated::start({
+        let (mut client, expected) = (server.client(), expected.clone());
+        let mut asked = (0..expected.len()).cycle();
+        move |_| {
+            let (number, expected) = &expected[asked.next().expect("there are some")];
+            assert_eq!(answers(&mut client, *number), *expected, "{number}");
+        }
     });
+    let added = Arc::new(Mutex::new(Added::new()));
+    let writer = Repeated::start({
+        let (mut client, added) = (server.client(), added.clone());
+        move |turn| {
+            let turn = usize::try_from(turn).unwrap();
+            add(&mut client, &mut added.lock().unwrap(), turn);
+        }
+    });
+    let is_served = || [&reader, &writer].into_iter().for_each(Repeated::goes_on);
+    is_served();
+    assert!(starts_to_defragment(&server));
+    wait_until("the first objects are moved", || offered(&server).0 > 0);
+    is_served();
+    wait_until("many objects are moved", || {
+        assert_eq!(USES.map(|line| client.cmd(line)), uses);
+        offered(&server).0 > OBJECTS as u64 / 2
+    });
+    wait_until("there is less fragmentation", || {
+        fragmentation(&server) < 1.0 + (fragmented - 1.0) * 0.6
+    });
+    is_served();
+    reader.end();
+    writer.end();
 
-    for (key, (items, new)) in &added {
+    let added = added.lock().unwrap();
+    for (key, (items, new)) in added.iter() {
         for item in items {
             client.expect(format!("BF.EXISTS {key} {item}"), int(1));
         }
@@ -271,6 +235,12 @@ fn objects_are_moved_unchanged_under_traffic() {
     for (number, expected) in &expected {
         assert_eq!(answers(&mut client, *number), *expected, "{number}");
     }
+    client.run_all([
+        "CF.ADD sketch-1 a",
+        "CMS.INCRBY sketch-3 a 1",
+        "TOPK.ADD sketch-5 a",
+        "TDIGEST.ADD sketch-7 5",
+    ]);
     population.is_unchanged(&mut client);
     population.finish_loading(&mut client, str::to_owned);
     crate::support::sums::is_balanced(&mut client);

@@ -3,24 +3,18 @@
 use std::fs;
 
 use valkeybloom_sketches::Seed;
+use valkeybloom_testing::draft::Draft;
 use valkeybloom_testing::loader::Dump;
 
-use crate::harness::{
-    Client, Reply, Server, array, digest, error, int, ok, wait_in_sync, wait_until,
-};
-use crate::support::aof::{Log, command, commands, on_log_of, with_command_log};
+use crate::harness::{Client, Reply, Server, array, digest, error, int, ok, wait_in_sync};
+use crate::support::aof::{Log, command, commands, log_is_complete, on_log_of, with_command_log};
 use crate::support::configured::made_by as of;
 use crate::support::forged::file;
-use crate::support::pieces::{load_chunks, pieces, split};
+use crate::support::pieces::{load_chunks, load_piece, pieces, split};
 use crate::support::primary::receive;
 use crate::support::recordings::{REDISBLOOM, Recorded, VALKEY_BLOOM, hex};
 use crate::support::sums;
 use crate::support::tables::rows;
-
-fn call(client: &mut Client, command: &[Vec<u8>]) -> Reply {
-    let words: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
-    client.call(&words)
-}
 
 #[track_caller]
 fn has_all(client: &mut Client, recorded: &[Recorded]) {
@@ -84,7 +78,7 @@ fn a_log_of_redisbloom_makes_its_objects() {
     let server = of("redisbloom").start();
     let mut client = server.client();
     for command in commands(&log) {
-        let reply = call(&mut client, &command);
+        let reply = client.call_words(&command);
         assert!(!reply.is_error(), "{reply:?}");
     }
     has_all(&mut client, &recorded);
@@ -104,26 +98,10 @@ fn the_commands_of_valkey_bloom_make_its_objects() {
         if let Some(at) = command.iter().position(|word| word == b"TIGHTENING") {
             command.drain(at..at + 2);
         }
-        let reply = call(&mut client, &command);
+        let reply = client.call_words(&command);
         assert!(!reply.is_error(), "{reply:?}");
     }
     has_all(&mut client, &recorded);
-}
-
-/// Returns the header of an empty object of RedisBloom with one filter, by the page on its bytes.
-fn header(options: u32, factor: u32, bytes: u64, link: (f64, u64, u32, u64)) -> Vec<u8> {
-    let (rate, bits_per_entry, hashes, entries) = link;
-    let mut header = vec![0; 8];
-    for number in [1, options, factor] {
-        header.extend(number.to_le_bytes());
-    }
-    for number in [bytes, bytes * 8, 0, rate.to_bits(), bits_per_entry] {
-        header.extend(number.to_le_bytes());
-    }
-    header.extend(hashes.to_le_bytes());
-    header.extend(entries.to_le_bytes());
-    header.push(0);
-    header
 }
 
 /// Commands, and what is sent on: `<first>` and the like are headers.
@@ -158,14 +136,14 @@ fn creations_are_sent_in_the_peers_words() {
         .start();
     let mut client = server.client();
     let mut log = Log::of(&server);
-    // These numbers are from files of RedisBloom.
-    let first = |factor| header(5, factor, 144, (0.005, 0x4026_0e35_b22f_86e9, 8, 100));
+    let header =
+        |entries, rate, growth, is_fixed| Draft::made(entries, rate, growth, is_fixed).header();
     for row in rows(SENT) {
         client.cmd(&row.command);
         let word = |word: &str| match word {
-            "<first>" => first(2),
-            "<wider>" => first(3),
-            "<fixed>" => header(13, 2, 512, (0.02, 0x4020_48e3_d8e4_a628, 6, 500)),
+            "<first>" => header(100, 0.01, 2, false),
+            "<wider>" => header(100, 0.01, 3, false),
+            "<fixed>" => header(500, 0.02, 2, true),
             "<seed>" => Seed::FIXED.as_bytes().to_vec(),
             word => word.as_bytes().to_vec(),
         };
@@ -186,8 +164,7 @@ fn an_empty_object_is_whole_with_its_header() {
     let server = Server::start();
     let mut client = server.client();
     let load = |client: &mut Client, cursor: u64, bytes: &[u8]| {
-        let cursor = cursor.to_string();
-        client.call(&[b"BF.LOADCHUNK", b"empty", cursor.as_bytes(), bytes])
+        load_piece(client, "empty", &(cursor, bytes.to_vec()))
     };
     assert_eq!(load(&mut client, 1, &empty.chunks()[0].1), ok());
     empty.is_there(&mut client);
@@ -241,14 +218,9 @@ fn a_half_loaded_object_is_written_as_redisbloom_reads_it() {
             for way in ["DEBUG RELOAD", "RESTORE", "REPLICA"] {
                 let mut other = match way {
                     "RESTORE" => {
-                        let restore: [&[u8]; 5] = [
-                            b"RESTORE",
-                            key.as_bytes(),
-                            b"0",
-                            payload.as_bytes(),
-                            b"REPLACE",
-                        ];
-                        assert_eq!(client.call(&restore), ok());
+                        let restore = format!("RESTORE {key} 0");
+                        let words = [payload.as_bytes(), b"REPLACE"];
+                        assert_eq!(client.call_with(&restore, &words), ok());
                         server.client()
                     }
                     "REPLICA" => {
@@ -295,10 +267,7 @@ fn a_half_loaded_object_is_completed_by_its_primary() {
     client.expect("BF.MISSING k 0", int(0));
     let before = digest(&mut client, "k");
     // Its AOF began anew when it had the primary's data.
-    wait_until("the AOF is there", || {
-        let info = server.info("persistence");
-        info["aof_rewrite_in_progress"] == "0" && info["aof_rewrite_scheduled"] == "0"
-    });
+    log_is_complete(&server);
     server.restart();
     assert_eq!(digest(&mut server.client(), "k"), before);
 }

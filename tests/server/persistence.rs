@@ -156,6 +156,17 @@ fn copies_equal_their_originals() {
     population.is_unchanged(&mut client);
     command(&server, "SWAPDB 0 3");
     population.is_unchanged(&mut client);
+    for key in population.keys() {
+        client.run_all([
+            format!("RENAME {key} away"),
+            "MOVE away 5".to_owned(),
+            "SELECT 5".to_owned(),
+            format!("RENAME away {key}"),
+            format!("MOVE {key} 0"),
+            "SELECT 0".to_owned(),
+        ]);
+    }
+    population.is_unchanged(&mut client);
     sums::is_balanced(&mut client);
 
     let keys: Vec<&str> = population.keys().collect();

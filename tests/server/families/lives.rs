@@ -1,11 +1,10 @@
-//! Values of every family but Bloom filters: on replicas and in logs, as copies, and while the server moves them.
+//! Values of every family but Bloom filters: on replicas and in logs, and as copies.
 
 use std::collections::BTreeSet;
 
 use valkeybloom_testing::loader::Dump;
 
-use crate::defrag::{offered, starts_to_defragment};
-use crate::harness::{Client, Reply, Server, digest, wait_in_sync, wait_until};
+use crate::harness::{Reply, Server, digest, wait_in_sync};
 use crate::support::Rng;
 use crate::support::aof::rewrite_aof;
 use crate::support::configured::other_settings;
@@ -13,7 +12,7 @@ use crate::support::cuckoo::items;
 use crate::support::sums;
 
 /// The values of a random life; cuckoo filters are made as they are needed.
-const MADE: [&str; 17] = [
+pub const MADE: [&str; 17] = [
     "CMS.INITBYPROB cms0 0.02 0.01",
     "CMS.INITBYDIM cms1 50 4",
     "CMS.INITBYDIM cms2 50 4",
@@ -35,7 +34,7 @@ const MADE: [&str; 17] = [
 ];
 
 /// Random commands of each family.
-const WRITES: [fn(&mut Rng) -> String; 4] = [cuckoo, cms, topk, tdigest];
+pub const WRITES: [fn(&mut Rng) -> String; 4] = [cuckoo, cms, topk, tdigest];
 
 fn cuckoo(random: &mut Rng) -> String {
     let (key, item) = (random.below(6), random.below(400));
@@ -164,69 +163,4 @@ fn replicas_and_logs_hold_the_same_values() {
     }
     assert_ne!(state(&primary).0, expected.0);
     assert_eq!(state(&primary).0, state(&replica).0);
-}
-
-/// Values of several sizes between holes, some with prepared answers, while the server moves them.
-#[test]
-fn defragmentation_changes_nothing() {
-    let server = Server::start();
-    let mut client = server.client();
-    for number in 0..6000 {
-        let (key, size) = (format!("k{number}"), [10, 40, 100, 300][number / 4 % 4]);
-        let numbers: Vec<_> = (0..60)
-            .map(|value| (value * number % 997).to_string())
-            .collect();
-        let numbers = numbers.join(" ");
-        let lines = match number % 4 {
-            0 => [
-                format!("CF.RESERVE {key} {size}"),
-                format!("CF.INSERT {key} ITEMS {numbers}"),
-            ],
-            1 => [
-                format!("CMS.INITBYDIM {key} {size} 3"),
-                format!("CMS.INCRBY {key} {numbers}"),
-            ],
-            2 => [
-                format!("TOPK.RESERVE {key} {size} 10 3 0.9"),
-                format!("TOPK.ADD {key} {numbers}"),
-            ],
-            _ => [
-                format!("TDIGEST.CREATE {key} COMPRESSION {size}"),
-                format!("TDIGEST.ADD {key} {numbers}"),
-            ],
-        };
-        client.run_all(lines);
-        if number % 12 == 3 {
-            client.cmd(&format!("TDIGEST.QUANTILE {key} 0.5"));
-        }
-    }
-    for number in (0..6000).filter(|number| number % 8 < 4) {
-        client.cmd(&format!("DEL k{number}"));
-    }
-    let state = |client: &mut Client| {
-        let answers = client.cmd("TDIGEST.QUANTILE k15 0 0.1 0.5 0.9 1");
-        (client.cmd("DEBUG DIGEST"), answers)
-    };
-    let before = state(&mut client);
-    if starts_to_defragment(&server) {
-        wait_until("allocations were moved", || {
-            // They are in use.
-            client.run_all([
-                "CMS.INCRBY k5 0 1 0 -1",
-                "TDIGEST.QUANTILE k7 0.5",
-                "TOPK.QUERY k6 0",
-                "CF.EXISTS k4 0",
-            ]);
-            offered(&server).0 > 3000
-        });
-        client.cmd("CONFIG SET activedefrag no");
-    }
-    assert_eq!(state(&mut client), before);
-    client.run_all([
-        "CF.ADD k4 a",
-        "CMS.INCRBY k5 a 1",
-        "TOPK.ADD k6 a",
-        "TDIGEST.ADD k7 5",
-    ]);
-    sums::is_balanced(&mut client);
 }

@@ -2,5 +2,5 @@
 
 mod effects;
 mod hostile;
-mod lives;
+pub mod lives;
 mod refusals;

@@ -1,6 +1,6 @@
 //! Replicas and logs make the same objects, whatever their own settings.
 
-mod workload;
+pub mod workload;
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ const SETTINGS: [(&str, &str); 4] = [
 ];
 
 /// Every key of the first two databases, with its digest and the time at which it expires.
-fn state(server: &Server) -> BTreeMap<(u8, Vec<u8>), [Reply; 2]> {
+pub fn state(server: &Server) -> BTreeMap<(u8, Vec<u8>), [Reply; 2]> {
     let mut client = server.client();
     let mut state = BTreeMap::new();
     for database in 0..2 {
@@ -39,7 +39,7 @@ fn state(server: &Server) -> BTreeMap<(u8, Vec<u8>), [Reply; 2]> {
 }
 
 /// Awaits that no key is left that expires while a test looks at it.
-fn settle(server: &Server) {
+pub fn settle(server: &Server) {
     let mut client = server.client();
     wait_until("the short times are over", || {
         (0..2).all(|database| {
@@ -53,8 +53,9 @@ fn settle(server: &Server) {
     });
 }
 
+/// Checks that replicas hold what their primary does, and that INFO has the sums of it.
 #[track_caller]
-fn hold_the_same(servers: &[&Server]) {
+pub fn hold_the_same(servers: &[&Server]) {
     let [primary, replicas @ ..] = servers else {
         panic!("no primary");
     };
@@ -77,7 +78,7 @@ fn hold_the_same(servers: &[&Server]) {
 
 /// INFO leaves out what was renamed while the server frees something else, see info.rs.
 #[track_caller]
-fn is_balanced(server: &Server) {
+pub fn is_balanced(server: &Server) {
     nothing_is_being_freed(server);
     sums::is_balanced(&mut server.client());
 }

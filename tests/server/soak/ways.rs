@@ -1,16 +1,15 @@
 //! Commands mean the same on each way that they come: from a client, in a log, over a link, and in what this module logs
 //! and sends of them, whatever filters a server makes by default.
 
-use std::collections::BTreeSet;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::collections::BTreeMap;
 
 use valkeybloom_testing::draft::Draft;
 
 use super::fuzz::grammar::{CREATIONS, Grammar};
 use super::{Budget, random};
-use crate::harness::{Builder, Client, Reply, array, bulk, digest, int, wait_until};
+use crate::harness::{Builder, Client, array, bulk, digests, int};
 use crate::support::Rng;
-use crate::support::aof::{Command, Log, command, on_log_of, wire};
+use crate::support::aof::{Command, Log, command, log_is_complete, on_log_of, wire};
 use crate::support::commands;
 use crate::support::configured::{MAKERS, made_by};
 use crate::support::primary::on_link_of;
@@ -18,14 +17,6 @@ use crate::support::recordings::{REPLIES, words};
 
 /// Random commands after the creation of a filter of each kind.
 const COMMANDS: usize = 150;
-
-/// Returns the server's digest of each value.
-fn digests(client: &mut Client) -> Vec<(String, String)> {
-    let keys = client.cmd("KEYS *");
-    let keys: BTreeSet<String> = keys.as_array().iter().map(Reply::text).collect();
-    let pair = |key: String| (digest(client, &key), key);
-    keys.into_iter().map(pair).collect()
-}
 
 /// Encloses some of the commands in transactions.
 fn in_transactions(random: &mut Rng, mut commands: &[Command]) -> Vec<Command> {
@@ -57,10 +48,7 @@ fn check_on_each_way(maker: &str, sent: &[Command], mut check: impl FnMut(&mut C
     check(&mut replayed.client());
     let mut follower = on_link_of(logging(maker), sent);
     check(&mut follower.client());
-    wait_until("the log has its base", || {
-        let info = follower.info("persistence");
-        info["aof_rewrite_in_progress"] == "0" && info["aof_rewrite_scheduled"] == "0"
-    });
+    log_is_complete(&follower);
     for server in [&replayed, &follower] {
         assert!(!server.log_contains("CRITICAL"), "{}", server.log());
         let mut errors = server.info("errorstats");
@@ -74,7 +62,7 @@ fn check_on_each_way(maker: &str, sent: &[Command], mut check: impl FnMut(&mut C
 
 /// Sends commands to a server that makes filters of this kind, and replays under each setting what it logs of them.
 /// Returns the log, and the values.
-fn replay(maker: &str, commands: &[Command]) -> (Vec<Command>, Vec<(String, String)>) {
+fn replay(maker: &str, commands: &[Command]) -> (Vec<Command>, BTreeMap<String, String>) {
     let server = logging(maker)
         .config("bf.bloom-use-random-seed", "no")
         .config("bf.bloom-saturate-nonscaling", "yes")
@@ -226,39 +214,4 @@ fn half_loaded_filters_hold_what_they_hold_at_redisbloom() {
             }
         });
     }
-}
-
-/// Words that a client can't send: the times of writes.
-#[test]
-fn times_mean_the_same_under_each_setting() {
-    const PERIOD_MS: u64 = 1 << 40;
-    let mut random = random("times");
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = u64::try_from(now.expect("after 1970").as_millis()).expect("64 bits");
-    let first = now / PERIOD_MS * PERIOD_MS;
-    let mut sent = vec![command(&format!(
-        "BF.INSERT k CAPACITY 10 ERROR 0.01 TIGHTENING 0.5000000000000001 SEED 0123456789abcdef0123456789abcdef \
-         EXPANSION 2 WINDOW {PERIOD_MS} PERIODS 9 AT {first}"
-    ))];
-    for period in 0..5 {
-        let at = first + period * PERIOD_MS + random.next() % PERIOD_MS;
-        let ttl = 1 + random.next() % (3 * PERIOD_MS);
-        let options = match random.below(2) {
-            0 => String::new(),
-            _ => format!("TTL {ttl} "),
-        };
-        let mut added = command(&format!("BF.INSERT k NOCREATE AT {at} {options}ITEMS x"));
-        added.extend((0..20 * period).map(|item| format!("{period}-{item}").into()));
-        sent.push(added);
-    }
-    let mut held = Vec::new();
-    for maker in MAKERS {
-        check_on_each_way(maker, &sent, |client| {
-            let answers = client.cmd("BF.MEXISTS k x 4-1 4-79");
-            assert_eq!(answers, array([int(1), int(1), int(1)]));
-            held.push(digests(client));
-        });
-    }
-    held.dedup();
-    assert_eq!(held.len(), 1, "{held:?}");
 }

@@ -34,13 +34,21 @@ pub fn part(server: &Server, end: &str) -> PathBuf {
     found.expect("there is such a part")
 }
 
+/// Awaits that the AOF holds everything: no rewrite is running, or about to begin after a full resync.
+#[track_caller]
+pub fn log_is_complete(server: &Server) {
+    wait_until("the AOF is complete", || {
+        let info = server.info("persistence");
+        info["aof_enabled"] == "1"
+            && info["aof_rewrite_in_progress"] == "0"
+            && info["aof_rewrite_scheduled"] == "0"
+    });
+}
+
 #[track_caller]
 pub fn rewrite_aof(server: &Server) {
     server.client().run("BGREWRITEAOF");
-    wait_until("the AOF is rewritten", || {
-        let info = server.info("persistence");
-        info["aof_rewrite_in_progress"] == "0" && info["aof_rewrite_scheduled"] == "0"
-    });
+    log_is_complete(server);
     assert_eq!(
         server.info("persistence")["aof_last_bgrewrite_status"],
         "ok"

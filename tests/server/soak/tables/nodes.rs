@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::harness::{Builder, Client, Reply, Server, digest, ok, wait_in_sync, wait_until};
-use crate::support::aof::Command;
+use crate::support::aof::{Command, log_is_complete, rewrite_aof};
 use crate::support::pieces::{load_chunks, pieces};
 use crate::support::primary::Link;
 
@@ -174,20 +174,13 @@ impl Nodes {
 
     /// Kills the server and starts it on its log, which it may have written anew, as commands or with an RDB file.
     pub fn restart(&mut self, keys: &[&str], rewrite: Option<bool>) {
+        log_is_complete(&self.home);
         if let Some(preamble) = rewrite {
             let preamble = if preamble { "yes" } else { "no" };
             self.client
                 .ok(format!("CONFIG SET aof-use-rdb-preamble {preamble}"));
-            self.client.run("BGREWRITEAOF");
+            rewrite_aof(&self.home);
         }
-        wait_until("the log is written", || {
-            let info = self.home.info("persistence");
-            info["aof_rewrite_in_progress"] == "0" && info["aof_rewrite_scheduled"] == "0"
-        });
-        assert_eq!(
-            self.home.info("persistence")["aof_last_bgrewrite_status"],
-            "ok"
-        );
         let before = keys.iter().map(|key| digest(&mut self.client, key));
         let before: Vec<String> = before.collect();
         let is_linked = self.link.take().is_some();

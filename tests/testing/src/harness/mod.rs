@@ -6,7 +6,7 @@ mod follow;
 mod plugin;
 pub mod worst;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
@@ -61,6 +61,15 @@ pub fn digest(client: &mut Client, key: &str) -> String {
         .call(&[b"DEBUG", b"DIGEST-VALUE", key.as_bytes()])
         .as_array()[0]
         .text()
+}
+
+/// Returns the digest of the value of every key.
+#[track_caller]
+pub fn digests(client: &mut Client) -> BTreeMap<String, String> {
+    let keys = client.cmd("KEYS *");
+    let keys = keys.as_array().iter().map(Reply::text);
+    keys.map(|key| (key.clone(), digest(client, &key)))
+        .collect()
 }
 
 /// The configuration of a server to be started.
