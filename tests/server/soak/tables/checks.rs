@@ -1,5 +1,7 @@
 //! What is checked after each step.
 
+use std::collections::BTreeMap;
+
 use valkeybloom_testing::tables::{Kind, Model, item};
 
 use super::life::Life;
@@ -85,29 +87,17 @@ fn check_equal(key: &str, read: &Model, expected: &Model) {
         "the dropped periods of {key}"
     );
     for (read, expected) in read.tables.iter().zip(&expected.tables) {
-        if read.entries != expected.entries {
-            let lacking = expected
-                .entries
-                .iter()
-                .filter(|(at, held)| read.entries.get(at) != Some(held));
-            let more = read
-                .entries
-                .keys()
-                .filter(|at| !expected.entries.contains_key(at));
-            panic!(
-                "{key}, {:?}: {} entries, not {}; {} differ, such as {:x?}; {} should not be there",
-                read.step,
-                read.entries.len(),
-                expected.entries.len(),
-                lacking.clone().count(),
-                lacking
-                    .clone()
-                    .take(3)
-                    .map(|(at, held)| (at, held, read.entries.get(at)))
-                    .collect::<Vec<_>>(),
-                more.count()
-            );
-        }
+        let [mut more, mut lacking] = [&read.entries, &expected.entries].map(BTreeMap::clone);
+        more.retain(|at, held| expected.entries.get(at) != Some(held));
+        lacking.retain(|at, held| read.entries.get(at) != Some(held));
+        let first = |entries: BTreeMap<_, _>| -> Vec<_> { entries.into_iter().take(3).collect() };
+        let found = [first(more), first(lacking)];
+        assert_eq!(
+            found,
+            [[]; 2],
+            "{key}, {:?}: unexpected and missing",
+            read.step
+        );
     }
     assert_eq!(read, expected, "{key}");
 }

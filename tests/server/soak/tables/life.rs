@@ -1,26 +1,24 @@
 //! A life: random steps, and the oracle of what they make.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::thread;
+use std::{iter, thread};
 
 use valkeybloom_testing::tables::{self, Model};
 
+use super::Profile;
 use super::items::SEARCHED;
 use super::nodes::Nodes;
-use super::{Profile, Step};
 use crate::harness::{array, int, ok};
 use crate::soak::clock;
 use crate::support::Rng;
 use crate::support::aof::command;
 use crate::support::pieces::{load_chunks, pieces};
-use crate::support::protocols::field;
 
 /// The seed of all filters, so that they can be merged, and items be chosen by their hashes.
 pub const SEED: [u8; 32] = *b"0123456789abcdefABCDEFGHIJKLMNOP";
 
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
 
-pub const OVER: &str = "ERR operation exceeds bloom object memory limit";
 pub const FULL: &str = "ERR non scaling filter is full";
 pub const TOO_EXACT: &str = "ERR false positive degrades to 0 on scale out";
 const TOO_FAR: &str = "ERR provided SCALETO causes false positive to degrade to 0";
@@ -46,8 +44,6 @@ pub struct Life<'n> {
     pub period_ms: u64,
     pub periods: u64,
     pub saturate: bool,
-    /// Whether a low limit is set.
-    pub is_limited: bool,
     pub fresh: u32,
     pub taken: u64,
     pub refused: u64,
@@ -81,7 +77,6 @@ impl<'n> Life<'n> {
             period_ms,
             periods,
             saturate: false,
-            is_limited: false,
             fresh: SEARCHED,
             taken: 0,
             refused: 0,
@@ -91,19 +86,17 @@ impl<'n> Life<'n> {
 
     pub fn live(&mut self) {
         self.set_saturate(false);
-        for step in self.profile.first {
-            self.step(*step);
+        for step in self.profile.first.split(' ') {
+            self.step(step);
         }
-        let steps = self.profile.steps;
-        let weights: usize = steps.iter().map(|(weight, _)| weight).sum();
+        let steps = self.profile.steps.split(", ").flat_map(|step| {
+            let (weight, step) = step.split_once(' ').expect("a weight and a step");
+            iter::repeat_n(step, weight.parse().expect("a number"))
+        });
+        let steps: Vec<&str> = steps.collect();
         for _ in 0..self.profile.length {
-            let mut at = self.random.below(weights);
-            let chosen = steps.iter().find(|(weight, _)| {
-                let is_chosen = at < *weight;
-                at = at.wrapping_sub(*weight);
-                is_chosen
-            });
-            self.step(chosen.expect("below the sum").1);
+            let step = *self.random.pick(&steps);
+            self.step(step);
         }
         self.check_all();
         self.nodes.check_logs();
@@ -116,48 +109,48 @@ impl<'n> Life<'n> {
         }
     }
 
-    fn step(&mut self, step: Step) {
+    /// Takes a step, on any key. Over a link, a step that needs a client does nothing.
+    fn step(&mut self, step: &str) {
         self.taken += 1;
         let known: Vec<&str> = self.entries.keys().copied().collect();
-        let key = match step {
-            Step::Create => {
-                let free = KEYS.into_iter().find(|key| !known.contains(key));
-                let any = *self.random.pick(&KEYS);
-                free.filter(|_| self.random.one_in(2)).unwrap_or(any)
-            }
-            _ => *self.random.pick(&known),
-        };
         let is_linked = self.nodes.is_linked();
+        if step == "Create" {
+            let free = KEYS.into_iter().find(|key| !known.contains(key));
+            let any = *self.random.pick(&KEYS);
+            let key = free.filter(|_| self.random.one_in(2)).unwrap_or(any);
+            return self.create(key);
+        }
+        let key = *self.random.pick(&known);
         match step {
-            Step::Create => self.create(key),
-            Step::Add | Step::Fill | Step::Crowd => self.add(key, step),
-            Step::Forge => self.forge(key),
-            Step::Repeat if !is_linked => self.repeat(key),
-            Step::Remove => self.remove(key, false),
-            Step::Drain => self.remove(key, true),
-            Step::Merge => self.merge(),
-            Step::Limit if !is_linked => self.limit(key),
-            Step::Saturate => {
-                let saturate = !self.saturate;
-                self.set_saturate(saturate);
-            }
-            Step::Clock => self.move_clock(),
-            Step::CopyKey => self.copy(key),
-            Step::Reload if !is_linked => self.reload(key),
-            Step::Join => self.nodes.join(),
-            Step::Save => self.nodes.check_saved(&known),
-            Step::Log => {
+            // "Fill": many new items. "Crowd": items that share the first bits of their hashes.
+            "Add" | "Fill" | "Crowd" => return self.add(key, step),
+            // An object of made-up fingerprints is loaded.
+            "Forge" => return self.forge(key),
+            // Items are added again and again.
+            "Repeat" if !is_linked => return self.repeat(key),
+            "Remove" => return self.remove(key, false),
+            // All but a few items are removed.
+            "Drain" => return self.remove(key, true),
+            "Merge" => return self.merge(),
+            "Saturate" => return self.set_saturate(!self.saturate),
+            "Clock" => return self.move_clock(),
+            "CopyKey" => return self.copy(key),
+            "Reload" if !is_linked => return self.reload(key),
+            "Repeat" | "Reload" => return,
+            // A replica joins.
+            "Join" => self.nodes.join(),
+            // Another server starts on a saved file.
+            "Save" => self.nodes.check_saved(&known),
+            // The server starts again from its log.
+            "Log" => {
                 let rewrite = *self.random.pick(&[None, Some(true), Some(false)]);
                 self.nodes.restart(&known, rewrite);
-                let saturate = self.saturate;
-                self.set_saturate(saturate);
+                self.set_saturate(self.saturate);
             }
-            Step::Repeat | Step::Limit | Step::Reload => return,
+            _ => panic!("no step is called {step}"),
         }
-        if matches!(step, Step::Join | Step::Save | Step::Log) {
-            self.note(format!("{step:?}"));
-            self.check_all();
-        }
+        self.note(step.to_owned());
+        self.check_all();
     }
 
     /// Creates an object, in place of one that there may be.
@@ -234,81 +227,10 @@ impl<'n> Life<'n> {
                 model: merged,
             };
             self.entries.insert(to, entry);
-        } else if reply.text() == OVER {
-            assert!(self.is_limited, "{line} is refused without a limit");
-            self.refused += 1;
         } else {
             assert_eq!(reply.text(), RATES, "{line}");
         }
         self.check(&[to]);
-    }
-
-    /// Sets a limit that admits little more than an object takes, and writes to it.
-    fn limit(&mut self, key: &'static str) {
-        if self.random.one_in(2) {
-            self.fill_up(key);
-        }
-        if self.random.one_in(3) {
-            return self.creep(key);
-        }
-        let size = field(&mut self.nodes.client, key, "SIZE");
-        let more = 8 * i64::try_from(self.random.below(60)).expect("a small number");
-        let more = more * *self.random.pick(&[1, 1, 1, 20]);
-        let (name, none) = *self.random.pick(&[
-            ("memory-usage-limit", 0),
-            ("memory-usage-limit", 0),
-            ("filter-max-memory-usage", 64 << 20),
-        ]);
-        let limit = format!("CONFIG SET bf.bloom-{name}");
-        self.nodes.client.ok(format!("{limit} {}", size + more));
-        self.note(format!("{limit} {more} more than {key} takes"));
-        self.is_limited = true;
-        for _ in 0..=self.random.below(4) {
-            match self.random.below(8) {
-                0 => self.remove(key, false),
-                1 => self.merge(),
-                _ => {
-                    let most = *self.random.pick(&[1, 10, 1000]);
-                    let items = self.choose(key, most);
-                    self.add_items(key, &items);
-                    self.check(&[key]);
-                }
-            }
-        }
-        self.nodes.client.ok(format!("{limit} {none}"));
-        self.is_limited = false;
-    }
-
-    /// Raises a limit until it admits one more item.
-    fn creep(&mut self, key: &'static str) {
-        let size = field(&mut self.nodes.client, key, "SIZE");
-        self.is_limited = true;
-        let limit = "CONFIG SET bf.bloom-memory-usage-limit";
-        for more in (0..1000).step_by(8) {
-            self.nodes.client.ok(format!("{limit} {}", size + more));
-            let item = self.new_items(1);
-            let is_admitted = self.add_items(key, &item);
-            self.check_held(key);
-            if is_admitted {
-                break;
-            }
-        }
-        self.nodes.client.ok(format!("{limit} 0"));
-        self.is_limited = false;
-        self.check(&[key]);
-    }
-
-    /// Adds items until the newest table is full, if that takes few.
-    fn fill_up(&mut self, key: &'static str) {
-        for _ in 0..5 {
-            let newest = self.entries[key].model.tables.last().expect("never empty");
-            let room = newest.step.most.saturating_sub(newest.entries.len() as u64);
-            if (1..5000).contains(&room) {
-                let items = self.new_items(usize::try_from(room).expect("few items"));
-                self.add_items(key, &items);
-            }
-        }
-        self.check(&[key]);
     }
 
     fn set_saturate(&mut self, saturate: bool) {

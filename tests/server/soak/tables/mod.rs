@@ -1,7 +1,6 @@
-//! Objects of tables of fingerprints live through writes, merges, limits and clocks, and can be stored at any time. An
+//! Objects of tables of fingerprints live through writes, merges and clocks, and can be stored at any time. An
 //! oracle knows each entry (`valkeybloom_testing::tables`), so every answer is known, false positives included. After each
-//! step, copies, a replica and whatever loads the object hold the same. Only limits on memory refuse, and a refused write
-//! changes nothing.
+//! step, copies, a replica and whatever loads the object hold the same.
 
 mod checks;
 mod items;
@@ -15,37 +14,6 @@ use super::{Budget, random};
 use crate::support::Rng;
 use life::Life;
 use nodes::Nodes;
-
-/// A step of a life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Step {
-    Create,
-    Add,
-    /// Many new items are added.
-    Fill,
-    /// Items are added that share the first bits of their hashes.
-    Crowd,
-    /// An object of made-up fingerprints is loaded.
-    Forge,
-    /// Items are added again and again.
-    Repeat,
-    Remove,
-    /// All but a few items are removed.
-    Drain,
-    Merge,
-    /// A limit moves to just above what an object takes, while it is written to.
-    Limit,
-    Saturate,
-    Clock,
-    CopyKey,
-    Reload,
-    /// A replica joins.
-    Join,
-    /// Another server starts on a saved file.
-    Save,
-    /// The server starts again from its log.
-    Log,
-}
 
 /// The objects of a life, and its steps.
 #[derive(Clone, Copy)]
@@ -61,18 +29,13 @@ struct Profile {
     crowds: usize,
     /// One in `linked` lives gets its writes from a primary, with times of the test's choice; 0 for none.
     linked: usize,
-    /// The first steps of a life.
-    first: &'static [Step],
+    /// The first steps of a life, which have the names of [`Life::step`].
+    first: &'static str,
     /// The steps after them, with weights.
-    steps: &'static [(usize, Step)],
+    steps: &'static str,
     /// The number of these steps.
     length: usize,
 }
-
-use Step::{
-    Add, Clock, CopyKey, Create, Crowd, Drain, Fill, Forge, Join, Limit, Log, Merge, Reload,
-    Remove, Repeat, Saturate, Save,
-};
 
 /// A little of everything.
 const ANY: Profile = Profile {
@@ -84,23 +47,9 @@ const ANY: Profile = Profile {
     most: 3000,
     crowds: 6,
     linked: 3,
-    first: &[Create, Add],
-    steps: &[
-        (3, Create),
-        (20, Add),
-        (2, Forge),
-        (2, Repeat),
-        (8, Remove),
-        (2, Drain),
-        (6, Merge),
-        (3, Limit),
-        (8, Clock),
-        (3, CopyKey),
-        (3, Reload),
-        (1, Join),
-        (1, Save),
-        (1, Log),
-    ],
+    first: "Create Add",
+    steps: "3 Create, 20 Add, 2 Forge, 2 Repeat, 8 Remove, 2 Drain, 6 Merge, 8 Clock, 3 CopyKey, 3 Reload, \
+        1 Join, 1 Save, 1 Log",
     length: 40,
 };
 
@@ -110,24 +59,13 @@ const CROWDS: Profile = Profile {
     capacities: &[200_000, 1_000_000],
     rates: &["0.01", "0.001"],
     growths: &[""],
-    periods: &[1, 2, 24],
     most: 20_000,
     crowds: 8,
     linked: 4,
-    first: &[Create, Fill, Drain, Join, Crowd],
-    steps: &[
-        (4, Fill),
-        (6, Crowd),
-        (3, Forge),
-        (3, Drain),
-        (2, Add),
-        (1, Remove),
-        (2, Join),
-        (1, Save),
-        (1, Clock),
-        (1, Log),
-    ],
+    first: "Create Fill Drain Join Crowd",
+    steps: "4 Fill, 6 Crowd, 3 Forge, 3 Drain, 2 Add, 1 Remove, 2 Join, 1 Save, 1 Clock, 1 Log",
     length: 10,
+    ..ANY
 };
 
 /// Objects were larger before a replica joins, and then get items of one prefix, and those of others.
@@ -135,44 +73,31 @@ const FOLLOWED: Profile = Profile {
     kinds: &["COUNTING"],
     linked: 0,
     most: 40_000,
-    first: &[Create, Fill, Create, Fill, Create, Fill, Drain, Drain, Join],
-    steps: &[(2, Crowd), (3, Merge), (2, Drain), (2, Join), (1, Fill)],
+    first: "Create Fill Create Fill Create Fill Drain Drain Join",
+    steps: "2 Crowd, 3 Merge, 2 Drain, 2 Join, 1 Fill",
     length: 6,
     ..CROWDS
 };
 
 /// Objects of many shards lose all but such items.
 const LARGE_CROWDS: Profile = Profile {
-    kinds: &["COUNTING"],
     most: 180_000,
-    linked: 0,
-    first: &[Create, Fill, Crowd, Drain, Drain],
-    steps: &[(3, Crowd), (3, Drain), (1, Remove), (1, Join), (1, Save)],
+    first: "Create Fill Crowd Drain Drain",
+    steps: "3 Crowd, 3 Drain, 1 Remove, 1 Join, 1 Save",
     length: 3,
-    ..CROWDS
+    ..FOLLOWED
 };
 
 /// Filters of any sizes are merged.
 const MERGES: Profile = Profile {
-    kinds: &["COUNTING", "WINDOW", "SCALETO"],
     capacities: &[100, 10_000, 1_000_000, 1_000_000],
     rates: &["0.1", "0.01", "0.001"],
-    growths: &["", "EXPANSION 1"],
-    periods: &[1, 2, 3, 24, 100, 1000],
     most: 100_000,
     crowds: 0,
-    linked: 4,
-    first: &[Create, Add, Create, Add],
-    steps: &[
-        (2, Create),
-        (5, Add),
-        (6, Merge),
-        (2, Drain),
-        (1, Join),
-        (1, Reload),
-        (1, Clock),
-    ],
+    first: "Create Add Create Add",
+    steps: "2 Create, 5 Add, 6 Merge, 2 Drain, 1 Join, 1 Reload, 1 Clock",
     length: 14,
+    ..ANY
 };
 
 /// Windows that were reserved too small get bursts of items as time goes by.
@@ -180,14 +105,12 @@ const BURSTS: Profile = Profile {
     kinds: &["WINDOW"],
     capacities: &[1, 1, 1, 10],
     rates: &["1e-15", "1e-15", "1e-14", "1e-9"],
-    growths: &["", "EXPANSION 1", "EXPANSION 4"],
     periods: &[1, 1, 2, 24],
-    most: 3000,
     crowds: 0,
     linked: 1,
-    first: &[Create, Add],
-    steps: &[(12, Fill), (12, Clock), (3, Add), (1, Save)],
+    steps: "12 Fill, 12 Clock, 3 Add, 1 Save",
     length: 80,
+    ..ANY
 };
 
 /// Items are added thousands of times.
@@ -196,43 +119,25 @@ const COUNTS: Profile = Profile {
     capacities: &[100, 1000, 3000],
     rates: &["0.5", "0.2", "0.05"],
     growths: &["", "NONSCALING"],
-    periods: &[1, 2, 3, 24, 100, 1000],
     most: 2000,
     crowds: 2,
     linked: 0,
-    first: &[Create, Add],
-    steps: &[(2, Add), (8, Repeat), (1, Remove), (1, Merge), (1, Reload)],
+    steps: "2 Add, 8 Repeat, 1 Remove, 1 Merge, 1 Reload",
     length: 14,
+    ..ANY
 };
 
 /// Filters that do not grow take more than they are for.
 const SATURATED: Profile = Profile {
     kinds: &["COUNTING", "WINDOW"],
     capacities: &[10, 100, 1000],
-    rates: &["0.5", "0.05", "0.01"],
     growths: &["NONSCALING"],
-    periods: &[1, 2, 3, 24, 100, 1000],
     most: 20_000,
-    crowds: 5,
     linked: 0,
-    first: &[Create, Saturate, Fill],
-    steps: &[(8, Add), (1, Saturate), (2, Remove), (1, Merge), (1, Join)],
+    first: "Create Saturate Fill",
+    steps: "8 Add, 1 Saturate, 2 Remove, 1 Merge, 1 Join",
     length: 14,
-};
-
-/// Limits move to what objects take.
-const LIMITS: Profile = Profile {
-    kinds: &["COUNTING", "WINDOW", "SCALETO"],
-    capacities: &[1, 10, 100, 1000],
-    rates: &["0.05", "0.01", "1e-9"],
-    growths: &["", "EXPANSION 1"],
-    periods: &[1, 2, 24],
-    most: 1000,
-    crowds: 0,
-    linked: 0,
-    first: &[Create, Add],
-    steps: &[(6, Add), (12, Limit), (2, Remove), (1, Merge)],
-    length: 30,
+    ..ANY
 };
 
 /// Runs `lives` lives of a profile in `./build.sh test`, and as many as there is time for in `./build.sh soak`. Each has a seed
@@ -266,47 +171,22 @@ impl Drop for Told<'_> {
     }
 }
 
-#[test]
-fn tables_live_through_anything() {
-    live("tables_live_through_anything", &ANY, 6);
+macro_rules! lives {
+    ($($test:ident: $lives:literal of $profile:ident;)*) => {$(
+        #[test]
+        fn $test() {
+            live(stringify!($test), &$profile, $lives);
+        }
+    )*};
 }
 
-#[test]
-fn crowds_can_be_stored() {
-    live("crowds_can_be_stored", &CROWDS, 6);
-}
-
-#[test]
-fn large_crowds_can_be_stored() {
-    live("large_crowds_can_be_stored", &LARGE_CROWDS, 4);
-}
-
-#[test]
-fn late_replicas_follow() {
-    live("late_replicas_follow", &FOLLOWED, 6);
-}
-
-#[test]
-fn merges_are_accepted_everywhere() {
-    live("merges_are_accepted_everywhere", &MERGES, 6);
-}
-
-#[test]
-fn bursts_can_be_stored() {
-    live("bursts_can_be_stored", &BURSTS, 5);
-}
-
-#[test]
-fn counts_have_no_limit() {
-    live("counts_have_no_limit", &COUNTS, 6);
-}
-
-#[test]
-fn saturated_filters_take_anything() {
-    live("saturated_filters_take_anything", &SATURATED, 6);
-}
-
-#[test]
-fn refused_writes_change_nothing() {
-    live("refused_writes_change_nothing", &LIMITS, 12);
+lives! {
+    tables_live_through_anything: 6 of ANY;
+    crowds_can_be_stored: 6 of CROWDS;
+    large_crowds_can_be_stored: 4 of LARGE_CROWDS;
+    late_replicas_follow: 6 of FOLLOWED;
+    merges_are_accepted_everywhere: 6 of MERGES;
+    bursts_can_be_stored: 5 of BURSTS;
+    counts_have_no_limit: 6 of COUNTS;
+    saturated_filters_take_anything: 6 of SATURATED;
 }
