@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::harness::{Client, Server, array, bulk, error, int, wait_in_sync, wait_until};
 use crate::support::Rng;
-use crate::support::aof::{Log as CommandLog, command, part, rewrite_aof, with_command_log};
+use crate::support::aof::{command, part, rewrite_aof, with_command_log};
 use crate::support::configured::other_settings;
 use crate::support::primary::on_link_of;
 use crate::support::protocols::truths;
@@ -178,41 +178,6 @@ fn a_log_that_was_cut_holds_both_or_neither() {
         server.kill();
     }
     assert!(seen.iter().any(|count| (1..40).contains(count)), "{seen:?}");
-}
-
-/// A receipt is sent as what is new, and a repetition sends nothing.
-#[test]
-fn a_log_has_the_new_answers_alone() {
-    let server = with_command_log();
-    let (mut client, mut log) = (server.client(), CommandLog::of(&server));
-    let mut sent = |line: &str| -> Vec<String> {
-        client.run(line);
-        let commands = log.since().into_iter().map(|command| {
-            let words = command.iter().map(|word| word.escape_ascii().to_string());
-            words.collect::<Vec<_>>().join(" ")
-        });
-        commands.collect()
-    };
-    let answered = |first: u64, count: usize, bits: &str| {
-        format!("BF.INSERT k ONCE r ANSWERED receipt1 {first:019} {count:06}\\n{bits}")
-    };
-    sent("BF.RESERVE k 0.001 1000");
-    let begun = sent("BF.INSERT k ONCE r 0 ITEMS a b a");
-    assert_eq!(
-        begun[..3],
-        ["MULTI", "BF.MADD k a b", &answered(0, 3, "\\xc0")]
-    );
-    assert!(begun[3].starts_with("PEXPIREAT r "), "{begun:?}");
-    assert_eq!(begun[4..], ["EXEC"]);
-    assert_eq!(sent("BF.INSERT k ONCE r 0 ITEMS a b a"), [""; 0]);
-    assert_eq!(
-        sent("BF.INSERT k ONCE r 1 ITEMS b a c a"),
-        ["MULTI", "BF.MADD k c", &answered(3, 2, "\\x80"), "EXEC"]
-    );
-    assert_eq!(
-        sent("BF.INSERT k ONCE r 5 ITEMS a"),
-        [answered(5, 1, "\\x00")]
-    );
 }
 
 /// What a primary or a log sends is obeyed, or passed over, and no client may send it.

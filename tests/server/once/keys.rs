@@ -2,9 +2,10 @@
 
 use crate::cluster::{pair, slot};
 use crate::harness::cluster::{alone, id, node};
-use crate::harness::{Client, Server, array, bulk, error, int, nil, simple, wait_in_sync};
+use crate::harness::{Client, Server, array, bulk, error, int};
+use crate::support::blobs::Blobs;
 use crate::support::configured::{MAKERS, made_by};
-use crate::support::effects::heard_until_end;
+use crate::support::effects::{OURS, Stage};
 use crate::support::protocols::truths;
 
 #[test]
@@ -65,20 +66,9 @@ fn no_word_hides_the_receipt() {
     let mut items = [b'x'; 32];
     items[..6].copy_from_slice(b"ITEMS\0");
     for seed in [seed, items] {
-        let words: [&[u8]; 11] = [
-            b"ACL",
-            b"DRYRUN",
-            b"u",
-            b"BF.INSERT",
-            b"k",
-            b"SEED",
-            &seed,
-            b"ONCE",
-            b"r",
-            b"0",
-            b"ITEMS",
-        ];
-        let reported = client.call(&[&words[..], &[b"a"]].concat()).text();
+        let more: [&[u8]; 6] = [&seed, b"ONCE", b"r", b"0", b"ITEMS", b"a"];
+        let reported = client.call_with("ACL DRYRUN u BF.INSERT k SEED", &more);
+        let reported = reported.text();
         assert!(reported.contains("has no permissions"), "{reported}");
     }
 }
@@ -171,119 +161,38 @@ fn is_tried_again(client: &mut Client, line: &str) {
     assert!(reply.starts_with("TRYAGAIN "), "{line}: {reply}");
 }
 
-/// Returns the events of a command, as channels of keys and their messages. The replica has the same ones.
-fn events(client: &mut Client, subscribers: &mut [Client; 2], line: &str) -> Vec<String> {
-    client.cmd(line);
-    let [ours, theirs] = subscribers;
-    let shown = |heard: Vec<(String, String)>| -> Vec<String> {
-        let of_keys = heard.into_iter().filter_map(|(channel, event)| {
-            let key = channel.strip_prefix("__keyspace@0__:")?.to_owned();
-            Some(format!("{key} {event}"))
-        });
-        of_keys.collect()
-    };
-    client.expect("PUBLISH __keyend all", int(1));
-    let ours = shown(heard_until_end(ours));
-    let theirs = shown(heard_until_end(theirs));
-    assert_eq!(ours, theirs, "{line}");
-    ours
-}
+/// What others learn of the two keys. A receipt is sent as what is new, and a repetition sends nothing.
+const EFFECTS: &str = r"
+KNOWN = BF.RESERVE k 0.001 1000
+BEGUN = KNOWN / BF.INSERT k ONCE r 0 ITEMS a b a
+COUNTED = BF.INSERT k COUNTING ONCE r 0 ITEMS a a
+BF.INSERT k CAPACITY 9 ERROR 0.1 ONCE r 0 ITEMS a
+=> bloom.reserve bloom.add r:bloom.receipt r:expire | MULTI ; BF.INSERT k CAPACITY 9 ERROR 0.1 <ours> EXPANSION 2 ITEMS a ; <answered>0 000001\n\x80 ; PEXPIREAT r <time> ; EXEC
+KNOWN / BF.INSERT k ONCE r 0 ITEMS a b a
+=> bloom.add r:bloom.receipt r:expire | MULTI ; BF.MADD k a b ; <answered>0 000003\n\xc0 ; PEXPIREAT r <time> ; EXEC
+BEGUN / BF.INSERT k ONCE r 0 ITEMS a b a => -
+BEGUN / BF.INSERT k ONCE r 1 ITEMS b a c a
+=> bloom.add r:bloom.receipt | MULTI ; BF.MADD k c ; <answered>3 000002\n\x80 ; EXEC
+# No item is new.
+BEGUN / BF.INSERT k ONCE r 3 ITEMS a => r:bloom.receipt | <answered>3 000001\n\x00
+BEGUN / BF.INSERT k ONCE r 9 ITEMS d => -
+BEGUN / BF.INSERT k ONCE r 9 BEGIN ITEMS d
+=> bloom.add r:bloom.receipt | MULTI ; BF.MADD k d ; <answered>9 000001\n\x80 ; EXEC
+COUNTED / BF.INSERT k ONCE r 0 ITEMS a a => -
+COUNTED / BF.INSERT k ONCE r 1 ITEMS a a
+=> bloom.add r:bloom.receipt | MULTI ; BF.INSERT k NOCREATE ITEMS a ; <answered>2 000001\n\x00 ; EXEC
+BEGUN / CONFIG SET bf.bloom-receipt-ttl 100 / BF.INSERT k ONCE r 0 ITEMS a => r:expire | PEXPIREAT r <time>
+BEGUN / CONFIG SET bf.bloom-receipt-ttl 0 / BF.INSERT k ONCE r 3 ITEMS e
+=> bloom.add r:bloom.receipt r:persist | MULTI ; BF.MADD k e ; <answered>3 000001\n\x80 ; PERSIST r ; EXEC
+";
 
 #[test]
-fn both_keys_have_events() {
-    let primary = Server::with(&[("notify-keyspace-events", "KEA")]);
-    let replica = Server::replica_of(&primary)
-        .config("notify-keyspace-events", "KEA")
-        .start();
-    wait_in_sync(&primary, &replica);
-    let mut client = primary.client();
-    let mut subscribers = [&primary, &replica].map(|server| {
-        let mut subscriber = server.client();
-        subscriber.cmd("PSUBSCRIBE __key*");
-        subscriber
-    });
-    for (line, expected) in [
-        (
-            "BF.INSERT k ONCE r 0 ITEMS a b",
-            &[
-                "k bloom.reserve",
-                "k bloom.add",
-                "r bloom.receipt",
-                "r expire",
-            ][..],
-        ),
-        ("BF.INSERT k ONCE r 0 ITEMS a b", &[]),
-        (
-            "BF.INSERT k ONCE r 1 ITEMS b c",
-            &["k bloom.add", "r bloom.receipt"],
-        ),
-        // No item is new.
-        ("BF.INSERT k ONCE r 3 ITEMS a", &["r bloom.receipt"]),
-        ("BF.INSERT k ONCE r 9 ITEMS d", &[]),
-        (
-            "BF.INSERT k ONCE r 9 BEGIN ITEMS d",
-            &["k bloom.add", "r bloom.receipt"],
-        ),
-        ("CONFIG SET bf.bloom-receipt-ttl 100", &[]),
-        ("BF.INSERT k ONCE r 9 ITEMS d", &["r expire"]),
-        ("CONFIG SET bf.bloom-receipt-ttl 0", &[]),
-        (
-            "BF.INSERT k ONCE r 10 ITEMS e",
-            &["k bloom.add", "r bloom.receipt", "r persist"],
-        ),
-        (
-            "BF.INSERT c COUNTING ONCE q 0 ITEMS a a",
-            &["c bloom.reserve", "c bloom.add", "q bloom.receipt"],
-        ),
-        ("BF.INSERT c ONCE q 0 ITEMS a a", &[]),
-    ] {
-        assert_eq!(
-            events(&mut client, &mut subscribers, line),
-            expected,
-            "{line}"
-        );
-    }
-}
-
-#[test]
-fn watchers_learn_of_each_change() {
-    let server = Server::start();
-    let (mut client, mut other) = (server.client(), server.client());
-    // What is restored does not expire.
-    client.ok("CONFIG SET bf.bloom-receipt-ttl 0");
-    client.run("BF.INSERT k ONCE r 0 ITEMS a");
-    for (line, filter_changes, receipt_changes) in [
-        ("BF.INSERT k ONCE r 0 ITEMS a", false, false),
-        ("BF.INSERT k ONCE r 1 ITEMS a", false, true),
-        ("BF.INSERT k ONCE r 2 ITEMS b", true, true),
-        ("BF.INSERT k ONCE r 7 ITEMS c", false, false),
-    ] {
-        // Each line runs once for each watcher, on the same data.
-        for (key, changes) in [("k", filter_changes), ("r", receipt_changes)] {
-            other.ok(format!("WATCH {key}"));
-            let before = [client.cmd("DUMP k"), client.cmd("DUMP r")];
-            client.cmd(line);
-            other.ok("MULTI");
-            other.expect("PING", simple("QUEUED"));
-            let done = if changes {
-                nil()
-            } else {
-                array([simple("PONG")])
-            };
-            other.expect("EXEC", done);
-            for (key, dump) in ["k", "r"].into_iter().zip(before) {
-                let restored = client.call(&[
-                    b"RESTORE",
-                    key.as_bytes(),
-                    b"0",
-                    dump.as_bytes(),
-                    b"REPLACE",
-                ]);
-                assert_eq!(restored, simple("OK"));
-            }
-        }
-        client.cmd(line);
-    }
+fn everybody_learns_of_each_change_of_either_key() {
+    let answered = format!("BF.INSERT k ONCE r ANSWERED receipt1 {}", "0".repeat(18));
+    let table = EFFECTS
+        .replace("<answered>", &answered)
+        .replace("<ours>", OURS);
+    Stage::start(&[]).play(&table, &Blobs::new());
 }
 
 #[test]

@@ -10,16 +10,17 @@ use super::configured::other_settings;
 use super::tables::{self, rows};
 use crate::harness::{Client, Server, array, bulk, int, nil, simple, wait_in_sync};
 
-/// A situation, a command, and its effects on the key `k`.
+/// A situation, a command, and its effects on the key `k`, and on the receipt `r`.
 pub struct Effect {
     /// The commands that prepare the situation.
     pub given: Vec<String>,
     pub command: String,
+    /// The events, each of `k` or with its key and a colon before it.
     pub events: Vec<String>,
     /// The commands that replicas and logs get.
     pub sent: Vec<String>,
-    /// Whether the key changes.
-    pub changes: bool,
+    /// Whether `k` and `r` change.
+    pub changes: [bool; 2],
 }
 
 impl Effect {
@@ -40,10 +41,16 @@ impl Effect {
                 .filter(|word| !["", "-", "silent"].contains(&&**word))
                 .collect()
         };
+        let events = list(events, " ");
+        let of_receipt = events
+            .iter()
+            .filter(|event| event.starts_with("r:"))
+            .count();
+        let is_alone = of_receipt > 0 && of_receipt == events.len();
         Self {
-            events: list(events, " "),
+            events,
             sent: list(sent.unwrap_or(as_it_came), " ; "),
-            changes,
+            changes: [changes && !is_alone, of_receipt > 0],
             given: row.given,
             command: row.command,
         }
@@ -55,13 +62,14 @@ pub fn of(table: &str) -> impl Iterator<Item = Effect> + use<> {
     rows(table).into_iter().map(Effect::of)
 }
 
-/// Returns the channels and messages for these events of `k`, the one for the key first.
+/// Returns the channels and messages for these events, the one for the key first.
 fn messages(events: &[impl AsRef<str>]) -> Vec<(String, String)> {
     let both = events.iter().flat_map(|event| {
         let event = event.as_ref();
+        let (key, event) = event.split_once(':').unwrap_or(("k", event));
         [
-            ("__keyspace@0__:k".to_owned(), event.to_owned()),
-            (format!("__keyevent@0__:{event}"), "k".to_owned()),
+            (format!("__keyspace@0__:{key}"), event.to_owned()),
+            (format!("__keyevent@0__:{event}"), key.to_owned()),
         ]
     });
     both.collect()
@@ -74,7 +82,7 @@ pub fn heard(subscriber: &mut Client, client: &mut Client) -> Vec<(String, Strin
 }
 
 /// Returns the messages that a subscriber gets until one to `__keyend`.
-pub fn heard_until_end(subscriber: &mut Client) -> Vec<(String, String)> {
+fn heard_until_end(subscriber: &mut Client) -> Vec<(String, String)> {
     let mut heard = Vec::new();
     loop {
         let message = subscriber.read();
@@ -91,7 +99,7 @@ pub fn heard_until_end(subscriber: &mut Client) -> Vec<(String, String)> {
 /// A server with a log and a replica, and everybody who learns of changes.
 pub struct Stage {
     pub client: Client,
-    watcher: Client,
+    watchers: [Client; 2],
     publisher: Client,
     subscribers: [Client; 2],
     follower: Client,
@@ -117,7 +125,7 @@ impl Stage {
         wait_in_sync(&primary, &replica);
         Self {
             client: primary.client(),
-            watcher: primary.client(),
+            watchers: [primary.client(), primary.client()],
             publisher: primary.client(),
             subscribers: [&primary, &replica].map(|server| {
                 let mut subscriber = server.client();
@@ -143,20 +151,23 @@ impl Stage {
             }
             self.events(&what);
             self.log.since();
-            self.watcher.ok("WATCH k");
+            let watched = self.watchers.iter_mut().zip(["k", "r"]);
+            watched.for_each(|(watcher, key)| watcher.ok(format!("WATCH {key}")));
 
             send(&mut self.client, command, blobs);
             let expected = messages(&effect.events);
             assert_eq!(self.events(&what), expected, "{what}");
             assert_eq!(self.sent(blobs), effect.sent, "{what}");
-            self.watcher.ok("MULTI");
-            self.watcher.expect("PING", simple("QUEUED"));
-            let done = if effect.changes {
-                nil()
-            } else {
-                array([simple("PONG")])
-            };
-            self.watcher.expect("EXEC", &done);
+            for (watcher, changes) in self.watchers.iter_mut().zip(effect.changes) {
+                watcher.ok("MULTI");
+                watcher.expect("PING", simple("QUEUED"));
+                let done = if changes {
+                    nil()
+                } else {
+                    array([simple("PONG")])
+                };
+                watcher.expect("EXEC", &done);
+            }
             self.is_replicated(&what);
         }
     }
