@@ -7,7 +7,6 @@ use crate::harness::{
     Builder, Client, Plugin, Reply, Server, array, error, int, nil, ok, simple, wait_in_sync,
     wait_until,
 };
-use crate::settings::{load, module};
 use crate::support::aof::{rewrite_aof, with_command_log};
 use crate::support::commands::{self, Command};
 use crate::support::configured::configure;
@@ -103,6 +102,7 @@ fn payloads(client: &mut Client) -> Vec<Vec<u8>> {
 #[test]
 fn a_server_has_what_its_families_have() {
     let full = Server::start();
+    assert_eq!(families(&mut full.client()), ALL);
     let payloads = payloads(&mut full.client());
     let all_settings = settings(&mut full.client());
     for selected in [
@@ -180,69 +180,6 @@ fn a_server_has_what_its_families_have() {
         let headings: BTreeSet<String> = headings.map(str::to_owned).collect();
         assert_eq!(headings, sections, "{selected}");
         assert_eq!(client.cmd("INFO bloom").text(), info, "{selected}");
-    }
-}
-
-#[test]
-fn the_families_are_fixed_once_the_module_is_loaded() {
-    let server = with_families("cms").start();
-    let mut client = server.client();
-    let refused = error(
-        "ERR CONFIG SET failed (possibly related to argument 'bf.families') - can't set immutable config",
-    );
-    for value in ["cms", "cms,topk", "none"] {
-        client.expect(format!("CONFIG SET bf.families {value}"), &refused);
-    }
-    assert_eq!(families(&mut client), "cms");
-}
-
-/// Every source of settings can name them, in any order and any case of letters. CONFIG REWRITE keeps them.
-#[test]
-fn families_are_named_in_any_source() {
-    for (mut server, selected) in [
-        (with_families("cuckoo,bloom").start(), "bloom,cuckoo"),
-        (with_families("TopK,topk,CMS").start(), "cms,topk"),
-        (with_families(ALL).start(), ALL),
-        (Server::start(), ALL),
-        (
-            Server::builder()
-                .module_args(&["BF.FAMILIES cms bloom-capacity 5 families bloom"])
-                .start(),
-            "bloom",
-        ),
-        (
-            Server::with(&[("bf.families", "tdigest,cuckoo")]),
-            "cuckoo,tdigest",
-        ),
-        (
-            Server::builder()
-                .after_module("bf.families tdigest")
-                .start(),
-            "tdigest",
-        ),
-        // A line of the config file goes before an argument.
-        (
-            with_families("bloom")
-                .after_module("bf.families cms")
-                .start(),
-            "cms",
-        ),
-    ] {
-        for _ in 0..2 {
-            assert_eq!(families(&mut server.client()), selected);
-            server.client().ok("CONFIG REWRITE");
-            server.restart();
-        }
-    }
-    for (words, selected) in [
-        ("CONFIG bf.families topk,cms", "cms,topk"),
-        ("ARGS families topk", "topk"),
-        (
-            "CONFIG bf.families bloom CONFIG bf.bloom-capacity 7 ARGS families topk",
-            "bloom",
-        ),
-    ] {
-        assert_eq!(families(&mut load(words).client()), selected, "{words}");
     }
 }
 
@@ -324,24 +261,6 @@ fn wrong_families_are_refused_with_the_valid_ones() {
         log.contains("Module Configuration detected without loadmodule directive"),
         "{log}"
     );
-}
-
-/// A module that is refused for its families leaves nothing behind.
-#[test]
-fn a_server_goes_on_after_wrong_families() {
-    let server = Server::builder().without_module().start();
-    let mut client = server.client();
-    for wrong in [
-        "CONFIG bf.families bf",
-        "ARGS families bf",
-        "ARGS families bloom cf-bucket-size 4",
-    ] {
-        let reported = client.cmd(&format!("MODULE LOADEX {} {wrong}", module()));
-        assert!(reported.is_error(), "{wrong}");
-        client.expect("CONFIG GET bf.*", array([]));
-    }
-    client.ok(format!("MODULE LOADEX {}", module()));
-    assert_eq!(families(&mut client), ALL);
 }
 
 /// Another module may serve a family that is not loaded here, in either order.

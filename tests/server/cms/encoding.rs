@@ -4,7 +4,7 @@ use std::fs;
 
 use valkeybloom_testing::loader::Dump;
 
-use crate::harness::{Client, Server, array, bulk, int, ok, wait_in_sync, wait_until};
+use crate::harness::{Client, Server, int, ok, wait_in_sync, wait_until};
 use crate::support::aof::{commands, part, rewrite_aof};
 
 const SIZES: [u64; 4] = [1, 2, 4, 8];
@@ -82,36 +82,4 @@ fn every_form_has_the_encoding() {
         reader.start_again();
         reader.client().expect("DEBUG DIGEST", &expected);
     }
-}
-
-/// A type is registered with its encoding, so the setting is fixed once the module is loaded.
-#[test]
-fn the_encoding_is_fixed() {
-    for builder in [
-        Server::builder().module_args(&["cms-encoding", "1"]),
-        Server::builder().before_module("bf.cms-encoding 1"),
-        Server::builder().after_module("bf.cms-encoding 1"),
-    ] {
-        let mut server = builder.start();
-        for _ in 0..2 {
-            let mut client = server.client();
-            let value = client.cmd("CONFIG GET bf.cms-encoding");
-            assert_eq!(value, array([bulk("bf.cms-encoding"), bulk("1")]));
-            let set = client.cmd("CONFIG SET bf.cms-encoding 0");
-            assert!(
-                set.is_error() && set.text().contains("immutable"),
-                "{set:?}"
-            );
-            client.cmd("CMS.INITBYDIM k 7 3");
-            let dump = Dump::of(client.cmd("DUMP k").as_bytes()).expect("a module's value");
-            assert_eq!(dump.version, 1);
-            client.ok("CONFIG REWRITE");
-            server.restart();
-        }
-    }
-    let log = Server::builder()
-        .module_args(&["cms-encoding", "2"])
-        .try_start();
-    let log = log.err().expect("a refusal");
-    assert!(log.contains("argument must be between 0 and 1"), "{log}");
 }

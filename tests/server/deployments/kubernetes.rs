@@ -10,26 +10,26 @@ use serde_json::{Value, json};
 use super::{MODULE, files, has_this_version, root};
 use crate::harness::{Builder, Server, folder, given, int, kubernetes_validate};
 
-/// The keys of version 1.0 of the chart that the examples may use, each with what it holds. A star stands for any name.
-const CHART: [(&str, Holds); 18] = [
-    ("auth.aclUsers.*.passwordKey", Holds::Name),
-    ("auth.aclUsers.*.permissions", Holds::Permissions),
-    ("auth.enabled", Holds::True),
-    ("auth.usersExistingSecret", Holds::Name),
-    ("extraConfig", Holds::Configuration),
-    ("extraInitContainers", Holds::Pod("initContainers")),
-    ("extraVolumeMounts", Holds::Mounts),
-    ("extraVolumes", Holds::Pod("volumes")),
-    ("persistence.enabled", Holds::True),
-    ("persistence.size", Holds::Size),
-    ("replica.enabled", Holds::True),
-    ("replica.replicas", Holds::Count),
-    ("resources.limits.memory", Holds::Resource),
-    ("resources.requests.cpu", Holds::Resource),
-    ("resources.requests.memory", Holds::Resource),
-    ("sentinel.enabled", Holds::True),
-    ("sentinel.existingSecret", Holds::Name),
-    ("sentinel.monitorUser", Holds::Name),
+/// The keys of version 1.0 of the chart that the examples may use. A star stands for any name.
+const CHART: [&str; 18] = [
+    "auth.aclUsers.*.passwordKey",
+    "auth.aclUsers.*.permissions",
+    "auth.enabled",
+    "auth.usersExistingSecret",
+    "extraConfig",
+    "extraInitContainers",
+    "extraVolumeMounts",
+    "extraVolumes",
+    "persistence.enabled",
+    "persistence.size",
+    "replica.enabled",
+    "replica.replicas",
+    "resources.limits.memory",
+    "resources.requests.cpu",
+    "resources.requests.memory",
+    "sentinel.enabled",
+    "sentinel.existingSecret",
+    "sentinel.monitorUser",
 ];
 
 /// The folders of the server's container at or below which the chart mounts nothing of others.
@@ -43,25 +43,6 @@ const FOLDERS: [&str; 8] = [
     "/valkey-users-secret",
     "/valkey-auth-secret",
 ];
-
-#[derive(Clone, Copy)]
-enum Holds {
-    /// A field of a pod's specification.
-    Pod(&'static str),
-    /// Mounts of the server's container.
-    Mounts,
-    /// A quantity among the resources of the server's container.
-    Resource,
-    Configuration,
-    /// The permissions of a user, as the server takes them.
-    Permissions,
-    Name,
-    /// The size of a volume.
-    Size,
-    /// A number of servers that sentinels can choose from.
-    Count,
-    True,
-}
 
 /// Returns whether a path is one of the chart's.
 fn is_of(path: &str, key: &str) -> bool {
@@ -94,59 +75,37 @@ fn leaves(prefix: &str, value: &Value) -> Vec<(String, Value)> {
 /// Returns the pod that the chart makes of values, as far as they determine it. Panics at an unknown key.
 #[track_caller]
 fn pod(values: &Value) -> Value {
-    let mut pod = json!({
+    for (path, value) in leaves("", values) {
+        assert!(CHART.iter().any(|key| is_of(&path, key)), "{path}");
+        if path.ends_with(".permissions") {
+            permits(value.as_str().expect("a text"));
+        }
+    }
+    let [mounts, volumes, containers] =
+        ["extraVolumeMounts", "extraVolumes", "extraInitContainers"]
+            .map(|name| values.get(name).cloned().unwrap_or_else(|| json!([])));
+    for mount in mounts.as_array().expect("mounts") {
+        let place = Path::new(mount["mountPath"].as_str().expect("a path"));
+        let is_taken = FOLDERS.iter().any(|folder| place.starts_with(folder));
+        assert!(!is_taken, "{}", place.display());
+    }
+    json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "valkey"},
         "spec": {
             "securityContext": {"runAsUser": 1000, "fsGroup": 1000},
+            "volumes": volumes,
+            "initContainers": containers,
             "containers": [{
                 "name": "valkey",
                 "image": "valkey/valkey",
                 "securityContext": {"readOnlyRootFilesystem": true},
+                "volumeMounts": mounts,
+                "resources": values.get("resources").cloned().unwrap_or_else(|| json!({})),
             }],
         },
-    });
-    let spec = &mut pod["spec"];
-    for (path, value) in leaves("", values) {
-        let known = CHART.iter().find(|(key, _)| is_of(&path, key));
-        match known.unwrap_or_else(|| panic!("{path} is unknown")).1 {
-            Holds::Pod(field) => spec[field] = value,
-            Holds::Mounts => {
-                for mount in value.as_array().expect("mounts") {
-                    let place = mount["mountPath"].as_str().expect("a path");
-                    let taken = FOLDERS
-                        .iter()
-                        .any(|taken| Path::new(place).starts_with(taken));
-                    assert!(!taken, "{place}");
-                }
-                spec["containers"][0]["volumeMounts"] = value;
-            }
-            Holds::Resource => {
-                let pointer = format!("/{}", path.replace('.', "/"));
-                let of = &mut spec["containers"][0];
-                of["resources"] = values["resources"].clone();
-                assert_eq!(of.pointer(&pointer), Some(&value), "{path}");
-            }
-            // The chart makes a template of it.
-            Holds::Configuration => {
-                let text = value.as_str().expect("a text");
-                assert!(!text.contains("{{"), "{path}");
-            }
-            Holds::Permissions => permits(value.as_str().expect("a text")),
-            Holds::Name => assert!(
-                value.as_str().is_some_and(|name| !name.is_empty()),
-                "{path}"
-            ),
-            Holds::Size => assert!(
-                value.as_str().is_some_and(|size| size.ends_with("Gi")),
-                "{path}"
-            ),
-            Holds::Count => assert!(value.as_u64().is_some_and(|count| count >= 2), "{path}"),
-            Holds::True => assert_eq!(value, true, "{path}"),
-        }
-    }
-    pod
+    })
 }
 
 /// Holds an object against the schemas of a version of Kubernetes, in which unknown fields are errors.
@@ -197,6 +156,7 @@ fn volume_of_the_module(values: &Value) -> Value {
     let mount = &values["extraVolumeMounts"][0];
     let folder = mount["mountPath"].as_str().expect("a path");
     let text = values["extraConfig"].as_str().expect("a text");
+    assert!(!text.contains("{{"), "the chart makes a template of it");
     let path = format!("{folder}/valkeybloom.so");
     assert!(text.contains(&format!("loadmodule {path}\n")), "{text}");
     has_the_module(&configured(text, &path).start());
@@ -261,6 +221,8 @@ fn replicas_and_sentinels_are_switched_on() {
     for switch in ["replica", "sentinel"] {
         assert_eq!(values[switch]["enabled"], true);
     }
+    // Sentinels choose from them.
+    assert!(values["replica"]["replicas"].as_u64() >= Some(2));
     // The chart requires that its users have the one who watches the servers.
     let monitor = values["sentinel"]["monitorUser"].as_str().expect("a name");
     assert!(values["auth"]["aclUsers"][monitor].is_object());

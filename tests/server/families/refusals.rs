@@ -172,6 +172,7 @@ fn the_memory_limits_hold_for_new_values() {
     const NO_SKETCH: &str =
         "CMS: Insufficient memory to create the key: operation exceeds bloom object memory limit";
     const NO_DIGEST: &str = "ERR T-Digest: allocation of destination digest failed";
+    const NO_LIST: &str = "ERR Insufficient memory to create topk data structure";
     let server = Server::start();
     in_both_protocols(&server, |client, _| {
         client.all_ok([
@@ -184,6 +185,13 @@ fn the_memory_limits_hold_for_new_values() {
                 NO_SKETCH,
                 20_000..20_300,
                 ["CMS.INCRBY k a 1", "CMS.MERGE k 2 k model"],
+            ),
+            (
+                // With all of its slots.
+                "TOPK.RESERVE k 100 50 3 0.9",
+                NO_LIST,
+                3000..6000,
+                ["TOPK.QUERY k a", "TOPK.LIST k"],
             ),
             (
                 "TDIGEST.MERGE k 1 large",

@@ -4,12 +4,14 @@
 use std::env;
 use std::fmt::Write as _;
 
-use crate::harness::{Builder, Server, array, error, int, ok};
+use valkeybloom_testing::loader::Dump;
+
+use crate::harness::{Builder, Client, Server, array, error, int, ok};
 use crate::support::protocols::field;
 
-use super::{SETTINGS, Setting, assert_told, default, get, other};
+use super::{SETTINGS, Setting, assert_told, default, get, other, refusal};
 
-pub fn module() -> String {
+fn module() -> String {
     env::var("VALKEYBLOOM_SO").expect("the harness asks for it, too")
 }
 
@@ -51,7 +53,7 @@ fn with_args(lines: &[String]) -> Builder {
 
 /// Starts a server, which then loads the module with these words.
 #[track_caller]
-pub fn load(words: &str) -> Server {
+fn load(words: &str) -> Server {
     let server = Server::builder().without_module().start();
     let loaded = server
         .client()
@@ -124,7 +126,7 @@ fn one_source_goes_before_another() {
 }
 
 /// Names and values that no source takes.
-const WRONG: [(&str, &str); 7] = [
+const WRONG: [(&str, &str); 8] = [
     ("bloom-capacity", "0"),
     ("bloom_capacity", "x"),
     ("bloom-capacity", "01"),
@@ -132,6 +134,7 @@ const WRONG: [(&str, &str); 7] = [
     ("bloom-fp-rate", "1"),
     ("bloom-use-random-seed", "maybe"),
     ("bloom-filter-max-memory-usage", "-1"),
+    ("cms-encoding", "2"),
 ];
 
 #[test]
@@ -168,6 +171,9 @@ fn loadex_fails_with_a_wrong_value_and_the_server_goes_on() {
         "ARGS bloom-capacity 5 bloom-expansion x",
         "ARGS nosuch 1",
         "CONFIG bf.bloom_capacity 7 CONFIG bf.bloom-fp-rate 1",
+        "CONFIG bf.families bf",
+        "ARGS families bf",
+        "ARGS families bloom cf-bucket-size 4",
     ] {
         let server = Server::builder().without_module().start();
         let mut client = server.client();
@@ -222,6 +228,62 @@ fn config_rewrite_keeps_what_was_set() {
     // Settings that were not set did not change either.
     assert_kept(&mut with_args(&all_of(false, line)).start(), other);
     assert_kept(&mut Server::start(), default);
+}
+
+/// A type is registered with its encoding, and a family with its commands: these settings are fixed then.
+#[test]
+fn fixed_settings_are_given_in_any_source() {
+    let encodes = |client: &mut Client| {
+        client.cmd("CMS.INITBYDIM k 7 3");
+        let dump = Dump::of(client.cmd("DUMP k").as_bytes()).expect("a module's value");
+        assert_eq!(dump.version, 1);
+    };
+    let serves = |client: &mut Client| {
+        client.run("CMS.INITBYDIM k 7 3");
+        assert!(client.cmd("BF.ADD b a").is_error());
+        client.run("DEL k");
+    };
+    let rows: [(_, _, _, _, fn(&mut Client)); 2] = [
+        (
+            "families",
+            "TopK,topk,CMS",
+            "cms,topk",
+            ["cms", "bloom"],
+            serves,
+        ),
+        ("cms-encoding", "1", "1", ["0", "1"], encodes),
+    ];
+    for (name, value, kept, others, check) in rows {
+        let (short, line) = (format!("{name} {value}"), format!("bf.{name} {value}"));
+        let other = format!("{name} {}", others[0]);
+        for mut server in [
+            Server::builder().module_args(&[&short]).start(),
+            Server::builder()
+                .module_args(&[&other, &line.to_uppercase()])
+                .start(),
+            Server::builder().before_module(&line).start(),
+            // A line of the config file goes before an argument.
+            Server::builder()
+                .module_args(&[&other])
+                .after_module(&line)
+                .start(),
+            load(&format!("ARGS {short}")),
+            load(&format!("CONFIG {line} ARGS {other}")),
+        ] {
+            for _ in 0..2 {
+                let mut client = server.client();
+                let name = format!("bf.{name}");
+                assert_eq!(get(&mut client, &name).as_deref(), Some(kept));
+                for value in others {
+                    let refused = refusal(&name, "can't set immutable config");
+                    client.expect(format!("CONFIG SET {name} {value}"), refused);
+                }
+                check(&mut client);
+                client.ok("CONFIG REWRITE");
+                server.restart();
+            }
+        }
+    }
 }
 
 #[test]

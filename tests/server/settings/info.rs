@@ -48,8 +48,8 @@ fn info_bloom_is_info_bf() {
         let reported = client.cmd("EXEC");
         assert_eq!(reported.as_array()[0], own);
         assert!(reported.as_array()[1].text().contains(&sections));
-        let script: [&[u8]; 3] = [b"EVAL", b"return redis.call('info', 'Bloom')", b"0"];
-        assert_eq!(client.call(&script).text(), sections);
+        let script = client.call_with("EVAL", &["return redis.call('info', 'Bloom')", "0"]);
+        assert_eq!(script.text(), sections);
     }
 }
 

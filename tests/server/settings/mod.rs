@@ -4,8 +4,6 @@ mod effects;
 mod given;
 mod info;
 
-pub use given::{load, module};
-
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 

@@ -9,13 +9,6 @@ use crate::harness::{Client, Server, ok};
 use crate::support::forged::seal;
 use crate::support::recordings::hex;
 
-/// The families of sketches: the type of the values, and the name in the fields of INFO.
-pub const FAMILIES: &[(&str, &str)] = &[
-    ("CMSk-TYPE", "cms"),
-    ("TopK-TYPE", "topk"),
-    ("TDIS-TYPE", "tdigest"),
-];
-
 /// RDB version and checksum at the end of a DUMP.
 const FOOTER_BYTES: usize = 10;
 
