@@ -175,8 +175,7 @@ fn each_client_that_reads_is_a_reader() {
     // All scripts are one client.
     for _ in 0..3 {
         let script = "return redis.call('BF.READ', 'other', '$')";
-        let read: [&[u8]; 3] = [b"EVAL", script.as_bytes(), b"0"];
-        assert!(!client.call(&read).is_error());
+        assert!(!client.call_with("EVAL", &[script, "0"]).is_error());
         assert_eq!(readers(&mut client, "other"), Some(1));
     }
     assert_eq!(sum(&mut client, "num_feeds"), 2);

@@ -1,12 +1,10 @@
 //! Objects of tables of fingerprints: their pieces while others write, and their growth within limits.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-
 use crate::harness::{Client, Reply, Server, array, digest, error, int, ok};
 use crate::support::periods::LASTING_WINDOW;
 use crate::support::pieces::{Pieces, load_chunks, load_piece, pieces};
 use crate::support::protocols::field;
+use crate::support::repeated::Repeated;
 use crate::support::sums;
 
 const BAD: &str = "ERR received bad data";
@@ -36,23 +34,18 @@ fn pieces_hold_what_stays_while_others_write() {
         if counts {
             client.cmd(&line("BF.MADD k", "stays", 0..10));
         }
-        let done = AtomicBool::new(false);
-        let copies = thread::scope(|scope| {
-            scope.spawn(|| {
-                let mut writer = server.client();
-                // Some are removed again, and the rest makes the object grow.
-                for round in (0..).take_while(|_| !done.load(Ordering::Relaxed)) {
-                    let others = 500 * round..500 * round + 500;
-                    writer.cmd(&line("BF.MADD k", "comes", others.clone()));
-                    if counts && round % 4 > 0 {
-                        writer.cmd(&line("BF.MDEL k", "comes", others));
-                    }
-                }
-            });
-            let copies: Vec<Pieces> = (0..10).map(|_| pieces(&mut client, "k")).collect();
-            done.store(true, Ordering::Relaxed);
-            copies
+        let mut writer = server.client();
+        // Some are removed again, and the rest makes the object grow.
+        let others = Repeated::start(move |round| {
+            let first = 500 * u32::try_from(round).unwrap();
+            let others = first..first + 500;
+            writer.cmd(&line("BF.MADD k", "comes", others.clone()));
+            if counts && round % 4 > 0 {
+                writer.cmd(&line("BF.MDEL k", "comes", others));
+            }
         });
+        let copies: Vec<Pieces> = (0..10).map(|_| pieces(&mut client, "k")).collect();
+        others.end();
         for copy in copies {
             assert!(copy.len() > 2, "{kind}: {} pieces", copy.len());
             load_chunks(&mut client, "copy", &copy);

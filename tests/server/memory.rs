@@ -1,16 +1,16 @@
 //! The server's memory: what objects take of it, how they behave without it, and how the server gets it back.
 
 use std::collections::BTreeMap;
-use std::process::Command;
-use std::{env, fs};
+use std::env;
 
 use crate::harness::{Client, Reply, Server, array, digest, error, int, ok, spaced, wait_until};
 use crate::support::forged::{Forged, ForgedFilter};
+use crate::support::pieces::load_piece;
 use crate::support::population::Population;
 use crate::support::protocols::field;
 use crate::support::sketches;
 use crate::support::sums;
-use crate::support::usage::{memory, usage};
+use crate::support::usage::{address_space, limit_process, memory, usage};
 
 fn size(client: &mut Client, key: &str) -> i64 {
     field(client, key, "SIZE")
@@ -24,25 +24,35 @@ fn memory_is_taken_and_given_back() {
     let server = Server::start();
     let mut client = server.client();
     client.ok("CONFIG SET bf.bloom-filter-max-memory-usage 1gb");
-    for (capacity, remove) in [
-        (1_000_000, "DEL object"),
-        (10_000_000, "UNLINK object"),
-        (20_000_000, "FLUSHALL SYNC"),
-        (20_000_000, "FLUSHALL ASYNC"),
-        (5_000_000, "SET object string"),
+    for (create, remove) in [
+        ("BF.RESERVE object 0.01 1000000", "DEL object"),
+        ("BF.RESERVE object 0.01 10000000", "UNLINK object"),
+        ("BF.RESERVE object 0.01 20000000", "FLUSHALL SYNC"),
+        ("BF.RESERVE object 0.01 20000000", "FLUSHALL ASYNC"),
+        // The server frees large ones in the background.
+        ("CMS.INITBYDIM object 262144 8", "UNLINK object"),
+        ("CMS.INITBYDIM object 262144 8", "DEL object"),
+        ("CMS.INITBYDIM object 262144 8", "FLUSHALL ASYNC"),
+        ("BF.RESERVE object 0.01 5000000", "SET object string"),
     ] {
         let before = memory(&server, "used_memory");
-        client.ok(format!("BF.RESERVE object 0.01 {capacity}"));
-        let size = size(&mut client, "object");
-        assert!(size > capacity, "{size} bytes for {capacity} items");
+        client.ok(create);
+        let size = sums::Sums::read(&mut client).bytes();
+        assert!(size > 1_000_000, "{create}: {size}");
         let taken = memory(&server, "used_memory") - before;
         // The allocator rounds up, by a fifth at the most where blocks are large.
         let most = size + size / 5 + NOISE;
-        assert!((size - NOISE..most).contains(&taken), "{taken} for {size}");
+        assert!(
+            (size - NOISE..most).contains(&taken),
+            "{create}: {taken} for {size}"
+        );
+        client.expect("COPY object copy", int(1));
+        client.run("DEL copy");
         client.run(remove);
         wait_until("the memory is given back", || {
             (memory(&server, "used_memory") - before).abs() < NOISE
         });
+        assert_eq!(sums::Sums::read(&mut client).bytes(), 0, "{remove}");
     }
 }
 
@@ -88,8 +98,10 @@ fn the_size_is_exact() {
         let name = format!("dump-{index}");
         assert_eq!(client.restore(&name, dump.as_bytes()), ok());
     }
-    let load: [&[u8]; 3] = [b"BF.LOAD", b"loaded", &Forged::new().dump()];
-    assert_eq!(client.call(&load), ok());
+    assert_eq!(
+        client.call_with("BF.LOAD loaded", &[Forged::new().dump()]),
+        ok()
+    );
     client.ok("BF.RESERVE reserved 0.001 54321");
     client.ok("BF.RESERVE renamed 0.001 54321 NONSCALING");
     client.ok("RENAME renamed renamed-2");
@@ -245,13 +257,11 @@ fn chunks_are_counted_as_they_come() {
     let mut client = server.client();
     let mut object = Forged::new();
     object.filters[0].bitmap_bytes = Some(1_000_000);
-    let begin: [&[u8]; 4] = [b"BF.LOADCHUNK", b"half", b"1", &object.header()];
-    assert_eq!(client.call(&begin), ok());
+    assert_eq!(load_piece(&mut client, "half", &(1, object.header())), ok());
     let empty = usage(&mut client, "half");
     assert!(empty < 2000, "{empty}");
-    let chunk = vec![1; 400_000];
-    let load: [&[u8]; 4] = [b"BF.LOADCHUNK", b"half", b"400001", &chunk];
-    assert_eq!(client.call(&load), ok());
+    let chunk = (400_001, vec![1; 400_000]);
+    assert_eq!(load_piece(&mut client, "half", &chunk), ok());
     let come = usage(&mut client, "half") - empty;
     assert!((400_000..=800_000).contains(&come), "{come}");
 }
@@ -395,24 +405,14 @@ fn chunks_that_do_not_fit_in_memory_are_refused() {
         bitmap_bytes: Some(1 << 30),
         ..ForgedFilter::new(100, 1, Vec::new())
     }];
-    assert_eq!(
-        client.call(&[b"BF.LOADCHUNK", b"k", b"1", &large.header()]),
-        ok()
-    );
+    assert_eq!(load_piece(&mut client, "k", &(1, large.header())), ok());
     // With AddressSanitizer, which needs all addresses, the tests are run with a limit of their own.
     if env::var_os("MEMCHECK_DIR").is_none() {
-        let limit = format!("--as={}", address_bytes(server.pid()) + (200 << 20));
-        let pid = server.pid().to_string();
-        let limited = Command::new("prlimit")
-            .args(["--pid", &pid, &limit])
-            .status();
-        assert!(limited.expect("prlimit is there").success());
+        let limit = address_space(server.pid()) + (200 << 20);
+        limit_process(server.pid(), &format!("--as={limit}"));
     }
     let chunk = vec![0xa5; CHUNK];
-    let mut load = |come: usize| {
-        let cursor = (come + CHUNK + 1).to_string();
-        client.call(&[b"BF.LOADCHUNK", b"k", cursor.as_bytes(), &chunk])
-    };
+    let mut load = |come: usize| load_piece(&mut client, "k", &(come + CHUNK + 1, chunk.clone()));
     let mut come = 0;
     let refused = loop {
         match load(come) {
@@ -427,11 +427,4 @@ fn chunks_that_do_not_fit_in_memory_are_refused() {
     client.expect("DEL k", int(1));
     client.expect("BF.ADD k a", int(1));
     sums::is_balanced(&mut client);
-}
-
-/// Returns the size of a process's address space, in bytes.
-fn address_bytes(pid: u32) -> u64 {
-    let pages = fs::read_to_string(format!("/proc/{pid}/statm")).expect("it runs");
-    let pages = pages.split(' ').next().expect("numbers");
-    pages.parse::<u64>().expect("a number") * 4096
 }

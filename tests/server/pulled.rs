@@ -160,6 +160,28 @@ impl Stage {
         self.send(&pull.replace("DELETE", "DEL"));
     }
 
+    /// Runs a command while `pull` runs at an event. The outcome has to be that of `first`, the pull and the command, in this
+    /// order, and nothing is replicated that subscribers store under a key that expires.
+    #[track_caller]
+    fn comes_first(
+        &mut self,
+        given: &[&str],
+        command: &str,
+        at: (&str, &str),
+        first: &str,
+        pull: &str,
+    ) {
+        let row = format!("{command}: at {at:?} {pull}");
+        let (reply, times) = self.pulled(command, at, pull);
+        assert_eq!(times, 1, "{row}");
+        let data = self.data();
+        self.prepare(given);
+        self.send(first);
+        self.pull(pull);
+        assert_eq!(reply, self.send(command), "{row}");
+        assert_eq!(data, self.data(), "{row}");
+    }
+
     /// Returns the digest of all data, which INFO is the sum over.
     #[track_caller]
     fn data(&mut self) -> Reply {
@@ -216,16 +238,9 @@ fn subscribers_come_before_the_command_whose_key_expires() {
     let mut stage = Stage::new();
     for command in CREATIONS {
         for pull in PULLS {
-            let row = format!("{command}: at expired {pull}");
             stage.prepare(KNOWN);
             stage.expire("k");
-            let (reply, times) = stage.pulled(command, ("expired", "k"), pull);
-            assert_eq!(times, 1, "{row}");
-            let data = stage.data();
-            stage.prepare(&[]);
-            stage.pull(pull);
-            assert_eq!(reply, stage.send(command), "{row}");
-            assert_eq!(data, stage.data(), "{row}");
+            stage.comes_first(KNOWN, command, ("expired", "k"), "DEL k", pull);
         }
     }
 }
@@ -269,21 +284,13 @@ fn subscribers_see_the_filter_and_the_receipt_together() {
                 assert_eq!(data, stage.shared_data(), "{row}");
             }
             for key in ["k", "r"] {
-                let row = format!("{command}: at expired {key} {pull}");
-                stage.prepare(ANSWERED);
-                stage.expire(key);
-                let (reply, times) = stage.pulled(command, ("expired", key), pull);
-                if times == 0 {
-                    // The receipt has all answers, so nobody looks at the filter.
-                    assert_eq!((key, command), ("k", REPEATED), "{row}");
-                    continue;
+                // If the receipt has all answers, nobody looks at the filter.
+                if (key, command) != ("k", REPEATED) {
+                    stage.prepare(ANSWERED);
+                    stage.expire(key);
+                    let del = format!("DEL {key}");
+                    stage.comes_first(ANSWERED, command, ("expired", key), &del, pull);
                 }
-                let data = stage.data();
-                stage.prepare(ANSWERED);
-                stage.send(&format!("DEL {key}"));
-                stage.pull(pull);
-                assert_eq!(reply, stage.send(command), "{row}");
-                assert_eq!(data, stage.data(), "{row}");
             }
         }
     }
@@ -325,18 +332,22 @@ fn a_merge_ignores_sources_that_subscribers_delete() {
     ] {
         for pull in PULLS {
             for event in ["expired", "keymiss"] {
-                let row = format!("{command}: at {event} {pull}");
                 stage.prepare(KNOWN);
                 if event == "expired" {
                     assert_eq!(stage.send("BF.ADD gone a"), int(1));
                     stage.expire("gone");
                 }
-                let (reply, times) = stage.pulled(command, (event, "gone"), pull);
-                assert_eq!((reply, times), (error("ERR not found"), 1), "{row}");
+                let at = (event, "gone");
+                let (reply, times) = stage.pulled(command, at, pull);
+                assert_eq!(
+                    (reply, times),
+                    (error("ERR not found"), 1),
+                    "{command}: at {at:?} {pull}"
+                );
                 let data = stage.data();
                 stage.prepare(KNOWN);
                 stage.pull(pull);
-                assert_eq!(data, stage.data(), "{row}");
+                assert_eq!(data, stage.data(), "{command}: at {at:?} {pull}");
             }
         }
     }

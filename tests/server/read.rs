@@ -513,17 +513,9 @@ fn reading_is_no_write() {
     let cursor = begin(&mut reader, "k");
     let refused = reader.cmd("BF.SCANDUMP k 0").text();
     assert!(refused.starts_with("NOPERM "), "{refused}");
-    let script: [&[u8]; 5] = [
-        b"EVAL_RO",
-        b"return redis.call('BF.READ', KEYS[1], ARGV[1])",
-        b"1",
-        b"k",
-        cursor.as_bytes(),
-    ];
-    assert_eq!(
-        client.call(&script),
-        array([bulk(&cursor), int(0), bulk("")])
-    );
+    let script = "return redis.call('BF.READ', KEYS[1], ARGV[1])";
+    let reply = client.call_with("EVAL_RO", &[script, "1", "k", &cursor]);
+    assert_eq!(reply, array([bulk(&cursor), int(0), bulk("")]));
     // A read signals no change, and no reader of another key is disturbed.
     let mut watching = server.client();
     watching.ok("BF.RESERVE other 0.01 100");

@@ -3,6 +3,8 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
+use crate::support::usage::{limit_process, resident};
+
 use super::*;
 
 const ASK: &[u8] = b"GET /?key=a HTTP/1.1\r\nHost: here\r\n\r\n";
@@ -52,9 +54,7 @@ fn connections_beyond_the_limit_wait() {
     let mut first = service.send(ASK);
     let second = service.send(ASK);
     for stream in [&first, &second] {
-        let mut line = String::new();
-        let read = BufReader::new(stream).read_line(&mut line);
-        read.expect("it answers");
+        let line = first_line(stream);
         assert_eq!(line, "HTTP/1.1 200 OK\r\n");
     }
     let mut third = service.send(ASK);
@@ -82,14 +82,9 @@ fn the_service_goes_on_after_it_had_no_files() {
     let server = Server::start();
     let service = Service::start(&server, &[]);
     service.insert("key=a");
-    let limit = Command::new("prlimit")
-        .args(["--nofile=20:20", "--pid", &service.child.id().to_string()])
-        .status();
-    assert!(limit.expect("Linux has prlimit").success());
+    limit_process(service.child.id(), "--nofile=20:20");
     let streams: Vec<_> = (0..60).map(|_| service.send(ASK)).collect();
-    let mut line = String::new();
-    let read = BufReader::new(&streams[0]).read_line(&mut line);
-    read.expect("it answers");
+    let line = first_line(&streams[0]);
     assert_eq!(line, "HTTP/1.1 200 OK\r\n");
     drop(streams);
     assert_eq!(service.ask("key=a"), found(&["a"]));
@@ -107,22 +102,11 @@ fn the_service_goes_on_after_it_had_no_files() {
 #[test]
 fn ten_thousand_idle_connections_leave_others_alone() {
     const IDLE: usize = 10_000;
-    let own = std::process::id().to_string();
     // The service and this process have a file for each.
-    let raised = Command::new("prlimit")
-        .args(["--pid", &own, "--nofile=20000:"])
-        .status();
-    assert!(raised.expect("prlimit is there").success());
+    limit_process(std::process::id(), "--nofile=20000:");
     let server = Server::start();
     let service = Service::start(&server, &["--timeout", "600"]);
-    let resident = || {
-        let path = format!("/proc/{}/status", service.child.id());
-        let status = std::fs::read_to_string(path).expect("it runs");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kilobytes = line.expect("a size").trim().trim_end_matches(" kB");
-        kilobytes.parse::<usize>().expect("a number") * 1024
-    };
-    let before = resident();
+    let before = resident(service.child.id());
     let mut answer = [0; 12];
     let mut streams: Vec<TcpStream> = (0..IDLE)
         .map(|_| {
@@ -133,7 +117,7 @@ fn ten_thousand_idle_connections_leave_others_alone() {
         })
         .collect();
     assert_eq!(service.insert("key=a"), missing(&["a"]));
-    let per_connection = (resident() - before) / IDLE;
+    let per_connection = (resident(service.child.id()) - before) / IDLE as u64;
     assert!(per_connection < 16 << 10, "{per_connection} bytes");
     for stream in streams.iter_mut().step_by(1000) {
         stream.write_all(ASK).expect("it is open");

@@ -56,9 +56,7 @@ impl Service {
                 .into(),
         };
         let output = service.child.stdout.take().expect("it is a pipe");
-        let mut line = String::new();
-        let read = BufReader::new(output).read_line(&mut line);
-        read.expect("the service tells its address");
+        let line = first_line(output);
         let url = line.trim().strip_prefix("listening on ");
         service.url += url.expect("the service listens");
         service
@@ -140,6 +138,15 @@ impl Drop for Service {
         self.child.kill().expect("the process is ours");
         self.child.wait().expect("the process is ours");
     }
+}
+
+/// Returns the first line of what comes.
+#[track_caller]
+fn first_line(from: impl Read) -> String {
+    let mut line = String::new();
+    let read = BufReader::new(from).read_line(&mut line);
+    read.expect("it answers");
+    line
 }
 
 /// Returns all that comes until the connection is closed.

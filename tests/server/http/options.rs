@@ -227,9 +227,7 @@ fn messages_name_addresses_and_times() {
     let why = answer["error"].as_str().expect("a text");
     assert!(why.starts_with("no answer from the server: "), "{why}");
     let log = service.child.stderr.take().expect("it is a pipe");
-    let mut line = String::new();
-    let read = BufReader::new(log).read_line(&mut line);
-    read.expect("it is logged");
+    let line = first_line(log);
     let (time, text) = line.split_once(' ').expect("two words");
     assert!(time.len() == 20 && time.ends_with('Z'), "{line}");
     assert!(text.starts_with("no connection to 127.0.0.1:1: "), "{line}");

@@ -1,7 +1,7 @@
 //! A proxy that stalls and cuts: no answer is ever older than it may be.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 use std::thread;
@@ -16,6 +16,7 @@ use super::KEY;
 use super::task::{becomes_equal, url};
 use crate::harness::{Server, int, wait_until};
 use crate::support::Rng;
+use crate::support::cutter::proxy;
 
 /// What a proxy does with all its connections.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,22 +36,14 @@ struct Proxy {
 
 impl Proxy {
     fn of(server: &Server) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-        let port = listener.local_addr().expect("it is bound").port();
         let mode = Arc::new(AtomicU8::new(Mode::Forward as u8));
-        let (to, of_all) = (server.port(), mode.clone());
-        thread::spawn(move || {
-            for from in listener.incoming() {
-                let from = from.expect("a connection");
-                let Ok(to) = TcpStream::connect((Ipv4Addr::LOCALHOST, to)) else {
-                    continue;
-                };
-                for (from, to) in [(&from, &to), (&to, &from)] {
-                    let from = from.try_clone().expect("a handle can be copied");
-                    let to = to.try_clone().expect("a handle can be copied");
-                    let mode = of_all.clone();
-                    thread::spawn(move || pass(from, to, &mode));
-                }
+        let of_all = mode.clone();
+        let port = proxy(server.port(), move |from, to| {
+            for (from, to) in [(&from, &to), (&to, &from)] {
+                let [from, to] =
+                    [from, to].map(|end| end.try_clone().expect("a handle can be copied"));
+                let mode = of_all.clone();
+                thread::spawn(move || pass(from, to, &mode));
             }
         });
         Self { port, mode }

@@ -1,7 +1,7 @@
-//! Sizes in BF.INFO, BF.DEBUG and MEMORY USAGE.
+//! The fields of BF.INFO.
 
 use crate::harness::{Client, Reply, Server, array, bulk, error, int, map, nil, simple};
-use crate::support::protocols::{field, in_both_protocols, rate, table, truth, with_fixed_seed};
+use crate::support::protocols::{field, in_both_protocols, rate, table, truth};
 
 #[test]
 fn info_returns_all_fields_in_order_and_each_alone() {
@@ -97,31 +97,4 @@ fn growth_may_go_to_the_max_scaled_capacity_and_no_further() {
     client.expect(to(within), array([]));
     let beyond = "ERR provided VALIDATESCALETO causes bloom object to exceed memory limit";
     client.expect(to(within + 1), error(beyond));
-}
-
-#[test]
-fn debug_returns_the_sizes_of_every_filter() {
-    let server = with_fixed_seed();
-    in_both_protocols(&server, |client, resp3| {
-        client.ok("BF.RESERVE f 0.01 100 NONSCALING");
-        client.expect("BF.ADD f item", truth(resp3, true));
-        let line = "bytes:122 bits:976 hashes:6 hashwidth:64 capacity:100 size:1 ratio:0.01";
-        client.expect("BF.DEBUG f", array([bulk("size:1"), bulk(line)]));
-
-        client.ok("BF.RESERVE s 0.000001 10 EXPANSION 2");
-        for i in 0..65 {
-            client.expect(format!("BF.ADD s {i}"), truth(resp3, true));
-        }
-        let reported = client.cmd("BF.DEBUG s");
-        assert_eq!(reported.as_array()[0], bulk("size:65"));
-        let lines = reported.as_array()[1..].iter().map(Reply::text);
-        for (line, filled) in lines.zip(["10 size:10", "20 size:20", "40 size:35"]) {
-            let sizes = format!(" hashwidth:64 capacity:{filled} ratio:");
-            assert!(line.contains(&sizes), "{line}");
-        }
-        let counted = [("FILTERS", 3), ("CAPACITY", 70), ("ITEMS", 65)];
-        for (name, count) in counted {
-            assert_eq!(field(client, "s", name), count, "{name}");
-        }
-    });
 }

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
-use std::process::Command;
 
 use super::{Budget, random, set};
 use crate::harness::{Client, Reply, Server, digest, int, wait_until};
 use crate::support::Rng;
 use crate::support::sums;
+use crate::support::usage::limit_process;
 
 /// The items that each filter was seen to take, and how many of these it called new.
 #[derive(Default)]
@@ -68,12 +68,7 @@ fn words<'i>(items: impl IntoIterator<Item = &'i usize>) -> String {
 /// Limits every file of the server to this number of bytes, or to none, its log among them.
 #[track_caller]
 fn limit_files(server: &Server, bytes: &str) {
-    let limit = format!("--fsize={bytes}:");
-    let pid = server.pid().to_string();
-    let status = Command::new("prlimit")
-        .args(["--pid", &pid, &limit])
-        .status();
-    assert!(status.expect("prlimit is there").success());
+    limit_process(server.pid(), &format!("--fsize={bytes}:"));
 }
 
 #[track_caller]

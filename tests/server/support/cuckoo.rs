@@ -47,8 +47,7 @@ pub fn chunks(client: &mut Client, key: &str) -> Vec<(i64, Vec<u8>)> {
 #[track_caller]
 pub fn load(client: &mut Client, key: &str, chunks: &[(i64, Vec<u8>)]) {
     for (cursor, chunk) in chunks {
-        let cursor = cursor.to_string();
-        let words: [&[u8]; 4] = [b"CF.LOADCHUNK", key.as_bytes(), cursor.as_bytes(), chunk];
-        assert_eq!(client.call(&words), ok(), "{key} {cursor}");
+        let load = format!("CF.LOADCHUNK {key} {cursor}");
+        assert_eq!(client.call_with(&load, &[chunk]), ok(), "{load}");
     }
 }

@@ -10,6 +10,22 @@ use crate::harness::cluster::alone;
 
 use super::Rng;
 
+/// Starts a proxy that handles its connections so, each with one to a port. Returns its own port.
+pub fn proxy(target: u16, handle: impl Fn(TcpStream, TcpStream) + Send + 'static) -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let client = client.expect("a connection");
+            // The client of a server that is down loses its connection.
+            if let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, target)) {
+                handle(client, server);
+            }
+        }
+    });
+    port
+}
+
 /// The numbers of connections that were cut before a request, after it, and within its reply.
 type Cuts = Arc<Mutex<(Rng, [usize; 3])>>;
 
@@ -22,25 +38,16 @@ pub struct Cutter {
 impl Cutter {
     /// Starts a proxy that may cut requests with these bytes.
     pub fn of(target: u16, marker: &'static [u8], seed: u64) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-        let port = listener.local_addr().expect("it is bound").port();
         let cuts: Cuts = Arc::new(Mutex::new((Rng::new(seed), [0; 3])));
         let of_all = cuts.clone();
-        thread::spawn(move || {
-            for client in listener.incoming() {
-                let client = client.expect("a connection");
-                // The client of a server that is down loses its connection.
-                let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, target)) else {
-                    continue;
-                };
-                let cuts = of_all.clone();
-                thread::spawn(move || {
-                    serve(&client, &server, marker, &cuts);
-                    for end in [client, server] {
-                        let _ = end.shutdown(Shutdown::Both);
-                    }
-                });
-            }
+        let port = proxy(target, move |client, server| {
+            let cuts = of_all.clone();
+            thread::spawn(move || {
+                serve(&client, &server, marker, &cuts);
+                for end in [client, server] {
+                    let _ = end.shutdown(Shutdown::Both);
+                }
+            });
         });
         Self { port, cuts }
     }

@@ -450,9 +450,12 @@ pub fn all_are_there(server: &Server, recorded: &[Recorded]) {
 #[track_caller]
 pub fn restore(client: &mut Client, object: &Recorded) {
     for payload in object.payloads(rdb_version(client)) {
-        let key = object.key.as_bytes();
-        let restore: [&[u8]; 5] = [b"RESTORE", key, b"0", &payload, b"REPLACE"];
-        assert_eq!(client.call(&restore), ok(), "{}", object.key);
+        let restore = format!("RESTORE {} 0", object.key);
+        assert_eq!(
+            client.call_with(&restore, &[&payload[..], b"REPLACE"]),
+            ok(),
+            "{restore}"
+        );
     }
 }
 

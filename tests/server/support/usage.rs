@@ -1,6 +1,7 @@
 //! The memory of a server.
 
 use std::fs;
+use std::process::Command;
 
 use crate::harness::{Client, Server, int, wait_until};
 
@@ -18,6 +19,24 @@ pub fn usage(client: &mut Client, key: &str) -> i64 {
 /// even if it is returned at once and never touched.
 pub fn peak_address_space(server: &Server) -> u64 {
     status_bytes(server.pid(), "VmPeak:").expect("it runs")
+}
+
+/// Returns the size of a process's address space, in bytes.
+pub fn address_space(pid: u32) -> u64 {
+    status_bytes(pid, "VmSize:").expect("it runs")
+}
+
+/// Returns the memory that a process holds, in bytes.
+pub fn resident(pid: u32) -> u64 {
+    status_bytes(pid, "VmRSS:").expect("it runs")
+}
+
+/// Sets a limit of a process, in the words of `prlimit`.
+#[track_caller]
+pub fn limit_process(pid: u32, limit: &str) {
+    let mut prlimit = Command::new("prlimit");
+    let status = prlimit.args(["--pid", &pid.to_string(), limit]).status();
+    assert!(status.expect("prlimit is there").success());
 }
 
 /// Returns the most memory that a process has ever held, in bytes, or `None` if the process has ended.
