@@ -53,8 +53,7 @@ const ROWS: [Row; 12] = [
 
 #[test]
 fn users_run_the_commands_and_reach_the_keys_that_they_were_given() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     for (rules, allows) in &ROWS {
         user(&mut client, rules);
         for command in commands::all() {
@@ -73,8 +72,7 @@ fn users_run_the_commands_and_reach_the_keys_that_they_were_given() {
 
 #[test]
 fn each_family_has_a_category() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let version = server.version();
     for family in FAMILIES {
         let (category, prefix) = (family.name, family.prefix);
@@ -103,8 +101,7 @@ fn each_family_has_a_category() {
 /// The user of docs/operating.md.
 #[test]
 fn a_user_for_lookups_reads_no_bits() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let page = include_str!("../../docs/operating.md");
     let mut lines = page.lines().filter_map(|line| line.strip_prefix("> "));
     let made = lines.find(|line| line.starts_with("ACL SETUSER lookups "));

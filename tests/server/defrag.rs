@@ -167,8 +167,7 @@ fn add(client: &mut Client, added: &mut Added, turn: usize) {
 
 #[test]
 fn objects_are_moved_unchanged_under_traffic() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     if !starts_to_defragment(&server) {
         return;
     }
@@ -248,8 +247,7 @@ fn objects_are_moved_unchanged_under_traffic() {
 
 #[test]
 fn objects_of_many_filters_are_moved_in_steps() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     if !starts_to_defragment(&server) {
         return;
     }

@@ -65,8 +65,7 @@ fn a_feed_counts_as_memory_until_nobody_reads_it() {
 
 #[test]
 fn a_feed_takes_no_more_than_its_filter() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     for capacity in [1, 10, 100, 1000, 10_000] {
         let key = format!("k{capacity}");
         client.ok(format!("BF.RESERVE {key} 0.01 {capacity} EXPANSION 1"));
@@ -142,8 +141,7 @@ fn sum(client: &mut Client, name: &str) -> i64 {
 
 #[test]
 fn each_client_that_reads_is_a_reader() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.ok("BF.RESERVE k 0.01 10000");
     client.expect("COPY k other", int(1));
     let unread = client.cmd("BF.INFO k ALL");
@@ -217,8 +215,7 @@ fn a_client_that_reads_no_more_is_no_reader() {
 /// Clients that come and go take no more memory than a list of 1024, nor more than the filter.
 #[test]
 fn the_readers_of_a_feed_are_counted_up_to_1024() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.ok("BF.RESERVE small 0.01 100");
     let (cursor, size) = (
         begin(&mut client, "small"),
@@ -245,8 +242,7 @@ fn the_readers_of_a_feed_are_counted_up_to_1024() {
 /// A client that may only read takes no memory beyond the limit.
 #[test]
 fn no_feed_begins_when_memory_is_out() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     for key in ["read", "unread", "fetched"] {
         client.ok(format!("BF.RESERVE {key} 0.01 1000"));
     }
@@ -296,8 +292,7 @@ fn usage_of_many(client: &mut Client) -> i64 {
 /// A client that fetches filters leaves nothing with them, and so may do it when memory is out.
 #[test]
 fn an_id_takes_no_memory() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     reserve_many(&mut client);
     for (limit, number) in [(0, 0), (1, MANY / 2)] {
         client.ok(format!("CONFIG SET maxmemory {limit}"));
@@ -319,8 +314,7 @@ fn an_id_takes_no_memory() {
 /// The server's memory grows by what MEMORY USAGE says of feeds.
 #[test]
 fn all_of_a_feed_is_counted() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     reserve_many(&mut client);
     let (held, counted) = (memory(&server, "used_memory"), usage_of_many(&mut client));
     for number in 0..MANY {

@@ -1,6 +1,6 @@
 //! Objects of tables of fingerprints: their pieces while others write, and their growth within limits.
 
-use crate::harness::{Client, Reply, Server, array, digest, error, int, ok};
+use crate::harness::{Client, Reply, Server, array, digest, error, int, ok, spaced};
 use crate::support::periods::LASTING_WINDOW;
 use crate::support::pieces::{Pieces, load_chunks, load_piece, pieces};
 use crate::support::protocols::field;
@@ -12,8 +12,8 @@ const OVER: &str = "ERR operation exceeds bloom object memory limit";
 
 /// Returns a line of a command with numbered items.
 fn line(start: &str, name: &str, numbers: std::ops::Range<u32>) -> String {
-    let items: Vec<String> = numbers.map(|number| format!("{name}-{number}")).collect();
-    format!("{start} {}", items.join(" "))
+    let items = spaced(numbers.map(|number| format!("{name}-{number}")));
+    format!("{start} {items}")
 }
 
 fn kinds() -> [String; 3] {
@@ -24,8 +24,7 @@ fn kinds() -> [String; 3] {
 /// meanwhile.
 #[test]
 fn pieces_hold_what_stays_while_others_write() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     for kind in kinds() {
         let make = format!("BF.INSERT k CAPACITY 70000 EXPANSION 1 {kind} ITEMS");
         let stay = line(&make, "stays", 0..50_000);
@@ -69,8 +68,7 @@ fn pieces_hold_what_stays_while_others_write() {
 /// A refused piece changes nothing: the next one is taken all the same.
 #[test]
 fn pieces_come_in_order_and_within_limits() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for kind in kinds() {
         let make = format!("BF.INSERT k CAPACITY 70000 {kind} ITEMS");
         client.cmd(&line(&make, "item", 0..70_000));

@@ -80,8 +80,7 @@ fn their_stream_is_replicated_to_the_last_bit() {
 #[test]
 fn an_object_of_redisbloom_grows_as_it_does_there() {
     let recorded = REDISBLOOM.objects();
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for (object, batch) in recorded.iter().flat_map(|o| [(o, 1), (o, 7), (o, 100)]) {
         // The first link, empty: a header of 20 bytes, and 53 bytes for the link; bytes 16 to 24 are its items.
         let header = &object.chunks()[0].1;
@@ -115,8 +114,7 @@ fn an_object_of_redisbloom_grows_as_it_does_there() {
 #[test]
 fn a_newer_rdb_version_is_read_if_the_server_can_be_set_to() {
     let object = REDISBLOOM.objects().swap_remove(0);
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     // The version of Redis 7.4.
     let payload = object.payloads([12, 0]).last().unwrap();
     let restore: [&[u8]; 4] = [b"RESTORE", object.key.as_bytes(), b"0", &payload];

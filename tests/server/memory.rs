@@ -21,8 +21,7 @@ const NOISE: i64 = 128 * 1024;
 
 #[test]
 fn memory_is_taken_and_given_back() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.ok("CONFIG SET bf.bloom-filter-max-memory-usage 1gb");
     for (create, remove) in [
         ("BF.RESERVE object 0.01 1000000", "DEL object"),
@@ -80,8 +79,7 @@ fn the_size_is_exact() {
         }
     }
 
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let population = Population::new(&mut client);
     population.finish_loading(&mut client, str::to_owned);
     let is_other = |key: &&str| sketches::is_one(key) || key.starts_with("cuckoo");
@@ -229,8 +227,7 @@ fn reported_memory_is_what_the_allocator_gives() {
 /// Queries are answered when memory is out, but nothing is kept for the next ones.
 #[test]
 fn a_query_of_a_digest_takes_no_memory_when_it_is_out() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.ok("TDIGEST.CREATE k");
     client.ok(format!("TDIGEST.ADD k {}", spaced(0..2000)));
     let before = usage(&mut client, "k");
@@ -253,8 +250,7 @@ fn a_query_of_a_digest_takes_no_memory_when_it_is_out() {
 /// A half loaded object takes the loaded bytes.
 #[test]
 fn chunks_are_counted_as_they_come() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let mut object = Forged::new();
     object.filters[0].bitmap_bytes = Some(1_000_000);
     assert_eq!(load_piece(&mut client, "half", &(1, object.header())), ok());
@@ -303,8 +299,7 @@ fn objects_are_evicted() {
 
 #[test]
 fn large_objects_are_freed_in_the_background() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let freed = || memory(&server, "lazyfreed_objects");
     client.ok("CONFIG RESETSTAT");
     // Bytes and allocations count, for the object as a whole.
@@ -346,8 +341,7 @@ fn large_objects_are_freed_in_the_background() {
 
 #[test]
 fn commands_that_cannot_allocate_are_refused() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let most = i64::MAX;
     client.ok(format!(
         "CONFIG SET bf.bloom-filter-max-memory-usage {most}"
@@ -397,8 +391,7 @@ fn commands_that_cannot_allocate_are_refused() {
 #[test]
 fn chunks_that_do_not_fit_in_memory_are_refused() {
     const CHUNK: usize = 4 << 20;
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.ok("CONFIG SET bf.bloom-filter-max-memory-usage 2gb");
     let mut large = Forged::new();
     large.filters = vec![ForgedFilter {

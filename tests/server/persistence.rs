@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::harness::{Client, Server, digest, error, int, ok};
+use crate::harness::{Client, Server, digest, error, int, ok, spaced};
 use crate::support::aof::{part, rewrite_aof, with_command_log};
 use crate::support::configured::configure;
 use crate::support::periods::LASTING_WINDOW;
@@ -186,8 +186,7 @@ fn copies_equal_their_originals() {
 fn objects_larger_than_one_argument_survive_a_rewrite() {
     let mut server = with_command_log();
     command(&server, "CONFIG SET bf.bloom-filter-max-memory-usage 128mb");
-    let items: Vec<String> = (0..100_000).map(|item| item.to_string()).collect();
-    let items = items.join(" ");
+    let items = spaced(0..100_000);
     let keys = [
         ("plain", "NONSCALING"),
         ("counting", "COUNTING"),

@@ -5,7 +5,7 @@ use valkeybloom_sketches::Probe;
 use crate::cluster::pair;
 use crate::harness::cluster::id;
 use crate::harness::{
-    Client, Reply, Server, array, bulk, error, int, ok, wait_in_sync, wait_until,
+    Client, Reply, Server, array, bulk, error, int, ok, spaced, wait_in_sync, wait_until,
 };
 use crate::support::pieces::{self, load_piece, pieces};
 use crate::support::protocols::{in_both_protocols, with_fixed_seed};
@@ -131,8 +131,8 @@ fn a_reply_has_65536_items_at_most_unless_asked_for_more() {
     let start = begin(&mut client, "k");
     let mut added = 0;
     for batch in 0..75 {
-        let items: Vec<String> = (0..1000).map(|i| format!("{}", batch * 1000 + i)).collect();
-        let reply = client.cmd(&format!("BF.MADD k {}", items.join(" ")));
+        let items = spaced(batch * 1000..(batch + 1) * 1000);
+        let reply = client.cmd(&format!("BF.MADD k {items}"));
         added += reply.as_array().iter().filter(|r| **r == int(1)).count();
     }
     assert!(added > 70_000);
@@ -229,8 +229,8 @@ fn run(client: &mut Client, line: &str, dumps: &[(&str, Vec<u8>)], own: &pieces:
             return;
         }
         "<65 items>" => {
-            let items: Vec<String> = (0..65).map(|i| format!("new{i}")).collect();
-            client.cmd(&format!("BF.MADD k {}", items.join(" ")))
+            let items = spaced((0..65).map(|i| format!("new{i}")));
+            client.cmd(&format!("BF.MADD k {items}"))
         }
         "BF.LOADCHUNK k 1 <header>" => load_piece(client, "k", &own[0]),
         line if line.starts_with('~') => {
@@ -417,8 +417,7 @@ fn a_full_filter_has_a_number_of_items_at_each_cursor() {
 
 #[test]
 fn cursors_of_no_feed_are_unknown() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.ok("BF.RESERVE k 0.01 1000");
     // Nobody has begun to read.
     assert_eq!(
@@ -504,8 +503,7 @@ fn feeds_stay_behind_when_slots_migrate() {
 /// Scripts that may only read can read a feed, and so can users who may only run BF.READ.
 #[test]
 fn reading_is_no_write() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.ok("BF.RESERVE k 0.01 100");
     client.ok("ACL SETUSER reader on nopass %R~k resetchannels -@all +bf.read");
     let mut reader = server.client();

@@ -201,8 +201,7 @@ fn a_log_of_every_release_is_loaded() {
 fn a_dump_of_every_release_is_loaded() {
     for release in releases() {
         let objects = recorded(&release);
-        let server = Server::start();
-        let mut client = server.client();
+        let (_server, mut client) = Server::with_client();
         for (key, object) in &objects {
             let load: [&[u8]; 3] = [b"BF.LOAD", key.as_bytes(), &hex(&object["dump"])];
             assert_eq!(client.call(&load), ok(), "{key}");

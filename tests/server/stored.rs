@@ -130,8 +130,7 @@ fn a_counter_that_keeps_one_prefix_is_stored() {
 /// Objects take any number for a table that they may have given it themselves.
 #[test]
 fn a_loaded_window_goes_on_from_any_table() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     make(
         &mut client,
         "k",

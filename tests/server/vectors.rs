@@ -21,8 +21,7 @@ t-digest / few / TDIGEST.CREATE k COMPRESSION 100 / TDIGEST.ADD k
 
 #[test]
 fn values_have_the_bytes_of_the_vectors() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for line in MADE.trim().lines() {
         let parts: Vec<&str> = line.split(" / ").collect();
         let [family, made, create, add] = parts[..] else {
@@ -127,8 +126,7 @@ fn make_all(client: &mut Client) {
 
 #[test]
 fn equal_commands_make_equal_values_on_every_processor() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     make_all(&mut client);
     let digest = client.cmd("DEBUG DIGEST").text();
     assert_eq!(digest, "ea1d63aebbec946dd8d105ddb47b0f92fa7149cf");

@@ -54,8 +54,7 @@ fn a_larger_count_is_restored() {
 
 #[test]
 fn the_rule_can_change() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.cmd("CMS.INITBYDIM k 3 2");
     client.cmd("CMS.INCRBY k a 4294967295");
     for (rule, count) in [

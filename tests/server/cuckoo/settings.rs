@@ -9,8 +9,7 @@ use super::field;
 
 #[test]
 fn defaults_shape_new_filters() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for (name, value) in [
         ("cf-initial-size", "300"),
         ("cf-bucket-size", "4"),
@@ -38,8 +37,7 @@ fn defaults_shape_new_filters() {
 
 #[test]
 fn adds_stop_at_the_largest_number_of_filters() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.cmd("CONFIG SET bf.cf-max-expansions 3");
     client.cmd("CF.RESERVE k 4");
     let reply =
@@ -109,8 +107,7 @@ fn a_refused_creation_of_a_primary_leaves_an_empty_filter() {
 #[test]
 fn the_size_is_at_least_that_of_two_buckets() {
     const TWICE: &str = "cf-initial-size must be at least twice cf-bucket-size";
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for (first, second) in [
         ("bf.cf-initial-size 100", "bf.cf-bucket-size 51"),
         ("bf.cf-bucket-size 50", "bf.cf-initial-size 99"),

@@ -137,8 +137,7 @@ fn forged_values_are_refused() {
 /// Headers of chunks that are wrong in themselves, and right ones beyond the limits.
 #[test]
 fn forged_headers_are_refused() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let mut begin = |header: &[u8]| client.call(&[b"CF.LOADCHUNK", b"forged", b"1", header]);
     for (buckets, filters) in [
         (1 << 63, 1),
@@ -189,8 +188,7 @@ fn made_by(client: &mut Client, command: &str) -> Rdb {
 
 #[test]
 fn mutated_values_never_break_the_server() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let mut random = Rng::new(38);
     let bloom = BLOOM.map(|command| (made_by(&mut client, command), OF_BLOOM));
     for (right, commands) in values().into_iter().chain(bloom) {

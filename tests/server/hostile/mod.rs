@@ -14,8 +14,7 @@ use faults::{DUMP, FAULTS, HEADER, RDB, TERABYTE};
 
 #[test]
 fn forged_fields_are_refused() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let version = rdb_version(&mut client);
     let right = Forged::new();
     let calls = |client: &mut Client, object: &Forged, forms: u8| {
@@ -69,8 +68,7 @@ fn forged_fields_are_refused() {
 
 #[test]
 fn forged_half_loaded_objects_are_refused() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let version = rdb_version(&mut client);
     let right = Forged::new();
     let header = right.header();
@@ -126,8 +124,7 @@ fn forged_half_loaded_objects_are_refused() {
 
 #[test]
 fn a_claim_takes_no_memory() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let version = rdb_version(&mut client);
     let mut object = Forged::new();
     object.filters.truncate(1);

@@ -119,8 +119,7 @@ fn invalid_idempotency_keys_are_refused() {
 
 #[test]
 fn a_receipt_that_the_server_refuses_is_an_error() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let refused = |service: &Service, code: &str| {
         let (status, value) = post_once(service, "k", "key=a");
         assert_eq!(status, 502, "{value}");

@@ -46,8 +46,7 @@ fn a_server_is_reached_by_tls() {
 
 #[test]
 fn a_wrong_password_is_reported_until_it_is_right() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let address = format!("redis://worker:secret@127.0.0.1:{}", server.port());
     let service = Service::run(at(&address, &[]));
     let (status, value) = service.get("key=a");

@@ -102,8 +102,7 @@ fn what_a_program_adds_it_finds() {
 /// Batches that take several commands and several looks at the copy.
 #[test]
 fn large_batches() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.ok("BF.RESERVE k 0.000000001 100000");
     let items: Vec<_> = (0..50_000).map(|n| format!("item {n}")).collect();
     let even: Vec<_> = items.iter().step_by(2).collect();
@@ -136,8 +135,7 @@ fn large_batches() {
 /// What is refused for one item is reported for it, and the items after it are not tried.
 #[test]
 fn refused_items_are_reported() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.ok("BF.RESERVE k 0.000001 3 NONSCALING");
     let runtime = Runtime::new().expect("a runtime");
     runtime.block_on(async {
@@ -169,8 +167,7 @@ fn connections(client: &mut Client) -> usize {
 
 #[test]
 fn the_task_ends_when_it_is_closed_or_dropped() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.ok("BF.RESERVE k 0.01 100");
     let runtime = Runtime::new().expect("a runtime");
     runtime.block_on(async {
@@ -207,8 +204,7 @@ fn the_task_ends_when_it_is_closed_or_dropped() {
 
 #[test]
 fn refusals_are_reported_to_those_who_wait() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let runtime = Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let connection = manager(server.port(), false).await;

@@ -62,8 +62,7 @@ impl Adder {
 
 #[test]
 fn cuts_do_not_spoil_an_answer() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let runtime = Runtime::new().expect("a runtime");
     for seed in 0..4 {
         let key = format!("k{seed}");
@@ -119,8 +118,7 @@ fn cuts_do_not_spoil_an_answer() {
 
 #[test]
 fn a_consumer_gets_the_same_answers_again() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let runtime = Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let connection = connection(server.port()).await;

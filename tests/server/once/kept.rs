@@ -221,8 +221,7 @@ fn left(client: &mut Client, key: &str) -> i64 {
 
 #[test]
 fn receipts_expire_after_their_last_use() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let week = 604_800_000;
     client.run("BF.INSERT k ONCE r 0 ITEMS a");
     let begun = left(&mut client, "r");
@@ -292,8 +291,7 @@ fn replicas_follow_the_expiry() {
 
 #[test]
 fn without_memory_nothing_is_added() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.run("BF.INSERT k ONCE r 0 ITEMS a b");
     let digest = client.cmd("DEBUG DIGEST");
     client.ok("CONFIG SET maxmemory 1");
@@ -316,8 +314,7 @@ fn without_memory_nothing_is_added() {
 /// A command that begins within the limit may take both keys beyond it. The next one is refused.
 #[test]
 fn a_limit_that_is_reached_between_the_keys_parts_nothing() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let mut rng = Rng::new(4);
     let mut crossed = 0;
     for round in 0..20 {
@@ -355,8 +352,7 @@ fn a_limit_that_is_reached_between_the_keys_parts_nothing() {
 /// A receipt that was evicted is missed; the filter answers for itself.
 #[test]
 fn an_evicted_receipt_is_forgotten() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.run("BF.INSERT k ONCE r 0 ITEMS a b");
     client.ok("CONFIG SET maxmemory-policy volatile-ttl maxmemory 1");
     let refused = client.cmd("SET text x").text();

@@ -58,8 +58,7 @@ fn users_need_both_keys() {
 /// A seed is 32 bytes of any kind, and may begin like the option.
 #[test]
 fn no_word_hides_the_receipt() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.ok("ACL SETUSER u reset on nopass +@all ~k ~ONCE");
     let mut seed = [b'x'; 32];
     seed[..5].copy_from_slice(b"ONCE\0");

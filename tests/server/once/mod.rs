@@ -164,8 +164,7 @@ fn filters_of_every_kind_have_receipts() {
 
 #[test]
 fn a_receipt_begins_where_it_is_told() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let mut said = |line: &str, answers: &[bool]| client.expect(line, truths(false, answers));
     said("BF.INSERT k ONCE r 500 BEGIN ITEMS a b", &[true, true]);
     // BEGIN keeps answers that are there.
@@ -201,8 +200,7 @@ fn a_receipt_begins_where_it_is_told() {
 
 #[test]
 fn the_oldest_answers_are_forgotten() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.ok("BF.RESERVE k 0.001 300000");
     let batch = |numbers: std::ops::Range<u64>| -> Vec<String> {
         numbers.map(|number| number.to_string()).collect()
@@ -264,8 +262,7 @@ fn a_refused_item_is_tried_again() {
 /// A reader of the feed gets each new item once.
 #[test]
 fn feeds_list_new_items_once() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let mut log = Log::new("k", "r", "ERROR 1e-9");
     client.ok("BF.RESERVE k 1e-9 1000");
     let begun = client.cmd("BF.READ k $");
@@ -284,8 +281,7 @@ fn feeds_list_new_items_once() {
 /// Items of a window keep their times to live, and answers outlive the items.
 #[test]
 fn answers_do_not_expire_with_the_items() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let line = "BF.INSERT k WINDOW 5 PERIODS 2 ERROR 1e-9 ONCE r 0 ITEMS a b a";
     let answers = truths(false, &[true, true, false]);
     client.expect(line, &answers);
@@ -302,8 +298,7 @@ fn answers_do_not_expire_with_the_items() {
 
 #[test]
 fn a_transaction_and_a_script_repeat_answers() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let mut in_transaction = |expected: &[&[bool]]| {
         client.ok("MULTI");
         for line in [

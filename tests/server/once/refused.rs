@@ -81,8 +81,7 @@ fn every_refusal_has_its_text_and_changes_nothing() {
 /// A client may store any string where a receipt is expected.
 #[test]
 fn forged_receipts_are_refused_or_read() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.run("BF.RESERVE k 1e-9 100000");
     let mut rng = Rng::new(9);
     let mut refused = 0;

@@ -12,8 +12,7 @@ const PAGE: &str = "docs/cuckoo.md";
 
 #[test]
 fn commands_match_the_server() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let rows = table(
         PAGE,
         "<!-- commands: held against COMMAND DOCS by a test -->",
@@ -45,8 +44,7 @@ fn commands_match_the_server() {
 
 #[test]
 fn settings_match_the_server() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for (page, settings) in [(PAGE, "bf.cf-*"), ("docs/count-min.md", "bf.cms-*")] {
         let rows = table(page, "<!-- settings: held against CONFIG GET by a test -->");
         let rows = rows.into_iter().map(|row| (row[0].clone(), row[1].clone()));

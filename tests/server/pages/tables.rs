@@ -53,8 +53,7 @@ fn the_points_of_evidence_are_described() {
 
 #[test]
 fn settings_match_the_server() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let rows = table(
         "docs/settings.md",
         "<!-- settings: held against CONFIG GET by a test -->",
@@ -81,8 +80,7 @@ fn settings_match_the_server() {
 
 #[test]
 fn sizes_match_the_server() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let mut info = |key: &str, name: &str| {
         let reply = client.cmd(&format!("BF.INFO {key} {name}"));
         reply.as_array()[0].as_int()
@@ -105,17 +103,15 @@ fn sizes_match_the_server() {
         let over = format!("BF.RESERVE over{rate} {rate} {} NONSCALING", fits + 100);
         assert!(connection.cmd(&over).is_error(), "{over}");
 
-        let mut item = 0_u64;
+        let mut item = 0;
         while info(&format!("grown{rate}"), "ITEMS") < 1_023_000 {
             let lacking = 1_023_000 - info(&format!("grown{rate}"), "ITEMS");
             let batch = lacking.clamp(1, 5000);
-            let items: Vec<String> = (0..batch)
-                .map(|_| {
-                    item += 1;
-                    item.to_string()
-                })
-                .collect();
-            connection.cmd(&format!("BF.MADD grown{rate} {}", items.join(" ")));
+            connection.cmd(&format!(
+                "BF.MADD grown{rate} {}",
+                spaced(item..item + batch)
+            ));
+            item += batch;
         }
         #[allow(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
         let mut per_item = |key: String| {
@@ -131,8 +127,7 @@ fn sizes_match_the_server() {
 
 #[test]
 fn bytes_per_item_match_the_server() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for row in table(
         "README.md",
         "<!-- which: held against BF.INFO by a test -->",
@@ -168,8 +163,7 @@ fn bytes_per_item_match_the_server() {
 /// A digest takes its memory as values come, and so does a list of the server's.
 #[test]
 fn memory_of_structures_matches_the_server() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let rows = table(
         "README.md",
         "<!-- structures: held against MEMORY USAGE by a test -->",
@@ -177,11 +171,11 @@ fn memory_of_structures_matches_the_server() {
     assert_eq!(rows.len(), 5);
     for row in rows {
         assert!(!client.cmd(&row[2]).is_error(), "{}", row[2]);
-        let values: Vec<String> = (0..5000).map(|value| value.to_string()).collect();
+        let values = spaced(0..5000);
         match row[2].split('.').next() {
-            Some("TDIGEST") => client.cmd(&format!("TDIGEST.ADD key {}", values.join(" "))),
-            Some("TOPK") => client.cmd(&format!("TOPK.ADD key {}", values.join(" "))),
-            Some("PFADD key item") => client.cmd(&format!("PFADD key {}", values.join(" "))),
+            Some("TDIGEST") => client.cmd(&format!("TDIGEST.ADD key {values}")),
+            Some("TOPK") => client.cmd(&format!("TOPK.ADD key {values}")),
+            Some("PFADD key item") => client.cmd(&format!("PFADD key {values}")),
             _ => ok(),
         };
         let number = row[3].split(' ').next().expect("a number");

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::{self, ScopedJoinHandle};
 
 use crate::example;
-use crate::harness::{Client, Server, error, int, ok};
+use crate::harness::{Client, Server, error, int, ok, spaced};
 use crate::pages;
 use crate::soak;
 use crate::support::Rng;
@@ -208,9 +208,7 @@ fn a_filter_is_swapped_under_load() {
     });
     let ids = database.into_inner().unwrap();
     let mut client = server.client();
-    let words: Vec<String> = ids.iter().map(u64::to_string).collect();
-    let missing = client.cmd(&format!("BF.MISSING users {}", words.join(" ")));
-    assert_eq!(missing, int(0));
+    client.expect(format!("BF.MISSING users {}", spaced(ids)), int(0));
 }
 
 #[test]
@@ -231,15 +229,13 @@ fn a_day_is_the_union_of_its_hours() {
             client.ok(format!("BF.MERGE day {key}"));
         }
     }
-    let words: Vec<String> = day.iter().map(usize::to_string).collect();
-    let missing = client.cmd(&format!("BF.MISSING day {}", words.join(" ")));
-    assert_eq!(missing, int(0));
+    client.expect(format!("BF.MISSING day {}", spaced(&day)), int(0));
     assert_eq!(client.cmd("BF.INFO day FILTERS").as_array(), [int(1)]);
     let (count, different) = (client.cmd("BF.CARD day").as_int(), day.len());
     let off = count.abs_diff(i64::try_from(different).unwrap());
     assert!(off <= different as u64 / 50, "{count} of {different}");
     // Twenty of as many strangers are claimed at the requested rate; four deviations more are hardly ever.
-    let strangers: Vec<String> = (0..20_000).map(|n| format!("stranger{n}")).collect();
-    let denied = client.cmd(&format!("BF.MISSING day {}", strangers.join(" ")));
+    let strangers = spaced((0..20_000).map(|n| format!("stranger{n}")));
+    let denied = client.cmd(&format!("BF.MISSING day {strangers}"));
     assert!(denied.as_int() >= 20_000 - 38, "{denied:?}");
 }

@@ -4,7 +4,7 @@ pub mod workload;
 
 use std::collections::BTreeMap;
 
-use crate::harness::{Reply, Server, digest, error, int, wait_in_sync, wait_until};
+use crate::harness::{Reply, Server, digest, error, int, spaced, wait_in_sync, wait_until};
 use crate::support::Rng;
 use crate::support::aof::{command, on_log_of, rewrite_aof, wire};
 use crate::support::configured::{OTHER_SETTINGS, configure, other_settings};
@@ -312,8 +312,8 @@ fn a_replica_on_another_processor_has_the_same_bits() {
             client.ok(format!("BF.RESERVE {key} {shape}"));
             // So that small ones are stacked.
             for round in 0..8 {
-                let items: Vec<String> = (0..70).map(|n| format!("{round}-{n}")).collect();
-                client.cmd(&format!("BF.MADD {key} {}", items.join(" ")));
+                let items = spaced((0..70).map(|n| format!("{round}-{n}")));
+                client.cmd(&format!("BF.MADD {key} {items}"));
             }
         }
         wait_in_sync(&server, &replica);

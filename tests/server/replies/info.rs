@@ -86,8 +86,7 @@ fn info_returns_all_fields_in_order_and_each_alone() {
 
 #[test]
 fn growth_may_go_to_the_max_scaled_capacity_and_no_further() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let limit = "CONFIG SET bf.bloom-memory-usage-limit";
     client.ok(format!("{limit} 100000"));
     let create = "BF.INSERT full CAPACITY 100 EXPANSION 1";

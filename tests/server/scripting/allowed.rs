@@ -32,8 +32,7 @@ fn is_served(reply: &Reply, refused: &str, command: &Command) {
 
 #[test]
 fn scripts_that_only_read_may_only_read() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let library = "#!lua name=bloom\n\
         local function call(keys, args) return redis.call(args[1], keys[1], unpack(args, 2)) end\n\
         redis.register_function{function_name = 'look', callback = call, flags = {'no-writes'}}\n";
@@ -86,8 +85,7 @@ const STATES: &[(&str, &str, &str, bool)] = &[
 
 #[test]
 fn only_reads_are_served_if_writes_are_forbidden() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for (forbid, allow, refused, all) in STATES {
         client.ok(forbid);
         for command in commands::all() {

@@ -10,8 +10,7 @@ use super::set;
 
 #[test]
 fn new_objects_are_made_as_the_settings_say() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     set(&mut client, "bf.bloom-capacity", "500");
     set(&mut client, "bf.bloom-expansion", "3");
     set(&mut client, "bf.bloom-fp-rate", "0.0625");
@@ -48,8 +47,7 @@ fn new_objects_are_made_as_the_settings_say() {
 
 #[test]
 fn memory_limits_bind() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let refused = error("ERR operation exceeds bloom object memory limit");
     let mut bind = |setting: &str, least: i64, command: &str, reply: &Reply| {
         set(&mut client, setting, &(least - 1).to_string());
@@ -77,8 +75,7 @@ fn seed(client: &mut Client, key: &str) -> Vec<u8> {
 
 #[test]
 fn the_seed_is_random_or_the_fixed_one() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let fixed = Seed::FIXED.as_bytes();
     client.expect("BF.ADD a item", int(1));
     client.expect("BF.ADD b item", int(1));

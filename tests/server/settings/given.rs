@@ -288,8 +288,7 @@ fn fixed_settings_are_given_in_any_source() {
 
 #[test]
 fn the_module_stays() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let why = "the module exports one or more module-side data types, can't unload";
     let refused = error(&format!("ERR Error unloading module: {why}"));
     client.expect("MODULE UNLOAD bf", &refused);

@@ -174,8 +174,7 @@ fn refusal(name: &str, why: &str) -> Reply {
 
 #[test]
 fn settings_have_their_defaults_and_ranges() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     assert_told(&mut client, default);
     for setting in SETTINGS.iter() {
         for name in [Some(setting.name), setting.alias].into_iter().flatten() {
@@ -216,8 +215,7 @@ fn settings_have_their_defaults_and_ranges() {
 
 #[test]
 fn only_the_names_with_hyphens_are_listed() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let names = |client: &mut Client, pattern: &str| -> BTreeSet<String> {
         let reported = client.cmd(&format!("CONFIG GET {pattern}"));
         let pairs = reported.as_array().chunks(2);

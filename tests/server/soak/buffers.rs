@@ -20,8 +20,7 @@ const MANY: usize = 100_000;
 
 #[test]
 fn a_reply_larger_than_its_buffer_drops_the_client() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let items: Vec<String> = (0..MANY).map(|i| format!("item-{i}")).collect();
     let command = |name: &'static str, key: &'static str| {
         let mut args: Vec<&[u8]> = vec![name.as_bytes(), key.as_bytes()];

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs;
 
 use super::{Budget, random, set};
-use crate::harness::{Client, Reply, Server, digest, int, wait_until};
+use crate::harness::{Client, Reply, Server, digest, int, spaced, wait_until};
 use crate::support::Rng;
 use crate::support::sums;
 use crate::support::usage::limit_process;
@@ -61,8 +61,7 @@ impl Known {
 }
 
 fn words<'i>(items: impl IntoIterator<Item = &'i usize>) -> String {
-    let words = items.into_iter().map(|item| format!("item-{item}"));
-    words.collect::<Vec<_>>().join(" ")
+    spaced(items.into_iter().map(|item| format!("item-{item}")))
 }
 
 /// Limits every file of the server to this number of bytes, or to none, its log among them.

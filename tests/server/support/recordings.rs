@@ -463,8 +463,7 @@ pub fn restore(client: &mut Client, object: &Recorded) {
 pub fn stand_ins() -> Vec<(Server, impl Fn(&Server))> {
     let stand_in = |program: &'static Recording| {
         let recorded = program.objects();
-        let server = Server::start();
-        let mut client = server.client();
+        let (server, mut client) = Server::with_client();
         for object in &recorded {
             restore(&mut client, object);
         }

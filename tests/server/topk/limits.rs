@@ -1,6 +1,6 @@
 //! Memory limits and memory.
 
-use crate::harness::{Client, Server, array, error, int, nil, ok, wait_in_sync};
+use crate::harness::{Client, Server, array, error, int, nil, ok, spaced, wait_in_sync};
 use crate::support::aof::{Log, command, with_command_log};
 use crate::support::usage::{least_limit, memory};
 
@@ -84,8 +84,8 @@ fn what_was_added_before_a_refusal_is_replicated() {
     }
     // Many items are replicated in parts.
     limit(&mut client, setting, 64 << 20);
-    let many: Vec<_> = (0..3000).map(|number| format!("item-{number} 1")).collect();
-    client.cmd(&format!("TOPK.INCRBY k {} x y", many.join(" ")));
+    let many = spaced((0..3000).map(|number| format!("item-{number} 1")));
+    client.cmd(&format!("TOPK.INCRBY k {many} x y"));
     let sent = log.since();
     let items = sent.iter().filter(|words| words[0] == b"TOPK.INCRBY");
     assert_eq!(items.map(|words| words.len() - 2).sum::<usize>(), 6000);
@@ -98,8 +98,7 @@ fn what_was_added_before_a_refusal_is_replicated() {
 /// Reserving a large list takes no time and no pages.
 #[test]
 fn a_large_list_takes_no_pages() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.cmd("CONFIG SET bf.bloom-filter-max-memory-usage 4gb");
     let before = memory(&server, "used_memory_rss");
     client.ok("TOPK.RESERVE k 30000000 10 5 0.9");

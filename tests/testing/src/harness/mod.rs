@@ -220,6 +220,14 @@ impl Server {
         Self::builder().start()
     }
 
+    /// Returns a server with the module, and a connection in RESP2.
+    #[track_caller]
+    pub fn with_client() -> (Self, Client) {
+        let server = Self::start();
+        let client = server.client();
+        (server, client)
+    }
+
     /// Returns a server with the module and these settings.
     #[track_caller]
     pub fn with(config: &[(&str, &str)]) -> Self {
