@@ -36,26 +36,21 @@ fn all_but_last(item: &[u8], bytes: usize, hashes: u32, seed: &Seed) -> Option<V
     (cells != of(hashes)).then_some(cells)
 }
 
-/// Returns an item, and the cells of filters of this size that hold all but its last position. `None` where there is
-/// hardly any such item, since the positions are fewer than the hash functions.
+/// Returns an item, and an object of equal filters that hold all but its last position. `None` where there is hardly any
+/// such item, since the positions are fewer than the hash functions.
 fn nearly_held(
+    filters: usize,
     bytes: usize,
     hashes: u32,
-    seed: &Seed,
     rng: &mut Rng,
-) -> Option<(Vec<u8>, Vec<u8>)> {
+) -> Option<(Vec<u8>, Object)> {
+    let seed = Seed::new([7; 32]);
     (0..100).find_map(|_| {
         let item = rng.bytes(8);
-        let cells = all_but_last(&item, bytes, hashes, seed)?;
-        Some((item, cells))
+        let cells = all_but_last(&item, bytes, hashes, &seed)?;
+        let filter = filter(hashes, &seed, 1, cells);
+        Some((item, of_filters(1, vec![filter; filters])))
     })
-}
-
-const SEED: [u8; 32] = [7; 32];
-
-fn plain(filters: usize, hashes: u32, cells: &[u8]) -> Object {
-    let filter = filter(hashes, &Seed::new(SEED), 1, cells.to_vec());
-    of_filters(1, vec![filter; filters])
 }
 
 fn steps_of<T>(action: impl FnOnce() -> T) -> (u64, T) {
@@ -67,7 +62,6 @@ fn steps_of<T>(action: impl FnOnce() -> T) -> (u64, T) {
 #[test]
 fn lookups_end_at_the_limit_of_hash_functions() {
     let mut rng = Rng::new(1);
-    let seed = Seed::new(SEED);
     for (filters, hashes, bytes, deep) in [
         (1100, 1100, 400, true),
         (7, 1000, 400, true),
@@ -76,8 +70,7 @@ fn lookups_end_at_the_limit_of_hash_functions() {
         (1100, 6, 16, true),
         (1100, 7, 16, true),
     ] {
-        let (item, cells) = nearly_held(bytes, hashes, &seed, &mut rng).unwrap();
-        let mut object = plain(filters.min(1_100), hashes, &cells);
+        let (item, mut object) = nearly_held(filters, bytes, hashes, &mut rng).unwrap();
         let in_use = u32::try_from(filters).unwrap() * (hashes - 1);
         let name = format!("{filters} filters of {hashes} hash functions");
         let claimed = deep && in_use >= PATIENCE;
@@ -90,14 +83,8 @@ fn lookups_end_at_the_limit_of_hash_functions() {
         assert!(steps < ITEMS * STEPS_OF_ITEM, "{name}: {steps} steps");
         // It is known or added, and found from then on; there may be no filter after the deepest.
         match add(&mut object, &item) {
-            Err(refusal) => {
-                assert_eq!(
-                    (refusal, claimed, filters),
-                    (Refusal::RateTooSmall, false, 1100)
-                );
-                continue;
-            }
-            added => assert_eq!(added == Ok(Added::Present), claimed, "{name}"),
+            Err(Refusal::RateTooSmall) if !claimed && filters == 1100 => continue,
+            added => assert_eq!(added.unwrap() == Added::Present, claimed, "{name}"),
         }
         assert!(has(&object, &item), "{name}");
         assert_eq!(has_each(&object, &items[..1]), [true], "{name}");
@@ -111,20 +98,15 @@ fn the_deepest_stack_answers_as_its_filters_do() {
     let params = tightened(of_valkey_bloom(0.5), params(1, 0.3, 1));
     let mut stack = object(&params, rng.seed());
     let mut members = Vec::new();
-    while let Ok(added) = {
+    loop {
         let item = rng.bytes(9);
-        let added = add(&mut stack, &item);
+        if add(&mut stack, &item).is_err() {
+            break;
+        }
         members.push(item);
-        added
-    } {
-        assert!(matches!(added, Added::New | Added::Present));
     }
-    members.pop();
-    let hashes: u64 = stack
-        .filters()
-        .map(|(filter, _)| u64::from(filter.geometry().hashes))
-        .sum();
-    assert!(hashes > 10 * u64::from(PATIENCE), "{hashes} hash functions");
+    let hashes = stack.filters().map(|(filter, _)| filter.geometry().hashes);
+    assert!(hashes.sum::<u32>() > 10 * PATIENCE);
     let strangers: Vec<_> = (0..3_000).map(|_| rng.bytes(9)).collect();
     let items: Vec<_> = members.iter().chain(&strangers).collect();
     let theirs: Vec<_> = stack
@@ -146,17 +128,17 @@ fn the_deepest_stack_answers_as_its_filters_do() {
 #[test]
 fn no_shape_makes_a_command_slow() {
     let mut rng = Rng::new(4);
-    let (mut accepted, mut worst) = (0, [0; 3]);
+    let mut accepted = 0;
     for _ in 0..150 {
         let [hashes, bytes, filters] = [(1, 10), (3, 7), (1, 11)].map(|(least, more)| {
             let most = 1 << (least + rng.below(more + 1));
             1 + rng.below(most)
         });
         let (hashes, bytes) = (1 + u32::try_from(hashes).unwrap().min(1_099), 8 + bytes);
-        let Some((item, cells)) = nearly_held(bytes, hashes, &Seed::FIXED, &mut rng) else {
+        let filters = filters.min(1_100);
+        let Some((item, mut object)) = nearly_held(filters, bytes, hashes, &mut rng) else {
             continue;
         };
-        let mut object = plain(filters.min(1_100), hashes, &cells);
         accepted += 1;
         let name = format!("{filters} filters, {hashes} hash functions, {bytes} bytes");
         let items = vec![&item; usize::try_from(ITEMS).unwrap()];
@@ -174,10 +156,6 @@ fn no_shape_makes_a_command_slow() {
         assert!(adds < STEPS_OF_ITEM, "{name}: {adds} steps");
         let most = at_once.into_iter().max().unwrap_or(0);
         assert!(most < STEPS_OF_COMMAND, "{name}: {most} steps");
-        worst = [worst[0].max(each), worst[1].max(adds), worst[2].max(most)];
     }
-    assert!(
-        accepted > 30,
-        "{accepted} of them are valid; the worst takes {worst:?} steps"
-    );
+    assert!(accepted > 30, "{accepted} of them are valid");
 }

@@ -35,100 +35,34 @@ fn small() -> Object {
     object
 }
 
-/// Loads pairs; the last one, and no other, must complete the object.
-#[track_caller]
-fn load(pairs: &[(u64, Vec<u8>)]) -> Object {
-    let (cursor, header) = &pairs[0];
-    assert_eq!(*cursor, 1);
-    let mut partial = begin_partial(header).unwrap();
-    let (last, chunks) = pairs[1..].split_last().unwrap();
-    for (cursor, chunk) in chunks {
-        let object = partial.load(*cursor, chunk).unwrap();
-        assert!(object.is_none(), "done at {cursor}");
-    }
-    partial
-        .load(last.0, &last.1)
-        .unwrap()
-        .expect("chunks are lacking")
-}
-
-#[test]
-fn a_small_object_is_a_header_and_a_chunk_for_each_filter() {
-    let object = small();
-    let pairs = pieces(&object);
-    assert_eq!(pairs.len(), 1 + 3);
-    let mut cursor = 1;
-    for (filter, (next, chunk)) in filters(&object).into_iter().zip(&pairs[1..]) {
-        cursor += filter.bitmap().len() as u64;
-        assert_eq!(*next, cursor);
-        assert_eq!(chunk, filter.bitmap());
-    }
-    let loaded = load(&pairs);
-    assert!(dump_of(&loaded) == dump_of(&object));
-    assert_eq!(loaded.memory_bytes(), object.memory_bytes());
-    // The least one: a filter of one byte, nothing in it.
-    let least = crate::support::object(&params(1, 0.5, 0), Seed::FIXED);
-    assert_eq!(filters(&least)[0].bitmap().len(), 1);
-    let pairs = pieces(&least);
-    assert_eq!(pairs[1..], [(2, vec![0])]);
-    assert!(dump_of(&load(&pairs)) == dump_of(&least));
-}
-
-#[test]
-fn a_header_is_small_whatever_the_size() {
-    let mut rng = Rng::new(2);
-    let object = of_bitmaps(&[CHUNK_BYTES * 2, CHUNK_BYTES], &mut rng);
-    assert_eq!(header_of(&object).len(), 30 + 2 * (45 + 24));
-}
-
 #[test]
 fn chunks_are_of_4_mib_at_most_and_end_where_a_filter_ends() {
     assert_eq!(CHUNK_BYTES, 4 * 1024 * 1024);
     let mut rng = Rng::new(3);
-    let lengths = [
-        CHUNK_BYTES * 2 + 5,
-        1,
-        CHUNK_BYTES,
-        CHUNK_BYTES - 1,
-        7,
-        CHUNK_BYTES + 1,
-    ];
+    let around = [CHUNK_BYTES * 2 + 5, 1, CHUNK_BYTES, CHUNK_BYTES - 1, 7];
+    let lengths = [&around[..], &[CHUNK_BYTES + 1]].concat();
     let object = of_bitmaps(&lengths, &mut rng);
     let pairs = pieces(&object);
-    let sizes: Vec<usize> = pairs[1..].iter().map(|(_, chunk)| chunk.len()).collect();
-    let expected = [
-        CHUNK_BYTES,
-        CHUNK_BYTES,
-        5,
-        1,
-        CHUNK_BYTES,
-        CHUNK_BYTES - 1,
-        7,
-        CHUNK_BYTES,
-        1,
-    ];
-    assert_eq!(sizes, expected);
-    assert!(
-        pairs[1..]
-            .iter()
-            .flat_map(|(_, chunk)| chunk)
-            .eq(&bitmaps(&object))
-    );
-    let mut cursor = 1;
-    for (next, chunk) in &pairs[1..] {
-        cursor += chunk.len() as u64;
-        assert_eq!(*next, cursor);
-    }
-    let loaded = load(&pairs);
-    assert!(dump_of(&loaded) == dump_of(&object));
-    assert_eq!(loaded.memory_bytes(), object.memory_bytes());
+    let (header, chunks) = pairs.split_first().unwrap();
+    assert_eq!(*header, (1, header_of(&object)));
+    let sizes = chunks.iter().map(|(_, chunk)| chunk.len());
+    let full = CHUNK_BYTES;
+    assert!(sizes.eq([full, full, 5, 1, full, full - 1, 7, full, 1]));
+    let cells = chunks.iter().flat_map(|(_, chunk)| chunk);
+    assert!(cells.eq(&bitmaps(&object)));
 
-    // The pairs loaded so far are returned unchanged.
-    let mut partial = begun(&object);
-    for (index, (cursor, chunk)) in pairs.iter().enumerate().skip(1) {
-        let so_far = pairs[..index].iter().map(|(c, chunk)| (*c, &chunk[..]));
-        assert!(partial.pieces().eq(so_far));
-        let _ = partial.load(*cursor, chunk).unwrap();
+    let (mut partial, mut end) = (begun(&object), 1);
+    for (index, (cursor, chunk)) in (1..).zip(chunks) {
+        // The pairs loaded so far are returned unchanged.
+        assert!(state(&partial) == pairs[..index]);
+        end += chunk.len() as u64;
+        assert_eq!(*cursor, end);
+        let loaded = partial.load(*cursor, chunk).unwrap();
+        assert_eq!(loaded.is_some(), index == chunks.len());
+        if let Some(loaded) = loaded {
+            assert!(dump_of(&loaded) == dump_of(&object));
+            assert_eq!(loaded.memory_bytes(), object.memory_bytes());
+        }
     }
 }
 
@@ -241,34 +175,33 @@ fn fields_of_a_partial_object_are_the_header_and_the_loaded_cells() {
         Stream(fields.into())
     };
     assert_eq!(fields_of_partial(&partial), fields(&[&[]]));
-    let _ = partial.load(3, &all[..2]).unwrap();
-    assert_eq!(fields_of_partial(&partial), fields(&[&all[..2]]));
-    let _ = partial.load(5, &all[2..4]).unwrap();
-    assert_eq!(fields_of_partial(&partial), fields(&[&all[..4], &[]]));
-    let _ = partial.load(6, &all[4..5]).unwrap();
-    assert_eq!(
-        fields_of_partial(&partial),
-        fields(&[&all[..4], &all[4..5]])
-    );
+    for (end, chunk, held) in [
+        (3, &all[..2], &[&all[..2]][..]),
+        (5, &all[2..4], &[&all[..4], &[]]),
+        (6, &all[4..5], &[&all[..4], &all[4..5]]),
+    ] {
+        let _ = partial.load(end, chunk).unwrap();
+        assert_eq!(fields_of_partial(&partial), fields(held));
+    }
 
     // Fields that no half loaded object has.
     let refused = |stream: Stream| read(stream).err().unwrap();
-    let truncated = DecodeError::Truncated;
-    assert_eq!(refused(Stream([Field::Uint(0)].into())), truncated);
-    assert_eq!(refused(fields(&[])), truncated);
-    assert_eq!(refused(fields(&[&all[..4]])), truncated);
     let complete = "complete object among the half loaded".into();
     assert_eq!(refused(fields(&[&all[..4], &all[4..]])), complete);
     let across = "chunk across a filter's end".into();
     assert_eq!(refused(fields(&[&all[..5]])), across);
     assert_eq!(refused(fields(&[&all[..4], &all])), across);
-    let mut wrong = fields(&[&[]]);
-    wrong.0[1] = Field::Bytes(dump_of(&object));
-    assert_eq!(refused(wrong), DecodeError::UnsupportedVersion);
-    for index in [1, 2] {
-        let mut wrong = fields(&[&[]]);
-        wrong.0[index] = Field::Uint(7);
-        assert_eq!(refused(wrong), truncated);
+    let empty = fields(&[&[]]);
+    let other = empty.with(1, Field::Bytes(dump_of(&object)));
+    assert_eq!(refused(other), DecodeError::UnsupportedVersion);
+    for wrong in [
+        Stream([Field::Uint(0)].into()),
+        fields(&[]),
+        fields(&[&all[..4]]),
+        empty.with(1, Field::Uint(7)),
+        empty.with(2, Field::Uint(7)),
+    ] {
+        assert_eq!(refused(wrong), DecodeError::Truncated);
     }
 }
 
@@ -309,26 +242,18 @@ fn memory_grows_with_the_loaded_bytes() {
             assert!(bytes <= start + 2 * come + 45, "{bytes} for {come}");
         }
         // Nor is it taken by what was written and comes back.
-        for copy in [
-            read(fields_of_partial(&partial)).unwrap(),
-            partial.try_clone().unwrap(),
-        ] {
+        let stored = read(fields_of_partial(&partial)).unwrap();
+        for copy in [stored, partial.try_clone().unwrap()] {
             let bytes = copy.memory_bytes();
             assert!(bytes >= start + come, "{bytes} for {come}");
             assert!(bytes <= start + 2 * come + 45, "{bytes} for {come}");
         }
     }
-}
-
-#[test]
-fn no_more_room_is_taken_than_a_filter_lacks() {
-    let header = claim(&[3000]);
-    let mut partial = begin_partial(&header).unwrap();
+    // A filter that is nearly loaded takes no more than it claims.
+    let mut partial = begin_partial(&claim(&[3000])).unwrap();
     let start = partial.memory_bytes();
-    let mut come = 0;
-    for chunk in [vec![0; 2000], vec![0; 500], vec![0; 499]] {
-        come += chunk.len() as u64;
-        let _ = partial.load(come + 1, &chunk).unwrap();
+    for (end, chunk) in [(2001, 2000), (2501, 500), (3000, 499)] {
+        let _ = partial.load(end, &vec![0; chunk]).unwrap();
         assert!(partial.memory_bytes() <= start + 3000);
     }
 }
@@ -337,13 +262,8 @@ fn no_more_room_is_taken_than_a_filter_lacks() {
 fn limits_admit_a_header_where_they_would_admit_its_object() {
     let object = small();
     let header = header_of(&object);
-    let sizes = || {
-        filters(&object)
-            .into_iter()
-            .map(|f| f.geometry().blob_bytes())
-    };
-    let newest = sizes().next_back().unwrap();
-    assert!(sizes().all(|bytes| bytes <= newest));
+    let sizes = filters(&object).into_iter();
+    let newest = sizes.map(|f| f.geometry().blob_bytes()).max().unwrap();
     let total = object.memory_bytes();
     let admitted = |filter_bytes, object_bytes| {
         let limits = within(filter_bytes, object_bytes);

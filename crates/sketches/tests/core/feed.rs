@@ -11,6 +11,10 @@ fn probe(number: u64) -> Probe {
     Hasher::Sip(Seed::FIXED).probe(&number.to_le_bytes())
 }
 
+const fn at(feed: u64, sequence: u64) -> Cursor {
+    Cursor { feed, sequence }
+}
+
 /// Returns the items of a feed from a cursor on, as a reader understands their bytes.
 fn since(feed: &Feed, cursor: Cursor) -> Result<Vec<Probe>, Lost> {
     let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
@@ -32,22 +36,14 @@ fn a_feed_holds_the_last_items_of_a_list() {
             // The largest power of two that fits.
             let fits = (most / 16).checked_ilog2().map_or(0, |log| 1 << log);
             let held = all.len().min(fits);
-            let from_all = |sequence: usize| {
-                let cursor = Cursor {
-                    feed: 7,
-                    sequence: sequence as u64,
-                };
-                since(&feed, cursor)
-            };
-            assert_eq!(from_all(all.len()), Ok(vec![]));
-            assert_eq!(from_all(all.len() + 1), Err(Lost::Unknown));
-            assert_eq!(
-                from_all(all.len() - held),
-                Ok(all[all.len() - held..].to_vec())
-            );
-            if held < all.len() {
-                assert_eq!(from_all(all.len() - held - 1), Err(Lost::Overrun), "{most}");
-                assert_eq!(from_all(0), Err(Lost::Overrun));
+            let from = |sequence: usize| since(&feed, at(7, sequence as u64));
+            let oldest = all.len() - held;
+            assert_eq!(from(oldest), Ok(all[oldest..].to_vec()));
+            assert_eq!(from(all.len()), Ok(vec![]));
+            assert_eq!(from(all.len() + 1), Err(Lost::Unknown));
+            if oldest > 0 {
+                assert_eq!(from(oldest - 1), Err(Lost::Overrun), "{most}");
+                assert_eq!(from(0), Err(Lost::Overrun));
             }
             assert!(feed.ring_bytes() <= most);
         }
@@ -68,13 +64,7 @@ fn a_ring_grows_from_small_and_shrinks_to_fit() {
     assert_eq!(sizes, [1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14]);
     let held = |feed: &Feed| {
         let sequences = (0..=feed.end().sequence).rev();
-        let known = sequences.take_while(|sequence| {
-            let cursor = Cursor {
-                feed: 1,
-                sequence: *sequence,
-            };
-            feed.since(cursor).is_ok()
-        });
+        let known = sequences.take_while(|sequence| feed.since(at(1, *sequence)).is_ok());
         known.count() - 1
     };
     assert_eq!(held(&feed), 1024);
@@ -95,11 +85,8 @@ fn limits_may_change_between_items() {
     for number in 0..20_000 {
         let most = rng.next() % 4096;
         if rng.below(2) == 0 {
-            let count = if rng.below(2) == 0 {
-                1
-            } else {
-                rng.next() % 150
-            };
+            let most_items = *rng.pick(&[1, 150]);
+            let count = 1 + rng.next() % most_items;
             for probe in (0..count).map(|i| probe(number << 32 | i)) {
                 feed.push(probe, || most);
                 last.push_back(probe);
@@ -108,16 +95,9 @@ fn limits_may_change_between_items() {
             feed.fit(most);
             assert!(feed.ring_bytes() <= most);
         }
-        let end = feed.end();
-        let known = (0..=end.sequence).rev().find_map(|sequence| {
-            let next = feed.since(Cursor { sequence, ..end });
-            next.is_err().then_some(sequence + 1)
-        });
-        let oldest = Cursor {
-            sequence: known.unwrap_or(0),
-            ..end
-        };
-        let items = since(&feed, oldest).unwrap();
+        let mut sequences = (0..=feed.end().sequence).rev();
+        let overrun = sequences.find(|sequence| feed.since(at(3, *sequence)).is_err());
+        let items = since(&feed, at(3, overrun.map_or(0, |it| it + 1))).unwrap();
         assert!(items.iter().rev().eq(last.iter().rev().take(items.len())));
         assert!(items.len() as u64 * 16 <= feed.ring_bytes());
     }
@@ -128,11 +108,7 @@ fn a_cursor_is_one_of_its_feed() {
     let mut feed = Feed::new(0xab, 0);
     feed.push(probe(1), || 1024);
     assert_eq!(feed.end().to_string(), "00000000000000ab-1");
-    let of_another = Cursor {
-        feed: 0xac,
-        sequence: 1,
-    };
-    assert_eq!(feed.since(of_another).map(drop), Err(Lost::Unknown));
+    assert_eq!(feed.since(at(0xac, 1)).map(drop), Err(Lost::Unknown));
     let (a, b) = probe(9).hashes();
     assert_eq!(Probe::from_hashes(a, b), probe(9));
 }

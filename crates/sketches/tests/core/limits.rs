@@ -1,6 +1,6 @@
 //! Limits on plain objects, to the byte: how far they grow, and what is refused then.
 
-use valkeybloom_sketches::bloom::{Added, Dialect, Limits, Object, Params, Refusal, Shape, Time};
+use valkeybloom_sketches::bloom::{Added, Dialect, Limits, Object, Refusal, Shape, Time};
 use valkeybloom_sketches::{MAX_CAPACITY, Seed};
 
 use crate::sizes::size;
@@ -11,10 +11,8 @@ use crate::support::{
 
 /// Returns the memory of an object as the sum of its parts.
 fn bytes_of(object: &Object) -> u64 {
-    let blobs: u64 = filters(object)
-        .into_iter()
-        .map(|f| f.geometry().blob_bytes())
-        .sum();
+    let filters = filters(object).into_iter();
+    let blobs: u64 = filters.map(|f| f.geometry().blob_bytes()).sum();
     let table = object.filters().count() as u64 * FILTER_BYTES;
     size_of::<Object>() as u64 + table + blobs
 }
@@ -74,13 +72,16 @@ fn a_saturating_object_exceeds_its_capacity_in_one_filter() {
 
 #[test]
 fn growth_ends_at_the_last_filter_that_the_limits_admit() {
-    // The limit at which the second filter just fits, and one byte less.
+    // The limits at which each filter just fits, and one byte less.
     let params = params(100, 0.01, 2);
     let blob = |index, capacity| size(&params, index, capacity).0 + 45;
     let (first, second) = (blob(0, 100), blob(1, 200));
-    let filter = FILTER_BYTES;
-    let both = Object::BASE_BYTES + first + second + 2 * filter;
+    let one = Object::BASE_BYTES + first + FILTER_BYTES;
+    let both = one + second + FILTER_BYTES;
     for (filter_bytes, object_bytes, filters) in [
+        (first - 1, one, 0),
+        (first, one - 1, 0),
+        (first, one, 1),
         (second, u64::MAX, 2),
         (second - 1, u64::MAX, 1),
         (u64::MAX, both, 2),
@@ -88,7 +89,12 @@ fn growth_ends_at_the_last_filter_that_the_limits_admit() {
         (second, both, 2),
     ] {
         let limits = within(filter_bytes, object_bytes);
-        let mut object = Object::plain(&params, Seed::FIXED, limits).unwrap();
+        let made = Object::plain(&params, Seed::FIXED, limits);
+        if filters == 0 {
+            assert_eq!(made.unwrap_err(), Refusal::MemoryLimit);
+            continue;
+        }
+        let mut object = made.unwrap();
         let promised = object.reach(limits);
         assert_eq!(fill_up(&mut object, limits), Refusal::MemoryLimit);
         assert_eq!(object.totals().0, filters);
@@ -104,41 +110,20 @@ fn growth_ends_at_the_last_filter_that_the_limits_admit() {
 }
 
 #[test]
-fn an_object_that_the_limits_do_not_admit_is_not_made() {
-    let params = params(100, 0.01, 2);
-    let bytes = size(&params, 0, 100).0 + 45;
-    let total = Object::BASE_BYTES + bytes + FILTER_BYTES;
-    let made = |filter_bytes, object_bytes| {
-        let limits = within(filter_bytes, object_bytes);
-        Object::plain(&params, Seed::FIXED, limits).map(|object| object.memory_bytes())
-    };
-    assert_eq!(made(bytes, total), Ok(total));
-    assert_eq!(made(bytes - 1, total), Err(Refusal::MemoryLimit));
-    assert_eq!(made(bytes, total - 1), Err(Refusal::MemoryLimit));
-}
-
-#[test]
 fn sizes_beyond_any_machine_are_refused() {
-    let made = |params: &Params, limits| {
-        Object::plain(params, Seed::FIXED, limits)
-            .map(|object| object.capacity())
-            .unwrap_err()
-    };
-    for capacity in [1 << 61, MAX_CAPACITY] {
+    let few = within(64 << 20, u64::MAX);
+    for (capacity, rate, limits, refusal) in [
         // The allocator refuses it if no limit does.
-        let params = params(capacity, 0.01, 2);
-        assert_eq!(made(&params, Limits::NONE), Refusal::OutOfMemory);
-        let limits = within(64 << 20, u64::MAX);
-        assert_eq!(made(&params, limits), Refusal::MemoryLimit);
+        (1 << 61, 0.01, Limits::NONE, Refusal::OutOfMemory),
+        (1 << 61, 0.01, few, Refusal::MemoryLimit),
+        (MAX_CAPACITY, 0.01, Limits::NONE, Refusal::OutOfMemory),
+        (MAX_CAPACITY, 0.01, few, Refusal::MemoryLimit),
+        (MAX_CAPACITY + 1, 0.01, Limits::NONE, Refusal::MemoryLimit),
+        (1, 5e-324, Limits::NONE, Refusal::RateTooSmall),
+    ] {
+        let made = Object::plain(&params(capacity, rate, 2), Seed::FIXED, limits);
+        assert_eq!(made.err(), Some(refusal), "{capacity} at {rate}");
     }
-    assert_eq!(
-        made(&params(MAX_CAPACITY + 1, 0.01, 2), Limits::NONE),
-        Refusal::MemoryLimit
-    );
-    assert_eq!(
-        made(&params(1, 5e-324, 2), Limits::NONE),
-        Refusal::RateTooSmall
-    );
 }
 
 /// A capacity that does not fit in a number ends growth; nothing wraps around.

@@ -23,10 +23,6 @@ fn theirs(capacity: u64, error_rate: f64, ratio: f64, expansion: u32) -> Params 
     tightened(of_valkey_bloom(ratio), params)
 }
 
-fn reach(params: &Params, limits: Limits) -> (u64, Option<Refusal>) {
-    Shape::plain(*params).reach(limits)
-}
-
 /// Returns the size of a filter of bits.
 fn size(params: &Params, capacity: u64, rate: Fraction) -> Geometry {
     if params.tightening.is_ours() {
@@ -42,11 +38,6 @@ const NONE: u64 = u64::MAX;
 /// Computes [`Shape::reach`] the plain way: one filter after the other is sized and added up, until something stops
 /// it. The last list has the bytes of each filter by then, and of the object that ends with it.
 fn naive(params: &Params, limits: Limits) -> (u64, Option<Refusal>, Vec<[u64; 2]>) {
-    let Limits {
-        filter_bytes,
-        object_bytes,
-        ..
-    } = limits;
     let over = |bytes: u128, limit| limit != NONE && bytes > u128::from(limit);
     let mut bytes = size_of::<Object>() as u128;
     let (mut total, mut next, mut sizes) = (0, Some(params.capacity), Vec::new());
@@ -61,7 +52,7 @@ fn naive(params: &Params, limits: Limits) -> (u64, Option<Refusal>, Vec<[u64; 2]
         let capacity = next.unwrap_or(u64::MAX);
         let blob = u128::from(size(params, capacity, rate).blob_bytes());
         bytes += blob + u128::from(FILTER_BYTES);
-        if over(blob, filter_bytes) || over(bytes, object_bytes) {
+        if over(blob, limits.filter_bytes) || over(bytes, limits.object_bytes) {
             return (total, Some(Refusal::MemoryLimit), sizes);
         }
         if capacity > MAX_CAPACITY - total {
@@ -81,11 +72,8 @@ fn naive(params: &Params, limits: Limits) -> (u64, Option<Refusal>, Vec<[u64; 2]
 #[track_caller]
 fn agrees(params: &Params, limits: Limits) -> Vec<[u64; 2]> {
     let (total, stop, sizes) = naive(params, limits);
-    assert_eq!(
-        reach(params, limits),
-        (total, stop),
-        "{params:?}, {limits:?}"
-    );
+    let reach = Shape::plain(*params).reach(limits);
+    assert_eq!(reach, (total, stop), "{params:?}, {limits:?}");
     sizes
 }
 

@@ -21,9 +21,11 @@ fn additions_lead_from_stage_to_stage() {
         stages.push(stage(&object));
     }
     for (at, one) in stages.iter().enumerate() {
-        for (place, other) in stages.iter().enumerate() {
-            assert_eq!(one.precedes(other), at <= place, "{at} and {place}");
-        }
+        let precedes = stages.iter().map(|other| one.precedes(other));
+        assert!(
+            precedes.eq((0..stages.len()).map(|place| at <= place)),
+            "{at}"
+        );
     }
     let cells = bitmaps(&object).len() as u64;
     assert_eq!(stages.last().expect("some").cell_bytes(), cells);
@@ -41,8 +43,8 @@ fn no_addition_leads_to_another_object() {
         object(&params(10, 0.02, 2), seed),
         object(&params(10, 0.01, 3), seed),
     ] {
-        assert!(!stage(&first).precedes(&stage(&other)));
-        assert!(!stage(&other).precedes(&stage(&first)));
+        let [one, other] = [&first, &other].map(stage);
+        assert!(!one.precedes(&other) && !other.precedes(&one));
     }
     let mut more = first.try_clone().expect("memory");
     grow(&mut more, &mut rng, |object| object.totals().0 == 2);

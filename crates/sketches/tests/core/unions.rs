@@ -72,11 +72,8 @@ fn filled(shape: &Shape, rng: &mut Rng, seed: Seed, most: usize) -> Object {
 #[test]
 fn unions_of_plain_objects_stay_what_they_are() {
     let digest = digest_of(300, |rng, seed| {
-        let mut params = params(
-            *rng.pick(&[5, 20, 20, 100]),
-            *rng.pick(&[0.2, 0.05, 0.01]),
-            *rng.pick(&[0, 1, 1, 2]),
-        );
+        let (capacity, rate) = (*rng.pick(&[5, 20, 20, 100]), *rng.pick(&[0.2, 0.05, 0.01]));
+        let mut params = params(capacity, rate, *rng.pick(&[0, 1, 1, 2]));
         params.tightening = tightening(*rng.pick(&[0.5, 0.5, 0.8]));
         filled(&Shape::plain(params), rng, seed, 200)
     });
@@ -86,11 +83,8 @@ fn unions_of_plain_objects_stay_what_they_are() {
 #[test]
 fn unions_of_tables_stay_what_they_are() {
     let digest = digest_of(300, |rng, seed| {
-        let params = params(
-            *rng.pick(&[5, 20, 20, 100]),
-            *rng.pick(&[0.05, 0.01]),
-            *rng.pick(&[0, 1, 2]),
-        );
+        let (capacity, rate) = (*rng.pick(&[5, 20, 20, 100]), *rng.pick(&[0.05, 0.01]));
+        let params = params(capacity, rate, *rng.pick(&[0, 1, 2]));
         // All five are of one kind.
         let shape = match seed.as_bytes()[0] % 3 {
             0 => windowed(params, 30, 9),
@@ -141,26 +135,20 @@ fn of_bitmaps(bitmaps: &[Vec<u8>]) -> Object {
     of_filters(1, filters.collect())
 }
 
-fn bitmap_bytes(objects: &[&Object]) -> u64 {
-    let filters = objects.iter().flat_map(|object| object.filters());
-    filters
-        .map(|(filter, _)| filter.geometry().cell_bytes)
-        .sum()
-}
-
 /// Merges two objects, if the second has anything new, and checks that this reads a small number of bytes.
 #[track_caller]
 fn merge(sources: [&Object; 2]) -> Result<Option<Object>, MergeError> {
     work::take();
     let union = Object::union(&sources, None, ROOMY);
-    let (work, bytes) = (work::take(), bitmap_bytes(&sources));
-    assert!(
-        work.bytes <= 10 * bytes + (4 << 20),
-        "{work:?} for {bytes} bytes"
-    );
-    let filters: u64 = sources.iter().map(|source| source.totals().0).sum();
-    let looks = (1 << 20) + 128 * filters;
-    assert!(work.steps <= looks, "{work:?} for {filters} filters");
+    let work = work::take();
+    let filters = sources.iter().flat_map(|object| object.filters());
+    let cells: Vec<_> = filters
+        .map(|(filter, _)| filter.geometry().cell_bytes)
+        .collect();
+    let bytes = 10 * cells.iter().sum::<u64>() + (4 << 20);
+    assert!(work.bytes <= bytes, "{work:?} for {bytes} bytes");
+    let looks = (1 << 20) + 128 * cells.len() as u64;
+    assert!(work.steps <= looks, "{work:?} for {} filters", cells.len());
     union
 }
 
@@ -181,15 +169,13 @@ fn filters_that_differ_at_their_ends_are_merged_in_a_few_passes() {
     for (filters, bytes) in [(100, 66_000), (550, 12_000), (550, 60)] {
         let mut rng = Rng::new(7);
         let [one, other] = [(); 2].map(|()| {
-            let bitmaps: Vec<Vec<u8>> = (0..filters)
-                .map(|_| {
-                    let mut bitmap = vec![0x55; bytes];
-                    for byte in &mut bitmap[bytes - 40..] {
-                        *byte = *rng.pick(&[0x55, 0xaa]);
-                    }
-                    bitmap
-                })
-                .collect();
+            let mut bitmaps = vec![vec![0x55; bytes]; usize::try_from(filters).unwrap()];
+            for byte in bitmaps
+                .iter_mut()
+                .flat_map(|bitmap| &mut bitmap[bytes - 40..])
+            {
+                *byte = *rng.pick(&[0x55, 0xaa]);
+            }
             of_bitmaps(&bitmaps)
         });
         assert_eq!(united(&one, &other).totals().0, 2 * filters);

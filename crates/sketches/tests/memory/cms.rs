@@ -38,19 +38,14 @@ fn count_min_sketches_are_made_read_and_copied() {
 
 #[test]
 fn count_min_sketches_are_merged() {
-    let fields =
-        |sketch: &CountMin| Stream::of(|to| wire::write_rdb(sketch, wire::RDB_VERSION, to));
+    let fields = |sketch: &CountMin| Stream::of(|to| (FAMILY.write)(sketch, to));
     for (size, weight, overflow) in [
         (CellSize::Eight, 1, Overflow::Refuse),
         (CellSize::Four, 1 << 32, Overflow::Saturate),
     ] {
         let sources: Vec<_> = (0..100).map(|_| sample(size)).collect();
-        let terms: Vec<_> = sources
-            .iter()
-            .cycle()
-            .take(200)
-            .map(|source| Term { source, weight })
-            .collect();
+        let twice = sources.iter().chain(&sources);
+        let terms: Vec<_> = twice.map(|source| Term { source, weight }).collect();
         let expected = fields(&CountMin::merged(&terms, overflow).unwrap());
         let refusals = each_refused_of(
             || CountMin::merged(&terms, overflow),

@@ -69,9 +69,8 @@ pub fn cuckoo_filter(items: u64) -> Cuckoo {
     let shape = cuckoo::Shape::new(&params).unwrap();
     let mut object = Cuckoo::new(shape, &cuckoo::Limits::NONE).unwrap();
     for number in 0..items {
-        object
-            .add(&item(number), false, || cuckoo::Limits::NONE)
-            .unwrap();
+        let added = object.add(&item(number), false, || cuckoo::Limits::NONE);
+        added.unwrap();
     }
     object
 }

@@ -76,10 +76,8 @@ fn tables_grow_shrink_and_are_copied() {
         |(table, refusals), refused| {
             assert!(refusals <= usize::from(refused));
             let counts = |stored: &[(u64, u64)]| stored.iter().map(|(_, count)| count).sum::<u64>();
-            assert_eq!(
-                counts(&stored(&table)),
-                counts(&expected) + 1_000 - refusals as u64
-            );
+            let all = counts(&expected) + 1_000 - refusals as u64;
+            assert_eq!(counts(&stored(&table)), all);
         },
     );
     let removed = each_refused(
@@ -132,11 +130,8 @@ fn tables_are_made_anew() {
         let (payload, expected) = (table.payload(), stored(&table));
         let refusals = each_refused_of(
             || {
-                let number = expected
-                    .iter()
-                    .map(|(_, held)| payload.entries(*held))
-                    .sum();
-                let mut filling = Filling::new(24, payload, number, Period(400))?;
+                let entries = expected.iter().map(|(_, held)| payload.entries(*held));
+                let mut filling = Filling::new(24, payload, entries.sum(), Period(400))?;
                 for (fingerprint, held) in &expected {
                     filling.push(*fingerprint, *held)?;
                 }

@@ -13,9 +13,8 @@ fn new() -> TDigest {
 }
 
 fn values(count: u32) -> Vec<f64> {
-    (0..count)
-        .map(|number| f64::from(number * 37 % 1009))
-        .collect()
+    let values = (0..count).map(|number| number * 37 % 1009);
+    values.map(f64::from).collect()
 }
 
 /// Returns a digest with merged nodes, and with a buffer of `unmerged` nodes.

@@ -149,10 +149,8 @@ fn the_published_columns_hold() {
 fn a_long_item_is_hashed_whole() {
     let item = Rng::new(2).bytes(100_001);
     for depth in [7, 100] {
-        let (mut naive, mut real) = (
-            Naive::new(1000, depth, 4),
-            sketch(1000, depth as u64, CellSize::Four),
-        );
+        let mut naive = Naive::new(1000, depth, 4);
+        let mut real = sketch(1000, depth as u64, CellSize::Four);
         assert_eq!(naive.increment(&item, 5, Overflow::Refuse), Ok(5));
         assert_eq!(real.increment(&item, 5, Overflow::Refuse), Ok(5));
         naive.assert_same(&real);
@@ -182,18 +180,15 @@ fn a_count_above_the_largest_takes_no_more() {
     fields.0[3] = Field::Bytes(vec![9; 24]);
     let mut real = read(0, fields).unwrap();
     let counter = u64::from(u32::from_le_bytes([9; 4]));
-    let mut increment = |by, overflow| (real.increment(b"a", by, overflow), real.count());
-    let refused = Err(NotCounted::Overflow);
-    assert_eq!(increment(1, Overflow::Refuse), (refused, u64::MAX));
-    assert_eq!(increment(0, Overflow::Refuse), (Ok(counter), u64::MAX));
-    assert_eq!(
-        increment(-1, Overflow::Refuse),
-        (Ok(counter - 1), u64::MAX - 1)
-    );
-    assert_eq!(increment(3, Overflow::Saturate), (Ok(counter + 2), 1));
-    assert_eq!(
-        increment(-2, Overflow::Refuse),
-        (Err(NotCounted::Underflow), 1)
-    );
-    assert_eq!(increment(1, Overflow::Refuse), (Ok(counter + 3), 2));
+    for (by, overflow, outcome, count) in [
+        (1, Overflow::Refuse, Err(NotCounted::Overflow), u64::MAX),
+        (0, Overflow::Refuse, Ok(counter), u64::MAX),
+        (-1, Overflow::Refuse, Ok(counter - 1), u64::MAX - 1),
+        (3, Overflow::Saturate, Ok(counter + 2), 1),
+        (-2, Overflow::Refuse, Err(NotCounted::Underflow), 1),
+        (1, Overflow::Refuse, Ok(counter + 3), 2),
+    ] {
+        assert_eq!(real.increment(b"a", by, overflow), outcome, "{by}");
+        assert_eq!(real.count(), count, "{by}");
+    }
 }

@@ -72,11 +72,8 @@ fn sums_are_those_of_the_model() {
         let sources: Vec<_> = (0..count)
             .map(|_| {
                 let counters: Vec<_> = (0..width).map(|_| number(&mut rng, size.max())).collect();
-                let most = if size == CellSize::Four {
-                    u64::MAX
-                } else {
-                    i64::MAX as u64
-                };
+                // Only that of counters of four bytes may exceed 63 bits.
+                let most = u64::MAX >> u32::from(size != CellSize::Four);
                 let count = number(&mut rng, most);
                 pair(&counters, count, size)
             })
@@ -106,21 +103,16 @@ fn the_order_of_terms_can_matter() {
     ];
     let most = i64::from(i32::MAX);
     // Up and down again stays within range; up twice does not, although the sum would.
-    assert_eq!(
-        merge(&sources, &[(0, most), (0, -most), (0, most), (0, 1 - most)]),
-        Ok(())
-    );
+    let up_and_down = [(0, most), (0, -most), (0, most), (0, 1 - most)];
+    assert_eq!(merge(&sources, &up_and_down), Ok(()));
     let over = [(0, most), (0, most), (0, 2), (0, -2 * most)];
     assert_eq!(merge(&sources, &over), Err(MergeError::Overflow));
     // Sums of different sources cancel, while the weights of each grow beyond the range.
-    let mut zigzag = Vec::new();
-    for _ in 0..8 {
-        zigzag.extend([(1, most), (0, -most)]);
-    }
-    zigzag.extend([(1, -8 * most), (0, 8 * most)]);
-    assert_eq!(merge(&sources, &zigzag), Err(MergeError::Overflow));
-    let (up, down) = (&zigzag[..16], [(1, -most), (0, most)].repeat(8));
-    assert_eq!(merge(&sources, &[up, &down, &[(0, 1)]].concat()), Ok(()));
+    let [up, down] = [1, -1].map(|sign| [(1, sign * most), (0, -sign * most)].repeat(8));
+    let back = [(1, -8 * most), (0, 8 * most)];
+    let refused = merge(&sources, &[&up[..], &back].concat());
+    assert_eq!(refused, Err(MergeError::Overflow));
+    assert_eq!(merge(&sources, &[up, down, vec![(0, 1)]].concat()), Ok(()));
 }
 
 #[test]
@@ -145,17 +137,16 @@ fn sums_that_do_not_fit_saturate() {
         let counters: Vec<_> = counters.iter().map(|c| u32::from_le_bytes(*c)).collect();
         (counters, merged.count())
     };
-    assert_eq!(
-        merged(&[(0, 1), (1, 1)]),
-        (vec![u32::MAX, 10], (1 << 62) + 1)
-    );
-    assert_eq!(merged(&[(1, 2)]), (vec![u32::MAX, 10], (1 << 63) - 1));
-    assert_eq!(merged(&[(0, -1), (1, 0)]), (vec![0, 0], 0));
-    assert_eq!(
-        merged(&[(1, i64::MAX), (1, -i64::MAX), (0, 3)]),
-        (vec![21, 15], 3)
-    );
-    assert_eq!(merged(&[(1, i64::MIN); 9]), (vec![0, 0], 0));
+    let most = i64::MAX;
+    for (picked, counters, count) in [
+        (&[(0, 1), (1, 1)][..], [u32::MAX, 10], (1 << 62) + 1),
+        (&[(1, 2)], [u32::MAX, 10], (1 << 63) - 1),
+        (&[(0, -1), (1, 0)], [0, 0], 0),
+        (&[(1, most), (1, -most), (0, 3)], [21, 15], 3),
+        (&[(1, i64::MIN); 9], [0, 0], 0),
+    ] {
+        assert_eq!(merged(picked), (counters.to_vec(), count), "{picked:?}");
+    }
     // Counters of other sizes refuse.
     let small = pair(&[200], 200, CellSize::One);
     let twice = CountMin::merged(&terms(&[small], &[(0, 2)]), Overflow::Saturate);
@@ -174,10 +165,8 @@ fn sketches_of_other_shapes_do_not_merge() {
         let merged = CountMin::merged(&terms, Overflow::Refuse);
         assert_eq!(merged.err(), Some(MergeError::Shape));
     }
-    assert_eq!(
-        CountMin::merged(&[], Overflow::Refuse).err(),
-        Some(MergeError::Shape)
-    );
+    let nothing = CountMin::merged(&[], Overflow::Refuse);
+    assert_eq!(nothing.err(), Some(MergeError::Shape));
 }
 
 /// Returns a sketch in which every counter is `counter`, and the count is 0.
@@ -196,14 +185,7 @@ fn a_source_that_is_named_often_is_passed_over_seldom() {
     work::take();
     let merged = CountMin::merged(&terms(&sources, &often), Overflow::Refuse).unwrap();
     assert!(work::take().bytes <= 2 * 4 * counters as u64);
-    assert!(
-        merged
-            .table()
-            .as_chunks()
-            .0
-            .iter()
-            .all(|c| u32::from_le_bytes(*c) == 80_000)
-    );
+    assert!(merged.table() == 80_000_u32.to_le_bytes().repeat(counters));
 
     // Weights whose intermediate sums might leave the range, and do not: only the replica of a server without the
     // bound goes through all of them.

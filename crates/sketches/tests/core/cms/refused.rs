@@ -37,13 +37,8 @@ fn other_values_are_refused() {
         fields
     };
     let newer = |width, depth, count, size, length| {
-        vec![
-            uint(width),
-            uint(depth),
-            uint(count),
-            uint(size),
-            bytes(length),
-        ]
+        let numbers = [width, depth, count, size].map(uint);
+        [&numbers[..], &[bytes(length)]].concat()
     };
     let over = i64::MAX as u64 + 1;
     let rows: Vec<Row> = vec![

@@ -4,7 +4,7 @@ use valkeybloom_sketches::cuckoo::wire;
 use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Outline};
 use valkeybloom_sketches::work;
 
-use super::{add_each, has_each, object};
+use super::{add_each, has_each, object, up_to};
 
 /// Returns an object without slots, of as many filters of one size.
 fn claimed(filters: u64, buckets: u64, bucket_size: u16) -> Cuckoo {
@@ -60,11 +60,7 @@ fn the_deepest_objects_are_not_searched_for_each_item() {
         let known = has_each(&object, &items).iter().position(|has| *has);
         let steps = work::take().steps;
         assert!(steps < 10_000 * STEPS, "{steps} to look up");
-        let limits = Limits {
-            filters: 65_535,
-            ..Limits::NONE
-        };
-        add_each(&mut object, &items, true, limits);
+        add_each(&mut object, &items, true, up_to(65_535));
         let steps = work::take().steps;
         assert!(steps < 10_000 * STEPS, "{steps} to add what is full");
         work::take();

@@ -5,7 +5,7 @@ use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Refusal};
 
 use crate::support::{Moving, Rng};
 
-use super::{add_each, assert_same, fields_of, fill, has_each, loaded, object, read};
+use super::{add_each, assert_same, fields_of, fill, has_each, loaded, object, read, up_to};
 use crate::naive::Naive;
 
 /// Through one of the stored forms, a copy or a move.
@@ -58,10 +58,7 @@ fn live(
     seen: &mut Seen,
     rng: &mut Rng,
 ) {
-    let limits = Limits {
-        filters: most as u64,
-        ..Limits::NONE
-    };
+    let limits = up_to(most as u64);
     let turn = rng.below(2);
     for step in 0..steps {
         let item = rng.below(kinds).to_string().into_bytes();
@@ -152,11 +149,8 @@ fn a_deep_life_follows_the_rules() {
         let capacity = u64::from(size) << rng.below(3);
         let mut naive = Naive::new(capacity, size.into(), 20, 1);
         // Just before summaries, just after, or far after.
-        let filters = *rng.pick(if size > 16 {
-            &[30, 33, 70, 100]
-        } else {
-            &[254, 257, 520, 700]
-        });
+        let few_or_many = [[254, 257, 520, 700], [30, 33, 70, 100]];
+        let filters = *rng.pick(&few_or_many[usize::from(size > 16)]);
         let empty = naive.filters[0].clone();
         naive.filters.resize(filters, empty);
         let chance = 250 * rng.below(4);

@@ -16,15 +16,33 @@ use valkeybloom_testing::loader;
 
 use crate::naive::{Naive, hashes};
 
-/// Returns an empty object.
-fn object(capacity: u64, bucket_size: u8, max_iterations: u16, expansion: u16) -> Cuckoo {
-    let params = Params {
+fn params(capacity: u64, bucket_size: u8, max_iterations: u16, expansion: u16) -> Params {
+    Params {
         capacity,
         bucket_size,
         max_iterations,
         expansion,
-    };
+    }
+}
+
+/// Returns an empty object.
+fn object(capacity: u64, bucket_size: u8, max_iterations: u16, expansion: u16) -> Cuckoo {
+    let params = params(capacity, bucket_size, max_iterations, expansion);
     Cuckoo::new(Shape::new(&params).unwrap(), &Limits::NONE).unwrap()
+}
+
+/// Returns limits on the number of filters, on a filter and on an object.
+const fn within(filters: u64, filter_bytes: u64, object_bytes: u64) -> Limits {
+    Limits {
+        filters,
+        filter_bytes,
+        object_bytes,
+    }
+}
+
+/// Returns limits on the number of filters alone.
+const fn up_to(filters: u64) -> Limits {
+    within(filters, u64::MAX, u64::MAX)
 }
 
 /// Returns the fields of an object in RDB.
@@ -168,10 +186,9 @@ fn a_batch_puts_each_item_in_its_place() {
                     let mut object = object(4096, 2, 20, 1);
                     let added = add_each(&mut object, &items, false, Limits::NONE);
                     assert!(added.iter().all(|added| *added == Ok(true)));
-                    assert_eq!(
-                        slots(&object),
-                        naive.filters,
-                        "{length}, {count}, {width:?}"
+                    assert!(
+                        slots(&object) == naive.filters,
+                        "{length} {count} {width:?}"
                     );
                 });
             }
@@ -205,12 +222,7 @@ fn sizes_follow_the_capacity() {
         (600, 255, 1, [2, 2, 2]),
         (1000, 1, 5, [1024, 8192, 65536]),
     ] {
-        let params = Params {
-            capacity,
-            bucket_size,
-            max_iterations: 20,
-            expansion,
-        };
+        let params = params(capacity, bucket_size, 20, expansion);
         let shape = Shape::new(&params).unwrap();
         let own = [0, 1, 2].map(|index| shape.buckets_of(index).unwrap());
         assert_eq!(own, buckets, "{params:?}");
@@ -240,12 +252,7 @@ fn parameters_out_of_range_are_refused() {
         (1024, 2, 20, 32_769, false),
         (1024, 2, 20, 32_768, true),
     ] {
-        let params = Params {
-            capacity,
-            bucket_size,
-            max_iterations,
-            expansion,
-        };
+        let params = params(capacity, bucket_size, max_iterations, expansion);
         assert_eq!(Shape::new(&params).is_some(), is_valid, "{params:?}");
     }
     assert!(Params::REDISBLOOM.are_valid());
@@ -255,16 +262,11 @@ fn parameters_out_of_range_are_refused() {
 #[test]
 fn limits_hold_growth() {
     let item = b"again and again";
-    for (most_filters, filter_bytes, object_bytes, filters, refusal) in [
-        (3, u64::MAX, u64::MAX, 3, Refusal::MaxFilters),
-        (65_535, 100, u64::MAX, 1, Refusal::MemoryLimit),
-        (65_535, u64::MAX, 700, 3, Refusal::MemoryLimit),
+    for (limits, filters, refusal) in [
+        (up_to(3), 3, Refusal::MaxFilters),
+        (within(65_535, 100, u64::MAX), 1, Refusal::MemoryLimit),
+        (within(65_535, u64::MAX, 700), 3, Refusal::MemoryLimit),
     ] {
-        let limits = Limits {
-            filters: most_filters,
-            filter_bytes,
-            object_bytes,
-        };
         let mut object = object(64, 2, 20, 2);
         let refused = loop {
             let before = fields_of(&object);
@@ -273,26 +275,15 @@ fn limits_hold_growth() {
                 break refusal;
             }
         };
-        assert_eq!(
-            (object.filters().len(), refused),
-            (filters, refusal),
-            "{limits:?}"
-        );
+        assert_eq!((object.filters().len(), refused), (filters, refusal));
         assert!(object.memory_bytes() <= limits.object_bytes);
         assert_eq!(object.items(), 4 * filters as u64);
         // Objects from a primary can still grow.
         object.add(item, false, || Limits::NONE).unwrap();
     }
-    let params = Params::REDISBLOOM;
-    let shape = Shape::new(&params).unwrap();
-    let limits = Limits {
-        filter_bytes: 1023,
-        ..Limits::NONE
-    };
-    assert_eq!(
-        Cuckoo::new(shape, &limits).unwrap_err(),
-        Refusal::MemoryLimit
-    );
+    let shape = Shape::new(&Params::REDISBLOOM).unwrap();
+    let refused = Cuckoo::new(shape, &within(65_535, 1023, u64::MAX));
+    assert_eq!(refused.unwrap_err(), Refusal::MemoryLimit);
 }
 
 /// Memory that an object says it takes.
@@ -305,17 +296,14 @@ fn memory_is_what_was_allocated() {
     };
     assert_eq!(object.memory_bytes(), of(1, 1));
     for number in 0..100_u32 {
-        object
-            .add(&number.to_le_bytes(), false, || Limits::NONE)
-            .unwrap();
+        let added = object.add(&number.to_le_bytes(), false, || Limits::NONE);
+        added.unwrap();
     }
     let filters = object.filters().len() as u64;
     assert!(filters > 1);
     assert_eq!(object.memory_bytes(), of(filters, filters));
-    assert_eq!(
-        object.try_clone().unwrap().memory_bytes(),
-        object.memory_bytes()
-    );
+    let copy = object.try_clone().unwrap();
+    assert_eq!(copy.memory_bytes(), object.memory_bytes());
     for number in 0..100_u32 {
         object.remove(&number.to_le_bytes());
     }

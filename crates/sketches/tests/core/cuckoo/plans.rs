@@ -1,15 +1,11 @@
 //! Plans: a planned object equals the real one.
 
-use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Params, Refusal, Shape};
+use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Refusal, Shape};
+
+use super::{params, up_to};
 
 fn shape(bucket_size: u8, expansion: u16) -> Shape {
-    let params = Params {
-        capacity: 512,
-        bucket_size,
-        max_iterations: 20,
-        expansion,
-    };
-    Shape::new(&params).unwrap()
+    Shape::new(&params(512, bucket_size, 20, expansion)).unwrap()
 }
 
 fn add(object: &mut Cuckoo, item: u64, limits: Limits) -> Result<bool, Refusal> {
@@ -21,10 +17,7 @@ fn add(object: &mut Cuckoo, item: u64, limits: Limits) -> Result<bool, Refusal> 
 fn a_plan_is_what_an_object_becomes() {
     for (bucket_size, expansion, filters) in [(2, 1, 300), (64, 1, 40), (4, 2, 6), (1, 0, 1)] {
         let shape = shape(bucket_size, expansion);
-        let limits = Limits {
-            filters,
-            ..Limits::NONE
-        };
+        let limits = up_to(filters);
         let mut object = Cuckoo::new(shape, &limits).unwrap();
         let (mut item, mut seen) = (0, 0);
         let stopped = loop {
@@ -62,9 +55,6 @@ fn the_expected_rate_is_the_measured_one() {
         let measured = f64::from(u32::try_from(claimed.count()).unwrap()) / 200_000.0;
         let expected = shape.rate_at(items);
         let ratio = measured / expected;
-        assert!(
-            (0.85..1.15).contains(&ratio),
-            "{shape:?}: {measured}, not {expected}"
-        );
+        assert!((0.85..1.15).contains(&ratio), "{shape:?}: {ratio}");
     }
 }

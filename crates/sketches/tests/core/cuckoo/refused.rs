@@ -7,7 +7,7 @@ use wire::HeaderError;
 
 use crate::support::Field;
 
-use super::{damaged_fields_of, fields_of, object, read, slots};
+use super::{damaged_fields_of, fields_of, object, read, slots, up_to, within};
 
 /// Returns an object of two filters.
 fn sample() -> Cuckoo {
@@ -29,12 +29,7 @@ const ITERATIONS: usize = 5;
 const EXPANSION: usize = 6;
 const FIRST_BUCKETS: usize = 7;
 
-const BAD_FILTERS: &str = "number of filters out of range";
 const BAD_BUCKETS: &str = "number of buckets out of range";
-const BAD_SIZE: &str = "bucket size out of range";
-const BAD_ITERATIONS: &str = "iterations out of range";
-const BAD_EXPANSION: &str = "expansion out of range";
-const NO_POWER: &str = "expansion is no power of two";
 const TOO_LARGE: &str = "filter out of range";
 
 /// Numbers that are refused in RDB fields, and in a header if its narrower fields can hold them.
@@ -43,15 +38,23 @@ fn numbers_out_of_range_are_refused() {
     let fields = fields_of(&sample());
     let header = wire::write_header(&sample());
     for (field, numbers, text) in [
-        (FILTERS, &[0, 65_536, 65_538, u64::MAX][..], BAD_FILTERS),
+        (
+            FILTERS,
+            &[0, 65_536, 65_538, u64::MAX][..],
+            "number of filters out of range",
+        ),
         (BUCKETS, &[0, 31, 33, 1 << 56, 1 << 63], BAD_BUCKETS),
         (BUCKETS, &[u64::MAX, 1 << 55, 1 << 44], BAD_BUCKETS),
         (BUCKETS, &[1 << 32], TOO_LARGE),
-        (SIZE, &[0, 256, 65_538], BAD_SIZE),
-        (ITERATIONS, &[0, 65_536], BAD_ITERATIONS),
+        (SIZE, &[0, 256, 65_538], "bucket size out of range"),
+        (ITERATIONS, &[0, 65_536], "iterations out of range"),
         (EXPANSION, &[0], TOO_LARGE),
-        (EXPANSION, &[3], NO_POWER),
-        (EXPANSION, &[32_769, 65_535, 65_536], BAD_EXPANSION),
+        (EXPANSION, &[3], "expansion is no power of two"),
+        (
+            EXPANSION,
+            &[32_769, 65_535, 65_536],
+            "expansion out of range",
+        ),
     ] {
         for &number in numbers {
             let refused = read(fields.with(field, Field::Uint(number))).map(|_| ());
@@ -146,16 +149,11 @@ fn older_and_newer_encodings_are_refused_by_name() {
 #[test]
 fn limits_hold_claims() {
     let begin = |limits| wire::begin(&wire::write_header(&sample()), &limits).is_ok();
-    let limits = |filters, filter_bytes, object_bytes| Limits {
-        filters,
-        filter_bytes,
-        object_bytes,
-    };
-    assert!(begin(limits(4, 128, u64::MAX)));
-    assert!(!begin(limits(4, 127, u64::MAX)), "one filter");
-    assert!(!begin(limits(4, 128, 250)), "the object");
-    assert!(begin(limits(2, 128, u64::MAX)));
-    assert!(!begin(limits(1, 1000, u64::MAX)), "the number of filters");
+    assert!(begin(within(4, 128, u64::MAX)));
+    assert!(!begin(within(4, 127, u64::MAX)), "one filter");
+    assert!(!begin(within(4, 128, 250)), "the object");
+    assert!(begin(within(2, 128, u64::MAX)));
+    assert!(!begin(within(1, 1000, u64::MAX)), "the number of filters");
 }
 
 /// A header of 38 bytes made a table of 65,535 filters before the limits were read.
@@ -164,16 +162,11 @@ fn limits_come_before_the_table_of_filters() {
     let mut header = wire::write_header(&sample());
     header[24..32].copy_from_slice(&65_535_u64.to_le_bytes());
     header[36..38].copy_from_slice(&1_u16.to_le_bytes());
-    for (filters, filter_bytes, object_bytes) in [
-        (65_534, u64::MAX, u64::MAX),
-        (65_535, u64::MAX, 1000),
-        (65_535, 63, u64::MAX),
+    for limits in [
+        up_to(65_534),
+        within(65_535, u64::MAX, 1000),
+        within(65_535, 63, u64::MAX),
     ] {
-        let limits = Limits {
-            filters,
-            filter_bytes,
-            object_bytes,
-        };
         work::take();
         let refused = wire::begin(&header, &limits).map(|_| ());
         assert_eq!(refused, Err(HeaderError::Numbers), "{limits:?}");
@@ -211,10 +204,8 @@ fn a_wrong_number_of_items_never_wraps() {
         for number in 0..90_u8 {
             assert!(damaged.remove(&[number]));
         }
-        assert_eq!(
-            damaged.items(),
-            (items.saturating_add(1)).saturating_sub(90)
-        );
+        let left = items.saturating_add(1).saturating_sub(90);
+        assert_eq!(damaged.items(), left);
         read(damaged_fields_of(&damaged)).unwrap();
     }
 }

@@ -15,6 +15,7 @@ use valkeybloom_sketches::{DecodeError, Fraction, Seed, Sketch, Slices, payload}
 
 use crate::support::{
     Field, Stream, of_valkey_bloom, params, through_every_form, tightened, tightening, unhex,
+    within,
 };
 use valkeybloom_testing::loader::Dump;
 
@@ -25,19 +26,9 @@ const _: () = are_read_by_threads::<(Object, bloom::chunks::Partial)>();
 /// What `DUMP` of Valkey 9.1 returned for each family, with compressed strings and digits as integers.
 const DUMPS: &str = include_str!("dumps.txt");
 
+#[rustfmt::skip]
 const DOUBLES: [f64; 12] = [
-    f64::NAN,
-    f64::NEG_INFINITY,
-    f64::MIN,
-    -1.0,
-    -0.0,
-    0.0,
-    f64::MIN_POSITIVE,
-    0.5,
-    1.0,
-    2.0,
-    f64::MAX,
-    f64::INFINITY,
+    f64::NAN, f64::NEG_INFINITY, f64::MIN, -1.0, -0.0, 0.0, f64::MIN_POSITIVE, 0.5, 1.0, 2.0, f64::MAX, f64::INFINITY,
 ];
 const NUMBERS: [u64; 9] = [
     0,
@@ -47,7 +38,7 @@ const NUMBERS: [u64; 9] = [
     1 << 31,
     1 << 32,
     1 << 53,
-    i64::MAX.cast_unsigned(),
+    u64::MAX >> 1,
     u64::MAX,
 ];
 
@@ -167,10 +158,10 @@ fn fields_are_read_by_the_name_of_their_type() {
     for (family, payload) in dumps() {
         let payload = Sketch::from_dump(&payload, Seed::FIXED).unwrap().to_dump();
         let (name, version) = match family {
-            "bloom" => (
-                Dialect::Bloomfltr.type_name(),
-                Dialect::Bloomfltr.rdb_version(),
-            ),
+            "bloom" => {
+                let dialect = Dialect::Bloomfltr;
+                (dialect.type_name(), dialect.rdb_version())
+            }
             "cuckoo" => (cuckoo::wire::TYPE_NAME, cuckoo::wire::RDB_VERSION),
             "cms" => (cms::wire::TYPE_NAME, cms::wire::RDB_VERSION),
             "topk" => (topk::wire::TYPE_NAME, topk::wire::RDB_VERSION),
@@ -196,14 +187,11 @@ fn fields_are_read_by_the_name_of_their_type() {
         };
         for (index, field) in fields.0.iter().enumerate() {
             is_cut(Stream(fields.0.iter().take(index).cloned().collect()));
-            for other in [
-                Field::Uint(64),
-                Field::Double(2.0),
-                Field::Bytes(b"2".to_vec()),
-            ] {
-                if discriminant(&other) != discriminant(field) {
-                    is_cut(fields.with(index, other));
-                }
+            let (uint, double) = (Field::Uint(64), Field::Double(2.0));
+            let mut others = vec![uint, double, Field::Bytes(b"2".to_vec())];
+            others.retain(|other| discriminant(other) != discriminant(field));
+            for other in others {
+                is_cut(fields.with(index, other));
             }
         }
     }
@@ -223,29 +211,19 @@ fn fields_are_read_by_the_name_of_their_type() {
 #[test]
 #[allow(clippy::cast_possible_truncation, reason = "any number will do")]
 fn blooms_of_any_numbers_are_refused_or_valid() {
-    let limits = bloom::Limits {
-        filter_bytes: 1 << 20,
-        object_bytes: 1 << 20,
-        ..bloom::Limits::NONE
-    };
-    let rates = DOUBLES
+    let limits = within(1 << 20, 1 << 20);
+    let window = Kind::Windowed(Window::new(1, 2).unwrap());
+    for rate in DOUBLES
         .into_iter()
-        .filter(|rate| Fraction::new(*rate).is_some());
-    for rate in rates {
+        .filter(|rate| Fraction::new(*rate).is_some())
+    {
         for (capacity, expansion) in NUMBERS.into_iter().flat_map(|n| [(n, 0), (n, u32::MAX)]) {
-            for kind in [
-                Kind::Plain,
-                Kind::Counting,
-                Kind::ScaledTo,
-                Kind::Windowed(Window::new(1, 2).unwrap()),
-            ] {
+            for kind in [Kind::Plain, Kind::Counting, Kind::ScaledTo, window] {
                 let params = params(capacity, rate, expansion);
                 let shape = bloom::Shape { params, kind };
                 for now_ms in [0, u64::MAX] {
-                    let time = Time {
-                        now_ms,
-                        ttl_ms: Some(now_ms),
-                    };
+                    let ttl_ms = Some(now_ms);
+                    let time = Time { now_ms, ttl_ms };
                     let Ok(mut made) = Object::new(&shape, Seed::FIXED, limits) else {
                         continue;
                     };
@@ -280,12 +258,9 @@ fn blooms_of_any_numbers_are_refused_or_valid() {
             }
         }
     }
-    for number in NUMBERS {
-        for shards in [1, u32::MAX] {
-            assert!(
-                shard_capacity(number, shards.try_into().unwrap()) >= number / u64::from(shards)
-            );
-        }
+    for (number, shards) in NUMBERS.into_iter().flat_map(|it| [(it, 1), (it, u32::MAX)]) {
+        let each = shard_capacity(number, shards.try_into().unwrap());
+        assert!(each >= number / u64::from(shards));
     }
 }
 
@@ -329,11 +304,8 @@ fn other_shapes_of_any_numbers_are_refused_or_valid() {
                     for by in [0, 1, u32::MAX] {
                         sketch.add(b"", by, || u64::MAX).unwrap();
                     }
-                    let payload = Sketch::TopK(sketch).to_dump();
-                    assert!(
-                        Sketch::from_dump(&payload, Seed::FIXED).is_ok(),
-                        "{shape:?}"
-                    );
+                    let read = Sketch::from_dump(&Sketch::TopK(sketch).to_dump(), Seed::FIXED);
+                    assert!(read.is_ok(), "{shape:?}");
                 }
             }
         }

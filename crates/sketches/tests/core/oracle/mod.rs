@@ -66,10 +66,8 @@ fn any_size_and_number_of_hashes_has_the_crates_answers() {
                 assert_eq!(has(&ours, &item), theirs.check(&item));
                 let known = theirs.check_and_set(&item);
                 assert_eq!(add_new(&mut ours, &item), !known);
-                assert!(
-                    filters(&ours)[0].blob() == theirs.as_slice(),
-                    "{bytes} bytes, {hashes} hashes, item {index}"
-                );
+                let is_same = filters(&ours)[0].blob() == theirs.as_slice();
+                assert!(is_same, "{bytes} bytes, {hashes} hashes, item {index}");
             }
         }
     }
@@ -86,16 +84,13 @@ fn a_stack_of_any_filters_has_the_crates_answers() {
         let seed = rng.seed();
         let mut stack = Vec::new();
         for _ in 0..count {
-            let bytes = if count < 500 {
-                *rng.pick(&[1, 2, 3, 5, 7, 8, 9, 63, 64, 65, 1000, 70_000, 300_000])
+            let (bytes, hashes): (&[usize], &[u32]) = if count < 500 {
+                let bytes = &[1, 2, 3, 5, 7, 8, 9, 63, 64, 65, 1000, 70_000, 300_000];
+                (bytes, &[1, 2, 3, 4, 5, 7, 16, 17, 30])
             } else {
-                *rng.pick(&[5, 8, 100, 1000])
+                (&[5, 8, 100, 1000], &[3, 4, 5])
             };
-            let hashes = if count < 500 {
-                *rng.pick(&[1_u32, 2, 3, 4, 5, 7, 16, 17, 30])
-            } else {
-                *rng.pick(&[3_u32, 4, 5])
-            };
+            let (bytes, hashes) = (*rng.pick(bytes), *rng.pick(hashes));
             // A bit is set with probability 7/8, or 1/2, or 1/8; in a deep stack, where nearly all
             // items would be in some filter, with 1/8.
             let bits = rng.bytes(bytes * 3);
@@ -107,27 +102,22 @@ fn a_stack_of_any_filters_has_the_crates_answers() {
             });
             stack.push(filter(hashes, &seed, 10, bitmap.collect()));
         }
-        let theirs: Vec<Bloom<[u8]>> = stack
+        let theirs = stack
             .iter()
-            .map(|filter| Bloom::from_bytes(filter.blob()).unwrap())
-            .collect();
+            .map(|filter| Bloom::<[u8]>::from_bytes(filter.blob()).unwrap());
+        let theirs: Vec<_> = theirs.collect();
         let ours = of_filters(1, stack);
         let sizes = (0..=70).chain([127, 128, 129, 500]);
         let (mut found, mut asked) = (0, 0);
         for size in sizes.filter(|size| count < 500 || size % 8 < 2) {
             let items: Vec<Vec<u8>> = (0..size).map(|_| rng.item(40)).collect();
-            let expected: Vec<bool> = items
-                .iter()
-                .map(|item| theirs.iter().any(|filter| filter.check(item)))
-                .collect();
+            let claimed = |item: &Vec<u8>| theirs.iter().any(|filter| filter.check(item));
+            let expected: Vec<bool> = items.iter().map(claimed).collect();
             found += expected.iter().filter(|found| **found).count();
             asked += size;
             at_each_width(|width| {
                 let answers = has_each(&ours, &items);
-                assert_eq!(
-                    answers, expected,
-                    "{size} items, {count} filters, {width:?}"
-                );
+                assert_eq!(answers, expected, "{size} {count} {width:?}");
             });
             for (item, expected) in items.iter().zip(expected) {
                 assert_eq!(has(&ours, item), expected, "{item:?}, {count} filters");
@@ -218,10 +208,8 @@ fn sizes_for_a_rate_are_the_least_that_keep_it() {
             })
             .filter(|(bytes, _)| bytes * 8 > capacity);
         for (bytes, hashes) in fewer {
-            assert!(
-                rate_at(bytes, hashes) > rate * (1.0 - 1e-9),
-                "{name}, {hashes}"
-            );
+            let above = rate_at(bytes, hashes) / rate;
+            assert!(above > 1.0 - 1e-9, "{name}, {hashes}");
         }
         compared += 1;
     }
@@ -275,12 +263,8 @@ impl Stack {
         let (mut capacity, mut left) = (self.params.capacity, self.before + self.items);
         let filters = self.filters.iter().map(|bloom| {
             let bitmap = bloom.as_slice()[45..].to_vec();
-            let mut filter = filter(
-                bloom.number_of_hash_functions(),
-                &self.seed,
-                capacity,
-                bitmap,
-            );
+            let hashes = bloom.number_of_hash_functions();
+            let mut filter = filter(hashes, &self.seed, capacity, bitmap);
             filter.items = left.min(capacity);
             left -= filter.items;
             capacity *= expansion;
@@ -417,11 +401,11 @@ fn an_object_of_valkey_bloom_grows_and_ends_as_it_does_there() {
         assert!(dump_of(&ours) == theirs.dump(), "other bytes: {params:?}");
         let outcomes = (0..).map(|_| add(&mut ours, &rng.bytes(12)));
         let next = outcomes.take(1000).find(|o| *o != Ok(Added::Present));
-        let expected = if ends {
-            Err(Refusal::RateTooSmall)
-        } else {
-            Ok(Added::New)
-        };
-        assert_eq!(next, Some(expected), "{params:?}");
+        let end = Err(Refusal::RateTooSmall);
+        assert_eq!(
+            next,
+            Some(if ends { end } else { Ok(Added::New) }),
+            "{params:?}"
+        );
     }
 }

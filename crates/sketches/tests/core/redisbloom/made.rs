@@ -1,6 +1,6 @@
 //! Objects of RedisBloom that are made here, and those that lack chunks.
 
-use valkeybloom_sketches::bloom::chunks::Value;
+use valkeybloom_sketches::bloom::chunks::{Partial, Value};
 use valkeybloom_sketches::bloom::{
     Added, Dialect, Limits, New, Object, Params, Refusal, Time, rdb,
 };
@@ -9,8 +9,8 @@ use valkeybloom_testing::loader::loaded;
 
 use crate::draft::drafts;
 use crate::support::{
-    Field, NO_CLOCK, ROOMY, Stream, add, begin_partial, fields_of, fields_of_partial, filters, has,
-    header_of, object, params, through_every_form,
+    Field, NO_CLOCK, ROOMY, Stream, add, begin_partial, bitmaps, fields_of, fields_of_partial,
+    filters, has, header_of, object, params, through_every_form, within,
 };
 
 fn new(params: Params) -> New {
@@ -20,6 +20,21 @@ fn new(params: Params) -> New {
 
 fn made(params: Params, limits: Limits) -> Result<Object, Refusal> {
     Object::make(&new(params), Seed::FIXED, limits)
+}
+
+/// Returns an object with one item, and its header.
+fn of_one_item() -> (Object, Vec<u8>) {
+    let mut object = made(params(100, 0.01, 2), ROOMY).unwrap();
+    add(&mut object, b"item").unwrap();
+    let header = header_of(&object);
+    (object, header)
+}
+
+fn read_partial(stream: Stream) -> Partial {
+    match read(stream) {
+        Value::Partial(partial) => *partial,
+        Value::Complete(_) => panic!("complete"),
+    }
 }
 
 /// Its first filter is sized by the published rules: half the rate where others follow, and 0.25 at most.
@@ -51,35 +66,22 @@ fn new_objects_keep_the_limits() {
     let growing = params(1000, 0.01, 2);
     let mut object = made(growing, Limits::NONE).unwrap();
     let bytes = object.memory_bytes();
-    let exactly = |object_bytes| Limits {
-        object_bytes,
-        ..Limits::NONE
-    };
+    let exactly = |object_bytes| within(u64::MAX, object_bytes);
     assert!(made(growing, exactly(bytes)).is_ok());
-    assert_eq!(
-        made(growing, exactly(bytes - 1)).unwrap_err(),
-        Refusal::MemoryLimit
-    );
-    let (limits, mut item) = (exactly(20_000), 0_u64);
+    let refused = made(growing, exactly(bytes - 1));
+    assert_eq!(refused.unwrap_err(), Refusal::MemoryLimit);
+    let limits = exactly(20_000);
     let (reach, stopped) = new(growing).reach(limits);
+    let added = (0_u64..).map(|it| object.add(&it.to_le_bytes(), Time::default(), || limits));
+    assert_eq!(added.map(Result::err).find(Option::is_some), Some(stopped));
     assert_eq!(stopped, Some(Refusal::MemoryLimit));
-    let refused = loop {
-        item += 1;
-        let added = object.add(&item.to_le_bytes(), Time::default(), || limits);
-        if let Err(refusal) = added {
-            break refusal;
-        }
-    };
-    assert_eq!(refused, Refusal::MemoryLimit);
     assert_eq!(object.capacity(), reach);
     // One that does not grow reaches its capacity.
     let fixed = params(1000, 0.01, 0);
     assert_eq!(new(fixed).reach(Limits::NONE), (1000, Some(Refusal::Full)));
     let too_large = params(MAX_CAPACITY, 0.01, 2);
-    assert_eq!(
-        new(too_large).reach(Limits::NONE),
-        (0, Some(Refusal::MemoryLimit))
-    );
+    let none = (0, Some(Refusal::MemoryLimit));
+    assert_eq!(new(too_large).reach(Limits::NONE), none);
     // RedisBloom takes rates below the smallest normal double, until half of one is zero.
     let subnormal = made(params(10, 1e-320, 2), Limits::NONE);
     assert_eq!(subnormal.map(|object| object.capacity()).ok(), Some(10));
@@ -96,21 +98,14 @@ fn a_saturated_object_counts_up_to_its_capacity() {
         let items: Vec<_> = (0..3 * capacity).map(u64::to_le_bytes).collect();
         let (one_by_one, together) = items.split_at(items.len() / 2);
         let (mut new, mut probes) = (0, Vec::new());
-        for item in one_by_one {
+        for batch in one_by_one.chunks(1).chain([together]) {
             object.add_each_probed(
-                std::iter::once(&item[..]),
+                batch.iter().map(|item| &item[..]),
                 || Limits::NONE,
                 |added| new += u64::from(added == Ok(Added::New)),
                 |probe| probes.push(probe),
             );
         }
-        let slices = together.iter().map(|item| &item[..]);
-        object.add_each_probed(
-            slices,
-            || Limits::NONE,
-            |added| new += u64::from(added == Ok(Added::New)),
-            |probe| probes.push(probe),
-        );
         assert!(new > capacity && probes.len() as u64 == new, "{new}");
         assert_eq!(object.totals(), (1, capacity, capacity));
         assert!(items.iter().all(|item| has(&object, item)));
@@ -155,17 +150,12 @@ fn half_loaded_objects_are_written_as_whole_ones() {
         for item in 0..200_u64 {
             let _ = add(&mut object, &item.to_le_bytes());
         }
-        let cells: Vec<u8> = filters(&object)
-            .iter()
-            .flat_map(|filter| filter.bitmap().to_vec())
-            .collect();
+        let cells = bitmaps(&object);
         let mut partial = begin_partial(&header_of(&object)).unwrap();
         for loaded in 0..cells.len() {
             let fields = fields_of_partial(&partial);
             redisbloom_reads(&fields);
-            let Value::Partial(mut again) = read(fields.clone()) else {
-                panic!("{rate}: complete after {loaded} bytes");
-            };
+            let mut again = read_partial(fields.clone());
             assert!(again.pieces().eq(partial.pieces()), "{rate} {loaded}");
             assert_eq!(fields_of_partial(&again), fields);
             // It continues at its cursor.
@@ -219,19 +209,15 @@ fn whole_objects_are_not_taken_for_half_loaded_ones() {
         let fields = fields_of(&object);
         assert!(matches!(read(fields), Value::Complete(_)));
     }
-    let mut object = made(params(100, 0.01, 2), ROOMY).unwrap();
-    add(&mut object, b"item").unwrap();
-    let mut partial = begin_partial(&header_of(&object)).unwrap();
+    let (object, header) = of_one_item();
+    let mut partial = begin_partial(&header).unwrap();
     let _ = partial.load(3, &[0, 0]).unwrap();
     let mut fields = fields_of_partial(&partial);
-    let Some(Field::Bytes(bitmap)) = fields
-        .0
-        .iter_mut()
-        .find(|field| matches!(field, Field::Bytes(_)))
-    else {
-        panic!("no bitmap");
-    };
-    *bitmap.last_mut().unwrap() = 1;
+    let bitmap = fields.0.iter_mut().find_map(|field| match field {
+        Field::Bytes(bitmap) => Some(bitmap),
+        _ => None,
+    });
+    *bitmap.unwrap().last_mut().unwrap() = 1;
     let Value::Complete(whole) = read(fields) else {
         panic!("half loaded");
     };
@@ -243,9 +229,7 @@ fn whole_objects_are_not_taken_for_half_loaded_ones() {
 /// Bits per entry that were computed with another logarithm are kept, also in a header that has a mark already.
 #[test]
 fn the_last_digits_of_the_record_are_kept() {
-    let mut object = made(params(100, 0.01, 2), ROOMY).unwrap();
-    add(&mut object, b"item").unwrap();
-    let header = header_of(&object);
+    let (_, header) = of_one_item();
     let record = u64::from_le_bytes(header[52..60].try_into().unwrap());
     for off in -15_i64..=15 {
         let mut header = header.clone();
@@ -254,40 +238,26 @@ fn the_last_digits_of_the_record_are_kept() {
         let _ = partial.load(4, &[1, 2, 3]).unwrap();
         let fields = fields_of_partial(&partial);
         redisbloom_reads(&fields);
-        let Value::Partial(again) = read(fields.clone()) else {
-            panic!("complete");
-        };
+        let again = read_partial(fields.clone());
         assert!(again.pieces().eq(partial.pieces()), "{off}");
         let Some(Field::Double(marked)) = fields.0.get(7) else {
             panic!("no record: {:?}", fields.0.get(7));
         };
+        let plain = begin_partial(&header).unwrap();
         header[52..60].copy_from_slice(&marked.to_le_bytes());
         let marked = begin_partial(&header).unwrap();
-        header[52..60].copy_from_slice(&record.wrapping_add_signed(off).to_le_bytes());
-        assert_eq!(
-            fields_of_partial(&marked),
-            fields_of_partial(&begin_partial(&header).unwrap())
-        );
+        assert_eq!(fields_of_partial(&marked), fields_of_partial(&plain));
     }
 }
 
 /// The form of earlier releases, which follows two zeros, is still read.
 #[test]
 fn the_earlier_form_of_half_loaded_objects_is_read() {
-    let mut object = made(params(100, 0.01, 2), ROOMY).unwrap();
-    add(&mut object, b"item").unwrap();
-    let header = header_of(&object);
+    let (_, header) = of_one_item();
     let bytes = vec![7; 20];
-    let mut earlier = Stream::default();
-    earlier.0.extend([
-        Field::Uint(0),
-        Field::Uint(0),
-        Field::Bytes(header.clone()),
-        Field::Bytes(bytes.clone()),
-    ]);
-    let Value::Partial(partial) = read(earlier) else {
-        panic!("complete");
-    };
+    let [header_field, bytes_field] = [&header, &bytes].map(|it| Field::Bytes(it.clone()));
+    let earlier = [Field::Uint(0), Field::Uint(0), header_field, bytes_field];
+    let partial = read_partial(Stream(earlier.into()));
     let pieces: Vec<_> = partial.pieces().collect();
     assert_eq!(pieces, [(1, &header[..]), (21, &bytes[..])]);
 }
@@ -295,14 +265,12 @@ fn the_earlier_form_of_half_loaded_objects_is_read() {
 /// A header that claims more than is worth writing as zeros is written in the earlier form, in a few bytes.
 #[test]
 fn large_claims_are_written_in_few_bytes() {
-    let mut object = made(params(100, 0.01, 2), ROOMY).unwrap();
-    add(&mut object, b"item").unwrap();
-    let mut header = header_of(&object);
+    let (_, mut header) = of_one_item();
     let bytes = (1_u64 << 30) + 8;
     header[20..28].copy_from_slice(&bytes.to_le_bytes());
     header[28..36].copy_from_slice(&(bytes * 8).to_le_bytes());
     let partial = begin_partial(&header).unwrap();
     let fields = fields_of_partial(&partial);
     assert_eq!(fields.0.len(), 4);
-    assert!(matches!(read(fields), Value::Partial(_)));
+    read_partial(fields);
 }

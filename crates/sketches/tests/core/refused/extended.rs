@@ -75,51 +75,38 @@ fn every_form_of_every_kind_is_accepted() {
 #[test]
 fn wrong_fields_are_refused() {
     for draft in drafts() {
+        let wrong = |error: &'static str, change: &dyn Fn(&mut Draft)| {
+            refused(&draft, ALL, error, change);
+        };
         for kind in [0, 4, 1 << 32, u64::MAX] {
             refused(&draft, ALL, "unknown kind", |d| d.kind = kind);
         }
         for expansion in [1 << 32, u64::MAX] {
-            refused(&draft, ALL, "expansion out of range", |d| {
-                d.expansion = expansion;
-            });
+            wrong("expansion out of range", &|d| d.expansion = expansion);
         }
         for number in NO_FRACTIONS {
-            refused(&draft, ALL, "error rate out of range", |d| {
-                d.error_rate = number;
-            });
+            wrong("error rate out of range", &|d| d.error_rate = number);
         }
         for capacity in [0, 1 << 63, u64::MAX] {
-            refused(&draft, ALL, "capacity out of range", |d| {
-                d.capacity = capacity;
-            });
+            wrong("capacity out of range", &|d| d.capacity = capacity);
         }
         // No fingerprint is long enough.
-        refused(&draft, ALL, "capacity out of range", |d| {
-            d.error_rate = 1e-30;
-        });
+        wrong("capacity out of range", &|d| d.error_rate = 1e-30);
         for length in [0, 31, 33] {
-            refused(&draft, ALL, "seed of another length", |d| {
-                d.seed.resize(length, 0);
-            });
+            wrong("seed of another length", &|d| d.seed.resize(length, 0));
         }
         if draft.window.is_some() {
-            for window in [
-                (0, 4),
-                (1000, 0),
-                (1, 60_001),
-                (1, u64::MAX),
-                (1 << 62, 2),
-                (u64::MAX, 1),
-            ] {
-                refused(&draft, ALL, "window out of range", |d| {
-                    d.window = Some(window);
-                });
+            for window in [(0, 4), (1000, 0), (1, 60_001), (1, u64::MAX)] {
+                wrong("window out of range", &|d| d.window = Some(window));
+            }
+            // The product overflows.
+            for window in [(1 << 62, 2), (u64::MAX, 1)] {
+                wrong("window out of range", &|d| d.window = Some(window));
             }
         }
         for form in [2, u64::MAX] {
-            refused(&draft, ALL, DecodeError::UnsupportedVersion, |d| {
-                d.form = form;
-            });
+            let error = DecodeError::UnsupportedVersion;
+            refused(&draft, ALL, error, |d| d.form = form);
         }
         refused(&draft, super::CUT, "bytes behind the object", |d| {
             d.behind = vec![0];
@@ -162,18 +149,14 @@ fn wrong_pieces_are_refused() {
         }
         refused("bytes behind the object", &|p| p[1].behind = vec![0]);
         refused("bytes behind the object", &|p| p[1].count = 1);
-        refused("tables of one number that differ", &|p| {
-            p[1].sections[0].most = 91;
-        });
-        refused("tables of one number that differ", &|p| {
-            p[1].sections[1].bits = 22;
-        });
+        let error = "tables of one number that differ";
+        refused(error, &|p| p[1].sections[0].most = 91);
+        refused(error, &|p| p[1].sections[1].bits = 22);
+        let error = "tables out of order";
         for number in [3, 64, u64::MAX] {
-            refused("tables out of order", &|p| {
-                p[0].sections[0].number = number;
-            });
+            refused(error, &|p| p[0].sections[0].number = number);
         }
-        refused("tables out of order", &|p| p[0].sections[1].number = 0);
+        refused(error, &|p| p[0].sections[1].number = 0);
         let error = "table out of range";
         // The table of 12 bits would claim everything.
         for most in [0, 1 << 12, 1 << 63] {
@@ -188,40 +171,39 @@ fn wrong_pieces_are_refused() {
         for count in [1 << 20, 1 << 40, u64::MAX] {
             refused(error, &|p| p[0].sections[0].count = count);
         }
-        refused("bytes behind the entries", &|p| p[0].sections[1].count = 1);
-        refused("bytes behind the entries", &|p| {
-            p[0].sections[1].entries.put(0, 9);
-        });
+        let error = "bytes behind the entries";
+        refused(error, &|p| p[0].sections[1].count = 1);
+        refused(error, &|p| p[0].sections[1].entries.put(0, 9));
         refused("entries end too early", &|p| {
             let bits = p[0].sections[1].entries.0.len() - 16;
             p[0].sections[1].entries.0.truncate(bits);
         });
-        // More ones than the range has fingerprints.
-        for ones in [1 << 12, 100_000] {
-            refused("fingerprint out of range", &|p| {
+        let entry = |error, k: Option<u64>, put: &dyn Fn(&mut Bits)| {
+            refused(error, &|p| {
                 let section = &mut p[0].sections[0];
                 (section.count, section.entries) = (1, Bits::default());
-                section.entries.ones(ones);
-                section.entries.put(0, 64);
+                section.k = k.unwrap_or(section.k);
+                put(&mut section.entries);
+            });
+        };
+        // More ones than the range has fingerprints.
+        for ones in [1 << 12, 100_000] {
+            entry("fingerprint out of range", None, &|bits| {
+                bits.ones(ones);
+                bits.put(0, 64);
             });
         }
-        if draft.kind == 2 {
-            for log in [64, 65, 1_000] {
-                refused("count out of range", &|p| {
-                    let section = &mut p[0].sections[0];
-                    (section.count, section.k, section.entries) = (1, 0, Bits::default());
-                    section.entries.put(0, 1);
-                    section.entries.ones(log);
-                    section.entries.put(0, 64);
-                });
-            }
+        for log in [64, 65, 1_000].into_iter().filter(|_| draft.kind == 2) {
+            entry("count out of range", Some(0), &|bits| {
+                bits.put(0, 1);
+                bits.ones(log);
+                bits.put(0, 64);
+            });
         }
         if draft.kind == 1 {
-            refused("period out of range", &|p| {
-                let section = &mut p[0].sections[0];
-                (section.count, section.k, section.entries) = (1, 0, Bits::default());
-                section.entries.put(0, 1);
-                section.entries.put(5, 3);
+            entry("period out of range", Some(0), &|bits| {
+                bits.put(0, 1);
+                bits.put(5, 3);
             });
         }
     }

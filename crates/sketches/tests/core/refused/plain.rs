@@ -47,18 +47,16 @@ fn wrong_blobs_are_refused() {
                 d.filters[index].bitmap_bytes = Some(claim);
             });
         }
+        let large = "filter larger than memory";
         for claim in [1 << 60, 1 << 61, 1 << 63, u64::MAX - 44, u64::MAX] {
-            refused(ALL, "filter larger than memory", |d| {
-                d.filters[index].bitmap_bytes = Some(claim);
-            });
+            refused(ALL, large, |d| d.filters[index].bitmap_bytes = Some(claim));
         }
         let zero = "filter of zero bits";
         refused(ALL, zero, |d| d.filters[index].bitmap.clear());
         refused(ALL, zero, |d| d.filters[index].bitmap_bytes = Some(0));
         for version in [0, 2, 255] {
-            refused(ALL, "filter of unknown version", |d| {
-                d.filters[index].version = version;
-            });
+            let error = "filter of unknown version";
+            refused(ALL, error, |d| d.filters[index].version = version);
         }
         for hashes in [0, 1101, 1 << 31, u32::MAX] {
             let error = "number of hash functions out of range";
@@ -69,9 +67,8 @@ fn wrong_blobs_are_refused() {
         refused(CUT, TRUNCATED, |d| d.filters[1].length = Some(length));
     }
     for length in [0, 44] {
-        refused(CUT, "filter shorter than its header", |d| {
-            d.filters[0].length = Some(length);
-        });
+        let short = "filter shorter than its header";
+        refused(CUT, short, |d| d.filters[0].length = Some(length));
     }
     refused(ALL, "sum out of range", |d| {
         d.filters[0].bitmap_bytes = Some(1 << 59);

@@ -8,6 +8,13 @@ use crate::support::{
     through_every_form, windowed,
 };
 
+/// Returns the union of two objects of which the second has something new, at a time.
+#[track_caller]
+fn union_of(sources: [&Object; 2], now_ms: impl Into<Option<u64>>) -> Object {
+    let union = Object::union(&sources, now_ms.into(), ROOMY).unwrap();
+    union.expect("nothing new")
+}
+
 /// Returns an object of some of these items, in the last periods before a time.
 fn filled(shape: &Shape, items: &[[u8; 8]], now_ms: u64, seed: Seed, rng: &mut Rng) -> Object {
     let mut object = object_of(shape, seed);
@@ -47,8 +54,8 @@ fn a_union_has_the_larger_counts_and_the_later_periods() {
         let sources: Vec<_> = sources.iter().collect();
         let given = (round % 2 == 0).then_some(now_ms);
         let union = |sources: &[&Object]| Object::union(sources, given, ROOMY).unwrap();
-        let (mut forth, back): (Vec<_>, Vec<_>) =
-            (sources.clone(), sources.iter().rev().copied().collect());
+        let (mut forth, mut back) = (sources.clone(), sources.clone());
+        back.reverse();
         for order in [&forth, &back] {
             let merged = union(order).unwrap_or_else(|| order[0].try_clone().unwrap());
             for item in &items {
@@ -62,10 +69,7 @@ fn a_union_has_the_larger_counts_and_the_later_periods() {
             }
             assert!(merged.estimated_rate(|| now_ms) <= merged.shape().params.error_rate.get());
             for source in sources.iter().copied().chain([&merged]) {
-                assert!(
-                    union(&[&merged, source]).is_none(),
-                    "another union changes it"
-                );
+                assert!(union(&[&merged, source]).is_none(), "it is changed again");
             }
             through_every_form(&merged);
         }
@@ -93,18 +97,16 @@ fn an_item_that_two_tables_claim_is_not_removed() {
         add_at(&mut object, &item(number), 0).unwrap();
         number += 1;
     }
-    let counted: Vec<_> = (0..number)
+    let mut counted: Vec<_> = (0..number)
         .filter(|it| object.count(&item(*it)) == 1)
         .collect();
     // The first table has room again, and the second is full.
-    let first = counted
-        .iter()
-        .find(|it| object.remove(&item(**it)))
-        .unwrap();
+    let first = counted.iter().position(|it| object.remove(&item(*it)));
+    counted.remove(first.unwrap());
     let mut refused = 0;
     for stranger in number..number + 50 {
         add_at(&mut object, &item(stranger), 0).unwrap();
-        for it in counted.iter().filter(|it| *it != first) {
+        for it in &counted {
             if object.count(&item(*it)) == 2 {
                 let before = dump_of(&object);
                 let removed = object.remove(&item(*it));
@@ -130,7 +132,7 @@ fn a_source_from_the_future_hides_nothing_of_the_present() {
     add_at(&mut future, b"future", 1_000).unwrap();
     add_at(&mut present, b"present", 500).unwrap();
     for sources in [[&future, &present], [&present, &future]] {
-        let mut union = Object::union(&sources, Some(500), ROOMY).unwrap().unwrap();
+        let mut union = union_of(sources, 500);
         assert!(!union.is_ahead(500));
         union.tidy(500);
         for item in [&b"future"[..], b"present"] {
@@ -143,9 +145,7 @@ fn a_source_from_the_future_hides_nothing_of_the_present() {
             source.tidy(500);
             assert!(!source.is_ahead(500));
         }
-        let mut replica = Object::union(&[&tidied[0], &tidied[1]], None, ROOMY)
-            .unwrap()
-            .unwrap();
+        let mut replica = union_of(tidied.each_ref(), None);
         replica.tidy(500);
         assert!(dump_of(&replica) == dump_of(&union));
         // At the time of the future, the present has expired.
@@ -165,9 +165,7 @@ fn an_expired_window_takes_items_of_a_source() {
         add_at(&mut source, &[item, 1], 1_010).unwrap();
     }
     assert!(dropped.tidy(1_050));
-    let union = Object::union(&[&dropped, &source], Some(1_010), ROOMY)
-        .unwrap()
-        .unwrap();
+    let union = union_of([&dropped, &source], 1_010);
     assert!((0..50_u8).all(|item| has_at(&union, &[item, 1], 1_010)));
     assert_eq!(union.items(|| 1_010), 50);
     through_every_form(&union);
@@ -190,8 +188,7 @@ fn a_union_remembers_how_far_the_clock_got() {
         let mut source = object_of(&shape, Seed::FIXED);
         source.add(&[number], soon(now_ms), || ROOMY).unwrap();
         object.tidy(now_ms);
-        let union = Object::union(&[&object, &source], Some(now_ms), ROOMY);
-        object = union.unwrap().unwrap();
+        object = union_of([&object, &source], now_ms);
         object.tidy(now_ms);
     }
     assert!(has_at(&object, b"item", now_ms));

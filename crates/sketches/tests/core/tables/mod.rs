@@ -9,7 +9,7 @@ use valkeybloom_sketches::bloom::{Added, Object, Refusal, Shape, Time, Window, c
 use valkeybloom_testing::tables::{Model, Moment, Now, Stop};
 
 use crate::support::{
-    NO_CLOCK, ROOMY, Rng, add_at, add_each_at, begin_partial, counting, dump_of, fields_of,
+    ROOMY, Rng, add_at, add_each_at, begin_partial, counting, dump_of, fields_of, has, has_at,
     has_each_at, header_of, object_of, params, relocate, scaled_to, through_chunks,
     through_every_form, windowed,
 };
@@ -107,11 +107,7 @@ impl Pair {
 
     /// Copies the contents on one of the ways that there are.
     fn sync(&mut self, rng: &mut Rng) {
-        let from = if rng.below(2) == 0 {
-            &self.object
-        } else {
-            &self.copy
-        };
+        let from = *rng.pick(&[&self.object, &self.copy]);
         self.copy = match rng.below(4) {
             0 => dump::decode(&dump_of(from)).unwrap(),
             1 => through_chunks(from),
@@ -124,11 +120,8 @@ impl Pair {
         for object in [&self.object, &self.copy] {
             object.check().unwrap();
             let now = || self.now_ms;
-            assert!(
-                dump_of(object) == self.model.draft().dump(),
-                "other bytes than the model's: {:?}",
-                object.shape()
-            );
+            let is_same = dump_of(object) == self.model.draft().dump();
+            assert!(is_same, "other bytes than the model's: {:?}", self.shape);
             let tables = &self.model.tables;
             let count = tables.len() as u64;
             let held = tables.iter().map(|table| table.entries.len() as u64).sum();
@@ -142,30 +135,21 @@ impl Pair {
                 assert!(object.period_items(now).unwrap() <= object.items(now));
             }
             // Lookups at any time, of which the object knows nothing.
-            let at = [
-                self.now_ms,
-                self.now_ms / 2,
-                self.now_ms.saturating_mul(2),
-                rng.next(),
-                u64::MAX,
-            ];
-            let at = *rng.pick(&at);
-            let expected = self
-                .items
-                .iter()
-                .map(|item| self.model.contains(self.model.hash(item), at));
+            let (half, twice) = (self.now_ms / 2, self.now_ms.saturating_mul(2));
+            let any = rng.next();
+            let at = *rng.pick(&[self.now_ms, half, twice, any, u64::MAX]);
+            let hashes = self.items.iter().map(|item| self.model.hash(item));
+            let expected = hashes.map(|hash| self.model.contains(hash, at));
             let expected: Vec<_> = expected.collect();
             let claims = has_each_at(object, &self.items, at);
             assert!(claims == expected, "other answers at {at}");
             for (item, expected) in self.items.iter().zip(expected).step_by(7) {
                 assert_eq!(object.contains(item, || at), expected);
-                let counts = self.shape.is_counting();
-                let count = if counts {
-                    self.model.count(self.model.hash(item))
+                if self.shape.is_counting() {
+                    assert_eq!(object.count(item), self.model.count(self.model.hash(item)));
                 } else {
-                    0
-                };
-                assert_eq!(object.count(item), count);
+                    assert_eq!(object.count(item), 0);
+                }
             }
         }
     }
@@ -242,24 +226,20 @@ fn chunks_that_are_read_among_changes_have_what_stays() {
         let mut pair = Pair::new(&shape, 120_000, 1 << 40, &mut rng);
         (0..25).for_each(|_| pair.add(4_000, &mut rng));
         let (start, is_window) = (pair.model.clone(), shape.window().is_some());
-        // Items that are added again stay longer than a chunk that was read before says.
-        let claimed = |pair: &Pair| -> Vec<bool> {
+        // Whether each item is claimed, and how often it was counted.
+        let held = |pair: &Pair| -> Vec<(bool, u64)> {
+            // Items that are added again stay longer than a chunk that was read before says.
             let model = if is_window { &start } else { &pair.model };
-            let items = pair.items.iter().map(|item| pair.model.hash(item));
-            items
-                .map(|hash| model.contains(hash, pair.now_ms))
-                .collect()
+            let hashes = pair.items.iter().map(|item| pair.model.hash(item));
+            let held = hashes.map(|hash| {
+                let count = if is_window { 0 } else { model.count(hash) };
+                (model.contains(hash, pair.now_ms), count)
+            });
+            held.collect()
         };
-        let counts = |pair: &Pair| -> Vec<u64> {
-            let items = pair.items.iter().map(|item| pair.model.hash(item));
-            items
-                .map(|hash| if is_window { 0 } else { pair.model.count(hash) })
-                .collect()
-        };
-        let mut stays: Vec<_> = claimed(&pair);
-        let mut bounds: Vec<_> = counts(&pair)
-            .into_iter()
-            .map(|count| (count, count))
+        let held_at_first = held(&pair).into_iter();
+        let mut stays: Vec<_> = held_at_first
+            .map(|(stays, count)| (stays, count..=count))
             .collect();
         let mut partial = begin_partial(&header_of(&pair.object)).unwrap();
         let mut cursor = 1;
@@ -272,20 +252,18 @@ fn chunks_that_are_read_among_changes_have_what_stays() {
             pair.remove(&mut rng);
             pair.now_ms += rng.next() % 60;
             pair.add(3_000, &mut rng);
-            for (stays, claimed) in stays.iter_mut().zip(claimed(&pair)) {
+            for ((stays, counts), (claimed, count)) in stays.iter_mut().zip(held(&pair)) {
                 *stays &= claimed;
-            }
-            for (bounds, count) in bounds.iter_mut().zip(counts(&pair)) {
-                *bounds = (bounds.0.min(count), bounds.1.max(count));
+                *counts = count.min(*counts.start())..=count.max(*counts.end());
             }
         };
-        for ((item, stays), bounds) in pair.items.iter().zip(stays).zip(bounds) {
+        for (item, (stays, counts)) in pair.items.iter().zip(stays) {
             assert!(
-                !stays || loaded.contains(item, || pair.now_ms),
+                !stays || has_at(&loaded, item, pair.now_ms),
                 "denied: {shape:?}"
             );
             if shape.is_counting() && pair.object.filter_count() == 1 {
-                assert!((bounds.0..=bounds.1).contains(&loaded.count(item)));
+                assert!(counts.contains(&loaded.count(item)));
             }
         }
     }
@@ -309,21 +287,18 @@ fn chunks_from_before_the_clock_was_set_are_loaded() {
         assert!(partial.load(cursor, &chunk).unwrap().is_none());
         assert!(object.tidy(set_to));
         object.add(b"later", Time::at(set_to), || ROOMY).unwrap();
-        let rest = chunks::pieces(&object).filter(|(next, _)| *next > cursor);
-        let rest: Vec<_> = rest
-            .map(|(next, chunk)| partial.load(next, &chunk).unwrap())
-            .collect();
-        let loaded = rest.into_iter().flatten().next().unwrap();
+        let mut rest = chunks::pieces(&object).filter(|(next, _)| *next > cursor);
+        let loaded = rest
+            .find_map(|(next, chunk)| partial.load(next, &chunk).unwrap())
+            .unwrap();
         assert!(dump_of(&loaded) == dump_of(&object));
         let copy = through_every_form(&object);
         for now_ms in [set_to, set_to + 100, set_to + 200, set_to + 400] {
+            let may_lack = now_ms > set_to + 100 || set_to > 10_000;
             for item in items.iter().step_by(99) {
-                assert_eq!(
-                    copy.contains(item, || now_ms),
-                    object.contains(item, || now_ms)
-                );
-                let may_lack = now_ms > set_to + 100 || set_to > 10_000;
-                assert!(may_lack || object.contains(item, || now_ms));
+                let has = has_at(&object, item, now_ms);
+                assert_eq!(has_at(&copy, item, now_ms), has);
+                assert!(may_lack || has);
             }
         }
     }
@@ -366,11 +341,8 @@ fn extreme_counts_and_periods_are_kept() {
             let mut object = dump::decode(&draft.dump()).unwrap();
             assert!(dump_of(&object) == draft.dump(), "{bits} bits, {count}");
             assert_eq!(fields_of(&object), draft.stream());
-            let item = (0_u64..).map(u64::to_le_bytes).take(1 << 16);
-            let mut known = item
-                .filter(|item| object.contains(item, NO_CLOCK))
-                .collect::<Vec<_>>();
-            if let Some(item) = known.pop() {
+            let mut items = (0..1_u64 << 16).map(u64::to_le_bytes);
+            if let Some(item) = items.find(|item| has(&object, item)) {
                 assert_eq!(object.count(&item), count);
                 assert!(object.remove(&item));
                 assert_eq!(object.count(&item), count - 1);
@@ -378,18 +350,15 @@ fn extreme_counts_and_periods_are_kept() {
         }
     }
     let mut object = object_of(&windowed(params(10, 0.01, 2), 1, 60_000), rng.seed());
-    for now_ms in [0, 1, 59_999, 60_000, 60_001] {
-        object.tidy(now_ms);
-        object
-            .add(&now_ms.to_le_bytes(), Time::at(now_ms), || ROOMY)
-            .unwrap();
+    for now_ms in [0, 1, 59_999, 60_000, 60_001_u64] {
+        add_at(&mut object, &now_ms.to_le_bytes(), now_ms).unwrap();
         let copy = through_every_form(&object);
         for item in [0, 1, 59_999, 60_000, 60_001_u64] {
             let live = item <= now_ms && item + 60_000 > now_ms;
             assert_eq!(
-                copy.contains(&item.to_le_bytes(), || now_ms),
+                has_at(&copy, &item.to_le_bytes(), now_ms),
                 live,
-                "{item} at {now_ms}"
+                "{item} {now_ms}"
             );
         }
     }
@@ -406,9 +375,6 @@ fn writes_of_items_that_are_there_free_the_memory_of_others() {
         let item = (step % 10).to_le_bytes();
         add_at(&mut object, &item, 1_024_000 + step * 100).unwrap();
     }
-    assert!(
-        object.memory_bytes() < full / 100,
-        "{}",
-        object.memory_bytes()
-    );
+    let left = object.memory_bytes();
+    assert!(left < full / 100, "{left}");
 }

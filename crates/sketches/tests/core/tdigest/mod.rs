@@ -88,10 +88,8 @@ fn few_observations_are_kept_beside_many() {
         let (few, zeros) = (few_in(&digest), few_in(&many));
         assert!((2000.0..=2000.0 + zeros).contains(&few), "{few}, {zeros}");
         let ends = [digest.min(), digest.max()];
-        assert!(
-            ends.contains(&(sign * 2000.0)) && ends.contains(&0.0),
-            "{ends:?}"
-        );
+        let has_both = ends.contains(&(sign * 2000.0)) && ends.contains(&0.0);
+        assert!(has_both, "{ends:?}");
         assert_eq!(fields_of(&read(fields.clone()).unwrap()), fields);
     }
 }
@@ -146,11 +144,8 @@ fn means_that_overflowed_are_mended() {
         assert!(loaded.is_mended);
         let ends = (loaded.digest.min(), loaded.digest.max());
         assert_eq!(ends, (means[0], means[means.len() - 1]));
-        let stored = fields_of(&loaded.digest)
-            .0
-            .into_iter()
-            .skip(9)
-            .take(means.len());
+        let stored = fields_of(&loaded.digest).0.into_iter().skip(9);
+        let stored = stored.take(means.len());
         let expected = means.iter().copied().map(Field::Double);
         assert!(stored.eq(expected), "{means:?}");
         require_sound(&loaded.digest, "mended");

@@ -44,17 +44,12 @@ fn equal_means_are_in_the_order_of_the_plain_algorithm() {
         };
         let weight = |rng: &mut Rng| f64::from(u32::try_from(1 + rng.below(weights)).unwrap());
         let (merged, added) = (1 + rng.below(100), 1 + rng.below(100));
-        let mut nodes: Vec<Node> = (0..merged)
-            .map(|_| (mean(&mut rng), weight(&mut rng)))
-            .collect();
+        let nodes = (0..merged).map(|_| (mean(&mut rng), weight(&mut rng)));
+        let mut nodes: Vec<Node> = nodes.collect();
         nodes.sort_by(|one, next| one.0.partial_cmp(&next.0).unwrap());
         let values: Vec<f64> = (0..added).map(|_| mean(&mut rng)).collect();
-        let mut digest = read(fields(
-            Compression::MAX,
-            [nodes[0].0, nodes[nodes.len() - 1].0],
-            &nodes,
-        ))
-        .unwrap();
+        let ends = [nodes[0].0, nodes[nodes.len() - 1].0];
+        let mut digest = read(fields(Compression::MAX, ends, &nodes)).unwrap();
         digest.add_each(&values).unwrap();
         nodes.extend(values.iter().map(|value| (*value, 1.0)));
         sort_plainly(&mut nodes);

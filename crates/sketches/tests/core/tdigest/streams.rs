@@ -54,12 +54,9 @@ pub const REPEATING: [(&str, Value); 7] = [
 
 /// Returns the shares of the values below a value and up to it.
 fn shares(sorted: &[f64], value: f64) -> [f64; 2] {
-    let share = |count: usize| f64::from(u32::try_from(count).unwrap()) / f64::from(VALUES);
-    let below = share(sorted.partition_point(|other| *other < value));
-    [
-        below,
-        share(sorted.partition_point(|other| *other <= value)),
-    ]
+    let below = sorted.partition_point(|other| *other < value);
+    let up_to = sorted.partition_point(|other| *other <= value);
+    [below, up_to].map(|count| f64::from(u32::try_from(count).unwrap()) / f64::from(VALUES))
 }
 
 /// Returns the distance between a quantile and the ranks of its estimate, as a share of all values.
@@ -95,9 +92,8 @@ fn hard_streams_have_the_errors_of_the_page() {
 fn repeating_streams_have_the_errors_of_the_page() {
     for compression in [100, 500] {
         for (name, value) in REPEATING {
-            let sorted: Vec<f64> = (0..VALUES)
-                .map(|number| value(f64::from(number) / f64::from(VALUES)))
-                .collect();
+            let shares_of_all = (0..VALUES).map(|number| f64::from(number) / f64::from(VALUES));
+            let sorted: Vec<f64> = shares_of_all.map(value).collect();
             let digest = digest(compression, &shuffled(sorted.clone()));
             let answers = digest.compressed().unwrap();
             let (mut worst, mut hits) = (0.0_f64, 0);
@@ -105,11 +101,8 @@ fn repeating_streams_have_the_errors_of_the_page() {
                 let quantile = f64::from(percent) / 100.0;
                 let estimate = answers.quantile(quantile);
                 worst = worst.max(error(&sorted, quantile, estimate));
-                hits += u32::from(
-                    sorted
-                        .binary_search_by(|value| value.total_cmp(&estimate))
-                        .is_ok(),
-                );
+                let place = sorted.binary_search_by(|value| value.total_cmp(&estimate));
+                hits += u32::from(place.is_ok());
             }
             let mut values = sorted.clone();
             values.dedup();
@@ -131,11 +124,8 @@ fn few_values_are_all_kept_up_to_the_number_of_the_page() {
     for compression in [100, 500, 1000] {
         let keeps_all = |number: &u32| {
             let values: Vec<f64> = (0..*number).map(f64::from).collect();
-            let nodes = digest(compression, &values)
-                .compressed_copy()
-                .unwrap()
-                .merged_nodes();
-            nodes == values.len()
+            let compressed = digest(compression, &values).compressed_copy().unwrap();
+            compressed.merged_nodes() == values.len()
         };
         let most = (1..1000).find(|number| !keeps_all(number)).unwrap() - 1;
         let row = format!("{most} with a compression of {compression}");

@@ -38,17 +38,11 @@ fn exact(decay: &Decay, count: u32, draws: u32) -> BTreeMap<i64, f64> {
     for left in (1..=draws).rev() {
         low = low.saturating_sub(1);
         for at in low..=high {
-            let above = if at < high {
-                kept[at + 1] * losses[at + 1]
-            } else {
-                0.0
-            };
-            let stays = if at > 0 {
-                kept[at] * (1.0 - losses[at])
-            } else {
-                0.0
-            };
-            kept[at] = stays + above;
+            // What has reached 0 is taken.
+            kept[at] *= if at > 0 { 1.0 - losses[at] } else { 0.0 };
+            if at < high {
+                kept[at] += kept[at + 1] * losses[at + 1];
+            }
         }
         if low == 0 {
             outcomes.insert(-i64::from(left), kept[0]);
@@ -93,10 +87,7 @@ fn assert_fits(samples: &mut [i64], probabilities: &BTreeMap<i64, f64>, what: &s
     chi_square += (seen - left).powi(2) / left.max(1e-9);
     let freedom = f64::from(bins);
     let deviation = (chi_square - freedom) / (2.0 * freedom).max(1.0).sqrt();
-    assert!(
-        deviation < 4.0,
-        "{what}: chi-square {chi_square} of {freedom}"
-    );
+    assert!(deviation < 4.0, "{what}: {chi_square} of {freedom}");
 }
 
 const SAMPLES: u64 = 20_000;
@@ -200,21 +191,10 @@ fn outcomes_depend_on_the_whole_collision() {
 #[test]
 #[cfg(debug_assertions)]
 fn work_does_not_grow_with_the_draws() {
-    let decays = [
-        5e-324,
-        1e-9,
-        0.1,
-        0.5,
-        0.9,
-        0.95,
-        0.98,
-        0.9899,
-        0.99,
-        0.999,
-        0.9999,
-        0.99999,
-        0.999_999_9,
-    ];
+    let few = [5e-324, 1e-9, 0.1, 0.5, 0.9, 0.95, 0.98, 0.9899];
+    let decays = few
+        .into_iter()
+        .chain([0.99, 0.999, 0.9999, 0.99999, 0.999_999_9]);
     let counts = (0..30).flat_map(|bits| [4, 5, 6].map(|quarters: u32| (quarters << bits) / 4));
     for decay in decays.map(|decay| Decay::new(decay).unwrap()) {
         for count in counts.clone().filter(|count| decay.power(*count) > 0.0) {

@@ -90,11 +90,8 @@ fn random_lives_follow_the_rules() {
                 let left = naive.add(&item, increment, &mut naive_chance);
                 assert_eq!(added.left.as_deref(), left.as_deref(), "{number} {step}");
                 if let Some(before) = before {
-                    assert_eq!(
-                        added.changed,
-                        fields_of(&object) != before,
-                        "{number} {step}"
-                    );
+                    let is_other = fields_of(&object) != before;
+                    assert_eq!(added.changed, is_other, "{number} {step}");
                 }
                 assert_eq!(object.contains(&item), naive.contains(&item));
                 assert_eq!(object.count(&item), naive.count(&item));
@@ -119,10 +116,8 @@ fn equal_sketches_have_equal_chance() {
     for _ in 0..2000 {
         let item = item(&mut rng, 50);
         let increment = *rng.pick(&[1, 1, 1, 3, 20]);
-        assert_eq!(
-            add(&mut one, &item, increment),
-            add(&mut other, &item, increment)
-        );
+        let [left, same] = [&mut one, &mut other].map(|it| add(it, &item, increment));
+        assert_eq!(left, same);
         if rng.below(10) == 0 {
             other = somewhere_else(other, &mut rng);
         }

@@ -76,13 +76,9 @@ fn masked(mut fields: Stream, lengths: bool) -> Stream {
 
 /// Returns the recorded draws of an object.
 fn recorded_draws(value: &Value) -> Recorded {
-    let draws = value["draws"].as_str().unwrap_or_default();
-    let draws = unhex(draws);
-    let draws = draws
-        .as_chunks()
-        .0
-        .iter()
-        .map(|draw| u32::from_le_bytes(*draw));
+    let draws = unhex(value["draws"].as_str().unwrap_or_default());
+    let (draws, _) = draws.as_chunks();
+    let draws = draws.iter().map(|draw| u32::from_le_bytes(*draw));
     let mut chance = Recorded {
         draws: draws.collect(),
         made: 0,
@@ -140,35 +136,31 @@ fn replay(
 fn assert_answers(key: &str, value: &Value, object: &TopK) {
     let probe = value["probe"].as_array().unwrap().iter();
     let probe: Vec<_> = probe.map(|item| unhex(item.as_str().unwrap())).collect();
-    let own: Vec<_> = probe
-        .iter()
-        .map(|item| u64::from(object.contains(item)))
-        .collect();
-    assert_eq!(Value::from(own), value["query"], "{key}");
-    let own: Vec<_> = probe.iter().map(|item| object.count(item)).collect();
-    assert_eq!(Value::from(own), value["count"], "{key}");
+    let each = |answer: fn(&TopK, &[u8]) -> u32| {
+        let answers = probe.iter().map(|item| answer(object, item));
+        Value::from(answers.collect::<Vec<_>>())
+    };
+    assert_eq!(
+        each(|object, item| object.contains(item).into()),
+        value["query"],
+        "{key}"
+    );
+    assert_eq!(each(TopK::count), value["count"], "{key}");
     let expected = value["list"].as_array().unwrap();
     let expected = expected.chunks(2).map(|pair| {
         let count = u32::try_from(pair[1].as_u64().unwrap()).unwrap();
         (text(&pair[0]), count)
     });
-    let own = ranking(object)
-        .into_iter()
-        .map(|(item, count)| (cut(&item).to_vec(), count));
-    assert_eq!(
-        own.collect::<Vec<_>>(),
-        expected.collect::<Vec<_>>(),
+    let own = ranking(object).into_iter();
+    assert!(
+        own.map(|(item, count)| (cut(&item).to_vec(), count))
+            .eq(expected),
         "{key}"
     );
-    let info = &value["info"];
-    let shape = object.shape();
-    for (name, number) in [
-        ("k", shape.k()),
-        ("width", shape.width()),
-        ("depth", shape.depth()),
-    ] {
-        assert_eq!(info[name], number, "{key} {name}");
-    }
+    let (info, shape) = (&value["info"], object.shape());
+    let numbers = ["k", "width", "depth"].map(|name| info[name].as_u64());
+    let own = [shape.k(), shape.width(), shape.depth()].map(|it| Some(it.into()));
+    assert_eq!(numbers, own, "{key}");
     let decay: f64 = info["decay"].as_str().unwrap().parse().unwrap();
     assert_eq!(shape.decay().to_bits(), decay.to_bits(), "{key}");
 }
@@ -179,10 +171,8 @@ fn stored(value: &Value) -> Stream {
     let Ok(Sketch::TopK(compressed)) = compressed else {
         panic!("{compressed:?}");
     };
-    assert_eq!(
-        fields_of(&compressed),
-        fields_of(&read(fields.clone()).unwrap())
-    );
+    let plain = read(fields.clone()).unwrap();
+    assert_eq!(fields_of(&compressed), fields_of(&plain));
     fields
 }
 
@@ -201,11 +191,8 @@ fn its_commands_and_draws_make_its_bytes() {
             sure => assert_eq!(sure, "sure"),
         }
         draws += made;
-        assert_eq!(
-            masked(fields_of(&object), true),
-            masked(stored(&value), true),
-            "{key}"
-        );
+        let [own, recorded] = [fields_of(&object), stored(&value)].map(|it| masked(it, true));
+        assert_eq!(own, recorded, "{key}");
         assert_answers(&key, &value, &object);
     }
     assert!(draws > 10_000, "{draws} draws");
