@@ -108,34 +108,46 @@ fn begin(once: &mut Once, items: &[&[u8]], at: u64) -> Addition {
     addition
 }
 
-/// Runs a call. The error is the refusal of the last command.
-fn call(
-    once: &mut Once,
-    server: &mut Server,
-    items: &[&[u8]],
-    at: u64,
-) -> Result<Vec<bool>, Refusal> {
-    let mut addition = begin(once, items, at);
-    let mut result = Ok(());
-    while let Some((words, items)) = next(&mut addition) {
-        let Reply(answers, error) = server.reply(&words, &items);
-        let is_element = !answers.is_empty();
-        addition.take(answers);
-        match error.map(|error| addition.refuse(&error, is_element)) {
-            None | Some(Refusal::Without) => {}
-            Some(refusal) => {
-                result = Err(refusal);
-                break;
+/// A client's state and the server that it calls.
+struct Pair {
+    once: Once,
+    server: Server,
+}
+
+impl Pair {
+    fn new(once: Once) -> Self {
+        let server = Server::default();
+        Self { once, server }
+    }
+
+    /// Adds the items, of a letter each. Returns a 1 for each new one and a 0 for each other one, or the refusal of the last
+    /// command.
+    fn call(&mut self, items: &str, at: u64) -> Result<String, Refusal> {
+        let items: Vec<&[u8]> = items.as_bytes().chunks(1).collect();
+        let mut addition = begin(&mut self.once, &items, at);
+        let mut result = Ok(());
+        while let Some((words, items)) = next(&mut addition) {
+            let Reply(answers, error) = self.server.reply(&words, &items);
+            let is_element = !answers.is_empty();
+            addition.take(answers);
+            match error.map(|error| addition.refuse(&error, is_element)) {
+                None | Some(Refusal::Without) => {}
+                Some(refusal) => {
+                    result = Err(refusal);
+                    break;
+                }
             }
         }
+        let answers = addition.answers().into_iter();
+        let answers = answers.map(|answer| if answer == Some(true) { '1' } else { '0' });
+        let answers = answers.collect();
+        self.once.end(addition, result.is_ok(), NOW);
+        result.map(|()| answers)
     }
-    let answers = addition
-        .answers()
-        .into_iter()
-        .map(Option::unwrap_or_default);
-    let answers = answers.collect();
-    once.end(addition, result.is_ok(), NOW);
-    result.map(|()| answers)
+}
+
+fn forgotten(from: u64, to: u64) -> Result<String, Refusal> {
+    Err(Refusal::Forgotten(Forgotten { from, to }))
 }
 
 fn own() -> Once {
@@ -175,46 +187,28 @@ fn receipts_are_in_the_slot_of_their_filter() {
 
 #[test]
 fn a_consumer_begins_where_it_says_and_reads_where_it_stands() {
-    let mut server = Server::default();
-    let mut once = Once::new(b"seen", Receipts::Consumer(b"c", 1200), CREATING);
-    assert_eq!(once.position_in(b""), Some(1200));
-    assert_eq!(
-        once.position_in(b"receipt1 0000000000000001200 000003"),
-        Some(1203)
-    );
-    for wrong in [
-        &b"receipt2 0000000000000001200 000003"[..],
-        b"x",
-        b"receipt1 1",
-        b"\xff",
+    let mut pair = Pair::new(Once::new(b"seen", Receipts::Consumer(b"c", 1200), CREATING));
+    let read = |held: &str| pair.once.position_in(held.as_bytes());
+    assert_eq!(read(""), Some(1200));
+    assert_eq!(read("receipt1 0000000000000001200 000003"), Some(1203));
+    for wrong in ["receipt2 0000000000000001200 000003", "x", "receipt1 1"] {
+        assert_eq!(read(wrong), None);
+    }
+    assert_eq!(pair.once.position_in(b"\xff"), None);
+    for (items, at, expected) in [
+        ("a", 1300, forgotten(0, 0)),
+        ("aba", 1200, Ok("110".into())),
+        ("aba", 1200, Ok("110".into())),
+        ("bac", 1201, Ok("101".into())),
+        ("c", 1205, forgotten(1200, 1204)),
+        ("c", 1199, forgotten(1200, 1204)),
     ] {
-        assert_eq!(once.position_in(wrong), None);
+        assert_eq!(pair.call(items, at), expected, "{items} at {at}");
     }
-    let forgotten = |from, to| Err(Refusal::Forgotten(Forgotten { from, to }));
-    let (a, b, c) = (&b"a"[..], &b"b"[..], &b"c"[..]);
-    assert_eq!(call(&mut once, &mut server, &[a], 1300), forgotten(0, 0));
-    for _ in 0..2 {
-        assert_eq!(
-            call(&mut once, &mut server, &[a, b, a], 1200),
-            Ok(vec![true, true, false])
-        );
-    }
-    assert_eq!(
-        call(&mut once, &mut server, &[b, a, c], 1201),
-        Ok(vec![true, false, true])
-    );
-    assert_eq!(
-        call(&mut once, &mut server, &[c], 1205),
-        forgotten(1200, 1204)
-    );
-    assert_eq!(
-        call(&mut once, &mut server, &[c], 1199),
-        forgotten(1200, 1204)
-    );
     // Only its first batch begins a receipt.
-    server.receipts.clear();
-    assert_eq!(call(&mut once, &mut server, &[c], 1204), forgotten(0, 0));
-    assert_eq!(call(&mut once, &mut server, &[a], 1200), Ok(vec![false]));
+    pair.server.receipts.clear();
+    assert_eq!(pair.call("c", 1204), forgotten(0, 0));
+    assert_eq!(pair.call("a", 1200), Ok("0".into()));
 }
 
 #[test]
@@ -278,83 +272,56 @@ fn an_own_receipt_is_taken_again_unless_it_was_idle() {
 
 #[test]
 fn a_receipt_of_its_own_that_is_gone_fails_one_call() {
-    let (mut once, mut server) = (own(), Server::default());
-    assert_eq!(call(&mut once, &mut server, &[b"a"], 0), Ok(vec![true]));
-    server.receipts.clear();
-    let forgotten = Refusal::Forgotten(Forgotten { from: 0, to: 0 });
-    assert_eq!(call(&mut once, &mut server, &[b"b"], 0), Err(forgotten));
-    assert_eq!(call(&mut once, &mut server, &[b"b"], 0), Ok(vec![true]));
+    let mut pair = Pair::new(own());
+    assert_eq!(pair.call("a", 0), Ok("1".into()));
+    pair.server.receipts.clear();
+    assert_eq!(pair.call("b", 0), forgotten(0, 0));
+    assert_eq!(pair.call("b", 0), Ok("1".into()));
 }
 
 #[test]
 fn a_refused_item_keeps_the_answers_before_it() {
-    let (mut once, mut server) = (own(), Server::default());
-    server.room = Some(2);
-    assert_eq!(
-        call(&mut once, &mut server, &[b"a", b"b", b"c"], 0),
-        Err(Refusal::Other)
-    );
-    server.room = None;
-    assert_eq!(
-        call(&mut once, &mut server, &[b"c", b"b", b"a"], 0),
-        Ok(vec![true; 3])
-    );
-    assert!(!once.has_debts());
-    assert_eq!(
-        call(&mut once, &mut server, &[b"c", b"b", b"a"], 0),
-        Ok(vec![false; 3])
-    );
+    let mut pair = Pair::new(own());
+    pair.server.room = Some(2);
+    assert_eq!(pair.call("abc", 0), Err(Refusal::Other));
+    pair.server.room = None;
+    assert_eq!(pair.call("cba", 0), Ok("111".into()));
+    assert!(!pair.once.has_debts());
+    assert_eq!(pair.call("cba", 0), Ok("000".into()));
     // Each answer was given once, and no receipt was begun for the second and third call.
-    assert_eq!(server.receipts.len(), 1);
-}
-
-fn refusing(refusal: &'static str) -> Server {
-    Server {
-        refusal: Some(refusal),
-        ..Server::default()
-    }
+    assert_eq!(pair.server.receipts.len(), 1);
 }
 
 #[test]
 fn servers_without_receipts() {
+    let with = |may_lack, refusal| {
+        let adding = Adding {
+            may_lack,
+            ..CREATING
+        };
+        let mut pair = Pair::new(Once::new(b"seen", Receipts::Own(7), adding));
+        pair.server.refusal = Some(refusal);
+        pair
+    };
     for refusal in [
         "ERR unknown argument received",
         "Unknown argument received",
         "ERR unknown command 'BF.INSERT', with args beginning with: 'k'",
     ] {
-        let mut server = refusing(refusal);
-        assert_eq!(
-            call(&mut own(), &mut server, &[b"a"], 0),
-            Err(Refusal::Lacking)
-        );
-        let adding = Adding {
-            may_lack: true,
-            ..CREATING
-        };
-        let mut once = Once::new(b"seen", Receipts::Own(7), adding);
-        assert!(once.has_receipts());
-        assert_eq!(call(&mut once, &mut server, &[b"a"], 0), Ok(vec![true]));
+        assert_eq!(with(false, refusal).call("a", 0), Err(Refusal::Lacking));
+        let mut pair = with(true, refusal);
+        assert!(pair.once.has_receipts());
+        assert_eq!(pair.call("a", 0), Ok("1".into()));
         // It is not tried again.
-        assert!(!once.has_receipts());
-        server.refusal = None;
-        assert_eq!(call(&mut once, &mut server, &[b"a"], 0), Ok(vec![false]));
-        assert_eq!(server.receipts.len(), 0);
+        assert!(!pair.once.has_receipts());
+        pair.server.refusal = None;
+        assert_eq!(pair.call("a", 0), Ok("0".into()));
+        assert_eq!(pair.server.receipts.len(), 0);
     }
     assert!(LACKING.contains("load the module"));
-    let mut server = refusing("NOPERM No permissions to access a key");
-    assert_eq!(
-        call(&mut own(), &mut server, &[b"a"], 0),
-        Err(Refusal::Other)
-    );
-    let mut once = Once::new(
-        b"seen",
-        Receipts::Own(7),
-        Adding {
-            may_lack: true,
-            ..CREATING
-        },
-    );
-    assert_eq!(call(&mut once, &mut server, &[b"a"], 0), Ok(vec![true]));
+    let forbidden = "NOPERM No permissions to access a key";
+    assert_eq!(with(false, forbidden).call("a", 0), Err(Refusal::Other));
+    assert_eq!(with(true, forbidden).call("a", 0), Ok("1".into()));
 }
 
 /// Sixteen callers add items in batches. Commands and replies get lost, clients send commands again, no receipt
@@ -382,17 +349,12 @@ fn each_item_is_new_to_one_caller() {
                     }
                     continue;
                 }
-                let mut items: Vec<Vec<u8>> = Vec::new();
-                for _ in 0..rng.below(5) {
-                    if !ends {
-                        items.push(rng.below(500).to_string().into_bytes());
-                    }
-                }
-                for _ in 0..rng.below(4) {
-                    if !failed.is_empty() {
-                        let which = rng.below(failed.len());
-                        items.push(failed.swap_remove(which));
-                    }
+                let new = if ends { 0 } else { rng.below(5) };
+                let new = (0..new).map(|_| rng.below(500).to_string().into_bytes());
+                let mut items: Vec<Vec<u8>> = new.collect();
+                for _ in 0..rng.below(4).min(failed.len()) {
+                    let which = rng.below(failed.len());
+                    items.push(failed.swap_remove(which));
                 }
                 let mut addition = once.begin(0, NOW);
                 for item in &items {
@@ -426,10 +388,8 @@ fn each_item_is_new_to_one_caller() {
                 }
             }
             if rng.below(2) == 0 {
-                assert_eq!(
-                    addition.refuse("READONLY You can't write", false),
-                    Refusal::Other
-                );
+                let refusal = addition.refuse("READONLY You can't write", false);
+                assert_eq!(refusal, Refusal::Other);
             }
             let tells = seed % 2 == 0;
             for (item, answer) in items.into_iter().zip(addition.answers()) {

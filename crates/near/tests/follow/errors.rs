@@ -52,7 +52,6 @@ const EVERY: Duration = Duration::from_millis(50);
 const SPREAD: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_secs(2);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 const REFRESH: Duration = Duration::from_secs(10);
 
 const NOPERM: &str = "NOPERM User reader has no permissions to run the 'bf.read' command";
@@ -69,6 +68,7 @@ const MASTER_DOWN: &str =
     "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
 const CLUSTER_DOWN: &str = "CLUSTERDOWN The cluster is down";
 const TRY_AGAIN: &str = "TRYAGAIN Multiple keys request during rehashing of slot";
+const NOAUTH: &str = "NOAUTH Authentication required.";
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 /// What a follower without a feed sends first.
 const FIRST_PIECE: Request = Request::Piece {
@@ -120,10 +120,7 @@ const OUTCOMES: &[(Outcome, Cause)] = &[
     (FORBIDDEN, (Polling, NOPERM_KEY, false)),
     (FORBIDDEN, (Refreshing, NOPERM_KEY, true)),
     (FORBIDDEN, (Polling, "MOVED 7629 127.0.0.1:7001", false)),
-    (
-        FORBIDDEN,
-        (Polling, "NOAUTH Authentication required.", true),
-    ),
+    (FORBIDDEN, (Polling, NOAUTH, true)),
     (FORBIDDEN, (Beginning, WRONG_PASSWORD, false)),
     (FETCHES_FIRST, (Beginning, UNKNOWN_COMMAND, true)),
     (
@@ -171,53 +168,48 @@ fn follower(when: When, refresh: bool) -> (Follower, Request, Duration) {
     if matches!(when, Polling | Refreshing) {
         now = drive(&mut follower, &mut server, now);
     }
-    let mut next = || match follower.next(now) {
-        Step::Send(request) => request,
-        Step::Wait(_) => panic!("a command is due"),
-    };
-    let mut request = next();
-    if when == Fetching {
-        let answer = server.reply(&request);
-        follower.take(answer.as_reply(), now, 0.0);
-        for _ in 0..2 {
-            let Step::Send(piece) = follower.next(now) else {
-                panic!("a command is due");
-            };
-            request = piece;
-            if !matches!(request, Request::Piece { cursor: 0, .. }) {
-                break;
-            }
-            let answer = server.reply(&request);
-            follower.take(answer.as_reply(), now, 0.0);
-        }
+    let mut request = sent(&mut follower, now);
+    // The cursor, and the first piece.
+    for _ in (0..2).take_while(|_| when == Fetching) {
+        follower.take(server.reply(&request).as_reply(), now, 0.0);
+        request = sent(&mut follower, now);
     }
     (follower, request, now)
 }
 
+/// Returns the command that is due.
 #[track_caller]
-fn is_followed_by(mut follower: Follower, sent: &Request, now: Duration, then: Then, row: &Cause) {
-    let within = |time: Duration, follower: &mut Follower| {
-        let due = match follower.next(now) {
-            Step::Wait(until) => until,
-            Step::Send(_) => now,
-        };
-        assert!(due <= now + time, "{row:?}: {due:?}");
-        match follower.next(due) {
-            Step::Send(request) => request,
-            step @ Step::Wait(_) => panic!("{row:?}: {step:?}"),
-        }
-    };
-    match then {
-        Begins(time) => {
-            let begin = Request::Read(b"$".to_vec().into());
-            assert_eq!(within(time, &mut follower), begin, "{row:?}");
-        }
-        Repeats(time) => assert_eq!(within(time, &mut follower), *sent, "{row:?}"),
-        Fetches => assert_eq!(follower.next(now), Step::Send(FIRST_PIECE), "{row:?}"),
-        FetchesWithin(time) => {
-            assert_eq!(within(time, &mut follower), FIRST_PIECE, "{row:?}");
-        }
+fn sent(follower: &mut Follower, now: Duration) -> Request {
+    match follower.next(now) {
+        Step::Send(request) => request,
+        Step::Wait(_) => panic!("a command is due"),
     }
+}
+
+/// Loses a reply, and returns when the next command is due.
+#[track_caller]
+fn lose(follower: &mut Follower, now: Duration) -> Duration {
+    follower.take(Reply::Lost("timed out"), now, 0.0);
+    match follower.next(now) {
+        Step::Wait(until) => until,
+        Step::Send(_) => panic!("it does not wait"),
+    }
+}
+
+#[track_caller]
+fn is_followed_by(mut follower: Follower, last: &Request, now: Duration, then: Then, row: &Cause) {
+    let (time, expected) = match then {
+        Begins(time) => (time, Request::Read(b"$".to_vec().into())),
+        Repeats(time) => (time, last.clone()),
+        Fetches => (Duration::ZERO, FIRST_PIECE),
+        FetchesWithin(time) => (time, FIRST_PIECE),
+    };
+    let due = match follower.next(now) {
+        Step::Wait(until) => until,
+        Step::Send(_) => now,
+    };
+    assert!(due <= now + time, "{row:?}: {due:?}");
+    assert_eq!(follower.next(due), Step::Send(expected), "{row:?}");
 }
 
 #[test]
@@ -280,12 +272,8 @@ fn a_lost_reply_is_asked_for_again() {
 fn losses_do_not_delay_a_new_beginning() {
     let (mut follower, _, mut now) = follower(Polling, false);
     for _ in 0..20 {
-        follower.take(Reply::Lost("timed out"), now, 0.0);
-        let Step::Wait(until) = follower.next(now) else {
-            panic!("it does not wait");
-        };
-        now = until;
-        assert!(matches!(follower.next(now), Step::Send(_)));
+        now = lose(&mut follower, now);
+        sent(&mut follower, now);
     }
     follower.take(Reply::Refused(UNKNOWN), now, 1.0);
     assert_eq!(follower.next(now), Step::Wait(now + SPREAD));
@@ -294,31 +282,19 @@ fn losses_do_not_delay_a_new_beginning() {
 #[test]
 fn delays_double_until_two_seconds() {
     let (mut follower, _, mut now) = follower(Polling, false);
-    let mut delays = Vec::new();
-    for _ in 0..40 {
-        follower.take(Reply::Lost("timed out"), now, 0.0);
-        let Step::Wait(until) = follower.next(now) else {
-            panic!("it does not wait");
-        };
-        delays.push(until.saturating_sub(now));
-        now = until;
-        assert!(matches!(follower.next(now), Step::Send(_)));
+    for loss in 0..40 {
+        let due = now + PAUSE.min(EVERY * 2_u32.pow(loss.min(20)));
+        assert_eq!(lose(&mut follower, now), due, "{loss}");
+        now = due;
+        sent(&mut follower, now);
     }
-    let expected = (0..40).map(|n| LONGEST_PAUSE.min(EVERY * 2_u32.pow(n.min(20))));
-    assert!(delays.into_iter().eq(expected));
     // A reply ends that.
     let mut server = filter();
-    follower.take(
-        server
-            .reply(&Request::Read(b"$".to_vec().into()))
-            .as_reply(),
-        now,
-        0.0,
-    );
+    let answer = server.reply(&Request::Read(b"$".to_vec().into()));
+    follower.take(answer.as_reply(), now, 0.0);
     now = drive(&mut follower, &mut server, now);
-    assert!(matches!(follower.next(now), Step::Send(_)));
-    follower.take(Reply::Lost("timed out"), now, 0.0);
-    assert_eq!(follower.next(now), Step::Wait(now + EVERY));
+    sent(&mut follower, now);
+    assert_eq!(lose(&mut follower, now), now + EVERY);
 }
 
 /// Otherwise, a server that refuses would get more commands than one that answers.
@@ -331,7 +307,7 @@ fn a_refused_follower_asks_no_more_often_than_it_would_poll() {
         ..Options::default()
     });
     let now = Duration::from_secs(100);
-    assert!(matches!(follower.next(now), Step::Send(_)));
+    sent(&mut follower, now);
     follower.take(Reply::Refused(NO_FEED), now, 0.0);
     assert_eq!(follower.next(now), Step::Wait(now + every));
 }

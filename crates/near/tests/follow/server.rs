@@ -1,5 +1,6 @@
 //! A server in memory with one key, and what it replies to a follower.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use valkeybloom_near::{Follower, Reply, Request, Step};
@@ -204,6 +205,12 @@ impl Server {
 
     pub fn add(&mut self, item: &[u8]) {
         self.change(&Change::Add(vec![item.to_vec()]));
+    }
+
+    /// Adds the items of these numbers together.
+    pub fn add_numbers(&mut self, numbers: Range<u64>) {
+        let items = numbers.map(|number| number.to_le_bytes().to_vec());
+        self.change(&Change::Add(items.collect()));
     }
 
     pub fn change(&mut self, change: &Change) {

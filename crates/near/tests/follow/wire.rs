@@ -36,22 +36,15 @@ fn more_items_than_a_reply_holds() {
         let mut server = Server::with(Make::growing(by, 1_000_000, 5).object());
         server.feed_bytes = 16 << 20;
         server.chunk_bytes = 100_000;
-        let mut next = 0_u64;
-        let mut add = |server: &mut Server, count: u64| {
-            let items = (next..next + count).map(|number| number.to_le_bytes().to_vec());
-            server.change(&Change::Add(items.collect()));
-            next += count;
-        };
         let mut follower = Follower::new(Options::default());
         let now = Duration::from_secs(100);
         let mut commands = 0;
         while let Step::Send(request) = follower.next(now) {
             // The items before the header are counted in it, those after it are not.
-            if commands == 1 {
-                add(&mut server, 150_000);
-            }
-            if commands == 2 {
-                add(&mut server, 200_000);
+            match commands {
+                1 => server.add_numbers(0..150_000),
+                2 => server.add_numbers(150_000..350_000),
+                _ => {}
             }
             commands += 1;
             let answer = server.reply(&request);
@@ -63,7 +56,7 @@ fn more_items_than_a_reply_holds() {
         is_equal(&follower, &server);
         assert!(follower.stats().items > 5 * 65_536);
         assert_eq!(follower.stats().resyncs, 0);
-        add(&mut server, 100_000);
+        server.add_numbers(350_000..450_000);
         drive(&mut follower, &mut server, now + Duration::from_secs(1));
         is_equal(&follower, &server);
         assert_eq!(follower.stats().fetches, 1);
@@ -81,19 +74,14 @@ fn a_full_filter_that_takes_more_items() {
         for at_first in [0, CAPACITY - 10, CAPACITY, CAPACITY + 500] {
             let mut server = Server::with(make.object());
             server.feed_bytes = 16 << 20;
-            let mut next = 0_u64;
-            let mut add = |server: &mut Server, count: u64| {
-                for _ in 0..count {
-                    next += 1;
-                    server.add(&next.to_le_bytes());
-                }
-            };
-            add(&mut server, at_first);
+            server.add_numbers(0..at_first);
+            let mut added = at_first;
             let mut follower = Follower::new(Options::default());
             let mut now = drive(&mut follower, &mut server, Duration::from_secs(100));
             // More are new than fit into one reply.
             for more in [1, 100, 2 * CAPACITY, 3] {
-                add(&mut server, more);
+                server.add_numbers(added..added + more);
+                added += more;
                 now = drive(&mut follower, &mut server, now + Duration::from_secs(1));
                 is_equal(&follower, &server);
             }
