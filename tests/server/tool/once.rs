@@ -396,8 +396,8 @@ fn a_run_stops_if_its_receipt_is_lost() {
     let mut shell = Command::new("sh");
     shell.args(["-c", &line]);
     let run = ended(shell);
-    let lost = "is on another server; some items may be done";
-    assert!(run.failed(1).ends_with(lost));
+    let may_be_done = "is on another server; some items may be done";
+    assert!(run.failed(1).ends_with(may_be_done));
 }
 
 /// A pipe has no second run.

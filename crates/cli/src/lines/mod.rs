@@ -204,12 +204,17 @@ impl Input {
     /// Returns the state of each file, but for those that can be read only once.
     ///
     /// # Errors
-    /// A file does not exist, or is a folder.
+    /// A file does not exist, or is a folder, or the standard input is named twice and can be read only once.
     pub fn stamps(files: &[PathBuf]) -> Result<Vec<Option<Stamp>>> {
+        let mut inputs = files.iter().filter(|file| is_standard_input(file));
+        let is_named_twice = inputs.nth(1).is_some();
         let stamps = files.iter().map(|file| {
             let about = metadata(file).map_err(|error| failed(file, error))?;
             if about.is_dir() {
                 return Err(failed(file, io::Error::from(io::ErrorKind::IsADirectory)));
+            }
+            if is_named_twice && is_standard_input(file) && !about.is_file() {
+                return Err(failed(file, "it can be read only once"));
             }
             Ok(about.is_file().then(|| Stamp::of(&about)))
         });

@@ -196,7 +196,7 @@ impl Unique {
         if let (Some(url), Some(key)) = (&self.to, &self.key) {
             return match &files.once {
                 None if self.out.is_none() => {
-                    usage("--to needs --out, so that a run that was killed can go on")
+                    usage("--to needs --out for files, so that a run that was killed can go on")
                 }
                 Some(file) if self.out.is_some() || self.state.is_some() => {
                     only_once(file, ", so its run can't go on: omit --out and --state")
@@ -254,7 +254,7 @@ impl Unique {
         passes: &Passes<'_>,
         printer: &mut Printer,
     ) -> Result<Decided> {
-        // Without it, the input can be read only once.
+        // Without --out, the input can be read only once, so its run can't go on.
         let state = match self.out {
             Some(_) => self.state(files)?,
             None => None,
@@ -305,7 +305,7 @@ impl Unique {
         let Some(folder) = self.state.as_ref().or(self.out.as_ref()) else {
             return Ok(None);
         };
-        // The same words may name another folder.
+        // In another working folder, the same words name another folder.
         let place = |out: &PathBuf| {
             out.canonicalize()
                 .map_err(|error| files::failed(out, &error))
@@ -351,7 +351,7 @@ impl Unique {
             Decided::Rate(rate) => {
                 report.row("rate", rate.to_string(), rate);
                 let lost = double(figures.kept) * rate;
-                let text = format!("{}, as expected", report::two_digits(lost));
+                let text = format!("about {}", report::two_digits(lost));
                 report.row("wrongly dropped", text, lost);
             }
         }
