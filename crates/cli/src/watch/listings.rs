@@ -1,13 +1,34 @@
-//! A thread that reads listings, and connects again when the connection is lost.
+//! What is watched, and a thread that reads listings of it, and connects again when the connection is lost.
 
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Watch;
+use clap::Args;
+
 use crate::failure::{Fault, Result};
 use crate::held::read::{Listing, Reader};
+use crate::keys::Selection;
+use crate::list::order::Order;
+use crate::options;
 use crate::server::{Server, Tls};
+
+/// Show every filter and sketch of a server on a full screen, and how they change
+#[derive(Args)]
+pub struct Watch {
+    /// The server: redis://user:password@host:port/database, rediss:// for TLS
+    pub server: String,
+    /// Only these keys
+    #[arg(value_name = "KEY", conflicts_with = "pattern")]
+    names: Vec<String>,
+    #[command(flatten)]
+    keys: Selection,
+    #[command(flatten)]
+    pub order: Order,
+    /// The time between two refreshes
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = options::duration_ms)]
+    interval: u64,
+}
 
 /// The time between two attempts to connect.
 const AGAIN: Duration = Duration::from_secs(1);

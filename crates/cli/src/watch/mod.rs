@@ -18,36 +18,16 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::thread;
 use std::time::Duration;
 
-use clap::Args;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use ratatui::crossterm::terminal;
 use ratatui::layout::Rect;
 use ratatui::{DefaultTerminal, TerminalOptions, Viewport};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+pub use self::listings::Watch;
 use self::view::View;
 use super::failure::{Failure, Result};
-use super::keys::Selection;
-use super::list::order::Order;
-use super::options;
 use super::server::{Server, Tls};
-
-/// Show every filter and sketch of a server on a full screen, and how they change
-#[derive(Args)]
-pub struct Watch {
-    /// The server: redis://user:password@host:port/database, rediss:// for TLS
-    server: String,
-    /// Only these keys
-    #[arg(value_name = "KEY", conflicts_with = "pattern")]
-    names: Vec<String>,
-    #[command(flatten)]
-    keys: Selection,
-    #[command(flatten)]
-    order: Order,
-    /// The time between two refreshes
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = options::duration_ms)]
-    interval: u64,
-}
 
 /// The time after which signals and new listings are noticed.
 const POLL: Duration = Duration::from_millis(50);
