@@ -51,6 +51,25 @@ pub struct Start {
     pub header: Vec<u8>,
 }
 
+/// What happens if a record has no item.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum OnFault {
+    Fail,
+    Keep,
+    Drop,
+}
+
+impl OnFault {
+    /// Returns what becomes of the record; `None` if the run fails.
+    pub const fn lacking(self) -> Option<Lacking> {
+        match self {
+            Self::Fail => None,
+            Self::Keep => Some(Lacking::Keep),
+            Self::Drop => Some(Lacking::Drop),
+        }
+    }
+}
+
 /// What becomes of a record without an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lacking {

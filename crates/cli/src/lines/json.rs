@@ -10,8 +10,7 @@ use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, V
 use serde_json::value::RawValue;
 use serde_json::{Deserializer, Error};
 
-use super::OnFault;
-use super::block::Block;
+use super::block::{Block, OnFault};
 use crate::failure::{Failure, Result};
 
 /// The path of a field: the names of the objects around it, and its own.

@@ -29,8 +29,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use self::block::Unit;
 pub use self::block::{Block, Lacking, Record, Start};
+use self::block::{OnFault, Unit};
 use self::form::Opened;
 pub use self::form::Packed;
 use self::json::Field;
@@ -78,25 +78,6 @@ pub struct Records {
     /// Records that are not JSON, or have another number of columns
     #[arg(long, value_name = "WHAT", default_value = "fail")]
     bad: OnFault,
-}
-
-/// What happens if a record has no item.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum OnFault {
-    Fail,
-    Keep,
-    Drop,
-}
-
-impl OnFault {
-    /// Returns what becomes of the record; `None` if the run fails.
-    const fn lacking(self) -> Option<Lacking> {
-        match self {
-            Self::Fail => None,
-            Self::Keep => Some(Lacking::Keep),
-            Self::Drop => Some(Lacking::Drop),
-        }
-    }
 }
 
 /// How whole records are kept.

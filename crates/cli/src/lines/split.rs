@@ -9,8 +9,7 @@ use std::str::FromStr;
 
 use csv::{ByteRecord, Position, ReaderBuilder};
 
-use super::OnFault;
-use super::block::{Block, ended};
+use super::block::{Block, OnFault, ended};
 use super::form::Opened;
 use crate::failure::{Failure, Result, shown};
 use crate::report::counted;
