@@ -47,7 +47,6 @@ def contained(filter: Any, items: list[str]) -> None:
         item in filter
 
 
-
 class Rows:
     """The table, a row for each call of a package."""
 
@@ -78,69 +77,85 @@ class Rows:
         print(f"{package:20} {call:34} {speed:8.1f} {note}".rstrip(), flush=True)
 
 
-def main() -> None:
-    rows = Rows(sys.argv[1:])
-    measure = rows.measure
-    print(f"{'package':20} {'call':34} {'M/s':>8} {'goal':>6}")
+def of(make: Callable[[], Any], fill: Callable[[Any], Any]) -> Callable[[], Any]:
+    """Returns what returns a filled filter."""
+    filter = make()
+    fill(filter)
+    return lambda: filter
 
-    def of(make: Callable[[], Any], fill: Callable[[Any], Any]) -> Callable[[], Any]:
-        filter = make()
-        fill(filter)
-        return lambda: filter
 
+def update(items: Any) -> Callable[[Any], Any]:
+    return lambda filter: filter.update(items)
+
+
+def measure_ours(rows: Rows) -> None:
     def ours() -> Bloom:
         return Bloom(N, 0.01)
 
     def small() -> Bloom:
         return Bloom(FEW, 0.01)
 
-    def update(items: Any) -> Callable[[Any], Any]:
-        return lambda filter: filter.update(items)
+    def measure(*call: Any, goal: float) -> None:
+        rows.measure("valkeybloom", *call, goal=goal)
 
     full = of(ours, update(ITEMS))
-    measure("valkeybloom", "add", lambda f: each(f.add, ITEMS), ours, goal=12)
-    measure("valkeybloom", "in", lambda f: contained(f, MIXED), full, goal=12)
-    measure("valkeybloom", "update, a list", update(ITEMS), ours, goal=25)
-    measure("valkeybloom", "contains_many, a list", lambda f: f.contains_many(MIXED), full, goal=25)
-    measure("valkeybloom", "update, Arrow, in cache", update(ARROW_FEW), small, FEW, goal=35)
+    measure("add", lambda f: each(f.add, ITEMS), ours, goal=12)
+    measure("in", lambda f: contained(f, MIXED), full, goal=12)
+    measure("update, a list", update(ITEMS), ours, goal=25)
+    measure("contains_many, a list", lambda f: f.contains_many(MIXED), full, goal=25)
+    measure("update, Arrow, in cache", update(ARROW_FEW), small, FEW, goal=35)
     cached = of(small, update(ARROW_FEW))
-    measure("valkeybloom", "contains_many, Arrow, in cache", lambda f: f.contains_many(ARROW_MIXED), cached, goal=50)
+    measure("contains_many, Arrow, in cache", lambda f: f.contains_many(ARROW_MIXED), cached, goal=50)
     large = of(lambda: Bloom(100_000_000, 0.01), lambda f: f.update(range(2 * N)))
     parts = iter([pa.array([f"{part}{item[1:]}" for item in ITEMS]) for part in range(1, 1 + ROUNDS)])
-    measure("valkeybloom", "update, Arrow, 120 MB", lambda f: f.update(next(parts)), large, goal=15)
+    measure("update, Arrow, 120 MB", lambda f: f.update(next(parts)), large, goal=15)
     present = of(large, update(ARROW))
-    measure("valkeybloom", "contains_many, Arrow, 120 MB", lambda f: f.contains_many(ARROW_MIXED), present, goal=20)
+    measure("contains_many, Arrow, 120 MB", lambda f: f.contains_many(ARROW_MIXED), present, goal=20)
 
-    for name, hash_function in (("rbloom", None), ("rbloom, portable", portable)):
 
-        def theirs(hash_function: Any = hash_function) -> Any:
-            return rbloom.Bloom(N, 0.01, hash_function) if hash_function else rbloom.Bloom(N, 0.01)
+def measure_rbloom(rows: Rows, name: str, *hash_function: Callable[[Any], int]) -> None:
+    def theirs() -> Any:
+        return rbloom.Bloom(N, 0.01, *hash_function)
 
-        full = of(theirs, update(ITEMS))
-        measure(name, "add", lambda f: each(f.add, ITEMS), theirs)
-        measure(name, "in", lambda f: contained(f, MIXED), full)
-        measure(name, "update, a list", update(ITEMS), theirs)
+    rows.measure(name, "add", lambda f: each(f.add, ITEMS), theirs)
+    rows.measure(name, "in", lambda f: contained(f, MIXED), of(theirs, update(ITEMS)))
+    rows.measure(name, "update, a list", update(ITEMS), theirs)
 
+
+def measure_fastbloom(rows: Rows) -> None:
     def fast() -> Any:
         return fastbloom_rs.BloomFilter(N, 0.01)
 
-    full = of(fast, lambda f: f.add_str_batch(ITEMS))
-    measure("fastbloom-rs", "add", lambda f: each(f.add_str, ITEMS), fast)
-    measure("fastbloom-rs", "in", lambda f: contained(f, MIXED), full)
-    measure("fastbloom-rs", "update, a list", lambda f: f.add_str_batch(ITEMS), fast)
-    measure("fastbloom-rs", "contains_many, a list", lambda f: f.contains_str_batch(MIXED), full)
-    large = of(lambda: fastbloom_rs.BloomFilter(100_000_000, 0.01), lambda f: f.add_str_batch(OTHERS))
-    measure("fastbloom-rs", "update, a list, 120 MB", lambda f: f.add_str_batch(ITEMS), large)
-    measure("fastbloom-rs", "contains_many, a list, 120 MB", lambda f: f.contains_str_batch(MIXED), large)
+    def measure(*call: Any) -> None:
+        rows.measure("fastbloom-rs", *call)
 
-    def python() -> Any:
+    full = of(fast, lambda f: f.add_str_batch(ITEMS))
+    measure("add", lambda f: each(f.add_str, ITEMS), fast)
+    measure("in", lambda f: contained(f, MIXED), full)
+    measure("update, a list", lambda f: f.add_str_batch(ITEMS), fast)
+    measure("contains_many, a list", lambda f: f.contains_str_batch(MIXED), full)
+    large = of(lambda: fastbloom_rs.BloomFilter(100_000_000, 0.01), lambda f: f.add_str_batch(OTHERS))
+    measure("update, a list, 120 MB", lambda f: f.add_str_batch(ITEMS), large)
+    measure("contains_many, a list, 120 MB", lambda f: f.contains_str_batch(MIXED), large)
+
+
+def measure_pybloomfilter(rows: Rows) -> None:
+    def theirs() -> Any:
         return pybloomfilter.BloomFilter(N, 0.01)
 
-    full = of(python, update(ITEMS))
-    measure("pybloomfiltermmap3", "add", lambda f: each(f.add, ITEMS), python)
-    measure("pybloomfiltermmap3", "in", lambda f: contained(f, MIXED), full)
-    measure("pybloomfiltermmap3", "update, a list", update(ITEMS), python)
+    rows.measure("pybloomfiltermmap3", "add", lambda f: each(f.add, ITEMS), theirs)
+    rows.measure("pybloomfiltermmap3", "in", lambda f: contained(f, MIXED), of(theirs, update(ITEMS)))
+    rows.measure("pybloomfiltermmap3", "update, a list", update(ITEMS), theirs)
 
+
+def main() -> None:
+    rows = Rows(sys.argv[1:])
+    print(f"{'package':20} {'call':34} {'M/s':>8} {'goal':>6}")
+    measure_ours(rows)
+    measure_rbloom(rows, "rbloom")
+    measure_rbloom(rows, "rbloom, portable", portable)
+    measure_fastbloom(rows)
+    measure_pybloomfilter(rows)
     program = "import time; start = time.perf_counter(); import valkeybloom; print(time.perf_counter() - start)"
     imports = min(float(subprocess.check_output([sys.executable, "-c", program])) for _ in range(10))
     print(f"\nimport valkeybloom: {1000 * imports:.1f} ms (goal: less than 10)")
