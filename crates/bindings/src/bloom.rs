@@ -17,6 +17,7 @@ use super::family::{Chunked, Family, family, undecodable};
 use super::host::now_ms;
 use super::limits;
 use super::random_seed;
+use super::words::Command;
 
 /// Defaults for missing options of BF.RESERVE.
 const DEFAULTS: Defaults = Defaults {
@@ -47,8 +48,8 @@ pub fn parse_moment(options: &[&[u8]]) -> Result<Moment, Error> {
     if !options.iter().step_by(2).all(is_known) {
         return Err(Refused::UNKNOWN_OPTION.into());
     }
-    let words = [&[&b"BF.INSERT"[..], b"key"], options, &[b"ITEMS", b"item"]].concat();
-    Ok(Insert::parse(&words[..], DEFAULTS, Origin::Elsewhere)?.moment)
+    let words = Command([&[b"BF.INSERT", b"key"], options, &[b"ITEMS", b"item"]]);
+    Ok(Insert::parse(&words, DEFAULTS, Origin::Elsewhere)?.moment)
 }
 
 /// Makes a moment of numbers: those of the options AT and TTL.
@@ -91,8 +92,8 @@ impl Bloom {
     /// # Errors
     /// [`Code::Refused`] or [`Code::NoMemory`].
     pub fn reserve(words: &[&[u8]], seed: Option<&[u8]>) -> Result<Self, Error> {
-        let words = [&[&b"BF.RESERVE"[..], b"key"], words].concat();
-        let request = Reserve::parse(&words[..], DEFAULTS, Origin::Client)?;
+        let words = Command::new(&[b"BF.RESERVE", b"key"], words);
+        let request = Reserve::parse(&words, DEFAULTS, Origin::Client)?;
         if request.ttl_ms.is_some() || request.unless_exists {
             let text = "EX, PX and NX are for keys of a server";
             return Err(Error::new(Code::Refused, text));

@@ -7,6 +7,7 @@ use valkeybloom_sketches::cms::{self, MergeError, NotCounted, Overflow, Refusal,
 use super::batch::{Batch, numbers, writer};
 use super::error::Error;
 use super::family::family;
+use super::words::Command;
 
 family! {
     /// A count-min sketch.
@@ -19,9 +20,9 @@ impl CountMin {
     /// # Errors
     /// [`Code::Refused`](crate::Code::Refused) or [`Code::NoMemory`](crate::Code::NoMemory).
     pub fn by_size(words: &[&[u8]]) -> Result<Self, Error> {
-        let words = [&[&b"CMS.INITBYDIM"[..], b"key"], words].concat();
-        request::require_count(&words[..])?;
-        Self::of_shape(request::shape_by_size(&words[..], Origin::Client)?)
+        let words = Command::new(&[b"CMS.INITBYDIM", b"key"], words);
+        request::require_count(&words)?;
+        Self::of_shape(request::shape_by_size(&words, Origin::Client)?)
     }
 
     /// Creates the sketch of CMS.INITBYPROB with these words after the key: error, probability, and `CELL_SIZE`.
@@ -29,9 +30,9 @@ impl CountMin {
     /// # Errors
     /// [`Code::Refused`](crate::Code::Refused) or [`Code::NoMemory`](crate::Code::NoMemory).
     pub fn by_rates(words: &[&[u8]]) -> Result<Self, Error> {
-        let words = [&[&b"CMS.INITBYPROB"[..], b"key"], words].concat();
-        request::require_count(&words[..])?;
-        Self::of_shape(request::shape_by_rates(&words[..])?)
+        let words = Command::new(&[b"CMS.INITBYPROB", b"key"], words);
+        request::require_count(&words)?;
+        Self::of_shape(request::shape_by_rates(&words)?)
     }
 
     fn of_shape(shape: Shape) -> Result<Self, Error> {
@@ -83,23 +84,21 @@ impl CountMin {
         batch.visit_all(|items| self.0.estimate_each(items, &mut answer))
     }
 
-    /// Returns the weighted sum of sketches, at least one, as CMS.MERGE makes it.
+    /// Returns the weighted sum of sketches, at least one, as CMS.MERGE makes it. Without weights, each weighs 1.
     ///
     /// # Errors
     /// [`Code::Refused`](crate::Code::Refused) or [`Code::NoMemory`](crate::Code::NoMemory).
-    pub fn merged(sketches: &[&Self], weights: &[i64]) -> Result<Self, Error> {
+    pub fn merged(sketches: &[&Self], weights: Option<&[i64]>) -> Result<Self, Error> {
         if sketches.is_empty() {
             return Err(Error::NOTHING_TO_MERGE);
         }
         let mut terms = Vec::new();
         terms.try_reserve_exact(sketches.len())?;
-        if sketches.len() != weights.len() {
-            return Err(error::WEIGHT_COUNT.into());
-        }
+        let weights = numbers(weights, sketches.len()).map_err(|_| error::WEIGHT_COUNT)?;
         let pairs = sketches.iter().zip(weights);
         terms.extend(pairs.map(|(sketch, weight)| Term {
             source: &sketch.0,
-            weight: *weight,
+            weight,
         }));
         let merged = cms::CountMin::merged(&terms, Overflow::Refuse).map(Self);
         merged.map_err(|error| match error {

@@ -8,6 +8,7 @@ use super::batch::{Batch, copied, writer};
 use super::error::Error;
 use super::family::{Chunked, family, undecodable};
 use super::limits;
+use super::words::Command;
 
 family! {
     /// A cuckoo filter.
@@ -27,8 +28,8 @@ impl Cuckoo {
     /// # Errors
     /// [`Code::Refused`](super::Code::Refused) or [`Code::NoMemory`](super::Code::NoMemory).
     pub fn reserve(words: &[&[u8]]) -> Result<Self, Error> {
-        let words = [&[&b"CF.RESERVE"[..], b"key"], words].concat();
-        let params = request::reserve(&words[..], Params::REDISBLOOM, Grammar::Own)?;
+        let words = Command::new(&[b"CF.RESERVE", b"key"], words);
+        let params = request::reserve(&words, Params::REDISBLOOM, Grammar::Own)?;
         let shape = Shape::new(&params).ok_or(error::RESERVE_CAPACITY)?;
         let made = cuckoo::Cuckoo::new(shape, &Limits::NONE);
         made.map(Self).map_err(refused)

@@ -71,6 +71,11 @@ impl Error {
     pub fn text(&self) -> &str {
         &self.text
     }
+
+    /// Returns the text, which takes no memory if it is constant.
+    pub fn into_text(self) -> Cow<'static, str> {
+        self.text
+    }
 }
 
 impl fmt::Display for Error {

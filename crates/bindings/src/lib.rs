@@ -69,6 +69,7 @@ mod strided;
 mod tdigest;
 mod topk;
 mod views;
+mod words;
 
 pub use batch::{Batch, copied};
 pub use bloom::{Bloom, moment, parse_moment};

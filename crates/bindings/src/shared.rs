@@ -3,6 +3,7 @@
 use std::ptr;
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
+use super::batch::copied;
 use super::error::Error;
 
 /// An object behind a lock. Calls that only read run in parallel. A batch is one call, so other threads see all of it
@@ -78,16 +79,15 @@ impl<T> Shared<T> {
     /// The locks are taken in the order of their addresses, so that threads can't wait for each other for ever.
     ///
     /// # Errors
-    /// [`Code::Broken`](super::Code::Broken)
+    /// [`Code::Broken`](super::Code::Broken) or [`Code::NoMemory`](super::Code::NoMemory).
     pub fn read_all<R>(objects: &[&Self], look: impl FnOnce(&[&T]) -> R) -> Result<R, Error> {
         let address = |object: &&Self| ptr::from_ref(*object);
-        let mut ascending = objects.to_vec();
+        let mut ascending = copied(objects)?;
         ascending.sort_unstable_by_key(address);
         ascending.dedup_by_key(|object| address(object));
-        // If there is no memory for the lists, no lock is held yet.
         let (mut locks, mut all) = (Vec::new(), Vec::new());
-        locks.reserve_exact(ascending.len());
-        all.reserve_exact(objects.len());
+        locks.try_reserve_exact(ascending.len())?;
+        all.try_reserve_exact(objects.len())?;
         for object in &ascending {
             locks.push(reading(&object.0)?);
         }

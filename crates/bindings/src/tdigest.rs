@@ -1,6 +1,5 @@
 //! t-digests.
 
-use valkeybloom_protocol::numerals::double_text;
 use valkeybloom_protocol::tdigest::{self as request, error};
 use valkeybloom_sketches::tdigest::{self, Compressed, Compression, Refusal};
 
@@ -21,14 +20,12 @@ fn refused(refusal: Refusal) -> Error {
 }
 
 impl TDigest {
-    /// Creates the digest of TDIGEST.CREATE with these words after the key: none, or COMPRESSION with its value.
+    /// Creates the digest of TDIGEST.CREATE with this word as its compression.
     ///
     /// # Errors
     /// [`Code::Refused`](super::Code::Refused)
-    pub fn create(words: &[&[u8]]) -> Result<Self, Error> {
-        let words = [&[&b"TDIGEST.CREATE"[..], b"key"], words].concat();
-        let compression = request::compression(&words[..])?;
-        let compression = compression.map_or(Some(Compression::DEFAULT), Compression::new);
+    pub fn create(compression: &[u8]) -> Result<Self, Error> {
+        let compression = Compression::new(request::compression_of(compression)?);
         let compression = compression.filter(|compression| compression.is_within_limits());
         let compression = compression.ok_or(error::NOT_ALLOCATED)?;
         Ok(Self(tdigest::TDigest::new(compression)))
@@ -59,7 +56,7 @@ impl TDigest {
     /// [`Code::NoMemory`](super::Code::NoMemory).
     pub fn quantiles(&self, shares: &mut [f64]) -> Result<(), Error> {
         for share in &*shares {
-            request::quantile(double_text(*share).as_bytes())?;
+            request::quantile_in_range(*share)?;
         }
         let digest = self.compressed()?;
         for share in shares {
@@ -73,14 +70,7 @@ impl TDigest {
     /// # Errors
     /// [`Code::Refused`](super::Code::Refused) or [`Code::NoMemory`](super::Code::NoMemory).
     pub fn trimmed_mean(&self, low: f64, high: f64) -> Result<f64, Error> {
-        let [low, high] = [low, high].map(double_text);
-        let words = [
-            &b"TDIGEST.TRIMMED_MEAN"[..],
-            b"key",
-            low.as_bytes(),
-            high.as_bytes(),
-        ];
-        let (low, high) = request::trim(&words[..])?;
+        let (low, high) = request::cuts_in_order(low, high)?;
         Ok(self.compressed()?.trimmed_mean(low, high))
     }
 

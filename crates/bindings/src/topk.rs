@@ -9,6 +9,7 @@ use super::batch::{Batch, numbers};
 use super::error::{Code, Error};
 use super::family::family;
 use super::random_seed;
+use super::words::Command;
 
 family! {
     /// A top-k list.
@@ -41,9 +42,9 @@ impl TopK {
     /// # Errors
     /// [`Code::Refused`] or [`Code::NoMemory`].
     pub fn reserve(words: &[&[u8]]) -> Result<Self, Error> {
-        let words = [&[&b"TOPK.RESERVE"[..], b"key"], words].concat();
-        request::require_shape_words(&words[..])?;
-        let shape = request::shape(&words[..], Origin::Client);
+        let words = Command::new(&[b"TOPK.RESERVE", b"key"], words);
+        request::require_shape_words(&words)?;
+        let shape = request::shape(&words, Origin::Client);
         Self::of_shape(shape.map_err(|refused| match refused {
             Refused::Text(_) if refused == error::NOT_CREATED => Error::NO_MEMORY,
             other => other.into(),

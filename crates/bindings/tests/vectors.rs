@@ -254,7 +254,7 @@ impl Tested for TopK {
 
 impl Tested for TDigest {
     fn create(create: &Value) -> Self {
-        Self::create(&slices(&words(create, &[("compression", "COMPRESSION")]))).unwrap()
+        Self::create(create["compression"].to_string().as_bytes()).unwrap()
     }
 
     fn step(&mut self, name: &str, argument: &Value, _: &Value) -> Value {

@@ -183,13 +183,19 @@ typedef struct {
   uint64_t memory_bytes;
 } valkeybloom_top_k_info;
 
-// Parameters and contents of a digest. The extremes are NaN if the digest is empty.
+// Parameters and contents of a digest.
 typedef struct {
+  // The size of this structure, which the caller sets.
   size_t size;
+  // The compression that the digest was made with.
   uint64_t compression;
+  // The number of observations.
   uint64_t observations;
+  // The smallest observation; NaN if there is none.
   double min;
+  // The largest observation; NaN if there is none.
   double max;
+  // The memory that the digest takes, in bytes.
   uint64_t memory_bytes;
 } valkeybloom_tdigest_info;
 
@@ -427,7 +433,8 @@ valkeybloom_status valkeybloom_top_k_add(valkeybloom_object *list,
                                          valkeybloom_buffer *expelled);
 
 // Adds the items of a batch in order: item `i` `by[i]` times, or once if `by` is null. `expelled` receives the items
-// that were expelled from the list, in order, and may be null. If the batch can't be read, nothing is added.
+// that were expelled from the list, in order, and may be null. If the batch can't be read, nothing is added. After
+// VALKEYBLOOM_STATUS_NO_MEMORY some of the items, or all, are added, and those that they expelled are not returned.
 valkeybloom_status valkeybloom_top_k_add_many(valkeybloom_object *list,
                                               const valkeybloom_batch *batch,
                                               const int64_t *by,

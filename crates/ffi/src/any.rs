@@ -7,7 +7,7 @@ use valkeybloom_bindings::{Bloom, CountMin, Cuckoo, Family, Shared, TopK, decode
 use super::border::{
     Batch, Buffer, Outcome, Status, borrow, call, items, places, put, require, slice,
 };
-use super::object::{Kind, Object, Typed, each, free, give, give_new};
+use super::object::{Kind, Object, Typed, each, free, give_made, give_new};
 
 /// Frees an object. Null is ignored.
 #[unsafe(no_mangle)]
@@ -189,8 +189,5 @@ pub unsafe extern "C" fn valkeybloom_from_bytes(
     object: *mut *mut Object,
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
-    call(|| unsafe {
-        require(object)?;
-        give(object, decode(slice(data, length)?)?.into())
-    })
+    call(|| unsafe { give_made(object, || Ok(decode(slice(data, length)?)?.into())) })
 }

@@ -26,7 +26,7 @@ pub unsafe extern "C" fn valkeybloom_bloom_new(
     call(|| unsafe {
         let seed = optional(seed, 32)?;
         let numbers = [error_rate.to_string(), capacity.to_string()];
-        let all = words_after(&numbers, options);
+        let all = words_after(&numbers, options)?;
         object::give_new(filter, || Ok(Bloom::reserve(&all, seed)?))
     })
 }

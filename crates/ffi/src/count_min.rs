@@ -21,7 +21,7 @@ pub unsafe extern "C" fn valkeybloom_count_min_new(
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let numbers = [width.to_string(), depth.to_string()];
-        let all = words_after(&numbers, options);
+        let all = words_after(&numbers, options)?;
         object::give_new(sketch, || Ok(CountMin::by_size(&all)?))
     })
 }
@@ -38,7 +38,7 @@ pub unsafe extern "C" fn valkeybloom_count_min_from_rates(
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let numbers = [error.to_string(), probability.to_string()];
-        let all = words_after(&numbers, options);
+        let all = words_after(&numbers, options)?;
         object::give_new(sketch, || Ok(CountMin::by_rates(&all)?))
     })
 }
@@ -107,8 +107,7 @@ pub unsafe extern "C" fn valkeybloom_count_min_merge(
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let all = object::borrow_all_as::<CountMin>(sketches, sketches_length)?;
-        let ones = vec![1; all.len()];
-        let weights = optional(weights, sketches_length)?.unwrap_or(&ones);
+        let weights = optional(weights, sketches_length)?;
         let merged = |sketches: &[&CountMin]| CountMin::merged(sketches, weights);
         object::give_new(sketch, || Ok(Shared::read_all(&all, merged)??))
     })

@@ -19,7 +19,7 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_new(
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let numbers = [capacity.to_string()];
-        let all = words_after(&numbers, options);
+        let all = words_after(&numbers, options)?;
         object::give_new(filter, || Ok(Cuckoo::reserve(&all)?))
     })
 }

@@ -140,11 +140,15 @@ pub unsafe fn borrow_all_as<'a, F: Typed + 'a>(
     let pointers = unsafe { slice(objects, length) }?;
     // SAFETY: the caller promises it.
     let shared = |object: &*const Object| unsafe { borrow_as(*object) };
-    pointers.iter().map(shared).collect()
+    let mut all = Vec::new();
+    all.try_reserve_exact(pointers.len())?;
+    for object in pointers {
+        all.push(shared(object)?);
+    }
+    Ok(all)
 }
 
-/// Makes an object and gives it away. The place is checked first, because a call that fails must change nothing: `new` may
-/// empty a loader.
+/// Makes an object and gives it away, as [`give_made`] does.
 ///
 /// # Safety
 /// The place is null, or may be written to.
@@ -152,9 +156,8 @@ pub unsafe fn give_new<F: Typed>(
     place: *mut *mut Object,
     new: impl FnOnce() -> Outcome<F>,
 ) -> Outcome<()> {
-    require(place)?;
     // SAFETY: the caller promises it.
-    unsafe { give(place, new()?.object()) }
+    unsafe { give_made(place, || Ok(new()?.object())) }
 }
 
 /// Describes an object of a family.
@@ -178,12 +181,22 @@ pub unsafe fn describe<F: Typed, I>(
 /// # Safety
 /// The place is null, or may be written to.
 pub unsafe fn give<T>(place: *mut *mut T, made: T) -> Outcome<()> {
+    // SAFETY: the caller promises it.
+    unsafe { give_made(place, || Ok(made)) }
+}
+
+/// Makes a value and gives it away in a box of its own. The place and the box come first, because a call that fails must
+/// change nothing: `make` may empty a loader.
+///
+/// # Safety
+/// The place is null, or may be written to.
+pub unsafe fn give_made<T>(place: *mut *mut T, make: impl FnOnce() -> Outcome<T>) -> Outcome<()> {
     require(place)?;
     // `Box::new` would end the process if there is no memory, and `Box::try_new` is unstable. A boxed slice of one value has
     // the layout of a box.
     let mut one = Vec::new();
     one.try_reserve_exact(1)?;
-    one.push(made);
+    one.push(make()?);
     let one = Box::into_raw(one.into_boxed_slice());
     // SAFETY: the caller promises it.
     unsafe { put(place, one.cast()) }

@@ -15,8 +15,7 @@ pub unsafe extern "C" fn valkeybloom_tdigest_new(
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         let compression = compression.to_string();
-        let words = [&b"COMPRESSION"[..], compression.as_bytes()];
-        object::give_new(digest, || Ok(TDigest::create(&words)?))
+        object::give_new(digest, || Ok(TDigest::create(compression.as_bytes())?))
     })
 }
 
@@ -49,7 +48,8 @@ pub unsafe extern "C" fn valkeybloom_tdigest_add_array(
     })
 }
 
-/// Answers numbers one by one, from the compressed digest. The places of the answers may be those of the numbers.
+/// Answers numbers one by one, from the compressed digest. The places of the answers may be those of the numbers. They are
+/// set to 0 before they are borrowed, which `From<u8>` is for.
 ///
 /// # Safety
 /// There are `length` numbers and as many places, unless a pointer is null, for the length of the call.
@@ -185,14 +185,20 @@ pub unsafe extern "C" fn valkeybloom_tdigest_merge(
     })
 }
 
-/// Parameters and contents of a digest. The extremes are NaN if the digest is empty.
+/// Parameters and contents of a digest.
 #[repr(C)]
 pub struct TDigestInfo {
+    /// The size of this structure, which the caller sets.
     size: usize,
+    /// The compression that the digest was made with.
     compression: u64,
+    /// The number of observations.
     observations: u64,
+    /// The smallest observation; NaN if there is none.
     min: f64,
+    /// The largest observation; NaN if there is none.
     max: f64,
+    /// The memory that the digest takes, in bytes.
     memory_bytes: u64,
 }
 

@@ -27,7 +27,7 @@ pub unsafe extern "C" fn valkeybloom_top_k_new(
             depth.to_string(),
             decay.to_string(),
         ];
-        let all = words_after(&numbers, std::ptr::null());
+        let all = words_after(&numbers, std::ptr::null())?;
         object::give_new(list, || Ok(TopK::reserve(&all)?))
     })
 }
@@ -52,7 +52,8 @@ pub unsafe extern "C" fn valkeybloom_top_k_add(
 }
 
 /// Adds the items of a batch in order: item `i` `by[i]` times, or once if `by` is null. `expelled` receives the items
-/// that were expelled from the list, in order, and may be null. If the batch can't be read, nothing is added.
+/// that were expelled from the list, in order, and may be null. If the batch can't be read, nothing is added. After
+/// VALKEYBLOOM_STATUS_NO_MEMORY some of the items, or all, are added, and those that they expelled are not returned.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_top_k_add_many(
     list: *mut Object,

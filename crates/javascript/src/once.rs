@@ -7,7 +7,7 @@ use super::near::time;
 use valkeybloom_ffi::border::{
     Buffer, Failure, Items, Status, borrow, borrow_mut, call, put, slice,
 };
-use valkeybloom_ffi::object::{free, give};
+use valkeybloom_ffi::object::{free, give, give_made};
 
 /// Makes the receipts of a filter: a consumer's, whose name is not null, which begins at a position; or own ones, with a random
 /// number in two halves. `is_on` says whether there are any.
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn valkeybloom_once_begin(
     addition: *mut *mut Addition,
 ) -> Status {
     // SAFETY: the caller promises it.
-    call(|| unsafe { give(addition, borrow_mut(once)?.begin(at, time(now_us))) })
+    call(|| unsafe { give_made(addition, || Ok(borrow_mut(once)?.begin(at, time(now_us)))) })
 }
 
 /// Appends an item to a call. `is_claimed` says whether a copy of the filter claims it.

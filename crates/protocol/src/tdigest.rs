@@ -30,9 +30,19 @@ pub fn value(word: &[u8], bad: Error) -> Result<f64, Error> {
 /// # Errors
 /// [`BAD_QUANTILE`](error::BAD_QUANTILE) or [`QUANTILE_RANGE`](error::QUANTILE_RANGE).
 pub fn quantile(word: &[u8]) -> Result<f64, Error> {
-    let quantile = Some(double(word).ok_or(error::BAD_QUANTILE)?);
-    let in_range = quantile.filter(|quantile| (0.0..=1.0).contains(quantile));
-    in_range.ok_or(error::QUANTILE_RANGE)
+    quantile_in_range(double(word).ok_or(error::BAD_QUANTILE)?)
+}
+
+/// Requires that a quantile is from 0 to 1. NaN is refused like a word that is not a number.
+///
+/// # Errors
+/// [`BAD_QUANTILE`](error::BAD_QUANTILE) or [`QUANTILE_RANGE`](error::QUANTILE_RANGE).
+pub const fn quantile_in_range(quantile: f64) -> Result<f64, Error> {
+    match quantile {
+        0.0..=1.0 => Ok(quantile),
+        _ if quantile.is_nan() => Err(error::BAD_QUANTILE),
+        _ => Err(error::QUANTILE_RANGE),
+    }
 }
 
 /// Parses a rank, counted from 0.
@@ -51,8 +61,21 @@ pub fn rank(word: &[u8]) -> Result<u64, Error> {
 pub fn trim<W: CommandWords + ?Sized>(words: &W) -> Result<(f64, f64), Error> {
     let low = double(words.word(2)).ok_or(error::BAD_LOW_CUT)?;
     let high = double(words.word(3)).ok_or(error::BAD_HIGH_CUT)?;
+    cuts_in_order(low, high)
+}
+
+/// Requires that the quantiles of `TDIGEST.TRIMMED_MEAN` are from 0 to 1, the lower one first. NaN is refused like a word
+/// that is not a number.
+///
+/// # Errors
+/// The error of the first argument that is wrong.
+pub fn cuts_in_order(low: f64, high: f64) -> Result<(f64, f64), Error> {
     let range = 0.0..=1.0;
-    if !range.contains(&low) || !range.contains(&high) {
+    if low.is_nan() {
+        Err(error::BAD_LOW_CUT)
+    } else if high.is_nan() {
+        Err(error::BAD_HIGH_CUT)
+    } else if !range.contains(&low) || !range.contains(&high) {
         Err(error::CUT_RANGE)
     } else if low >= high {
         Err(error::CUT_ORDER)
@@ -67,7 +90,11 @@ fn positive(word: &[u8], bad: Error, range: Error) -> Result<u64, Error> {
     (number > 0).then_some(number).ok_or(range)
 }
 
-fn compression_of(word: &[u8]) -> Result<u64, Error> {
+/// Parses a compression. It may be too large for a digest.
+///
+/// # Errors
+/// [`BAD_COMPRESSION`](error::BAD_COMPRESSION) or [`COMPRESSION_RANGE`](error::COMPRESSION_RANGE).
+pub fn compression_of(word: &[u8]) -> Result<u64, Error> {
     positive(word, error::BAD_COMPRESSION, error::COMPRESSION_RANGE)
 }
 

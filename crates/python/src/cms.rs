@@ -126,7 +126,7 @@ impl CountMin {
         }
         let all: Vec<_> = sketches.iter().map(|sketch| &sketch.get().0).collect();
         made(py, || {
-            Shared::read_all(&all, |all| Sketch::merged(all, &weights))?
+            Shared::read_all(&all, |all| Sketch::merged(all, Some(&weights)))?
         })
         .map(Self)
     }

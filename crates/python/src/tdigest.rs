@@ -30,8 +30,8 @@ impl TDigest {
     #[new]
     #[pyo3(signature = (compression = Whole::of(100)), text_signature = "(compression=100)")]
     fn new(py: Python<'_>, compression: Whole) -> PyResult<Self> {
-        let words = [b"COMPRESSION", compression.word("compression")?];
-        made(py, || Digest::create(&words)).map(Self)
+        let word = compression.word("compression")?;
+        made(py, || Digest::create(word)).map(Self)
     }
 
     /// Add observations: float or int, finite.

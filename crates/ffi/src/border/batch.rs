@@ -13,19 +13,19 @@ use super::status::{Failure, Outcome};
 #[repr(C)]
 pub struct Batch {
     /// The number of items between offsets.
-    length: usize,
+    pub length: usize,
     /// The bytes of the items.
-    data: *const u8,
+    pub data: *const u8,
     /// The number of bytes in `data`.
-    data_length: usize,
+    pub data_length: usize,
     /// `length + 1` offsets of 32 bits.
-    offsets32: *const i32,
+    pub offsets32: *const i32,
     /// `length + 1` offsets of 64 bits, instead of those of 32 bits.
-    offsets64: *const i64,
+    pub offsets64: *const i64,
     /// The type of `array`: strings, bytes or integers. It stays yours: it is not released.
-    schema: *const ArrowSchema,
+    pub schema: *const ArrowSchema,
     /// An Arrow array, instead of data and offsets. It stays yours: it is not released.
-    array: *const ArrowArray,
+    pub array: *const ArrowArray,
 }
 
 /// Returns the items of a batch.

@@ -12,5 +12,5 @@ pub use memory::{
     require_if_given, require_info, slice,
 };
 pub use options::{moment, no_options, time, words_after};
-pub use returned::{Buffer, Items};
+pub use returned::{Buffer, Items, valkeybloom_buffer_free};
 pub use status::{Failure, Outcome, Status, call, require_stack};

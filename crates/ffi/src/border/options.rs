@@ -1,97 +1,101 @@
-//! Options: words in C, numbers in JavaScript.
+//! Options: words in C. JavaScript passes the options of items as numbers.
 
 use std::ffi::{CStr, c_char};
 
-#[cfg(target_family = "wasm")]
-use valkeybloom_bindings as bindings;
 use valkeybloom_bindings::Moment;
-#[cfg(not(target_family = "wasm"))]
-use valkeybloom_bindings::parse_moment;
 
-#[cfg(target_family = "wasm")]
-use super::memory::borrow;
+pub use items::moment;
+
 use super::status::{Failure, Outcome};
 
-/// Returns the words of options.
-///
-/// # Safety
-/// As for [`words_after`].
-unsafe fn words<'a>(options: *const c_char) -> Vec<&'a [u8]> {
-    if options.is_null() {
-        return Vec::new();
+/// The options of items.
+#[cfg(not(target_family = "wasm"))]
+mod items {
+    use std::ffi::c_char;
+
+    use valkeybloom_bindings::{Moment, parse_moment};
+
+    use super::{Outcome, words_after};
+
+    /// Returns the options AT and TTL of a call.
+    ///
+    /// # Safety
+    /// As for [`words_after`].
+    pub unsafe fn moment(options: *const c_char) -> Outcome<Moment> {
+        if options.is_null() {
+            return Ok(Moment::default());
+        }
+        // SAFETY: the caller promises it.
+        Ok(parse_moment(&unsafe { words_after(&[], options) }?)?)
     }
-    // SAFETY: the caller promises it.
-    let text = unsafe { CStr::from_ptr(options) }.to_bytes();
-    let words = text.split(u8::is_ascii_whitespace);
-    words.filter(|word| !word.is_empty()).collect()
+}
+
+/// The options of items: a pointer to the numbers of AT and TTL.
+#[cfg(target_family = "wasm")]
+mod items {
+    use std::ffi::c_char;
+
+    use valkeybloom_bindings::{self as bindings, Moment};
+
+    use super::Outcome;
+    use crate::border::borrow;
+
+    /// Returns the options AT and TTL of a call. A number below 0 stands for an option that is missing.
+    ///
+    /// # Safety
+    /// The pointer is null, or that of two numbers.
+    pub unsafe fn moment(options: *const c_char) -> Outcome<Moment> {
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "integers of JavaScript"
+        )]
+        fn given(number: f64) -> Option<u64> {
+            (number >= 0.0).then_some(number as u64)
+        }
+        if options.is_null() {
+            return Ok(Moment::default());
+        }
+        // SAFETY: the caller promises it.
+        let [at_ms, ttl_ms] = unsafe { borrow(options.cast::<[f64; 2]>()) }?.map(given);
+        Ok(bindings::moment(at_ms, ttl_ms)?)
+    }
 }
 
 /// Returns the words of required numbers and of options.
 ///
 /// # Safety
 /// The pointer is null, or that of a text that ends with a zero and is valid for the length of the call.
-pub unsafe fn words_after(numbers: &[String], options: *const c_char) -> Vec<&[u8]> {
-    let mut all: Vec<&[u8]> = numbers.iter().map(String::as_bytes).collect();
-    // SAFETY: the caller promises it.
-    all.extend(unsafe { words(options) });
-    all
-}
-
-/// Returns the options AT and TTL of a call.
-///
-/// # Safety
-/// As for [`words_after`].
-#[cfg(not(target_family = "wasm"))]
-pub unsafe fn moment(options: *const c_char) -> Outcome<Moment> {
-    if options.is_null() {
-        return Ok(Moment::default());
+pub unsafe fn words_after(numbers: &[String], options: *const c_char) -> Outcome<Vec<&[u8]>> {
+    let text = if options.is_null() {
+        c""
+    } else {
+        // SAFETY: the caller promises it.
+        unsafe { CStr::from_ptr(options) }
+    };
+    let words = text.to_bytes().split(u8::is_ascii_whitespace);
+    let mut all = Vec::new();
+    for word in numbers.iter().map(String::as_bytes).chain(words) {
+        if !word.is_empty() {
+            all.try_reserve(1)?;
+            all.push(word);
+        }
     }
-    // SAFETY: the caller promises it.
-    Ok(parse_moment(&unsafe { words(options) })?)
-}
-
-/// Returns the options AT and TTL of a call. JavaScript passes them as numbers. One below 0 stands for an option that is missing.
-///
-/// # Safety
-/// The pointer is null, or that of two numbers.
-#[cfg(target_family = "wasm")]
-pub unsafe fn moment(options: *const c_char) -> Outcome<Moment> {
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "integers of JavaScript"
-    )]
-    fn given(number: f64) -> Option<u64> {
-        (number >= 0.0).then_some(number as u64)
-    }
-    if options.is_null() {
-        return Ok(Moment::default());
-    }
-    // SAFETY: the caller promises it.
-    let [at_ms, ttl_ms] = unsafe { borrow(options.cast::<[f64; 2]>()) }?.map(given);
-    Ok(bindings::moment(at_ms, ttl_ms)?)
+    Ok(all)
 }
 
 /// Returns the time of a call whose only option is AT, in milliseconds since the epoch.
 ///
 /// # Safety
 /// As for [`moment`].
-#[cfg(target_family = "wasm")]
 pub unsafe fn time(options: *const c_char) -> Outcome<Option<u64>> {
     // SAFETY: the caller promises it.
-    Ok(unsafe { moment(options) }?.at_ms)
-}
-
-/// Returns the time of a call whose only option is AT, in milliseconds since the epoch.
-///
-/// # Safety
-/// As for [`words_after`].
-#[cfg(not(target_family = "wasm"))]
-pub unsafe fn time(options: *const c_char) -> Outcome<Option<u64>> {
-    // SAFETY: the caller promises it.
-    match unsafe { words(options) }[..] {
-        [] => Ok(None),
-        [at, time] if at.eq_ignore_ascii_case(b"AT") => Ok(parse_moment(&[at, time])?.at_ms),
+    match unsafe { moment(options) }? {
+        Moment {
+            ttl_ms: None,
+            at_ms,
+            ..
+        } => Ok(at_ms),
         _ => Err(Failure::refused("AT with a time is the only option here")),
     }
 }
@@ -99,18 +103,15 @@ pub unsafe fn time(options: *const c_char) -> Outcome<Option<u64>> {
 /// Refuses options to a call that has none.
 ///
 /// # Safety
-/// As for [`words_after`].
+/// As for [`moment`].
 pub unsafe fn no_options(options: *const c_char) -> Outcome<()> {
-    // In WebAssembly, they are not words.
-    let has_none = if cfg!(target_family = "wasm") {
-        options.is_null()
-    } else {
-        // SAFETY: the caller promises it.
-        unsafe { words(options) }.is_empty()
-    };
-    if has_none {
-        Ok(())
-    } else {
-        Err(Failure::refused("there are no options here"))
+    // SAFETY: the caller promises it.
+    match unsafe { moment(options) } {
+        Ok(Moment {
+            at_ms: None,
+            ttl_ms: None,
+            ..
+        }) => Ok(()),
+        _ => Err(Failure::refused("there are no options here")),
     }
 }

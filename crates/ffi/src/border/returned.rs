@@ -10,9 +10,9 @@ use super::status::Outcome;
 #[repr(C)]
 pub struct Buffer {
     /// The first byte; null if there is nothing to free.
-    data: *mut u8,
+    pub data: *mut u8,
     /// The number of bytes.
-    length: usize,
+    pub length: usize,
 }
 
 impl Buffer {
@@ -73,15 +73,15 @@ pub unsafe extern "C" fn valkeybloom_buffer_free(buffer: *mut Buffer) {
 #[repr(C)]
 pub struct Items {
     /// The number of items.
-    length: usize,
+    pub length: usize,
     /// The bytes of the items.
-    data: *mut u8,
+    pub data: *mut u8,
     /// The number of bytes in `data`.
-    data_length: usize,
+    pub data_length: usize,
     /// `length + 1` offsets: item `i` is the bytes from `offsets[i]` up to `offsets[i + 1]`.
-    offsets: *mut i64,
+    pub offsets: *mut i64,
     /// The count of each item; null if the call returns none.
-    counts: *mut u64,
+    pub counts: *mut u64,
 }
 
 impl Items {

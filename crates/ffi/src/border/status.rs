@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::ffi::{CString, c_char};
+use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use valkeybloom_bindings::{self as bindings, Code, Error};
@@ -44,7 +44,7 @@ impl From<Error> for Failure {
             Code::BadType => Status::BadType,
             Code::Broken => Status::Broken,
         };
-        Self(status, error.text().to_owned().into())
+        Self(status, error.into_text())
     }
 }
 
@@ -71,7 +71,7 @@ impl Failure {
 pub type Outcome<T> = Result<T, Failure>;
 
 thread_local! {
-    static LAST_ERROR: RefCell<Option<CString>> = const { RefCell::new(None) };
+    static LAST_ERROR: RefCell<Cow<'static, CStr>> = const { RefCell::new(Cow::Borrowed(c"")) };
 }
 
 /// Requires room on the stack of an engine of WebAssembly. Without room, the engine ends the call, which has done nothing yet.
@@ -94,18 +94,27 @@ pub fn call(work: impl FnOnce() -> Outcome<()>) -> Status {
 /// Notes the text of a failure, and returns its status. It is a function of its own because `call` is compiled for each call.
 #[cold]
 fn note(Failure(status, text): Failure) -> Status {
-    let text = CString::new(text.replace('\0', "\\0")).ok();
+    let text =
+        text_for_c(&text).unwrap_or(Cow::Borrowed(c"not enough memory for the error's text"));
     // A thread that is ending may no longer have a place for the text.
     let _ = LAST_ERROR.try_with(|last| last.replace(text));
     status
+}
+
+/// Returns a text for C; `None` if there is no memory for it.
+fn text_for_c(text: &str) -> Option<Cow<'static, CStr>> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(text.len() + 1).ok()?;
+    bytes.extend(text.bytes().map(|byte| if byte == 0 { b' ' } else { byte }));
+    CString::new(bytes).ok().map(Cow::Owned)
 }
 
 /// Returns the error text of this thread's last failed call, in one line; the empty text if none has failed. It is
 /// valid until the next call of this thread fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn valkeybloom_last_error() -> *const c_char {
-    let text = LAST_ERROR.try_with(|last| last.borrow().as_ref().map(|text| text.as_ptr()));
-    text.ok().flatten().unwrap_or(c"".as_ptr())
+    let text = LAST_ERROR.try_with(|last| last.borrow().as_ptr());
+    text.unwrap_or(c"".as_ptr())
 }
 
 /// Returns the version of the library, such as "3.0.0". It is valid for ever.
