@@ -41,22 +41,22 @@ use crate::error::Error;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Once(Calls);
+pub struct Once(Adder);
 
 /// A consumer of [`Once`]: it says the position of each item in its input, and has one receipt. Clones are cheap handles.
 ///
 /// Positions that were added before get the same answers again, and their items are not added. The receipt keeps the last
 /// 100,000 answers. Batches of one consumer are added one after the other.
 #[derive(Clone)]
-pub struct Consumer(Calls);
+pub struct Consumer(Adder);
 
-/// How commands are sent, and the receipts.
+/// What an object or a consumer adds with: the connection, and the receipts.
 #[derive(Clone)]
-struct Calls {
+struct Adder {
     connection: Arc<dyn Connection>,
     key: Arc<[u8]>,
     timeout: Duration,
-    own: Arc<Mutex<once::Once>>,
+    receipts: Arc<Mutex<once::Once>>,
 }
 
 const REQUIRED: Adding = Adding {
@@ -64,7 +64,7 @@ const REQUIRED: Adding = Adding {
     may_lack: false,
 };
 
-/// Returns a number that no other object has.
+/// Returns a random number, so that hardly ever another object has the same.
 pub fn random() -> u128 {
     // The keys of each are as random as the system's numbers, or follow from those.
     let [high, low] = [0, 1].map(|number| u128::from(RandomState::new().hash_one(number)));
@@ -75,12 +75,12 @@ impl Once {
     /// Makes an object for the filter at a key. A missing filter is created, with the server's default parameters.
     pub fn new(connection: impl Connection, key: impl AsRef<[u8]>) -> Self {
         let key = key.as_ref();
-        let own = once::Once::new(key, Receipts::Own(random()), REQUIRED);
-        Self(Calls {
+        let receipts = once::Once::new(key, Receipts::Own(random()), REQUIRED);
+        Self(Adder {
             connection: Arc::new(connection),
             key: key.into(),
             timeout: TIMEOUT,
-            own: Arc::new(Mutex::new(own)),
+            receipts: Arc::new(Mutex::new(receipts)),
         })
     }
 
@@ -94,9 +94,9 @@ impl Once {
     /// Returns the consumer with this name, whose receipt is `{key}:once:name`. `begin` is the position of its first batch.
     pub fn consumer(self, name: impl AsRef<[u8]>, begin: u64) -> Consumer {
         let receipts = Receipts::Consumer(name.as_ref(), begin);
-        let own = once::Once::new(&self.0.key, receipts, REQUIRED);
-        let own = Arc::new(Mutex::new(own));
-        Consumer(Calls { own, ..self.0 })
+        let receipts = once::Once::new(&self.0.key, receipts, REQUIRED);
+        let receipts = Arc::new(Mutex::new(receipts));
+        Consumer(Adder { receipts, ..self.0 })
     }
 
     /// Adds items, and returns for each, in order, whether it was new. Sends up to 10,000 items in a command.
@@ -128,30 +128,30 @@ impl Consumer {
     /// The server can't be reached, refused, or did not answer in time; [`Error::Unexpected`] if the key of the receipt
     /// holds something else.
     pub async fn position(&self) -> Result<u64, Error> {
-        let words = locked(&self.0.own).position_words();
+        let words = locked(&self.0.receipts).position_words();
         let mut command = Cmd::new();
-        command.arg(&words.unwrap_or_default()[..]);
+        command.arg(&words.ok_or(Error::Unexpected)?[..]);
         let reply = self.0.send(command).await?;
         let head = match &reply {
             Value::BulkString(head) => &head[..],
             _ => return Err(Error::Unexpected),
         };
-        let position = locked(&self.0.own).position_in(head);
+        let position = locked(&self.0.receipts).position_in(head);
         position.ok_or(Error::Unexpected)
     }
 }
 
-impl Calls {
+impl Adder {
     async fn add(&self, items: &[impl AsRef<[u8]>], at: u64) -> Result<Vec<bool>, Error> {
         let items = items.iter().map(|item| (item.as_ref(), false));
-        let mut call = Call::begin(&self.own, items, at);
+        let mut call = Call::begin(&self.receipts, items, at);
         call.run(&self.key, |command| self.send(command), |_| {})
             .await?;
         let answers = call.answers().into_iter();
         let answers = answers.map(|answer| answer.ok_or(Error::Unexpected));
-        let answers = answers.collect();
-        call.is_told = true;
-        answers
+        let answers = answers.collect::<Result<_, _>>()?;
+        call.finish();
+        Ok(answers)
     }
 
     async fn send(&self, command: Cmd) -> Result<Value, Error> {
@@ -159,16 +159,14 @@ impl Calls {
     }
 }
 
-pub fn locked(own: &Mutex<once::Once>) -> MutexGuard<'_, once::Once> {
-    own.lock().unwrap_or_else(PoisonError::into_inner)
+pub fn locked(receipts: &Mutex<once::Once>) -> MutexGuard<'_, once::Once> {
+    receipts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A call that adds items. It ends when it is dropped.
+/// A call that adds items. If it is dropped before it is [finished](Self::finish), the program did not get the answers.
 pub struct Call<'o> {
-    own: &'o Mutex<once::Once>,
+    receipts: &'o Mutex<once::Once>,
     addition: Option<once::Addition>,
-    /// Whether the program gets the answers that are known.
-    pub is_told: bool,
     /// Whether the server refused one item, and not a command.
     is_item_refused: bool,
 }
@@ -176,11 +174,11 @@ pub struct Call<'o> {
 impl<'o> Call<'o> {
     /// Begins a call with items. Each comes with whether a copy of the filter claims it.
     pub fn begin<'i>(
-        own: &'o Mutex<once::Once>,
+        receipts: &'o Mutex<once::Once>,
         items: impl Iterator<Item = (&'i [u8], bool)>,
         at: u64,
     ) -> Self {
-        let mut once = locked(own);
+        let mut once = locked(receipts);
         let mut addition = once.begin(at, now());
         for (item, is_claimed) in items {
             // The program has the items in its memory, too.
@@ -188,15 +186,14 @@ impl<'o> Call<'o> {
             pushed.expect("there is memory for the items of a call");
         }
         Self {
-            own,
+            receipts,
             addition: Some(addition),
-            is_told: false,
             is_item_refused: false,
         }
     }
 
-    /// Creates a missing filter, or does not.
-    pub fn creates(&mut self, creates: bool) {
+    /// Sets whether the call creates a missing filter.
+    pub fn set_creates(&mut self, creates: bool) {
         if let Some(addition) = &mut self.addition {
             addition.set_creates(creates);
         }
@@ -220,25 +217,15 @@ impl<'o> Call<'o> {
                     Some(error) => return Err(error),
                 },
             };
-            let Value::Array(elements) = reply else {
-                return Err(Error::Unexpected);
-            };
-            let is_error = |element: &Value| matches!(element, Value::ServerError(_));
-            let known = elements.iter().take_while(|e| !is_error(e)).count();
-            let total = elements.len();
-            let answers: Option<Vec<bool>> = elements[..known].iter().map(is_yes).collect();
-            let answers = answers
-                .filter(|_| total <= count)
-                .ok_or(Error::Unexpected)?;
+            let (answers, refusal) = answers_in(reply, count)?;
+            let is_short = answers.len() < count;
             added(&addition.take(answers));
-            match elements.into_iter().nth(known) {
-                Some(Value::ServerError(error)) => {
-                    self.is_item_refused = true;
-                    let error = Error::from(error);
-                    return Err(refused(addition, error, true).unwrap_or(Error::Unexpected));
-                }
-                _ if total < count => return Err(Error::Unexpected),
-                _ => {}
+            if let Some(error) = refusal {
+                self.is_item_refused = true;
+                return Err(refused(addition, error, true).unwrap_or(Error::Unexpected));
+            }
+            if is_short {
+                return Err(Error::Unexpected);
             }
         }
         Ok(())
@@ -259,13 +246,22 @@ impl<'o> Call<'o> {
             _ => unanswered,
         }
     }
+
+    /// Ends the call. The program gets the answers that are known.
+    pub fn finish(mut self) {
+        self.end(true);
+    }
+
+    fn end(&mut self, is_told: bool) {
+        if let Some(addition) = self.addition.take() {
+            locked(self.receipts).end(addition, is_told, now());
+        }
+    }
 }
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        if let Some(addition) = self.addition.take() {
-            locked(self.own).end(addition, self.is_told, now());
-        }
+        self.end(false);
     }
 }
 
@@ -284,6 +280,25 @@ fn next(addition: &mut once::Addition, key: &[u8]) -> Option<(Cmd, usize)> {
         command.arg(item);
     });
     Some((command, count))
+}
+
+/// Returns the answers in the reply to a command with `count` items, and the error of the item after them, if it was
+/// refused.
+fn answers_in(reply: Value, count: usize) -> Result<(Vec<bool>, Option<Error>), Error> {
+    let Value::Array(elements) = reply else {
+        return Err(Error::Unexpected);
+    };
+    if elements.len() > count {
+        return Err(Error::Unexpected);
+    }
+    let mut answers = Vec::with_capacity(elements.len());
+    for element in elements {
+        if let Value::ServerError(error) = element {
+            return Ok((answers, Some(error.into())));
+        }
+        answers.push(is_yes(&element).ok_or(Error::Unexpected)?);
+    }
+    Ok((answers, None))
 }
 
 /// Returns the error that ends a call; `None` if the call goes on.

@@ -237,7 +237,7 @@ impl Near {
         };
         let given = items.iter().map(AsRef::as_ref).zip(claimed);
         let mut call = Call::begin(once, given, 0);
-        call.creates(self.creates);
+        call.set_creates(self.creates);
         let keep = |added: &[&[u8]]| {
             let now = clock::now();
             let mut follower = self.inner.follower_mut();
@@ -248,7 +248,6 @@ impl Near {
         let done = call
             .run(&self.inner.key, |command| self.send(command), keep)
             .await;
-        call.is_told = true;
         let answers = call.answers().into_iter();
         let answers = answers.map(|answer| answer.ok_or(Error::NotTried));
         let mut answers: Vec<_> = answers.collect();
@@ -259,6 +258,7 @@ impl Near {
                 }
             }
         }
+        call.finish();
         answers
     }
 
