@@ -2,7 +2,7 @@
 
 import { commandsOf, isOne, pause, requireList, unexpected } from './clients.js';
 import { Receipts } from './once.js';
-import { Bloom, adopt } from './sketches.js';
+import { Bloom, objectAt } from './sketches.js';
 import {
   SketchError, call, f64, itemBytes, keyBytes, listOf, number, numbers, options, release, result, run, takeBuffer, takeItems, textOf, u32,
   wasm, withBytes, withItem, withNumbers, withPlace,
@@ -290,7 +290,7 @@ export class Near {
   copy() {
     if (this.#pointer === 0) return undefined;
     const copy = result(u32, 'near_copy', this.#pointer);
-    return copy === 0 ? undefined : adopt(copy, Bloom);
+    return copy === 0 ? undefined : objectAt(copy, Bloom);
   }
 
   /** Node.js and Bun print this. */

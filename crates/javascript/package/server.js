@@ -1,7 +1,7 @@
 // `fetch` and `store`: the objects of a server's keys. The WebAssembly says which command is next.
 
 import { commandsOf, pause } from './clients.js';
-import { adopt, familyOf, isSketch, pointerOf } from './sketches.js';
+import { objectAt, familyOf, isSketch, pointerOf } from './sketches.js';
 import {
   SketchError, call, itemBytes, keyBytes, number, numbers, options, result, takeBuffer, takeItems, textOf, u32, wasm, withBatch,
   withBytes, withPlace,
@@ -46,7 +46,7 @@ function ended(pointer, errors, key, sketch) {
     return [u32(place), u32(place + 8), errors[u32(place + 12)], takeBuffer(place + 16)];
   });
   const [text, shown] = [bytes && textOf(bytes), JSON.stringify(textOf(key))];
-  if (ending === DONE) return object === 0 ? undefined : adopt(object);
+  if (ending === DONE) return object === 0 ? undefined : objectAt(object);
   if (ending === NO_KEY) throw new SketchError('NO_KEY', `there is no key ${shown}`);
   if (ending === NO_SKETCH) throw new TypeError(`${shown} holds a value of type ${text}, which is not a sketch`);
   if (ending === EXISTS) {

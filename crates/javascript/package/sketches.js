@@ -19,7 +19,7 @@ class Made {
   }
 
   /** Makes an object of a class, which may be derived, so that its constructor may run any code. */
-  as(family) {
+  toObject(family) {
     try {
       const object = new family(this);
       if (this.#pointer === 0) return object;
@@ -36,30 +36,37 @@ const madeOf = (first, make) => (first instanceof Made ? first : new Made(make()
 /** The property of classes' prototypes with the number of their family in `FAMILIES`. Derived classes inherit it. */
 const FAMILY = Symbol();
 
-/** The names of families, from 1 as the WebAssembly numbers them. */
-const NAMES = ['', 'Bloom filter', 'cuckoo filter', 'count-min sketch', 'top-k list', 't-digest'];
-
 const freed = new FinalizationRegistry((pointer) => wasm.valkeybloom_free(pointer));
 
-/** Returns the pointer of a sketch for the next call. If the sketch has a window, it sets the clock. */
+/**
+ * Returns the pointer of a sketch for the next call. If the sketch has a window, it sets the clock, which may be code of a
+ * program: items and options are written after that. Iterables are read before, because their code may free the sketch.
+ */
 export let pointerOf;
 
-/** Returns a parameter of a call: a number, or the address of the numbers of options. */
-const placed = (parameter) => (typeof parameter === 'object' ? withNumbers(parameter) : parameter ?? 0);
+/** Returns a parameter as the WebAssembly takes it: a number, or the address of the numbers of options. */
+const argumentOf = (parameter) => (typeof parameter === 'object' ? withNumbers(parameter) : parameter ?? 0);
 
-/** Calls a function with an object, an item and a number or options. Returns its answer, which `read` finds. */
-const ask = (of, sketch, item, parameter, read = isTrue) => {
+/**
+ * Calls a function with an object, an item, and a number or options, if it has such a parameter. Returns its answer, which
+ * `read` finds. A list of parameters, spread into the call, would take as long again.
+ */
+const callWithItem = (fn, sketch, item, parameter, read = isTrue) => {
   const pointer = pointerOf(sketch);
   return withItem(item, (address, length, place) => {
-    check(run(of, pointer, address, length, placed(parameter), place));
+    const status =
+      parameter === undefined
+        ? run(fn, pointer, address, length, place)
+        : run(fn, pointer, address, length, argumentOf(parameter), place);
+    check(status);
     return read(place);
   });
 };
 
 /** Adds a batch to a filter, with a number or options. */
-const addMany = (of, filter, items, parameter) =>
+const addMany = (fn, filter, items, parameter) =>
   withBatch(items, 1, (batch, count, place) => {
-    const status = run(of, pointerOf(filter), batch, placed(parameter), place, 0);
+    const status = run(fn, pointerOf(filter), batch, argumentOf(parameter), place, 0);
     const answers = copied(place, count);
     checkBatch(status, answers);
     return answers;
@@ -91,16 +98,16 @@ export class Sketch {
     const made = new Made(pointer);
     if (wanted !== undefined && wanted !== family) {
       release('free', made.take());
-      throw new SketchError('UNDECODABLE', `the bytes are a ${NAMES[family]}, not a ${NAMES[wanted]}`);
+      throw new SketchError('UNDECODABLE', `the bytes are a ${FAMILIES[family].name}, not a ${FAMILIES[wanted].name}`);
     }
-    return made.as(wanted === undefined ? FAMILIES[family] : this);
+    return made.toObject(wanted === undefined ? FAMILIES[family].class : this);
   }
 
   toBytes() { return result(takeBuffer, 'to_bytes', pointerOf(this)); }
 
   copy() {
     const family = this.constructor;
-    return adopt(result(u32, 'copy', pointerOf(this)), family);
+    return objectAt(result(u32, 'copy', pointerOf(this)), family);
   }
 
   equals(other) {
@@ -110,7 +117,7 @@ export class Sketch {
 
   clear() { call('clear', pointerOf(this)); }
 
-  // Families that lack one of the next six refuse it in words.
+  // Not every family has chunks, lookups, counts or removals: the WebAssembly refuses what a family lacks.
 
   static fromChunks(pairs) {
     const loader = new Loader(this);
@@ -136,7 +143,7 @@ export class Sketch {
     }
   }
 
-  has(item, given) { return ask(wasm.valkeybloom_contains, this, item, atOf(given)); }
+  has(item, given) { return callWithItem(wasm.valkeybloom_contains, this, item, atOf(given) ?? 0); }
 
   hasMany(items, given) {
     const at = atOf(given);
@@ -146,19 +153,15 @@ export class Sketch {
     });
   }
 
-  count(item) {
-    return ask((pointer, address, length, _, place) => wasm.valkeybloom_count(pointer, address, length, place), this, item, 0, u64);
-  }
+  count(item) { return callWithItem(wasm.valkeybloom_count, this, item, undefined, u64); }
 
-  remove(item) {
-    return ask((pointer, address, length, _, place) => wasm.valkeybloom_remove(pointer, address, length, place), this, item);
-  }
+  remove(item) { return callWithItem(wasm.valkeybloom_remove, this, item); }
 
   /** Node.js and Bun print this. */
   [Symbol.for('nodejs.util.inspect.custom')]() {
     if (!(#pointer in this)) return `<${this.constructor.name}>`;
     if (this.#pointer === 0) return `<${this.constructor.name}, freed>`;
-    const properties = SHOWN[this[FAMILY]].map((name) => [name, this[name]]);
+    const properties = FAMILIES[this[FAMILY]].shown.map((name) => [name, this[name]]);
     const shown = properties.filter(([, value]) => value !== undefined && value !== false);
     return `<${this.constructor.name} ${shown.map(([name, value]) => `${name}=${value}`).join(' ')}>`;
   }
@@ -181,20 +184,20 @@ export const decode = (data) => Sketch.fromBytes(data);
 export const isSketch = (value) => value instanceof Sketch;
 
 /** Returns the class of a sketch's family, whatever class was derived from it. */
-export const familyOf = (sketch) => FAMILIES[sketch[FAMILY]];
+export const familyOf = (sketch) => FAMILIES[sketch[FAMILY]].class;
 
 /** Returns the number of the family of the object that a pointer points to. */
 const numberOf = (pointer) => result(u32, 'family_of', pointer);
 
 /** Makes an object of the pointer that a call has returned. */
-export const adopt = (pointer, family = FAMILIES[numberOf(pointer)]) => new Made(pointer).as(family);
+export const objectAt = (pointer, family = FAMILIES[numberOf(pointer)].class) => new Made(pointer).toObject(family);
 
 /** Describes a sketch, and reads what is at an offset of the structure. */
-function info(name, sketch, offset, read, ...given) {
+function info(name, sketch, offset, read, ...parameters) {
   const pointer = pointerOf(sketch);
   return withPlace((place) => {
     numbers().setUint32(place, RESULT_BYTES, true);
-    call(`${name}_describe`, pointer, ...given, place);
+    call(`${name}_describe`, pointer, ...parameters.map(argumentOf), place);
     return read(place + offset);
   });
 }
@@ -215,7 +218,7 @@ export class Loader {
     });
   }
 
-  end() { return adopt(result(u32, 'loader_finish', this.#pointer), this.family); }
+  end() { return objectAt(result(u32, 'loader_finish', this.#pointer), this.family); }
 
   free() {
     release('loader_free', this.#pointer);
@@ -274,18 +277,18 @@ export class Bloom extends Sketch {
   static window(capacity, errorRate, given = {}) {
     const { windowMs, periods, ...others } = options(given, 'windowMs', 'periods', ...GROWTH);
     const words = `WINDOW ${integer(windowMs, 'windowMs', 1)} PERIODS ${integer(periods, 'periods', 1)}`;
-    return adopt(makeBloom(capacity, errorRate, others, words), this);
+    return objectAt(makeBloom(capacity, errorRate, others, words), this);
   }
 
   static counting(capacity, errorRate, given = {}) {
-    return adopt(makeBloom(capacity, errorRate, given, 'COUNTING'), this);
+    return objectAt(makeBloom(capacity, errorRate, given, 'COUNTING'), this);
   }
 
   static scaledTo(capacity, errorRate, given = {}) {
-    return adopt(makeBloom(capacity, errorRate, given, `SCALETO ${integer(capacity, 'capacity', 1)}`), this);
+    return objectAt(makeBloom(capacity, errorRate, given, `SCALETO ${integer(capacity, 'capacity', 1)}`), this);
   }
 
-  add(item, given) { return ask(wasm.valkeybloom_bloom_add, this, item, momentOf(given)); }
+  add(item, given) { return callWithItem(wasm.valkeybloom_bloom_add, this, item, momentOf(given) ?? 0); }
 
   addMany(items, given) {
     return addMany(wasm.valkeybloom_bloom_add_many, this, items, momentOf(given));
@@ -297,12 +300,11 @@ export class Bloom extends Sketch {
     const list = listOf(filters, 'filters');
     const at = atOf(given);
     const pointer = withAll(this, list, (address, length) => result(u32, 'bloom_union', address, length, withNumbers(at)));
-    return adopt(pointer, this);
+    return objectAt(pointer, this);
   }
 
   card(given) {
-    const at = atOf(given);
-    return info('bloom', this, 8, u64, withNumbers(at));
+    return info('bloom', this, 8, u64, atOf(given));
   }
 
   get estimatedErrorRate() {
@@ -318,9 +320,9 @@ export class CuckooFilter extends Sketch {
     }));
   }
 
-  add(item) { return ask(wasm.valkeybloom_cuckoo_add, this, item, 0); }
+  add(item) { return callWithItem(wasm.valkeybloom_cuckoo_add, this, item, 0); }
 
-  addNew(item) { return ask(wasm.valkeybloom_cuckoo_add, this, item, 1); }
+  addNew(item) { return callWithItem(wasm.valkeybloom_cuckoo_add, this, item, 1); }
 
   addMany(items) { return addMany(wasm.valkeybloom_cuckoo_add_many, this, items, 0); }
 
@@ -354,7 +356,7 @@ export class CountMin extends Sketch {
 
   static fromRates(error, probability, given) {
     const [cellSize, rates] = [cellSizeOf(given), [rate(error, 'error'), rate(probability, 'probability')]];
-    return adopt(result(u32, 'count_min_from_rates', ...rates, withWords(cellSize)), this);
+    return objectAt(result(u32, 'count_min_from_rates', ...rates, withWords(cellSize)), this);
   }
 
   static merged(pairs) {
@@ -367,11 +369,11 @@ export class CountMin extends Sketch {
         return result(u32, 'count_min_merge', address, weights, length);
       }),
     );
-    return adopt(pointer, this);
+    return objectAt(pointer, this);
   }
 
   add(item, n = 1) {
-    return ask(wasm.valkeybloom_count_min_add, this, item, signed(n, 'n'), u64);
+    return callWithItem(wasm.valkeybloom_count_min_add, this, item, signed(n, 'n'), u64);
   }
 
   addMany(items, counts) {
@@ -389,7 +391,7 @@ export class CountMin extends Sketch {
 }
 
 /** Returns items of a list as text, or as the bytes that they are. */
-const as = (given) => (options(given, 'bytes').bytes ? (item) => item : textOf);
+const converterOf = (given) => (options(given, 'bytes').bytes ? (item) => item : textOf);
 
 export class TopK extends Sketch {
   constructor(k, width = 8, depth = 7, decay = 0.9) {
@@ -400,33 +402,30 @@ export class TopK extends Sketch {
   }
 
   add(item, n = 1, given = {}) {
-    const [by, convert] = [signed(n, 'n'), as(given)];
-    const left = withItem(item, (address, length, place) => {
-      call('top_k_add', pointerOf(this), address, length, by, place);
-      return takeBuffer(place);
-    });
+    const [by, convert] = [signed(n, 'n'), converterOf(given)];
+    const left = callWithItem(wasm.valkeybloom_top_k_add, this, item, by, takeBuffer);
     return left && convert(left);
   }
 
   addMany(items, counts, given = {}) {
-    const convert = as(given);
+    const convert = converterOf(given);
     const left = withCounts(items, counts, (batch, by) => result(takeItems, 'top_k_add_many', pointerOf(this), batch, by));
     return left.map(([item]) => convert(item));
   }
 
   list(given = {}) {
-    const convert = as(given);
+    const convert = converterOf(given);
     return result(takeItems, 'top_k_list', pointerOf(this)).map(([item, n]) => [convert(item), n]);
   }
 }
 
-/** Writes values to the memory, and calls `use` with their address and number. Returns the numbers there afterwards. */
-const withDoubles = (values, use, read = f64, write = 'setFloat64', convert = number) => {
+/** Writes values to the memory, and calls `use` with their address and number. */
+const withDoubles = (values, use) => {
+  if (values instanceof Float64Array) return withBytes(bytesOf(values, 'values'), (address, length) => use(address, length / 8));
   const all = listOf(values, 'values');
   return using(8 * all.length, (address) => {
-    all.forEach((value, index) => numbers()[write](address + 8 * index, convert(value, `value ${index}`), true));
-    use(address, all.length);
-    return all.map((_, index) => read(address + 8 * index));
+    all.forEach((value, index) => numbers().setFloat64(address + 8 * index, number(value, `value ${index}`), true));
+    return use(address, all.length);
   });
 };
 
@@ -442,7 +441,7 @@ export class TDigest extends Sketch {
     const pointer = withAll(this, listOf(digests, 'digests'), (address, length) =>
       result(u32, 'tdigest_merge', address, length, integer(compression, 'compression')),
     );
-    return adopt(pointer, this);
+    return objectAt(pointer, this);
   }
 
   add(...values) { this.addMany(values); }
@@ -452,7 +451,10 @@ export class TDigest extends Sketch {
   }
 
   quantiles(shares) {
-    return withDoubles(shares, (at, length) => call('tdigest_quantiles', pointerOf(this), at, length, at));
+    return withDoubles(shares, (address, length) => {
+      call('tdigest_quantiles', pointerOf(this), address, length, address);
+      return Array.from({ length }, (_, index) => f64(address + 8 * index));
+    });
   }
 
   quantile(share) { return this.quantiles([share])[0]; }
@@ -463,61 +465,71 @@ export class TDigest extends Sketch {
 }
 
 // The queries of a t-digest that answer one number.
-for (const [method, name, reverse, ...types] of [
-  ['cdf', 'cdf', []],
-  ['rank', 'ranks', [0], i64],
-  ['revRank', 'ranks', [1], i64],
+for (const [method, name, reverse, read, write, convert] of [
+  ['cdf', 'cdf', [], f64, 'setFloat64', number],
+  ['rank', 'ranks', [0], i64, 'setFloat64', number],
+  ['revRank', 'ranks', [1], i64, 'setFloat64', number],
   ['byRank', 'by_ranks', [0], f64, 'setBigUint64', integer],
   ['byRevRank', 'by_ranks', [1], f64, 'setBigUint64', integer],
 ]) {
   const query = function (value) {
-    return withDoubles([value], (at) => call(`tdigest_${name}`, pointerOf(this), at, 1, ...reverse, at), ...types)[0];
+    const [converted, pointer] = [convert(value, 'value 0'), pointerOf(this)];
+    return withPlace((place) => {
+      numbers()[write](place, converted, true);
+      call(`tdigest_${name}`, pointer, place, 1, ...reverse, place);
+      return read(place);
+    });
   };
   Object.defineProperty(TDigest.prototype, method, { value: query, writable: true, configurable: true });
 }
 
-/** The classes, as the WebAssembly numbers their families. */
-const FAMILIES = [Sketch, Bloom, CuckooFilter, CountMin, TopK, TDigest];
-FAMILIES.slice(1).forEach((family, index) => { family.prototype[FAMILY] = index + 1; });
-
-// The properties of each class, in the structure that describes an object: their places, and how they are read.
 const optional = (address) => u64(address) || undefined;
 const orNull = (address) => u64(address) || null;
-for (const [family, name, fields] of [
-  [Bloom, 'bloom', {
-    size: [8], capacity: [16], filters: [24], byteLength: [32], errorRate: [40, f64], expansion: [48, orNull],
-    windowMs: [56, optional], periods: [64, optional], isCounting: [72, isTrue],
-    seed: [73, (address) => (isTrue(address) ? copied(address + 1, 32) : undefined)],
-  }],
-  [CuckooFilter, 'cuckoo', {
-    size: [8], capacity: [16], filters: [24], byteLength: [32], bucketSize: [40], maxIterations: [48], expansion: [56],
-  }],
-  [CountMin, 'count_min', { width: [8], depth: [16], cellSize: [24], total: [32], byteLength: [40] }],
-  [TopK, 'top_k', { k: [8], width: [16], depth: [24], decay: [32, f64], size: [40], byteLength: [48] }],
-  [TDigest, 'tdigest', { compression: [8], size: [16], min: [24, f64], max: [32, f64], byteLength: [40] }],
-]) {
+const seedAt = (address) => (isTrue(address) ? copied(address + 1, 32) : undefined);
+
+/**
+ * The families, by their numbers in the WebAssembly. `shown` are the properties that are printed. `fields` are the properties
+ * in the structure of `describe`: their places, and how they are read. `every property is read from its place` in
+ * tests/classes.test.js holds the places.
+ */
+const FAMILIES = {
+  1: {
+    class: Bloom, name: 'Bloom filter', prefix: 'bloom', parameters: [0],
+    shown: ['size', 'capacity', 'errorRate', 'windowMs', 'periods', 'isCounting'],
+    fields: {
+      size: [8], capacity: [16], filters: [24], byteLength: [32], errorRate: [40, f64], expansion: [48, orNull],
+      windowMs: [56, optional], periods: [64, optional], isCounting: [72, isTrue], seed: [73, seedAt],
+    },
+  },
+  2: {
+    class: CuckooFilter, name: 'cuckoo filter', prefix: 'cuckoo', shown: ['size', 'capacity'],
+    fields: {
+      size: [8], capacity: [16], filters: [24], byteLength: [32], bucketSize: [40], maxIterations: [48], expansion: [56],
+    },
+  },
+  3: {
+    class: CountMin, name: 'count-min sketch', prefix: 'count_min', shown: ['total', 'width', 'depth'],
+    fields: { width: [8], depth: [16], cellSize: [24], total: [32], byteLength: [40] },
+  },
+  4: {
+    class: TopK, name: 'top-k list', prefix: 'top_k', shown: ['size', 'k', 'width', 'depth', 'decay'],
+    fields: { k: [8], width: [16], depth: [24], decay: [32, f64], size: [40], byteLength: [48] },
+  },
+  5: {
+    class: TDigest, name: 't-digest', prefix: 'tdigest', shown: ['size', 'compression'],
+    fields: { compression: [8], size: [16], min: [24, f64], max: [32, f64], byteLength: [40] },
+  },
+};
+for (const [family, { class: { prototype }, prefix, parameters = [], fields }] of Object.entries(FAMILIES)) {
+  prototype[FAMILY] = Number(family);
   for (const [property, [place, read = u64]] of Object.entries(fields)) {
-    const get = function () {
-      return info(name, this, place, read, ...(family === Bloom ? [0] : []));
-    };
-    Object.defineProperty(family.prototype, property, { get, configurable: true });
+    const get = function () { return info(prefix, this, place, read, ...parameters); };
+    Object.defineProperty(prototype, property, { get, configurable: true });
   }
 }
-
-/** The properties that are printed, by the numbers of families. */
-const SHOWN = [
-  [],
-  ['size', 'capacity', 'errorRate', 'windowMs', 'periods', 'isCounting'],
-  ['size', 'capacity'],
-  ['total', 'width', 'depth'],
-  ['size', 'k', 'width', 'depth', 'decay'],
-  ['size', 'compression'],
-];
 
 /** Sets the limits on what an addition may allocate. */
 export function limitGrowth(given = {}) {
   const { filterBytes = 2 ** 30, cuckooFilters = 32 } = options(given, 'filterBytes', 'cuckooFilters');
   wasm.valkeybloom_limit_growth(integer(filterBytes, 'filterBytes'), integer(cuckooFilters, 'cuckooFilters'));
 }
-
-

@@ -219,6 +219,49 @@ test('a window forgets by the clock of the machine', () => {
   assert.ok(now.has('now') && now.has('now', { atMs: Date.now() }) && !now.has('now', { atMs: Date.now() + 3 * day }));
 });
 
+test('every property is read from its place', () => {
+  const seed = Uint8Array.from({ length: 32 }, (_, index) => 7 + index);
+  const growth = { expansion: 4, seed };
+  const [hits, top, times] = [new CountMin(20, 3, { cellSize: 8 }), new TopK(3, 50, 4, 0.8), new TDigest(30)];
+  hits.add('a', 5);
+  top.add('a');
+  times.add(1, 2, 7);
+  const plain = { size: 0, capacity: 1000, filters: 1, errorRate: 0.01, expansion: 4, isCounting: false, seed };
+  const none = { windowMs: undefined, periods: undefined };
+  for (const [object, expected] of [
+    [new Bloom(1000, 0.01, growth), { ...plain, ...none }],
+    [new Bloom(1000, 0.01, { seed, expansion: null }), { ...plain, ...none, expansion: null }],
+    [Bloom.counting(1000, 0.01, growth), { ...plain, ...none, isCounting: true }],
+    [Bloom.window(1000, 0.01, { ...growth, windowMs: 6000, periods: 3 }), { windowMs: 6000, periods: 3, seed }],
+    [new CuckooFilter(1000, { bucketSize: 4, maxIterations: 7, expansion: 2 }),
+      { size: 0, capacity: 1024, filters: 1, bucketSize: 4, maxIterations: 7, expansion: 2 }],
+    [hits, { width: 20, depth: 3, cellSize: 8, total: 5 }],
+    [top, { k: 3, width: 50, depth: 4, decay: 0.8, size: 1 }],
+    [times, { compression: 30, size: 3, min: 1, max: 7 }],
+  ]) {
+    for (const [name, value] of Object.entries(expected)) assert.deepEqual(object[name], value, `${object}.${name}`);
+    assert.ok(object.byteLength > 16);
+  }
+});
+
+test('observations in a Float64Array are the same as those in a list', () => {
+  const all = Float64Array.from([9, 0.25, 0.5, 1, 0.125]);
+  for (const values of [all, all.subarray(1, 4), all.subarray(2, 2)]) {
+    const [one, other] = [new TDigest(), new TDigest()];
+    one.addMany(values);
+    other.addMany([...values]);
+    assert.equal(one.size, values.length);
+    assert.ok(one.equals(other));
+  }
+  const digest = new TDigest();
+  digest.addMany(all);
+  const shares = all.subarray(1);
+  assert.deepEqual(digest.quantiles(shares), digest.quantiles([...shares]));
+  assert.throws(() => digest.quantiles(all), { code: 'REFUSED', message: /quantile should be in \[0,1\]$/ });
+  assert.throws(() => digest.addMany(Float64Array.of(1, NaN)), { code: 'REFUSED' });
+  assert.equal(digest.size, all.length);
+});
+
 test('every object can be copied, compared, cleared and freed', () => {
   for (const object of filled()) {
     const copy = object.copy();
