@@ -203,8 +203,9 @@ fn add_each<'a>(
 ) -> Result<(Outcomes, Items<'a>), Error> {
     let range = addition.items.clone();
     // The lists are reserved first, because the command must not fail once an item is added.
-    let lists = reserved(range.len()).and_then(|list| Ok((list, reserved(range.len())?)));
-    let (mut outcomes, mut added) = lists.map_err(|_| error::refused(Refusal::OutOfMemory))?;
+    let no_memory = |_| error::refused(Refusal::OutOfMemory);
+    let mut outcomes = reserved(range.len()).map_err(no_memory)?;
+    let mut added = reserved(range.len()).map_err(no_memory)?;
     let (first, limits) = (range.start, || limits_for(ctx));
     let note = |outcome| {
         if outcome == Ok(true) {
@@ -268,13 +269,17 @@ pub fn compact(Call { keys, args, .. }: Call) -> Done {
     Ok(Reply::Ok)
 }
 
+/// Size of `RedisBloom`'s structure for an object. CF.INFO adds it, so that both modules report the same size.
+const OBJECT_BYTES: u64 = 40;
+/// Size of `RedisBloom`'s structure for one of the object's filters, which CF.INFO adds too.
+const FILTER_BYTES: u64 = 16;
+
 /// `CF.INFO key`
 pub fn info(Call { keys, args, .. }: Call) -> Done {
     let reader = Reader::<Cuckoo>::open(keys, key(&args));
     let object = reader.existing()?;
     let stored = object.outline();
-    // This includes RedisBloom's own overhead, so that both modules report the same size.
-    let size = 40 + 16 * stored.filters + object.size();
+    let size = OBJECT_BYTES + FILTER_BYTES * stored.filters + object.size();
     let rows = [
         (c"Size", size),
         (c"Number of buckets", stored.first_buckets),
@@ -339,7 +344,7 @@ pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
             let is_held = wire::write_header(stored.value()) == data;
             return is_held.then_some(Reply::Ok).ok_or(Error::EXISTS);
         }
-        let begun = wire::begin(data, &limits_for(ctx)).map_err(|error| match error {
+        let begun = wire::begin(data, &limits_for(ctx)).map_err(|fault| match fault {
             HeaderError::Length => error::BAD_HEADER,
             HeaderError::Numbers => error::BAD_CLAIM,
         });
