@@ -95,7 +95,8 @@ fn lacks_all(reply: &Result<Value, Fault>) -> bool {
     let Err(Fault::Refused(text)) = reply else {
         return false;
     };
-    let text = text.strip_prefix("ERR ").unwrap_or(text);
-    text.eq_ignore_ascii_case("invalid information value")
+    let text = text.to_ascii_lowercase();
+    let text = text.strip_prefix("err ").unwrap_or(&text);
+    text == "invalid information value"
         || text.starts_with("wrong number of arguments for 'bf.info'")
 }

@@ -443,9 +443,18 @@ fn what_could_not_be_read_or_written_is_no_success() {
     let errors = files.shell(&format!("cat list | {PROGRAM} unique --count - 2>&1"));
     let errors = String::from_utf8_lossy(&errors).into_owned();
     assert!(errors.contains("write it to a file first"), "{errors}");
-    let errors = files.shell(&format!("echo a | {PROGRAM} unique - - 2>&1; true"));
-    let twice = "valkeybloom: could not read -: it can be read only once\n";
-    assert_eq!(String::from_utf8_lossy(&errors), twice);
+    files.shell("mkfifo pipe");
+    for (words, name) in [
+        ("- -", "-"),
+        ("- /dev/stdin", "/dev/stdin"),
+        ("list --known /dev/stdin --known - --one-pass", "-"),
+        ("pipe list ./pipe --one-pass", "./pipe"),
+    ] {
+        let errors = files.shell(&format!("echo a | {PROGRAM} unique {words} 2>&1; true"));
+        let twice =
+            format!("valkeybloom: could not read {name}: it is a pipe that is read already\n");
+        assert_eq!(String::from_utf8_lossy(&errors), twice);
+    }
     // A reader that goes away.
     let line = format!("{{ {PROGRAM} unique -q list; echo $? >&3; }} 3>status | head -n 1");
     assert_eq!(

@@ -329,6 +329,8 @@ fn fields_that_a_server_lacks_are_unknown() {
         "Invalid information value",
         "ERR invalid information value",
         "ERR wrong number of arguments for 'bf.info' command",
+        // Servers before Redis 7 name the command as it was sent.
+        "ERR wrong number of arguments for 'BF.INFO' command",
     ] {
         let peer = Arc::new(Played {
             keys: all.to_vec(),
@@ -350,6 +352,22 @@ fn fields_that_a_server_lacks_are_unknown() {
         let of = run(&["size", "of", &address, "missing"]).failed(1);
         assert!(of.ends_with(": ERR not found"), "{of}");
     }
+}
+
+#[test]
+fn a_key_whose_description_is_refused_is_not_gone() {
+    let peer = Played {
+        keys: vec![key("damaged", "bloom 1 2 3 4")],
+        refusal: Some("ERR it can't say"),
+        ..Played::default()
+    };
+    let address = serve_all(listen(), peer.into());
+    let failed = run(&["list", &address]).failed(1);
+    assert!(
+        failed.starts_with("1 key could not be read at "),
+        "{failed}"
+    );
+    assert!(failed.ends_with(": ERR it can't say"), "{failed}");
 }
 
 /// The nodes of a cluster differ while it is upgraded.

@@ -95,8 +95,9 @@ impl<'s> Reader<'s> {
             let mut batch: Vec<Found> = rest.by_ref().take(size).collect();
             let mut rows = Vec::new();
             done += batch.len() as u64;
-            for _ in 0..ATTEMPTS {
-                let again = self.read_batch(batch, &mut rows, &mut unreadable)?;
+            for attempt in 1..=ATTEMPTS {
+                let is_last = attempt == ATTEMPTS;
+                let again = self.read_batch(batch, is_last, &mut rows, &mut unreadable)?;
                 batch = self.present(again, kinds)?;
                 if batch.is_empty() {
                     break;
@@ -108,10 +109,12 @@ impl<'s> Reader<'s> {
         Ok(unreadable)
     }
 
-    /// Adds the rows of keys to `all`. Returns the keys that may be gone, or have changed their types.
+    /// Adds the rows of keys to `all`. Returns the keys that may be gone, or have changed their types. A key whose command
+    /// the server refuses may have changed before; at the last attempt, it counts as unreadable.
     fn read_batch(
         &mut self,
         batch: Vec<Found>,
+        is_last: bool,
         all: &mut Vec<Row>,
         unreadable: &mut Unreadable,
     ) -> Result<Vec<Vec<u8>>, Fault> {
@@ -124,12 +127,12 @@ impl<'s> Reader<'s> {
         for found in batch {
             match self.row(&found, &mut replies) {
                 Ok(Some(row)) => rows.push(row),
-                Ok(None) => again.push(found.key),
-                Err(fault) if fault.lacks_command() => {
+                Err(fault) if fault.is_final() || fault.is_temporary() => return Err(fault),
+                Err(fault) if is_last || fault.lacks_command() => {
                     unreadable.keys += 1;
                     unreadable.reason.get_or_insert(fault.to_string());
                 }
-                Err(fault) => return Err(fault),
+                Ok(None) | Err(_) => again.push(found.key),
             }
         }
         self.count_listed(&mut rows)?;
@@ -177,10 +180,7 @@ impl<'s> Reader<'s> {
         match info {
             Ok(info) => row.fill(&info.into()),
             Err(fault) if fault.is(Error::STILL_LOADING) => row.details = Details::PartlyLoaded,
-            Err(fault) if fault.is_final() || fault.is_temporary() || fault.lacks_command() => {
-                return Err(fault);
-            }
-            Err(_) => return Ok(None),
+            Err(fault) => return Err(fault),
         }
         Ok(Some(row))
     }

@@ -15,11 +15,12 @@ mod json;
 mod split;
 mod strings;
 
+use std::collections::HashSet;
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -185,17 +186,17 @@ impl Input {
     /// Returns the state of each file, but for those that can be read only once.
     ///
     /// # Errors
-    /// A file does not exist, or is a folder, or the standard input is named twice and can be read only once.
+    /// A file does not exist, or is a folder, or a pipe has two names.
     pub fn stamps(files: &[PathBuf]) -> Result<Vec<Option<Stamp>>> {
-        let mut inputs = files.iter().filter(|file| is_standard_input(file));
-        let is_named_twice = inputs.nth(1).is_some();
+        let mut pipes = HashSet::new();
         let stamps = files.iter().map(|file| {
             let about = metadata(file).map_err(|error| failed(file, error))?;
             if about.is_dir() {
                 return Err(failed(file, io::Error::from(io::ErrorKind::IsADirectory)));
             }
-            if is_named_twice && is_standard_input(file) && !about.is_file() {
-                return Err(failed(file, "it can be read only once"));
+            let kind = about.file_type();
+            if (kind.is_fifo() || kind.is_socket()) && !pipes.insert((about.dev(), about.ino())) {
+                return Err(failed(file, "it is a pipe that is read already"));
             }
             Ok(about.is_file().then(|| Stamp::of(&about)))
         });

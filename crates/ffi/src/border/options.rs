@@ -4,62 +4,44 @@ use std::ffi::{CStr, c_char};
 
 use valkeybloom_bindings::Moment;
 
-pub use items::moment;
-
 use super::status::{Failure, Outcome};
 
-/// The options of items.
+/// Returns the options AT and TTL of a call.
+///
+/// # Safety
+/// As for [`words_after`].
 #[cfg(not(target_family = "wasm"))]
-mod items {
-    use std::ffi::c_char;
-
-    use valkeybloom_bindings::{Moment, parse_moment};
-
-    use super::{Outcome, words_after};
-
-    /// Returns the options AT and TTL of a call.
-    ///
-    /// # Safety
-    /// As for [`words_after`].
-    pub unsafe fn moment(options: *const c_char) -> Outcome<Moment> {
-        if options.is_null() {
-            return Ok(Moment::default());
-        }
-        // SAFETY: the caller promises it.
-        Ok(parse_moment(&unsafe { words_after(&[], options) }?)?)
+pub unsafe fn moment(options: *const c_char) -> Outcome<Moment> {
+    if options.is_null() {
+        return Ok(Moment::default());
     }
+    // SAFETY: the caller promises it.
+    let words = unsafe { words_after(&[], options) }?;
+    Ok(valkeybloom_bindings::parse_moment(&words)?)
 }
 
-/// The options of items: a pointer to the numbers of AT and TTL.
+/// Returns the options AT and TTL of a call: JavaScript passes a pointer to their two numbers. A number below 0 stands for
+/// an option that is missing.
+///
+/// # Safety
+/// The pointer is null, or that of two numbers.
 #[cfg(target_family = "wasm")]
-mod items {
-    use std::ffi::c_char;
-
-    use valkeybloom_bindings::{self as bindings, Moment};
-
-    use super::Outcome;
-    use crate::border::borrow;
-
-    /// Returns the options AT and TTL of a call. A number below 0 stands for an option that is missing.
-    ///
-    /// # Safety
-    /// The pointer is null, or that of two numbers.
-    pub unsafe fn moment(options: *const c_char) -> Outcome<Moment> {
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "integers of JavaScript"
-        )]
-        fn given(number: f64) -> Option<u64> {
-            (number >= 0.0).then_some(number as u64)
-        }
-        if options.is_null() {
-            return Ok(Moment::default());
-        }
-        // SAFETY: the caller promises it.
-        let [at_ms, ttl_ms] = unsafe { borrow(options.cast::<[f64; 2]>()) }?.map(given);
-        Ok(bindings::moment(at_ms, ttl_ms)?)
+pub unsafe fn moment(options: *const c_char) -> Outcome<Moment> {
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "integers of JavaScript"
+    )]
+    fn given(number: f64) -> Option<u64> {
+        (number >= 0.0).then_some(number as u64)
     }
+    if options.is_null() {
+        return Ok(Moment::default());
+    }
+    // SAFETY: the caller promises it.
+    let numbers = unsafe { super::memory::borrow(options.cast::<[f64; 2]>()) }?;
+    let [at_ms, ttl_ms] = numbers.map(given);
+    Ok(valkeybloom_bindings::moment(at_ms, ttl_ms)?)
 }
 
 /// Returns the words of required numbers and of options.
