@@ -28,18 +28,30 @@ const TEMPORARY_LEASE_MS: u64 = 300_000;
 
 const SCRIPT: &str = include_str!("receipts.lua");
 
+const GOES_ON: &str = "with unchanged files, and as long as the server keeps the receipt (a week by default), the same command goes on there";
+const COUNTS_TWICE: &str = "the same command would count them twice";
+const PASS_OTHERS: &str = "and some after them may be; pass only the others";
+
+/// What the same command does after a run that ended early.
+#[derive(Clone, Copy, PartialEq)]
+enum Rerun {
+    /// It reads the input again, after the items that are done.
+    Continues,
+    /// It has no input: a pipe can't be read again.
+    LacksInput,
+    /// It begins anew, whatever is done.
+    Restarts,
+}
+
 /// The receipts of a run, one for each key.
 pub struct RunReceipts<'s> {
     pub server: &'s Server,
     receipts: Vec<KeyReceipt>,
     lease_ms: u64,
-    /// Whether the same command can read the input again.
-    has_files: bool,
     // These are cells because replies are taken through `&self`: callers share the receipts.
-    /// Whether a receipt is gone, so the same command would count its items twice.
+    rerun: Cell<Rerun>,
+    /// Whether a receipt is gone, so that nobody knows which items are done.
     is_lost: Cell<bool>,
-    /// Whether the same command begins anew, whatever is done.
-    is_useless: Cell<bool>,
     /// The number of items that are known to be done.
     done: Cell<u64>,
     /// Whether a command may have done more items: one got an answer, or its reply was lost.
@@ -72,7 +84,10 @@ impl<'s> RunReceipts<'s> {
         input: &Input,
     ) -> Result<Self> {
         let identity = input.identity()?;
-        let has_files = identity.is_some();
+        let rerun = match &identity {
+            Some(_) => Rerun::Continues,
+            None => Rerun::LacksInput,
+        };
         let number = identity.map_or_else(random, |mut identity| {
             // With another number of shards, each has other items.
             identity.extend((keys.len() as u64).to_le_bytes());
@@ -85,27 +100,24 @@ impl<'s> RunReceipts<'s> {
             receipt.map_err(|fault| server.failure_of("read the receipt of", key, &fault))
         });
         let receipts = receipts.collect::<Result<_>>()?;
-        Ok(Self::new(server, receipts, LEASE_MS, has_files))
+        Ok(Self::new(server, receipts, LEASE_MS, rerun))
     }
 
     /// Makes the receipt of a temporary key.
     pub fn of_temporary(server: &'s Server, temporary: &[u8]) -> Self {
         let receipts = vec![KeyReceipt::new(temporary, "build")];
-        let temporary = Self::new(server, receipts, TEMPORARY_LEASE_MS, false);
-        temporary.discard();
-        temporary
+        Self::new(server, receipts, TEMPORARY_LEASE_MS, Rerun::Restarts)
     }
 
-    fn new(server: &'s Server, receipts: Vec<KeyReceipt>, lease_ms: u64, has_files: bool) -> Self {
+    fn new(server: &'s Server, receipts: Vec<KeyReceipt>, lease_ms: u64, rerun: Rerun) -> Self {
         // If a command for one of several keys is refused, those for the others are done nevertheless.
         let may_be_more = Cell::new(receipts.len() > 1);
         Self {
             server,
             receipts,
             lease_ms,
-            has_files,
+            rerun: Cell::new(rerun),
             is_lost: Cell::default(),
-            is_useless: Cell::default(),
             done: Cell::default(),
             may_be_more,
         }
@@ -216,12 +228,12 @@ impl<'s> RunReceipts<'s> {
 
     /// Notes that the same command begins anew, whatever is done.
     pub fn discard(&self) {
-        self.is_useless.set(true);
+        self.rerun.set(Rerun::Restarts);
     }
 
     /// Returns whether the same command continues after the items that are done.
     fn continues(&self) -> bool {
-        self.has_files && !self.is_lost.get() && !self.is_useless.get()
+        self.rerun.get() == Rerun::Continues && !self.is_lost.get()
     }
 
     /// Returns whether a fault says that answers of earlier calls are lost.
@@ -241,29 +253,20 @@ impl<'s> RunReceipts<'s> {
     fn note(&self, may_be_more: bool) -> Option<String> {
         let done = self.done.get();
         let items = counted(done, "item");
-        Some(match (self.has_files, self.is_lost.get(), done) {
-            _ if self.is_useless.get() => return None,
-            (true, false, 0) => return None,
-            (true, false, _) => format!(
-                "at least {items} are done; with unchanged files, and as long as the server keeps the receipt (a week by default), the same command goes on there"
-            ),
-            (true, true, 0) => {
-                "some items may be done; the same command would count them twice".to_owned()
-            }
-            (true, true, _) => {
-                format!("at least {items} are done; the same command would count them twice")
-            }
-            (false, _, 0) if !may_be_more => return None,
-            (false, _, 0) => "some items may be done".to_owned(),
-            (false, _, _) => format!(
-                "the first {items} are done, and some after them may be; pass only the others"
-            ),
+        Some(match (self.rerun.get(), self.is_lost.get(), done) {
+            (Rerun::Restarts, ..) | (Rerun::Continues, false, 0) => return None,
+            (Rerun::Continues, false, _) => format!("at least {items} are done; {GOES_ON}"),
+            (Rerun::Continues, true, 0) => format!("some items may be done; {COUNTS_TWICE}"),
+            (Rerun::Continues, true, _) => format!("at least {items} are done; {COUNTS_TWICE}"),
+            (Rerun::LacksInput, _, 0) if !may_be_more => return None,
+            (Rerun::LacksInput, _, 0) => "some items may be done".to_owned(),
+            (Rerun::LacksInput, ..) => format!("the first {items} are done, {PASS_OTHERS}"),
         })
     }
 
     /// Deletes the receipts at the end of the run. After a failure they stay until they expire.
     pub fn delete(self) {
-        if !self.is_useless.get() {
+        if self.rerun.get() != Rerun::Restarts {
             interrupt::say("all items are done");
         }
         for KeyReceipt { key, name, .. } in &self.receipts {

@@ -77,6 +77,9 @@ fn leaves(prefix: &str, value: &Value) -> Vec<(String, Value)> {
 fn pod(values: &Value) -> Value {
     for (path, value) in leaves("", values) {
         assert!(CHART.iter().any(|key| is_of(&path, key)), "{path}");
+        assert!(!path.ends_with(".enabled") || value == true, "{path}");
+        let is_size = value.as_str().is_some_and(|size| size.ends_with("Gi"));
+        assert!(path != "persistence.size" || is_size, "{path}");
         if path.ends_with(".permissions") {
             permits(value.as_str().expect("a text"));
         }

@@ -97,3 +97,24 @@ fn growth_may_go_to_the_max_scaled_capacity_and_no_further() {
     let beyond = "ERR provided VALIDATESCALETO causes bloom object to exceed memory limit";
     client.expect(to(within + 1), error(beyond));
 }
+
+#[test]
+fn debug_returns_the_sizes_of_every_filter() {
+    let (_server, mut client) = Server::with_client();
+    client.ok("BF.RESERVE s 0.000001 10 EXPANSION 2");
+    for item in 0..65 {
+        client.expect(format!("BF.ADD s {item}"), int(1));
+    }
+    let reported = client.cmd("BF.DEBUG s");
+    assert_eq!(reported.as_array()[0], bulk("size:65"));
+    let filters = reported.as_array()[1..].iter().map(Reply::text);
+    let filters: Vec<String> = filters.collect();
+    for (filter, sizes) in filters
+        .iter()
+        .zip(["10 size:10", "20 size:20", "40 size:35"])
+    {
+        let sizes = format!(" hashwidth:64 capacity:{sizes} ratio:");
+        assert!(filter.contains(&sizes), "{filter}");
+    }
+    assert_eq!(filters.len(), 3);
+}

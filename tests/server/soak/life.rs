@@ -26,12 +26,17 @@ struct Life {
 type Event = (&'static str, fn(&mut Life));
 
 /// Events, none of which changes what the primary holds.
-const EVENTS: [Event; 9] = [
+const EVENTS: [Event; 10] = [
     ("a reload", |life| life.primary.client().ok("DEBUG RELOAD")),
     ("a restart", |life| life.primary.restart()),
     ("a log of commands", |life| life.crash_on_new_log("no")),
     ("a log that begins with a file", |life| {
         life.crash_on_new_log("yes");
+    }),
+    ("a crash while the log is rewritten", |life| {
+        life.primary.client().cmd("BGREWRITEAOF");
+        life.primary.kill();
+        life.primary.start_again();
     }),
     ("a crash of the replica", |life| {
         life.replica.kill();
@@ -55,10 +60,14 @@ impl Life {
     fn write(&mut self, steps: usize) {
         let mut client = self.primary.client();
         for _ in 0..steps {
+            // Writes go on while the log is rewritten.
+            if self.random.one_in(steps) {
+                client.cmd("BGREWRITEAOF");
+            }
             self.workload.run(&mut client, 1);
             // A server that loads a t-digest merges its nodes at other times from then on (docs/operating.md).
-            let [others @ .., _tdigest] = &WRITES;
-            client.cmd(&self.random.pick(others)(&mut self.random));
+            let [cuckoo, cms, topk, _tdigest] = WRITES;
+            client.cmd(&self.random.pick(&[cuckoo, cms, topk])(&mut self.random));
         }
     }
 

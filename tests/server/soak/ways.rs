@@ -2,6 +2,7 @@
 //! and sends of them, whatever filters a server makes by default.
 
 use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use valkeybloom_testing::draft::Draft;
 
@@ -214,4 +215,36 @@ fn half_loaded_filters_hold_what_they_hold_at_redisbloom() {
             }
         });
     }
+}
+
+/// Words that a client can't send: the times of writes.
+#[test]
+fn times_mean_the_same_under_each_setting() {
+    const PERIOD_MS: u64 = 1 << 40;
+    let mut random = random("times");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = u64::try_from(now.expect("after 1970").as_millis()).expect("64 bits");
+    let first = now / PERIOD_MS * PERIOD_MS;
+    let mut sent = vec![command(&format!(
+        "BF.INSERT k CAPACITY 10 ERROR 0.01 TIGHTENING 0.5000000000000001 SEED 0123456789abcdef0123456789abcdef \
+         EXPANSION 2 WINDOW {PERIOD_MS} PERIODS 9 AT {first}"
+    ))];
+    for period in 0..5 {
+        let at = first + period * PERIOD_MS + random.next() % PERIOD_MS;
+        let ttl = format!("TTL {} ", 1 + random.next() % (3 * PERIOD_MS));
+        let options = if random.one_in(2) { "" } else { &ttl };
+        let mut added = command(&format!("BF.INSERT k NOCREATE AT {at} {options}ITEMS x"));
+        added.extend((0..20 * period).map(|item| format!("{period}-{item}").into()));
+        sent.push(added);
+    }
+    let mut held = Vec::new();
+    for maker in MAKERS {
+        check_on_each_way(maker, &sent, |client| {
+            let answers = client.cmd("BF.MEXISTS k x 4-1 4-79");
+            assert_eq!(answers, array([int(1), int(1), int(1)]));
+            held.push(digests(client));
+        });
+    }
+    held.dedup();
+    assert_eq!(held.len(), 1, "{held:?}");
 }
