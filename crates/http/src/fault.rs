@@ -43,7 +43,7 @@ impl From<ServerError> for Fault {
         let details = details.unwrap_or_default();
         let status = match error.code() {
             "LOADING" | "BUSY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "NOREPLICAS"
-            | "READONLY" | "MISCONF" => StatusCode::SERVICE_UNAVAILABLE,
+            | "MISCONF" => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::BAD_GATEWAY,
         };
         let text = format!("{} {details}", error.code());
@@ -68,7 +68,7 @@ mod tests {
             ("CLUSTERDOWN Hash slot not served", 503, None),
             ("TRYAGAIN", 503, None),
             ("NOREPLICAS Not enough good replicas to write.", 503, None),
-            ("READONLY You can't write against a replica.", 503, None),
+            ("READONLY You can't write against a replica.", 502, None),
             ("MISCONF Errors writing to the AOF file", 503, None),
             ("OOM command not allowed", 502, None),
             ("WRONGTYPE a text", 502, None),
