@@ -1,6 +1,7 @@
 //! The keys of a server that hold filters or sketches.
 
 use clap::Args;
+use redis::cluster_routing::SingleNodeRoutingInfo;
 use redis::cmd;
 
 use valkeybloom_protocol::names::TYPES;
@@ -10,10 +11,10 @@ use super::program::lacking;
 use super::server::Server;
 
 /// The most calls of SCAN for a type at a node, each of a thousand keys or more: a server that needs more does not end.
-const PAGES: u32 = 1 << 22;
+const MOST_PAGES: u32 = 1 << 22;
 
 /// The most keys that are found, some gigabytes of them.
-const KEYS: usize = 1 << 26;
+const MOST_KEYS: usize = 1 << 26;
 
 /// The keys that a subcommand works on.
 #[derive(Args)]
@@ -59,36 +60,17 @@ impl Selection {
         let mut all = Vec::new();
         for node in server.primaries()? {
             for kind in self.kinds() {
-                let mut cursor = 0_u64;
-                // A cursor before, to find out whether cursors repeat: a later one each time that the pages have doubled.
-                let (mut pages, mut before) = (0_u32, 0);
-                loop {
-                    pages += 1;
-                    if pages > PAGES || all.len() > KEYS || cursor != 0 && cursor == before {
-                        return Err(Fault::Lost("SCAN does not end there".to_owned()));
-                    }
-                    if pages.is_power_of_two() {
-                        before = cursor;
-                    }
-                    let mut scan = cmd("SCAN");
-                    scan.arg(cursor).arg(&["COUNT", "1000", "TYPE", kind]);
-                    if let Some(pattern) = &self.pattern {
-                        scan.arg("MATCH").arg(pattern);
-                    }
+                let mut search = Search::default();
+                while let Some(cursor) = search.cursor() {
                     before_page();
-                    let page = server.call_on::<(u64, Vec<Vec<u8>>)>(&node, &scan);
-                    let (next, keys) = match page {
-                        // Some servers refuse to search for a type that they do not have.
-                        Err(Fault::Refused(text)) if text.contains("unknown type") => (0, vec![]),
-                        page => page?,
-                    };
-                    all.extend(keys.into_iter().map(|key| {
-                        let kind = kind.to_owned();
-                        Found { key, kind }
+                    let (next, keys) = self.page(server, &node, kind, cursor)?;
+                    search.advance(next);
+                    all.extend(keys.into_iter().map(|key| Found {
+                        key,
+                        kind: kind.to_owned(),
                     }));
-                    cursor = next;
-                    if cursor == 0 {
-                        break;
+                    if search.is_endless() || all.len() > MOST_KEYS {
+                        return Err(Fault::Lost("SCAN does not end there".to_owned()));
                     }
                 }
             }
@@ -100,5 +82,56 @@ impl Selection {
         all.sort_by(|a, b| a.key.cmp(&b.key));
         all.dedup_by(|a, b| a.key == b.key);
         Ok(all)
+    }
+    /// Calls SCAN for keys of a type. Returns the next cursor, and keys.
+    fn page(
+        &self,
+        server: &Server,
+        node: &SingleNodeRoutingInfo,
+        kind: &str,
+        cursor: u64,
+    ) -> Result<(u64, Vec<Vec<u8>>), Fault> {
+        let mut scan = cmd("SCAN");
+        scan.arg(cursor).arg(&["COUNT", "1000", "TYPE", kind]);
+        if let Some(pattern) = &self.pattern {
+            scan.arg("MATCH").arg(pattern);
+        }
+        match server.call_on(node, &scan) {
+            // Some servers refuse to search for a type that they do not have.
+            Err(Fault::Refused(text)) if text.contains("unknown type") => Ok((0, vec![])),
+            page => page,
+        }
+    }
+}
+
+/// The cursors of a search by SCAN.
+#[derive(Default)]
+struct Search {
+    /// The last one; 0 before the first page, and after the last.
+    cursor: u64,
+    pages: u32,
+    /// The cursor after the last number of pages that is a power of two. If cursors repeat, one of these is among them.
+    earlier: u64,
+    repeats: bool,
+}
+
+impl Search {
+    /// Returns the cursor of the next page, if there is one.
+    fn cursor(&self) -> Option<u64> {
+        (self.pages == 0 || self.cursor != 0).then_some(self.cursor)
+    }
+
+    /// Takes the cursor after a page.
+    fn advance(&mut self, next: u64) {
+        self.pages += 1;
+        self.cursor = next;
+        self.repeats |= next != 0 && next == self.earlier;
+        if self.pages.is_power_of_two() {
+            self.earlier = next;
+        }
+    }
+
+    fn is_endless(&self) -> bool {
+        self.repeats || self.pages > MOST_PAGES
     }
 }

@@ -58,7 +58,7 @@ use super::report::{self, Report, double};
 use super::server::{Server, Tls};
 
 /// The error rate of a filter that decides in one pass: of a billion records, it drops about one that is unique.
-const DEFAULT_RATE: f64 = 1e-9;
+const DEFAULT_RATE: Fraction = Fraction::new(1e-9).expect("it is between 0 and 1");
 
 /// Remove the duplicates of files: print each record whose item comes for the first time
 #[derive(Args)]
@@ -242,8 +242,7 @@ impl Unique {
     }
 
     fn rate(&self) -> Fraction {
-        let rate = self.rate.or(Fraction::new(DEFAULT_RATE));
-        rate.expect("the default is between 0 and 1")
+        self.rate.unwrap_or(DEFAULT_RATE)
     }
 
     fn with_server(
