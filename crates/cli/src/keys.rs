@@ -64,12 +64,12 @@ impl Selection {
                 while let Some(cursor) = search.cursor() {
                     before_page();
                     let (next, keys) = self.page(server, &node, kind, cursor)?;
-                    search.advance(next);
+                    let may_end = search.advance(next);
                     all.extend(keys.into_iter().map(|key| Found {
                         key,
                         kind: kind.to_owned(),
                     }));
-                    if search.is_endless() || all.len() > MOST_KEYS {
+                    if !may_end || all.len() > MOST_KEYS {
                         return Err(Fault::Lost("SCAN does not end there".to_owned()));
                     }
                 }
@@ -83,6 +83,7 @@ impl Selection {
         all.dedup_by(|a, b| a.key == b.key);
         Ok(all)
     }
+
     /// Calls SCAN for keys of a type. Returns the next cursor, and keys.
     fn page(
         &self,
@@ -112,7 +113,6 @@ struct Search {
     pages: u32,
     /// The cursor after the last number of pages that is a power of two. If cursors repeat, one of these is among them.
     earlier: u64,
-    repeats: bool,
 }
 
 impl Search {
@@ -121,17 +121,14 @@ impl Search {
         (self.pages == 0 || self.cursor != 0).then_some(self.cursor)
     }
 
-    /// Takes the cursor after a page.
-    fn advance(&mut self, next: u64) {
+    /// Takes the cursor after a page. Returns false if cursors repeat, or there are too many.
+    fn advance(&mut self, next: u64) -> bool {
+        let repeats = next != 0 && next == self.earlier;
         self.pages += 1;
         self.cursor = next;
-        self.repeats |= next != 0 && next == self.earlier;
         if self.pages.is_power_of_two() {
             self.earlier = next;
         }
-    }
-
-    fn is_endless(&self) -> bool {
-        self.repeats || self.pages > MOST_PAGES
+        !repeats && self.pages <= MOST_PAGES
     }
 }

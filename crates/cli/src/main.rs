@@ -193,12 +193,13 @@ fn main() -> ExitCode {
     };
     let (show, json) = (Show::on(options.quiet), options.json);
     let tls = &options.tls;
-    let has_json_of_interrupt = match &options.command {
+    // Whether the report of an interrupted run is JSON, which must not get among records. Other runs report nothing then.
+    let explains_in_json = match &options.command {
         Command::Build(_) | Command::Remove(_) | Command::Move(_) => Some(json),
         Command::Unique(unique) if unique.is_shared() => Some(json && !unique.prints()),
         _ => None,
     };
-    if let Some(json) = has_json_of_interrupt
+    if let Some(json) = explains_in_json
         && let Err(failure) = interrupt::watch(json)
     {
         return ended(Err(failure), json);

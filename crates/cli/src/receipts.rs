@@ -83,17 +83,16 @@ impl<'s> RunReceipts<'s> {
         subcommand: &str,
         input: &Input,
     ) -> Result<Self> {
-        let identity = input.identity()?;
-        let rerun = match &identity {
-            Some(_) => Rerun::Continues,
-            None => Rerun::LacksInput,
-        };
-        let number = identity.map_or_else(random, |mut identity| {
+        let (rerun, number) = match input.identity()? {
             // With another number of shards, each has other items.
-            identity.extend((keys.len() as u64).to_le_bytes());
-            // Hashes of this seed never change.
-            Seed::FIXED.probe(&identity).hashes().0
-        });
+            Some(mut identity) => {
+                identity.extend((keys.len() as u64).to_le_bytes());
+                // Hashes of this seed never change.
+                let (number, _) = Seed::FIXED.probe(&identity).hashes();
+                (Rerun::Continues, number)
+            }
+            None => (Rerun::LacksInput, random()),
+        };
         let suffix = format!("{subcommand}-{number:016x}");
         let receipts = keys.iter().map(|key| {
             let receipt = KeyReceipt::new(key, &suffix).read(server);

@@ -131,7 +131,7 @@ fn replicas_and_logs_hold_what_their_primary_counted() {
     }
 }
 
-/// RedisBloom before 8.12 sends commands as they came, some of which failed in part there, and its counters saturate. Words
+/// RedisBloom before 8.12 sends commands as they came. Some of them failed in part there, and its counters saturate. Words
 /// that it refused or ignored are never errors here, because to the server an error would mean that the data differ.
 #[test]
 fn the_commands_of_redisbloom_are_no_errors() {

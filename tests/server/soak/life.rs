@@ -25,7 +25,7 @@ struct Life {
 /// An event, and its name.
 type Event = (&'static str, fn(&mut Life));
 
-/// Events, none of which changes what the primary holds.
+/// Events. They change nothing that the primary holds.
 const EVENTS: [Event; 10] = [
     ("a reload", |life| life.primary.client().ok("DEBUG RELOAD")),
     ("a restart", |life| life.primary.restart()),

@@ -8,7 +8,7 @@ use crate::support::{
     through_every_form, windowed,
 };
 
-/// Returns the union of two objects of which the second has something new, at a time.
+/// Returns the union of two objects at a time. The second has something new.
 #[track_caller]
 fn union_of(sources: [&Object; 2], now_ms: impl Into<Option<u64>>) -> Object {
     let union = Object::union(&sources, now_ms.into(), ROOMY).unwrap();

@@ -304,7 +304,7 @@ fn chunks_from_before_the_clock_was_set_are_loaded() {
     }
 }
 
-/// A piece may claim a newest period of which it has no items.
+/// A piece may claim a newest period without having items of it.
 #[test]
 fn an_object_agrees_with_its_tables_on_what_was_dropped() {
     let shape = windowed(params(100, 0.01, 2), 100, 3);
