@@ -342,7 +342,7 @@ pub fn locate_round<W: Words>(
 /// The number of items whose positions in a filter are computed together.
 const ROW: usize = 16;
 
-/// The most hash functions for which a row is computed, enough for rates down to 0.00002.
+/// The most hash functions for which a row needs no allocation, enough for rates down to 0.00002.
 const ROW_HASHES: usize = 16;
 
 /// The positions of a row of a batch's items in the filter to add them to. Those of a single item are not computed here.
@@ -350,10 +350,12 @@ pub struct Row<'b> {
     batch: &'b Batch,
     /// The number of the row, if there is one.
     number: Option<usize>,
-    /// Positions by hash function, then by item, once there are any.
-    positions: Option<[[u64; ROW]; ROW_HASHES]>,
-    /// The filter's number of hash functions; the largest number if no positions are computed.
+    /// The filter's number of hash functions.
     hashes: usize,
+    /// Positions by hash function, then by item, once there are any.
+    few: Option<[[u64; ROW]; ROW_HASHES]>,
+    /// The same for a filter with more hash functions than [`ROW_HASHES`].
+    many: Vec<[u64; ROW]>,
 }
 
 impl<'b> Row<'b> {
@@ -362,8 +364,9 @@ impl<'b> Row<'b> {
         Self {
             batch,
             number: None,
-            positions: None,
             hashes: 0,
+            few: None,
+            many: Vec::new(),
         }
     }
 
@@ -383,14 +386,22 @@ impl<'b> Row<'b> {
     pub fn locate(&mut self, item: usize, filter: &Filter) {
         self.number = Some(item / ROW);
         self.hashes = filter.hashes() as usize;
-        if self.batch.len() == 1 || self.hashes > ROW_HASHES {
-            self.hashes = usize::MAX;
+        if self.batch.len() == 1 {
             return;
         }
+        let rounds = if self.hashes <= ROW_HASHES {
+            &mut self.few.get_or_insert([[0; ROW]; ROW_HASHES])[..self.hashes]
+        } else {
+            let lacking = self.hashes.saturating_sub(self.many.len());
+            if self.many.try_reserve(lacking).is_err() {
+                return;
+            }
+            self.many.resize(self.many.len() + lacking, [0; ROW]);
+            &mut self.many[..self.hashes]
+        };
         let is_large = filter.is_large();
-        let positions = self.positions.get_or_insert([[0; ROW]; ROW_HASHES]);
         words::run(Locate {
-            rounds: &mut positions[..self.hashes],
+            rounds,
             batch: self.batch,
             first: item / ROW * ROW,
             modulus: filter.modulus(),
@@ -402,12 +413,16 @@ impl<'b> Row<'b> {
         });
     }
 
-    /// Returns the positions of an item of the row. Returns `None` if the item is the only one of its batch, or the filter
-    /// has more than [`ROW_HASHES`] hash functions.
+    /// Returns the positions of an item of the row. Returns `None` if the item is the only one of its batch, or there was no
+    /// memory for them.
     #[inline]
     pub fn positions(&self, item: usize) -> Option<impl ExactSizeIterator<Item = u64>> {
-        let rounds = self.positions.as_ref()?.get(..self.hashes)?.iter();
-        Some(rounds.map(move |items| items[item % ROW]))
+        let rounds = if self.hashes <= ROW_HASHES {
+            self.few.as_ref()?.get(..self.hashes)?
+        } else {
+            self.many.get(..self.hashes)?
+        };
+        Some(rounds.iter().map(move |items| items[item % ROW]))
     }
 }
 
