@@ -70,7 +70,7 @@ const COLUMNS: [(Fate, usize); 7] = [
 #[derive(Args)]
 pub struct Compare {
     #[command(flatten)]
-    between: Between,
+    pub between: Between,
 }
 
 /// A key that is still to be compared.

@@ -20,7 +20,7 @@ use super::unique::{Output, Printer, end};
 pub struct Filtering {
     /// The server: redis://user:password@host:port/database, rediss:// for TLS
     #[arg(long, value_name = "URL")]
-    to: String,
+    pub to: String,
     /// The filter's key
     #[arg(long, value_name = "KEY")]
     key: String,

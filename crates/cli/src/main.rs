@@ -113,6 +113,25 @@ enum Command {
     Pages(pages::Pages),
 }
 
+impl Command {
+    /// Returns the addresses of the servers that the run connects to.
+    fn addresses(&self) -> Vec<&str> {
+        match self {
+            Self::Size(size) => size.address().into_iter().collect(),
+            Self::Build(build) => vec![&build.to],
+            Self::Remove(remove) => vec![&remove.from],
+            Self::Move(moving) => moving.between.addresses(),
+            Self::Compare(compare) => compare.between.addresses(),
+            Self::List(list) => vec![&list.server],
+            Self::Show(it) => vec![&it.url],
+            Self::Watch(watch) => vec![&watch.server],
+            Self::Unique(unique) => unique.to.as_deref().into_iter().collect(),
+            Self::Filter(filter) => vec![&filter.to],
+            Self::Pages(_) => Vec::new(),
+        }
+    }
+}
+
 const SIZE_EXAMPLES: &str = "Examples:
   valkeybloom size 1000000 0.01
   valkeybloom size bloom 100M 0.01 --shards
@@ -193,6 +212,9 @@ fn main() -> ExitCode {
     };
     let (show, json) = (Show::on(options.quiet), options.json);
     let tls = &options.tls;
+    if let Err(failure) = server::require_use_of_tls(&options.command.addresses(), tls) {
+        return ended(Err(failure), json);
+    }
     // Whether the report of an interrupted run is JSON, which must not get among records. Other runs report nothing then.
     let explains_in_json = match &options.command {
         Command::Build(_) | Command::Remove(_) | Command::Move(_) => Some(json),

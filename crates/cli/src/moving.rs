@@ -63,7 +63,7 @@ const DRY_COLUMNS: [(Fate, usize); 4] = [
 #[derive(Args)]
 pub struct Move {
     #[command(flatten)]
-    between: Between,
+    pub between: Between,
     /// Replace filters that exist at the target
     #[arg(long)]
     replace: bool,

@@ -41,6 +41,10 @@ pub fn kinds_differ(source: &str, target: &str) -> String {
 }
 
 impl Between {
+    pub fn addresses(&self) -> Vec<&str> {
+        vec![&self.source, &self.target]
+    }
+
     pub fn connect(&self, tls: &Tls) -> Result<Pair<'_>> {
         let source = Server::connect(&self.source, tls)?;
         let target = Server::connect(&self.target, tls)?;

@@ -17,7 +17,7 @@ use super::server::{COMMAND_ITEMS, Server, Tls, is_filter, read};
 pub struct Remove {
     /// The server: redis://user:password@host:port/database, rediss:// for TLS
     #[arg(long, value_name = "URL")]
-    from: String,
+    pub from: String,
     /// The filter's key
     #[arg(long, value_name = "KEY")]
     key: String,

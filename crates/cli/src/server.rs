@@ -67,16 +67,7 @@ pub struct Server {
 impl Server {
     /// Connects to the server at an address like `redis://user:password@host:port/database`, or to its cluster.
     pub fn connect(address: &str, tls: &Tls) -> Result<Self> {
-        let info = if address.starts_with(['/', '.']) {
-            ConnectionAddr::Unix(address.into()).into_connection_info()
-        } else if address.contains("://") {
-            address.into_connection_info()
-        } else {
-            format!("redis://{address}").into_connection_info()
-        };
-        // The client library's message would show the password.
-        let wrong = "not a server address: write redis://user:password@host:port/database, or the path of a socket";
-        let info = info.map_err(|_| Failure::usage(wrong))?;
+        let info = parse(address)?;
         let shown = info.addr().to_string();
         let database = info.redis_settings().db();
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -315,6 +306,35 @@ impl Connection {
         };
         accepted(reply?)
     }
+}
+
+/// Requires that one of the addresses requests TLS, if there are options for it.
+pub fn require_use_of_tls(addresses: &[&str], tls: &Tls) -> Result<()> {
+    if !tls.is_given() {
+        return Ok(());
+    }
+    for address in addresses {
+        if let ConnectionAddr::TcpTls { .. } = parse(address)?.addr() {
+            return Ok(());
+        }
+    }
+    Err(Failure::usage(
+        "certificates are for TLS: the server's address begins with rediss://",
+    ))
+}
+
+/// Parses the address of a server.
+fn parse(address: &str) -> Result<ConnectionInfo> {
+    let info = if address.starts_with(['/', '.']) {
+        ConnectionAddr::Unix(address.into()).into_connection_info()
+    } else if address.contains("://") {
+        address.into_connection_info()
+    } else {
+        format!("redis://{address}").into_connection_info()
+    };
+    // The client library's message would show the password.
+    let wrong = "not a server address: write redis://user:password@host:port/database, or the path of a socket";
+    info.map_err(|_| Failure::usage(wrong))
 }
 
 /// Returns a command of words with spaces between them.

@@ -30,7 +30,7 @@ const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"]
 #[derive(Args)]
 pub struct Show {
     /// The server: redis://user:password@host:port/database, rediss:// for TLS
-    url: String,
+    pub url: String,
     /// The key
     key: String,
 }

@@ -182,7 +182,20 @@ struct Existing {
 }
 
 impl Size {
+    /// Returns the address of the server with an existing filter.
+    pub fn address(&self) -> Option<&str> {
+        match &self.what {
+            Some(What::Of(existing)) => Some(&existing.url),
+            _ => None,
+        }
+    }
+
     pub fn run(self, tls: &Tls, json: bool) -> Result<()> {
+        if let (Some(_), Some(items)) = (&self.what, self.items) {
+            return Err(Failure::usage(format!(
+                "{items} comes before a subcommand, which takes its own items: leave one of them out"
+            )));
+        }
         let (request, limits) = match (self.what, self.items.zip(self.rate)) {
             (Some(What::Of(existing)), _) => {
                 return report::end(existing.describe(tls)?, json, Ok(()));

@@ -46,6 +46,11 @@ pub struct Tls {
 }
 
 impl Tls {
+    /// Returns whether any option is given.
+    pub const fn is_given(&self) -> bool {
+        self.cacert.is_some() || self.cert.is_some() || self.cert_key.is_some()
+    }
+
     /// Returns the files for connections of the client library.
     pub fn certificates(&self) -> Result<TlsCertificates> {
         let client_tls = match (&self.cert, &self.cert_key) {

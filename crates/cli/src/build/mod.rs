@@ -45,7 +45,7 @@ use super::upload::{NewExpiry, Upload};
 pub struct Build {
     /// The server: redis://user:password@host:port/database, rediss:// for TLS
     #[arg(long, value_name = "URL")]
-    to: String,
+    pub to: String,
     /// The key
     #[arg(long, value_name = "KEY")]
     key: String,

@@ -55,13 +55,13 @@ pub struct Input {
     #[arg(long, short = '0')]
     zero: bool,
     /// Items are a column of CSV or TSV: its name in the first line, or its number in files without such a line
-    #[arg(long, value_name = "NAME|N", conflicts_with = "zero")]
+    #[arg(long, value_name = "NAME|N", conflicts_with = "zero", group = "parsed")]
     column: Option<Column>,
     /// The character between two columns, or tab [default: tab if the first line has one, else a comma]
     #[arg(long, value_name = "C", value_parser = split::delimiter, requires = "column")]
     delimiter: Option<u8>,
     /// Items are a field of JSON lines, like text or user.id
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["zero", "column"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["zero", "column"], group = "parsed")]
     field: Option<Field>,
     /// How whole records are kept, if they are.
     #[arg(skip)]
@@ -77,7 +77,7 @@ pub struct Records {
     #[arg(long, value_name = "WHAT", default_value = "fail", requires = "field")]
     missing: OnFault,
     /// Records that are not JSON, or have another number of columns
-    #[arg(long, value_name = "WHAT", default_value = "fail")]
+    #[arg(long, value_name = "WHAT", default_value = "fail", requires = "parsed")]
     bad: OnFault,
 }
 

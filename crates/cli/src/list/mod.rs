@@ -35,7 +35,7 @@ use super::server::{Server, Tls, words};
 #[derive(Args)]
 pub struct List {
     /// The server: redis://user:password@host:port/database, rediss:// for TLS
-    server: String,
+    pub server: String,
     #[command(flatten)]
     keys: Selection,
     #[command(flatten)]

@@ -83,7 +83,7 @@ pub struct Unique {
     one_pass: bool,
     /// A server whose filter, at --key, says which items are new: runs on many machines may share it
     #[arg(long, value_name = "URL", requires = "key", conflicts_with_all = ["known", "count", "dry_run", "threads"])]
-    to: Option<String>,
+    pub to: Option<String>,
     /// The filter's key; if it is missing, a filter that grows is made
     #[arg(long, value_name = "KEY", requires = "to")]
     key: Option<String>,
