@@ -1,7 +1,6 @@
 //! `valkeybloom size`: computes the memory of a planned filter or sketch, or describes an existing filter.
 
 use clap::{Args, Subcommand};
-use redis::cmd;
 
 use valkeybloom_planner::{Bloom, CountMin, Cuckoo, Fault, Limits, Request, Shards, TDigest, TopK};
 use valkeybloom_protocol::bloom::Maker;
@@ -281,9 +280,12 @@ impl Existing {
     fn describe(&self, tls: &Tls) -> Result<Report> {
         let server = Server::connect(&self.url, tls)?;
         let key = self.key.as_bytes();
-        let failed = |fault| server.failure_of("read", key, &fault);
-        let kind: String = server.get(key, cmd("TYPE").arg(key)).map_err(failed)?;
-        let info = Info::of(&server, key).map_err(failed)?;
+        let kind = server.type_of(key)?;
+        if kind == "none" {
+            return Err(Failure::new(server.missing(key)));
+        }
+        let info =
+            Info::of(&server, key).map_err(|fault| server.failure_of("read", key, &fault))?;
         let mut row = Row {
             kind,
             ..Row::default()

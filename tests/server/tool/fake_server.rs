@@ -350,7 +350,7 @@ fn fields_that_a_server_lacks_are_unknown() {
         let of = run(&["size", "--json", "of", &address, "RedisBloom"]).json();
         assert_eq!((&of["bytes"], &of["error_rate"]), (&1000.into(), &none));
         let of = run(&["size", "of", &address, "missing"]).failed(1);
-        assert!(of.ends_with(": ERR not found"), "{of}");
+        assert_eq!(of, format!("missing does not exist at {address}"));
     }
 }
 
