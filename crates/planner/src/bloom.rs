@@ -12,7 +12,7 @@ use valkeybloom_sketches::bloom::{
 };
 use valkeybloom_sketches::{Fraction, MAX_CAPACITY};
 
-use crate::limits::{Limits, stop, stored};
+use crate::limits::{Limits, require_within_memory, stop, stored};
 use crate::picture::{Curve, Picture, to_double, whole};
 use crate::report::{Report, ratio, rounded};
 use crate::{Fault, Planned, Request};
@@ -276,14 +276,16 @@ impl Shard {
     /// Returns the plan for its items.
     fn plan(&self, limits: BloomLimits) -> Result<Plan, Fault> {
         let plan = self.new.plan(self.items, limits);
-        plan.map_err(|refusal| {
+        let plan = plan.map_err(|refusal| {
             let text = match refusal {
                 Refusal::RateTooSmall => "that rate is too small for the last filters of its stack",
                 Refusal::Full => "a filter that does not grow would be full before",
                 Refusal::MemoryLimit | Refusal::OutOfMemory => "no memory is large enough for that",
             };
             Fault::impossible("items", text)
-        })
+        })?;
+        require_within_memory("items", plan.full_bytes)?;
+        Ok(plan)
     }
 
     /// Returns the plan for up to twice the items.

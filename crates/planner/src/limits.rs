@@ -5,10 +5,23 @@ use serde_json::{Value, json};
 use valkeybloom_protocol::names::{CUCKOO_FILTERS, FILTER_MEMORY, OBJECT_MEMORY};
 use valkeybloom_sketches::{bloom, cuckoo};
 
+use crate::Fault;
 use crate::report::grouped;
 
 /// The bytes that a server counts for each value besides the filters or the sketch.
 pub const STORED_BYTES: u64 = 8;
+
+/// The most bytes that a server can hold: the addresses of a process have 48 bits on ARM64, and 47 on x86-64.
+const MOST_BYTES: u64 = 1 << 48;
+
+/// Requires that some server can hold a value with an object of this size, which a field of the page asks for.
+pub(crate) fn require_within_memory(field: &'static str, bytes: u64) -> Result<(), Fault> {
+    if stored(bytes) <= MOST_BYTES {
+        return Ok(());
+    }
+    let text = "it takes more than 256 TiB, which no server can hold";
+    Err(Fault::impossible(field, text))
+}
 
 /// Returns the size of a value with an object of this size.
 pub(crate) const fn stored(bytes: u64) -> u64 {

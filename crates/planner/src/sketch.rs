@@ -7,7 +7,7 @@ use valkeybloom_sketches::cms::{self, CellSize};
 use valkeybloom_sketches::tdigest::{self, Compression};
 use valkeybloom_sketches::topk;
 
-use crate::limits::{Limits, refusal, stored};
+use crate::limits::{Limits, refusal, require_within_memory, stored};
 use crate::picture::{Picture, sweep, to_double, whole};
 use crate::report::{Report, grouped};
 use crate::{Fault, Planned, Request};
@@ -69,6 +69,7 @@ impl Request for CountMin {
     fn plan(&self, limits: &Limits) -> Result<Planned, Fault> {
         let none = || Fault::invalid("error", "no sketch has this error and probability");
         let (shape, bytes) = self.shape().ok_or_else(none)?;
+        require_within_memory("error", bytes)?;
         let (error, probability) = (self.error.get(), self.probability.get());
         let mut report = Report::default();
         report.row("error rate", error.to_string(), error);
