@@ -139,19 +139,32 @@ fn many_objects_are_united() {
     }
 }
 
+/// A lookup in a filter reads the options, and one in a sketch of another family refuses them.
 #[test]
 fn options_of_many_words_are_read() {
     // SAFETY: all pointers are valid.
     let filter = made(|place| unsafe { valkeybloom_bloom_new(100, 0.01, null(), null(), place) });
+    // SAFETY: all pointers are valid.
+    let sketch = made(|place| unsafe { valkeybloom_count_min_new(100, 3, null(), place) });
     let options = CString::new("AT 1 ".repeat(100)).unwrap();
-    let refusals = each_refused(
-        || (),
-        |()| {
-            let mut found = false;
-            // SAFETY: all pointers are valid.
-            unsafe { valkeybloom_contains(filter.0, null(), 0, options.as_ptr(), &raw mut found) }
-        },
-        |status, was_refused| _ = succeeded(status, was_refused),
-    );
-    assert!(refusals > 0, "nothing was refused");
+    for (object, outcome) in [(filter, Status::Ok), (sketch, Status::Refused)] {
+        let refusals = each_refused(
+            || (),
+            |()| {
+                let mut found = false;
+                let (options, found) = (options.as_ptr(), &raw mut found);
+                // SAFETY: all pointers are valid.
+                unsafe { valkeybloom_contains(object.0, null(), 0, options, found) }
+            },
+            |status, was_refused| {
+                let due = if was_refused {
+                    Status::NoMemory
+                } else {
+                    outcome
+                };
+                assert_eq!(status as u32, due as u32);
+            },
+        );
+        assert!(refusals > 0, "nothing was refused");
+    }
 }

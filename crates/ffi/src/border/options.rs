@@ -94,6 +94,7 @@ pub unsafe fn no_options(options: *const c_char) -> Outcome<()> {
             ttl_ms: None,
             ..
         }) => Ok(()),
+        Err(failure) if !failure.is_refusal() => Err(failure),
         _ => Err(Failure::refused("there are no options here")),
     }
 }

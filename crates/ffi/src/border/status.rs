@@ -55,6 +55,11 @@ impl From<std::collections::TryReserveError> for Failure {
 }
 
 impl Failure {
+    /// Returns whether a server would refuse the call, too.
+    pub const fn is_refusal(&self) -> bool {
+        matches!(self, Self(Status::Refused, _))
+    }
+
     pub fn refused(text: &'static str) -> Self {
         Error::new(Code::Refused, text).into()
     }
