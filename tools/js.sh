@@ -93,6 +93,9 @@ case $action in
         export VALKEY_SERVER="$1" VALKEYBLOOM_SO="$2" REPOSITORY="$PWD"
         shift 2
         build
+        # The checks of the workspace leave out what is compiled for WebAssembly alone.
+        [ "$action" = bench ] || cargo clippy --quiet --locked --target "$wasm" -p valkeybloom-javascript \
+            -p valkeybloom-calculator -- -D warnings
         rm -rf "$npm/work/tests"
         cp -r $source/tests "$npm/work/tests"
         cp benches/javascript.js "$npm/work"

@@ -38,8 +38,10 @@ pub unsafe fn moment(options: *const c_char) -> Outcome<Moment> {
     if options.is_null() {
         return Ok(Moment::default());
     }
+    #[allow(clippy::cast_ptr_alignment, reason = "`borrow` requires the alignment")]
+    let numbers = options.cast::<[f64; 2]>();
     // SAFETY: the caller promises it.
-    let numbers = unsafe { super::memory::borrow(options.cast::<[f64; 2]>()) }?;
+    let numbers = unsafe { super::memory::borrow(numbers) }?;
     let [at_ms, ttl_ms] = numbers.map(given);
     Ok(valkeybloom_bindings::moment(at_ms, ttl_ms)?)
 }

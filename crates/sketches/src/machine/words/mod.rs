@@ -29,6 +29,10 @@ impl Use {
     const ALL: [Self; 3] = [Self::Hashing, Self::Lookups, Self::Passes];
 
     /// Returns the widest that this processor supports for this use.
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        allow(clippy::unused_self, reason = "there is one width alone")
+    )]
     fn widest(self) -> Width {
         #[cfg(target_arch = "x86_64")]
         {
