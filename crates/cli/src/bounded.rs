@@ -16,6 +16,9 @@ const ELEMENTS: u64 = 1 << 23;
 /// The most bytes of a line, such as an error.
 const LINE_BYTES: usize = 1 << 20;
 
+/// The error of a reply that exceeds a bound.
+pub const EXCEEDED: &str = "a reply is larger than any that this program asks for";
+
 /// What [`Bounded`] needs of a stream.
 pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
@@ -146,8 +149,7 @@ impl AsyncRead for Bounded {
         Poll::Ready(if is_bounded {
             Ok(())
         } else {
-            let text = "a reply is larger than any that this program asks for";
-            Err(io::Error::new(io::ErrorKind::InvalidData, text))
+            Err(io::Error::new(io::ErrorKind::InvalidData, EXCEEDED))
         })
     }
 }

@@ -11,6 +11,8 @@ use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::names::{BF_LOADCHUNK, FILTER_MEMORY, OBJECT_MEMORY};
 use valkeybloom_sketches::bloom::Refusal;
 
+use super::bounded;
+
 /// What to check after a failure to connect.
 pub const IS_IT_UP: &str = "is that its address, and is it up?";
 
@@ -22,6 +24,8 @@ pub struct Failure {
     text: String,
     /// The JSON object of the results before the failure, or null; `None` if it is written already.
     found: Option<Value>,
+    /// Whether another attempt would fail as well.
+    pub is_permanent: bool,
 }
 
 /// The result of a subcommand, or of a step of one.
@@ -42,6 +46,7 @@ impl Failure {
             status: 1,
             text: text.into(),
             found: Some(Value::Null),
+            is_permanent: false,
         }
     }
 
@@ -88,14 +93,16 @@ pub enum Fault {
     Refused(String),
     /// The server did not reply.
     Lost(String),
+    /// The server replied with something that is of no use to this program.
+    Unusable(String),
 }
 
 impl Fault {
-    /// Returns the code of the server's error, or an empty text if the server did not reply.
+    /// Returns the code of the server's error, or an empty text if the server did not reply with one.
     pub fn code(&self) -> &str {
         match self {
             Self::Refused(text) => text.split(' ').next().unwrap_or_default(),
-            Self::Lost(_) => "",
+            Self::Lost(_) | Self::Unusable(_) => "",
         }
     }
 
@@ -107,7 +114,14 @@ impl Fault {
     /// Returns whether commands for other keys would fail as well.
     pub fn is_final(&self) -> bool {
         let codes = "LOADING MISCONF NOAUTH NOREPLICAS READONLY WRONGPASS";
-        matches!(self, Self::Lost(_)) || codes.split(' ').any(|code| code == self.code())
+        !matches!(self, Self::Refused(_)) || codes.split(' ').any(|code| code == self.code())
+    }
+
+    /// Returns whether another attempt would fail as well, until somebody changes the server's settings or its program.
+    pub fn is_permanent(&self) -> bool {
+        matches!(self, Self::Unusable(_))
+            || self.lacks_command()
+            || ["NOAUTH", "WRONGPASS"].contains(&self.code())
     }
 
     /// Returns whether the server lacks the command, or this user may not call it.
@@ -136,6 +150,7 @@ impl Fault {
         let starts = |start: &str| matches!(self, Self::Refused(text) if text.starts_with(start));
         let is = |refusal: Refusal| starts(&Error::from(refusal).to_string());
         let advice = match self.code() {
+            _ if matches!(self, Self::Unusable(_)) => return None,
             "" => "when the server is up again, run this again",
             "WRONGPASS" | "NOAUTH" => "check user and password: redis://user:password@host:port",
             "NOPERM" => "grant it with ACL SETUSER, or name another user",
@@ -170,13 +185,13 @@ pub fn unless_refused<T>(result: Result<T, Fault>) -> Result<Option<T>, Fault> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(Fault::Refused(_)) => Ok(None),
-        Err(fault @ Fault::Lost(_)) => Err(fault),
+        Err(fault) => Err(fault),
     }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Refused(text) | Self::Lost(text)) = self;
+        let (Self::Refused(text) | Self::Lost(text) | Self::Unusable(text)) = self;
         // The error for an unknown command repeats the arguments.
         let text = text.split(", with args beginning with").next();
         f.write_str(text.unwrap_or_default().trim_end_matches('.'))?;
@@ -208,6 +223,7 @@ impl From<RedisError> for Fault {
         let errors = error.into_server_errors();
         match errors.as_deref().and_then(<[_]>::first) {
             Some((_, error)) => Self::from(error.clone()),
+            None if text.contains(bounded::EXCEEDED) => Self::Unusable(text),
             None => Self::Lost(text),
         }
     }

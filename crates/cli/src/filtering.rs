@@ -97,7 +97,7 @@ impl Filtering {
         }
         let failed = |fault: Fault| server.failure_of("fetch", key, &fault);
         let payload = dump::payload(server, key).map_err(failed)?;
-        let unknown = || Fault::Lost("this program does not read its format".to_owned());
+        let unknown = || Fault::Unusable("this program does not read its format".to_owned());
         let copy = decoded(&payload).ok_or_else(unknown).map_err(failed)?;
         let now = server.time_ms(key).map_err(failed)?;
         Ok(Filter::Copy(Box::new(copy), now))
@@ -131,7 +131,7 @@ impl Filtering {
             let answers = reply.and_then(|reply| {
                 let answers: Option<Vec<bool>> = redis::from_redis_value(reply).ok();
                 let all = answers.filter(|answers| answers.len() == batch.len());
-                all.ok_or_else(|| Fault::Lost(format!("unexpected reply to {name}")))
+                all.ok_or_else(|| Fault::Unusable(format!("unexpected reply to {name}")))
             });
             found.extend(answers.map_err(|fault| {
                 let verb = format!("look up {} in", block.position(batch[0]));

@@ -70,7 +70,7 @@ impl Selection {
                         kind: kind.to_owned(),
                     }));
                     if !may_end || all.len() > MOST_KEYS {
-                        return Err(Fault::Lost("SCAN does not end there".to_owned()));
+                        return Err(Fault::Unusable("SCAN does not end there".to_owned()));
                     }
                 }
             }

@@ -76,8 +76,8 @@ pub fn lacking(server: &Server) -> Result<Vec<&'static str>, Fault> {
                 lacking.push(kind);
                 first.get_or_insert(fault);
             }
-            Err(fault @ Fault::Lost(_)) => return Err(fault),
-            _ => {}
+            Ok(_) | Err(Fault::Refused(_)) => {}
+            Err(fault) => return Err(fault),
         }
     }
     match first {

@@ -344,6 +344,6 @@ impl Contents {
 fn forgotten(fault: &Fault) -> Option<Forgotten> {
     match fault {
         Fault::Refused(text) => Forgotten::read(text),
-        Fault::Lost(_) => None,
+        Fault::Lost(_) | Fault::Unusable(_) => None,
     }
 }

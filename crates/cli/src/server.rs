@@ -103,7 +103,7 @@ impl Server {
                     "{text}; make the certificates of a cluster with basicConstraints=CA:FALSE"
                 )),
                 Fault::Lost(text) => failed(format!("{text}; {IS_IT_UP}")),
-                fault @ Fault::Refused(_) => failure("could not connect to", &shown, &fault),
+                fault => failure("could not connect to", &shown, &fault),
             }
         })?;
         Ok(Self {
@@ -263,8 +263,8 @@ impl Server {
     pub fn lacks(&self, command: &str) -> Result<Option<Fault>> {
         match self.call(b"", &redis::cmd(command)) {
             Err(fault) if fault.is_unknown_command() => Ok(Some(fault)),
-            Err(fault @ Fault::Lost(_)) => Err(self.failure("could not talk to", &fault)),
-            _ => Ok(None),
+            Ok(_) | Err(Fault::Refused(_)) => Ok(None),
+            Err(fault) => Err(self.failure("could not talk to", &fault)),
         }
     }
 
@@ -371,11 +371,13 @@ fn primary_of(key: &[u8]) -> SingleNodeRoutingInfo {
 /// Converts a reply.
 pub fn read<T: FromRedisValue>(reply: Value) -> Result<T, Fault> {
     let read = T::from_redis_value(reply);
-    read.map_err(|error| Fault::Lost(format!("unexpected reply: {error}")))
+    read.map_err(|error| Fault::Unusable(format!("unexpected reply: {error}")))
 }
 
 fn failure(what: &str, address: &str, fault: &Fault) -> Failure {
-    Failure::new(format!("{what} {address}: {fault}"))
+    let mut failure = Failure::new(format!("{what} {address}: {fault}"));
+    failure.is_permanent = fault.is_permanent();
+    failure
 }
 
 /// Connects to an address without TLS.

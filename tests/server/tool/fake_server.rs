@@ -185,7 +185,7 @@ impl Played {
 }
 
 /// Starts a server that replies with these bytes to SCAN, in turn, and with OK to all other commands.
-fn scanned(replies: &'static [&'static str]) -> String {
+pub fn scanned(replies: &'static [&'static str]) -> String {
     let listener = listen();
     let address = listener.local_addr().expect("it is bound").to_string();
     thread::spawn(move || {

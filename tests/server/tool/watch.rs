@@ -12,6 +12,7 @@ use vt100::Parser;
 use crate::example::valkeybloom;
 use crate::harness::{Server, int, wait_until};
 
+use super::fake_server::scanned;
 use super::{add, numbered, url};
 
 /// The program on a terminal.
@@ -282,6 +283,39 @@ fn a_lost_connection_is_reported_and_made_again() {
     terminal.wait_for("the loss", |text| text.contains("connecting again: "));
     terminal.press("q");
     assert_eq!(terminal.ended(), 0);
+}
+
+/// Another attempt would fail as well.
+#[test]
+fn a_lasting_failure_ends_it() {
+    let server = Server::start();
+    let mut client = server.client();
+    add(&mut client, "seen", &numbered("item", 0..3));
+    let errors = || fs::read_to_string(server.dir().join("errors")).expect("it was written");
+    let endless = scanned(&["*2\r\n$1\r\n5\r\n*0\r\n"]);
+    assert_eq!(Terminal::start(&server, &endless, (80, 10), "").ended(), 1);
+    assert_eq!(
+        errors(),
+        format!("valkeybloom: could not list the keys of {endless}: SCAN does not end there\n")
+    );
+    let url = format!("redis://watcher:first@127.0.0.1:{}", server.port());
+    for (changes, why) in [
+        (&["ACL SETUSER watcher -scan"][..], ": NOPERM "),
+        (
+            &[
+                "ACL SETUSER watcher resetpass >second",
+                "CLIENT KILL USER watcher",
+            ],
+            ": WRONGPASS ",
+        ),
+    ] {
+        client.ok("ACL SETUSER watcher reset on >first ~* +@all");
+        let terminal = Terminal::start(&server, &url, (80, 10), "--interval 20ms");
+        terminal.wait_for("the row", |text| rows(text) == ["seen"]);
+        client.run_all(changes);
+        assert_eq!(terminal.ended(), 1);
+        assert!(errors().contains(why), "{}", errors());
+    }
 }
 
 /// While nothing changes, nothing is drawn.

@@ -115,7 +115,7 @@ impl Adding<'_> {
         let answers = match reply.map_err(|fault| failed(0, &fault))? {
             Value::Array(answers) => answers,
             Value::Okay => Vec::new(),
-            _ => return Err(failed(0, &Fault::Lost("unexpected reply".to_owned()))),
+            _ => return Err(failed(0, &Fault::Unusable("unexpected reply".to_owned()))),
         };
         for (index, answer) in answers.into_iter().enumerate() {
             match answer {

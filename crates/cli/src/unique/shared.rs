@@ -335,5 +335,5 @@ fn answers_in(reply: Value, count: usize) -> Result<Vec<bool>, (usize, Fault)> {
 }
 
 fn unexpected(command: &str) -> Fault {
-    Fault::Lost(format!("unexpected reply to {command}"))
+    Fault::Unusable(format!("unexpected reply to {command}"))
 }

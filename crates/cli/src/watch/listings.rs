@@ -36,13 +36,14 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// What the thread reports.
 pub enum Update {
     Listing(Listing, Instant),
-    /// The connection is lost, or the server refuses everything.
+    /// There was no listing, and there will be another attempt.
     Failed(String),
 }
 
-pub type Updates = Receiver<Update>;
+/// Updates, up to the failure that no other attempt mends.
+pub type Updates = Receiver<Result<Update>>;
 
-/// Starts the thread. It ends with the process, or when the receiver is dropped.
+/// Starts the thread. It ends with the process, when the receiver is dropped, or after a failure that is permanent.
 pub fn start(watch: Watch, tls: Tls, server: Server) -> Updates {
     // Listings do not pile up while the screen is busy.
     let (sender, updates) = mpsc::sync_channel(1);
@@ -53,7 +54,13 @@ pub fn start(watch: Watch, tls: Tls, server: Server) -> Updates {
             else {
                 return;
             };
-            if sender.send(Update::Failed(failure.to_string())).is_err() {
+            let is_last = failure.is_permanent;
+            let update = if is_last {
+                Err(failure)
+            } else {
+                Ok(Update::Failed(failure.to_string()))
+            };
+            if sender.send(update).is_err() || is_last {
                 return;
             }
             thread::sleep(AGAIN);
@@ -64,7 +71,7 @@ pub fn start(watch: Watch, tls: Tls, server: Server) -> Updates {
 }
 
 /// Reads listings until that fails, or nobody receives them any more.
-fn read_on(watch: &Watch, server: &Server, sender: &SyncSender<Update>) -> Result<()> {
+fn read_on(watch: &Watch, server: &Server, sender: &SyncSender<Result<Update>>) -> Result<()> {
     let failed = |fault| server.failure("could not list the keys of", &fault);
     server.leave_untouched().map_err(failed)?;
     let mut reader = Reader::new(server, watch.order.rate, false);
@@ -72,7 +79,7 @@ fn read_on(watch: &Watch, server: &Server, sender: &SyncSender<Update>) -> Resul
         let start = Instant::now();
         let listing = listing(watch, &mut reader).map_err(failed)?;
         let update = Update::Listing(listing, Instant::now());
-        if sender.send(update).is_err() {
+        if sender.send(Ok(update)).is_err() {
             return Ok(());
         }
         let interval = Duration::from_millis(watch.interval);

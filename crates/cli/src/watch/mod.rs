@@ -1,7 +1,7 @@
 //! `valkeybloom watch`: the table of `list` on a full screen, refreshed, with the change of the items per second.
 //!
 //! ```text
-//!   listings  a thread: server → listings, or that the connection is lost
+//!   listings  a thread: server → listings, that the connection is lost, or the failure that ends it
 //!   view      the state: rows in order, scrolling, the filter; pure, as keys and listings change it
 //!   screen    a view → the lines of a screen of any size
 //! ```
@@ -58,7 +58,7 @@ impl Watch {
             shown
         });
         let _ = ratatui::try_restore();
-        shown.map_err(failed)
+        shown.map_err(failed).flatten()
     }
 }
 
@@ -95,13 +95,13 @@ fn events() -> Receiver<io::Result<Event>> {
     events
 }
 
-/// Shows the view until it is to end.
+/// Shows the view until it is to end. The inner result is the failure of the listings that ended it.
 fn show(
     terminal: &mut DefaultTerminal,
     mut view: View,
     updates: &listings::Updates,
     ended: &AtomicBool,
-) -> io::Result<()> {
+) -> io::Result<Result<()>> {
     let events = events();
     let mut changed = true;
     while !ended.load(Ordering::Relaxed) {
@@ -113,7 +113,7 @@ fn show(
             Ok(event) => match event? {
                 Event::Key(key) if key.kind != KeyEventKind::Release => {
                     if view.press(key) {
-                        return Ok(());
+                        return Ok(Ok(()));
                     }
                     changed = true;
                 }
@@ -128,7 +128,8 @@ fn show(
         }
         loop {
             match updates.try_recv() {
-                Ok(update) => view.update(update),
+                Ok(Ok(update)) => view.update(update),
+                Ok(Err(failure)) => return Ok(Err(failure)),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => {
                     return Err(io::Error::other("the reader of the server ended"));
@@ -137,5 +138,5 @@ fn show(
             changed = true;
         }
     }
-    Ok(())
+    Ok(Ok(()))
 }
