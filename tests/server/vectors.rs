@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::harness::{Client, Server, digest, int, ok, spaced};
+use crate::harness::{Client, Reply, Server, array, bulk, digest, int, nil, ok, spaced};
 use crate::support::recordings::{hex, word};
 
 /// For each family, the name of a case, the command that creates its object, and the one that adds the items of its only
@@ -54,7 +54,10 @@ fn values_have_the_bytes_of_the_vectors() {
             is_made = true;
             client.expect("DEL k", int(1));
             let seed = case["create"].get("seed").map(hex);
-            client.call_with(create, seed.as_slice());
+            let created = client.call_with(create, seed.as_slice());
+            // BF.INSERT has an answer for each item.
+            let empty = create.starts_with("BF.INSERT").then(|| array([]));
+            assert_eq!(created, empty.unwrap_or_else(ok), "{family}");
             let step = case["steps"][0].as_object().unwrap();
             let items = step.iter().find(|(name, _)| *name != "reply").unwrap().1;
             let items = items.as_array().unwrap().iter();
@@ -63,10 +66,24 @@ fn values_have_the_bytes_of_the_vectors() {
                 Value::Array(pair) => pair.iter().map(word).collect(),
                 item => vec![word(item)],
             });
-            client.call_with(add, &words.collect::<Vec<_>>());
+            let reply = client.call_with(add, &words.collect::<Vec<_>>());
+            let due = step.get("reply").map_or_else(ok, reply_of);
+            assert_eq!(reply, due, "{family}");
             assert_eq!(digest(&mut client, "k"), value, "{family}");
         }
         assert!(is_made, "{made}");
+    }
+}
+
+/// Returns a reply of the vectors as the server's.
+fn reply_of(value: &Value) -> Reply {
+    match value {
+        Value::Null => nil(),
+        Value::Bool(is_new) => int((*is_new).into()),
+        Value::Number(number) => int(number.as_i64().expect("a count")),
+        Value::String(item) => bulk(item),
+        Value::Array(replies) => array(replies.iter().map(reply_of)),
+        Value::Object(_) => panic!("no reply of the server's: {value}"),
     }
 }
 
@@ -90,7 +107,8 @@ fn make_all(client: &mut Client) {
         "TOPK.RESERVE slow 5 3 2 0.9999",
         "TDIGEST.CREATE latency COMPRESSION 20",
     ]);
-    client.run("BF.INSERT ratio CAPACITY 10 TIGHTENING 0.3 ITEMS a");
+    let ratio = "BF.INSERT ratio CAPACITY 10 TIGHTENING 0.3 ITEMS a";
+    client.expect(ratio, array([int(1)]));
     for batch in 1..10 {
         let items = spaced(70 * batch..=70 * batch + 100);
         for key in [
@@ -120,7 +138,7 @@ fn make_all(client: &mut Client) {
         let values = (0..250).map(|step| f64::from(7 * batch) + 0.37 * f64::from(step));
         client.ok(format!("TDIGEST.ADD latency {}", spaced(values)));
     }
-    client.run("BF.MDEL counting 100 101 102");
+    client.expect("BF.MDEL counting 100 101 102", array([1, 1, 1].map(int)));
     client.ok("TDIGEST.MERGE latency 2 latency latency");
 }
 
