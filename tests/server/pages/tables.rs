@@ -126,6 +126,28 @@ fn sizes_match_the_server() {
 }
 
 #[test]
+fn sizes_at_a_tiny_rate_match_the_program() {
+    for row in table(
+        "docs/sizing.md",
+        "<!-- small: held against the program by a test -->",
+    ) {
+        let items = row[0].replace(',', "");
+        for (named, option) in row[1..]
+            .iter()
+            .zip([&["--nonscaling"][..], &[], &["--scale-to"]])
+        {
+            let planned = run(&[&["size", "--json", "bloom", &items, "1e-9"], option].concat());
+            let bytes_an_item = planned.json()["bytes_an_item"].as_f64().expect("a number");
+            let named: f64 = named.replace(',', "").parse().expect("a number");
+            assert!(
+                (8.0 * bytes_an_item - named).abs() < 0.6,
+                "{items} {option:?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn bytes_per_item_match_the_server() {
     let (_server, mut client) = Server::with_client();
     for row in table(
