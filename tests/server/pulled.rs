@@ -257,6 +257,8 @@ const PULLS_OF_RECEIPT: &[&str] = &[
     "PEXPIRE r 9000000",
     "BF.INSERT k ONCE r 2 ITEMS pulled",
     "BF.INSERT k ONCE r 9 BEGIN ITEMS pulled",
+    // If the key has expired, this answers for a filter that does not exist.
+    "BF.INSERT other ONCE r 2 ITEMS pulled",
     "FLUSHALL",
 ];
 

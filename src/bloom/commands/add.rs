@@ -21,7 +21,7 @@ use valkeybloom_sketches::bloom::{
 use valkeybloom_sketches::{Probe, Seed};
 
 use crate::bloom::keys::{self, Writer};
-use crate::bloom::receipts::{self, Noted, Place};
+use crate::bloom::receipts::{self, Known, Noted, Place};
 use crate::bloom::settings;
 use crate::feeds::FeedSlot;
 use crate::ffi::{Argv, Call, Ctx, Done, Keyspace, Reply, Str};
@@ -144,9 +144,7 @@ fn insert_once<'a>(
 ) -> Done {
     let count = addition.items.len();
     let mut known = receipts::look_up(keys, &args, once, count)?;
-    if count > 0 && known.answers.len() == count {
-        receipts::used(keys, known.rest.receipt);
-        reply_outcomes(ctx, &known.answers, &[]);
+    if replied(ctx, keys, &known, count) {
         return Ok(Reply::Sent);
     }
     let mut writer = Writer::open(keys, key(&args));
@@ -154,12 +152,25 @@ fn insert_once<'a>(
         // Subscribers of its expiry may have changed the receipt.
         drop(writer);
         known = receipts::look_up(keys, &args, once, count)?;
+        if replied(ctx, keys, &known, count) {
+            return Ok(Reply::Sent);
+        }
         writer = Writer::open(keys, key(&args));
     }
     addition.items.start += known.answers.len();
     addition.place = Some(known.rest);
     reply_outcomes(ctx, &known.answers, &write(ctx, writer, args, &addition)?);
     Ok(Reply::Sent)
+}
+
+/// Replies if the receipt has the answers of all `count` items, whose filter may be gone. Returns whether it has.
+fn replied<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, known: &Known<'a>, count: usize) -> bool {
+    let has_all = count > 0 && known.answers.len() == count;
+    if has_all {
+        receipts::used(keys, known.rest.receipt);
+        reply_outcomes(ctx, &known.answers, &[]);
+    }
+    has_all
 }
 
 /// The errors of an object that can't grow to what SCALETO says: its rates get too small, or it takes too much memory.
