@@ -1,12 +1,14 @@
 //! The reach of growth, against a loop that sizes one filter after the other.
 
-use valkeybloom_sketches::bloom::{
-    Cells, Geometry, Growth, Kind, Limits, MAX_FILTERS, New, Object, Params, PartSize, Refusal,
-    Shape, Tightening, Window,
-};
-use valkeybloom_sketches::{Fraction, MAX_CAPACITY, Seed};
+use std::collections::HashMap;
 
-use crate::sizes::next_capacity;
+use valkeybloom_sketches::bloom::{
+    Growth, Kind, Limits, MAX_FILTERS, New, Object, Params, PartSize, Refusal, Shape, Tightening,
+    Window,
+};
+use valkeybloom_sketches::{MAX_CAPACITY, Seed};
+
+use crate::sizes::{self, next_capacity};
 use crate::support::{
     FILTER_BYTES, Rng, add_each, filters, fraction, grow, object, of_valkey_bloom, rate_of,
     tightened, tightening, within,
@@ -23,90 +25,122 @@ fn theirs(capacity: u64, error_rate: f64, ratio: f64, expansion: u32) -> Params 
     tightened(of_valkey_bloom(ratio), params)
 }
 
-/// Returns the size of a filter of bits.
-fn size(params: &Params, capacity: u64, rate: Fraction) -> Geometry {
-    if params.tightening.is_ours() {
-        Geometry::for_rate(capacity, rate, Cells::Bits)
-    } else {
-        Geometry::by_formula(capacity, rate, Cells::Bits)
-    }
-}
-
 /// No limit.
 const NONE: u64 = u64::MAX;
 
-/// Computes [`Shape::reach`] the plain way: one filter after the other is sized and added up, until something stops
-/// it. The last list has the bytes of each filter by then, and of the object that ends with it.
-fn naive(params: &Params, limits: Limits) -> (u64, Option<Refusal>, Vec<[u64; 2]>) {
-    let over = |bytes: u128, limit| limit != NONE && bytes > u128::from(limit);
-    let mut bytes = size_of::<Object>() as u128;
-    let (mut total, mut next, mut sizes) = (0, Some(params.capacity), Vec::new());
-    for index in 0..=MAX_FILTERS {
-        if params.growth == Growth::Fixed && index == 1 {
-            return (total, Some(Refusal::Full), sizes);
-        }
-        let Some(rate) = rate_of(params, index) else {
-            return (total, Some(Refusal::RateTooSmall), sizes);
-        };
-        // A capacity that no number holds is as large as the largest one.
-        let capacity = next.unwrap_or(u64::MAX);
-        let blob = u128::from(size(params, capacity, rate).blob_bytes());
-        bytes += blob + u128::from(FILTER_BYTES);
-        if over(blob, limits.filter_bytes) || over(bytes, limits.object_bytes) {
-            return (total, Some(Refusal::MemoryLimit), sizes);
-        }
-        if capacity > MAX_CAPACITY - total {
-            return (MAX_CAPACITY, None, sizes);
-        }
-        if index == MAX_FILTERS {
-            break;
-        }
-        sizes.push([blob, bytes].map(|bytes| u64::try_from(bytes).unwrap_or(NONE)));
-        total += capacity;
-        next = next_capacity(params, capacity, total);
-    }
-    (total, Some(Refusal::MemoryLimit), sizes)
+/// The bytes of a filter besides its bits: the format, the positions, the hash functions and the seed.
+const HEADER_BYTES: u64 = 1 + 8 + 4 + 32;
+
+/// The most bytes for which the sizes of [`sizes`] are exact: beyond, the last digits of doubles show.
+const EXACT_BYTES: u64 = 100_000_000;
+
+/// The bits of filters by capacity, rate and law, in bytes.
+#[derive(Default)]
+struct Loop {
+    known: HashMap<(u64, u64, bool), u64>,
 }
 
-/// Compares, and returns the sizes of the filters.
-#[track_caller]
-fn agrees(params: &Params, limits: Limits) -> Vec<[u64; 2]> {
-    let (total, stop, sizes) = naive(params, limits);
-    let reach = Shape::plain(*params).reach(limits);
-    assert_eq!(reach, (total, stop), "{params:?}, {limits:?}");
-    sizes
+impl Loop {
+    /// Returns the bytes of a filter.
+    fn blob(&mut self, params: &Params, index: u64, capacity: u64) -> u64 {
+        let rate = rate_of(params, index).unwrap().get();
+        let key = (capacity, rate.to_bits(), params.tightening.is_ours());
+        let size = || sizes::size(params, index, capacity).0;
+        HEADER_BYTES + *self.known.entry(key).or_insert_with(size)
+    }
+
+    /// Computes [`Shape::reach`] the plain way: one filter after the other is sized and added up, until something stops
+    /// it. Returns the number of filters by then, too.
+    fn reach(&mut self, params: &Params, limits: Limits) -> (u64, Option<Refusal>, u64) {
+        let is_limited = limits.filter_bytes != NONE || limits.object_bytes != NONE;
+        let over = |bytes, limit| limit != NONE && bytes > limit;
+        let mut bytes = size_of::<Object>() as u64;
+        let (mut total, mut next) = (0, Some(params.capacity));
+        for index in 0..=MAX_FILTERS {
+            if params.growth == Growth::Fixed && index == 1 {
+                return (total, Some(Refusal::Full), index);
+            }
+            if rate_of(params, index).is_none() {
+                return (total, Some(Refusal::RateTooSmall), index);
+            }
+            // A capacity that no number holds is as large as the largest one.
+            let capacity = next.unwrap_or(u64::MAX);
+            if is_limited {
+                let blob = self.blob(params, index, capacity);
+                bytes += blob + FILTER_BYTES;
+                if over(blob, limits.filter_bytes) || over(bytes, limits.object_bytes) {
+                    return (total, Some(Refusal::MemoryLimit), index);
+                }
+            }
+            if capacity > MAX_CAPACITY - total {
+                return (MAX_CAPACITY, None, index);
+            }
+            if index == MAX_FILTERS {
+                break;
+            }
+            total += capacity;
+            next = next_capacity(params, capacity, total);
+        }
+        (total, Some(Refusal::MemoryLimit), MAX_FILTERS)
+    }
+
+    /// Compares, and returns the number of filters.
+    #[track_caller]
+    fn agrees(&mut self, params: &Params, limits: Limits) -> u64 {
+        let (total, stop, filters) = self.reach(params, limits);
+        let reach = Shape::plain(*params).reach(limits);
+        assert_eq!(reach, (total, stop), "{params:?}, {limits:?}");
+        filters
+    }
+
+    /// Returns the bytes of each filter, and of the object that ends with it, as far as they are exact.
+    fn exact_sizes(&mut self, params: &Params) -> Vec<[u64; 2]> {
+        let (mut bytes, mut total, mut next) = (size_of::<Object>() as u64, 0, params.capacity);
+        let mut sizes = Vec::new();
+        while rate_of(params, sizes.len() as u64).is_some() {
+            let blob = self.blob(params, sizes.len() as u64, next);
+            bytes += blob + FILTER_BYTES;
+            if bytes >= EXACT_BYTES {
+                break;
+            }
+            sizes.push([blob, bytes]);
+            total += next;
+            next = next_capacity(params, next, total).expect("it is small");
+        }
+        sizes
+    }
 }
 
 /// Every law, from one item to more than there are, and under limits that a filter or an object just keeps, or exceeds
 /// by a byte.
 #[test]
 fn reach_is_that_of_a_loop() {
-    let mut reached = 0;
+    let (mut plain, mut reached) = (Loop::default(), 0);
     for expansion in [0, 1, 2, 3, 1000, u32::MAX] {
         for capacity in [1, 10, 1000, 100_000, 1 << 33, 1 << 62, MAX_CAPACITY] {
             for rate in [0.9, 0.5, 0.01, 1e-6, 1e-300, 5e-324] {
                 for ratio in [0.5, 0.1, 0.8, 0.999_999, 1e-100] {
                     for params in [params, theirs] {
                         let params = params(capacity, rate, ratio, expansion);
-                        let sizes = agrees(&params, Limits::NONE);
-                        agrees(&params, within(NONE, 1 << 62));
+                        plain.agrees(&params, Limits::NONE);
                         for filter_bytes in [100, 64 << 20, NONE] {
                             for object_bytes in [0, 1000, 1 << 30, 1 << 46, NONE] {
-                                agrees(&params, within(filter_bytes, object_bytes));
+                                plain.agrees(&params, within(filter_bytes, object_bytes));
                             }
                         }
                         if expansion != 1 || capacity > 100_000 || rate < 1e-6 {
                             continue;
                         }
-                        for sizes in [0, 1, 2, 30, 399].map(|index| sizes.get(index)) {
+                        let sizes = plain.exact_sizes(&params);
+                        for sizes in [0, 1, 2, 30, 199].map(|index| sizes.get(index)) {
                             for off in [-1, 0, 1] {
                                 let off = |size: u64| size.saturating_add_signed(off);
                                 let Some([filter, object]) = sizes.map(|it| it.map(off)) else {
                                     continue;
                                 };
-                                agrees(&params, within(filter, NONE));
-                                agrees(&params, within(filter, 1 << 30));
-                                agrees(&params, within(NONE, object));
+                                plain.agrees(&params, within(filter, NONE));
+                                plain.agrees(&params, within(filter, 1 << 30));
+                                plain.agrees(&params, within(NONE, object));
                                 reached += 1;
                             }
                         }
@@ -122,24 +156,24 @@ fn reach_is_that_of_a_loop() {
 /// reach visits few.
 #[test]
 fn stacks_are_never_deeper_than_a_few_hundred_filters() {
-    let mut deepest = 0;
+    let (mut plain, mut deepest) = (Loop::default(), 0);
     for expansion in [1, 2, 3, 100, u32::MAX] {
         for capacity in [1, 2, 10, 1000, 1 << 40, MAX_CAPACITY] {
             for rate in [1.0 - f64::EPSILON, 0.5, 0.01, 1e-6, 1e-300] {
                 for ratio in [0.5, 1.0 - f64::EPSILON, 0.999_999, 0.9, 0.3, 1e-100] {
-                    let sizes = agrees(&params(capacity, rate, ratio, expansion), Limits::NONE);
-                    deepest = deepest.max(sizes.len());
+                    let ours = params(capacity, rate, ratio, expansion);
+                    deepest = deepest.max(plain.agrees(&ours, Limits::NONE));
                     // Under valkey-bloom's law it is the rate that ends growth, or the number.
                     let theirs = theirs(capacity, rate, ratio, expansion);
-                    agrees(&theirs, Limits::NONE);
+                    plain.agrees(&theirs, Limits::NONE);
                 }
             }
         }
     }
     assert!((600..700).contains(&deepest), "{deepest} filters");
-    let (total, stop, sizes) = naive(&params(1, 0.01, 0.5, 1), Limits::NONE);
-    assert_eq!((total, stop), (MAX_CAPACITY, None));
-    assert_eq!(sizes.len(), deepest, "from one item on it takes the most");
+    let reach = plain.reach(&params(1, 0.01, 0.5, 1), Limits::NONE);
+    let why = "from one item on it takes the most";
+    assert_eq!(reach, (MAX_CAPACITY, None, deepest), "{why}");
 }
 
 /// The stacks themselves grow as is said here.

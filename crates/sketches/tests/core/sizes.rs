@@ -20,7 +20,11 @@ pub const MOST_BYTES: u64 = 1 << 55;
 /// Returns the items that a filter has taken as new per position, when this share of its positions is set: each of `k`
 /// hash functions adds the integral of a geometric series.
 pub fn items_per_position(fill: f64, hashes: u32) -> f64 {
-    let terms = (1..=hashes).map(|j| fill.powf(j.into()) / f64::from(j));
+    let mut power = 1.0;
+    let terms = (1..=hashes).map(|j| {
+        power *= fill;
+        power / f64::from(j)
+    });
     terms.sum::<f64>() / f64::from(hashes)
 }
 
@@ -71,6 +75,10 @@ pub fn most_hashes(rate: f64) -> u32 {
 /// rate; `None` above [`MOST_BYTES`]. Below a rate of 10⁻¹² more hash functions than are tried would take fewer
 /// bytes.
 pub fn least(capacity: u64, rate: f64) -> Option<(u64, u32)> {
+    // Coincidences alone need more, whatever the number of hash functions.
+    if rate < 1e-45 {
+        return None;
+    }
     let n = capacity as f64;
     let sizes = (1..=most_hashes(rate)).map(|hashes| {
         let fill = crossing(1.0, |fill| {
