@@ -13,7 +13,7 @@ use super::progress::{Progress, Show};
 use super::report::Report;
 use super::server::{COMMAND_ITEMS, Server, Tls};
 use super::sketches::decoded;
-use super::unique::{Output, Printer, end};
+use super::unique::{Output, Printer, Reporting};
 
 /// Print the records whose items are in a Bloom filter or a cuckoo filter
 #[derive(Args)]
@@ -72,7 +72,12 @@ impl Filtering {
         progress.end(printer.figures.records());
         let mut report = Report::default();
         printer.figures.report(&mut report);
-        end(report, (show, json), true)
+        let reporting = Reporting {
+            show,
+            json,
+            has_records: true,
+        };
+        reporting.print(report)
     }
 
     /// Finds out what the key holds, and fetches it for a copy.

@@ -214,11 +214,15 @@ fn the_field_of_a_line_and_the_column_of_a_record_are_items() {
     assert_eq!(files.read("out/c.csv"), b"id,url\r\n1,\"a\nb\"\r\n2,c\r\n");
     assert_eq!(files.read("out/d.csv"), b"id,url\n5,d\n");
     files.write("e.csv", "url,id\nx,1\n");
-    let failed = files.failed("--column url c.csv e.csv");
-    assert!(
-        failed.contains("different names in their first lines"),
-        "{failed}"
-    );
+    files.write("two.tsv", "id\turl\nx\t1\n");
+    files.write("three.tsv", "id\turl\t\nx\t2\t3\n");
+    for others in ["c.csv e.csv", "three.tsv two.tsv"] {
+        let failed = files.failed(&format!("--column url {others}"));
+        assert!(
+            failed.contains("different names in their first lines"),
+            "{failed}"
+        );
+    }
     for digit in "0123456789abcdef".chars() {
         files.write("f", format!("x{digit}z\ny{digit}z\n"));
         let found = files.done(&format!("--column 2 --delimiter {digit} f"));

@@ -36,7 +36,7 @@ pub struct Block {
 #[derive(Clone, Copy, PartialEq)]
 pub enum Unit {
     Lines,
-    /// What ends with a zero byte.
+    /// Each ended by a zero byte.
     Zeros,
     /// Fields of records, which may hold any byte.
     Records,
@@ -61,18 +61,18 @@ pub enum OnFault {
 
 impl OnFault {
     /// Returns what becomes of the record; `None` if the run fails.
-    pub const fn lacking(self) -> Option<Lacking> {
+    pub const fn itemless(self) -> Option<Itemless> {
         match self {
             Self::Fail => None,
-            Self::Keep => Some(Lacking::Keep),
-            Self::Drop => Some(Lacking::Drop),
+            Self::Keep => Some(Itemless::Keep),
+            Self::Drop => Some(Itemless::Drop),
         }
     }
 }
 
 /// What becomes of a record without an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lacking {
+pub enum Itemless {
     Keep,
     Drop,
 }
@@ -82,14 +82,14 @@ struct Kept {
     /// Each with its line end.
     records: Strings,
     /// The records without an item, ascending, and what becomes of them.
-    lacking: Vec<(usize, Lacking)>,
+    itemless: Vec<(usize, Itemless)>,
 }
 
 /// A record of a block.
 #[derive(Clone)]
 pub struct Record<'b> {
     /// The item, or what becomes of a record without one.
-    pub item: Result<&'b [u8], Lacking>,
+    pub item: Result<&'b [u8], Itemless>,
     /// The place of the record and its end in [`Block::record_bytes`].
     pub place: Range<usize>,
 }
@@ -119,9 +119,9 @@ impl Block {
         &mut self.items.bytes
     }
 
-    /// Returns whether there is nothing in the block.
-    pub fn is_empty(&self) -> bool {
-        self.start.is_none() && self.items.ends.is_empty() && self.items.bytes.is_empty()
+    /// Returns whether the block has anything for the consumer: items, or the start of a file.
+    pub fn has_content(&self) -> bool {
+        self.start.is_some() || self.len() > 0
     }
 
     /// Adds an item of a record.
@@ -133,9 +133,9 @@ impl Block {
     }
 
     /// Adds a record without an item.
-    pub fn push_lacking(&mut self, lacking: Lacking) {
+    pub fn push_itemless(&mut self, itemless: Itemless) {
         let index = self.len();
-        self.kept().lacking.push((index, lacking));
+        self.kept().itemless.push((index, itemless));
         self.push(b"");
     }
 
@@ -151,7 +151,7 @@ impl Block {
     fn kept(&mut self) -> &mut Kept {
         self.kept.get_or_insert_with(|| Kept {
             records: Strings::from_pool(),
-            lacking: Vec::new(),
+            itemless: Vec::new(),
         })
     }
 
@@ -206,11 +206,6 @@ impl Block {
         self.items.ends.last().copied().unwrap_or(0)
     }
 
-    /// Returns whether there is a whole item.
-    pub fn has_whole(&self) -> bool {
-        !self.items.ends.is_empty()
-    }
-
     /// Returns the number of whole items.
     pub fn len(&self) -> usize {
         self.items.ends.len()
@@ -242,26 +237,29 @@ impl Block {
 
     /// Returns the whole records.
     pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
-        let (records, lacking): (_, &[_]) = match &self.kept {
+        let (records, itemless): (_, &[_]) = match &self.kept {
             None => (&self.items, &[]),
-            Some(kept) => (&kept.records, &kept.lacking),
+            Some(kept) => (&kept.records, &kept.itemless),
         };
-        let mut lacking = lacking.iter().copied().peekable();
+        let mut itemless = itemless.iter().copied().peekable();
         let mut start = 0;
         let records = self.all_items().zip(&records.ends).enumerate();
         records.map(move |(index, (item, end))| {
             let place = start..*end;
             start = *end;
-            let none = lacking.next_if(|(at, _)| *at == index);
-            let item = none.map_or(Ok(item), |(_, lacking)| Err(lacking));
+            let fate = itemless.next_if(|(at, _)| *at == index);
+            let item = fate.map_or(Ok(item), |(_, itemless)| Err(itemless));
             Record { item, place }
         })
     }
 
-    /// Describes the position of one of [`items`](Self::items). Its address tells it from equal items.
+    /// Describes the position of one of [`items`](Self::items), which its address identifies.
+    ///
+    /// # Panics
+    /// The item is of another block.
     pub fn position(&self, item: &[u8]) -> String {
         let range = self.items.bytes.as_ptr_range();
-        debug_assert!(range.contains(&item.as_ptr()), "it is of another block");
+        assert!(range.contains(&item.as_ptr()), "it is of another block");
         let offset = item.as_ptr().addr() - range.start.addr();
         self.position_after(self.items.ends.partition_point(|end| *end <= offset))
     }

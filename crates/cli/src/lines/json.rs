@@ -60,10 +60,10 @@ impl Field {
                 (bad, format!("it is not JSON: {error}"))
             }
         };
-        let lacking = then.lacking().ok_or_else(|| {
+        let itemless = then.itemless().ok_or_else(|| {
             Failure::new(format!("could not read {}: {text}", to.next_position()))
         })?;
-        to.push_lacking(lacking);
+        to.push_itemless(itemless);
         Ok(())
     }
 

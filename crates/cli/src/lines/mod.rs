@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-pub use self::block::{Block, Lacking, Record, Start};
+pub use self::block::{Block, Itemless, Record, Start};
 use self::block::{OnFault, Unit};
 use self::form::Opened;
 pub use self::form::Packed;
@@ -146,7 +146,8 @@ impl Input {
         &self.files
     }
 
-    /// Describes the format, which determines the items.
+    /// Describes the format, which determines the items. A receipt's name depends on the text, so that a run of another version
+    /// of the program finds the receipt.
     fn format(&self) -> String {
         let Self {
             zero,
@@ -269,7 +270,7 @@ impl Input {
             if let (Some(field), None) = (&self.field, &self.keeping) {
                 block = field.of_lines(block, OnFault::Fail, OnFault::Fail)?;
             }
-            if block.is_empty() {
+            if !block.has_content() {
                 return Ok(());
             }
             let gone = |_| Failure::new("the receiver is gone");
@@ -421,7 +422,35 @@ fn metadata(file: &Path) -> io::Result<Metadata> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Parser)]
+    struct Words {
+        #[command(flatten)]
+        records: Records,
+    }
+
+    #[test]
+    fn the_text_of_a_format_stays() {
+        for (words, expected) in [
+            ("f", "false None None None Fail Fail"),
+            ("f --zero", "true None None None Fail Fail"),
+            (
+                "f --column url --delimiter ; --bad keep",
+                "false Some(Name(\"url\")) Some(59) None Fail Keep",
+            ),
+            ("f --column 2", "false Some(Number(2)) None None Fail Fail"),
+            (
+                "f --field user.id --missing drop",
+                "false None None Some(Field([\"user\", \"id\"])) Drop Fail",
+            ),
+        ] {
+            let words = ["test"].into_iter().chain(words.split(' '));
+            assert_eq!(Words::parse_from(words).records.format(), expected);
+        }
+    }
 
     #[test]
     fn an_input_has_ended_only_if_its_reader_says_so() {

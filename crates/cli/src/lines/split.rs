@@ -73,7 +73,7 @@ pub fn lines(mut block: Block, mut opened: Opened<'_>, end: u8, send: Send<'_>) 
                 return send(block);
             }
             // An item that is longer than a block stays where it is.
-            Ok(_) if !block.has_whole() => {}
+            Ok(_) if block.len() == 0 => {}
             Ok(_) => send(block.take())?,
             Err(error) => return Err(broken(&block, error)),
         }
@@ -114,9 +114,9 @@ pub fn fields(
         let width = *width.get_or_insert(columns);
         let counted = || counted(columns as u64, "column");
         table.before = Before::Item;
-        match (table.record.get(index), bad.lacking()) {
+        match (table.record.get(index), bad.itemless()) {
             (Some(field), _) if columns == width => table.block.push(field),
-            (_, Some(lacking)) => table.block.push_lacking(lacking),
+            (_, Some(itemless)) => table.block.push_itemless(itemless),
             (None, None) if columns == width => {
                 let text = format!("it has {}, not {}", counted(), index + 1);
                 return Err(failed(table.block.file(), text));
@@ -343,7 +343,7 @@ mod tests {
             all.1.extend(records.map(|record| {
                 let item = record
                     .item
-                    .map_or_else(|lacking| format!("{lacking:?}"), text);
+                    .map_or_else(|itemless| format!("{itemless:?}"), text);
                 (item, text(&block.record_bytes()[record.place]))
             }));
             Ok(())

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 /// Byte strings, one after another. Their memory comes from a pool, and goes back to it.
 pub struct Strings {
     pub bytes: Vec<u8>,
-    /// The position after each one and the byte or bytes that end it.
+    /// For each string, the position behind the byte or bytes that end it.
     pub ends: Vec<usize>,
 }
 

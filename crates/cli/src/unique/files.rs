@@ -19,13 +19,19 @@ pub fn is_own(name: &OsStr) -> bool {
 
 /// Locks a folder against other runs, as long as the file is open.
 pub fn lock(folder: &Path) -> Result<File> {
-    let lock = File::open(folder).map_err(|error| failed(folder, &error))?;
+    let lock = File::open(folder).map_err(|error| failed("open", folder, &error))?;
     // File systems without locks are not locked.
     if let Err(TryLockError::WouldBlock) = lock.try_lock() {
         let text = format!("another run is writing into {}", folder.display());
         return Err(Failure::new(text));
     }
     Ok(lock)
+}
+
+/// Returns the path of a folder, the same from every working folder.
+pub fn resolve(folder: &Path) -> Result<PathBuf> {
+    let path = folder.canonicalize();
+    path.map_err(|error| failed("open", folder, &error))
 }
 
 /// Returns the name of a file that is not whole yet.
@@ -45,6 +51,7 @@ pub fn put_in_place(file: &File, path: &Path) -> io::Result<()> {
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-pub fn failed(path: &Path, error: &io::Error) -> Failure {
-    Failure::new(format!("could not write {}: {error}", path.display()))
+/// Returns the failure to do what a verb says to a file or a folder.
+pub fn failed(verb: &str, path: &Path, error: &io::Error) -> Failure {
+    Failure::new(format!("could not {verb} {}: {error}", path.display()))
 }

@@ -1,4 +1,4 @@
-//! `valkeybloom unique`: prints each record whose item comes for the first time.
+//! `valkeybloom unique`: prints the first record of each item.
 //!
 //! ```text
 //!   first pass   files → blocks → hashes → claims    a filter that grows; it claims duplicates and some others
@@ -39,17 +39,16 @@ use std::thread;
 use std::time::Instant;
 
 use clap::Args;
-use valkeybloom_sketches::{Fraction, Seed};
+use valkeybloom_sketches::Fraction;
 
 use self::one_pass::OnePass;
 use self::output::Folder;
 pub use self::output::Output;
-use self::passes::Passes;
+use self::passes::{FirstPass, Passes};
 use self::printer::{Figures, Selection};
-pub use self::printer::{Printer, end};
+pub use self::printer::{Printer, Reporting};
 use self::shared::SharedFilter;
 use self::state::State;
-use self::suspects::Suspects;
 use super::failure::{Failure, Result};
 use super::lines::{Input, Records, Stamp, bytes_of};
 use super::options;
@@ -60,7 +59,7 @@ use super::server::{Server, Tls};
 /// The error rate of a filter that decides in one pass: of a billion records, it drops about one that is unique.
 const DEFAULT_RATE: Fraction = Fraction::new(1e-9).expect("it is between 0 and 1");
 
-/// Remove the duplicates of files: print each record whose item comes for the first time
+/// Remove the duplicates of files: print the first record of each item
 #[derive(Args)]
 #[allow(
     clippy::struct_excessive_bools,
@@ -72,7 +71,7 @@ pub struct Unique {
     /// Write a file for each input into this folder, under its name and compressed as it is
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// Keep what the first pass found in this folder, so that a killed run goes on [default: that of --out]
+    /// Keep what the first pass found in this folder, so that a killed run can continue [default: that of --out]
     #[arg(long, value_name = "FOLDER")]
     state: Option<PathBuf>,
     /// A file whose items count as seen
@@ -84,7 +83,7 @@ pub struct Unique {
     /// A server whose filter, at --key, says which items are new: runs on many machines may share it
     #[arg(long, value_name = "URL", requires = "key", conflicts_with_all = ["known", "count", "dry_run", "threads"])]
     pub to: Option<String>,
-    /// The filter's key; if it is missing, a filter that grows is made
+    /// The filter's key; if it is missing, a filter that grows is created
     #[arg(long, value_name = "KEY", requires = "to")]
     key: Option<String>,
     /// The error rate of the filter of --one-pass or --to [default: 0.000000001]
@@ -93,13 +92,13 @@ pub struct Unique {
     /// Print the other records instead
     #[arg(long)]
     duplicates: bool,
-    /// Print each record behind the number of its item
+    /// Print before each record how often its item occurs
     #[arg(long, conflicts_with = "duplicates")]
     count: bool,
     /// Print only the figures
     #[arg(long, conflicts_with_all = ["out", "state"])]
     dry_run: bool,
-    /// Number of threads [default: that of the processors]
+    /// Number of threads [default: the number of processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 }
@@ -119,12 +118,12 @@ enum Mode<'u> {
     TwoPasses,
     /// By a filter in memory, in one pass.
     OnePass,
-    /// By the filter of a server, at a URL and a key, in one pass.
-    Shared(&'u str, &'u str),
+    /// By the filter of a server, in one pass.
+    Shared { url: &'u str, key: &'u str },
 }
 
-/// By what a run decided.
-enum Decided {
+/// What the decisions were based on.
+enum Basis {
     /// This number of suspects.
     Suspects(usize),
     /// A filter with this error rate.
@@ -169,19 +168,25 @@ impl Unique {
             input: &self.records.of(files.paths.clone(), files.stamps.clone()),
             bytes: bytes_of(&files.stamps),
             known: self.known.len(),
-            seed: Seed::random(),
             threads: self.threads.map_or(processors, usize::from),
             show,
         };
-        let decided = match mode {
-            Mode::TwoPasses => self.in_two_passes(&files, passes, &mut printer)?,
-            Mode::OnePass => self.in_one_pass(&passes, &mut printer)?,
-            Mode::Shared(url, key) => {
-                let server = Server::connect(url, tls)?;
-                self.with_server(&server, key, &files, &passes, &mut printer)?
+        let rate = self.rate.unwrap_or(DEFAULT_RATE);
+        let basis = match mode {
+            Mode::TwoPasses => self.in_two_passes(&files, &passes, &mut printer)?,
+            Mode::OnePass => in_one_pass(rate, &passes, &mut printer)?,
+            Mode::Shared { url, key } => {
+                let server = &Server::connect(url, tls)?;
+                let filter = SharedFilter { server, key, rate };
+                Basis::Rate(filter.print_new(&passes, self.state(&files)?, &mut printer)?)
             }
         };
-        self.report(&printer.figures, &decided, start, (show, json))
+        let reporting = Reporting {
+            show,
+            json,
+            has_records: self.prints(),
+        };
+        reporting.print(report(&printer.figures, &basis, start))
     }
 
     /// Returns how this run decides.
@@ -189,29 +194,30 @@ impl Unique {
     /// # Errors
     /// The options do not suit one another, or the files.
     fn mode(&self, files: &Files) -> Result<Mode<'_>> {
-        let usage = |text: &str| Err(Failure::usage(text));
         let only_once = |file: &PathBuf, rest: &str| {
-            usage(&format!("{} can be read only once{rest}", file.display()))
+            let text = format!("{} can be read only once{rest}", file.display());
+            Err(Failure::usage(text))
         };
         if let (Some(url), Some(key)) = (&self.to, &self.key) {
             return match &files.once {
-                None if self.out.is_none() => {
-                    usage("--to needs --out for files, so that a run that was killed can go on")
-                }
+                None if self.out.is_none() => Err(Failure::usage(
+                    "--to needs --out for files, so that a run that was killed can go on",
+                )),
                 Some(file) if self.out.is_some() || self.state.is_some() => {
                     only_once(file, ", so its run can't go on: omit --out and --state")
                 }
-                _ => Ok(Mode::Shared(url, key)),
+                _ => Ok(Mode::Shared { url, key }),
             };
         }
-        let reads_twice = self.count || self.state.is_some();
+        if self.one_pass {
+            return Ok(Mode::OnePass);
+        }
         match &files.once {
-            _ if self.one_pass => Ok(Mode::OnePass),
-            None if self.rate.is_some() => {
-                usage("--rate is that of a filter that decides: add --one-pass or --to")
-            }
+            None if self.rate.is_some() => Err(Failure::usage(
+                "--rate is that of a filter that decides: add --one-pass or --to",
+            )),
             None => Ok(Mode::TwoPasses),
-            Some(file) if reads_twice => only_once(
+            Some(file) if self.count || self.state.is_some() => only_once(
                 file,
                 ", and --count and --state read it twice: write it to a file first",
             ),
@@ -231,85 +237,39 @@ impl Unique {
         })
     }
 
-    fn in_one_pass(&self, passes: &Passes<'_>, printer: &mut Printer) -> Result<Decided> {
-        if let Output::Folder(folder) = &printer.output {
-            folder.require_none()?;
-        }
-        let rate = self.rate();
-        let mut filter = OnePass::new(rate, passes.seed)?;
-        passes.print_at_once(|block| filter.add(block), printer)?;
-        Ok(Decided::Rate(rate.get()))
-    }
-
-    fn rate(&self) -> Fraction {
-        self.rate.unwrap_or(DEFAULT_RATE)
-    }
-
-    fn with_server(
-        &self,
-        server: &Server,
-        key: &str,
-        files: &Files,
-        passes: &Passes<'_>,
-        printer: &mut Printer,
-    ) -> Result<Decided> {
-        // Without --out, the input can be read only once, so its run can't go on.
-        let state = match self.out {
-            Some(_) => self.state(files)?,
-            None => None,
-        };
-        let filter = SharedFilter {
-            server,
-            key,
-            rate: self.rate(),
-        };
-        let rate = filter.print_new(passes.input, state, passes.bytes, printer, passes.show)?;
-        Ok(Decided::Rate(rate))
-    }
-
     fn in_two_passes(
         &self,
         files: &Files,
-        mut passes: Passes<'_>,
+        passes: &Passes<'_>,
         printer: &mut Printer,
-    ) -> Result<Decided> {
+    ) -> Result<Basis> {
         let state = self.state(files)?;
-        let load = |state: &State| state.load(found_before);
-        let found = state.as_ref().map_or(Ok(None), load)?;
-        if let (Output::Folder(folder), None) = (&printer.output, &found) {
-            folder.require_none()?;
-        }
-        let suspects = if let Some((seed, suspects)) = found {
-            passes.seed = seed;
-            suspects
+        let load = |state: &State| state.load(FirstPass::of_words);
+        let first = if let Some(found) = state.as_ref().map(load).transpose()?.flatten() {
+            found
         } else {
-            let suspects = passes.claim()?;
+            printer.output.require_none()?;
+            let first = passes.find_suspects()?;
             if let Some(state) = &state {
-                let (seed, _) = passes.seed.as_bytes().as_chunks();
-                let seed = seed.iter().copied().map(u128::from_le_bytes);
-                state.save(suspects.hashes().chain(seed))?;
+                state.save(first.to_words())?;
             }
-            suspects
+            first
         };
-        let counts = self.count.then(|| passes.count(&suspects)).transpose()?;
-        passes.print(&suspects, counts.as_deref(), printer)?;
+        let counts = self.count.then(|| passes.count(&first)).transpose()?;
+        passes.print(&first, counts.as_deref(), printer)?;
         if let Some(state) = &state {
             state.remove()?;
         }
-        Ok(Decided::Suspects(suspects.len()))
+        Ok(Basis::Suspects(first.suspects.len()))
     }
 
-    /// Returns where the suspects are kept.
+    /// Returns where a killed run finds what it did; `None` if it can't continue.
     fn state(&self, files: &Files) -> Result<Option<State>> {
         let Some(folder) = self.state.as_ref().or(self.out.as_ref()) else {
             return Ok(None);
         };
         // In another working folder, the same words name another folder.
-        let place = |out: &PathBuf| {
-            out.canonicalize()
-                .map_err(|error| files::failed(out, &error))
-        };
-        let out = self.out.as_ref().map(place).transpose()?;
+        let out = self.out.as_deref().map(files::resolve).transpose()?;
         let Self {
             known,
             duplicates,
@@ -319,7 +279,8 @@ impl Unique {
         } = self;
         let (known, format) = (known.len(), self.records.format());
         let Files { paths, stamps, .. } = files;
-        // A server may have another address when the run goes on, and its filter keeps its rate.
+        // A server may have another address when the run continues, and its filter keeps its rate. If another version of the
+        // program describes a run in other words, it refuses the state.
         let description = format!(
             "{paths:?} {stamps:?} known={known} {format} duplicates={duplicates} count={count} {out:?} {key:?}"
         );
@@ -331,48 +292,38 @@ impl Unique {
             return Ok(Output::Nothing);
         }
         if let Some(out) = &self.out {
-            return Folder::new(out, self.records.input.files()).map(Output::Folder);
+            let inputs = self.records.input.files();
+            return Folder::new(out, inputs, self.is_shared()).map(Output::Folder);
         }
         Output::standard(&files.stamps)
     }
-
-    fn report(
-        &self,
-        figures: &Figures,
-        decided: &Decided,
-        start: Instant,
-        format: (Show, bool),
-    ) -> Result<()> {
-        let mut report = Report::default();
-        figures.report(&mut report);
-        match *decided {
-            Decided::Suspects(suspects) => report.number("suspects", suspects as u64),
-            Decided::Rate(rate) => {
-                report.row("rate", rate.to_string(), rate);
-                let lost = double(figures.kept) * rate;
-                let text = format!("about {}", report::two_digits(lost));
-                report.row("wrongly dropped", text, lost);
-            }
-        }
-        if let Some(bytes) = peak_memory() {
-            report.number("memory", bytes);
-        }
-        let seconds = start.elapsed().as_secs_f64();
-        report.row("seconds", format!("{seconds:.1}"), seconds);
-        end(report, format, self.prints())
-    }
 }
 
-/// Returns the seed and the suspects that an earlier run saved.
-fn found_before(mut words: Vec<u128>) -> Option<(Seed, Suspects)> {
-    let seed = words.split_off(words.len().checked_sub(2)?);
-    let seed: Vec<u8> = seed.into_iter().flat_map(u128::to_le_bytes).collect();
-    let seed = Seed::new(seed.try_into().ok()?);
-    let is_ascending = [0]
-        .iter()
-        .chain(&words)
-        .is_sorted_by(|one, next| one < next);
-    is_ascending.then(|| (seed, Suspects::of_ascending(&words)))
+fn in_one_pass(rate: Fraction, passes: &Passes<'_>, printer: &mut Printer) -> Result<Basis> {
+    printer.output.require_none()?;
+    let mut filter = OnePass::new(rate)?;
+    passes.print_at_once(|block| filter.add(block), printer)?;
+    Ok(Basis::Rate(rate.get()))
+}
+
+fn report(figures: &Figures, basis: &Basis, start: Instant) -> Report {
+    let mut report = Report::default();
+    figures.report(&mut report);
+    match *basis {
+        Basis::Suspects(suspects) => report.number("suspects", suspects as u64),
+        Basis::Rate(rate) => {
+            report.row("rate", rate.to_string(), rate);
+            let lost = double(figures.kept) * rate;
+            let text = format!("about {}", report::two_digits(lost));
+            report.row("wrongly dropped", text, lost);
+        }
+    }
+    if let Some(bytes) = peak_memory() {
+        report.number("memory", bytes);
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    report.row("seconds", format!("{seconds:.1}"), seconds);
+    report
 }
 
 /// Returns the most memory that this process had, in bytes.

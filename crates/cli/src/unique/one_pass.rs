@@ -25,7 +25,7 @@ const LIMITS: Limits = Limits {
 pub struct OnePass(Object);
 
 impl OnePass {
-    pub fn new(rate: Fraction, seed: Seed) -> Result<Self> {
+    pub fn new(rate: Fraction) -> Result<Self> {
         let params = Params {
             capacity: FIRST_ITEMS,
             error_rate: rate,
@@ -33,7 +33,7 @@ impl OnePass {
             growth: Growth::from_expansion(2),
         };
         let kind = Kind::Plain;
-        Object::new(&Shape { params, kind }, seed, LIMITS)
+        Object::new(&Shape { params, kind }, Seed::random(), LIMITS)
             .map(Self)
             .map_err(failed)
     }

@@ -19,8 +19,11 @@ const MOST_BYTES: usize = 2 << 20;
 
 pub enum Output {
     Nothing,
-    /// The standard output, and the names of columns that were written there.
-    Standard(File, Option<Vec<u8>>),
+    Standard {
+        file: File,
+        /// The record with the names of columns that was written there.
+        header: Option<Vec<u8>>,
+    },
     Folder(Folder),
 }
 
@@ -30,33 +33,48 @@ impl Output {
     /// # Errors
     /// It is one of the files that are read.
     pub fn standard(files: &[Option<Stamp>]) -> Result<Self> {
-        let failed = |error: io::Error| Failure::new(error.to_string());
-        let out = File::from(io::stdout().as_fd().try_clone_to_owned().map_err(failed)?);
-        let about = out.metadata().map_err(failed)?;
+        let failed =
+            |error: io::Error| Failure::new(format!("could not use the standard output: {error}"));
+        let file = File::from(io::stdout().as_fd().try_clone_to_owned().map_err(failed)?);
+        let about = file.metadata().map_err(failed)?;
         let place = Stamp::of(&about).place;
         if files.iter().flatten().any(|file| file.place == place) {
             let text = "the standard output is one of the files: write to another";
             return Err(Failure::new(text));
         }
-        Ok(Self::Standard(out, None))
+        Ok(Self::Standard { file, header: None })
+    }
+
+    /// Requires that nothing is there that this run would write.
+    pub fn require_none(&self) -> Result<()> {
+        match self {
+            Self::Folder(folder) => folder.require_none(),
+            _ => Ok(()),
+        }
     }
 
     /// Begins the records of a file.
+    ///
+    /// # Errors
+    /// Its columns have other names than those on the standard output, whose records are written by then; or a file of a
+    /// folder could not be written.
     pub fn begin(&mut self, index: usize, start: &Start) -> Result<()> {
         match self {
             Self::Nothing => Ok(()),
-            Self::Standard(_, Some(names)) if !start.header.is_empty() => {
-                if names.trim_ascii_end() == start.header.trim_ascii_end() {
+            Self::Standard { .. } if start.header.is_empty() => Ok(()),
+            Self::Standard {
+                header: Some(header),
+                ..
+            } => {
+                if without_end(header) == without_end(&start.header) {
                     return Ok(());
                 }
                 let text =
                     "the files have different names in their first lines: write them with --out";
                 Err(Failure::new(text))
             }
-            Self::Standard(_, names) => {
-                if !start.header.is_empty() {
-                    *names = Some(start.header.clone());
-                }
+            Self::Standard { header, .. } => {
+                *header = Some(start.header.clone());
                 self.write(&start.header)
             }
             Self::Folder(folder) => folder.begin(index, start),
@@ -66,8 +84,8 @@ impl Output {
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         match self {
             Self::Nothing => Ok(()),
-            Self::Standard(out, _) => {
-                out.write_all(bytes)
+            Self::Standard { file, .. } => {
+                file.write_all(bytes)
                     .unwrap_or_else(|error| report::end_without_output(&error));
                 Ok(())
             }
@@ -97,6 +115,12 @@ impl Output {
     }
 }
 
+/// Returns a record without its line end.
+fn without_end(record: &[u8]) -> &[u8] {
+    let line = record.strip_suffix(b"\n").unwrap_or(record);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
 /// A folder with a file for each input.
 pub struct Folder {
     /// The folder, locked against other runs.
@@ -106,7 +130,7 @@ pub struct Folder {
     files: Vec<Target>,
     open: Option<(PathBuf, Writer)>,
     /// Whether each write is compressed alone, so that a file can be cut after any of them.
-    has_members: bool,
+    can_be_cut: bool,
 }
 
 /// The file of an input.
@@ -124,13 +148,12 @@ enum Writer {
 }
 
 impl Folder {
-    /// Takes the names of the inputs for those of the files.
+    /// Names each file after its input. If they are to be cut, each write is compressed alone.
     ///
     /// # Errors
-    /// Two have the same name, or the folder could not be created.
-    pub fn new(folder: &Path, inputs: &[PathBuf]) -> Result<Self> {
-        let fault = |error| failed(folder, &error);
-        fs::create_dir_all(folder).map_err(fault)?;
+    /// Two inputs have the same name, or the folder could not be created.
+    pub fn new(folder: &Path, inputs: &[PathBuf], can_be_cut: bool) -> Result<Self> {
+        fs::create_dir_all(folder).map_err(|error| failed("create", folder, &error))?;
         let lock = lock(folder)?;
         let mut files = Vec::with_capacity(inputs.len());
         let mut names = HashSet::new();
@@ -156,7 +179,8 @@ impl Folder {
                 return Err(Failure::usage(text));
             }
             let path = folder.join(name);
-            let is_finished = path.try_exists().map_err(|error| failed(&path, &error))?;
+            let is_finished = path.try_exists();
+            let is_finished = is_finished.map_err(|error| failed("look for", &path, &error))?;
             files.push(Target { path, is_finished });
         }
         let state = Some(folder.join(STATE)).filter(|state| state.exists());
@@ -165,17 +189,12 @@ impl Folder {
             state,
             files,
             open: None,
-            has_members: false,
+            can_be_cut,
         })
     }
 
-    /// Compresses each write alone from now on, so that files can be cut after any of them.
-    pub fn compress_each_write(&mut self) {
-        self.has_members = true;
-    }
-
     /// Requires that no output exists yet, and no state of a run that would take later output for its own.
-    pub fn require_none(&self) -> Result<()> {
+    fn require_none(&self) -> Result<()> {
         let finished = self.files.iter().filter(|file| file.is_finished);
         let paths = finished.map(|file| &file.path);
         match paths.chain(&self.state).next() {
@@ -188,11 +207,11 @@ impl Folder {
     }
 
     /// Returns whether an earlier run finished every file.
-    pub fn is_whole(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.files.iter().all(|file| file.is_finished)
     }
 
-    /// Goes on with a file after its first bytes, unless it is whole.
+    /// Continues a file after its first bytes, unless it is finished.
     pub fn resume(&mut self, index: usize, packed: Packed, bytes: u64) -> Result<()> {
         let Target { path, is_finished } = &self.files[index];
         if *is_finished {
@@ -207,18 +226,18 @@ impl Folder {
             file.seek(SeekFrom::Start(bytes))?;
             Ok(file)
         };
-        let file = open().map_err(|error| failed(&unfinished(path), &error))?;
+        let file = open().map_err(|error| failed("continue", &unfinished(path), &error))?;
         self.open = Some((path.clone(), Writer::Members(file, packed)));
         Ok(())
     }
 
-    /// Has the disk take what was written. Returns the length of the open file; 0 if none is.
+    /// Flushes what was written to the disk. Returns the length of the open file; 0 if none is.
     pub fn sync(&mut self) -> Result<u64> {
         let Some((path, Writer::Members(file, _))) = &mut self.open else {
             return Ok(0);
         };
         let synced = file.sync_data().and_then(|()| file.stream_position());
-        synced.map_err(|error| failed(path, &error))
+        synced.map_err(|error| failed("write", path, &error))
     }
 
     fn begin(&mut self, index: usize, start: &Start) -> Result<()> {
@@ -227,13 +246,13 @@ impl Folder {
         if *is_finished {
             return Ok(());
         }
-        let fault = |error| failed(path, &error);
+        let fault = |error| failed("write", path, &error);
         let file = File::create(unfinished(path)).map_err(fault)?;
         let writer = match start.packed {
-            Packed::Gzip if !self.has_members => {
+            Packed::Gzip if !self.can_be_cut => {
                 Writer::Gzip(GzEncoder::new(file, Compression::default()))
             }
-            Packed::Zstd if !self.has_members => {
+            Packed::Zstd if !self.can_be_cut => {
                 Writer::Zstd(zstd::Encoder::new(file, 0).map_err(fault)?)
             }
             packed => Writer::Members(file, packed),
@@ -256,7 +275,7 @@ impl Folder {
             Writer::Gzip(file) => file.write_all(bytes),
             Writer::Zstd(file) => file.write_all(bytes),
         };
-        written.map_err(|error| failed(path, &error))
+        written.map_err(|error| failed("write", path, &error))
     }
 
     /// Puts the open file in place.
@@ -270,6 +289,6 @@ impl Folder {
             Writer::Zstd(file) => file.finish(),
         };
         let placed = file.and_then(|file| put_in_place(&file, &path));
-        placed.map_err(|error| failed(&path, &error))
+        placed.map_err(|error| failed("write", &path, &error))
     }
 }

@@ -20,14 +20,55 @@ pub struct Passes<'p> {
     pub bytes: Option<u64>,
     /// The number of leading files whose items count as seen, and which are not printed.
     pub known: usize,
-    pub seed: Seed,
     pub threads: usize,
     pub show: Show,
 }
 
+/// What the first pass found.
+pub struct FirstPass {
+    /// The key of the hashes.
+    seed: Seed,
+    pub suspects: Suspects,
+}
+
+impl FirstPass {
+    /// Returns the words of a state: the suspects, and the seed.
+    pub fn to_words(&self) -> impl Iterator<Item = u128> {
+        let (seed, _) = self.seed.as_bytes().as_chunks();
+        let seed = seed.iter().copied().map(u128::from_le_bytes);
+        self.suspects.hashes().chain(seed)
+    }
+
+    /// Returns what an earlier run saved; `None` if the words are not of a first pass.
+    pub fn of_words(mut words: Vec<u128>) -> Option<Self> {
+        let seed = words.split_off(words.len().checked_sub(2)?);
+        let seed: Vec<u8> = seed.into_iter().flat_map(u128::to_le_bytes).collect();
+        let seed = Seed::new(seed.try_into().ok()?);
+        let is_ascending = [0]
+            .iter()
+            .chain(&words)
+            .is_sorted_by(|one, next| one < next);
+        is_ascending.then(|| Self {
+            seed,
+            suspects: Suspects::of_ascending(&words),
+        })
+    }
+}
+
+/// Passes on the hash of each item of a block.
+fn hash_each(seed: &Seed, block: &Block, mut take: impl FnMut(Hash)) {
+    let items = block.records().filter_map(|record| record.item.ok());
+    seed.probe_each(items, |probe| {
+        let (a, b) = probe.hashes();
+        let hash = u128::from(a) << 64 | u128::from(b);
+        take(hash.max(1));
+    });
+}
+
 impl Passes<'_> {
-    /// Finds the suspects.
-    pub fn claim(&self) -> Result<Suspects> {
+    /// Makes the first pass.
+    pub fn find_suspects(&self) -> Result<FirstPass> {
+        let seed = Seed::random();
         let claims = Claims::new(ITEM_BITS);
         let (records, mut done) = (AtomicU64::new(0), 0);
         let mut progress = Progress::of_bytes(self.show, "reading", "records", self.bytes);
@@ -39,7 +80,7 @@ impl Passes<'_> {
                 let block = self.input.fields_of(block)?;
                 let all = records.fetch_add(block.len() as u64, Relaxed) + block.len() as u64;
                 claims.expect(all, block.read, self.bytes.unwrap_or(0));
-                self.hash_each(&block, |hash| collector.add(hash));
+                hash_each(&seed, &block, |hash| collector.add(hash));
                 Ok((block.read, block.len()))
             },
             |(read, count)| {
@@ -49,17 +90,10 @@ impl Passes<'_> {
             },
         )?;
         progress.end(done);
-        Ok(claims.into_suspects(self.threads))
-    }
-
-    /// Passes on the hash of each item of a block.
-    fn hash_each(&self, block: &Block, mut take: impl FnMut(Hash)) {
-        let items = block.records().filter_map(|record| record.item.ok());
-        self.seed.probe_each(items, |probe| {
-            let (a, b) = probe.hashes();
-            let hash = u128::from(a) << 64 | u128::from(b);
-            take(hash.max(1));
-        });
+        Ok(FirstPass {
+            seed,
+            suspects: claims.into_suspects(self.threads),
+        })
     }
 
     /// Looks up the items of all blocks, and passes the blocks on in order, each with the indexes of the items that are
@@ -67,7 +101,7 @@ impl Passes<'_> {
     fn look_up(
         &self,
         what: &'static str,
-        suspects: &Suspects,
+        FirstPass { seed, suspects }: &FirstPass,
         mut step: impl FnMut(Block, Vec<(usize, usize)>) -> Result<()>,
     ) -> Result<()> {
         let mut progress = Progress::of_bytes(self.show, what, "records", self.bytes);
@@ -79,7 +113,7 @@ impl Passes<'_> {
             |hashes, block| {
                 let block = self.input.fields_of(block)?;
                 hashes.clear();
-                self.hash_each(&block, |hash| hashes.push(hash));
+                hash_each(seed, &block, |hash| hashes.push(hash));
                 let found = suspects.find_each(hashes);
                 Ok((block, found))
             },
@@ -95,10 +129,10 @@ impl Passes<'_> {
         Ok(())
     }
 
-    /// Counts how often each suspect comes.
-    pub fn count(&self, suspects: &Suspects) -> Result<Vec<u64>> {
-        let mut counts = vec![0; suspects.end()];
-        self.look_up("counting", suspects, |block, found| {
+    /// Counts the records of each suspect.
+    pub fn count(&self, first: &FirstPass) -> Result<Vec<u64>> {
+        let mut counts = vec![0; first.suspects.end()];
+        self.look_up("counting", first, |block, found| {
             if block.index >= self.known {
                 for (_, number) in found {
                     counts[number] += 1;
@@ -112,12 +146,12 @@ impl Passes<'_> {
     /// Prints the records. `counts` are those of the suspects, if they are printed.
     pub fn print(
         &self,
-        suspects: &Suspects,
+        first: &FirstPass,
         counts: Option<&[u64]>,
         printer: &mut Printer,
     ) -> Result<()> {
-        let mut marks = Marks::new(suspects.end());
-        self.look_up("writing", suspects, |mut block, found| {
+        let mut marks = Marks::new(first.suspects.end());
+        self.look_up("writing", first, |mut block, found| {
             marks.touch(found.iter().map(|(_, number)| *number));
             let Some(index) = block.index.checked_sub(self.known) else {
                 for (_, number) in found {

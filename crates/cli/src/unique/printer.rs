@@ -2,7 +2,7 @@
 
 use super::output::Output;
 use crate::failure::Result;
-use crate::lines::{Block, Lacking, Record};
+use crate::lines::{Block, Itemless, Record};
 use crate::progress::Show;
 use crate::report::{self, Report};
 
@@ -21,8 +21,8 @@ pub enum Selection {
 pub struct Figures {
     pub kept: u64,
     pub dropped: u64,
-    /// Records that were left out because they have no item.
-    pub lacking: u64,
+    /// Records that were dropped because they have no item.
+    pub left_out: u64,
 }
 
 pub struct Printer {
@@ -35,7 +35,7 @@ pub struct Printer {
 
 impl Figures {
     pub fn records(&self) -> u64 {
-        self.kept + self.dropped + self.lacking
+        self.kept + self.dropped + self.left_out
     }
 
     /// Adds the figures to a report.
@@ -43,22 +43,33 @@ impl Figures {
         report.number("records", self.records());
         report.number("kept", self.kept);
         report.number("dropped", self.dropped);
-        if self.lacking > 0 {
-            report.number("left out", self.lacking);
+        if self.left_out > 0 {
+            report.number("left out", self.left_out);
         }
     }
 }
 
-/// Prints a report: on the standard error, if the standard output has records.
-pub fn end(report: Report, (show, json): (Show, bool), has_records: bool) -> Result<()> {
-    if show == Show::Nothing && !json {
-        return Ok(());
+/// How a run's report is printed.
+#[derive(Clone, Copy)]
+pub struct Reporting {
+    pub show: Show,
+    pub json: bool,
+    /// Whether the standard output has records.
+    pub has_records: bool,
+}
+
+impl Reporting {
+    /// Prints a report: on the standard error, if the standard output has records.
+    pub fn print(self, report: Report) -> Result<()> {
+        if self.show == Show::Nothing && !self.json {
+            return Ok(());
+        }
+        if !self.has_records {
+            return report::end(report, self.json, Ok(()));
+        }
+        report::end_beside(report, self.json);
+        Ok(())
     }
-    if !has_records {
-        return report::end(report, json, Ok(()));
-    }
-    report::end_beside(report, json);
-    Ok(())
 }
 
 impl Printer {
@@ -94,12 +105,12 @@ impl Printer {
         for Record { item, place } in records {
             let count = match item {
                 Ok(_) => count(),
-                Err(lacking) => (lacking == Lacking::Keep).then_some(1),
+                Err(itemless) => (itemless == Itemless::Keep).then_some(1),
             };
             let figure = match (count, item) {
                 (Some(_), _) => &mut self.figures.kept,
                 (None, Ok(_)) => &mut self.figures.dropped,
-                (None, Err(_)) => &mut self.figures.lacking,
+                (None, Err(_)) => &mut self.figures.left_out,
             };
             *figure += 1;
             let is_printed = match self.selection {

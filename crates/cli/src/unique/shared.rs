@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   files → chunks → BF.INSERT … ONCE → output       written at once, and put on the disk
-//!                                     → checkpoint   how long the output is on the disk, written whole or not at all
+//!                                     → checkpoint   the length of the output on the disk, written whole or not at all
 //! ```
 //!
 //! A position is the number of an item in the input of the run. The server's receipt keeps the answers for the latest
@@ -14,7 +14,9 @@
 //! - Before a checkpoint is saved: the receipt repeats the answers for the items after the one before.
 //! - After the checkpoint at the end of a file, before its rename: the file is opened again, and gets its name.
 //! - Between a rename and the next checkpoint: the file is skipped as finished.
-//! - After the last rename: all files are finished, so the receipt is not needed, which may be deleted by then.
+//! - After the last rename: all files are finished, so the receipt, which may be deleted by then, is not needed.
+
+use std::cmp::Ordering;
 
 use redis::{Value, cmd};
 use valkeybloom_near::once::{LACKING, is_lacking};
@@ -23,11 +25,12 @@ use valkeybloom_sketches::{Fraction, Receipt};
 
 use super::one_pass::FIRST_ITEMS;
 use super::output::Output;
+use super::passes::Passes;
 use super::printer::{Figures, Printer};
 use super::state::State;
 use crate::failure::{Failure, Fault, Result, shown};
 use crate::held::limits;
-use crate::lines::{Block, Input, Record, Start};
+use crate::lines::{Block, Record, Start};
 use crate::progress::{Progress, Show};
 use crate::receipts::RunReceipts;
 use crate::report::warn;
@@ -45,7 +48,7 @@ pub struct SharedFilter<'s> {
     pub rate: Fraction,
 }
 
-/// What a run has done.
+/// What a run had done when it last put its output on the disk.
 #[derive(Clone, Copy, Default)]
 struct Checkpoint {
     figures: Figures,
@@ -57,16 +60,28 @@ struct Checkpoint {
     output_bytes: u64,
 }
 
+/// How far an earlier run came with a file.
+enum Reached {
+    Nothing,
+    /// This many bytes of its output are on the disk.
+    Bytes(u64),
+    End,
+}
+
 /// A run that prints the records whose items are new to a shared filter.
 struct Run<'r> {
     filter: &'r SharedFilter<'r>,
-    input: &'r Input,
+    passes: &'r Passes<'r>,
     printer: &'r mut Printer,
-    show: Show,
     receipts: RunReceipts<'r>,
     /// Where checkpoints are saved, if the input can be read again.
     state: Option<State>,
-    reached: Checkpoint,
+    /// The checkpoint of an earlier run; if there was none, the beginning.
+    resumed: Checkpoint,
+    /// The number of items that have answers.
+    position: u64,
+    /// The index of the open file.
+    file: u64,
     /// The position of the saved checkpoint.
     saved: u64,
 }
@@ -74,25 +89,35 @@ struct Run<'r> {
 impl Checkpoint {
     fn to_words(self) -> impl Iterator<Item = u128> {
         let it = self.figures;
-        let figures = [it.kept, it.dropped, it.lacking];
+        let figures = [it.kept, it.dropped, it.left_out];
         let place = [self.position, self.file, self.output_bytes];
         figures.into_iter().chain(place).map(u128::from)
     }
 
     fn of_words(words: Vec<u128>) -> Option<Self> {
         let numbers: Result<Vec<u64>, _> = words.into_iter().map(u64::try_from).collect();
-        let [kept, dropped, lacking, position, file, output_bytes] =
+        let [kept, dropped, left_out, position, file, output_bytes] =
             numbers.ok()?.try_into().ok()?;
         Some(Self {
             figures: Figures {
                 kept,
                 dropped,
-                lacking,
+                left_out,
             },
             position,
             file,
             output_bytes,
         })
+    }
+
+    /// Returns how far the run came with the file of this index.
+    fn reached(&self, file: u64) -> Reached {
+        match file.cmp(&self.file) {
+            Ordering::Less => Reached::End,
+            Ordering::Equal if self.output_bytes > 0 => Reached::Bytes(self.output_bytes),
+            // The checkpoint is at its first byte, or before it.
+            Ordering::Equal | Ordering::Greater => Reached::Nothing,
+        }
     }
 }
 
@@ -101,14 +126,12 @@ impl SharedFilter<'_> {
     /// filter's error rate.
     pub fn print_new(
         &self,
-        input: &Input,
+        passes: &Passes<'_>,
         state: Option<State>,
-        total_bytes: Option<u64>,
         printer: &mut Printer,
-        show: Show,
     ) -> Result<f64> {
-        let mut run = Run::begin(self, input, state, printer, show)?;
-        let done = run.print_records(total_bytes);
+        let mut run = Run::begin(self, passes, state, printer)?;
+        let done = run.print_records();
         let rate = done.and_then(|()| self.error_rate());
         let rate = rate.map_err(|failure| run.receipts.explain(failure))?;
         run.receipts.delete();
@@ -130,31 +153,28 @@ impl<'r> Run<'r> {
     /// Continues the run whose checkpoint is in the state, or begins with the first item.
     fn begin(
         filter: &'r SharedFilter<'r>,
-        input: &'r Input,
+        passes: &'r Passes<'r>,
         state: Option<State>,
         printer: &'r mut Printer,
-        show: Show,
     ) -> Result<Self> {
         let load = |state: &State| state.load(Checkpoint::of_words);
-        let checkpoint = state.as_ref().map_or(Ok(None), load)?;
-        if let Output::Folder(folder) = &mut printer.output {
-            folder.compress_each_write();
-            if checkpoint.is_none() {
-                folder.require_none()?;
-            }
+        let checkpoint = state.as_ref().map(load).transpose()?.flatten();
+        if checkpoint.is_none() {
+            printer.output.require_none()?;
         }
         let keys = [filter.key.as_bytes().to_vec()];
-        let receipts = RunReceipts::read(filter.server, &keys, "unique", input)?;
-        let reached = checkpoint.unwrap_or_default();
+        let receipts = RunReceipts::read(filter.server, &keys, "unique", passes.input)?;
+        let resumed = checkpoint.unwrap_or_default();
         let mut run = Self {
             filter,
-            input,
+            passes,
             printer,
-            show,
             receipts,
             state,
-            reached,
-            saved: reached.position,
+            resumed,
+            position: resumed.position,
+            file: resumed.file,
+            saved: resumed.position,
         };
         if checkpoint.is_some() {
             run.resume()?;
@@ -167,41 +187,44 @@ impl<'r> Run<'r> {
     /// Continues after the checkpoint. The receipt may be ahead of it; the items between are sent again and get the same
     /// answers.
     fn resume(&mut self) -> Result<()> {
-        self.printer.figures = self.reached.figures;
-        self.receipts.resume(self.reached.position, self.show);
+        self.printer.figures = self.resumed.figures;
+        self.receipts.resume(self.position, self.passes.show);
         // A run that was killed at its end may have deleted its receipt.
-        let is_whole = matches!(&self.printer.output, Output::Folder(folder) if folder.is_whole());
-        let found = self.receipts.create(!is_whole);
-        found.map_err(|fault| self.failure(None, &fault))
+        let is_complete =
+            matches!(&self.printer.output, Output::Folder(folder) if folder.is_complete());
+        let found = self.receipts.create(!is_complete);
+        found.map_err(|fault| self.fail(None, &fault))
     }
 
     /// Creates the receipt and the first checkpoint.
     fn create(&mut self) -> Result<()> {
-        if self.receipts.done_before() > 0 && self.show != Show::Nothing {
+        if self.receipts.done_before() > 0 && self.passes.show != Show::Nothing {
             warn(
                 "the server has a receipt for these files, but there is no output: beginning with the first item",
             );
         }
         self.receipts.set_first_done(0);
         let created = self.receipts.create(false);
-        created.map_err(|fault| self.failure(None, &fault))?;
+        created.map_err(|fault| self.fail(None, &fault))?;
         self.save()
     }
 
-    fn print_records(&mut self, total_bytes: Option<u64>) -> Result<()> {
-        let mut progress = Progress::of_bytes(self.show, "writing", "records", total_bytes);
-        let resumed = self.reached;
-        let mut done_before = resumed.figures.records();
-        let blocks = self.input.blocks();
+    fn print_records(&mut self) -> Result<()> {
+        let &Passes {
+            input, bytes, show, ..
+        } = self.passes;
+        let mut progress = Progress::of_bytes(show, "writing", "records", bytes);
+        let mut records_to_skip = self.resumed.figures.records();
+        let blocks = input.blocks();
         while let Some(block) = blocks.next() {
-            let mut block = self.input.fields_of(block)?;
+            let mut block = input.fields_of(block)?;
             if let Some(start) = block.start.take() {
-                self.begin_file(block.index, &start, resumed)?;
+                self.begin_file(block.index, &start)?;
             }
             let records: Vec<Record<'_>> = block.records().collect();
-            let skipped = usize::try_from(done_before).unwrap_or(usize::MAX);
+            let skipped = usize::try_from(records_to_skip).unwrap_or(usize::MAX);
             let skipped = skipped.min(records.len());
-            done_before -= skipped as u64;
+            records_to_skip -= skipped as u64;
             for records in records[skipped..].chunks(CHUNK) {
                 self.print_chunk(&block, records)?;
             }
@@ -214,35 +237,31 @@ impl<'r> Run<'r> {
         Ok(())
     }
 
-    /// Begins a file, or continues one. The file before gets its name once the checkpoint says that all its records are
-    /// done.
-    fn begin_file(&mut self, index: usize, start: &Start, resumed: Checkpoint) -> Result<()> {
-        let number = index as u64;
-        // An earlier run has finished this file. Its records are skipped.
-        if number < resumed.file {
-            return Ok(());
+    /// Begins a file, or continues one.
+    fn begin_file(&mut self, index: usize, start: &Start) -> Result<()> {
+        let file = index as u64;
+        match (self.resumed.reached(file), &mut self.printer.output) {
+            (Reached::End, _) => Ok(()),
+            (Reached::Bytes(bytes), Output::Folder(folder)) => {
+                let begun = folder.resume(index, start.packed, bytes);
+                begun.map_err(|failure| {
+                    self.receipts.discard();
+                    failure.and("restore that file, or run all inputs again, with another key")
+                })
+            }
+            _ => {
+                // The file before gets its name once the checkpoint says that all its records are done.
+                self.save()?;
+                self.file = file;
+                self.printer.output.begin(index, start)
+            }
         }
-        // The checkpoint was saved within this file, or at its end.
-        if let Output::Folder(folder) = &mut self.printer.output
-            && number == resumed.file
-            && resumed.output_bytes > 0
-        {
-            let begun = folder.resume(index, start.packed, resumed.output_bytes);
-            return begun.map_err(|failure| {
-                self.receipts.discard();
-                failure.and("restore that file, or run all inputs again, with another key")
-            });
-        }
-        // The file is new, or the checkpoint is at its first byte.
-        self.save()?;
-        self.reached.file = number;
-        self.printer.output.begin(index, start)
     }
 
     fn print_chunk(&mut self, block: &Block, records: &[Record<'_>]) -> Result<()> {
         let items = records.iter().filter_map(|record| record.item.ok());
         let items: Vec<&[u8]> = items.collect();
-        let unsaved = self.reached.position - self.saved + items.len() as u64;
+        let unsaved = self.position - self.saved + items.len() as u64;
         if unsaved > Receipt::MOST_ANSWERS as u64 {
             self.save()?;
         }
@@ -250,8 +269,8 @@ impl<'r> Run<'r> {
         self.printer.print(block, records.iter().cloned(), || {
             (are_new.next() == Some(true)).then_some(1)
         })?;
-        self.reached.position += items.len() as u64;
-        self.receipts.set_first_done(self.reached.position);
+        self.position += items.len() as u64;
+        self.receipts.set_first_done(self.position);
         Ok(())
     }
 
@@ -260,10 +279,14 @@ impl<'r> Run<'r> {
         let (Some(state), Output::Folder(folder)) = (&self.state, &mut self.printer.output) else {
             return Ok(());
         };
-        self.reached.output_bytes = folder.sync()?;
-        self.reached.figures = self.printer.figures;
-        state.save(self.reached.to_words())?;
-        self.saved = self.reached.position;
+        let checkpoint = Checkpoint {
+            figures: self.printer.figures,
+            position: self.position,
+            file: self.file,
+            output_bytes: folder.sync()?,
+        };
+        state.save(checkpoint.to_words())?;
+        self.saved = self.position;
         Ok(())
     }
 
@@ -272,7 +295,7 @@ impl<'r> Run<'r> {
         let SharedFilter { server, key, rate } = *self.filter;
         let rate = rate.get().to_string();
         let batches = items.chunks(COMMAND_ITEMS);
-        let starts = (self.reached.position..).step_by(COMMAND_ITEMS);
+        let starts = (self.position..).step_by(COMMAND_ITEMS);
         let commands = batches.clone().zip(starts).map(|(batch, start)| {
             let positions = start..start + batch.len() as u64;
             let mut insert = self.receipts.command(0, positions, BF_INSERT);
@@ -286,17 +309,44 @@ impl<'r> Run<'r> {
         let mut are_new = Vec::with_capacity(items.len());
         for ((batch, (_, command)), reply) in batches.zip(&commands).zip(replies) {
             let reply = self.receipts.retry(0, command, reply);
-            let reply = reply.map_err(|fault| (0, fault));
-            let answers = reply.and_then(|reply| answers_in(reply, batch.len()));
-            are_new.extend(answers.map_err(|(index, fault)| {
-                self.failure(Some(&block.position(batch[index])), &fault)
-            })?);
+            are_new.extend(self.answers(block, batch, reply)?);
         }
         Ok(are_new)
     }
 
-    /// Returns the failure to add the item at a position, or without one, to use the receipt.
-    fn failure(&self, position: Option<&str>, fault: &Fault) -> Failure {
+    /// Returns for each item of a batch whether it was new, as the reply to its command says.
+    fn answers(
+        &self,
+        block: &Block,
+        batch: &[&[u8]],
+        reply: Result<Value, Fault>,
+    ) -> Result<Vec<bool>> {
+        let failed = |index, fault: &Fault| self.fail(Some(&block.position(batch[index])), fault);
+        let reply = reply.map_err(|fault| failed(0, &fault))?;
+        let answers = reply.into_sequence().unwrap_or_default();
+        let unexpected = || failed(0, &unexpected(BF_INSERT));
+        if answers.len() > batch.len() {
+            return Err(unexpected());
+        }
+        let are_new = answers
+            .into_iter()
+            .enumerate()
+            .map(|(index, answer)| match answer {
+                Value::Int(answer) => Ok(answer == 1),
+                Value::ServerError(error) => Err(failed(index, &error.into())),
+                _ => Err(unexpected()),
+            });
+        let are_new: Vec<bool> = are_new.collect::<Result<_>>()?;
+        // Only an error may end the answers early.
+        if are_new.len() < batch.len() {
+            return Err(unexpected());
+        }
+        Ok(are_new)
+    }
+
+    /// Returns the failure to add the item at a position, or without one, to use the receipt. If the receipt has lost answers,
+    /// it is discarded.
+    fn fail(&self, position: Option<&str>, fault: &Fault) -> Failure {
         if matches!(fault, Fault::Refused(text) if is_lacking(text)) {
             return Failure::new(LACKING);
         }
@@ -312,25 +362,6 @@ impl<'r> Run<'r> {
         failure.and(
             "the server's answers for some items are lost, so which of them are new can't be known: run all inputs again, with another key",
         )
-    }
-}
-
-/// Returns for each of `count` items whether it was new. An error has the index of its item.
-fn answers_in(reply: Value, count: usize) -> Result<Vec<bool>, (usize, Fault)> {
-    let mut are_new = Vec::with_capacity(count);
-    for answer in reply.into_sequence().unwrap_or_default() {
-        match answer {
-            // More answers than items.
-            _ if are_new.len() == count => return Err((0, unexpected(BF_INSERT))),
-            Value::Int(answer) => are_new.push(answer == 1),
-            Value::ServerError(error) => return Err((are_new.len(), error.into())),
-            _ => break,
-        }
-    }
-    if are_new.len() == count {
-        Ok(are_new)
-    } else {
-        Err((0, unexpected(BF_INSERT)))
     }
 }
 

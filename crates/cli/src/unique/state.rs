@@ -1,33 +1,32 @@
-//! What the first pass found, or how far a run with a server's filter has come, in a file from which a killed run goes on.
+//! The file from which a killed run continues. It has the result of the first pass, or the checkpoint of a run with a
+//! server's filter.
 //!
-//! It is a zstd frame with a checksum: the head, the description of the run behind its length, and words of 128 bits.
+//! The file is a zstd frame with a checksum: the head, the description of the run behind its length, and words of 128 bits.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, IntoInnerError, Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::files::{STATE, failed, lock, put_in_place, unfinished};
+use super::files::{STATE, failed, lock, put_in_place, resolve, unfinished};
 use crate::failure::{Failure, Result};
 
 const HEAD: &[u8] = b"valkeybloom unique 1\n";
 const LEVEL: i32 = 1;
-const DAMAGED: &str = "it is damaged";
 
 /// The state of a run.
 pub struct State {
     file: PathBuf,
     /// Its folder, locked against other runs, unless the output's lock is on it.
     _lock: Option<File>,
-    /// The head, and the files and options, which must be the same when the run goes on.
+    /// The head, and the files and options, which must be the same when the run continues.
     head: Vec<u8>,
 }
 
 impl State {
     /// Describes a state in a folder. `locked` is the canonical path of a folder that the run has locked.
     pub fn new(folder: &Path, locked: Option<&Path>, description: &str) -> Result<Self> {
-        let fault = |error| failed(folder, &error);
-        fs::create_dir_all(folder).map_err(fault)?;
-        let place = folder.canonicalize().map_err(fault)?;
+        fs::create_dir_all(folder).map_err(|error| failed("create", folder, &error))?;
+        let place = resolve(folder)?;
         let is_locked = locked == Some(&*place);
         let length = (description.len() as u64).to_le_bytes();
         Ok(Self {
@@ -37,18 +36,16 @@ impl State {
         })
     }
 
-    /// Returns what `made` makes of the words that an earlier run saved; `None` if there was none.
+    /// Decodes the words that an earlier run saved; returns `None` if there was none.
     ///
     /// # Errors
-    /// It can't be read, or is of a run with other files or options.
-    pub fn load<T>(&self, made: impl FnOnce(Vec<u128>) -> Option<T>) -> Result<Option<T>> {
+    /// The file can't be read, or is of a run with other files or options.
+    pub fn load<T>(&self, decode: impl FnOnce(Vec<u128>) -> Option<T>) -> Result<Option<T>> {
         let file = self.file.display();
-        let read = self.read().and_then(|words| {
-            let made = words.map(|words| made(words).ok_or_else(|| io::Error::other(DAMAGED)));
-            made.transpose()
-        });
-        match read {
-            Ok(Some(made)) => Ok(Some(made)),
+        let damaged = || io::Error::other("it is damaged");
+        let decode = |words| decode(words).ok_or_else(damaged);
+        match self.read().and_then(|words| words.map(decode).transpose()) {
+            Ok(Some(decoded)) => Ok(Some(decoded)),
             Ok(None) => Err(Failure::new(format!(
                 "{file} is of a run with other files or options, or the files have changed: remove it to begin anew"
             ))),
@@ -95,11 +92,11 @@ impl State {
             let frame = to.into_inner().map_err(IntoInnerError::into_error)?;
             put_in_place(&frame.finish()?, &self.file)
         };
-        write().map_err(|error| failed(&self.file, &error))
+        write().map_err(|error| failed("write", &self.file, &error))
     }
 
     /// Removes the state, because the run is done.
     pub fn remove(&self) -> Result<()> {
-        fs::remove_file(&self.file).map_err(|error| failed(&self.file, &error))
+        fs::remove_file(&self.file).map_err(|error| failed("remove", &self.file, &error))
     }
 }
