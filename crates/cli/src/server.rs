@@ -6,7 +6,7 @@ use std::io;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt};
 use redis::aio::MultiplexedConnection;
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
@@ -32,6 +32,9 @@ pub use super::tls::Tls;
 pub const COMMAND_ITEMS: usize = 1000;
 /// The timeout of a reply. A server that saves its data replies slowly.
 const REPLY: Duration = Duration::from_secs(60);
+/// The most calls in flight on a cluster. If a connection breaks with more, the client library may wait for its own lock
+/// until every reply has timed out: its driver runs out of the steps that tokio allows a task at a time.
+const CLUSTER_CALLS: usize = 16;
 /// The most time that a slot may take to move to another node.
 const SLOT_MOVE: Duration = Duration::from_secs(20);
 /// The highest slot of a cluster.
@@ -136,10 +139,14 @@ impl Server {
 
     /// Calls commands in parallel; commands for the same key run in order.
     pub fn call_all(&self, commands: &[(Vec<u8>, Cmd)]) -> Vec<Result<Value, Fault>> {
-        let calls = commands.iter();
-        let calls =
-            calls.map(|(key, command)| self.connection.clone().call(primary_of(key), command));
-        self.runtime.block_on(join_all(calls))
+        let at_once = match self.connection {
+            Connection::One(_) => commands.len().max(1),
+            Connection::Cluster(_) => CLUSTER_CALLS,
+        };
+        let calls = stream::iter(commands)
+            .map(|(key, command)| self.connection.clone().call(primary_of(key), command))
+            .buffered(at_once);
+        self.runtime.block_on(calls.collect())
     }
 
     /// Calls a command of one or more words on each key, in parallel, and converts the replies.

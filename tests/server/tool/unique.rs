@@ -6,6 +6,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::thread;
+use std::time::Duration;
 
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
@@ -192,6 +193,40 @@ fn cut_connections_to_a_cluster_do_not_make_items_come_twice_or_never() {
     let server = cluster::node().start();
     let cutter = Cutter::of_cluster(&server, b"BF.INSERT", 6);
     assert_printed_once_through(&cutter, &server);
+}
+
+/// With a second node to ask for the first one's keys, the client library could wait for itself, until all replies had
+/// timed out.
+#[test]
+fn a_run_outlives_its_connections_to_the_nodes_of_a_cluster() {
+    let nodes = cluster::nodes(3, 3, Duration::from_secs(30));
+    let mut clients: Vec<_> = nodes.iter().map(Server::client).collect();
+    let machine = Machine::new(&nodes[0], "a", 8, 60_000);
+    let to = url(&nodes[0]);
+    let mut command = machine.command(&to);
+    let mut child = command.stderr(Stdio::piped()).spawn().expect("it runs");
+    let mut before = 0;
+    for _ in 0..6 {
+        wait_until("items are added", || {
+            let cards = clients.iter_mut().map(|client| client.cmd("BF.CARD seen"));
+            let cards = cards.filter(|card| !card.is_error());
+            let card = cards.map(|card| card.as_int()).sum();
+            card > std::mem::replace(&mut before, card)
+        });
+        for client in &mut clients {
+            client.cmd("CLIENT KILL TYPE normal");
+        }
+    }
+    assert!(child.try_wait().expect("it is ours").is_none());
+    let run = child.wait_with_output().expect("it ends");
+    let why = String::from_utf8_lossy(&run.stderr);
+    assert!(!why.contains("timed out"), "{why}");
+    if !run.status.success() {
+        machine.run(&to).done();
+    }
+    for client in &mut clients {
+        assert_printed_once(std::slice::from_ref(&machine), client);
+    }
 }
 
 /// Without its receipt, the next answers would call what was new a duplicate.
