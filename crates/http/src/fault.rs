@@ -19,10 +19,19 @@ impl Fault {
     }
 }
 
+/// Returns the text of the client library's error, without the page for programmers that may follow it.
+pub fn text_of(error: &RedisError) -> String {
+    let text = error.to_string();
+    text.split(": https://")
+        .next()
+        .unwrap_or_default()
+        .to_owned()
+}
+
 impl From<RedisError> for Fault {
     fn from(error: RedisError) -> Self {
         let is_away = error.is_io_error();
-        let text = error.to_string();
+        let text = text_of(&error);
         let errors = error.into_server_errors();
         match errors.as_deref().and_then(<[_]>::first) {
             Some((_, error)) => Self::from(error.clone()),

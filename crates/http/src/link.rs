@@ -1,6 +1,7 @@
 //! The connection to the server. A lost connection is made again by the next call.
 
 use std::error::Error;
+use std::fmt::Display;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,7 +11,13 @@ use redis::{
     AsyncConnectionConfig, Client, ClientTlsConfig, ConnectionAddr, IntoConnectionInfo, Pipeline,
     RedisResult, TlsCertificates, Value,
 };
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
 
+use valkeybloom_near::address;
+
+use crate::fault::text_of;
 use crate::log;
 use crate::options::Options;
 
@@ -38,17 +45,22 @@ impl Link {
     pub fn new(options: &Options) -> Result<Self, Box<dyn Error>> {
         let address = options.server.as_str();
         let info = if address.starts_with(['/', '.']) {
-            ConnectionAddr::Unix(address.into()).into_connection_info()
-        } else if address.contains("://") {
-            address.into_connection_info()
+            ConnectionAddr::Unix(address.into())
+                .into_connection_info()
+                .ok()
         } else {
-            format!("redis://{address}").into_connection_info()
+            address::url(address).and_then(|url| url.into_connection_info().ok())
         };
         // The client library's message would show the password.
-        let info = info.map_err(|_| {
-            "not a server address: write redis://user:password@host:port/database, or the path of a socket"
-        })?;
-        let shown = info.addr().to_string();
+        let info = info.ok_or(
+            "not a server address: write redis://user:password@host:port/database, or the path of a socket",
+        )?;
+        let shown = match info.addr() {
+            ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+                address::host_and_port(host, *port)
+            }
+            socket => socket.to_string(),
+        };
         let client = if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
             Client::build_with_tls(info, certificates(options)?)?
         } else if options.cacert.is_some() || options.cert.is_some() || options.cert_key.is_some() {
@@ -82,7 +94,8 @@ impl Link {
         if let Err(error) = &sent {
             self.connection = None;
             if !self.is_down {
-                log::line(format_args!("no connection to {}: {error}", self.address));
+                let why = text_of(error);
+                log::line(format_args!("no connection to {}: {why}", self.address));
             }
         } else if self.is_down {
             log::line(format_args!("connected to {} again", self.address));
@@ -117,22 +130,55 @@ impl Link {
     }
 }
 
+/// Reads the files for TLS, and requires that they can be used.
 fn certificates(options: &Options) -> Result<TlsCertificates, Box<dyn Error>> {
-    let read = |path: &Path| {
-        let text = fs::read(path);
-        text.map_err(|error| format!("{}: {error}", path.display()))
-    };
+    let rules = ClientConfig::builder().with_root_certificates(RootCertStore::empty());
+    let root_cert = options.cacert.as_deref().map(read).transpose()?;
+    if let (Some(path), Some(pem)) = (&options.cacert, &root_cert) {
+        chain(path, pem)?;
+    }
     let client_tls = match (&options.cert, &options.cert_key) {
-        (Some(cert), Some(key)) => Some(ClientTlsConfig {
-            client_cert: read(cert)?,
-            client_key: read(key)?,
-        }),
+        (Some(cert), Some(key)) => {
+            let client_cert = read(cert)?;
+            let client_key = read(key)?;
+            let secret =
+                PrivateKeyDer::from_pem_slice(&client_key).map_err(|error| match error {
+                    pem::Error::NoItemsFound => at(
+                        key,
+                        "it holds no private key in PEM, or one with a password",
+                    ),
+                    error => at(key, error),
+                })?;
+            let usable = rules.with_client_auth_cert(chain(cert, &client_cert)?, secret);
+            usable.map_err(|error| at(cert, error))?;
+            Some(ClientTlsConfig {
+                client_cert,
+                client_key,
+            })
+        }
         (None, None) => None,
         _ => return Err("cert and cert-key belong together: give both or none".into()),
     };
-    let root_cert = options.cacert.as_deref().map(read).transpose()?;
     Ok(TlsCertificates {
         client_tls,
         root_cert,
     })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).map_err(|error| at(path, error))
+}
+
+/// Returns the certificates in a file, of which there is at least one.
+fn chain(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let read = read.map_err(|error| at(path, error))?;
+    if read.is_empty() {
+        return Err(at(path, "it holds no certificate in PEM"));
+    }
+    Ok(read)
+}
+
+fn at(path: &Path, why: impl Display) -> String {
+    format!("{}: {why}", path.display())
 }

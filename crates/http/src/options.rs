@@ -1,11 +1,14 @@
 //! Options: of the command line, the environment and a file, in this order.
 
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{env, fs};
 
+use clap::error::ContextValue;
 use clap::{CommandFactory, Parser};
+use valkeybloom_near::address::without_password;
 
 /// The prefix of environment variables.
 const PREFIX: &str = "VALKEYBLOOM_HTTP_";
@@ -76,7 +79,7 @@ impl Options {
     /// # Errors
     /// What is wrong with the file or the environment, and where.
     pub fn read() -> Result<Self, String> {
-        let own = Self::parse();
+        let own = Self::parse_words(env::args_os());
         if own.pages.is_some() {
             return Ok(own);
         }
@@ -98,7 +101,7 @@ impl Options {
             words.push(format!("--server={server}").into());
         }
         words.extend(env::args_os().skip(1));
-        let mut options = Self::parse_from(words);
+        let mut options = Self::parse_words(words);
         options.token = variable("TOKEN")?.filter(|_| own.token_file.is_none());
         if let (None, Some(path)) = (&options.token, &options.token_file) {
             options.token = Some(read(path)?.trim_end().to_owned());
@@ -109,6 +112,20 @@ impl Options {
             return Err("the token has to be one or more visible ASCII characters".to_owned());
         }
         Ok(options)
+    }
+
+    /// Parses words. Ends the process for invalid ones, which are shown without passwords, and for `--help`.
+    fn parse_words(words: impl IntoIterator<Item = OsString>) -> Self {
+        Self::try_parse_from(words).unwrap_or_else(|mut error| {
+            let quoted = error.context().filter_map(|(kind, value)| match value {
+                ContextValue::String(word) => Some((kind, without_password(word))),
+                _ => None,
+            });
+            for (kind, word) in quoted.collect::<Vec<_>>() {
+                error.insert(kind, ContextValue::String(word));
+            }
+            error.exit()
+        })
     }
 }
 

@@ -37,11 +37,58 @@ fn a_server_is_reached_by_tls() {
         assert_eq!(status, 503, "{value}");
         assert!(!value.to_string().contains("pass"), "{value}");
     }
-    let missing = at(&address, &["--cacert", "/none.pem"]).output();
-    let missing = missing.expect("the program runs");
-    assert_eq!(missing.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&missing.stderr);
-    assert!(said.contains("/none.pem: No such file"), "{said}");
+    // What can't be used is refused at once.
+    let key = files.path("client.key");
+    for (options, end) in [
+        (
+            &["--cacert", "/none.pem"][..],
+            "/none.pem: No such file or directory (os error 2)",
+        ),
+        (
+            &["--cacert", &key],
+            "client.key: it holds no certificate in PEM",
+        ),
+        (
+            &["--cert", &authority, "--cert-key", &authority],
+            "ca.pem: it holds no private key in PEM, or one with a password",
+        ),
+        (
+            &["--cert", &authority, "--cert-key", &key],
+            "ca.pem: keys may not be consistent: KeyMismatch",
+        ),
+    ] {
+        assert_refused(at(&address, options), end);
+    }
+}
+
+/// Requires that the service ends at once, because its options are invalid.
+#[track_caller]
+fn assert_refused(mut command: Command, end: &str) {
+    let output = command.output().expect("the program runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.trim_end().ends_with(end), "{said}");
+    assert!(!said.contains("secret"), "{said}");
+}
+
+#[test]
+fn invalid_addresses_are_refused_without_their_password() {
+    let server = Server::start();
+    let invalid = ": write redis://user:password@host:port/database, or the path of a socket";
+    let port = server.port();
+    for address in [
+        format!("127.0.0.1:{port}?db=2"),
+        format!("redis://127.0.0.1:{port}#secret@host"),
+        "http://u:secret@host".to_owned(),
+    ] {
+        assert_refused(at(&address, &[]), invalid);
+    }
+    let [mut word, mut value] = [(); 2].map(|()| Command::new(example::valkeybloom_http()));
+    word.arg("redis://u:se cret@host");
+    let end = "try '--help'.";
+    assert_refused(word, end);
+    value.arg("--periods=u:secret@host");
+    assert_refused(value, end);
 }
 
 #[test]
