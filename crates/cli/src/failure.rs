@@ -224,7 +224,8 @@ impl From<RedisError> for Fault {
         match errors.as_deref().and_then(<[_]>::first) {
             Some((_, error)) => Self::from(error.clone()),
             None if text.contains(bounded::EXCEEDED) => Self::Unusable(text),
-            None => Self::Lost(text),
+            // A page for programmers follows some texts.
+            None => Self::Lost(text.split(": https://").next().unwrap_or_default().into()),
         }
     }
 }

@@ -60,8 +60,10 @@ mod watch;
 
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use valkeybloom_near::address::without_password;
 
 use failure::{Failure, Result};
 use progress::Show;
@@ -207,7 +209,10 @@ fn main() -> ExitCode {
         Err(error) => {
             // The arguments could not be parsed, but may request JSON.
             let json = std::env::args_os().any(|word| word == "--json");
-            return ended(Err(Failure::usage(in_one_line(&error))), json);
+            return ended(
+                Err(Failure::usage(in_one_line(&without_passwords(error)))),
+                json,
+            );
         }
     };
     let (show, json) = (Show::on(options.quiet), options.json);
@@ -270,7 +275,7 @@ fn is_help(error: &clap::Error) -> bool {
     !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
 }
 
-/// Returns clap's message as one line, without the usage that clap adds, and without passwords.
+/// Returns clap's message as one line, without the usage that clap adds.
 fn in_one_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let ends = |line: &&str| line.starts_with("Usage:") || line.starts_with("For more information");
@@ -287,16 +292,17 @@ fn in_one_line(error: &clap::Error) -> String {
         line.push_str(part);
     }
     let line = line.strip_prefix("error: ").unwrap_or(&line);
-    format!("{}; see --help", without_passwords(line))
+    format!("{line}; see --help")
 }
 
-/// Removes users and passwords from the addresses in a text.
-fn without_passwords(text: &str) -> String {
-    let mut parts = text.split("://");
-    let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |text, part| {
-        let word = part.split([' ', '\'']).next().unwrap_or_default();
-        let secret = word.rfind('@').map_or(0, |at| at + 1);
-        text + "://" + &part[secret..]
-    })
+/// Removes users and passwords from the words of the command line that an error quotes.
+fn without_passwords(mut error: clap::Error) -> clap::Error {
+    let quoted = error.context().filter_map(|(kind, value)| match value {
+        ContextValue::String(word) => Some((kind, without_password(word))),
+        _ => None,
+    });
+    for (kind, word) in quoted.collect::<Vec<_>>() {
+        error.insert(kind, ContextValue::String(word));
+    }
+    error
 }

@@ -19,6 +19,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
+use valkeybloom_near::address;
 use valkeybloom_protocol::names::BF_INFO;
 use valkeybloom_sketches::bloom::Dialect;
 
@@ -62,6 +63,8 @@ pub struct Server {
     runtime: Runtime,
     connection: Connection,
     address: String,
+    /// The host of the address: that of a cluster's nodes that announce none.
+    host: String,
     database: i64,
     /// The slots of nodes whose BF.INFO is known to lack ALL.
     pub without_all: RefCell<HashSet<Route>>,
@@ -71,7 +74,12 @@ impl Server {
     /// Connects to the server at an address like `redis://user:password@host:port/database`, or to its cluster.
     pub fn connect(address: &str, tls: &Tls) -> Result<Self> {
         let info = parse(address)?;
-        let shown = info.addr().to_string();
+        let (host, shown) = match info.addr() {
+            ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+                (host.clone(), address::host_and_port(host, *port))
+            }
+            socket => (String::new(), socket.to_string()),
+        };
         let database = info.redis_settings().db();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -88,6 +96,7 @@ impl Server {
             _ => (None, None),
         };
         let may_need_tls = matches!(info.addr(), ConnectionAddr::Tcp(..));
+        let is_socket = host.is_empty();
         let connection = runtime.block_on(async {
             let stream = match secured {
                 Some(stream) => stream,
@@ -98,6 +107,7 @@ impl Server {
         let connection = connection.map_err(|error| {
             let is_ended = error.is_connection_dropped() && !error.is_connection_refusal();
             let is_strange = is_ended || error.kind() == ErrorKind::Parse;
+            let is_invalid = error.kind() == ErrorKind::InvalidClientConfig;
             match Fault::from(error) {
                 Fault::Lost(text) if is_strange && may_need_tls => {
                     failed(format!("{text}; if that port speaks TLS, write rediss://"))
@@ -105,7 +115,14 @@ impl Server {
                 Fault::Lost(text) if text.contains("CaUsedAsEndEntity") => failed(format!(
                     "{text}; make the certificates of a cluster with basicConstraints=CA:FALSE"
                 )),
-                Fault::Lost(text) => failed(format!("{text}; {IS_IT_UP}")),
+                Fault::Lost(_) if is_socket && is_invalid => failed(
+                    "it is a node of a cluster: write redis://host:port instead of a socket"
+                        .to_owned(),
+                ),
+                Fault::Lost(text) => {
+                    let advice = tls::advice_on_alert(&text).unwrap_or(IS_IT_UP);
+                    failed(format!("{text}; {advice}"))
+                }
                 fault => failure("could not connect to", &shown, &fault),
             }
         })?;
@@ -113,6 +130,7 @@ impl Server {
             runtime,
             connection,
             address: shown,
+            host,
             database,
             without_all: RefCell::default(),
         })
@@ -208,8 +226,10 @@ impl Server {
             if let [first, last, Value::Array(primary), ..] = &range[..]
                 && let [host, port, ..] = &primary[..]
             {
+                let announced = read::<Option<String>>(host.clone())?;
+                let announced = announced.filter(|host| !host.is_empty());
                 let node = SingleNodeRoutingInfo::ByAddress {
-                    host: read(host.clone())?,
+                    host: announced.unwrap_or_else(|| self.host.clone()),
                     port: read(port.clone())?,
                 };
                 let slots = routes(read(first.clone())?..=read(last.clone())?);
@@ -333,15 +353,15 @@ pub fn require_use_of_tls(addresses: &[&str], tls: &Tls) -> Result<()> {
 /// Parses the address of a server.
 fn parse(address: &str) -> Result<ConnectionInfo> {
     let info = if address.starts_with(['/', '.']) {
-        ConnectionAddr::Unix(address.into()).into_connection_info()
-    } else if address.contains("://") {
-        address.into_connection_info()
+        ConnectionAddr::Unix(address.into())
+            .into_connection_info()
+            .ok()
     } else {
-        format!("redis://{address}").into_connection_info()
+        address::url(address).and_then(|url| url.into_connection_info().ok())
     };
     // The client library's message would show the password.
     let wrong = "not a server address: write redis://user:password@host:port/database, or the path of a socket";
-    info.map_err(|_| Failure::usage(wrong))
+    info.ok_or_else(|| Failure::usage(wrong))
 }
 
 /// Returns a command of words with spaces between them.

@@ -14,7 +14,7 @@ use redis::{ClientTlsConfig, TlsCertificates};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_name;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{
@@ -90,9 +90,21 @@ impl Tls {
             (Some(cert), Some(key), Some(client)) => {
                 let chain = certificates(cert, &client.client_cert)?;
                 let read = PrivateKeyDer::from_pem_slice(&client.client_key);
-                let secret = read.map_err(|error| unusable(key.display(), error))?;
+                let secret = read.map_err(|error| match error {
+                    pem::Error::NoItemsFound => {
+                        let why = "it holds no private key in PEM, or one with a password";
+                        unusable(key.display(), why)
+                    }
+                    error => unusable(key.display(), error),
+                })?;
                 let rules = rules.with_client_auth_cert(chain, secret);
-                rules.map_err(|error| unusable(cert.display(), error))?
+                rules.map_err(|error| match error {
+                    Error::InvalidCertificate(error) if is_version_1(&error) => {
+                        let why = format!("it is of version 1: {MAKE_VERSION_3}");
+                        unusable(cert.display(), why)
+                    }
+                    error => unusable(cert.display(), error),
+                })?
             }
             _ => rules.with_no_client_auth(),
         };
@@ -112,6 +124,27 @@ fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>>
         }
         read => read.map_err(|error| unusable(path.display(), error)),
     }
+}
+
+/// What to do about a certificate of version 1. OpenSSL makes one from a request without a file of extensions.
+const MAKE_VERSION_3: &str = "make it with extensions, such as subjectAltName";
+
+fn is_version_1(error: &CertificateError) -> bool {
+    error.to_string().contains("UnsupportedCertVersion")
+}
+
+/// Returns what to do about an error by which a server that speaks TLS refuses a client; `None` for other errors.
+pub fn advice_on_alert(text: &str) -> Option<&'static str> {
+    let (_, alert) = text.split_once("received fatal alert: ")?;
+    Some(match alert {
+        "CertificateRequired" | "HandshakeFailure" => {
+            "if the server wants a client's certificate, name it with --cert and --cert-key"
+        }
+        _ if alert.contains("Certificate") || alert == "UnknownCA" => {
+            "check the certificate of --cert"
+        }
+        _ => "check what the server requires of TLS",
+    })
 }
 
 fn unusable(source: impl fmt::Display, why: impl fmt::Display) -> Failure {
@@ -136,7 +169,9 @@ pub async fn connect(
     let stream = timeout(CONNECT, connector.connect(name, socket)).await;
     stream.map_err(io::Error::from).flatten().map_err(|error| {
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+        let text = error.to_string();
         let advice = match inner {
+            Some(Error::InvalidCertificate(error)) if is_version_1(error) => MAKE_VERSION_3,
             // The others are an authority's that is used as a server's, and one of the right name with another key.
             Some(Error::InvalidCertificate(
                 CertificateError::UnknownIssuer
@@ -144,9 +179,10 @@ pub async fn connect(
                 | CertificateError::BadSignature,
             )) => "name the issuer's certificate, or a self-signed one itself, with --cacert",
             Some(Error::InvalidCertificate(_)) => "check the server's certificate",
-            _ => "if that port does not speak TLS, write redis:// instead of rediss://",
+            _ => advice_on_alert(&text)
+                .unwrap_or("if that port does not speak TLS, write redis:// instead of rediss://"),
         };
-        format!("{error}; {advice}")
+        format!("{text}; {advice}")
     })
 }
 

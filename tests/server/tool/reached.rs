@@ -3,7 +3,7 @@
 use rcgen::{BasicConstraints, IsCa};
 
 use crate::harness::Server;
-use crate::harness::cluster::alone;
+use crate::harness::cluster::{alone, node};
 use crate::support::certificates::{Files, HOSTS};
 
 use super::{add, found, numbered, run, run_line, url};
@@ -36,16 +36,79 @@ fn servers_are_reached_by_tls_with_user_password_and_database() {
              name the issuer's certificate, or a self-signed one itself, with --cacert"
         )
     );
-    // It wants to see the client's certificate.
-    let why = run(&["size", "of", &to, "seen", "--cacert", &authority]).failed(1);
-    assert!(
-        why.starts_with(&format!("could not connect to localhost:{port}: ")),
-        "{why}"
-    );
     for file in ["none", "server.key"] {
         let why = run(&["size", "of", &to, "seen", "--cacert", &files.path(file)]).failed(1);
         assert!(why.starts_with(&format!("{}: ", files.path(file))), "{why}");
     }
+}
+
+/// As `openssl x509 -req` makes it without a file of extensions.
+const VERSION_1: &str = "-----BEGIN CERTIFICATE-----
+MIIBEjCBuQIUQPBzTdcN15pV4TBtgrFID/Fmp2gwCgYIKoZIzj0EAwIwDDEKMAgG
+A1UEAwwBeDAeFw0yNjExMjkwNzA0NTJaFw0zNjExMjYwNzA0NTJaMAwxCjAIBgNV
+BAMMAXgwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAAShSX0N7egkO4DqRCrqOiSg
+afhbYiE4OwYQKnI5dcF2waklpQAsge7DGlZkqAOCMhsNsKbpxKjH24PeAcfHMDnT
+MAoGCCqGSM49BAMCA0gAMEUCIG0DXyAxwefCjIXT5zTm5AQgcpiBPsvcgRYo6ydA
+DeHnAiEAgEbIu+iVIBTZ1fvjQxqFT/1d2XG8ttm96SrYiQileac=
+-----END CERTIFICATE-----";
+
+#[test]
+fn a_client_that_a_server_does_not_trust_learns_why() {
+    let folder = Server::start();
+    let files = Files(folder.dir());
+    let authority = files.signed(&["server", "client"]);
+    let (_secure, port) = files.serve("server", "yes", &[("tls-ca-cert-file", &authority)]);
+    let at = format!("rediss://u:secret@localhost:{port}");
+    let why = run(&["list", &at, "--cacert", &authority]).failed(1);
+    assert_eq!(
+        why,
+        format!(
+            "could not connect to localhost:{port}: received fatal alert: CertificateRequired; \
+             if the server wants a client's certificate, name it with --cert and --cert-key"
+        )
+    );
+    files.self_signed("own", IsCa::NoCa, &[]);
+    files.write("old.pem", VERSION_1.to_owned());
+    let locked =
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMAA=\n-----END ENCRYPTED PRIVATE KEY-----\n";
+    files.write("locked.key", locked.to_owned());
+    for (certificate, key, end) in [
+        ("own.pem", "own.key", "; check the certificate of --cert"),
+        (
+            "client.pem",
+            "locked.key",
+            "/locked.key: it holds no private key in PEM, or one with a password",
+        ),
+        (
+            "old.pem",
+            "own.key",
+            "/old.pem: it is of version 1: make it with extensions, such as subjectAltName",
+        ),
+    ] {
+        let [certificate, key] = [certificate, key].map(|name| files.path(name));
+        let shown = [
+            "--cacert",
+            &authority,
+            "--cert",
+            &certificate,
+            "--cert-key",
+            &key,
+        ];
+        let why = run(&[&["list", &at], &shown[..]].concat()).failed(1);
+        assert!(why.ends_with(end), "{why}");
+    }
+}
+
+/// Each node has the host that the program was given.
+#[test]
+fn nodes_of_a_cluster_may_announce_no_host() {
+    let node = node()
+        .config("cluster-preferred-endpoint-type", "unknown-endpoint")
+        .start();
+    alone(&node);
+    add(&mut node.client(), "seen", &numbered("item", 0..3));
+    let listed = run(&["list", &url(&node), "--json"]).json();
+    assert_eq!(listed["keys"][0]["key"], "seen");
 }
 
 /// As `openssl req -x509` makes it, which says that it is an authority's and has a common name alone; and as it should be.
@@ -144,11 +207,12 @@ fn a_wrong_way_to_a_port_names_the_right_one() {
         "{why}"
     );
     for scheme in ["redis", "rediss"] {
-        let why = run_line(&format!("list {scheme}://localhost:1")).failed(1);
-        assert!(
-            why.ends_with("; is that its address, and is it up?"),
-            "{why}"
-        );
+        for host in ["localhost:1", "[::1]:1"] {
+            let why = run_line(&format!("list {scheme}://{host}")).failed(1);
+            let start = format!("could not connect to {host}: ");
+            let end = "; is that its address, and is it up?";
+            assert!(why.starts_with(&start) && why.ends_with(end), "{why}");
+        }
     }
 }
 
@@ -165,6 +229,15 @@ fn a_socket_is_named_by_its_path() {
         let listed = run(&["list", address, "--json"]).json();
         assert_eq!(listed["keys"][0]["key"], "seen");
     }
+    // The other nodes have no sockets.
+    let socket = folder.dir().join("node.sock");
+    let socket = socket.to_str().expect("ASCII");
+    let _node = node().config("unixsocket", socket).start();
+    let why = run(&["list", socket]).failed(1);
+    assert!(
+        why.ends_with(": it is a node of a cluster: write redis://host:port instead of a socket"),
+        "{why}"
+    );
     let why = run(&["list", "/none.sock"]).failed(1);
     assert!(
         why.starts_with("could not connect to /none.sock: "),
