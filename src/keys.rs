@@ -13,6 +13,9 @@ use crate::feeds::FeedSlot;
 use crate::ffi::{Access, Argument, Held, Key, Keyspace, Str, Values};
 use crate::values::Stored;
 
+/// The server's event of a key that got a time to live.
+pub const EXPIRE: &CStr = c"expire";
+
 /// Returns the object of a key, or `None` if there is no such key.
 ///
 /// # Errors

@@ -1,5 +1,6 @@
 //! Bloom filters in a server: their commands, keys, settings and values.
 
+mod chunks;
 mod commands;
 mod keys;
 mod receipts;

@@ -1,10 +1,10 @@
 //! Keys with receipts: strings that keep the answers of additions, so that the same answers can be given again.
 //!
-//! A receipt changes in the same step as its filter. It is looked at first, then the filter takes the items that are not
+//! A receipt changes in the same step as its filter. It is read first, then the filter takes the items that are not
 //! answered yet, then their answers are appended; and only after that is anything published. Each key is closed before
 //! the next one is opened, because opening a key that has expired runs subscribers of its event. A key that was opened
 //! for writing in a command does not expire in that command, so none run between the first change and the last, except
-//! those of the server's `new` event. If such a one stores another type under the receipt's key, that stays.
+//! those of the server's `new` event. If one of those subscribers stores another type under the key, it is left alone.
 
 use std::ffi::CStr;
 
@@ -14,7 +14,7 @@ use valkeybloom_sketches::bloom::{Added, Refusal};
 use valkeybloom_sketches::{Answers, Receipt, Resize};
 
 use crate::ffi::{Access, Argument, Argv, Ctx, Keyspace, Str, Text};
-use crate::keys::Change;
+use crate::keys::{Change, EXPIRE};
 use crate::request::{List, reserved};
 
 use super::settings;
@@ -32,7 +32,7 @@ pub struct Place<'a> {
 }
 
 /// The answers that a receipt has for the first items of a command.
-pub struct Known<'a> {
+pub struct KnownAnswers<'a> {
     /// The answers.
     pub answers: List<bool>,
     /// Where those of the other items belong.
@@ -48,7 +48,7 @@ pub fn look_up<'a>(
     args: &Argv<'a>,
     once: &Once,
     count: usize,
-) -> Result<Known<'a>, Error> {
+) -> Result<KnownAnswers<'a>, Error> {
     let Once {
         position, begins, ..
     } = *once;
@@ -63,16 +63,16 @@ pub fn look_up<'a>(
     let answer = |position| held.and_then(|held| held.answer(position)) == Some(true);
     answers.extend((position..first).map(answer));
     let rest = Place { receipt, first };
-    Ok(Known { answers, rest })
+    Ok(KnownAnswers { answers, rest })
 }
 
 /// Answers that are to be appended to a receipt.
-pub struct Noted<'a> {
+pub struct PendingAnswers<'a> {
     receipt: Str<'a>,
     answers: Answers,
 }
 
-impl<'a> Noted<'a> {
+impl<'a> PendingAnswers<'a> {
     /// Makes an empty list with room for `count` answers.
     ///
     /// # Errors
@@ -92,8 +92,9 @@ impl<'a> Noted<'a> {
         (!self.answers.is_empty()).then_some(self)
     }
 
-    /// Appends the answers to the receipt, and replicates that, after the change of the filter was replicated.
-    pub fn keep(mut self, of_filter: &mut Change<'_, 'a>) -> Kept<'a> {
+    /// Appends the answers to the receipt, and replicates that, after the change of the filter was replicated. Returns `None`
+    /// if the key has another type now.
+    pub fn append(mut self, of_filter: &mut Change<'_, 'a>) -> Option<AppendedReceipt<'a>> {
         let (filter, receipt) = (of_filter.name(), self.receipt);
         let keys = of_filter.keys();
         let mut key = keys.open(receipt, Access::Write);
@@ -107,7 +108,7 @@ impl<'a> Noted<'a> {
                 key.set_text(self.answers.bytes(), expiry.at_ms());
                 expiry
             }
-            Err(_) => return Kept::nothing(receipt),
+            Err(_) => return None,
         };
         let arguments = [
             Argument::Word(c"ONCE"),
@@ -116,76 +117,43 @@ impl<'a> Noted<'a> {
             Argument::Bytes(self.answers.bytes()),
         ];
         keys.replicate(c"BF.INSERT", filter, &arguments);
-        let kept = Kept {
-            receipt,
-            is_answered: true,
-            expiry,
-        };
-        kept.replicate_expiry(keys);
-        kept
+        expiry.replicate(keys, receipt);
+        Some(AppendedReceipt { receipt, expiry })
     }
 }
 
-/// A change of a receipt, replicated and not published yet.
-pub struct Kept<'a> {
+/// A receipt with new answers, which are replicated and not published yet.
+pub struct AppendedReceipt<'a> {
     receipt: Str<'a>,
-    is_answered: bool,
     expiry: Expiry,
 }
 
-impl<'a> Kept<'a> {
-    fn nothing(receipt: Str<'a>) -> Self {
-        Self {
-            receipt,
-            is_answered: false,
-            expiry: Expiry::Stays,
-        }
-    }
-
-    /// Replicates the expiry as a point in time, because replicas may apply it later.
-    fn replicate_expiry(&self, keys: &mut Keyspace) {
-        match self.expiry {
-            Expiry::Stays => {}
-            Expiry::At(ms) => {
-                let at_ms = Argument::Text(ms.to_string());
-                keys.replicate(c"PEXPIREAT", self.receipt, &[at_ms]);
-            }
-            Expiry::Never => keys.replicate(c"PERSIST", self.receipt, &[]),
-        }
-    }
-
-    /// Publishes the change, with the events that a replica publishes.
+impl AppendedReceipt<'_> {
+    /// Publishes the answers, with the events that a replica publishes.
     pub fn publish(self, keys: &mut Keyspace) {
-        let answered = self.is_answered.then_some(ANSWERED);
-        let of_expiry = match self.expiry {
-            Expiry::Stays => None,
-            Expiry::At(_) => Some(c"expire"),
-            Expiry::Never => Some(c"persist"),
-        };
-        if answered.is_some() || of_expiry.is_some() {
-            keys.publish(self.receipt, answered.into_iter().chain(of_expiry));
-        }
+        keys.publish(
+            self.receipt,
+            [ANSWERED].into_iter().chain(self.expiry.event()),
+        );
     }
 }
 
-/// Publishes that a receipt was used, though nothing was appended to it: it expires later.
-pub fn used<'a>(keys: &mut Keyspace<'a>, receipt: Str<'a>) {
+/// Lets a receipt that is used expire later, though nothing is appended to it, and publishes that.
+pub fn touch<'a>(keys: &mut Keyspace<'a>, receipt: Str<'a>) {
     let mut key = keys.open(receipt, Access::Write);
     let Ok(Some(mut text)) = key.text_mut() else {
         return;
     };
     let expiry = extend_life(&mut text);
     drop(key);
-    let kept = Kept {
-        expiry,
-        ..Kept::nothing(receipt)
-    };
-    kept.replicate_expiry(keys);
-    kept.publish(keys);
+    expiry.replicate(keys, receipt);
+    if let Some(event) = expiry.event() {
+        keys.publish(receipt, [event]);
+    }
 }
 
 /// Appends the answers of a command that was executed elsewhere. Words that this module does not replicate change nothing.
-pub fn obey<'a>(keys: &mut Keyspace<'a>, args: &Argv<'a>, answered: Answered) {
+pub fn replay<'a>(keys: &mut Keyspace<'a>, args: &Argv<'a>, answered: Answered) {
     let receipt = args.string(answered.receipt);
     let bytes = args.string(answered.answers).bytes();
     let Some(new) = Receipt::read(bytes) else {
@@ -239,6 +207,26 @@ impl Expiry {
             Self::Stays
         } else {
             Self::At(most.cast_signed())
+        }
+    }
+
+    /// Replicates the change as a point in time, because replicas may apply it later.
+    fn replicate(self, keys: &mut Keyspace, receipt: Str) {
+        match self {
+            Self::Stays => {}
+            Self::At(ms) => {
+                keys.replicate(c"PEXPIREAT", receipt, &[Argument::Text(ms.to_string())]);
+            }
+            Self::Never => keys.replicate(c"PERSIST", receipt, &[]),
+        }
+    }
+
+    /// Returns the server's event of the change.
+    fn event(self) -> Option<&'static CStr> {
+        match self {
+            Self::Stays => None,
+            Self::At(_) => Some(EXPIRE),
+            Self::Never => Some(c"persist"),
         }
     }
 

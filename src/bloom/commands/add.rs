@@ -20,8 +20,8 @@ use valkeybloom_sketches::bloom::{
 };
 use valkeybloom_sketches::{Probe, Seed};
 
-use crate::bloom::keys::{self, Writer};
-use crate::bloom::receipts::{self, Known, Noted, Place};
+use crate::bloom::keys::{self, Creation, Writer};
+use crate::bloom::receipts::{self, KnownAnswers, PendingAnswers, Place};
 use crate::bloom::settings;
 use crate::feeds::FeedSlot;
 use crate::ffi::{Argv, Call, Ctx, Done, Keyspace, Reply, Str};
@@ -56,7 +56,7 @@ pub fn add(Call { ctx, keys, args }: Call) -> Done {
                     saturate,
                     ..Moment::default()
                 };
-                writer.added_at(&[args.string(2)], &moment, None);
+                writer.publish_added_at(&[args.string(2)], &moment, None);
             }
             Ok(Added::New) => writer.publish_verbatim([keys::ADDED]),
             _ => {}
@@ -105,7 +105,7 @@ pub fn madd(Call { ctx, keys, args }: Call) -> Done {
 /// `BF.INSERT key [option ...] [ITEMS item ...]`
 pub fn insert(Call { ctx, keys, args }: Call) -> Done {
     if let Some(answered) = Answered::parse(&args).filter(|_| ctx.must_obey()) {
-        receipts::obey(keys, &args, answered);
+        receipts::replay(keys, &args, answered);
         return Ok(Reply::Ok);
     }
     let request = Insert::parse(&args, settings::defaults(), origin(ctx))?;
@@ -164,10 +164,15 @@ fn insert_once<'a>(
 }
 
 /// Replies if the receipt has the answers of all `count` items, whose filter may be gone. Returns whether it has.
-fn replied<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, known: &Known<'a>, count: usize) -> bool {
+fn replied<'a>(
+    ctx: Ctx<'a>,
+    keys: &mut Keyspace<'a>,
+    known: &KnownAnswers<'a>,
+    count: usize,
+) -> bool {
     let has_all = count > 0 && known.answers.len() == count;
     if has_all {
-        receipts::used(keys, known.rest.receipt);
+        receipts::touch(keys, known.rest.receipt);
         reply_outcomes(ctx, &known.answers, &[]);
     }
     has_all
@@ -252,9 +257,9 @@ impl<'a> Addition<'a> {
     }
 
     /// Returns an empty list for the answers of the items, if a receipt keeps them.
-    fn noted(&self) -> Result<Option<Noted<'a>>, Error> {
-        let noted = |place| Noted::with_room(place, self.items.len());
-        self.place.map(noted).transpose()
+    fn pending_answers(&self) -> Result<Option<PendingAnswers<'a>>, Error> {
+        let with_room = |place| PendingAnswers::with_room(place, self.items.len());
+        self.place.map(with_room).transpose()
     }
 
     /// Returns the time and the moment of the write for an object of this shape, or an error if the object does not
@@ -297,7 +302,7 @@ fn write<'a>(
     let Written {
         outcomes,
         mut changed,
-        noted,
+        answers,
         expired,
         moment,
     } = written?;
@@ -306,7 +311,7 @@ fn write<'a>(
         writer.publish_verbatim([keys::ADDED]);
         return Ok(outcomes);
     }
-    let noted = noted.and_then(|noted| noted.with_answers(&outcomes));
+    let answers = answers.and_then(|answers| answers.with_answers(&outcomes));
     list_changed(&mut changed, args, addition.items.start, &outcomes);
     if lacked_chunks && changed.is_empty() {
         // The items completed the object, even if it holds them.
@@ -314,12 +319,12 @@ fn write<'a>(
     }
     match moment {
         Some(moment) if expired || !changed.is_empty() => {
-            writer.added_at(&changed, &moment, noted);
+            writer.publish_added_at(&changed, &moment, answers);
         }
-        None if !changed.is_empty() => writer.added(&changed, noted),
+        None if !changed.is_empty() => writer.publish_added(&changed, answers),
         _ => {
-            if let Some(noted) = noted {
-                writer.answered(noted);
+            if let Some(answers) = answers {
+                writer.publish_answers(answers);
             }
         }
     }
@@ -333,7 +338,7 @@ struct Written<'a> {
     /// command must not fail after it.
     changed: List<Str<'a>>,
     /// An empty list of answers, reserved likewise, if a receipt keeps them.
-    noted: Option<Noted<'a>>,
+    answers: Option<PendingAnswers<'a>>,
     /// Whether items expired.
     expired: bool,
     /// The moment of a write to an object of tables, or to a full one; `None` for a plain object that did not take more than
@@ -392,7 +397,7 @@ fn add_to<'a>(
         Some(addition.moment_for(ctx, &object.shape())?)
     };
     let (mut outcomes, changed) = (reserved(range.len())?, reserved(range.len())?);
-    let noted = addition.noted()?;
+    let answers = addition.pending_answers()?;
     let given = items(args, range.clone());
     let mut push = |outcome| outcomes.push(outcome);
     let (mut expired, mut moment) = (false, None);
@@ -419,7 +424,7 @@ fn add_to<'a>(
     Ok(Written {
         outcomes,
         changed,
-        noted,
+        answers,
         expired,
         moment,
     })
@@ -447,7 +452,7 @@ fn create<'a>(
     let range = addition.items.clone();
     let (first, count) = (range.start, range.len());
     let (mut outcomes, mut changed) = (reserved(count)?, reserved(count)?);
-    let noted = addition.noted()?;
+    let answers = addition.pending_answers()?;
     let mut object = Object::make(&new, seed, keys::limits_for(ctx, moment.saturate))?;
     let header = match new {
         New::Own(_) => None,
@@ -465,8 +470,15 @@ fn create<'a>(
         // Now the object knows its latest period, and so will a replica's, which is sent these items and the time.
         object.tidy(time.now_ms);
     }
-    let noted = noted.and_then(|noted| noted.with_answers(&outcomes));
-    writer.create(object, header, expires_ms, &changed, &moment, noted);
+    let answers = answers.and_then(|answers| answers.with_answers(&outcomes));
+    let creation = Creation {
+        header,
+        expires_ms,
+        items: &changed,
+        moment,
+        answers,
+    };
+    writer.create(object, creation);
     Ok(outcomes)
 }
 

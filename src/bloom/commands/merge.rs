@@ -27,7 +27,7 @@ fn free_expired<'a>(keys: &mut Keyspace<'a>, name: Str<'a>, at_ms: Option<u64>) 
             at_ms,
             ..Moment::default()
         };
-        writer.added_at(&[], &moment, None);
+        writer.publish_added_at(&[], &moment, None);
     }
 }
 

@@ -90,13 +90,7 @@ pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
         if writer.held()?.is_some() {
             return Err(Error::BUSY);
         }
-        let begun = chunks::begin(data, keys::limits_for(ctx, false));
-        let begun = begun.map_err(|error| match error {
-            None => Error::Refused(Refusal::MemoryLimit),
-            Some(DecodeError::NoMemory) => Error::Refused(Refusal::OutOfMemory),
-            Some(_) => Error::BAD_CHUNK,
-        })?;
-        writer.begin(begun);
+        writer.load_header(ctx, data)?;
     } else {
         if follows_redisbloom(ctx) && writer.held()?.is_none() {
             return Err(Error::NOT_FOUND);

@@ -1,0 +1,174 @@
+//! Objects that are loaded in chunks: first the header, then the bytes of the filters or tables.
+
+use valkeybloom_protocol::bloom::redisbloom::error as redisbloom;
+use valkeybloom_protocol::error::Error;
+use valkeybloom_sketches::DecodeError;
+use valkeybloom_sketches::bloom::chunks::{self, Partial};
+use valkeybloom_sketches::bloom::{Dialect, Object, Refusal};
+
+use crate::family::Holds;
+use crate::feeds::FeedSlot;
+use crate::ffi::Ctx;
+use crate::keys::Change;
+use crate::settings::{follows_redisbloom, has_redisbloom_rules};
+
+use super::keys::{CREATED, Writer, limits_for};
+use super::value::{Value, dialect_of};
+
+impl Writer<'_, '_> {
+    /// Returns whether the key holds an object of `RedisBloom`'s kind, complete or not.
+    ///
+    /// # Errors
+    /// [`Error::WRONG_TYPE`] or [`Error::SAVING`].
+    pub fn holds_redisbloom(&mut self) -> Result<bool, Error> {
+        let held = self.held()?;
+        Ok(held.is_some_and(|stored| dialect_of(stored.value()) == Dialect::RedisBloom))
+    }
+
+    /// Completes an object that lacks chunks, after a command failed with `error`. `RedisBloom` adds to such an object, and
+    /// replicates that.
+    ///
+    /// # Errors
+    /// `error`, unless the command was already executed elsewhere and the object is of `RedisBloom`.
+    pub fn complete_for(&mut self, ctx: Ctx, error: Error) -> Result<(), Error> {
+        if error != Error::STILL_LOADING || !ctx.must_obey() {
+            return Err(error);
+        }
+        let held = self.held()?.ok_or(error)?;
+        held.update(|value, _| fill(value).map_err(|_| error))
+    }
+
+    /// Loads an object's header, its first chunk, under the empty key.
+    ///
+    /// # Errors
+    /// [`Error::BAD_CHUNK`] or a [`Refusal`].
+    pub fn load_header(self, ctx: Ctx, header: &[u8]) -> Result<(), Error> {
+        let value = chunks::begin(header, limits_for(ctx, false)).map_err(refusal)?;
+        let is_complete = matches!(value, Value::Complete(_));
+        publish_chunk(self.store(value, None), is_complete);
+        Ok(())
+    }
+
+    /// Loads the next chunk of an object whose header was loaded.
+    ///
+    /// # Errors
+    /// [`Error::WRONG_TYPE`], [`Error::SAVING`], [`Error::BAD_CHUNK`] or a [`Refusal`]; chunks loaded before stay.
+    pub fn load_chunk(mut self, ctx: Ctx, cursor: u64, bytes: &[u8]) -> Result<(), Error> {
+        let held = self.held()?.ok_or(Error::BAD_CHUNK)?;
+        let chunk = Chunk { ctx, cursor, bytes };
+        let completes = held.update(|value, feed| chunk.load(value, feed))?;
+        publish_chunk(self.close(), completes);
+        Ok(())
+    }
+}
+
+/// A chunk after the header.
+struct Chunk<'c> {
+    ctx: Ctx<'c>,
+    /// Where the chunk ends in the object.
+    cursor: u64,
+    bytes: &'c [u8],
+}
+
+impl Chunk<'_> {
+    /// Loads the chunk. Returns whether it completes the object.
+    fn load(&self, value: &mut Value, feed: &FeedSlot) -> Result<bool, Error> {
+        match value {
+            Value::Complete(object) => self.load_complete(object, feed).map(|()| false),
+            Value::Partial(partial) => match self.load_partial(partial) {
+                Ok(None) => Ok(false),
+                Ok(Some(object)) => {
+                    *value = Value::Complete(object);
+                    Ok(true)
+                }
+                // Chunks that were already executed elsewhere come in any order.
+                Err(Some(DecodeError::Malformed(_))) if self.ctx.must_obey() => {
+                    fill(value).map_err(|error| refusal(Some(error)))?;
+                    self.overwrite(value.object_mut()?, feed).map(|()| true)
+                }
+                Err(error) => Err(refusal(error)),
+            },
+        }
+    }
+
+    /// Loads the chunk into a complete object of `RedisBloom`. Without items, such an object is complete with its header,
+    /// and accepts chunks. With items it accepts them only by `RedisBloom`'s rules, because they replace bits of the items.
+    fn load_complete(&self, object: &mut Object, feed: &FeedSlot) -> Result<(), Error> {
+        let (_, items, _) = object.totals();
+        if items > 0 && !has_redisbloom_rules(self.ctx) {
+            return Err(Error::BAD_CHUNK);
+        }
+        self.overwrite(object, feed)
+    }
+
+    fn overwrite(&self, object: &mut Object, feed: &FeedSlot) -> Result<(), Error> {
+        chunks::overwrite(object, self.cursor, self.bytes).map_err(|error| match error {
+            DecodeError::Malformed(_) if follows_redisbloom(self.ctx) => self.misplaced(object),
+            error => refusal(Some(error)),
+        })?;
+        feed.end();
+        Ok(())
+    }
+
+    /// Returns `RedisBloom`'s error of a chunk that is not within one filter.
+    fn misplaced(&self, object: &Object) -> Error {
+        let start = self.cursor.checked_sub(self.bytes.len() as u64);
+        let Some(start) = start.filter(|_| self.cursor > 0) else {
+            return Error::BAD_CHUNK;
+        };
+        let sizes = object.filters().map(|(filter, _)| filter.geometry());
+        let total: u64 = sizes.map(|size| size.cell_bytes).sum();
+        if (1..=total).contains(&start) {
+            redisbloom::LONG_CHUNK
+        } else {
+            redisbloom::NO_LINK
+        }
+    }
+
+    /// Loads the chunk as the next one of an object that lacks chunks. Returns the object if the chunk was the last. By
+    /// `RedisBloom`'s rules a chunk may be empty.
+    ///
+    /// # Errors
+    /// Any [`DecodeError`], or `None` if the limits don't admit the chunk.
+    fn load_partial(&self, partial: &mut Partial) -> Result<Option<Object>, Option<DecodeError>> {
+        if self.bytes.is_empty() && has_redisbloom_rules(self.ctx) {
+            return Ok(None);
+        }
+        let limits = limits_for(self.ctx, false);
+        if !partial.admits(self.bytes, limits) {
+            return Err(None);
+        }
+        let object = partial.load(self.cursor, self.bytes)?;
+        if (object.as_ref()).is_some_and(|object| !object.is_plain() && !object.is_within(limits)) {
+            partial.take_back();
+            return Err(None);
+        }
+        Ok(object)
+    }
+}
+
+/// Completes an object of `RedisBloom`, whose missing bytes are zeros there.
+///
+/// # Errors
+/// Any [`DecodeError`]; other dialects have no such object.
+fn fill(value: &mut Value) -> Result<(), DecodeError> {
+    if let Value::Partial(partial) = value {
+        *value = Value::Complete(partial.filled()?);
+    }
+    Ok(())
+}
+
+/// Returns the error of a chunk that could not be loaded, or that the limits don't admit.
+fn refusal(error: Option<DecodeError>) -> Error {
+    match error {
+        None => Error::Refused(Refusal::MemoryLimit),
+        Some(DecodeError::NoMemory) => Error::Refused(Refusal::OutOfMemory),
+        Some(_) => Error::BAD_CHUNK,
+    }
+}
+
+/// Publishes that a chunk was loaded, and whether it completes the object.
+fn publish_chunk(mut change: Change, completes: bool) {
+    change.replicate_verbatim();
+    change.publish(completes.then_some(CREATED));
+}
