@@ -1,8 +1,8 @@
 //! The feeds of values that are being read: the table of all feeds, and a value's key to it.
 //!
-//! A value keeps its id and nothing more, so values that are only fetched take no further memory. The table frees feeds that
-//! nobody has read for a minute, which only a list of all feeds allows. A feed is never saved, copied or replicated: where
-//! its value goes within the keyspace, it goes too, and it ends with the value, which a background thread may free.
+//! A value keeps its id and nothing more, so values that are only fetched take no further memory. The feeds are in one table,
+//! so that a timer finds those that nobody has read for a minute, and frees them. A feed is never saved, copied or
+//! replicated. It moves with its value within the keyspace, and ends with the value, which a background thread may free.
 //!
 //! The bytes of a feed count in the sums of INFO from here on, apart from those of its value.
 
@@ -19,18 +19,19 @@ use crate::ffi::{self, Ctx, bytes_given};
 use crate::readers::{Client, Readers};
 use crate::sums;
 
-/// How long a feed is kept without a reader, in milliseconds. Tests do not wait for a minute.
+/// How long a feed is kept without a reader, in milliseconds. Modules with debug assertions are made for tests alone, which
+/// must not wait for a minute.
 const IDLE_MS: u64 = if cfg!(debug_assertions) {
     1_000
 } else {
     60_000
 };
 
-/// The time between two looks for idle feeds, in milliseconds, while there are any feeds.
-const LOOK_MS: u64 = IDLE_MS / 6;
+/// The time between two sweeps of the table for idle feeds, in milliseconds, while there are any feeds.
+const SWEEP_MS: u64 = IDLE_MS / 6;
 
-/// The most feeds that are looked at before commands have their turn.
-const LOOK_FEEDS: usize = 1_000;
+/// The most feeds that are swept before commands have their turn.
+const SWEEP_FEEDS: usize = 1_000;
 
 /// The id of a value, or 0 if it has none: 63 random bits, and a mark. The table has the value's feed under this id.
 pub struct FeedSlot(AtomicU64);
@@ -71,7 +72,8 @@ impl FeedSlot {
     }
 
     /// Passes the value's feed to a function that appends new items or makes the feed smaller. Does nothing, and returns
-    /// false, if nobody reads the value.
+    /// false, if nobody reads the value. The table of feeds is locked meanwhile, so the function must not use any
+    /// [`FeedSlot`]: that would deadlock.
     #[inline]
     pub fn update(&self, update: impl FnOnce(&mut Feed)) -> bool {
         let Some(id) = self.open_id() else {
@@ -85,7 +87,7 @@ impl FeedSlot {
         let ring_bytes = open.feed.ring_bytes();
         update(&mut open.feed);
         if open.feed.ring_bytes() != ring_bytes {
-            open.count();
+            open.update_sums();
         }
         true
     }
@@ -139,7 +141,7 @@ impl FeedSlot {
             Entry::Vacant(_) if Ctx::memory_is_out() => return Err(Error::MAXMEMORY),
             Entry::Vacant(place) => {
                 self.0.store(id | OPEN, Relaxed);
-                place.insert(Box::new(Open {
+                place.insert(Box::new(OpenFeed {
                     feed: Feed::new(id, items),
                     readers: Readers::default(),
                     read_ms: 0,
@@ -150,9 +152,9 @@ impl FeedSlot {
         };
         open.note(client);
         let end = open.feed.end();
-        if table.look.is_none() {
-            table.look = Some(0);
-            ffi::call_after(LOOK_MS, end_idle);
+        if table.next_sweep.is_none() {
+            table.next_sweep = Some(0);
+            ffi::call_after(SWEEP_MS, sweep);
         }
         Ok(end)
     }
@@ -221,7 +223,7 @@ impl Share {
 }
 
 /// The feed of a value.
-struct Open {
+struct OpenFeed {
     feed: Feed,
     readers: Readers,
     /// When it was last read, in milliseconds since the epoch.
@@ -231,16 +233,16 @@ struct Open {
     counted: Share,
 }
 
-impl Open {
+impl OpenFeed {
     /// Notes a read by a client.
     fn note(&mut self, client: Client) {
         self.read_ms = Ctx::now_ms();
         self.readers.note(client, self.read_ms);
-        self.count();
+        self.update_sums();
     }
 
-    /// Brings the sums up to date.
-    fn count(&mut self) {
+    /// Updates the sums.
+    fn update_sums(&mut self) {
         let share = Share {
             // A feed is a block of its own.
             bytes: bytes_given(&raw const *self)
@@ -254,14 +256,14 @@ impl Open {
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenFeed {
     fn drop(&mut self) {
         self.counted.replace(Share::default(), self.family);
     }
 }
 
 /// The feeds by the ids of their values.
-type Feeds = BTreeMap<u64, Box<Open>>;
+type Feeds = BTreeMap<u64, Box<OpenFeed>>;
 
 /// The approximate bytes of an entry of [`Feeds`], whose nodes are more than half full.
 const ENTRY_BYTES: u64 = 32;
@@ -269,13 +271,13 @@ const ENTRY_BYTES: u64 = 32;
 /// All feeds.
 struct Table {
     feeds: Feeds,
-    /// The id that the next look for idle feeds begins at; `None` if no look is due.
-    look: Option<u64>,
+    /// The id that the next sweep begins at; `None` if none is due.
+    next_sweep: Option<u64>,
 }
 
 static TABLE: Mutex<Table> = Mutex::new(Table {
     feeds: Feeds::new(),
-    look: None,
+    next_sweep: None,
 });
 
 #[inline]
@@ -283,14 +285,14 @@ fn table() -> MutexGuard<'static, Table> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends the feeds that nobody has read lately, and forgets readers that are gone. Looks again later if there are others.
-fn end_idle() {
+/// Ends the feeds that nobody has read lately, and forgets readers that are gone. Sweeps again later if feeds are left.
+fn sweep() {
     let now_ms = Ctx::now_ms();
     let table = &mut *table();
     let (mut idle, mut next) = (Vec::new(), None);
-    let begin = table.look.unwrap_or(0);
+    let begin = table.next_sweep.unwrap_or(0);
     for (count, (id, open)) in table.feeds.range_mut(begin..).enumerate() {
-        if count == LOOK_FEEDS {
+        if count == SWEEP_FEEDS {
             next = Some(*id);
             break;
         }
@@ -299,18 +301,18 @@ fn end_idle() {
             idle.push(*id);
         } else {
             open.readers.forget(now_ms, IDLE_MS);
-            open.count();
+            open.update_sums();
         }
     }
     for id in idle {
         table.feeds.remove(&id);
     }
-    let (look, after_ms) = match next {
+    let (next_sweep, after_ms) = match next {
         Some(id) => (Some(id), 1),
-        None => ((!table.feeds.is_empty()).then_some(0), LOOK_MS),
+        None => ((!table.feeds.is_empty()).then_some(0), SWEEP_MS),
     };
-    table.look = look;
-    if look.is_some() {
-        ffi::call_after(after_ms, end_idle);
+    table.next_sweep = next_sweep;
+    if next_sweep.is_some() {
+        ffi::call_after(after_ms, sweep);
     }
 }
