@@ -1,4 +1,4 @@
-//! BF.INFO and DEBUG.
+//! BF.INFO and BF.DEBUG.
 
 use valkeybloom_protocol::bloom::redisbloom::error as redisbloom;
 use valkeybloom_protocol::bloom::{InfoField, InfoFields, InfoRequest, kind_name};
@@ -25,12 +25,12 @@ pub fn info(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let (object, feed) = reader.fed()?;
     let shape = object.shape();
-    let value = |field| value(object, feed, &shape, field);
+    let value_of = |field| field_value(object, feed, &shape, field);
     let fields = match request? {
         InfoRequest::Plain => settings::info_fields(),
         InfoRequest::All => InfoFields::All,
         InfoRequest::One(field) => {
-            let value = value(field).ok_or(unknown)?;
+            let value = value_of(field).ok_or(unknown)?;
             return Ok(if ctx.is_resp3() {
                 Reply::Table(vec![(field.title(), value)])
             } else {
@@ -39,12 +39,12 @@ pub fn info(Call { ctx, keys, args }: Call) -> Done {
         }
     };
     let rows = fields.fields();
-    let rows = rows.filter_map(|field| Some((field.title(), value(field)?)));
+    let rows = rows.filter_map(|field| Some((field.title(), value_of(field)?)));
     Ok(Reply::Table(rows.collect()))
 }
 
 /// Returns the value of a field, or `None` if the object does not have the field.
-fn value(object: &Object, feed: &FeedSlot, shape: &Shape, field: InfoField) -> Option<Reply> {
+fn field_value(object: &Object, feed: &FeedSlot, shape: &Shape, field: InfoField) -> Option<Reply> {
     let (params, window) = (shape.params, shape.window());
     let scaling = params.growth != Growth::Fixed;
     let now = Ctx::now_ms;
@@ -86,8 +86,7 @@ pub fn debug(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let object = reader.existing()?;
     // Reply line by line, because there may be a thousand filters.
-    let filters = usize::try_from(object.filter_count());
-    ctx.reply_array(1 + filters.unwrap_or(usize::MAX - 1));
+    ctx.reply_array(1 + object.filters().count() + object.parts_in_use().count());
     ctx.reply_bytes(format!("size:{}", object.items(Ctx::now_ms)).as_bytes());
     let rate_text = match Dialect::of(object) {
         Dialect::RedisBloom => six_digits,
