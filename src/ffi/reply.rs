@@ -16,11 +16,11 @@ pub enum Reply {
     Ok,
     /// A boolean in RESP3, 0 or 1 in RESP2.
     Bool(bool),
-    /// An integer.
+    /// A count, as an integer of at most `i64::MAX`.
     Count(u64),
     /// A rate: a double in RESP3, a bulk string in RESP2.
     Rate(f64),
-    /// Any integer.
+    /// A signed integer.
     Integer(i64),
     /// A double: a double in RESP3, a bulk string in RESP2, with the server's digits.
     Double(f64),
@@ -48,6 +48,7 @@ impl Reply {
         }
     }
 
+    /// Sends a reply of the kinds that [`send`](Self::send) leaves to this function. It hands the other kinds back.
     fn send_other(self, ctx: Ctx) {
         match self {
             Self::Sent | Self::Bool(_) | Self::Count(_) => self.send(ctx),
