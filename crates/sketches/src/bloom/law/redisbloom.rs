@@ -126,7 +126,8 @@ impl Links {
                 link: None,
             });
         }
-        let newest = self.all.last().ok_or(Refusal::MemoryLimit)?;
+        // `new` makes a link, and `check` refuses stored objects without any.
+        let newest = self.all.last().expect("an object has links");
         let between = at.filters.saturating_sub(self.all.len() as u64);
         self.link_after(
             at.newest.checked_mul(self.factor.into()),
@@ -138,10 +139,9 @@ impl Links {
     fn link_after(&self, entries: Option<u64>, error_rate: f64) -> Result<NextFilter, Refusal> {
         let entries = entries.filter(|entries| (1..=MAX_CAPACITY).contains(entries));
         let mut entries = entries.ok_or(Refusal::MemoryLimit)?;
-        let error_rate = error_rate * 0.5;
-        let rate = Fraction::new(error_rate).ok_or(Refusal::RateTooSmall)?;
-        let rate = rate.get();
-        let bits_per_entry = bits_per_entry(rate);
+        let error_rate = Fraction::new(error_rate * 0.5).ok_or(Refusal::RateTooSmall)?;
+        let error_rate = error_rate.get();
+        let bits_per_entry = bits_per_entry(error_rate);
         let least = to_double(entries) * bits_per_entry;
         // This exceeds any memory, so no limit admits it.
         if least >= to_double(1 << 60) {
@@ -153,7 +153,7 @@ impl Links {
             // The surplus bits hold more entries.
             entries += to_whole(to_double((1 << rounded) - bits) / bits_per_entry);
             bits = 1 << rounded;
-            exponent = rounded.to_le_bytes()[0];
+            exponent = u8::try_from(rounded).expect("`least` is below 2^60");
         }
         let link = Link {
             error_rate,
