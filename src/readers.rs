@@ -23,7 +23,7 @@ struct Reader {
 }
 
 impl Readers {
-    /// The most clients that are counted, so that clients that come and go take no more memory: 16 KiB.
+    /// The most clients that are counted, so that the list takes at most 16 KiB, however many connect.
     const MOST: u64 = 1024;
 
     /// Notes a read. A further client is left out if the list is full, or there is no memory.

@@ -40,7 +40,7 @@ fn a_feed_counts_as_memory_until_nobody_reads_it() {
     assert_eq!(read(&mut client, "k", &cursor).unwrap_err(), UNKNOWN);
     sums::is_balanced(&mut client);
 
-    // Who reads every now and then, or fetches the filter, keeps the feed. Feeds of removed keys are looked for, too.
+    // A client that reads now and then, or fetches the filter, keeps the feed. Feeds of removed keys are looked for, too.
     client.ok("BF.RESERVE fetched 0.01 100");
     let fetched = begin(&mut client, "fetched");
     client.ok("BF.RESERVE gone 0.01 100");
@@ -212,7 +212,7 @@ fn a_client_that_reads_no_more_is_no_reader() {
     sums::is_balanced(&mut client);
 }
 
-/// Clients that come and go take no more memory than a list of 1024, nor more than the filter.
+/// However many clients read in turn, the list of readers has at most 1024, and takes no more memory than the filter.
 #[test]
 fn the_readers_of_a_feed_are_counted_up_to_1024() {
     let (server, mut client) = Server::with_client();

@@ -170,7 +170,7 @@ fn a_token_is_required_everywhere_but_for_health() {
         }
         assert_eq!(service.get("key=a").0, 401);
         assert_eq!(service.post("key=a", b"").0, 401);
-        // Who has no token learns of no path.
+        // Without a token, no path is revealed.
         assert_eq!(service.text("/none").0, 401);
         assert_eq!(
             service.text("/health"),

@@ -68,7 +68,7 @@ fn keys_that_change_are_listed_as_what_they_are_now() {
     }
 }
 
-/// There are ten thousand keys. A third of them come and go, change their types or expire during the listing.
+/// There are ten thousand keys. A third of them are made, deleted, change their types or expire during the listing.
 #[test]
 fn a_listing_under_churn_has_every_lasting_key() {
     const KEYS: u32 = 10_000;

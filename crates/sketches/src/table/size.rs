@@ -29,8 +29,8 @@ pub fn expected_bytes(bits: u32, payload: Payload, number: u64) -> u64 {
 /// A shard of *b* bytes is rounded up by at most *b* / 4, and evenly distributed up to there: a standard deviation of at most
 /// *b* / √192. The deviation of the sum is that of a shard times the root of their number; five of them are added.
 ///
-/// Where entries come and go, a shard keeps the allocation of the most that it had of late, and these are up to an eighth more
-/// than the mean.
+/// While entries are added and removed, a shard keeps the allocation of the most that it had of late, and these are up to an
+/// eighth more than the mean.
 pub fn largest_bytes(bits: u32, payload: Payload, number: u64) -> u64 {
     let number = match payload {
         Payload::Nothing => number,

@@ -218,7 +218,8 @@ fn large_objects_hold_what_their_models_do() {
     }
 }
 
-/// What is there all the time while an object is read in chunks is in exactly one of them, whatever comes and goes.
+/// While an object is read in chunks, an item that is there all the time is in exactly one of them, whatever is added and
+/// removed.
 #[test]
 fn chunks_that_are_read_among_changes_have_what_stays() {
     for (number, shape) in (200..).zip(shapes(3_000)) {

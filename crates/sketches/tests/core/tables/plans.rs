@@ -133,7 +133,7 @@ fn objects_reach_what_limits_admit() {
     }
 }
 
-/// The items of a window and of a counter come and go, and still no object is refused one of as many as it may have.
+/// Items of a window expire, those of a counter are removed, and still no object refuses items within its capacity.
 #[test]
 fn objects_that_change_need_no_more_than_limits_admit() {
     let limits = within(u64::MAX, 400_000);
