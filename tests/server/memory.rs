@@ -133,6 +133,43 @@ fn the_size_is_exact() {
     );
 }
 
+/// Returns the commands that make tiny and larger values, a line each, under a key.
+fn tiny_and_larger_values() -> Vec<String> {
+    let numbers = |count: usize| spaced(0..count);
+    let (few, many) = (numbers(300), numbers(2000));
+    vec![
+        "BF.RESERVE key 0.01 1".to_owned(),
+        "BF.RESERVE key 0.01 100000".to_owned(),
+        format!("BF.INSERT key CAPACITY 10 EXPANSION 1 ITEMS {few}"),
+        "BF.RESERVE key 0.01 1000 COUNTING".to_owned(),
+        "BF.RESERVE key 0.01 1000 WINDOW 1000 PERIODS 7".to_owned(),
+        format!("BF.INSERT key CAPACITY 100 COUNTING ITEMS {many} {few}"),
+        format!("BF.INSERT key CAPACITY 50 WINDOW 1000000000000 PERIODS 2 ITEMS {many}"),
+        format!("BF.INSERT key SCALETO 100000 ITEMS {many}"),
+        "CF.RESERVE key 4".to_owned(),
+        "CF.RESERVE key 100000".to_owned(),
+        format!("CF.INSERT key CAPACITY 64 ITEMS {few}"),
+        "CMS.INITBYDIM key 1 1".to_owned(),
+        "CMS.INITBYDIM key 3000 5".to_owned(),
+        "TOPK.RESERVE key 1 1 1 0.9".to_owned(),
+        format!("TOPK.RESERVE key 100 500 5 0.9\nTOPK.ADD key {few}"),
+        "TDIGEST.CREATE key COMPRESSION 1".to_owned(),
+        format!("TDIGEST.CREATE key\nTDIGEST.ADD key {many}"),
+        // A query makes a cache, which the next write drops.
+        format!("TDIGEST.CREATE key\nTDIGEST.ADD key {many}\nTDIGEST.RANK key 3"),
+        "TDIGEST.CREATE key\nTDIGEST.ADD key 1\nTDIGEST.RANK key 3\nTDIGEST.ADD key 1".to_owned(),
+        format!(
+            "TDIGEST.CREATE key{}",
+            "\nTDIGEST.ADD key 1\nTDIGEST.RANK key 3".repeat(50)
+        ),
+        // The allocator gives a tenth more for this cache than the module requests.
+        format!(
+            "TDIGEST.CREATE key\nTDIGEST.ADD key {}\nTDIGEST.RANK key 3",
+            numbers(22)
+        ),
+    ]
+}
+
 /// The sums and MEMORY USAGE are what the server's allocator gives, for tiny values and for larger ones.
 #[test]
 fn reported_memory_is_what_the_allocator_gives() {
@@ -147,39 +184,7 @@ fn reported_memory_is_what_the_allocator_gives() {
     let mut client = server.client();
     // The same filters grow in the same way.
     client.ok("CONFIG SET bf.bloom-use-random-seed no");
-    let numbers = |count: usize| spaced(0..count);
-    let (few, many) = (numbers(300), numbers(2000));
-    for lines in [
-        "BF.RESERVE key 0.01 1",
-        "BF.RESERVE key 0.01 100000",
-        &format!("BF.INSERT key CAPACITY 10 EXPANSION 1 ITEMS {few}"),
-        "BF.RESERVE key 0.01 1000 COUNTING",
-        "BF.RESERVE key 0.01 1000 WINDOW 1000 PERIODS 7",
-        &format!("BF.INSERT key CAPACITY 100 COUNTING ITEMS {many} {few}"),
-        &format!("BF.INSERT key CAPACITY 50 WINDOW 1000000000000 PERIODS 2 ITEMS {many}"),
-        &format!("BF.INSERT key SCALETO 100000 ITEMS {many}"),
-        "CF.RESERVE key 4",
-        "CF.RESERVE key 100000",
-        &format!("CF.INSERT key CAPACITY 64 ITEMS {few}"),
-        "CMS.INITBYDIM key 1 1",
-        "CMS.INITBYDIM key 3000 5",
-        "TOPK.RESERVE key 1 1 1 0.9",
-        &format!("TOPK.RESERVE key 100 500 5 0.9\nTOPK.ADD key {few}"),
-        "TDIGEST.CREATE key COMPRESSION 1",
-        &format!("TDIGEST.CREATE key\nTDIGEST.ADD key {many}"),
-        // A query makes a cache, which the next write drops.
-        &format!("TDIGEST.CREATE key\nTDIGEST.ADD key {many}\nTDIGEST.RANK key 3"),
-        "TDIGEST.CREATE key\nTDIGEST.ADD key 1\nTDIGEST.RANK key 3\nTDIGEST.ADD key 1",
-        &format!(
-            "TDIGEST.CREATE key{}",
-            "\nTDIGEST.ADD key 1\nTDIGEST.RANK key 3".repeat(50)
-        ),
-        // The allocator gives a tenth more for this cache than the module requests.
-        &format!(
-            "TDIGEST.CREATE key\nTDIGEST.ADD key {}\nTDIGEST.RANK key 3",
-            numbers(22)
-        ),
-    ] {
+    for lines in tiny_and_larger_values() {
         let usage_of_all = |client: &mut Client| -> i64 {
             let keys = (0..KEYS).map(|key| format!("key-{key}"));
             keys.map(|key| usage(client, &key)).sum()

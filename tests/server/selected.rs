@@ -99,6 +99,32 @@ fn payloads(client: &mut Client) -> Vec<Vec<u8>> {
     payloads.to_vec()
 }
 
+/// Requires that a server makes and restores values of a family if it is selected, and else knows neither its commands nor
+/// its types.
+#[track_caller]
+fn assert_serves(server: &Server, family: &Family, payload: &[u8], is_selected: bool) {
+    let mut client = server.client();
+    let name = family.name;
+    let (made, restored, kind) = if is_selected {
+        (ok(), ok(), family.kind)
+    } else {
+        let (command, args) = family.make.split_once(' ').expect("several words");
+        let args = args.replace(' ', "' '");
+        let unknown =
+            format!("ERR unknown command '{command}', with args beginning with: '{args}' ");
+        (error(&unknown), error("ERR Bad data format"), "none")
+    };
+    client.expect(family.make, &made);
+    client.cmd(&format!("DEL {name}"));
+    let of = format!("{name} of {}", families(&mut client));
+    assert_eq!(client.restore(name, payload), restored, "{of}");
+    client.expect(format!("TYPE {name}"), simple(kind));
+    if has_categories(&server.version()) {
+        let category = client.cmd(&format!("ACL CAT {name}"));
+        assert_eq!(!category.is_error(), is_selected, "{of}");
+    }
+}
+
 #[test]
 fn a_server_has_what_its_families_have() {
     let full = Server::start();
@@ -116,7 +142,6 @@ fn a_server_has_what_its_families_have() {
         ALL,
     ] {
         let server = with_families(selected).start();
-        let version = server.version();
         let mut client = server.client();
         let is_selected = |name: &str| selected.split(',').any(|word| word == name);
         assert_eq!(families(&mut client), selected);
@@ -142,38 +167,10 @@ fn a_server_has_what_its_families_have() {
             sections.insert("bf_bloom_feed_metrics".to_owned());
         }
         for (family, payload) in FAMILIES.iter().zip(&payloads) {
-            let name = family.name;
-            let (made, restored) = if is_selected(name) {
-                sections.insert(format!("bf_{name}_core_metrics"));
-                (ok(), ok())
-            } else {
-                let (command, args) = family.make.split_once(' ').expect("several words");
-                let args = args.replace(' ', "' '");
-                let unknown =
-                    format!("ERR unknown command '{command}', with args beginning with: '{args}' ");
-                (error(&unknown), error("ERR Bad data format"))
-            };
-            client.expect(family.make, &made);
-            client.cmd(&format!("DEL {name}"));
-            assert_eq!(
-                client.restore(name, payload),
-                restored,
-                "{selected}: {name}"
-            );
-            let kind = if is_selected(name) {
-                family.kind
-            } else {
-                "none"
-            };
-            client.expect(format!("TYPE {name}"), simple(kind));
-            if has_categories(&version) {
-                let category = client.cmd(&format!("ACL CAT {name}"));
-                assert_eq!(
-                    !category.is_error(),
-                    is_selected(name),
-                    "{selected}: {name}"
-                );
+            if is_selected(family.name) {
+                sections.insert(format!("bf_{}_core_metrics", family.name));
             }
+            assert_serves(&server, family, payload, is_selected(family.name));
         }
         let info = client.cmd("INFO bf").text();
         let headings = info.lines().filter_map(|line| line.strip_prefix("# "));

@@ -94,91 +94,103 @@ const DEFAULTS: &str =
 /// A key, its items, and the chunks that are still to come to make it equal to another key.
 type Made = (String, Vec<Vec<u8>>, Option<(Pieces, &'static str)>);
 
+fn complete(key: &str, items: Vec<Vec<u8>>) -> Made {
+    (key.to_owned(), items, None)
+}
+
+/// Makes the objects of [`MADE`].
+fn make_each(client: &mut Client) -> Vec<Made> {
+    let made = MADE.map(|(key, setting, options, count)| {
+        client.ok(format!("CONFIG SET {DEFAULTS}"));
+        if !setting.is_empty() {
+            client.ok(format!("CONFIG SET {setting}"));
+        }
+        let mut items = named(key, count);
+        insert(client, key, options, &items);
+        if key == "counting" {
+            for item in items.split_off(200) {
+                client.call(&[b"BF.DEL", key.as_bytes(), &item]);
+            }
+        }
+        complete(key, items)
+    });
+    client.ok(format!("CONFIG SET {DEFAULTS}"));
+    made.into()
+}
+
+/// Makes objects that take more than one command.
+fn make_in_steps(client: &mut Client) -> Vec<Made> {
+    // Into the period that passes first, the one after it, and the one to come.
+    let aging = named("aging", 200);
+    let ttls = [1, 1_000_000_000_000_u64, 2_000_000_000_000];
+    for (items, ttl) in aging.chunks(70).zip(ttls) {
+        let options = format!("CAPACITY 50 {LASTING_WINDOW} TTL {ttl}");
+        insert(client, "aging", &options, items);
+    }
+    // In one slot.
+    let merged = named("merged", 190);
+    for (key, items) in [("merged", &merged[..100]), ("{merged}2", &merged[100..])] {
+        let options = "CAPACITY 70 SEED 0123456789abcdef0123456789abcdef";
+        insert(client, key, options, items);
+    }
+    client.ok("BF.MERGE merged {merged}2");
+    client.expect("DEL {merged}2", int(1));
+    // Whose periods are over: held until the next write, and dropped.
+    for key in ["expired", "bare"] {
+        let options = "CAPACITY 50 WINDOW 5 PERIODS 1";
+        insert(client, key, options, &named(key, 3));
+        wait_until("the window has passed", || {
+            client.cmd(&format!("BF.CARD {key}")) == int(0)
+        });
+    }
+    client.expect("BF.INSERT bare NOCREATE", array([]));
+    vec![
+        complete("aging", aging),
+        complete("merged", merged),
+        complete("expired", vec![]),
+        complete("bare", vec![]),
+    ]
+}
+
+/// Makes an object that came in chunks, and the same with chunks still to come: all of them, some of the first filter,
+/// all but the first filter, some of the second, the last chunk.
+fn make_halves(client: &mut Client) -> Vec<Made> {
+    let chunks = split(&pieces(client, "five-filters"), 10);
+    let count = chunks.len();
+    let is_whole = |piece: &&(u64, Vec<u8>)| piece.1.len() == 10;
+    let whole_first = 1 + chunks[1..].iter().take_while(is_whole).count();
+    let stages = [1, 3, whole_first + 1, whole_first + 2, count - 1, count];
+    let of_five = (0..).zip(stages).map(|(number, come)| {
+        let key = format!("half-{number}");
+        (key, chunks.clone(), come, "five-filters")
+    });
+    let mut halves: Vec<_> = of_five.collect();
+    let chunks = split(&pieces(client, "redisbloom"), 100);
+    let come = chunks.len() / 2;
+    halves.push(("half-redisbloom".to_owned(), chunks, come, "redisbloom"));
+    let chunks = pieces(client, "counting");
+    halves.push(("half-counting".to_owned(), chunks, 1, "counting"));
+    let made = halves.into_iter().map(|(key, chunks, come, whole)| {
+        let (come, rest) = chunks.split_at(come);
+        let is_whole = rest.is_empty();
+        let key = if is_whole { "chunked".to_owned() } else { key };
+        load_chunks(client, &key, come);
+        let items = if is_whole { named(whole, 1000) } else { vec![] };
+        (key, items, Some((rest.to_vec(), whole)))
+    });
+    made.collect()
+}
+
 impl Population {
     #[track_caller]
     pub fn new(client: &mut Client) -> Self {
-        let mut all: Vec<Made> = Vec::new();
-        let mut add = |key: &str, items: Vec<Vec<u8>>| all.push((key.to_owned(), items, None));
-        for (key, setting, options, count) in MADE {
-            client.ok(format!("CONFIG SET {DEFAULTS}"));
-            if !setting.is_empty() {
-                client.ok(format!("CONFIG SET {setting}"));
-            }
-            let mut items = named(key, count);
-            insert(client, key, options, &items);
-            if key == "counting" {
-                for item in items.split_off(200) {
-                    client.call(&[b"BF.DEL", key.as_bytes(), &item]);
-                }
-            }
-            add(key, items);
-        }
-        client.ok(format!("CONFIG SET {DEFAULTS}"));
-
-        // Into the period that passes first, the one after it, and the one to come.
-        let items = named("aging", 200);
-        let ttls = [1, 1_000_000_000_000_u64, 2_000_000_000_000];
-        for (items, ttl) in items.chunks(70).zip(ttls) {
-            let options = format!("CAPACITY 50 {LASTING_WINDOW} TTL {ttl}");
-            insert(client, "aging", &options, items);
-        }
-        add("aging", items);
-        // In one slot.
-        let items = named("merged", 190);
-        for (key, items) in [("merged", &items[..100]), ("{merged}2", &items[100..])] {
-            let options = "CAPACITY 70 SEED 0123456789abcdef0123456789abcdef";
-            insert(client, key, options, items);
-        }
-        client.ok("BF.MERGE merged {merged}2");
-        client.expect("DEL {merged}2", int(1));
-        add("merged", items);
-        // Whose periods are over: held until the next write, and dropped.
-        for key in ["expired", "bare"] {
-            insert(
-                client,
-                key,
-                "CAPACITY 50 WINDOW 5 PERIODS 1",
-                &named(key, 3),
-            );
-            wait_until("the window has passed", || {
-                client.cmd(&format!("BF.CARD {key}")) == int(0)
-            });
-            add(key, vec![]);
-        }
-        client.expect("BF.INSERT bare NOCREATE", array([]));
-
-        for sketch in sketches::restore_all(client) {
-            add(&sketch.key, vec![]);
-        }
-        for (key, items) in cuckoos(client) {
-            add(key, items);
-        }
-
-        // One that came in chunks, and the same with chunks still to come: all of them, some of
-        // the first filter, all but the first filter, some of the second, the last chunk.
-        let chunks = split(&pieces(client, "five-filters"), 10);
-        let count = chunks.len();
-        let is_whole = |piece: &&(u64, Vec<u8>)| piece.1.len() == 10;
-        let whole_first = 1 + chunks[1..].iter().take_while(is_whole).count();
-        let stages = [1, 3, whole_first + 1, whole_first + 2, count - 1, count];
-        let of_five = (0..).zip(stages).map(|(number, come)| {
-            let key = format!("half-{number}");
-            (key, chunks.clone(), come, "five-filters")
-        });
-        let mut halves: Vec<_> = of_five.collect();
-        let chunks = split(&pieces(client, "redisbloom"), 100);
-        let come = chunks.len() / 2;
-        halves.push(("half-redisbloom".to_owned(), chunks, come, "redisbloom"));
-        let chunks = pieces(client, "counting");
-        halves.push(("half-counting".to_owned(), chunks, 1, "counting"));
-        for (key, chunks, come, whole) in halves {
-            let (come, rest) = chunks.split_at(come);
-            let is_whole = rest.is_empty();
-            let key = if is_whole { "chunked".to_owned() } else { key };
-            load_chunks(client, &key, come);
-            let items = if is_whole { named(whole, 1000) } else { vec![] };
-            all.push((key, items, Some((rest.to_vec(), whole))));
-        }
+        let mut all = make_each(client);
+        all.extend(make_in_steps(client));
+        let restored = sketches::restore_all(client).into_iter();
+        all.extend(restored.map(|sketch| complete(&sketch.key, vec![])));
+        let cuckoos = cuckoos(client).into_iter();
+        all.extend(cuckoos.map(|(key, items)| complete(key, items)));
+        all.extend(make_halves(client));
 
         let expiring = [("fixed", 1000), ("twenty-filters", 2000), ("half-2", 3000)];
         let specimens = all.into_iter().map(|(key, items, rest)| {

@@ -238,100 +238,112 @@ impl Recorded {
 
     /// Returns queries that change nothing, and their answers.
     fn asked(&self) -> Vec<Step> {
-        let value = &self.value;
-        let ask = |name: &str, words: &[Vec<u8>], answer: &Value| {
-            let begin = command(&format!("{name} {}", self.key));
-            ([&begin, words].concat(), answer.clone())
-        };
-        let each = |name: &str, answers: &str| -> Vec<Step> {
-            let pairs = self.probe().into_iter().zip(list(&value[answers]));
-            pairs
-                .map(|(item, answer)| ask(name, &[item], answer))
-                .collect()
-        };
-        let digits = || -> Value {
-            let digits = text(&value["answers"]).bytes();
-            digits.map(|digit| digit - b'0').collect()
-        };
-        let info = &value["info"];
-        match value["type"].as_str() {
-            Some("MBbloomCF") => {
-                let mut asked = each("CF.COUNT", "counts");
-                asked.push(ask("CF.MEXISTS", &self.probe(), &digits()));
-                asked.push(ask("CF.INFO", &[], info));
-                asked.push(ask("CF.DEBUG", &[], &value["debug"]));
-                asked
-            }
-            Some("CMSk-TYPE") => {
-                let mut asked = each("CMS.QUERY", "query");
-                for (_, answer) in &mut asked {
-                    *answer = json!([answer]);
-                }
-                asked.push(ask("CMS.QUERY", &self.probe(), &value["query"]));
-                asked.push(ask("CMS.INFO", &[], info));
-                asked
-            }
-            Some("TopK-TYPE") => {
-                // RedisBloom cuts items at a zero byte, and can't find what it has cut.
-                let whole = |name: &str, answers: &str| {
-                    let mut pairs = each(name, answers);
-                    pairs.retain(|(command, _)| !command[2].contains(&0));
-                    let items = pairs.iter().map(|(command, _)| command[2].clone());
-                    let items: Vec<_> = items.collect();
-                    ask(
-                        name,
-                        &items,
-                        &pairs.into_iter().map(|(_, answer)| answer).collect(),
-                    )
-                };
-                vec![
-                    whole("TOPK.QUERY", "query"),
-                    whole("TOPK.COUNT", "count"),
-                    ask("TOPK.LIST", &[b"WITHCOUNT".to_vec()], &value["list"]),
-                    ask("TOPK.INFO", &[], info),
-                ]
-            }
-            Some("TDIS-TYPE") => {
-                let of_name = |name: &str| {
-                    let command = format!("TDIGEST.{}", name.to_uppercase());
-                    match &value[name] {
-                        Value::Array(pair) => ask(&command, &words(&pair[0]), &pair[1]),
-                        answer => ask(&command, &[], answer),
-                    }
-                };
-                let names = [
-                    "min",
-                    "max",
-                    "quantile",
-                    "cdf",
-                    "rank",
-                    "revrank",
-                    "byrank",
-                    "byrevrank",
-                ];
-                let mut asked: Vec<Step> = names.map(of_name).into();
-                for cut in list(&value["trimmed_mean"]) {
-                    let words = [&cut[0], &cut[1]].map(word);
-                    asked.push(ask("TDIGEST.TRIMMED_MEAN", &words, &cut[2]));
-                }
-                if !self.has_lost() {
-                    asked.push(ask("TDIGEST.INFO", &[], &value["info_after_dump"]));
-                }
-                asked
-            }
-            _ => {
-                let mut asked = vec![
-                    ask("BF.MEXISTS", &self.probe(), &digits()),
-                    ask("BF.CARD", &[], &value["card"]),
-                ];
-                let (words, fields) = bloom_info(info);
-                asked.push(ask("BF.INFO", &words, &fields));
-                if value["debug"].is_array() {
-                    asked.push(ask("BF.DEBUG", &[], &value["debug"]));
-                }
-                asked
-            }
+        match self.type_name() {
+            "MBbloomCF" => self.asked_of_cuckoo(),
+            "CMSk-TYPE" => self.asked_of_counts(),
+            "TopK-TYPE" => self.asked_of_top(),
+            "TDIS-TYPE" => self.asked_of_digest(),
+            _ => self.asked_of_bloom(),
         }
+    }
+
+    /// Returns a query and its answer.
+    fn ask(&self, name: &str, words: &[Vec<u8>], answer: &Value) -> Step {
+        let begin = command(&format!("{name} {}", self.key));
+        ([&begin, words].concat(), answer.clone())
+    }
+
+    /// Returns a query for each item of the probe, with the answers of this name.
+    fn ask_each(&self, name: &str, answers: &str) -> Vec<Step> {
+        let pairs = self.probe().into_iter().zip(list(&self.value[answers]));
+        pairs
+            .map(|(item, answer)| self.ask(name, &[item], answer))
+            .collect()
+    }
+
+    /// Returns a query for all items of the probe, whose answers are recorded as digits.
+    fn ask_digits(&self, name: &str) -> Step {
+        let digits = text(&self.value["answers"]).bytes();
+        let digits = digits.map(|digit| digit - b'0').collect();
+        self.ask(name, &self.probe(), &digits)
+    }
+
+    fn asked_of_cuckoo(&self) -> Vec<Step> {
+        let mut asked = self.ask_each("CF.COUNT", "counts");
+        asked.push(self.ask_digits("CF.MEXISTS"));
+        asked.push(self.ask("CF.INFO", &[], &self.value["info"]));
+        asked.push(self.ask("CF.DEBUG", &[], &self.value["debug"]));
+        asked
+    }
+
+    fn asked_of_counts(&self) -> Vec<Step> {
+        let mut asked = self.ask_each("CMS.QUERY", "query");
+        for (_, answer) in &mut asked {
+            *answer = json!([answer]);
+        }
+        asked.push(self.ask("CMS.QUERY", &self.probe(), &self.value["query"]));
+        asked.push(self.ask("CMS.INFO", &[], &self.value["info"]));
+        asked
+    }
+
+    fn asked_of_top(&self) -> Vec<Step> {
+        // RedisBloom cuts items at a zero byte, and can't find what it has cut.
+        let whole = |name: &str, answers: &str| {
+            let mut pairs = self.ask_each(name, answers);
+            pairs.retain(|(command, _)| !command[2].contains(&0));
+            let items = pairs.iter().map(|(command, _)| command[2].clone());
+            let items: Vec<_> = items.collect();
+            let answers = pairs.into_iter().map(|(_, answer)| answer).collect();
+            self.ask(name, &items, &answers)
+        };
+        vec![
+            whole("TOPK.QUERY", "query"),
+            whole("TOPK.COUNT", "count"),
+            self.ask("TOPK.LIST", &[b"WITHCOUNT".to_vec()], &self.value["list"]),
+            self.ask("TOPK.INFO", &[], &self.value["info"]),
+        ]
+    }
+
+    fn asked_of_digest(&self) -> Vec<Step> {
+        let of_name = |name: &str| {
+            let command = format!("TDIGEST.{}", name.to_uppercase());
+            match &self.value[name] {
+                Value::Array(pair) => self.ask(&command, &words(&pair[0]), &pair[1]),
+                answer => self.ask(&command, &[], answer),
+            }
+        };
+        let names = [
+            "min",
+            "max",
+            "quantile",
+            "cdf",
+            "rank",
+            "revrank",
+            "byrank",
+            "byrevrank",
+        ];
+        let mut asked: Vec<Step> = names.map(of_name).into();
+        for cut in list(&self.value["trimmed_mean"]) {
+            let words = [&cut[0], &cut[1]].map(word);
+            asked.push(self.ask("TDIGEST.TRIMMED_MEAN", &words, &cut[2]));
+        }
+        if !self.has_lost() {
+            asked.push(self.ask("TDIGEST.INFO", &[], &self.value["info_after_dump"]));
+        }
+        asked
+    }
+
+    fn asked_of_bloom(&self) -> Vec<Step> {
+        let mut asked = vec![
+            self.ask_digits("BF.MEXISTS"),
+            self.ask("BF.CARD", &[], &self.value["card"]),
+        ];
+        let (words, fields) = bloom_info(&self.value["info"]);
+        asked.push(self.ask("BF.INFO", &words, &fields));
+        if self.value["debug"].is_array() {
+            asked.push(self.ask("BF.DEBUG", &[], &self.value["debug"]));
+        }
+        asked
     }
 
     /// Checks that the value has its recorded bytes, and gives its recorded answers, false positives included.

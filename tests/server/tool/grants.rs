@@ -83,60 +83,67 @@ fn assert_names(run: &super::Run, grant: &str, server: &Server) {
     );
 }
 
+/// Returns runs that size, build and remove, with the manual's lines of the permissions that they need. `list` has items
+/// to add and remove, and `to` is the server.
+fn sizing_and_building<'a>(list: &'a str, to: &'a str) -> Vec<(Vec<&'static str>, Vec<&'a str>)> {
+    let build = ["build", list, "--to", to, "--key", "app:seen"];
+    let build_with = |options: &[&'static str]| [&build[..], options].concat();
+    let filter =
+        |options: &[&'static str]| [&build_with(&["--rate", "0.000001"])[..], options].concat();
+    let bloom = "--as bloom, also";
+    vec![
+        (vec!["build", bloom], filter(&[])),
+        (vec!["build", bloom], filter(&["--ttl", "1h"])),
+        (
+            vec!["build", bloom, "build --window, also"],
+            filter(&["--window", "1h", "--periods", "3"]),
+        ),
+        (
+            vec!["build", "--as cuckoo, also"],
+            build_with(&["--as", "cuckoo", "--items", "10"]),
+        ),
+        (
+            vec!["build", "--as cms, also"],
+            build_with(&["--as", "cms", "--rate", "0.1"]),
+        ),
+        (
+            vec!["build", "--as topk, also"],
+            build_with(&["--as", "topk", "--k", "9"]),
+        ),
+        (
+            vec!["build", "--as tdigest, also"],
+            build_with(&["--as", "tdigest"]),
+        ),
+        (vec!["build", bloom], filter(&["--replace"])),
+        (vec!["build --add"], build_with(&["--add"])),
+        (
+            vec!["--add, where it counts"],
+            vec!["build", list, "--to", to, "--key", "app:bloom", "--add"],
+        ),
+        (vec!["size of"], vec!["size", "of", to, "app:seen"]),
+        (
+            vec!["remove"],
+            vec!["remove", list, "--from", to, "--key", "app:bloom"],
+        ),
+        (
+            vec!["remove, cuckoo filters"],
+            vec!["remove", list, "--from", to, "--key", "app:cuckoo"],
+        ),
+    ]
+}
+
 #[test]
 fn sizing_and_building_need_the_documented_permissions_and_no_more() {
     let server = Server::start();
     let mut client = server.client();
     let numbers: Vec<String> = (0..10).map(|number| number.to_string()).collect();
-    let (list, to) = (&*lines(&server, "list", &numbers), url(&server));
+    let (list, to) = (&*lines(&server, "list", &numbers), &*url(&server));
     // Without these items.
     client.ok("BF.RESERVE app:bloom 0.000001 10 COUNTING");
     client.ok("CF.RESERVE app:cuckoo 10");
-    let build = ["build", list, "--to", &to, "--key", "app:seen"];
-    let filter = [&build[..], &["--rate", "0.000001"]].concat();
-    let of_family = |options: &[&'static str]| [&build[..], &["--as"], options].concat();
-    for (of, words) in [
-        (&["build", "--as bloom, also"][..], filter.clone()),
-        (
-            &["build", "--as bloom, also"],
-            [&filter[..], &["--ttl", "1h"]].concat(),
-        ),
-        (
-            &["build", "--as bloom, also", "build --window, also"],
-            [&filter[..], &["--window", "1h", "--periods", "3"]].concat(),
-        ),
-        (
-            &["build", "--as cuckoo, also"],
-            of_family(&["cuckoo", "--items", "10"]),
-        ),
-        (
-            &["build", "--as cms, also"],
-            of_family(&["cms", "--rate", "0.1"]),
-        ),
-        (
-            &["build", "--as topk, also"],
-            of_family(&["topk", "--k", "9"]),
-        ),
-        (&["build", "--as tdigest, also"], of_family(&["tdigest"])),
-        (
-            &["build", "--as bloom, also"],
-            [&filter[..], &["--replace"]].concat(),
-        ),
-        (&["build --add"], [&build[..], &["--add"]].concat()),
-        (
-            &["--add, where it counts"],
-            vec!["build", list, "--to", &to, "--key", "app:bloom", "--add"],
-        ),
-        (&["size of"], vec!["size", "of", &to, "app:seen"]),
-        (
-            &["remove"],
-            vec!["remove", list, "--from", &to, "--key", "app:bloom"],
-        ),
-        (
-            &["remove, cuckoo filters"],
-            vec!["remove", list, "--from", &to, "--key", "app:cuckoo"],
-        ),
-    ] {
+    let runs = sizing_and_building(list, to);
+    let filter = &runs[0].1;
+    for (of, words) in &runs {
         let all = grants(of);
         let (expires, replaces) = (words.contains(&"--ttl"), words.contains(&"--replace"));
         let is_new = of[0] == "build" && !replaces;
@@ -146,7 +153,7 @@ fn sizing_and_building_need_the_documented_permissions_and_no_more() {
             }
             delete_receipts(&mut client);
             set_user(&mut client, grants);
-            run(&words)
+            run(words)
         };
         run_as(&all).done();
         for grant in &all {
@@ -173,7 +180,7 @@ fn sizing_and_building_need_the_documented_permissions_and_no_more() {
             client.expect("BF.CARD app:seen", int(10));
         } else if !words.contains(&"--as") {
             set_user(&mut client, &all);
-            run(&filter).done();
+            run(filter).done();
         }
     }
 }

@@ -6,9 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
-use crate::harness::{
-    Builder, Client, Reply, Server, array, digest, int, wait_in_sync, wait_until,
-};
+use crate::harness::{Client, Reply, Server, array, digest, int, wait_in_sync, wait_until};
 
 use crate::support::sketches::starts_on;
 
@@ -211,14 +209,113 @@ impl Run {
     }
 }
 
-fn plan_from(peer: &str, kind: &str) {
-    let of_peer = |builder: Builder| builder.config("bf.bloom-new-filters", peer);
-    let mut old = of_peer(Server::builder())
+/// The servers of the plan, under load, and what its lines have done so far.
+struct Rehearsal<'s> {
+    old: &'s Server,
+    new: &'s Server,
+    peer: &'s str,
+    load: Load,
+    leader: &'s Server,
+    replica: Option<&'s Server>,
+    is_paused: bool,
+}
+
+impl<'s> Rehearsal<'s> {
+    /// Returns a line of the page with the addresses and the peer of this rehearsal.
+    fn named(&self, line: &str) -> String {
+        let mut named = line.replace(
+            "new-filters redisbloom",
+            &format!("new-filters {}", self.peer),
+        );
+        for (name, server) in [("old", self.old), ("new", self.new)] {
+            let port = server.port();
+            named = named
+                .replace(&format!("{name}:6379"), &format!("127.0.0.1:{port}"))
+                .replace(&format!("{name} 6379"), &format!("127.0.0.1 {port}"));
+        }
+        named
+    }
+
+    /// Follows a line of a step.
+    fn follow(&mut self, number: usize, line: &str) {
+        let line = self.named(line);
+        self.load.go_on(WRITES);
+        if let Some(words) = line.strip_prefix("$ valkeybloom ") {
+            self.run_program(words);
+        } else if let Some(command) = line.strip_prefix("old> ") {
+            self.send(number, (self.old, self.new), command);
+        } else if let Some(command) = line.strip_prefix("new> ") {
+            self.send(number, (self.new, self.old), command);
+        } else {
+            panic!("unknown receiver: {line}");
+        }
+    }
+
+    fn run_program(&self, words: &str) {
+        // The step before says what to wait for.
+        if let Some(replica) = self.replica {
+            wait_in_sync(self.leader, replica);
+        }
+        let words: Vec<&str> = words.split(' ').collect();
+        let run = run(&words);
+        // Only a pause keeps clients from writing to a key all the time.
+        let is_changing = run.status == 1 && !self.is_paused && run.names_changes_alone();
+        assert!(run.status == 0 || is_changing, "{}{}", run.out, run.err);
+    }
+
+    /// Sends a command to the first of both servers.
+    fn send(&mut self, number: usize, (server, other): (&'s Server, &'s Server), command: &str) {
+        server.client().run(command);
+        self.is_paused = match command {
+            "CLIENT UNPAUSE" => false,
+            _ => self.is_paused || command.starts_with("CLIENT PAUSE"),
+        };
+        if command == "REPLICAOF NO ONE" {
+            self.replica = None;
+            if number < 7 {
+                self.leader = server;
+                self.load.go_to(server.port());
+            }
+        } else if command.starts_with("REPLICAOF ") {
+            self.replica = Some(server);
+        } else if command.starts_with("CLIENT PAUSE") {
+            // The step says what to wait for.
+            wait_in_sync(server, other);
+            are_the_same(server, other);
+        }
+    }
+
+    /// Requires that the servers hold all that was written, and that a replica equals its leader.
+    fn check(&self) {
+        self.load.is_done();
+        if let Some(replica) = self.replica {
+            self.leader.client().ok("CLIENT PAUSE 100000 WRITE");
+            wait_in_sync(self.leader, replica);
+            are_the_same(self.leader, replica);
+            self.load.is_held(replica);
+            self.leader.client().ok("CLIENT UNPAUSE");
+        }
+        self.load.is_held(self.leader);
+    }
+
+    /// Lets the Top-K of the new server, a replica, drift from that of the old one.
+    fn drift(&self) {
+        wait_in_sync(self.old, self.new);
+        let (mut client, mut follower) = (self.old.client(), self.new.client());
+        follower.ok("CONFIG SET replica-read-only no");
+        follower.expect(format!("DEL {DRIFTED}"), int(1));
+        create_top_k(&mut follower, DRIFTED, "2 1");
+        assert_ne!(digest(&mut follower, DRIFTED), digest(&mut client, DRIFTED));
+        follower.ok("CONFIG SET replica-read-only yes");
+    }
+}
+
+/// Starts a server in the peer's place, with keys of the peer's kind.
+fn start_old(peer: &str, has_sketches: bool) -> Server {
+    let mut old = Server::builder()
+        .config("bf.bloom-new-filters", peer)
         .config("bf.bloom-capacity", "100")
         .start();
-    let new = Server::start();
-    // valkey-bloom has filters alone.
-    let has_sketches = peer == "redisbloom";
     let file =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/redisbloom-8.8-cuckoo/dump.rdb");
     if has_sketches && !starts_on(&mut old, &file) {
@@ -232,78 +329,33 @@ fn plan_from(peer: &str, kind: &str) {
         create_sketches(&mut client);
         create_top_k(&mut client, DRIFTED, "1 2");
     }
-    let load = Load::on(old.port(), has_sketches);
-    let (mut leader, mut replica, mut is_paused) = (&old, None, false);
+    old
+}
 
-    let named = |line: &str| {
-        line.replace("old:6379", &format!("127.0.0.1:{}", old.port()))
-            .replace("new:6379", &format!("127.0.0.1:{}", new.port()))
-            .replace("old 6379", &format!("127.0.0.1 {}", old.port()))
-            .replace("new 6379", &format!("127.0.0.1 {}", new.port()))
-            .replace("new-filters redisbloom", &format!("new-filters {peer}"))
+fn plan_from(peer: &str, kind: &str) {
+    // valkey-bloom has filters alone.
+    let has_sketches = peer == "redisbloom";
+    let (old, new) = (&start_old(peer, has_sketches), &Server::start());
+    let mut rehearsal = Rehearsal {
+        old,
+        new,
+        peer,
+        load: Load::on(old.port(), has_sketches),
+        leader: old,
+        replica: None,
+        is_paused: false,
     };
     let steps = steps();
     assert_eq!(steps.len(), 7);
     // A server that went back may lead again, and step down then.
     for (at, number) in [1, 2, 3, 4, 5, 6, 4, 5, 7].into_iter().enumerate() {
         if at == 2 && has_sketches {
-            wait_in_sync(&old, &new);
-            let mut follower = new.client();
-            follower.ok("CONFIG SET replica-read-only no");
-            follower.expect(format!("DEL {DRIFTED}"), int(1));
-            create_top_k(&mut follower, DRIFTED, "2 1");
-            assert_ne!(digest(&mut follower, DRIFTED), digest(&mut client, DRIFTED));
-            follower.ok("CONFIG SET replica-read-only yes");
+            rehearsal.drift();
         }
         for line in &steps[number - 1] {
-            let line = named(line);
-            load.go_on(WRITES);
-            if let Some(words) = line.strip_prefix("$ valkeybloom ") {
-                // The step before says what to wait for.
-                if let Some(replica) = replica {
-                    wait_in_sync(leader, replica);
-                }
-                let words: Vec<&str> = words.split(' ').collect();
-                let run = run(&words);
-                // Only a pause keeps clients from writing to a key all the time.
-                let is_changing = run.status == 1 && !is_paused && run.names_changes_alone();
-                assert!(run.status == 0 || is_changing, "{}{}", run.out, run.err);
-                continue;
-            }
-            let (server, other, command) =
-                match (line.strip_prefix("old> "), line.strip_prefix("new> ")) {
-                    (Some(command), _) => (&old, &new, command),
-                    (_, Some(command)) => (&new, &old, command),
-                    _ => panic!("unknown receiver: {line}"),
-                };
-            server.client().run(command);
-            is_paused = match command {
-                "CLIENT UNPAUSE" => false,
-                _ => is_paused || command.starts_with("CLIENT PAUSE"),
-            };
-            if command == "REPLICAOF NO ONE" {
-                replica = None;
-                if number < 7 {
-                    leader = server;
-                    load.go_to(server.port());
-                }
-            } else if command.starts_with("REPLICAOF ") {
-                replica = Some(server);
-            } else if command.starts_with("CLIENT PAUSE") {
-                // The step says what to wait for.
-                wait_in_sync(server, other);
-                are_the_same(server, other);
-            }
+            rehearsal.follow(number, line);
         }
-        load.is_done();
-        if let Some(replica) = replica {
-            leader.client().ok("CLIENT PAUSE 100000 WRITE");
-            wait_in_sync(leader, replica);
-            are_the_same(leader, replica);
-            load.is_held(replica);
-            leader.client().ok("CLIENT UNPAUSE");
-        }
-        load.is_held(leader);
+        rehearsal.check();
     }
     // Keys created on the way have the peer's type.
     let mut client = old.client();
@@ -312,7 +364,7 @@ fn plan_from(peer: &str, kind: &str) {
         // All of them took part.
         assert!(client.cmd("TDIGEST.RANK latency 1e9").as_array()[0].as_int() > 10_000);
     }
-    assert!(load.sum() > 30 * WRITES);
+    assert!(rehearsal.load.sum() > 30 * WRITES);
 }
 
 #[test]

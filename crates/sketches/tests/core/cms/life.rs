@@ -35,6 +35,103 @@ fn merge(real: &mut CountMin, naive: &mut Naive, weight: i64) -> bool {
     true
 }
 
+/// What has happened in the lives of sketches.
+#[derive(Default)]
+struct Seen {
+    /// The outcomes of increments: counted, overflow, underflow, saturated.
+    outcomes: [u32; 4],
+    merged: u32,
+    /// How often a count was above the largest signed number.
+    wrapped: u32,
+}
+
+/// A sketch and its model.
+struct Life {
+    real: CountMin,
+    naive: Naive,
+    size: CellSize,
+    overflow: Overflow,
+    items: Vec<Vec<u8>>,
+    /// How many items a command increments.
+    counts: &'static [usize],
+}
+
+impl Life {
+    fn run_command(&mut self, rng: &mut Rng, seen: &mut Seen) {
+        match rng.below(20) {
+            0 => {
+                let weight = *rng.pick(&[0, 1, 2, -1, 1 << 20]);
+                seen.merged += u32::from(merge(&mut self.real, &mut self.naive, weight));
+            }
+            1 => {
+                self.real.relocate(&mut Moving(usize::MAX));
+                let again = read(0, fields_of(&self.real)).unwrap();
+                assert_equal(&again, &self.real);
+                self.real = again.try_clone().unwrap();
+            }
+            _ => self.increment(rng, seen),
+        }
+    }
+
+    fn increment(&mut self, rng: &mut Rng, seen: &mut Seen) {
+        let pairs: Vec<_> = (0..*rng.pick(self.counts))
+            .map(|_| (&rng.pick(&self.items)[..], increment(rng, self.size.max())))
+            .collect();
+        let expected = pairs.iter();
+        let expected: Vec<_> = expected
+            .map(|(item, by)| self.naive.increment(item, *by, self.overflow))
+            .collect();
+        let mut counted = Vec::new();
+        if let [(item, by)] = pairs[..] {
+            counted.push(self.real.increment(item, by, self.overflow));
+        } else {
+            let report = |outcome| counted.push(outcome);
+            self.real
+                .increment_each(pairs.into_iter(), self.overflow, report);
+        }
+        assert_eq!(counted, expected);
+        for outcome in counted {
+            seen.outcomes[match outcome {
+                Ok(_) => 0,
+                Err(NotCounted::Overflow) => 1,
+                Err(NotCounted::Underflow) => 2,
+                Err(NotCounted::Saturated) => 3,
+            }] += 1;
+        }
+    }
+
+    /// Compares the payload of DUMP in one of the encoding versions.
+    fn compare_dumps(&self, rng: &mut Rng, seen: &mut Seen) {
+        let version = *rng.pick(&[0, 1]);
+        let dump = dump_of(&self.real, version);
+        assert_eq!(dump.fields, self.naive.fields(version));
+        let is_above = self.real.count() > i64::MAX as u64;
+        seen.wrapped += u32::from(is_above);
+        // Without the size of a counter, or with a larger count, RedisBloom 8.12 refuses it.
+        if version == 1 || !is_above && self.size == CellSize::Four {
+            let loaded = dump.count_min().unwrap();
+            let counters = self.naive.rows.iter().flatten();
+            let counters = counters.map(|it| u64::try_from(*it).unwrap());
+            assert_eq!(loaded.counters, counters.collect::<Vec<_>>());
+            assert_eq!(loaded.cell_bytes, self.naive.bytes);
+        }
+    }
+
+    fn compare_estimates(&mut self, rng: &mut Rng) {
+        let asked: Vec<_> = (0..rng.below(400))
+            .map(|_| &rng.pick(&self.items)[..])
+            .collect();
+        let mut estimates = Vec::new();
+        let report = |estimate| estimates.push(estimate);
+        self.real.estimate_each(asked.iter().copied(), report);
+        let expected: Vec<_> = asked.iter().map(|item| self.naive.estimate(item)).collect();
+        assert_eq!(estimates, expected);
+        for (item, estimate) in asked.iter().zip(expected) {
+            assert_eq!(self.real.estimate(item), estimate);
+        }
+    }
+}
+
 /// Commands under both rules for increments that counters of four bytes can't take. Their outcomes, and the payload of
 /// DUMP in one of the encoding versions, are those of the model; small sketches, which overflow soon, are compared after
 /// each command.
@@ -43,7 +140,7 @@ fn a_life_is_that_of_the_model() {
     at_each_width(|_| {
         for overflow in [Overflow::Refuse, Overflow::Saturate] {
             let mut rng = Rng::new(1);
-            let (mut outcomes, mut merged, mut wrapped) = ([0; 4], 0, 0);
+            let mut seen = Seen::default();
             for life in 0..480 {
                 let is_small = life % 8 > 0;
                 let depths = [1, 2, 5, 7, 8, 9, 16, 17, 33, 64, 65, 200, 1024, 1500];
@@ -54,76 +151,26 @@ fn a_life_is_that_of_the_model() {
                     (*rng.pick(&widths), *rng.pick(&depths), 30)
                 };
                 let size = *rng.pick(&CellSize::ALL);
-                let items: Vec<_> = (0..=rng.below(20)).map(|_| rng.item(40)).collect();
-                let mut naive = Naive::new(width, depth, size.bytes());
-                let mut real = sketch(width as u64, depth as u64, size);
+                let mut life = Life {
+                    items: (0..=rng.below(20)).map(|_| rng.item(40)).collect(),
+                    naive: Naive::new(width, depth, size.bytes()),
+                    real: sketch(width as u64, depth as u64, size),
+                    size,
+                    overflow,
+                    counts: if is_small { &[1, 1, 2] } else { &[1, 9, 300] },
+                };
                 for command in 1..=commands {
-                    match rng.below(20) {
-                        0 => {
-                            let weight = *rng.pick(&[0, 1, 2, -1, 1 << 20]);
-                            merged += u32::from(merge(&mut real, &mut naive, weight));
-                        }
-                        1 => {
-                            real.relocate(&mut Moving(usize::MAX));
-                            let again = read(0, fields_of(&real)).unwrap();
-                            assert_equal(&again, &real);
-                            real = again.try_clone().unwrap();
-                        }
-                        _ => {
-                            let counts: &[_] = if is_small { &[1, 1, 2] } else { &[1, 9, 300] };
-                            let pairs: Vec<_> = (0..*rng.pick(counts))
-                                .map(|_| (&rng.pick(&items)[..], increment(&mut rng, size.max())))
-                                .collect();
-                            let expected = pairs.iter();
-                            let expected: Vec<_> = expected
-                                .map(|(item, by)| naive.increment(item, *by, overflow))
-                                .collect();
-                            let mut counted = Vec::new();
-                            if let [(item, by)] = pairs[..] {
-                                counted.push(real.increment(item, by, overflow));
-                            } else {
-                                let report = |outcome| counted.push(outcome);
-                                real.increment_each(pairs.into_iter(), overflow, report);
-                            }
-                            assert_eq!(counted, expected, "life {life}");
-                            for outcome in counted {
-                                outcomes[match outcome {
-                                    Ok(_) => 0,
-                                    Err(NotCounted::Overflow) => 1,
-                                    Err(NotCounted::Underflow) => 2,
-                                    Err(NotCounted::Saturated) => 3,
-                                }] += 1;
-                            }
-                        }
-                    }
+                    life.run_command(&mut rng, &mut seen);
                     if is_small || command == commands {
-                        let version = *rng.pick(&[0, 1]);
-                        let dump = dump_of(&real, version);
-                        assert_eq!(dump.fields, naive.fields(version), "life {life}");
-                        let is_above = real.count() > i64::MAX as u64;
-                        wrapped += u32::from(is_above);
-                        // Without the size of a counter, or with a larger count, RedisBloom 8.12 refuses it.
-                        if version == 1 || !is_above && size == CellSize::Four {
-                            let loaded = dump.count_min().unwrap();
-                            let counters = naive.rows.iter().flatten();
-                            let counters = counters.map(|it| u64::try_from(*it).unwrap());
-                            assert_eq!(loaded.counters, counters.collect::<Vec<_>>());
-                            assert_eq!(loaded.cell_bytes, naive.bytes);
-                        }
+                        life.compare_dumps(&mut rng, &mut seen);
                     }
                 }
-                let asked: Vec<_> = (0..rng.below(400)).map(|_| &rng.pick(&items)[..]).collect();
-                let mut estimates = Vec::new();
-                real.estimate_each(asked.iter().copied(), |estimate| estimates.push(estimate));
-                let expected: Vec<_> = asked.iter().map(|item| naive.estimate(item)).collect();
-                assert_eq!(estimates, expected, "life {life}");
-                for (item, estimate) in asked.iter().zip(expected) {
-                    assert_eq!(real.estimate(item), estimate, "life {life}");
-                }
+                life.compare_estimates(&mut rng);
             }
-            assert!(outcomes[..3].iter().all(|count| *count > 1000) && merged > 1000);
+            let counted = seen.outcomes.map(|count| count > 1000);
+            assert!(counted[..3] == [true; 3] && seen.merged > 1000);
             let saturates = overflow == Overflow::Saturate;
-            assert_eq!([outcomes[3] > 1000, wrapped > 1000], [saturates; 2]);
+            assert_eq!([counted[3], seen.wrapped > 1000], [saturates; 2]);
         }
     });
 }

@@ -120,12 +120,17 @@ fn wrong_fields_are_refused() {
     }
 }
 
+/// Requires that a draft is refused after a change of its pieces.
+#[track_caller]
+fn refuse_pieces(draft: &Draft, error: &'static str, change: &dyn Fn(&mut Vec<Piece>)) {
+    refused(draft, WHOLE, error, |d| change(&mut d.pieces));
+}
+
 #[test]
 fn wrong_pieces_are_refused() {
     for draft in drafts() {
-        let refused = |error: &'static str, change: &dyn Fn(&mut Vec<Piece>)| {
-            refused(&draft, WHOLE, error, |d| change(&mut d.pieces));
-        };
+        let refused =
+            |error, change: &dyn Fn(&mut Vec<Piece>)| refuse_pieces(&draft, error, change);
         for (begin, end) in [(0, 0), (5, 4), (0, END + 1), (u64::MAX, 1)] {
             refused("piece out of range", &|p| {
                 (p[0].begin, p[0].end) = (begin, end);
@@ -149,6 +154,14 @@ fn wrong_pieces_are_refused() {
         }
         refused("bytes behind the object", &|p| p[1].behind = vec![0]);
         refused("bytes behind the object", &|p| p[1].count = 1);
+    }
+}
+
+#[test]
+fn wrong_tables_in_pieces_are_refused() {
+    for draft in drafts() {
+        let refused =
+            |error, change: &dyn Fn(&mut Vec<Piece>)| refuse_pieces(&draft, error, change);
         let error = "tables of one number that differ";
         refused(error, &|p| p[1].sections[0].most = 91);
         refused(error, &|p| p[1].sections[1].bits = 22);
@@ -171,6 +184,14 @@ fn wrong_pieces_are_refused() {
         for count in [1 << 20, 1 << 40, u64::MAX] {
             refused(error, &|p| p[0].sections[0].count = count);
         }
+    }
+}
+
+#[test]
+fn wrong_entries_in_pieces_are_refused() {
+    for draft in drafts() {
+        let refused =
+            |error, change: &dyn Fn(&mut Vec<Piece>)| refuse_pieces(&draft, error, change);
         let error = "bytes behind the entries";
         refused(error, &|p| p[0].sections[1].count = 1);
         refused(error, &|p| p[0].sections[1].entries.put(0, 9));
