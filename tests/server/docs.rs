@@ -110,34 +110,13 @@ fn command_info_tells_arity_flags_keys_and_categories() {
         let reported = reported.as_array();
         assert_eq!(reported[0], bulk(name));
         assert_eq!(reported[1], int(command.arity), "{name}");
-        let mut flags = set(&["module"]);
+        assert_eq!(words(&reported[2]), flags_of(command), "{name}");
         let specs = specs(command);
-        flags.extend(match command.access {
-            Access::Read => set(&["readonly"]),
-            // Removals may run where memory is short.
-            Access::Remove => set(&["write"]),
-            _ => set(&["write", "denyoom"]),
-        });
-        if command.has_numbered_sources() || command.key_option().is_some() {
-            flags.insert("movablekeys".to_owned());
-        }
-        if command.fast {
-            flags.insert("fast".to_owned());
-        }
-        assert_eq!(words(&reported[2]), flags, "{name}");
         let ends_in_sources = specs.len() > 1 && !command.has_numbered_sources();
         let last = if ends_in_sources { -1 } else { 1 };
         assert_eq!(reported[3..6], [int(1), int(last), int(1)], "{name}");
         let categories = if has_categories(&version) {
-            let access = if command.writes() { "@write" } else { "@read" };
-            let speed = if command.fast { "@fast" } else { "@slow" };
-            let (family, _) = name.split_once('.').expect("a prefix");
-            let own = match family {
-                "bf" => "@bloom",
-                "cf" => "@cuckoo",
-                family => &format!("@{family}"),
-            };
-            set(&[access, speed, own])
+            categories_of(command)
         } else {
             BTreeSet::new()
         };
@@ -149,33 +128,67 @@ fn command_info_tells_arity_flags_keys_and_categories() {
         is_of_option(optional, command);
         for (spec, (flags, index)) in fixed.iter().zip(specs) {
             assert_eq!(words(get(spec, "flags").unwrap()), flags, "{name}");
-            let found = |what: &str, kind: &str, numbers: &[(&str, i64)]| {
-                let how = get(spec, what).unwrap();
-                assert_eq!(text(how, "type").unwrap(), kind, "{name}");
-                for (field, number) in numbers {
-                    let reported = get(get(how, "spec").unwrap(), field);
-                    assert_eq!(reported, Some(&int(*number)), "{name} {field}");
-                }
-            };
-            found("begin_search", "index", &[("index", index)]);
-            let step = ("keystep", 1);
-            if index == 2 && command.has_numbered_sources() {
-                let numbers = [("keynumidx", 0), ("firstkey", 1), step];
-                found("find_keys", "keynum", &numbers);
-            } else {
-                let last = if index == 2 { -1 } else { 0 };
-                found(
-                    "find_keys",
-                    "range",
-                    &[("lastkey", last), step, ("limit", 0)],
-                );
-            }
+            is_at(spec, command, index);
         }
         assert_eq!(
             words(&reported[9]),
             BTreeSet::new(),
             "{name} has no subcommands"
         );
+    }
+}
+
+fn flags_of(command: &Command) -> BTreeSet<String> {
+    let mut flags = set(&["module"]);
+    flags.extend(match command.access {
+        Access::Read => set(&["readonly"]),
+        // Removals may run where memory is short.
+        Access::Remove => set(&["write"]),
+        _ => set(&["write", "denyoom"]),
+    });
+    if command.has_numbered_sources() || command.key_option().is_some() {
+        flags.insert("movablekeys".to_owned());
+    }
+    if command.fast {
+        flags.insert("fast".to_owned());
+    }
+    flags
+}
+
+fn categories_of(command: &Command) -> BTreeSet<String> {
+    let access = if command.writes() { "@write" } else { "@read" };
+    let speed = if command.fast { "@fast" } else { "@slow" };
+    let name = command.name();
+    let (family, _) = name.split_once('.').expect("a prefix");
+    let own = match family {
+        "bf" => "@bloom",
+        "cf" => "@cuckoo",
+        family => &format!("@{family}"),
+    };
+    set(&[access, speed, own])
+}
+
+/// Checks the specification of the keys that begin at an index among the words.
+#[track_caller]
+fn is_at(spec: &Reply, command: &Command, index: i64) {
+    let name = command.name();
+    let found = |what: &str, kind: &str, numbers: &[(&str, i64)]| {
+        let how = get(spec, what).unwrap();
+        assert_eq!(text(how, "type").unwrap(), kind, "{name}");
+        for (field, number) in numbers {
+            let reported = get(get(how, "spec").unwrap(), field);
+            assert_eq!(reported, Some(&int(*number)), "{name} {field}");
+        }
+    };
+    found("begin_search", "index", &[("index", index)]);
+    let step = ("keystep", 1);
+    if index == 2 && command.has_numbered_sources() {
+        let numbers = [("keynumidx", 0), ("firstkey", 1), step];
+        found("find_keys", "keynum", &numbers);
+    } else {
+        let last = if index == 2 { -1 } else { 0 };
+        let numbers = [("lastkey", last), step, ("limit", 0)];
+        found("find_keys", "range", &numbers);
     }
 }
 

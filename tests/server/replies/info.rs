@@ -13,19 +13,8 @@ fn info_returns_all_fields_in_order_and_each_alone() {
         client.expect("BF.ADD f a", truth(resp3, true));
 
         let size = |client: &mut Client, key| int(field(client, key, "SIZE"));
-        // It is very low with one item of a hundred; the core's tests check the value.
-        let mut estimated = |key: &str, made_at| {
-            let reported = match client.cmd(&format!("BF.INFO {key} ESTIMATEDERROR")) {
-                Reply::Map(pairs) => match pairs[0].1 {
-                    Reply::Double(reported) => reported,
-                    ref other => panic!("not a double: {other:?}"),
-                },
-                other => other.as_array()[0].text().parse().expect("a number"),
-            };
-            assert!((0.0..made_at / 10.0).contains(&reported), "{reported}");
-            rate(resp3, reported)
-        };
-        let (of_scaling, of_fixed) = (estimated("s", 0.005), estimated("f", 0.02));
+        let of_scaling = rate(resp3, estimated_rate(client, "s", 0.005));
+        let of_fixed = rate(resp3, estimated_rate(client, "f", 0.02));
         let scaling = vec![
             ("CAPACITY", "Capacity", int(100)),
             ("SIZE", "Size", size(client, "s")),
@@ -53,35 +42,60 @@ fn info_returns_all_fields_in_order_and_each_alone() {
             ("ESTIMATEDERROR", "Estimated error rate", of_fixed),
             ("KIND", "Kind", bulk("plain")),
         ];
-        for (key, rows) in [("s", scaling), ("f", fixed)] {
-            for (word, title, value) in &rows {
-                let alone = if resp3 {
-                    map([(simple(title), value.clone())])
-                } else {
-                    array([value.clone()])
-                };
-                client.expect(format!("BF.INFO {key} {word}"), &alone);
-                let lower = word.to_lowercase();
-                client.expect(format!("bf.info {key} {lower}"), &alone);
-            }
-            let rows = rows.into_iter().map(|(_, title, value)| (title, value));
-            let rows: Vec<_> = rows.collect();
-            // RedisBloom's five, and valkey-bloom's in its order.
-            let mut peer = rows[..rows.len() - 2].to_vec();
-            peer.swap(4, 5);
-            for (fields, expected) in [
-                ("five", &rows[..5]),
-                ("valkey-bloom", &peer),
-                ("all", &rows),
-            ] {
-                client.ok(format!("CONFIG SET bf.bloom-info-fields {fields}"));
-                for (words, rows) in [("", expected), (" all", &rows)] {
-                    client.expect(format!("BF.INFO {key}{words}"), table(resp3, rows.to_vec()));
-                }
-            }
-            client.ok("CONFIG SET bf.bloom-info-fields five");
-        }
+        assert_info(client, resp3, "s", scaling);
+        assert_info(client, resp3, "f", fixed);
     });
+}
+
+/// Returns the estimated rate of a filter that was made for a rate. It is very low with one item of a hundred; the core's
+/// tests check the value.
+#[track_caller]
+fn estimated_rate(client: &mut Client, key: &str, made_for: f64) -> f64 {
+    let reported = match client.cmd(&format!("BF.INFO {key} ESTIMATEDERROR")) {
+        Reply::Map(pairs) => match pairs[0].1 {
+            Reply::Double(reported) => reported,
+            ref other => panic!("not a double: {other:?}"),
+        },
+        other => other.as_array()[0].text().parse().expect("a number"),
+    };
+    assert!((0.0..made_for / 10.0).contains(&reported), "{reported}");
+    reported
+}
+
+/// Requires these fields of a filter, each a word, a title and a value: each alone, and all in each selection.
+#[track_caller]
+fn assert_info(
+    client: &mut Client,
+    resp3: bool,
+    key: &str,
+    rows: Vec<(&str, &'static str, Reply)>,
+) {
+    for (word, title, value) in &rows {
+        let alone = if resp3 {
+            map([(simple(title), value.clone())])
+        } else {
+            array([value.clone()])
+        };
+        client.expect(format!("BF.INFO {key} {word}"), &alone);
+        let lower = word.to_lowercase();
+        client.expect(format!("bf.info {key} {lower}"), &alone);
+    }
+    let rows = rows.into_iter().map(|(_, title, value)| (title, value));
+    let rows: Vec<_> = rows.collect();
+    // RedisBloom's five, and valkey-bloom's in its order.
+    let mut peer = rows[..rows.len() - 2].to_vec();
+    peer.swap(4, 5);
+    for (fields, expected) in [
+        ("five", &rows[..5]),
+        ("valkey-bloom", &peer),
+        ("all", &rows),
+    ] {
+        client.ok(format!("CONFIG SET bf.bloom-info-fields {fields}"));
+        for (words, rows) in [("", expected), (" all", &rows)] {
+            client.expect(format!("BF.INFO {key}{words}"), table(resp3, rows.to_vec()));
+        }
+    }
+    client.ok("CONFIG SET bf.bloom-info-fields five");
 }
 
 #[test]
