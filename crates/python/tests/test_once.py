@@ -142,9 +142,16 @@ def test_what_is_refused(client: Any) -> None:
         Once(redis.asyncio.Redis(), "k")
     with pytest.raises(TypeError, match="an asynchronous client is needed"):
         AsyncOnce(client, "k")
-    for wrong in (-1, 2**63, True):
+    for wrong in (-1, 2**63, True, False):
         with pytest.raises(ValueError, match="a position is a whole number"):
             consumer.add(["a"], at=wrong)
+        with pytest.raises(ValueError, match="a position is a whole number"):
+            Once(client, "k", "c", begin=wrong)
+    for unlike in (0.0, 1.0, "", b""):
+        with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+            consumer.add(["a"], at=unlike)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+            Once(client, "k", "c", begin=unlike)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="item 1"):
         own.add(["a", None])  # type: ignore[list-item]
     assert own.position is None and not client.exists("k")

@@ -236,8 +236,8 @@ def test_refusals_name_the_shard_and_leave_all_other_answers(client: Any) -> Non
     with pytest.raises(TypeError, match="^capacity is an integer, not float$"):
         ShardedBloom.reserve(client, "swapped", 24, 1e6, 0.01)  # type: ignore[arg-type]
     assert client.keys("swapped*") == []
-    for wrong in (("{a}", 3), ("a", 0)):
-        with pytest.raises(ValueError):
+    for wrong, text in ((("{a}", 3), "has no braces"), (("a", 0), "^shards must be larger than 0$")):
+        with pytest.raises(ValueError, match=text):
             ShardedBloom(client, *wrong)
 
 

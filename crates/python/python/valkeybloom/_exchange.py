@@ -35,7 +35,10 @@ def encoded(client: Any, key: Key) -> bytes:
 
 
 def is_a(error: BaseException, *names: str) -> bool:
-    """Returns whether the class of an error, or one that it is derived from, has one of these names."""
+    """Returns whether the class of an error, or one that it is derived from, has one of these names.
+
+    The classes are those of redis-py and valkey-py. A program may have either, and importing none keeps both optional.
+    """
     return any(base.__name__ in names for base in type(error).__mro__)
 
 
@@ -45,6 +48,7 @@ def is_loss(error: Exception) -> bool:
 
 
 def fetching(key: bytes) -> Exchange:
+    """Yields the commands that fetch the object of a key. Returns the object."""
     return conversing(Conversation.fetch(key))
 
 
@@ -56,10 +60,12 @@ def storing(
     ttl: float | timedelta | None = None,
     merge: bool = False,
 ) -> Exchange:
+    """Yields the commands that store an object under a key."""
     return conversing(Conversation.store(key, sketch, replace, merge, milliseconds(ttl)))
 
 
 def conversing(conversation: Conversation) -> Exchange:
+    """Yields the commands of a conversation, and passes it the replies and errors. Returns its result."""
     while (words := conversation.next()) is not None:
         try:
             reply = yield words
@@ -73,14 +79,16 @@ def conversing(conversation: Conversation) -> Exchange:
 
 
 def milliseconds(ttl: float | timedelta | None) -> int | None:
+    """Returns a time to live in whole milliseconds. It is a number of seconds or a timedelta."""
     if ttl is None:
         return None
     seconds = ttl if isinstance(ttl, (int, float)) else ttl.total_seconds()
     if not seconds * 1000 < TTL_END_MS:
         raise ValueError("bad ttl")
-    ms = round(seconds * 1000)
-    if ms <= 0:
-        raise ValueError("(ttl should be larger than 0)")
+    # Minus infinity can't be rounded.
+    ms = round(max(seconds, 0) * 1000)
+    if ms == 0:
+        raise ValueError("ttl must be larger than 0")
     return ms
 
 

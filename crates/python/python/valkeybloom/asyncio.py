@@ -213,7 +213,7 @@ class Task(Driver):
 class Once(OnceBase):
     """`valkeybloom.Once` for an asynchronous client: the same parameters and promise.
 
-    If a task is cancelled while it adds items, the next call that has them tells which were new.
+    If a task is cancelled while it adds items, the next call with them returns which were new.
 
     >>> import asyncio, redis.asyncio
     >>> from valkeybloom.asyncio import Once

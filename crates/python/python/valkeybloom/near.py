@@ -136,7 +136,9 @@ class NearBase(Follower):
         self._reader = reads
         self._key = name
         self._missing = missing
-        self._receipts = Receipts(name, None, 0, bool(once), missing == "create", True)
+        self._receipts = Receipts(
+            name, None, 0, is_on=bool(once), creates=missing == "create", may_lack=True
+        )
         self._driver = None
         self._start()
         return self
@@ -225,7 +227,8 @@ class Near(NearBase):
 
     Additions have receipts of the object's own on the server, as `Once` has: so a client that sends
     an addition again does not spoil its answer. If the server refuses receipts, because it lacks `BF.INSERT ... ONCE` or the
-    client's user may not write them, the object adds without them from then on; `once` tells. `once=False` turns them off.
+    client's user may not write them, the object adds without them from then on, and `once` is False. `once=False`
+    turns them off.
 
     Give the client a `socket_timeout` and `retry=None`: a server that accepts commands and does not reply blocks each
     lookup that asks it, for a minute with the defaults of redis-py 8, and for ever with those of valkey-py. The copy
@@ -282,8 +285,8 @@ class Near(NearBase):
         """Add a batch of items to the server's filter. Return a memoryview of bool: for each item, whether it was new.
 
         Only items that the copy does not claim are sent, in commands of up to 10,000 items. If the server refuses an
-        item, the client's exception is raised; the items before it are added, and the next call that has them tells
-        which were new. A missing key is as for `add`.
+        item, the client's exception is raised; the items before it are added, and the next call with them
+        returns which were new. A missing key is as for `add`.
         """
         new: memoryview = self._add(self._adding_many(items))
         return new

@@ -50,18 +50,33 @@ def refusal(error: Exception) -> str | None:
     return None if is_loss(error) else text
 
 
-def goes_on(addition: Addition, error: Exception, is_element: bool) -> bool:
-    """Returns whether a call goes on after an error. Raises a clearer one where there is one."""
+def require_retry(addition: Addition, error: Exception, *, is_element: bool) -> None:
+    """Raises an error, or a clearer one, unless the call goes on without receipts."""
     text = refusal(error)
     if text is None:
-        return False
+        raise error
     match addition._refuse(text, is_element):
+        case True:
+            return
         case (first, end):
             raise Forgotten(text, first, end) from error
         case str(advice):
             raise ValueError(advice) from error
-        case meaning:
-            return meaning is True
+    raise error
+
+
+def answers_in(replies: Any, command: str, count: int) -> tuple[list[bool], Exception | None]:
+    """Returns the answers among the replies to a command, and the refusal after them, if there is one."""
+    answers: list[bool] = []
+    for reply in replies:
+        if len(answers) == count:
+            raise ValueError(f"{command} returned too many replies")
+        if isinstance(reply, Exception):
+            return answers, reply
+        answers.append(index(reply) != 0)
+    if len(answers) != count:
+        raise ValueError(f"{command} returned too few replies")
+    return answers, None
 
 
 def adding(
@@ -78,21 +93,12 @@ def adding(
             try:
                 replies = yield words
             except Exception as error:
-                if goes_on(addition, error, False):
-                    continue
-                raise
-            answers: list[bool] = []
-            for reply in replies:
-                if len(answers) == count:
-                    raise ValueError(f"{words[0]} returned too many replies")
-                if isinstance(reply, Exception):
-                    take(addition, answers)
-                    goes_on(addition, reply, True)
-                    raise reply
-                answers.append(index(reply) != 0)
-            if len(answers) != count:
-                raise ValueError(f"{words[0]} returned too few replies")
+                require_retry(addition, error, is_element=False)
+                continue
+            answers, refused = answers_in(replies, words[0], count)
             take(addition, answers)
+            if refused is not None:
+                require_retry(addition, refused, is_element=True)
         found = result(addition)
         is_told = True
         return found
@@ -118,7 +124,8 @@ class OnceBase(Receipts):
         if consumer is None and begin is not None:
             raise TypeError("begin is the first position of a consumer, which is missing")
         who = None if consumer is None else encoded(client, consumer)
-        self = super().__new__(cls, name, who, position(begin or 0), True, True, False)
+        first = require_position(begin)
+        self = super().__new__(cls, name, who, first, is_on=True, creates=True, may_lack=False)
         self._client, self._key, self._consumer = client, name, who
         return self
 
@@ -128,7 +135,7 @@ class OnceBase(Receipts):
     def _adding(self, items: Items, at: int | None) -> Exchange:
         if (at is None) != (self._consumer is None):
             raise TypeError("add needs at, the position of the first item" if at is None else "at is a consumer's position")
-        addition = self._begin(items, position(at or 0))
+        addition = self._begin(items, require_position(at))
         return adding(self, addition, Addition._answers)
 
     def _reading_position(self) -> Exchange:
@@ -151,7 +158,10 @@ def require_kind(is_async: bool, *clients: Client) -> None:
             raise TypeError("{} client is needed, not {} one".format(*kinds))
 
 
-def position(number: int) -> int:
+def require_position(number: int | None) -> int:
+    """Returns a position that a program passed, 0 without one."""
+    if number is None:
+        return 0
     found = index(number)
     if isinstance(number, bool) or not 0 <= found < 2**63:
         raise ValueError("a position is a whole number, 0 or larger")
@@ -166,11 +176,13 @@ class Once(OnceBase):
 
     With a `consumer`, `add` needs the position of its first item in the consumer's input: an offset in a log, or the number
     of a line. Positions that were added before get the same answers again, and their items are not added. The answers are
-    in a receipt on the server, `{key}:once:consumer`, which keeps the last 100,000. A consumer that takes its input up in
-    the middle says where its first batch `begin`s. Batches of one consumer are added one after the other.
+    in a receipt on the server, `{key}:once:consumer`, which keeps the last 100,000. `begin` is the
+    position of the first item that the consumer adds, if that is not 0. Add the batches of one consumer one after the
+    other.
 
     Without a consumer, the object has receipts of its own. A client may send a command as often as it likes. If `add`
-    raises, call it again with these items: it tells what was new by the first call. Threads may share the object.
+    raises, call it again with these items: it returns what the first call would have returned. Threads may share
+    the object.
 
     >>> import redis
     >>> from valkeybloom import Once
@@ -203,7 +215,7 @@ class Once(OnceBase):
 
     @property
     def position(self) -> int | None:
-        """The first position of the consumer without an answer. The server is asked. None without a consumer.
+        """The first position of the consumer without an answer. Queries the server. None without a consumer.
 
         If there is no receipt, it is where the consumer begins.
         """

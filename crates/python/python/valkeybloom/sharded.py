@@ -122,7 +122,7 @@ class ShardedBloom:
         if "{" in name or "}" in name:
             raise ValueError("the name of a sharded filter has no braces")
         if shards < 1:
-            raise ValueError("(shards should be larger than 0)")
+            raise ValueError("shards must be larger than 0")
         self._client: Any = client
         self._keys = tuple(f"{name}:{shard}" for shard in range(shards))
 
