@@ -7,18 +7,25 @@ const encoder = new TextEncoder();
 /** Lets the events of a program run. */
 export const pause = () => new Promise((resume) => (globalThis.setImmediate ?? setTimeout)(resume));
 
-/** The classes of a server's errors: of node-redis, of ioredis and iovalkey, and of valkey-glide. */
-const REFUSALS = ['ErrorReply', 'ReplyError', 'RequestError'];
+/** Returns whether the class of an error, or one that it is derived from, has one of these names. */
+function isA(error, ...names) {
+  for (let prototype = error; prototype !== null && prototype !== undefined; prototype = Object.getPrototypeOf(prototype)) {
+    if (names.includes(prototype.name) || names.includes(prototype.constructor?.name)) return true;
+  }
+  return false;
+}
 
 /** Returns the text of a server's error; undefined if there was no reply. */
 function refusalOf(error) {
   try {
-    for (let of = error; of !== null && of !== undefined; of = Object.getPrototypeOf(of)) {
-      if (REFUSALS.includes(of.name) || REFUSALS.includes(of.constructor?.name)) {
-        // What valkey-glide adds.
-        const text = error.message.replace(/^An error was signalled by the server: - (ResponseError: )?/, '');
-        return text.replace(/^([A-Z]+): /, '$1 ');
-      }
+    const { message } = error;
+    if (typeof message !== 'string') return undefined;
+    // The class of node-redis, and that of ioredis and iovalkey.
+    if (isA(error, 'ErrorReply', 'ReplyError')) return message;
+    if (isA(error, 'RequestError')) {
+      // Valkey-glide puts words before the server's text, and a colon after its code.
+      const text = message.replace(/^An error was signalled by the server: - (ResponseError: )?/, '');
+      return text.replace(/^([A-Z]+): /, '$1 ');
     }
   } catch {
     // Anything can be thrown, also what has no message that is text. It is not a server's.
@@ -43,7 +50,10 @@ const slotOf = (key) => withBytes(key, (...bytes) => run(wasm.valkeybloom_slot, 
 
 const joined = (prefix, key) => Buffer.concat([encoder.encode(prefix ?? ''), key]);
 
-/** Of ioredis and iovalkey. They add their prefix only to the keys of commands that they know, which have no dot. */
+/**
+ * Returns how to send commands with ioredis and iovalkey. They add their prefix only to the keys of commands that they know,
+ * which have no dot.
+ */
 function ofIoredis(client, key) {
   const prefix = client.options?.keyPrefix;
   const slot = slotOf(joined(prefix, key));
@@ -51,7 +61,7 @@ function ofIoredis(client, key) {
   const node = () => {
     const [address] = client.slots?.[slot] ?? [];
     const isIts = ({ options: { host, port } }) => `${host}:${port}` === address;
-    return (address && client.nodes('master').find(isIts)) ?? client;
+    return (address && client.nodes('master').find(isIts)) || client;
   };
   const send = async (name, ...words) => {
     if (!name.includes('.')) return client.callBuffer(name, ...words);
@@ -63,11 +73,15 @@ function ofIoredis(client, key) {
       return client.callBuffer(name, joined(prefix, own), ...rest);
     }
   };
-  // It adds its prefix to all keys of this command, but a receipt's name has it within braces.
-  const sendFull = (...words) => (prefix ? node().callBuffer('EVAL', 'return redis.call(unpack(ARGV))', 0, ...words) : send(...words));
+  // Within a script, the client does not add its prefix, which the full name of a key has already.
+  const sendFull = (...words) => {
+    if (!prefix) return send(...words);
+    return node().callBuffer('EVAL', 'return redis.call(unpack(ARGV))', 0, ...words);
+  };
   return { send, sendFull, prefix: encoder.encode(prefix ?? '') };
 }
 
+/** Returns how to send commands with valkey-glide. */
 function ofGlide(client, key) {
   const isCluster = client.constructor.name.includes('Cluster');
   // 0 stands for replies as bytes.
@@ -75,17 +89,19 @@ function ofGlide(client, key) {
   return { send: (...words) => client.customCommand(words, options) };
 }
 
+/** Returns how to send commands with node-redis. */
 function ofNodeRedis(client, key) {
   // Bulk strings and simple strings as bytes, for version 4 and for later ones.
   const options = { returnBuffers: true, typeMapping: { 36: Buffer, 43: Buffer } };
   const isCluster = client.masters !== undefined;
-  return { send: (...words) => (isCluster ? client.sendCommand(key, false, words, options) : client.sendCommand(words, options)) };
+  const place = isCluster ? [key, false] : [];
+  return { send: (...words) => client.sendCommand(...place, words, options) };
 }
 
 /** What clients return for 1 and 0. */
-const ANSWERS = new Map([[1, true], [true, true], [1n, true], ['1', true], [0, false], [false, false], [0n, false], ['0', false]]);
+const ANSWERS = new Map([...[1, 1n, '1', true].map((yes) => [yes, true]), ...[0, 0n, '0', false].map((no) => [no, false])]);
 
-export const unexpected = (command) => new Error(`the client returned something else than the reply of ${command}`);
+export const unexpected = (command) => new Error(`the client returned something other than a reply to ${command}`);
 
 /** Returns whether a reply is 1 or true. A refusal among the replies to a batch is an error that was not thrown. */
 export function isOne(command, reply) {
@@ -103,25 +119,25 @@ export function requireList(command, replies, count) {
 
 /** Returns what sends commands about a key to its primary, and says what became of them. */
 export function commandsOf(client, name) {
-  const of =
+  const adapter =
     typeof client?.callBuffer === 'function' ? ofIoredis
     : typeof client?.customCommand === 'function' ? ofGlide
     : typeof client?.sendCommand === 'function' ? ofNodeRedis
     : undefined;
-  if (of === undefined) {
+  if (adapter === undefined) {
     throw new TypeError('the client is not one of node-redis, ioredis, iovalkey or valkey-glide');
   }
-  const { send, ...rest } = of(client, Buffer.from(name));
-  // `full` returns the name of a key at the server, and `sendFull` takes such names.
-  const word = (value) => (value instanceof Uint8Array ? Buffer.from(value.buffer, value.byteOffset, value.length) : `${value}`);
-  const { sendFull = send, prefix = new Uint8Array(), ...others } = rest;
+  const { send, sendFull = send, prefix = new Uint8Array() } = adapter(client, Buffer.from(name));
+  const wordOf = (value) =>
+    value instanceof Uint8Array ? Buffer.from(value.buffer, value.byteOffset, value.length) : `${value}`;
   const sending = (send) => async (...words) => {
     try {
-      return await send(...words.map(word));
+      return await send(...words.map(wordOf));
     } catch (error) {
       throw named(error);
     }
   };
+  // `full` returns the name of a key at the server, and `sendFull` takes such names.
   const full = (key) => Buffer.concat([prefix, key]);
-  return { prefix, full, refusalOf, ...others, send: sending(send), sendFull: sending(sendFull) };
+  return { prefix, full, refusalOf, send: sending(send), sendFull: sending(sendFull) };
 }

@@ -4,8 +4,8 @@ import { commandsOf, isOne, pause, requireList, unexpected } from './clients.js'
 import { Receipts } from './once.js';
 import { Bloom, objectAt } from './sketches.js';
 import {
-  SketchError, call, f64, itemBytes, keyBytes, listOf, number, numbers, options, release, result, run, takeBuffer, takeItems, textOf, u32,
-  wasm, withBytes, withItem, withNumbers, withPlace,
+  SketchError, call, f64, itemBytes, keyBytes, listOf, nowMicros, number, numbers, options, release, result, run, takeBuffer, takeItems,
+  textOf, u32, wasm, withBytes, withItem, withNumbers, withPlace,
 } from './wasm.js';
 
 const STATES = ['syncing', 'following', 'missing', 'stale', 'refused'];
@@ -25,8 +25,6 @@ const LONGEST = 1e9;
 const LONGEST_TIMER = 2 ** 31 - 1;
 
 const freed = new FinalizationRegistry((pointer) => wasm.valkeybloom_near_free(pointer));
-
-const now = () => performance.now() * 1000;
 
 function seconds(value, name) {
   if (number(value, name) > 0 && value <= LONGEST) return value;
@@ -75,7 +73,11 @@ export class Near {
     this.#name = keyBytes(key);
     this.#client = commandsOf(client, this.#name);
     this.#missing = missing;
-    this.#receipts = new Receipts(this.#client.full(this.#name), { isOn: Boolean(once), creates: missing === 'create', mayLack: true });
+    this.#receipts = new Receipts(this.#client.full(this.#name), {
+      isOn: Boolean(once),
+      creates: missing === 'create',
+      mayLack: true,
+    });
     const reads = commandsOf(reader ?? client, this.#name);
     if (refresh !== undefined) seconds(refresh, 'refresh');
     const times = [every, maxAge, refresh ?? 0, reader === undefined ? 0 : maxAge].map((time) => 1e6 * time);
@@ -127,7 +129,7 @@ export class Near {
   /** Returns the words of the command to send next, or the milliseconds until then; undefined at the end. */
   #next() {
     if (this.#pointer === 0) return undefined;
-    const time = now();
+    const time = nowMicros();
     return withPlace((place) => {
       numbers().setUint32(place, 0, true);
       call('near_next', this.#pointer, time, place, place + 32);
@@ -160,7 +162,7 @@ export class Near {
   /** Takes what became of a command. */
   #learn(kind, number, text, bytes) {
     if (this.#pointer === 0) return;
-    const [time, random] = [now(), Math.random()];
+    const [time, random] = [nowMicros(), Math.random()];
     withBytes(text, (...texts) =>
       withBytes(bytes, (...all) => call('near_take', this.#pointer, kind, number, ...texts, ...all, time, random)),
     );
@@ -174,7 +176,7 @@ export class Near {
 
   /** Returns what the copy answers: 0, 1, or more if only the server has the answer. */
   #look(item, index) {
-    const time = now();
+    const time = nowMicros();
     const look = (address, length) => run(wasm.valkeybloom_near_contains, this.#pointer, address, length, time);
     return withItem(item, look, index);
   }
@@ -231,7 +233,7 @@ export class Near {
       // Not before the reply came, because then the server has them.
       keep: (added) => {
         if (this.#pointer === 0) return;
-        const time = now();
+        const time = nowMicros();
         const keep = (address, length) => call('near_keep', this.#pointer, address, length, time);
         for (const bytes of added) withItem(bytes, keep);
       },
@@ -266,7 +268,7 @@ export class Near {
 
   /** Returns the numbers of a description, and the text of the latest error. */
   #describe() {
-    const time = now();
+    const time = nowMicros();
     return withPlace((place) => {
       call('near_describe', this.#pointer, time, place, place + 64);
       return [...Array.from({ length: 8 }, (_, field) => f64(place + 8 * field)), takeBuffer(place + 64)];

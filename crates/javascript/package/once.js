@@ -2,22 +2,23 @@
 
 import { commandsOf, isOne, requireList } from './clients.js';
 import {
-  SketchError, call, f64, integer, itemBytes, lastError, listOf, options, result, run, takeBuffer, takeItems, textOf, u32, wasm,
-  withBytes, withItem, withPlace,
+  SketchError, call, f64, integer, itemBytes, lastError, listOf, nowMicros, options, result, run, takeBuffer, takeItems, textOf,
+  u32, wasm, withBytes, withItem, withPlace,
 } from './wasm.js';
 
 /** What an error means to a call. */
-const [OTHER, WITHOUT, LACKING, FORGOTTEN] = [0, 1, 2, 3];
+const [RETRY_WITHOUT, LACKING, FORGOTTEN] = [1, 2, 3];
 
 const freed = new FinalizationRegistry((pointer) => wasm.valkeybloom_once_free(pointer));
-
-const now = () => performance.now() * 1000;
 
 /** The receipts of a filter. */
 export class Receipts {
   #pointer;
 
-  /** `name` is the key as the server knows it. */
+  /**
+   * `name` is the key as the server knows it. Additions have receipts if `isOn`. If the server takes none, items are added
+   * without receipts if they `mayLack`. A command `creates` a missing filter, with the server's parameters.
+   */
   constructor(name, { consumer, begin = 0n, isOn = true, creates, mayLack }) {
     const [high, low] = crypto.getRandomValues(new BigUint64Array(2));
     this.#pointer = withBytes(name, (...key) =>
@@ -30,41 +31,24 @@ export class Receipts {
   get areUsed() { return run(wasm.valkeybloom_once_has_receipts, this.#pointer) === 1; }
 
   /** Adds items, some of which a copy claims. Returns a byte for each. `keep` gets what was added. */
-  async add({ send, refusalOf }, name, items, { at = 0n, isClaimed = () => false, keep = () => {} } = {}) {
+  async add(client, name, items, { at = 0n, isClaimed = () => false, keep = () => {} } = {}) {
     const list = listOf(items, 'items');
     const claimed = list.map(isClaimed);
-    const addition = result(u32, 'once_begin', this.#pointer, at, now());
+    const addition = result(u32, 'once_begin', this.#pointer, at, nowMicros());
     let isTold = false;
     try {
       list.forEach((item, index) => {
         const push = (address, length) => call('once_push', this.#pointer, addition, address, length, claimed[index]);
         withItem(item, push, index);
       });
-      for (;;) {
-        const [count, words] = nextOf(addition);
-        if (count === 0) break;
-        const command = textOf(words[0]);
-        let replies;
-        try {
-          replies = await send(command, name, ...words.slice(1));
-        } catch (error) {
-          refuse(addition, error, refusalOf(error), false);
-          continue;
-        }
-        requireList(command, replies, count);
-        const isRefused = replies.at(-1) instanceof Error;
-        const answers = isRefused ? replies.slice(0, -1) : replies;
-        if (answers.length < count && !isRefused) throw new Error('the client returned too few replies');
-        const known = Uint8Array.from(answers, (reply) => isOne(command, reply));
-        withBytes(known, (...bytes) => call('once_take', addition, ...bytes));
-        keep(words.slice(words.length - count).slice(0, known.length));
-        if (isRefused) refuse(addition, replies.at(-1), refusalOf(replies.at(-1)) ?? '', true);
+      for (let next = nextOf(addition); next !== undefined; next = nextOf(addition)) {
+        await send(client, name, addition, next, keep);
       }
       const answers = result(takeBuffer, 'once_answers', addition) ?? new Uint8Array();
       isTold = true;
       return answers;
     } finally {
-      call('once_end', this.#pointer, addition, isTold, now());
+      call('once_end', this.#pointer, addition, isTold, nowMicros());
     }
   }
 
@@ -79,26 +63,48 @@ export class Receipts {
   }
 }
 
-/** Returns the number of items of the next command, and its words. */
+/** Returns the next command of a call, the words after its key, and those of them that are items; undefined at the end. */
 const nextOf = (addition) =>
   withPlace((place) => {
     call('once_command', addition, place, place + 64);
     const count = u32(place + 64);
-    return [count, count === 0 ? [] : takeItems(place).map(([word]) => word)];
+    if (count === 0) return undefined;
+    const [command, ...words] = takeItems(place).map(([word]) => word);
+    return { command: textOf(command), words, items: words.slice(-count) };
   });
 
-/** Throws the error of a command, unless its call goes on. */
-function refuse(addition, error, refusal, isElement) {
+/** Sends a command of a call, and takes its answers. */
+async function send(client, name, addition, { command, words, items }, keep) {
+  let replies;
+  try {
+    replies = await client.send(command, name, ...words);
+  } catch (error) {
+    requireRetry(addition, error, client.refusalOf(error), false);
+    return;
+  }
+  requireList(command, replies, items.length);
+  const last = replies.at(-1);
+  const isRefused = last instanceof Error;
+  if (replies.length < items.length && !isRefused) throw new Error('the client returned too few replies');
+  const answers = Uint8Array.from(isRefused ? replies.slice(0, -1) : replies, (reply) => isOne(command, reply));
+  withBytes(answers, (...bytes) => call('once_take', addition, ...bytes));
+  keep(items.slice(0, answers.length));
+  if (isRefused) requireRetry(addition, last, client.refusalOf(last) ?? '', true);
+}
+
+/** Throws an error, or a clearer one, unless the call goes on without receipts. */
+function requireRetry(addition, error, refusal, isElement) {
   if (refusal === undefined) throw error;
   const text = new TextEncoder().encode(refusal);
   const [meaning, first, end] = withPlace((known) => {
-    const meaning = withBytes(text, (...bytes) => run(wasm.valkeybloom_once_refuse, addition, ...bytes, isElement, known));
+    const meaning = withBytes(text, (...bytes) =>
+      run(wasm.valkeybloom_once_refuse, addition, ...bytes, isElement, known));
     return [meaning, f64(known), f64(known + 8)];
   });
-  if (meaning === WITHOUT) return;
+  if (meaning === RETRY_WITHOUT) return;
   if (meaning === LACKING) throw new SketchError('NO_RECEIPTS', lastError());
   if (meaning === FORGOTTEN) throw Object.assign(new SketchError('FORGOTTEN', refusal), { first, end });
-  if (meaning === OTHER) throw error;
+  throw error;
 }
 
 export class Once {
@@ -109,13 +115,15 @@ export class Once {
 
   constructor(client, key, given = {}) {
     const { consumer, begin } = options(given, 'consumer', 'begin');
-    if (consumer === undefined && begin !== undefined) throw new TypeError('begin is the first position of a consumer, which is missing');
+    if (consumer === undefined && begin !== undefined) {
+      throw new TypeError('begin is the first position of a consumer, which is missing');
+    }
     this.#name = itemBytes(key);
     this.#client = commandsOf(client, this.#name);
     this.#isConsumer = consumer !== undefined;
     this.#receipts = new Receipts(this.#client.full(this.#name), {
       consumer: consumer === undefined ? undefined : itemBytes(consumer),
-      begin: integer(begin ?? 0, 'begin'),
+      begin: integer(begin === undefined ? 0 : begin, 'begin'),
       creates: true,
       mayLack: false,
     });
@@ -126,7 +134,8 @@ export class Once {
     if ((at !== undefined) !== this.#isConsumer) {
       throw new TypeError(this.#isConsumer ? 'add needs at, the position of the first item' : "at is a consumer's position");
     }
-    const answers = await this.#receipts.add(this.#client, this.#name, items, { at: integer(at ?? 0, 'at') });
+    const position = integer(at === undefined ? 0 : at, 'at');
+    const answers = await this.#receipts.add(this.#client, this.#name, items, { at: position });
     return Array.from(answers, (answer) => answer === 1);
   }
 

@@ -3,8 +3,8 @@
 import { commandsOf, pause } from './clients.js';
 import { objectAt, familyOf, isSketch, pointerOf } from './sketches.js';
 import {
-  SketchError, call, itemBytes, keyBytes, number, numbers, options, result, takeBuffer, takeItems, textOf, u32, wasm, withBatch,
-  withBytes, withPlace,
+  SketchError, call, itemBytes, keyBytes, nowMicros, number, numbers, options, result, takeBuffer, takeItems, textOf, u32, wasm,
+  withBatch, withBytes, withPlace,
 } from './wasm.js';
 
 /** How conversations end, in the order of the WebAssembly. */
@@ -17,7 +17,7 @@ async function converse({ send, refusalOf }, key, pointer, sketch) {
   const errors = [];
   try {
     for (;;) {
-      const [name, ...words] = result(takeItems, 'conversation_next', pointer, performance.now() * 1000).map(([word]) => word);
+      const [name, ...words] = result(takeItems, 'conversation_next', pointer, nowMicros()).map(([word]) => word);
       if (name === undefined) return ended(pointer, errors, key, sketch);
       let reply;
       try {
@@ -53,7 +53,7 @@ function ended(pointer, errors, key, sketch) {
     throw new SketchError('KEY_EXISTS', `${shown} already exists: pass replace: true, or merge: true to unite both`);
   }
   if (ending === NOT_MERGEABLE) throw new TypeError(`objects of ${familyOf(sketch).name} can't be merged`);
-  if (ending === UNEXPECTED) throw new TypeError('the client returned something else than a reply of the command');
+  if (ending === UNEXPECTED) throw new TypeError('the client returned something other than a reply to the command');
   if (ending !== CLIENT) error.message = `store to ${shown}: ${text}`;
   throw error;
 }

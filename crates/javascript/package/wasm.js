@@ -89,6 +89,9 @@ export function check(status) {
   if (status !== OK) throw failure(status);
 }
 
+/** Returns the time in microseconds, by a clock that never goes back. */
+export const nowMicros = () => performance.now() * 1000;
+
 /** Calls a function by its name, and throws its error. */
 export const call = (name, ...parameters) => check(run(wasm[`valkeybloom_${name}`], ...parameters));
 
@@ -96,9 +99,9 @@ export const call = (name, ...parameters) => check(run(wasm[`valkeybloom_${name}
  * Calls a function. If there is no memory for a few words, it is aborted; if the engine's stack is full, it does not begin.
  * Then its stack in the memory is reset.
  */
-export function run(of, ...parameters) {
+export function run(callee, ...parameters) {
   try {
-    return of(...parameters);
+    return callee(...parameters);
   } catch (error) {
     wasm.__stack_pointer.value = stack;
     if (!(error instanceof WebAssembly.RuntimeError)) throw error;

@@ -208,7 +208,7 @@ test('a reply that is none is an error of the lookup', async () => {
   ]) {
     for (reply of wrongs) {
       to = command;
-      await assert.rejects(call, { message: `the client returned something else than the reply of ${command}` }, String(reply));
+      await assert.rejects(call, { message: `the client returned something other than a reply to ${command}` }, String(reply));
       to = '';
       assert.deepEqual([near.local('b'), await near.has('b')], [undefined, false]);
     }

@@ -172,6 +172,11 @@ test('what is refused', async () => {
   await assert.rejects(new Once(one, 'k', { consumer: 'c' }).add(['a']), /needs at/);
   await assert.rejects(new Once(one, 'k').add(['a'], { at: 0 }), /a consumer's position/);
   assert.throws(() => new Once(one, 'k', { begin: 1 }), /begin/);
+  for (const wrong of [null, '', false, 0.5, -1]) {
+    const error = { message: /^(at|begin) is / };
+    assert.throws(() => new Once(one, 'k', { consumer: 'c', begin: wrong }), error, String(wrong));
+    await assert.rejects(new Once(one, 'k', { consumer: 'c' }).add(['a'], { at: wrong }), error, String(wrong));
+  }
   await assert.rejects(new Once(one, 'k').add(['a', null]), /item 1/);
   await client.call('ACL', 'SETUSER', 'plain', 'on', '>pw', '+@all', '~k');
   const limited = new ioredis.Redis(server.port, { username: 'plain', password: 'pw' });

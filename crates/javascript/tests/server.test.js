@@ -222,6 +222,37 @@ test('a server that ends in the middle is an error of the client', async () => {
   }
 });
 
+/** Returns a client of ioredis that differs in some properties. */
+const changed = (properties) =>
+  new Proxy(client.client, {
+    get(target, property) {
+      const value = properties[property] ?? target[property];
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+
+test('a cluster whose slots have no address yet is asked anywhere', async () => {
+  const one = changed({ slots: Array(16_384).fill(['']), nodes: () => [] });
+  const filter = new Bloom(10, 0.1);
+  await store(one, 'key', filter);
+  assert.ok((await fetch(one, 'key')).equals(filter));
+});
+
+test("only valkey-glide's words are taken out of a refusal", async () => {
+  const glide = 'An error was signalled by the server: - ';
+  for (const [name, message, text] of [
+    ['ErrorReply', 'DENIED: by a proxy', 'DENIED: by a proxy'],
+    ['ReplyError', `${glide}ResponseError: by a proxy`, `${glide}ResponseError: by a proxy`],
+    ['RequestError', 'DENIED: by a proxy', 'DENIED by a proxy'],
+    ['RequestError', `${glide}ResponseError: by a proxy`, 'by a proxy'],
+  ]) {
+    const refuse = async () => {
+      throw Object.assign(new Error(message), { name });
+    };
+    await assert.rejects(store(changed({ callBuffer: refuse }), 'key', new Bloom(10, 0.1)), { message: `store to "key": ${text}` });
+  }
+});
+
 /** Calls `use` with a client of ioredis, as it is by default, for each step at which the connection can be cut. */
 async function withEachCut(use) {
   const { Redis } = await import('ioredis');

@@ -143,7 +143,7 @@ impl Conversation {
             }
             Failure::Undecodable(error) => raise(error.into()),
             Failure::Unexpected => PyTypeError::new_err(format!(
-                "the client returned something else than the reply, for {}",
+                "the client returned something other than a reply to the command, for {}",
                 shown()?
             )),
             Failure::Client(error) => error,
