@@ -12,8 +12,9 @@ use valkeybloom_sketches::bloom::{Params, Tightening, Time, Window};
 use valkeybloom_sketches::{Fraction, Seed};
 
 use super::batch::{Batch, copied, writer};
+use super::decode::undecodable;
 use super::error::{Code, Error};
-use super::family::{Chunked, Family, family, undecodable};
+use super::family::{Chunked, Family, family};
 use super::host::now_ms;
 use super::limits;
 use super::random_seed;
@@ -284,11 +285,11 @@ impl Bloom {
 impl Chunked for Bloom {
     type Loading = Value;
 
-    fn piece(&self, cursor: u64) -> Result<(u64, Vec<u8>), Error> {
-        let (next, piece) = chunks::piece(&self.0, cursor).ok_or(Error::NO_MEMORY)?;
-        let bytes = match piece {
-            Cow::Borrowed(piece) => copied(piece)?,
-            Cow::Owned(piece) => piece,
+    fn chunk(&self, cursor: u64) -> Result<(u64, Vec<u8>), Error> {
+        let (next, chunk) = chunks::piece(&self.0, cursor).ok_or(Error::NO_MEMORY)?;
+        let bytes = match chunk {
+            Cow::Borrowed(chunk) => copied(chunk)?,
+            Cow::Owned(chunk) => chunk,
         };
         Ok((next, bytes))
     }

@@ -5,8 +5,9 @@ use valkeybloom_protocol::words::Grammar;
 use valkeybloom_sketches::cuckoo::{self, Limits, Params, Refusal, Shape, wire};
 
 use super::batch::{Batch, copied, writer};
+use super::decode::undecodable;
 use super::error::Error;
-use super::family::{Chunked, family, undecodable};
+use super::family::{Chunked, family};
 use super::limits;
 use super::words::Command;
 
@@ -101,12 +102,12 @@ impl Cuckoo {
 impl Chunked for Cuckoo {
     type Loading = cuckoo::Cuckoo;
 
-    fn piece(&self, cursor: u64) -> Result<(u64, Vec<u8>), Error> {
+    fn chunk(&self, cursor: u64) -> Result<(u64, Vec<u8>), Error> {
         if cursor == 0 {
             return Ok((1, wire::write_header(&self.0)));
         }
-        let piece = wire::chunk(&self.0, cursor).map_err(|_| Error::NO_MEMORY)?;
-        let Some((next, slots)) = piece else {
+        let chunk = wire::chunk(&self.0, cursor).map_err(|_| Error::NO_MEMORY)?;
+        let Some((next, slots)) = chunk else {
             return Ok((0, Vec::new()));
         };
         Ok((next, copied(&slots)?))

@@ -1,10 +1,10 @@
-//! Traits of all families: bytes, chunks, copies, equality.
+//! What all families share: copies, equality, bytes, and chunks.
 
 use valkeybloom_sketches::bloom::{Dialect, dump};
-use valkeybloom_sketches::{DecodeError, Sketch, SketchRef};
+use valkeybloom_sketches::{Sketch, SketchRef};
 
+use super::decode::{decode, undecodable};
 use super::error::{Code, Error};
-use super::random_seed;
 
 /// An object of a family.
 pub trait Family: Sized {
@@ -123,7 +123,7 @@ pub trait Chunked: Family {
     ///
     /// # Errors
     /// [`Code::NoMemory`]
-    fn piece(&self, cursor: u64) -> Result<(u64, Vec<u8>), Error>;
+    fn chunk(&self, cursor: u64) -> Result<(u64, Vec<u8>), Error>;
 
     /// Begins with the first chunk, whose cursor is 1.
     ///
@@ -176,39 +176,6 @@ impl<F: Chunked> Loader<F> {
     pub fn end(self) -> Result<F, Error> {
         F::end(self.0.ok_or_else(|| undecodable("there are no chunks"))?)
     }
-}
-
-pub(crate) fn undecodable(text: &'static str) -> Error {
-    Error::new(Code::Undecodable, text)
-}
-
-/// Decodes the bytes of an object of any family: a payload of DUMP, or of BF.LOAD.
-///
-/// # Errors
-/// [`Code::Undecodable`] or [`Code::NoMemory`].
-pub fn decode(bytes: &[u8]) -> Result<Sketch, Error> {
-    match Sketch::from_dump(bytes, random_seed()?) {
-        Ok(sketch) => Ok(sketch),
-        // A payload of BF.LOAD and one of DUMP begin with different bytes.
-        Err(_) if !is_dump(bytes) => {
-            let object = dump::decode(bytes).map_err(|error| match error {
-                DecodeError::UnsupportedVersion if bytes.first() > Some(&VERSIONS) => {
-                    undecodable("not a valkeybloom file, and no bytes of an object")
-                }
-                error => error.into(),
-            });
-            object.map(Sketch::Bloom)
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// The first byte of a payload of BF.LOAD is its version. Later ones will not exceed this.
-const VERSIONS: u8 = 8;
-
-/// Returns whether bytes begin like a payload of DUMP of a module's value, whose type is a number of 64 bits.
-fn is_dump(bytes: &[u8]) -> bool {
-    bytes.starts_with(&[7, 0x81])
 }
 
 /// Returns the name of an object's family.

@@ -57,6 +57,7 @@ mod batch;
 mod bloom;
 mod cms;
 mod cuckoo;
+mod decode;
 mod error;
 mod family;
 #[allow(unsafe_code, reason = "it declares functions of JavaScript")]
@@ -75,8 +76,9 @@ pub use batch::{Batch, copied};
 pub use bloom::{Bloom, moment, parse_moment};
 pub use cms::CountMin;
 pub use cuckoo::Cuckoo;
+pub use decode::decode;
 pub use error::{Code, Error};
-pub use family::{Chunked, Family, Loader, decode, name_of};
+pub use family::{Chunked, Family, Loader, name_of};
 pub use items::{Items, Text};
 pub use limits::limit_growth;
 pub use shared::Shared;

@@ -122,7 +122,7 @@ trait Tested: Family {
 fn chunks_of<F: Chunked>(object: &F) -> Value {
     let (mut cursor, mut chunks, mut loader) = (0, Vec::new(), Loader::<F>::default());
     loop {
-        let (next, chunk) = object.piece(cursor).unwrap();
+        let (next, chunk) = object.chunk(cursor).unwrap();
         if next == 0 {
             break;
         }

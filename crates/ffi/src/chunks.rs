@@ -21,8 +21,8 @@ pub unsafe extern "C" fn valkeybloom_next_chunk(
         require(chunk)?;
         let (object, cursor) = (borrow(object)?, borrow_mut(cursor)?);
         let (next, bytes) = match object {
-            Object::Bloom(filter) => filter.read(|filter| filter.piece(*cursor))??,
-            Object::Cuckoo(filter) => filter.read(|filter| filter.piece(*cursor))??,
+            Object::Bloom(filter) => filter.read(|filter| filter.chunk(*cursor))??,
+            Object::Cuckoo(filter) => filter.read(|filter| filter.chunk(*cursor))??,
             _ => return Err(object.lacks("chunks")),
         };
         let bytes = match next {

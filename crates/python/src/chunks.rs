@@ -13,13 +13,13 @@ use super::items::bytes_of;
 use super::locked::detached;
 use super::words::Whole;
 
-type Piece = dyn Fn(u64) -> Result<(u64, Vec<u8>), Error> + Send + Sync;
+type ChunkAfter = dyn Fn(u64) -> Result<(u64, Vec<u8>), Error> + Send + Sync;
 
 /// An iterator over the chunks of a filter.
 #[pyclass(frozen, module = "valkeybloom")]
 pub struct Chunks {
     /// Returns the chunk after a cursor, of a copy, because other threads may change the filter meanwhile.
-    piece: Box<Piece>,
+    chunk_after: Box<ChunkAfter>,
     /// The cursor of the next chunk.
     next: AtomicU64,
     begun: AtomicBool,
@@ -32,7 +32,7 @@ impl Chunks {
     ) -> PyResult<Self> {
         let copy = detached(py, || filter.read(Family::try_clone)?)?;
         Ok(Self {
-            piece: Box::new(move |cursor| copy.piece(cursor)),
+            chunk_after: Box::new(move |cursor| copy.chunk(cursor)),
             next: AtomicU64::new(0),
             begun: false.into(),
         })
@@ -50,7 +50,7 @@ impl Chunks {
         if cursor == 0 && self.begun.swap(true, Ordering::Relaxed) {
             return Ok(None);
         }
-        let (next, chunk) = detached(py, || (self.piece)(cursor))?;
+        let (next, chunk) = detached(py, || (self.chunk_after)(cursor))?;
         self.next.store(next, Ordering::Relaxed);
         match next {
             0 => Ok(None),

@@ -34,7 +34,7 @@ def test_files_that_are_not_there_or_hold_something_else(tmp_path: Path) -> None
         assert str(error) == f"[Errno {number}] {os.strerror(number)}: {str(path)!r}"
     (tmp_path / "text").write_text("text")
     for one in objects():
-        with pytest.raises(ValueError, match="^not a valkeybloom file, and no bytes of an object$"):
+        with pytest.raises(ValueError, match="^not a valkeybloom file, nor an encoded object$"):
             type(one).load(tmp_path / "text")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "loop", "text"]
 

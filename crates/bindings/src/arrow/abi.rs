@@ -1,6 +1,8 @@
-//! The structures of the interface.
+//! The C structures of Arrow's C data interface and C stream interface:
+//! <https://arrow.apache.org/docs/format/CDataInterface.html>.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::ptr::{null, null_mut};
 
 /// The type of an array: `struct ArrowSchema`.
 #[derive(Debug)]
@@ -47,11 +49,40 @@ pub struct ArrowArrayStream {
 }
 
 impl ArrowSchema {
-    // SAFETY: null pointers, no functions and zeros are values of all fields.
-    pub(super) const RELEASED: Self = unsafe { std::mem::zeroed() };
+    /// A schema without a type, which need not be released.
+    pub(super) const RELEASED: Self = Self {
+        format: null(),
+        name: null(),
+        metadata: null(),
+        flags: 0,
+        n_children: 0,
+        children: null_mut(),
+        dictionary: null_mut(),
+        release: None,
+        private_data: null_mut(),
+    };
 }
 
 impl ArrowArray {
-    // SAFETY: as above.
-    pub(super) const RELEASED: Self = unsafe { std::mem::zeroed() };
+    /// An array without items, which need not be released.
+    pub(super) const RELEASED: Self = Self {
+        length: 0,
+        null_count: 0,
+        offset: 0,
+        n_buffers: 0,
+        n_children: 0,
+        buffers: null_mut(),
+        children: null_mut(),
+        dictionary: null_mut(),
+        release: None,
+        private_data: null_mut(),
+    };
 }
+
+/// The sizes that C compilers give the structures on machines of 64 bits.
+#[cfg(target_pointer_width = "64")]
+const _: () = {
+    assert!(size_of::<ArrowSchema>() == 72);
+    assert!(size_of::<ArrowArray>() == 80);
+    assert!(size_of::<ArrowArrayStream>() == 40);
+};
