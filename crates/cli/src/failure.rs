@@ -192,9 +192,7 @@ pub fn unless_refused<T>(result: Result<T, Fault>) -> Result<Option<T>, Fault> {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Self::Refused(text) | Self::Lost(text) | Self::Unusable(text)) = self;
-        // The error for an unknown command repeats the arguments.
-        let text = text.split(", with args beginning with").next();
-        f.write_str(text.unwrap_or_default().trim_end_matches('.'))?;
+        f.write_str(conversation::without_arguments(text).trim_end_matches('.'))?;
         let advice = self.advice().map(|advice| format!("; {advice}"));
         f.write_str(&advice.unwrap_or_default())
     }

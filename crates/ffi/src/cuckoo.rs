@@ -76,9 +76,9 @@ pub unsafe extern "C" fn valkeybloom_cuckoo_compact(filter: *mut Object) -> Stat
     })
 }
 
-/// Parameters and contents of a filter. `slots` are for items, `bucket_size` of them in a bucket, in a stack of `filters`.
-/// At most `max_iterations` items are moved to make room for one. The next filter of the stack is `expansion` times as
-/// large; 0 is for a filter that does not grow.
+/// Parameters and contents of a filter, which is a stack of `filters`. Each of its `slots` has room for one item, and a bucket
+/// consists of `bucket_size` slots. At most `max_iterations` items are moved to make room for a new one. The next filter of
+/// the stack is `expansion` times as large; 0 is for a filter that does not grow.
 #[repr(C)]
 pub struct CuckooInfo {
     size: usize,

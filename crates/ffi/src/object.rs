@@ -108,7 +108,7 @@ impl Object {
     /// # Safety
     /// As for [`time`].
     pub unsafe fn time(&self, options: *const c_char) -> Outcome<Option<u64>> {
-        // SAFETY: the caller promises it.
+        // SAFETY: the options are as both functions require.
         unsafe {
             match self {
                 Self::Bloom(_) => time(options),
@@ -123,7 +123,7 @@ impl Object {
 /// # Safety
 /// The pointer is null, or valid for the length of the call.
 pub unsafe fn borrow_as<'a, F: Typed + 'a>(object: *const Object) -> Outcome<&'a Shared<F>> {
-    // SAFETY: the caller promises it.
+    // SAFETY: the pointer is null or valid.
     let object = unsafe { borrow(object) }?;
     F::of(object).ok_or_else(|| Failure::bad_family(format!("the object is not a {}", F::NAME)))
 }
@@ -136,9 +136,9 @@ pub unsafe fn borrow_all_as<'a, F: Typed + 'a>(
     objects: *const *const Object,
     length: usize,
 ) -> Outcome<Vec<&'a Shared<F>>> {
-    // SAFETY: the caller promises it.
+    // SAFETY: there are `length` pointers, or the array is null.
     let pointers = unsafe { slice(objects, length) }?;
-    // SAFETY: the caller promises it.
+    // SAFETY: each pointer is null or valid.
     let shared = |object: &*const Object| unsafe { borrow_as(*object) };
     let mut all = Vec::new();
     all.try_reserve_exact(pointers.len())?;
@@ -156,7 +156,7 @@ pub unsafe fn give_new<F: Typed>(
     place: *mut *mut Object,
     new: impl FnOnce() -> Outcome<F>,
 ) -> Outcome<()> {
-    // SAFETY: the caller promises it.
+    // SAFETY: the place is null, or may be written to.
     unsafe { give_made(place, || Ok(new()?.object())) }
 }
 
@@ -169,7 +169,7 @@ pub unsafe fn describe<F: Typed, I>(
     info: *mut I,
     read: impl FnOnce(&F) -> I,
 ) -> Outcome<()> {
-    // SAFETY: the caller promises it.
+    // SAFETY: the object is null or valid, and the place is as `require_info` requires.
     unsafe {
         require_info(info)?;
         put(info, borrow_as::<F>(object)?.read(read)?)
@@ -181,7 +181,7 @@ pub unsafe fn describe<F: Typed, I>(
 /// # Safety
 /// The place is null, or may be written to.
 pub unsafe fn give<T>(place: *mut *mut T, made: T) -> Outcome<()> {
-    // SAFETY: the caller promises it.
+    // SAFETY: the place is null, or may be written to.
     unsafe { give_made(place, || Ok(made)) }
 }
 
@@ -198,7 +198,7 @@ pub unsafe fn give_made<T>(place: *mut *mut T, make: impl FnOnce() -> Outcome<T>
     one.try_reserve_exact(1)?;
     one.push(make()?);
     let one = Box::into_raw(one.into_boxed_slice());
-    // SAFETY: the caller promises it.
+    // SAFETY: the place is null, or may be written to.
     unsafe { put(place, one.cast()) }
 }
 
@@ -210,7 +210,7 @@ pub unsafe fn free<T>(given: *mut T) {
     if !given.is_null() {
         // A destructor that panics would be a bug. There is no status to report it with.
         call(|| {
-            // SAFETY: the caller promises it.
+            // SAFETY: the box was given away, and not taken back.
             drop(unsafe { Box::from_raw(given) });
             Ok(())
         });

@@ -52,7 +52,8 @@ pub unsafe extern "C" fn valkeybloom_tdigest_add_array(
 /// set to 0 before they are borrowed, which `From<u8>` is for.
 ///
 /// # Safety
-/// There are `length` numbers and as many places, unless a pointer is null, for the length of the call.
+/// The digest is null or valid. There are `length` numbers and as many places, unless a pointer is null, for the length of
+/// the call.
 unsafe fn answer_each<T: Copy, A: Copy + From<u8>>(
     digest: *const Object,
     numbers: *const T,
@@ -60,7 +61,7 @@ unsafe fn answer_each<T: Copy, A: Copy + From<u8>>(
     answers: *mut A,
     answer: impl Fn(&Compressed<'_>, T) -> A,
 ) -> Outcome<()> {
-    // SAFETY: the caller promises it.
+    // SAFETY: the digest is null or valid, and there are `length` numbers, or their pointer is null.
     let (digest, numbers) = unsafe { (borrow_as::<TDigest>(digest)?, slice(numbers, length)?) };
     let mut found = Vec::new();
     found.try_reserve_exact(length)?;
@@ -69,7 +70,7 @@ unsafe fn answer_each<T: Copy, A: Copy + From<u8>>(
         found.extend(numbers.iter().map(|number| answer(&digest, *number)));
         Ok::<_, Error>(())
     })??;
-    // SAFETY: the caller promises it.
+    // SAFETY: there are `length` places, or the pointer is null.
     unsafe { places(answers, length) }?.copy_from_slice(&found);
     Ok(())
 }

@@ -109,10 +109,10 @@ impl Queue {
                 continue;
             };
             let fault = Fault::from(error.clone());
-            if fault.1.starts_with("ERR ") && !fault.1.starts_with("ERR unknown command") {
+            if fault.text.starts_with("ERR ") && !fault.text.starts_with("ERR unknown command") {
                 return Err(error.into());
             }
-            log::line(format_args!("{} refuses: {}", link.address(), fault.1));
+            log::line(format_args!("{} refuses: {}", link.address(), fault.text));
         }
         // Each connection has at most one request in the queue.
         let (sender, receiver) = mpsc::unbounded_channel();
@@ -201,9 +201,9 @@ fn share(group: Vec<Request>, reply: Value) -> Vec<Request> {
     let items = match reply {
         Value::ServerError(error) => {
             let fault = Fault::from(error);
-            let lacks_once = group[0].receipt.is_some() && once::is_lacking(&fault.1);
+            let lacks_once = group[0].receipt.is_some() && once::is_lacking(&fault.text);
             Err(if lacks_once {
-                Fault::new(fault.0, once::LACKING)
+                Fault::new(fault.status, once::LACKING)
             } else {
                 fault
             })
@@ -290,7 +290,7 @@ mod tests {
         let first = next().expect("it is answered").expect("no key was refused");
         assert_eq!(first, (keys("a b"), vec![false, true]));
         let refused = next().expect("it is answered").expect_err("d was refused");
-        assert_eq!(refused.1, "ERR it is full");
+        assert_eq!(refused.text, "ERR it is full");
         assert!(next().is_none() && next().is_none());
     }
 
@@ -370,7 +370,7 @@ mod tests {
         drop(stream);
         let (sent, waiting) = tokio::join!(sent, waiting);
         for answer in [sent, waiting] {
-            assert_eq!(answer.expect_err("it was not sent").0, 503);
+            assert_eq!(answer.expect_err("it was not sent").status, 503);
         }
         assert!(is_pending(pin!(server.accept())), "it connected again");
     }

@@ -2,20 +2,27 @@
 
 use hyper::StatusCode;
 use redis::{RedisError, ServerError};
+use valkeybloom_near::conversation;
 
-/// The status and the text of an error response.
+/// An error response.
 #[derive(Clone, Debug)]
-pub struct Fault(pub StatusCode, pub String);
+pub struct Fault {
+    /// The status of the response.
+    pub status: StatusCode,
+    /// The reason, for people.
+    pub text: String,
+}
 
 impl Fault {
     /// Makes a fault of a text.
     pub fn new(status: StatusCode, text: impl Into<String>) -> Self {
-        Self(status, text.into())
+        let text = text.into();
+        Self { status, text }
     }
 
     /// Returns whether the server failed, not the request.
     pub fn is_of_server(&self) -> bool {
-        self.0.is_server_error()
+        self.status.is_server_error()
     }
 }
 
@@ -30,33 +37,31 @@ pub fn text_of(error: &RedisError) -> String {
 
 impl From<RedisError> for Fault {
     fn from(error: RedisError) -> Self {
-        let is_away = error.is_io_error();
+        let is_unreachable = error.is_io_error();
         let text = text_of(&error);
         let errors = error.into_server_errors();
         match errors.as_deref().and_then(<[_]>::first) {
             Some((_, error)) => Self::from(error.clone()),
-            None if is_away => {
+            None if is_unreachable => {
                 let text = format!("no answer from the server: {text}");
-                Self(StatusCode::SERVICE_UNAVAILABLE, text)
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, text)
             }
-            None => Self(StatusCode::BAD_GATEWAY, format!("the server: {text}")),
+            None => Self::new(StatusCode::BAD_GATEWAY, format!("the server: {text}")),
         }
     }
 }
 
 impl From<ServerError> for Fault {
     fn from(error: ServerError) -> Self {
-        let details = error.details().unwrap_or_default();
-        // A server without the module would quote the command, with the keys of other clients.
-        let details = details.split(", with args beginning with").next();
-        let details = details.unwrap_or_default();
+        // A server without the module quotes the command, with the keys of other clients.
+        let details = conversation::without_arguments(error.details().unwrap_or_default());
         let status = match error.code() {
             "LOADING" | "BUSY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "NOREPLICAS"
             | "MISCONF" => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::BAD_GATEWAY,
         };
         let text = format!("{} {details}", error.code());
-        Self(status, text.trim_end().to_owned())
+        Self::new(status, text.trim_end())
     }
 }
 
@@ -67,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_cannot_answer_now_is_away() {
+    fn a_server_that_cannot_answer_now_is_unavailable() {
         let unknown = "ERR unknown command 'BF.MEXISTS'";
         let quoted = format!("{unknown}, with args beginning with: 'a key of others' ");
         for (reply, status, text) in [
@@ -89,7 +94,7 @@ mod tests {
             };
             let fault = Fault::from(error);
             let expected = (status, text.unwrap_or(reply));
-            assert_eq!((fault.0.as_u16(), &fault.1[..]), expected);
+            assert_eq!((fault.status.as_u16(), &fault.text[..]), expected);
         }
     }
 }

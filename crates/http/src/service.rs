@@ -110,7 +110,10 @@ impl Service {
             "/health" if is_get => match self.check().await {
                 Ok(()) => Ok(json(StatusCode::OK, &json!({ "status": "ok" }))),
                 // This answer reports the state, so it does not count as a failed request.
-                Err(fault) => Ok(error(&Fault(StatusCode::SERVICE_UNAVAILABLE, fault.1))),
+                Err(fault) => Ok(error(&Fault::new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    fault.text,
+                ))),
             },
             "/metrics" if is_get => {
                 self.metrics
@@ -213,8 +216,8 @@ async fn body_of(headers: &HeaderMap, mut body: Incoming) -> Result<Bytes, Fault
 }
 
 fn error(fault: &Fault) -> Answer {
-    let mut answer = json(fault.0, &json!({ "error": fault.1 }));
-    if fault.0 == StatusCode::UNAUTHORIZED {
+    let mut answer = json(fault.status, &json!({ "error": fault.text }));
+    if fault.status == StatusCode::UNAUTHORIZED {
         let scheme = HeaderValue::from_static("Bearer");
         answer.headers_mut().insert(WWW_AUTHENTICATE, scheme);
     }

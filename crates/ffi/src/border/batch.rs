@@ -33,7 +33,7 @@ pub struct Batch {
 /// # Safety
 /// The batch is as the header says, for the length of the call.
 pub unsafe fn items<'a>(batch: *const Batch) -> Outcome<bindings::Batch<'a>> {
-    // SAFETY: the caller promises it.
+    // SAFETY: the pointer is null, or that of a batch.
     let batch = unsafe { borrow(batch) }?;
     let mut all = bindings::Batch::new();
     let given = [
@@ -44,7 +44,7 @@ pub unsafe fn items<'a>(batch: *const Batch) -> Outcome<bindings::Batch<'a>> {
     match given {
         [false, false, false] if batch.length == 0 => {}
         [false, false, true] => {
-            // SAFETY: the caller promises it.
+            // SAFETY: the header requires that the schema and the array follow the interface of Arrow.
             unsafe { arrow::push(batch.schema, batch.array, &mut all) }?;
         }
         [true, false, false] | [false, true, false] => {

@@ -24,7 +24,7 @@ pub fn require_if_given<T>(place: *mut T) -> Outcome<()> {
 /// # Safety
 /// The pointer is null, or its first field has a value.
 pub unsafe fn require_info<T>(info: *const T) -> Outcome<()> {
-    // SAFETY: the caller promises it, and null is checked.
+    // SAFETY: the pointer is null, which is checked, or its first field has a value.
     let size = unsafe { borrow(info.cast::<usize>()) }?;
     if *size < size_of::<T>() {
         return Err(Failure::refused("the size of the structure is not set"));
@@ -53,7 +53,7 @@ pub unsafe fn put_made<T>(place: *mut T, make: impl FnOnce() -> Outcome<T>) -> O
     if place.is_null() {
         return Ok(());
     }
-    // SAFETY: the caller promises it.
+    // SAFETY: the place is as `put` requires.
     unsafe { put(place, make()?) }
 }
 
@@ -121,7 +121,7 @@ pub unsafe fn optional<'a, T>(start: *const T, length: usize) -> Outcome<Option<
     if start.is_null() {
         return Ok(None);
     }
-    // SAFETY: the caller promises it.
+    // SAFETY: the array is as `slice` requires.
     unsafe { slice(start, length) }.map(Some)
 }
 
@@ -150,7 +150,7 @@ pub unsafe fn optional_answers<'a>(start: *mut u8, length: usize) -> Outcome<&'a
     if start.is_null() {
         return Ok(&mut []);
     }
-    // SAFETY: the caller promises it.
+    // SAFETY: the array is as `places` requires.
     let answers = unsafe { places(start, length) }?;
     answers.fill(2);
     Ok(answers)

@@ -6,16 +6,17 @@ use valkeybloom_bindings::Moment;
 
 use super::status::{Failure, Outcome};
 
-/// Returns the options AT and TTL of a call.
+/// Returns the options AT and TTL of a call: C passes a text with their words.
 ///
 /// # Safety
-/// As for [`words_after`].
+/// The pointer is null, or that of a text that ends with a zero and is valid for the length of the call. In WebAssembly,
+/// it is null, or that of two numbers.
 #[cfg(not(target_family = "wasm"))]
 pub unsafe fn moment(options: *const c_char) -> Outcome<Moment> {
     if options.is_null() {
         return Ok(Moment::default());
     }
-    // SAFETY: the caller promises it.
+    // SAFETY: the pointer is that of such a text.
     let words = unsafe { words_after(&[], options) }?;
     Ok(valkeybloom_bindings::parse_moment(&words)?)
 }
@@ -24,7 +25,8 @@ pub unsafe fn moment(options: *const c_char) -> Outcome<Moment> {
 /// an option that is missing.
 ///
 /// # Safety
-/// The pointer is null, or that of two numbers.
+/// The pointer is null, or that of two numbers that are valid for the length of the call. In C, it is null, or that of a
+/// text that ends with a zero.
 #[cfg(target_family = "wasm")]
 pub unsafe fn moment(options: *const c_char) -> Outcome<Moment> {
     #[allow(
@@ -40,7 +42,7 @@ pub unsafe fn moment(options: *const c_char) -> Outcome<Moment> {
     }
     #[allow(clippy::cast_ptr_alignment, reason = "`borrow` requires the alignment")]
     let numbers = options.cast::<[f64; 2]>();
-    // SAFETY: the caller promises it.
+    // SAFETY: the pointer is that of two numbers.
     let numbers = unsafe { super::memory::borrow(numbers) }?;
     let [at_ms, ttl_ms] = numbers.map(given);
     Ok(valkeybloom_bindings::moment(at_ms, ttl_ms)?)
@@ -54,7 +56,7 @@ pub unsafe fn words_after(numbers: &[String], options: *const c_char) -> Outcome
     let text = if options.is_null() {
         c""
     } else {
-        // SAFETY: the caller promises it.
+        // SAFETY: the pointer is that of a text that ends with a zero.
         unsafe { CStr::from_ptr(options) }
     };
     let words = text.to_bytes().split(u8::is_ascii_whitespace);
@@ -71,9 +73,10 @@ pub unsafe fn words_after(numbers: &[String], options: *const c_char) -> Outcome
 /// Returns the time of a call whose only option is AT, in milliseconds since the epoch.
 ///
 /// # Safety
-/// As for [`moment`].
+/// The pointer is null, or that of a text that ends with a zero (in C) or of two numbers (in WebAssembly), which are valid
+/// for the length of the call.
 pub unsafe fn time(options: *const c_char) -> Outcome<Option<u64>> {
-    // SAFETY: the caller promises it.
+    // SAFETY: `moment` reads what the pointer is for on each target.
     match unsafe { moment(options) }? {
         Moment {
             ttl_ms: None,
@@ -87,9 +90,9 @@ pub unsafe fn time(options: *const c_char) -> Outcome<Option<u64>> {
 /// Refuses options to a call that has none.
 ///
 /// # Safety
-/// As for [`moment`].
+/// As for [`time`].
 pub unsafe fn no_options(options: *const c_char) -> Outcome<()> {
-    // SAFETY: the caller promises it.
+    // SAFETY: as in `time`.
     match unsafe { moment(options) } {
         Ok(Moment {
             at_ms: None,

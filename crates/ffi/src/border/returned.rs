@@ -53,7 +53,7 @@ fn give<T>(array: Box<[T]>) -> (*mut T, usize) {
 unsafe fn take<T>(data: *mut T, length: usize) {
     if !data.is_null() {
         let array = ptr::slice_from_raw_parts_mut(data, length);
-        // SAFETY: the caller promises it.
+        // SAFETY: the array was given away with this length, and not taken back.
         drop(unsafe { Box::from_raw(array) });
     }
 }

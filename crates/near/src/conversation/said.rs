@@ -68,6 +68,12 @@ pub fn reason(refusal: &str) -> &str {
     }
 }
 
+/// Returns the text of a refusal without the arguments that the error for an unknown command repeats.
+pub fn without_arguments(refusal: &str) -> &str {
+    let end = refusal.find(", with args beginning with");
+    &refusal[..end.unwrap_or(refusal.len())]
+}
+
 pub fn words<const N: usize>(words: [&[u8]; N]) -> Words<'_> {
     words.map(Cow::Borrowed).into()
 }
