@@ -1,8 +1,9 @@
 // The classes of the five families.
 
 import {
-  RESULT_BYTES, SketchError, bytesOf, call, check, checkBatch, copied, f64, integer, isTrue, listOf, number, numbers, rate, options, release,
-  result, run, takeBuffer, takeItems, textOf, u32, u64, using, wasm, withBatch, withBytes, withItem, withNumbers, withPlace, withWords,
+  RESULT_BYTES, SketchError, bytesOf, call, check, checkBatch, copied, f64, integer, isTrue, listOf, number, numbers,
+  rate, options, release, result, run, takeBuffer, takeItems, textOf, u32, u64, using, wasm, withBatch, withBytes,
+  withItem, withNumbers, withPlace, withWords,
 } from './wasm.js';
 
 /** An object of the WebAssembly that no object of JavaScript has taken yet. It is passed to a constructor. */

@@ -35,7 +35,7 @@ pub unsafe extern "C" fn valkeybloom_fetch_new(
     key_length: usize,
     conversation: *mut *mut Conversation,
 ) -> Status {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
         let fetch = Conversation::fetch(slice(key, key_length)?, random_seed()?);
         give(conversation, fetch)
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn valkeybloom_store_new(
     random: u64,
     conversation: *mut *mut Conversation,
 ) -> Status {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
         let sketch = borrow(object)?.sketch()?;
         let options = Options {
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn valkeybloom_store_new(
 /// The conversation is valid, and not used afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_conversation_free(conversation: *mut Conversation) {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller keeps the contract above.
     drop(unsafe { Box::from_raw(conversation) });
 }
 
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn valkeybloom_conversation_next(
     now_us: f64,
     words: *mut Items,
 ) -> Status {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
         let next = borrow_mut(conversation)?.next(time(now_us));
         let next = next.unwrap_or_default();
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn valkeybloom_conversation_take(
     conversation: *mut Conversation,
     reply: *const Batch,
 ) -> Status {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
         let reply = items(reply)?;
         let conversation = borrow_mut(conversation)?;
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn valkeybloom_conversation_fail(
     refusal: *const u8,
     refusal_length: usize,
 ) -> Status {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
         let text = String::from_utf8_lossy(slice(refusal, refusal_length)?);
         let refusal = (!refusal.is_null()).then_some(&text[..]);
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn valkeybloom_conversation_end(
     error: *mut u32,
     text: *mut Buffer,
 ) -> Status {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
         let ended = Conversation::Ended(Err(Failure::Unexpected));
         let (how, place, words) = match std::mem::replace(borrow_mut(conversation)?, ended).end() {

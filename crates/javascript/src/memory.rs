@@ -33,7 +33,7 @@ pub unsafe extern "C" fn valkeybloom_deallocate(bytes: *mut u8, length: usize) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_has_time(object: *const Object) -> bool {
     let mut has_time = false;
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
         if let Object::Bloom(filter) = borrow(object)? {
             has_time = filter.read(|filter| filter.shape().window().is_some())?;

@@ -32,7 +32,7 @@ pub unsafe extern "C" fn valkeybloom_near_new(
     confirm: bool,
     follower: *mut *mut Follower,
 ) -> Status {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
         let [every, max_age, refresh, lag] = borrow(times)?.map(time);
         let refresh = Some(refresh).filter(|refresh| !refresh.is_zero());
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn valkeybloom_near_new(
 /// The pointer is from [`valkeybloom_near_new`], and not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_near_free(follower: *mut Follower) {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller keeps the contract above.
     unsafe { free(follower) }
 }
 
@@ -76,7 +76,7 @@ pub const extern "C" fn valkeybloom_command_bytes() -> usize {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_slot(key: *const u8, key_length: usize) -> u32 {
     let mut found = 0;
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
         found = slot(slice(key, key_length)?).into();
         Ok(())
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn valkeybloom_near_contains(
     now_us: f64,
 ) -> u8 {
     let mut answer = OPEN;
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
         let found = borrow(follower)?.contains(slice(item, item_length)?, time(now_us));
         answer = found.map_or(OPEN, u8::from);
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn valkeybloom_near_keep(
     item_length: usize,
     now_us: f64,
 ) -> Status {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
         borrow_mut(follower)?.keep(slice(item, item_length)?, time(now_us));
         Ok(())
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn valkeybloom_near_next(
     words: *mut Items,
     wait_us: *mut f64,
 ) -> Status {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
         let now = time(now_us);
         match borrow_mut(follower)?.next(now) {
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn valkeybloom_near_take(
     now_us: f64,
     random: f64,
 ) -> Status {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
         let (text, bytes) = (slice(text, text_length)?, slice(bytes, bytes_length)?);
         let words = String::from_utf8_lossy(text);
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn valkeybloom_near_copy(
     follower: *const Follower,
     filter: *mut *mut Object,
 ) -> Status {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
         let Some((copy, _)) = borrow(follower)?.copy() else {
             return put(filter, std::ptr::null_mut());
@@ -218,7 +218,7 @@ pub unsafe extern "C" fn valkeybloom_near_describe(
     numbers: *mut [f64; 8],
     last_error: *mut Buffer,
 ) -> Status {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
         let (follower, now) = (borrow(follower)?, time(now_us));
         let (done, age) = (follower.stats(), follower.age(now));

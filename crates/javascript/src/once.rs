@@ -28,7 +28,7 @@ pub unsafe extern "C" fn valkeybloom_once_new(
     may_lack: bool,
     once: *mut *mut Once,
 ) -> Status {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
         let receipts = if !is_on {
             Receipts::Off
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn valkeybloom_once_new(
 /// The pointer is from [`valkeybloom_once_new`], and not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_once_free(once: *mut Once) {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller keeps the contract above.
     unsafe { free(once) }
 }
 
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn valkeybloom_once_free(once: *mut Once) {
 /// The pointer is valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_once_has_receipts(once: *const Once) -> bool {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller keeps the contract above.
     unsafe { borrow(once) }.is_ok_and(Once::has_receipts)
 }
 
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn valkeybloom_once_position_words(
     once: *const Once,
     words: *mut Items,
 ) -> Status {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
         let sent = borrow(once)?.position_words().unwrap_or_default();
         put(words, Items::of_words(&sent)?)
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn valkeybloom_once_position_in(
     head_length: usize,
 ) -> f64 {
     let mut position = -1.0;
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
         let found = borrow(once)?.position_in(slice(head, head_length)?);
         position = found.map_or(-1.0, |found| found as f64);
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn valkeybloom_once_begin(
     now_us: f64,
     addition: *mut *mut Addition,
 ) -> Status {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller keeps the contract above.
     call(|| unsafe { give_made(addition, || Ok(borrow_mut(once)?.begin(at, time(now_us)))) })
 }
 
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn valkeybloom_once_push(
     item_length: usize,
     is_claimed: bool,
 ) -> Status {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
         let item = slice(item, item_length)?;
         borrow_mut(once)?.push(borrow_mut(addition)?, item, is_claimed)?;
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn valkeybloom_once_command(
     words: *mut Items,
     count: *mut usize,
 ) -> Status {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
         let Some(command) = borrow_mut(addition)?.command() else {
             return put(count, 0);
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn valkeybloom_once_take(
     answers: *const u8,
     count: usize,
 ) -> Status {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
         let answers = slice(answers, count)?;
         borrow_mut(addition)?.take(answers.iter().map(|answer| *answer != 0));
@@ -191,7 +191,7 @@ pub unsafe extern "C" fn valkeybloom_once_refuse(
     known: *mut [f64; 2],
 ) -> u32 {
     let mut meaning = 0;
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
         let text = String::from_utf8_lossy(slice(text, text_length)?);
         match borrow_mut(addition)?.refuse(&text, is_element) {
@@ -220,7 +220,7 @@ pub unsafe extern "C" fn valkeybloom_once_answers(
     addition: *const Addition,
     answers: *mut Buffer,
 ) -> Status {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
         let known = borrow(addition)?.answers().into_iter();
         let bytes: Vec<u8> = known.map(|answer| u8::from(answer == Some(true))).collect();
@@ -239,7 +239,7 @@ pub unsafe extern "C" fn valkeybloom_once_end(
     is_told: bool,
     now_us: f64,
 ) -> Status {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
         let addition = *Box::from_raw(addition);
         borrow_mut(once)?.end(addition, is_told, time(now_us));

@@ -249,7 +249,8 @@ test("only valkey-glide's words are taken out of a refusal", async () => {
     const refuse = async () => {
       throw Object.assign(new Error(message), { name });
     };
-    await assert.rejects(store(changed({ callBuffer: refuse }), 'key', new Bloom(10, 0.1)), { message: `store to "key": ${text}` });
+    const refusing = changed({ callBuffer: refuse });
+    await assert.rejects(store(refusing, 'key', new Bloom(10, 0.1)), { message: `store to "key": ${text}` });
   }
 });
 
