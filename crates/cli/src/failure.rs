@@ -211,6 +211,8 @@ impl From<RedisError> for Fault {
             return Self::Refused("WRONGPASS user or password is wrong".to_owned());
         }
         let text = error.to_string();
+        // A connection that ends within a reply is an error of this kind, too.
+        let is_invalid = error.kind() == ErrorKind::Parse && !text.contains("end of input");
         if let Some(detail) = error.detail()
             && text.starts_with("Redis server refused to switch database")
         {
@@ -221,7 +223,7 @@ impl From<RedisError> for Fault {
         let errors = error.into_server_errors();
         match errors.as_deref().and_then(<[_]>::first) {
             Some((_, error)) => Self::from(error.clone()),
-            None if text.contains(bounded::EXCEEDED) => Self::Unusable(text),
+            None if is_invalid || text.contains(bounded::EXCEEDED) => Self::Unusable(text),
             // A page for programmers follows some texts.
             None => Self::Lost(text.split(": https://").next().unwrap_or_default().into()),
         }

@@ -109,7 +109,7 @@ impl Server {
             let is_strange = is_ended || error.kind() == ErrorKind::Parse;
             let is_invalid = error.kind() == ErrorKind::InvalidClientConfig;
             match Fault::from(error) {
-                Fault::Lost(text) if is_strange && may_need_tls => {
+                Fault::Lost(text) | Fault::Unusable(text) if is_strange && may_need_tls => {
                     failed(format!("{text}; if that port speaks TLS, write rediss://"))
                 }
                 Fault::Lost(text) if text.contains("CaUsedAsEndEntity") => failed(format!(
@@ -123,6 +123,7 @@ impl Server {
                     let advice = tls::advice_on_alert(&text).unwrap_or(IS_IT_UP);
                     failed(format!("{text}; {advice}"))
                 }
+                Fault::Unusable(text) if is_strange => failed(format!("{text}; {IS_IT_UP}")),
                 fault => failure("could not connect to", &shown, &fault),
             }
         })?;
