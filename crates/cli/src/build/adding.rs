@@ -191,7 +191,8 @@ impl Adding<'_> {
         let position = position.unwrap_or_default();
         let name = shown(self.names[batch.index].as_bytes());
         let what = format!("could not add {position} to {name} at");
-        limits::failure(self.server, &what, fault, (0, 0))
+        // The keys exist, so there can't be more shards.
+        limits::failure(self.server, &what, fault, None, None)
     }
 }
 

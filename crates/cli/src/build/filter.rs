@@ -5,7 +5,7 @@ use valkeybloom_sketches::bloom::{Added, Kind, Limits, Object, Refusal, Shape, T
 
 use super::source::{Counts, Source};
 use crate::failure::{Failure, Fault, Result, shown};
-use crate::held::limits;
+use crate::held::limits::{self, Sizes};
 use crate::progress::{Progress, Show};
 use crate::server::Server;
 use crate::upload::Upload;
@@ -92,8 +92,12 @@ impl<'f> Filters<'f> {
         let filters = filters.map(|(filter, _)| filter.geometry().cell_bytes);
         let tables = object.parts().iter().map(|part| part.table.memory_bytes());
         let filters = filters.chain(tables);
-        let sizes = (filters.max().unwrap_or(0), object.memory_bytes());
-        limits::failure(self.server, &what, fault, sizes)
+        let sizes = Sizes {
+            filter: filters.max().unwrap_or(0),
+            object: object.memory_bytes(),
+        };
+        let alternative = Some("use more shards");
+        limits::failure(self.server, &what, fault, Some(sizes), alternative)
     }
 }
 

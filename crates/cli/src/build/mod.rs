@@ -252,7 +252,7 @@ impl Build {
     ) -> Result<(Counts, Upload<'s>)> {
         let failed = |fault| {
             let what = format!("could not build {} at", shown(self.key.as_bytes()));
-            limits::failure(server, &what, &fault, (0, 0))
+            limits::failure(server, &what, &fault, None, None)
         };
         let creation = self.creation(items);
         let words: Vec<&[u8]> = creation.split(' ').map(str::as_bytes).collect();

@@ -43,13 +43,14 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Returns the settings that refuse an object: its largest filter has at least `filter` bytes, and the whole at
-    /// least `object`. Returns no settings if a limit is unknown.
-    pub fn refusing(self, filter: u64, object: u64) -> Vec<&'static str> {
+    /// Returns the settings that refuse an object. Returns no settings if a limit is unknown, or the sizes are and each limit
+    /// may be the one.
+    pub fn refusing(self, sizes: Option<Sizes>) -> Vec<&'static str> {
         let (Some(filter_limit), Some(object_limit)) = (self.filter_limit, self.object_limit)
         else {
             return Vec::new();
         };
+        let Sizes { filter, object } = sizes.unwrap_or_default();
         let is_limited = object_limit > 0;
         let mut names = Vec::new();
         if filter > filter_limit || !is_limited {
@@ -64,22 +65,39 @@ impl Settings {
     }
 }
 
-/// Reports a failure for an object that was to be made or filled. `sizes` are at least the bytes of its largest filter,
-/// and of the whole: if a limit refused it, the report names the limit.
-pub fn failure(server: &Server, what: &str, fault: &Fault, sizes: (u64, u64)) -> Failure {
+/// The least sizes of an object in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sizes {
+    /// The size of its largest filter.
+    pub filter: u64,
+    pub object: u64,
+}
+
+/// Reports a failure for an object that was to be made or filled. If a limit refused it, the report names the limit, and
+/// the alternative to a higher one.
+pub fn failure(
+    server: &Server,
+    what: &str,
+    fault: &Fault,
+    sizes: Option<Sizes>,
+    alternative: Option<&str>,
+) -> Failure {
     let refusal = Error::from(Refusal::MemoryLimit);
     let limits = if fault.is(refusal) {
         Settings::of(server).unwrap_or_default()
     } else {
         Settings::default()
     };
-    match &limits.refusing(sizes.0, sizes.1)[..] {
+    match &limits.refusing(sizes)[..] {
         [] => server.failure(what, fault),
-        names => Failure::new(format!(
-            "{what} {}: {refusal}; raise {} there, or use more shards",
-            server.address(),
-            names.join(" and ")
-        )),
+        names => {
+            let (address, names) = (server.address(), names.join(" and "));
+            let or = alternative.map(|other| format!(", or {other}"));
+            let or = or.unwrap_or_default();
+            Failure::new(format!(
+                "{what} {address}: {refusal}; raise {names} there{or}"
+            ))
+        }
     }
 }
 

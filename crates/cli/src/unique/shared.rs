@@ -354,7 +354,7 @@ impl<'r> Run<'r> {
         let verb = position.map(|position| format!("add {position} to"));
         let verb = verb.as_deref().unwrap_or("use the receipt of");
         let what = format!("could not {verb} {} at", shown(key.as_bytes()));
-        let failure = limits::failure(server, &what, fault, (0, 0));
+        let failure = limits::failure(server, &what, fault, None, None);
         if !self.receipts.lost_answers(fault) {
             return failure;
         }
