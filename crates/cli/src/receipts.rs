@@ -4,7 +4,7 @@
 //! Its name is derived from the command line and the files, so the same run finds it again. Additions to Bloom filters
 //! have receipts of the module, all other commands those of a script.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::ops::Range;
 
 use redis::{Cmd, Value, cmd};
@@ -28,12 +28,12 @@ const TEMPORARY_LEASE_MS: u64 = 300_000;
 
 const SCRIPT: &str = include_str!("receipts.lua");
 
-const GOES_ON: &str = "with unchanged files, and as long as the server keeps the receipt (a week by default), the same command goes on there";
-const COUNTS_TWICE: &str = "the same command would count them twice";
-const PASS_OTHERS: &str = "and some after them may be; pass only the others";
+const CONTINUES: &str = "with unchanged files, and as long as the server keeps the receipt (a week by default), the same command continues from there";
+const APPLIES_TWICE: &str = "the same command would apply them twice";
+const PASS_LATER: &str = "pass only the later items, some of which may be done too";
 
 /// What the same command does after a run that ended early.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Rerun {
     /// It reads the input again, after the items that are done.
     Continues,
@@ -43,19 +43,28 @@ enum Rerun {
     Restarts,
 }
 
-/// The receipts of a run, one for each key.
+/// What is known about a run.
+#[derive(Clone, Copy, Debug)]
+struct State {
+    rerun: Rerun,
+    /// Whether a receipt is gone, so it is unknown which items are done.
+    is_lost: bool,
+    /// The number of items that are known to be done.
+    done: u64,
+    /// Whether items are sent in the order of the input, so that a receipt's items are the first.
+    is_in_order: bool,
+    /// Whether a command may have done more items: a command got an answer, or its reply was lost.
+    may_be_more: bool,
+}
+
+/// The receipts of a run, one for each key, and what is known about the run. Each method that changes the number of items
+/// that are done also sets what the process reports if it is interrupted.
 pub struct RunReceipts<'s> {
     pub server: &'s Server,
     receipts: Vec<KeyReceipt>,
     lease_ms: u64,
-    // These are cells because replies are taken through `&self`: callers share the receipts.
-    rerun: Cell<Rerun>,
-    /// Whether a receipt is gone, so that nobody knows which items are done.
-    is_lost: Cell<bool>,
-    /// The number of items that are known to be done.
-    done: Cell<u64>,
-    /// Whether a command may have done more items: one got an answer, or its reply was lost.
-    may_be_more: Cell<bool>,
+    /// In a cell because replies are taken through `&self`: callers share the receipts.
+    state: RefCell<State>,
 }
 
 /// The receipt of a key.
@@ -109,17 +118,26 @@ impl<'s> RunReceipts<'s> {
     }
 
     fn new(server: &'s Server, receipts: Vec<KeyReceipt>, lease_ms: u64, rerun: Rerun) -> Self {
-        // If a command for one of several keys is refused, those for the others are done nevertheless.
-        let may_be_more = Cell::new(receipts.len() > 1);
+        let state = State {
+            rerun,
+            is_lost: false,
+            done: 0,
+            is_in_order: true,
+            // If a command for one of several keys is refused, those for the others are done nevertheless.
+            may_be_more: receipts.len() > 1,
+        };
         Self {
             server,
             receipts,
             lease_ms,
-            rerun: Cell::new(rerun),
-            is_lost: Cell::default(),
-            done: Cell::default(),
-            may_be_more,
+            state: RefCell::new(state),
         }
+    }
+
+    /// Returns the receipt of the only key.
+    fn single(&self) -> &KeyReceipt {
+        assert_eq!(self.receipts.len(), 1, "the run has one key");
+        &self.receipts[0]
     }
 
     /// Announces after how many items of an earlier run this run continues, and notes them as done.
@@ -134,12 +152,12 @@ impl<'s> RunReceipts<'s> {
     /// Creates the receipt of the only key, unless it exists. A continuing run requires the receipt: a new one would have no
     /// answers.
     pub fn create(&self, continues: bool) -> Result<(), Fault> {
-        let receipt = &self.receipts[0];
+        let receipt = self.single();
         if receipt.contents.is_some() {
             return Ok(());
         }
         if continues {
-            self.is_lost.set(true);
+            self.state.borrow_mut().is_lost = true;
             return Err(receipt.gone());
         }
         let mut empty = Answers::with_room(0, 0).expect("there is memory for a head");
@@ -164,7 +182,7 @@ impl<'s> RunReceipts<'s> {
 
     /// Returns the numbers of items that an earlier run removed from the only key, and whose removal was refused to it.
     pub fn removals(&self) -> (u64, u64) {
-        let contents = self.receipts[0].contents();
+        let contents = self.single().contents();
         (contents.removed, contents.refused)
     }
 
@@ -183,9 +201,12 @@ impl<'s> RunReceipts<'s> {
         eval
     }
 
-    /// Returns the reply to a command, which is sent again if it came too early: commands may overtake each other while a
-    /// slot moves to another node.
-    pub fn retry(
+    /// Settles the reply to a command for a key:
+    /// - Sends the command again if it came too early: commands may overtake each other while a slot moves to another node.
+    /// - Notes what the reply shows about the run: whether more items may be done, or fewer because a receipt is older than
+    ///   its replies (as after a failover), or is gone.
+    /// - Replaces the fault of a receipt that is gone by one that says so.
+    pub fn settle(
         &self,
         index: usize,
         command: &Cmd,
@@ -196,30 +217,35 @@ impl<'s> RunReceipts<'s> {
         if reply.as_ref().is_err_and(is_early) {
             reply = self.server.call(&receipt.key, command);
         }
+        let mut state = self.state.borrow_mut();
         if !matches!(reply, Err(Fault::Refused(_))) {
-            self.may_be_more.set(true);
+            state.may_be_more = true;
         }
         reply.map_err(|fault| match forgotten(&fault) {
             Some(Forgotten { to: 0, .. }) => {
-                self.is_lost.set(true);
+                state.is_lost = true;
                 receipt.gone()
             }
-            _ => fault,
+            Some(Forgotten { to, .. }) => {
+                state.forget(to);
+                state.announce();
+                fault
+            }
+            None => fault,
         })
     }
 
-    /// Sets the number of items that are done, which are the first of the input, and what an interrupt says of them.
+    /// Sets the number of items that are done, which are the first of the input.
     pub fn set_first_done(&self, done: u64) {
-        self.done.set(done);
-        // The command that an interrupt leaves without a reply may be done.
-        if let Some(note) = self.note(true) {
-            interrupt::say(note);
-        }
+        let mut state = self.state.borrow_mut();
+        state.done = done;
+        state.announce();
     }
 
     /// Sets the number of items that are done, which may be anywhere in the input. A run whose input can't be read again
     /// ignores it: such items can't be left out.
     pub fn set_done_anywhere(&self, done: u64) {
+        self.state.borrow_mut().is_in_order = false;
         if self.continues() {
             self.set_first_done(done);
         }
@@ -227,45 +253,31 @@ impl<'s> RunReceipts<'s> {
 
     /// Notes that the same command begins anew, whatever is done.
     pub fn discard(&self) {
-        self.rerun.set(Rerun::Restarts);
+        self.state.borrow_mut().rerun = Rerun::Restarts;
     }
 
     /// Returns whether the same command continues after the items that are done.
     fn continues(&self) -> bool {
-        self.rerun.get() == Rerun::Continues && !self.is_lost.get()
+        let state = self.state.borrow();
+        state.rerun == Rerun::Continues && !state.is_lost
     }
 
     /// Returns whether a fault says that answers of earlier calls are lost.
     pub fn lost_answers(&self, fault: &Fault) -> bool {
-        self.is_lost.get() || forgotten(fault).is_some()
+        self.state.borrow().is_lost || forgotten(fault).is_some()
     }
 
-    /// Adds to a failure of the run what is done, and how to go on.
+    /// Adds to a failure of the run what is done, and how to continue.
     pub fn explain(&self, failure: Failure) -> Failure {
-        match self.note(self.may_be_more.get()) {
+        match self.state.borrow().note() {
             Some(note) => failure.and(&note),
             None => failure,
         }
     }
 
-    /// Returns what is done, and how to go on; `None` if the same command begins with the first item.
-    fn note(&self, may_be_more: bool) -> Option<String> {
-        let done = self.done.get();
-        let items = counted(done, "item");
-        Some(match (self.rerun.get(), self.is_lost.get(), done) {
-            (Rerun::Restarts, ..) | (Rerun::Continues, false, 0) => return None,
-            (Rerun::Continues, false, _) => format!("at least {items} are done; {GOES_ON}"),
-            (Rerun::Continues, true, 0) => format!("some items may be done; {COUNTS_TWICE}"),
-            (Rerun::Continues, true, _) => format!("at least {items} are done; {COUNTS_TWICE}"),
-            (Rerun::LacksInput, _, 0) if !may_be_more => return None,
-            (Rerun::LacksInput, _, 0) => "some items may be done".to_owned(),
-            (Rerun::LacksInput, ..) => format!("the first {items} are done, {PASS_OTHERS}"),
-        })
-    }
-
     /// Deletes the receipts at the end of the run. After a failure they stay until they expire.
     pub fn delete(self) {
-        if self.rerun.get() != Rerun::Restarts {
+        if self.state.borrow().rerun != Rerun::Restarts {
             interrupt::say("all items are done");
         }
         for KeyReceipt { key, name, .. } in &self.receipts {
@@ -276,6 +288,47 @@ impl<'s> RunReceipts<'s> {
                     shown(name)
                 ));
             }
+        }
+    }
+}
+
+impl State {
+    /// Takes back items that a key's receipt no longer has: the key has the first `to` of its items.
+    fn forget(&mut self, to: u64) {
+        let is_known = self.is_in_order || self.rerun == Rerun::Continues;
+        self.done = if is_known { self.done.min(to) } else { 0 };
+        self.may_be_more = true;
+    }
+
+    /// Sets what the process reports if it is interrupted.
+    fn announce(self) {
+        // The command that an interrupt leaves without a reply may be done.
+        let may_be_more = true;
+        let interrupted = Self {
+            may_be_more,
+            ..self
+        };
+        if let Some(note) = interrupted.note() {
+            interrupt::say(note);
+        }
+    }
+
+    /// Returns what is done, and how to continue; `None` if the same command begins with the first item.
+    fn note(self) -> Option<String> {
+        let be = if self.done == 1 { "is" } else { "are" };
+        let are_done = format!("{} {be} done", counted(self.done, "item"));
+        let done = match self.done {
+            0 => "some items may be done".to_owned(),
+            _ => format!("at least {are_done}"),
+        };
+        match self.rerun {
+            Rerun::Restarts => None,
+            Rerun::Continues if self.is_lost => Some(format!("{done}; {APPLIES_TWICE}")),
+            Rerun::Continues => (self.done > 0).then(|| format!("{done}; {CONTINUES}")),
+            Rerun::LacksInput if self.done > 0 => {
+                Some(format!("the first {are_done}; {PASS_LATER}"))
+            }
+            Rerun::LacksInput => self.may_be_more.then_some(done),
         }
     }
 }
@@ -345,5 +398,91 @@ fn forgotten(fault: &Fault) -> Option<Forgotten> {
     match fault {
         Fault::Refused(text) => Forgotten::read(text),
         Fault::Lost(_) | Fault::Unusable(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATE: State = State {
+        rerun: Rerun::Continues,
+        is_lost: false,
+        done: 5000,
+        is_in_order: true,
+        may_be_more: false,
+    };
+
+    #[test]
+    fn a_note_says_what_is_done_and_how_to_continue() {
+        for (rerun, is_lost, done, may_be_more, parts) in [
+            (Rerun::Restarts, true, 5000, true, &[][..]),
+            (Rerun::Continues, false, 0, true, &[]),
+            (
+                Rerun::Continues,
+                false,
+                5000,
+                true,
+                &["at least 5,000 items are done", CONTINUES],
+            ),
+            (
+                Rerun::Continues,
+                true,
+                0,
+                true,
+                &["some items may be done", APPLIES_TWICE],
+            ),
+            (
+                Rerun::Continues,
+                true,
+                1,
+                true,
+                &["at least 1 item is done", APPLIES_TWICE],
+            ),
+            (Rerun::LacksInput, false, 0, false, &[]),
+            (
+                Rerun::LacksInput,
+                true,
+                0,
+                true,
+                &["some items may be done"],
+            ),
+            (
+                Rerun::LacksInput,
+                false,
+                5000,
+                false,
+                &["the first 5,000 items are done", PASS_LATER],
+            ),
+        ] {
+            let state = State {
+                rerun,
+                is_lost,
+                done,
+                may_be_more,
+                ..STATE
+            };
+            let note = (!parts.is_empty()).then(|| parts.join("; "));
+            assert_eq!(state.note(), note, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn items_that_an_older_receipt_lacks_are_not_done() {
+        let forgotten = |state: State, to| {
+            let mut state = state;
+            state.forget(to);
+            state.done
+        };
+        assert_eq!(forgotten(STATE, 3000), 3000);
+        // Another key's items may be done.
+        assert_eq!(forgotten(STATE, 7000), 5000);
+        // Some of a pipe's first 3,000 items may come after others in their block.
+        let pipe = State {
+            rerun: Rerun::LacksInput,
+            is_in_order: false,
+            ..STATE
+        };
+        assert_eq!(forgotten(pipe, 3000), 0);
     }
 }

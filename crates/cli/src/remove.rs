@@ -117,7 +117,7 @@ impl Remove {
             let mut command = receipts.command(0, from..to, name);
             command.arg(batch);
             let reply = server.call(self.key.as_bytes(), &command);
-            let reply = receipts.retry(0, &command, reply);
+            let reply = receipts.settle(0, &command, reply);
             let reply = reply.and_then(read);
             (counts.removed, counts.refused) = reply.map_err(|fault| {
                 let verb = format!("remove {} from", block.position(batch[0]));

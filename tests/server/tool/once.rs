@@ -11,7 +11,7 @@ use std::thread;
 use serde_json::Value;
 
 use crate::example::valkeybloom;
-use crate::harness::{Client, Reply, Server, array, cluster, digest, int, wait_until};
+use crate::harness::{Client, Reply, Server, array, cluster, digest, int, ok, wait_until};
 use crate::support::Rng;
 use crate::support::cutter::Cutter;
 
@@ -277,7 +277,7 @@ fn done_in(output: &Output, start: &str, end: &str) -> usize {
 }
 
 const GOES_ON: &str = " items are done; with unchanged files, and as long as the server keeps the receipt \
-                       (a week by default), the same command goes on there";
+                       (a week by default), the same command continues from there";
 
 #[test]
 fn a_signal_ends_a_run_that_says_where_it_goes_on() {
@@ -369,7 +369,7 @@ fn a_run_stops_if_its_receipt_is_lost() {
             true
         })
     };
-    for kind in [Bloom, CountMin] {
+    for kind in [Bloom, CountMin, RemoveBloom] {
         let job = long(&server, kind, 9);
         let program = job.start(&lose_after(1_700_000));
         let output = program.wait_with_output().expect("it is ours");
@@ -379,7 +379,7 @@ fn a_run_stops_if_its_receipt_is_lost() {
         let done = done_in(
             &output,
             start,
-            " items are done; the same command would count them twice",
+            " items are done; the same command would apply them twice",
         );
         assert!(done >= 10_000, "{done}");
     }
@@ -398,6 +398,54 @@ fn a_run_stops_if_its_receipt_is_lost() {
     let run = ended(shell);
     let may_be_done = "is on another server; some items may be done";
     assert!(run.failed(1).ends_with(may_be_done));
+}
+
+fn queued() -> Reply {
+    Reply::Simple("QUEUED".to_owned())
+}
+
+/// As after a failover to a replica that lacked the latest commands.
+#[test]
+fn a_run_whose_receipt_is_older_than_its_replies_continues_from_the_receipt() {
+    let server = Server::start();
+    let mut client = server.client();
+    for kind in [Bloom, CountMin] {
+        let job = long(&server, kind, 11);
+        let run = |to: &str| {
+            let program = job.start(to);
+            program.wait_with_output().expect("it is ours")
+        };
+        let first = run(&way(&server, 1_300_000, || false));
+        let done = done_in(&first, "; at least ", GOES_ON);
+        assert!(done >= 10_000, "{done}");
+        // In transactions, because the server may still run commands that arrived before.
+        let names = [job.key.clone(), receipts(&mut client)[0].clone()];
+        client.ok("MULTI");
+        for name in &names {
+            client.expect(format!("DUMP {name}"), queued());
+        }
+        let dumps = client.cmd("EXEC").as_array().to_vec();
+        let mut other = server.client();
+        let second = run(&way(&server, 600_000, move || {
+            let current = format!("DUMP {}", names[1]);
+            wait_until("it continues", || other.cmd(&current) != dumps[1]);
+            other.ok("MULTI");
+            for (name, dump) in names.iter().zip(&dumps) {
+                let name = name.as_bytes();
+                let words: [&[u8]; 5] = [b"RESTORE", name, b"0", dump.as_bytes(), b"REPLACE"];
+                assert_eq!(other.call(&words), queued());
+            }
+            other.expect("EXEC", array([ok(), ok()]));
+            true
+        }));
+        let held = done_in(&second, "; at least ", GOES_ON);
+        let last = run(&url(&server));
+        let said = String::from_utf8_lossy(&last.stderr);
+        let (_, said) = said.split_once("going on after ").expect("it says so");
+        let (before, _) = said.split_once(" items of").expect("it says so");
+        assert_eq!(before.replace(',', "").parse(), Ok(held));
+        job.assert_done(&mut client, &last);
+    }
 }
 
 /// A pipe has no second run.
@@ -422,7 +470,7 @@ fn a_pipe_that_is_cut_off_says_which_items_are_done() {
         let output = program.wait_with_output().expect("it is ours");
         let _ = writer.join();
         assert_eq!(output.status.code(), Some(1), "{output:?}");
-        let end = " items are done, and some after them may be; pass only the others";
+        let end = " items are done; pass only the later items, some of which may be done too";
         let done = done_in(&output, "; the first ", end);
         // Lines are done in their order, block by block.
         let mut client = server.client();

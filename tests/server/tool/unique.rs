@@ -320,7 +320,7 @@ fn cut_off(machine: &Machine, server: &Server, bytes: usize) {
     });
     let failed = machine.run(&way.url()).failed(1);
     assert!(
-        failed.ends_with("the same command goes on there"),
+        failed.ends_with("the same command continues from there"),
         "{failed}"
     );
 }

@@ -109,7 +109,7 @@ impl Adding<'_> {
         counts: &mut Counts,
     ) -> Result<()> {
         if let Some(receipts) = &self.receipts {
-            reply = receipts.retry(batch.index, command, reply);
+            reply = receipts.settle(batch.index, command, reply);
         }
         let failed = |index: usize, fault: &Fault| self.failure(block, batch, index, fault);
         let answers = match reply.map_err(|fault| failed(0, &fault))? {

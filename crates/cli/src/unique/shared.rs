@@ -308,7 +308,7 @@ impl<'r> Run<'r> {
         let replies = server.call_all(&commands);
         let mut are_new = Vec::with_capacity(items.len());
         for ((batch, (_, command)), reply) in batches.zip(&commands).zip(replies) {
-            let reply = self.receipts.retry(0, command, reply);
+            let reply = self.receipts.settle(0, command, reply);
             are_new.extend(self.answers(block, batch, reply)?);
         }
         Ok(are_new)
