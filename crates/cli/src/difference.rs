@@ -248,12 +248,12 @@ impl Comparison<'_> {
         let infos = infos.zip(self.at_target(Info::of).ok());
         let named = infos.and_then(|(source, target)| {
             // The order is fixed, so that the same field is named in every run.
-            let names: BTreeSet<&String> = source.0.keys().collect();
+            let names: BTreeSet<&str> = source.names().collect();
             let mut names = names.into_iter();
             names.find_map(|name| {
                 let value = |info: &Info| info.get::<Option<String>>(name);
                 let (own, other) = (value(&source)?, value(&target)?);
-                let differs = own != other && !SERVER_FIELDS.contains(&&name[..]);
+                let differs = own != other && !SERVER_FIELDS.contains(&name);
                 let [own, other] = [own, other].map(|it| it.unwrap_or("none".to_owned()));
                 differs.then(|| format!("{name} is {other} at the target, not {own}"))
             })

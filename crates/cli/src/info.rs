@@ -11,25 +11,30 @@ use valkeybloom_protocol::bloom::InfoField;
 use valkeybloom_protocol::names::BF_INFO;
 
 use super::failure::Fault;
-use super::server::{Server, slot};
+use super::server::Server;
 
 /// The fields of a reply, by name.
-pub struct Info(pub HashMap<String, Value>);
+pub struct Info(HashMap<String, Value>);
 
 impl Info {
-    /// Reads all fields of a Bloom filter that its server reports.
+    /// Reads all fields of a Bloom filter that its server reports. Unlike [`call_all`], it waits while a slot moves.
     pub fn of(server: &Server, key: &[u8]) -> Result<Self, Fault> {
         let mut reply = server.call(key, &command(server, key));
         if lacks_all(&reply) {
-            note_lack_of_all(server, key);
+            server.note_lack_of_all(key);
             reply = server.call(key, &command(server, key));
         }
         Ok(Self::from(reply?))
     }
 
-    /// Reads the fields of a Bloom filter that every server reports. No server has to estimate one of them.
+    /// Reads the fields of a Bloom filter that every server reports. No field is expensive to compute.
     pub fn brief(server: &Server, key: &[u8]) -> Result<Self, Fault> {
         Ok(Self::from(server.call(key, cmd(BF_INFO).arg(key))?))
+    }
+
+    /// Returns the names of the fields, in any order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
     }
 
     /// Returns a field, unless it is missing or has another type.
@@ -54,7 +59,7 @@ impl From<Value> for Info {
 pub fn command(server: &Server, key: &[u8]) -> Cmd {
     let mut info = cmd(BF_INFO);
     info.arg(key);
-    if !server.without_all.borrow().contains(&slot(key)) {
+    if !server.lacks_all(key) {
         info.arg("ALL");
     }
     info
@@ -67,7 +72,7 @@ pub fn call_all(server: &Server, commands: &[(Vec<u8>, Cmd)]) -> Vec<Result<Valu
     let refused = pairs
         .filter(|(_, reply)| lacks_all(reply))
         .map(|((key, _), reply)| {
-            note_lack_of_all(server, key);
+            server.note_lack_of_all(key);
             ((key.clone(), command(server, key)), reply)
         });
     let (again, refused): (Vec<_>, Vec<_>) = refused.unzip();
@@ -75,18 +80,6 @@ pub fn call_all(server: &Server, commands: &[(Vec<u8>, Cmd)]) -> Vec<Result<Valu
         *old = new;
     }
     replies
-}
-
-/// Notes that the node of a key lacks ALL.
-fn note_lack_of_all(server: &Server, key: &[u8]) {
-    let is_known = server.without_all.borrow().contains(&slot(key));
-    if !is_known {
-        // If the node's slots can't be read, at least this one is known.
-        let slots = server.slots_with(key).unwrap_or_default();
-        let mut without_all = server.without_all.borrow_mut();
-        without_all.extend(slots);
-        without_all.insert(slot(key));
-    }
 }
 
 /// Returns whether a server refused ALL. Modules differ in the code and the case of the text, and the oldest take no

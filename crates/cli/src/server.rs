@@ -67,7 +67,7 @@ pub struct Server {
     host: String,
     database: i64,
     /// The slots of nodes whose BF.INFO is known to lack ALL.
-    pub without_all: RefCell<HashSet<Route>>,
+    without_all: RefCell<HashSet<Route>>,
 }
 
 impl Server {
@@ -203,11 +203,23 @@ impl Server {
         Ok(self.nodes()?.into_iter().map(|(node, _)| node).collect())
     }
 
-    /// Returns all slots of the node that has a key.
-    pub fn slots_with(&self, key: &[u8]) -> Result<Vec<Route>, Fault> {
-        let mut all = self.nodes()?.into_iter().map(|(_, slots)| slots);
+    /// Returns whether BF.INFO of the node of a key is known to lack ALL.
+    pub fn lacks_all(&self, key: &[u8]) -> bool {
+        self.without_all.borrow().contains(&slot(key))
+    }
+
+    /// Notes that BF.INFO of the node of a key lacks ALL.
+    pub fn note_lack_of_all(&self, key: &[u8]) {
+        if self.lacks_all(key) {
+            return;
+        }
+        // If the node's slots can't be read, at least this one is known.
+        let nodes = self.nodes().unwrap_or_default();
+        let mut all = nodes.into_iter().map(|(_, slots)| slots);
         let own = all.find(|slots| slots.contains(&slot(key)));
-        Ok(own.unwrap_or_default())
+        let mut without_all = self.without_all.borrow_mut();
+        without_all.extend(own.unwrap_or_default());
+        without_all.insert(slot(key));
     }
 
     /// Returns the nodes that hold keys, each with its slots.
@@ -388,7 +400,7 @@ fn accepted(reply: Value) -> Result<Value, Fault> {
 }
 
 /// Returns the slot of a key in a cluster.
-pub fn slot(key: &[u8]) -> Route {
+fn slot(key: &[u8]) -> Route {
     Route::with_key(key, SlotAddr::Master)
 }
 
