@@ -106,7 +106,10 @@ fn show(
     let mut changed = true;
     while !ended.load(Ordering::Relaxed) {
         if changed {
-            terminal.draw(|frame| screen::draw(frame, &mut view))?;
+            terminal.draw(|frame| {
+                view.resize(screen::rows_in(frame.area()));
+                screen::draw(frame, &view);
+            })?;
         }
         changed = false;
         match events.recv_timeout(POLL) {

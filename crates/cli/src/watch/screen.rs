@@ -1,21 +1,27 @@
 //! A view as the lines of a screen.
 
 use ratatui::Frame;
+use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 
 use super::view::View;
 use crate::held::columns::WATCHED;
-use crate::list::output::{Sums, Table, shortened};
+use crate::list::output::{Table, shortened};
 
 /// The lines besides the rows: the sums, the titles, and the line at the bottom.
 const OTHER_LINES: usize = 3;
 
 const KEYS: &str = "arrows, PgUp/PgDn, Home/End: scroll  s: sort  r: reverse  /: filter  q: end";
 
-/// Draws a view, and sets the number of rows that fit.
-pub fn draw(frame: &mut Frame<'_>, view: &mut View) {
+/// Returns the number of rows that fit into an area: at least one.
+pub fn rows_in(area: Rect) -> usize {
+    usize::from(area.height).saturating_sub(OTHER_LINES).max(1)
+}
+
+/// Draws a view.
+pub fn draw(frame: &mut Frame<'_>, view: &View) {
     let area = frame.area();
     let lines = lines(view, area.width.into(), area.height.into());
     let bold = Style::default().add_modifier(Modifier::BOLD);
@@ -30,16 +36,13 @@ pub fn draw(frame: &mut Frame<'_>, view: &mut View) {
 }
 
 /// Returns the lines of a screen of this size.
-fn lines(view: &mut View, width: usize, height: usize) -> Vec<String> {
-    view.page = height.saturating_sub(OTHER_LINES).max(1);
-    view.keep_in_range();
-    let rows = view.rows();
-    let seen = &rows[view.top..rows.len().min(view.top + view.page)];
-    let table = Table::new(WATCHED.iter(), seen).on_screen(width);
-    let mut lines = vec![shortened(&top(view, rows.len()), width)];
+fn lines(view: &View, width: usize, height: usize) -> Vec<String> {
+    let rows = view.visible();
+    let table = Table::new(WATCHED.iter(), &rows).on_screen(width);
+    let mut lines = vec![shortened(&top(view), width)];
     // The reversed line of titles goes from edge to edge.
     lines.push(format!("{:<width$}", table.head()));
-    lines.extend(seen.iter().map(|row| table.row(row)));
+    lines.extend(rows.iter().map(|row| table.row(row)));
     lines.resize(height.saturating_sub(1).max(1), String::new());
     if height > 1 {
         lines.push(shortened(&bottom(view), width));
@@ -47,19 +50,18 @@ fn lines(view: &mut View, width: usize, height: usize) -> Vec<String> {
     lines
 }
 
-fn top(view: &View, matching: usize) -> String {
-    let Some(listing) = view.listing() else {
+fn top(view: &View) -> String {
+    let (Some(listing), Some(sums)) = (view.listing(), view.sums()) else {
         return format!("{}  reading…", view.address);
     };
     let descends = view.sort.is_text() == view.reverse;
     let arrow = if descends { '↓' } else { '↑' };
     let order = format!("by {} {arrow}", view.sort.title);
+    let matching = view.matching();
     let is_filtered = matching != listing.rows.len();
     let shown = is_filtered.then(|| format!("  {matching} shown"));
     let shown = shown.unwrap_or_default();
-    let mut sums = Sums::default();
-    listing.rows.iter().for_each(|row| sums.add(row));
-    format!("{}  {order}{shown}  {}", view.address, sums.line())
+    format!("{}  {order}{shown}  {sums}", view.address)
 }
 
 fn bottom(view: &View) -> String {

@@ -10,6 +10,7 @@ use crate::failure::shown;
 use crate::held::columns::{self, Column, WATCHED};
 use crate::held::read::Listing;
 use crate::held::row::Row;
+use crate::list::output::Sums;
 use crate::report::double;
 
 /// The state of the screen.
@@ -20,13 +21,22 @@ pub struct View {
     /// Only keys that contain this text are shown.
     pub filter: String,
     typing: bool,
-    listing: Option<(Listing, Instant)>,
+    latest: Option<Latest>,
+    /// The indexes of the rows that match the filter.
+    matching: Vec<usize>,
     /// Why there is no newer listing.
     pub failure: Option<String>,
-    /// The first row that is seen.
-    pub top: usize,
-    /// The rows that fit on the screen.
-    pub page: usize,
+    /// The index in `matching` of the first visible row. The last page is full.
+    top: usize,
+    /// The number of rows that fit on the screen.
+    page: usize,
+}
+
+/// The latest listing, and its sums as a line.
+struct Latest {
+    listing: Listing,
+    at: Instant,
+    sums: String,
 }
 
 impl View {
@@ -37,7 +47,8 @@ impl View {
             reverse,
             filter: String::new(),
             typing: false,
-            listing: None,
+            latest: None,
+            matching: Vec::new(),
             failure: None,
             top: 0,
             page: 1,
@@ -50,14 +61,34 @@ impl View {
 
     /// Returns the listing, unless the first one is still to come.
     pub fn listing(&self) -> Option<&Listing> {
-        self.listing.as_ref().map(|(listing, _)| listing)
+        self.latest.as_ref().map(|latest| &latest.listing)
     }
 
-    /// Returns the rows that match the filter, in order.
-    pub fn rows(&self) -> Vec<&Row> {
+    /// Returns the sums of the listing as a line.
+    pub fn sums(&self) -> Option<&str> {
+        self.latest.as_ref().map(|latest| &latest.sums[..])
+    }
+
+    /// Returns the number of rows that match the filter.
+    pub const fn matching(&self) -> usize {
+        self.matching.len()
+    }
+
+    /// Returns the visible rows.
+    pub fn visible(&self) -> Vec<&Row> {
+        let end = self.matching.len().min(self.top + self.page);
+        self.rows_at(&self.matching[self.top..end])
+    }
+
+    fn rows_at(&self, indexes: &[usize]) -> Vec<&Row> {
         let rows = self.listing().map_or(&[][..], |listing| &listing.rows);
-        let matches = |row: &&Row| shown(&row.key).contains(&self.filter);
-        rows.iter().filter(matches).collect()
+        indexes.iter().map(|index| &rows[*index]).collect()
+    }
+
+    /// Sets the number of rows that fit on the screen.
+    pub fn resize(&mut self, page: usize) {
+        self.page = page;
+        self.keep_in_range();
     }
 
     /// Takes a new listing, or a failure. The last listing stays on the screen during a failure.
@@ -65,11 +96,15 @@ impl View {
         match update {
             Update::Failed(failure) => self.failure = Some(failure),
             Update::Listing(mut listing, at) => {
-                if let Some((last, before)) = &self.listing {
-                    set_changes(last, &mut listing, (at - *before).as_secs_f64());
+                if let Some(last) = &self.latest {
+                    let seconds = (at - last.at).as_secs_f64();
+                    set_changes(&last.listing, &mut listing, seconds);
                 }
+                let mut sums = Sums::default();
+                listing.rows.iter().for_each(|row| sums.add(row));
+                let sums = sums.line();
                 self.failure = None;
-                self.listing = Some((listing, at));
+                self.latest = Some(Latest { listing, at, sums });
                 self.order();
             }
         }
@@ -77,9 +112,37 @@ impl View {
 
     /// Sorts the rows.
     fn order(&mut self) {
-        if let Some((listing, _)) = &mut self.listing {
-            columns::sort(&mut listing.rows, self.sort, self.reverse);
+        if let Some(latest) = &mut self.latest {
+            columns::sort(&mut latest.listing.rows, self.sort, self.reverse);
         }
+        self.select();
+    }
+
+    /// Finds the rows that match the filter.
+    fn select(&mut self) {
+        let rows = self.listing().map_or(&[][..], |listing| &listing.rows);
+        let matches = |row: &Row| shown(&row.key).contains(&self.filter);
+        let matching = rows.iter().enumerate().filter(|(_, row)| matches(row));
+        self.matching = matching.map(|(index, _)| index).collect();
+        self.keep_in_range();
+    }
+
+    /// Sets the filter.
+    fn filter_by(&mut self, change: impl FnOnce(&mut String)) {
+        change(&mut self.filter);
+        self.select();
+    }
+
+    /// Sorts by the next column that the rows have values for.
+    fn sort_by_next(&mut self) {
+        let rows = self.rows_at(&self.matching);
+        let is_current = |column: &Column| column.title == self.sort.title;
+        let current = WATCHED.iter().position(is_current);
+        let after = current.map_or(0, |current| current + 1);
+        let mut next = (after..after + WATCHED.len()).map(|at| &WATCHED[at % WATCHED.len()]);
+        let next = next.find(|column| column.is_shown(&rows));
+        self.sort = next.unwrap_or(self.sort);
+        self.order();
     }
 
     /// Does what a key on the keyboard stands for. Returns whether to end.
@@ -91,24 +154,22 @@ impl View {
             KeyCode::Char(_) if control => {}
             KeyCode::Esc if self.typing => {
                 self.typing = false;
-                self.filter.clear();
+                self.filter_by(String::clear);
             }
             KeyCode::Enter if self.typing => self.typing = false,
-            KeyCode::Backspace if self.typing => drop(self.filter.pop()),
-            KeyCode::Char(letter) if self.typing => self.filter.push(letter),
+            KeyCode::Backspace if self.typing => self.filter_by(|filter| {
+                filter.pop();
+            }),
+            KeyCode::Char(letter) if self.typing => self.filter_by(|filter| filter.push(letter)),
             KeyCode::Up => self.scroll(-1),
             KeyCode::Down => self.scroll(1),
             KeyCode::PageUp => self.scroll(-page),
             KeyCode::PageDown => self.scroll(page),
             KeyCode::Home => self.top = 0,
             KeyCode::End => self.top = usize::MAX,
+            KeyCode::Esc if !self.filter.is_empty() => self.filter_by(String::clear),
             KeyCode::Esc | KeyCode::Char('q') => return true,
-            KeyCode::Char('s') => {
-                let mut columns = WATCHED.iter().cycle();
-                columns.find(|column| column.title == self.sort.title);
-                self.sort = columns.next().unwrap_or(self.sort);
-                self.order();
-            }
+            KeyCode::Char('s') => self.sort_by_next(),
             KeyCode::Char('r') => {
                 self.reverse = !self.reverse;
                 self.order();
@@ -125,13 +186,13 @@ impl View {
     }
 
     /// Keeps the last page full.
-    pub fn keep_in_range(&mut self) {
-        let last = self.rows().len().saturating_sub(self.page);
+    fn keep_in_range(&mut self) {
+        let last = self.matching.len().saturating_sub(self.page);
         self.top = self.top.min(last);
     }
 }
 
-/// Sets the change per second of the keys that an earlier listing has, too.
+/// Sets the change per second of the keys that are in an earlier listing too.
 fn set_changes(before: &Listing, now: &mut Listing, seconds: f64) {
     let before = before.rows.iter().map(|row| (&row.key, row.items));
     let before: HashMap<_, _> = before.collect();
@@ -147,6 +208,114 @@ fn set_changes(before: &Listing, now: &mut Listing, seconds: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::held::row::{Bloom, Details};
+    use valkeybloom_sketches::bloom::Kind;
+
+    /// Returns a view of these keys, each with one item more than the one before, on three rows.
+    fn view(keys: &[&str]) -> View {
+        let mut view = View::new("server", &WATCHED[0], false);
+        view.resize(3);
+        view.update(Update::Listing(listing(keys), Instant::now()));
+        view
+    }
+
+    fn listing(keys: &[&str]) -> Listing {
+        let rows = keys.iter().zip(1..).map(|(key, items)| Row {
+            key: (*key).into(),
+            items: Some(items),
+            ..Row::default()
+        });
+        Listing {
+            rows: rows.collect(),
+            ..Listing::default()
+        }
+    }
+
+    /// Presses keys, of which letters stand for themselves. Returns whether the last one ends the program.
+    fn press(view: &mut View, keys: &[KeyCode]) -> bool {
+        keys.iter().fold(false, |_, key| view.press((*key).into()))
+    }
+
+    fn visible(view: &View) -> Vec<&[u8]> {
+        view.visible().iter().map(|row| &row.key[..]).collect()
+    }
+
+    const KEYS: [&str; 5] = ["a1", "b1", "c2", "d2", "e1"];
+
+    #[test]
+    fn keys_scroll_within_the_rows() {
+        use KeyCode::{Down, End, Home, PageDown, PageUp, Up};
+        let mut view = view(&KEYS);
+        for (keys, first) in [
+            (&[Up][..], "a1"),
+            (&[Down], "b1"),
+            (&[PageDown], "c2"),
+            (&[Down], "c2"),
+            (&[Up], "b1"),
+            (&[PageUp], "a1"),
+            (&[End], "c2"),
+            (&[Home], "a1"),
+        ] {
+            assert!(!press(&mut view, keys));
+            assert_eq!(visible(&view)[0], first.as_bytes(), "{keys:?}");
+        }
+        // The last page stays full on a larger screen, and for fewer rows.
+        press(&mut view, &[End]);
+        view.resize(4);
+        assert_eq!(visible(&view), [b"b1", b"c2", b"d2", b"e1"]);
+        press(&mut view, &[KeyCode::Char('/'), KeyCode::Char('2')]);
+        assert_eq!(visible(&view), [b"c2", b"d2"]);
+    }
+
+    #[test]
+    fn escape_removes_a_filter_before_it_ends_the_program() {
+        use KeyCode::{Backspace, Char, Enter, Esc};
+        for filtering in [
+            &[Char('/'), Char('2')][..],
+            &[Char('/'), Char('2'), Enter],
+            &[Char('/'), Char('2'), Char('q'), Backspace, Enter],
+        ] {
+            let mut view = view(&KEYS);
+            assert!(!press(&mut view, filtering));
+            assert_eq!(visible(&view), [b"c2", b"d2"]);
+            // New listings are filtered, too.
+            let later = listing(&["a1", "f2"]);
+            view.update(Update::Listing(later, Instant::now()));
+            assert_eq!(visible(&view), [b"f2"]);
+            assert!(!press(&mut view, &[Esc]));
+            assert_eq!(visible(&view), [b"a1", b"f2"]);
+            assert!(press(&mut view, &[Esc]));
+        }
+    }
+
+    #[test]
+    fn sorting_passes_over_columns_without_values() {
+        let titles = |view: &mut View| {
+            let all = (0..12).map(|_| {
+                press(view, &[KeyCode::Char('s')]);
+                view.sort.title
+            });
+            all.collect::<Vec<_>>()
+        };
+        let mut view = view(&["a", "b"]);
+        let found = titles(&mut view);
+        assert_eq!(found[..2], ["type", "items"]);
+        assert_eq!(found[9..], ["ttl", "key", "type"]);
+        assert_eq!(visible(&view), [b"a", b"b"]);
+        // A filter with a feed has readers.
+        let mut read = listing(&["a", "b"]);
+        read.rows[1].details = Details::Bloom(Bloom {
+            growth: None,
+            reach: None,
+            kind: Kind::Plain,
+            live_periods: None,
+            period_items: None,
+            feed_bytes: Some(1),
+            readers: Some(1),
+        });
+        view.update(Update::Listing(read, Instant::now()));
+        assert_eq!(titles(&mut view)[8..], ["ttl", "readers", "key", "type"]);
+    }
 
     #[test]
     fn changes_are_per_second_and_need_two_listings() {
