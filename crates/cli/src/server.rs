@@ -85,18 +85,16 @@ impl Server {
             .enable_all()
             .build()
             .map_err(|error| Failure::new(error.to_string()))?;
-        let failed = |text: String| Failure::new(format!("could not connect to {shown}: {text}"));
         let (secured, certificates) = match info.addr() {
             ConnectionAddr::TcpTls { host, port, .. } => {
                 let connector = tls.connector()?;
                 let stream = runtime.block_on(tls::connect(&connector, host, *port));
-                let stream = Bounded::new(stream.map_err(failed)?);
+                let stream = Bounded::new(stream.map_err(|text| not_connected(&shown, &text))?);
                 (Some(stream), Some(tls.certificates()?))
             }
             _ => (None, None),
         };
-        let may_need_tls = matches!(info.addr(), ConnectionAddr::Tcp(..));
-        let is_socket = host.is_empty();
+        let addr = info.addr().clone();
         let connection = runtime.block_on(async {
             let stream = match secured {
                 Some(stream) => stream,
@@ -104,29 +102,7 @@ impl Server {
             };
             connect(info, stream, certificates).await
         });
-        let connection = connection.map_err(|error| {
-            let is_ended = error.is_connection_dropped() && !error.is_connection_refusal();
-            let is_strange = is_ended || error.kind() == ErrorKind::Parse;
-            let is_invalid = error.kind() == ErrorKind::InvalidClientConfig;
-            match Fault::from(error) {
-                Fault::Lost(text) | Fault::Unusable(text) if is_strange && may_need_tls => {
-                    failed(format!("{text}; if that port speaks TLS, write rediss://"))
-                }
-                Fault::Lost(text) if text.contains("CaUsedAsEndEntity") => failed(format!(
-                    "{text}; make the certificates of a cluster with basicConstraints=CA:FALSE"
-                )),
-                Fault::Lost(_) if is_socket && is_invalid => failed(
-                    "it is a node of a cluster: write redis://host:port instead of a socket"
-                        .to_owned(),
-                ),
-                Fault::Lost(text) => {
-                    let advice = tls::advice_on_alert(&text).unwrap_or(IS_IT_UP);
-                    failed(format!("{text}; {advice}"))
-                }
-                Fault::Unusable(text) if is_strange => failed(format!("{text}; {IS_IT_UP}")),
-                fault => failure("could not connect to", &shown, &fault),
-            }
-        })?;
+        let connection = connection.map_err(|error| connect_failure(error, &addr, &shown))?;
         Ok(Self {
             runtime,
             connection,
@@ -418,6 +394,37 @@ fn failure(what: &str, address: &str, fault: &Fault) -> Failure {
     let mut failure = Failure::new(format!("{what} {address}: {fault}"));
     failure.is_permanent = fault.is_permanent();
     failure
+}
+
+fn not_connected(address: &str, why: &str) -> Failure {
+    Failure::new(format!("could not connect to {address}: {why}"))
+}
+
+/// Reports a failure to connect, and what to check. `address` is how the report names the server.
+fn connect_failure(error: RedisError, addr: &ConnectionAddr, address: &str) -> Failure {
+    let failed = |text: String| not_connected(address, &text);
+    let may_need_tls = matches!(addr, ConnectionAddr::Tcp(..));
+    let is_socket = matches!(addr, ConnectionAddr::Unix(_));
+    let is_ended = error.is_connection_dropped() && !error.is_connection_refusal();
+    let is_strange = is_ended || error.kind() == ErrorKind::Parse;
+    let is_invalid = error.kind() == ErrorKind::InvalidClientConfig;
+    match Fault::from(error) {
+        Fault::Lost(text) | Fault::Unusable(text) if is_strange && may_need_tls => {
+            failed(format!("{text}; if that port speaks TLS, write rediss://"))
+        }
+        Fault::Lost(text) if text.contains("CaUsedAsEndEntity") => failed(format!(
+            "{text}; make the certificates of a cluster with basicConstraints=CA:FALSE"
+        )),
+        Fault::Lost(_) if is_socket && is_invalid => failed(
+            "it is a node of a cluster: write redis://host:port instead of a socket".to_owned(),
+        ),
+        Fault::Lost(text) => {
+            let advice = tls::advice_on_alert(&text).unwrap_or(IS_IT_UP);
+            failed(format!("{text}; {advice}"))
+        }
+        Fault::Unusable(text) if is_strange => failed(format!("{text}; {IS_IT_UP}")),
+        fault => failure("could not connect to", address, &fault),
+    }
 }
 
 /// Connects to an address without TLS.
