@@ -89,6 +89,30 @@ fn every_form_of_input_gives_the_same_filter() {
     assert_eq!(left(&mut client), []);
 }
 
+/// Servers, and what is between, close connections on which nothing is sent for long.
+#[test]
+fn a_connection_that_is_closed_while_files_are_read_does_not_matter() {
+    let server = Server::start();
+    let mut client = server.client();
+    let to = url(&server);
+    let line = format!("build - --items 300 --rate 0.01 --key k --to {to}");
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    let mut build = command(&line.split(' ').collect::<Vec<_>>());
+    build.stdin(reader).stdout(Stdio::null());
+    let mut build = build.spawn().expect("the program runs");
+    wait_until("the server has tried the filter's header", || {
+        let stats = client.cmd("INFO commandstats").text();
+        stats.contains("cmdstat_bf.loadchunk:") && left(&mut client).is_empty()
+    });
+    client.cmd("CLIENT KILL TYPE normal");
+    let items = numbered("item", 0..300);
+    let written = writer.write_all(items.join("\n").as_bytes());
+    drop(writer);
+    written.expect("the program reads it");
+    assert!(build.wait().expect("it is ours").success());
+    assert_eq!(found(&mut client, "k", &items), 300);
+}
+
 /// Whatever its name, a pipe can be read only once: not to count its items first.
 #[test]
 fn a_pipe_is_read_once_under_any_name() {

@@ -18,7 +18,6 @@ const LIMITS: Limits = Limits {
 
 /// The filters of a run, one for each key.
 pub struct Filters<'f> {
-    server: &'f Server,
     keys: &'f [String],
     objects: Vec<Object>,
     time: Time,
@@ -26,7 +25,7 @@ pub struct Filters<'f> {
 
 impl<'f> Filters<'f> {
     /// Creates empty filters, which the server would take.
-    pub fn new(server: &'f Server, keys: &'f [String], shape: &Shape) -> Result<Self> {
+    pub fn new(server: &Server, keys: &'f [String], shape: &Shape) -> Result<Self> {
         // The clock that the items will expire by.
         let now = |key: &String| {
             let failed = |fault| server.failure_of("build", key.as_bytes(), &fault);
@@ -36,14 +35,13 @@ impl<'f> Filters<'f> {
         let now = keys.first().filter(|_| is_windowed).map_or(Ok(0), now)?;
         let make = |_| Object::new(shape, new_seed()?, LIMITS).map_err(no_filter);
         let filters = Self {
-            server,
             keys,
             objects: keys.iter().map(make).collect::<Result<_>>()?,
             time: Time::at(now),
         };
         // A trial upload of the header: the server may refuse it, which saves reading the files.
         for (key, object) in keys.iter().zip(&filters.objects) {
-            filters.begin(key, object)?;
+            begin(server, key, object)?;
         }
         Ok(filters)
     }
@@ -60,17 +58,17 @@ impl<'f> Filters<'f> {
     }
 
     /// Sends the filters, which then wait under temporary keys.
-    pub fn send(&self, show: Show) -> Result<Vec<Upload<'f>>> {
+    pub fn send<'s>(&self, server: &'s Server, show: Show) -> Result<Vec<Upload<'s>>> {
         let sum = self.objects.iter().map(Object::memory_bytes).sum();
         let mut progress = Progress::new(show, "sending", "bytes", Some(sum));
         let mut sent = 0;
         let mut uploads = Vec::new();
         for (key, object) in self.keys.iter().zip(&self.objects) {
-            let mut upload = self.begin(key, object)?;
+            let mut upload = begin(server, key, object)?;
             for (cursor, chunk) in chunks::pieces(object).skip(1) {
-                renew_all(self.server, key, &mut uploads)?;
+                renew_all(server, key, &mut uploads)?;
                 let sending = upload.chunk(cursor, &chunk);
-                sending.map_err(|fault| self.failure(key, object, &fault))?;
+                sending.map_err(|fault| not_sent(server, key, object, &fault))?;
                 sent += chunk.len() as u64;
                 progress.at(sent, sent);
             }
@@ -79,26 +77,26 @@ impl<'f> Filters<'f> {
         progress.end(sent);
         Ok(uploads)
     }
+}
 
-    fn begin(&self, key: &str, object: &Object) -> Result<Upload<'f>> {
-        let header = chunks::header(object).ok_or_else(|| no_filter(Refusal::OutOfMemory))?;
-        let upload = Upload::begin(self.server, key.as_bytes(), &header);
-        upload.map_err(|fault| self.failure(key, object, &fault))
-    }
+fn begin<'s>(server: &'s Server, key: &str, object: &Object) -> Result<Upload<'s>> {
+    let header = chunks::header(object).ok_or_else(|| no_filter(Refusal::OutOfMemory))?;
+    let upload = Upload::begin(server, key.as_bytes(), &header);
+    upload.map_err(|fault| not_sent(server, key, object, &fault))
+}
 
-    fn failure(&self, key: &str, object: &Object, fault: &Fault) -> Failure {
-        let what = format!("could not build {} at", shown(key.as_bytes()));
-        let filters = object.filters();
-        let filters = filters.map(|(filter, _)| filter.geometry().cell_bytes);
-        let tables = object.parts().iter().map(|part| part.table.memory_bytes());
-        let filters = filters.chain(tables);
-        let sizes = Sizes {
-            filter: filters.max().unwrap_or(0),
-            object: object.memory_bytes(),
-        };
-        let alternative = Some("use more shards");
-        limits::failure(self.server, &what, fault, Some(sizes), alternative)
-    }
+fn not_sent(server: &Server, key: &str, object: &Object, fault: &Fault) -> Failure {
+    let what = format!("could not build {} at", shown(key.as_bytes()));
+    let filters = object.filters();
+    let filters = filters.map(|(filter, _)| filter.geometry().cell_bytes);
+    let tables = object.parts().iter().map(|part| part.table.memory_bytes());
+    let filters = filters.chain(tables);
+    let sizes = Sizes {
+        filter: filters.max().unwrap_or(0),
+        object: object.memory_bytes(),
+    };
+    let alternative = Some("use more shards");
+    limits::failure(server, &what, fault, Some(sizes), alternative)
 }
 
 /// Renews the times to live of uploads that wait while others are sent or put in place, where that is due.

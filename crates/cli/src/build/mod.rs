@@ -122,7 +122,7 @@ impl Build {
             let (family, counts, receipts) = add(&server, &keys, &source)?;
             (family, counts, Vec::new(), receipts)
         } else {
-            let (counts, replaced) = self.build(&server, &keys, kind, &source)?;
+            let (counts, replaced) = self.build(server, tls, &keys, kind, &source)?;
             (self.family, counts, replaced, None)
         };
         if show != Show::Nothing || json {
@@ -183,22 +183,29 @@ impl Build {
     /// Builds new values, and puts them in place. Returns the numbers of items that were replaced, one for each key.
     fn build(
         &self,
-        server: &Server,
+        mut server: Server,
+        tls: &Tls,
         keys: &[String],
         kind: Kind,
         source: &Source<'_>,
     ) -> Result<(Counts, Vec<Option<u64>>)> {
+        // Connections that are idle while files are read may be closed by the server, or by what is between.
+        let reconnect = || Server::connect(&self.to, tls);
         if self.family == Family::Bloom {
             server.require_bloom_filters()?;
         }
         let mut before = 0;
         for key in keys {
-            let row = self.check(server, key, kind)?;
+            let row = self.check(&server, key, kind)?;
             let alike = row.filter(|row| Family::of(&row.kind) == Some(self.family));
             before += alike.and_then(|row| row.items).unwrap_or(0);
         }
         let is_counted = self.counts_first();
-        let counted = if is_counted { source.count()? } else { 0 };
+        let mut counted = 0;
+        if is_counted {
+            counted = source.count()?;
+            server = reconnect()?;
+        }
         let items = self.items.unwrap_or(counted).max(1);
         let (counts, uploads) = match self.rate {
             Some(rate) if self.family == Family::Bloom => {
@@ -211,13 +218,14 @@ impl Build {
                     },
                     kind,
                 };
-                let mut filters = Filters::new(server, keys, &shape)?;
+                let mut filters = Filters::new(&server, keys, &shape)?;
                 let counts = filters.fill(source)?;
                 self.require_all(counted, &counts, before)?;
-                (counts, filters.send(source.show)?)
+                server = reconnect()?;
+                (counts, filters.send(&server, source.show)?)
             }
             _ => {
-                let (counts, upload) = self.fill_on_server(server, keys, items, source)?;
+                let (counts, upload) = self.fill_on_server(&server, keys, items, source)?;
                 self.require_all(counted, &counts, before)?;
                 (counts, vec![upload])
             }
@@ -226,10 +234,10 @@ impl Build {
         let mut replaced = Vec::new();
         let mut uploads = uploads.into_iter();
         for key in keys {
-            filter::renew_all(server, key, uploads.as_mut_slice())?;
+            filter::renew_all(&server, key, uploads.as_mut_slice())?;
             let upload = uploads.next().expect("one for each key");
             // Another client may have replaced it.
-            replaced.extend(self.check(server, key, kind)?.map(|row| row.items));
+            replaced.extend(self.check(&server, key, kind)?.map(|row| row.items));
             let finished = upload.finish(expires, self.replaces());
             let failed = |fault| server.failure_of("build", key.as_bytes(), &fault);
             if !finished.map_err(failed)? {
