@@ -184,7 +184,8 @@ impl Played {
     }
 }
 
-/// Starts a server that replies with these bytes to SCAN, in turn, and with OK to all other commands.
+/// Starts a server that replies with these bytes to SCAN, in turn, and with OK to all other commands. Its connection
+/// ends after bytes that don't end a line.
 pub fn scanned(replies: &'static [&'static str]) -> String {
     let listener = listen();
     let address = listener.local_addr().expect("it is bound").to_string();
@@ -197,7 +198,7 @@ pub fn scanned(replies: &'static [&'static str]) -> String {
         {
             let next = (word == b"SCAN").then(|| replies.next()).flatten();
             let reply = next.map_or("+OK\r\n", |reply| reply);
-            if stream.write_all(reply.as_bytes()).is_err() {
+            if stream.write_all(reply.as_bytes()).is_err() || !reply.ends_with('\n') {
                 break;
             }
         }
@@ -222,6 +223,15 @@ fn replies_without_bounds_end_a_run() {
         let failed = run(&["list", &scanned(replies)]).failed(1);
         // Without advice: another attempt would fail as well.
         assert!(failed.ends_with(why), "{failed}");
+    }
+}
+
+#[test]
+fn a_connection_that_ends_within_a_reply_is_lost() {
+    for replies in [&["*2\r\n$1"], &["*2\r\n$1\r\n5\r\n*1\r\n$3\r\nke"]] {
+        let failed = run(&["list", &scanned(replies)]).failed(1);
+        let advice = "; when the server is up again, run this again";
+        assert!(failed.ends_with(advice), "{failed}");
     }
 }
 
