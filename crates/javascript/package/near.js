@@ -12,7 +12,7 @@ const STATES = ['syncing', 'following', 'missing', 'stale', 'refused'];
 const READY = ['following', 'missing'];
 
 /** What becomes of a command. */
-const [NEWS, PIECE, REFUSAL, LOSS] = [0, 1, 2, 3];
+const [NEWS, CHUNK, REFUSAL, LOSS] = [0, 1, 2, 3];
 const NOTHING = new Uint8Array();
 
 /** Returns whether only the server has the answer to a lookup. */
@@ -139,7 +139,7 @@ export class Near {
   }
 
   #take(command, reply) {
-    const [kind, first, second, third] = [command === 'BF.READ' ? NEWS : PIECE, ...(Array.isArray(reply) ? reply : [])];
+    const [kind, first, second, third] = [command === 'BF.READ' ? NEWS : CHUNK, ...(Array.isArray(reply) ? reply : [])];
     const [count, text, bytes] = kind === NEWS ? [second, first, third] : [first, third ?? NOTHING, second ?? NOTHING];
     const number = countOf(count);
     if (number !== undefined && text instanceof Uint8Array && bytes instanceof Uint8Array) {

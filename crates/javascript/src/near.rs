@@ -172,7 +172,7 @@ pub unsafe extern "C" fn valkeybloom_near_take(
                 items: number,
                 hashes: bytes,
             },
-            1 => Reply::Piece {
+            1 => Reply::Chunk {
                 cursor: number,
                 bytes,
                 id: text,

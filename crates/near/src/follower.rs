@@ -190,7 +190,7 @@ impl Follower {
         Step::Send(match &self.phase {
             Phase::Begin | Phase::Refused => Request::Read(Box::from(*b"$")),
             Phase::Follow { cursor, .. } => Request::Read(cursor.clone()),
-            Phase::Fetch(loading) => Request::Piece {
+            Phase::Fetch(loading) => Request::Chunk {
                 cursor: loading.next,
                 with_id: loading.has_ids,
             },
@@ -207,7 +207,7 @@ impl Follower {
                 self.fetch(Some(Mark { cursor, items }), true, now);
                 Ok(())
             }
-            (Phase::Fetch(mut loading), Reply::Piece { cursor, bytes, id }) => {
+            (Phase::Fetch(mut loading), Reply::Chunk { cursor, bytes, id }) => {
                 if loading.belongs(id) {
                     self.load(loading, cursor, bytes, at)
                 } else {
@@ -222,7 +222,7 @@ impl Follower {
                     hashes,
                 },
             ) => self.apply(counted, cursor, items, hashes, at),
-            (_, Reply::News { .. } | Reply::Piece { .. }) => Err("an unexpected reply".to_owned()),
+            (_, Reply::News { .. } | Reply::Chunk { .. }) => Err("an unexpected reply".to_owned()),
             (phase, Reply::Refused(text)) => {
                 self.take_refusal(phase, text, at);
                 Ok(())

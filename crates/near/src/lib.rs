@@ -83,7 +83,7 @@ pub enum Request {
     /// `BF.READ key cursor`, with `MAX_COUNT` in WebAssembly.
     Read(Box<[u8]>),
     /// `BF.SCANDUMP key cursor`, with `WITHID` unless the server has no ids.
-    Piece {
+    Chunk {
         /// The cursor.
         cursor: u64,
         /// Whether the reply is to have the filter's id.
@@ -96,7 +96,7 @@ impl Request {
     pub fn words(&self, key: &[u8]) -> Vec<Vec<u8>> {
         let (name, cursor, with_id) = match self {
             Self::Read(cursor) => (&b"BF.READ"[..], cursor.to_vec(), false),
-            Self::Piece { cursor, with_id } => {
+            Self::Chunk { cursor, with_id } => {
                 let cursor = cursor.to_string().into_bytes();
                 (&b"BF.SCANDUMP"[..], cursor, *with_id)
             }
@@ -123,7 +123,7 @@ pub enum Reply<'a> {
         hashes: &'a [u8],
     },
     /// The reply of `BF.SCANDUMP`.
-    Piece {
+    Chunk {
         /// The next cursor.
         cursor: u64,
         /// The chunk.

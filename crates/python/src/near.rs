@@ -411,7 +411,7 @@ impl Follower {
     }
 
     /// Take a reply of BF.SCANDUMP.
-    fn _take_piece(
+    fn _take_chunk(
         &self,
         py: Python<'_>,
         cursor: u64,
@@ -419,7 +419,7 @@ impl Follower {
         id: &[u8],
         random: f64,
     ) -> PyResult<()> {
-        self.take(py, Reply::Piece { cursor, bytes, id }, random)
+        self.take(py, Reply::Chunk { cursor, bytes, id }, random)
     }
 
     /// Take a server's error.

@@ -49,7 +49,7 @@ pub async fn drive(near: Weak<Inner>, connection: impl Connection) {
         command.arg(request.words(&key));
         let limit = match request {
             Request::Read(_) => max_age.clamp(SHORTEST_TIMEOUT, TIMEOUT),
-            Request::Piece { .. } => TIMEOUT,
+            Request::Chunk { .. } => TIMEOUT,
         };
         let outcome = match timeout(limit, connection.send(&key, command)).await {
             Ok(Ok(Value::ServerError(error))) => refused(error.code(), error.details()),
@@ -107,7 +107,7 @@ fn reply_of<'o>(request: &Request, outcome: &'o Outcome) -> Reply<'o> {
             items: items.cast_unsigned(),
             hashes,
         },
-        (Request::Piece { .. }, [Int(cursor), BulkString(bytes), id @ ..]) => Reply::Piece {
+        (Request::Chunk { .. }, [Int(cursor), BulkString(bytes), id @ ..]) => Reply::Chunk {
             cursor: cursor.cast_unsigned(),
             bytes,
             id: match id {

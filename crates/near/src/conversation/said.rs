@@ -84,7 +84,7 @@ pub fn number(number: u64) -> Cow<'static, [u8]> {
 
 /// Returns the cursor of the chunk after the one at a cursor, and that chunk: 0 past the end. `None` if there is no memory
 /// for it.
-pub fn piece(sketch: &Sketch, cursor: u64) -> Option<(u64, Vec<u8>)> {
+pub fn chunk_after(sketch: &Sketch, cursor: u64) -> Option<(u64, Vec<u8>)> {
     let (next, bytes) = match sketch {
         Sketch::Bloom(object) => chunks::piece(object, cursor)?,
         Sketch::Cuckoo(filter) if cursor == 0 => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use valkeybloom_protocol::names::BF_LOADCHUNK;
 use valkeybloom_sketches::{DecodeError, Sketch};
 
-use super::said::{End, Failure, Reply, Words, piece, reason, types, words};
+use super::said::{End, Failure, Reply, Words, chunk_after, reason, types, words};
 use super::upload::{Finish, NewExpiry, Upload};
 
 /// What becomes of a value that is there.
@@ -89,7 +89,7 @@ impl<E> Store<E> {
 
     fn begin(&mut self) -> Result<(), DecodeError> {
         let first = match self.load() {
-            Some(_) => piece(&self.sketch, 0).map(|(_, header)| header),
+            Some(_) => chunk_after(&self.sketch, 0).map(|(_, header)| header),
             None => self.sketch.by_ref().to_dump(),
         };
         self.phase = Phase::Begin(first.ok_or(DecodeError::NoMemory)?);
@@ -152,7 +152,7 @@ impl<E> Store<E> {
 
     /// Goes on with the chunk after a cursor, or finishes.
     fn chunk(&mut self, cursor: u64) -> Result<(), DecodeError> {
-        let (next, chunk) = piece(&self.sketch, cursor).ok_or(DecodeError::NoMemory)?;
+        let (next, chunk) = chunk_after(&self.sketch, cursor).ok_or(DecodeError::NoMemory)?;
         self.phase = match next {
             0 => Phase::Finish,
             _ => Phase::Chunk(next, chunk),

@@ -48,7 +48,7 @@ fn fetched(change: &Change) -> Vec<Duration> {
         match follower.next(now) {
             Step::Wait(until) => *due = until,
             Step::Send(request) => {
-                if is_changed && matches!(request, Request::Piece { cursor: 0, .. }) {
+                if is_changed && matches!(request, Request::Chunk { cursor: 0, .. }) {
                     times.push(now.saturating_sub(changed));
                 }
                 let answer = server.reply(&request);

@@ -71,7 +71,7 @@ const TRY_AGAIN: &str = "TRYAGAIN Multiple keys request during rehashing of slot
 const NOAUTH: &str = "NOAUTH Authentication required.";
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 /// What a follower without a feed sends first.
-const FIRST_PIECE: Request = Request::Piece {
+const FIRST_CHUNK: Request = Request::Chunk {
     cursor: 0,
     with_id: true,
 };
@@ -201,8 +201,8 @@ fn is_followed_by(mut follower: Follower, last: &Request, now: Duration, then: T
     let (time, expected) = match then {
         Begins(time) => (time, Request::Read(b"$".to_vec().into())),
         Repeats(time) => (time, last.clone()),
-        Fetches => (Duration::ZERO, FIRST_PIECE),
-        FetchesWithin(time) => (time, FIRST_PIECE),
+        Fetches => (Duration::ZERO, FIRST_CHUNK),
+        FetchesWithin(time) => (time, FIRST_CHUNK),
     };
     let due = match follower.next(now) {
         Step::Wait(until) => until,
@@ -320,12 +320,12 @@ fn replies_that_do_not_fit() {
         items,
         hashes: vec![7; hashes],
     };
-    let piece_of = |id: &str, cursor, bytes: &[u8]| Answer::Piece {
+    let chunk_of = |id: &str, cursor, bytes: &[u8]| Answer::Chunk {
         cursor,
         bytes: bytes.to_vec(),
         id: id.as_bytes().to_vec(),
     };
-    let piece = |cursor, bytes: &[u8]| piece_of("0000000000000002", cursor, bytes);
+    let piece = |cursor, bytes: &[u8]| chunk_of("0000000000000002", cursor, bytes);
     let replaced = "the filter was replaced while it was fetched";
     let unequal = "the copy has another number of items than the filter";
     let cursor = "0000000000000002-0";
@@ -340,8 +340,8 @@ fn replies_that_do_not_fit() {
         (Polling, news(cursor, 1, 16), unequal),
         (Polling, news(cursor, 3, 16), unequal),
         (Fetching, piece(7, b"abc"), "chunk out of order"),
-        (Fetching, piece_of("0000000000000003", 7, b"abc"), replaced),
-        (Fetching, piece_of("", 7, b"abc"), replaced),
+        (Fetching, chunk_of("0000000000000003", 7, b"abc"), replaced),
+        (Fetching, chunk_of("", 7, b"abc"), replaced),
         (Refreshing, piece(1, b"abc"), "unsupported version"),
     ];
     for (when, answer, why) in rows {

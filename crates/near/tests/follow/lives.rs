@@ -281,18 +281,18 @@ impl Life {
                 hashes.pop();
             }
             (1, Answer::News { items, .. }) => *items += 1,
-            (0, Answer::Piece { bytes, .. }) => {
+            (0, Answer::Chunk { bytes, .. }) => {
                 bytes.pop();
             }
-            (1, Answer::Piece { cursor, .. }) => *cursor += 1,
+            (1, Answer::Chunk { cursor, .. }) => *cursor += 1,
             (2, Answer::News { .. }) => {
-                *answer = Answer::Piece {
+                *answer = Answer::Chunk {
                     cursor: 1,
                     bytes: vec![1, 2, 3],
                     id: b"0000000000000001".to_vec(),
                 };
             }
-            (2, Answer::Piece { .. }) => {
+            (2, Answer::Chunk { .. }) => {
                 *answer = Answer::News {
                     cursor: b"0000000000000001-0".to_vec(),
                     items: 0,
@@ -328,7 +328,7 @@ impl Life {
                     object.map_or(0, Object::filter_count)
                 };
                 let mut answer = self.servers.read().reply(&request);
-                if matches!(request, Request::Piece { cursor: 0, .. }) {
+                if matches!(request, Request::Chunk { cursor: 0, .. }) {
                     self.fetched_filters = filters(&mut self.servers);
                 }
                 self.happen();

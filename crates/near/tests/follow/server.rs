@@ -107,7 +107,7 @@ pub enum Answer {
         items: u64,
         hashes: Vec<u8>,
     },
-    Piece {
+    Chunk {
         cursor: u64,
         bytes: Vec<u8>,
         id: Vec<u8>,
@@ -128,7 +128,7 @@ impl Answer {
                 items: *items,
                 hashes,
             },
-            Self::Piece { cursor, bytes, id } => Reply::Piece {
+            Self::Chunk { cursor, bytes, id } => Reply::Chunk {
                 cursor: *cursor,
                 bytes,
                 id,
@@ -320,7 +320,7 @@ impl Filter {
             cursor + most as u64
         };
         let id = format!("{:016x}", self.id).into_bytes();
-        Answer::Piece { cursor, bytes, id }
+        Answer::Chunk { cursor, bytes, id }
     }
 
     fn read(&self, cursor: &str) -> Result<Answer, String> {

@@ -25,7 +25,7 @@ fn the_words_of_commands() {
         (true, "BF.SCANDUMP|a key\r\n|4194305|WITHID"),
     ] {
         let cursor = 4_194_305;
-        assert_eq!(words(Request::Piece { cursor, with_id }), expected(line));
+        assert_eq!(words(Request::Chunk { cursor, with_id }), expected(line));
     }
 }
 
@@ -115,7 +115,7 @@ fn a_filter_that_is_replaced_while_it_is_fetched() {
             let now = Duration::from_secs(100);
             let mut fetched = 0;
             while let Step::Send(request) = follower.next(now) {
-                if matches!(request, Request::Piece { with_id, .. } if with_id == has_ids) {
+                if matches!(request, Request::Chunk { with_id, .. } if with_id == has_ids) {
                     fetched += 1;
                     if fetched == replaced {
                         server.change(&Change::Make(make(other_seed)));

@@ -83,9 +83,9 @@ def outcome(command: str, reply: Any) -> Outcome:
         case [bytes() as cursor, int() as items, bytes() as hashes] if 0 <= items < 2**64:
             return "_take_news", (cursor, items, hashes)
         case [int() as cursor, (bytes() | None) as chunk] if 0 <= cursor < 2**64:
-            return "_take_piece", (cursor, chunk or b"", b"")
+            return "_take_chunk", (cursor, chunk or b"", b"")
         case [int() as cursor, (bytes() | None) as chunk, bytes() as id] if 0 <= cursor < 2**64:
-            return "_take_piece", (cursor, chunk or b"", id)
+            return "_take_chunk", (cursor, chunk or b"", id)
     return "_take_loss", (f"execute_command returned {type(reply).__name__}, not the reply of {command}",)
 
 

@@ -35,7 +35,7 @@ impl Answer {
                     items: items.cast_unsigned(),
                     hashes,
                 },
-                [Int(cursor), Bulk(bytes), id @ ..] => Reply::Piece {
+                [Int(cursor), Bulk(bytes), id @ ..] => Reply::Chunk {
                     cursor: cursor.cast_unsigned(),
                     bytes,
                     id: match id {
