@@ -32,6 +32,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use serde_json::Value;
@@ -225,26 +226,34 @@ impl Way {
         })
     }
 
-    /// Calls `see` with each piece that is sent, before it arrives.
-    fn watched(server: &Server, mut see: impl FnMut(&[u8]) + Send + 'static) -> Self {
+    /// Calls `see` with each piece that is sent on any connection, before it arrives.
+    fn watched(server: &Server, see: impl FnMut(&[u8]) + Send + 'static) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let port = listener.local_addr().expect("it is bound").port();
         let to = server.port();
+        let see = Arc::new(Mutex::new(see));
         thread::spawn(move || {
-            let (from, _) = listener.accept().expect("the program connects");
-            let to = TcpStream::connect((Ipv4Addr::LOCALHOST, to)).expect("the server is up");
-            let (mut near, mut far) = (from.try_clone().unwrap(), to.try_clone().unwrap());
-            thread::spawn(move || {
-                let _ = std::io::copy(&mut far, &mut near);
-                let _ = near.shutdown(Shutdown::Both);
-            });
-            let (mut from, mut to) = (from, to);
-            let mut buffer = vec![0; 1 << 16];
-            while let Ok(count @ 1..) = from.read(&mut buffer) {
-                see(&buffer[..count]);
-                if to.write_all(&buffer[..count]).is_err() {
-                    break;
-                }
+            for from in listener.incoming() {
+                let mut from = from.expect("the program connects");
+                let Ok(mut to) = TcpStream::connect((Ipv4Addr::LOCALHOST, to)) else {
+                    continue;
+                };
+                let (mut near, mut far) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+                thread::spawn(move || {
+                    let _ = std::io::copy(&mut far, &mut near);
+                    let _ = near.shutdown(Shutdown::Both);
+                });
+                let see = see.clone();
+                thread::spawn(move || {
+                    let mut buffer = vec![0; 1 << 16];
+                    while let Ok(count @ 1..) = from.read(&mut buffer) {
+                        see.lock().expect("no panic")(&buffer[..count]);
+                        if to.write_all(&buffer[..count]).is_err() {
+                            break;
+                        }
+                    }
+                    let _ = to.shutdown(Shutdown::Write);
+                });
             }
         });
         Self { port }
