@@ -238,11 +238,12 @@ impl Recorded {
 
     /// Returns queries that change nothing, and their answers.
     fn asked(&self) -> Vec<Step> {
-        match self.type_name() {
-            "MBbloomCF" => self.asked_of_cuckoo(),
-            "CMSk-TYPE" => self.asked_of_counts(),
-            "TopK-TYPE" => self.asked_of_top(),
-            "TDIS-TYPE" => self.asked_of_digest(),
+        // A recorded stream has Bloom filters alone, without their type.
+        match self.value["type"].as_str() {
+            Some("MBbloomCF") => self.asked_of_cuckoo(),
+            Some("CMSk-TYPE") => self.asked_of_counts(),
+            Some("TopK-TYPE") => self.asked_of_top(),
+            Some("TDIS-TYPE") => self.asked_of_digest(),
             _ => self.asked_of_bloom(),
         }
     }

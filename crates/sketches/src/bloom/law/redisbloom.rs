@@ -126,8 +126,8 @@ impl Links {
                 link: None,
             });
         }
-        // `new` makes a link, and `check` refuses stored objects without any.
-        let newest = self.all.last().expect("an object has links");
+        // There is one: `new` makes it, and `check` refuses stored objects without any.
+        let newest = self.all.last().ok_or(Refusal::MemoryLimit)?;
         let between = at.filters.saturating_sub(self.all.len() as u64);
         self.link_after(
             at.newest.checked_mul(self.factor.into()),
@@ -153,7 +153,8 @@ impl Links {
             // The surplus bits hold more entries.
             entries += to_whole(to_double((1 << rounded) - bits) / bits_per_entry);
             bits = 1 << rounded;
-            exponent = u8::try_from(rounded).expect("`least` is below 2^60");
+            // It is at most 60, because `least` is below 2⁶⁰.
+            exponent = u8::try_from(rounded).unwrap_or(u8::MAX);
         }
         let link = Link {
             error_rate,
