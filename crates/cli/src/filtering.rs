@@ -13,7 +13,7 @@ use super::progress::{Progress, Show};
 use super::report::Report;
 use super::server::{COMMAND_ITEMS, Server, Tls};
 use super::sketches::decoded;
-use super::unique::{Output, Printer, Reporting};
+use super::unique::{Output, Printer, Reporting, Selection};
 
 /// Print the records whose items are in a Bloom filter or a cuckoo filter
 #[derive(Args)]
@@ -51,7 +51,7 @@ impl Filtering {
         let files = self.records.input.files();
         let stamps = Input::stamps(files)?;
         let bytes = bytes_of(&stamps);
-        let mut printer = Printer::new(Output::standard(&stamps)?);
+        let mut printer = Printer::new(Output::standard(&stamps)?, Selection::Kept);
         let server = Server::connect(&self.to, tls)?;
         let filter = self.filter(&server)?;
         let input = self.records.of(files.to_vec(), stamps);

@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use serde_json::Value;
@@ -195,20 +196,39 @@ fn report(output: &Output) -> Value {
 fn way(server: &Server, bytes: usize, then: impl FnOnce() -> bool + Send + 'static) -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let port = listener.local_addr().expect("it is bound").port();
-    let to = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).expect("the server is up");
+    let to = server.port();
+    // The bytes of all connections that still pass, and what happens after the last of them.
+    let limit = Arc::new(Mutex::new((bytes, Some(then))));
     thread::spawn(move || {
-        let (from, _) = listener.accept().expect("the program connects");
-        let (mut near, mut far) = (from.try_clone().unwrap(), to.try_clone().unwrap());
-        thread::spawn(move || {
-            let _ = std::io::copy(&mut far, &mut near);
-            let _ = near.shutdown(Shutdown::Both);
-        });
-        let mut first = (&from).take(bytes as u64);
-        let is_whole = std::io::copy(&mut first, &mut &to).is_err() || first.limit() > 0;
-        if !is_whole && then() {
-            let _ = std::io::copy(&mut &from, &mut &to);
+        for from in listener.incoming() {
+            let mut from = from.expect("the program connects");
+            let Ok(mut to) = TcpStream::connect((Ipv4Addr::LOCALHOST, to)) else {
+                continue;
+            };
+            let (mut near, mut far) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+            thread::spawn(move || {
+                let _ = std::io::copy(&mut far, &mut near);
+                let _ = near.shutdown(Shutdown::Both);
+            });
+            let limit = limit.clone();
+            thread::spawn(move || {
+                let mut buffer = vec![0; 1 << 16];
+                while let Ok(count @ 1..) = from.read(&mut buffer) {
+                    let mut limit = limit.lock().expect("no panic");
+                    let passed = count.min(limit.0);
+                    limit.0 -= passed;
+                    let _ = to.write_all(&buffer[..passed]);
+                    if limit.0 == 0 {
+                        if !limit.1.take().is_some_and(|then| then()) {
+                            break;
+                        }
+                        limit.0 = usize::MAX;
+                        let _ = to.write_all(&buffer[passed..count]);
+                    }
+                }
+                let _ = to.shutdown(Shutdown::Both);
+            });
         }
-        let _ = to.shutdown(Shutdown::Both);
     });
     format!("redis://127.0.0.1:{port}/")
 }

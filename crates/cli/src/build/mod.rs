@@ -1,4 +1,4 @@
-//! `valkeybloom build`: fills a key from files, and puts it in place at once.
+//! `valkeybloom build`: fills a key from files, and puts it in place at once. With shards, that is one key after another.
 //!
 //! ```text
 //!   source → filter  a Bloom filter in this program's memory, sent in chunks ┐
@@ -207,37 +207,44 @@ impl Build {
             server = reconnect()?;
         }
         let items = self.items.unwrap_or(counted).max(1);
-        let (counts, uploads) = match self.rate {
-            Some(rate) if self.family == Family::Bloom => {
-                let shape = Shape {
-                    params: Params {
-                        capacity: shard_capacity(items, source.shards),
-                        error_rate: rate,
-                        tightening: Tightening::HALF,
-                        growth: self.filter.growth(),
-                    },
-                    kind,
-                };
-                let mut filters = Filters::new(&server, keys, &shape)?;
-                let counts = filters.fill(source)?;
-                self.require_all(counted, &counts, before)?;
-                server = reconnect()?;
-                (counts, filters.send(&server, source.show)?)
-            }
-            _ => {
-                let (counts, upload) = self.fill_on_server(&server, keys, items, source)?;
-                self.require_all(counted, &counts, before)?;
-                (counts, vec![upload])
-            }
+        let (counts, uploads) = if let (Family::Bloom, Some(error_rate)) = (self.family, self.rate)
+        {
+            let params = Params {
+                capacity: shard_capacity(items, source.shards),
+                error_rate,
+                tightening: Tightening::HALF,
+                growth: self.filter.growth(),
+            };
+            let shape = Shape { params, kind };
+            let mut filters = Filters::new(&server, keys, &shape)?;
+            let counts = filters.fill(source)?;
+            self.require_all(counted, &counts, before)?;
+            server = reconnect()?;
+            (counts, filters.send(&server, source.show)?)
+        } else {
+            let (counts, upload) = self.fill_on_server(&server, keys, items, source)?;
+            self.require_all(counted, &counts, before)?;
+            (counts, vec![upload])
         };
+        Ok((counts, self.put_in_place(&server, keys, kind, uploads)?))
+    }
+
+    /// Gives the uploads their names, one after another. Returns the number of items that each key had before.
+    fn put_in_place(
+        &self,
+        server: &Server,
+        keys: &[String],
+        kind: Kind,
+        uploads: Vec<Upload<'_>>,
+    ) -> Result<Vec<Option<u64>>> {
         let expires = self.ttl.map_or(NewExpiry::Unchanged, NewExpiry::After);
         let mut replaced = Vec::new();
         let mut uploads = uploads.into_iter();
         for key in keys {
-            filter::renew_all(&server, key, uploads.as_mut_slice())?;
+            filter::renew_all(server, key, uploads.as_mut_slice())?;
             let upload = uploads.next().expect("one for each key");
             // Another client may have replaced it.
-            replaced.extend(self.check(&server, key, kind)?.map(|row| row.items));
+            replaced.extend(self.check(server, key, kind)?.map(|row| row.items));
             let finished = upload.finish(expires, self.replaces());
             let failed = |fault| server.failure_of("build", key.as_bytes(), &fault);
             if !finished.map_err(failed)? {
@@ -247,7 +254,7 @@ impl Build {
                 )));
             }
         }
-        Ok((counts, replaced))
+        Ok(replaced)
     }
 
     /// Creates a value under a temporary key, and has the server fill it.
@@ -286,8 +293,11 @@ impl Build {
     fn creation(&self, items: u64) -> String {
         let number = |fraction: Option<Fraction>| fraction.map_or(0.01, Fraction::get).to_string();
         match self.family {
-            // The server creates no Bloom filter, and a cuckoo filter has room for four items at least.
-            Family::Bloom | Family::Cuckoo => format!("CF.RESERVE {}", items.max(4)),
+            Family::Bloom => {
+                unreachable!("it is filled in this program, with the rate that is required")
+            }
+            // A cuckoo filter has room for four items at least.
+            Family::Cuckoo => format!("CF.RESERVE {}", items.max(4)),
             Family::Cms => {
                 let (rate, probability) = (number(self.rate), number(self.probability));
                 format!("CMS.INITBYPROB {rate} {probability}")
@@ -358,7 +368,7 @@ impl Build {
                 "{at} exists, with {items} items: replace it with --replace, or add to it with --add"
             )));
         }
-        // Nothing is lost with a part of a filter.
+        // A filter that lacks chunks has no kind, and may be replaced by any.
         let kind = row.bloom().map(|bloom| bloom.kind);
         let what = if family != self.family {
             let (object, word) = (family.object(), family.word());

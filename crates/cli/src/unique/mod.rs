@@ -45,8 +45,8 @@ use self::one_pass::OnePass;
 use self::output::Folder;
 pub use self::output::Output;
 use self::passes::{FirstPass, Passes};
-use self::printer::{Figures, Selection};
-pub use self::printer::{Printer, Reporting};
+use self::printer::Figures;
+pub use self::printer::{Printer, Reporting, Selection};
 use self::shared::SharedFilter;
 use self::state::State;
 use super::failure::{Failure, Result};
@@ -109,7 +109,7 @@ struct Files {
     /// The states of those that can be read twice.
     stamps: Vec<Option<Stamp>>,
     /// The first one that can be read only once.
-    once: Option<PathBuf>,
+    unrepeatable: Option<PathBuf>,
 }
 
 /// How a run decides which records are the first ones.
@@ -157,12 +157,12 @@ impl Unique {
         let start = Instant::now();
         let files = self.files()?;
         let mode = self.mode(&files)?;
-        let mut printer = Printer::new(self.output(&files)?);
-        if self.duplicates {
-            printer.selection = Selection::Dropped;
-        } else if self.count {
-            printer.selection = Selection::Counts;
-        }
+        let selection = match (self.duplicates, self.count) {
+            (true, _) => Selection::Dropped,
+            (false, true) => Selection::Counts,
+            (false, false) => Selection::Kept,
+        };
+        let mut printer = Printer::new(self.output(&files)?, selection);
         let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let passes = Passes {
             input: &self.records.of(files.paths.clone(), files.stamps.clone()),
@@ -199,7 +199,7 @@ impl Unique {
             Err(Failure::usage(text))
         };
         if let (Some(url), Some(key)) = (&self.to, &self.key) {
-            return match &files.once {
+            return match &files.unrepeatable {
                 None if self.out.is_none() => Err(Failure::usage(
                     "--to needs --out for files, so that a run that was killed can go on",
                 )),
@@ -212,7 +212,7 @@ impl Unique {
         if self.one_pass {
             return Ok(Mode::OnePass);
         }
-        match &files.once {
+        match &files.unrepeatable {
             None if self.rate.is_some() => Err(Failure::usage(
                 "--rate is that of a filter that decides: add --one-pass or --to",
             )),
@@ -221,6 +221,7 @@ impl Unique {
                 file,
                 ", and --count and --state read it twice: write it to a file first",
             ),
+            // Nobody types a pipe's mark and expects two passes. The report says what one pass is expected to cost.
             Some(file) if file.as_os_str() == "-" => Ok(Mode::OnePass),
             Some(file) => only_once(file, ": add --one-pass"),
         }
@@ -229,9 +230,10 @@ impl Unique {
     fn files(&self) -> Result<Files> {
         let paths = [&self.known[..], self.records.input.files()].concat();
         let stamps = Input::stamps(&paths)?;
-        let once = paths.iter().zip(&stamps).find(|(_, stamp)| stamp.is_none());
+        let mut files = paths.iter().zip(&stamps);
+        let unrepeatable = files.find(|(_, stamp)| stamp.is_none());
         Ok(Files {
-            once: once.map(|(path, _)| path.clone()),
+            unrepeatable: unrepeatable.map(|(path, _)| path.clone()),
             paths,
             stamps,
         })

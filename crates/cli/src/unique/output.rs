@@ -81,6 +81,7 @@ impl Output {
         }
     }
 
+    /// Writes bytes. Ends the process if the standard output can't be written.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         match self {
             Self::Nothing => Ok(()),
@@ -123,8 +124,8 @@ fn without_end(record: &[u8]) -> &[u8] {
 
 /// A folder with a file for each input.
 pub struct Folder {
-    /// The folder, locked against other runs.
-    _lock: File,
+    /// The folder, open and locked against other runs.
+    locked: File,
     /// The state of an earlier run, if it is here.
     state: Option<PathBuf>,
     files: Vec<Target>,
@@ -154,7 +155,7 @@ impl Folder {
     /// Two inputs have the same name, or the folder could not be created.
     pub fn new(folder: &Path, inputs: &[PathBuf], can_be_cut: bool) -> Result<Self> {
         fs::create_dir_all(folder).map_err(|error| failed("create", folder, &error))?;
-        let lock = lock(folder)?;
+        let locked = lock(folder)?;
         let mut files = Vec::with_capacity(inputs.len());
         let mut names = HashSet::new();
         for input in inputs {
@@ -185,7 +186,7 @@ impl Folder {
         }
         let state = Some(folder.join(STATE)).filter(|state| state.exists());
         Ok(Self {
-            _lock: lock,
+            locked,
             state,
             files,
             open: None,
@@ -231,7 +232,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Flushes what was written to the disk. Returns the length of the open file; 0 if none is.
+    /// Flushes what was written of a file that can be cut to the disk. Returns its length; 0 if none is open.
     pub fn sync(&mut self) -> Result<u64> {
         let Some((path, Writer::Members(file, _))) = &mut self.open else {
             return Ok(0);
@@ -248,6 +249,10 @@ impl Folder {
         }
         let fault = |error| failed("write", path, &error);
         let file = File::create(unfinished(path)).map_err(fault)?;
+        if self.can_be_cut {
+            // A checkpoint may describe the file, so its name must be on the disk.
+            self.locked.sync_all().map_err(fault)?;
+        }
         let writer = match start.packed {
             Packed::Gzip if !self.can_be_cut => {
                 Writer::Gzip(GzEncoder::new(file, Compression::default()))

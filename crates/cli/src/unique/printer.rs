@@ -26,7 +26,7 @@ pub struct Figures {
 }
 
 pub struct Printer {
-    pub selection: Selection,
+    selection: Selection,
     pub output: Output,
     pub figures: Figures,
     /// A buffer for what is written at once, so that each block does not ask for one.
@@ -73,9 +73,9 @@ impl Reporting {
 }
 
 impl Printer {
-    pub fn new(output: Output) -> Self {
+    pub fn new(output: Output, selection: Selection) -> Self {
         Self {
-            selection: Selection::Kept,
+            selection,
             output,
             figures: Figures::default(),
             gathered: Vec::new(),

@@ -50,9 +50,19 @@ impl State {
                 "{file} is of a run with other files or options, or the files have changed: remove it to begin anew"
             ))),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Failure::new(format!(
-                "could not read {file}: {error}; remove it to begin anew"
-            ))),
+            Err(error) => {
+                // Other errors may pass.
+                let is_of_no_use =
+                    matches!(error.kind(), ErrorKind::Other | ErrorKind::UnexpectedEof);
+                let advice = if is_of_no_use {
+                    "; remove it to begin anew"
+                } else {
+                    ""
+                };
+                Err(Failure::new(format!(
+                    "could not read {file}: {error}{advice}"
+                )))
+            }
         }
     }
 
