@@ -25,15 +25,13 @@ mod size;
 mod terminal;
 mod unique;
 mod watch;
+mod way;
 
 pub use metrics::{assert_documented, assert_valid as assert_valid_metrics};
+use way::{Way, has_word};
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread;
 
 use serde_json::Value;
 use valkeybloom_protocol::bloom::InfoField;
@@ -176,99 +174,6 @@ fn left(client: &mut Client) -> Vec<(String, i64)> {
         (key, ttl)
     })
     .collect()
-}
-
-/// A way to a server on which something happens once, at a moment: what comes then does not arrive until that is
-/// done.
-struct Way {
-    port: u16,
-}
-
-impl Way {
-    /// Returns the moment at which this many bytes have gone there.
-    fn new(server: &Server, bytes: usize, then: impl FnOnce() + Send + 'static) -> Self {
-        let mut gone = 0;
-        let moment = move |sent: &[u8]| {
-            gone += sent.len();
-            gone >= bytes
-        };
-        Self::at(server, moment, then)
-    }
-
-    /// Returns the moment just before a command with this word arrives for the nth time, from 1.
-    fn before(
-        server: &Server,
-        word: &'static str,
-        nth: usize,
-        then: impl FnOnce() + Send + 'static,
-    ) -> Self {
-        let mut times = 0;
-        let moment = move |sent: &[u8]| {
-            times += usize::from(has_word(sent, word));
-            times >= nth
-        };
-        Self::at(server, moment, then)
-    }
-
-    fn at(
-        server: &Server,
-        mut moment: impl FnMut(&[u8]) -> bool + Send + 'static,
-        then: impl FnOnce() + Send + 'static,
-    ) -> Self {
-        let mut then = Some(then);
-        Self::watched(server, move |sent| {
-            if then.is_some()
-                && moment(sent)
-                && let Some(then) = then.take()
-            {
-                then();
-            }
-        })
-    }
-
-    /// Calls `see` with each piece that is sent on any connection, before it arrives.
-    fn watched(server: &Server, see: impl FnMut(&[u8]) + Send + 'static) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-        let port = listener.local_addr().expect("it is bound").port();
-        let to = server.port();
-        let see = Arc::new(Mutex::new(see));
-        thread::spawn(move || {
-            for from in listener.incoming() {
-                let mut from = from.expect("the program connects");
-                let Ok(mut to) = TcpStream::connect((Ipv4Addr::LOCALHOST, to)) else {
-                    continue;
-                };
-                let (mut near, mut far) = (from.try_clone().unwrap(), to.try_clone().unwrap());
-                thread::spawn(move || {
-                    let _ = std::io::copy(&mut far, &mut near);
-                    let _ = near.shutdown(Shutdown::Both);
-                });
-                let see = see.clone();
-                thread::spawn(move || {
-                    let mut buffer = vec![0; 1 << 16];
-                    while let Ok(count @ 1..) = from.read(&mut buffer) {
-                        see.lock().expect("no panic")(&buffer[..count]);
-                        if to.write_all(&buffer[..count]).is_err() {
-                            break;
-                        }
-                    }
-                    let _ = to.shutdown(Shutdown::Write);
-                });
-            }
-        });
-        Self { port }
-    }
-
-    fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}/", self.port)
-    }
-}
-
-/// Returns whether this is a command with a word. A short command, whose reply is awaited before the next, comes in one
-/// piece.
-fn has_word(sent: &[u8], word: &str) -> bool {
-    let word = format!("\r\n{word}\r\n").into_bytes();
-    sent.windows(word.len()).any(|part| part == word)
 }
 
 /// Kills a process, as a crash would.

@@ -1,12 +1,10 @@
 //! Runs that are killed, interrupted, cut off or lose their server, and go on: whatever happened, each item counts once.
 
 use std::collections::HashMap;
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::thread;
 
 use serde_json::Value;
@@ -191,46 +189,9 @@ fn report(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).expect("it is JSON")
 }
 
-/// Returns the address of a way to a server on which something happens after this number of bytes. The connection ends
-/// there, unless that returns true.
+/// Returns the address of [`Way::of`].
 fn way(server: &Server, bytes: usize, then: impl FnOnce() -> bool + Send + 'static) -> String {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    let port = listener.local_addr().expect("it is bound").port();
-    let to = server.port();
-    // The bytes of all connections that still pass, and what happens after the last of them.
-    let limit = Arc::new(Mutex::new((bytes, Some(then))));
-    thread::spawn(move || {
-        for from in listener.incoming() {
-            let mut from = from.expect("the program connects");
-            let Ok(mut to) = TcpStream::connect((Ipv4Addr::LOCALHOST, to)) else {
-                continue;
-            };
-            let (mut near, mut far) = (from.try_clone().unwrap(), to.try_clone().unwrap());
-            thread::spawn(move || {
-                let _ = std::io::copy(&mut far, &mut near);
-                let _ = near.shutdown(Shutdown::Both);
-            });
-            let limit = limit.clone();
-            thread::spawn(move || {
-                let mut buffer = vec![0; 1 << 16];
-                while let Ok(count @ 1..) = from.read(&mut buffer) {
-                    let mut limit = limit.lock().expect("no panic");
-                    let passed = count.min(limit.0);
-                    limit.0 -= passed;
-                    let _ = to.write_all(&buffer[..passed]);
-                    if limit.0 == 0 {
-                        if !limit.1.take().is_some_and(|then| then()) {
-                            break;
-                        }
-                        limit.0 = usize::MAX;
-                        let _ = to.write_all(&buffer[passed..count]);
-                    }
-                }
-                let _ = to.shutdown(Shutdown::Both);
-            });
-        }
-    });
-    format!("redis://127.0.0.1:{port}/")
+    Way::of(server, bytes, then).url()
 }
 
 /// Starts a job on a way on which a signal comes to the program after this number of bytes. Nothing more arrives then.

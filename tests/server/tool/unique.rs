@@ -259,7 +259,7 @@ fn a_run_whose_receipt_is_gone_says_so() {
             }
         }
     });
-    let failed = machine.run(&format!("127.0.0.1:{}", way.port)).failed(1);
+    let failed = machine.run(&way.url()).failed(1);
     assert!(failed.contains("is gone"), "{failed}");
     let before = machine.folder.join("out/.valkeybloom-unique");
     assert!(before.exists());
