@@ -341,12 +341,12 @@ pub fn require_use_of_tls(addresses: &[&str], tls: &Tls) -> Result<()> {
 
 /// Parses the address of a server.
 fn parse(address: &str) -> Result<ConnectionInfo> {
-    let info = if address.starts_with(['/', '.']) {
+    let info = if address::is_path(address) {
         ConnectionAddr::Unix(address.into())
             .into_connection_info()
             .ok()
     } else {
-        address::url(address).and_then(|url| url.into_connection_info().ok())
+        address::checked_url(address).and_then(|url| url.into_connection_info().ok())
     };
     // The client library's message would show the password.
     let wrong = "not a server address: write redis://user:password@host:port/database, or the path of a socket";

@@ -44,12 +44,12 @@ impl Link {
     /// The address is invalid, or a certificate can't be used.
     pub fn new(options: &Options) -> Result<Self, Box<dyn Error>> {
         let address = options.server.as_str();
-        let info = if address.starts_with(['/', '.']) {
+        let info = if address::is_path(address) {
             ConnectionAddr::Unix(address.into())
                 .into_connection_info()
                 .ok()
         } else {
-            address::url(address).and_then(|url| url.into_connection_info().ok())
+            address::checked_url(address).and_then(|url| url.into_connection_info().ok())
         };
         // The client library's message would show the password.
         let info = info.ok_or(

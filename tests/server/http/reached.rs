@@ -80,15 +80,19 @@ fn invalid_addresses_are_refused_without_their_password() {
         format!("127.0.0.1:{port}?db=2"),
         format!("redis://127.0.0.1:{port}#secret@host"),
         "http://u:secret@host".to_owned(),
+        "/server.sock?user=u&pass=secret".to_owned(),
     ] {
         assert_refused(at(&address, &[]), invalid);
     }
-    let [mut word, mut value] = [(); 2].map(|()| Command::new(example::valkeybloom_http()));
-    word.arg("redis://u:se cret@host");
-    let end = "try '--help'.";
-    assert_refused(word, end);
-    value.arg("--periods=u:secret@host");
-    assert_refused(value, end);
+    for word in [
+        "redis://u:se cret@host",
+        "unix:///server.sock?user=u&pass=secret",
+        "--periods=u:secret@host",
+    ] {
+        let mut command = Command::new(example::valkeybloom_http());
+        command.arg(word);
+        assert_refused(command, "try '--help'.");
+    }
 }
 
 #[test]
