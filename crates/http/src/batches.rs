@@ -374,4 +374,18 @@ mod tests {
         }
         assert!(is_pending(pin!(server.accept())), "it connected again");
     }
+
+    #[tokio::test]
+    async fn a_connection_that_ends_within_a_reply_is_lost() {
+        for reply in ["*2\r\n:1\r\n", "*2\r\n:1"] {
+            let (queue, stream, _server) = start().await;
+            let mut sent = pin!(queue.send(Action::Ask, keys("a b"), None));
+            assert!(is_pending(sent.as_mut()));
+            read(&stream).await;
+            stream.try_write(reply.as_bytes()).expect("it fits");
+            drop(stream);
+            let fault = sent.await.expect_err("the reply is not whole");
+            assert_eq!(fault.status, 503, "{}", fault.text);
+        }
+    }
 }

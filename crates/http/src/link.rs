@@ -1,25 +1,20 @@
 //! The connection to the server. A lost connection is made again by the next call.
 
 use std::error::Error;
-use std::fmt::Display;
-use std::fs;
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::io;
+use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Client, ClientTlsConfig, ConnectionAddr, IntoConnectionInfo, Pipeline,
-    RedisResult, TlsCertificates, Value,
+    AsyncConnectionConfig, Client, ConnectionAddr, IntoConnectionInfo, Pipeline, RedisResult, Value,
 };
-use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore};
-
+use tokio::time::{Instant, timeout};
 use valkeybloom_near::address;
 
 use crate::fault::text_of;
 use crate::log;
 use crate::options::Options;
+use crate::tls;
 
 /// The time after which a connection is tried before it is used: the server may have closed it.
 const IDLE: Duration = Duration::from_secs(1);
@@ -29,7 +24,7 @@ pub struct Link {
     client: Client,
     /// The server's address, without a password.
     address: String,
-    /// The timeout of a connection attempt and of a reply.
+    /// The timeout of a call, from the connection attempt to the last reply.
     timeout: Duration,
     connection: Option<MultiplexedConnection>,
     used: Instant,
@@ -62,7 +57,7 @@ impl Link {
             socket => socket.to_string(),
         };
         let client = if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
-            Client::build_with_tls(info, certificates(options)?)?
+            Client::build_with_tls(info, tls::certificates(options)?)?
         } else if options.cacert.is_some() || options.cert.is_some() || options.cert_key.is_some() {
             return Err(
                 "certificates are for TLS: the server's address begins with rediss://".into(),
@@ -90,12 +85,13 @@ impl Link {
     /// # Errors
     /// The server is down, does not answer in time, or refuses user and password.
     pub async fn send(&mut self, commands: &Pipeline) -> RedisResult<Vec<Value>> {
-        let sent = self.try_to_send(commands).await;
+        let sent = timeout(self.timeout, self.try_to_send(commands)).await;
+        let sent = sent.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()));
         if let Err(error) = &sent {
             self.connection = None;
             if !self.is_down {
                 let why = text_of(error);
-                log::line(format_args!("no connection to {}: {why}", self.address));
+                log::line(format_args!("could not talk to {}: {why}", self.address));
             }
         } else if self.is_down {
             log::line(format_args!("connected to {} again", self.address));
@@ -105,12 +101,18 @@ impl Link {
         sent
     }
 
+    /// Sends commands, after connecting if there is no connection. [`send`](Self::send) limits the time.
     async fn try_to_send(&mut self, commands: &Pipeline) -> RedisResult<Vec<Value>> {
         if self.used.elapsed() > IDLE
             && let Some(connection) = &mut self.connection
         {
             let ping = redis::pipe().cmd("PING").clone();
-            if connection.send_packed_commands(&ping, 0, 1).await.is_err() {
+            // A firewall may have dropped the connection without a word, so there has to be time for another one.
+            let replied = timeout(
+                self.timeout / 2,
+                connection.send_packed_commands(&ping, 0, 1),
+            );
+            if !matches!(replied.await, Ok(Ok(_))) {
                 self.connection = None;
             }
         }
@@ -118,8 +120,8 @@ impl Link {
             Some(connection) => connection,
             none => {
                 let config = AsyncConnectionConfig::new()
-                    .set_connection_timeout(Some(self.timeout))
-                    .set_response_timeout(Some(self.timeout));
+                    .set_connection_timeout(None)
+                    .set_response_timeout(None);
                 let client = &self.client;
                 let connecting = client.get_multiplexed_async_connection_with_config(&config);
                 none.insert(connecting.await?)
@@ -130,55 +132,50 @@ impl Link {
     }
 }
 
-/// Reads the files for TLS, and requires that they can be used.
-fn certificates(options: &Options) -> Result<TlsCertificates, Box<dyn Error>> {
-    let rules = ClientConfig::builder().with_root_certificates(RootCertStore::empty());
-    let root_cert = options.cacert.as_deref().map(read).transpose()?;
-    if let (Some(path), Some(pem)) = (&options.cacert, &root_cert) {
-        chain(path, pem)?;
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use clap::Parser;
+    use tokio::io::Interest;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// The PING, another connection and the reply have one timeout together.
+    #[tokio::test]
+    async fn a_server_that_hangs_after_a_pause_takes_one_timeout() {
+        let server = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = server.local_addr().expect("it listens").to_string();
+        let mut link =
+            Link::new(&Options::parse_from(["", "--server", &address])).expect("an address");
+        let mut command = redis::pipe();
+        command.cmd("BF.MEXISTS");
+        let hung = async {
+            let (stream, _) = server.accept().await.expect("a client");
+            for reply in ["+OK\r\n+OK\r\n", "*0\r\n"] {
+                let mut bytes = [0; 4096];
+                let read = stream.async_io(Interest::READABLE, || stream.try_read(&mut bytes));
+                read.await.expect("the client sends");
+                stream.try_write(reply.as_bytes()).expect("it fits");
+            }
+            stream
+        };
+        let (first, _stream) = tokio::join!(link.send(&command), hung);
+        first.expect("the server replied");
+
+        tokio::time::pause();
+        tokio::time::advance(2 * IDLE).await;
+        // Timers round up to the next millisecond.
+        let patience = link.timeout + Duration::from_millis(1);
+        let mut sent = pin!(link.send(&command));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(sent.as_mut().poll(&mut context).is_pending());
+        tokio::time::advance(patience).await;
+        let Poll::Ready(Err(error)) = sent.as_mut().poll(&mut context) else {
+            panic!("it waits for longer");
+        };
+        assert!(error.is_timeout(), "{error}");
     }
-    let client_tls = match (&options.cert, &options.cert_key) {
-        (Some(cert), Some(key)) => {
-            let client_cert = read(cert)?;
-            let client_key = read(key)?;
-            let secret =
-                PrivateKeyDer::from_pem_slice(&client_key).map_err(|error| match error {
-                    pem::Error::NoItemsFound => at(
-                        key,
-                        "it holds no private key in PEM, or one with a password",
-                    ),
-                    error => at(key, error),
-                })?;
-            let usable = rules.with_client_auth_cert(chain(cert, &client_cert)?, secret);
-            usable.map_err(|error| at(cert, error))?;
-            Some(ClientTlsConfig {
-                client_cert,
-                client_key,
-            })
-        }
-        (None, None) => None,
-        _ => return Err("cert and cert-key belong together: give both or none".into()),
-    };
-    Ok(TlsCertificates {
-        client_tls,
-        root_cert,
-    })
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, String> {
-    fs::read(path).map_err(|error| at(path, error))
-}
-
-/// Returns the certificates in a file, of which there is at least one.
-fn chain(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
-    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let read = read.map_err(|error| at(path, error))?;
-    if read.is_empty() {
-        return Err(at(path, "it holds no certificate in PEM"));
-    }
-    Ok(read)
-}
-
-fn at(path: &Path, why: impl Display) -> String {
-    format!("{}: {why}", path.display())
 }

@@ -17,6 +17,7 @@ mod metrics;
 mod options;
 mod pages;
 mod service;
+mod tls;
 
 use std::fmt::Display;
 use std::io::{self, Write};

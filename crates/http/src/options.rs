@@ -62,7 +62,7 @@ pub struct Options {
     /// Seconds that a client may take to send a request, may be idle, or may take to read an answer
     #[arg(long, default_value = "60", value_parser = pause)]
     pub timeout: Duration,
-    /// Seconds that the server may take to accept a connection, or to reply
+    /// Seconds that the server may take to accept a connection and to reply, together
     #[arg(long, default_value = "5", value_parser = pause)]
     pub server_timeout: Duration,
     /// Write a man page and shell completions into a folder, and end

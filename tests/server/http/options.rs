@@ -230,7 +230,10 @@ fn messages_name_addresses_and_times() {
     let line = first_line(log);
     let (time, text) = line.split_once(' ').expect("two words");
     assert!(time.len() == 20 && time.ends_with('Z'), "{line}");
-    assert!(text.starts_with("no connection to 127.0.0.1:1: "), "{line}");
+    assert!(
+        text.starts_with("could not talk to 127.0.0.1:1: "),
+        "{line}"
+    );
     assert!(!line.contains("secret"), "{line}");
 }
 
