@@ -27,12 +27,13 @@ use super::difference::compare;
 use super::dump;
 use super::expiry::Expiry;
 use super::failure::{Fault, Result};
+use super::family::dialect_of;
 use super::keys::Found;
 use super::outcomes::{Fate, Outcome, Outcomes};
 use super::pair::{Between, Pair, SideFault, kinds_differ};
 use super::progress::{Progress, Show};
 use super::report::print_json;
-use super::server::{Server, Tls, dialect_of};
+use super::server::{Server, Tls};
 use super::sketches::{self, Verdict};
 use super::upload::is_temporary;
 

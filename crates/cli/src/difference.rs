@@ -21,9 +21,10 @@ use valkeybloom_sketches::bloom::{Object, Stage, chunks};
 use super::dump;
 use super::expiry::Expiry;
 use super::failure::Fault;
+use super::family::is_filter;
 use super::info::Info;
 use super::pair::{Pair, SideFault};
-use super::server::{Server, is_filter};
+use super::server::Server;
 use super::sketches::{self, Verdict};
 
 /// The fields of BF.INFO that depend on the server, or follow from other fields.

@@ -3,8 +3,7 @@
 use clap::ValueEnum;
 
 use valkeybloom_protocol::names::{COUNT_MIN, CUCKOO, T_DIGEST, TOP_K};
-
-use super::server::is_filter;
+use valkeybloom_sketches::bloom::Dialect;
 
 /// A family, whose name on the command line is that of the setting `bf.families`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -50,4 +49,15 @@ impl Family {
             Self::Tdigest => "t-digest",
         }
     }
+}
+
+/// Returns the dialect of a type, as TYPE returns it; `None` if its values are not Bloom filters.
+pub fn dialect_of(kind: &str) -> Option<Dialect> {
+    let mut dialects = Dialect::ALL.into_iter();
+    dialects.find(|of| of.type_name().to_bytes() == kind.as_bytes())
+}
+
+/// Returns whether the values of a type, as TYPE returns it, are Bloom filters.
+pub fn is_filter(kind: &str) -> bool {
+    dialect_of(kind).is_some()
 }

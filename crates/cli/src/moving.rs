@@ -18,6 +18,7 @@ use super::difference::compare;
 use super::dump::{self, Chunk};
 use super::expiry::Expiry;
 use super::failure::{Failure, Fault, Result};
+use super::family::is_filter;
 use super::info::Info;
 use super::keys::Found;
 use super::outcomes::{Fate, Outcome, Outcomes};
@@ -25,7 +26,7 @@ use super::pair::{Between, Pair, SideFault, kinds_differ};
 use super::program::Program;
 use super::progress::{Progress, Show};
 use super::report::{grouped, print_json, print_line};
-use super::server::{Server, Tls, is_filter};
+use super::server::{Server, Tls};
 use super::sketches::{self, Verdict};
 use super::upload::{NewExpiry, Upload, is_temporary};
 

@@ -4,9 +4,10 @@ use clap::Args;
 
 use super::dump;
 use super::failure::{Fault, Result};
+use super::family::is_filter;
 use super::keys::Selection;
 use super::program::Capabilities;
-use super::server::{Server, Tls, is_filter};
+use super::server::{Server, Tls};
 use super::sketches;
 
 /// The servers and the keys of a command line.

@@ -6,9 +6,9 @@ use valkeybloom_protocol::names::{BF_MDEL, BF_SCANDUMP, TYPES};
 use valkeybloom_sketches::bloom::Dialect;
 
 use super::failure::{Fault, Result};
-use super::family::Family;
+use super::family::{Family, dialect_of, is_filter};
 use super::held::row::info_command;
-use super::server::{Server, dialect_of, is_filter};
+use super::server::Server;
 
 /// A program that has filters.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -6,11 +6,12 @@ use valkeybloom_protocol::names::BF_MDEL;
 use valkeybloom_sketches::cuckoo;
 
 use super::failure::{Failure, Result, shown};
+use super::family::is_filter;
 use super::lines::{Block, Input};
 use super::progress::{Progress, Show};
 use super::receipts::RunReceipts;
 use super::report::{self, Report, grouped};
-use super::server::{COMMAND_ITEMS, Server, Tls, is_filter, read};
+use super::server::{COMMAND_ITEMS, Server, Tls, read};
 
 /// Remove the items in files from a counting filter, or from a cuckoo filter
 #[derive(Args)]

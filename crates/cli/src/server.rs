@@ -21,7 +21,6 @@ use tokio::time::timeout;
 
 use valkeybloom_near::address;
 use valkeybloom_protocol::names::BF_INFO;
-use valkeybloom_sketches::bloom::Dialect;
 
 use super::bounded::Bounded;
 use super::failure::{Failure, Fault, IS_IT_UP, Result, shown, unless_refused};
@@ -40,22 +39,16 @@ const CLUSTER_CALLS: usize = 16;
 const SLOT_MOVE: Duration = Duration::from_secs(20);
 /// The highest slot of a cluster.
 const LAST_SLOT: u16 = 16_383;
+/// The command that lists a cluster's nodes.
+const CLUSTER_SLOTS: &str = "CLUSTER SLOTS";
+
+/// Nodes that hold keys, each with its slots.
+type Nodes = Vec<(SingleNodeRoutingInfo, Vec<Route>)>;
 
 #[derive(Clone)]
 enum Connection {
     One(MultiplexedConnection),
     Cluster(ClusterConnection),
-}
-
-/// Returns the dialect of a type, as TYPE returns it; `None` if its values are not Bloom filters.
-pub fn dialect_of(kind: &str) -> Option<Dialect> {
-    let mut dialects = Dialect::ALL.into_iter();
-    dialects.find(|of| of.type_name().to_bytes() == kind.as_bytes())
-}
-
-/// Returns whether the values of a type, as TYPE returns it, are Bloom filters.
-pub fn is_filter(kind: &str) -> bool {
-    dialect_of(kind).is_some()
 }
 
 /// A server, or a cluster.
@@ -88,7 +81,7 @@ impl Server {
         let (secured, certificates) = match info.addr() {
             ConnectionAddr::TcpTls { host, port, .. } => {
                 let connector = tls.connector()?;
-                let stream = runtime.block_on(tls::connect(&connector, host, *port));
+                let stream = runtime.block_on(tls::open_tls(&connector, host, *port));
                 let stream = Bounded::new(stream.map_err(|text| not_connected(&shown, &text))?);
                 (Some(stream), Some(tls.certificates()?))
             }
@@ -98,9 +91,9 @@ impl Server {
         let connection = runtime.block_on(async {
             let stream = match secured {
                 Some(stream) => stream,
-                None => plain(info.addr()).await?,
+                None => open_plain(info.addr()).await?,
             };
-            connect(info, stream, certificates).await
+            log_in(info, stream, certificates).await
         });
         let connection = connection.map_err(|error| connect_failure(error, &addr, &shown))?;
         Ok(Self {
@@ -199,36 +192,12 @@ impl Server {
     }
 
     /// Returns the nodes that hold keys, each with its slots.
-    fn nodes(&self) -> Result<Vec<(SingleNodeRoutingInfo, Vec<Route>)>, Fault> {
-        let routes = |slots: RangeInclusive<u16>| {
-            let routes = slots.map(|slot| Route::new(slot, SlotAddr::Master));
-            routes.collect::<Vec<_>>()
-        };
+    fn nodes(&self) -> Result<Nodes, Fault> {
         if let Connection::One(_) = &self.connection {
             let all = routes(0..=LAST_SLOT);
             return Ok(vec![(SingleNodeRoutingInfo::RandomPrimary, all)]);
         }
-        let ranges: Vec<Vec<Value>> = self.get(b"", &words("CLUSTER SLOTS"))?;
-        let mut nodes: Vec<(_, Vec<Route>)> = Vec::new();
-        for range in ranges {
-            // A range consists of its first and last slot, its primary, and the replicas.
-            if let [first, last, Value::Array(primary), ..] = &range[..]
-                && let [host, port, ..] = &primary[..]
-            {
-                let announced = read::<Option<String>>(host.clone())?;
-                let announced = announced.filter(|host| !host.is_empty());
-                let node = SingleNodeRoutingInfo::ByAddress {
-                    host: announced.unwrap_or_else(|| self.host.clone()),
-                    port: read(port.clone())?,
-                };
-                let slots = routes(read(first.clone())?..=read(last.clone())?);
-                match nodes.iter_mut().find(|(known, _)| *known == node) {
-                    Some((_, own)) => own.extend(slots),
-                    None => nodes.push((node, slots)),
-                }
-            }
-        }
-        Ok(nodes)
+        primaries_in(self.call(b"", &words(CLUSTER_SLOTS))?, &self.host)
     }
 
     /// Calls a command on one of [`primaries`](Self::primaries), and converts the reply.
@@ -375,6 +344,53 @@ fn accepted(reply: Value) -> Result<Value, Fault> {
     }
 }
 
+/// Returns the primaries in a reply to CLUSTER SLOTS. `host` is that of primaries that announce none.
+fn primaries_in(reply: Value, host: &str) -> Result<Nodes, Fault> {
+    let unexpected = || Fault::Unusable(format!("unexpected reply to {CLUSTER_SLOTS}"));
+    let ranges: Vec<Vec<Value>> = read(reply).map_err(|_| unexpected())?;
+    let mut nodes = Nodes::new();
+    for range in ranges {
+        // A range consists of its first and last slot, its primary, and the replicas.
+        let [
+            Value::Int(first),
+            Value::Int(last),
+            Value::Array(primary),
+            ..,
+        ] = &range[..]
+        else {
+            return Err(unexpected());
+        };
+        let [announced, Value::Int(port), ..] = &primary[..] else {
+            return Err(unexpected());
+        };
+        let number = |of: &i64| u16::try_from(*of).map_err(|_| unexpected());
+        let announced: Option<String> = read(announced.clone()).map_err(|_| unexpected())?;
+        let host = match announced.as_deref() {
+            None | Some("") => host,
+            Some("?") => {
+                let why = "a node has no host in CLUSTER SLOTS: set its cluster-announce-hostname";
+                return Err(Fault::Unusable(why.to_owned()));
+            }
+            Some(announced) => announced,
+        };
+        let node = SingleNodeRoutingInfo::ByAddress {
+            host: host.to_owned(),
+            port: number(port)?,
+        };
+        let slots = routes(number(first)?..=number(last)?);
+        match nodes.iter_mut().find(|(known, _)| *known == node) {
+            Some((_, own)) => own.extend(slots),
+            None => nodes.push((node, slots)),
+        }
+    }
+    Ok(nodes)
+}
+
+fn routes(slots: RangeInclusive<u16>) -> Vec<Route> {
+    let routes = slots.map(|slot| Route::new(slot, SlotAddr::Master));
+    routes.collect()
+}
+
 /// Returns the slot of a key in a cluster.
 fn slot(key: &[u8]) -> Route {
     Route::with_key(key, SlotAddr::Master)
@@ -427,8 +443,8 @@ fn connect_failure(error: RedisError, addr: &ConnectionAddr, address: &str) -> F
     }
 }
 
-/// Connects to an address without TLS.
-async fn plain(address: &ConnectionAddr) -> io::Result<Bounded> {
+/// Opens a stream without TLS to an address.
+async fn open_plain(address: &ConnectionAddr) -> io::Result<Bounded> {
     let connecting = async {
         Ok(match address {
             ConnectionAddr::Unix(path) => Bounded::new(UnixStream::connect(path).await?),
@@ -445,7 +461,7 @@ async fn plain(address: &ConnectionAddr) -> io::Result<Bounded> {
 
 /// Logs in to a server over a stream, and connects to its cluster. The connections to a cluster's nodes are the client
 /// library's, whose replies have no bounds.
-async fn connect(
+async fn log_in(
     info: ConnectionInfo,
     stream: Bounded,
     certificates: Option<TlsCertificates>,
@@ -473,4 +489,55 @@ async fn connect(
     }
     let cluster = builder.build()?.get_async_connection().await?;
     Ok(Connection::Cluster(cluster))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn primaries(reply: &str) -> Result<Nodes, Fault> {
+        let reply = reply.replace(' ', "\r\n") + "\r\n";
+        let reply = redis::parse_redis_value(reply.as_bytes());
+        primaries_in(reply.expect("it is whole"), "own")
+    }
+
+    #[test]
+    fn primaries_without_a_host_have_that_of_the_address() {
+        let listed = primaries(
+            "*4 *4 :0 :1 *2 $1 a :1 *2 $1 b :2 *3 :2 :2 *2 $0  :1 *3 :3 :3 *2 $-1 :1 *3 :9 :9 *3 $1 a :1 $1 i",
+        );
+        let listed = listed.expect("the reply is one of CLUSTER SLOTS");
+        let node = |host: &str| SingleNodeRoutingInfo::ByAddress {
+            host: host.to_owned(),
+            port: 1,
+        };
+        let slots = |all: Vec<u16>| {
+            all.into_iter()
+                .map(|slot| Route::new(slot, SlotAddr::Master))
+        };
+        let expected = [
+            (node("a"), slots(vec![0, 1, 9]).collect()),
+            (node("own"), slots(vec![2, 3]).collect()),
+        ];
+        assert_eq!(listed, Nodes::from(expected));
+    }
+
+    #[test]
+    fn other_replies_to_cluster_slots_are_refused() {
+        for reply in [
+            "+OK",
+            "*1 +OK",
+            "*1 *2 :0 :1",
+            "*1 *3 :0 :1 $1 a",
+            "*1 *3 :0 :1 *1 $1 a",
+            "*1 *3 :0 :1 *2 $1 a $1 b",
+            "*1 *3 :0 :1 *2 $1 a :65536",
+            "*1 *3 :-1 :1 *2 $1 a :1",
+            "*2 *3 :0 :1 *2 $1 a :1 *2 :2 :3",
+            "*1 *3 :0 :1 *2 $1 ? :1",
+        ] {
+            let listed = primaries(reply);
+            assert!(matches!(listed, Err(Fault::Unusable(_))), "{reply}");
+        }
+    }
 }

@@ -151,11 +151,11 @@ fn unusable(source: impl fmt::Display, why: impl fmt::Display) -> Failure {
     Failure::new(format!("{source}: {why}"))
 }
 
-/// Connects to a server.
+/// Opens a stream with TLS to a server.
 ///
 /// # Errors
 /// What failed, and what to do about it.
-pub async fn connect(
+pub async fn open_tls(
     connector: &TlsConnector,
     host: &str,
     port: u16,

@@ -25,7 +25,7 @@ use self::filter::Filters;
 use self::source::{Counts, Source};
 use super::existing::{existing, required_family};
 use super::failure::{Failure, Result, shown};
-use super::family::Family;
+use super::family::{Family, dialect_of};
 use super::held::limits;
 use super::held::row::Row;
 use super::lines::Input;
@@ -33,7 +33,7 @@ use super::options::{self, FilterOptions, KindOptions};
 use super::progress::Show;
 use super::receipts::RunReceipts;
 use super::report::{self, Report, grouped};
-use super::server::{Server, Tls, dialect_of};
+use super::server::{Server, Tls};
 use super::upload::{NewExpiry, Upload};
 
 /// Fill a filter or a sketch from files, and put it in place at once
