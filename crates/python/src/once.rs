@@ -180,6 +180,12 @@ impl Addition {
         command.flatten().transpose()
     }
 
+    /// Return whether the commands have receipts, so that one may be sent again.
+    fn _has_receipts(&self) -> bool {
+        self.with(|addition| addition.has_receipts())
+            .unwrap_or_default()
+    }
+
     /// Take the answers to the first items of the last command.
     #[pyo3(signature = (answers, /))]
     fn _take(&self, answers: Vec<bool>) {

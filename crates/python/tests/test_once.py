@@ -143,9 +143,9 @@ def test_what_is_refused(client: Any) -> None:
     with pytest.raises(TypeError, match="an asynchronous client is needed"):
         AsyncOnce(client, "k")
     for wrong in (-1, 2**63, True, False):
-        with pytest.raises(ValueError, match="a position is a whole number"):
+        with pytest.raises(ValueError, match="^a position is a whole number from 0 to 9223372036854775807$"):
             consumer.add(["a"], at=wrong)
-        with pytest.raises(ValueError, match="a position is a whole number"):
+        with pytest.raises(ValueError, match="^a position is a whole number from 0 to 9223372036854775807$"):
             Once(client, "k", "c", begin=wrong)
     for unlike in (0.0, 1.0, "", b""):
         with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
@@ -155,6 +155,81 @@ def test_what_is_refused(client: Any) -> None:
     with pytest.raises(TypeError, match="item 1"):
         own.add(["a", None])  # type: ignore[list-item]
     assert own.position is None and not client.exists("k")
+
+
+class Answering:
+    """A client whose server always answers the same."""
+
+    def __init__(self, reply: Any) -> None:
+        self.reply = reply
+
+    def execute_command(self, *_: Any) -> Any:
+        return self.reply
+
+
+@pytest.mark.parametrize("reply", [None, 1, b"\1\0", "10", {1: 1, 0: 0}, [1, 2], [1, -1], [1, None], [b"1", 0], [1, 0, 1]])
+def test_something_other_than_a_reply_is_refused(reply: Any) -> None:
+    text = "^the client returned something other than a reply to {}$"
+    with pytest.raises(TypeError, match=text.format("BF.INSERT")):
+        Once(Answering(reply), "k").add(["a", "b"])
+    if not isinstance(reply, bytes):
+        with pytest.raises(TypeError, match=text.format("GETRANGE")):
+            Once(Answering(reply), "k", "c").position  # noqa: B018
+    with Near(Answering(reply), "k", missing="create", once=False, **QUICK) as near:
+        with pytest.raises(TypeError, match=text.format("BF.MADD")):
+            near.add_many(["a", "b"])
+        with pytest.raises(TypeError, match=text.format("BF.MEXISTS")):
+            near.contains_many(["a", "b"])
+
+
+def test_too_few_replies_are_refused() -> None:
+    with pytest.raises(ValueError, match="^the client returned too few replies$"):
+        Once(Answering([1]), "k").add(["a", "b"])
+
+
+class OfCluster:
+    """A client of a cluster that loses the first reply to a command that adds items."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.is_lost = False
+
+    def get_node_from_key(self, key: bytes) -> None:
+        return None
+
+    def execute_command(self, *words: Any, **_: Any) -> Any:
+        reply = self.client.execute_command(*words)
+        if words[0] in ("BF.MADD", "BF.INSERT") and not self.is_lost:
+            self.is_lost = True
+            raise redis.ConnectionError("lost")
+        return reply
+
+
+class OfAsyncCluster(OfCluster):
+    async def execute_command(self, *words: Any, **_: Any) -> Any:
+        return super().execute_command(*words)
+
+
+@pytest.mark.parametrize("once", [False, True])
+def test_only_a_command_with_a_receipt_is_sent_again(client: Any, once: bool) -> None:
+    """Items may be words of a command."""
+    batch = ["ONCE", "ITEMS", "a"]
+    with Near(OfCluster(client), "seen", reader=client, missing="create", once=once, **QUICK) as near:
+        if once:
+            assert list(near.add_many(batch)) == [True] * 3
+        else:
+            with pytest.raises(redis.ConnectionError, match="^lost$"):
+                near.add_many(batch)
+
+    async def main() -> None:
+        async with AsyncNear(OfAsyncCluster(client), "others", missing="create", once=once, **QUICK) as near:
+            if once:
+                assert list(await near.add_many(batch)) == [True] * 3
+            else:
+                with pytest.raises(redis.ConnectionError, match="^lost$"):
+                    await near.add_many(batch)
+
+    asyncio.run(main())
 
 
 def test_a_server_without_receipts(tmp_path: Path, client: Any) -> None:

@@ -252,6 +252,11 @@ impl Addition {
         self.form.adding.creates = creates;
     }
 
+    /// Returns whether the commands have receipts: sent again, such a command gets the same answers.
+    pub fn has_receipts(&self) -> bool {
+        !self.form.is_off
+    }
+
     /// Returns the command to send next; `None` at the end. Its key is to be put in the second place.
     pub fn command(&mut self) -> Option<Command<'_>> {
         let part = unanswered_of(&mut self.parts)?;

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from typing import Any, Self
 
+    from ._core import Addition
     from ._exchange import Sketch
     from ._types import AsyncClient, Exchange, Item, Items, Key, Outcome, Words
 
@@ -105,11 +106,12 @@ class Near(NearBase):
     async def add(self, item: Item, /) -> bool:
         """Add an item to the server's filter, as `valkeybloom.Near.add` does. Return True if it was new."""
         addition = self._begin(self._receipts, item)
-        return addition is not None and await self._add(self._adding(addition))
+        return addition is not None and await self._add(addition, self._adding(addition))
 
     async def add_many(self, items: Items, /) -> memoryview:
         """Add a batch of items to the server's filter, as `valkeybloom.Near.add_many` does."""
-        new: memoryview = await self._add(self._adding_many(items))
+        addition = self._begin_many(self._receipts, items)
+        new: memoryview = await self._add(addition, self._adding_many(addition))
         return new
 
     async def update(self, items: Items, /) -> int:
@@ -161,10 +163,10 @@ class Near(NearBase):
         self._start()
         return await _run(self._client, exchange)
 
-    async def _add(self, exchange: Exchange) -> Any:
-        """Sends commands that add items."""
+    async def _add(self, addition: Addition, exchange: Exchange) -> Any:
+        """Sends the commands of a call that adds items."""
         self._start()
-        return await _run(AsyncRouted(self._client, self._key), exchange)
+        return await _run(AsyncRouted(self._client, self._key, addition), exchange)
 
 
 class Task(Driver):
@@ -233,7 +235,8 @@ class Once(OnceBase):
 
     async def add(self, items: Items, /, *, at: int | None = None) -> list[bool]:
         """Add a batch of items, as `valkeybloom.Once.add` does. Return for each whether it was new."""
-        answers: list[bool] = await _run(AsyncRouted(self._client, self._key), self._adding(items, at))
+        addition = self._begin_at(items, at)
+        answers: list[bool] = await _run(AsyncRouted(self._client, self._key, addition), self._adding(addition))
         return answers
 
     @property
@@ -250,6 +253,6 @@ class AsyncRouted(Routed):
         try:
             return await self.client.execute_command(*words, **self.routing())
         except Exception as error:
-            if not self.repeats(error, words):
+            if not self.repeats(error):
                 raise
         return await self.client.execute_command(*words, **self.options)

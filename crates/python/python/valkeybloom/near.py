@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 from _thread import RLock
-from operator import index
 
 from ._core import OPEN, Addition, Follower, NearStats, Receipts, forked
 from ._exchange import encoded, options
 from ._server import _run
-from .once import Routed, adding, refusal, require_kind, text_of
+from .once import Routed, adding, answers_in, is_one, refusal, require_kind, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import timedelta
     from typing import Any, Literal, Self
     from weakref import ref
@@ -45,24 +43,6 @@ def chance() -> float:
     from random import random
 
     return random()
-
-
-def is_one(reply: Any) -> bool:
-    """Returns whether a reply is 1 or true. A refusal among the replies to a batch is an exception that was not raised."""
-    if isinstance(reply, BaseException):
-        raise reply
-    return index(reply) != 0
-
-
-def ones(command: str, replies: Any, count: int) -> Iterator[bool]:
-    """Yields for each item of a command whether its reply is 1."""
-    number = 0
-    for number, reply in enumerate(replies, 1):
-        if number > count:
-            break
-        yield is_one(reply)
-    if number != count:
-        raise ValueError(f"{command} returned too {'few' if number < count else 'many'} replies")
 
 
 def failure(command: str, error: Exception) -> Outcome:
@@ -164,11 +144,11 @@ class NearBase(Follower):
 
     def _requiring_key(self) -> Exchange:
         """Requires that the server has the key, which its answer "no" does not tell."""
-        if self._missing == "error" and not is_one((yield "EXISTS", self._key)):
+        if self._missing == "error" and not is_one("EXISTS", (yield "EXISTS", self._key)):
             raise KeyError(self._key)
 
     def _asking(self, item: bytes) -> Exchange:
-        found = is_one((yield "BF.EXISTS", self._key, item))
+        found = is_one("BF.EXISTS", (yield "BF.EXISTS", self._key, item))
         if not found:
             yield from self._requiring_key()
         return found
@@ -178,7 +158,10 @@ class NearBase(Follower):
         at, is_any_denied = 0, False
         for piece in pieces:
             replies = yield "BF.MEXISTS", self._key, *piece
-            for is_found in ones("BF.MEXISTS", replies, len(piece)):
+            answers, refused = answers_in("BF.MEXISTS", replies, len(piece))
+            if refused is not None:
+                raise refused
+            for is_found in answers:
                 at = found.index(OPEN, at)
                 found[at] = is_found
                 is_any_denied |= not is_found
@@ -190,8 +173,7 @@ class NearBase(Follower):
         answers = yield from adding(self._receipts, addition, Addition._answers, self._take)
         return answers[0]
 
-    def _adding_many(self, items: Items) -> Exchange:
-        addition = self._begin_many(self._receipts, items)
+    def _adding_many(self, addition: Addition) -> Exchange:
         return adding(self._receipts, addition, Addition._view, self._take)
 
     @property
@@ -279,7 +261,7 @@ class Near(NearBase):
         again: it returns True if the item was new to the first call.
         """
         addition = self._begin(self._receipts, item)
-        return addition is not None and self._add(self._adding(addition))
+        return addition is not None and self._add(addition, self._adding(addition))
 
     def add_many(self, items: Items, /) -> memoryview:
         """Add a batch of items to the server's filter. Return a memoryview of bool: for each item, whether it was new.
@@ -288,7 +270,8 @@ class Near(NearBase):
         item, the client's exception is raised; the items before it are added, and the next call with them
         returns which were new. A missing key is as for `add`.
         """
-        new: memoryview = self._add(self._adding_many(items))
+        addition = self._begin_many(self._receipts, items)
+        new: memoryview = self._add(addition, self._adding_many(addition))
         return new
 
     def update(self, items: Items, /) -> int:
@@ -358,10 +341,10 @@ class Near(NearBase):
             # The interpreter ends, or the system has no more threads. The server answers nevertheless.
             pass
 
-    def _add(self, exchange: Exchange) -> Any:
-        """Sends commands that add items."""
+    def _add(self, addition: Addition, exchange: Exchange) -> Any:
+        """Sends the commands of a call that adds items."""
         self._start_if_possible()
-        return _run(Routed(self._client, self._key), exchange)
+        return _run(Routed(self._client, self._key, addition), exchange)
 
     def _ask(self, item: bytes) -> bool:
         """Asks the server about an item. A lookup that the copy does not answer calls it."""

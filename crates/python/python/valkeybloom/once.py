@@ -20,6 +20,9 @@ __all__ = ["Forgotten", "Once"]
 #: The codes of errors that the clients strip, by the names of their exceptions.
 CODES = {"NoPermissionError": "NOPERM", "AuthenticationError": "WRONGPASS", "MovedError": "MOVED"}
 
+#: The largest position.
+LAST_POSITION = 2**63 - 1
+
 
 class Forgotten(LookupError):
     """A receipt has no answer for a position, so nothing was added. It has answers from `first` to `end`, without `end`."""
@@ -65,17 +68,32 @@ def require_retry(addition: Addition, error: Exception, *, is_element: bool) -> 
     raise error
 
 
-def answers_in(replies: Any, command: str, count: int) -> tuple[list[bool], Exception | None]:
-    """Returns the answers among the replies to a command, and the refusal after them, if there is one."""
+def unexpected(command: str) -> TypeError:
+    return TypeError(f"the client returned something other than a reply to {command}")
+
+
+def is_one(command: str, reply: Any) -> bool:
+    """Returns whether a reply is 1 or true."""
+    try:
+        answer = index(reply)
+    except TypeError:
+        raise unexpected(command) from None
+    if answer not in (0, 1):
+        raise unexpected(command)
+    return answer == 1
+
+
+def answers_in(command: str, replies: Any, count: int) -> tuple[list[bool], Exception | None]:
+    """Returns the answers among the replies to a batch, and the refusal after them, if there is one."""
+    if not isinstance(replies, (list, tuple)) or len(replies) > count:
+        raise unexpected(command)
     answers: list[bool] = []
     for reply in replies:
-        if len(answers) == count:
-            raise ValueError(f"{command} returned too many replies")
         if isinstance(reply, Exception):
             return answers, reply
-        answers.append(index(reply) != 0)
+        answers.append(is_one(command, reply))
     if len(answers) != count:
-        raise ValueError(f"{command} returned too few replies")
+        raise ValueError("the client returned too few replies")
     return answers, None
 
 
@@ -95,7 +113,7 @@ def adding(
             except Exception as error:
                 require_retry(addition, error, is_element=False)
                 continue
-            answers, refused = answers_in(replies, words[0], count)
+            answers, refused = answers_in(words[0], replies, count)
             take(addition, answers)
             if refused is not None:
                 require_retry(addition, refused, is_element=True)
@@ -132,17 +150,22 @@ class OnceBase(Receipts):
     def __repr__(self) -> str:
         return f"<Once {self._key!r}{'' if self._consumer is None else f' of {self._consumer!r}'}>"
 
-    def _adding(self, items: Items, at: int | None) -> Exchange:
+    def _begin_at(self, items: Items, at: int | None) -> Addition:
         if (at is None) != (self._consumer is None):
             raise TypeError("add needs at, the position of the first item" if at is None else "at is a consumer's position")
-        addition = self._begin(items, require_position(at))
+        return self._begin(items, require_position(at))
+
+    def _adding(self, addition: Addition) -> Exchange:
         return adding(self, addition, Addition._answers)
 
     def _reading_position(self) -> Exchange:
         words = self._position_words()
         if words is None:
             return None
-        end = self._position_in((yield words))
+        head = yield words
+        if not isinstance(head, bytes):
+            raise unexpected(words[0])
+        end = self._position_in(head)
         if end is None:
             raise ValueError("the consumer's key does not hold a receipt")
         return end
@@ -163,8 +186,8 @@ def require_position(number: int | None) -> int:
     if number is None:
         return 0
     found = index(number)
-    if isinstance(number, bool) or not 0 <= found < 2**63:
-        raise ValueError("a position is a whole number, 0 or larger")
+    if isinstance(number, bool) or not 0 <= found <= LAST_POSITION:
+        raise ValueError(f"a position is a whole number from 0 to {LAST_POSITION}")
     return found
 
 
@@ -210,7 +233,8 @@ class Once(OnceBase):
         the server refuses an item, the client's exception is raised; the items before it are added, and the same call
         gets their answers and goes on there.
         """
-        answers: list[bool] = _run(Routed(self._client, self._key), self._adding(items, at))
+        addition = self._begin_at(items, at)
+        answers: list[bool] = _run(Routed(self._client, self._key, addition), self._adding(addition))
         return answers
 
     @property
@@ -230,8 +254,10 @@ class Routed:
     that, too.
     """
 
-    def __init__(self, client: Client, key: bytes) -> None:
+    def __init__(self, client: Client, key: bytes, addition: Addition | None = None) -> None:
         self.client, self.key, self.options = client, key, options(client)
+        #: The call whose commands are sent, if it adds items.
+        self.addition = addition
 
     def routing(self) -> dict[str, Any]:
         find_node: Any = getattr(self.client, "get_node_from_key", None)
@@ -241,14 +267,15 @@ class Routed:
             # The client finds the nodes when it sends a command.
             return self.options
 
-    def repeats(self, error: Exception, words: tuple[Any, ...]) -> bool:
-        """Returns whether a command can be left to the client, which finds the nodes again."""
-        return hasattr(self.client, "get_node_from_key") and is_loss(error) and b"ONCE" in words[2:4]
+    def repeats(self, error: Exception) -> bool:
+        """Returns whether a command is sent again by the client, which then finds the nodes again: one with a receipt."""
+        has_receipt = self.addition is not None and self.addition._has_receipts()
+        return has_receipt and is_loss(error) and hasattr(self.client, "get_node_from_key")
 
     def execute_command(self, *words: Any, **_: Any) -> Any:
         try:
             return self.client.execute_command(*words, **self.routing())
         except Exception as error:
-            if not self.repeats(error, words):
+            if not self.repeats(error):
                 raise
         return self.client.execute_command(*words, **self.options)
