@@ -106,9 +106,10 @@ impl Object {
     /// Returns the time of a lookup: the option AT of Bloom filters. The other families have no options.
     ///
     /// # Safety
-    /// As for [`time`].
+    /// The pointer is null, or that of a text that ends with a zero (in C) or of two numbers (in WebAssembly). Neither is
+    /// changed while this function runs.
     pub unsafe fn time(&self, options: *const c_char) -> Outcome<Option<u64>> {
-        // SAFETY: the options are as both functions require.
+        // SAFETY: the pointer is null, or that of a text or of two numbers, whichever both functions read on this target.
         unsafe {
             match self {
                 Self::Bloom(_) => time(options),
@@ -121,7 +122,7 @@ impl Object {
 /// Borrows an object of a family.
 ///
 /// # Safety
-/// The pointer is null, or valid for the length of the call.
+/// The pointer is null, or valid during `'a`.
 pub unsafe fn borrow_as<'a, F: Typed + 'a>(object: *const Object) -> Outcome<&'a Shared<F>> {
     // SAFETY: the pointer is null or valid.
     let object = unsafe { borrow(object) }?;
@@ -131,7 +132,7 @@ pub unsafe fn borrow_as<'a, F: Typed + 'a>(object: *const Object) -> Outcome<&'a
 /// Borrows several objects of a family.
 ///
 /// # Safety
-/// There are that many pointers, unless the array is null, each null or valid.
+/// There are `length` pointers, unless the array is null, each null or valid during `'a`.
 pub unsafe fn borrow_all_as<'a, F: Typed + 'a>(
     objects: *const *const Object,
     length: usize,
@@ -163,7 +164,8 @@ pub unsafe fn give_new<F: Typed>(
 /// Describes an object of a family.
 ///
 /// # Safety
-/// The pointer to the object is null or valid, and that to the place is as for [`require_info`].
+/// The pointer to the object is null or valid. That to the place is null, or may be written to, and its first field has a
+/// value.
 pub unsafe fn describe<F: Typed, I>(
     object: *const Object,
     info: *mut I,

@@ -31,7 +31,7 @@ pub struct Batch {
 /// Returns the items of a batch.
 ///
 /// # Safety
-/// The batch is as the header says, for the length of the call.
+/// The batch and all that it points to are as the header says, and not changed, during `'a`.
 pub unsafe fn items<'a>(batch: *const Batch) -> Outcome<bindings::Batch<'a>> {
     // SAFETY: the pointer is null, or that of a batch.
     let batch = unsafe { borrow(batch) }?;

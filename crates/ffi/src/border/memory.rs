@@ -48,7 +48,7 @@ pub unsafe fn put<T>(place: *mut T, value: T) -> Outcome<()> {
 /// Makes a result and writes it, if the caller wants it.
 ///
 /// # Safety
-/// As for [`put`].
+/// The pointer is null, or may be written to.
 pub unsafe fn put_made<T>(place: *mut T, make: impl FnOnce() -> Outcome<T>) -> Outcome<()> {
     if place.is_null() {
         return Ok(());
@@ -67,20 +67,20 @@ fn require_pointer<T>(pointer: *const T) -> Outcome<()> {
     Ok(())
 }
 
-/// Borrows a value of the caller's for the length of a call.
+/// Borrows a value of the caller's.
 ///
 /// # Safety
-/// The pointer is null, or valid for the length of the call.
+/// The pointer is null, or valid during `'a`, and the value is not changed meanwhile.
 pub unsafe fn borrow<'a, T>(pointer: *const T) -> Outcome<&'a T> {
     require_pointer(pointer)?;
     // SAFETY: it is not null and aligned, and the caller promises the rest.
     Ok(unsafe { &*pointer })
 }
 
-/// Borrows a value of the caller's that no other thread uses during the call.
+/// Borrows a value of the caller's to change it.
 ///
 /// # Safety
-/// As for [`borrow`].
+/// The pointer is null, or valid during `'a`, and nothing else uses the value meanwhile.
 pub unsafe fn borrow_mut<'a, T>(pointer: *mut T) -> Outcome<&'a mut T> {
     require_pointer(pointer)?;
     // SAFETY: it is not null and aligned, and the caller promises the rest.
@@ -103,7 +103,7 @@ fn require_array<T>(start: *const T, length: usize) -> Outcome<()> {
 /// Borrows an array of the caller's.
 ///
 /// # Safety
-/// There are `length` elements, unless the pointer is null, for the length of the call.
+/// There are `length` elements during `'a`, unless the pointer is null, and they are not changed meanwhile.
 pub unsafe fn slice<'a, T>(start: *const T, length: usize) -> Outcome<&'a [T]> {
     if length == 0 {
         return Ok(&[]);
@@ -116,7 +116,7 @@ pub unsafe fn slice<'a, T>(start: *const T, length: usize) -> Outcome<&'a [T]> {
 /// Borrows an array of the caller's, if there is one.
 ///
 /// # Safety
-/// As for [`slice()`].
+/// There are `length` elements during `'a`, unless the pointer is null, and they are not changed meanwhile.
 pub unsafe fn optional<'a, T>(start: *const T, length: usize) -> Outcome<Option<&'a [T]>> {
     if start.is_null() {
         return Ok(None);
@@ -128,7 +128,7 @@ pub unsafe fn optional<'a, T>(start: *const T, length: usize) -> Outcome<Option<
 /// Borrows the caller's array for answers, and fills it with zeros.
 ///
 /// # Safety
-/// `length` elements may be written, unless the pointer is null, for the length of the call.
+/// `length` elements may be written during `'a`, unless the pointer is null, and nothing else uses them meanwhile.
 pub unsafe fn places<'a, T: From<u8>>(start: *mut T, length: usize) -> Outcome<&'a mut [T]> {
     if length == 0 {
         return Ok(&mut []);
@@ -145,7 +145,7 @@ pub unsafe fn places<'a, T: From<u8>>(start: *mut T, length: usize) -> Outcome<&
 /// Borrows the caller's array for the answers of a batch that is added, if there is one, and fills it with 2.
 ///
 /// # Safety
-/// As for [`places`].
+/// `length` elements may be written during `'a`, unless the pointer is null, and nothing else uses them meanwhile.
 pub unsafe fn optional_answers<'a>(start: *mut u8, length: usize) -> Outcome<&'a mut [u8]> {
     if start.is_null() {
         return Ok(&mut []);

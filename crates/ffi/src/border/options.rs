@@ -9,14 +9,14 @@ use super::status::{Failure, Outcome};
 /// Returns the options AT and TTL of a call: C passes a text with their words.
 ///
 /// # Safety
-/// The pointer is null, or that of a text that ends with a zero and is valid for the length of the call. In WebAssembly,
-/// it is null, or that of two numbers.
+/// The pointer is null, or that of a text that ends with a zero and is not changed while this function runs. In
+/// WebAssembly, it is null, or that of two numbers.
 #[cfg(not(target_family = "wasm"))]
 pub unsafe fn moment(options: *const c_char) -> Outcome<Moment> {
     if options.is_null() {
         return Ok(Moment::default());
     }
-    // SAFETY: the pointer is that of such a text.
+    // SAFETY: the pointer is that of a text that ends with a zero, and the words are dropped before this function returns.
     let words = unsafe { words_after(&[], options) }?;
     Ok(valkeybloom_bindings::parse_moment(&words)?)
 }
@@ -25,8 +25,8 @@ pub unsafe fn moment(options: *const c_char) -> Outcome<Moment> {
 /// an option that is missing.
 ///
 /// # Safety
-/// The pointer is null, or that of two numbers that are valid for the length of the call. In C, it is null, or that of a
-/// text that ends with a zero.
+/// The pointer is null, or that of two numbers that are not changed while this function runs. In C, it is null, or that of
+/// a text that ends with a zero.
 #[cfg(target_family = "wasm")]
 pub unsafe fn moment(options: *const c_char) -> Outcome<Moment> {
     #[allow(
@@ -42,21 +42,25 @@ pub unsafe fn moment(options: *const c_char) -> Outcome<Moment> {
     }
     #[allow(clippy::cast_ptr_alignment, reason = "`borrow` requires the alignment")]
     let numbers = options.cast::<[f64; 2]>();
-    // SAFETY: the pointer is that of two numbers.
+    // SAFETY: the pointer is that of two numbers, which are copied before this function returns.
     let numbers = unsafe { super::memory::borrow(numbers) }?;
     let [at_ms, ttl_ms] = numbers.map(given);
     Ok(valkeybloom_bindings::moment(at_ms, ttl_ms)?)
 }
 
-/// Returns the words of required numbers and of options.
+/// Returns the words of required numbers and of options. Those of options are borrowed from the caller's text.
 ///
 /// # Safety
-/// The pointer is null, or that of a text that ends with a zero and is valid for the length of the call.
-pub unsafe fn words_after(numbers: &[String], options: *const c_char) -> Outcome<Vec<&[u8]>> {
-    let text = if options.is_null() {
+/// The pointer is null, or that of a text that ends with a zero, and that is valid and not changed during `'a`: as long as
+/// the result is used.
+pub unsafe fn words_after<'a>(
+    numbers: &'a [String],
+    options: *const c_char,
+) -> Outcome<Vec<&'a [u8]>> {
+    let text: &'a CStr = if options.is_null() {
         c""
     } else {
-        // SAFETY: the pointer is that of a text that ends with a zero.
+        // SAFETY: the pointer is that of a text that ends with a zero and is valid during `'a`.
         unsafe { CStr::from_ptr(options) }
     };
     let words = text.to_bytes().split(u8::is_ascii_whitespace);
@@ -73,10 +77,10 @@ pub unsafe fn words_after(numbers: &[String], options: *const c_char) -> Outcome
 /// Returns the time of a call whose only option is AT, in milliseconds since the epoch.
 ///
 /// # Safety
-/// The pointer is null, or that of a text that ends with a zero (in C) or of two numbers (in WebAssembly), which are valid
-/// for the length of the call.
+/// The pointer is null, or that of a text that ends with a zero (in C) or of two numbers (in WebAssembly). Neither is changed
+/// while this function runs.
 pub unsafe fn time(options: *const c_char) -> Outcome<Option<u64>> {
-    // SAFETY: `moment` reads what the pointer is for on each target.
+    // SAFETY: the pointer is null, or that of a text or of two numbers, whichever `moment` reads on this target.
     match unsafe { moment(options) }? {
         Moment {
             ttl_ms: None,
@@ -90,9 +94,10 @@ pub unsafe fn time(options: *const c_char) -> Outcome<Option<u64>> {
 /// Refuses options to a call that has none.
 ///
 /// # Safety
-/// As for [`time`].
+/// The pointer is null, or that of a text that ends with a zero (in C) or of two numbers (in WebAssembly). Neither is changed
+/// while this function runs.
 pub unsafe fn no_options(options: *const c_char) -> Outcome<()> {
-    // SAFETY: as in `time`.
+    // SAFETY: the pointer is null, or that of a text or of two numbers, whichever `moment` reads on this target.
     match unsafe { moment(options) } {
         Ok(Moment {
             at_ms: None,

@@ -64,7 +64,7 @@ pub unsafe extern "C" fn valkeybloom_buffer_free(buffer: *mut Buffer) {
     // SAFETY: the header requires a buffer that this library filled, or a null one.
     if let Some(buffer) = unsafe { buffer.as_mut() } {
         let Buffer { data, length } = std::mem::replace(buffer, Buffer::NONE);
-        // SAFETY: as above.
+        // SAFETY: this library gave away the array with this length, and the buffer is null from now on.
         unsafe { take(data, length) };
     }
 }
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn valkeybloom_items_free(items: *mut Items) {
     // SAFETY: the header requires items that this library filled, or null ones.
     if let Some(items) = unsafe { items.as_mut() } {
         let items = std::mem::replace(items, Items::NONE);
-        // SAFETY: as above.
+        // SAFETY: this library gave away the arrays with these lengths, and the structure is null from now on.
         unsafe {
             take(items.data, items.data_length);
             take(items.offsets, items.length + 1);
