@@ -15,22 +15,24 @@ function isA(error, ...names) {
   return false;
 }
 
-/** Returns the text of a server's error; undefined if there was no reply. */
-function refusalOf(error) {
-  try {
-    const { message } = error;
-    if (typeof message !== 'string') return undefined;
-    // The class of node-redis, and that of ioredis and iovalkey.
-    if (isA(error, 'ErrorReply', 'ReplyError')) return message;
-    if (isA(error, 'RequestError')) {
-      // Valkey-glide puts words before the server's text, and a colon after its code.
-      const text = message.replace(/^An error was signalled by the server: - (ResponseError: )?/, '');
-      return text.replace(/^([A-Z]+): /, '$1 ');
-    }
-  } catch {
-    // Anything can be thrown, also what has no message that is text. It is not a server's.
-  }
-  return undefined;
+/** The code that a server's error begins with. Minified classes have other names, but their texts stay. */
+const CODE = /^([A-Z][A-Z\d_]+):? /;
+
+/** Returns the text of a server's error of node-redis, ioredis or iovalkey; undefined if it is another error. */
+function replyOf(error, message) {
+  const isReply = isA(error, 'ErrorReply', 'ReplyError') || (error.code === undefined && CODE.test(message));
+  return isReply ? message : undefined;
+}
+
+/** What valkey-glide puts before the text of a server's error. */
+const SIGNALLED = /^An error was signalled by the server: - (ResponseError: )?/;
+
+/** Returns the text of a server's error of valkey-glide, which puts a colon after its code; undefined if it is another error. */
+function glideReplyOf(error, message) {
+  // Their classes are derived from RequestError.
+  if (isA(error, 'TimeoutError', 'ConnectionError', 'CircuitBreakerError')) return undefined;
+  const isReply = isA(error, 'RequestError') || SIGNALLED.test(message) || CODE.test(message);
+  return isReply ? message.replace(SIGNALLED, '').replace(/^([A-Z]+): /, '$1 ') : undefined;
 }
 
 /** Gives an error without a message one: those of connections that failed in several ways have only a code. */
@@ -83,10 +85,10 @@ function ofIoredis(client, key) {
 
 /** Returns how to send commands with valkey-glide. */
 function ofGlide(client, key) {
-  const isCluster = client.constructor.name.includes('Cluster');
+  const isCluster = typeof client.pubsubShardChannels === 'function';
   // 0 stands for replies as bytes.
   const options = { decoder: 0, ...(isCluster && { route: { type: 'primarySlotId', id: slotOf(key) } }) };
-  return { send: (...words) => client.customCommand(words, options) };
+  return { send: (...words) => client.customCommand(words, options), textOf: glideReplyOf };
 }
 
 /** Returns how to send commands with node-redis. */
@@ -127,9 +129,18 @@ export function commandsOf(client, name) {
   if (adapter === undefined) {
     throw new TypeError('the client is not one of node-redis, ioredis, iovalkey or valkey-glide');
   }
-  const { send, sendFull = send, prefix = new Uint8Array() } = adapter(client, Buffer.from(name));
+  const { send, sendFull = send, prefix = new Uint8Array(), textOf = replyOf } = adapter(client, Buffer.from(name));
   const wordOf = (value) =>
     value instanceof Uint8Array ? Buffer.from(value.buffer, value.byteOffset, value.length) : `${value}`;
+  /** Returns the text of a server's error; undefined if there was no reply. */
+  const refusalOf = (error) => {
+    try {
+      return typeof error.message === 'string' ? textOf(error, error.message) : undefined;
+    } catch {
+      // Anything can be thrown, also what has no message. It is not a server's.
+      return undefined;
+    }
+  };
   const sending = (send) => async (...words) => {
     try {
       return await send(...words.map(wordOf));

@@ -30,7 +30,7 @@ export class Receipts {
 
   get areUsed() { return run(wasm.valkeybloom_once_has_receipts, this.#pointer) === 1; }
 
-  /** Adds items, some of which a copy claims. Returns a byte for each. `keep` gets what was added. */
+  /** Adds items. Returns a byte for each. `isClaimed(item, index)` says whether a copy claims an item. `keep` gets what was added. */
   async add(client, name, items, { at = 0n, isClaimed = () => false, keep = () => {} } = {}) {
     const list = listOf(items, 'items');
     const claimed = list.map(isClaimed);
@@ -48,7 +48,11 @@ export class Receipts {
       isTold = true;
       return answers;
     } finally {
-      call('once_end', this.#pointer, addition, isTold, nowMicros());
+      try {
+        call('once_end', this.#pointer, addition, isTold, nowMicros());
+      } catch {
+        // There is no memory to note the end of the call. The program gets its answers or its error nevertheless.
+      }
     }
   }
 

@@ -2,12 +2,20 @@
 
 let memory;
 
+/** What is out of memory on purpose. */
+export const lacking = { atTheEnd: false };
+
 WebAssembly.Instance = new Proxy(WebAssembly.Instance, {
   construct(of, parameters) {
     const instance = Reflect.construct(of, parameters);
     // Node.js has others, for HTTP.
-    if ('valkeybloom_allocate' in instance.exports) memory = instance.exports.memory;
-    return instance;
+    if (!('valkeybloom_allocate' in instance.exports)) return instance;
+    memory = instance.exports.memory;
+    const valkeybloom_once_end = (...parameters) => {
+      if (lacking.atTheEnd) throw new WebAssembly.RuntimeError('unreachable');
+      return instance.exports.valkeybloom_once_end(...parameters);
+    };
+    return { exports: { ...instance.exports, valkeybloom_once_end } };
   },
 });
 

@@ -3,6 +3,11 @@
 import assert from 'node:assert/strict';
 import net from 'node:net';
 import { beforeEach, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+import { build } from 'esbuild';
+// Before the package.
+import { lacking } from './instance.js';
 
 import * as ioredis from 'ioredis';
 import * as iovalkey from 'iovalkey';
@@ -164,6 +169,55 @@ test('a prefix is a part of the key', async () => {
     assert.equal(await once.position, 1);
     assert.deepEqual((await client.call('KEYS', '*')).sort(), ['app:seen', '{app:seen}:once:c']);
     one.disconnect();
+  }
+});
+
+test('refusals of minified clients are recognized', async () => {
+  const minified = new URL('./minified.cjs', import.meta.url);
+  await build({
+    stdin: { contents: "export * from 'redis'; export { Redis } from 'ioredis';", resolveDir: fileURLToPath(new URL('.', minified)) },
+    outfile: fileURLToPath(minified), bundle: true, minify: true, platform: 'node', logLevel: 'error',
+  });
+  const { default: clients } = await import(minified);
+  await client.call('ACL', 'SETUSER', 'plain', 'on', '>pw', '+@all', '~k');
+  const kinds = {
+    async 'node-redis'(port, username, password) {
+      const one = clients.createClient({ username, password, socket: { host: '127.0.0.1', port } });
+      await one.connect();
+      return [one, () => one.destroy()];
+    },
+    ioredis: (port, username, password) => io(new clients.Redis({ port, username, password })),
+  };
+  for (const [name, connect] of Object.entries(kinds)) {
+    await client.call('FLUSHALL');
+    const [one, close] = await connect(server.port);
+    const [limited, closeLimited] = await connect(server.port, 'plain', 'pw');
+    try {
+      const raised = await limited.get('other').catch((error) => error);
+      assert.ok(raised.constructor.name.length < 4, raised.constructor.name);
+      const once = new Once(one, 'k', { consumer: 'c' });
+      await assert.rejects(once.add(['a'], { at: 7 }), { name: 'SketchError', code: 'FORGOTTEN', first: 0, end: 0 });
+      const near = new Near(limited, 'k', { missing: 'create' });
+      assert.deepEqual([await near.add('a'), near.once], [true, false], name);
+      near.close();
+    } finally {
+      close();
+      closeLimited();
+    }
+  }
+});
+
+test('the outcome of an addition stays if there is no memory to note its end', async () => {
+  const broken = new Error('by the client');
+  const fail = async () => {
+    throw broken;
+  };
+  lacking.atTheEnd = true;
+  try {
+    await assert.rejects(new Once({ customCommand: fail }, 'k').add(['a']), broken);
+    assert.deepEqual(await new Once({ customCommand: async () => [1] }, 'k').add(['a']), [true]);
+  } finally {
+    lacking.atTheEnd = false;
   }
 });
 

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 
+import { ConnectionError, TimeoutError } from '@valkey/valkey-glide';
 import { Bloom, CountMin, CuckooFilter, TDigest, TopK, fetch, store } from 'valkeybloom';
 
 import { client, server } from './own-server.js';
@@ -249,8 +250,17 @@ test("only valkey-glide's words are taken out of a refusal", async () => {
     const refuse = async () => {
       throw Object.assign(new Error(message), { name });
     };
-    const refusing = changed({ callBuffer: refuse });
+    const refusing = name === 'RequestError' ? { customCommand: refuse } : changed({ callBuffer: refuse });
     await assert.rejects(store(refusing, 'key', new Bloom(10, 0.1)), { message: `store to "key": ${text}` });
+  }
+});
+
+test('an error of valkey-glide without a reply is no refusal', async () => {
+  for (const kind of [TimeoutError, ConnectionError]) {
+    const lost = async () => {
+      throw new kind('lost');
+    };
+    await assert.rejects(store({ customCommand: lost }, 'key', new Bloom(10, 0.1)), { name: kind.name, message: 'lost' });
   }
 });
 
