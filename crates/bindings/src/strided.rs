@@ -57,7 +57,7 @@ pub struct Strided<'b> {
 
 // SAFETY: it only reads memory that its creator promised to be readable from any thread.
 unsafe impl Send for Strided<'_> {}
-// SAFETY: as above; there is no interior mutability.
+// SAFETY: it only reads memory that its creator promised to be readable from any thread.
 unsafe impl Sync for Strided<'_> {}
 
 impl Strided<'_> {

@@ -268,7 +268,7 @@ impl Array<'_> {
     }
 
     fn numbers(&self) -> Result<Strided<'_>, Error> {
-        // SAFETY: as above.
+        // SAFETY: the capsules' names said what they point to; they own it, and the elements borrow `self`, which holds them.
         unsafe { arrow::numbers(self.schema, self.elements, 0) }
     }
 }

@@ -42,7 +42,8 @@ pub unsafe fn push(
 /// [`Code::BadType`] for any other type, and [`Code::BadBatch`] for a null or an impossible length or offset.
 ///
 /// # Safety
-/// As for [`push`], while the elements are used.
+/// Both pointers are null, or those of a schema and of an array of this schema, which follow the interface; and neither
+/// is released or changed during `'b`.
 pub unsafe fn numbers<'b>(
     schema: *const ArrowSchema,
     array: *const ArrowArray,

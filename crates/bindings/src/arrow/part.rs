@@ -76,7 +76,8 @@ impl<'b> Part<'b> {
     /// Returns the elements of an array, or of the only column of a table.
     ///
     /// # Safety
-    /// As for [`push`](super::push), for all of `'b`.
+    /// Both pointers are null, or those of a schema and of an array of this schema, which follow the interface; and neither
+    /// is released or changed during `'b`.
     pub unsafe fn find(
         schema: *const ArrowSchema,
         array: *const ArrowArray,

@@ -117,9 +117,9 @@ impl Arrays {
 /// # Safety
 /// The stream is valid and not released, and its last call failed.
 unsafe fn last_error(stream: *mut ArrowArrayStream) -> Error {
-    // SAFETY: as above.
+    // SAFETY: the stream is valid.
     let get = unsafe { (*stream).get_last_error };
-    // SAFETY: as above.
+    // SAFETY: the stream is not released, and its last call failed.
     let text = get.map_or(std::ptr::null(), |get| unsafe { get(stream) });
     if text.is_null() {
         return Error::bad_batch("the stream of arrays failed");
