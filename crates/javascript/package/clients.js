@@ -15,13 +15,13 @@ function isA(error, ...names) {
   return false;
 }
 
-/** The code that a server's error begins with. Minified classes have other names, but their texts stay. */
-const CODE = /^([A-Z][A-Z\d_]+):? /;
+/** Returns whether an error begins with a server's code. Minified classes have other names, but their texts stay. */
+const isCoded = (error) =>
+  error.constructor !== Error && error.code === undefined && /^[A-Z][A-Z\d_]+:? /.test(error.message);
 
 /** Returns the text of a server's error of node-redis, ioredis or iovalkey; undefined if it is another error. */
 function replyOf(error, message) {
-  const isReply = isA(error, 'ErrorReply', 'ReplyError') || (error.code === undefined && CODE.test(message));
-  return isReply ? message : undefined;
+  return isA(error, 'ErrorReply', 'ReplyError') || isCoded(error) ? message : undefined;
 }
 
 /** What valkey-glide puts before the text of a server's error. */
@@ -31,7 +31,7 @@ const SIGNALLED = /^An error was signalled by the server: - (ResponseError: )?/;
 function glideReplyOf(error, message) {
   // Their classes are derived from RequestError.
   if (isA(error, 'TimeoutError', 'ConnectionError', 'CircuitBreakerError')) return undefined;
-  const isReply = isA(error, 'RequestError') || SIGNALLED.test(message) || CODE.test(message);
+  const isReply = isA(error, 'RequestError') || SIGNALLED.test(message) || isCoded(error);
   return isReply ? message.replace(SIGNALLED, '').replace(/^([A-Z]+): /, '$1 ') : undefined;
 }
 

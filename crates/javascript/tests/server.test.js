@@ -255,12 +255,17 @@ test("only valkey-glide's words are taken out of a refusal", async () => {
   }
 });
 
-test('an error of valkey-glide without a reply is no refusal', async () => {
-  for (const kind of [TimeoutError, ConnectionError]) {
-    const lost = async () => {
-      throw new kind('lost');
+test('an error without a reply is not a refusal', async () => {
+  for (const [method, error] of [
+    ['customCommand', new TimeoutError('lost')],
+    ['customCommand', new ConnectionError('lost')],
+    ['callBuffer', new Error('HTTP 503 of a gateway')],
+  ]) {
+    const { message } = error;
+    const lose = async () => {
+      throw error;
     };
-    await assert.rejects(store({ customCommand: lost }, 'key', new Bloom(10, 0.1)), { name: kind.name, message: 'lost' });
+    await assert.rejects(store({ [method]: lose }, 'key', new Bloom(10, 0.1)), (thrown) => thrown === error && error.message === message);
   }
 });
 
