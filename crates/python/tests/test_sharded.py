@@ -338,8 +338,14 @@ def test_a_pipeline_that_breaks_off_and_try_again_are_sent_again(server: int) ->
         assert moving.asked == 4
 
 
-@pytest.mark.parametrize("change", [lambda r: r[:-1], lambda r: [], lambda r: [*r, 1], lambda r: "QUEUED", lambda r: 1])
-def test_a_reply_of_another_length_is_no_answer(server: int, change: Any) -> None:
+CHANGES: list[Any] = [
+    *[lambda r: r[:-1], lambda r: [], lambda r: [*r, 1], lambda r: "QUEUED", lambda r: 1],
+    *[lambda r: [2, *r[1:]], lambda r: [None, *r[1:]], lambda r: [b"0", *r[1:]]],
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_reply_of_another_form_is_no_answer(server: int, change: Any) -> None:
     class Changing:
         def __init__(self, client: Any) -> None:
             self.client = client

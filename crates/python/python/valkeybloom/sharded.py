@@ -214,6 +214,8 @@ class ShardedBloom:
                 elif len(reply) != len(positions) and not (reply and isinstance(reply[-1], Exception)):
                     reply = [ValueError(f"{command} returned {len(reply)} replies for {len(positions)} items")]
                 for position, answer in zip(positions, reply):
+                    if not isinstance(answer, Exception) and answer not in (0, 1):
+                        answer = ValueError(f"{command} returned {answer!r}, not 0 or 1")
                     if isinstance(answer, Exception):
                         errors[self._keys[shard]] = answer
                         break
