@@ -224,8 +224,7 @@ impl From<RedisError> for Fault {
         match errors.as_deref().and_then(<[_]>::first) {
             Some((_, error)) => Self::from(error.clone()),
             None if is_invalid || text.contains(bounded::EXCEEDED) => Self::Unusable(text),
-            // A page for programmers follows some texts.
-            None => Self::Lost(text.split(": https://").next().unwrap_or_default().into()),
+            None => Self::Lost(conversation::without_page(&text).to_owned()),
         }
     }
 }

@@ -46,7 +46,7 @@ impl Selection {
     /// Finds the keys on all nodes of a server, sorted by name.
     ///
     /// # Errors
-    /// The same as those of [`scan`](Self::scan), with the server's address.
+    /// Those of [`scan`](Self::scan). The text has the server's address.
     pub fn find(&self, server: &Server) -> Result<Vec<Found>> {
         let found = self.scan(server, || {});
         found.map_err(|fault| server.failure("could not look for filters at", &fault))

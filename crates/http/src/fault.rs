@@ -14,7 +14,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// Makes a fault of a text.
+    /// Creates a fault with a status and a text.
     pub fn new(status: StatusCode, text: impl Into<String>) -> Self {
         let text = text.into();
         Self { status, text }
@@ -26,19 +26,11 @@ impl Fault {
     }
 }
 
-/// Returns the text of the client library's error, without the page for programmers that may follow it.
-pub fn text_of(error: &RedisError) -> String {
-    let text = error.to_string();
-    text.split(": https://")
-        .next()
-        .unwrap_or_default()
-        .to_owned()
-}
-
 impl From<RedisError> for Fault {
     fn from(error: RedisError) -> Self {
         let is_unreachable = error.is_io_error();
-        let text = text_of(&error);
+        let text = error.to_string();
+        let text = conversation::without_page(&text);
         let errors = error.into_server_errors();
         match errors.as_deref().and_then(<[_]>::first) {
             Some((_, error)) => Self::from(error.clone()),

@@ -9,9 +9,8 @@ use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, IntoConnectionInfo, Pipeline, RedisResult, Value,
 };
 use tokio::time::{Instant, timeout};
-use valkeybloom_near::address;
+use valkeybloom_near::{address, conversation};
 
-use crate::fault::text_of;
 use crate::log;
 use crate::options::Options;
 use crate::tls;
@@ -90,7 +89,8 @@ impl Link {
         if let Err(error) = &sent {
             self.connection = None;
             if !self.is_down {
-                let why = text_of(error);
+                let error = error.to_string();
+                let why = conversation::without_page(&error);
                 log::line(format_args!("could not talk to {}: {why}", self.address));
             }
         } else if self.is_down {

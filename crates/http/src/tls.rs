@@ -51,7 +51,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     fs::read(path).map_err(|error| at(path, error))
 }
 
-/// Returns the certificates in a file, of which there is at least one.
+/// Returns the certificates in a file, which has to hold at least one.
 fn chain(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let read = read.map_err(|error| at(path, error))?;

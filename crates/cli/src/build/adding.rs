@@ -191,8 +191,7 @@ impl Adding<'_> {
         let position = position.unwrap_or_default();
         let name = shown(self.names[batch.index].as_bytes());
         let what = format!("could not add {position} to {name} at");
-        // The keys exist, so there can't be more shards.
-        limits::failure(self.server, &what, fault, None, None)
+        limits::failure(self.server, &what, fault, None)
     }
 }
 

@@ -95,8 +95,7 @@ fn not_sent(server: &Server, key: &str, object: &Object, fault: &Fault) -> Failu
         filter: filters.max().unwrap_or(0),
         object: object.memory_bytes(),
     };
-    let alternative = Some("use more shards");
-    limits::failure(server, &what, fault, Some(sizes), alternative)
+    limits::failure(server, &what, fault, Some(sizes))
 }
 
 /// Renews the times to live of uploads that wait while others are sent or put in place, where that is due.

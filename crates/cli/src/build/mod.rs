@@ -229,7 +229,7 @@ impl Build {
         Ok((counts, self.put_in_place(&server, keys, kind, uploads)?))
     }
 
-    /// Gives the uploads their names, one after another. Returns the number of items that each key had before.
+    /// Renames the uploads to their keys, one after another. Returns the number of items that each replaced key had.
     fn put_in_place(
         &self,
         server: &Server,
@@ -267,7 +267,7 @@ impl Build {
     ) -> Result<(Counts, Upload<'s>)> {
         let failed = |fault| {
             let what = format!("could not build {} at", shown(self.key.as_bytes()));
-            limits::failure(server, &what, &fault, None, None)
+            limits::failure(server, &what, &fault, None)
         };
         let creation = self.creation(items);
         let words: Vec<&[u8]> = creation.split(' ').map(str::as_bytes).collect();

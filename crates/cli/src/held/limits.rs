@@ -73,15 +73,9 @@ pub struct Sizes {
     pub object: u64,
 }
 
-/// Reports a failure for an object that was to be made or filled. If a limit refused it, the report names the limit, and
-/// the alternative to a higher one.
-pub fn failure(
-    server: &Server,
-    what: &str,
-    fault: &Fault,
-    sizes: Option<Sizes>,
-    alternative: Option<&str>,
-) -> Failure {
+/// Reports a failure for an object that was to be made or filled. If a limit refused it, the report names the limit. The sizes
+/// are known if the object is a new filter, which can have more shards.
+pub fn failure(server: &Server, what: &str, fault: &Fault, sizes: Option<Sizes>) -> Failure {
     let refusal = Error::from(Refusal::MemoryLimit);
     let limits = if fault.is(refusal) {
         Settings::of(server).unwrap_or_default()
@@ -92,8 +86,7 @@ pub fn failure(
         [] => server.failure(what, fault),
         names => {
             let (address, names) = (server.address(), names.join(" and "));
-            let or = alternative.map(|other| format!(", or {other}"));
-            let or = or.unwrap_or_default();
+            let or = sizes.map_or("", |_| ", or use more shards");
             Failure::new(format!(
                 "{what} {address}: {refusal}; raise {names} there{or}"
             ))

@@ -221,7 +221,7 @@ impl Unique {
                 file,
                 ", and --count and --state read it twice: write it to a file first",
             ),
-            // Nobody types a pipe's mark and expects two passes. The report says what one pass is expected to cost.
+            // The report says how many unique records one pass is expected to cost.
             Some(file) if file.as_os_str() == "-" => Ok(Mode::OnePass),
             Some(file) => only_once(file, ": add --one-pass"),
         }

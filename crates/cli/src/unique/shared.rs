@@ -76,7 +76,7 @@ struct Run<'r> {
     receipts: RunReceipts<'r>,
     /// Where checkpoints are saved, if the input can be read again.
     state: Option<State>,
-    /// The checkpoint of an earlier run; if there was none, the beginning.
+    /// The checkpoint of an earlier run, or the beginning.
     resumed: Checkpoint,
     /// The number of items that have answers.
     position: u64,
@@ -354,7 +354,7 @@ impl<'r> Run<'r> {
         let verb = position.map(|position| format!("add {position} to"));
         let verb = verb.as_deref().unwrap_or("use the receipt of");
         let what = format!("could not {verb} {} at", shown(key.as_bytes()));
-        let failure = limits::failure(server, &what, fault, None, None);
+        let failure = limits::failure(server, &what, fault, None);
         if !self.receipts.lost_answers(fault) {
             return failure;
         }

@@ -36,7 +36,7 @@ impl State {
         })
     }
 
-    /// Decodes the words that an earlier run saved; returns `None` if there was none.
+    /// Reads what an earlier run saved, and decodes it. Returns `None` if there is no state.
     ///
     /// # Errors
     /// The file can't be read, or is of a run with other files or options.

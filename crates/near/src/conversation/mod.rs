@@ -16,7 +16,7 @@ use std::time::Duration;
 use valkeybloom_sketches::{Seed, Sketch};
 
 use fetch::Fetch;
-pub use said::{End, Failure, Reply, Words, reason, without_arguments};
+pub use said::{End, Failure, Reply, Words, reason, without_arguments, without_page};
 use store::Store;
 pub use store::{Existing, Options};
 pub use upload::{Finish, NewExpiry, Upload, is_temporary};

@@ -68,6 +68,12 @@ pub fn reason(refusal: &str) -> &str {
     }
 }
 
+/// Returns the text of the client library's error without the page for programmers that may follow it.
+pub fn without_page(error: &str) -> &str {
+    let end = error.find(": https://");
+    &error[..end.unwrap_or(error.len())]
+}
+
 /// Returns the text of a refusal without the arguments that the error for an unknown command repeats.
 pub fn without_arguments(refusal: &str) -> &str {
     let end = refusal.find(", with args beginning with");
