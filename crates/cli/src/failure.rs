@@ -6,15 +6,11 @@ use std::fmt;
 use redis::{ErrorKind, RedisError, ServerError};
 use serde_json::Value;
 
+use valkeybloom_connect::EXCEEDED;
 use valkeybloom_near::conversation;
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::names::{BF_LOADCHUNK, FILTER_MEMORY, OBJECT_MEMORY};
 use valkeybloom_sketches::bloom::Refusal;
-
-use super::bounded;
-
-/// What to check after a failure to connect.
-pub const IS_IT_UP: &str = "is that its address, and is it up?";
 
 /// The error of a run.
 #[derive(Debug)]
@@ -223,7 +219,7 @@ impl From<RedisError> for Fault {
         let errors = error.into_server_errors();
         match errors.as_deref().and_then(<[_]>::first) {
             Some((_, error)) => Self::from(error.clone()),
-            None if is_invalid || text.contains(bounded::EXCEEDED) => Self::Unusable(text),
+            None if is_invalid || text.contains(EXCEEDED) => Self::Unusable(text),
             None => Self::Lost(conversation::without_page(&text).to_owned()),
         }
     }

@@ -23,7 +23,6 @@
     reason = "they panic if the reader has gone; `report` does not"
 )]
 
-mod bounded;
 mod build;
 mod compare;
 mod difference;
@@ -53,21 +52,19 @@ mod server;
 mod show;
 mod size;
 mod sketches;
-mod tls;
 mod unique;
 mod upload;
 mod watch;
 
 use std::process::ExitCode;
 
-use clap::error::{ContextValue, ErrorKind};
+use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use valkeybloom_near::address::without_password;
+use valkeybloom_connect::{Tls, without_passwords};
 
 use failure::{Failure, Result};
 use progress::Show;
-use tls::Tls;
 
 /// Size, build, move, compare, list and show filters and sketches of Valkey and Redis
 #[derive(Parser)]
@@ -217,7 +214,7 @@ fn main() -> ExitCode {
     };
     let (show, json) = (Show::on(options.quiet), options.json);
     let tls = &options.tls;
-    if let Err(failure) = server::require_use_of_tls(&options.command.addresses(), tls) {
+    if let Err(failure) = server::check_tls(&options.command.addresses(), tls) {
         return ended(Err(failure), json);
     }
     // Whether the report of an interrupted run is JSON, which must not get among records. Other runs report nothing then.
@@ -293,16 +290,4 @@ fn in_one_line(error: &clap::Error) -> String {
     }
     let line = line.strip_prefix("error: ").unwrap_or(&line);
     format!("{line}; see --help")
-}
-
-/// Removes users and passwords from the words of the command line that an error quotes.
-fn without_passwords(mut error: clap::Error) -> clap::Error {
-    let quoted = error.context().filter_map(|(kind, value)| match value {
-        ContextValue::String(word) => Some((kind, without_password(word))),
-        _ => None,
-    });
-    for (kind, word) in quoted.collect::<Vec<_>>() {
-        error.insert(kind, ContextValue::String(word));
-    }
-    error
 }

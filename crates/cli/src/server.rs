@@ -12,24 +12,22 @@ use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
 use redis::{
-    AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue,
-    IntoConnectionInfo, RedisError, TlsCertificates, Value,
+    AsyncConnectionConfig, Cmd, ConnectionInfo, ErrorKind, FromRedisValue, RedisError, Value,
 };
-use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
-use valkeybloom_near::address;
+use valkeybloom_connect::{Address, Bounded, IS_IT_UP, Place, Rules, advice_on_alert};
 use valkeybloom_protocol::names::BF_INFO;
 
-use super::bounded::Bounded;
-use super::failure::{Failure, Fault, IS_IT_UP, Result, shown, unless_refused};
-use super::tls::{self, CONNECT};
+use super::failure::{Failure, Fault, Result, shown, unless_refused};
 
-pub use super::tls::Tls;
+pub use valkeybloom_connect::Tls;
 
 /// The most items in one command, which takes some hundred microseconds of the server's time.
 pub const COMMAND_ITEMS: usize = 1000;
+/// The timeout of each step to a connection.
+const CONNECT: Duration = Duration::from_secs(5);
 /// The timeout of a reply. A server that saves its data replies slowly.
 const REPLY: Duration = Duration::from_secs(60);
 /// The most calls in flight on a cluster. If a connection breaks with more, the client library may wait for its own lock
@@ -55,9 +53,7 @@ enum Connection {
 pub struct Server {
     runtime: Runtime,
     connection: Connection,
-    address: String,
-    /// The host of the address: that of a cluster's nodes that announce none.
-    host: String,
+    address: Address,
     database: i64,
     /// The slots of nodes whose BF.INFO is known to lack ALL.
     without_all: RefCell<HashSet<Route>>,
@@ -66,42 +62,25 @@ pub struct Server {
 impl Server {
     /// Connects to the server at an address like `redis://user:password@host:port/database`, or to its cluster.
     pub fn connect(address: &str, tls: &Tls) -> Result<Self> {
-        let info = parse(address)?;
-        let (host, shown) = match info.addr() {
-            ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
-                (host.clone(), address::host_and_port(host, *port))
-            }
-            socket => (String::new(), socket.to_string()),
-        };
-        let database = info.redis_settings().db();
+        let address = parse(address)?;
+        let rules = tls.rules(&address).map_err(Failure::new)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| Failure::new(error.to_string()))?;
-        let (secured, certificates) = match info.addr() {
-            ConnectionAddr::TcpTls { host, port, .. } => {
-                let connector = tls.connector()?;
-                let stream = runtime.block_on(tls::open_tls(&connector, host, *port));
-                let stream = Bounded::new(stream.map_err(|text| not_connected(&shown, &text))?);
-                (Some(stream), Some(tls.certificates()?))
-            }
-            _ => (None, None),
-        };
-        let addr = info.addr().clone();
-        let connection = runtime.block_on(async {
-            let stream = match secured {
-                Some(stream) => stream,
-                None => open_plain(info.addr()).await?,
-            };
-            log_in(info, stream, certificates).await
-        });
-        let connection = connection.map_err(|error| connect_failure(error, &addr, &shown))?;
+        let opening = valkeybloom_connect::open(&address, rules.as_ref(), CONNECT);
+        let stream = runtime
+            .block_on(opening)
+            .map_err(|why| not_connected(&address, &why.to_string()))?;
+        let logging_in = log_in(address.info(), stream, rules);
+        let connection = runtime
+            .block_on(logging_in)
+            .map_err(|error| connect_failure(error, &address))?;
         Ok(Self {
             runtime,
             connection,
-            address: shown,
-            host,
-            database,
+            database: address.info().redis_settings().db(),
+            address,
             without_all: RefCell::default(),
         })
     }
@@ -197,7 +176,12 @@ impl Server {
             let all = routes(0..=LAST_SLOT);
             return Ok(vec![(SingleNodeRoutingInfo::RandomPrimary, all)]);
         }
-        primaries_in(self.call(b"", &words(CLUSTER_SLOTS))?, &self.host)
+        // A cluster's nodes that announce no host have that of the address.
+        let host = match self.address.place() {
+            Place::Port { host, .. } => host,
+            Place::Socket(_) => "",
+        };
+        primaries_in(self.call(b"", &words(CLUSTER_SLOTS))?, host)
     }
 
     /// Calls a command on one of [`primaries`](Self::primaries), and converts the reply.
@@ -274,7 +258,7 @@ impl Server {
     }
 
     /// Returns the address, without a password.
-    pub fn address(&self) -> &str {
+    pub const fn address(&self) -> &Address {
         &self.address
     }
 }
@@ -293,33 +277,14 @@ impl Connection {
     }
 }
 
-/// Requires that one of the addresses requests TLS, if there are options for it.
-pub fn require_use_of_tls(addresses: &[&str], tls: &Tls) -> Result<()> {
-    if !tls.is_given() {
-        return Ok(());
-    }
-    for address in addresses {
-        if let ConnectionAddr::TcpTls { .. } = parse(address)?.addr() {
-            return Ok(());
-        }
-    }
-    Err(Failure::usage(
-        "certificates are for TLS: the server's address begins with rediss://",
-    ))
+/// Checks the options for TLS against the addresses of the command line.
+pub fn check_tls(addresses: &[&str], tls: &Tls) -> Result<()> {
+    let addresses: Result<Vec<_>> = addresses.iter().map(|address| parse(address)).collect();
+    tls.check(&addresses?).map_err(Failure::usage)
 }
 
-/// Parses the address of a server.
-fn parse(address: &str) -> Result<ConnectionInfo> {
-    let info = if address::is_path(address) {
-        ConnectionAddr::Unix(address.into())
-            .into_connection_info()
-            .ok()
-    } else {
-        address::checked_url(address).and_then(|url| url.into_connection_info().ok())
-    };
-    // The client library's message would show the password.
-    let wrong = "not a server address: write redis://user:password@host:port/database, or the path of a socket";
-    info.ok_or_else(|| Failure::usage(wrong))
+fn parse(address: &str) -> Result<Address> {
+    Address::parse(address).map_err(|wrong| Failure::usage(wrong.to_string()))
 }
 
 /// Returns a command of words with spaces between them.
@@ -406,21 +371,21 @@ pub fn read<T: FromRedisValue>(reply: Value) -> Result<T, Fault> {
     read.map_err(|error| Fault::Unusable(format!("unexpected reply: {error}")))
 }
 
-fn failure(what: &str, address: &str, fault: &Fault) -> Failure {
+fn failure(what: &str, address: &Address, fault: &Fault) -> Failure {
     let mut failure = Failure::new(format!("{what} {address}: {fault}"));
     failure.is_permanent = fault.is_permanent();
     failure
 }
 
-fn not_connected(address: &str, why: &str) -> Failure {
+fn not_connected(address: &Address, why: &str) -> Failure {
     Failure::new(format!("could not connect to {address}: {why}"))
 }
 
-/// Reports a failure to connect, and what to check. `address` is how the report names the server.
-fn connect_failure(error: RedisError, addr: &ConnectionAddr, address: &str) -> Failure {
+/// Reports a failure to log in, and what to check.
+fn connect_failure(error: RedisError, address: &Address) -> Failure {
     let failed = |text: String| not_connected(address, &text);
-    let may_need_tls = matches!(addr, ConnectionAddr::Tcp(..));
-    let is_socket = matches!(addr, ConnectionAddr::Unix(_));
+    let is_socket = matches!(address.place(), Place::Socket(_));
+    let may_need_tls = !is_socket && !address.has_tls();
     let is_ended = error.is_connection_dropped() && !error.is_connection_refusal();
     let is_strange = is_ended || error.kind() == ErrorKind::Parse;
     let is_invalid = error.kind() == ErrorKind::InvalidClientConfig;
@@ -435,7 +400,7 @@ fn connect_failure(error: RedisError, addr: &ConnectionAddr, address: &str) -> F
             "it is a node of a cluster: write redis://host:port instead of a socket".to_owned(),
         ),
         Fault::Lost(text) => {
-            let advice = tls::advice_on_alert(&text).unwrap_or(IS_IT_UP);
+            let advice = advice_on_alert(&text).unwrap_or(IS_IT_UP);
             failed(format!("{text}; {advice}"))
         }
         Fault::Unusable(text) if is_strange => failed(format!("{text}; {IS_IT_UP}")),
@@ -443,28 +408,12 @@ fn connect_failure(error: RedisError, addr: &ConnectionAddr, address: &str) -> F
     }
 }
 
-/// Opens a stream without TLS to an address.
-async fn open_plain(address: &ConnectionAddr) -> io::Result<Bounded> {
-    let connecting = async {
-        Ok(match address {
-            ConnectionAddr::Unix(path) => Bounded::new(UnixStream::connect(path).await?),
-            ConnectionAddr::Tcp(host, port) => {
-                let stream = TcpStream::connect((host.as_str(), *port)).await?;
-                stream.set_nodelay(true)?;
-                Bounded::new(stream)
-            }
-            other => return Err(io::Error::other(format!("not an address: {other}"))),
-        })
-    };
-    timeout(CONNECT, connecting).await?
-}
-
 /// Logs in to a server over a stream, and connects to its cluster. The connections to a cluster's nodes are the client
 /// library's, whose replies have no bounds.
 async fn log_in(
-    info: ConnectionInfo,
+    info: &ConnectionInfo,
     stream: Bounded,
-    certificates: Option<TlsCertificates>,
+    rules: Option<Rules>,
 ) -> Result<Connection, RedisError> {
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECT))
@@ -478,14 +427,14 @@ async fn log_in(
     if !about.is_ok_and(|about| about.contains("cluster_enabled:1")) {
         return Ok(Connection::One(one));
     }
-    let mut builder = ClusterClientBuilder::new([info])
+    let mut builder = ClusterClientBuilder::new([info.clone()])
         .connection_timeout(CONNECT)
         .response_timeout(REPLY)
         .retries(8)
         .min_retry_wait(20)
         .max_retry_wait(500);
-    if let Some(certificates) = certificates {
-        builder = builder.certs(certificates);
+    if let Some(rules) = rules {
+        builder = builder.certs(rules.certificates().clone());
     }
     let cluster = builder.build()?.get_async_connection().await?;
     Ok(Connection::Cluster(cluster))

@@ -5,24 +5,21 @@ use std::io;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, IntoConnectionInfo, Pipeline, RedisResult, Value,
-};
+use redis::{AsyncConnectionConfig, Pipeline, RedisResult, Value};
 use tokio::time::{Instant, timeout};
-use valkeybloom_near::{address, conversation};
+use valkeybloom_connect::{Address, Rules};
+use valkeybloom_near::conversation;
 
 use crate::log;
 use crate::options::Options;
-use crate::tls;
 
 /// The time after which a connection is tried before it is used: the server may have closed it.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// A connection to the server, which may be down.
 pub struct Link {
-    client: Client,
-    /// The server's address, without a password.
-    address: String,
+    address: Address,
+    rules: Option<Rules>,
     /// The timeout of a call, from the connection attempt to the last reply.
     timeout: Duration,
     connection: Option<MultiplexedConnection>,
@@ -37,36 +34,12 @@ impl Link {
     /// # Errors
     /// The address is invalid, or a certificate can't be used.
     pub fn new(options: &Options) -> Result<Self, Box<dyn Error>> {
-        let address = options.server.as_str();
-        let info = if address::is_path(address) {
-            ConnectionAddr::Unix(address.into())
-                .into_connection_info()
-                .ok()
-        } else {
-            address::checked_url(address).and_then(|url| url.into_connection_info().ok())
-        };
-        // The client library's message would show the password.
-        let info = info.ok_or(
-            "not a server address: write redis://user:password@host:port/database, or the path of a socket",
-        )?;
-        let shown = match info.addr() {
-            ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
-                address::host_and_port(host, *port)
-            }
-            socket => socket.to_string(),
-        };
-        let client = if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
-            Client::build_with_tls(info, tls::certificates(options)?)?
-        } else if options.cacert.is_some() || options.cert.is_some() || options.cert_key.is_some() {
-            return Err(
-                "certificates are for TLS: the server's address begins with rediss://".into(),
-            );
-        } else {
-            Client::open(info)?
-        };
+        let address = Address::parse(&options.server)?;
+        options.tls.check([&address])?;
+        let rules = options.tls.rules(&address)?;
         Ok(Self {
-            client,
-            address: shown,
+            address,
+            rules,
             timeout: options.server_timeout,
             connection: None,
             used: Instant::now(),
@@ -74,8 +47,8 @@ impl Link {
         })
     }
 
-    /// Returns the server's address, without a password.
-    pub fn address(&self) -> &str {
+    /// Returns the server's address.
+    pub const fn address(&self) -> &Address {
         &self.address
     }
 
@@ -119,17 +92,32 @@ impl Link {
         let connection = match &mut self.connection {
             Some(connection) => connection,
             none => {
-                let config = AsyncConnectionConfig::new()
-                    .set_connection_timeout(None)
-                    .set_response_timeout(None);
-                let client = &self.client;
-                let connecting = client.get_multiplexed_async_connection_with_config(&config);
-                none.insert(connecting.await?)
+                // A server that does not speak TLS may wait for more, and there has to be time to say so.
+                let limit = self.timeout / 2;
+                none.insert(connect(&self.address, self.rules.as_ref(), limit).await?)
             }
         };
         let count = commands.len();
         connection.send_packed_commands(commands, 0, count).await
     }
+}
+
+/// Connects to a server. TCP and TLS may take `limit` each; the caller limits all steps together.
+async fn connect(
+    address: &Address,
+    rules: Option<&Rules>,
+    limit: Duration,
+) -> RedisResult<MultiplexedConnection> {
+    let opened = valkeybloom_connect::open(address, rules, limit).await;
+    let stream = opened.map_err(io::Error::from)?;
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(None)
+        .set_response_timeout(None);
+    let settings = address.info().redis_settings();
+    let (connection, driver) =
+        MultiplexedConnection::new_with_config(settings, stream, config).await?;
+    tokio::spawn(driver);
+    Ok(connection)
 }
 
 #[cfg(test)]

@@ -17,7 +17,6 @@ mod metrics;
 mod options;
 mod pages;
 mod service;
-mod tls;
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -92,8 +91,6 @@ impl<E: std::error::Error> From<E> for Failure {
 /// Runs the program. The exit status is 0 after a signal to end, 1 for a failure, and 2 for invalid options.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    // Fails only if a provider is installed already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
     let (failure, status) = match run().await {
         Ok(()) => return ExitCode::SUCCESS,
         Err(Failure::Other(failure)) => (failure, 1),

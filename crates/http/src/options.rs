@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{env, fs};
 
-use clap::error::ContextValue;
 use clap::{CommandFactory, Parser};
-use valkeybloom_near::address::without_password;
+use valkeybloom_connect::{Tls, without_passwords};
 
 /// The prefix of environment variables.
 const PREFIX: &str = "VALKEYBLOOM_HTTP_";
@@ -47,15 +46,8 @@ pub struct Options {
     /// File with the token that clients have to send, instead of `VALKEYBLOOM_HTTP_TOKEN` in the environment
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Certificates to trust instead of those of the system's authorities, in PEM
-    #[arg(long, value_name = "FILE")]
-    pub cacert: Option<PathBuf>,
-    /// Certificate to show to the server, in PEM
-    #[arg(long, value_name = "FILE")]
-    pub cert: Option<PathBuf>,
-    /// Key of that certificate, in PEM
-    #[arg(long, value_name = "FILE")]
-    pub cert_key: Option<PathBuf>,
+    #[command(flatten)]
+    pub tls: Tls,
     /// Largest number of connections; more of them wait
     #[arg(long, default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..))]
     pub connections: u32,
@@ -116,16 +108,7 @@ impl Options {
 
     /// Parses words. Ends the process for invalid ones, which are shown without passwords, and for `--help`.
     fn parse_words(words: impl IntoIterator<Item = OsString>) -> Self {
-        Self::try_parse_from(words).unwrap_or_else(|mut error| {
-            let quoted = error.context().filter_map(|(kind, value)| match value {
-                ContextValue::String(word) => Some((kind, without_password(word))),
-                _ => None,
-            });
-            for (kind, word) in quoted.collect::<Vec<_>>() {
-                error.insert(kind, ContextValue::String(word));
-            }
-            error.exit()
-        })
+        Self::try_parse_from(words).unwrap_or_else(|error| without_passwords(error).exit())
     }
 }
 

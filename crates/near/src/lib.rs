@@ -21,7 +21,6 @@
 //!
 //! All times are measured from a moment that the driver chooses, by a clock that is never set back.
 
-pub mod address;
 pub mod clock;
 pub mod conversation;
 mod copy;

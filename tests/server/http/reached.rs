@@ -1,6 +1,8 @@
 //! Ways to the server: TLS, passwords and sockets.
 
-use crate::support::certificates::Files;
+use rcgen::{BasicConstraints, IsCa};
+
+use crate::support::certificates::{Files, HOSTS};
 
 use super::*;
 
@@ -29,13 +31,22 @@ fn a_server_is_reached_by_tls() {
     far.ok("SELECT 3");
     assert_eq!(far.cmd("BF.CARD mneme").as_int(), 1);
 
-    // The system does not know the authority, the server wants the client's certificate, and the port speaks TLS.
+    // The system does not know the authority, the server wants the client's certificate, and the ports speak the other
+    // protocol.
     let plain = format!("redis://localhost:{port}");
-    for (address, options) in [(&address, &[][..]), (&address, &trust[..2]), (&plain, &[])] {
+    let not_secure = format!("rediss://localhost:{}", folder.port());
+    for (address, options, expected) in [
+        (&address, &[][..], "signed one itself, with --cacert"),
+        (&address, &trust[..2], "CertificateRequired"),
+        (&plain, &[], "no answer from the server"),
+        (&not_secure, &trust, "write redis:// instead of rediss://"),
+    ] {
         let service = Service::run(at(address, options));
         let (status, value) = service.get("key=a");
+        let value = value.to_string();
         assert_eq!(status, 503, "{value}");
-        assert!(!value.to_string().contains("pass"), "{value}");
+        assert!(value.contains(expected), "{value}");
+        assert!(!value.contains("pass"), "{value}");
     }
     // What can't be used is refused at once.
     let key = files.path("client.key");
@@ -56,9 +67,28 @@ fn a_server_is_reached_by_tls() {
             &["--cert", &authority, "--cert-key", &key],
             "ca.pem: keys may not be consistent: KeyMismatch",
         ),
+        (
+            &["--cert", &authority],
+            "a certificate and its key belong together: name both or none",
+        ),
     ] {
         assert_refused(at(&address, options), end);
     }
+    assert_refused(at(&plain, &trust), "address begins with rediss://");
+}
+
+/// As `openssl req -x509` makes it, which says that it is an authority's.
+#[test]
+fn a_server_is_trusted_by_its_own_certificate() {
+    let folder = Server::start();
+    let files = Files(folder.dir());
+    let is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    files.self_signed("own", is_ca, &HOSTS);
+    let (_secure, port) = files.serve("own", "no", &[]);
+    let address = format!("rediss://127.0.0.1:{port}");
+    let service = Service::run(at(&address, &["--cacert", &files.path("own.pem")]));
+    assert_eq!(service.insert("key=a"), missing(&["a"]));
+    assert_eq!(service.ask("key=a"), found(&["a"]));
 }
 
 /// Requires that the service ends at once, because its options are invalid.

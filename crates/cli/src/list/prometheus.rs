@@ -81,7 +81,7 @@ const METRICS: [Metric; 11] = [
 
 /// Returns a listing in the text format. Labels name the server, because a collector may read the files of several.
 pub fn text(listing: &Listing, of: &Server, memory: Option<Memory>) -> String {
-    let server = format!("server=\"{}\"", label(of.address().as_bytes()));
+    let server = format!("server=\"{}\"", label(of.address().to_string().as_bytes()));
     let database = format!("db=\"{}\",{server}", of.database());
     let mut text = String::new();
     for (name, help, value) in METRICS {

@@ -42,7 +42,11 @@ impl Watch {
             return Err(Failure::usage("watch needs a terminal: use list"));
         }
         let server = Server::connect(&self.server, &tls)?;
-        let view = View::new(server.address(), self.order.sort, self.order.reverse);
+        let view = View::new(
+            &server.address().to_string(),
+            self.order.sort,
+            self.order.reverse,
+        );
         let ended = end_signals().map_err(failed)?;
         let updates = listings::start(self, tls, server);
         // From here on, the terminal is restored whatever happens: a panic restores it in a hook.

@@ -14,6 +14,7 @@ use redis::{ClientTlsConfig, TlsCertificates};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_name;
+use rustls::crypto::ring;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
@@ -25,52 +26,53 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::failure::{Failure, IS_IT_UP, Result};
-
-/// The timeout of a connection attempt.
-pub const CONNECT: Duration = Duration::from_secs(5);
+use crate::{Address, IS_IT_UP, Unreachable};
 
 /// The options for TLS, which an address with `rediss://` requests.
-#[derive(clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "TLS")]
 pub struct Tls {
     /// Certificates to trust instead of those of the system's authorities, in PEM: an authority's, or the server's own
     #[arg(long, global = true, value_name = "FILE")]
     cacert: Option<PathBuf>,
     /// Certificate to show to the server, in PEM
-    #[arg(long, global = true, value_name = "FILE", requires = "cert_key")]
+    #[arg(long, global = true, value_name = "FILE")]
     cert: Option<PathBuf>,
     /// Key of that certificate, in PEM
-    #[arg(long, global = true, value_name = "FILE", requires = "cert")]
+    #[arg(long, global = true, value_name = "FILE")]
     cert_key: Option<PathBuf>,
 }
 
 impl Tls {
-    /// Returns whether any option is given.
-    pub const fn is_given(&self) -> bool {
-        self.cacert.is_some() || self.cert.is_some() || self.cert_key.is_some()
+    /// Checks the options against the addresses of a command line.
+    ///
+    /// # Errors
+    /// There are options, but none of the addresses has TLS; or only one of a certificate and its key is named.
+    pub fn check<'a>(
+        &self,
+        addresses: impl IntoIterator<Item = &'a Address>,
+    ) -> Result<(), &'static str> {
+        if self.cert.is_some() != self.cert_key.is_some() {
+            return Err("a certificate and its key belong together: name both or none");
+        }
+        let is_given = self.cacert.is_some() || self.cert.is_some();
+        if is_given && !addresses.into_iter().any(Address::has_tls) {
+            return Err("certificates are for TLS: the server's address begins with rediss://");
+        }
+        Ok(())
     }
 
-    /// Returns the files for connections of the client library.
-    pub fn certificates(&self) -> Result<TlsCertificates> {
-        let client_tls = match (&self.cert, &self.cert_key) {
-            (Some(cert), Some(key)) => Some(ClientTlsConfig {
-                client_cert: read(cert)?,
-                client_key: read(key)?,
-            }),
-            _ => None,
-        };
+    /// Reads the files, and returns the rules of connections to an address; `None` for an address without TLS.
+    ///
+    /// # Errors
+    /// A file can't be used, and why.
+    pub fn rules(&self, address: &Address) -> Result<Option<Rules>, String> {
+        if !address.has_tls() {
+            return Ok(None);
+        }
+        let provider = Arc::new(ring::default_provider());
         let root_cert = self.cacert.as_deref().map(read).transpose()?;
-        Ok(TlsCertificates {
-            client_tls,
-            root_cert,
-        })
-    }
-
-    /// Returns the rules of connections.
-    pub fn connector(&self) -> Result<TlsConnector> {
-        let files = self.certificates()?;
-        let (trusted, source) = if let (Some(path), Some(pem)) = (&self.cacert, &files.root_cert) {
+        let (trusted, source) = if let (Some(path), Some(pem)) = (&self.cacert, &root_cert) {
             (certificates(path, pem)?, path.display().to_string())
         } else {
             let found = rustls_native_certs::load_native_certs();
@@ -78,52 +80,107 @@ impl Tls {
         };
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(trusted.iter().cloned());
-        let verifier = WebPkiServerVerifier::builder(Arc::new(roots)).build();
+        let authorities =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
         let verifier = Verifier {
-            authorities: verifier.map_err(|error| unusable(&source, error))?,
+            authorities: authorities
+                .build()
+                .map_err(|error| unusable(&source, error))?,
             trusted,
         };
-        let rules = ClientConfig::builder()
+        let rules = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(verifier));
-        let rules = match (&self.cert, &self.cert_key, files.client_tls) {
-            (Some(cert), Some(key), Some(client)) => {
-                let chain = certificates(cert, &client.client_cert)?;
-                let read = PrivateKeyDer::from_pem_slice(&client.client_key);
-                let secret = read.map_err(|error| match error {
-                    pem::Error::NoItemsFound => {
-                        let why = "it holds no private key in PEM, or one with a password";
-                        unusable(key.display(), why)
-                    }
-                    error => unusable(key.display(), error),
-                })?;
-                let rules = rules.with_client_auth_cert(chain, secret);
-                rules.map_err(|error| match error {
+        let (rules, client_tls) = match (&self.cert, &self.cert_key) {
+            (Some(cert), Some(key)) => {
+                let (client_cert, client_key) = (read(cert)?, read(key)?);
+                let chain = certificates(cert, &client_cert)?;
+                let rules = rules.with_client_auth_cert(chain, private_key(key, &client_key)?);
+                let rules = rules.map_err(|error| match error {
                     Error::InvalidCertificate(error) if is_version_1(&error) => {
                         let why = format!("it is of version 1: {MAKE_VERSION_3}");
                         unusable(cert.display(), why)
                     }
                     error => unusable(cert.display(), error),
-                })?
+                })?;
+                let client_tls = ClientTlsConfig {
+                    client_cert,
+                    client_key,
+                };
+                (rules, Some(client_tls))
             }
-            _ => rules.with_no_client_auth(),
+            _ => (rules.with_no_client_auth(), None),
         };
-        Ok(Arc::new(rules).into())
+        Ok(Some(Rules {
+            connector: Arc::new(rules).into(),
+            certificates: TlsCertificates {
+                client_tls,
+                root_cert,
+            },
+        }))
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>> {
+/// The rules of TLS, from files that can be used.
+pub struct Rules {
+    connector: TlsConnector,
+    certificates: TlsCertificates,
+}
+
+impl Rules {
+    /// Returns the contents of the files, for connections of the client library.
+    #[must_use]
+    pub const fn certificates(&self) -> &TlsCertificates {
+        &self.certificates
+    }
+
+    /// Begins TLS on a connection to a host.
+    pub(crate) async fn secure(
+        &self,
+        socket: TcpStream,
+        host: &str,
+        limit: Duration,
+    ) -> Result<TlsStream<TcpStream>, Unreachable> {
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|error| Unreachable::new(io::Error::other(error), IS_IT_UP))?;
+        // A server that does not speak TLS may wait for more.
+        let stream = timeout(limit, self.connector.connect(name, socket)).await;
+        let stream = stream.map_err(io::Error::from).flatten();
+        stream.map_err(|error| {
+            let advice = advice_on(&error);
+            Unreachable::new(error, advice)
+        })
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
     fs::read(path).map_err(|error| unusable(path.display(), error))
 }
 
-fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
+/// Returns the certificates in a file, which has to hold at least one.
+fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    match read {
-        Ok(certificates) if certificates.is_empty() => {
-            Err(unusable(path.display(), "it holds no certificate in PEM"))
-        }
-        read => read.map_err(|error| unusable(path.display(), error)),
+    let read = read.map_err(|error| unusable(path.display(), error))?;
+    if read.is_empty() {
+        return Err(unusable(path.display(), "it holds no certificate in PEM"));
     }
+    Ok(read)
+}
+
+fn private_key(path: &Path, pem: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
+    PrivateKeyDer::from_pem_slice(pem).map_err(|error| match error {
+        pem::Error::NoItemsFound => unusable(
+            path.display(),
+            "it holds no private key in PEM, or one with a password",
+        ),
+        error => unusable(path.display(), error),
+    })
+}
+
+fn unusable(source: impl fmt::Display, why: impl fmt::Display) -> String {
+    format!("{source}: {why}")
 }
 
 /// What to do about a certificate of version 1. OpenSSL makes one from a request without a file of extensions.
@@ -134,6 +191,7 @@ fn is_version_1(error: &CertificateError) -> bool {
 }
 
 /// Returns what to do about an error by which a server that speaks TLS refuses a client; `None` for other errors.
+#[must_use]
 pub fn advice_on_alert(text: &str) -> Option<&'static str> {
     let (_, alert) = text.split_once("received fatal alert: ")?;
     Some(match alert {
@@ -147,43 +205,21 @@ pub fn advice_on_alert(text: &str) -> Option<&'static str> {
     })
 }
 
-fn unusable(source: impl fmt::Display, why: impl fmt::Display) -> Failure {
-    Failure::new(format!("{source}: {why}"))
-}
-
-/// Opens a stream with TLS to a server.
-///
-/// # Errors
-/// What failed, and what to do about it.
-pub async fn open_tls(
-    connector: &TlsConnector,
-    host: &str,
-    port: u16,
-) -> Result<TlsStream<TcpStream>, String> {
-    let down = |error: io::Error| format!("{error}; {IS_IT_UP}");
-    let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
-    let socket = timeout(CONNECT, TcpStream::connect((host, port))).await;
-    let socket = socket.map_err(io::Error::from).flatten().map_err(down)?;
-    socket.set_nodelay(true).map_err(down)?;
-    // A server that does not speak TLS may wait for more.
-    let stream = timeout(CONNECT, connector.connect(name, socket)).await;
-    stream.map_err(io::Error::from).flatten().map_err(|error| {
-        let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
-        let text = error.to_string();
-        let advice = match inner {
-            Some(Error::InvalidCertificate(error)) if is_version_1(error) => MAKE_VERSION_3,
-            // The others are an authority's that is used as a server's, and one of the right name with another key.
-            Some(Error::InvalidCertificate(
-                CertificateError::UnknownIssuer
-                | CertificateError::Other(_)
-                | CertificateError::BadSignature,
-            )) => "name the issuer's certificate, or a self-signed one itself, with --cacert",
-            Some(Error::InvalidCertificate(_)) => "check the server's certificate",
-            _ => advice_on_alert(&text)
-                .unwrap_or("if that port does not speak TLS, write redis:// instead of rediss://"),
-        };
-        format!("{text}; {advice}")
-    })
+/// Returns what to do about a failure to begin TLS.
+fn advice_on(error: &io::Error) -> &'static str {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    match inner {
+        Some(Error::InvalidCertificate(error)) if is_version_1(error) => MAKE_VERSION_3,
+        // The others are an authority's that is used as a server's, and one of the right name with another key.
+        Some(Error::InvalidCertificate(
+            CertificateError::UnknownIssuer
+            | CertificateError::Other(_)
+            | CertificateError::BadSignature,
+        )) => "name the issuer's certificate, or a self-signed one itself, with --cacert",
+        Some(Error::InvalidCertificate(_)) => "check the server's certificate",
+        _ => advice_on_alert(&error.to_string())
+            .unwrap_or("if that port does not speak TLS, write redis:// instead of rediss://"),
+    }
 }
 
 /// Requires that a trusted certificate is for a host: by a name that it lists, or if it lists none, by its common name.

@@ -1,12 +1,116 @@
 //! Addresses of servers, as programs take them from their command lines.
 
+use std::fmt;
+use std::path::PathBuf;
+
+use clap::error::ContextValue;
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
+
 /// The parameters of a URL that the client library reads. It ignores others.
 const TCP_PARAMETERS: [&str; 1] = ["protocol"];
 const SOCKET_PARAMETERS: [&str; 4] = ["db", "user", "pass", "protocol"];
 
+/// The address of a server, with user, password and database.
+#[derive(Clone, Debug)]
+pub struct Address {
+    info: ConnectionInfo,
+    place: Place,
+}
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// At a socket of this machine.
+    Socket(PathBuf),
+    /// At a port of a host.
+    Port {
+        /// Its name, or its IP address without brackets.
+        host: String,
+        /// The TCP port.
+        port: u16,
+        /// Whether the port speaks TLS.
+        has_tls: bool,
+    },
+}
+
+/// The error of a text that is no address. It does not quote the text, which may hold a password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAnAddress;
+
+impl Address {
+    /// Parses an address: a URL such as `rediss://user:password@host:port/database`, or one without its scheme, or the path
+    /// of a socket, which begins with `/` or `.`.
+    ///
+    /// # Errors
+    /// It is neither, or has parts that would be ignored.
+    pub fn parse(address: &str) -> Result<Self, NotAnAddress> {
+        let info = if is_path(address) {
+            ConnectionAddr::Unix(address.into()).into_connection_info()
+        } else {
+            checked_url(address)
+                .ok_or(NotAnAddress)?
+                .into_connection_info()
+        };
+        let info = info.map_err(|_| NotAnAddress)?;
+        let (host, port, has_tls) = match info.addr() {
+            ConnectionAddr::Unix(path) => {
+                let place = Place::Socket(path.clone());
+                return Ok(Self { info, place });
+            }
+            ConnectionAddr::Tcp(host, port) => (host, port, false),
+            ConnectionAddr::TcpTls { host, port, .. } => (host, port, true),
+            _ => return Err(NotAnAddress),
+        };
+        let place = Place::Port {
+            host: host.clone(),
+            port: *port,
+            has_tls,
+        };
+        Ok(Self { info, place })
+    }
+
+    /// Returns the address as the client library takes it.
+    #[must_use]
+    pub const fn info(&self) -> &ConnectionInfo {
+        &self.info
+    }
+
+    /// Returns where the server listens.
+    #[must_use]
+    pub const fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Returns whether the port speaks TLS.
+    #[must_use]
+    pub const fn has_tls(&self) -> bool {
+        matches!(self.place, Place::Port { has_tls: true, .. })
+    }
+}
+
+/// The host and the port, or the socket. An IPv6 address is in brackets.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::Socket(path) => write!(f, "{}", path.display()),
+            Place::Port { host, port, .. } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Place::Port { host, port, .. } => write!(f, "{host}:{port}"),
+        }
+    }
+}
+
+impl fmt::Display for NotAnAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "not a server address: write redis://user:password@host:port/database, or the path of a socket",
+        )
+    }
+}
+
+impl std::error::Error for NotAnAddress {}
+
 /// Returns whether an address is the path of a socket. One with parameters is not taken: they may hold a password.
-#[must_use]
-pub fn is_path(address: &str) -> bool {
+fn is_path(address: &str) -> bool {
     begins_as_path(address) && !has_parameters(address)
 }
 
@@ -25,8 +129,7 @@ fn has_parameters(path: &str) -> bool {
 
 /// Returns the URL of an address; `None` if it has parts that the client library would ignore: they may be meant as a
 /// database, or be the rest of a password.
-#[must_use]
-pub fn checked_url(address: &str) -> Option<String> {
+fn checked_url(address: &str) -> Option<String> {
     let url = if address.contains("://") {
         address.to_owned()
     } else {
@@ -52,19 +155,21 @@ fn is_of_socket(url: &str) -> bool {
     transport.eq_ignore_ascii_case("unix")
 }
 
-/// Returns a host and a port as one text. An IPv6 address is in brackets.
+/// Removes users and passwords from the words of the command line that an error quotes.
 #[must_use]
-pub fn host_and_port(host: &str, port: u16) -> String {
-    if host.contains(':') {
-        format!("[{host}]:{port}")
-    } else {
-        format!("{host}:{port}")
+pub fn without_passwords(mut error: clap::Error) -> clap::Error {
+    let quoted = error.context().filter_map(|(kind, value)| match value {
+        ContextValue::String(word) => Some((kind, without_password(word))),
+        _ => None,
+    });
+    for (kind, word) in quoted.collect::<Vec<_>>() {
+        error.insert(kind, ContextValue::String(word));
     }
+    error
 }
 
 /// Returns a word of a command line without the user and the password of an address.
-#[must_use]
-pub fn without_password(word: &str) -> String {
+fn without_password(word: &str) -> String {
     if is_of_socket(word) || begins_as_path(word) && has_parameters(word) {
         // They are parameters, and any `&` in a password looks like the start of another one.
         return word.split('?').next().unwrap_or_default().to_owned();
@@ -145,8 +250,15 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_any_version_have_ports() {
-        assert_eq!(host_and_port("::1", 1), "[::1]:1");
-        assert_eq!(host_and_port("127.0.0.1", 1), "127.0.0.1:1");
+    fn addresses_are_shown_without_user_and_password() {
+        for (address, expected) in [
+            ("rediss://u:p@[::1]:1/2", "[::1]:1"),
+            ("127.0.0.1", "127.0.0.1:6379"),
+            ("unix:///a/socket?db=2&user=u&pass=p", "/a/socket"),
+            ("./socket", "./socket"),
+        ] {
+            let parsed = Address::parse(address).expect("an address");
+            assert_eq!(parsed.to_string(), expected);
+        }
     }
 }

@@ -1,7 +1,7 @@
-//! A stream from a server that is not trusted with this program's memory.
+//! A stream from a server that is not trusted with the program's memory.
 //!
 //! The client library keeps what has come of a reply until it is whole, whatever length the reply announces. So the stream
-//! fails at a reply that announces, or has, more than any reply to this program.
+//! fails at a reply that announces, or has, more than any reply that the programs ask for.
 
 use std::io;
 use std::pin::Pin;
@@ -31,6 +31,7 @@ pub struct Bounded {
 }
 
 impl Bounded {
+    /// Bounds the replies of a stream.
     pub fn new(stream: impl Stream + 'static) -> Self {
         Self {
             stream: Box::new(stream),
