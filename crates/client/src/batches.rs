@@ -23,6 +23,9 @@ fn commands<'c>(
     std::iter::from_fn(move || {
         let lengths = positions.iter().map(|&at| items[at].as_ref().len());
         let (count, bytes) = next_command(lengths);
+        if count == 0 {
+            return None;
+        }
         let (now, later) = positions.split_at(count);
         positions = later;
         let word_bytes: usize = words.iter().map(|word| word.len()).sum();
@@ -33,7 +36,7 @@ fn commands<'c>(
         for &at in now {
             command.arg(items[at].as_ref());
         }
-        (count > 0).then_some((command, count))
+        Some((command, count))
     })
 }
 
@@ -61,22 +64,59 @@ pub async fn answers_to<S: Future<Output = Result<Value, Error>>>(
 /// Returns the answer that a boolean of RESP3 or an integer of RESP2 stands for.
 pub fn is_yes(answer: &Value) -> Option<bool> {
     match answer {
-        Value::Int(number) => Some(*number != 0),
+        Value::Int(0) => Some(false),
+        Value::Int(1) => Some(true),
         Value::Boolean(yes) => Some(*yes),
         _ => None,
     }
 }
 
 /// Returns the answers for `count` items. An error ends a reply: the items after it were not tried.
-fn answers_of(reply: Value, count: usize) -> impl Iterator<Item = Result<bool, Error>> {
-    let answers = match reply {
-        Value::Array(answers) => answers,
-        other => vec![other],
+fn answers_of(reply: Value, count: usize) -> Vec<Result<bool, Error>> {
+    let elements = match reply {
+        Value::Array(elements) if elements.len() <= count => elements,
+        _ => Vec::new(),
     };
-    let answers = answers.into_iter().map(|answer| match answer {
-        Value::ServerError(error) => Err(error.into()),
-        answer => is_yes(&answer).ok_or(Error::Unexpected),
-    });
-    let not_tried = std::iter::repeat_with(|| Err(Error::NotTried));
-    answers.chain(not_tried).take(count)
+    let mut answers = Vec::with_capacity(count);
+    for element in elements {
+        if let Value::ServerError(error) = element {
+            answers.push(Err(error.into()));
+            answers.resize_with(count, || Err(Error::NotTried));
+            return answers;
+        }
+        answers.push(is_yes(&element).ok_or(Error::Unexpected));
+    }
+    answers.resize_with(count, || Err(Error::Unexpected));
+    answers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_answer_each_item_or_say_why_not() {
+        for (reply, expected) in [
+            ("*2\r\n:0\r\n:1\r\n", "Ok(false) Ok(true)"),
+            ("*2\r\n#f\r\n#t\r\n", "Ok(false) Ok(true)"),
+            ("*2\r\n:2\r\n:1\r\n", "Err(Unexpected) Ok(true)"),
+            ("*1\r\n:1\r\n", "Ok(true) Err(Unexpected)"),
+            (
+                "*3\r\n:1\r\n:1\r\n:1\r\n",
+                "Err(Unexpected) Err(Unexpected)",
+            ),
+            ("+OK\r\n", "Err(Unexpected) Err(Unexpected)"),
+        ] {
+            let reply = redis::parse_redis_value(reply.as_bytes()).expect("it is whole");
+            let answers = answers_of(reply, 2);
+            let answers: Vec<_> = answers.iter().map(|answer| format!("{answer:?}")).collect();
+            assert_eq!(answers.join(" "), expected);
+        }
+        let refused = redis::parse_redis_value(b"*1\r\n-ERR it is full\r\n");
+        let answers = answers_of(refused.expect("it is whole"), 2);
+        assert!(matches!(
+            answers[..],
+            [Err(Error::Node(_)), Err(Error::NotTried)]
+        ));
+    }
 }

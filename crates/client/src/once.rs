@@ -1,7 +1,6 @@
 //! Additions whose answers the server can repeat.
 
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -59,6 +58,9 @@ struct Adder {
     receipts: Arc<Mutex<once::Once>>,
 }
 
+/// Why a call has its addition while anything is asked of it.
+const ENDED: &str = "nothing is asked of a call that has ended";
+
 const REQUIRED: Adding = Adding {
     creates: true,
     may_lack: false,
@@ -66,9 +68,10 @@ const REQUIRED: Adding = Adding {
 
 /// Returns a random number, so that hardly ever another object has the same.
 pub fn random() -> u128 {
-    // The keys of each are as random as the system's numbers, or follow from those.
-    let [high, low] = [0, 1].map(|number| u128::from(RandomState::new().hash_one(number)));
-    high << 64 | low
+    // Two processes after a fork would get the same numbers from a generator in the program.
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).expect("the system has random numbers");
+    u128::from_ne_bytes(bytes)
 }
 
 impl Once {
@@ -166,6 +169,7 @@ pub fn locked(receipts: &Mutex<once::Once>) -> MutexGuard<'_, once::Once> {
 /// A call that adds items. If it is dropped before it is [finished](Self::finish), the program did not get the answers.
 pub struct Call<'o> {
     receipts: &'o Mutex<once::Once>,
+    /// `None` once the call has ended.
     addition: Option<once::Addition>,
     /// Whether the server refused one item, and not a command.
     is_item_refused: bool,
@@ -181,7 +185,7 @@ impl<'o> Call<'o> {
         let mut once = locked(receipts);
         let mut addition = once.begin(at, now());
         for (item, is_claimed) in items {
-            // The program has the items in its memory, too.
+            // Without memory, a Rust program ends anyway.
             let pushed = once.push(&mut addition, item, is_claimed);
             pushed.expect("there is memory for the items of a call");
         }
@@ -194,9 +198,15 @@ impl<'o> Call<'o> {
 
     /// Sets whether the call creates a missing filter.
     pub fn set_creates(&mut self, creates: bool) {
-        if let Some(addition) = &mut self.addition {
-            addition.set_creates(creates);
-        }
+        self.addition_mut().set_creates(creates);
+    }
+
+    fn addition(&self) -> &once::Addition {
+        self.addition.as_ref().expect(ENDED)
+    }
+
+    fn addition_mut(&mut self) -> &mut once::Addition {
+        self.addition.as_mut().expect(ENDED)
     }
 
     /// Sends the commands of the call, and passes the items of each to `added`.
@@ -206,23 +216,20 @@ impl<'o> Call<'o> {
         send: impl Fn(Cmd) -> S,
         mut added: impl FnMut(&[&[u8]]),
     ) -> Result<(), Error> {
-        let Some(addition) = &mut self.addition else {
-            return Ok(());
-        };
-        while let Some((command, count)) = next(addition, key) {
+        while let Some((command, count)) = next_command(self.addition_mut(), key) {
             let reply = match send(command).await {
                 Ok(reply) => reply,
-                Err(error) => match refused(addition, error, false) {
-                    None => continue,
-                    Some(error) => return Err(error),
-                },
+                Err(error) => {
+                    require_retry(self.addition_mut(), error, false)?;
+                    continue;
+                }
             };
             let (answers, refusal) = answers_in(reply, count)?;
             let is_short = answers.len() < count;
-            added(&addition.take(answers));
+            added(&self.addition_mut().take(answers));
             if let Some(error) = refusal {
                 self.is_item_refused = true;
-                return Err(refused(addition, error, true).unwrap_or(Error::Unexpected));
+                require_retry(self.addition_mut(), error, true)?;
             }
             if is_short {
                 return Err(Error::Unexpected);
@@ -233,17 +240,14 @@ impl<'o> Call<'o> {
 
     /// Returns the answers that are known.
     pub fn answers(&self) -> Vec<Option<bool>> {
-        let answers = self.addition.as_ref().map(once::Addition::answers);
-        answers.unwrap_or_default()
+        self.addition().answers()
     }
 
     /// Returns the indices of the items that the error of the last command is about.
     pub fn failed(&self) -> &[usize] {
-        let addition = self.addition.as_ref();
-        let unanswered = addition.map_or(&[][..], once::Addition::unanswered);
-        match unanswered {
+        match self.addition().unanswered() {
             [first, ..] if self.is_item_refused => std::slice::from_ref(first),
-            _ => unanswered,
+            unanswered => unanswered,
         }
     }
 
@@ -252,9 +256,9 @@ impl<'o> Call<'o> {
         self.end(true);
     }
 
-    fn end(&mut self, is_told: bool) {
+    fn end(&mut self, is_delivered: bool) {
         if let Some(addition) = self.addition.take() {
-            locked(self.receipts).end(addition, is_told, now());
+            locked(self.receipts).end(addition, is_delivered, now());
         }
     }
 }
@@ -266,7 +270,7 @@ impl Drop for Call<'_> {
 }
 
 /// Returns the command to send next, and its number of items.
-fn next(addition: &mut once::Addition, key: &[u8]) -> Option<(Cmd, usize)> {
+fn next_command(addition: &mut once::Addition, key: &[u8]) -> Option<(Cmd, usize)> {
     let next = addition.command()?;
     let mut command = Cmd::new();
     for (place, word) in next.words.iter().enumerate() {
@@ -301,21 +305,25 @@ fn answers_in(reply: Value, count: usize) -> Result<(Vec<bool>, Option<Error>), 
     Ok((answers, None))
 }
 
-/// Returns the error that ends a call; `None` if the call goes on.
-fn refused(addition: &mut once::Addition, error: Error, is_element: bool) -> Option<Error> {
+/// Takes an error. Requires that the call can go on: with commands that the server does not refuse.
+fn require_retry(
+    addition: &mut once::Addition,
+    error: Error,
+    is_element: bool,
+) -> Result<(), Error> {
     let Error::Node(redis) = &error else {
-        return Some(error);
+        return Err(error);
     };
     let Some(code) = redis.code() else {
-        return Some(error);
+        return Err(error);
     };
     let text = [code, redis.detail().unwrap_or_default()].join(" ");
-    match addition.refuse(text.trim_end(), is_element) {
-        Refusal::Forgotten(Forgotten { from, to }) => Some(Error::Forgotten { from, to }),
-        Refusal::Lacking => Some(Error::NoReceipts),
-        Refusal::Without => None,
-        Refusal::Other => Some(error),
-    }
+    Err(match addition.refuse(text.trim_end(), is_element) {
+        Refusal::Without => return Ok(()),
+        Refusal::Forgotten(Forgotten { from, to }) => Error::Forgotten { from, to },
+        Refusal::Lacking => Error::NoReceipts,
+        Refusal::Other => error,
+    })
 }
 
 impl fmt::Debug for Once {

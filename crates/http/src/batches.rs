@@ -3,6 +3,8 @@
 //! While the server answers, requests gather, and the next batch takes all of them: the busier the service, the larger
 //! its commands. A request that finds the server idle is sent at once.
 
+use std::mem;
+
 use hyper::StatusCode;
 use redis::{Cmd, RedisResult, Value};
 use tokio::sync::{mpsc, oneshot};
@@ -20,21 +22,56 @@ pub const MAX_KEYS: usize = 1000;
 const MAX_REQUESTS: usize = 256;
 
 /// What a request does with its keys.
-#[derive(Clone, Copy, PartialEq)]
-pub enum Action {
-    /// Looks them up.
-    Ask,
-    /// Inserts them.
-    Insert,
+#[derive(Clone, PartialEq)]
+enum Action {
+    LookUp,
+    Insert {
+        /// Where the answer is kept, so that the same request gets it again.
+        receipt: Option<Vec<u8>>,
+    },
     /// Asks whether the server answers lookups. There are no keys.
     Check,
 }
 
+/// The keys of a request, and for each whether the filter held it.
+type Answer = Result<(Vec<String>, Vec<bool>), Fault>;
+
+struct Request {
+    keys: Vec<String>,
+    answer: oneshot::Sender<Answer>,
+}
+
+impl Request {
+    fn answer(self, found: Result<Vec<bool>, Fault>) {
+        // A client that is gone takes no answer.
+        let _ = self.answer.send(found.map(|found| (self.keys, found)));
+    }
+}
+
+/// The requests of a command.
+struct Group {
+    action: Action,
+    requests: Vec<Request>,
+}
+
+impl Group {
+    fn alone(action: Action, request: Request) -> Self {
+        let requests = vec![request];
+        Self { action, requests }
+    }
+
+    /// Returns whether the keys of another request of this action fit. A receipt is for one request.
+    fn has_room(&self, request: &Request) -> bool {
+        let keys: usize = self.requests.iter().map(|request| request.keys.len()).sum();
+        let is_shared = !matches!(self.action, Action::Insert { receipt: Some(_) });
+        is_shared && keys + request.keys.len() <= MAX_KEYS
+    }
+}
+
 /// The commands for a filter, without the keys.
 struct Commands {
-    ask: Cmd,
+    look_up: Cmd,
     insert: Cmd,
-    check: Cmd,
 }
 
 impl Commands {
@@ -46,59 +83,45 @@ impl Commands {
         insert.arg("ERROR").arg(options.error_rate);
         insert.arg("WINDOW").arg(length);
         insert.arg("PERIODS").arg(options.periods);
-        let mut ask = redis::cmd("BF.MEXISTS");
-        ask.arg(&options.key);
-        let mut check = ask.clone();
-        check.arg("");
-        Self { ask, insert, check }
+        let mut look_up = redis::cmd("BF.MEXISTS");
+        look_up.arg(&options.key);
+        Self { look_up, insert }
     }
 
-    /// Returns the command for requests of a group.
-    fn of(&self, group: &[Request]) -> Cmd {
-        let mut command = match group[0].action {
-            Action::Ask => self.ask.clone(),
-            Action::Insert => self.insert.clone(),
-            Action::Check => self.check.clone(),
+    /// Returns the command for a group.
+    fn of(&self, group: &Group) -> Cmd {
+        let mut command = match &group.action {
+            Action::LookUp | Action::Check => self.look_up.clone(),
+            Action::Insert { .. } => self.insert.clone(),
         };
-        if let Some(receipt) = &group[0].receipt {
-            command.arg("ONCE").arg(receipt).arg(0);
+        match &group.action {
+            Action::LookUp => {}
+            Action::Insert { receipt } => {
+                if let Some(receipt) = receipt {
+                    command.arg("ONCE").arg(receipt).arg(0);
+                }
+                command.arg("ITEMS");
+            }
+            Action::Check => {
+                command.arg("");
+            }
         }
-        if group[0].action == Action::Insert {
-            command.arg("ITEMS");
-        }
-        for request in group {
+        for request in &group.requests {
             command.arg(&request.keys);
         }
         command
     }
 }
 
-/// The keys of a request, and for each whether the filter held it.
-type Answer = Result<(Vec<String>, Vec<bool>), Fault>;
-
-struct Request {
-    action: Action,
-    keys: Vec<String>,
-    /// Where the answer of an insertion is kept, so that the same request gets it again.
-    receipt: Option<Vec<u8>>,
-    answer: oneshot::Sender<Answer>,
-}
-
-impl Request {
-    fn answer(self, found: Result<Vec<bool>, Fault>) {
-        // A client that is gone takes no answer.
-        let _ = self.answer.send(found.map(|found| (self.keys, found)));
-    }
-}
-
 /// The requests that wait for the server.
-pub struct Queue(mpsc::UnboundedSender<Request>);
+pub struct Queue(mpsc::UnboundedSender<(Action, Request)>);
 
 impl Queue {
     /// Creates the filter, unless it exists, and starts a task that sends what is queued.
     ///
     /// # Errors
-    /// The server refuses the options. A server that is down, or refuses for a state that may end, is not an error.
+    /// The server refuses the options. A server that is down, lacks the module, or refuses for a state that may end, is not
+    /// an error.
     pub async fn start(mut link: Link, options: &Options) -> RedisResult<Self> {
         let commands = Commands::new(options);
         let sent = link
@@ -109,6 +132,7 @@ impl Queue {
                 continue;
             };
             let fault = Fault::from(error.clone());
+            // A server may load the module later.
             if fault.text.starts_with("ERR ") && !fault.text.starts_with("ERR unknown command") {
                 return Err(error.into());
             }
@@ -120,38 +144,53 @@ impl Queue {
         Ok(Self(sender))
     }
 
-    /// Does something with keys, and returns them with whether the filter held each before. An insertion with a receipt
-    /// that has its answer returns that, and inserts nothing.
+    /// Looks keys up, and returns them with whether the filter holds each.
     ///
     /// # Errors
-    /// What the server refused, or why it did not answer. In the latter case keys may have been inserted.
-    pub async fn send(
-        &self,
-        action: Action,
-        keys: Vec<String>,
-        receipt: Option<Vec<u8>>,
-    ) -> Answer {
+    /// What the server refused, or why it did not answer.
+    pub async fn look_up(&self, keys: Vec<String>) -> Answer {
+        self.send(Action::LookUp, keys).await
+    }
+
+    /// Inserts keys, and returns them with whether the filter held each before. If there is a receipt with the answer of
+    /// the same request, it returns that answer, and inserts nothing.
+    ///
+    /// # Errors
+    /// What the server refused, or why it did not answer. Keys may have been inserted: those before a refused one, or all
+    /// if there is no answer.
+    pub async fn insert(&self, keys: Vec<String>, receipt: Option<Vec<u8>>) -> Answer {
+        self.send(Action::Insert { receipt }, keys).await
+    }
+
+    /// Checks that the server answers lookups.
+    ///
+    /// # Errors
+    /// What the server refused, or why it did not answer.
+    pub async fn check(&self) -> Result<(), Fault> {
+        self.send(Action::Check, Vec::new()).await.map(drop)
+    }
+
+    async fn send(&self, action: Action, keys: Vec<String>) -> Answer {
         let (answer, answered) = oneshot::channel();
         let ended = || Fault::new(StatusCode::SERVICE_UNAVAILABLE, "the service is ending");
-        let request = Request {
-            action,
-            keys,
-            receipt,
-            answer,
-        };
-        self.0.send(request).map_err(|_| ended())?;
+        let sent = self.0.send((action, Request { keys, answer }));
+        sent.map_err(|_| ended())?;
         answered.await.map_err(|_| ended())?
     }
 }
 
-async fn send_all(mut queue: mpsc::UnboundedReceiver<Request>, commands: Commands, mut link: Link) {
-    // Requests without an answer, because one before them in the same command was refused.
-    let mut left: Vec<Request> = Vec::new();
+async fn send_all(
+    mut queue: mpsc::UnboundedReceiver<(Action, Request)>,
+    commands: Commands,
+    mut link: Link,
+) {
+    // Requests without an answer, because one before them in the same command was refused. Each has a command of its own
+    // now, or a full filter would refuse one request a round.
+    let mut left: Vec<Group> = Vec::new();
     let mut requests = Vec::new();
     while !left.is_empty() || queue.recv_many(&mut requests, MAX_REQUESTS).await > 0 {
-        // Each has a command of its own now, or a full filter would refuse one request a round.
-        let alone = left.drain(..).map(|request| vec![request]);
-        let groups: Vec<_> = alone.chain(grouped(requests.drain(..))).collect();
+        let mut groups = mem::take(&mut left);
+        groups.extend(grouped(requests.drain(..)));
         let mut batch = redis::pipe();
         for group in &groups {
             batch.add_command(commands.of(group));
@@ -166,7 +205,9 @@ async fn send_all(mut queue: mpsc::UnboundedReceiver<Request>, commands: Command
                 let fault = Fault::from(error);
                 // Those who wait would only wait longer.
                 let waiting = std::iter::from_fn(|| queue.try_recv().ok());
-                for request in groups.into_iter().flatten().chain(waiting) {
+                let waiting = waiting.map(|(_, request)| request);
+                let sent = groups.into_iter().flat_map(|group| group.requests);
+                for request in sent.chain(waiting) {
                     request.answer(Err(fault.clone()));
                 }
             }
@@ -174,47 +215,39 @@ async fn send_all(mut queue: mpsc::UnboundedReceiver<Request>, commands: Command
     }
 }
 
-/// Groups requests with the same action. A group has at most [`MAX_KEYS`] keys. A request with a receipt stays alone.
-fn grouped(requests: impl Iterator<Item = Request>) -> Vec<Vec<Request>> {
-    let mut groups: Vec<Vec<Request>> = Vec::new();
-    // For each action, the number of keys in its newest group, and the group's index.
-    let mut newest = [(MAX_KEYS + 1, 0); 3];
-    for request in requests {
-        if request.receipt.is_some() {
-            groups.push(vec![request]);
-            continue;
+/// Groups requests with the same action.
+fn grouped(requests: impl Iterator<Item = (Action, Request)>) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for (action, request) in requests {
+        let newest = groups.iter_mut().rfind(|group| group.action == action);
+        match newest.filter(|group| group.has_room(&request)) {
+            Some(group) => group.requests.push(request),
+            None => groups.push(Group::alone(action, request)),
         }
-        let (keys, index) = &mut newest[request.action as usize];
-        *keys += request.keys.len();
-        if *keys > MAX_KEYS {
-            (*keys, *index) = (request.keys.len(), groups.len());
-            groups.push(Vec::new());
-        }
-        groups[*index].push(request);
     }
     groups
 }
 
 /// Answers requests with their parts of a reply. Returns those without one: an insertion that fails ends the reply.
-fn share(group: Vec<Request>, reply: Value) -> Vec<Request> {
-    let action = group[0].action;
+fn share(group: Group, reply: Value) -> Vec<Group> {
+    let Group { action, requests } = group;
     let items = match reply {
         Value::ServerError(error) => {
-            let fault = Fault::from(error);
-            let lacks_once = group[0].receipt.is_some() && once::is_lacking(&fault.text);
-            Err(if lacks_once {
-                Fault::new(fault.status, once::LACKING)
-            } else {
-                fault
-            })
+            let mut fault = Fault::from(error);
+            let has_receipt = matches!(action, Action::Insert { receipt: Some(_) });
+            if has_receipt && once::is_lacking(&fault.text) {
+                once::LACKING.clone_into(&mut fault.text);
+            }
+            Err(fault)
         }
         _ if action == Action::Check => Ok(Vec::new()),
-        reply => reply.into_sequence().map_err(|_| unexpected()),
+        Value::Array(items) => Ok(items),
+        _ => Err(unexpected()),
     };
     let mut items = match items {
         Ok(items) => items.into_iter(),
         Err(fault) => {
-            for request in group {
+            for request in requests {
                 request.answer(Err(fault.clone()));
             }
             return Vec::new();
@@ -222,16 +255,15 @@ fn share(group: Vec<Request>, reply: Value) -> Vec<Request> {
     };
     let mut has_failed = false;
     let mut unanswered = Vec::new();
-    for request in group {
+    for request in requests {
         let count = request.keys.len();
-        let found = items.by_ref().take(count).map(|item| match item {
-            Value::Int(reply) => Ok((reply == 1) == (action == Action::Ask)),
-            Value::ServerError(error) => Err(Fault::from(error)),
-            _ => Err(unexpected()),
-        });
-        let found: Vec<_> = found.collect();
+        let found: Vec<_> = items
+            .by_ref()
+            .take(count)
+            .map(|item| is_found(&action, item))
+            .collect();
         if found.is_empty() && has_failed {
-            unanswered.push(request);
+            unanswered.push(Group::alone(action.clone(), request));
             continue;
         }
         let is_short = found.len() < count;
@@ -243,6 +275,16 @@ fn share(group: Vec<Request>, reply: Value) -> Vec<Request> {
         });
     }
     unanswered
+}
+
+/// Returns whether the filter held a key, by its element of a reply: a lookup answers whether it is there, and an insertion
+/// whether it was new.
+fn is_found(action: &Action, element: Value) -> Result<bool, Fault> {
+    match element {
+        Value::Int(answer @ (0 | 1)) => Ok((answer == 1) == (*action == Action::LookUp)),
+        Value::ServerError(error) => Err(error.into()),
+        _ => Err(unexpected()),
+    }
 }
 
 fn unexpected() -> Fault {
@@ -271,19 +313,15 @@ mod tests {
     fn requests_after_a_refused_key_are_left() {
         let requests = ["a b", "c d", "e", "f g"].map(|names| {
             let (answer, answered) = oneshot::channel();
-            let (action, keys) = (Action::Insert, keys(names));
-            let request = Request {
-                action,
-                keys,
-                receipt: None,
-                answer,
-            };
-            (request, answered)
+            let keys = keys(names);
+            (Request { keys, answer }, answered)
         });
-        let (group, answers): (Vec<_>, Vec<_>) = requests.into_iter().unzip();
+        let (requests, answers): (Vec<_>, Vec<_>) = requests.into_iter().unzip();
+        let action = Action::Insert { receipt: None };
+        let group = Group { action, requests };
         let reply = redis::parse_redis_value(b"*4\r\n:1\r\n:0\r\n:1\r\n-ERR it is full\r\n");
         let left = share(group, reply.expect("it is whole"));
-        let left: Vec<_> = left.iter().map(|request| &request.keys).collect();
+        let left: Vec<_> = left.iter().map(|group| &group.requests[0].keys).collect();
         assert_eq!(left, [&keys("e"), &keys("f g")]);
         let mut answers = answers.into_iter().map(|mut answer| answer.try_recv());
         let mut next = || answers.next().expect("four requests").ok();
@@ -292,6 +330,46 @@ mod tests {
         let refused = next().expect("it is answered").expect_err("d was refused");
         assert_eq!(refused.text, "ERR it is full");
         assert!(next().is_none() && next().is_none());
+    }
+
+    /// Two requests with equal receipts are for the same keys, and the second gets the answer of the first.
+    #[test]
+    fn a_command_has_the_requests_of_one_action_that_fit() {
+        let receipt = |name: &str| Action::Insert {
+            receipt: Some(name.as_bytes().to_vec()),
+        };
+        let insert = || Action::Insert { receipt: None };
+        let requests = [
+            (Action::LookUp, 600),
+            (insert(), 1),
+            (Action::LookUp, 400),
+            (receipt("a"), 1),
+            (receipt("a"), 1),
+            (Action::LookUp, 1),
+            (insert(), 2),
+            (Action::LookUp, 999),
+        ];
+        let requests = requests.map(|(action, count)| {
+            let keys = vec![String::new(); count];
+            let (answer, _) = oneshot::channel();
+            (action, Request { keys, answer })
+        });
+        let counts = |group: &Group| group.requests.iter().map(|it| it.keys.len()).collect();
+        let groups = grouped(requests.into_iter());
+        let groups: Vec<Vec<usize>> = groups.iter().map(counts).collect();
+        let expected = [vec![600, 400], vec![1, 2], vec![1], vec![1], vec![1, 999]];
+        assert_eq!(groups, expected);
+    }
+
+    #[test]
+    fn only_0_and_1_are_answers() {
+        for (reply, expected) in [(0, Some(true)), (1, Some(false)), (2, None), (-1, None)] {
+            let insert = Action::Insert { receipt: None };
+            let found = is_found(&insert, Value::Int(reply)).ok();
+            assert_eq!(found, expected);
+            let found = is_found(&Action::LookUp, Value::Int(reply)).ok();
+            assert_eq!(found, expected.map(|found| !found));
+        }
     }
 
     /// Returns what the client sends next.
@@ -328,7 +406,7 @@ mod tests {
     #[tokio::test]
     async fn requests_behind_a_refused_one_take_one_more_round() {
         let (queue, stream, _server) = start().await;
-        let insert = |name| queue.send(Action::Insert, keys(name), None);
+        let insert = |name| queue.insert(keys(name), None);
         let (mut first, mut a, mut b, mut c) = (
             pin!(insert("first")),
             pin!(insert("a")),
@@ -362,10 +440,10 @@ mod tests {
     #[tokio::test]
     async fn a_lost_server_fails_all_that_wait_for_it() {
         let (queue, stream, server) = start().await;
-        let mut sent = pin!(queue.send(Action::Ask, keys("a"), None));
+        let mut sent = pin!(queue.look_up(keys("a")));
         assert!(is_pending(sent.as_mut()));
         assert!(read(&stream).await.contains("BF.MEXISTS"));
-        let mut waiting = pin!(queue.send(Action::Insert, keys("b"), None));
+        let mut waiting = pin!(queue.insert(keys("b"), None));
         assert!(is_pending(waiting.as_mut()));
         drop(stream);
         let (sent, waiting) = tokio::join!(sent, waiting);
@@ -379,7 +457,7 @@ mod tests {
     async fn a_connection_that_ends_within_a_reply_is_lost() {
         for reply in ["*2\r\n:1\r\n", "*2\r\n:1"] {
             let (queue, stream, _server) = start().await;
-            let mut sent = pin!(queue.send(Action::Ask, keys("a b"), None));
+            let mut sent = pin!(queue.look_up(keys("a b")));
             assert!(is_pending(sent.as_mut()));
             read(&stream).await;
             stream.try_write(reply.as_bytes()).expect("it fits");

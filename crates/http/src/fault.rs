@@ -20,8 +20,8 @@ impl Fault {
         Self { status, text }
     }
 
-    /// Returns whether the server failed, not the request.
-    pub fn is_of_server(&self) -> bool {
+    /// Returns whether the status is that of a server error, not one of the request.
+    pub fn is_server_error(&self) -> bool {
         self.status.is_server_error()
     }
 }
@@ -47,9 +47,13 @@ impl From<ServerError> for Fault {
     fn from(error: ServerError) -> Self {
         // A server without the module quotes the command, with the keys of other clients.
         let details = conversation::without_arguments(error.details().unwrap_or_default());
+        // The others, such as READONLY and OOM, last until somebody changes something.
         let status = match error.code() {
             "LOADING" | "BUSY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "NOREPLICAS"
             | "MISCONF" => StatusCode::SERVICE_UNAVAILABLE,
+            "ERR" if details.starts_with("max number of clients reached") => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             _ => StatusCode::BAD_GATEWAY,
         };
         let text = format!("{} {details}", error.code());
@@ -59,9 +63,28 @@ impl From<ServerError> for Fault {
 
 #[cfg(test)]
 mod tests {
-    use redis::Value;
+    use std::io;
+
+    use redis::{ErrorKind, Value};
 
     use super::*;
+
+    #[test]
+    fn errors_of_the_connection_say_whether_there_was_an_answer() {
+        let broken = RedisError::from(io::Error::from(io::ErrorKind::BrokenPipe));
+        let refused = RedisError::from((ErrorKind::AuthenticationFailed, "no password"));
+        for (error, status, text) in [
+            (broken, 503, "no answer from the server: broken pipe"),
+            (
+                refused,
+                502,
+                "the server: no password - AuthenticationFailed",
+            ),
+        ] {
+            let fault = Fault::from(error);
+            assert_eq!((fault.status.as_u16(), &fault.text[..]), (status, text));
+        }
+    }
 
     #[test]
     fn a_server_that_cannot_answer_now_is_unavailable() {
@@ -77,6 +100,7 @@ mod tests {
             ("READONLY You can't write against a replica.", 502, None),
             ("MISCONF Errors writing to the AOF file", 503, None),
             ("OOM command not allowed", 502, None),
+            ("ERR max number of clients reached", 503, None),
             ("WRONGTYPE a text", 502, None),
             (&quoted, 502, Some(unknown)),
         ] {

@@ -16,7 +16,7 @@ use serde_json::json;
 use subtle::ConstantTimeEq;
 use tokio::time::timeout;
 
-use crate::batches::{Action, Queue};
+use crate::batches::Queue;
 use crate::fault::Fault;
 use crate::idempotency::Receipts;
 use crate::keys;
@@ -73,7 +73,7 @@ impl Service {
             _ => "other",
         };
         let answer = self.route(request).await.unwrap_or_else(|fault| {
-            if fault.is_of_server() {
+            if fault.is_server_error() {
                 self.metrics.server_errors.inc();
             }
             error(&fault)
@@ -94,7 +94,8 @@ impl Service {
         match path {
             "/" if is_get => {
                 let keys = keys::parse(request.uri().query(), None, b"")?;
-                self.send(Action::Ask, "GET", keys, None).await
+                let (keys, found) = self.queue.look_up(keys).await?;
+                Ok(self.lists("GET", keys, &found))
             }
             "/" if request.method() == Method::POST => {
                 let (head, body) = request.into_parts();
@@ -105,9 +106,10 @@ impl Service {
                 let kind = head.headers.get(CONTENT_TYPE);
                 let keys = keys::parse(head.uri.query(), kind, &body)?;
                 let receipt = self.receipts.name(&head.headers, &keys)?;
-                self.send(Action::Insert, "POST", keys, receipt).await
+                let (keys, found) = self.queue.insert(keys, receipt).await?;
+                Ok(self.lists("POST", keys, &found))
             }
-            "/health" if is_get => match self.check().await {
+            "/health" if is_get => match self.queue.check().await {
                 Ok(()) => Ok(json(StatusCode::OK, &json!({ "status": "ok" }))),
                 // This answer reports the state, so it does not count as a failed request.
                 Err(fault) => Ok(error(&Fault::new(
@@ -118,7 +120,7 @@ impl Service {
             "/metrics" if is_get => {
                 self.metrics
                     .server_up
-                    .set(self.check().await.is_ok().into());
+                    .set(self.queue.check().await.is_ok().into());
                 let text = self.metrics.text().expect("all names are valid");
                 Ok(answer(StatusCode::OK, prometheus::TEXT_FORMAT, text))
             }
@@ -157,30 +159,19 @@ impl Service {
         Err(Fault::new(StatusCode::UNAUTHORIZED, why))
     }
 
-    async fn send(
-        &self,
-        action: Action,
-        method: &str,
-        keys: Vec<String>,
-        receipt: Option<Vec<u8>>,
-    ) -> Result<Answer, Fault> {
-        let (keys, found) = self.queue.send(action, keys, receipt).await?;
-        self.metrics.count_keys(method, &found);
+    /// Counts keys, and answers which of them were found.
+    fn lists(&self, method: &str, keys: Vec<String>, found: &[bool]) -> Answer {
+        self.metrics.count_keys(method, found);
         let mut lists = Found::default();
         for (key, found) in keys.into_iter().zip(found) {
-            let list = if found {
+            let list = if *found {
                 &mut lists.found
             } else {
                 &mut lists.missing
             };
             list.push(key);
         }
-        Ok(json(StatusCode::OK, &lists))
-    }
-
-    async fn check(&self) -> Result<(), Fault> {
-        let checked = self.queue.send(Action::Check, Vec::new(), None).await;
-        checked.map(|_| ())
+        json(StatusCode::OK, &lists)
     }
 }
 
