@@ -109,6 +109,12 @@ impl Follower {
             Answers::Missing => false,
             Answers::None => return None,
         };
+        self.confirmed(claimed)
+    }
+
+    /// Returns a copy's answer; `None` if only the server denies items.
+    #[inline]
+    fn confirmed(&self, claimed: bool) -> Option<bool> {
         (claimed || !self.options.confirm).then_some(claimed)
     }
 
@@ -120,12 +126,13 @@ impl Follower {
         mut answer: impl FnMut(Option<bool>),
     ) {
         let is_fresh = self.is_fresh(now);
-        let claimed = |claimed: bool| (claimed || !self.options.confirm).then_some(claimed);
         match &self.answers {
             Answers::Copy(copy) if is_fresh => {
-                copy.claims_each(items, |found| answer(found.and_then(claimed)));
+                copy.claims_each(items, |found| {
+                    answer(found.and_then(|found| self.confirmed(found)));
+                });
             }
-            Answers::Missing if is_fresh => items.for_each(|_| answer(claimed(false))),
+            Answers::Missing if is_fresh => items.for_each(|_| answer(self.confirmed(false))),
             _ => items.for_each(|_| answer(None)),
         }
     }
@@ -311,7 +318,7 @@ impl Follower {
         let counted = counted - skipped as u64;
         self.stats.items += new.len() as u64;
         let is_complete = (new.len() as u64) < POLL_ITEMS;
-        let is_equal = copy.object.items(|| 0) == items + counted;
+        let is_equal = items.checked_add(counted) == Some(copy.object.items(|| 0));
         if !is_equal || is_complete && counted > 0 {
             return Err("the copy has another number of items than the filter".to_owned());
         }
@@ -367,6 +374,7 @@ impl Follower {
             self.drop_copy(at.now);
             self.answers = Answers::Missing;
             if has_feed {
+                self.phase = Phase::Begin;
                 self.stay_fresh_for(self.sent, self.options.max_age);
                 self.due = self.sent + at.shortened(self.options.every);
             } else {

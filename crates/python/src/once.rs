@@ -121,8 +121,8 @@ impl Receipts {
     }
 
     /// End a call. The program gets its answers, or does not.
-    #[pyo3(signature = (addition, is_told, /))]
-    fn _end(&self, py: Python<'_>, addition: &Addition, is_told: bool) -> PyResult<()> {
+    #[pyo3(signature = (addition, is_delivered, /))]
+    fn _end(&self, py: Python<'_>, addition: &Addition, is_delivered: bool) -> PyResult<()> {
         // The call of a parent is the parent's to end.
         if addition.forks != forks() {
             return Ok(());
@@ -130,7 +130,7 @@ impl Receipts {
         let ended = addition.held().take();
         ended.map_or(Ok(()), |ended| {
             change(py, self.once(), |once| {
-                once.end(ended, is_told, now());
+                once.end(ended, is_delivered, now());
                 Ok(())
             })
         })

@@ -145,8 +145,8 @@ impl Once {
         Ok(())
     }
 
-    /// Ends a call. `is_told` says whether the program gets the answers that are known.
-    pub fn end(&mut self, addition: Addition, is_told: bool, now: Duration) {
+    /// Ends a call. `is_delivered` says whether the program gets the answers that are known.
+    pub fn end(&mut self, addition: Addition, is_delivered: bool, now: Duration) {
         self.form.is_off |= addition.form.is_off;
         if self.form.is_off || self.form.begin.is_some() {
             return;
@@ -160,10 +160,10 @@ impl Once {
             if let Some(id) = part.debt
                 && self.debts.contains(id)
             {
-                self.end_repeat(id, &part, cursor, is_told);
+                self.end_repeat(id, &part, cursor, is_delivered);
                 continue;
             }
-            if !is_told {
+            if !is_delivered {
                 // Without memory, the answers are lost.
                 let _ = part.new_items().try_for_each(|item| untold.push(item));
             }
@@ -177,19 +177,19 @@ impl Once {
                 Fate::Known | Fate::Gone => {}
             }
         }
-        if !is_told {
+        if !is_delivered {
             self.debts.insert_new(untold);
         }
     }
 
     /// Ends the part of a call that sent a failed command again.
-    fn end_repeat(&mut self, id: u64, part: &Part, cursor: Cursor, is_told: bool) {
+    fn end_repeat(&mut self, id: u64, part: &Part, cursor: Cursor, is_delivered: bool) {
         if part.fate == Fate::Gone {
             self.debts.remove(id);
             return;
         }
         let answers = (part.fate == Fate::Known).then_some(&part.answers[..]);
-        let is_untold = answers.is_none() || !is_told;
+        let is_untold = answers.is_none() || !is_delivered;
         let untold = part.awaited().filter(|_| is_untold);
         if self.debts.end_repeat(id, answers, untold) {
             self.free.push(cursor);

@@ -312,6 +312,30 @@ fn a_refused_follower_asks_no_more_often_than_it_would_poll() {
     assert_eq!(follower.next(now), Step::Wait(now + every));
 }
 
+/// The header has counted two items that are still to come, and the sum exceeds all numbers.
+#[test]
+fn a_filter_without_end() {
+    let (mut follower, mut request, now) = follower(Beginning, false);
+    let mut server = filter();
+    follower.take(server.reply(&request).as_reply(), now, 0.0);
+    server.add_numbers(0..2);
+    loop {
+        request = sent(&mut follower, now);
+        if matches!(request, Request::Read(_)) {
+            break;
+        }
+        follower.take(server.reply(&request).as_reply(), now, 0.0);
+    }
+    let news = Reply::News {
+        cursor: b"0000000000000002-2",
+        items: u64::MAX,
+        hashes: &[],
+    };
+    follower.take(news, now, 0.0);
+    let why = "the copy has another number of items than the filter";
+    assert_eq!(follower.stats().last_error.as_deref(), Some(why));
+}
+
 /// A reply that no server gives, or that does not fit the copy: the follower begins anew, and says why.
 #[test]
 fn replies_that_do_not_fit() {
