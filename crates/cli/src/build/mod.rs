@@ -9,20 +9,20 @@
 mod adding;
 mod filter;
 mod source;
+mod target;
 
 use std::num::NonZeroU32;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Args;
-use valkeybloom_client::{shard_capacity, shard_keys};
-use valkeybloom_planner::TopK;
+use valkeybloom_client::shard_keys;
 use valkeybloom_sketches::Fraction;
-use valkeybloom_sketches::bloom::{Dialect, Kind, Params, Shape, Tightening};
-use valkeybloom_sketches::topk;
+use valkeybloom_sketches::bloom::{Dialect, Kind};
 
 use self::adding::Adding;
 use self::filter::Filters;
 use self::source::{Counts, Source};
+use self::target::{Making, Target, useless};
 use super::existing::{existing, required_family};
 use super::failure::{Failure, Result, shown};
 use super::family::{Family, dialect_of};
@@ -53,8 +53,7 @@ pub struct Build {
     #[arg(long = "as", value_name = "FAMILY", default_value = "bloom")]
     family: Family,
     /// The error rate; of a count-min sketch, the error of an estimate as a share of all counts
-    #[arg(long, value_name = "P", value_parser = options::rate, required_unless_present_any = ["add", "family"],
-        required_if_eq_any = [("family", "bloom"), ("family", "cms")])]
+    #[arg(long, value_name = "P", value_parser = options::rate)]
     rate: Option<Fraction>,
     /// Number of items, like 100M or 2.5k; without it, the items are counted first
     #[arg(long, value_name = "N", value_parser = options::items)]
@@ -67,7 +66,7 @@ pub struct Build {
     #[arg(long, value_name = "P", value_parser = options::rate)]
     probability: Option<Fraction>,
     /// Length of a Top-K's list
-    #[arg(long, value_name = "N", value_parser = options::items, required_if_eq("family", "topk"))]
+    #[arg(long, value_name = "N", value_parser = options::items)]
     k: Option<u64>,
     /// Compression of a t-digest: more is more accurate [default: 100]
     #[arg(long, value_name = "N", value_parser = options::items)]
@@ -95,11 +94,20 @@ pub struct Build {
     shards: Option<NonZeroU32>,
 }
 
+/// What a run has done.
+struct Done<'s> {
+    family: Family,
+    counts: Counts,
+    /// The number of items of each key that was replaced, if known.
+    replaced: Vec<Option<u64>>,
+    /// The receipts, if repeated additions would count twice.
+    receipts: Option<RunReceipts<'s>>,
+}
+
 impl Build {
     pub fn run(&self, tls: &Tls, show: Show, json: bool) -> Result<()> {
         let start = Instant::now();
-        let kind = self.kind.kind()?;
-        self.require_options_of_family(kind)?;
+        let target = (!self.add).then(|| Target::of(self)).transpose()?;
         let keys = match self.shards {
             None => vec![self.key.clone()],
             Some(shards) => {
@@ -112,174 +120,174 @@ impl Build {
             shards: self.shards.unwrap_or(NonZeroU32::MIN),
             show,
         };
-        if self.counts_first() && source.bytes.is_none() {
+        let counts_first = target
+            .as_ref()
+            .is_some_and(|target| self.counts_first(target));
+        if counts_first && source.bytes.is_none() {
             return Err(Failure::usage(
                 "the input can be read only once, because not all of it is files: pass --items",
             ));
         }
         let server = Server::connect(&self.to, tls)?;
-        let (family, counts, replaced, receipts) = if self.add {
-            let (family, counts, receipts) = add(&server, &keys, &source)?;
-            (family, counts, Vec::new(), receipts)
-        } else {
-            let (counts, replaced) = self.build(server, tls, &keys, kind, &source)?;
-            (self.family, counts, replaced, None)
+        let done = match &target {
+            None => add(&server, &keys, &source)?,
+            Some(target) => self.build(target, &server, tls, &keys, &source)?,
         };
         if show != Show::Nothing || json {
-            let mut report = Report::default();
-            report.row("key", &self.key, self.key.clone());
-            report.number("items", counts.items);
-            if matches!(family, Family::Bloom | Family::Cuckoo) {
-                let before = receipts.as_ref().map_or(0, RunReceipts::done_before);
-                let new = (before == 0).then_some(counts.new);
-                report.row("new", number_or_unknown(new), new);
-            }
-            if !replaced.is_empty() {
-                let items: Option<u64> = replaced.into_iter().sum();
-                report.row("replaced", number_or_unknown(items) + " items", items);
-            }
-            report.hidden("seconds", start.elapsed().as_secs_f64());
-            report::end(report, json, Ok(()))?;
+            report::end(self.report(&done, start.elapsed()), json, Ok(()))?;
         }
-        // Last, because this run could go on until now.
-        if let Some(receipts) = receipts {
+        // Last, because until here the same command goes on where a run ended.
+        if let Some(receipts) = done.receipts {
             receipts.delete();
         }
         Ok(())
     }
 
-    /// Requires that all options are of use to the family.
-    fn require_options_of_family(&self, kind: Kind) -> Result<()> {
-        use Family::{Bloom, Cms, Cuckoo, Tdigest, Topk};
-        let given = [
-            ("--rate", self.rate.is_some(), &[Bloom, Cms][..]),
-            ("--items", self.items.is_some(), &[Bloom, Cuckoo]),
-            ("--nonscaling", self.filter.nonscaling, &[Bloom]),
-            ("--expansion", self.filter.expansion.is_some(), &[Bloom]),
-            ("--counting", kind == Kind::Counting, &[Bloom]),
-            ("--scale-to", kind == Kind::ScaledTo, &[Bloom]),
-            ("--window", matches!(kind, Kind::Windowed(_)), &[Bloom]),
-            ("--probability", self.probability.is_some(), &[Cms]),
-            ("--k", self.k.is_some(), &[Topk]),
-            ("--compression", self.compression.is_some(), &[Tdigest]),
-            ("--shards", self.shards.is_some(), &[Bloom]),
-        ];
-        // With --add, the key has a family already.
-        let is_useless = |(_, is_given, families): &&(_, bool, &[Family])| {
-            *is_given && !self.add && !families.contains(&self.family)
-        };
-        match given.iter().find(is_useless) {
-            None => Ok(()),
-            Some((option, ..)) => Err(useless(option, self.family)),
+    fn report(&self, done: &Done<'_>, time: Duration) -> Report {
+        let mut report = Report::default();
+        report.row("key", &self.key, self.key.clone());
+        report.number("items", done.counts.items);
+        if matches!(done.family, Family::Bloom | Family::Cuckoo) {
+            let receipts = done.receipts.as_ref();
+            let before = receipts.map_or(0, RunReceipts::done_before);
+            let new = (before == 0).then_some(done.counts.new);
+            report.row("new", number_or_unknown(new), new);
         }
+        if !done.replaced.is_empty() {
+            let items: Option<u64> = done.replaced.iter().copied().sum();
+            report.row("replaced", number_or_unknown(items) + " items", items);
+        }
+        report.hidden("seconds", time.as_secs_f64());
+        report
     }
 
     /// Returns whether the items are counted in a first pass, because the capacity depends on their number.
-    fn counts_first(&self) -> bool {
-        let has_capacity = matches!(self.family, Family::Bloom | Family::Cuckoo);
-        has_capacity && self.items.is_none() && !self.add
+    const fn counts_first(&self, target: &Target) -> bool {
+        target.has_capacity() && self.items.is_none()
     }
 
-    /// Builds new values, and puts them in place. Returns the numbers of items that were replaced, one for each key.
-    fn build(
+    /// Builds new values, and puts them in place.
+    fn build<'s>(
         &self,
-        mut server: Server,
+        target: &Target,
+        server: &Server,
         tls: &Tls,
         keys: &[String],
-        kind: Kind,
         source: &Source<'_>,
-    ) -> Result<(Counts, Vec<Option<u64>>)> {
-        // Connections that are idle while files are read may be closed by the server, or by what is between.
-        let reconnect = || Server::connect(&self.to, tls);
-        if self.family == Family::Bloom {
+    ) -> Result<Done<'s>> {
+        if target.family() == Family::Bloom {
             server.require_bloom_filters()?;
         }
         let mut before = 0;
         for key in keys {
-            let row = self.check(&server, key, kind)?;
-            let alike = row.filter(|row| Family::of(&row.kind) == Some(self.family));
+            let row = self.check(target, server, key)?;
+            let alike = row.filter(|row| Family::of(&row.kind) == Some(target.family()));
             before += alike.and_then(|row| row.items).unwrap_or(0);
         }
-        let is_counted = self.counts_first();
-        let mut counted = 0;
-        if is_counted {
-            counted = source.count()?;
-            server = reconnect()?;
-        }
-        let items = self.items.unwrap_or(counted).max(1);
-        let (counts, uploads) = if let (Family::Bloom, Some(error_rate)) = (self.family, self.rate)
-        {
-            let params = Params {
-                capacity: shard_capacity(items, source.shards),
-                error_rate,
-                tightening: Tightening::HALF,
-                growth: self.filter.growth(),
-            };
-            let shape = Shape { params, kind };
-            let mut filters = Filters::new(&server, keys, &shape)?;
-            let counts = filters.fill(source)?;
-            self.require_all(counted, &counts, before)?;
-            server = reconnect()?;
-            (counts, filters.send(&server, source.show)?)
+        // Connections that are idle while files are read may be closed by the server, or by what is between.
+        let reconnect = || Server::connect(&self.to, tls);
+        let (counted, counted_by) = if self.counts_first(target) {
+            (source.count()?, Some(reconnect()?))
         } else {
-            let (counts, upload) = self.fill_on_server(&server, keys, items, source)?;
-            self.require_all(counted, &counts, before)?;
-            (counts, vec![upload])
+            (0, None)
         };
-        Ok((counts, self.put_in_place(&server, keys, kind, uploads)?))
+        let server = counted_by.as_ref().unwrap_or(server);
+        let items = self.items.unwrap_or(counted);
+        let (counts, replaced) = match target.making(items, source.shards) {
+            Making::Here(shape) => {
+                let mut filters = Filters::new(server, keys, &shape)?;
+                let counts = filters.fill(source)?;
+                self.require_all(target, counted, &counts, before)?;
+                let server = reconnect()?;
+                let uploads = filters.send(&server, source.show)?;
+                (counts, self.put_in_place(target, &server, keys, uploads)?)
+            }
+            Making::There(creation) => {
+                let (counts, upload) =
+                    self.fill_on_server(target.family(), &creation, server, keys, source)?;
+                self.require_all(target, counted, &counts, before)?;
+                (
+                    counts,
+                    self.put_in_place(target, server, keys, vec![upload])?,
+                )
+            }
+        };
+        Ok(Done {
+            family: target.family(),
+            counts,
+            replaced,
+            receipts: None,
+        })
     }
 
     /// Renames the uploads to their keys, one after another. Returns the number of items that each replaced key had.
     fn put_in_place(
         &self,
+        target: &Target,
         server: &Server,
         keys: &[String],
-        kind: Kind,
         uploads: Vec<Upload<'_>>,
     ) -> Result<Vec<Option<u64>>> {
-        let expires = self.ttl.map_or(NewExpiry::Unchanged, NewExpiry::After);
         let mut replaced = Vec::new();
         let mut uploads = uploads.into_iter();
-        for key in keys {
-            filter::renew_all(server, key, uploads.as_mut_slice())?;
+        for (place, key) in keys.iter().enumerate() {
+            let renewed = filter::renew_all(server, key, uploads.as_mut_slice());
             let upload = uploads.next().expect("one for each key");
-            // Another client may have replaced it.
-            replaced.extend(self.check(server, key, kind)?.map(|row| row.items));
-            let finished = upload.finish(expires, self.replaces());
-            let failed = |fault| server.failure_of("build", key.as_bytes(), &fault);
-            if !finished.map_err(failed)? {
-                let (key, address) = (shown(key.as_bytes()), server.address());
-                return Err(Failure::new(format!(
-                    "could not build {key} at {address}: another client has just created it"
-                )));
-            }
+            let put = renewed.and_then(|()| self.put(target, server, key, upload));
+            let row = put.map_err(|failure| match place {
+                0 => failure,
+                _ => failure.and("the shards before it are in place already"),
+            })?;
+            replaced.extend(row.map(|row| row.items));
         }
         Ok(replaced)
+    }
+
+    /// Renames an upload to its key. Returns what it replaced.
+    fn put(
+        &self,
+        target: &Target,
+        server: &Server,
+        key: &str,
+        upload: Upload<'_>,
+    ) -> Result<Option<Row>> {
+        // Another client may have replaced it.
+        let replaced = self.check(target, server, key)?;
+        let expires = self.ttl.map_or(NewExpiry::Unchanged, NewExpiry::After);
+        let finished = upload.finish(expires, self.replaces());
+        let failed = |fault| server.failure_of("build", key.as_bytes(), &fault);
+        if finished.map_err(failed)? {
+            return Ok(replaced);
+        }
+        let (key, address) = (shown(key.as_bytes()), server.address());
+        Err(Failure::new(format!(
+            "could not build {key} at {address}: another client has just created it"
+        )))
     }
 
     /// Creates a value under a temporary key, and has the server fill it.
     fn fill_on_server<'s>(
         &self,
+        family: Family,
+        creation: &[String],
         server: &'s Server,
         keys: &[String],
-        items: u64,
         source: &Source<'_>,
     ) -> Result<(Counts, Upload<'s>)> {
         let failed = |fault| {
             let what = format!("could not build {} at", shown(self.key.as_bytes()));
             limits::failure(server, &what, &fault, None)
         };
-        let creation = self.creation(items);
-        let words: Vec<&[u8]> = creation.split(' ').map(str::as_bytes).collect();
+        let words: Vec<&[u8]> = creation.iter().map(String::as_bytes).collect();
         let upload = Upload::create(server, self.key.as_bytes(), &words);
         let mut upload = upload.map_err(failed)?;
         let adding = Adding {
             server,
-            family: self.family,
+            family,
             names: keys,
             keys: vec![upload.temporary().to_vec()],
-            // A cluster's client may send a command again by itself. Cuckoo filters take an item only once.
-            receipts: (server.is_cluster() && self.family != Family::Cuckoo)
+            // A cluster's client may send a command again by itself. CF.INSERTNX adds an item only once.
+            receipts: (server.is_cluster() && family != Family::Cuckoo)
                 .then(|| RunReceipts::of_temporary(server, upload.temporary())),
         };
         let counts = adding.add(source, || upload.renew().map_err(failed))?;
@@ -289,45 +297,26 @@ impl Build {
         Ok((counts, upload))
     }
 
-    /// Returns the command that creates a value, without the key.
-    fn creation(&self, items: u64) -> String {
-        let number = |fraction: Option<Fraction>| fraction.map_or(0.01, Fraction::get).to_string();
-        match self.family {
-            Family::Bloom => {
-                unreachable!("it is filled in this program, with the rate that is required")
-            }
-            // A cuckoo filter has room for four items at least.
-            Family::Cuckoo => format!("CF.RESERVE {}", items.max(4)),
-            Family::Cms => {
-                let (rate, probability) = (number(self.rate), number(self.probability));
-                format!("CMS.INITBYPROB {rate} {probability}")
-            }
-            Family::Topk => {
-                let k = self.k.unwrap_or(1);
-                let (width, depth) = (TopK::advised_width(k), topk::Shape::DEFAULT_DEPTH);
-                let decay = topk::Shape::DEFAULT_DECAY;
-                format!("TOPK.RESERVE {k} {width} {depth} {decay}")
-            }
-            Family::Tdigest => {
-                let compression = self.compression.unwrap_or(100);
-                format!("TDIGEST.CREATE COMPRESSION {compression}")
-            }
-        }
-    }
-
     const fn replaces(&self) -> bool {
         self.replace || self.change_kind
     }
 
     /// Requires the items that were counted in the first pass, and half of those that `--items` promised or that are to
     /// be replaced.
-    fn require_all(&self, counted: u64, counts: &Counts, before: u64) -> Result<()> {
+    fn require_all(
+        &self,
+        target: &Target,
+        counted: u64,
+        counts: &Counts,
+        before: u64,
+    ) -> Result<()> {
         let items = counts.items;
         let promised = self.items.unwrap_or(0);
         // Filters count the items that were new to them.
-        let comparable = match self.family {
-            Family::Bloom | Family::Cuckoo => counts.new,
-            Family::Cms | Family::Topk | Family::Tdigest => items,
+        let comparable = if target.has_capacity() {
+            counts.new
+        } else {
+            items
         };
         let text = if items < counted {
             let (first, second) = (grouped(counted), grouped(items));
@@ -357,7 +346,7 @@ impl Build {
     /// # Errors
     /// The key holds another value, or a filter or sketch that the options do not permit to replace: by any, by one of
     /// another family, or by one that does not count or has no window.
-    fn check(&self, server: &Server, name: &str, wanted: Kind) -> Result<Option<Row>> {
+    fn check(&self, target: &Target, server: &Server, name: &str) -> Result<Option<Row>> {
         let Some((family, row)) = existing(server, name)? else {
             return Ok(None);
         };
@@ -370,7 +359,8 @@ impl Build {
         }
         // A filter that lacks chunks has no kind, and may be replaced by any.
         let kind = row.bloom().map(|bloom| bloom.kind);
-        let what = if family != self.family {
+        let wanted = target.kind();
+        let what = if family != target.family() {
             let (object, word) = (family.object(), family.word());
             format!("is a {object}: build it with --as {word}")
         } else if matches!(kind, Some(Kind::Windowed(_))) && !matches!(wanted, Kind::Windowed(_)) {
@@ -388,22 +378,13 @@ impl Build {
     }
 }
 
-fn useless(option: &str, family: Family) -> Failure {
-    let object = family.object();
-    Failure::usage(format!("{option} does not apply to a {object}"))
-}
-
 /// Returns a number that may be unknown.
 fn number_or_unknown(number: Option<u64>) -> String {
     number.map_or("unknown".to_owned(), grouped)
 }
 
-/// Adds the items to keys that exist. Returns the receipts, if repeated additions would count twice.
-fn add<'s>(
-    server: &'s Server,
-    keys: &'s [String],
-    source: &Source<'_>,
-) -> Result<(Family, Counts, Option<RunReceipts<'s>>)> {
+/// Adds the items to keys that exist.
+fn add<'s>(server: &'s Server, keys: &'s [String], source: &Source<'_>) -> Result<Done<'s>> {
     let (family, counts_twice) = family_of(server, keys)?;
     let names: Vec<_> = keys.iter().map(|key| key.clone().into_bytes()).collect();
     let read = || RunReceipts::read(server, &names, "build", source.input);
@@ -423,7 +404,12 @@ fn add<'s>(
         Some(receipts) => receipts.explain(failure),
         None => failure,
     };
-    Ok((family, counts.map_err(explained)?, adding.receipts))
+    Ok(Done {
+        family,
+        counts: counts.map_err(explained)?,
+        replaced: Vec::new(),
+        receipts: adding.receipts,
+    })
 }
 
 /// Returns the family of keys that exist, and whether one of them counts what is added twice.
