@@ -32,29 +32,28 @@ const CONTINUES: &str = "with unchanged files, and as long as the server keeps t
 const APPLIES_TWICE: &str = "the same command would apply them twice";
 const PASS_LATER: &str = "pass only the later items, some of which may be done too";
 
-/// What the same command does after a run that ended early.
+/// What is known about a run: what the same command does after it, and which items are done.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Rerun {
-    /// It reads the input again, after the items that are done.
-    Continues,
-    /// It has no input: a pipe can't be read again.
-    LacksInput,
+enum State {
     /// It begins anew, whatever is done.
     Restarts,
+    /// It reads the input again, after the items that are done: at least this number.
+    Continues(u64),
+    /// It would apply items again, because a receipt is gone. At least this number are done.
+    Lost(u64),
+    /// It has no input, because a pipe can't be read again.
+    Pipe(Piped),
 }
 
-/// What is known about a run.
-#[derive(Clone, Copy, Debug)]
-struct State {
-    rerun: Rerun,
-    /// Whether a receipt is gone, so it is unknown which items are done.
-    is_lost: bool,
-    /// The number of items that are known to be done.
-    done: u64,
-    /// Whether items are sent in the order of the input, so that a receipt's items are the first.
-    is_in_order: bool,
-    /// Whether a command may have done more items: a command got an answer, or its reply was lost.
-    may_be_more: bool,
+/// Which items of a pipe are done.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Piped {
+    /// None: no command got an answer, and no reply was lost.
+    Nothing,
+    /// Perhaps some, but it is unknown which.
+    Unknown,
+    /// The first ones.
+    First(u64),
 }
 
 /// The receipts of a run, one for each key, and what is known about the run. Each method that changes the number of items
@@ -63,6 +62,8 @@ pub struct RunReceipts<'s> {
     pub server: &'s Server,
     receipts: Vec<KeyReceipt>,
     lease_ms: u64,
+    /// Whether items are sent in the order of the input, so that a receipt's items are the first.
+    sends_in_order: bool,
     /// In a cell because replies are taken through `&self`: callers share the receipts.
     state: RefCell<State>,
 }
@@ -92,15 +93,17 @@ impl<'s> RunReceipts<'s> {
         subcommand: &str,
         input: &Input,
     ) -> Result<Self> {
-        let (rerun, number) = match input.identity()? {
+        let (state, number) = match input.identity()? {
             // With another number of shards, each has other items.
             Some(mut identity) => {
                 identity.extend((keys.len() as u64).to_le_bytes());
                 // Hashes of this seed never change.
                 let (number, _) = Seed::FIXED.probe(&identity).hashes();
-                (Rerun::Continues, number)
+                (State::Continues(0), number)
             }
-            None => (Rerun::LacksInput, random()),
+            // If a command for one of several keys is refused, those for the others are done nevertheless.
+            None if keys.len() > 1 => (State::Pipe(Piped::Unknown), random()),
+            None => (State::Pipe(Piped::Nothing), random()),
         };
         let suffix = format!("{subcommand}-{number:016x}");
         let receipts = keys.iter().map(|key| {
@@ -108,29 +111,30 @@ impl<'s> RunReceipts<'s> {
             receipt.map_err(|fault| server.failure_of("read the receipt of", key, &fault))
         });
         let receipts = receipts.collect::<Result<_>>()?;
-        Ok(Self::new(server, receipts, LEASE_MS, rerun))
+        Ok(Self::new(server, receipts, LEASE_MS, state))
     }
 
     /// Makes the receipt of a temporary key.
     pub fn of_temporary(server: &'s Server, temporary: &[u8]) -> Self {
         let receipts = vec![KeyReceipt::new(temporary, "build")];
-        Self::new(server, receipts, TEMPORARY_LEASE_MS, Rerun::Restarts)
+        Self::new(server, receipts, TEMPORARY_LEASE_MS, State::Restarts)
     }
 
-    fn new(server: &'s Server, receipts: Vec<KeyReceipt>, lease_ms: u64, rerun: Rerun) -> Self {
-        let state = State {
-            rerun,
-            is_lost: false,
-            done: 0,
-            is_in_order: true,
-            // If a command for one of several keys is refused, those for the others are done nevertheless.
-            may_be_more: receipts.len() > 1,
-        };
+    fn new(server: &'s Server, receipts: Vec<KeyReceipt>, lease_ms: u64, state: State) -> Self {
         Self {
             server,
+            sends_in_order: receipts.len() == 1,
             receipts,
             lease_ms,
             state: RefCell::new(state),
+        }
+    }
+
+    /// Notes that the items of a block are not sent in the order of the input.
+    pub fn out_of_order(self) -> Self {
+        Self {
+            sends_in_order: false,
+            ..self
         }
     }
 
@@ -157,8 +161,8 @@ impl<'s> RunReceipts<'s> {
             return Ok(());
         }
         if continues {
-            self.state.borrow_mut().is_lost = true;
-            return Err(receipt.gone());
+            self.state.borrow_mut().lose();
+            return Err(Fault::Refused(receipt.gone()));
         }
         let mut empty = Answers::with_room(0, 0).expect("there is memory for a head");
         // If another process of this run creates it first, both use it.
@@ -219,15 +223,15 @@ impl<'s> RunReceipts<'s> {
         }
         let mut state = self.state.borrow_mut();
         if !matches!(reply, Err(Fault::Refused(_))) {
-            state.may_be_more = true;
+            *state = state.with_unknown();
         }
         reply.map_err(|fault| match forgotten(&fault) {
             Some(Forgotten { to: 0, .. }) => {
-                state.is_lost = true;
-                receipt.gone()
+                state.lose();
+                Fault::Refused(receipt.gone())
             }
             Some(Forgotten { to, .. }) => {
-                state.forget(to);
+                state.forget(to, self.sends_in_order);
                 state.announce();
                 fault
             }
@@ -238,33 +242,29 @@ impl<'s> RunReceipts<'s> {
     /// Sets the number of items that are done, which are the first of the input.
     pub fn set_first_done(&self, done: u64) {
         let mut state = self.state.borrow_mut();
-        state.done = done;
+        state.set_first_done(done);
         state.announce();
     }
 
-    /// Sets the number of items that are done, which may be anywhere in the input. A run whose input can't be read again
-    /// ignores it: such items can't be left out.
-    pub fn set_done_anywhere(&self, done: u64) {
-        self.state.borrow_mut().is_in_order = false;
-        if self.continues() {
+    /// Sets the number of items that are done, within a block. If they are not the first of the input, a run whose input can't
+    /// be read again ignores it: such items can't be left out.
+    pub fn set_done_in_block(&self, done: u64) {
+        let is_pipe = matches!(*self.state.borrow(), State::Pipe(_));
+        if self.sends_in_order || !is_pipe {
             self.set_first_done(done);
         }
     }
 
     /// Notes that the same command begins anew, whatever is done.
     pub fn discard(&self) {
-        self.state.borrow_mut().rerun = Rerun::Restarts;
-    }
-
-    /// Returns whether the same command continues after the items that are done.
-    fn continues(&self) -> bool {
-        let state = self.state.borrow();
-        state.rerun == Rerun::Continues && !state.is_lost
+        *self.state.borrow_mut() = State::Restarts;
     }
 
     /// Returns whether a fault says that answers of earlier calls are lost.
     pub fn lost_answers(&self, fault: &Fault) -> bool {
-        self.state.borrow().is_lost || forgotten(fault).is_some()
+        let receipts = &self.receipts;
+        let is_gone = |text: &str| receipts.iter().any(|receipt| receipt.gone() == text);
+        forgotten(fault).is_some() || matches!(fault, Fault::Refused(text) if is_gone(text))
     }
 
     /// Adds to a failure of the run what is done, and how to continue.
@@ -277,12 +277,13 @@ impl<'s> RunReceipts<'s> {
 
     /// Deletes the receipts at the end of the run. After a failure they stay until they expire.
     pub fn delete(self) {
-        if self.state.borrow().rerun != Rerun::Restarts {
+        let state = *self.state.borrow();
+        if state != State::Restarts {
             interrupt::say("all items are done");
         }
         for KeyReceipt { key, name, .. } in &self.receipts {
             let deleted = self.server.call(key, cmd("UNLINK").arg(name));
-            if deleted.is_err() && self.continues() {
+            if deleted.is_err() && matches!(state, State::Continues(_)) {
                 warn(format_args!(
                     "all items are done, but the receipt {} could not be deleted: delete it before these files are used again",
                     shown(name)
@@ -293,44 +294,68 @@ impl<'s> RunReceipts<'s> {
 }
 
 impl State {
-    /// Takes back items that a key's receipt no longer has: the key has the first `to` of its items.
-    fn forget(&mut self, to: u64) {
-        let is_known = self.is_in_order || self.rerun == Rerun::Continues;
-        self.done = if is_known { self.done.min(to) } else { 0 };
-        self.may_be_more = true;
+    fn set_first_done(&mut self, done: u64) {
+        match self {
+            Self::Restarts => {}
+            Self::Continues(before) | Self::Lost(before) => *before = done,
+            Self::Pipe(_) if done == 0 => {}
+            Self::Pipe(before) => *before = Piped::First(done),
+        }
     }
 
-    /// Sets what the process reports if it is interrupted.
+    /// Notes that a receipt is gone.
+    fn lose(&mut self) {
+        if let Self::Continues(done) = *self {
+            *self = Self::Lost(done);
+        }
+    }
+
+    /// Takes back items that a key's receipt no longer has: the key has the first `to` of its items.
+    fn forget(&mut self, to: u64, is_in_order: bool) {
+        match self {
+            Self::Restarts => {}
+            Self::Continues(done) | Self::Lost(done) => *done = to.min(*done),
+            Self::Pipe(Piped::First(done)) if is_in_order => *done = to.min(*done),
+            Self::Pipe(done) => *done = Piped::Unknown,
+        }
+    }
+
+    /// Returns what is known if more items may be done.
+    fn with_unknown(self) -> Self {
+        match self {
+            Self::Pipe(Piped::Nothing) => Self::Pipe(Piped::Unknown),
+            _ => self,
+        }
+    }
+
+    /// Sets what the process reports if it is interrupted. The command that an interrupt leaves without a reply may be done.
     fn announce(self) {
-        // The command that an interrupt leaves without a reply may be done.
-        let may_be_more = true;
-        let interrupted = Self {
-            may_be_more,
-            ..self
-        };
-        if let Some(note) = interrupted.note() {
+        if let Some(note) = self.with_unknown().note() {
             interrupt::say(note);
         }
     }
 
     /// Returns what is done, and how to continue; `None` if the same command begins with the first item.
     fn note(self) -> Option<String> {
-        let be = if self.done == 1 { "is" } else { "are" };
-        let are_done = format!("{} {be} done", counted(self.done, "item"));
-        let done = match self.done {
-            0 => "some items may be done".to_owned(),
-            _ => format!("at least {are_done}"),
-        };
-        match self.rerun {
-            Rerun::Restarts => None,
-            Rerun::Continues if self.is_lost => Some(format!("{done}; {APPLIES_TWICE}")),
-            Rerun::Continues => (self.done > 0).then(|| format!("{done}; {CONTINUES}")),
-            Rerun::LacksInput if self.done > 0 => {
-                Some(format!("the first {are_done}; {PASS_LATER}"))
+        let some = || "some items may be done".to_owned();
+        let at_least = |done| format!("at least {}", are_done(done));
+        match self {
+            Self::Restarts | Self::Continues(0) | Self::Pipe(Piped::Nothing) => None,
+            Self::Continues(done) => Some(format!("{}; {CONTINUES}", at_least(done))),
+            Self::Lost(0) => Some(format!("{}; {APPLIES_TWICE}", some())),
+            Self::Lost(done) => Some(format!("{}; {APPLIES_TWICE}", at_least(done))),
+            Self::Pipe(Piped::Unknown) => Some(some()),
+            Self::Pipe(Piped::First(done)) => {
+                Some(format!("the first {}; {PASS_LATER}", are_done(done)))
             }
-            Rerun::LacksInput => self.may_be_more.then_some(done),
         }
     }
+}
+
+/// Returns a text like "5 items are done".
+fn are_done(items: u64) -> String {
+    let be = if items == 1 { "is" } else { "are" };
+    format!("{} {be} done", counted(items, "item"))
 }
 
 impl KeyReceipt {
@@ -361,12 +386,12 @@ impl KeyReceipt {
         self.contents.unwrap_or_default()
     }
 
-    /// Returns the fault of a receipt that is gone.
-    fn gone(&self) -> Fault {
+    /// Says that the receipt is gone.
+    fn gone(&self) -> String {
         let name = shown(&self.name);
-        Fault::Refused(format!(
+        format!(
             "the receipt {name} is gone: it expired, was deleted or evicted, or is on another server"
-        ))
+        )
     }
 }
 
@@ -405,63 +430,24 @@ fn forgotten(fault: &Fault) -> Option<Forgotten> {
 mod tests {
     use super::*;
 
-    const STATE: State = State {
-        rerun: Rerun::Continues,
-        is_lost: false,
-        done: 5000,
-        is_in_order: true,
-        may_be_more: false,
-    };
-
     #[test]
     fn a_note_says_what_is_done_and_how_to_continue() {
-        for (rerun, is_lost, done, may_be_more, parts) in [
-            (Rerun::Restarts, true, 5000, true, &[][..]),
-            (Rerun::Continues, false, 0, true, &[]),
+        for (state, parts) in [
+            (State::Restarts, &[][..]),
+            (State::Continues(0), &[]),
             (
-                Rerun::Continues,
-                false,
-                5000,
-                true,
+                State::Continues(5000),
                 &["at least 5,000 items are done", CONTINUES],
             ),
+            (State::Lost(0), &["some items may be done", APPLIES_TWICE]),
+            (State::Lost(1), &["at least 1 item is done", APPLIES_TWICE]),
+            (State::Pipe(Piped::Nothing), &[]),
+            (State::Pipe(Piped::Unknown), &["some items may be done"]),
             (
-                Rerun::Continues,
-                true,
-                0,
-                true,
-                &["some items may be done", APPLIES_TWICE],
-            ),
-            (
-                Rerun::Continues,
-                true,
-                1,
-                true,
-                &["at least 1 item is done", APPLIES_TWICE],
-            ),
-            (Rerun::LacksInput, false, 0, false, &[]),
-            (
-                Rerun::LacksInput,
-                true,
-                0,
-                true,
-                &["some items may be done"],
-            ),
-            (
-                Rerun::LacksInput,
-                false,
-                5000,
-                false,
+                State::Pipe(Piped::First(5000)),
                 &["the first 5,000 items are done", PASS_LATER],
             ),
         ] {
-            let state = State {
-                rerun,
-                is_lost,
-                done,
-                may_be_more,
-                ..STATE
-            };
             let note = (!parts.is_empty()).then(|| parts.join("; "));
             assert_eq!(state.note(), note, "{state:?}");
         }
@@ -469,20 +455,18 @@ mod tests {
 
     #[test]
     fn items_that_an_older_receipt_lacks_are_not_done() {
-        let forgotten = |state: State, to| {
-            let mut state = state;
-            state.forget(to);
-            state.done
-        };
-        assert_eq!(forgotten(STATE, 3000), 3000);
-        // Another key's items may be done.
-        assert_eq!(forgotten(STATE, 7000), 5000);
-        // Some of a pipe's first 3,000 items may come after others in their block.
-        let pipe = State {
-            rerun: Rerun::LacksInput,
-            is_in_order: false,
-            ..STATE
-        };
-        assert_eq!(forgotten(pipe, 3000), 0);
+        let first = |done| State::Pipe(Piped::First(done));
+        for (state, to, is_in_order, expected) in [
+            (State::Continues(5000), 3000, false, State::Continues(3000)),
+            // Another key's items may be done.
+            (State::Continues(5000), 7000, false, State::Continues(5000)),
+            (first(5000), 3000, true, first(3000)),
+            // Some of a pipe's first 3,000 items may come after others in their block.
+            (first(5000), 3000, false, State::Pipe(Piped::Unknown)),
+        ] {
+            let mut found = state;
+            found.forget(to, is_in_order);
+            assert_eq!(found, expected);
+        }
     }
 }

@@ -128,24 +128,15 @@ impl Adding<'_> {
         }
         counts.items += batch.items();
         if let Some(receipts) = &self.receipts {
-            let is_sent_in_order = self.keys.len() == 1 && !self.counts_equal_items();
-            if is_sent_in_order {
-                receipts.set_first_done(counts.items);
-            } else {
-                receipts.set_done_anywhere(counts.items);
-            }
+            receipts.set_done_in_block(counts.items);
         }
         Ok(())
-    }
-
-    fn counts_equal_items(&self) -> bool {
-        matches!(self.family, Family::Cms | Family::Topk)
     }
 
     /// Returns the parts of a command, or of many. Equal items are counted before they are sent, if their number is all
     /// that counts.
     fn parts<'i>(&self, mut items: Vec<&'i [u8]>) -> Vec<Part<'i>> {
-        if !self.counts_equal_items() {
+        if !counts_equal_items(self.family) {
             return items.into_iter().map(|item| (item, 1)).collect();
         }
         items.sort_unstable();
@@ -193,6 +184,11 @@ impl Adding<'_> {
         let what = format!("could not add {position} to {name} at");
         limits::failure(self.server, &what, fault, None)
     }
+}
+
+/// Returns whether equal items of a block are sent as one, with their number. So they are not sent in their order.
+pub fn counts_equal_items(family: Family) -> bool {
+    matches!(family, Family::Cms | Family::Topk)
 }
 
 fn require_numbers(block: &Block, of_keys: &[Vec<Part<'_>>]) -> Result<()> {

@@ -19,7 +19,7 @@ use valkeybloom_client::shard_keys;
 use valkeybloom_sketches::Fraction;
 use valkeybloom_sketches::bloom::{Dialect, Kind};
 
-use self::adding::Adding;
+use self::adding::{Adding, counts_equal_items};
 use self::filter::Filters;
 use self::source::{Counts, Source};
 use self::target::{Making, Target, useless};
@@ -388,7 +388,10 @@ fn add<'s>(server: &'s Server, keys: &'s [String], source: &Source<'_>) -> Resul
     let (family, counts_twice) = family_of(server, keys)?;
     let names: Vec<_> = keys.iter().map(|key| key.clone().into_bytes()).collect();
     let read = || RunReceipts::read(server, &names, "build", source.input);
-    let receipts = counts_twice.then(read).transpose()?;
+    let mut receipts = counts_twice.then(read).transpose()?;
+    if counts_equal_items(family) {
+        receipts = receipts.map(RunReceipts::out_of_order);
+    }
     if let Some(receipts) = &receipts {
         receipts.resume(receipts.done_before(), source.show);
     }
