@@ -1,10 +1,11 @@
 //! Blocks of whole records, and their items.
 //!
-//! A thread fills a block with the bytes of lines ([`Block::bytes`], [`Block::find_ends`]) or with the fields of records
-//! ([`Block::push`], and [`Block::push_record`] if records are kept), and takes it out when it is large enough
-//! ([`Block::take`]). The consumer may exchange its lines for fields of them ([`Block::with_fields`]), and reads the items
-//! or the records.
+//! A thread fills a block with lines ([`Block::fill`]) or with the fields of records ([`Block::push`], and
+//! [`Block::push_record`] if records are kept), and takes it out when it is large enough ([`Block::take`]). The consumer may
+//! exchange its lines for fields of them ([`Block::with_fields`]), and reads the items or the records.
 
+use std::fmt::Display;
+use std::io::{self, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ use memchr::memchr_iter;
 
 use super::form::Packed;
 use super::strings::Strings;
-use crate::failure;
+use crate::failure::{Failure, Result};
 
 /// Whole records of a file.
 pub struct Block {
@@ -52,25 +53,14 @@ pub struct Start {
 }
 
 /// What happens if a record has no item.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
 pub enum OnFault {
     Fail,
     Keep,
     Drop,
 }
 
-impl OnFault {
-    /// Returns what becomes of the record; `None` if the run fails.
-    pub const fn itemless(self) -> Option<Itemless> {
-        match self {
-            Self::Fail => None,
-            Self::Keep => Some(Itemless::Keep),
-            Self::Drop => Some(Itemless::Drop),
-        }
-    }
-}
-
-/// What becomes of a record without an item.
+/// What becomes of a record without an item, if the run goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Itemless {
     Keep,
@@ -81,7 +71,7 @@ pub enum Itemless {
 struct Kept {
     /// Each with its line end.
     records: Strings,
-    /// The records without an item, ascending, and what becomes of them.
+    /// The indexes of the records without an item, ascending, and what becomes of them.
     itemless: Vec<(usize, Itemless)>,
 }
 
@@ -89,7 +79,7 @@ struct Kept {
 #[derive(Clone)]
 pub struct Record<'b> {
     /// The item, or what becomes of a record without one.
-    pub item: Result<&'b [u8], Itemless>,
+    pub item: std::result::Result<&'b [u8], Itemless>,
     /// The place of the record and its end in [`Block::record_bytes`].
     pub place: Range<usize>,
 }
@@ -114,9 +104,19 @@ impl Block {
         &self.file
     }
 
-    /// Returns the bytes of the items, to which others may be added.
-    pub fn bytes(&mut self) -> &mut Vec<u8> {
-        &mut self.items.bytes
+    /// Returns the number of bytes of the items, or of the records, if those have more.
+    pub fn size(&self) -> usize {
+        self.items.bytes.len().max(self.record_bytes().len())
+    }
+
+    /// Reads at most a number of bytes of items that a byte ends. Returns how many were read; those before an error stay, too.
+    pub fn fill(&mut self, from: impl Read, most: usize, end: u8) -> io::Result<usize> {
+        let Strings { bytes, ends } = &mut self.items;
+        let start = bytes.len();
+        bytes.reserve(most);
+        let read = from.take(most as u64).read_to_end(bytes);
+        ends.extend(memchr_iter(end, &bytes[start..]).map(|at| start + at + 1));
+        read
     }
 
     /// Returns whether the block has anything for the consumer: items, or the start of a file.
@@ -132,11 +132,20 @@ impl Block {
         ends.push(bytes.len());
     }
 
-    /// Adds a record without an item.
-    pub fn push_itemless(&mut self, itemless: Itemless) {
+    /// Adds a record that has no item because of a fault.
+    ///
+    /// # Errors
+    /// The run fails then.
+    pub fn push_itemless(&mut self, then: OnFault, fault: impl Display) -> Result<()> {
+        let itemless = match then {
+            OnFault::Fail => return Err(self.broken(fault)),
+            OnFault::Keep => Itemless::Keep,
+            OnFault::Drop => Itemless::Drop,
+        };
         let index = self.len();
         self.kept().itemless.push((index, itemless));
         self.push(b"");
+        Ok(())
     }
 
     /// Adds the bytes of the record whose item was added last.
@@ -158,8 +167,8 @@ impl Block {
     /// Returns a block with fields of this block's lines, which are its records. `push` adds an item for each line.
     pub fn with_fields(
         mut self,
-        push: impl FnOnce(&Self, &mut Self) -> failure::Result<()>,
-    ) -> failure::Result<Self> {
+        push: impl FnOnce(&Self, &mut Self) -> Result<()>,
+    ) -> Result<Self> {
         let mut fields = Self {
             index: self.index,
             first: self.first,
@@ -170,12 +179,6 @@ impl Block {
         push(&self, &mut fields)?;
         fields.kept().records = self.items;
         Ok(fields)
-    }
-
-    /// Notes which bytes from a position on end items.
-    pub fn find_ends(&mut self, from: usize, end: u8) {
-        let ends = memchr_iter(end, &self.items.bytes[from..]);
-        self.items.ends.extend(ends.map(|at| from + at + 1));
     }
 
     /// Takes the whole items out, and leaves a block with the bytes of the one that is not whole yet.
@@ -218,10 +221,8 @@ impl Block {
 
     /// Returns all whole items, also those that are empty.
     pub fn all_items(&self) -> impl Iterator<Item = &[u8]> {
-        let mut start = 0;
-        self.items.ends.iter().map(move |end| {
+        self.items.ranges().map(|Range { start, end }| {
             let item = &self.items.bytes[start..end - 1];
-            start = *end;
             match item.strip_suffix(b"\r") {
                 Some(line) if self.unit == Unit::Lines => line,
                 _ => item,
@@ -241,16 +242,18 @@ impl Block {
             None => (&self.items, &[]),
             Some(kept) => (&kept.records, &kept.itemless),
         };
-        let mut itemless = itemless.iter().copied().peekable();
-        let mut start = 0;
-        let records = self.all_items().zip(&records.ends).enumerate();
-        records.map(move |(index, (item, end))| {
-            let place = start..*end;
-            start = *end;
-            let fate = itemless.next_if(|(at, _)| *at == index);
-            let item = fate.map_or(Ok(item), |(_, itemless)| Err(itemless));
+        let mut itemless = itemless.iter().peekable();
+        let records = self.all_items().zip(records.ranges()).enumerate();
+        records.map(move |(index, (item, place))| {
+            let fault = itemless.next_if(|(at, _)| *at == index);
+            let item = fault.map_or(Ok(item), |(_, itemless)| Err(*itemless));
             Record { item, place }
         })
+    }
+
+    /// Returns the items of the records that have one.
+    pub fn record_items(&self) -> impl Iterator<Item = &[u8]> {
+        self.records().filter_map(|record| record.item.ok())
     }
 
     /// Describes the position of one of [`items`](Self::items), which its address identifies.
@@ -264,9 +267,10 @@ impl Block {
         self.position_after(self.items.ends.partition_point(|end| *end <= offset))
     }
 
-    /// Describes the position of the item after the whole ones.
-    pub fn next_position(&self) -> String {
-        self.position_after(self.len())
+    /// Reports what is wrong with the item after the whole ones.
+    pub fn broken(&self, fault: impl Display) -> Failure {
+        let position = self.position_after(self.len());
+        Failure::new(format!("could not read {position}: {fault}"))
     }
 
     /// Describes the position of the item that follows a number of items of this block.
@@ -296,9 +300,8 @@ mod tests {
         let mut block = Block::first_of(Path::new("f"), Unit::Lines);
         let mut found = Vec::new();
         for part in ["a\n\nb\nc", "d\ne", "f\n", "g"] {
-            let start = block.bytes().len();
-            block.bytes().extend_from_slice(part.as_bytes());
-            block.find_ends(start, b'\n');
+            let read = block.fill(part.as_bytes(), part.len(), b'\n');
+            assert_eq!(read.expect("it is memory"), part.len());
             let whole = block.take();
             let items = whole.items();
             found.extend(items.map(|item| (item.to_vec(), whole.position(item))));
@@ -307,6 +310,7 @@ mod tests {
         let expected =
             expected.map(|(item, line)| (item.as_bytes().to_vec(), format!("f, line {line}")));
         assert_eq!(found, expected);
-        assert_eq!(block.next_position(), "f, line 6");
+        let text = block.broken("no").to_string();
+        assert_eq!(text, "could not read f, line 6: no");
     }
 }

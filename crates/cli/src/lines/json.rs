@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use serde_json::{Deserializer, Error};
 
 use super::block::{Block, OnFault};
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 
 /// The path of a field: the names of the objects around it, and its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,23 +48,18 @@ impl Field {
 
     /// Adds the field of a line to a block.
     fn push_of(&self, line: &[u8], to: &mut Block, missing: OnFault, bad: OnFault) -> Result<()> {
-        let (then, text) = match self.find(line) {
+        match self.find(line) {
             Ok(Some(item)) => {
                 to.push(item.as_bytes());
-                return Ok(());
+                Ok(())
             }
-            Err(_) if line.trim_ascii().is_empty() => (OnFault::Drop, String::new()),
-            Ok(None) => (missing, format!("it has no field {self}")),
+            Err(_) if line.trim_ascii().is_empty() => to.push_itemless(OnFault::Drop, ""),
+            Ok(None) => to.push_itemless(missing, format_args!("it has no field {self}")),
             Err(error) => {
                 let error = error.to_string().replace(" at line 1 column ", ", column ");
-                (bad, format!("it is not JSON: {error}"))
+                to.push_itemless(bad, format_args!("it is not JSON: {error}"))
             }
-        };
-        let itemless = then.itemless().ok_or_else(|| {
-            Failure::new(format!("could not read {}: {text}", to.next_position()))
-        })?;
-        to.push_itemless(itemless);
-        Ok(())
+        }
     }
 
     /// Returns the item of a line: a string without its quotes and escapes, anything else as it is written. `None` if there is

@@ -54,20 +54,10 @@ pub fn failed(file: &Path, error: impl fmt::Display) -> Failure {
     Failure::new(format!("could not read {}: {error}", file.display()))
 }
 
-/// Reports what is wrong with the item after those of a block.
-fn broken(block: &Block, error: impl fmt::Display) -> Failure {
-    Failure::new(format!("could not read {}: {error}", block.next_position()))
-}
-
 /// Sends the items that end with a byte. The block is the first of the file.
 pub fn lines(mut block: Block, mut opened: Opened<'_>, end: u8, send: Send<'_>) -> Result<()> {
     loop {
-        let start = block.bytes().len();
-        block.bytes().reserve(BLOCK_BYTES);
-        let from = opened.from.by_ref().take(BLOCK_BYTES as u64);
-        let read = { from }.read_to_end(block.bytes());
-        block.find_ends(start, end);
-        match read {
+        match block.fill(&mut opened.from, BLOCK_BYTES, end) {
             Ok(0) => {
                 block.end_last(end);
                 return send(block);
@@ -75,7 +65,7 @@ pub fn lines(mut block: Block, mut opened: Opened<'_>, end: u8, send: Send<'_>) 
             // An item that is longer than a block stays where it is.
             Ok(_) if block.len() == 0 => {}
             Ok(_) => send(block.take())?,
-            Err(error) => return Err(broken(&block, error)),
+            Err(error) => return Err(block.broken(error)),
         }
     }
 }
@@ -101,29 +91,22 @@ pub fn fields(
         Column::Name(_) => return send(table.block),
     };
     while table.next()? {
-        if table
-            .block
-            .bytes()
-            .len()
-            .max(table.block.record_bytes().len())
-            >= BLOCK_BYTES
-        {
+        if table.block.size() >= BLOCK_BYTES {
             send(table.block.take())?;
         }
         let columns = table.record.len();
         let width = *width.get_or_insert(columns);
         let counted = || counted(columns as u64, "column");
         table.before = Before::Item;
-        match (table.record.get(index), bad.itemless()) {
-            (Some(field), _) if columns == width => table.block.push(field),
-            (_, Some(itemless)) => table.block.push_itemless(itemless),
-            (None, None) if columns == width => {
+        match table.record.get(index) {
+            Some(field) if columns == width => table.block.push(field),
+            None if columns == width && bad == OnFault::Fail => {
                 let text = format!("it has {}, not {}", counted(), index + 1);
                 return Err(failed(table.block.file(), text));
             }
             _ => {
                 let text = format!("it has {}, and those before it {width}", counted());
-                return Err(broken(&table.block, text));
+                table.block.push_itemless(bad, text)?;
             }
         }
     }
@@ -223,7 +206,7 @@ impl<R: Read> Table<R> {
             Ok(false) => "an earlier quote is not closed".to_owned(),
             Err(error) => error.to_string(),
         };
-        Err(broken(&self.block, text))
+        Err(self.block.broken(text))
     }
 
     /// Keeps the record before the present one, with the empty lines after it.

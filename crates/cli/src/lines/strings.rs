@@ -1,6 +1,7 @@
 //! Memory for what a block holds.
 
 use std::mem;
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 /// Byte strings, one after another. Their memory comes from a pool, and goes back to it.
@@ -20,6 +21,16 @@ const MOST_MEMORY: usize = 4 << 20;
 const MOST_POOLED: usize = 32;
 
 impl Strings {
+    /// Returns the place of each string, with its end.
+    pub fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
+        let mut start = 0;
+        self.ends.iter().map(move |end| {
+            let range = start..*end;
+            start = *end;
+            range
+        })
+    }
+
     /// Returns empty strings, with memory if the pool has any.
     pub fn from_pool() -> Self {
         let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
