@@ -8,12 +8,12 @@ use super::dump;
 use super::existing::required_family;
 use super::failure::{Failure, Fault, Result, shown};
 use super::family::Family;
-use super::lines::{Block, Input, Records, bytes_of};
-use super::progress::{Progress, Show};
+use super::lines::{Block, Records};
+use super::progress::Show;
 use super::report::Report;
 use super::server::{COMMAND_ITEMS, Server, Tls};
 use super::sketches::decoded;
-use super::unique::{Output, Printer, Reporting, Selection};
+use super::unique::{Output, Passes, Printer, Selection, answers, print_report};
 
 /// Print the records whose items are in a Bloom filter or a cuckoo filter
 #[derive(Args)]
@@ -48,36 +48,20 @@ impl Filtering {
     }
 
     fn print(&self, tls: &Tls, show: Show, json: bool) -> Result<()> {
-        let files = self.records.input.files();
-        let stamps = Input::stamps(files)?;
-        let bytes = bytes_of(&stamps);
-        let mut printer = Printer::new(Output::standard(&stamps)?, Selection::Kept);
+        let input = self.records.after(&[])?;
+        let output = Output::standard(input.kept_stamps())?;
+        let mut printer = Printer::new(output, Selection::Kept, 0);
         let server = Server::connect(&self.to, tls)?;
         let filter = self.filter(&server)?;
-        let input = self.records.of(files.to_vec(), stamps);
-        let mut progress = Progress::of_bytes(show, "filtering", "records", bytes);
-        let blocks = input.blocks();
-        while let Some(block) = blocks.next() {
-            let mut block = input.fields_of(block)?;
-            let items = block.records().filter_map(|record| record.item.ok());
-            let items: Vec<&[u8]> = items.collect();
-            let mut found = self.look_up(&filter, &block, &items)?.into_iter();
-            printer.begin(block.index, &mut block)?;
-            printer.print(&block, block.records(), || {
-                (found.next() == Some(!self.not)).then_some(1)
-            })?;
-            progress.at(block.read, printer.figures.records());
-        }
-        blocks.end()?;
-        progress.end(printer.figures.records());
+        let passes = Passes::new(&input, None, show);
+        passes.each_block("filtering", |mut block| {
+            let found = self.look_up(&filter, &block)?.into_iter();
+            let counts = found.map(|is_in| u64::from(is_in != self.not));
+            printer.print_block(&mut block, counts)
+        })?;
         let mut report = Report::default();
         printer.figures.report(&mut report);
-        let reporting = Reporting {
-            show,
-            json,
-            has_records: true,
-        };
-        reporting.print(report)
+        print_report(report, show, json, true)
     }
 
     /// Finds out what the key holds, and fetches it for a copy.
@@ -108,8 +92,9 @@ impl Filtering {
         Ok(Filter::Copy(Box::new(copy), now))
     }
 
-    /// Returns whether each item is in the filter.
-    fn look_up(&self, filter: &Filter<'_>, block: &Block, items: &[&[u8]]) -> Result<Vec<bool>> {
+    /// Returns whether each item of a block is in the filter.
+    fn look_up(&self, filter: &Filter<'_>, block: &Block) -> Result<Vec<bool>> {
+        let items: Vec<&[u8]> = block.record_items().collect();
         let mut found = Vec::with_capacity(items.len());
         let (server, name) = match filter {
             Filter::Copy(copy, now) => {
@@ -125,22 +110,18 @@ impl Filtering {
             }
             Filter::Server(server, name) => (server, name),
         };
+        let key = self.key.as_bytes();
         let batches = items.chunks(COMMAND_ITEMS);
         let commands = batches.clone().map(|batch| {
             let mut command = cmd(name);
-            command.arg(&self.key).arg(batch);
-            (self.key.clone().into_bytes(), command)
+            command.arg(key).arg(batch);
+            (key.to_vec(), command)
         });
         let replies = server.call_all(&commands.collect::<Vec<_>>());
         for (batch, reply) in batches.zip(replies) {
-            let answers = reply.and_then(|reply| {
-                let answers: Option<Vec<bool>> = redis::from_redis_value(reply).ok();
-                let all = answers.filter(|answers| answers.len() == batch.len());
-                all.ok_or_else(|| Fault::Unusable(format!("unexpected reply to {name}")))
-            });
-            found.extend(answers.map_err(|fault| {
-                let verb = format!("look up {} in", block.position(batch[0]));
-                server.failure_of(&verb, self.key.as_bytes(), &fault)
+            found.extend(answers(name, batch, reply).map_err(|(item, fault)| {
+                let verb = format!("look up {} in", block.position(item));
+                server.failure_of(&verb, key, &fault)
             })?);
         }
         Ok(found)

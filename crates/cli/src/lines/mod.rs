@@ -93,19 +93,24 @@ struct Keeping {
 }
 
 impl Records {
-    /// Returns the input of these files, in the same format. Regular files have these states, which must not change.
-    pub fn of(&self, files: Vec<PathBuf>, stamps: Vec<Option<Stamp>>) -> Input {
+    /// Returns the input of these files and then its own, in its format. Regular files must not change from now on.
+    ///
+    /// # Errors
+    /// A file does not exist, or is a folder, or a pipe has two names.
+    pub fn after(&self, others: &[PathBuf]) -> Result<Input> {
+        let files = [others, &self.input.files].concat();
         let &Self { missing, bad, .. } = self;
+        let stamps = Input::stamps(&files)?;
         let keeping = Some(Keeping {
             missing,
             bad,
             stamps,
         });
-        Input {
+        Ok(Input {
             files,
             keeping,
             ..self.input.clone()
-        }
+        })
     }
 
     /// Describes what determines the items, and the records without one.
@@ -144,6 +149,18 @@ impl Stamp {
 impl Input {
     pub fn files(&self) -> &[PathBuf] {
         &self.files
+    }
+
+    /// Returns the states of the files that whole records are kept of; `None` for one that can be read only once.
+    pub fn kept_stamps(&self) -> &[Option<Stamp>] {
+        self.keeping.as_ref().map_or(&[], |keeping| &keeping.stamps)
+    }
+
+    /// Returns the first file that whole records are kept of and that can be read only once.
+    pub fn unrepeatable(&self) -> Option<&Path> {
+        let mut files = self.files.iter().zip(self.kept_stamps());
+        let (file, _) = files.find(|(_, stamp)| stamp.is_none())?;
+        Some(file)
     }
 
     /// Describes the format, which determines the items. A receipt's name depends on the text, so that a run of another version
@@ -188,7 +205,7 @@ impl Input {
     ///
     /// # Errors
     /// A file does not exist, or is a folder, or a pipe has two names.
-    pub fn stamps(files: &[PathBuf]) -> Result<Vec<Option<Stamp>>> {
+    fn stamps(files: &[PathBuf]) -> Result<Vec<Option<Stamp>>> {
         let mut pipes = HashSet::new();
         let stamps = files.iter().map(|file| {
             let about = metadata(file).map_err(|error| failed(file, error))?;
@@ -288,8 +305,7 @@ impl Input {
             }
             split::lines(block, opened, self.end(), &send)?;
         }
-        if let Some(Keeping { stamps, .. }) = &self.keeping
-            && let Some(Some(stamp)) = stamps.get(index)
+        if let Some(Some(stamp)) = self.kept_stamps().get(index)
             && *stamp != Stamp::of(&from.metadata().map_err(fault)?)
         {
             return Err(failed(file, "it changed while it was read"));

@@ -223,13 +223,11 @@ mod tests {
                 });
                 let suspects = claims.into_suspects(2);
                 let mut marks = Marks::new(suspects.end());
-                let mut dropped = suspects.find_each(&hashes);
-                dropped.retain(|(_, number)| marks.mark(*number));
-                let mut dropped = dropped.into_iter().peekable();
-                let all = hashes.iter().enumerate();
-                let kept =
-                    all.filter(|(index, _)| dropped.next_if(|(at, _)| at == index).is_none());
-                let kept: Vec<_> = kept.map(|(_, hash)| hash).collect();
+                let numbers = suspects.find_each(&hashes);
+                let is_first = |number: Option<usize>| number.is_none_or(|it| !marks.mark(it));
+                let kept = numbers.into_iter().map(is_first);
+                let kept = hashes.iter().zip(kept).filter(|(_, is_first)| *is_first);
+                let kept: Vec<_> = kept.map(|(hash, _)| hash).collect();
                 assert!(kept == expected, "{count} {different} {item_bits}");
             }
         }

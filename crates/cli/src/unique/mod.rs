@@ -33,9 +33,7 @@ mod state;
 mod suspects;
 
 use std::fs;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::thread;
 use std::time::Instant;
 
 use clap::Args;
@@ -44,13 +42,15 @@ use valkeybloom_sketches::Fraction;
 use self::one_pass::OnePass;
 use self::output::Folder;
 pub use self::output::Output;
-use self::passes::{FirstPass, Passes};
+use self::passes::FirstPass;
+pub use self::passes::Passes;
 use self::printer::Figures;
-pub use self::printer::{Printer, Reporting, Selection};
+pub use self::printer::{Printer, Selection, print_report};
 use self::shared::SharedFilter;
+pub use self::shared::answers;
 use self::state::State;
 use super::failure::{Failure, Result};
-use super::lines::{Input, Records, Stamp, bytes_of};
+use super::lines::{Input, Records};
 use super::options;
 use super::progress::Show;
 use super::report::{self, Report, double};
@@ -103,25 +103,6 @@ pub struct Unique {
     threads: Option<u16>,
 }
 
-/// The files of a run.
-struct Files {
-    paths: Vec<PathBuf>,
-    /// The states of those that can be read twice.
-    stamps: Vec<Option<Stamp>>,
-    /// The first one that can be read only once.
-    unrepeatable: Option<PathBuf>,
-}
-
-/// How a run decides which records are the first ones.
-enum Mode<'u> {
-    /// By two passes over the files.
-    TwoPasses,
-    /// By a filter in memory, in one pass.
-    OnePass,
-    /// By the filter of a server, in one pass.
-    Shared { url: &'u str, key: &'u str },
-}
-
 /// What the decisions were based on.
 enum Basis {
     /// This number of suspects.
@@ -155,120 +136,82 @@ impl Unique {
 
     fn run_passes(&self, tls: &Tls, show: Show, json: bool) -> Result<()> {
         let start = Instant::now();
-        let files = self.files()?;
-        let mode = self.mode(&files)?;
+        let input = self.records.after(&self.known)?;
+        self.require_suited(&input)?;
         let selection = match (self.duplicates, self.count) {
             (true, _) => Selection::Dropped,
             (false, true) => Selection::Counts,
             (false, false) => Selection::Kept,
         };
-        let mut printer = Printer::new(self.output(&files)?, selection);
-        let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let passes = Passes {
-            input: &self.records.of(files.paths.clone(), files.stamps.clone()),
-            bytes: bytes_of(&files.stamps),
-            known: self.known.len(),
-            threads: self.threads.map_or(processors, usize::from),
-            show,
-        };
+        let mut printer = Printer::new(self.output(&input)?, selection, self.known.len());
+        let passes = Passes::new(&input, self.threads, show);
         let rate = self.rate.unwrap_or(DEFAULT_RATE);
-        let basis = match mode {
-            Mode::TwoPasses => self.in_two_passes(&files, &passes, &mut printer)?,
-            Mode::OnePass => in_one_pass(rate, &passes, &mut printer)?,
-            Mode::Shared { url, key } => {
-                let server = &Server::connect(url, tls)?;
-                let filter = SharedFilter { server, key, rate };
-                Basis::Rate(filter.print_new(&passes, self.state(&files)?, &mut printer)?)
-            }
+        let basis = if let (Some(url), Some(key)) = (&self.to, &self.key) {
+            let server = &Server::connect(url, tls)?;
+            let filter = SharedFilter { server, key, rate };
+            Basis::Rate(filter.print_new(&passes, self.state(&input)?, &mut printer)?)
+        } else if self.one_pass || input.unrepeatable().is_some() {
+            printer.output.require_none()?;
+            passes.print_once(OnePass::new(rate)?, &mut printer)?;
+            Basis::Rate(rate.get())
+        } else {
+            self.in_two_passes(&passes, &mut printer)?
         };
-        let reporting = Reporting {
-            show,
-            json,
-            has_records: self.prints(),
-        };
-        reporting.print(report(&printer.figures, &basis, start))
+        let report = report(&printer.figures, &basis, start);
+        print_report(report, show, json, self.prints())
     }
 
-    /// Returns how this run decides.
-    ///
-    /// # Errors
-    /// The options do not suit one another, or the files.
-    fn mode(&self, files: &Files) -> Result<Mode<'_>> {
-        let only_once = |file: &PathBuf, rest: &str| {
-            let text = format!("{} can be read only once{rest}", file.display());
-            Err(Failure::usage(text))
-        };
-        if let (Some(url), Some(key)) = (&self.to, &self.key) {
-            return match &files.unrepeatable {
-                None if self.out.is_none() => Err(Failure::usage(
+    /// Requires that the options suit one another, and the files.
+    fn require_suited(&self, input: &Input) -> Result<()> {
+        let Some(file) = input.unrepeatable() else {
+            return match self.to {
+                Some(_) if self.out.is_none() => Err(Failure::usage(
                     "--to needs --out for files, so that a run that was killed can go on",
                 )),
-                Some(file) if self.out.is_some() || self.state.is_some() => {
-                    only_once(file, ", so its run can't go on: omit --out and --state")
-                }
-                _ => Ok(Mode::Shared { url, key }),
+                None if self.rate.is_some() && !self.one_pass => Err(Failure::usage(
+                    "--rate is that of a filter that decides: add --one-pass or --to",
+                )),
+                _ => Ok(()),
             };
-        }
-        if self.one_pass {
-            return Ok(Mode::OnePass);
-        }
-        match &files.unrepeatable {
-            None if self.rate.is_some() => Err(Failure::usage(
-                "--rate is that of a filter that decides: add --one-pass or --to",
-            )),
-            None => Ok(Mode::TwoPasses),
-            Some(file) if self.count || self.state.is_some() => only_once(
-                file,
-                ", and --count and --state read it twice: write it to a file first",
-            ),
+        };
+        let advice = match self.to {
+            Some(_) if self.out.is_some() || self.state.is_some() => {
+                ", so its run can't go on: omit --out and --state"
+            }
+            Some(_) => return Ok(()),
+            None if self.one_pass => return Ok(()),
+            None if self.count || self.state.is_some() => {
+                ", and --count and --state read it twice: write it to a file first"
+            }
             // The report says how many unique records one pass is expected to cost.
-            Some(file) if file.as_os_str() == "-" => Ok(Mode::OnePass),
-            Some(file) => only_once(file, ": add --one-pass"),
-        }
+            None if file.as_os_str() == "-" => return Ok(()),
+            None => ": add --one-pass",
+        };
+        let text = format!("{} can be read only once{advice}", file.display());
+        Err(Failure::usage(text))
     }
 
-    fn files(&self) -> Result<Files> {
-        let paths = [&self.known[..], self.records.input.files()].concat();
-        let stamps = Input::stamps(&paths)?;
-        let mut files = paths.iter().zip(&stamps);
-        let unrepeatable = files.find(|(_, stamp)| stamp.is_none());
-        Ok(Files {
-            unrepeatable: unrepeatable.map(|(path, _)| path.clone()),
-            paths,
-            stamps,
-        })
-    }
-
-    fn in_two_passes(
-        &self,
-        files: &Files,
-        passes: &Passes<'_>,
-        printer: &mut Printer,
-    ) -> Result<Basis> {
-        let state = self.state(files)?;
-        let load = |state: &State| state.load(FirstPass::of_words);
-        let first = if let Some(found) = state.as_ref().map(load).transpose()?.flatten() {
+    fn in_two_passes(&self, passes: &Passes<'_>, printer: &mut Printer) -> Result<Basis> {
+        let state = self.state(passes.input)?;
+        let first = if let Some(found) = state.load(FirstPass::of_words)? {
             found
         } else {
             printer.output.require_none()?;
             let first = passes.find_suspects()?;
-            if let Some(state) = &state {
-                state.save(first.to_words())?;
-            }
+            state.save(first.to_words())?;
             first
         };
-        let counts = self.count.then(|| passes.count(&first)).transpose()?;
+        let count = || passes.count(&first, self.known.len());
+        let counts = self.count.then(count).transpose()?;
         passes.print(&first, counts.as_deref(), printer)?;
-        if let Some(state) = &state {
-            state.remove()?;
-        }
+        state.remove()?;
         Ok(Basis::Suspects(first.suspects.len()))
     }
 
-    /// Returns where a killed run finds what it did; `None` if it can't continue.
-    fn state(&self, files: &Files) -> Result<Option<State>> {
+    /// Returns the state in which a killed run finds what it did.
+    fn state(&self, input: &Input) -> Result<State> {
         let Some(folder) = self.state.as_ref().or(self.out.as_ref()) else {
-            return Ok(None);
+            return Ok(State::default());
         };
         // In another working folder, the same words name another folder.
         let out = self.out.as_deref().map(files::resolve).transpose()?;
@@ -280,16 +223,16 @@ impl Unique {
             ..
         } = self;
         let (known, format) = (known.len(), self.records.format());
-        let Files { paths, stamps, .. } = files;
+        let (paths, stamps) = (input.files(), input.kept_stamps());
         // A server may have another address when the run continues, and its filter keeps its rate. If another version of the
         // program describes a run in other words, it refuses the state.
         let description = format!(
             "{paths:?} {stamps:?} known={known} {format} duplicates={duplicates} count={count} {out:?} {key:?}"
         );
-        State::new(folder, out.as_deref(), &description).map(Some)
+        State::new(folder, out.as_deref(), &description)
     }
 
-    fn output(&self, files: &Files) -> Result<Output> {
+    fn output(&self, input: &Input) -> Result<Output> {
         if self.dry_run {
             return Ok(Output::Nothing);
         }
@@ -297,15 +240,8 @@ impl Unique {
             let inputs = self.records.input.files();
             return Folder::new(out, inputs, self.is_shared()).map(Output::Folder);
         }
-        Output::standard(&files.stamps)
+        Output::standard(input.kept_stamps())
     }
-}
-
-fn in_one_pass(rate: Fraction, passes: &Passes<'_>, printer: &mut Printer) -> Result<Basis> {
-    printer.output.require_none()?;
-    let mut filter = OnePass::new(rate)?;
-    passes.print_at_once(|block| filter.add(block), printer)?;
-    Ok(Basis::Rate(rate.get()))
 }
 
 fn report(figures: &Figures, basis: &Basis, start: Instant) -> Report {

@@ -5,12 +5,10 @@ use valkeybloom_sketches::bloom::{
 };
 use valkeybloom_sketches::{Fraction, Seed};
 
-use super::ordered;
 use super::passes::Passes;
 use super::printer::Printer;
 use crate::failure::{Failure, Result};
 use crate::lines::Block;
-use crate::progress::Progress;
 
 /// The items that the filter has room for at first: 6 MB at the default rate.
 pub const FIRST_ITEMS: u64 = 1_000_000;
@@ -39,12 +37,11 @@ impl OnePass {
     }
 
     /// Adds the items of a block. Returns whether each is new.
-    pub fn add(&mut self, block: &Block) -> Result<Vec<bool>> {
-        let items = block.records().filter_map(|record| record.item.ok());
+    fn add(&mut self, block: &Block) -> Result<Vec<bool>> {
         let mut are_new = Vec::with_capacity(block.len());
         let mut done = Ok(());
         self.0.add_each(
-            items,
+            block.record_items(),
             Time::at(0),
             || LIMITS,
             |added| match added {
@@ -57,34 +54,12 @@ impl OnePass {
 }
 
 impl Passes<'_> {
-    /// Prints the records whose items `add` calls new, of those with an item.
-    pub fn print_at_once(
-        &self,
-        mut add: impl FnMut(&Block) -> Result<Vec<bool>>,
-        printer: &mut Printer,
-    ) -> Result<()> {
-        let mut progress = Progress::of_bytes(self.show, "writing", "records", self.bytes);
-        let mut records = 0;
-        let prepare = |(): &mut (), block| self.input.fields_of(block);
-        ordered::run(
-            self.input.blocks(),
-            self.threads,
-            || (),
-            prepare,
-            |mut block| {
-                records += block.len() as u64;
-                let mut are_new = add(&block)?.into_iter();
-                if let Some(index) = block.index.checked_sub(self.known) {
-                    printer.begin(index, &mut block)?;
-                    printer.print(&block, block.records(), || {
-                        (are_new.next() == Some(true)).then_some(1)
-                    })?;
-                }
-                progress.at(block.read, records);
-                Ok(())
-            },
-        )?;
-        progress.end(records);
+    /// Prints the records whose items are new to the filter.
+    pub fn print_once(&self, mut filter: OnePass, printer: &mut Printer) -> Result<()> {
+        self.each_block("writing", |mut block| {
+            let are_new = filter.add(&block)?;
+            printer.print_block(&mut block, are_new.into_iter().map(u64::from))
+        })?;
         printer.output.end()
     }
 }

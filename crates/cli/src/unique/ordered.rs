@@ -10,16 +10,15 @@ use crate::lines::{Block, Blocks};
 /// The most results that wait for one before them, for each thread.
 const WAITING: usize = 2;
 
-/// Passes each block to `work` in one of several threads, with the state of the thread, and the results to `step`, one after
-/// another and in the order of the blocks.
+/// Passes each block to the worker of one of several threads, and the results to `step`, one after another and in the order of
+/// the blocks. `worker` makes the worker of a thread.
 ///
 /// # Errors
 /// The first error in the order of the blocks. `step` gets all results before it.
-pub fn run<S, T: Send>(
+pub fn run<T: Send, W: FnMut(Block) -> Result<T>>(
     blocks: Blocks,
     threads: usize,
-    state: impl Fn() -> S + Sync,
-    work: impl Fn(&mut S, Block) -> Result<T> + Sync,
+    worker: impl Fn() -> W + Sync,
     mut step: impl FnMut(T) -> Result<()>,
 ) -> Result<()> {
     // Each block goes to the threads with a sender for its result. The receivers wait in order, and bound both queues.
@@ -29,10 +28,10 @@ pub fn run<S, T: Send>(
     thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                let mut state = state();
+                let mut work = worker();
                 while let Some((block, result)) = next(&taken) {
                     // Nobody receives it after an error.
-                    let _ = result.send(work(&mut state, block));
+                    let _ = result.send(work(block));
                 }
             });
         }
@@ -105,15 +104,14 @@ mod tests {
         let file = file();
         for threads in [1, 3, 8] {
             let (mut lines, mut next) = (0, 0);
-            let count = |(): &mut (), block: Block| {
+            let count = |block: Block| {
                 let first = block.items().next().expect("an item").to_vec();
                 Ok((String::from_utf8(first).expect("digits"), block.len()))
             };
             run(
                 blocks(&file),
                 threads,
-                || (),
-                count,
+                || count,
                 |(first, count)| {
                     assert_eq!(first, next.to_string());
                     next += count;
@@ -125,7 +123,7 @@ mod tests {
             assert_eq!(lines, 2_000_000);
             // Work that fails in the sixth block and in all later ones.
             let mut last = 0;
-            let work = |(): &mut (), block: Block| {
+            let work = |block: Block| {
                 let first = block.items().next().expect("an item");
                 let number: usize = String::from_utf8_lossy(first).parse().expect("a number");
                 if number > 800_000 {
@@ -136,8 +134,7 @@ mod tests {
             let failed = run(
                 blocks(&file),
                 threads,
-                || (),
-                work,
+                || work,
                 |number| {
                     last = number;
                     Ok(())
@@ -153,11 +150,11 @@ mod tests {
     #[should_panic(expected = "a scoped thread panicked")]
     fn a_panic_ends_all_threads() {
         let file = file();
-        let work = |(): &mut (), block: Block| {
+        let work = |block: Block| {
             let is_later = block.items().next().expect("an item").len() > 6;
             assert!(!is_later, "it panics");
             Ok(())
         };
-        let _ = run(blocks(&file), 3, || (), work, Ok);
+        let _ = run(blocks(&file), 3, || work, Ok);
     }
 }

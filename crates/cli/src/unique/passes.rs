@@ -1,6 +1,8 @@
-//! The two passes over the files.
+//! Passes over the files: two, of which the first finds suspects, or one.
 
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
 
 use valkeybloom_sketches::Seed;
 
@@ -10,17 +12,15 @@ use super::ordered;
 use super::printer::Printer;
 use super::suspects::{Marks, Suspects};
 use crate::failure::Result;
-use crate::lines::{Block, Input};
+use crate::lines::{Block, Input, bytes_of};
 use crate::progress::{Progress, Show};
 
-/// What both passes read.
+/// What all passes read.
 pub struct Passes<'p> {
     pub input: &'p Input,
     /// The size of the files; `None` if one can be read only once.
-    pub bytes: Option<u64>,
-    /// The number of leading files whose items count as seen, and which are not printed.
-    pub known: usize,
-    pub threads: usize,
+    bytes: Option<u64>,
+    threads: usize,
     pub show: Show,
 }
 
@@ -57,70 +57,49 @@ impl FirstPass {
 
 /// Passes on the hash of each item of a block.
 fn hash_each(seed: &Seed, block: &Block, mut take: impl FnMut(Hash)) {
-    let items = block.records().filter_map(|record| record.item.ok());
-    seed.probe_each(items, |probe| {
+    seed.probe_each(block.record_items(), |probe| {
         let (a, b) = probe.hashes();
         let hash = u128::from(a) << 64 | u128::from(b);
         take(hash.max(1));
     });
 }
 
-impl Passes<'_> {
-    /// Makes the first pass.
-    pub fn find_suspects(&self) -> Result<FirstPass> {
-        let seed = Seed::random();
-        let claims = Claims::new(ITEM_BITS);
-        let (records, mut done) = (AtomicU64::new(0), 0);
-        let mut progress = Progress::of_bytes(self.show, "reading", "records", self.bytes);
-        ordered::run(
-            self.input.blocks(),
-            self.threads,
-            || claims.collector(),
-            |collector, block| {
-                let block = self.input.fields_of(block)?;
-                let all = records.fetch_add(block.len() as u64, Relaxed) + block.len() as u64;
-                claims.expect(all, block.read, self.bytes.unwrap_or(0));
-                hash_each(&seed, &block, |hash| collector.add(hash));
-                Ok((block.read, block.len()))
-            },
-            |(read, count)| {
-                done += count as u64;
-                progress.at(read, done);
-                Ok(())
-            },
-        )?;
-        progress.end(done);
-        Ok(FirstPass {
-            seed,
-            suspects: claims.into_suspects(self.threads),
-        })
+impl<'p> Passes<'p> {
+    /// Creates the passes of an input, with all processors unless a number of threads is given.
+    pub fn new(input: &'p Input, threads: Option<u16>, show: Show) -> Self {
+        let processors = || thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        Self {
+            input,
+            bytes: bytes_of(input.kept_stamps()),
+            threads: threads.map_or_else(processors, usize::from),
+            show,
+        }
     }
 
-    /// Looks up the items of all blocks, and passes the blocks on in order, each with the indexes of the items that are
-    /// suspects, and the suspects' numbers.
-    fn look_up(
+    /// Passes each block to the worker of a thread, and the results to `step` in the order of the blocks.
+    fn each<T: Send, W: FnMut(Block) -> Result<T>>(
         &self,
         what: &'static str,
-        FirstPass { seed, suspects }: &FirstPass,
-        mut step: impl FnMut(Block, Vec<(usize, usize)>) -> Result<()>,
+        worker: impl Fn() -> W + Sync,
+        mut step: impl FnMut(T) -> Result<()>,
     ) -> Result<()> {
         let mut progress = Progress::of_bytes(self.show, what, "records", self.bytes);
         let mut records = 0;
+        let worker = || {
+            let mut work = worker();
+            move |block| {
+                let block = self.input.fields_of(block)?;
+                let (read, count) = (block.read, block.len() as u64);
+                Ok((read, count, work(block)?))
+            }
+        };
         ordered::run(
             self.input.blocks(),
             self.threads,
-            Vec::new,
-            |hashes, block| {
-                let block = self.input.fields_of(block)?;
-                hashes.clear();
-                hash_each(seed, &block, |hash| hashes.push(hash));
-                let found = suspects.find_each(hashes);
-                Ok((block, found))
-            },
-            |(block, found)| {
-                records += block.len() as u64;
-                let read = block.read;
-                step(block, found)?;
+            worker,
+            |(read, count, result)| {
+                step(result)?;
+                records += count;
                 progress.at(read, records);
                 Ok(())
             },
@@ -129,12 +108,63 @@ impl Passes<'_> {
         Ok(())
     }
 
-    /// Counts the records of each suspect.
-    pub fn count(&self, first: &FirstPass) -> Result<Vec<u64>> {
+    /// Passes the blocks to `step`, one after another.
+    pub fn each_block(
+        &self,
+        what: &'static str,
+        step: impl FnMut(Block) -> Result<()>,
+    ) -> Result<()> {
+        self.each(what, || Ok, step)
+    }
+
+    /// Makes the first pass.
+    pub fn find_suspects(&self) -> Result<FirstPass> {
+        let seed = Seed::random();
+        let claims = Claims::new(ITEM_BITS);
+        let records = AtomicU64::new(0);
+        let worker = || {
+            let mut collector = claims.collector();
+            let (seed, claims, records) = (&seed, &claims, &records);
+            move |block: Block| {
+                let count = block.len() as u64;
+                let all = records.fetch_add(count, Relaxed) + count;
+                claims.expect(all, block.read, self.bytes.unwrap_or(0));
+                hash_each(seed, &block, |hash| collector.add(hash));
+                Ok(())
+            }
+        };
+        self.each("reading", worker, Ok)?;
+        Ok(FirstPass {
+            seed,
+            suspects: claims.into_suspects(self.threads),
+        })
+    }
+
+    /// Looks up the items of all blocks, and passes the blocks to `step`, each with the number of each item that is a suspect.
+    fn look_up(
+        &self,
+        what: &'static str,
+        FirstPass { seed, suspects }: &FirstPass,
+        mut step: impl FnMut(Block, Vec<Option<usize>>) -> Result<()>,
+    ) -> Result<()> {
+        let worker = || {
+            let mut hashes = Vec::new();
+            move |block| {
+                hashes.clear();
+                hash_each(seed, &block, |hash| hashes.push(hash));
+                let numbers = suspects.find_each(&hashes);
+                Ok((block, numbers))
+            }
+        };
+        self.each(what, worker, |(block, numbers)| step(block, numbers))
+    }
+
+    /// Counts the records of each suspect, without those of the first `known` files.
+    pub fn count(&self, first: &FirstPass, known: usize) -> Result<Vec<u64>> {
         let mut counts = vec![0; first.suspects.end()];
-        self.look_up("counting", first, |block, found| {
-            if block.index >= self.known {
-                for (_, number) in found {
+        self.look_up("counting", first, |block, numbers| {
+            if block.index >= known {
+                for number in numbers.into_iter().flatten() {
                     counts[number] += 1;
                 }
             }
@@ -151,25 +181,15 @@ impl Passes<'_> {
         printer: &mut Printer,
     ) -> Result<()> {
         let mut marks = Marks::new(first.suspects.end());
-        self.look_up("writing", first, |mut block, found| {
-            marks.touch(found.iter().map(|(_, number)| *number));
-            let Some(index) = block.index.checked_sub(self.known) else {
-                for (_, number) in found {
-                    marks.mark(number);
-                }
-                return Ok(());
-            };
-            printer.begin(index, &mut block)?;
-            let mut items = 0..;
-            let mut found = found.into_iter().peekable();
-            printer.print(&block, block.records(), || {
-                let item = items.next();
-                let Some((_, number)) = found.next_if(|(at, _)| Some(*at) == item) else {
-                    return Some(1);
-                };
-                let is_first = !marks.mark(number);
-                is_first.then(|| counts.map_or(1, |counts| counts[number]))
-            })
+        self.look_up("writing", first, |mut block, numbers| {
+            marks.touch(numbers.iter().copied().flatten());
+            let numbers = numbers.into_iter();
+            let counts = numbers.map(|number| match number {
+                Some(number) if marks.mark(number) => 0,
+                Some(number) => counts.map_or(1, |counts| counts[number]),
+                None => 1,
+            });
+            printer.print_block(&mut block, counts)
         })?;
         printer.output.end()
     }

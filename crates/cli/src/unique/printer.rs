@@ -29,6 +29,8 @@ pub struct Printer {
     selection: Selection,
     pub output: Output,
     pub figures: Figures,
+    /// The number of leading files that are not printed.
+    known: usize,
     /// A buffer for what is written at once, so that each block does not ask for one.
     gathered: Vec<u8>,
 }
@@ -49,54 +51,53 @@ impl Figures {
     }
 }
 
-/// How a run's report is printed.
-#[derive(Clone, Copy)]
-pub struct Reporting {
-    pub show: Show,
-    pub json: bool,
-    /// Whether the standard output has records.
-    pub has_records: bool,
-}
-
-impl Reporting {
-    /// Prints a report: on the standard error, if the standard output has records.
-    pub fn print(self, report: Report) -> Result<()> {
-        if self.show == Show::Nothing && !self.json {
-            return Ok(());
-        }
-        if !self.has_records {
-            return report::end(report, self.json, Ok(()));
-        }
-        report::end_beside(report, self.json);
-        Ok(())
+/// Prints the report of a run: on the standard error, if the standard output has records.
+pub fn print_report(report: Report, show: Show, json: bool, has_records: bool) -> Result<()> {
+    if show == Show::Nothing && !json {
+        return Ok(());
     }
+    if !has_records {
+        return report::end(report, json, Ok(()));
+    }
+    report::end_beside(report, json);
+    Ok(())
 }
 
 impl Printer {
-    pub fn new(output: Output, selection: Selection) -> Self {
+    pub fn new(output: Output, selection: Selection, known: usize) -> Self {
         Self {
             selection,
             output,
             figures: Figures::default(),
+            known,
             gathered: Vec::new(),
         }
     }
 
-    /// Begins the file of a block with this index, if the block is its first.
-    pub fn begin(&mut self, index: usize, block: &mut Block) -> Result<()> {
-        match block.start.take() {
-            Some(start) => self.output.begin(index, &start),
-            None => Ok(()),
+    /// Prints the records of a block, and begins its file with its first block. `counts` are those that
+    /// [`print`](Self::print) takes. They are also read if the file is known, and so is not printed.
+    pub fn print_block(
+        &mut self,
+        block: &mut Block,
+        counts: impl Iterator<Item = u64>,
+    ) -> Result<()> {
+        let Some(index) = block.index.checked_sub(self.known) else {
+            counts.for_each(drop);
+            return Ok(());
+        };
+        if let Some(start) = block.start.take() {
+            self.output.begin(index, &start)?;
         }
+        self.print(block, block.records(), counts)
     }
 
-    /// Prints records of a block. `count` is called for each that has an item, and returns the number to print with it, or
-    /// `None` if the record is dropped.
+    /// Prints records of a block. `counts` has a number for each that has an item: the one to print with it, or 0 if the record
+    /// is dropped.
     pub fn print<'b>(
         &mut self,
         block: &'b Block,
         records: impl Iterator<Item = Record<'b>>,
-        mut count: impl FnMut() -> Option<u64>,
+        mut counts: impl Iterator<Item = u64>,
     ) -> Result<()> {
         let whole = block.record_bytes();
         self.gathered.clear();
@@ -104,18 +105,18 @@ impl Printer {
         let mut run = 0..0;
         for Record { item, place } in records {
             let count = match item {
-                Ok(_) => count(),
-                Err(itemless) => (itemless == Itemless::Keep).then_some(1),
+                Ok(_) => counts.next().unwrap_or(0),
+                Err(itemless) => u64::from(itemless == Itemless::Keep),
             };
-            let figure = match (count, item) {
-                (Some(_), _) => &mut self.figures.kept,
-                (None, Ok(_)) => &mut self.figures.dropped,
-                (None, Err(_)) => &mut self.figures.left_out,
+            let figure = match item {
+                _ if count > 0 => &mut self.figures.kept,
+                Ok(_) => &mut self.figures.dropped,
+                Err(_) => &mut self.figures.left_out,
             };
             *figure += 1;
             let is_printed = match self.selection {
-                Selection::Kept | Selection::Counts => count.is_some(),
-                Selection::Dropped => count.is_none() && item.is_ok(),
+                Selection::Kept | Selection::Counts => count > 0,
+                Selection::Dropped => count == 0 && item.is_ok(),
             };
             if !is_printed {
                 continue;
@@ -125,7 +126,7 @@ impl Printer {
                 self.output.gather(&mut self.gathered, &whole[run])?;
                 run = place.start..place.start;
             }
-            if let (true, Some(count)) = (is_counted, count) {
+            if is_counted {
                 let number = format!("{count:7} ");
                 self.gathered.extend_from_slice(number.as_bytes());
             }

@@ -16,8 +16,6 @@
 //! - Between a rename and the next checkpoint: the file is skipped as finished.
 //! - After the last rename: all files are finished, so the receipt, which may be deleted by then, is not needed.
 
-use std::cmp::Ordering;
-
 use redis::{Value, cmd};
 use valkeybloom_near::once::{LACKING, is_lacking};
 use valkeybloom_protocol::names::{BF_INFO, BF_INSERT};
@@ -31,7 +29,7 @@ use super::state::State;
 use crate::failure::{Failure, Fault, Result, shown};
 use crate::held::limits;
 use crate::lines::{Block, Record, Start};
-use crate::progress::{Progress, Show};
+use crate::progress::Show;
 use crate::receipts::RunReceipts;
 use crate::report::warn;
 use crate::server::{COMMAND_ITEMS, Server};
@@ -60,30 +58,19 @@ struct Checkpoint {
     output_bytes: u64,
 }
 
-/// How far an earlier run came with a file.
-enum Reached {
-    Nothing,
-    /// This many bytes of its output are on the disk.
-    Bytes(u64),
-    End,
-}
-
 /// A run that prints the records whose items are new to a shared filter.
 struct Run<'r> {
     filter: &'r SharedFilter<'r>,
-    passes: &'r Passes<'r>,
     printer: &'r mut Printer,
     receipts: RunReceipts<'r>,
-    /// Where checkpoints are saved, if the input can be read again.
-    state: Option<State>,
-    /// The checkpoint of an earlier run, or the beginning.
-    resumed: Checkpoint,
+    /// Where checkpoints are saved.
+    state: State,
+    /// The latest checkpoint, which may be of an earlier run.
+    saved: Checkpoint,
     /// The number of items that have answers.
     position: u64,
     /// The index of the open file.
     file: u64,
-    /// The position of the saved checkpoint.
-    saved: u64,
 }
 
 impl Checkpoint {
@@ -109,16 +96,6 @@ impl Checkpoint {
             output_bytes,
         })
     }
-
-    /// Returns how far the run came with the file of this index.
-    fn reached(&self, file: u64) -> Reached {
-        match file.cmp(&self.file) {
-            Ordering::Less => Reached::End,
-            Ordering::Equal if self.output_bytes > 0 => Reached::Bytes(self.output_bytes),
-            // The checkpoint is at its first byte, or before it.
-            Ordering::Equal | Ordering::Greater => Reached::Nothing,
-        }
-    }
 }
 
 impl SharedFilter<'_> {
@@ -127,15 +104,32 @@ impl SharedFilter<'_> {
     pub fn print_new(
         &self,
         passes: &Passes<'_>,
-        state: Option<State>,
+        state: State,
         printer: &mut Printer,
     ) -> Result<f64> {
-        let mut run = Run::begin(self, passes, state, printer)?;
-        let done = run.print_records();
+        let checkpoint = state.load(Checkpoint::of_words)?;
+        if checkpoint.is_none() {
+            printer.output.require_none()?;
+        }
+        let keys = [self.key.as_bytes().to_vec()];
+        let receipts = RunReceipts::read(self.server, &keys, "unique", passes.input)?;
+        let saved = checkpoint.unwrap_or_default();
+        printer.figures = saved.figures;
+        let mut run = Run {
+            filter: self,
+            printer,
+            receipts,
+            state,
+            saved,
+            position: saved.position,
+            file: saved.file,
+        };
+        run.begin(checkpoint.is_some(), passes.show)?;
+        let done = run.print_records(passes);
         let rate = done.and_then(|()| self.error_rate());
         let rate = rate.map_err(|failure| run.receipts.explain(failure))?;
         run.receipts.delete();
-        run.state.as_ref().map_or(Ok(()), State::remove)?;
+        run.state.remove()?;
         Ok(rate)
     }
 
@@ -149,75 +143,27 @@ impl SharedFilter<'_> {
     }
 }
 
-impl<'r> Run<'r> {
-    /// Continues the run whose checkpoint is in the state, or begins with the first item.
-    fn begin(
-        filter: &'r SharedFilter<'r>,
-        passes: &'r Passes<'r>,
-        state: Option<State>,
-        printer: &'r mut Printer,
-    ) -> Result<Self> {
-        let load = |state: &State| state.load(Checkpoint::of_words);
-        let checkpoint = state.as_ref().map(load).transpose()?.flatten();
-        if checkpoint.is_none() {
-            printer.output.require_none()?;
-        }
-        let keys = [filter.key.as_bytes().to_vec()];
-        let receipts = RunReceipts::read(filter.server, &keys, "unique", passes.input)?;
-        let resumed = checkpoint.unwrap_or_default();
-        let mut run = Self {
-            filter,
-            passes,
-            printer,
-            receipts,
-            state,
-            resumed,
-            position: resumed.position,
-            file: resumed.file,
-            saved: resumed.position,
-        };
-        if checkpoint.is_some() {
-            run.resume()?;
-        } else {
-            run.create()?;
-        }
-        Ok(run)
-    }
-
-    /// Continues after the checkpoint. The receipt may be ahead of it; the items between are sent again and get the same
-    /// answers.
-    fn resume(&mut self) -> Result<()> {
-        self.printer.figures = self.resumed.figures;
-        self.receipts.resume(self.position, self.passes.show);
-        // A run that was killed at its end may have deleted its receipt.
-        let is_complete =
-            matches!(&self.printer.output, Output::Folder(folder) if folder.is_complete());
-        let found = self.receipts.create(!is_complete);
-        found.map_err(|fault| self.fail(None, &fault))
-    }
-
-    /// Creates the receipt and the first checkpoint.
-    fn create(&mut self) -> Result<()> {
-        if self.receipts.done_before() > 0 && self.passes.show != Show::Nothing {
+impl Run<'_> {
+    /// Finds the receipt of a run that continues after a checkpoint, or else creates the receipt and the first checkpoint.
+    fn begin(&mut self, continues: bool, show: Show) -> Result<()> {
+        if !continues && self.receipts.done_before() > 0 && show != Show::Nothing {
             warn(
                 "the server has a receipt for these files, but there is no output: beginning with the first item",
             );
         }
-        self.receipts.set_first_done(0);
-        let created = self.receipts.create(false);
-        created.map_err(|fault| self.fail(None, &fault))?;
-        self.save()
+        // The receipt may be ahead of the checkpoint: the items between are sent again, and get the same answers.
+        self.receipts.resume(self.position, show);
+        // A run that was killed at its end may have deleted its receipt.
+        let is_complete =
+            matches!(&self.printer.output, Output::Folder(folder) if folder.is_complete());
+        let found = self.receipts.create(continues && !is_complete);
+        found.map_err(|fault| self.fail(None, &fault))?;
+        if continues { Ok(()) } else { self.save() }
     }
 
-    fn print_records(&mut self) -> Result<()> {
-        let &Passes {
-            input, bytes, show, ..
-        } = self.passes;
-        let mut progress = Progress::of_bytes(show, "writing", "records", bytes);
-        let mut records_to_skip = self.resumed.figures.records();
-        let blocks = input.blocks();
-        while let Some(block) = blocks.next() {
-            let mut block = input.fields_of(block)?;
+    fn print_records(&mut self, passes: &Passes<'_>) -> Result<()> {
+        let mut records_to_skip = self.saved.figures.records();
+        passes.each_block("writing", |mut block| {
             if let Some(start) = block.start.take() {
                 self.begin_file(block.index, &start)?;
             }
@@ -225,50 +171,47 @@ impl<'r> Run<'r> {
             let skipped = usize::try_from(records_to_skip).unwrap_or(usize::MAX);
             let skipped = skipped.min(records.len());
             records_to_skip -= skipped as u64;
-            for records in records[skipped..].chunks(CHUNK) {
-                self.print_chunk(&block, records)?;
-            }
-            progress.at(block.read, self.printer.figures.records());
-        }
-        blocks.end()?;
+            let mut chunks = records[skipped..].chunks(CHUNK);
+            chunks.try_for_each(|records| self.print_chunk(&block, records))
+        })?;
         self.save()?;
-        self.printer.output.end()?;
-        progress.end(self.printer.figures.records());
-        Ok(())
+        self.printer.output.end()
     }
 
     /// Begins a file, or continues one.
     fn begin_file(&mut self, index: usize, start: &Start) -> Result<()> {
         let file = index as u64;
-        match (self.resumed.reached(file), &mut self.printer.output) {
-            (Reached::End, _) => Ok(()),
-            (Reached::Bytes(bytes), Output::Folder(folder)) => {
-                let begun = folder.resume(index, start.packed, bytes);
-                begun.map_err(|failure| {
-                    self.receipts.discard();
-                    failure.and("restore that file, or run all inputs again, with another key")
-                })
-            }
-            _ => {
-                // The file before gets its name once the checkpoint says that all its records are done.
-                self.save()?;
-                self.file = file;
-                self.printer.output.begin(index, start)
-            }
+        let Checkpoint { output_bytes, .. } = self.saved;
+        if file < self.saved.file {
+            // An earlier run has done all its records.
+            return Ok(());
         }
+        if let Output::Folder(folder) = &mut self.printer.output
+            && file == self.saved.file
+            && output_bytes > 0
+        {
+            let begun = folder.resume(index, start.packed, output_bytes);
+            return begun.map_err(|failure| {
+                self.receipts.discard();
+                failure.and("restore that file, or run all inputs again, with another key")
+            });
+        }
+        // The file before gets its name once the checkpoint says that all its records are done.
+        self.save()?;
+        self.file = file;
+        self.printer.output.begin(index, start)
     }
 
     fn print_chunk(&mut self, block: &Block, records: &[Record<'_>]) -> Result<()> {
         let items = records.iter().filter_map(|record| record.item.ok());
         let items: Vec<&[u8]> = items.collect();
-        let unsaved = self.position - self.saved + items.len() as u64;
+        let unsaved = self.position - self.saved.position + items.len() as u64;
         if unsaved > Receipt::MOST_ANSWERS as u64 {
             self.save()?;
         }
-        let mut are_new = self.add(block, &items)?.into_iter();
-        self.printer.print(block, records.iter().cloned(), || {
-            (are_new.next() == Some(true)).then_some(1)
-        })?;
+        let are_new = self.add(block, &items)?.into_iter();
+        let records = records.iter().cloned();
+        self.printer.print(block, records, are_new.map(u64::from))?;
         self.position += items.len() as u64;
         self.receipts.set_first_done(self.position);
         Ok(())
@@ -276,18 +219,16 @@ impl<'r> Run<'r> {
 
     /// Saves a checkpoint, once the output is on the disk.
     fn save(&mut self) -> Result<()> {
-        let (Some(state), Output::Folder(folder)) = (&self.state, &mut self.printer.output) else {
+        let Output::Folder(folder) = &mut self.printer.output else {
             return Ok(());
         };
-        let checkpoint = Checkpoint {
+        self.saved = Checkpoint {
             figures: self.printer.figures,
             position: self.position,
             file: self.file,
             output_bytes: folder.sync()?,
         };
-        state.save(checkpoint.to_words())?;
-        self.saved = self.position;
-        Ok(())
+        self.state.save(self.saved.to_words())
     }
 
     /// Adds items to the filter, and returns for each whether it was new.
@@ -309,37 +250,10 @@ impl<'r> Run<'r> {
         let mut are_new = Vec::with_capacity(items.len());
         for ((batch, (_, command)), reply) in batches.zip(&commands).zip(replies) {
             let reply = self.receipts.settle(0, command, reply);
-            are_new.extend(self.answers(block, batch, reply)?);
-        }
-        Ok(are_new)
-    }
-
-    /// Returns for each item of a batch whether it was new, as the reply to its command says.
-    fn answers(
-        &self,
-        block: &Block,
-        batch: &[&[u8]],
-        reply: Result<Value, Fault>,
-    ) -> Result<Vec<bool>> {
-        let failed = |index, fault: &Fault| self.fail(Some(&block.position(batch[index])), fault);
-        let reply = reply.map_err(|fault| failed(0, &fault))?;
-        let answers = reply.into_sequence().unwrap_or_default();
-        let unexpected = || failed(0, &unexpected(BF_INSERT));
-        if answers.len() > batch.len() {
-            return Err(unexpected());
-        }
-        let are_new = answers
-            .into_iter()
-            .enumerate()
-            .map(|(index, answer)| match answer {
-                Value::Int(answer) => Ok(answer == 1),
-                Value::ServerError(error) => Err(failed(index, &error.into())),
-                _ => Err(unexpected()),
-            });
-        let are_new: Vec<bool> = are_new.collect::<Result<_>>()?;
-        // Only an error may end the answers early.
-        if are_new.len() < batch.len() {
-            return Err(unexpected());
+            let answers = answers(BF_INSERT, batch, reply);
+            are_new.extend(
+                answers.map_err(|(item, fault)| self.fail(Some(&block.position(item)), &fault))?,
+            );
         }
         Ok(are_new)
     }
@@ -362,6 +276,35 @@ impl<'r> Run<'r> {
         failure.and(
             "the server's answers for some items are lost, so which of them are new can't be known: run all inputs again, with another key",
         )
+    }
+}
+
+/// Returns for each item of a command whether the answer to it is 1.
+///
+/// # Errors
+/// An item, and the fault that its answer is. The first item has the fault of the whole command.
+pub fn answers<'i>(
+    command: &str,
+    items: &[&'i [u8]],
+    reply: Result<Value, Fault>,
+) -> Result<Vec<bool>, (&'i [u8], Fault)> {
+    let reply = reply.map_err(|fault| (items[0], fault))?;
+    let answers = reply.into_sequence().unwrap_or_default();
+    let count = answers.len();
+    let answers = items
+        .iter()
+        .zip(answers)
+        .map(|(item, answer)| match answer {
+            Value::Int(answer @ 0..=1) => Ok(answer == 1),
+            Value::ServerError(error) => Err((*item, error.into())),
+            _ => Err((items[0], unexpected(command))),
+        });
+    let answers = answers.collect::<Result<Vec<_>, _>>()?;
+    // Only an error may end the answers early.
+    if count == items.len() {
+        Ok(answers)
+    } else {
+        Err((items[0], unexpected(command)))
     }
 }
 

@@ -13,9 +13,10 @@ use crate::failure::{Failure, Result};
 const HEAD: &[u8] = b"valkeybloom unique 1\n";
 const LEVEL: i32 = 1;
 
-/// The state of a run.
+/// The state of a run. It has no file if the run can't continue.
+#[derive(Default)]
 pub struct State {
-    file: PathBuf,
+    file: Option<PathBuf>,
     /// Its folder, locked against other runs, unless the output's lock is on it.
     _lock: Option<File>,
     /// The head, and the files and options, which must be the same when the run continues.
@@ -30,7 +31,7 @@ impl State {
         let is_locked = locked == Some(&*place);
         let length = (description.len() as u64).to_le_bytes();
         Ok(Self {
-            file: folder.join(STATE),
+            file: Some(folder.join(STATE)),
             _lock: if is_locked { None } else { Some(lock(folder)?) },
             head: [HEAD, &length, description.as_bytes()].concat(),
         })
@@ -41,10 +42,16 @@ impl State {
     /// # Errors
     /// The file can't be read, or is of a run with other files or options.
     pub fn load<T>(&self, decode: impl FnOnce(Vec<u128>) -> Option<T>) -> Result<Option<T>> {
-        let file = self.file.display();
+        let Some(path) = &self.file else {
+            return Ok(None);
+        };
+        let file = path.display();
         let damaged = || io::Error::other("it is damaged");
         let decode = |words| decode(words).ok_or_else(damaged);
-        match self.read().and_then(|words| words.map(decode).transpose()) {
+        match self
+            .read(path)
+            .and_then(|words| words.map(decode).transpose())
+        {
             Ok(Some(decoded)) => Ok(Some(decoded)),
             Ok(None) => Err(Failure::new(format!(
                 "{file} is of a run with other files or options, or the files have changed: remove it to begin anew"
@@ -67,8 +74,8 @@ impl State {
     }
 
     /// Reads the words; `None` if they are of another run.
-    fn read(&self) -> io::Result<Option<Vec<u128>>> {
-        let mut from = BufReader::new(zstd::Decoder::new(File::open(&self.file)?)?);
+    fn read(&self, file: &Path) -> io::Result<Option<Vec<u128>>> {
+        let mut from = BufReader::new(zstd::Decoder::new(File::open(file)?)?);
         let mut head = Vec::new();
         let length = self.head.len() as u64;
         from.by_ref().take(length).read_to_end(&mut head)?;
@@ -91,8 +98,11 @@ impl State {
 
     /// Writes words: all of them, or nothing.
     pub fn save(&self, words: impl IntoIterator<Item = u128>) -> Result<()> {
+        let Some(file) = &self.file else {
+            return Ok(());
+        };
         let write = || {
-            let mut frame = zstd::Encoder::new(File::create(unfinished(&self.file))?, LEVEL)?;
+            let mut frame = zstd::Encoder::new(File::create(unfinished(file))?, LEVEL)?;
             frame.include_checksum(true)?;
             let mut to = BufWriter::new(frame);
             to.write_all(&self.head)?;
@@ -100,13 +110,15 @@ impl State {
                 to.write_all(&word.to_le_bytes())?;
             }
             let frame = to.into_inner().map_err(IntoInnerError::into_error)?;
-            put_in_place(&frame.finish()?, &self.file)
+            put_in_place(&frame.finish()?, file)
         };
-        write().map_err(|error| failed("write", &self.file, &error))
+        write().map_err(|error| failed("write", file, &error))
     }
 
     /// Removes the state, because the run is done.
     pub fn remove(&self) -> Result<()> {
-        fs::remove_file(&self.file).map_err(|error| failed("remove", &self.file, &error))
+        let removed =
+            |file: &PathBuf| fs::remove_file(file).map_err(|error| failed("remove", file, &error));
+        self.file.as_ref().map_or(Ok(()), removed)
     }
 }

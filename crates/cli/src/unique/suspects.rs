@@ -121,23 +121,22 @@ impl Suspects {
         self.parts.iter().flat_map(Part::hashes)
     }
 
-    /// Returns the index of each of these hashes that is in the set, ascending, and its number.
-    pub fn find_each(&self, hashes: &[Hash]) -> Vec<(usize, usize)> {
+    /// Returns for each of these hashes its number, if it is in the set.
+    pub fn find_each(&self, hashes: &[Hash]) -> Vec<Option<usize>> {
         let part = |hash| &self.parts[part_of(hash)];
-        let mut found = Vec::new();
+        let mut numbers = vec![None; hashes.len()];
         let mut claimed = Vec::with_capacity(BATCH);
-        for (batch, start) in hashes.chunks(BATCH).zip((0..).step_by(BATCH)) {
+        for (batch, numbers) in hashes.chunks(BATCH).zip(numbers.chunks_mut(BATCH)) {
             touch_each(batch.iter().map(|hash| part(*hash).filter.touch(*hash)));
-            claimed.clear();
-            let all = (start..).zip(batch.iter().copied());
-            claimed.extend(all.filter(|(_, hash)| part(*hash).filter.contains(*hash)));
-            touch_each(claimed.iter().map(|(_, hash)| part(*hash).touch(*hash)));
-            found.extend(claimed.iter().filter_map(|&(index, hash)| {
-                let place = part(hash).find(hash)?;
-                Some((index, self.firsts[part_of(hash)] + place))
-            }));
+            let all = batch.iter().copied().zip(numbers);
+            claimed.extend(all.filter(|(hash, _)| part(*hash).filter.contains(*hash)));
+            touch_each(claimed.iter().map(|(hash, _)| part(*hash).touch(*hash)));
+            for (hash, number) in claimed.drain(..) {
+                let place = part(hash).find(hash);
+                *number = place.map(|place| self.firsts[part_of(hash)] + place);
+            }
         }
-        found
+        numbers
     }
 }
 
@@ -186,21 +185,20 @@ mod tests {
                 .map(hash)
                 .chain([2, Hash::MAX - 3])
                 .collect();
-            assert_eq!(suspects.find_each(&others), []);
+            assert!(suspects.find_each(&others).iter().all(Option::is_none));
             let found = suspects.find_each(&hashes);
-            let (indexes, numbers): (Vec<_>, Vec<_>) = found.into_iter().unzip();
-            assert!(indexes.into_iter().eq(0..hashes.len()));
+            let numbers: Vec<_> = found.iter().copied().flatten().collect();
+            assert_eq!(numbers.len(), hashes.len());
             assert!(numbers.is_sorted_by(|one, next| one < next));
             assert!(numbers.iter().all(|number| *number < suspects.end()));
-            let mixed: Vec<_> = others
-                .iter()
-                .cycle()
+            let others = others.iter().cycle();
+            let mixed = others
                 .zip(&hashes)
-                .flat_map(|(a, b)| [*a, *b])
-                .collect();
-            let odd = (1..).step_by(2).zip(numbers);
-            assert!(suspects.find_each(&mixed).into_iter().eq(odd));
+                .flat_map(|(other, hash)| [*other, *hash]);
+            let expected = found.into_iter().flat_map(|number| [None, number]);
+            let mixed: Vec<_> = mixed.collect();
+            assert!(suspects.find_each(&mixed).into_iter().eq(expected));
         }
-        assert_eq!(Suspects::of_ascending(&[]).find_each(&[5]), []);
+        assert_eq!(Suspects::of_ascending(&[]).find_each(&[5]), [None]);
     }
 }
