@@ -1,9 +1,10 @@
 //! Reads items from files: one per line, each ended by a zero byte, a column of CSV, or a field of JSON lines.
 //!
 //! ```text
-//!   files → form   decompressed, or refused
-//!         → split  blocks of whole items → block → the consumer
-//!         → json   the fields of a block of lines ┘
+//!   files → form    decompressed, or refused
+//!         → lines   blocks of whole lines            ┐
+//!         → table   the fields of a column           ┼→ block → the consumer
+//!         → json    the fields of a block of lines   ┘
 //! ```
 //!
 //! A thread reads the files and passes on the blocks. So the consumer has a processor for itself, and only a few blocks
@@ -12,10 +13,12 @@
 mod block;
 mod form;
 mod json;
-mod split;
+mod records;
 mod strings;
+mod table;
 
 use std::collections::HashSet;
+use std::fmt;
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
@@ -35,9 +38,11 @@ use self::block::{OnFault, Unit};
 use self::form::Opened;
 pub use self::form::Packed;
 use self::json::Field;
-use self::split::Column;
-pub use self::split::failed;
+use self::table::Column;
 use super::failure::{Failure, Result};
+
+/// The approximate size of a block.
+const BLOCK_BYTES: usize = 1 << 20;
 
 /// The most blocks that wait for the consumer.
 const BLOCKS: usize = 4;
@@ -58,7 +63,7 @@ pub struct Input {
     #[arg(long, value_name = "NAME|N", conflicts_with = "zero", group = "parsed")]
     column: Option<Column>,
     /// The character between two columns, or tab [default: tab if the first line has one, else a comma]
-    #[arg(long, value_name = "C", value_parser = split::delimiter, requires = "column")]
+    #[arg(long, value_name = "C", value_parser = table::delimiter, requires = "column")]
     delimiter: Option<u8>,
     /// Items are a field of JSON lines, like text or user.id
     #[arg(long, value_name = "NAME", conflicts_with_all = ["zero", "column"], group = "parsed")]
@@ -298,12 +303,12 @@ impl Input {
                 .keeping
                 .as_ref()
                 .map_or(OnFault::Fail, |keeping| keeping.bad);
-            split::fields(block, opened, (column, self.delimiter), bad, &send)?;
+            table::fields(block, opened, (column, self.delimiter), bad, &send)?;
         } else {
             if !self.zero {
                 form::require_line_feeds(&opened.head).map_err(fault)?;
             }
-            split::lines(block, opened, self.end(), &send)?;
+            lines(block, opened, self.end(), &send)?;
         }
         if let Some(Some(stamp)) = self.kept_stamps().get(index)
             && *stamp != Stamp::of(&from.metadata().map_err(fault)?)
@@ -434,6 +439,29 @@ fn metadata(file: &Path) -> io::Result<Metadata> {
         return open(file)?.metadata();
     }
     file.metadata()
+}
+
+/// Passes on a block.
+type Sink<'s> = &'s dyn Fn(Block) -> Result<()>;
+
+/// Sends the items that end with a byte. The block is the first of the file.
+fn lines(mut block: Block, mut opened: Opened<'_>, end: u8, send: Sink<'_>) -> Result<()> {
+    loop {
+        match block.fill(&mut opened.from, BLOCK_BYTES, end) {
+            Ok(0) => {
+                block.end_last(end);
+                return send(block);
+            }
+            // An item that is longer than a block stays where it is.
+            Ok(_) if block.len() == 0 => {}
+            Ok(_) => send(block.take())?,
+            Err(error) => return Err(block.broken(error)),
+        }
+    }
+}
+
+pub fn failed(file: &Path, error: impl fmt::Display) -> Failure {
+    Failure::new(format!("could not read {}: {error}", file.display()))
 }
 
 #[cfg(test)]

@@ -1,24 +1,16 @@
-//! Splits a file into blocks of whole items: lines, or the fields of a column of CSV.
+//! A column of CSV: its fields as the items of blocks.
 
-use std::cell::RefCell;
-use std::fmt;
-use std::io::{self, Cursor, Read};
-use std::path::Path;
-use std::rc::Rc;
+use std::io::Read;
 use std::str::FromStr;
 
-use csv::{ByteRecord, Position, ReaderBuilder};
+use csv::ByteRecord;
 
 use super::block::{Block, OnFault, ended};
 use super::form::Opened;
+use super::records::{Records, records};
+use super::{BLOCK_BYTES, Sink, failed};
 use crate::failure::{Failure, Result, shown};
 use crate::report::counted;
-
-/// The approximate size of a block.
-const BLOCK_BYTES: usize = 1 << 20;
-
-/// Passes on a block.
-pub type Send<'s> = &'s dyn Fn(Block) -> Result<()>;
 
 /// A column of CSV.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,189 +37,103 @@ impl FromStr for Column {
 pub fn delimiter(word: &str) -> Result<u8, &'static str> {
     match word.as_bytes() {
         b"tab" | b"\\t" => Ok(b'\t'),
-        [byte] if byte.is_ascii() && !b"\"\r\n".contains(byte) => Ok(*byte),
+        [byte] if !b"\"\r\n".contains(byte) => Ok(*byte),
         _ => Err("not one character, or tab"),
     }
 }
 
-pub fn failed(file: &Path, error: impl fmt::Display) -> Failure {
-    Failure::new(format!("could not read {}: {error}", file.display()))
-}
-
-/// Sends the items that end with a byte. The block is the first of the file.
-pub fn lines(mut block: Block, mut opened: Opened<'_>, end: u8, send: Send<'_>) -> Result<()> {
-    loop {
-        match block.fill(&mut opened.from, BLOCK_BYTES, end) {
-            Ok(0) => {
-                block.end_last(end);
-                return send(block);
-            }
-            // An item that is longer than a block stays where it is.
-            Ok(_) if block.len() == 0 => {}
-            Ok(_) => send(block.take())?,
-            Err(error) => return Err(block.broken(error)),
-        }
-    }
-}
-
-/// Sends the fields of a column. The block is the first of the file; if it has a start, the records are kept, and those that
-/// lack the column may be.
+/// Sends the fields of a column. The block is the first of the file. If it has a start, it keeps whole records, and `bad` says
+/// what becomes of those with another number of fields than the first.
 pub fn fields(
     block: Block,
     opened: Opened<'_>,
     (column, delimiter): (&Column, Option<u8>),
     bad: OnFault,
-    send: Send<'_>,
+    send: Sink<'_>,
 ) -> Result<()> {
-    let mut table = table(block, opened, delimiter)?;
+    let delimiter = delimiter.unwrap_or_else(|| delimiter_of(&opened.head));
+    let records = records(opened.from, delimiter, BLOCK_BYTES, block.start.is_some());
+    let mut table = Table {
+        records: records.map_err(Failure::new)?,
+        last: Last::Nothing,
+        block,
+    };
     let mut width = None;
     let index = match column {
         Column::Number(number) => number - 1,
-        Column::Name(name) if table.next()? => {
-            width = Some(table.record.len());
-            table.before = Before::Header;
-            index_of(name, &table.record).map_err(|text| failed(table.block.file(), text))?
+        Column::Name(name) => {
+            let Some(header) = table.next(Last::Header)? else {
+                return send(table.block);
+            };
+            width = Some(header.len());
+            index_of(name, header).map_err(|text| failed(table.block.file(), text))?
         }
-        Column::Name(_) => return send(table.block),
     };
-    while table.next()? {
-        if table.block.size() >= BLOCK_BYTES {
-            send(table.block.take())?;
+    while table.next(Last::Item)?.is_some() {
+        let Table { records, block, .. } = &mut table;
+        if block.size() >= BLOCK_BYTES {
+            send(block.take())?;
         }
-        let columns = table.record.len();
+        let record = records.present();
+        let columns = record.len();
         let width = *width.get_or_insert(columns);
-        let counted = || counted(columns as u64, "column");
-        table.before = Before::Item;
-        match table.record.get(index) {
-            Some(field) if columns == width => table.block.push(field),
+        let columns_text = || counted(columns as u64, "column");
+        match record.get(index) {
+            Some(field) if columns == width => block.push(field),
             None if columns == width && bad == OnFault::Fail => {
-                let text = format!("it has {}, not {}", counted(), index + 1);
-                return Err(failed(table.block.file(), text));
+                let text = format!("it has {}, not {}", columns_text(), index + 1);
+                return Err(failed(block.file(), text));
             }
             _ => {
-                let text = format!("it has {}, and those before it {width}", counted());
-                table.block.push_itemless(bad, text)?;
+                let text = format!("it has {}, and those before it {width}", columns_text());
+                block.push_itemless(bad, text)?;
             }
         }
     }
     send(table.block)
 }
 
-/// Begins to read a table. Without a delimiter it is a tab if the first line has one, and else a comma.
-fn table(block: Block, opened: Opened<'_>, delimiter: Option<u8>) -> Result<Table<impl Read>> {
-    let is_in_first_line = |byte: &u8| *byte != b'\n';
-    let mut first_line = opened.head.iter().copied().take_while(is_in_first_line);
-    let has_tab = first_line.any(|byte| byte == b'\t');
-    let delimiter = delimiter.unwrap_or(if has_tab { b'\t' } else { b',' });
-    // A last record that no file has, of one field: a quote that is not closed takes it in.
-    let last = getrandom::u64().map_err(|error| Failure::new(error.to_string()))?;
-    let last = format!("{last:016x}").replace(char::from(delimiter), "g");
-    let end = format!("\n{last}\n").into_bytes();
-    let recent = block.start.is_some().then(<Rc<RefCell<Recent>>>::default);
-    let from = Copying {
-        from: opened.from,
-        to: recent.clone(),
-    };
-    Ok(Table {
-        reader: ReaderBuilder::new()
-            .has_headers(false)
-            .flexible(true)
-            .delimiter(delimiter)
-            .buffer_capacity(BLOCK_BYTES)
-            .from_reader(from.chain(Cursor::new(end))),
-        record: ByteRecord::new(),
-        last: vec![last].into(),
-        before: Before::Nothing,
-        recent,
-        block,
-    })
-}
-
-/// The bytes that were read last, while whole records are kept.
-#[derive(Default)]
-struct Recent {
-    bytes: Vec<u8>,
-    /// The position of the first one in the file.
-    start: u64,
-    /// The number of them that belong to records that were kept. They are removed when more are read: once for many records.
-    kept: usize,
-}
-
-/// A reader that keeps what it reads, if there is a place for it.
-struct Copying<R> {
-    from: R,
-    to: Option<Rc<RefCell<Recent>>>,
-}
-
-impl<R: Read> Read for Copying<R> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let count = self.from.read(into)?;
-        if let Some(to) = &self.to {
-            let mut to = to.borrow_mut();
-            let kept = std::mem::take(&mut to.kept);
-            to.bytes.drain(..kept);
-            to.start += kept as u64;
-            to.bytes.extend_from_slice(&into[..count]);
-        }
-        Ok(count)
+/// Returns the delimiter of a file: a tab if the first line has one, and else a comma.
+fn delimiter_of(head: &[u8]) -> u8 {
+    let mut first_line = head.iter().take_while(|byte| **byte != b'\n');
+    if first_line.any(|byte| *byte == b'\t') {
+        b'\t'
+    } else {
+        b','
     }
 }
 
-/// What the record before the present one is.
+/// What the record is that was read last.
 #[derive(Clone, Copy)]
-enum Before {
+enum Last {
     Nothing,
     Header,
     Item,
 }
 
-/// The records of a file.
+/// The records of a file, and the block that they go to.
 struct Table<R> {
-    reader: csv::Reader<R>,
-    /// The present one.
-    record: ByteRecord,
-    /// The only field of the record that ends the file.
-    last: ByteRecord,
-    before: Before,
-    /// The bytes from the record before the present one on, if records are kept.
-    recent: Option<Rc<RefCell<Recent>>>,
-    /// The fields that were read, for positions in messages.
+    records: Records<R>,
+    last: Last,
     block: Block,
 }
 
 impl<R: Read> Table<R> {
-    /// Reads the next record. Returns false at the end of the file.
-    fn next(&mut self) -> Result<bool> {
-        let text = match self.reader.read_byte_record(&mut self.record) {
-            Ok(true) => {
-                self.keep_before();
-                return Ok(self.record != self.last);
-            }
-            Ok(false) => "an earlier quote is not closed".to_owned(),
-            Err(error) => error.to_string(),
-        };
-        Err(self.block.broken(text))
-    }
-
-    /// Keeps the record before the present one, with the empty lines after it.
-    fn keep_before(&mut self) {
-        let Some(recent) = &self.recent else {
-            return;
-        };
-        let mut recent = recent.borrow_mut();
-        let Recent { bytes, start, kept } = &mut *recent;
-        let end = self.record.position().map_or(0, Position::byte) - *start;
-        // The last record may begin after the line feed before it, which the file lacks.
-        let end = usize::try_from(end).map_or(bytes.len(), |end| end.min(bytes.len()));
-        let rest = bytes[end..].iter();
-        let end = end + rest.take_while(|byte| b"\r\n".contains(byte)).count();
-        let before = &bytes[*kept..end];
-        match (self.before, &mut self.block.start) {
-            (Before::Header, Some(start)) => start.header = ended(before).concat(),
-            (Before::Item, _) => self.block.push_record(before),
+    /// Reads the next record, and keeps the one before it. Returns `None` at the end of the file.
+    fn next(&mut self, next: Last) -> Result<Option<&ByteRecord>> {
+        let Self {
+            records,
+            last,
+            block,
+        } = self;
+        let is_there = records.next().map_err(|text| block.broken(text))?;
+        records.keep_before(|bytes| match (*last, &mut block.start) {
+            (Last::Header, Some(start)) => start.header = ended(bytes).concat(),
+            (Last::Item, _) => block.push_record(bytes),
             _ => {}
-        }
-        *kept = end;
+        });
+        *last = next;
+        Ok(is_there.then_some(records.present()))
     }
 }
 
@@ -247,6 +153,9 @@ fn index_of(name: &str, header: &ByteRecord) -> Result<usize, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+    use std::path::Path;
+
     use super::super::block::{Start, Unit};
     use super::super::form::Packed;
     use super::*;
