@@ -366,6 +366,25 @@ fn a_short_run_whose_output_is_gone_begins_with_the_first_item() {
     assert_printed_once(&[machine], &mut server.client());
 }
 
+/// No filter is made for them, and the run leaves nothing but its output.
+#[test]
+fn files_without_items_are_done() {
+    let (server, mut client) = Server::with_client();
+    let machine = Machine::new(&server, "a", 10, 0);
+    machine.run(&url(&server)).done();
+    assert_eq!(client.cmd("DBSIZE").as_int(), 0);
+    let out = machine.folder.join("out");
+    let mut names: Vec<_> = fs::read_dir(&out)
+        .expect("it is there")
+        .map(|entry| entry.expect("it is there").file_name())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["packed.gz", "packed.zst", "plain"]);
+    for (name, _) in &machine.files {
+        assert_eq!(text(&out.join(name)), "", "{name}");
+    }
+}
+
 #[test]
 fn a_run_that_could_not_go_on_is_refused() {
     let server = Server::builder().without_module().start();

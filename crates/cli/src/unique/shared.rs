@@ -18,6 +18,7 @@
 
 use redis::{Value, cmd};
 use valkeybloom_near::once::{LACKING, is_lacking};
+use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::names::{BF_INFO, BF_INSERT};
 use valkeybloom_sketches::{Fraction, Receipt};
 
@@ -138,8 +139,12 @@ impl SharedFilter<'_> {
         let mut info = cmd(BF_INFO);
         let rates: Result<Vec<f64>, Fault> = self.server.get(key, info.arg(key).arg("ERROR"));
         let first = |rates: Vec<f64>| rates.first().copied().ok_or_else(|| unexpected(BF_INFO));
-        let rate = rates.and_then(first);
-        rate.map_err(|fault| self.server.failure_of("describe", key, &fault))
+        match rates.and_then(first) {
+            Ok(rate) => Ok(rate),
+            // No record had an item, so nothing was sent, and nothing made a filter.
+            Err(fault) if fault.is(Error::NOT_FOUND) => Ok(self.rate.get()),
+            Err(fault) => Err(self.server.failure_of("describe", key, &fault)),
+        }
     }
 }
 
