@@ -3,7 +3,6 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use clap::error::ContextValue;
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
 
 /// The parameters of a URL that the client library reads. It ignores others.
@@ -52,20 +51,12 @@ impl Address {
                 .into_connection_info()
         };
         let info = info.map_err(|_| NotAnAddress)?;
-        let (host, port, has_tls) = match info.addr() {
-            ConnectionAddr::Unix(path) => {
-                let place = Place::Socket(path.clone());
-                return Ok(Self { info, place });
-            }
-            ConnectionAddr::Tcp(host, port) => (host, port, false),
-            ConnectionAddr::TcpTls { host, port, .. } => (host, port, true),
-            _ => return Err(NotAnAddress),
-        };
-        let place = Place::Port {
-            host: host.clone(),
-            port: *port,
-            has_tls,
-        };
+        let user = info.redis_settings();
+        // The client library ignores a user without a password.
+        if user.username().is_some() && user.password().is_none() {
+            return Err(NotAnAddress);
+        }
+        let place = place_of(info.addr()).ok_or(NotAnAddress)?;
         Ok(Self { info, place })
     }
 
@@ -109,17 +100,32 @@ impl fmt::Display for NotAnAddress {
 
 impl std::error::Error for NotAnAddress {}
 
-/// Returns whether an address is the path of a socket. One with parameters is not taken: they may hold a password.
+fn place_of(address: &ConnectionAddr) -> Option<Place> {
+    let (host, port, has_tls) = match address {
+        ConnectionAddr::Unix(path) => return Some(Place::Socket(path.clone())),
+        ConnectionAddr::Tcp(host, port) => (host, port, false),
+        ConnectionAddr::TcpTls { host, port, .. } => (host, port, true),
+        _ => return None,
+    };
+    Some(Place::Port {
+        host: host.clone(),
+        port: *port,
+        has_tls,
+    })
+}
+
+/// Returns whether an address is the path of a socket. A path followed by parameters is refused, because they may hold a
+/// password.
 fn is_path(address: &str) -> bool {
     begins_as_path(address) && !has_parameters(address)
 }
 
-fn begins_as_path(word: &str) -> bool {
+pub fn begins_as_path(word: &str) -> bool {
     word.starts_with(['/', '.'])
 }
 
-/// Returns whether a path is followed by parameters of a URL. Else, a `?` is part of the path.
-fn has_parameters(path: &str) -> bool {
+/// Returns whether a path is followed by parameters of a URL. Otherwise a `?` belongs to the path.
+pub fn has_parameters(path: &str) -> bool {
     let mut names = path.split(['?', '&']).skip(1);
     names.any(|one| {
         let name = one.split_once('=').map(|(name, _)| name);
@@ -145,44 +151,16 @@ fn checked_url(address: &str) -> Option<String> {
         .split('&')
         .map(|one| one.split_once('=').map_or(one, |(name, _)| name));
     let is_known = names.all(|name| name.is_empty() || known.contains(&name));
-    (is_known && !url.contains('#')).then_some(url)
+    // The user, the password and the host of a socket's URL are among them.
+    let has_host = is_of_socket(&url) && !url.contains(":///");
+    (is_known && !has_host && !url.contains('#')).then_some(url)
 }
 
 /// Returns whether a URL has the scheme of a socket: `unix`, `redis+unix` or `valkey+unix`, in any case.
-fn is_of_socket(url: &str) -> bool {
+pub fn is_of_socket(url: &str) -> bool {
     let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
     let transport = scheme.rsplit('+').next().unwrap_or_default();
     transport.eq_ignore_ascii_case("unix")
-}
-
-/// Removes users and passwords from the words of the command line that an error quotes.
-#[must_use]
-pub fn without_passwords(mut error: clap::Error) -> clap::Error {
-    let quoted = error.context().filter_map(|(kind, value)| match value {
-        ContextValue::String(word) => Some((kind, without_password(word))),
-        _ => None,
-    });
-    for (kind, word) in quoted.collect::<Vec<_>>() {
-        error.insert(kind, ContextValue::String(word));
-    }
-    error
-}
-
-/// Returns a word of a command line without the user and the password of an address.
-fn without_password(word: &str) -> String {
-    if is_of_socket(word) || begins_as_path(word) && has_parameters(word) {
-        // They are parameters, and any `&` in a password looks like the start of another one.
-        return word.split('?').next().unwrap_or_default().to_owned();
-    }
-    let Some((secret, rest)) = word.rsplit_once('@') else {
-        return word.to_owned();
-    };
-    match secret.split_once("://") {
-        Some((scheme, _)) if scheme.bytes().all(|c| c.is_ascii_alphanumeric()) => {
-            format!("{scheme}://{rest}")
-        }
-        _ => rest.to_owned(),
-    }
 }
 
 #[cfg(test)]
@@ -191,6 +169,7 @@ mod tests {
 
     #[test]
     fn no_part_of_an_address_is_ignored() {
+        let is_address = |address| Address::parse(address).is_ok();
         for address in [
             "localhost",
             "u:p%23w@localhost:1/2",
@@ -201,7 +180,7 @@ mod tests {
             "UNIX:///a/socket?db=2",
             "valkey+unix:///a/socket?db=2",
         ] {
-            assert!(checked_url(address).is_some(), "{address}");
+            assert!(is_address(address), "{address}");
         }
         for address in [
             "localhost?db=2",
@@ -210,9 +189,14 @@ mod tests {
             "redis://u:12#3@localhost",
             "rediss://localhost#insecure",
             "redis://unix://localhost?db=2",
+            "redis://u@localhost",
+            "redis://u:@localhost",
+            "unix:///a/socket?user=u",
+            "unix://u:p@localhost/a/socket",
+            "unix://localhost/a/socket",
             "unix:///a/socket?database=2",
         ] {
-            assert_eq!(checked_url(address), None, "{address}");
+            assert!(!is_address(address), "{address}");
         }
     }
 
@@ -225,28 +209,6 @@ mod tests {
             assert!(!is_path(address), "{address}");
         }
         assert_eq!(checked_url("/a/socket?user=u&pass=p"), None);
-    }
-
-    #[test]
-    fn words_lose_their_passwords() {
-        for (word, expected) in [
-            ("redis://u:p@host/2", "redis://host/2"),
-            ("redis://u:p'w d@e@host", "redis://host"),
-            ("u:p@host:1", "host:1"),
-            ("u:p://w@host", "host"),
-            ("u@a://host", "a://host"),
-            ("unix:///s?user=u&pass=p", "unix:///s"),
-            ("unix:///s?pass=p&w@d", "unix:///s"),
-            ("unix:///a@b/s", "unix:///a@b/s"),
-            ("/a@b/s?user=u&pass=p@w", "/a@b/s"),
-            ("/s?.sock", "/s?.sock"),
-            ("Redis+Unix:///s?db=2&pass=p", "Redis+Unix:///s"),
-            ("host:1", "host:1"),
-            ("redis://host", "redis://host"),
-            ("", ""),
-        ] {
-            assert_eq!(without_password(word), expected);
-        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod address;
 mod bounded;
+mod redaction;
 mod tls;
 
 use std::fmt;
@@ -14,8 +15,9 @@ use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
-pub use address::{Address, NotAnAddress, Place, without_passwords};
+pub use address::{Address, NotAnAddress, Place};
 pub use bounded::{Bounded, EXCEEDED};
+pub use redaction::without_passwords;
 pub use tls::{Rules, Tls, advice_on_alert};
 
 /// What to check after a failure to connect.

@@ -1,7 +1,8 @@
 //! TLS, for addresses with `rediss://`.
 //!
-//! The client library trusts authorities alone. A server's own certificate, signed by itself, can be named as trusted as
-//! well, which OpenSSL's clients allow: most that people make for a test say that they are an authority's.
+//! The client library accepts only certificates that an authority signed. [`Verifier`] also accepts a server's own that is
+//! among the trusted ones, as OpenSSL does. Most that people make for a test are marked as an authority's, so that the client
+//! library would refuse them.
 
 use std::fmt;
 use std::fs;
@@ -11,13 +12,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{ClientTlsConfig, TlsCertificates};
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_name;
-use rustls::crypto::ring;
+use rustls::client::{VerifierBuilderError, WebPkiServerVerifier};
+use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
@@ -70,48 +72,29 @@ impl Tls {
         if !address.has_tls() {
             return Ok(None);
         }
-        let provider = Arc::new(ring::default_provider());
         let root_cert = self.cacert.as_deref().map(read).transpose()?;
-        let (trusted, source) = if let (Some(path), Some(pem)) = (&self.cacert, &root_cert) {
-            (certificates(path, pem)?, path.display().to_string())
-        } else {
-            let found = rustls_native_certs::load_native_certs();
-            (found.certs, "the system's certificates".to_owned())
+        let verifier = match (&self.cacert, &root_cert) {
+            (Some(path), Some(pem)) => {
+                let verifier = Verifier::trusting(certificates(path, pem)?);
+                verifier.map_err(|error| unusable(path.display(), error))?
+            }
+            _ => Verifier::of_system()?,
         };
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(trusted.iter().cloned());
-        let authorities =
-            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
-        let verifier = Verifier {
-            authorities: authorities
-                .build()
-                .map_err(|error| unusable(&source, error))?,
-            trusted,
+        let client = match (&self.cert, &self.cert_key) {
+            (Some(cert), Some(key)) => Some(identity(cert, key)?),
+            _ => None,
         };
-        let rules = ClientConfig::builder_with_provider(provider)
+        let rules = ClientConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(verifier));
-        let (rules, client_tls) = match (&self.cert, &self.cert_key) {
-            (Some(cert), Some(key)) => {
-                let (client_cert, client_key) = (read(cert)?, read(key)?);
-                let chain = certificates(cert, &client_cert)?;
-                let rules = rules.with_client_auth_cert(chain, private_key(key, &client_key)?);
-                let rules = rules.map_err(|error| match error {
-                    Error::InvalidCertificate(error) if is_version_1(&error) => {
-                        let why = format!("it is of version 1: {MAKE_VERSION_3}");
-                        unusable(cert.display(), why)
-                    }
-                    error => unusable(cert.display(), error),
-                })?;
-                let client_tls = ClientTlsConfig {
-                    client_cert,
-                    client_key,
-                };
-                (rules, Some(client_tls))
+        let (rules, client_tls) = match client {
+            Some((identity, files)) => {
+                let always = Arc::new(SingleCertAndKey::from(identity));
+                (rules.with_client_cert_resolver(always), Some(files))
             }
-            _ => (rules.with_no_client_auth(), None),
+            None => (rules.with_no_client_auth(), None),
         };
         Ok(Some(Rules {
             connector: Arc::new(rules).into(),
@@ -121,6 +104,36 @@ impl Tls {
             },
         }))
     }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+/// Reads a certificate to show and its key. Returns them, and the contents of their files.
+fn identity(cert: &Path, key: &Path) -> Result<(CertifiedKey, ClientTlsConfig), String> {
+    let (client_cert, client_key) = (read(cert)?, read(key)?);
+    let chain = certificates(cert, &client_cert)?;
+    let secret = PrivateKeyDer::from_pem_slice(&client_key).map_err(|error| match error {
+        pem::Error::NoItemsFound => unusable(
+            key.display(),
+            "it holds no private key in PEM, or one with a password",
+        ),
+        error => unusable(key.display(), error),
+    })?;
+    let identity = CertifiedKey::from_der(chain, secret, &provider());
+    let identity = identity.map_err(|error| match error {
+        Error::InvalidCertificate(error) if is_version_1(&error) => {
+            let why = format!("it is of version 1: {MAKE_VERSION_3}");
+            unusable(cert.display(), why)
+        }
+        error => unusable(cert.display(), error),
+    })?;
+    let files = ClientTlsConfig {
+        client_cert,
+        client_key,
+    };
+    Ok((identity, files))
 }
 
 /// The rules of TLS, from files that can be used.
@@ -169,16 +182,6 @@ fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>,
     Ok(read)
 }
 
-fn private_key(path: &Path, pem: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
-    PrivateKeyDer::from_pem_slice(pem).map_err(|error| match error {
-        pem::Error::NoItemsFound => unusable(
-            path.display(),
-            "it holds no private key in PEM, or one with a password",
-        ),
-        error => unusable(path.display(), error),
-    })
-}
-
 fn unusable(source: impl fmt::Display, why: impl fmt::Display) -> String {
     format!("{source}: {why}")
 }
@@ -210,15 +213,56 @@ fn advice_on(error: &io::Error) -> &'static str {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
     match inner {
         Some(Error::InvalidCertificate(error)) if is_version_1(error) => MAKE_VERSION_3,
-        // The others are an authority's that is used as a server's, and one of the right name with another key.
-        Some(Error::InvalidCertificate(
-            CertificateError::UnknownIssuer
-            | CertificateError::Other(_)
-            | CertificateError::BadSignature,
-        )) => "name the issuer's certificate, or a self-signed one itself, with --cacert",
+        // A bad signature is that of a trusted name with another key.
+        Some(Error::InvalidCertificate(error))
+            if matches!(
+                error,
+                CertificateError::UnknownIssuer | CertificateError::BadSignature
+            ) || is_authority(error) =>
+        {
+            "name the issuer's certificate, or a self-signed one itself, with --cacert"
+        }
         Some(Error::InvalidCertificate(_)) => "check the server's certificate",
         _ => advice_on_alert(&error.to_string())
             .unwrap_or("if that port does not speak TLS, write redis:// instead of rediss://"),
+    }
+}
+
+/// Returns whether this is a server that shows the certificate of an authority, such as `openssl req -x509` makes it.
+fn is_authority(error: &CertificateError) -> bool {
+    error.to_string().contains("CaUsedAsEndEntity")
+}
+
+const fn is_misnamed(error: &CertificateError) -> bool {
+    matches!(error, CertificateError::NotValidForNameContext { .. })
+}
+
+/// Verifies certificates as the client library does, and takes a server's own that is trusted.
+#[derive(Debug)]
+struct Verifier {
+    authorities: Arc<WebPkiServerVerifier>,
+    trusted: Vec<CertificateDer<'static>>,
+}
+
+impl Verifier {
+    fn trusting(trusted: Vec<CertificateDer<'static>>) -> Result<Self, VerifierBuilderError> {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(trusted.iter().cloned());
+        let authorities = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider());
+        let authorities = authorities.build()?;
+        Ok(Self {
+            authorities,
+            trusted,
+        })
+    }
+
+    fn of_system() -> Result<Self, String> {
+        let found = rustls_native_certs::load_native_certs();
+        Self::trusting(found.certs).map_err(|error| {
+            let why = found.errors.first();
+            let why = why.map_or_else(|| error.to_string(), ToString::to_string);
+            unusable("the system's certificates", why)
+        })
     }
 }
 
@@ -232,31 +276,27 @@ fn verify_own_name(own: &CertificateDer<'_>, name: &ServerName<'_>) -> Result<()
                 ..
             })),
             ServerName::DnsName(host),
-        ) if presented.is_empty() && has_common_name(own, host.as_ref()) => Ok(()),
+        ) if presented.is_empty() && has_common_name(own, host.as_ref())? => Ok(()),
         _ => verified,
     }
 }
 
-/// Returns whether a certificate that is trusted as a whole has this common name, in its subject or its issuer, which are
-/// one.
-fn has_common_name(own: &[u8], host: &str) -> bool {
+/// Returns whether the subject of a certificate has this common name.
+fn has_common_name(own: &CertificateDer<'_>, host: &str) -> Result<bool, Error> {
     /// The identifier of the attribute, in DER.
     const COMMON_NAME: &[u8] = &[6, 3, 0x55, 4, 3];
-    memchr::memmem::find_iter(own, COMMON_NAME).any(|at| {
+    let mut store = RootCertStore::empty();
+    store.add(own.clone().into_owned())?;
+    let subject = &store.roots[0].subject;
+    let mut found = memchr::memmem::find_iter(subject, COMMON_NAME);
+    Ok(found.any(|at| {
         // The type of the text, its length, and the text.
-        let Some([_, length, text @ ..]) = own.get(at + COMMON_NAME.len()..) else {
+        let Some([_, length, text @ ..]) = subject.get(at + COMMON_NAME.len()..) else {
             return false;
         };
         let text = text.get(..usize::from(*length));
         text.is_some_and(|text| text.eq_ignore_ascii_case(host.as_bytes()))
-    })
-}
-
-/// Verifies certificates as the client library does, and takes a server's own that is trusted.
-#[derive(Debug)]
-struct Verifier {
-    authorities: Arc<WebPkiServerVerifier>,
-    trusted: Vec<CertificateDer<'static>>,
+    }))
 }
 
 impl ServerCertVerifier for Verifier {
@@ -270,10 +310,10 @@ impl ServerCertVerifier for Verifier {
     ) -> Result<ServerCertVerified, Error> {
         let authorities = &self.authorities;
         match authorities.verify_server_cert(own, others, name, ocsp, now) {
-            // It is an authority's, or has another name. It is not expired, which is the first check.
-            Err(Error::InvalidCertificate(
-                CertificateError::Other(_) | CertificateError::NotValidForNameContext { .. },
-            )) if self.trusted.contains(own) => {
+            // It is not expired, which is the first check.
+            Err(Error::InvalidCertificate(error))
+                if self.trusted.contains(own) && (is_authority(&error) || is_misnamed(&error)) =>
+            {
                 verify_own_name(own, name)?;
                 Ok(ServerCertVerified::assertion())
             }
@@ -303,5 +343,30 @@ impl ServerCertVerifier for Verifier {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.authorities.supported_verify_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, DnType, Issuer, KeyPair};
+
+    use super::*;
+
+    /// That of the issuer does not count.
+    #[test]
+    fn a_common_name_is_that_of_the_subject() {
+        let named = |name: &str| {
+            let mut params = CertificateParams::new([]).expect("good parameters");
+            params.distinguished_name.push(DnType::CommonName, name);
+            (params, KeyPair::generate().expect("a key"))
+        };
+        let (issuer, key) = named("issuer");
+        let issuer = Issuer::new(issuer, key);
+        let (own, key) = named("Own");
+        let own = own.signed_by(&key, &issuer).expect("a certificate");
+        for (name, expected) in [("own", true), ("issuer", false), ("ow", false), ("", false)] {
+            let found = has_common_name(own.der(), name).expect("a certificate");
+            assert_eq!(found, expected, "{name}");
+        }
     }
 }
