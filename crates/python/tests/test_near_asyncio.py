@@ -270,6 +270,32 @@ print(near.state, end="")
 """
 
 
+EAGER = """
+import asyncio, math, sys
+import redis.asyncio
+from valkeybloom.asyncio import Near
+
+async def main():
+    # Python 3.11 has none.
+    asyncio.get_running_loop().set_task_factory(getattr(asyncio, "eager_task_factory", None))
+    async with redis.asyncio.Redis(port=int(sys.argv[1])) as client, Near(client, "seen", every=0.002) as near:
+        print(await asyncio.create_task(near.wait(30)), await asyncio.create_task(near.contains("a")), near.state)
+        # Those who wait start another task.
+        near._driver.task.cancel()
+        await asyncio.wait([near._driver.task])
+        print(await asyncio.create_task(near.wait(30)), near.stats.fetches)
+
+asyncio.run(main())
+"""
+
+
+def test_tasks_may_be_eager(client: Any, server: int) -> None:
+    client.execute_command("BF.ADD", "seen", "a")
+    command = [sys.executable, "-X", "dev", "-W", "error", "-c", EAGER, str(server)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True True following\nTrue 1\n", "")
+
+
 def test_a_loop_ends_quietly(client: Any, server: int) -> None:
     client.execute_command("BF.ADD", "seen", "a")
     command = [sys.executable, "-X", "dev", "-W", "error", "-c", ENDING, str(server)]

@@ -134,7 +134,7 @@ class Near(NearBase):
         """End the task, and drop the copy. Lookups ask the server from now on."""
         self._close()
         if self._driver is not None:
-            self._driver.changed.set()
+            self._driver.notify()
             self._driver.end()
 
     async def __aenter__(self) -> Self:
@@ -174,10 +174,16 @@ class Task(Driver):
 
     def __init__(self, near: Near, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(near)
-        #: Set after the next step, and then replaced.
+        #: Set and replaced by `notify`.
         self.changed = asyncio.Event()
         self.loop = loop
-        self.task = loop.create_task(self.run(), name=f"valkeybloom-near-{self.key!r}")
+        # A factory of the loop's may make eager tasks, which would run before this object is complete.
+        self.task = asyncio.Task(self.run(), loop=loop, name=f"valkeybloom-near-{self.key!r}")
+
+    def notify(self) -> None:
+        """Wakes the calls that wait. Later calls wait for the next notification."""
+        self.changed.set()
+        self.changed = asyncio.Event()
 
     def end(self, _: object = None) -> None:
         try:
@@ -196,11 +202,10 @@ class Task(Driver):
             step = self.step(None)
             while step is not None:
                 step = self.step(await self.take(step))
-                self.changed.set()
-                self.changed = asyncio.Event()
+                self.notify()
         finally:
-            # Those who wait start another task, unless the copy is closed.
-            self.changed.set()
+            # Calls that wait start another task, unless the copy is closed.
+            self.notify()
 
     async def take(self, step: float | Words) -> Outcome | None:
         """Waits, or sends a command. Returns what became of the command."""
