@@ -6,13 +6,14 @@ import random
 import re
 import threading
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import redis
-from conftest import CLIENTS, wait
+from conftest import CLIENTS, running, wait
 from following import QUICK, Gate, calls, equals, items
 from test_threads import together
 from valkeybloom import Bloom, Near, fetch
@@ -245,6 +246,29 @@ def test_a_user_without_rights(client: Any, server: int) -> None:
             with pytest.raises(library.exceptions.AuthenticationError):
                 near.contains("a")
     client.execute_command("ACL", "DELUSER", *rights)
+
+
+@pytest.mark.parametrize("library", CLIENTS.values())
+def test_a_client_that_does_not_log_in(tmp_path: Path, library: Any) -> None:
+    kind = library.Redis if library is redis else library.Valkey
+    with running(tmp_path) as port:
+        with kind(port=port) as client:
+            client.config_set("requirepass", "secret")
+        for protocol, text in ((2, "NOAUTH Authentication required"), (3, "NOAUTH HELLO must be called")):
+            with kind(port=port, protocol=protocol, retry=None) as own, Near(own, "seen", **QUICK) as near:
+                with pytest.raises(ValueError, match=f"^{text}"):
+                    near.wait(30)
+                assert near.state == "refused"
+
+
+@pytest.mark.parametrize("code", ["NOAUTH", "WRONGPASS"])
+def test_a_client_may_keep_the_code_of_an_error(code: str) -> None:
+    class Refusing:
+        def execute_command(self, *_: Any) -> None:
+            raise redis.AuthenticationError(f"{code} who are you?")
+
+    with Near(Refusing(), "seen", **QUICK) as near, pytest.raises(ValueError, match=f"^{code} who are you\\?$"):
+        near.wait(30)
 
 
 def test_what_can_not_be_followed_is_refused_in_words(client: Any) -> None:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Forgotten", "Once"]
 
-#: The codes of errors that the clients strip, by the names of their exceptions.
-CODES = {"NoPermissionError": "NOPERM", "AuthenticationError": "WRONGPASS", "MovedError": "MOVED"}
+#: The codes that clients strip from a server's errors, by the names of their exceptions. The usual one is first.
+CODES = {"NoPermissionError": ("NOPERM",), "AuthenticationError": ("WRONGPASS", "NOAUTH"), "MovedError": ("MOVED",)}
 
 #: The largest position.
 LAST_POSITION = 2**63 - 1
@@ -47,10 +47,19 @@ def text_of(error: BaseException) -> str:
 def refusal(error: Exception) -> str | None:
     """Returns the text of a server's error, with the code that the client has stripped. None if there is no reply."""
     text = text_of(error)
-    codes = [CODES[base.__name__] for base in type(error).__mro__ if base.__name__ in CODES]
-    if codes and not text.startswith((codes[0], "NOAUTH")):
-        return f"{codes[0]} {text}"
+    for base in type(error).__mro__:
+        if codes := CODES.get(base.__name__):
+            return text if text.startswith(codes) else f"{stripped(error, text, codes)} {text}"
     return None if is_loss(error) else text
+
+
+def stripped(error: Exception, text: str, codes: tuple[str, ...]) -> str:
+    """Returns the code that a client has stripped. redis-py has it in `status_code` since version 7.2."""
+    code = getattr(error, "status_code", None)
+    if code in codes:
+        return str(code)
+    # Texts of NOAUTH.
+    return codes[-1] if text.startswith(("Authentication required", "HELLO must be called")) else codes[0]
 
 
 def require_retry(addition: Addition, error: Exception, *, is_element: bool) -> None:
