@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -269,6 +271,20 @@ def test_a_client_may_keep_the_code_of_an_error(code: str) -> None:
 
     with Near(Refusing(), "seen", **QUICK) as near, pytest.raises(ValueError, match=f"^{code} who are you\\?$"):
         near.wait(30)
+
+
+@pytest.mark.parametrize("timeout", [math.inf, 10**400, 1e300, 2.0**63], ids=["inf", "int", "float", "nanoseconds"])
+def test_a_timeout_may_be_longer_than_timers_take(client: Any, timeout: float) -> None:
+    gate = Gate(client)
+    gate.open.clear()
+    with Near(gate, "seen", **QUICK) as near, ThreadPoolExecutor() as pool:
+        assert not near.wait(-timeout)
+        waiting = pool.submit(near.wait, timeout)
+        wait(lambda: waiting.running() or waiting.done())
+        gate.open.set()
+        assert waiting.result() and near.wait(-timeout)
+        with pytest.raises(ValueError, match="^bad timeout$"):
+            near.wait(math.nan)
 
 
 def test_what_can_not_be_followed_is_refused_in_words(client: Any) -> None:

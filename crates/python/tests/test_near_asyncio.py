@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -294,6 +295,24 @@ def test_tasks_may_be_eager(client: Any, server: int) -> None:
     command = [sys.executable, "-X", "dev", "-W", "error", "-c", EAGER, str(server)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "True True following\nTrue 1\n", "")
+
+
+@pytest.mark.parametrize("timeout", [math.inf, 10**400, 1e300, 2.0**63], ids=["inf", "int", "float", "nanoseconds"])
+def test_a_timeout_may_be_longer_than_timers_take(client: Any, server: int, timeout: float) -> None:
+    async def main() -> None:
+        async with redis.asyncio.Redis(port=server) as own:
+            gate = Gate(own)
+            async with Near(gate, "seen", **QUICK) as near:
+                async with gate.held():
+                    waiting = asyncio.create_task(near.wait(timeout))
+                assert await waiting and await near.wait(-timeout)
+                gate.open.clear()
+                assert not await Near(gate, "seen", **QUICK).wait(-timeout)
+                with pytest.raises(ValueError, match="^bad timeout$"):
+                    await near.wait(math.nan)
+                gate.open.set()
+
+    asyncio.run(main())
 
 
 def test_a_loop_ends_quietly(client: Any, server: int) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 
 from ._exchange import encoded, fetching, options, storing
-from .near import Driver, NearBase, NearStats, failure, outcome
+from .near import Driver, NearBase, NearStats, failure, limited, outcome
 from .once import Forgotten, OnceBase, Routed
 
 TYPE_CHECKING = False
@@ -121,7 +121,7 @@ class Near(NearBase):
     async def wait(self, timeout: float | None = None) -> bool:
         """Wait until the copy answers, as `valkeybloom.Near.wait` does. Return whether it does within `timeout` seconds."""
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(limited(timeout)):
                 while not self._is_ready():
                     self._start()
                     assert self._driver is not None

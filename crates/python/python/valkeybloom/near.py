@@ -33,8 +33,21 @@ def begin_child() -> None:
 os.register_at_fork(before=starting.acquire, after_in_parent=starting.release, after_in_child=begin_child)
 
 
+#: 30 years, in seconds. A longer timeout never ends, because timers refuse those of 292 years and more.
+LONGEST = 1e9
+
+
 def seconds(time: float | timedelta) -> float:
     return time if isinstance(time, (int, float)) else time.total_seconds()
+
+
+def limited(timeout: float | None) -> float | None:
+    """Returns a timeout that timers take; None if it never ends."""
+    if timeout is None or timeout > LONGEST:
+        return None
+    if timeout != timeout:
+        raise ValueError("bad timeout")
+    return max(timeout, 0.0)
 
 
 def chance() -> float:
@@ -286,6 +299,7 @@ class Near(NearBase):
         """
         from time import monotonic
 
+        timeout = limited(timeout)
         end = None if timeout is None else monotonic() + timeout
         self._start()
         worker = self._driver
