@@ -97,7 +97,7 @@ class Partitions:
         """Returns whether a consumer was killed after an addition, and before it committed its work."""
         with closing(self.database(number)) as done:
             (place,) = done.execute("PRAGMA user_version").fetchone()
-        return (Once(client, "clicks", number).position or 0) > place
+        return (Once(client, "clicks", number).position() or 0) > place
 
     def worked(self, client: redis.Redis) -> Counter[str]:
         """Returns how often each item was worked on."""
@@ -141,7 +141,7 @@ class Stream:
         if self.shared <= number < CONSUMERS - self.shared:
             worker = self.worker(number)
             place = int(client.get(place_of(worker)) or 0)  # type: ignore[arg-type]
-            return (Once(client, "clicks", worker).position or 0) > place
+            return (Once(client, "clicks", worker).position() or 0) > place
         # Another process may be about to commit.
         return False
 

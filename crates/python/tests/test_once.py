@@ -39,10 +39,10 @@ def test_a_consumer_gets_the_same_answers_again(client: Any, server: int) -> Non
                 with kind(port=server, protocol=protocol, decode_responses=decode) as own:
                     own.flushall()
                     once = Once(own, "clicks", "worker-7", begin=1200)
-                    assert once.position == 1200
+                    assert once.position() == 1200
                     assert once.add(["/a", b"/b", "/a"], at=1200) == [True, True, False]
                     assert once.add(["/b", "/a", "/c"], at=1201) == [True, False, True]
-                    assert once.position == 1204
+                    assert once.position() == 1204
                     assert Once(own, b"clicks", b"worker-7").add(np.array([b"/d"]), at=1204) == [True]
                     assert own.keys("*once*") in (["{clicks}:once:worker-7"], [b"{clicks}:once:worker-7"])
                     with pytest.raises(Forgotten, match="^FORGOTTEN answers are known from 1200 to 1205$") as raised:
@@ -56,7 +56,7 @@ def test_a_consumer_gets_the_same_answers_again(client: Any, server: int) -> Non
     assert client.exists("a{b}:once:7")
     client.set("a{b}:once:7", "text")
     with pytest.raises(ValueError, match="does not hold a receipt"):
-        tagged.position  # noqa: B018
+        tagged.position()
     with pytest.raises(redis.ResponseError, match="does not hold a receipt"):
         tagged.add([1], at=1)
 
@@ -154,7 +154,7 @@ def test_what_is_refused(client: Any) -> None:
             Once(client, "k", "c", begin=unlike)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="item 1"):
         own.add(["a", None])  # type: ignore[list-item]
-    assert own.position is None and not client.exists("k")
+    assert own.position() is None and not client.exists("k")
 
 
 class Answering:
@@ -174,7 +174,7 @@ def test_something_other_than_a_reply_is_refused(reply: Any) -> None:
         Once(Answering(reply), "k").add(["a", "b"])
     if not isinstance(reply, bytes):
         with pytest.raises(TypeError, match=text.format("GETRANGE")):
-            Once(Answering(reply), "k", "c").position  # noqa: B018
+            Once(Answering(reply), "k", "c").position()
     with Near(Answering(reply), "k", missing="create", once=False, **QUICK) as near:
         with pytest.raises(TypeError, match=text.format("BF.MADD")):
             near.add_many(["a", "b"])

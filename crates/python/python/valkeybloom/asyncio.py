@@ -228,7 +228,7 @@ class Once(OnceBase):
     ...     async with redis.asyncio.Redis() as client:
     ...         once = Once(client, "hits", "worker-7")
     ...         print(await once.add(["/a", "/b"], at=0), await once.add(["/b", "/c"], at=1))
-    ...         print(await once.position)
+    ...         print(await once.position())
     >>> asyncio.run(main())
     [True, True] [True, True]
     3
@@ -244,9 +244,8 @@ class Once(OnceBase):
         answers: list[bool] = await _run(AsyncRouted(self._client, self._key, addition), self._adding(addition))
         return answers
 
-    @property
     async def position(self) -> int | None:
-        """The first position of the consumer without an answer, as `valkeybloom.Once.position` is. It is awaited."""
+        """Return the first position of the consumer without an answer, as `valkeybloom.Once.position` does."""
         end: int | None = await _run(AsyncRouted(self._client, self._key), self._reading_position())
         return end
 

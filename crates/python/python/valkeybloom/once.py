@@ -224,7 +224,7 @@ class Once(OnceBase):
     [True, True, False]
     >>> once.add(["/b", "/a", "/c"], at=1201)
     [True, False, True]
-    >>> once.position
+    >>> once.position()
     1204
     >>> Once(client, "names").add(["ann"])
     [True]
@@ -246,9 +246,8 @@ class Once(OnceBase):
         answers: list[bool] = _run(Routed(self._client, self._key, addition), self._adding(addition))
         return answers
 
-    @property
     def position(self) -> int | None:
-        """The first position of the consumer without an answer. Queries the server. None without a consumer.
+        """Return the first position of the consumer without an answer, as the server has it. None without a consumer.
 
         If there is no receipt, it is where the consumer begins.
         """
