@@ -43,7 +43,7 @@ mod _core {
     #[pymodule_export]
     use super::near::{Follower, NearStats};
     #[pymodule_export]
-    use super::once::{Addition, Receipts};
+    use super::once::{Addition, Receipts, Refusal};
     #[pymodule_export]
     use super::process::forked;
     #[pymodule_export]
@@ -87,6 +87,9 @@ mod _core {
     /// The mark of an item whose answer only the server has.
     #[pymodule_export]
     const OPEN: u8 = valkeybloom_near::OPEN;
+    /// The text of the error if the server has no receipts.
+    #[pymodule_export]
+    const LACKING: &str = valkeybloom_near::once::LACKING;
     /// The most items in one command.
     #[pymodule_export]
     const COMMAND_ITEMS: usize = batch::COMMAND_ITEMS;

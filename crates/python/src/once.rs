@@ -4,10 +4,10 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString, PyTuple};
+use pyo3::types::{PyList, PyTuple};
 use valkeybloom_bindings::{Error, Shared};
 use valkeybloom_near::clock::now;
-use valkeybloom_near::once::{self, Adding, LACKING, Once, Refusal};
+use valkeybloom_near::once::{self, Adding, Once};
 use valkeybloom_sketches::Forgotten;
 
 use super::batches::{self, Source, words_of};
@@ -31,6 +31,19 @@ pub struct Addition {
     call: Mutex<Option<once::Addition>>,
     /// The forks of the process that began it.
     forks: u32,
+}
+
+/// What a server's error means to a call.
+#[pyclass(frozen, module = "valkeybloom._core")]
+pub enum Refusal {
+    /// The receipt lacks an answer. It has those from `first` to `end`, without `end`.
+    Forgotten { first: u64, end: u64 },
+    /// The server has no receipts, which the program needs.
+    Lacking {},
+    /// The call goes on without receipts.
+    Without {},
+    /// Anything else.
+    Other {},
 }
 
 /// Returns the object of a process, with receipts of its own or a consumer's.
@@ -120,7 +133,7 @@ impl Receipts {
         })
     }
 
-    /// End a call. The program gets its answers, or does not.
+    /// End a call, whose answers were delivered to the program, or were not.
     #[pyo3(signature = (addition, is_delivered, /))]
     fn _end(&self, py: Python<'_>, addition: &Addition, is_delivered: bool) -> PyResult<()> {
         // The call of a parent is the parent's to end.
@@ -194,24 +207,18 @@ impl Addition {
         });
     }
 
-    /// Take a server's error, which may have stood in a reply. Return what it means: True if the call goes on, a text to
-    /// raise, or the first and the last position of the answers that are known; None for other errors.
+    /// Take a server's error, which may have stood in a reply. Return what it means.
     #[pyo3(signature = (text, is_element, /))]
-    fn _refuse<'py>(
-        &self,
-        py: Python<'py>,
-        text: &str,
-        is_element: bool,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let refusal = self.with(|addition| addition.refuse(text, is_element));
-        Ok(match refusal {
-            Some(Refusal::Forgotten(Forgotten { from, to })) => {
-                Some((from, to).into_pyobject(py)?.into_any())
-            }
-            Some(Refusal::Lacking) => Some(PyString::new(py, LACKING).into_any()),
-            Some(Refusal::Without) => Some(true.into_pyobject(py)?.to_owned().into_any()),
-            Some(Refusal::Other) | None => None,
-        })
+    fn _refuse(&self, text: &str, is_element: bool) -> Refusal {
+        match self.with(|addition| addition.refuse(text, is_element)) {
+            Some(once::Refusal::Forgotten(Forgotten { from, to })) => Refusal::Forgotten {
+                first: from,
+                end: to,
+            },
+            Some(once::Refusal::Lacking) => Refusal::Lacking {},
+            Some(once::Refusal::Without) => Refusal::Without {},
+            Some(once::Refusal::Other) | None => Refusal::Other {},
+        }
     }
 
     /// Return the answers as a list.

@@ -96,3 +96,19 @@ def options(client: Any) -> dict[str, Any]:
     """Returns the options that make a client return bytes, even if it decodes other replies."""
     modules = {base.__module__.partition(".")[0] for base in type(client).__mro__}
     return {"NEVER_DECODE": []} if modules & {"redis", "valkey"} else {}
+
+
+def routing(client: Any, key: bytes, plain: dict[str, Any]) -> dict[str, Any]:
+    """Returns the plain options of a command and, for a client of a cluster, one that names the primary of the key's slot.
+
+    Without it, the client would ask the server for the keys of each command that it does not know, and send all of its
+    words for that. The client follows a slot that has moved, and finds the nodes again after it has lost one.
+    """
+    find_node = getattr(client, "get_node_from_key", None)
+    if find_node is None:
+        return plain
+    try:
+        return {**plain, "target_nodes": find_node(key)}
+    except Exception:
+        # The client finds the nodes when it sends the command.
+        return plain

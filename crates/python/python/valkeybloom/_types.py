@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, SupportsFloat, SupportsIndex, TypeAlias, TypeVar
 
-from ._core import Bloom, CountMin, TDigest
+from ._core import Bloom, CountMin, Follower, TDigest
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -50,8 +50,8 @@ Exchange: TypeAlias = Generator[Command, Any, Any]
 #: A command of a `Near`: its name, the key, a cursor, and perhaps an option.
 Words: TypeAlias = tuple[str, *tuple[bytes, ...]]
 
-#: What became of a command: the name of the method that takes it, and its arguments.
-Outcome: TypeAlias = tuple[str, tuple[Any, ...]]
+#: The outcome of a command: a function that passes it to a copy.
+Outcome: TypeAlias = Callable[[Follower], None]
 
 #: An item: text is its UTF-8, and a number its decimal digits.
 Item: TypeAlias = str | bytes | bytearray | memoryview | SupportsIndex

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 
-from ._exchange import encoded, fetching, options, storing
+from ._exchange import encoded, fetching, options, routing, storing
 from .near import Driver, NearBase, NearStats, failure, limited, outcome
 from .once import Forgotten, OnceBase, Routed
 
@@ -66,12 +66,12 @@ async def store(
 
 
 class Near(NearBase):
-    """`valkeybloom.Near` with a task instead of a thread, for an asynchronous client: the same parameters and promise.
+    """`valkeybloom.Near` for an asynchronous client, with a task instead of a thread: the same parameters and promises.
 
-    A lookup that the copy answers does not wait for anything. All others are awaited, as the client does; so is a server
-    that does not reply, unless the client has a `socket_timeout`. If a task is cancelled while it adds items, the server
-    may have them. Use the object in one event loop, as the client. Its task starts at once, or with the first call in a
-    loop, and ends with `close`, with the `async with` block, with the loop, or with the last reference.
+    A lookup that the copy answers returns without waiting. Every other call waits for the client, and for ever if the
+    server does not reply and the client has no `socket_timeout`. A call that is cancelled may have added its items. Use
+    the object in the event loop of its client. The task starts when the object is created in that loop, or else with the
+    first call there. It ends with `close`, with the `async with` block, with the loop, or with the last reference.
 
     >>> import asyncio, redis.asyncio
     >>> from valkeybloom.asyncio import Near
@@ -88,7 +88,7 @@ class Near(NearBase):
     __slots__ = ()
 
     _is_async = True
-    _driver: Task | None
+    _driver: AsyncWorker | None
 
     # The server can't be asked without waiting.
     __contains__ = None  # type: ignore[assignment]
@@ -143,10 +143,10 @@ class Near(NearBase):
 
     async def __aexit__(self, *_: object) -> None:
         self.close()
-        task = self._driver
-        if task is not None and task.loop is asyncio.get_running_loop():
+        worker = self._driver
+        if worker is not None and worker.loop is asyncio.get_running_loop():
             # It gives back its connection before the client is closed.
-            await asyncio.wait([task.task])
+            await asyncio.wait([worker.task])
 
     def _start(self) -> None:
         """Starts the task in the loop that runs, unless it runs there."""
@@ -154,12 +154,12 @@ class Near(NearBase):
             loop = asyncio.get_running_loop()
         except RuntimeError:
             return
-        task = self._driver
-        if self.state != "closed" and (task is None or task.loop is not loop or task.task.done()):
-            self._driver = Task(self, loop)
+        worker = self._driver
+        if self.state != "closed" and (worker is None or worker.loop is not loop or worker.task.done()):
+            self._driver = AsyncWorker(self, loop)
 
     async def _run(self, exchange: Exchange) -> Any:
-        """Sends commands of the program's."""
+        """Sends the commands of an exchange. Starts the task, unless it runs."""
         self._start()
         return await _run(self._client, exchange)
 
@@ -169,7 +169,7 @@ class Near(NearBase):
         return await _run(AsyncRouted(self._client, self._key, addition), exchange)
 
 
-class Task(Driver):
+class AsyncWorker(Driver):
     """The task of a `Near`."""
 
     def __init__(self, near: Near, loop: asyncio.AbstractEventLoop) -> None:
@@ -208,11 +208,11 @@ class Task(Driver):
             self.notify()
 
     async def take(self, step: float | Words) -> Outcome | None:
-        """Waits, or sends a command. Returns what became of the command."""
+        """Waits, or sends a command and returns its outcome."""
         if isinstance(step, float):
             return await asyncio.sleep(step, None)
         try:
-            return outcome(step[0], await self.client.execute_command(*step, **self.routing()))
+            return outcome(step[0], await self.client.execute_command(*step, **routing(self.client, self.key, self.plain)))
         except Exception as error:
             return failure(step[0], error)
 
@@ -251,12 +251,12 @@ class Once(OnceBase):
 
 
 class AsyncRouted(Routed):
-    """An asynchronous client that sends to the primary of a key's slot."""
+    """An asynchronous client that sends the commands of a call to the primary of a key's slot."""
 
     async def execute_command(self, *words: Any, **_: Any) -> Any:
         try:
-            return await self.client.execute_command(*words, **self.routing())
+            return await self.client.execute_command(*words, **routing(self.client, self.key, self.plain))
         except Exception as error:
             if not self.repeats(error):
                 raise
-        return await self.client.execute_command(*words, **self.options)
+        return await self.client.execute_command(*words, **self.plain)

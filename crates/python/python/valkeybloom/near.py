@@ -6,7 +6,7 @@ import os
 from _thread import RLock
 
 from ._core import OPEN, Addition, Follower, NearStats, Receipts, forked
-from ._exchange import encoded, options
+from ._exchange import encoded, options, routing
 from ._server import _run
 from .once import Routed, adding, answers_in, is_one, refusal, require_kind, text_of
 
@@ -59,27 +59,32 @@ def chance() -> float:
 
 
 def failure(command: str, error: Exception) -> Outcome:
-    """Returns what becomes of a command that raised an error: the server refused it, or there is no reply."""
+    """Returns the outcome of a command that raised an error: the server refused it, or there is no reply."""
     text = refusal(error)
     if text is None:
-        return "_take_loss", (text_of(error),)
+        return lost(text_of(error))
     if text.startswith("MOVED"):
         text += "; use a cluster client"
     if command == "BF.READ" and "unknown command" in text:
         text += "; pass refresh= to follow a server without BF.READ"
-    return "_take_refusal", (text,)
+    return lambda near: near._take_refusal(text, chance())
 
 
 def outcome(command: str, reply: Any) -> Outcome:
-    """Returns what becomes of a command with a reply."""
+    """Returns the outcome of a command with a reply."""
     match reply:
         case [bytes() as cursor, int() as items, bytes() as hashes] if 0 <= items < 2**64:
-            return "_take_news", (cursor, items, hashes)
-        case [int() as cursor, (bytes() | None) as chunk] if 0 <= cursor < 2**64:
-            return "_take_chunk", (cursor, chunk or b"", b"")
-        case [int() as cursor, (bytes() | None) as chunk, bytes() as id] if 0 <= cursor < 2**64:
-            return "_take_chunk", (cursor, chunk or b"", id)
-    return "_take_loss", (f"execute_command returned {type(reply).__name__}, not the reply of {command}",)
+            return lambda near: near._take_news(cursor, items, hashes, chance())
+        case [int() as iterator, (bytes() | None) as chunk] if 0 <= iterator < 2**64:
+            return lambda near: near._take_chunk(iterator, chunk or b"", b"", chance())
+        case [int() as iterator, (bytes() | None) as chunk, bytes() as id] if 0 <= iterator < 2**64:
+            return lambda near: near._take_chunk(iterator, chunk or b"", id, chance())
+    return lost(f"execute_command returned {type(reply).__name__}, not the reply of {command}")
+
+
+def lost(text: str) -> Outcome:
+    """Returns the outcome of a command without a reply. The text is the reason."""
+    return lambda near: near._take_loss(text, chance())
 
 
 class NearBase(Follower):
@@ -156,11 +161,12 @@ class NearBase(Follower):
         return False
 
     def _requiring_key(self) -> Exchange:
-        """Requires that the server has the key, which its answer "no" does not tell."""
+        """Raises KeyError if the server lacks the key and that is an error. BF.EXISTS returns 0 for a missing key, too."""
         if self._missing == "error" and not is_one("EXISTS", (yield "EXISTS", self._key)):
             raise KeyError(self._key)
 
     def _asking(self, item: bytes) -> Exchange:
+        """Looks up an item on the server."""
         found = is_one("BF.EXISTS", (yield "BF.EXISTS", self._key, item))
         if not found:
             yield from self._requiring_key()
@@ -344,7 +350,7 @@ class Near(NearBase):
                 self._driver.thread.start()
 
     def _run(self, exchange: Exchange) -> Any:
-        """Sends commands of the program's."""
+        """Sends the commands of an exchange. Starts the thread, unless it runs."""
         self._start_if_possible()
         return _run(self._client, exchange)
 
@@ -374,8 +380,7 @@ class Driver:
 
         self.client: Any = near._reader
         self.key = near._key
-        self.options = options(self.client)
-        self.find_node = getattr(self.client, "get_node_from_key", None)
+        self.plain = options(self.client)
         self.near: ref[NearBase] = ref(near, self.end)
 
     def end(self, _: object = None) -> None:
@@ -383,26 +388,13 @@ class Driver:
         raise NotImplementedError
 
     def step(self, outcome: Outcome | None) -> float | Words | None:
-        """Takes what became of a command. Returns the next one, or the seconds until then; None at the end."""
+        """Passes the outcome of a command to the copy. Returns the next command, or the seconds until then; None at the end."""
         near = self.near()
         if near is None or near._driver is not self or near.state == "closed":
             return None
         if outcome is not None:
-            name, arguments = outcome
-            getattr(near, name)(*arguments, chance())
+            outcome(near)
         return near._next()
-
-    def routing(self) -> dict[str, Any]:
-        """Returns the options of a command. One sends it to the primary of the key's slot, for a client of a cluster.
-
-        The client follows a slot that has moved, and finds the nodes again after it has lost one.
-        """
-        if self.find_node is None:
-            return self.options
-        try:
-            return {**self.options, "target_nodes": self.find_node(self.key)}
-        except Exception:
-            return self.options
 
 
 class Worker(Driver):
@@ -412,7 +404,8 @@ class Worker(Driver):
         from queue import SimpleQueue
         from threading import Condition, Thread
 
-        #: Notified after each step. The thread changes the copy only while it holds it.
+        #: Notified after each step. The thread holds it while it changes the copy, so it is taken before the lock of the
+        #: copy. It is never taken together with `starting`.
         self.changed = Condition()
         #: Wakes the thread. Its `put` may run at any moment, even while the garbage collector interrupts the thread.
         self.wake: SimpleQueue[None] = SimpleQueue()
@@ -434,15 +427,16 @@ class Worker(Driver):
             return step
 
     def take(self, step: float | Words) -> Outcome | None:
-        """Waits, or sends a command. Returns what became of the command."""
+        """Waits, or sends a command and returns its outcome."""
         if isinstance(step, float):
             from queue import Empty
 
             try:
-                return self.wake.get(timeout=step)
+                self.wake.get(timeout=step)
             except Empty:
-                return None
+                pass
+            return None
         try:
-            return outcome(step[0], self.client.execute_command(*step, **self.routing()))
+            return outcome(step[0], self.client.execute_command(*step, **routing(self.client, self.key, self.plain)))
         except Exception as error:
             return failure(step[0], error)

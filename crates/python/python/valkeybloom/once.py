@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from operator import index
 
-from ._core import Addition, Receipts
-from ._exchange import encoded, is_loss, options
+from ._core import LACKING, Addition, Receipts, Refusal
+from ._exchange import encoded, is_loss, options, routing
 from ._server import _run
 
 TYPE_CHECKING = False
@@ -68,12 +68,12 @@ def require_retry(addition: Addition, error: Exception, *, is_element: bool) -> 
     if text is None:
         raise error
     match addition._refuse(text, is_element):
-        case True:
+        case Refusal.Without():
             return
-        case (first, end):
+        case Refusal.Forgotten(first, end):
             raise Forgotten(text, first, end) from error
-        case str(advice):
-            raise ValueError(advice) from error
+        case Refusal.Lacking():
+            raise ValueError(LACKING) from error
     raise error
 
 
@@ -113,7 +113,7 @@ def adding(
     take: Callable[[Addition, list[bool]], None] = Addition._take,
 ) -> Exchange:
     """Sends the commands of a call, whose answers go to `take`. Returns the result of the whole call."""
-    is_told = False
+    is_delivered = False
     try:
         while (command := addition._command()) is not None:
             words, count = command
@@ -127,10 +127,10 @@ def adding(
             if refused is not None:
                 require_retry(addition, refused, is_element=True)
         found = result(addition)
-        is_told = True
+        is_delivered = True
         return found
     finally:
-        receipts._end(addition, is_told)
+        receipts._end(addition, is_delivered)
 
 
 class OnceBase(Receipts):
@@ -256,34 +256,25 @@ class Once(OnceBase):
 
 
 class Routed:
-    """A client that sends to the primary of a key's slot.
-
-    A client of a cluster would ask the server for the keys of each command with receipts, and send all of its items for
-    that, too.
-    """
+    """A client that sends the commands of a call to the primary of a key's slot."""
 
     def __init__(self, client: Client, key: bytes, addition: Addition | None = None) -> None:
-        self.client, self.key, self.options = client, key, options(client)
-        #: The call whose commands are sent, if it adds items.
+        self.client, self.key, self.plain = client, key, options(client)
+        #: The call, if it adds items.
         self.addition = addition
 
-    def routing(self) -> dict[str, Any]:
-        find_node: Any = getattr(self.client, "get_node_from_key", None)
-        try:
-            return {**self.options, "target_nodes": find_node(self.key)} if find_node else self.options
-        except Exception:
-            # The client finds the nodes when it sends a command.
-            return self.options
-
     def repeats(self, error: Exception) -> bool:
-        """Returns whether a command is sent again by the client, which then finds the nodes again: one with a receipt."""
+        """Returns whether a command is sent once more: it has a receipt, and a client of a cluster has lost the reply.
+
+        That client then finds the nodes again.
+        """
         has_receipt = self.addition is not None and self.addition._has_receipts()
         return has_receipt and is_loss(error) and hasattr(self.client, "get_node_from_key")
 
     def execute_command(self, *words: Any, **_: Any) -> Any:
         try:
-            return self.client.execute_command(*words, **self.routing())
+            return self.client.execute_command(*words, **routing(self.client, self.key, self.plain))
         except Exception as error:
             if not self.repeats(error):
                 raise
-        return self.client.execute_command(*words, **self.options)
+        return self.client.execute_command(*words, **self.plain)
