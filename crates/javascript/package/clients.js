@@ -53,8 +53,8 @@ const slotOf = (key) => withBytes(key, (...bytes) => run(wasm.valkeybloom_slot, 
 const joined = (prefix, key) => Buffer.concat([encoder.encode(prefix ?? ''), key]);
 
 /**
- * Returns how to send commands with ioredis and iovalkey. They add their prefix only to the keys of commands that they know,
- * which have no dot.
+ * Returns how to send commands with ioredis and iovalkey. They add their prefix only to the keys of commands that they know:
+ * those without a dot, and iovalkey only if the name is in lower case. In lower case, a cluster's reads may go to replicas.
  */
 function ofIoredis(client, key) {
   const prefix = client.options?.keyPrefix;
@@ -66,7 +66,7 @@ function ofIoredis(client, key) {
     return (address && client.nodes('master').find(isIts)) || client;
   };
   const send = async (name, ...words) => {
-    if (!name.includes('.')) return client.callBuffer(name, ...words);
+    if (!name.includes('.')) return client.callBuffer(prefix ? name.toLowerCase() : name, ...words);
     const [own, ...rest] = words;
     try {
       return await node().callBuffer(name, joined(prefix, own), ...rest);
@@ -75,10 +75,10 @@ function ofIoredis(client, key) {
       return client.callBuffer(name, joined(prefix, own), ...rest);
     }
   };
-  // Within a script, the client does not add its prefix, which the full name of a key has already.
+  // A script's key has the prefix and finds the node. Its arguments stay as they are.
   const sendFull = (...words) => {
     if (!prefix) return send(...words);
-    return node().callBuffer('EVAL', 'return redis.call(unpack(ARGV))', 0, ...words);
+    return client.callBuffer('eval', 'return redis.call(unpack(ARGV))', 1, key, ...words);
   };
   return { send, sendFull, prefix: encoder.encode(prefix ?? '') };
 }

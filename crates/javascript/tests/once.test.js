@@ -172,6 +172,24 @@ test('a prefix is a part of the key', async () => {
   }
 });
 
+test('a prefix is a part of the key in a cluster whose nodes the client does not know yet', async () => {
+  const cluster = await startCluster();
+  try {
+    for (const [name, { Cluster }] of Object.entries({ ioredis, iovalkey })) {
+      for (let number = 0; number < 20; number += 1) {
+        const [one, close] = io(new Cluster([{ host: '127.0.0.1', port: cluster.port }], { keyPrefix: 'app:' }));
+        const once = new Once(one, `${number} of ${name}`, { consumer: 'c', begin: 5 });
+        assert.equal(await once.position, 5);
+        assert.deepEqual(await once.add(['x'], { at: 5 }), [true]);
+        assert.equal(await once.position, 6);
+        close();
+      }
+    }
+  } finally {
+    await cluster.stop();
+  }
+});
+
 test('refusals of minified clients are recognized', async () => {
   const minified = new URL('./minified.cjs', import.meta.url);
   await build({

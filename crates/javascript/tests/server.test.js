@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 
 import { ConnectionError, TimeoutError } from '@valkey/valkey-glide';
-import { Bloom, CountMin, CuckooFilter, TDigest, TopK, fetch, store } from 'valkeybloom';
+import { Bloom, CountMin, CuckooFilter, Near, TDigest, TopK, fetch, store } from 'valkeybloom';
 
 import { client, server } from './own-server.js';
 import { CLIENTS, CLUSTER_CLIENTS, observer, startCluster, startProxy, until, withEach } from './support.js';
@@ -140,14 +140,21 @@ test('a key that exists is kept, replaced or merged', async () => {
   await assert.rejects(fetch(client.client, null), /the key is null: a key is a string, /);
 });
 
-test('a prefix of ioredis is part of every key', async () => {
-  const { Redis } = await import('ioredis');
-  const one = new Redis({ port: server.port, keyPrefix: 'app:' });
-  const filter = new Bloom(100, 0.01);
-  await store(one, 'key', filter);
-  assert.ok((await fetch(one, 'key')).equals(filter));
-  assert.deepEqual(await client.call('KEYS', '*'), ['app:key']);
-  one.disconnect();
+test('a prefix of ioredis or iovalkey is part of every key', async () => {
+  for (const { Redis } of [await import('ioredis'), await import('iovalkey')]) {
+    await client.call('FLUSHALL');
+    const one = new Redis({ port: server.port, keyPrefix: 'app:' });
+    const filter = new Bloom(100, 0.01);
+    await store(one, 'key', filter);
+    assert.ok((await fetch(one, 'key')).equals(filter));
+    assert.deepEqual(await client.call('KEYS', '*'), ['app:key']);
+    const near = new Near(one, 'key', { missing: 'error' });
+    assert.deepEqual([await near.wait(30), await near.has('a')], [true, false]);
+    near.close();
+    // The server is asked whether it has the key.
+    assert.equal(await near.has('a'), false);
+    one.disconnect();
+  }
 });
 
 test('servers without ids have their chunks read, and servers without chunks their payload', async () => {
