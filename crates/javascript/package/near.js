@@ -244,6 +244,7 @@ export class Near {
   get once() { return this.#receipts.areUsed; }
 
   async wait(timeout = Infinity) {
+    if (Number.isNaN(number(timeout, 'timeout'))) throw new RangeError('timeout is NaN, not a number of seconds');
     const end = performance.now() + 1000 * timeout;
     while (!this.#isReady()) {
       const left = end - performance.now();

@@ -278,6 +278,8 @@ test('too few replies are an error, and long times are no short ones', async (t)
   const near = new Near(one, 'seen', { every: 1e7, maxAge: 1e8, confirm: true });
   assert.equal(await near.wait(30), true);
   short = true;
+  for (const wrong of [NaN, null, '10', 10n]) await assert.rejects(near.wait(wrong), { message: /^timeout is / });
+  assert.equal(await near.wait(-Infinity), true);
   await assert.rejects(near.hasMany(['c', 'd']), /too few replies/);
   await assert.rejects(near.addMany(['c', 'd']), /too few replies/);
   // A longer timer would end at once.
