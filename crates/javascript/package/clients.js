@@ -15,9 +15,14 @@ function isA(error, ...names) {
   return false;
 }
 
-/** Returns whether an error begins with a server's code. Minified classes have other names, but their texts stay. */
-const isCoded = (error) =>
-  error.constructor !== Error && error.code === undefined && /^[A-Z][A-Z\d_]+:? /.test(error.message);
+/** The code that a server's error begins with. valkey-glide puts a colon after it. */
+const CODE = /^([A-Z][A-Z\d_]+):? /;
+
+/**
+ * Returns whether an error begins with a server's code. Minified classes have other names, but their texts stay. Clients and
+ * programs throw a plain `Error` of their own, and the errors of Node.js have a `code`, such as ECONNREFUSED.
+ */
+const isCoded = (error) => error.constructor !== Error && error.code === undefined && CODE.test(error.message);
 
 /** Returns the text of a server's error of node-redis, ioredis or iovalkey; undefined if it is another error. */
 function replyOf(error, message) {
@@ -27,12 +32,12 @@ function replyOf(error, message) {
 /** What valkey-glide puts before the text of a server's error. */
 const SIGNALLED = /^An error was signalled by the server: - (ResponseError: )?/;
 
-/** Returns the text of a server's error of valkey-glide, which puts a colon after its code; undefined if it is another error. */
+/** Returns the text of a server's error of valkey-glide, without the colon; undefined if it is another error. */
 function glideReplyOf(error, message) {
-  // Their classes are derived from RequestError.
+  // The classes of errors without a reply are derived from RequestError, too.
   if (isA(error, 'TimeoutError', 'ConnectionError', 'CircuitBreakerError')) return undefined;
   const isReply = isA(error, 'RequestError') || SIGNALLED.test(message) || isCoded(error);
-  return isReply ? message.replace(SIGNALLED, '').replace(/^([A-Z]+): /, '$1 ') : undefined;
+  return isReply ? message.replace(SIGNALLED, '').replace(CODE, '$1 ') : undefined;
 }
 
 /** Gives an error without a message one: those of connections that failed in several ways have only a code. */
@@ -62,8 +67,8 @@ function ofIoredis(client, key) {
   // A cluster's client sends commands that it does not know to any node, which redirects them.
   const node = () => {
     const [address] = client.slots?.[slot] ?? [];
-    const isIts = ({ options: { host, port } }) => `${host}:${port}` === address;
-    return (address && client.nodes('master').find(isIts)) || client;
+    const hasAddress = ({ options: { host, port } }) => `${host}:${port}` === address;
+    return (address && client.nodes('master').find(hasAddress)) || client;
   };
   const send = async (name, ...words) => {
     if (!name.includes('.')) return client.callBuffer(prefix ? name.toLowerCase() : name, ...words);
@@ -85,8 +90,9 @@ function ofIoredis(client, key) {
 
 /** Returns how to send commands with valkey-glide. */
 function ofGlide(client, key) {
+  // Only clients of clusters have this method.
   const isCluster = typeof client.pubsubShardChannels === 'function';
-  // 0 stands for replies as bytes.
+  // The decoder 0 returns replies as bytes.
   const options = { decoder: 0, ...(isCluster && { route: { type: 'primarySlotId', id: slotOf(key) } }) };
   return { send: (...words) => client.customCommand(words, options), textOf: glideReplyOf };
 }
@@ -101,22 +107,24 @@ function ofNodeRedis(client, key) {
 }
 
 /** What clients return for 1 and 0. */
-const ANSWERS = new Map([...[1, 1n, '1', true].map((yes) => [yes, true]), ...[0, 0n, '0', false].map((no) => [no, false])]);
+const [YES, NO] = [[1, 1n, '1', true], [0, 0n, '0', false]];
 
 export const unexpected = (command) => new Error(`the client returned something other than a reply to ${command}`);
 
-/** Returns whether a reply is 1 or true. A refusal among the replies to a batch is an error that was not thrown. */
+/** Returns whether a reply is 1 or true. */
 export function isOne(command, reply) {
-  if (reply instanceof Error) throw reply;
-  if (reply === undefined) throw new Error('the client returned too few replies');
-  const answer = ANSWERS.get(reply);
-  if (answer === undefined) throw unexpected(command);
-  return answer;
+  if (YES.includes(reply)) return true;
+  if (NO.includes(reply)) return false;
+  throw unexpected(command);
 }
 
-/** Requires a list of replies to a batch. After a refusal there are no more. */
-export function requireList(command, replies, count) {
+/** Returns the answers among the replies to a batch, and the refusal after them, if there is one. */
+export function answersIn(command, replies, count) {
   if (!Array.isArray(replies) || replies.length > count) throw unexpected(command);
+  const end = replies.findIndex((reply) => reply instanceof Error);
+  if (end < 0 && replies.length < count) throw new Error('the client returned too few replies');
+  const answers = end < 0 ? replies : replies.slice(0, end);
+  return [Uint8Array.from(answers, (reply) => isOne(command, reply)), replies[end]];
 }
 
 /** Returns what sends commands about a key to its primary, and says what became of them. */
@@ -141,9 +149,9 @@ export function commandsOf(client, name) {
       return undefined;
     }
   };
-  const sending = (send) => async (...words) => {
+  const sending = (sendWords) => async (...words) => {
     try {
-      return await send(...words.map(wordOf));
+      return await sendWords(...words.map(wordOf));
     } catch (error) {
       throw named(error);
     }

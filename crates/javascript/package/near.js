@@ -1,6 +1,6 @@
 // `Near`: a copy of a server's filter that stays fresh.
 
-import { commandsOf, isOne, pause, requireList, unexpected } from './clients.js';
+import { answersIn, commandsOf, isOne, pause, unexpected } from './clients.js';
 import { Receipts } from './once.js';
 import { Bloom, objectAt } from './sketches.js';
 import {
@@ -215,11 +215,10 @@ export class Near {
     for (const piece of pieces(list, answers)) {
       this.#asked += piece.length;
       const replies = await this.#client.send('BF.MEXISTS', this.#name, ...piece.map(({ bytes }) => bytes));
-      requireList('BF.MEXISTS', replies, piece.length);
-      piece.forEach(({ index }, place) => {
-        answers[index] = isOne('BF.MEXISTS', replies[place]);
-        isAnyDenied ||= answers[index] === 0;
-      });
+      const [found, refused] = answersIn('BF.MEXISTS', replies, piece.length);
+      if (refused !== undefined) throw refused;
+      piece.forEach(({ index }, place) => (answers[index] = found[place]));
+      isAnyDenied ||= found.includes(0);
     }
     if (isAnyDenied) await this.#requireKeyThere();
     return answers;

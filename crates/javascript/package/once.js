@@ -1,12 +1,12 @@
 // `Once`: additions whose answers the server can repeat.
 
-import { commandsOf, isOne, requireList } from './clients.js';
+import { answersIn, commandsOf, unexpected } from './clients.js';
 import {
-  SketchError, call, f64, integer, itemBytes, lastError, listOf, nowMicros, options, result, run, takeBuffer, takeItems, textOf,
+  SketchError, call, f64, integer, keyBytes, lastError, listOf, nowMicros, options, result, run, takeBuffer, takeItems, textOf,
   u32, wasm, withBytes, withItem, withPlace,
 } from './wasm.js';
 
-/** What an error means to a call. */
+/** What an error means to a call: `Refusal` of the crate `near`, as `valkeybloom_once_refuse` numbers it. */
 const [RETRY_WITHOUT, LACKING, FORGOTTEN] = [1, 2, 3];
 
 const freed = new FinalizationRegistry((pointer) => wasm.valkeybloom_once_free(pointer));
@@ -35,7 +35,7 @@ export class Receipts {
     const list = listOf(items, 'items');
     const claimed = list.map(isClaimed);
     const addition = result(u32, 'once_begin', this.#pointer, at, nowMicros());
-    let isTold = false;
+    let isDelivered = false;
     try {
       list.forEach((item, index) => {
         const push = (address, length) => call('once_push', this.#pointer, addition, address, length, claimed[index]);
@@ -45,13 +45,14 @@ export class Receipts {
         await send(client, name, addition, next, keep);
       }
       const answers = result(takeBuffer, 'once_answers', addition) ?? new Uint8Array();
-      isTold = true;
+      isDelivered = true;
       return answers;
     } finally {
       try {
-        call('once_end', this.#pointer, addition, isTold, nowMicros());
-      } catch {
-        // There is no memory to note the end of the call. The program gets its answers or its error nevertheless.
+        call('once_end', this.#pointer, addition, isDelivered, nowMicros());
+      } catch (error) {
+        // Without memory to note the end of the call, the program gets its answers or its error nevertheless.
+        if (error.code !== 'NO_MEMORY') throw error;
       }
     }
   }
@@ -60,8 +61,8 @@ export class Receipts {
   async position({ sendFull }) {
     const [command, ...words] = result(takeItems, 'once_position_words', this.#pointer).map(([word]) => word);
     const head = await sendFull(textOf(command), ...words);
-    const bytes = head instanceof Uint8Array ? head : new TextEncoder().encode(head ?? '');
-    const end = withBytes(bytes, (...reply) => run(wasm.valkeybloom_once_position_in, this.#pointer, ...reply));
+    if (!(head instanceof Uint8Array)) throw unexpected(textOf(command));
+    const end = withBytes(head, (...reply) => run(wasm.valkeybloom_once_position_in, this.#pointer, ...reply));
     if (end < 0) throw new SketchError('REFUSED', `${textOf(words[0])} does not hold a receipt`);
     return end;
   }
@@ -70,10 +71,12 @@ export class Receipts {
 /** Returns the next command of a call, the words after its key, and those of them that are items; undefined at the end. */
 const nextOf = (addition) =>
   withPlace((place) => {
-    call('once_command', addition, place, place + 64);
-    const count = u32(place + 64);
+    // First the structure of the words, then the number of items, which are the last of the words.
+    const [wordsAt, countAt] = [place, place + 64];
+    call('once_command', addition, wordsAt, countAt);
+    const count = u32(countAt);
     if (count === 0) return undefined;
-    const [command, ...words] = takeItems(place).map(([word]) => word);
+    const [command, ...words] = takeItems(wordsAt).map(([word]) => word);
     return { command: textOf(command), words, items: words.slice(-count) };
   });
 
@@ -86,14 +89,10 @@ async function send(client, name, addition, { command, words, items }, keep) {
     requireRetry(addition, error, client.refusalOf(error), false);
     return;
   }
-  requireList(command, replies, items.length);
-  const last = replies.at(-1);
-  const isRefused = last instanceof Error;
-  if (replies.length < items.length && !isRefused) throw new Error('the client returned too few replies');
-  const answers = Uint8Array.from(isRefused ? replies.slice(0, -1) : replies, (reply) => isOne(command, reply));
+  const [answers, refused] = answersIn(command, replies, items.length);
   withBytes(answers, (...bytes) => call('once_take', addition, ...bytes));
   keep(items.slice(0, answers.length));
-  if (isRefused) requireRetry(addition, last, client.refusalOf(last) ?? '', true);
+  if (refused !== undefined) requireRetry(addition, refused, client.refusalOf(refused) ?? '', true);
 }
 
 /** Throws an error, or a clearer one, unless the call goes on without receipts. */
@@ -122,11 +121,11 @@ export class Once {
     if (consumer === undefined && begin !== undefined) {
       throw new TypeError('begin is the first position of a consumer, which is missing');
     }
-    this.#name = itemBytes(key);
+    this.#name = keyBytes(key);
     this.#client = commandsOf(client, this.#name);
     this.#isConsumer = consumer !== undefined;
     this.#receipts = new Receipts(this.#client.full(this.#name), {
-      consumer: consumer === undefined ? undefined : itemBytes(consumer),
+      consumer: consumer === undefined ? undefined : keyBytes(consumer, 'consumer'),
       begin: integer(begin === undefined ? 0 : begin, 'begin'),
       creates: true,
       mayLack: false,

@@ -174,12 +174,12 @@ export function itemBytes(value, index) {
   return encoder.encode(word);
 }
 
-/** Returns the bytes of a server's key. */
-export function keyBytes(key) {
+/** Returns the bytes of a server's key, or of a part of one. */
+export function keyBytes(key, name = 'key') {
   try {
     return itemBytes(key);
   } catch ({ message }) {
-    throw new TypeError(message.replace(/^the item/, 'the key').replace('an item is', 'a key is'));
+    throw new TypeError(message.replace(/^the item/, `the ${name}`).replace('an item is', `a ${name} is`));
   }
 }
 

@@ -2,8 +2,8 @@
 
 let memory;
 
-/** What is out of memory on purpose. */
-export const lacking = { atTheEnd: false };
+/** What fails on purpose: with 'memory' or 'status', the end of an addition. */
+export const failing = { atTheEnd: undefined };
 
 WebAssembly.Instance = new Proxy(WebAssembly.Instance, {
   construct(of, parameters) {
@@ -12,7 +12,9 @@ WebAssembly.Instance = new Proxy(WebAssembly.Instance, {
     if (!('valkeybloom_allocate' in instance.exports)) return instance;
     memory = instance.exports.memory;
     const valkeybloom_once_end = (...parameters) => {
-      if (lacking.atTheEnd) throw new WebAssembly.RuntimeError('unreachable');
+      if (failing.atTheEnd === 'memory') throw new WebAssembly.RuntimeError('unreachable');
+      // The status BROKEN.
+      if (failing.atTheEnd === 'status') return 6;
       return instance.exports.valkeybloom_once_end(...parameters);
     };
     return { exports: { ...instance.exports, valkeybloom_once_end } };

@@ -204,7 +204,7 @@ test('a reply that is none is an error of the lookup', async () => {
   for (const [command, call, ...wrongs] of [
     ['BF.MEXISTS', () => near.has('b'), null, 'OK', {}, 1, [null], ['OK'], [7], [Buffer.from('1')], [[1]], [0, 0]],
     ['BF.INSERT', () => near.add('b'), null, 'OK', [null], ['OK'], [-1], [[]], [1, 1]],
-    ['EXISTS', () => near.has('b'), null, 'OK', [1], 2, {}],
+    ['EXISTS', () => near.has('b'), undefined, null, 'OK', [1], 2, {}],
   ]) {
     for (reply of wrongs) {
       to = command;

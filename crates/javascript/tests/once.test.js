@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 
 import { build } from 'esbuild';
 // Before the package.
-import { lacking } from './instance.js';
+import { failing } from './instance.js';
 
 import * as ioredis from 'ioredis';
 import * as iovalkey from 'iovalkey';
@@ -230,13 +230,36 @@ test('the outcome of an addition stays if there is no memory to note its end', a
   const fail = async () => {
     throw broken;
   };
-  lacking.atTheEnd = true;
   try {
+    failing.atTheEnd = 'memory';
     await assert.rejects(new Once({ customCommand: fail }, 'k').add(['a']), broken);
     assert.deepEqual(await new Once({ customCommand: async () => [1] }, 'k').add(['a']), [true]);
+    // A fault of the package does not stay hidden.
+    failing.atTheEnd = 'status';
+    await assert.rejects(new Once({ customCommand: async () => [1] }, 'k').add(['a']), { code: 'BROKEN' });
   } finally {
-    lacking.atTheEnd = false;
+    failing.atTheEnd = undefined;
   }
+});
+
+test('something other than a reply is refused', async () => {
+  const answering = (reply) => new Once({ customCommand: async () => reply }, 'k', { consumer: 'c' });
+  for (const reply of [undefined, null, 1, '10', {}, [1, 2], [1, undefined], [undefined, 1], [1, 0, 1]]) {
+    const text = (command) => ({ message: `the client returned something other than a reply to ${command}` });
+    await assert.rejects(answering(reply).add(['a', 'b'], { at: 0 }), text('BF.INSERT'), String(reply));
+    await assert.rejects(answering(reply).position, text('GETRANGE'), String(reply));
+  }
+  await assert.rejects(answering([1]).add(['a', 'b'], { at: 0 }), { message: 'the client returned too few replies' });
+});
+
+test('answers before a refusal are kept, wherever it is in the reply', async () => {
+  const refusal = Object.assign(new Error('ERR non scaling filter is full'), { name: 'RequestError' });
+  let reply = [1, refusal, refusal];
+  const once = new Once({ customCommand: async () => reply }, 'k');
+  await assert.rejects(once.add(['a', 'b', 'c']), refusal);
+  // The first call added this item, and the next one has the answer without asking.
+  reply = [];
+  assert.deepEqual(await once.add(['a']), [true]);
 });
 
 test('what is refused', async () => {
@@ -244,6 +267,8 @@ test('what is refused', async () => {
   await assert.rejects(new Once(one, 'k', { consumer: 'c' }).add(['a']), /needs at/);
   await assert.rejects(new Once(one, 'k').add(['a'], { at: 0 }), /a consumer's position/);
   assert.throws(() => new Once(one, 'k', { begin: 1 }), /begin/);
+  assert.throws(() => new Once(one, {}), { message: /^the key is object: a key is a string, / });
+  assert.throws(() => new Once(one, 'k', { consumer: null }), { message: /^the consumer is null: a consumer is a string, / });
   for (const wrong of [null, '', false, 0.5, -1]) {
     const error = { message: /^(at|begin) is / };
     assert.throws(() => new Once(one, 'k', { consumer: 'c', begin: wrong }), error, String(wrong));
