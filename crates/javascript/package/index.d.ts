@@ -303,6 +303,6 @@ export class Once {
   constructor(client: Client, key: Item, options?: OnceOptions);
   /** Adds items, and returns for each whether it was new. `at` is the position of a consumer's first item. */
   add(items: Iterable<Item>, options?: { at?: number | bigint }): Promise<boolean[]>;
-  /** The first position of the consumer without an answer, by the server; undefined without a consumer. */
-  readonly position: Promise<number | undefined>;
+  /** Returns the first position of the consumer without an answer, as the server has it; undefined without a consumer. */
+  position(): Promise<number | undefined>;
 }

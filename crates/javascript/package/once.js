@@ -142,5 +142,5 @@ export class Once {
     return Array.from(answers, (answer) => answer === 1);
   }
 
-  get position() { return this.#isConsumer ? this.#receipts.position(this.#client) : Promise.resolve(undefined); }
+  async position() { return this.#isConsumer ? this.#receipts.position(this.#client) : undefined; }
 }
