@@ -1,4 +1,4 @@
-// What the clients of servers have in common: a way to send a command.
+// A common way to send commands with all clients of servers.
 
 import { run, wasm, withBytes } from './wasm.js';
 
@@ -29,7 +29,7 @@ function replyOf(error, message) {
   return isA(error, 'ErrorReply', 'ReplyError') || isCoded(error) ? message : undefined;
 }
 
-/** What valkey-glide puts before the text of a server's error. */
+/** The words of valkey-glide before the text of a server's error. */
 const SIGNALLED = /^An error was signalled by the server: - (ResponseError: )?/;
 
 /** Returns the text of a server's error of valkey-glide, without the colon; undefined if it is another error. */
@@ -106,7 +106,7 @@ function ofNodeRedis(client, key) {
   return { send: (...words) => client.sendCommand(...place, words, options) };
 }
 
-/** What clients return for 1 and 0. */
+/** The replies of clients that stand for 1 and 0. */
 const [YES, NO] = [[1, 1n, '1', true], [0, 0n, '0', false]];
 
 export const unexpected = (command) => new Error(`the client returned something other than a reply to ${command}`);
@@ -127,7 +127,7 @@ export function answersIn(command, replies, count) {
   return [Uint8Array.from(answers, (reply) => isOne(command, reply)), replies[end]];
 }
 
-/** Returns what sends commands about a key to its primary, and says what became of them. */
+/** Returns functions that send commands about a key to its primary, and that tell refusals from lost replies. */
 export function commandsOf(client, name) {
   const adapter =
     typeof client?.callBuffer === 'function' ? ofIoredis
