@@ -138,6 +138,10 @@ def test_what_is_refused(client: Any) -> None:
         own.add(["a"], at=0)
     with pytest.raises(TypeError, match="begin"):
         Once(client, "k", begin=3)
+    with pytest.raises(TypeError, match="^a key is str, bytes or int, not dict$"):
+        Once(client, {}, "c")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="^a consumer is str, bytes or int, not float$"):
+        Once(client, "k", 1.5)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="a blocking client is needed"):
         Once(redis.asyncio.Redis(), "k")
     with pytest.raises(TypeError, match="an asynchronous client is needed"):
@@ -247,15 +251,23 @@ def test_a_server_without_receipts(tmp_path: Path, client: Any) -> None:
     assert client.keys("*once*") == []
 
 
-class Lacking:
-    """A client of a server whose BF.INSERT lacks ONCE, as that of RedisBloom does."""
+@pytest.mark.parametrize("parser", [redis.connection.DefaultParser, valkey.cluster.ClusterParser])
+@pytest.mark.parametrize("reply", ["CROSSSLOT Keys in request don't hash to the same slot", "NOPERM No permissions to access a key"])
+def test_a_server_that_refuses_the_key_of_a_receipt(client: Any, parser: Any, reply: str) -> None:
+    lacking = Lacking(client, parser.parse_error(reply))
+    with Near(lacking, "k", missing="create", **QUICK) as near:
+        assert near.once and near.add("a") and not near.once
 
-    def __init__(self, client: Any) -> None:
-        self.client = client
+
+class Lacking:
+    """A client of a server whose BF.INSERT lacks ONCE, as that of RedisBloom does, or refuses it for another reason."""
+
+    def __init__(self, client: Any, error: Exception = redis.ResponseError("Unknown argument received")) -> None:
+        self.client, self.error = client, error
 
     def execute_command(self, *words: Any, **options: Any) -> Any:
         if b"ONCE" in words[2:4]:
-            raise redis.ResponseError("Unknown argument received")
+            raise self.error
         return self.client.execute_command(*words, NEVER_DECODE=[], **options)
 
 

@@ -1,4 +1,4 @@
-"""What clients of any kind share: keys, options, and the commands that fetch and store objects.
+"""The common part of clients of any kind: keys, options, and the commands that fetch and store objects.
 
 `fetching` and `storing` return generators: they yield commands, and are sent the replies. So blocking and asynchronous
 clients share them.
@@ -22,8 +22,8 @@ Sketch = Bloom | CuckooFilter | CountMin | TopK | TDigest
 TTL_END_MS = 2**62
 
 
-def encoded(client: Any, key: Key) -> bytes:
-    """Returns the bytes of a key: of text, those that the client would send."""
+def encoded(client: Any, key: Key, name: str = "key") -> bytes:
+    """Returns the bytes of a key, or of a part of one: of text, those that the client would send."""
     if isinstance(key, str):
         encoder = getattr(client, "get_encoder", None)
         return bytes(encoder().encode(key)) if callable(encoder) else key.encode()
@@ -31,7 +31,7 @@ def encoded(client: Any, key: Key) -> bytes:
         return bytes(key)
     if isinstance(key, int) and not isinstance(key, bool):
         return b"%d" % key
-    raise TypeError(f"a key is str, bytes or int, not {type(key).__name__}")
+    raise TypeError(f"a {name} is str, bytes or int, not {type(key).__name__}")
 
 
 def is_a(error: BaseException, *names: str) -> bool:

@@ -88,7 +88,7 @@ def lost(text: str) -> Outcome:
 
 
 class NearBase(Follower):
-    """What `Near` and `valkeybloom.asyncio.Near` share: all but what sends commands."""
+    """The common part of `Near` and `valkeybloom.asyncio.Near`, which send the commands."""
 
     __slots__ = ("__weakref__", "_client", "_driver", "_key", "_missing", "_reader", "_receipts")
 
@@ -373,7 +373,7 @@ class Near(NearBase):
 
 
 class Driver:
-    """What sends the commands of a copy. It holds a reference to its `Near` only for a moment at each step."""
+    """Sends the commands that keep a copy fresh. It holds a reference to its `Near` only for a moment at each step."""
 
     def __init__(self, near: NearBase) -> None:
         from weakref import ref

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["Forgotten", "Once"]
 
 #: The codes that clients strip from a server's errors, by the names of their exceptions. The usual one is first.
-CODES = {"NoPermissionError": ("NOPERM",), "AuthenticationError": ("WRONGPASS", "NOAUTH"), "MovedError": ("MOVED",)}
+CODES = {
+    "AuthenticationError": ("WRONGPASS", "NOAUTH"),
+    "ClusterCrossSlotError": ("CROSSSLOT",),
+    "MovedError": ("MOVED",),
+    "NoPermissionError": ("NOPERM",),
+}
 
 #: The largest position.
 LAST_POSITION = 2**63 - 1
@@ -134,7 +139,7 @@ def adding(
 
 
 class OnceBase(Receipts):
-    """What `Once` and `valkeybloom.asyncio.Once` share: all but what sends commands."""
+    """The common part of `Once` and `valkeybloom.asyncio.Once`, which send the commands."""
 
     __slots__ = ("_client", "_consumer", "_key")
 
@@ -150,7 +155,7 @@ class OnceBase(Receipts):
         name = encoded(client, key)
         if consumer is None and begin is not None:
             raise TypeError("begin is the first position of a consumer, which is missing")
-        who = None if consumer is None else encoded(client, consumer)
+        who = None if consumer is None else encoded(client, consumer, "consumer")
         first = require_position(begin)
         self = super().__new__(cls, name, who, first, is_on=True, creates=True, may_lack=False)
         self._client, self._key, self._consumer = client, name, who
@@ -240,7 +245,7 @@ class Once(OnceBase):
 
         Raises `Forgotten` if the receipt has no answer for a position, and ValueError if the server has no receipts. If
         the server refuses an item, the client's exception is raised; the items before it are added, and the same call
-        gets their answers and goes on there.
+        then gets their answers and continues after them.
         """
         addition = self._begin_at(items, at)
         answers: list[bool] = _run(Routed(self._client, self._key, addition), self._adding(addition))
