@@ -319,10 +319,10 @@ impl Comparing<'_> {
             Err(SideFault::Source(fault)) => (&self.pair.source, fault),
             Err(SideFault::Target(fault)) => (&self.pair.target, fault),
         };
-        if fault.is_final() {
+        if fault.affects_all_keys() {
             return Err(server.failure("could not read from", &fault));
         }
-        let was_replaced = fault.is(Error::NOT_FOUND) || fault.code() == "WRONGTYPE";
+        let was_replaced = fault.is(Error::NOT_FOUND) || fault.code() == Some("WRONGTYPE");
         Ok((!was_replaced).then(|| (Fate::REFUSED, Some(server.refusal(&fault)))))
     }
 
@@ -374,7 +374,9 @@ fn is_plain(kind: &str) -> bool {
 /// Returns a result, or `None` for a fault of a single key. Ends the run if every other key would fail as well.
 fn unless_final<T>(server: &Server, result: Result<T, Fault>) -> Result<Option<T>> {
     match result {
-        Err(fault) if fault.is_final() => Err(server.failure("could not read from", &fault)),
+        Err(fault) if fault.affects_all_keys() => {
+            Err(server.failure("could not read from", &fault))
+        }
         result => Ok(result.ok()),
     }
 }

@@ -62,7 +62,9 @@ impl Expiry {
         let now = time().unwrap_or_else(|_| local_ms());
         let slack = SLACK + start.elapsed();
         let read = |(time, left): (Result<i64, Fault>, Result<i64, Fault>)| match (time, left) {
-            (Err(first), Err(second)) if first.code() == "NOPERM" && second.lacks_command() => {
+            (Err(first), Err(second))
+                if first.code() == Some("NOPERM") && second.lacks_command() =>
+            {
                 Err(first)
             }
             (_, left) => Self::read(left?, now, slack),

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use redis::{ErrorKind, RedisError, ServerError};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use valkeybloom_connect::EXCEEDED;
 use valkeybloom_near::conversation;
@@ -18,10 +18,9 @@ pub struct Failure {
     /// The exit status.
     pub status: u8,
     text: String,
-    /// The JSON object of the results before the failure, or null; `None` if it is written already.
-    found: Option<Value>,
-    /// Whether another attempt would fail as well.
-    pub is_permanent: bool,
+    /// The results before the failure, for the JSON object of the run; `None` if that is written already.
+    results: Option<Map<String, Value>>,
+    is_permanent: bool,
 }
 
 /// The result of a subcommand, or of a step of one.
@@ -41,36 +40,49 @@ impl Failure {
         Self {
             status: 1,
             text: text.into(),
-            found: Some(Value::Null),
+            results: Some(Map::new()),
             is_permanent: false,
         }
     }
 
-    /// Adds the JSON object of the results before the failure.
-    pub fn after(self, found: Value) -> Self {
-        let found = Some(found);
-        Self { found, ..self }
+    /// Marks a failure that another attempt would meet as well.
+    pub fn permanent(self, is_permanent: bool) -> Self {
+        Self {
+            is_permanent,
+            ..self
+        }
+    }
+
+    /// Returns whether another attempt would fail as well.
+    pub const fn is_permanent(&self) -> bool {
+        self.is_permanent
+    }
+
+    /// Adds the results before the failure.
+    pub fn with_results(self, results: Map<String, Value>) -> Self {
+        let results = Some(results);
+        Self { results, ..self }
     }
 
     /// Appends what else is to be said.
-    pub fn and(self, text: &str) -> Self {
+    pub fn with_note(self, text: &str) -> Self {
         let text = format!("{}; {text}", self.text);
         Self { text, ..self }
     }
 
     /// Marks the JSON object of the run as written already.
-    pub fn written(self) -> Self {
-        let found = None;
-        Self { found, ..self }
+    pub fn already_written(self) -> Self {
+        let results = None;
+        Self { results, ..self }
     }
 
     /// Returns the JSON object of a failed run, unless it is written already: the results before the failure, and
     /// `error`.
     pub fn into_json(self) -> Option<Value> {
         let error = self.to_string();
-        let mut found = self.found?;
-        found["error"] = error.into();
-        Some(found)
+        let mut results = self.results?;
+        results.insert("error".to_owned(), error.into());
+        Some(results.into())
     }
 }
 
@@ -82,11 +94,15 @@ impl fmt::Display for Failure {
     }
 }
 
+const CHECK_LOGIN: &str = "check user and password: redis://user:password@host:port";
+
 /// The reason why a server did not execute a command.
 #[derive(Debug)]
 pub enum Fault {
     /// The server replied with this error, which begins with a code.
     Refused(String),
+    /// The server refused user and password, or has none.
+    LoginRefused,
     /// The server did not reply.
     Lost(String),
     /// The server replied with something that is of no use to this program.
@@ -94,12 +110,16 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Returns the code of the server's error, or an empty text if the server did not reply with one.
-    pub fn code(&self) -> &str {
+    /// Returns the code of the server's error; `None` if the server did not reply with one.
+    pub fn code(&self) -> Option<&str> {
         match self {
-            Self::Refused(text) => text.split(' ').next().unwrap_or_default(),
-            Self::Lost(_) | Self::Unusable(_) => "",
+            Self::Refused(text) => text.split(' ').next(),
+            Self::LoginRefused | Self::Lost(_) | Self::Unusable(_) => None,
         }
+    }
+
+    fn has_code_of(&self, codes: &[&str]) -> bool {
+        self.code().is_some_and(|code| codes.contains(&code))
     }
 
     /// Returns whether this is an error of the module.
@@ -108,21 +128,28 @@ impl Fault {
     }
 
     /// Returns whether commands for other keys would fail as well.
-    pub fn is_final(&self) -> bool {
-        let codes = "LOADING MISCONF NOAUTH NOREPLICAS READONLY WRONGPASS";
-        !matches!(self, Self::Refused(_)) || codes.split(' ').any(|code| code == self.code())
+    pub fn affects_all_keys(&self) -> bool {
+        let codes = [
+            "LOADING",
+            "MISCONF",
+            "NOAUTH",
+            "NOREPLICAS",
+            "READONLY",
+            "WRONGPASS",
+        ];
+        !matches!(self, Self::Refused(_)) || self.has_code_of(&codes)
     }
 
     /// Returns whether another attempt would fail as well, until somebody changes the server's settings or its program.
-    pub fn is_permanent(&self) -> bool {
-        matches!(self, Self::Unusable(_))
+    pub fn needs_operator(&self) -> bool {
+        matches!(self, Self::LoginRefused | Self::Unusable(_))
             || self.lacks_command()
-            || ["NOAUTH", "WRONGPASS"].contains(&self.code())
+            || self.has_code_of(&["NOAUTH", "WRONGPASS"])
     }
 
     /// Returns whether the server lacks the command, or this user may not call it.
     pub fn lacks_command(&self) -> bool {
-        self.is_unknown_command() || self.code() == "NOPERM"
+        self.is_unknown_command() || self.code() == Some("NOPERM")
     }
 
     /// Returns whether the server lacks the command.
@@ -131,8 +158,8 @@ impl Fault {
     }
 
     /// Returns whether the error is temporary, because a slot is moving to another node.
-    pub fn is_temporary(&self) -> bool {
-        ["ASK", "CLUSTERDOWN", "MOVED", "TRYAGAIN"].contains(&self.code())
+    pub fn is_slot_moving(&self) -> bool {
+        self.has_code_of(&["ASK", "CLUSTERDOWN", "MOVED", "TRYAGAIN"])
     }
 
     /// Returns whether a limit of the server refused a cuckoo filter or a sketch.
@@ -143,12 +170,16 @@ impl Fault {
 
     /// Returns what the user can do about the fault.
     fn advice(&self) -> Option<String> {
-        let starts = |start: &str| matches!(self, Self::Refused(text) if text.starts_with(start));
+        let text = match self {
+            Self::Refused(text) => text,
+            Self::LoginRefused => return Some(CHECK_LOGIN.to_owned()),
+            Self::Lost(_) => return Some("when the server is up again, run this again".to_owned()),
+            Self::Unusable(_) => return None,
+        };
+        let starts = |start: &str| text.starts_with(start);
         let is = |refusal: Refusal| starts(&Error::from(refusal).to_string());
-        let advice = match self.code() {
-            _ if matches!(self, Self::Unusable(_)) => return None,
-            "" => "when the server is up again, run this again",
-            "WRONGPASS" | "NOAUTH" => "check user and password: redis://user:password@host:port",
+        let advice = match self.code().unwrap_or_default() {
+            "WRONGPASS" | "NOAUTH" => CHECK_LOGIN,
             "NOPERM" => "grant it with ACL SETUSER, or name another user",
             "READONLY" => "this is a replica: name its primary",
             "OOM" => "raise maxmemory, or free memory",
@@ -187,7 +218,10 @@ pub fn unless_refused<T>(result: Result<T, Fault>) -> Result<Option<T>, Fault> {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Refused(text) | Self::Lost(text) | Self::Unusable(text)) = self;
+        let text = match self {
+            Self::Refused(text) | Self::Lost(text) | Self::Unusable(text) => text,
+            Self::LoginRefused => "the server refuses user and password, or has none",
+        };
         f.write_str(conversation::without_arguments(text).trim_end_matches('.'))?;
         let advice = self.advice().map(|advice| format!("; {advice}"));
         f.write_str(&advice.unwrap_or_default())
@@ -204,7 +238,7 @@ impl From<RedisError> for Fault {
     fn from(error: RedisError) -> Self {
         // The client library does not pass on the server's text.
         if error.kind() == ErrorKind::AuthenticationFailed {
-            return Self::Refused("WRONGPASS user or password is wrong".to_owned());
+            return Self::LoginRefused;
         }
         let text = error.to_string();
         // A connection that ends within a reply is an error of this kind, too.
@@ -252,7 +286,8 @@ pub fn shown(key: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// Returns a text with escapes for all that a terminal would act on, or not show: control and format characters.
+/// Returns a text with escapes for all that a terminal would act on, or not show: control and format characters, spaces
+/// other than the usual one, and characters without a meaning.
 pub fn visible(text: &str) -> String {
     // Backslashes and quotes are visible, and joiners change the letters and emoji beside them.
     let plain = [
@@ -273,6 +308,68 @@ pub fn visible(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each with what the client library makes of it.
+    #[test]
+    fn errors_of_the_client_library_are_told_apart() {
+        let server = |reply: &str| {
+            let reply = redis::parse_redis_value(format!("-{reply}\r\n").as_bytes());
+            let Ok(redis::Value::ServerError(error)) = reply else {
+                panic!("{reply:?}");
+            };
+            RedisError::from(error)
+        };
+        let select = |detail: &str| {
+            let what = "Redis server refused to switch database";
+            RedisError::from((ErrorKind::Client, what, detail.to_owned()))
+        };
+        let io = |kind| RedisError::from(std::io::Error::from(kind));
+        let cut = redis::parse_redis_value(b"*2\r\n:1\r\n").expect_err("it is not whole");
+        let invalid = redis::parse_redis_value(b"?\r\n").expect_err("no such type");
+        let exceeded = std::io::Error::new(std::io::ErrorKind::InvalidData, EXCEEDED);
+        let login = RedisError::from((ErrorKind::AuthenticationFailed, "no"));
+        for (error, kind, code, needs_operator) in [
+            (
+                server("READONLY a replica"),
+                "Refused",
+                Some("READONLY"),
+                false,
+            ),
+            (server("NOAUTH log in"), "Refused", Some("NOAUTH"), true),
+            (
+                server("ERR unknown command 'X'"),
+                "Refused",
+                Some("ERR"),
+                true,
+            ),
+            (select("out of range"), "Refused", Some("ERR"), false),
+            (
+                select("has no permissions"),
+                "Refused",
+                Some("NOPERM"),
+                true,
+            ),
+            (login, "LoginRefused", None, true),
+            (
+                io(std::io::ErrorKind::ConnectionRefused),
+                "Lost",
+                None,
+                false,
+            ),
+            (cut, "Lost", None, false),
+            (invalid, "Unusable", None, true),
+            (exceeded.into(), "Unusable", None, true),
+        ] {
+            let text = error.to_string();
+            let fault = Fault::from(error);
+            assert!(format!("{fault:?}").starts_with(kind), "{text}: {fault:?}");
+            assert_eq!(
+                (fault.code(), fault.needs_operator()),
+                (code, needs_operator),
+                "{text}"
+            );
+        }
+    }
 
     #[test]
     fn texts_that_look_like_escapes_stay() {

@@ -44,7 +44,8 @@ enum Filter<'f> {
 impl Filtering {
     pub fn run(&self, tls: &Tls, show: Show, json: bool) -> Result<()> {
         // The standard output is for records.
-        self.print(tls, show, json).map_err(Failure::written)
+        self.print(tls, show, json)
+            .map_err(Failure::already_written)
     }
 
     fn print(&self, tls: &Tls, show: Show, json: bool) -> Result<()> {

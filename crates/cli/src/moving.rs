@@ -311,7 +311,7 @@ impl Moving<'_> {
             }
             Err(fault) if fault.lacks_command() => Ok(Some(at_target(self.pair, &fault))),
             // The client may have sent it again, because the first reply was lost.
-            Err(fault) if fault.code() == "BUSYKEY" => {
+            Err(fault) if fault.code() == Some("BUSYKEY") => {
                 match dump::payload(&self.pair.target, key) {
                     Ok(other) if sketches::are_same(&payload, &other) => Ok(None),
                     Err(fault) if !fault.lacks_command() => Err(at_target(self.pair, &fault)),
@@ -397,7 +397,7 @@ impl Moving<'_> {
             Ok(Verdict::Same | Verdict::WithinAccuracy(_)) => Ok(()),
             Ok(Verdict::Different(difference)) => Err(refused(difference)),
             Ok(Verdict::Changing) => Err(changed()),
-            Err(SideFault::Source(fault)) if fault.code() == "WRONGTYPE" => Err(changed()),
+            Err(SideFault::Source(fault)) if fault.code() == Some("WRONGTYPE") => Err(changed()),
             Err(SideFault::Source(fault) | SideFault::Target(fault))
                 if fault.is(Error::NOT_FOUND) =>
             {
@@ -426,7 +426,7 @@ impl Moving<'_> {
 fn at_source(pair: &Pair<'_>, fault: &Fault) -> Stop {
     if fault.is(Error::NOT_FOUND) {
         skipped(GONE)
-    } else if fault.code() == "WRONGTYPE" {
+    } else if fault.code() == Some("WRONGTYPE") {
         Stop::Changed
     } else {
         stop(&pair.source, "could not read from", fault)
@@ -439,7 +439,7 @@ fn at_target(pair: &Pair<'_>, fault: &Fault) -> Stop {
 }
 
 fn stop(server: &Server, what: &str, fault: &Fault) -> Stop {
-    if fault.is_final() {
+    if fault.affects_all_keys() {
         Stop::All(server.failure(what, fault))
     } else {
         refused(server.refusal(fault))

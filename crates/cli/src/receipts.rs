@@ -217,7 +217,7 @@ impl<'s> RunReceipts<'s> {
         mut reply: Result<Value, Fault>,
     ) -> Result<Value, Fault> {
         let receipt = &self.receipts[index];
-        let is_early = |fault: &Fault| fault.is_temporary() || forgotten(fault).is_some();
+        let is_early = |fault: &Fault| fault.is_slot_moving() || forgotten(fault).is_some();
         if reply.as_ref().is_err_and(is_early) {
             reply = self.server.call(&receipt.key, command);
         }
@@ -270,7 +270,7 @@ impl<'s> RunReceipts<'s> {
     /// Adds to a failure of the run what is done, and how to continue.
     pub fn explain(&self, failure: Failure) -> Failure {
         match self.state.borrow().note() {
-            Some(note) => failure.and(&note),
+            Some(note) => failure.with_note(&note),
             None => failure,
         }
     }
@@ -422,7 +422,7 @@ impl Contents {
 fn forgotten(fault: &Fault) -> Option<Forgotten> {
     match fault {
         Fault::Refused(text) => Forgotten::read(text),
-        Fault::Lost(_) | Fault::Unusable(_) => None,
+        Fault::LoginRefused | Fault::Lost(_) | Fault::Unusable(_) => None,
     }
 }
 

@@ -77,10 +77,11 @@ fn aligned(rows: Vec<(String, String)>) -> impl Iterator<Item = String> {
 }
 
 /// Prints the JSON object of a successful run. A failure keeps the object, which is printed with the error.
-pub fn print_json(found: Value, ended: Result<()>) -> Result<()> {
-    match ended {
-        Ok(()) => print_line(found),
-        Err(failure) => return Err(failure.after(found)),
+pub fn print_json(object: Value, ended: Result<()>) -> Result<()> {
+    match (ended, object) {
+        (Ok(()), object) => print_line(object),
+        (Err(failure), Value::Object(results)) => return Err(failure.with_results(results)),
+        (failed, _) => return failed,
     }
     Ok(())
 }

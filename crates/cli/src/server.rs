@@ -75,7 +75,7 @@ impl Server {
         let logging_in = log_in(address.info(), stream, rules);
         let connection = runtime
             .block_on(logging_in)
-            .map_err(|error| connect_failure(error, &address))?;
+            .map_err(|error| login_failure(error, &address))?;
         Ok(Self {
             runtime,
             connection,
@@ -85,9 +85,9 @@ impl Server {
         })
     }
 
-    /// Calls a command on the node of a key.
+    /// Calls a command on the node of a key, again and again while its slot moves to another node.
     pub fn call(&self, key: &[u8], command: &Cmd) -> Result<Value, Fault> {
-        self.retrying(key, || {
+        self.retry_while_slot_moves(|| {
             let call = self.connection.clone().call(primary_of(key), command);
             self.runtime.block_on(call)
         })
@@ -104,7 +104,7 @@ impl Server {
         Ok(1000 * seconds + microseconds / 1000)
     }
 
-    /// Calls commands in parallel; commands for the same key run in order.
+    /// Calls commands in parallel, each once; commands for the same key run in order.
     pub fn call_all(&self, commands: &[(Vec<u8>, Cmd)]) -> Vec<Result<Value, Fault>> {
         let at_once = match self.connection {
             Connection::One(_) => commands.len().max(1),
@@ -127,19 +127,15 @@ impl Server {
         replies.map(|reply| reply.and_then(read)).collect()
     }
 
-    /// Retries while a slot moves to another node.
-    fn retrying<T>(&self, key: &[u8], call: impl Fn() -> Result<T, Fault>) -> Result<T, Fault> {
+    fn retry_while_slot_moves<T>(&self, call: impl Fn() -> Result<T, Fault>) -> Result<T, Fault> {
         let start = Instant::now();
         let in_cluster = matches!(self.connection, Connection::Cluster(_));
         loop {
             match call() {
-                Err(fault) if in_cluster && fault.is_temporary() && start.elapsed() < SLOT_MOVE => {
+                Err(fault)
+                    if in_cluster && fault.is_slot_moving() && start.elapsed() < SLOT_MOVE =>
+                {
                     std::thread::sleep(Duration::from_millis(50));
-                    // A redirected pipeline does not update the client's map of slots, but a single command does.
-                    let mut exists = redis::cmd("EXISTS");
-                    let connection = self.connection.clone();
-                    let update = connection.call(primary_of(key), exists.arg(key));
-                    let _ = self.runtime.block_on(update);
                 }
                 result => return result,
             }
@@ -372,9 +368,7 @@ pub fn read<T: FromRedisValue>(reply: Value) -> Result<T, Fault> {
 }
 
 fn failure(what: &str, address: &Address, fault: &Fault) -> Failure {
-    let mut failure = Failure::new(format!("{what} {address}: {fault}"));
-    failure.is_permanent = fault.is_permanent();
-    failure
+    Failure::new(format!("{what} {address}: {fault}")).permanent(fault.needs_operator())
 }
 
 fn not_connected(address: &Address, why: &str) -> Failure {
@@ -382,30 +376,29 @@ fn not_connected(address: &Address, why: &str) -> Failure {
 }
 
 /// Reports a failure to log in, and what to check.
-fn connect_failure(error: RedisError, address: &Address) -> Failure {
-    let failed = |text: String| not_connected(address, &text);
+fn login_failure(error: RedisError, address: &Address) -> Failure {
     let is_socket = matches!(address.place(), Place::Socket(_));
-    let may_need_tls = !is_socket && !address.has_tls();
-    let is_ended = error.is_connection_dropped() && !error.is_connection_refusal();
-    let is_strange = is_ended || error.kind() == ErrorKind::Parse;
-    let is_invalid = error.kind() == ErrorKind::InvalidClientConfig;
-    match Fault::from(error) {
-        Fault::Lost(text) | Fault::Unusable(text) if is_strange && may_need_tls => {
-            failed(format!("{text}; if that port speaks TLS, write rediss://"))
-        }
-        Fault::Lost(text) if text.contains("CaUsedAsEndEntity") => failed(format!(
-            "{text}; make the certificates of a cluster with basicConstraints=CA:FALSE"
-        )),
-        Fault::Lost(_) if is_socket && is_invalid => failed(
-            "it is a node of a cluster: write redis://host:port instead of a socket".to_owned(),
-        ),
-        Fault::Lost(text) => {
-            let advice = advice_on_alert(&text).unwrap_or(IS_IT_UP);
-            failed(format!("{text}; {advice}"))
-        }
-        Fault::Unusable(text) if is_strange => failed(format!("{text}; {IS_IT_UP}")),
-        fault => failure("could not connect to", address, &fault),
+    if is_socket && error.kind() == ErrorKind::InvalidClientConfig {
+        let why = "it is a node of a cluster: write redis://host:port instead of a socket";
+        return not_connected(address, why);
     }
+    let is_ended = error.is_connection_dropped() && !error.is_connection_refusal();
+    // The peer speaks TLS, or no protocol of a server.
+    let is_strange = is_ended || error.kind() == ErrorKind::Parse;
+    let fault = Fault::from(error);
+    let (Fault::Lost(text) | Fault::Unusable(text)) = &fault else {
+        return failure("could not connect to", address, &fault);
+    };
+    let advice = if is_strange && !is_socket && !address.has_tls() {
+        "if that port speaks TLS, write rediss://"
+    } else if text.contains("CaUsedAsEndEntity") {
+        "make the certificates of a cluster with basicConstraints=CA:FALSE"
+    } else if is_strange || matches!(fault, Fault::Lost(_)) {
+        advice_on_alert(text).unwrap_or(IS_IT_UP)
+    } else {
+        return failure("could not connect to", address, &fault);
+    };
+    not_connected(address, &format!("{text}; {advice}"))
 }
 
 /// Logs in to a server over a stream, and connects to its cluster. The connections to a cluster's nodes are the client

@@ -4,12 +4,12 @@
 //! The crate `near` has the commands, each of which may arrive twice. A sketch begins with the command that creates it,
 //! and the commands that add to it take the place of the chunks.
 
-use std::sync::LazyLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::{Cmd, cmd};
 
-use valkeybloom_near::conversation::{self as conversation, Finish, Words};
+use valkeybloom_near::clock::now;
+use valkeybloom_near::conversation::{self, Finish, Words};
 pub use valkeybloom_near::conversation::{NewExpiry, is_temporary};
 use valkeybloom_protocol::names::{BF_INFO, BF_LOADCHUNK};
 
@@ -32,10 +32,11 @@ impl<'s> Upload<'s> {
 
     /// Begins a value with the command that creates it, and its words after the key.
     pub fn create(server: &'s Server, key: &[u8], create: &[&[u8]]) -> Result<Self, Fault> {
-        // Alone: a script's error for a command that the server lacks does not name it.
-        match server.call(key, Cmd::new().arg(create[0])) {
-            Err(fault) if fault.is_unknown_command() => return Err(fault),
-            _ => {}
+        // Called without its words first, because the script's error does not name a command that the server lacks.
+        if let Err(fault) = server.call(key, Cmd::new().arg(create[0]))
+            && fault.is_unknown_command()
+        {
+            return Err(fault);
         }
         let mut upload = Self {
             server,
@@ -111,15 +112,12 @@ fn command(words: Words<'_>) -> Cmd {
     command
 }
 
-/// Returns a number that no other run has.
+/// Returns a number that hardly ever another run has.
+///
+/// # Panics
+/// The system has no random numbers.
 pub fn random() -> u64 {
-    getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()))
-}
-
-/// Returns the time since the first call.
-fn now() -> Duration {
-    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-    START.elapsed()
+    getrandom::u64().expect("the system has random numbers")
 }
 
 /// Returns a duration in milliseconds.

@@ -22,7 +22,7 @@ use valkeybloom_sketches::bloom::{Dialect, Kind};
 use self::adding::{Adding, counts_equal_items};
 use self::filter::Filters;
 use self::source::{Counts, Source};
-use self::target::{Making, Target, useless};
+use self::target::{Plan, Target, inapplicable};
 use super::existing::{existing, required_family};
 use super::failure::{Failure, Result, shown};
 use super::family::{Family, dialect_of};
@@ -107,7 +107,9 @@ struct Done<'s> {
 impl Build {
     pub fn run(&self, tls: &Tls, show: Show, json: bool) -> Result<()> {
         let start = Instant::now();
-        let target = (!self.add).then(|| Target::of(self)).transpose()?;
+        let target = (!self.add)
+            .then(|| Target::from_options(self))
+            .transpose()?;
         let keys = match self.shards {
             None => vec![self.key.clone()],
             Some(shards) => {
@@ -193,8 +195,8 @@ impl Build {
         };
         let server = counted_by.as_ref().unwrap_or(server);
         let items = self.items.unwrap_or(counted);
-        let (counts, replaced) = match target.making(items, source.shards) {
-            Making::Here(shape) => {
+        let (counts, replaced) = match target.plan(items, source.shards) {
+            Plan::Local(shape) => {
                 let mut filters = Filters::new(server, keys, &shape)?;
                 let counts = filters.fill(source)?;
                 self.require_all(target, counted, &counts, before)?;
@@ -202,7 +204,7 @@ impl Build {
                 let uploads = filters.send(&server, source.show)?;
                 (counts, self.put_in_place(target, &server, keys, uploads)?)
             }
-            Making::There(creation) => {
+            Plan::Command(creation) => {
                 let (counts, upload) =
                     self.fill_on_server(target.family(), &creation, server, keys, source)?;
                 self.require_all(target, counted, &counts, before)?;
@@ -236,7 +238,7 @@ impl Build {
             let put = renewed.and_then(|()| self.put(target, server, key, upload));
             let row = put.map_err(|failure| match place {
                 0 => failure,
-                _ => failure.and("the shards before it are in place already"),
+                _ => failure.with_note("the shards before it are in place already"),
             })?;
             replaced.extend(row.map(|row| row.items));
         }
@@ -427,7 +429,7 @@ fn family_of(server: &Server, keys: &[String]) -> Result<(Family, bool)> {
         }
         family = required_family(server, key, &kind)?;
         if family != Family::Bloom && keys.len() > 1 {
-            return Err(useless("--shards", family));
+            return Err(inapplicable("--shards", family));
         }
         // Filters with a window have this type, too, and nothing against receipts.
         counts_twice |= match family {

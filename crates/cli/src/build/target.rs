@@ -40,10 +40,10 @@ impl Target {
     ///
     /// # Errors
     /// The family needs an option that is missing, or has no use for one that is given.
-    pub fn of(build: &Build) -> Result<Self> {
+    pub fn from_options(build: &Build) -> Result<Self> {
         let family = build.family;
         let kind = build.kind.kind()?;
-        require_use_of_options(build, kind)?;
+        refuse_inapplicable_options(build, kind)?;
         let required = |option: &str| {
             let object = family.object();
             Failure::usage(format!("a {object} needs {option}"))
@@ -87,15 +87,15 @@ impl Target {
         }
     }
 
-    /// Returns whether it is made for a number of items.
+    /// Returns whether the target is made for a number of items.
     pub const fn has_capacity(&self) -> bool {
         matches!(self, Self::Bloom { .. } | Self::Cuckoo)
     }
 
-    /// Returns how to make it for a number of items, in this number of shards.
-    pub fn making(&self, items: u64, shards: NonZeroU32) -> Making {
+    /// Returns how to make the target for a number of items, in this number of shards.
+    pub fn plan(&self, items: u64, shards: NonZeroU32) -> Plan {
         let items = items.max(1);
-        Making::There(match self {
+        match *self {
             Self::Bloom {
                 error_rate,
                 growth,
@@ -103,45 +103,46 @@ impl Target {
             } => {
                 let params = Params {
                     capacity: shard_capacity(items, shards),
-                    error_rate: *error_rate,
+                    error_rate,
                     tightening: Tightening::HALF,
-                    growth: *growth,
+                    growth,
                 };
-                let kind = *kind;
-                return Making::Here(Shape { params, kind });
+                Plan::Local(Shape { params, kind })
             }
             // A cuckoo filter has room for four items at least.
-            Self::Cuckoo => vec!["CF.RESERVE".to_owned(), items.max(4).to_string()],
-            Self::Cms { error, probability } => vec![
-                "CMS.INITBYPROB".to_owned(),
-                error.get().to_string(),
-                probability.get().to_string(),
-            ],
-            Self::Topk { k } => vec![
-                "TOPK.RESERVE".to_owned(),
-                k.to_string(),
-                TopK::advised_width(*k).to_string(),
-                topk::Shape::DEFAULT_DEPTH.to_string(),
-                topk::Shape::DEFAULT_DECAY.to_string(),
-            ],
-            Self::Tdigest { compression } => vec![
-                "TDIGEST.CREATE".to_owned(),
-                "COMPRESSION".to_owned(),
-                compression.to_string(),
-            ],
-        })
+            Self::Cuckoo => Plan::command(&[&"CF.RESERVE", &items.max(4)]),
+            Self::Cms { error, probability } => {
+                Plan::command(&[&"CMS.INITBYPROB", &error.get(), &probability.get()])
+            }
+            Self::Topk { k } => Plan::command(&[
+                &"TOPK.RESERVE",
+                &k,
+                &TopK::advised_width(k),
+                &topk::Shape::DEFAULT_DEPTH,
+                &topk::Shape::DEFAULT_DECAY,
+            ]),
+            Self::Tdigest { compression } => {
+                Plan::command(&[&"TDIGEST.CREATE", &"COMPRESSION", &compression])
+            }
+        }
     }
 }
 
-/// How a value is made.
-pub enum Making {
+/// How a target is made.
+pub enum Plan {
     /// In this program's memory.
-    Here(Shape),
+    Local(Shape),
     /// On the server, by a command, whose words here lack the key.
-    There(Vec<String>),
+    Command(Vec<String>),
 }
 
-fn require_use_of_options(build: &Build, kind: Kind) -> Result<()> {
+impl Plan {
+    fn command(words: &[&dyn ToString]) -> Self {
+        Self::Command(words.iter().map(|word| word.to_string()).collect())
+    }
+}
+
+fn refuse_inapplicable_options(build: &Build, kind: Kind) -> Result<()> {
     use Family::{Bloom, Cms, Cuckoo, Tdigest, Topk};
     let options = [
         ("--rate", build.rate.is_some(), &[Bloom, Cms][..]),
@@ -158,14 +159,14 @@ fn require_use_of_options(build: &Build, kind: Kind) -> Result<()> {
     ];
     for (option, is_given, families) in options {
         if is_given && !families.contains(&build.family) {
-            return Err(useless(option, build.family));
+            return Err(inapplicable(option, build.family));
         }
     }
     Ok(())
 }
 
 /// Reports an option that a family has no use for.
-pub fn useless(option: &str, family: Family) -> Failure {
+pub fn inapplicable(option: &str, family: Family) -> Failure {
     let object = family.object();
     Failure::usage(format!("{option} does not apply to a {object}"))
 }

@@ -127,7 +127,9 @@ impl<'s> Reader<'s> {
         for found in batch {
             match self.row(&found, &mut replies) {
                 Ok(Some(row)) => rows.push(row),
-                Err(fault) if fault.is_final() || fault.is_temporary() => return Err(fault),
+                Err(fault) if fault.affects_all_keys() || fault.is_slot_moving() => {
+                    return Err(fault);
+                }
                 Err(fault) if is_last || fault.lacks_command() => {
                     unreadable.keys += 1;
                     unreadable.reason.get_or_insert(fault.to_string());

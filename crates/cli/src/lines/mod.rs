@@ -303,7 +303,7 @@ impl Input {
                 .keeping
                 .as_ref()
                 .map_or(OnFault::Fail, |keeping| keeping.bad);
-            table::fields(block, opened, (column, self.delimiter), bad, &send)?;
+            table::send_column(block, opened, column, self.delimiter, bad, &send)?;
         } else {
             if !self.zero {
                 form::require_line_feeds(&opened.head).map_err(fault)?;

@@ -1,13 +1,14 @@
 //! A column of CSV: its fields as the items of blocks.
 
 use std::io::Read;
+use std::mem;
 use std::str::FromStr;
 
 use csv::ByteRecord;
 
 use super::block::{Block, OnFault, ended};
 use super::form::Opened;
-use super::records::{Records, records};
+use super::records::{Keep, Records};
 use super::{BLOCK_BYTES, Sink, failed};
 use crate::failure::{Failure, Result, shown};
 use crate::report::counted;
@@ -38,21 +39,26 @@ pub fn delimiter(word: &str) -> Result<u8, &'static str> {
     match word.as_bytes() {
         b"tab" | b"\\t" => Ok(b'\t'),
         [byte] if !b"\"\r\n".contains(byte) => Ok(*byte),
-        _ => Err("not one character, or tab"),
+        _ => Err("not tab or one ASCII character, except a quote and line ends"),
     }
 }
 
 /// Sends the fields of a column. The block is the first of the file. If it has a start, it keeps whole records, and `bad` says
 /// what becomes of those with another number of fields than the first.
-pub fn fields(
+pub fn send_column(
     block: Block,
     opened: Opened<'_>,
-    (column, delimiter): (&Column, Option<u8>),
+    column: &Column,
+    delimiter: Option<u8>,
     bad: OnFault,
     send: Sink<'_>,
 ) -> Result<()> {
     let delimiter = delimiter.unwrap_or_else(|| delimiter_of(&opened.head));
-    let records = records(opened.from, delimiter, BLOCK_BYTES, block.start.is_some());
+    let keep = match block.start {
+        Some(_) => Keep::FieldsAndBytes,
+        None => Keep::Fields,
+    };
+    let records = Records::new(opened.from, delimiter, BLOCK_BYTES, keep);
     let mut table = Table {
         records: records.map_err(Failure::new)?,
         last: Last::Nothing,
@@ -62,32 +68,31 @@ pub fn fields(
     let index = match column {
         Column::Number(number) => number - 1,
         Column::Name(name) => {
-            let Some(header) = table.next(Last::Header)? else {
+            if !table.advance(Last::Header)? {
                 return send(table.block);
-            };
+            }
+            let header = table.records.present();
             width = Some(header.len());
             index_of(name, header).map_err(|text| failed(table.block.file(), text))?
         }
     };
-    while table.next(Last::Item)?.is_some() {
+    while table.advance(Last::Item)? {
         let Table { records, block, .. } = &mut table;
         if block.size() >= BLOCK_BYTES {
             send(block.take())?;
         }
         let record = records.present();
         let columns = record.len();
-        let width = *width.get_or_insert(columns);
         let columns_text = || counted(columns as u64, "column");
-        match record.get(index) {
-            Some(field) if columns == width => block.push(field),
-            None if columns == width && bad == OnFault::Fail => {
-                let text = format!("it has {}, not {}", columns_text(), index + 1);
-                return Err(failed(block.file(), text));
-            }
-            _ => {
-                let text = format!("it has {}, and those before it {width}", columns_text());
-                block.push_itemless(bad, text)?;
-            }
+        let width = *width.get_or_insert(columns);
+        if columns != width {
+            let text = format_args!("it has {}, and those before it {width}", columns_text());
+            block.push_itemless(bad, text)?;
+        } else if let Some(field) = record.get(index) {
+            block.push(field);
+        } else {
+            let text = format!("it has {}, not {}", columns_text(), index + 1);
+            return Err(failed(block.file(), text));
         }
     }
     send(table.block)
@@ -103,14 +108,6 @@ fn delimiter_of(head: &[u8]) -> u8 {
     }
 }
 
-/// What the record is that was read last.
-#[derive(Clone, Copy)]
-enum Last {
-    Nothing,
-    Header,
-    Item,
-}
-
 /// The records of a file, and the block that they go to.
 struct Table<R> {
     records: Records<R>,
@@ -118,22 +115,30 @@ struct Table<R> {
     block: Block,
 }
 
+/// What the record is that was read last.
+enum Last {
+    Nothing,
+    Header,
+    Item,
+}
+
 impl<R: Read> Table<R> {
-    /// Reads the next record, and keeps the one before it. Returns `None` at the end of the file.
-    fn next(&mut self, next: Last) -> Result<Option<&ByteRecord>> {
+    /// Reads the next record, and keeps the bytes of the one before it. Returns false at the end of the file.
+    fn advance(&mut self, next: Last) -> Result<bool> {
         let Self {
             records,
             last,
             block,
         } = self;
         let is_there = records.next().map_err(|text| block.broken(text))?;
-        records.keep_before(|bytes| match (*last, &mut block.start) {
-            (Last::Header, Some(start)) => start.header = ended(bytes).concat(),
-            (Last::Item, _) => block.push_record(bytes),
-            _ => {}
-        });
-        *last = next;
-        Ok(is_there.then_some(records.present()))
+        if let Some(bytes) = records.take_before() {
+            match (mem::replace(last, next), &mut block.start) {
+                (Last::Header, Some(start)) => start.header = ended(bytes).concat(),
+                (Last::Item, _) => block.push_record(bytes),
+                _ => {}
+            }
+        }
+        Ok(is_there)
     }
 }
 
@@ -171,7 +176,7 @@ mod tests {
         let opened = Opened::new(text.as_bytes(), true).expect("a list");
         let column = column.parse().expect("a column");
         let block = Block::first_of(Path::new("f"), Unit::Records);
-        let read = fields(block, opened, (&column, with), OnFault::Fail, &send);
+        let read = send_column(block, opened, &column, with, OnFault::Fail, &send);
         read.map_err(|failure| failure.to_string())?;
         Ok(all.into_inner())
     }
@@ -222,6 +227,19 @@ mod tests {
         }
     }
 
+    /// No record has it, so it is the request that is wrong.
+    #[test]
+    fn a_column_that_no_record_has_is_refused_also_where_faults_are_not() {
+        for bad in [OnFault::Keep, OnFault::Drop] {
+            let opened = Opened::new(&b"a,b\n1,2\n"[..], true).expect("a list");
+            let block = Block::first_of(Path::new("f"), Unit::Records);
+            let column = Column::Number(3);
+            let read = send_column(block, opened, &column, None, bad, &|_| Ok(()));
+            let why = read.expect_err("there is no third column").to_string();
+            assert_eq!(why, "could not read f: it has 2 columns, not 3");
+        }
+    }
+
     /// Returns the header, and the records with what each is about.
     fn read_whole(text: &str, column: &str, bad: OnFault) -> (String, Vec<(String, String)>) {
         let all = RefCell::new((String::new(), Vec::new()));
@@ -247,7 +265,7 @@ mod tests {
         });
         let opened = Opened::new(text.as_bytes(), true).expect("a list");
         let column = column.parse().expect("a column");
-        fields(block, opened, (&column, None), bad, &send).expect("it is read");
+        send_column(block, opened, &column, None, bad, &send).expect("it is read");
         all.into_inner()
     }
 

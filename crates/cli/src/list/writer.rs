@@ -132,7 +132,7 @@ impl Writer {
             Form::Csv => {}
             Form::Json => {
                 self.end_json(Some(unreadable), ended.as_ref().err());
-                return ended.map_err(Failure::written);
+                return ended.map_err(Failure::already_written);
             }
             Form::Table(_) => {
                 print_line(self.sums.line());
@@ -150,7 +150,7 @@ impl Writer {
             return failure;
         }
         self.end_json(None, Some(&failure));
-        failure.written()
+        failure.already_written()
     }
 
     /// Ends the list of keys and the object, with the sums, the number of unreadable keys and the error.

@@ -117,7 +117,7 @@ impl Unique {
         // The standard output is for records.
         done.map_err(|failure| {
             if self.prints() {
-                failure.written()
+                failure.already_written()
             } else {
                 failure
             }

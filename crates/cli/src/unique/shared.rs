@@ -198,7 +198,7 @@ impl Run<'_> {
             let begun = folder.resume(index, start.packed, output_bytes);
             return begun.map_err(|failure| {
                 self.receipts.discard();
-                failure.and("restore that file, or run all inputs again, with another key")
+                failure.with_note("restore that file, or run all inputs again, with another key")
             });
         }
         // The file before gets its name once the checkpoint says that all its records are done.
@@ -278,7 +278,7 @@ impl Run<'_> {
             return failure;
         }
         self.receipts.discard();
-        failure.and(
+        failure.with_note(
             "the server's answers for some items are lost, so which of them are new can't be known: run all inputs again, with another key",
         )
     }
