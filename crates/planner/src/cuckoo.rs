@@ -2,7 +2,9 @@
 
 use std::ops::RangeInclusive;
 
-use valkeybloom_sketches::cuckoo::{Limits as CuckooLimits, Params, Plan, Refusal, Shape, ranges};
+use valkeybloom_sketches::cuckoo::{
+    FILTERS_MAX, Limits as CuckooLimits, Params, Plan, Refusal, Shape, ranges,
+};
 
 use valkeybloom_protocol::names::CUCKOO_FILTERS;
 
@@ -27,30 +29,33 @@ pub struct Cuckoo {
 }
 
 impl Cuckoo {
-    /// The number of buckets' slots, of moves and the expansion that CF.RESERVE without options takes.
+    /// The slots of a bucket, the moves and the expansion of CF.RESERVE without options.
     pub const DEFAULTS: Params = Params::REDISBLOOM;
 
     fn shape(&self) -> Result<Shape, Fault> {
         let capacity = self.capacity();
         let field = self.start.map_or("items", |_| "start");
         let capacities = self.bucket_size.saturating_mul(2)..=ranges::CAPACITY_MAX;
-        let within = |field, name: &str, number: u64, range: RangeInclusive<u64>| {
-            let text = format!("{name} is not within {} to {}", range.start(), range.end());
-            let is_within = range.contains(&number).then_some(());
-            is_within.ok_or_else(|| Fault::invalid(field, text))
-        };
-        let (size, moves, factor) = (self.bucket_size, self.max_iterations, self.expansion);
-        let iterations = "the number of iterations";
-        within("bucket_size", "the bucket size", size, ranges::BUCKET_SIZE)?;
-        within("max_iterations", iterations, moves, ranges::MAX_ITERATIONS)?;
-        within("expansion", "the expansion", factor, ranges::EXPANSION)?;
-        within(field, "the capacity", capacity, capacities)?;
-        let narrow = |number: u64| u16::try_from(number).unwrap_or(u16::MAX);
         let params = Params {
-            capacity,
-            bucket_size: u8::try_from(size).unwrap_or(u8::MAX),
-            max_iterations: narrow(moves),
-            expansion: narrow(factor),
+            bucket_size: within(
+                self.bucket_size,
+                ranges::BUCKET_SIZE,
+                "bucket_size",
+                "the bucket size",
+            )?,
+            max_iterations: within(
+                self.max_iterations,
+                ranges::MAX_ITERATIONS,
+                "max_iterations",
+                "the number of iterations",
+            )?,
+            expansion: within(
+                self.expansion,
+                ranges::EXPANSION,
+                "expansion",
+                "the expansion",
+            )?,
+            capacity: within(capacity, capacities, field, "the capacity")?,
         };
         Shape::new(&params).ok_or_else(|| Fault::invalid(field, "no filter has this capacity"))
     }
@@ -79,12 +84,18 @@ impl Request for Cuckoo {
         let shape = self.shape()?;
         let unlimited = CuckooLimits::NONE;
         let admitted = shape.plan(self.items, &limits.of_cuckoo());
-        let impossible = |refusal| {
-            let text = match refusal {
-                Refusal::Full => "a filter that does not grow has fewer slots",
-                _ => "no cuckoo filter is large enough for that",
-            };
-            Fault::impossible("items", text)
+        let impossible = |refusal| match refusal {
+            Refusal::Full => {
+                Fault::impossible("items", "a filter that does not grow has fewer slots")
+            }
+            _ if shape.bytes_of(FILTERS_MAX - 1).is_some() => {
+                let field = self.start.map_or("items", |_| "start");
+                Fault::impossible(
+                    field,
+                    "65,535 filters, the most, are too small: start larger",
+                )
+            }
+            _ => Fault::impossible("items", "no cuckoo filter is large enough for that"),
         };
         let plan = shape.plan(self.items, &unlimited).map_err(impossible)?;
         let made = shape.plan(0, &unlimited).map_err(impossible)?;
@@ -103,14 +114,17 @@ impl Request for Cuckoo {
         let (text, limit) = stop(name, value, reached.slots);
         report.row("limit", text, limit);
         report.row("command", self.command(), self.command());
-        let refusal = admitted.err().map(|refused| {
-            if refused == Refusal::MaxFilters {
+        let refusal = match admitted {
+            Ok(_) => None,
+            Err(Refusal::MaxFilters) => {
                 let or = ", or reserve a larger capacity";
-                return refusal(CUCKOO_FILTERS, plan.filters, or);
+                Some(refusal(CUCKOO_FILTERS, plan.filters, or))
             }
-            let largest = shape.bytes_of(plan.filters - 1);
-            limits.refusal(largest, plan.bytes, "")
-        });
+            Err(_) => {
+                let largest = shape.bytes_of(plan.filters - 1);
+                Some(limits.refusal(largest, plan.bytes, ""))
+            }
+        };
         Ok(Planned { report, refusal })
     }
 
@@ -145,6 +159,25 @@ impl Request for Cuckoo {
     }
 }
 
+/// Returns a number as a narrower type, which has the whole range.
+///
+/// # Errors
+/// It is not within the range. The fault is that of a field, in which the number is called `name`.
+fn within<T: TryFrom<u64>>(
+    number: u64,
+    range: RangeInclusive<u64>,
+    field: &'static str,
+    name: &str,
+) -> Result<T, Fault> {
+    let (least, most) = (range.start(), range.end());
+    let narrow = T::try_from(number).ok();
+    let narrow = narrow.filter(|_| range.contains(&number));
+    narrow.ok_or_else(|| {
+        let text = format!("{name} is not within {least} to {most}");
+        Fault::invalid(field, text)
+    })
+}
+
 /// Returns the setting that stops growth, and its value.
 fn stopped_by(
     shape: &Shape,
@@ -155,11 +188,54 @@ fn stopped_by(
     match stopped {
         Refusal::Full => ("EXPANSION 0", None),
         Refusal::MaxFilters => (CUCKOO_FILTERS, Some(limits.cuckoo_filters)),
+        _ if reached.filters == FILTERS_MAX => ("the most filters, 65,535", None),
         _ if shape.bytes_of(reached.filters).is_none() => ("the largest filter of 4 GiB", None),
         Refusal::MemoryLimit | Refusal::OutOfMemory => {
             let further = shape.reach(&limits.of_object().of_cuckoo()).0.slots;
             let (name, value) = limits.memory(further > reached.slots);
             (name, Some(value))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_ends_where_the_plan_says() {
+        let plan = |start, expansion, items, limits: &Limits| {
+            let request = Cuckoo {
+                items,
+                start: Some(start),
+                bucket_size: 2,
+                max_iterations: 20,
+                expansion,
+            };
+            let planned = request.plan(limits);
+            planned.map(|planned| planned.report.json["limit"]["name"].clone())
+        };
+        let limits = Limits {
+            cuckoo_filters: 1 << 16,
+            ..Limits::default()
+        };
+        for (start, expansion, expected) in [
+            (100, 0, "EXPANSION 0"),
+            (100, 1, "the most filters, 65,535"),
+            (100, 2, "bf.cuckoo-memory-usage-limit"),
+        ] {
+            let name = plan(start, expansion, 50, &limits).expect("it is large enough");
+            assert_eq!(name, expected);
+        }
+        let few = Limits {
+            cuckoo_filters: 3,
+            ..limits
+        };
+        assert_eq!(
+            plan(100, 1, 50, &few).expect("it is large enough"),
+            CUCKOO_FILTERS
+        );
+        let fault = plan(4, 1, 1_000_000, &limits).expect_err("it has 262,140 slots");
+        assert_eq!(fault.field, "start");
     }
 }
