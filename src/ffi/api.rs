@@ -33,29 +33,27 @@ macro_rules! required {
             $(pub const fn $name() {})*
         }
 
-        /// Returns whether the server has all required functions.
-        pub(super) fn has_required() -> bool {
-            // SAFETY: nobody writes to the API's table once it is filled.
-            unsafe { true $(&& { raw::$name }.is_some())* }
+        /// Returns the name of a required function that the server lacks; `None` if it has all.
+        pub(super) fn missing() -> Option<&'static str> {
+            // SAFETY: nobody writes to the API's table once it is filled, and the caller has filled it.
+            let there = unsafe { [$((stringify!($name), { raw::$name }.is_some())),*] };
+            there.into_iter().find_map(|(name, is_there)| (!is_there).then_some(name))
         }
     };
 }
 
 required! {
     RedisModule_Alloc RedisModule_Calloc RedisModule_CloseKey RedisModule_CommandFilterArgGet
-    RedisModule_CommandFilterArgReplace RedisModule_CommandFilterArgsCount
-    RedisModule_CreateCommand RedisModule_CreateDataType RedisModule_CreateString
-    RedisModule_CreateTimer
+    RedisModule_CommandFilterArgReplace RedisModule_CommandFilterArgsCount RedisModule_CreateCommand
+    RedisModule_CreateDataType RedisModule_CreateString RedisModule_CreateTimer
     RedisModule_DefragAlloc RedisModule_DefragCursorGet RedisModule_DefragCursorSet
     RedisModule_DefragShouldStop RedisModule_DigestAddLongLong RedisModule_DigestAddStringBuffer
     RedisModule_DigestEndSequence RedisModule_EmitAOF RedisModule_Free RedisModule_FreeString
     RedisModule_FreeThreadSafeContext RedisModule_GetAbsExpire RedisModule_GetClientId
-    RedisModule_GetCommand
-    RedisModule_GetContextFlags
-    RedisModule_GetDetachedThreadSafeContext RedisModule_GetRandomBytes
-    RedisModule_InfoAddFieldULongLong RedisModule_InfoAddSection RedisModule_IsIOError
-    RedisModule_IsKeysPositionRequest RedisModule_KeyAtPosWithFlags RedisModule_KeyType
-    RedisModule_LoadConfigs RedisModule_LoadDouble RedisModule_LoadStringBuffer
+    RedisModule_GetCommand RedisModule_GetContextFlags RedisModule_GetDetachedThreadSafeContext
+    RedisModule_GetRandomBytes RedisModule_InfoAddFieldULongLong RedisModule_InfoAddSection
+    RedisModule_IsIOError RedisModule_IsKeysPositionRequest RedisModule_KeyAtPosWithFlags
+    RedisModule_KeyType RedisModule_LoadConfigs RedisModule_LoadDouble RedisModule_LoadStringBuffer
     RedisModule_LoadUnsigned RedisModule_Log RedisModule_MallocSize RedisModule_Milliseconds
     RedisModule_ModuleTypeGetType RedisModule_ModuleTypeGetValue RedisModule_ModuleTypeSetValue
     RedisModule_NotifyKeyspaceEvent RedisModule_OpenKey RedisModule_Realloc

@@ -11,7 +11,7 @@ use super::info::WriteInfo;
 use super::setting::Setting;
 use super::string::{Argv, RawArgv};
 use super::value::Form;
-use super::{allocator, api, command, context, events, info, setting};
+use super::{allocator, api, context, events, info, registration, setting};
 
 /// The module: its name, its parts and its callbacks.
 pub struct Module {
@@ -77,7 +77,12 @@ pub fn load_module(module: &Module, ctx: Ctx, words: RawArgv, count: c_int) -> c
             raw::REDISMODULE_APIVER_1 as c_int,
         )
     };
-    if !api::has_required() {
+    if let Some(name) = api::missing() {
+        // Without a log, nothing can be said.
+        if name != "RedisModule_Log" {
+            let module = module.name;
+            Ctx::log_warning(&format!("{module:?} not loaded: the server has no {name}"));
+        }
         return ERR;
     }
     if status != OK {
@@ -131,7 +136,7 @@ fn register(module: &Module, ctx: Ctx, args: Argv) -> Result<(), String> {
     for bundle in bundles {
         // Registration stops at the first type or command that is refused.
         let registered = (bundle.register_types)(ctx)
-            .and_then(|()| command::register(ctx, bundle.name, bundle.commands));
+            .and_then(|()| registration::register(ctx, bundle.name, bundle.commands));
         match registered {
             Err(why) if bundle.yields => {
                 Ctx::log_warning(&format!("left to another module: {why}"));

@@ -12,6 +12,7 @@
 //! - `replication` publishes a command's changes.
 //! - `positions` names the keys of a command.
 //! - `value`, `setting`, `command`, `info` and `events` define what the module registers.
+//! - `registration` registers commands.
 //! - `key` reads and stores values.
 //! - `load` registers everything.
 
@@ -32,6 +33,7 @@ mod info;
 mod key;
 mod load;
 mod positions;
+mod registration;
 mod replication;
 mod reply;
 mod setting;
