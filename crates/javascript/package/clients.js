@@ -18,15 +18,19 @@ function isA(error, ...names) {
 /** The code that a server's error begins with. valkey-glide puts a colon after it. */
 const CODE = /^([A-Z][A-Z\d_]+):? /;
 
+/** Errors of RedisBloom that begin without a code. */
+const CODELESS = /^(TopK: |[Nn]ot found$)/;
+
 /**
- * Returns whether an error begins with a server's code. Minified classes have other names, but their texts stay. Clients and
+ * Returns whether an error has the text of a server's. Minified classes have other names, but their texts stay. Clients and
  * programs throw a plain `Error` of their own, and the errors of Node.js have a `code`, such as ECONNREFUSED.
  */
-const isCoded = (error) => error.constructor !== Error && error.code === undefined && CODE.test(error.message);
+const isWorded = (error) =>
+  error.constructor !== Error && error.code === undefined && [CODE, CODELESS].some((text) => text.test(error.message));
 
 /** Returns the text of a server's error of node-redis, ioredis or iovalkey; undefined if it is another error. */
 function replyOf(error, message) {
-  return isA(error, 'ErrorReply', 'ReplyError') || isCoded(error) ? message : undefined;
+  return isA(error, 'ErrorReply', 'ReplyError') || isWorded(error) ? message : undefined;
 }
 
 /** The words of valkey-glide before the text of a server's error. */
@@ -36,7 +40,7 @@ const SIGNALLED = /^An error was signalled by the server: - (ResponseError: )?/;
 function glideReplyOf(error, message) {
   // The classes of errors without a reply are derived from RequestError, too.
   if (isA(error, 'TimeoutError', 'ConnectionError', 'CircuitBreakerError')) return undefined;
-  const isReply = isA(error, 'RequestError') || SIGNALLED.test(message) || isCoded(error);
+  const isReply = isA(error, 'RequestError') || SIGNALLED.test(message) || isWorded(error);
   return isReply ? message.replace(SIGNALLED, '').replace(CODE, '$1 ') : undefined;
 }
 

@@ -12,7 +12,7 @@ import { failing } from './instance.js';
 import * as ioredis from 'ioredis';
 import * as iovalkey from 'iovalkey';
 import { createClient } from 'redis';
-import { Near, Once } from 'valkeybloom';
+import { Bloom, Near, Once, store } from 'valkeybloom';
 
 import { client, server } from './own-server.js';
 import { CLIENTS, CLUSTER_CLIENTS, startCluster, withEach } from './support.js';
@@ -218,6 +218,12 @@ test('refusals of minified clients are recognized', async () => {
       const near = new Near(limited, 'k', { missing: 'create' });
       assert.deepEqual([await near.add('a'), near.once], [true, false], name);
       near.close();
+      for (const [command, text] of [['TOPK.QUERY', 'TopK: key does not exist'], ['CF.DEL', 'Not found']]) {
+        const words = [command, 'none', 'x'];
+        const refused =
+          name === 'ioredis' ? { callBuffer: () => one.callBuffer(...words) } : { sendCommand: () => one.sendCommand(words) };
+        await assert.rejects(store(refused, 'k', new Bloom(10, 0.1)), { message: `store to "k": ${text}` }, name);
+      }
     } finally {
       close();
       closeLimited();
