@@ -3,7 +3,7 @@
 use valkeybloom_protocol::bloom::redisbloom::error as redisbloom;
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::DecodeError;
-use valkeybloom_sketches::bloom::chunks::{self, Partial};
+use valkeybloom_sketches::bloom::chunks::{self, LoadError};
 use valkeybloom_sketches::bloom::{Dialect, Object, Refusal};
 
 use crate::family::Holds;
@@ -29,13 +29,16 @@ impl Writer<'_, '_> {
     /// replicates that.
     ///
     /// # Errors
-    /// `error`, unless the command was already executed elsewhere and the object is of `RedisBloom`.
+    /// `error`, unless the command was already executed elsewhere and the object is of `RedisBloom`; or a [`Refusal`].
     pub fn complete_for(&mut self, ctx: Ctx, error: Error) -> Result<(), Error> {
         if error != Error::STILL_LOADING || !ctx.must_obey() {
             return Err(error);
         }
         let held = self.held()?.ok_or(error)?;
-        held.update(|value, _| fill(value).map_err(|_| error))
+        held.update(|value, _| match fill(value) {
+            Err(DecodeError::Malformed(_)) => Err(error),
+            filled => filled.map_err(refusal),
+        })
     }
 
     /// Loads an object's header, its first chunk, under the empty key.
@@ -71,23 +74,27 @@ struct Chunk<'c> {
 }
 
 impl Chunk<'_> {
-    /// Loads the chunk. Returns whether it completes the object.
+    /// Loads the chunk. Returns whether it completes the object. By `RedisBloom`'s rules a chunk may be empty.
     fn load(&self, value: &mut Value, feed: &FeedSlot) -> Result<bool, Error> {
-        match value {
-            Value::Complete(object) => self.load_complete(object, feed).map(|()| false),
-            Value::Partial(partial) => match self.load_partial(partial) {
-                Ok(None) => Ok(false),
-                Ok(Some(object)) => {
-                    *value = Value::Complete(object);
-                    Ok(true)
-                }
-                // Chunks that were already executed elsewhere come in any order.
-                Err(Some(DecodeError::Malformed(_))) if self.ctx.must_obey() => {
-                    fill(value).map_err(|error| refusal(Some(error)))?;
-                    self.overwrite(value.object_mut()?, feed).map(|()| true)
-                }
-                Err(error) => Err(refusal(error)),
-            },
+        let partial = match value {
+            Value::Complete(object) => return self.load_complete(object, feed).map(|()| false),
+            Value::Partial(partial) => partial,
+        };
+        if self.bytes.is_empty() && has_redisbloom_rules(self.ctx) {
+            return Ok(false);
+        }
+        match partial.load_within(self.cursor, self.bytes, limits_for(self.ctx, false)) {
+            Ok(None) => Ok(false),
+            Ok(Some(object)) => {
+                *value = Value::Complete(object);
+                Ok(true)
+            }
+            // Chunks that were already executed elsewhere come in any order.
+            Err(LoadError::Decode(DecodeError::Malformed(_))) if self.ctx.must_obey() => {
+                fill(value).map_err(refusal)?;
+                self.overwrite(value.object_mut()?, feed).map(|()| true)
+            }
+            Err(error) => Err(refusal(error)),
         }
     }
 
@@ -104,7 +111,7 @@ impl Chunk<'_> {
     fn overwrite(&self, object: &mut Object, feed: &FeedSlot) -> Result<(), Error> {
         chunks::overwrite(object, self.cursor, self.bytes).map_err(|error| match error {
             DecodeError::Malformed(_) if follows_redisbloom(self.ctx) => self.misplaced(object),
-            error => refusal(Some(error)),
+            error => refusal(error),
         })?;
         feed.end();
         Ok(())
@@ -124,27 +131,6 @@ impl Chunk<'_> {
             redisbloom::NO_LINK
         }
     }
-
-    /// Loads the chunk as the next one of an object that lacks chunks. Returns the object if the chunk was the last. By
-    /// `RedisBloom`'s rules a chunk may be empty.
-    ///
-    /// # Errors
-    /// Any [`DecodeError`], or `None` if the limits don't admit the chunk.
-    fn load_partial(&self, partial: &mut Partial) -> Result<Option<Object>, Option<DecodeError>> {
-        if self.bytes.is_empty() && has_redisbloom_rules(self.ctx) {
-            return Ok(None);
-        }
-        let limits = limits_for(self.ctx, false);
-        if !partial.admits(self.bytes, limits) {
-            return Err(None);
-        }
-        let object = partial.load(self.cursor, self.bytes)?;
-        if (object.as_ref()).is_some_and(|object| !object.is_plain() && !object.is_within(limits)) {
-            partial.take_back();
-            return Err(None);
-        }
-        Ok(object)
-    }
 }
 
 /// Completes an object of `RedisBloom`, whose missing bytes are zeros there.
@@ -158,12 +144,12 @@ fn fill(value: &mut Value) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// Returns the error of a chunk that could not be loaded, or that the limits don't admit.
-fn refusal(error: Option<DecodeError>) -> Error {
-    match error {
-        None => Error::Refused(Refusal::MemoryLimit),
-        Some(DecodeError::NoMemory) => Error::Refused(Refusal::OutOfMemory),
-        Some(_) => Error::BAD_CHUNK,
+/// Returns the error of a command whose header or chunk was not loaded.
+fn refusal(error: impl Into<LoadError>) -> Error {
+    match error.into() {
+        LoadError::TooLarge => Error::Refused(Refusal::MemoryLimit),
+        LoadError::Decode(DecodeError::NoMemory) => Error::Refused(Refusal::OutOfMemory),
+        LoadError::Decode(_) => Error::BAD_CHUNK,
     }
 }
 

@@ -6,7 +6,7 @@ use valkeybloom_protocol::bloom::{Defaults, Insert, Maker, Moment, Reserve};
 use valkeybloom_protocol::bloom::{require_suits, require_ttl_within};
 use valkeybloom_protocol::error::{Error as Refused, Field};
 use valkeybloom_protocol::words::Origin;
-use valkeybloom_sketches::bloom::chunks::{self, Value};
+use valkeybloom_sketches::bloom::chunks::{self, LoadError, Value};
 use valkeybloom_sketches::bloom::{Added, Dialect, Growth, New, Object};
 use valkeybloom_sketches::bloom::{Params, Tightening, Time, Window};
 use valkeybloom_sketches::{Fraction, Seed};
@@ -295,8 +295,10 @@ impl Chunked for Bloom {
     }
 
     fn begin(header: &[u8]) -> Result<Value, Error> {
-        let begun = chunks::begin(header, limits::CREATION);
-        begun.map_err(|error| error.map_or(Error::NO_MEMORY, Error::from))
+        chunks::begin(header, limits::CREATION).map_err(|error| match error {
+            LoadError::Decode(error) => error.into(),
+            LoadError::TooLarge => Error::NO_MEMORY,
+        })
     }
 
     fn load(loading: &mut Value, cursor: u64, chunk: &[u8]) -> Result<(), Error> {

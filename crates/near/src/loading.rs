@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use valkeybloom_sketches::DecodeError;
-use valkeybloom_sketches::bloom::chunks::{self, Value};
+use valkeybloom_sketches::bloom::chunks::{self, LoadError, Value};
 use valkeybloom_sketches::bloom::{Limits, Object, Stage};
 
 /// Where fetching began in the filter's feed.
@@ -23,11 +23,11 @@ pub enum Unfit {
     Other(String),
 }
 
-impl From<DecodeError> for Unfit {
-    fn from(error: DecodeError) -> Self {
+impl From<LoadError> for Unfit {
+    fn from(error: LoadError) -> Self {
         match error {
-            DecodeError::NoMemory => Self::NoMemory,
-            _ => Self::Other(error.to_string()),
+            LoadError::TooLarge | LoadError::Decode(DecodeError::NoMemory) => Self::NoMemory,
+            LoadError::Decode(error) => Self::Other(error.to_string()),
         }
     }
 }
@@ -91,13 +91,11 @@ impl Loading {
     pub fn load(&mut self, cursor: u64, chunk: &[u8]) -> Result<bool, Unfit> {
         match &mut self.value {
             None => {
-                let begun = chunks::begin(chunk, Limits::NONE);
-                self.value =
-                    Some(begun.map_err(|error| error.map_or(Unfit::NoMemory, Unfit::from))?);
+                self.value = Some(chunks::begin(chunk, Limits::NONE)?);
                 self.header = chunk.into();
             }
             Some(Value::Partial(partial)) => {
-                if let Some(object) = partial.load(cursor, chunk)? {
+                if let Some(object) = partial.load_within(cursor, chunk, Limits::NONE)? {
                     self.value = Some(Value::Complete(object));
                 }
             }

@@ -12,7 +12,7 @@ mod tdigest;
 mod topk;
 
 use valkeybloom_sketches::DecodeError;
-use valkeybloom_sketches::bloom::chunks::{self, Value};
+use valkeybloom_sketches::bloom::chunks::{self, LoadError, Value};
 use valkeybloom_sketches::bloom::{Dialect, Limits, MergeError, Object, Refusal, Time, dump, rdb};
 use valkeybloom_sketches::cuckoo::wire as cuckoo_wire;
 use valkeybloom_sketches::cuckoo::{self, Cuckoo};
@@ -86,8 +86,11 @@ fn fields_are_read_and_objects_copied() {
 
 /// Loads chunks, each until there is memory for it.
 fn load(header: &[u8], chunks: &[(u64, Vec<u8>)]) -> Result<Option<Object>, DecodeError> {
-    let no_limits = |error: Option<DecodeError>| error.expect("there are no limits");
-    let mut partial = match chunks::begin(header, Limits::NONE).map_err(no_limits)? {
+    let begun = chunks::begin(header, Limits::NONE).map_err(|error| match error {
+        LoadError::Decode(error) => error,
+        LoadError::TooLarge => panic!("there are no limits"),
+    });
+    let mut partial = match begun? {
         Value::Partial(partial) => partial,
         Value::Complete(object) => return Ok(Some(object)),
     };

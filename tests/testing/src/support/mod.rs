@@ -5,7 +5,7 @@ mod stream;
 
 use std::sync::{Mutex, PoisonError};
 
-use valkeybloom_sketches::bloom::chunks::{self, Partial, Value};
+use valkeybloom_sketches::bloom::chunks::{self, LoadError, Partial, Value};
 use valkeybloom_sketches::bloom::{
     Added, Dialect, Filter, Growth, Kind, Limits, Object, Params, Refusal, Shape, Tightening, Time,
     Window, dump, rdb,
@@ -415,7 +415,10 @@ pub fn header_of(object: &Object) -> Vec<u8> {
 
 /// Reads a header; no limits are in the way here, so an error is one of decoding.
 pub fn begin(header: &[u8]) -> Result<Value, DecodeError> {
-    chunks::begin(header, Limits::NONE).map_err(|error| error.expect("refused by limits"))
+    chunks::begin(header, Limits::NONE).map_err(|error| match error {
+        LoadError::Decode(error) => error,
+        LoadError::TooLarge => panic!("refused by limits"),
+    })
 }
 
 /// Begins a partial object from a header that chunks follow.

@@ -27,6 +27,26 @@ use crate::bytes::{CHUNK_BYTES, DecodeError, RdbRead, RdbWrite};
 /// The bytes at a cursor: the object without its cells, or some bytes of one filter's cells; empty past the end.
 pub type Piece<'o> = Cow<'o, [u8]>;
 
+/// The reason that a header or a chunk is not loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadError {
+    /// The bytes can't be decoded.
+    Decode(DecodeError),
+    /// The limits don't admit the object.
+    TooLarge,
+}
+
+crate::error::texts!(LoadError {
+    Self::Decode(error) => error.text(),
+    Self::TooLarge => "it would exceed the limit on memory",
+});
+
+impl From<DecodeError> for LoadError {
+    fn from(error: DecodeError) -> Self {
+        Self::Decode(error)
+    }
+}
+
 /// Returns the cursor of the next piece and the piece at this cursor, or `None` if allocation fails.
 pub fn piece(object: &Object, cursor: u64) -> Option<(u64, Piece<'_>)> {
     let Some(offset) = cursor.checked_sub(1) else {
@@ -121,8 +141,8 @@ fn are_at<'c>(filters: impl Iterator<Item = &'c [u8]>, cursor: u64, bytes: &[u8]
 /// items it is complete: this is how such an object is created.
 ///
 /// # Errors
-/// Any [`DecodeError`], or `None` if the limits don't admit such an object.
-pub fn begin(header: &[u8], limits: Limits) -> Result<Value, Option<DecodeError>> {
+/// Any [`LoadError`].
+pub fn begin(header: &[u8], limits: Limits) -> Result<Value, LoadError> {
     let mut partial = Partial::new(header)?;
     let Loading::Cells(cells) = &mut partial.rest else {
         return Ok(Value::Partial(Box::new(partial)));
@@ -134,7 +154,7 @@ pub fn begin(header: &[u8], limits: Limits) -> Result<Value, Option<DecodeError>
     let admitted = filters().all(|bytes| bytes <= limits.filter_bytes)
         && total.is_some_and(|total| total <= limits.object_bytes);
     if !admitted {
-        return Err(None);
+        return Err(LoadError::TooLarge);
     }
     match &mut outline.filters[..] {
         [only] if cells.dialect == Dialect::RedisBloom && only.items == 0 => {
@@ -304,12 +324,6 @@ impl Partial {
         } as u64
     }
 
-    /// Returns whether limits admit one more chunk. Those of a stack were admitted with its header.
-    pub fn admits(&self, chunk: &[u8], limits: Limits) -> bool {
-        let bytes = self.memory_bytes().saturating_add(chunk.len() as u64);
-        matches!(self.rest, Loading::Cells(_)) || bytes <= limits.object_bytes
-    }
-
     /// Loads the next chunk, which ends at `cursor`. Returns the object if the chunk was the last.
     ///
     /// # Errors
@@ -335,6 +349,30 @@ impl Partial {
         object.map(Some)
     }
 
+    /// Does what [`load`](Self::load) does if the limits admit it. They admitted the chunks of a stack with its header.
+    ///
+    /// # Errors
+    /// Any [`LoadError`]. Nothing is changed then.
+    pub fn load_within(
+        &mut self,
+        cursor: u64,
+        chunk: &[u8],
+        limits: Limits,
+    ) -> Result<Option<Object>, LoadError> {
+        let bytes = self.memory_bytes().saturating_add(chunk.len() as u64);
+        if matches!(self.rest, Loading::Pieces(_)) && bytes > limits.object_bytes {
+            return Err(LoadError::TooLarge);
+        }
+        let object = self.load(cursor, chunk)?;
+        if let (Some(object), Loading::Pieces(pieces)) = (&object, &mut self.rest)
+            && !object.is_within(limits)
+        {
+            pieces.pop();
+            return Err(LoadError::TooLarge);
+        }
+        Ok(object)
+    }
+
     /// Returns whether these bytes, the header or a chunk that ends at `cursor`, were loaded already.
     fn holds(&self, cursor: u64, bytes: &[u8]) -> bool {
         match &self.rest {
@@ -347,13 +385,6 @@ impl Partial {
                 let is_held = |piece: &Vec<u8>| Pieces::end_of(piece) == end && *piece == *bytes;
                 all.get(place).is_some_and(is_held)
             }
-        }
-    }
-
-    /// Takes back the chunk that completed an object of tables, which is not wanted after all.
-    pub fn take_back(&mut self) {
-        if let Loading::Pieces(pieces) = &mut self.rest {
-            pieces.pop();
         }
     }
 

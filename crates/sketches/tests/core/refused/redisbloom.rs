@@ -1,7 +1,8 @@
 //! Rules that objects of `RedisBloom` can break.
 
 use valkeybloom_sketches::DecodeError;
-use valkeybloom_sketches::bloom::{Dialect, Limits, chunks};
+use valkeybloom_sketches::bloom::chunks::{self, LoadError};
+use valkeybloom_sketches::bloom::{Dialect, Limits};
 
 use super::{Draft as _, FIELDS, Form, refused};
 use crate::draft::{Draft, drafts};
@@ -142,7 +143,7 @@ fn a_claim_takes_its_memory_within_limits() {
         filter_bytes: 1 << 20,
         ..ROOMY
     };
-    assert!(matches!(chunks::begin(&header, small), Err(None)));
-    let refused = chunks::begin(&header, ROOMY).err().unwrap();
-    assert_eq!(refused, Some(DecodeError::NoMemory));
+    let refused = |limits| chunks::begin(&header, limits).err().unwrap();
+    assert_eq!(refused(small), LoadError::TooLarge);
+    assert_eq!(refused(ROOMY), DecodeError::NoMemory.into());
 }
