@@ -39,11 +39,6 @@ impl Modulus {
         }
     }
 
-    /// Returns the number of cells.
-    pub const fn cells(self) -> u64 {
-        self.cells
-    }
-
     /// Returns the number that filters of any size and the same kind reduce to an item's position number `i`.
     #[inline]
     pub fn point_of(self, probe: Probe, i: u32) -> u64 {

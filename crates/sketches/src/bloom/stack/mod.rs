@@ -9,6 +9,7 @@
 
 mod lookup;
 mod patience;
+mod row;
 
 use crate::bloom::filter::{Cells, Filter};
 use crate::bloom::law::{Growth, Law, Limits, NextFilter, Refusal, State};
@@ -16,10 +17,11 @@ use crate::hash::{BATCH, Batch, Hasher, Probe};
 use crate::machine::memory::{self, Relocate};
 use crate::number::{MAX_CAPACITY, Sums, either};
 
-use lookup::{Row, any_contains, claims_of_any, claims_patiently};
+use lookup::{any_contains, claims_of_any, claims_patiently};
 pub use lookup::{claims_counted, contains_each};
 pub use patience::Budget;
 use patience::{PATIENCE, Patience};
+use row::Row;
 
 /// The outcome of an add.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +37,7 @@ pub enum Added {
 /// A stack of filters.
 #[derive(Debug)]
 pub struct Stack {
-    /// Oldest first; never empty.
+    /// Oldest first; never empty. All have the kind of cells that the law says: lookups depend on it.
     filters: Vec<Filter>,
     hasher: Hasher,
     law: Law,
@@ -189,14 +191,14 @@ impl Stack {
     #[inline(always)]
     pub fn contains(&self, probe: Probe) -> bool {
         if self.is_deep {
-            let (batch, filters) = (Batch::of_one(probe), self.filters.iter().rev());
-            return claims_patiently(&batch, filters, 1, &mut Patience::new()) != 0;
+            let batch = Batch::of_one(probe);
+            return claims_patiently(&batch, &self.filters, 1, &mut Patience::new()) != 0;
         }
         // The newest filter is the largest and holds most of the items, so it comes first.
         let Some((newest, older)) = self.filters.split_last() else {
             return false;
         };
-        newest.contains(probe) || !older.is_empty() && any_contains(older.iter().rev(), probe)
+        newest.contains(probe) || !older.is_empty() && any_contains(older, probe)
     }
 
     pub fn contains_each<'i>(
@@ -205,11 +207,10 @@ impl Stack {
         answer: impl FnMut(Probe, bool),
     ) {
         let claims = |batch: &Batch, all| {
-            let filters = self.filters.iter().rev();
             if self.is_deep {
-                return claims_patiently(batch, filters, all, &mut Patience::new());
+                return claims_patiently(batch, &self.filters, all, &mut Patience::new());
             }
-            claims_of_any(batch, filters, all)
+            claims_of_any(batch, &self.filters, all)
         };
         contains_each(&self.hasher, items, claims, answer);
     }
@@ -240,7 +241,7 @@ impl Stack {
             for (index, probe) in batch.probes().enumerate() {
                 let newest = self.filters.len().saturating_sub(1);
                 if searched < newest {
-                    let filters = self.filters[searched..newest].iter().rev();
+                    let filters = &self.filters[searched..newest];
                     let items = batch.mask_from(index) & !present;
                     present |= if self.is_deep {
                         let patience = patience.get_or_insert_with(Patience::new);
@@ -254,10 +255,7 @@ impl Stack {
                 let added = if present >> index & 1 == 1 {
                     Ok(Added::Present)
                 } else {
-                    if !row.has(index) {
-                        row.locate(index, &self.filters[newest]);
-                    }
-                    let insert = |newest: &mut Filter| match row.positions(index) {
+                    let insert = |newest: &mut Filter| match row.positions(index, newest) {
                         Some(positions) => newest.insert_at(positions),
                         None => newest.insert_slowly(probe),
                     };
@@ -289,10 +287,7 @@ impl Stack {
                     row.forget();
                 }
                 let newest = self.filters.last_mut().ok_or(Refusal::MemoryLimit)?;
-                if !row.has(item) {
-                    row.locate(item, newest);
-                }
-                let had_clear_bits = match row.positions(item) {
+                let had_clear_bits = match row.positions(item, newest) {
                     Some(positions) => newest.insert_at(positions),
                     None => newest.insert_slowly(probe),
                 };
