@@ -238,10 +238,41 @@ fn items_that_are_not_replicated_are_not_acknowledged() {
     });
 }
 
+/// Adds items until all are acknowledged, and counts them. Returns the number of errors; only the primary `killed` causes any.
+async fn add_all(
+    filter: ShardedFilter,
+    items: u64,
+    killed: usize,
+    acknowledged: &'static AtomicU64,
+) -> u64 {
+    const BATCH: u64 = 20_000;
+    let (mut next, mut failed, mut errors) = (0, Vec::new(), 0);
+    let mut progress = Instant::now();
+    while next < items || !failed.is_empty() {
+        // Failed items are retried before new ones.
+        let fresh = next..items.min(next + BATCH - BATCH.min(failed.len() as u64));
+        next = fresh.end;
+        let batch: Vec<u64> = failed.drain(..).chain(fresh).collect();
+        let words = numbered(batch.iter().copied());
+        for ((number, word), answer) in batch.iter().zip(&words).zip(filter.add(&words).await) {
+            if let Err(error) = answer {
+                let primary = primary_of("lasting", word.as_bytes());
+                assert_eq!(primary, killed, "{word}: {error}");
+                failed.push(*number);
+                errors += 1;
+            } else {
+                acknowledged.fetch_add(1, Ordering::Relaxed);
+                progress = Instant::now();
+            }
+        }
+        assert!(progress.elapsed() < PATIENCE, "nothing is acknowledged");
+    }
+    errors
+}
+
 #[test]
 fn acknowledged_items_outlive_a_primary() {
     const ITEMS: u64 = 1_000_000;
-    const BATCH: u64 = 20_000;
     static ACKNOWLEDGED: AtomicU64 = AtomicU64::new(0);
     let mut cluster = Cluster::start(Duration::from_secs(3));
     let runtime = Runtime::new().expect("a runtime");
@@ -257,33 +288,7 @@ fn acknowledged_items_outlive_a_primary() {
     cluster.in_sync();
 
     let killed = cluster.primary(1);
-    let adder = runtime.spawn(async move {
-        let (mut next, mut failed, mut errors) = (0, Vec::new(), 0_u64);
-        let mut progress = Instant::now();
-        while next < ITEMS || !failed.is_empty() {
-            // Failed items are retried before new ones.
-            let fresh = next..ITEMS.min(next + BATCH - BATCH.min(failed.len() as u64));
-            next = fresh.end;
-            let batch: Vec<u64> = failed.drain(..).chain(fresh).collect();
-            let words = numbered(batch.iter().copied());
-            for ((number, word), answer) in batch.iter().zip(&words).zip(adding.add(&words).await) {
-                match answer {
-                    Ok(_) => {
-                        ACKNOWLEDGED.fetch_add(1, Ordering::Relaxed);
-                        progress = Instant::now();
-                    }
-                    Err(error) => {
-                        let primary = primary_of("lasting", word.as_bytes());
-                        assert_eq!(primary, killed, "{word}: {error}");
-                        failed.push(*number);
-                        errors += 1;
-                    }
-                }
-            }
-            assert!(progress.elapsed() < PATIENCE, "nothing is acknowledged");
-        }
-        errors
-    });
+    let adder = runtime.spawn(add_all(adding, ITEMS, killed, &ACKNOWLEDGED));
     wait_until("a third is in", || {
         adder.is_finished() || ACKNOWLEDGED.load(Ordering::Relaxed) > ITEMS / 3
     });
@@ -344,6 +349,40 @@ fn a_node_without_a_replica_fails_alone() {
         let created = hasty.create(10_000, rate(1e-9), by_two()).await;
         assert!(created.is_err());
     });
+}
+
+/// If all of these calls were in flight at once, the client library would wait for its own lock when they break.
+#[test]
+fn a_batch_outlives_its_connections() {
+    let cluster = Cluster::start(NEVER);
+    let primaries = cluster.nodes[..PRIMARIES].iter();
+    let mut clients: Vec<_> = primaries.map(Server::client).collect();
+    let runtime = Runtime::new().expect("a runtime");
+    let filter = runtime.block_on(filter(&cluster, "cut", 100));
+    let created = runtime.block_on(filter.create(10_000, rate(1e-9), by_two()));
+    assert_eq!(created, Ok(()));
+    for start in [0, 1000, 2000] {
+        for client in &mut clients {
+            client.ok("CLIENT PAUSE 3600000 WRITE");
+        }
+        let filter = filter.clone();
+        let items = numbered(start..start + 1000);
+        let adding = runtime.spawn(async move { filter.add(&items).await });
+        for client in &mut clients {
+            wait_until("an addition is held up", || {
+                client
+                    .cmd("INFO clients")
+                    .text()
+                    .contains("blocked_clients:1")
+            });
+        }
+        for client in &mut clients {
+            client.cmd("CLIENT KILL TYPE normal");
+            client.ok("CLIENT UNPAUSE");
+        }
+        let answers = runtime.block_on(adding).expect("no panic");
+        assert_eq!(count_yes(answers), 1000);
+    }
 }
 
 /// The key is at the other node already and the slot is not: every command is sent on by ASK.

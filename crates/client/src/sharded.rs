@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use redis::cluster_async::ClusterConnection;
 use redis::{Cmd, FromRedisValue, Pipeline, Value};
+use tokio::sync::Semaphore;
 
 use valkeybloom_protocol::bloom::InfoField;
 use valkeybloom_protocol::names::{BF_INFO, BF_INSERT, BF_RESERVE};
@@ -19,6 +20,10 @@ use valkeybloom_sketches::bloom::{Growth, shard_capacity};
 use crate::batches::{BF_MEXISTS, TIMEOUT, answers_to, is_yes};
 use crate::connection::primary_of;
 use crate::error::Error;
+
+/// The most calls in flight. If a connection breaks with more, the client library may wait for its own lock until they have
+/// timed out: its driver runs out of the steps that tokio allows a task at a time.
+const CALLS: usize = 16;
 
 /// Returns the keys of the shards of a filter.
 ///
@@ -56,9 +61,14 @@ pub struct Info {
 /// A batch becomes one command per shard, or one for each 10,000 items of a shard; shards are queried in parallel. Large
 /// batches are best: a few thousand items per shard. The task that awaits a batch assembles it, so several tasks use
 /// several processors.
+///
+/// Up to 16 commands are in flight, those of all clones counted: with more, `redis-rs` may stall when a connection to a node
+/// breaks. Filters that are used at the same time should have connections of their own, not clones of one.
 #[derive(Clone)]
 pub struct ShardedFilter {
     connection: ClusterConnection,
+    /// A permit for each call in flight.
+    calls: Arc<Semaphore>,
     keys: Arc<[String]>,
     timeout: Duration,
     /// The number of replicas that must acknowledge a write, and the time that they have.
@@ -89,6 +99,7 @@ impl ShardedFilter {
     ) -> Result<Self, Error> {
         Ok(Self {
             connection,
+            calls: Arc::new(Semaphore::new(CALLS)),
             keys: shard_keys(name, shards)?.into(),
             timeout: TIMEOUT,
             acknowledgement: None,
@@ -301,6 +312,7 @@ impl ShardedFilter {
             pipeline.add_command(command);
         }
         let route = primary_of(key.as_bytes());
+        let _permit = self.calls.acquire().await.expect("it is never closed");
         let mut connection = self.connection.clone();
         let replies = connection.route_pipeline(pipeline, 0, N, route);
         let acknowledgement = self
