@@ -165,6 +165,33 @@ fn add(client: &mut Client, added: &mut Added, turn: usize) {
     client.expect(format!("BF.EXISTS {key} {earlier}"), int(1));
 }
 
+/// Asks for the answers of objects, which have to stay.
+fn start_reader(mut client: Client, expected: Vec<(usize, Reply)>) -> Repeated {
+    let mut asked = (0..expected.len()).cycle();
+    Repeated::start(move |_| {
+        let (number, expected) = &expected[asked.next().expect("there are some")];
+        assert_eq!(answers(&mut client, *number), *expected, "{number}");
+    })
+}
+
+fn start_writer(mut client: Client, added: Arc<Mutex<Added>>) -> Repeated {
+    Repeated::start(move |turn| {
+        let turn = usize::try_from(turn).unwrap();
+        add(&mut client, &mut added.lock().unwrap(), turn);
+    })
+}
+
+fn are_there(client: &mut Client, added: &Added) {
+    for (key, (items, new)) in added {
+        for item in items {
+            client.expect(format!("BF.EXISTS {key} {item}"), int(1));
+        }
+        // An old object had one item before.
+        let before = i64::from(key.starts_with("object-"));
+        client.expect(format!("BF.CARD {key}"), int(new + before));
+    }
+}
+
 #[test]
 fn objects_are_moved_unchanged_under_traffic() {
     let (server, mut client) = Server::with_client();
@@ -185,22 +212,9 @@ fn objects_are_moved_unchanged_under_traffic() {
     assert!(fragmented > 1.2, "{fragmented}");
     assert_eq!(offered(&server).0, 0);
 
-    let reader = Repeated::start({
-        let (mut client, expected) = (server.client(), expected.clone());
-        let mut asked = (0..expected.len()).cycle();
-        move |_| {
-            let (number, expected) = &expected[asked.next().expect("there are some")];
-            assert_eq!(answers(&mut client, *number), *expected, "{number}");
-        }
-    });
+    let reader = start_reader(server.client(), expected.clone());
     let added = Arc::new(Mutex::new(Added::new()));
-    let writer = Repeated::start({
-        let (mut client, added) = (server.client(), added.clone());
-        move |turn| {
-            let turn = usize::try_from(turn).unwrap();
-            add(&mut client, &mut added.lock().unwrap(), turn);
-        }
-    });
+    let writer = start_writer(server.client(), added.clone());
     let is_served = || [&reader, &writer].into_iter().for_each(Repeated::goes_on);
     is_served();
     assert!(starts_to_defragment(&server));
@@ -218,14 +232,7 @@ fn objects_are_moved_unchanged_under_traffic() {
     writer.end();
 
     let added = added.lock().unwrap();
-    for (key, (items, new)) in added.iter() {
-        for item in items {
-            client.expect(format!("BF.EXISTS {key} {item}"), int(1));
-        }
-        // An old object had one item before.
-        let before = i64::from(key.starts_with("object-"));
-        client.expect(format!("BF.CARD {key}"), int(new + before));
-    }
+    are_there(&mut client, &added);
     for (key, before) in &before {
         if !added.contains_key(key) {
             assert_eq!(digest(&mut client, key), *before, "{key}");

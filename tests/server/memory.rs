@@ -67,18 +67,18 @@ fn bitmaps(client: &mut Client, key: &str) -> Vec<i64> {
     lines.collect()
 }
 
+/// Returns the bytes of a filter or table beside those that BF.DEBUG tells: a header, and a row in a list; in an
+/// object of RedisBloom, what RedisBloom counts.
+fn per_filter(kind: &str) -> i64 {
+    match kind {
+        "MBbloom--" => 64,
+        "bloomfltx" => 168,
+        _ => 45 + 48,
+    }
+}
+
 #[test]
 fn the_size_is_exact() {
-    /// Returns the bytes of a filter or table beside those that BF.DEBUG tells: a header, and a row in a list; in an
-    /// object of RedisBloom, what RedisBloom counts.
-    fn per_filter(kind: &str) -> i64 {
-        match kind {
-            "MBbloom--" => 64,
-            "bloomfltx" => 168,
-            _ => 45 + 48,
-        }
-    }
-
     let (_server, mut client) = Server::with_client();
     let population = Population::new(&mut client);
     population.finish_loading(&mut client, str::to_owned);

@@ -120,18 +120,12 @@ fn copies_equal_their_originals() {
         client.call(&[&args, options].concat())
     };
     let busy = error("BUSYKEY Target key name already exists.");
-    let (copied, restored) = (
-        |key: &str| format!("{key}-copy"),
-        |key: &str| format!("{key}-restored"),
-    );
+    let copied = |key: &str| format!("{key}-copy");
+    let restored = |key: &str| format!("{key}-restored");
     for key in population.keys() {
         let (copy, to) = (copied(key), restored(key));
-        for line in [
-            format!("COPY {key} {copy}"),
-            format!("COPY {key} {key} DB 3"),
-            format!("COPY {key} one DB 4 REPLACE"),
-        ] {
-            client.expect(&line, int(1));
+        for to in [&copy, &format!("{key} DB 3"), "one DB 4 REPLACE"] {
+            client.expect(format!("COPY {key} {to}"), int(1));
         }
         client.expect(format!("COPY {key} {copy}"), int(0));
         let expires = client.cmd(&format!("PEXPIRETIME {key}"));
@@ -156,15 +150,10 @@ fn copies_equal_their_originals() {
     population.is_unchanged(&mut client);
     command(&server, "SWAPDB 0 3");
     population.is_unchanged(&mut client);
+    let moved =
+        "RENAME {key} away / MOVE away 5 / SELECT 5 / RENAME away {key} / MOVE {key} 0 / SELECT 0";
     for key in population.keys() {
-        client.run_all([
-            format!("RENAME {key} away"),
-            "MOVE away 5".to_owned(),
-            "SELECT 5".to_owned(),
-            format!("RENAME away {key}"),
-            format!("MOVE {key} 0"),
-            "SELECT 0".to_owned(),
-        ]);
+        client.run_all(moved.replace("{key}", key).split(" / "));
     }
     population.is_unchanged(&mut client);
     sums::is_balanced(&mut client);

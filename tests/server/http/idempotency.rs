@@ -162,6 +162,23 @@ fn a_receipt_that_the_server_refuses_is_an_error() {
     assert_eq!(client.cmd("BF.CARD mneme").as_int(), 1);
 }
 
+/// Sends a request until its answer comes.
+fn insert(agent: &Agent, url: &str, id: &str) -> Value {
+    loop {
+        let request = agent.post(url);
+        let sent = request.header("Idempotency-Key", id).send_empty();
+        let Ok(mut response) = sent else { continue };
+        // The answer may be cut in its middle.
+        let Ok(text) = response.body_mut().read_to_string() else {
+            continue;
+        };
+        if response.status() == 200 {
+            return serde_json::from_str(&text).expect("JSON");
+        }
+        assert_eq!(response.status(), 503, "{text}");
+    }
+}
+
 /// Connections are cut on both sides of the service, which is killed as well.
 #[test]
 fn each_key_is_missing_in_one_request() {
@@ -190,20 +207,8 @@ fn each_key_is_missing_in_one_request() {
         for number in 0..100 {
             let keys: Vec<_> = (0..=rng.below(10)).map(|_| rng.below(1000)).collect();
             let query: Vec<_> = keys.iter().map(|key| format!("key={key}")).collect();
-            let answer = loop {
-                let request = agent.post(format!("{url}/?{}", query.join("&")));
-                let id = format!("\"{client}-{number}\"");
-                let sent = request.header("Idempotency-Key", id).send_empty();
-                let Ok(mut response) = sent else { continue };
-                // The answer may be cut in its middle.
-                let Ok(text) = response.body_mut().read_to_string() else {
-                    continue;
-                };
-                if response.status() == 200 {
-                    break serde_json::from_str(&text).expect("JSON");
-                }
-                assert_eq!(response.status(), 503, "{text}");
-            };
+            let url = format!("{url}/?{}", query.join("&"));
+            let answer = insert(&agent, &url, &format!("\"{client}-{number}\""));
             let (answered, missing) = &mut *told.lock().unwrap();
             *answered += 1;
             for key in listed(&answer, "found") {

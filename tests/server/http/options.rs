@@ -95,8 +95,11 @@ fn the_command_line_overrides_the_environment_and_the_file() {
         field.expect("the field")[1].as_int()
     };
     assert_eq!((value("Window"), value("Periods")), (1500, 5));
+}
 
-    // The example has the defaults of all options.
+#[test]
+fn the_example_has_the_defaults_of_all_options() {
+    let server = Server::start();
     let example = include_str!("../../../crates/http/http.toml");
     let help = Command::new(example::valkeybloom_http())
         .arg("--help")
@@ -178,6 +181,14 @@ fn a_token_is_required_everywhere_but_for_health() {
         );
     }
     assert_eq!(server.client().cmd("BF.CARD mneme").as_int(), 0);
+}
+
+#[test]
+fn the_token_of_the_command_line_is_used_if_it_is_one() {
+    let server = Server::start();
+    let path = server.dir().join("token");
+    fs::write(&path, "s3cr.et-~token\n").expect("the folder can be written to");
+    let path = path.to_str().expect("ASCII");
     // The environment overrides the file of options, and the command line both.
     let file = server.dir().join("http.toml");
     fs::write(&file, format!("token-file = {path:?}")).expect("the folder can be written to");

@@ -41,8 +41,7 @@ fn a_server_is_reached_by_tls() {
         (&plain, &[], "no answer from the server"),
         (&not_secure, &trust, "write redis:// instead of rediss://"),
     ] {
-        let service = Service::run(at(address, options));
-        let (status, value) = service.get("key=a");
+        let (status, value) = Service::run(at(address, options)).get("key=a");
         let value = value.to_string();
         assert_eq!(status, 503, "{value}");
         assert!(value.contains(expected), "{value}");

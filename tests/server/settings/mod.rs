@@ -71,6 +71,14 @@ fn setting(line: &'static str) -> Setting {
     }
 }
 
+fn between(low: &str, high: &str) -> String {
+    format!("argument must be between {low} and {high} inclusive")
+}
+
+fn beside(number: &str, by: i128) -> String {
+    (number.parse::<i128>().expect("a number") + by).to_string()
+}
+
 /// Returns the outermost values of a kind, and wrong ones with what is said of each.
 fn values_of(name: &str, kind: &str) -> (Vec<String>, Vec<(String, String)>) {
     const NO_INTEGER: &str = "argument couldn't be parsed into an integer";
@@ -78,8 +86,6 @@ fn values_of(name: &str, kind: &str) -> (Vec<String>, Vec<(String, String)>) {
     const NO_RATE: &str = "argument must be a number between 0 and 1 exclusive";
     const NO_SWITCH: &str = "argument must be 'yes' or 'no'";
     let most = i64::MAX.to_string();
-    let between =
-        |low: &str, high: &str| format!("argument must be between {low} and {high} inclusive");
     let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
     let all = |words: &[&str], why: &str| -> Vec<(String, String)> {
         words
@@ -87,8 +93,6 @@ fn values_of(name: &str, kind: &str) -> (Vec<String>, Vec<(String, String)>) {
             .map(|&word| (word.to_owned(), why.to_owned()))
             .collect()
     };
-    let beside =
-        |number: &str, by: i128| (number.parse::<i128>().expect("a number") + by).to_string();
     match kind.split(':').collect::<Vec<_>>()[..] {
         ["rate"] => (
             owned(&["1e-300", "0.9999999999999999", "0.25"]),

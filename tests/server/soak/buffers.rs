@@ -18,21 +18,38 @@ fn limit_replies(client: &mut Client, limit: &str) {
 
 const MANY: usize = 100_000;
 
+fn command<'i>(name: &'i str, key: &'i str, items: &'i [String]) -> Vec<&'i [u8]> {
+    let words = [name, key].into_iter();
+    let words = words.chain(items.iter().map(String::as_str));
+    words.map(str::as_bytes).collect()
+}
+
+fn ones(answers: &Reply) -> usize {
+    let answers = answers.as_array();
+    answers.iter().filter(|answer| **answer == int(1)).count()
+}
+
+/// Sends commands whose replies are larger than permitted.
+fn lose_replies(server: &Server, items: &[String]) {
+    let mut insert = command("BF.INSERT", "key", items);
+    insert.insert(2, b"ITEMS");
+    for args in [
+        command("BF.MEXISTS", "key", items),
+        insert,
+        command("BF.MADD", "other", items),
+        vec![b"BF.SCANDUMP", b"large", b"1"],
+    ] {
+        let dropped = server.client().try_call(&args);
+        assert!(dropped.is_err(), "{}", args[0].escape_ascii());
+    }
+}
+
 #[test]
 fn a_reply_larger_than_its_buffer_drops_the_client() {
     let (server, mut client) = Server::with_client();
     let items: Vec<String> = (0..MANY).map(|i| format!("item-{i}")).collect();
-    let command = |name: &'static str, key: &'static str| {
-        let mut args: Vec<&[u8]> = vec![name.as_bytes(), key.as_bytes()];
-        args.extend(items.iter().map(String::as_bytes));
-        args
-    };
-    let ones = |answers: &Reply| {
-        let answers = answers.as_array();
-        answers.iter().filter(|answer| **answer == int(1)).count()
-    };
     client.ok("BF.RESERVE large 0.01 20000000");
-    let added = client.call(&command("BF.MADD", "key"));
+    let added = client.call(&command("BF.MADD", "key", &items));
     assert_eq!(added.as_array().len(), MANY);
     let most = i64::try_from(MANY).expect("it fits");
     let new = i64::try_from(ones(&added)).expect("it fits");
@@ -54,34 +71,25 @@ fn a_reply_larger_than_its_buffer_drops_the_client() {
     let mut budget = Budget::rounds(2);
     for round in budget.by_ref() {
         limit_replies(&mut client, "normal 200kb 0 0");
-        let mut insert = command("BF.INSERT", "key");
-        insert.insert(2, b"ITEMS");
-        for args in [
-            command("BF.MEXISTS", "key"),
-            insert,
-            command("BF.MADD", "other"),
-            vec![b"BF.SCANDUMP", b"large", b"1"],
-        ] {
-            let dropped = server.client().try_call(&args);
-            let name = args[0].escape_ascii();
-            assert!(dropped.is_err(), "{name} of round {round}");
-        }
+        lose_replies(&server, &items);
         // The commands took effect, though no reply arrived.
         let other = client.cmd("BF.CARD other").as_int();
         assert!((most - most / 20..=most).contains(&other), "{other}");
         limit_replies(&mut client, "normal 0 0 0");
         for key in ["key", "other"] {
-            let answers = server.client().call(&command("BF.MEXISTS", key));
+            let answers = server.client().call(&command("BF.MEXISTS", key, &items));
             assert_eq!(ones(&answers), MANY);
         }
-        let answers = server.client3().call(&command("BF.MEXISTS", "key"));
+        let answers = server.client3().call(&command("BF.MEXISTS", "key", &items));
         assert_eq!(answers, array(vec![Reply::Bool(true); MANY]));
         client.expect("DEL other", int(1));
         memory_is_freed();
 
         // All connections together.
         set(&mut client, "maxmemory-clients 1mb");
-        let dropped = server.client().try_call(&command("BF.MEXISTS", "key"));
+        let dropped = server
+            .client()
+            .try_call(&command("BF.MEXISTS", "key", &items));
         assert!(dropped.is_err(), "{round}");
         set(&mut client, "maxmemory-clients 0");
         memory_is_freed();
@@ -115,11 +123,10 @@ fn arguments_too_large_for_the_protocol_are_refused() {
     load_chunks(&mut client, "chunked", &chunks[..1]);
     let cursor = chunks[1].0.to_string();
     let mut sender = server.client();
-    let header = format!(
-        "*4\r\n$12\r\nBF.LOADCHUNK\r\n$7\r\nchunked\r\n${}\r\n",
-        cursor.len()
+    let (of_cursor, of_chunk) = (cursor.len(), chunks[1].1.len());
+    let begun = format!(
+        "*4\r\n$12\r\nBF.LOADCHUNK\r\n$7\r\nchunked\r\n${of_cursor}\r\n{cursor}\r\n${of_chunk}\r\n"
     );
-    let begun = format!("{header}{cursor}\r\n${}\r\n", chunks[1].1.len());
     assert_eq!(sender.raw(begun.as_bytes()), error(too_large));
     let finer = split(&chunks, 1 << 20);
     load_chunks(&mut client, "chunked", &finer[1..]);

@@ -80,6 +80,21 @@ fn save(server: &Server, status: &str) {
     assert_eq!(info["rdb_last_bgsave_status"], status);
 }
 
+fn writes_are_refused(client: &mut Client) {
+    for line in [
+        "BF.ADD new x",
+        "BF.MADD key-0 x y",
+        "BF.INSERT new ITEMS x",
+        "BF.RESERVE new 0.01 10",
+        "BF.LOADCHUNK new 1 x",
+        "BF.LOAD new x",
+    ] {
+        let refused = client.cmd(line).text();
+        assert!(refused.starts_with("MISCONF "), "{line}: {refused}");
+    }
+    client.expect("EXISTS new", int(0));
+}
+
 #[test]
 fn failed_saves_lose_nothing() {
     let mut random = random("failed_saves_lose_nothing");
@@ -113,18 +128,7 @@ fn failed_saves_lose_nothing() {
         }
         save(&server, "err");
         assert!(client.cmd("SAVE").is_error());
-        for line in [
-            "BF.ADD new x",
-            "BF.MADD key-0 x y",
-            "BF.INSERT new ITEMS x",
-            "BF.RESERVE new 0.01 10",
-            "BF.LOADCHUNK new 1 x",
-            "BF.LOAD new x",
-        ] {
-            let refused = client.cmd(line).text();
-            assert!(refused.starts_with("MISCONF "), "{line}: {refused}");
-        }
-        client.expect("EXISTS new", int(0));
+        writes_are_refused(&mut client);
         known.is_there(&mut client);
         sums::is_balanced(&mut client);
         set(&mut client, "stop-writes-on-bgsave-error no");

@@ -295,11 +295,10 @@ fn commands_of_advice_name_keys_safely() {
     }
 }
 
-/// What the peers report, and this module does not.
-#[test]
-fn fields_that_a_server_lacks_are_unknown() {
+/// Returns keys of the peers, with what they report and this module does not.
+fn keys_of_peers() -> Vec<Key> {
     let list = array([bulk("a"), bulk("b"), nil()]);
-    let all = [
+    vec![
         key(
             "RedisBloom",
             "MBbloom--, Capacity 300, Size 1000, Number of filters 2, Number of items inserted 150, Expansion rate 2",
@@ -318,7 +317,11 @@ fn fields_that_a_server_lacks_are_unknown() {
         key("counts", "counts -1 4"),
         // RedisBloom fills the list with nulls.
         key("top", "top 50, k 4").replying("TOPK.LIST", list),
-    ];
+    ]
+}
+
+#[test]
+fn fields_that_a_server_lacks_are_unknown() {
     let none = Value::Null;
     let (of_redisbloom, of_valkey_bloom) = (
         json!({ "full": 0.5, "bytes": 1000, "error_rate": none, "can_grow_to": none, "expansion": 2, "ttl_ms": none }),
@@ -345,7 +348,7 @@ fn fields_that_a_server_lacks_are_unknown() {
         "ERR wrong number of arguments for 'BF.INFO' command",
     ] {
         let peer = Arc::new(Played {
-            keys: all.to_vec(),
+            keys: keys_of_peers(),
             refusal: Some(refusal),
             ..Played::default()
         });

@@ -282,12 +282,7 @@ fn every_alert_fires_when_it_should() {
         }
     }
     assert_fires(&server, &[]);
-    for key in ["grows", "fixed"] {
-        let field = if key == "grows" {
-            "Max scaled capacity"
-        } else {
-            "Capacity"
-        };
+    for (key, field) in [("grows", "Max scaled capacity"), ("fixed", "Capacity")] {
         let most = info(&mut client, key, field).as_int();
         let more = u32::try_from(most * 96 / 100 - 2400).expect("few");
         add(&mut client, key, &numbered("item", 0..more));

@@ -99,11 +99,7 @@ impl Job {
             kind, key, items, ..
         } = self;
         assert_eq!(report["items"], items.len(), "{report}");
-        let all = i64::try_from(items.len()).expect("it is small");
-        let mut counts: HashMap<&str, i64> = HashMap::new();
-        for item in items {
-            *counts.entry(item).or_default() += 1;
-        }
+        let counts = counts_of(items);
         match kind {
             Bloom => {
                 self.assert_counts(client, &counts);
@@ -139,35 +135,34 @@ impl Job {
                 assert_eq!(digest(client, key), digest(client, "same"));
                 client.expect("DEL same", int(1));
             }
-            RemoveBloom => {
-                let mut left: HashMap<&str, i64> = HashMap::new();
-                let added = once_and_a_half(items);
-                for item in &added {
-                    *left.entry(item).or_default() += 1;
-                }
-                let mut removed = 0;
-                for (item, count) in counts {
-                    let left = left.entry(item).or_default();
-                    removed += count.min(*left);
-                    *left -= count.min(*left);
-                }
-                self.assert_counts(client, &left);
-                assert_eq!(report["removed"], removed);
-                assert_eq!(report["absent"], all - removed);
-            }
-            RemoveCuckoo => {
-                let copy = format!("{key}-copy");
-                let delete = |item: &String| {
-                    let reply = client.call(&[b"CF.DEL", copy.as_bytes(), item.as_bytes()]);
-                    reply.as_int()
-                };
-                let removed: i64 = items.iter().map(delete).sum();
-                assert_eq!(report["removed"], removed);
-                assert_eq!(report["absent"], all - removed);
-                assert_eq!(digest(client, key), digest(client, &copy));
-            }
+            RemoveBloom | RemoveCuckoo => self.assert_removed(client, counts, &report),
         }
         assert_eq!(receipts(client), [""; 0]);
+    }
+
+    #[track_caller]
+    fn assert_removed(&self, client: &mut Client, counts: HashMap<&str, i64>, report: &Value) {
+        let mut removed = 0;
+        if self.kind == RemoveCuckoo {
+            let copy = format!("{}-copy", self.key);
+            for item in &self.items {
+                let reply = client.call(&[b"CF.DEL", copy.as_bytes(), item.as_bytes()]);
+                removed += reply.as_int();
+            }
+            assert_eq!(digest(client, &self.key), digest(client, &copy));
+        } else {
+            let added = once_and_a_half(&self.items);
+            let mut left = counts_of(&added);
+            for (item, count) in counts {
+                let left = left.entry(item).or_default();
+                removed += count.min(*left);
+                *left -= count.min(*left);
+            }
+            self.assert_counts(client, &left);
+        }
+        assert_eq!(report["removed"], removed);
+        let all = i64::try_from(self.items.len()).expect("it is small");
+        assert_eq!(report["absent"], all - removed);
     }
 
     #[track_caller]
@@ -183,6 +178,15 @@ impl Job {
 fn once_and_a_half(items: &[String]) -> Vec<String> {
     let (first, second) = (items.len() * 2 / 3, items.len() / 3);
     [&items[..first], &items[..second]].concat()
+}
+
+/// Returns how often each item comes.
+fn counts_of(items: &[String]) -> HashMap<&str, i64> {
+    let mut counts = HashMap::new();
+    for item in items {
+        *counts.entry(item.as_str()).or_default() += 1;
+    }
+    counts
 }
 
 fn report(output: &Output) -> Value {

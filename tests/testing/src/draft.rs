@@ -245,15 +245,9 @@ pub fn drafts() -> Vec<Draft> {
         let wide = draft.options & 4 != 0;
         let last = draft.links.len() - 1;
         for (index, link) in draft.links.iter_mut().enumerate() {
-            let count = if index < last {
-                link.entries
-            } else {
-                link.entries / 2
-            };
-            for _ in 0..count {
-                link.add(&rng.item(30), wide);
-                draft.items += 1;
-            }
+            let count = link.entries / if index < last { 1 } else { 2 };
+            (0..count).for_each(|_| link.add(&rng.item(30), wide));
+            draft.items += count;
         }
     }
     drafts

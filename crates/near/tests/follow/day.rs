@@ -11,8 +11,21 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 const MAKE: Make = Make::growing(Maker::Own, 1000, 1);
 
-/// Follows a filter for a day. Every minute some items are added, every hour something happens to the filter or the
-/// connection.
+/// Adds some items to a filter. Every hour something else happens to it, or to the connection.
+fn pass(minute: u64, server: &mut Server, random: &mut Rng, next: &mut u64) {
+    for _ in 0..random.below(40) {
+        *next += 1;
+        server.add(&next.to_le_bytes());
+    }
+    match minute % 300 {
+        60 => server.change(&Change::Reload),
+        120 | 181 => server.change(&Change::Make(MAKE)),
+        180 => server.change(&Change::Delete),
+        _ => {}
+    }
+}
+
+/// Follows a filter for a day.
 fn day(every: Duration) {
     let options = Options {
         every,
@@ -27,16 +40,9 @@ fn day(every: Duration) {
     while now < DAY {
         if now.as_secs() / 60 > minute {
             minute += 1;
-            for _ in 0..random.below(40) {
-                next += 1;
-                server.add(&next.to_le_bytes());
-            }
-            match minute % 300 {
-                60 => server.change(&Change::Reload),
-                120 | 181 => server.change(&Change::Make(MAKE)),
-                180 => server.change(&Change::Delete),
-                240 => outage = now + Duration::from_secs(20),
-                _ => {}
+            pass(minute, &mut server, &mut random, &mut next);
+            if minute % 300 == 240 {
+                outage = now + Duration::from_secs(20);
             }
         }
         match follower.next(now) {

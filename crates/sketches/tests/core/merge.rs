@@ -66,6 +66,23 @@ fn rates_are_the_same_on_every_machine() {
     );
 }
 
+/// Returns an object with some items, which are added to `held`.
+fn source(rng: &mut Rng, seed: Seed, held: &mut HashSet<[u8; 8]>) -> Object {
+    let tightening = tightening(*rng.pick(&[0.5, 0.5, 0.8]));
+    let capacity = *rng.pick(&[1, 5, 50, 50, 50, 1_000]);
+    let rate = *rng.pick(&[0.2, 0.05, 0.05, 0.001]);
+    let params = params(capacity, rate, *rng.pick(&[0, 1, 2, 2]));
+    let mut source = object(&tightened(tightening, params), seed);
+    let most = *rng.pick(&[3, 60, 300]);
+    for _ in 0..rng.below(most) {
+        let item = rng.below(2_000).to_le_bytes();
+        let added = source.add(&item, Time::default(), || Limits::NONE);
+        added.unwrap();
+        held.insert(item);
+    }
+    source
+}
+
 #[test]
 fn a_merged_object_holds_the_items_of_all_sources() {
     let mut rng = Rng::new(1);
@@ -73,26 +90,10 @@ fn a_merged_object_holds_the_items_of_all_sources() {
     for _ in 0..400 {
         let seed = rng.seed();
         let mut held = HashSet::new();
-        let mut rates = 0.0;
-        let sources: Vec<_> = (0..=rng.below(4))
-            .map(|_| {
-                let tightening = tightening(*rng.pick(&[0.5, 0.5, 0.8]));
-                let capacity = *rng.pick(&[1, 5, 50, 50, 50, 1_000]);
-                let rate = *rng.pick(&[0.2, 0.05, 0.05, 0.001]);
-                let params =
-                    tightened(tightening, params(capacity, rate, *rng.pick(&[0, 1, 2, 2])));
-                rates += params.error_rate.get();
-                let mut source = object(&params, seed);
-                let most = *rng.pick(&[3, 60, 300]);
-                for _ in 0..rng.below(most) {
-                    let item = rng.below(2_000).to_le_bytes();
-                    let added = source.add(&item, Time::default(), || Limits::NONE);
-                    added.unwrap();
-                    held.insert(item);
-                }
-                source
-            })
-            .collect();
+        let sources = (0..=rng.below(4)).map(|_| source(&mut rng, seed, &mut held));
+        let sources: Vec<_> = sources.collect();
+        let rate_of = |object: &Object| object.shape().params.error_rate.get();
+        let rates: f64 = sources.iter().map(rate_of).sum();
         let mut object = match merged(&sources, ROOMY) {
             Ok(object) => object,
             Err(error) => {
@@ -103,8 +104,7 @@ fn a_merged_object_holds_the_items_of_all_sources() {
                 continue;
             }
         };
-        let rate = object.shape().params.error_rate.get();
-        assert!(rate >= sources[0].shape().params.error_rate.get());
+        assert!(rate_of(&object) >= rate_of(&sources[0]));
         let filters: u64 = sources.iter().map(|source| source.totals().0).sum();
         let (united, ..) = object.totals();
         assert!(united <= filters);

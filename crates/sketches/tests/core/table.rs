@@ -57,6 +57,15 @@ impl Draw {
     }
 }
 
+/// Returns a limit on the memory of a table of this size, or none.
+fn limit_near(bytes: u64, rng: &mut Rng) -> u64 {
+    match rng.below(8) {
+        0 => rng.next() % (bytes + 1),
+        1 => bytes + rng.next() % 300,
+        _ => u64::MAX,
+    }
+}
+
 /// A table and the map that it has to equal.
 struct Pair {
     table: Table,
@@ -123,11 +132,7 @@ impl Pair {
         }
         let (fingerprint, draw) = (self.draw.next(rng), self.draw);
         let bytes = self.table.memory_bytes();
-        let most = match rng.below(8) {
-            0 => rng.next() % (bytes + 1),
-            1 => bytes + rng.next() % 300,
-            _ => u64::MAX,
-        };
+        let most = limit_near(bytes, rng);
         let old = self.map.get(&fingerprint).copied();
         let written = match &mut self.table {
             Table::Set(set) => set.add(fingerprint, &|| most).map(|is_new| {

@@ -214,39 +214,23 @@ fn large_values_are_compared_to_the_last_bit() {
     // Its bits but for the last byte of the largest offset that is set.
     let chunks = pieces(&mut near, "bits");
     let mut others = chunks.clone();
-    let (_, last) = others
-        .iter_mut()
-        .rfind(|(_, chunk)| chunk.iter().any(|byte| *byte != 0))
+    let last_set = |bytes: &[u8]| bytes.iter().rposition(|byte| *byte != 0);
+    let (chunk, at) = (others.iter_mut().rev())
+        .find_map(|(_, chunk)| last_set(chunk).map(|at| (chunk, at)))
         .expect("a bit is set");
-    let at = last
-        .iter()
-        .rposition(|byte| *byte != 0)
-        .expect("one is set");
-    last[at] = 0;
+    chunk[at] = 0;
     let header = others[0].1.len();
-    let bytes: Vec<u8> = chunks[1..]
-        .iter()
-        .flat_map(|(_, chunk)| chunk)
-        .copied()
-        .collect();
-    let offset = bytes
-        .iter()
-        .rposition(|byte| *byte != 0)
-        .expect("one is set");
+    let bytes = chunks[1..].iter().flat_map(|(_, chunk)| chunk).copied();
+    let offset = last_set(&bytes.collect::<Vec<u8>>()).expect("a bit is set");
     assert!(header < 1000 && offset > 20 << 20, "{offset}");
     far.expect("DEL bits", int(1));
     load_chunks(&mut far, "bits", &others);
-    let reason = only(&compare(&from, &to, &["--json"]), "bits", "different");
-    assert_eq!(
-        reason,
-        format!("its bits differ at the target, from byte {offset}")
-    );
-    // A bit that only the target has.
-    let reason = only(&compare(&to, &from, &["--json"]), "bits", "different");
-    assert_eq!(
-        reason,
-        format!("its bits differ at the target, from byte {offset}")
-    );
+    // A bit that only the source has, and one that only the target has.
+    let differ = format!("its bits differ at the target, from byte {offset}");
+    for [from, to] in [[&from, &to], [&to, &from]] {
+        let reason = only(&compare(from, to, &["--json"]), "bits", "different");
+        assert_eq!(reason, differ);
+    }
     far.expect("DEL bits", int(1));
     load_chunks(&mut far, "bits", &chunks);
     compare(&from, &to, &[]).done();

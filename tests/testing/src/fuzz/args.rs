@@ -372,29 +372,32 @@ fn check_insert(line: &Line, defaults: Defaults, origin: Origin) {
         Origin::Elsewhere => params.tightening.to_stored(),
     };
     let (rate, capacity) = (params.error_rate.get(), params.capacity);
-    let mut written = format!("ERROR {rate:e} TIGHTENING {tightening:e} CAPACITY {capacity}");
-    let once = insert.once.map(|once| Once { receipt: 9, ..once });
-    if let Some(once) = once {
-        written += &option("ONCE receipt", Some(once.position));
-        written += if once.begins { " BEGIN" } else { "" };
-    }
-    for (word, value) in [
+    let written = format!("ERROR {rate:e} TIGHTENING {tightening:e} CAPACITY {capacity}")
+        + &further_options_of(&insert)
+        + &options_of(&shape);
+    let expected = Insert {
+        once: insert.once.map(|once| Once { receipt: 9, ..once }),
+        items: 0..0,
+        ..insert
+    };
+    parses_to(&written, expected, parse);
+}
+
+/// Returns the options that BF.RESERVE does not have.
+fn further_options_of(insert: &Insert) -> String {
+    let once = insert.once.map(|once| {
+        let begin = if once.begins { " BEGIN" } else { "" };
+        option("ONCE receipt", Some(once.position)) + begin
+    });
+    let options = [
         ("VALIDATESCALETO", insert.scale_to),
         ("SCALETO", insert.grow_to),
         ("TTL", insert.moment.ttl_ms),
         ("AT", insert.moment.at_ms),
-    ] {
-        written += &option(word, value);
-    }
-    if insert.moment.saturate {
-        written += " SATURATE";
-    }
-    let expected = Insert {
-        once,
-        items: 0..0,
-        ..insert
-    };
-    parses_to(&(written + &options_of(&shape)), expected, parse);
+    ];
+    let options = options.map(|(word, value)| option(word, value)).concat();
+    let saturate = insert.moment.saturate.then_some(" SATURATE");
+    once.unwrap_or_default() + &options + saturate.unwrap_or_default()
 }
 
 /// Returns the options that give a shape. The number of SCALETO is not part of it.

@@ -84,66 +84,32 @@ pub(super) fn operations(mut source: Source) {
 /// Applies operations at any time to an object, and to a copy that sometimes passes through every form. Asserts that
 /// both stay equal.
 fn operate(mut object: Object, mut source: Source) {
-    let counting = object.shape().is_counting();
     let mut copy = object.try_clone().expect("there is memory");
-    let window = object.shape().window().map_or(1000, Window::ms);
     // The items that were added. A decoded object may hold others.
     let mut held: Vec<[u8; 2]> = Vec::new();
     let mut now = u64::from(source.u16());
     for _ in 0..30 {
         let (what, item) = (source.byte(), [source.byte() % 64, 7]);
-        let limits = match what >> 5 {
-            0 | 1 => Limits {
-                filter_bytes: 1 << 12,
-                object_bytes: 1 << 15,
-                saturate: true,
-            },
-            2 => Limits {
-                filter_bytes: 1 << 10,
-                object_bytes: 1 << 14,
-                saturate: true,
-            },
-            _ => Limits {
-                filter_bytes: 1 << 9,
-                object_bytes: 1 << 12,
-                saturate: false,
-            },
-        };
+        let limits = limits_of(what);
         match what % 8 {
             0..=2 => {
+                let ttl_ms = (what & 8 != 0).then(|| source.u16().into());
                 let time = Time {
                     now_ms: now,
-                    ttl_ms: (what & 8 != 0).then(|| source.u16().into()),
+                    ttl_ms,
                 };
-                tidy(&mut object, &mut copy, now);
-                let claimed = object.contains(&item, || now);
-                let before = bytes_of(&object);
-                let was_within = object.is_within(limits);
-                let added = object.add(&item, time, || limits);
-                assert_eq!(copy.add(&item, time, || limits), added);
-                match added {
-                    Ok(added) => {
-                        assert_eq!(added == Added::New, !claimed);
-                        assert!(object.contains(&item, || now), "denied right after the add");
-                        assert!(!was_within || object.is_within(limits), "over its limits");
-                        held.push(item);
-                    }
-                    Err(_) => assert!(bytes_of(&object) == before, "changed"),
-                }
-                if added == Ok(Added::Present) {
-                    assert!(bytes_of(&object) == before, "changed");
+                if add(&mut object, &mut copy, &item, time, limits) {
+                    held.push(item);
                 }
             }
-            3 => {
-                // Usually removes only items that were added.
-                let place = held.iter().position(|other| *other == item);
+            // Usually only items that were added.
+            3 if held.contains(&item) || what & 8 != 0 => {
                 let count = object.count(&item);
-                if place.is_some() || what & 8 != 0 {
-                    let removed = object.remove(&item);
-                    assert_eq!(copy.remove(&item), removed);
-                    assert!(!removed || counting && count > 0);
-                }
+                let removed = object.remove(&item);
+                assert_eq!(copy.remove(&item), removed);
+                assert!(!removed || object.shape().is_counting() && count > 0);
             }
+            3 => {}
             4 => now = now.saturating_add(source.u16().into()),
             5 => now = now.saturating_sub(source.u16().into()),
             6 => {
@@ -152,7 +118,7 @@ fn operate(mut object: Object, mut source: Source) {
                     0 => now.saturating_mul(1000),
                     1 => i64::MAX as u64,
                     2 => 0,
-                    _ => now.saturating_add(window).min(i64::MAX as u64),
+                    _ => now.saturating_add(object.shape().window().map_or(1000, Window::ms)),
                 };
             }
             _ => {
@@ -176,6 +142,38 @@ fn operate(mut object: Object, mut source: Source) {
     }
     assert!(bytes_of(&copy) == bytes_of(&object), "the bytes differ");
     assert_survives_each_form(&object);
+}
+
+/// Returns the limits on an operation: some bind soon.
+const fn limits_of(what: u8) -> Limits {
+    let (filter_bytes, object_bytes, saturate) = match what >> 5 {
+        0 | 1 => (1 << 12, 1 << 15, true),
+        2 => (1 << 10, 1 << 14, true),
+        _ => (1 << 9, 1 << 12, false),
+    };
+    Limits {
+        filter_bytes,
+        object_bytes,
+        saturate,
+    }
+}
+
+/// Adds an item to an object and to its copy. Returns whether there was room.
+fn add(object: &mut Object, copy: &mut Object, item: &[u8], time: Time, limits: Limits) -> bool {
+    let now = time.now_ms;
+    tidy(object, copy, now);
+    let claimed = object.contains(item, || now);
+    let (before, was_within) = (bytes_of(object), object.is_within(limits));
+    let added = object.add(item, time, || limits);
+    assert_eq!(copy.add(item, time, || limits), added);
+    if let Ok(added) = added {
+        assert_eq!(added == Added::New, !claimed);
+        assert!(object.contains(item, || now), "denied right after the add");
+        assert!(!was_within || object.is_within(limits), "over its limits");
+    }
+    let changes = matches!(added, Ok(Added::New | Added::Again));
+    assert!(changes || bytes_of(object) == before, "changed");
+    added.is_ok()
 }
 
 fn tidy(object: &mut Object, copy: &mut Object, now: u64) {

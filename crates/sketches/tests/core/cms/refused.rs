@@ -22,6 +22,7 @@ const SIZE: &str = "counters of another size";
 const CELL: &str = "size of a counter out of range";
 const COUNT: &str = "count out of range";
 const ENDS: &str = "bytes end too early";
+const IMPLIED: &str = "size of a counter that goes without saying";
 
 /// A version, its fields, and why they are refused.
 type Row = (i32, Vec<Field>, &'static str);
@@ -40,7 +41,9 @@ fn other_values_are_refused() {
         let numbers = [width, depth, count, size].map(uint);
         [&numbers[..], &[bytes(length)]].concat()
     };
-    let over = i64::MAX as u64 + 1;
+    let (over, double) = (i64::MAX as u64 + 1, Field::Double(3.0));
+    let mut many = other(3, 2, 12, 2);
+    many[2] = uint(over);
     let rows: Vec<Row> = vec![
         (0, four(0, 2, 0), SHAPE),
         (0, four(3, 0, 0), SHAPE),
@@ -52,29 +55,17 @@ fn other_values_are_refused() {
         (0, four(huge, 4, 0), SHAPE),
         (0, four(huge, 1, 0), ENDS),
         (0, four(u64::MAX, 1, 0), SHAPE),
-        (
-            0,
-            other(3, 2, 25, 4),
-            "size of a counter that goes without saying",
-        ),
+        (0, other(3, 2, 25, 4), IMPLIED),
         (0, other(3, 2, 12, 1), SIZE),
         (0, other(3, 2, 6, 2), SIZE),
         (0, other(3, 2, 12, 0), CELL),
         (0, other(3, 2, 12, 3), CELL),
         (0, other(3, 2, 12, u64::MAX), CELL),
         (0, other(huge, 1, 0, 8), SIZE),
-        (
-            0,
-            vec![Field::Double(3.0), uint(2), uint(7), bytes(24)],
-            ENDS,
-        ),
+        (0, vec![double, uint(2), uint(7), bytes(24)], ENDS),
         (0, vec![uint(3), uint(2), bytes(8), bytes(24)], ENDS),
         (0, vec![uint(3), uint(2), uint(7), uint(24)], ENDS),
-        (
-            0,
-            vec![uint(3), uint(2), uint(over), bytes(12), uint(2)],
-            COUNT,
-        ),
+        (0, many, COUNT),
         (1, newer(3, 2, over, 4, 24), COUNT),
         (1, newer(3, 2, 7, 3, 24), CELL),
         (1, newer(3, 2, 7, 0, 24), CELL),

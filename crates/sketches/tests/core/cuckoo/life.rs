@@ -49,6 +49,34 @@ struct Seen {
     refused: usize,
 }
 
+/// Adds items to up to `most` filters. Returns whether all were refused.
+fn add_to_both(
+    object: &mut Cuckoo,
+    naive: &mut Naive,
+    items: &[Vec<u8>],
+    unless_present: bool,
+    most: usize,
+) -> bool {
+    let before = naive.clone();
+    let own = add_each(object, items, unless_present, up_to(most as u64));
+    for (item, own) in items.iter().zip(&own) {
+        let expected = match () {
+            () if unless_present && naive.has(item) => Ok(false),
+            () if naive.add(item, most) => Ok(true),
+            () if naive.expansion == 0 => Err(Refusal::Full),
+            () => Err(Refusal::MaxFilters),
+        };
+        assert_eq!(*own, expected);
+    }
+    assert_eq!(own.len(), items.len());
+    let is_refused = own.iter().all(Result::is_err);
+    assert!(
+        !is_refused || *naive == before,
+        "what fails changes nothing"
+    );
+    is_refused
+}
+
 /// Applies `steps` random operations to `kinds` different items, with at most `most` filters. The object mostly grows and
 /// mostly shrinks in turns.
 fn live(
@@ -58,7 +86,6 @@ fn live(
     seen: &mut Seen,
     rng: &mut Rng,
 ) {
-    let limits = up_to(most as u64);
     let turn = rng.below(2);
     for step in 0..steps {
         let item = rng.below(kinds).to_string().into_bytes();
@@ -66,26 +93,12 @@ fn live(
         let growing = (step / 300 + turn).is_multiple_of(2);
         match (rng.below(100), growing) {
             (0..60, true) | (0..30, false) => {
-                let before = naive.clone();
                 let unless_present = rng.below(2) == 0;
                 let many = if rng.below(20) == 0 { rng.below(90) } else { 0 };
                 let mut items = vec![item];
                 items.extend((0..many).map(|_| rng.below(kinds).to_string().into_bytes()));
-                let own = add_each(&mut object, &items, unless_present, limits);
-                for (item, own) in items.iter().zip(&own) {
-                    let expected = match () {
-                        () if unless_present && naive.has(item) => Ok(false),
-                        () if naive.add(item, most) => Ok(true),
-                        () if naive.expansion == 0 => Err(Refusal::Full),
-                        () => Err(Refusal::MaxFilters),
-                    };
-                    assert_eq!(*own, expected);
-                }
-                if own.iter().all(Result::is_err) {
-                    assert_eq!(naive, before, "what fails changes nothing");
-                    seen.refused += 1;
-                }
-                assert_eq!(own.len(), items.len());
+                let is_refused = add_to_both(&mut object, &mut naive, &items, unless_present, most);
+                seen.refused += usize::from(is_refused);
             }
             (0..92, _) => assert_eq!(object.remove(&item), naive.remove(&item)),
             (92..93, _) => {

@@ -30,6 +30,8 @@ const EXPANSION: usize = 6;
 const FIRST_BUCKETS: usize = 7;
 
 const BAD_BUCKETS: &str = "number of buckets out of range";
+const BAD_FILTERS: &str = "number of filters out of range";
+const BAD_EXPANSION: &str = "expansion out of range";
 const TOO_LARGE: &str = "filter out of range";
 
 /// Numbers that are refused in RDB fields, and in a header if its narrower fields can hold them.
@@ -38,11 +40,7 @@ fn numbers_out_of_range_are_refused() {
     let fields = fields_of(&sample());
     let header = wire::write_header(&sample());
     for (field, numbers, text) in [
-        (
-            FILTERS,
-            &[0, 65_536, 65_538, u64::MAX][..],
-            "number of filters out of range",
-        ),
+        (FILTERS, &[0, 65_536, 65_538, u64::MAX][..], BAD_FILTERS),
         (BUCKETS, &[0, 31, 33, 1 << 56, 1 << 63], BAD_BUCKETS),
         (BUCKETS, &[u64::MAX, 1 << 55, 1 << 44], BAD_BUCKETS),
         (BUCKETS, &[1 << 32], TOO_LARGE),
@@ -50,11 +48,7 @@ fn numbers_out_of_range_are_refused() {
         (ITERATIONS, &[0, 65_536], "iterations out of range"),
         (EXPANSION, &[0], TOO_LARGE),
         (EXPANSION, &[3], "expansion is no power of two"),
-        (
-            EXPANSION,
-            &[32_769, 65_535, 65_536],
-            "expansion out of range",
-        ),
+        (EXPANSION, &[32_769, 65_535, 65_536], BAD_EXPANSION),
     ] {
         for &number in numbers {
             let refused = read(fields.with(field, Field::Uint(number))).map(|_| ());
