@@ -228,7 +228,8 @@ impl Table {
         }
     }
 
-    /// Returns the first part of the table, of `parts` equal ones, to be merged with others' as fingerprints of `bits` bits.
+    /// Returns the first part of the table, of `parts` equal ones, to be merged with others' as fingerprints of `bits` bits. The
+    /// parts of all tables have the same prefixes if `parts` is a power of two.
     pub fn source(&self, bits: u32, parts: u64) -> Source<'_> {
         let end = (1 << self.bits()) / parts;
         Source::new(self.iter(0..end), self.bits() - bits, bits)

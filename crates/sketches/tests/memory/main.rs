@@ -279,6 +279,39 @@ fn objects_are_merged() {
     });
 }
 
+/// Each table alone is within the limits.
+#[test]
+fn unions_are_refused_before_they_take_more_than_an_object_may() {
+    let shape = scaled_to(params(20_000, 0.01, 2));
+    let [one, other] = [0..500_000, 500_000..1_000_000].map(|numbers| {
+        let mut object = object_of(&shape, Seed::FIXED);
+        for number in numbers {
+            let added = object.add(&item(number), Time::default(), || Limits::NONE);
+            added.unwrap();
+        }
+        object
+    });
+    let union = |object_bytes| {
+        let limits = Limits {
+            object_bytes,
+            ..Limits::NONE
+        };
+        most_bytes(|| Object::union(&[&one, &other], None, limits))
+    };
+    let bytes = union(u64::MAX).1.unwrap().unwrap().memory_bytes();
+    assert!(union(bytes).1.is_ok());
+    assert_eq!(
+        union(bytes - 1).1.err(),
+        Some(MergeError::Refused(Refusal::MemoryLimit))
+    );
+    let (most, refused) = union(bytes / 2);
+    assert_eq!(
+        refused.err(),
+        Some(MergeError::Refused(Refusal::MemoryLimit))
+    );
+    assert!(4 * (most as u64) < 3 * bytes, "{most} of {bytes} bytes");
+}
+
 /// A few bytes may claim many fingerprints, or have many that are alike: neither takes much more memory than the bytes.
 #[test]
 fn forged_tables_take_little_memory() {

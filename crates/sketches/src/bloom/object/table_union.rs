@@ -18,29 +18,29 @@ use super::part::{Part, refusal};
 use super::tables::{Tables, oldest};
 use super::window::Window;
 
-/// The entries from which the number of all is estimated, at least.
+/// The least number of entries from which the number of all is estimated, about.
 const SAMPLE: u64 = 1 << 16;
-/// The part of the entries that is enough, at least.
-const SAMPLED_PART: u64 = 16;
+/// A sample is one of at most this many parts.
+const SAMPLE_PARTS: u64 = 16;
 
-/// What takes the numbers of an object's periods to those of the union's.
+/// Turns the numbers of an object's periods into those of the union's.
 #[derive(Clone, Copy, Debug, Default)]
-struct Move {
-    added: u64,
-    taken: u64,
+struct Shift {
+    add: u64,
+    subtract: u64,
 }
 
-impl Move {
+impl Shift {
     const fn of(self, period: u64) -> u64 {
-        (period + self.added).saturating_sub(self.taken)
+        (period + self.add).saturating_sub(self.subtract)
     }
 }
 
 /// The periods of a union; zeros without a window.
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
-    /// By how many periods the first object is set back with the clock.
-    back: u64,
+    /// The [lead](Tables::lead) by which the first object is set back.
+    lead: u64,
     /// The period before the newest of all objects.
     current: Period,
     /// The first period that the union has.
@@ -49,120 +49,99 @@ struct Span {
     changing: Period,
 }
 
-/// The tables of an object in a union.
+/// A table of an object in a union.
 struct Member<'t> {
     /// The number of the object.
     object: usize,
     part: &'t Part,
-    moved: Move,
+    shift: Shift,
     /// The number of the table of the union to which its fingerprints go, and the bits that they have there.
     target: usize,
     bits: u32,
 }
 
+impl<'t> Member<'t> {
+    /// Chooses the target of a table among the tables of the union.
+    fn new(object: usize, part: &'t Part, shift: Shift, steps: &[TableStep]) -> Self {
+        let is_own = |step: &TableStep| object == 0 && step.number == part.step.number;
+        // The first object's own tables stay apart.
+        let own = steps.iter().position(is_own);
+        let target = own.unwrap_or_else(|| longest_within(steps, part.step.bits));
+        Self {
+            object,
+            part,
+            shift,
+            target,
+            bits: steps[target].bits,
+        }
+    }
+}
+
 impl Tables {
-    /// Returns the union with others, or `None` if this object already equals it. If `now_ms` is given, the periods of objects
-    /// that were not set back with the clock are, and items that have expired by then do not count as a change. Items that
-    /// have expired in the latest period in which any of them was written are left out.
+    /// Returns the union with others, or `None` if this object already equals it. With `now_ms`, objects whose periods are
+    /// ahead of the clock are set back first. Items expired at `now_ms` are no reason to report a change. Items that had
+    /// expired when the newest of the objects was last written are left out.
     pub fn union(
         &self,
         others: &[&Self],
         now_ms: Option<u64>,
         limits: Limits,
     ) -> Result<Option<Self>, MergeError> {
-        let mut moves = reserved(1 + others.len())?;
+        let mut shifts = reserved(1 + others.len())?;
         let span = if let Some(window) = self.shape().window() {
-            self.span(others, window, now_ms, &mut moves)
+            self.span(others, window, now_ms, &mut shifts)
         } else {
-            moves.resize(1 + others.len(), Move::default());
+            shifts.resize(1 + others.len(), Shift::default());
             Span::default()
         };
-        let (mut steps, mut members) = (Vec::new(), Vec::new());
         let objects = [self].into_iter().chain(others.iter().copied());
-        for (object, (tables, moved)) in objects.zip(moves).enumerate() {
-            let newest = tables.parts().len() - 1;
-            for (number, part) in tables.parts().iter().enumerate() {
-                let is_live = |period: &Period| moved.of(period.0) >= span.oldest.0;
-                let has_live = part
-                    .table
-                    .periods()
-                    .last()
-                    .is_none_or(|(last, _)| is_live(last));
-                let has_items = part.table.fingerprints() > 0 && has_live;
-                if object == 0 && (has_items || number == newest) {
-                    steps.try_reserve(1).map_err(|_| NO_MEMORY)?;
-                    steps.push(part.step);
-                }
-                if has_items {
-                    members.try_reserve(1).map_err(|_| NO_MEMORY)?;
-                    members.push(Member {
-                        object,
-                        part,
-                        moved,
-                        target: 0,
-                        bits: 0,
-                    });
-                }
-            }
-        }
-        let is_shorter = shorten(&mut steps, &members);
-        choose_targets(&mut members, &steps);
-        members.sort_unstable_by_key(|member| (member.bits, member.target, member.object));
-        let union = Union {
-            steps: &steps,
-            members: &members,
-            payload: self.shape().payload(),
-            objects: 1 + others.len(),
-            span,
-        };
-        let Some(sizes) = union.sizes(is_shorter)? else {
+        let union = Union::of(objects.zip(shifts.iter().copied()), self, span)?;
+        let Some(sizes) = union.sizes()? else {
             return Ok(None);
         };
-        let Some(parts) = union.fill(&sizes, is_shorter, limits)? else {
-            return Ok(None);
-        };
+        let parts = union.fill(&sizes, limits)?;
         self.united(parts, span, limits).map(Some)
     }
 
-    /// Returns the periods of a union, and what takes those of each object to them.
+    /// Returns the periods of a union, and appends the shift of each object.
     fn span(
         &self,
         others: &[&Self],
         window: Window,
         now_ms: Option<u64>,
-        moves: &mut Vec<Move>,
+        shifts: &mut Vec<Shift>,
     ) -> Span {
         let lead = |tables: &Self| now_ms.map_or(0, |now_ms| tables.lead(window, now_ms));
-        let (back, mut current) = (lead(self), self.reached(window));
-        let ahead = self.ahead.saturating_add(back);
-        moves.push(Move::default());
+        let ahead = |tables: &Self| tables.ahead.saturating_add(lead(tables));
+        let (own_lead, mut current) = (lead(self), self.reached(window));
+        shifts.push(Shift::default());
         for other in others {
-            let shift = Move {
-                added: ahead,
-                taken: other.ahead.saturating_add(lead(other)),
+            let shift = Shift {
+                add: ahead(self),
+                subtract: ahead(other),
             };
             current = current.max(Period(shift.of(other.reached(window).0)));
-            moves.push(shift);
+            shifts.push(shift);
         }
         let first = oldest(window, current);
-        let expired = now_ms.map(|now_ms| self.period_at(window, now_ms).0 + back);
+        let expired = now_ms.map(|now_ms| self.period_at(window, now_ms).0 + own_lead);
         let expired = expired.map(|current| oldest(window, Period(current)));
         Span {
-            back,
+            lead: own_lead,
             current,
             oldest: first,
             changing: expired.map_or(first, |expired| expired.max(first)),
         }
     }
 
-    /// Returns the union of these tables: requests a rate that tables which are fuller than they were made for keep, with those
-    /// that may follow.
+    /// Returns the object of these tables, which may be fuller than they were made for. So it requests the rate that they
+    /// keep, with those that may follow.
     fn united(&self, mut parts: Vec<Part>, span: Span, limits: Limits) -> Result<Self, MergeError> {
         for part in &mut parts {
             part.step.most = part.step.most.max(part.table.fingerprints());
         }
         let mut union = self.with_parts(parts);
-        union.set_back(span.back, span.oldest);
+        union.set_back(span.lead, span.oldest);
         union.request_own_rate().ok_or(MergeError::Rates)?;
         let is_within = |part: &Part| part.table.memory_bytes() <= limits.filter_bytes;
         if union.memory_bytes() > limits.object_bytes || !union.parts().iter().all(is_within) {
@@ -172,28 +151,15 @@ impl Tables {
     }
 }
 
-/// Gives the shortest table as few bits as the shortest of the members has. Returns whether it had more.
-fn shorten(steps: &mut [TableStep], members: &[Member]) -> bool {
-    let least = members.iter().map(|member| member.part.step.bits).min();
+/// Gives the shortest table at most `least` bits. Returns whether it had more.
+fn shorten(steps: &mut [TableStep], least: Option<u32>) -> bool {
     let shortest = steps.iter_mut().min_by_key(|step| step.bits);
-    let (Some(least), Some(shortest)) = (least, shortest) else {
+    let Some((least, shortest)) = least.zip(shortest) else {
         return false;
     };
     let is_shorter = least < shortest.bits;
     shortest.bits = shortest.bits.min(least);
     is_shorter
-}
-
-/// Chooses the table of the union that each member goes to.
-fn choose_targets(members: &mut [Member<'_>], steps: &[TableStep]) {
-    for member in members {
-        let step = member.part.step;
-        // The first object's own tables stay apart.
-        let own = steps.iter().position(|own| own.number == step.number);
-        let own = own.filter(|_| member.object == 0);
-        member.target = own.unwrap_or_else(|| longest_within(steps, step.bits));
-        member.bits = steps[member.target].bits;
-    }
 }
 
 /// Returns the number of the longest table of at most `bits` bits.
@@ -211,87 +177,129 @@ const fn refused(why: Refused) -> MergeError {
 /// A union that is being made.
 struct Union<'u> {
     /// The steps of its tables.
-    steps: &'u [TableStep],
+    steps: Vec<TableStep>,
+    /// Whether one of the first object's tables gets fewer bits.
+    is_shorter: bool,
     /// In the order of the bits of their targets.
-    members: &'u [Member<'u>],
+    members: Vec<Member<'u>>,
     payload: Payload,
     /// The number of objects. The first one is the one that becomes the union.
     objects: usize,
     span: Span,
 }
 
-impl Union<'_> {
+impl<'u> Union<'u> {
+    /// Chooses the tables of the union of objects. `first` is the first of them.
+    fn of(
+        objects: impl Iterator<Item = (&'u Tables, Shift)> + Clone,
+        first: &Tables,
+        span: Span,
+    ) -> Result<Self, MergeError> {
+        let has_items = |part: &Part, shift: Shift| {
+            let last = part.table.periods().last();
+            part.table.fingerprints() > 0
+                && last.is_none_or(|(last, _)| shift.of(last.0) >= span.oldest.0)
+        };
+        let parts = objects.clone().enumerate();
+        let parts = parts.flat_map(|(object, (tables, shift))| {
+            let parts = tables.parts().iter();
+            parts.map(move |part| (object, part, shift))
+        });
+        let sources = parts.filter(|(_, part, shift)| has_items(part, *shift));
+        let mut steps = reserved(first.parts().len())?;
+        let newest = first.parts().len() - 1;
+        for (number, part) in first.parts().iter().enumerate() {
+            if number == newest || has_items(part, Shift::default()) {
+                steps.push(part.step);
+            }
+        }
+        let least = sources.clone().map(|(_, part, _)| part.step.bits).min();
+        let is_shorter = shorten(&mut steps, least);
+        let mut members = reserved(sources.clone().count())?;
+        members
+            .extend(sources.map(|(object, part, shift)| Member::new(object, part, shift, &steps)));
+        members.sort_unstable_by_key(|member| (member.bits, member.target, member.object));
+        Ok(Self {
+            steps,
+            is_shorter,
+            members,
+            payload: first.shape().payload(),
+            objects: objects.count(),
+            span,
+        })
+    }
+
     /// Returns about how many entries each table will have, or `None` if the union is the first object. The number follows from
     /// the first fingerprints, if these are many; a table has at least as many entries as one of its sources.
-    fn sizes(&self, is_shorter: bool) -> Result<Option<Vec<u64>>, MergeError> {
+    fn sizes(&self) -> Result<Option<Vec<u64>>, MergeError> {
         let of_member = |member: &Member| member.part.table.entries();
         let all: u64 = self.members.iter().map(of_member).sum();
         let mut sizes: Vec<u64> = reserved(self.steps.len())?;
-        for part in [all.div_ceil(SAMPLE).min(SAMPLED_PART), 1] {
+        // A power of two: all fingerprints with the same prefix are in the same part, so a part that differs is a change.
+        let sample = 1 << (all / SAMPLE).clamp(1, SAMPLE_PARTS).ilog2();
+        for parts in [sample, 1] {
             sizes.clear();
             sizes.resize(self.steps.len(), 0);
-            let is_changed = self.pass(part, |target, _, held| {
-                sizes[target] += self.payload.entries(held) * part;
+            let is_changed = self.pass(parts, |prefix, held| {
+                sizes[prefix.target] += self.payload.entries(held) * parts;
                 Ok(())
             })?;
-            if is_changed || is_shorter {
+            if is_changed || self.is_shorter {
                 break;
             }
-            if part <= 1 {
+            if parts == 1 {
                 return Ok(None);
             }
         }
-        for member in self.members {
+        for member in &self.members {
             let size = &mut sizes[member.target];
             *size = (*size).clamp(of_member(member), all);
         }
         Ok(Some(sizes))
     }
 
-    /// Makes the tables, of about this many entries. Returns `None` if they are the first object's.
-    fn fill(
-        &self,
-        sizes: &[u64],
-        is_shorter: bool,
-        limits: Limits,
-    ) -> Result<Option<Vec<Part>>, MergeError> {
+    /// Makes the tables, of about this many entries.
+    fn fill(&self, sizes: &[u64], limits: Limits) -> Result<Vec<Part>, MergeError> {
+        let mut bytes = Tables::BASE_BYTES + self.steps.len() as u64 * Tables::ENTRY_BYTES;
+        // Stops before the tables take much more than the limits admit.
+        let mut charge = |less: u64, more: u64| {
+            bytes = bytes + more - less;
+            let is_within = more <= limits.filter_bytes && bytes <= limits.object_bytes;
+            is_within.then_some(()).ok_or(TOO_LARGE)
+        };
         let mut fillings = reserved(self.steps.len())?;
         for (step, entries) in self.steps.iter().zip(sizes) {
             let filling = Filling::new(step.bits, self.payload, *entries, self.span.current);
-            fillings.push(filling.map_err(refused)?);
+            let filling = filling.map_err(refused)?;
+            charge(0, filling.memory_bytes())?;
+            fillings.push(filling);
         }
-        let is_changed = self.pass(1, |target, fingerprint, held| {
-            let filling = &mut fillings[target];
-            filling.push(fingerprint, held).map_err(refused)?;
-            // So no more is allocated than the limit admits.
-            if filling.memory_bytes() > limits.filter_bytes {
-                return Err(TOO_LARGE);
-            }
-            Ok(())
+        let is_changed = self.pass(1, |prefix, held| {
+            let filling = &mut fillings[prefix.target];
+            let before = filling.memory_bytes();
+            filling.push(prefix.fingerprint(), held).map_err(refused)?;
+            charge(before, filling.memory_bytes())
         })?;
-        if !is_changed && !is_shorter {
-            return Ok(None);
-        }
+        debug_assert!(is_changed || self.is_shorter, "a change was found");
         let (mut parts, newest) = (reserved(self.steps.len())?, self.steps.len() - 1);
         for (number, (step, filling)) in self.steps.iter().zip(fillings).enumerate() {
-            let table = Table::filled(filling);
-            let table = table.map_err(refused)?;
+            let table = Table::filled(filling).map_err(refused)?;
             if table.fingerprints() > 0 || number == newest {
                 parts.push(Part { step: *step, table });
             }
         }
-        Ok(Some(parts))
+        Ok(parts)
     }
 
-    /// Passes each fingerprint of the first part of the union, of `parts` equal ones, to `emit`, with the number of its table and
-    /// what is kept of it. Those of a table come in order. Returns whether the union differs from the first object there.
+    /// Passes each fingerprint of the first part of the union, of `parts` equal ones, to `emit`, with what is kept of it. Those
+    /// of a table come in order. Returns whether the union differs from the first object there.
     fn pass(
         &self,
         parts: u64,
-        emit: impl FnMut(usize, u64, u64) -> Result<(), MergeError>,
+        emit: impl FnMut(Prefix, u64) -> Result<(), MergeError>,
     ) -> Result<bool, MergeError> {
         let mut sources = reserved(self.members.len())?;
-        for Member { part, bits, .. } in self.members {
+        for Member { part, bits, .. } in &self.members {
             sources.push(part.table.source(*bits, parts));
         }
         if sources.is_empty() {
@@ -308,47 +316,26 @@ impl Union<'_> {
     fn take_latest(
         &self,
         all: Merge,
-        mut emit: impl FnMut(usize, u64, u64) -> Result<(), MergeError>,
+        emit: impl FnMut(Prefix, u64) -> Result<(), MergeError>,
     ) -> Result<bool, MergeError> {
-        let has_periods = matches!(self.payload, Payload::Period(_));
-        let mut is_changed = false;
-        // The fingerprints that the current one begins with, each with fewer bits than the next.
-        let mut claims: Vec<Claim> = reserved(self.steps.len())?;
-        let mut end = |claim: Claim| {
-            while claims
-                .pop_if(|shorter| !shorter.prefix.claims(claim.prefix.key))
-                .is_some()
-            {}
-            let held = claim.own.max(claim.other);
-            let is_claimed = |by: &Claim| by.own.max(by.other) >= held;
-            if claims.last().is_some_and(is_claimed) {
-                return Ok(());
-            }
-            let counts = |held: u64| !has_periods || held >= self.span.changing.0;
-            is_changed |= claim.other > claim.own && claim.other.is_some_and(counts);
-            claims.push(claim);
-            let prefix = claim.prefix;
-            emit(prefix.target, prefix.fingerprint(), held.unwrap_or(0))
+        let mut claims = Claims {
+            open: reserved(self.steps.len())?,
+            changing: self.span.changing.0,
+            is_changed: false,
+            emit,
         };
         let mut current: Option<Claim> = None;
-        for Merged { key, source, held } in all {
-            let member = &self.members[source];
-            let held = if has_periods {
-                member.moved.of(held)
-            } else {
-                0
-            };
+        for merged in all {
+            let member = &self.members[merged.source];
+            let held = member.shift.of(merged.held);
             if held < self.span.oldest.0 {
                 continue;
             }
-            let prefix = prefix(key, member);
-            if current.is_none_or(|claim| claim.prefix != prefix) {
-                let begun = Claim {
-                    prefix,
-                    own: None,
-                    other: None,
-                };
-                current.replace(begun).map_or(Ok(()), &mut end)?;
+            let prefix = member.prefix(merged.key);
+            if current.is_none_or(|claim| claim.prefix != prefix)
+                && let Some(ended) = current.replace(Claim::new(prefix))
+            {
+                claims.close(ended)?;
             }
             if let Some(claim) = &mut current {
                 let by = if member.object == 0 {
@@ -359,65 +346,102 @@ impl Union<'_> {
                 *by = (*by).max(Some(held));
             }
         }
-        current.map_or(Ok(()), &mut end)?;
-        Ok(is_changed)
+        if let Some(last) = current {
+            claims.close(last)?;
+        }
+        Ok(claims.is_changed)
     }
 
     /// Passes the sum of the counts of each fingerprint and of those that it is a prefix of: the largest of all objects.
     fn add_up(
         &self,
         mut all: Merge,
-        mut emit: impl FnMut(usize, u64, u64) -> Result<(), MergeError>,
+        mut emit: impl FnMut(Prefix, u64) -> Result<(), MergeError>,
     ) -> Result<bool, MergeError> {
         let mut is_changed = false;
-        // The sum of each object, and the objects that have one.
-        let (mut sums, mut counted) = (reserved(self.objects)?, reserved(self.objects)?);
-        sums.resize(self.objects, 0_u64);
+        let mut sums = Sums {
+            of_objects: reserved(self.objects)?,
+            counted: reserved(self.objects)?,
+        };
+        sums.of_objects.resize(self.objects, 0);
         while let Some(first) = all.next() {
-            let prefix = prefix(first.key, &self.members[first.source]);
-            let mut largest = first.held;
-            let claims_next = |all: &Merge| all.next_key().is_some_and(|key| prefix.claims(key));
-            if claims_next(&all) {
-                // Whether the first object has the fingerprint as it is, and no longer one.
-                let mut is_own = false;
-                let mut current = Some(first);
-                while let Some(Merged { key, source, held }) = current {
-                    let member = &self.members[source];
-                    if member.object == 0 {
-                        is_own = sums[0] == 0 && prefix == self::prefix(key, member);
-                    }
-                    if sums[member.object] == 0 {
-                        counted.push(member.object);
-                    }
-                    sums[member.object] = sums[member.object].saturating_add(held);
-                    current = claims_next(&all).then(|| all.next()).flatten();
-                }
-                largest = counted
-                    .iter()
-                    .map(|object| sums[*object])
-                    .max()
-                    .unwrap_or(0);
-                let has_others = counted.iter().any(|object| *object > 0);
-                is_changed |= has_others && !(is_own && sums[0] == largest);
-                for object in counted.drain(..) {
-                    sums[object] = 0;
-                }
+            let member = &self.members[first.source];
+            let prefix = member.prefix(first.key);
+            let largest = if prefix.claims_next(&all) {
+                let has_sum = self.sum_claimed(prefix, first, &mut all, &mut sums);
+                let (largest, has_others) = sums.take();
+                is_changed |= has_others && has_sum != Some(largest);
+                largest
             } else {
-                is_changed |= self.members[first.source].object > 0;
-            }
-            emit(prefix.target, prefix.fingerprint(), largest)?;
+                is_changed |= member.object > 0;
+                first.held
+            };
+            emit(prefix, largest)?;
         }
         Ok(is_changed)
     }
+
+    /// Adds up the counts of the first fingerprint that a prefix claims and of all others. Returns the sum of the first object,
+    /// if that has the prefix itself and no longer fingerprint.
+    fn sum_claimed(
+        &self,
+        prefix: Prefix,
+        first: Merged,
+        all: &mut Merge,
+        sums: &mut Sums,
+    ) -> Option<u64> {
+        let mut is_own = false;
+        let mut current = Some(first);
+        while let Some(Merged { key, source, held }) = current {
+            let member = &self.members[source];
+            if member.object == 0 {
+                is_own = sums.of_objects[0] == 0 && prefix == member.prefix(key);
+            }
+            sums.add(member.object, held);
+            current = prefix.claims_next(all).then(|| all.next()).flatten();
+        }
+        is_own.then_some(sums.of_objects[0])
+    }
 }
 
-/// Returns the fingerprint of a member's with this key.
-#[inline]
-const fn prefix(key: u64, member: &Member) -> Prefix {
-    Prefix {
-        key,
-        bits: member.bits,
-        target: member.target,
+/// The counts of fingerprints with the same prefix.
+struct Sums {
+    /// The sum of each object.
+    of_objects: Vec<u64>,
+    /// The objects whose sums are not 0.
+    counted: Vec<usize>,
+}
+
+impl Sums {
+    /// Adds a count, which is not 0.
+    fn add(&mut self, object: usize, count: u64) {
+        let sum = &mut self.of_objects[object];
+        if *sum == 0 {
+            self.counted.push(object);
+        }
+        *sum = sum.saturating_add(count);
+    }
+
+    /// Sets all sums to 0. Returns the largest, and whether any but the first object had one.
+    fn take(&mut self) -> (u64, bool) {
+        let (mut largest, mut has_others) = (0, false);
+        for object in self.counted.drain(..) {
+            largest = largest.max(std::mem::take(&mut self.of_objects[object]));
+            has_others |= object > 0;
+        }
+        (largest, has_others)
+    }
+}
+
+impl Member<'_> {
+    /// Returns the fingerprint of the union with this key.
+    #[inline]
+    const fn prefix(&self, key: u64) -> Prefix {
+        Prefix {
+            key,
+            bits: self.bits,
+            target: self.target,
+        }
     }
 }
 
@@ -438,6 +462,12 @@ impl Prefix {
         (key ^ self.key) >> (u64::BITS - self.bits) == 0
     }
 
+    /// Returns whether the next of all fingerprints begins with this one.
+    #[inline]
+    fn claims_next(self, all: &Merge) -> bool {
+        all.next_key().is_some_and(|key| self.claims(key))
+    }
+
     #[inline]
     const fn fingerprint(self) -> u64 {
         self.key >> (u64::BITS - self.bits)
@@ -450,4 +480,144 @@ struct Claim {
     prefix: Prefix,
     own: Option<u64>,
     other: Option<u64>,
+}
+
+impl Claim {
+    const fn new(prefix: Prefix) -> Self {
+        Self {
+            prefix,
+            own: None,
+            other: None,
+        }
+    }
+
+    /// Returns the period until which the fingerprint stays.
+    fn until(&self) -> Option<u64> {
+        self.own.max(self.other)
+    }
+}
+
+/// The claims that the next fingerprint may begin with.
+struct Claims<E> {
+    /// Each begins with the one before it, and has more bits.
+    open: Vec<Claim>,
+    /// The first period that counts as a change.
+    changing: u64,
+    /// Whether the others claimed a fingerprint for longer than the first object.
+    is_changed: bool,
+    emit: E,
+}
+
+impl<E: FnMut(Prefix, u64) -> Result<(), MergeError>> Claims<E> {
+    /// Emits a fingerprint whose periods are known, unless one that it begins with stays for as long.
+    fn close(&mut self, claim: Claim) -> Result<(), MergeError> {
+        let key = claim.prefix.key;
+        while self.open.pop_if(|open| !open.prefix.claims(key)).is_some() {}
+        let until = claim.until();
+        if self.open.last().is_some_and(|open| open.until() >= until) {
+            return Ok(());
+        }
+        let counts = |period| period >= self.changing;
+        self.is_changed |= claim.other > claim.own && claim.other.is_some_and(counts);
+        self.open.push(claim);
+        (self.emit)(claim.prefix, until.unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bloom::law::{Growth, Params, Tightening};
+    use crate::bloom::object::{Kind, Shape};
+    use crate::hash::{Hasher, Seed};
+    use crate::number::Fraction;
+
+    /// The period of the window's end.
+    const CURRENT: Period = Period(100);
+
+    /// A table: the bits of its fingerprints, and each with what is kept of it.
+    type Content<'c> = (u32, &'c [(u64, u64)]);
+
+    fn object(kind: Kind, contents: &[Content]) -> Tables {
+        let params = Params {
+            capacity: 1000,
+            error_rate: Fraction::HALF,
+            tightening: Tightening::QUARTER,
+            growth: Growth::from_expansion(2),
+        };
+        let shape = Shape { params, kind };
+        let parts = (0..).zip(contents).map(|(number, (bits, all))| {
+            let entries = all.len() as u64;
+            let mut filling = Filling::new(*bits, shape.payload(), entries, CURRENT).unwrap();
+            for (fingerprint, held) in *all {
+                filling.push(*fingerprint, *held).unwrap();
+            }
+            let (bits, most) = (*bits, 1000);
+            Part {
+                step: TableStep { number, most, bits },
+                table: Table::filled(filling).unwrap(),
+            }
+        });
+        let hasher = Hasher::Sip(Seed::FIXED);
+        Tables::of_parts(&shape, hasher, parts.collect(), Period::default()).unwrap()
+    }
+
+    /// Requires that the union of objects has this content, and that merging either of them again changes nothing.
+    #[track_caller]
+    fn assert_union(kind: Kind, [first, other]: [&[Content]; 2], expected: &[Content]) {
+        let [first, other] = [first, other].map(|contents| object(kind, contents));
+        let union = first.union(&[&other], None, Limits::NONE).unwrap().unwrap();
+        let found = union.parts().iter().map(|Part { step, table }| {
+            let all = table.iter(0..1 << step.bits).collect::<Vec<_>>();
+            (step.bits, all)
+        });
+        let expected = expected.iter().map(|(bits, all)| (*bits, all.to_vec()));
+        assert!(
+            found.clone().eq(expected),
+            "{:?}",
+            found.collect::<Vec<_>>()
+        );
+        for source in [&first, &other, &union] {
+            let again = union.union(&[source], None, Limits::NONE);
+            assert!(again.unwrap().is_none(), "it is changed again");
+        }
+    }
+
+    #[test]
+    fn the_later_period_stays_unless_a_shorter_fingerprint_claims_it_for_as_long() {
+        let first: [Content; 2] = [(20, &[(5, 95), (6, 97)]), (24, &[(0x71, 99)])];
+        let other: [Content; 2] = [
+            (20, &[(5, 96), (7, 98)]),
+            (24, &[(0x61, 97), (0x62, 98), (0x71, 98)]),
+        ];
+        let union: [Content; 2] = [
+            (20, &[(5, 96), (6, 97), (7, 98)]),
+            (24, &[(0x62, 98), (0x71, 99)]),
+        ];
+        let window = Window::new(1000, 10).unwrap();
+        assert_union(Kind::Windowed(window), [&first, &other], &union);
+    }
+
+    #[test]
+    fn counts_of_claimed_fingerprints_are_added_and_the_largest_sum_stays() {
+        let first: [Content; 2] = [(20, &[(5, 2), (6, 1)]), (24, &[(0x71, 4)])];
+        let other: [Content; 2] = [
+            (20, &[(5, 3), (7, 1)]),
+            (24, &[(0x61, 2), (0x62, 3), (0x71, 2)]),
+        ];
+        let union: [Content; 2] = [(20, &[(5, 3), (6, 5), (7, 4)]), (24, &[])];
+        assert_union(Kind::Counting, [&first, &other], &union);
+    }
+
+    /// A third of all fingerprints of 40 bits ends before the prefix of one that is in a third of those of 44 bits.
+    #[test]
+    fn a_sample_of_equal_objects_reports_no_change() {
+        let border = (1 << 40) / 3;
+        let numbers = (0..3 * SAMPLE - 2).chain([border]);
+        let own: Vec<_> = numbers.map(|number| (number, 0)).collect();
+        let first = object(Kind::ScaledTo, &[(40, &own)]);
+        let other = object(Kind::ScaledTo, &[(44, &[(border << 4, 0)])]);
+        let union = first.union(&[&other], None, Limits::NONE);
+        assert!(union.unwrap().is_none());
+    }
 }
