@@ -13,17 +13,17 @@ pub struct Lives {
     pub(super) shards: Shards,
     pub(super) fingerprints: u64,
     pub(super) periods: Periods,
-    /// The fingerprint whose shard is swept next, while others get entries.
-    pub(super) next: u64,
+    /// Where the sweep goes on: the first fingerprint of the next shard to sweep.
+    pub(super) sweep_from: u64,
 }
 
 /// What became of a fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// It has this period or a later one already.
-    AsLong,
+    Unchanged,
     /// It had an earlier period.
-    Longer,
+    Extended,
     /// It was not there.
     New,
 }
@@ -52,14 +52,14 @@ impl Lives {
         }
     }
 
-    /// Returns whether a fingerprint has this period or a later one.
+    /// Returns whether a fingerprint has the period `oldest` or a later one, and that was not dropped.
     #[inline]
     pub fn contains(&self, fingerprint: u64, oldest: Period) -> bool {
         let (at, shard, found) = self.shards.find(fingerprint);
         found.is_there() && self.is_live(shard, found, at.widths, oldest)
     }
 
-    /// Returns whether an entry has this period or a later one.
+    /// Returns whether an entry has the period `oldest` or a later one, and that was not dropped.
     #[inline]
     pub(super) fn is_live(
         &self,
@@ -76,7 +76,7 @@ impl Lives {
     /// later period than that.
     ///
     /// # Errors
-    /// [`Refused`]; then no fingerprint has changed.
+    /// [`Refused`]; then the periods before the window are dropped, and no other fingerprint has changed.
     pub fn keep(
         &mut self,
         fingerprint: u64,
@@ -102,28 +102,16 @@ impl Lives {
         if self.shards.dropped - oldest > lag(self.shards.codec().payload.periods()) {
             self.sweep(at.address)?;
         }
-        let mut longer = None;
-        if !self.periods.has_room(period) && !self.contains(fingerprint, period) {
-            longer = Some(self.periods.longer().ok_or(Refused::OutOfMemory)?);
-        }
-        let others = longer
-            .as_ref()
-            .map_or(self.periods.memory_bytes(), Periods::memory_bytes);
+        let grown = self.periods_with_room(fingerprint, period, room)?;
+        let others = grown.as_ref().unwrap_or(&self.periods).memory_bytes();
         let room: Room = &|| room().saturating_sub(others);
-        if longer.is_some() && self.shards.memory_bytes() > room() {
-            return Err(Refused::MemoryLimit);
-        }
         let tag = period.0 & mask(at.widths.tag());
         let found = self.shards.insert(&at, tag, room)?;
         let before = found.map(|found| self.shards.shard(at.address).period(found, at.widths));
         let before = before.filter(|before| *before >= self.dropped());
-        if before.is_some_and(|before| before >= period) {
-            return Ok(Kept::AsLong);
+        if before >= Some(period) {
+            return Ok(Kept::Unchanged);
         }
-        if let Some(longer) = longer {
-            self.periods = longer;
-        }
-        self.periods.enter(period);
         if let Some(found) = found {
             let entry = at.place.remainder() << at.widths.tag() | tag;
             let replace = |shard: &mut Shard| shard.replace(found, 0, at.widths, entry);
@@ -131,12 +119,34 @@ impl Lives {
         } else {
             self.shards.settle(at.address, fingerprint, room);
         }
-        let Some(before) = before else {
+        if let Some(grown) = grown {
+            self.periods = grown;
+        }
+        self.periods.enter(period);
+        if let Some(before) = before {
+            self.periods.leave(before);
+            Ok(Kept::Extended)
+        } else {
             self.fingerprints += 1;
-            return Ok(Kept::New);
-        };
-        self.periods.leave(before);
-        Ok(Kept::Longer)
+            Ok(Kept::New)
+        }
+    }
+
+    /// Returns the periods with room for more, if they need it to give a fingerprint this period.
+    fn periods_with_room(
+        &self,
+        fingerprint: u64,
+        period: Period,
+        room: Room,
+    ) -> Result<Option<Periods>, Refused> {
+        if self.periods.has_room(period) || self.contains(fingerprint, period) {
+            return Ok(None);
+        }
+        let grown = self.periods.grown().ok_or(Refused::OutOfMemory)?;
+        if self.shards.memory_bytes() + grown.memory_bytes() > room() {
+            return Err(Refused::MemoryLimit);
+        }
+        Ok(Some(grown))
     }
 
     /// Removes entries whose periods were dropped from one more shard, and splits or joins shards if it is time.
@@ -146,8 +156,8 @@ impl Lives {
         if self.shards.entries() == self.fingerprints {
             return self.shards.resize(room);
         }
-        let (first, at) = (self.next, self.shards.locate(self.next).address);
-        self.next = self.shards.range_at(at).end & mask(self.shards.codec().bits);
+        let (first, at) = (self.sweep_from, self.shards.locate(self.sweep_from).address);
+        self.sweep_from = self.shards.range_at(at).end & mask(self.shards.codec().bits);
         if self.shards.shard(at).oldest < self.shards.dropped {
             // Without memory, they stay for a while.
             let _ = self.sweep(at);

@@ -100,7 +100,7 @@ impl Table {
                 shards,
                 fingerprints,
                 periods,
-                next: 0,
+                sweep_from: 0,
             }),
         }
     }

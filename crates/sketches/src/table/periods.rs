@@ -86,7 +86,7 @@ impl Periods {
     }
 
     /// Copies the periods, with room for an eighth more, or returns `None` if allocation fails.
-    pub fn longer(&self) -> Option<Self> {
+    pub fn grown(&self) -> Option<Self> {
         self.with_room(1 + self.counts.len() / 8)
     }
 

@@ -165,8 +165,8 @@ impl Pair {
                 kept.map(|kept| {
                     let expected = match old {
                         None => Kept::New,
-                        Some(old) if old < period => Kept::Longer,
-                        Some(_) => Kept::AsLong,
+                        Some(old) if old < period => Kept::Extended,
+                        Some(_) => Kept::Unchanged,
                     };
                     assert_eq!(kept, expected, "{draw:?}");
                     old.unwrap_or(0).max(period)

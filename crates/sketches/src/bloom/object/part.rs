@@ -64,8 +64,8 @@ impl Part {
             },
             Table::Lives(lives) => match lives.keep(fingerprint, now.target, now.current, room)? {
                 Kept::New => Added::New,
-                Kept::Longer => Added::Again,
-                Kept::AsLong => Added::Present,
+                Kept::Extended => Added::Again,
+                Kept::Unchanged => Added::Present,
             },
         })
     }
