@@ -10,8 +10,8 @@ use crate::error::{Code, Error};
 use crate::items::Text;
 use crate::strided::{Element, Strided};
 
-/// Returns the kind of the elements of an array of numbers with this format.
-fn element(format: &[u8]) -> Option<Element> {
+/// Returns the kind of the numbers with this format.
+fn number_element(format: &[u8]) -> Option<Element> {
     let swapped = false;
     let integer = |bytes, signed| Element::Integer {
         bytes,
@@ -34,8 +34,8 @@ fn element(format: &[u8]) -> Option<Element> {
     })
 }
 
-/// The names of types that hold no items, by what their formats begin with.
-const NAMES: [(&str, &str); 20] = [
+/// The names of types for errors, by what their formats begin with: the first that matches. Integers are never refused.
+const NAMES: [(&str, &str); 22] = [
     ("n", "null"),
     ("b", "bool"),
     ("e", "float16"),
@@ -51,7 +51,9 @@ const NAMES: [(&str, &str); 20] = [
     ("U", "large_string"),
     ("z", "binary"),
     ("Z", "large_binary"),
-    ("v", "a view"),
+    ("vu", "string_view"),
+    ("vz", "binary_view"),
+    ("w:", "fixed_size_binary"),
     ("+s", "struct"),
     ("+m", "map"),
     ("+u", "union"),
@@ -90,7 +92,7 @@ impl<'b> Part<'b> {
         if schema.release.is_none() || array.release.is_none() {
             return Err(Error::bad_batch("the array is released"));
         }
-        let whole = Self::of(schema, array, 0, None)?;
+        let whole = Self::slice(schema, array, 0, None)?;
         if whole.format != b"+s" {
             return Ok(whole);
         }
@@ -99,30 +101,30 @@ impl<'b> Part<'b> {
             return Err(Error::new(Code::BadType, text));
         }
         let (schema, child) = whole.child(0)?;
-        let column = Self::of(schema, child, whole.offset, Some(whole.length))?;
+        let column = Self::slice(schema, child, whole.offset, Some(whole.length))?;
         Ok(Self {
             null_row: whole.first_null()?,
             ..column
         })
     }
 
-    /// Returns a child, below the number of those that the format has.
+    /// Returns the child at `index`, with its schema.
     fn child(&self, index: usize) -> Result<(&'b ArrowSchema, &'b ArrowArray), Error> {
         let (schema, array) = (self.schema, self.array);
         // SAFETY: the interface says that there are that many pointers, each null or valid.
         let (schema, array) = unsafe {
-            let schema = child(schema.children, schema.n_children, index);
-            (schema, child(array.children, array.n_children, index))
+            let schema = child_at(schema.children, schema.n_children, index);
+            (schema, child_at(array.children, array.n_children, index))
         };
         let both = schema.zip(array);
         both.ok_or_else(|| Error::bad_batch("the array lacks its column"))
     }
 
-    /// Returns the elements of an array after the first `more`: all of them, or `length`.
-    fn of(
+    /// Returns the elements of an array without the `skipped` first: all of them, or `length`.
+    fn slice(
         schema: &'b ArrowSchema,
         array: &'b ArrowArray,
-        more: usize,
+        skipped: usize,
         length: Option<usize>,
     ) -> Result<Self, Error> {
         if schema.format.is_null() {
@@ -131,10 +133,10 @@ impl<'b> Part<'b> {
         // SAFETY: the interface says that it is a string.
         let format = unsafe { CStr::from_ptr(schema.format) }.to_bytes();
         let own = usize::try_from(array.length).map_err(|_| out_of_range())?;
-        let rest = own.checked_sub(more).ok_or_else(out_of_range)?;
+        let rest = own.checked_sub(skipped).ok_or_else(out_of_range)?;
         let length = length.unwrap_or(rest);
         let offset = usize::try_from(array.offset).map_err(|_| out_of_range())?;
-        let offset = offset.checked_add(more).ok_or_else(out_of_range)?;
+        let offset = offset.checked_add(skipped).ok_or_else(out_of_range)?;
         let end = offset.checked_add(length);
         if length > rest || end.is_none_or(|end| end >= usize::MAX / 32) {
             return Err(out_of_range());
@@ -204,7 +206,7 @@ impl<'b> Part<'b> {
         let firsts = [self.null_row, self.first_null()?];
         match firsts.into_iter().flatten().min() {
             None => Ok(()),
-            Some(index) => Err(null(before + index)),
+            Some(index) => Err(null_error(before + index)),
         }
     }
 
@@ -230,10 +232,9 @@ impl<'b> Part<'b> {
         Ok(unsafe { Strided::new(values.as_ptr(), self.length, stride, element) })
     }
 
-    /// Returns the kind of the elements, if they are numbers.
+    /// Returns the kind of the elements, if they are numbers and not the keys of a dictionary, which have a number's format.
     fn element(&self) -> Option<Element> {
-        // A dictionary's format is that of its keys.
-        element(self.format).filter(|_| self.schema.dictionary.is_null())
+        number_element(self.format).filter(|_| self.schema.dictionary.is_null())
     }
 
     /// Returns the elements, if they are numbers. `before` elements precede them, for the indices in errors.
@@ -266,25 +267,29 @@ impl<'b> Part<'b> {
         if self.format == b"+r" {
             return self.push_runs(batch);
         }
-        // The type without values: every element is null.
-        if self.format == b"n" && self.length > 0 {
-            return Err(null(batch.len()));
+        if self.is_null_type() && self.length > 0 {
+            return Err(null_error(batch.len()));
         }
         self.require_no_nulls(batch.len())?;
         self.push_elements(batch)
     }
 
-    /// Appends the elements. Those that are null have any value.
+    /// Returns whether every element is null: there are no values.
+    fn is_null_type(&self) -> bool {
+        self.format == b"n"
+    }
+
+    /// Appends the elements. Those that are null have any value, or none if all are.
     fn push_elements(&self, batch: &mut Batch<'b>) -> Result<(), Error> {
         match self.format {
             b"n" => Ok(()),
             b"u" | b"z" => {
                 let offsets = self.offsets::<i32>()?;
-                batch.push_small(self.values(2, end(offsets)?)?, offsets)
+                batch.push_small(self.values(2, last_offset(offsets)?)?, offsets)
             }
             b"U" | b"Z" => {
                 let offsets = self.offsets::<i64>()?;
-                batch.push_large(self.values(2, end(offsets)?)?, offsets)
+                batch.push_large(self.values(2, last_offset(offsets)?)?, offsets)
             }
             b"vu" | b"vz" => self.push_views(batch),
             [b'w', b':', width @ ..] => {
@@ -314,21 +319,26 @@ impl<'b> Part<'b> {
         let (schema, array) =
             values.ok_or_else(|| Error::bad_batch("the array lacks its values"))?;
         self.require_no_nulls(batch.len())?;
-        let Some(element @ Element::Integer { .. }) = element(self.format) else {
+        let Some(element @ Element::Integer { .. }) = number_element(self.format) else {
             return Err(Error::bad_batch("the keys of a dictionary are integers"));
         };
         let mut keys = Vec::new();
         self.elements(1, element)?.append_integers(&mut keys)?;
-        Self::of(schema, array, 0, None)?.push_chosen(keys.into_iter(), batch)
+        let values = Self::slice(schema, array, 0, None)?;
+        values.push_chosen(
+            keys.into_iter(),
+            "a key is outside of the dictionary",
+            batch,
+        )
     }
 
     /// Appends the elements of an array of runs: equal elements side by side are one value, with the end of its run.
     fn push_runs(&self, batch: &mut Batch<'b>) -> Result<(), Error> {
         if let Some(row) = self.null_row {
-            return Err(null(batch.len() + row));
+            return Err(null_error(batch.len() + row));
         }
         let [(schema, ends), (of_values, values)] = [self.child(0)?, self.child(1)?];
-        let ends = Self::of(schema, ends, 0, None)?;
+        let ends = Self::slice(schema, ends, 0, None)?;
         let Some(element @ Element::Integer { .. }) = ends.element() else {
             return Err(Error::bad_batch("the ends of runs are integers"));
         };
@@ -342,29 +352,31 @@ impl<'b> Part<'b> {
             }
             run.cast_signed() as i64
         });
-        Self::of(of_values, values, 0, None)?.push_chosen(places, batch)
+        let values = Self::slice(of_values, values, 0, None)?;
+        values.push_chosen(places, "the runs end before the array", batch)
     }
 
-    /// Appends the elements at these places.
+    /// Appends the elements at these places, or fails with the text `outside` if there are fewer elements. Copies all of them,
+    /// chosen or not: a dictionary has few, and many keys may choose the same.
     fn push_chosen(
         &self,
         chosen: impl ExactSizeIterator<Item = i64>,
+        outside: &'static str,
         batch: &mut Batch<'b>,
     ) -> Result<(), Error> {
         let (mut own, mut values, mut places) = (Batch::new(), Text::new(), Vec::new());
         self.push_elements(&mut own)?;
-        values.reserve(self.length)?;
+        values.reserve(own.len())?;
         own.visit(&mut |mut items| items.try_for_each(|item| values.push(item)))?;
         let nulls = self.nulls()?;
-        let nulls = nulls.as_ref();
+        let is_null = |index: usize| nulls.as_ref().is_some_and(|is_null| is_null(index));
         places.try_reserve_exact(chosen.len())?;
         for (index, place) in chosen.enumerate() {
             let place = u32::try_from(place).ok();
-            let place = place.filter(|place| (*place as usize) < values.len());
-            let place =
-                place.ok_or_else(|| Error::bad_batch("a key is outside of the dictionary"))?;
-            if nulls.is_some_and(|is_null| is_null(place as usize)) {
-                return Err(null(batch.len() + index));
+            let place = place.filter(|place| (*place as usize) < self.length);
+            let place = place.ok_or_else(|| Error::bad_batch(outside))?;
+            if self.is_null_type() || is_null(place as usize) {
+                return Err(null_error(batch.len() + index));
             }
             places.push(place);
         }
@@ -392,11 +404,11 @@ impl<'b> Part<'b> {
     }
 }
 
-/// Returns one of `count` children, if there are so many and it is not null.
+/// Returns the child at `index` of `count` children, or `None` if there are fewer or it is null.
 ///
 /// # Safety
 /// Unless it is null, `children` points to `count` pointers, each null or valid for all of `'b`.
-unsafe fn child<'b, T>(children: *mut *mut T, count: i64, index: usize) -> Option<&'b T> {
+unsafe fn child_at<'b, T>(children: *mut *mut T, count: i64, index: usize) -> Option<&'b T> {
     let is_there = usize::try_from(count).is_ok_and(|count| index < count) && !children.is_null();
     // SAFETY: our caller guarantees it.
     is_there.then(|| unsafe { (*children.add(index)).as_ref() })?
@@ -406,12 +418,12 @@ fn out_of_range() -> Error {
     Error::bad_batch("the array's length or offset can't be right")
 }
 
-fn null(index: usize) -> Error {
+fn null_error(index: usize) -> Error {
     Error::bad_batch(format!("item {index} is null"))
 }
 
 /// Returns the last offset, where the data end.
-fn end<O: Copy + TryInto<usize>>(offsets: &[O]) -> Result<usize, Error> {
+fn last_offset<O: Copy + TryInto<usize>>(offsets: &[O]) -> Result<usize, Error> {
     let end = offsets.last().map_or(Ok(0), |end| (*end).try_into());
     end.map_err(|_| BadOffsets.into())
 }

@@ -163,8 +163,30 @@ fn integers_and_fixed_bytes_are_items_and_other_types_are_not() {
         ["ab\0", "def"]
     );
     assert_eq!(items(c"w:0", &array(2, 0, &mut buffers)).unwrap(), ["", ""]);
-    for format in [c"g", c"b", c"+l", c"tdD", c"w:x", c""] {
-        assert!(items(format, &array(1, 0, &mut buffers)).is_err());
+    for (format, name) in [
+        (c"g", "float64"),
+        (c"b", "bool"),
+        (c"+l", "list"),
+        (c"tdD", "date"),
+        (c"w:x", "fixed_size_binary"),
+        (c"", ""),
+    ] {
+        let error = items(format, &array(1, 0, &mut buffers)).unwrap_err();
+        assert!(
+            error.ends_with(&format!("not of Arrow's type {name}")),
+            "{error}"
+        );
+    }
+    for (format, name) in [
+        (c"vu", "string_view"),
+        (c"vz", "binary_view"),
+        (c"w:3", "fixed_size_binary"),
+    ] {
+        let (schema, array) = (schema(format), array(1, 0, &mut buffers));
+        // SAFETY: both follow the interface.
+        let error = unsafe { super::numbers(&raw const schema, &raw const array, 0) }.unwrap_err();
+        let text = format!("an array of numbers is needed, not of Arrow's type {name}");
+        assert_eq!(error.text(), text);
     }
 }
 
@@ -222,10 +244,10 @@ fn keys_and_ends_of_runs_that_lie_are_refused() {
     values.length = 2;
 
     let mut of_ends = schema(c"i");
-    let mut columns = [&raw mut of_ends, &raw mut of_values];
-    let mut of_runs = schema(c"+r");
-    (of_runs.n_children, of_runs.children) = (2, columns.as_mut_ptr());
-    let mut runs = |ends: &[i32], length: i64, offset: i64| {
+    let mut runs = |of_values: &mut ArrowSchema, ends: &[i32], length: i64, offset: i64| {
+        let mut columns = [&raw mut of_ends, &raw mut *of_values];
+        let mut of_runs = schema(c"+r");
+        (of_runs.n_children, of_runs.children) = (2, columns.as_mut_ptr());
         let mut buffers = [std::ptr::null(), pointer(ends)];
         let mut ends = array(2, 0, &mut buffers);
         let mut children = [&raw mut ends, &raw mut values];
@@ -239,17 +261,22 @@ fn keys_and_ends_of_runs_that_lie_are_refused() {
         Ok::<_, Error>(items)
     };
     assert_eq!(
-        runs(&[2, 5], 4, 1).unwrap(),
+        runs(&mut of_values, &[2, 5], 4, 1).unwrap(),
         [&b"red"[..], b"green", b"green", b"green"]
     );
-    assert!(runs(&[2, 5], 0, 5).unwrap().is_empty());
-    for (ends, length, offset) in [
-        ([2, 5], 6, 0),
-        ([2, 5], 1, 5),
-        ([-1, -5], 1, 0),
-        ([2, 5], i64::MAX >> 6, 0),
-        ([2, i32::MIN], 5, 0),
-    ] {
-        runs(&ends, length, offset).unwrap_err();
+    let mut of_nulls = schema(c"n");
+    let error = runs(&mut of_nulls, &[2, 5], 2, 1).unwrap_err();
+    assert_eq!(error.text(), "item 0 is null");
+    for of_values in [&mut of_values, &mut of_nulls] {
+        assert!(runs(of_values, &[2, 5], 0, 5).unwrap().is_empty());
+        for (ends, length, offset) in [([2, 5], 1, 5), ([-1, -5], 1, 0)] {
+            let error = runs(of_values, &ends, length, offset).unwrap_err();
+            assert_eq!(error.text(), "the runs end before the array");
+        }
     }
+    for ends in [[2, 5], [2, i32::MIN]] {
+        let error = runs(&mut of_values, &ends, 6, 0).unwrap_err();
+        assert_eq!(error.text(), "the runs end before the array");
+    }
+    runs(&mut of_values, &[2, 5], i64::MAX >> 6, 0).unwrap_err();
 }
