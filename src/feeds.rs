@@ -217,7 +217,7 @@ impl Share {
         let of_family = |share: &Self| sums::totals([share.bytes]);
         let of_feeds = |share: &Self| sums::totals([share.bytes, share.feeds, share.readers]);
         sums::change(family, &of_family(self), &of_family(&by));
-        sums::change(sums::FEEDS, &of_feeds(self), &of_feeds(&by));
+        sums::change_feeds(&of_feeds(self), &of_feeds(&by));
         *self = by;
     }
 }

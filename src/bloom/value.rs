@@ -85,9 +85,9 @@ impl Family for Value {
         [form(one), form(two), form(three)]
     };
     const NAME: &'static str = "bloom";
-    const INFO: InfoSection = InfoSection {
-        section: c"bloom_core_metrics",
-        sums: &[
+    const INFO: InfoSection = InfoSection::new(
+        c"bloom_core_metrics",
+        &[
             c"bloom_total_memory_bytes",
             c"bloom_num_objects",
             c"bloom_num_filters_across_objects",
@@ -96,7 +96,7 @@ impl Family for Value {
             c"bloom_num_redisbloom_objects",
             c"bloom_num_half_loaded_objects",
         ],
-    };
+    );
 
     fn settings() -> &'static [&'static Setting] {
         settings::ALL

@@ -24,14 +24,14 @@ impl Family for CountMin {
         &[Form::new(wire::TYPE_NAME, wire::RDB_VERSION).versioned_by(|| &settings::ENCODING)];
     const YIELDS: bool = true;
     const NAME: &'static str = "cms";
-    const INFO: InfoSection = InfoSection {
-        section: c"cms_core_metrics",
-        sums: &[
+    const INFO: InfoSection = InfoSection::new(
+        c"cms_core_metrics",
+        &[
             c"cms_total_memory_bytes",
             c"cms_num_objects",
             c"cms_num_counters_across_objects",
         ],
-    };
+    );
 
     fn settings() -> &'static [&'static Setting] {
         settings::ALL

@@ -22,16 +22,16 @@ impl Family for Cuckoo {
     const NUMBER: usize = 1;
     const FORMS: &'static [Form] = &[Form::new(wire::TYPE_NAME, wire::RDB_VERSION)];
     const NAME: &'static str = "cuckoo";
-    const INFO: InfoSection = InfoSection {
-        section: c"cuckoo_core_metrics",
-        sums: &[
+    const INFO: InfoSection = InfoSection::new(
+        c"cuckoo_core_metrics",
+        &[
             c"cuckoo_total_memory_bytes",
             c"cuckoo_num_objects",
             c"cuckoo_num_filters_across_objects",
             c"cuckoo_num_items_across_objects",
             c"cuckoo_num_slots_across_objects",
         ],
-    };
+    );
 
     fn settings() -> &'static [&'static Setting] {
         settings::ALL

@@ -35,15 +35,15 @@ impl Family for TDigest {
     const FORMS: &'static [Form] = &[Form::new(wire::TYPE_NAME, wire::RDB_VERSION)];
     const YIELDS: bool = true;
     const NAME: &'static str = "tdigest";
-    const INFO: InfoSection = InfoSection {
-        section: c"tdigest_core_metrics",
-        sums: &[
+    const INFO: InfoSection = InfoSection::new(
+        c"tdigest_core_metrics",
+        &[
             c"tdigest_total_memory_bytes",
             c"tdigest_num_objects",
             c"tdigest_num_nodes_across_objects",
             c"tdigest_num_observations_across_objects",
         ],
-    };
+    );
 
     fn load(from: &mut RdbReader, _form: usize, version: i32) -> Result<Self, DecodeError> {
         let wire::Loaded { digest, is_mended } = wire::load_rdb(version, from)?;

@@ -28,15 +28,15 @@ impl Family for TopK {
     const FORMS: &'static [Form] = &[Form::new(wire::TYPE_NAME, wire::RDB_VERSION)];
     const YIELDS: bool = true;
     const NAME: &'static str = "topk";
-    const INFO: InfoSection = InfoSection {
-        section: c"topk_core_metrics",
-        sums: &[
+    const INFO: InfoSection = InfoSection::new(
+        c"topk_core_metrics",
+        &[
             c"topk_total_memory_bytes",
             c"topk_num_objects",
             c"topk_num_items_across_objects",
             c"topk_num_cells_across_objects",
         ],
-    };
+    );
 
     fn load(from: &mut RdbReader, _form: usize, version: i32) -> Result<Self, DecodeError> {
         wire::read_rdb(version, from, seed())
