@@ -57,12 +57,10 @@ impl Object {
     /// Creates the object of an outline with complete cells: the only way in from outside.
     ///
     /// # Errors
-    /// The reason that the outline is invalid, or that the object's tables can't be allocated; the outline is unchanged
-    /// then.
+    /// Those of [`Outline::finish`].
     pub(crate) fn from_outline(outline: &mut Outline) -> Result<Self, DecodeError> {
-        outline.check()?;
         let object = Self(Body::Stack(outline.finish()?));
-        object.check()?;
+        object.assert_valid();
         Ok(object)
     }
 

@@ -71,10 +71,18 @@ impl Outline {
         })
     }
 
-    /// Takes the stack out of the outline once all cells were read. Leaves the filters in the outline if their tables can't
-    /// be allocated.
+    /// Takes the stack out of the outline once all cells were read.
+    ///
+    /// # Errors
+    /// The outline is invalid, it lacks cells, or allocation fails. Its filters stay in it then.
     pub fn finish(&mut self) -> Result<Stack, DecodeError> {
-        let (law, mut filters) = self.room().ok_or(DecodeError::NoMemory)?;
+        self.check()?;
+        let is_whole = |it: &FilterOutline| it.blob.len() as u64 == it.geometry.blob_bytes();
+        if !self.filters.iter().all(is_whole) {
+            return Err("filter's length is not what its header says".into());
+        }
+        let (law, mut filters) = self.prepare().ok_or(DecodeError::NoMemory)?;
+        // From here on nothing fails: what filters and stacks require is checked.
         for filter in std::mem::take(&mut self.filters) {
             let blob = filter.blob.into_boxed_slice();
             let (capacity, items) = (filter.capacity, filter.items);
@@ -83,9 +91,9 @@ impl Outline {
         Ok(Stack::from_filters(law, self.hasher, filters)?)
     }
 
-    /// Reserves room for the filters that were read, never for a claimed number, and frees the spare capacity of their
-    /// blobs.
-    fn room(&mut self) -> Option<(Law, Vec<Filter>)> {
+    /// Does what allocates: frees the spare capacity of the blobs, copies the law, and reserves a list for the filters that
+    /// were read, never for a claimed number.
+    fn prepare(&mut self) -> Option<(Law, Vec<Filter>)> {
         for FilterOutline { blob, .. } in &mut self.filters {
             memory::fit(blob);
             if blob.capacity() > blob.len() {
@@ -101,18 +109,45 @@ impl Outline {
         check_stack(&self.hasher, &self.law, filters)
     }
 
-    /// Returns the size of the tables in bytes, without `self` and the filters' blobs.
-    pub fn table_bytes(&self) -> u64 {
+    /// Returns the size of the outline's allocations in bytes, without the filters' blobs.
+    pub fn bytes_beside_blobs(&self) -> u64 {
         let filters = self.filters.capacity() * size_of::<FilterOutline>();
         filters as u64 + self.law.memory_bytes()
     }
 
-    /// Returns the size in bytes that the object will have, without itself and its filters' blobs.
-    pub fn overhead(&self) -> u64 {
+    /// Returns the size in bytes that the allocations of the object will have, without its filters' blobs.
+    pub fn object_bytes_beside_blobs(&self) -> u64 {
         let filters = (size_of::<Filter>() * self.filters.len()) as u64;
         let links = self.law.links().map_or(0, |links| {
             Links::BASE_BYTES + size_of_val(&links.all[..]) as u64
         });
         filters + links
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bloom::filter::Cells;
+    use crate::bloom::law::{Growth, Tightening};
+    use crate::hash::Seed;
+    use crate::number::Fraction;
+
+    #[test]
+    fn an_outline_without_all_cells_keeps_its_filters() {
+        let params = Params {
+            capacity: 10,
+            error_rate: Fraction::HALF,
+            tightening: Tightening::HALF,
+            growth: Growth::Fixed,
+        };
+        let geometry = Geometry::for_rate(10, Fraction::HALF, Cells::Bits);
+        let filter = Filter::new(10, geometry, &Hasher::Sip(Seed::FIXED)).unwrap();
+        let filter = FilterOutline::headed(filter.blob().to_vec(), 10, 0).unwrap();
+        let mut outline = Outline::plain(params, vec![filter]).unwrap();
+        let last = outline.filters[0].blob.pop().unwrap();
+        assert!(outline.finish().is_err());
+        outline.filters[0].blob.push(last);
+        assert_eq!(outline.finish().unwrap().filters().len(), 1);
     }
 }

@@ -149,7 +149,7 @@ pub fn begin(header: &[u8], limits: Limits) -> Result<Value, LoadError> {
     };
     let outline = &mut cells.outline;
     let filters = || outline.filters.iter().map(|f| f.geometry.blob_bytes());
-    let total = outline.overhead() + Object::BASE_BYTES;
+    let total = outline.object_bytes_beside_blobs() + Object::BASE_BYTES;
     let total = filters().try_fold(total, u64::checked_add);
     let admitted = filters().all(|bytes| bytes <= limits.filter_bytes)
         && total.is_some_and(|total| total <= limits.object_bytes);
@@ -442,7 +442,7 @@ impl Partial {
             Loading::Cells(cells) => {
                 let filters = cells.outline.filters.iter();
                 let blobs: usize = filters.map(|filter| filter.blob.capacity()).sum();
-                own + blobs as u64 + cells.outline.table_bytes()
+                own + blobs as u64 + cells.outline.bytes_beside_blobs()
             }
         }
     }
