@@ -84,7 +84,7 @@ pub use limits::limit_growth;
 pub use shared::Shared;
 pub use strided::{Element, Strided};
 pub use tdigest::TDigest;
-pub use topk::{Left, TopK};
+pub use topk::{Expelled, TopK};
 pub use valkeybloom_protocol::bloom::Moment;
 pub use valkeybloom_sketches::Sketch;
 pub use valkeybloom_sketches::bloom::{Kind, Window};

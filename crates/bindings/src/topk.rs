@@ -1,11 +1,10 @@
 //! Top-k lists.
 
-use valkeybloom_protocol::error::Error as Refused;
 use valkeybloom_protocol::topk::{self as request, error};
 use valkeybloom_protocol::words::Origin;
 use valkeybloom_sketches::topk::{self, INCREMENT_MAX, Refusal, Shape};
 
-use super::batch::{Batch, numbers};
+use super::batch::{Batch, numbers, writer};
 use super::error::{Code, Error};
 use super::family::family;
 use super::random_seed;
@@ -17,9 +16,9 @@ family! {
 }
 
 /// An item that was expelled from the list.
-pub type Left = Box<[u8]>;
+pub type Expelled = Box<[u8]>;
 
-fn refused(refusal: Refusal) -> Error {
+fn no_room(refusal: Refusal) -> Error {
     match refusal {
         Refusal::OutOfMemory => Error::NO_MEMORY,
         Refusal::MemoryLimit => error::refused(refusal).into(),
@@ -28,12 +27,7 @@ fn refused(refusal: Refusal) -> Error {
 
 fn increment(by: i64) -> Result<u32, Error> {
     let by = u32::try_from(by).ok().filter(|by| *by <= INCREMENT_MAX);
-    by.ok_or_else(|| {
-        // The server's text contains a run of blanks.
-        let text = Error::from(error::BAD_INCREMENT);
-        let words: Vec<&str> = text.text().split_whitespace().collect();
-        Error::new(Code::Refused, words.join(" "))
-    })
+    by.ok_or_else(|| Error::new(Code::Refused, error::INCREMENT))
 }
 
 impl TopK {
@@ -45,24 +39,28 @@ impl TopK {
         let words = Command::new(&[b"TOPK.RESERVE", b"key"], words);
         request::require_shape_words(&words)?;
         let shape = request::shape(&words, Origin::Client);
-        Self::of_shape(shape.map_err(|refused| match refused {
-            Refused::Text(_) if refused == error::NOT_CREATED => Error::NO_MEMORY,
+        Self::of_shape(shape.map_err(|error| match error {
+            error::NOT_CREATED => Error::NO_MEMORY,
             other => other.into(),
         })?)
     }
 
     fn of_shape(shape: Shape) -> Result<Self, Error> {
         let made = topk::TopK::new(shape, random_seed()?, u64::MAX);
-        made.map(Self).map_err(refused)
+        made.map(Self).map_err(no_room)
     }
 
     /// Adds an item a number of times. Returns the item that it expelled from the list.
     ///
     /// # Errors
     /// [`Code::Refused`] or [`Code::NoMemory`]. Then nothing has changed.
-    pub fn add(&mut self, item: &[u8], by: i64) -> Result<Option<Left>, Error> {
-        let added = self.0.add(item, increment(by)?, || u64::MAX);
-        Ok(added.map_err(refused)?.left)
+    pub fn add(&mut self, item: &[u8], by: i64) -> Result<Option<Expelled>, Error> {
+        self.add_times(item, increment(by)?)
+    }
+
+    fn add_times(&mut self, item: &[u8], times: u32) -> Result<Option<Expelled>, Error> {
+        let added = self.0.add(item, times, || u64::MAX);
+        Ok(added.map_err(no_room)?.left)
     }
 
     /// Adds items in order: each as often as the number at its index, or once. Returns the items that were expelled
@@ -71,20 +69,21 @@ impl TopK {
     /// # Errors
     /// [`Code::Refused`]: if there are more or fewer numbers than items, or one is out of range, nothing has changed.
     /// [`Code::NoMemory`]: the items before the first one without room are added.
-    pub fn add_each(&mut self, batch: &Batch, by: Option<&[i64]>) -> Result<Vec<Left>, Error> {
-        let mut numbers = numbers(by, batch.len())?;
-        for by in by.into_iter().flatten() {
-            increment(*by)?;
+    pub fn add_each(&mut self, batch: &Batch, by: Option<&[i64]>) -> Result<Vec<Expelled>, Error> {
+        let mut increments = Vec::new();
+        increments.try_reserve_exact(batch.len())?;
+        for by in numbers(by, batch.len())?.take(batch.len()) {
+            increments.push(increment(by)?);
         }
-        let mut left = Vec::new();
+        let (mut increments, mut expelled) = (increments.into_iter(), Vec::new());
         batch.visit(&mut |items| {
-            items.zip(&mut numbers).try_for_each(|(item, by)| {
-                left.try_reserve(1)?;
-                left.extend(self.add(item, by)?);
+            items.zip(&mut increments).try_for_each(|(item, times)| {
+                expelled.try_reserve(1)?;
+                expelled.extend(self.add_times(item, times)?);
                 Ok(())
             })
         })?;
-        Ok(left)
+        Ok(expelled)
     }
 
     /// Looks items up. Writes 1 for each item in the list, 0 for each other, until `answers` is full.
@@ -92,12 +91,8 @@ impl TopK {
     /// # Errors
     /// [`Code::NoMemory`]
     pub fn contains_each(&self, batch: &Batch, answers: &mut [u8]) -> Result<(), Error> {
-        let mut answers = answers.iter_mut();
-        batch.visit_all(|items| {
-            for (item, answer) in items.zip(&mut answers) {
-                *answer = self.0.contains(item).into();
-            }
-        })
+        let mut answer = writer(answers);
+        batch.visit_all(|items| items.for_each(|item| answer(self.0.contains(item).into())))
     }
 
     /// Returns the items of the list with their counts, the largest first.
@@ -108,7 +103,7 @@ impl TopK {
         self.0.ranking().ok_or(Error::NO_MEMORY)
     }
 
-    /// Removes all items.
+    /// Removes all items. The list gets a new seed, which no answer depends on.
     ///
     /// # Errors
     /// [`Code::NoMemory`]

@@ -98,6 +98,9 @@ pub mod error {
     /// There is no memory for a new list.
     pub const NOT_CREATED: Error =
         Error::Text("ERR Insufficient memory to create topk data structure");
+    /// The text of [`BAD_INCREMENT`] without its run of blanks.
+    pub const INCREMENT: &str =
+        "TopK: increment must be an integer greater or equal to 0 and smaller or equal to 100,000";
     /// The increment is not a number, or outside its range. `RedisBloom`'s text has these blanks.
     pub const BAD_INCREMENT: Error = Error::Text(
         "TopK: increment must be an integer greater or equal to 0                            and smaller or equal to 100,000",
