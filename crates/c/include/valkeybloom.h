@@ -79,7 +79,7 @@ typedef struct valkeybloom_object valkeybloom_object;
 
 // Returned bytes. They are yours: free them with valkeybloom_buffer_free.
 typedef struct {
-  // The first byte; null if there is nothing to free.
+  // The first byte. Null if there is no value: an empty one has a pointer, and the length 0.
   uint8_t *data;
   // The number of bytes.
   size_t length;
@@ -215,10 +215,10 @@ const char *valkeybloom_version(void);
 // from bytes of elsewhere can't take more than that for an addition. What you create or load may be larger.
 void valkeybloom_limit_growth(uint64_t filter_bytes, uint64_t cuckoo_filters);
 
-// Frees the bytes of a buffer, and sets it to null. Null, and a buffer that is null, are ignored.
+// Frees the bytes of a buffer, and sets its fields to null and 0. Does nothing if the pointer is null, or `data` is.
 void valkeybloom_buffer_free(valkeybloom_buffer *buffer);
 
-// Frees items, and sets them to null. Null, and items that are null, are ignored.
+// Frees items, and sets their fields to null and 0. Does nothing if the pointer is null, or `data` is.
 void valkeybloom_items_free(valkeybloom_items *items);
 
 // Frees an object. Null is ignored.

@@ -67,9 +67,7 @@ pub unsafe extern "C" fn valkeybloom_top_k_add_many(
         let by = optional(by, batch.len())?;
         require_if_given(expelled)?;
         let items = borrow_as::<TopK>(list)?.write(|list| list.add_each(&batch, by))??;
-        put_made(expelled, || {
-            Items::of(items.iter().map(|item| (&**item, None)))
-        })
+        put_made(expelled, || Items::of(&items))
     })
 }
 
@@ -82,10 +80,7 @@ pub unsafe extern "C" fn valkeybloom_top_k_list(
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
         require(ranking)?;
-        let found = borrow_as::<TopK>(list)?.read(|list| {
-            let pairs = list.ranking()?;
-            Items::of(pairs.map(|(item, count)| (item, Some(count))))
-        })?;
+        let found = borrow_as::<TopK>(list)?.read(|list| Items::of_counted(list.ranking()?))?;
         put(ranking, found?)
     })
 }

@@ -99,7 +99,7 @@ pub unsafe extern "C" fn valkeybloom_conversation_next(
     call(|| unsafe {
         let next = borrow_mut(conversation)?.next(time(now_us));
         let next = next.unwrap_or_default();
-        put(words, Items::of_words(&next)?)
+        put(words, Items::of(&next)?)
     })
 }
 

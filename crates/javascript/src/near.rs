@@ -139,7 +139,7 @@ pub unsafe extern "C" fn valkeybloom_near_next(
         let now = time(now_us);
         match borrow_mut(follower)?.next(now) {
             Step::Wait(until) => put(wait_us, until.saturating_sub(now).as_secs_f64() * 1e6),
-            Step::Send(request) => put(words, Items::of_words(&request.words(b""))?),
+            Step::Send(request) => put(words, Items::of(&request.words(b""))?),
         }
     })
 }

@@ -74,7 +74,7 @@ pub unsafe extern "C" fn valkeybloom_once_position_words(
     // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
         let sent = borrow(once)?.position_words().unwrap_or_default();
-        put(words, Items::of_words(&sent)?)
+        put(words, Items::of(&sent)?)
     })
 }
 
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn valkeybloom_once_command(
         put(count, command.items().len())?;
         let sent = command.words.iter().map(Vec::as_slice);
         let all: Vec<&[u8]> = sent.chain(command.items()).collect();
-        put(words, Items::of_words(&all)?)
+        put(words, Items::of(&all)?)
     })
 }
 

@@ -83,9 +83,9 @@ pub unsafe fn time(options: *const c_char) -> Outcome<Option<u64>> {
     // SAFETY: the pointer is null, or that of a text or of two numbers, whichever `moment` reads on this target.
     match unsafe { moment(options) }? {
         Moment {
-            ttl_ms: None,
             at_ms,
-            ..
+            ttl_ms: None,
+            saturate: false,
         } => Ok(at_ms),
         _ => Err(Failure::refused("AT with a time is the only option here")),
     }
@@ -99,11 +99,7 @@ pub unsafe fn time(options: *const c_char) -> Outcome<Option<u64>> {
 pub unsafe fn no_options(options: *const c_char) -> Outcome<()> {
     // SAFETY: the pointer is null, or that of a text or of two numbers, whichever `moment` reads on this target.
     match unsafe { moment(options) } {
-        Ok(Moment {
-            at_ms: None,
-            ttl_ms: None,
-            ..
-        }) => Ok(()),
+        Ok(given) if given == Moment::default() => Ok(()),
         Err(failure) if !failure.is_refusal() => Err(failure),
         _ => Err(Failure::refused("there are no options here")),
     }

@@ -9,7 +9,7 @@ use super::status::Outcome;
 /// Returned bytes. They are yours: free them with valkeybloom_buffer_free.
 #[repr(C)]
 pub struct Buffer {
-    /// The first byte; null if there is nothing to free.
+    /// The first byte. Null if there is no value: an empty one has a pointer, and the length 0.
     pub data: *mut u8,
     /// The number of bytes.
     pub length: usize,
@@ -58,7 +58,7 @@ unsafe fn take<T>(data: *mut T, length: usize) {
     }
 }
 
-/// Frees the bytes of a buffer, and sets it to null. Null, and a buffer that is null, are ignored.
+/// Frees the bytes of a buffer, and sets its fields to null and 0. Does nothing if the pointer is null, or `data` is.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_buffer_free(buffer: *mut Buffer) {
     // SAFETY: the header requires a buffer that this library filled, or a null one.
@@ -93,43 +93,54 @@ impl Items {
         counts: ptr::null_mut(),
     };
 
-    /// Copies words.
-    pub fn of_words(words: &[impl AsRef<[u8]>]) -> Outcome<Self> {
-        Self::of(words.iter().map(|word| (word.as_ref(), None)))
+    /// Copies items.
+    pub fn of(items: &[impl AsRef<[u8]>]) -> Outcome<Self> {
+        let joined = joined(items.iter().map(AsRef::as_ref))?;
+        Ok(Self::given(joined, ptr::null_mut()))
     }
 
-    /// Copies items, with or without their counts.
-    pub fn of<'i>(items: impl ExactSizeIterator<Item = (&'i [u8], Option<u32>)>) -> Outcome<Self> {
-        let (mut data, mut offsets, mut counts) = (Vec::new(), Vec::new(), Vec::new());
-        offsets.try_reserve_exact(items.len() + 1)?;
+    /// Copies items and their counts.
+    pub fn of_counted<'i>(items: impl ExactSizeIterator<Item = (&'i [u8], u32)>) -> Outcome<Self> {
+        let mut counts = Vec::new();
         counts.try_reserve_exact(items.len())?;
-        offsets.push(0);
-        for (item, count) in items {
-            data.try_reserve(item.len())?;
-            data.extend_from_slice(item);
-            offsets.push(data.len().cast_signed() as i64);
-            counts.extend(count.map(u64::from));
-        }
+        let joined = joined(items.map(|(item, count)| {
+            counts.push(count.into());
+            item
+        }))?;
+        let (counts, _) = give(exact(counts)?);
+        Ok(Self::given(joined, counts))
+    }
+
+    fn given((data, offsets): Joined, counts: *mut u64) -> Self {
         let length = offsets.len() - 1;
-        let (data, offsets, counts) = (exact(data)?, exact(offsets)?, exact(counts)?);
-        let (data, data_length) = give(data);
-        let (offsets, _) = give(offsets);
-        let counts = if counts.len() < length || length == 0 {
-            ptr::null_mut()
-        } else {
-            give(counts).0
-        };
-        Ok(Self {
+        let ((data, data_length), (offsets, _)) = (give(data), give(offsets));
+        Self {
             length,
             data,
             data_length,
             offsets,
             counts,
-        })
+        }
     }
 }
 
-/// Frees items, and sets them to null. Null, and items that are null, are ignored.
+/// The bytes of items end to end, and where each begins and the last ends.
+type Joined = (Box<[u8]>, Box<[i64]>);
+
+/// Copies items end to end.
+fn joined<'i>(items: impl ExactSizeIterator<Item = &'i [u8]>) -> Outcome<Joined> {
+    let (mut data, mut offsets) = (Vec::new(), Vec::new());
+    offsets.try_reserve_exact(items.len() + 1)?;
+    offsets.push(0);
+    for item in items {
+        data.try_reserve(item.len())?;
+        data.extend_from_slice(item);
+        offsets.push(data.len().cast_signed() as i64);
+    }
+    Ok((exact(data)?, exact(offsets)?))
+}
+
+/// Frees items, and sets their fields to null and 0. Does nothing if the pointer is null, or `data` is.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_items_free(items: *mut Items) {
     // SAFETY: the header requires items that this library filled, or null ones.
@@ -141,5 +152,68 @@ pub unsafe extern "C" fn valkeybloom_items_free(items: *mut Items) {
             take(items.offsets, items.length + 1);
             take(items.counts, items.length);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made<T>(outcome: Outcome<T>) -> T {
+        outcome.unwrap_or_else(|_| panic!("it was refused"))
+    }
+
+    #[test]
+    fn an_empty_value_is_not_a_missing_one_and_each_is_freed_once() {
+        let full = made(Buffer::optional(Some(&b"red"[..])));
+        let empty = made(Buffer::optional(Some(Vec::new())));
+        let missing = made(Buffer::optional(None::<Vec<u8>>));
+        for (mut buffer, length, is_null) in
+            [(full, 3, false), (empty, 0, false), (missing, 0, true)]
+        {
+            assert_eq!((buffer.length, buffer.data.is_null()), (length, is_null));
+            for _ in 0..2 {
+                // SAFETY: the library filled it, or freed it.
+                unsafe { valkeybloom_buffer_free(&raw mut buffer) };
+                assert!(buffer.length == 0 && buffer.data.is_null());
+            }
+        }
+        // SAFETY: it may be null.
+        unsafe { valkeybloom_buffer_free(ptr::null_mut()) };
+    }
+
+    #[test]
+    fn items_have_counts_if_the_call_returns_some_and_are_freed_once() {
+        let all = [&b"red"[..], b"", b"green"];
+        for count in 0..=all.len() {
+            let expected = &all[..count];
+            let plain = made(Items::of(expected));
+            assert!(plain.counts.is_null());
+            let counted = made(Items::of_counted(expected.iter().copied().zip([7, 8, 9])));
+            assert!(!counted.counts.is_null());
+            for mut items in [plain, counted] {
+                assert_eq!(items.length, count);
+                // SAFETY: the arrays have these lengths.
+                let (data, offsets) = unsafe {
+                    let data = std::slice::from_raw_parts(items.data, items.data_length);
+                    (data, std::slice::from_raw_parts(items.offsets, count + 1))
+                };
+                assert_eq!(data, expected.concat());
+                let lengths = offsets.windows(2).map(|ends| ends[1] - ends[0]);
+                assert!(lengths.eq(expected.iter().map(|item| item.len().cast_signed() as i64)));
+                if !items.counts.is_null() {
+                    // SAFETY: there is a count for each item.
+                    let counts = unsafe { std::slice::from_raw_parts(items.counts, count) };
+                    assert_eq!(counts, &[7, 8, 9][..count]);
+                }
+                for _ in 0..2 {
+                    // SAFETY: the library filled them, or freed them.
+                    unsafe { valkeybloom_items_free(&raw mut items) };
+                    assert!(items.length == 0 && items.data.is_null() && items.counts.is_null());
+                }
+            }
+        }
+        // SAFETY: the pointer may be null.
+        unsafe { valkeybloom_items_free(ptr::null_mut()) };
     }
 }
