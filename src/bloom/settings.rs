@@ -19,6 +19,7 @@ static FP_RATE: Setting = Setting::ratio(c"bloom-fp-rate", 0.01)
 static TIGHTENING: Setting = Setting::ratio(c"bloom-tightening-ratio", 0.5);
 static SATURATE: Setting = Setting::switch(c"bloom-saturate-nonscaling", false);
 static FEED: Setting = Setting::memory(c"bloom-feed-bytes", 1 << 20, 1024);
+/// In seconds.
 static RECEIPT_TTL: Setting =
     Setting::integer(c"bloom-receipt-ttl", 604_800, &(0..=u32::MAX as u64));
 static INFO_FIELDS: Setting = Setting::choice(c"bloom-info-fields", &InfoFields::NAMES);
@@ -39,12 +40,13 @@ pub static ALL: &[&Setting] = &[
 
 /// Returns the parameters of a new object that its command does not give.
 pub fn defaults() -> Defaults {
+    let expansion = u32::try_from(EXPANSION.unsigned()).expect("the range ends at `u32::MAX`");
     Defaults {
         params: Params {
             capacity: CAPACITY.unsigned(),
             error_rate: FP_RATE.fraction(),
             tightening: Tightening::ours(TIGHTENING.fraction()),
-            growth: Growth::from_expansion(u32::try_from(EXPANSION.unsigned()).unwrap_or(u32::MAX)),
+            growth: Growth::from_expansion(expansion),
         },
         maker: maker(),
     }
@@ -55,7 +57,7 @@ pub fn info_fields() -> InfoFields {
     InfoFields::ALL[INFO_FIELDS.index()]
 }
 
-/// Returns how long a receipt stays after its last use, in milliseconds; 0 stands for any time.
+/// Returns how long a receipt stays after its last use, in milliseconds. 0 means that it stays until it is deleted.
 pub fn receipt_ttl_ms() -> u64 {
     1000 * RECEIPT_TTL.unsigned()
 }
@@ -69,8 +71,8 @@ pub fn new_seed() -> Seed {
     }
 }
 
-/// Returns the bytes that the feed of an object may take, which takes `memory_bytes` itself: no more than the object, and
-/// no more than its limit leaves, so that a reader never keeps an object from growing.
+/// Returns the most bytes that the feed of an object of `memory_bytes` may take: no more than the object, and no more than the
+/// limit on objects leaves. So a reader never keeps an object from growing.
 pub fn feed_bytes(memory_bytes: u64) -> u64 {
     let (_, object_bytes) = memory_limits(memory_bytes);
     FEED.unsigned().min(memory_bytes).min(object_bytes)
