@@ -19,7 +19,7 @@ use crate::number::{MAX_CAPACITY, Sums, either};
 
 use lookup::{any_contains, claims_of_any, claims_patiently};
 pub use lookup::{claims_counted, contains_each};
-pub use patience::Budget;
+pub use patience::Tally;
 use patience::{PATIENCE, Patience};
 use row::Row;
 

@@ -7,8 +7,6 @@
 //! filter on average, and 5,300 in 4,096 filters. An item that was added is always claimed, and the order of the filters
 //! makes no difference.
 
-use std::cell::Cell;
-
 /// The most hash functions of an object in which lookups have no limit. Such a lookup takes some 25 µs for an item.
 pub const PATIENCE: u32 = 6 << 10;
 
@@ -28,41 +26,9 @@ impl Tally for Exhaustive {
     }
 }
 
-/// The positions in use that an estimate may still look at. All lookups end when none are left.
-pub struct Budget {
-    left: Cell<u64>,
-}
-
-impl Budget {
-    /// Creates a budget of this number of positions.
-    pub const fn of(positions: u64) -> Self {
-        Self {
-            left: Cell::new(positions),
-        }
-    }
-
-    /// Subtracts positions that were looked at.
-    pub fn spend(&self, positions: u64) {
-        self.left.set(self.left.get().saturating_sub(positions));
-    }
-
-    /// Returns whether no positions are left.
-    pub const fn is_spent(&self) -> bool {
-        self.left.get() == 0
-    }
-}
-
-impl Tally for Budget {
-    #[inline]
-    fn count(&mut self, items: u64) -> u64 {
-        self.spend(items.count_ones().into());
-        if self.is_spent() { items } else { 0 }
-    }
-}
-
 /// The number of positions in use of each item of a batch, over all filters that are searched.
 pub struct Patience {
-    /// Bit `i` of the counts of all items: adding to all counts at once takes a few instructions.
+    /// `digits[i]` holds bit `i` of every item's count, one item per bit: a few instructions add to all counts at once.
     digits: [u64; DIGITS],
 }
 
@@ -78,7 +44,7 @@ impl Patience {
     }
 
     /// Returns the mask of items whose lookups have ended.
-    const fn exhausted(&self) -> u64 {
+    const fn ended(&self) -> u64 {
         self.digits[DIGITS - 1]
     }
 }
@@ -86,13 +52,13 @@ impl Patience {
 impl Tally for Patience {
     #[inline]
     fn count(&mut self, items: u64) -> u64 {
-        let mut carry = items & !self.exhausted();
+        let mut carry = items & !self.ended();
         for digit in &mut self.digits {
             if carry == 0 {
                 break;
             }
             (*digit, carry) = (*digit ^ carry, *digit & carry);
         }
-        items & self.exhausted()
+        items & self.ended()
     }
 }
