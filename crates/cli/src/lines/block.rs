@@ -236,24 +236,29 @@ impl Block {
         &kept.unwrap_or(&self.items).bytes
     }
 
-    /// Returns the whole records.
-    pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
-        let (records, itemless): (_, &[_]) = match &self.kept {
-            None => (&self.items, &[]),
-            Some(kept) => (&kept.records, &kept.itemless),
-        };
-        let mut itemless = itemless.iter().peekable();
-        let records = self.all_items().zip(records.ranges()).enumerate();
-        records.map(move |(index, (item, place))| {
-            let fault = itemless.next_if(|(at, _)| *at == index);
-            let item = fault.map_or(Ok(item), |(_, itemless)| Err(*itemless));
-            Record { item, place }
+    /// Returns the item of each whole record, or what becomes of a record without one.
+    fn found_items(&self) -> impl Iterator<Item = std::result::Result<&[u8], Itemless>> {
+        let itemless = self.kept.as_ref().map(|kept| &kept.itemless[..]);
+        let mut itemless = itemless.unwrap_or_default().iter().peekable();
+        self.all_items().enumerate().map(move |(index, item)| {
+            match itemless.next_if(|(at, _)| *at == index) {
+                None => Ok(item),
+                Some((_, itemless)) => Err(*itemless),
+            }
         })
     }
 
-    /// Returns the items of the records that have one.
+    /// Returns the items of the whole records that have one.
     pub fn record_items(&self) -> impl Iterator<Item = &[u8]> {
-        self.records().filter_map(|record| record.item.ok())
+        self.found_items().flatten()
+    }
+
+    /// Returns the whole records.
+    pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
+        let records = self.kept.as_ref().map(|kept| &kept.records);
+        let places = records.unwrap_or(&self.items).ranges();
+        let records = self.found_items().zip(places);
+        records.map(|(item, place)| Record { item, place })
     }
 
     /// Describes the position of one of [`items`](Self::items), which its address identifies.
