@@ -8,13 +8,13 @@
 //! A list of claimed hashes is sorted, and equal ones are dropped, each time it has doubled since it was last sorted. So a
 //! suspect takes at most 32 bytes, however often it comes.
 
+use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
-use std::{mem, panic};
 
 use super::layer::{Hash, Layer, PARTS, part_of, touch_each};
-use super::suspects::{self, Suspects};
+use super::suspects;
 
 /// The hashes that a thread collects for a part before it locks it.
 const COLLECTED: usize = 128;
@@ -36,9 +36,8 @@ struct Part {
     seen: usize,
     /// The number of those that were new.
     items: usize,
-    /// The hashes that were claimed. The first `sorted` ones are sorted and different.
+    /// The hashes that were claimed.
     claimed: Vec<Hash>,
-    sorted: usize,
 }
 
 impl Part {
@@ -75,7 +74,8 @@ impl Part {
         if self.claimed.len() == self.claimed.capacity() {
             self.sort();
             // Exactly twice, so that a list has no room that it does not need.
-            self.claimed.reserve_exact(self.sorted.max(LEAST_CLAIMED));
+            let sorted = self.claimed.len();
+            self.claimed.reserve_exact(sorted.max(LEAST_CLAIMED));
         }
         self.claimed.push(hash);
     }
@@ -83,7 +83,6 @@ impl Part {
     fn sort(&mut self) {
         self.claimed.sort_unstable();
         self.claimed.dedup();
-        self.sorted = self.claimed.len();
     }
 }
 
@@ -120,21 +119,20 @@ impl Claims {
         }
     }
 
-    /// Returns the claimed hashes, which several threads sort.
-    pub fn into_suspects(self, threads: usize) -> Suspects {
-        let mut parts = self.parts;
+    /// Returns the claimed hashes of each part, which several threads sort.
+    pub fn into_parts(mut self, threads: usize) -> Vec<suspects::Part> {
         let size = PARTS.div_ceil(threads);
-        let parts = thread::scope(|scope| {
-            let threads: Vec<_> = parts
-                .chunks_mut(size)
-                .map(|parts| scope.spawn(|| parts.iter_mut().map(suspects_of).collect()))
-                .collect();
+        thread::scope(|scope| {
+            let sort = |parts| scope.spawn(|| <[_]>::iter_mut(parts).map(suspects_of).collect());
+            let threads: Vec<_> = self.parts.chunks_mut(size).map(sort).collect();
             let parts = threads.into_iter().map(ScopedJoinHandle::join);
-            parts.collect::<Result<Vec<Vec<_>>, _>>()
-        });
-        // Propagates a thread's panic.
-        let parts = parts.unwrap_or_else(|panic| panic::resume_unwind(panic));
-        Suspects::new(parts.into_iter().flatten().collect())
+            let parts: Result<Vec<Vec<_>>, _> = parts.collect();
+            parts
+                .expect("no thread panics")
+                .into_iter()
+                .flatten()
+                .collect()
+        })
     }
 
     fn add(&self, part: usize, hashes: &[Hash]) {
@@ -145,10 +143,10 @@ impl Claims {
 
 /// Returns the claimed hashes of a part, whose memory is freed.
 fn suspects_of(part: &mut Mutex<Part>) -> suspects::Part {
-    let part = part.get_mut().unwrap_or_else(PoisonError::into_inner);
+    let mut part = mem::take(part.get_mut().unwrap_or_else(PoisonError::into_inner));
     part.layers = Vec::new();
     part.sort();
-    suspects::Part::new(&mem::take(&mut part.claimed))
+    suspects::Part::new(&part.claimed)
 }
 
 fn lock(part: &Mutex<Part>) -> MutexGuard<'_, Part> {
@@ -185,12 +183,14 @@ impl Drop for Collector<'_> {
 mod tests {
     use std::collections::HashSet;
 
-    use super::super::suspects::Marks;
+    use valkeybloom_sketches::Seed;
+
+    use super::super::suspects::{Marks, Suspects};
     use super::*;
 
     /// Returns hashes of which some are equal, the same ones for a seed.
     fn hashes(count: u64, different: u64, seed: u8) -> Vec<Hash> {
-        let seed = valkeybloom_sketches::Seed::new([seed; 32]);
+        let seed = Seed::new([seed; 32]);
         let number = |index: u64| seed.probe(&index.to_le_bytes()).hashes().0 % different;
         let hash = |index| {
             let (a, b) = seed.probe(&number(index).to_be_bytes()).hashes();
@@ -221,13 +221,15 @@ mod tests {
                         scope.spawn(move || part.iter().for_each(|hash| collector.add(*hash)));
                     }
                 });
-                let suspects = claims.into_suspects(2);
+                let suspects = Suspects::new(Seed::FIXED, claims.into_parts(2));
                 let mut marks = Marks::new(suspects.end());
-                let numbers = suspects.find_each(&hashes);
-                let is_first = |number: Option<usize>| number.is_none_or(|it| !marks.mark(it));
-                let kept = numbers.into_iter().map(is_first);
-                let kept = hashes.iter().zip(kept).filter(|(_, is_first)| *is_first);
-                let kept: Vec<_> = kept.map(|(hash, _)| hash).collect();
+                let mut dropped = suspects.find_each(&hashes);
+                dropped.retain(|it| marks.mark(it.number));
+                let mut dropped = dropped.into_iter().peekable();
+                let all = hashes.iter().enumerate();
+                let kept =
+                    all.filter(|(index, _)| dropped.next_if(|it| it.index == *index).is_none());
+                let kept: Vec<_> = kept.map(|(_, hash)| hash).collect();
                 assert!(kept == expected, "{count} {different} {item_bits}");
             }
         }
@@ -254,7 +256,8 @@ mod tests {
             })
             .sum();
         assert!(bytes < 2 * hashes.len(), "{bytes}");
-        let suspects = claims.into_suspects(1).len();
+        let suspects = Suspects::new(Seed::FIXED, claims.into_parts(1));
+        let suspects = suspects.hashes().count();
         assert!(suspects < hashes.len() / 80, "{suspects}");
     }
 }

@@ -42,13 +42,13 @@ use valkeybloom_sketches::Fraction;
 use self::one_pass::OnePass;
 use self::output::Folder;
 pub use self::output::Output;
-use self::passes::FirstPass;
 pub use self::passes::Passes;
 use self::printer::Figures;
 pub use self::printer::{Printer, Selection, print_report};
 use self::shared::SharedFilter;
 pub use self::shared::answers;
 use self::state::State;
+use self::suspects::Suspects;
 use super::failure::{Failure, Result};
 use super::lines::{Input, Records};
 use super::options;
@@ -193,19 +193,19 @@ impl Unique {
 
     fn in_two_passes(&self, passes: &Passes<'_>, printer: &mut Printer) -> Result<Basis> {
         let state = self.state(passes.input)?;
-        let first = if let Some(found) = state.load(FirstPass::of_words)? {
+        let suspects = if let Some(found) = state.load(Suspects::of_words)? {
             found
         } else {
             printer.output.require_none()?;
-            let first = passes.find_suspects()?;
-            state.save(first.to_words())?;
-            first
+            let found = passes.find_suspects()?;
+            state.save(found.to_words())?;
+            found
         };
-        let count = || passes.count(&first, self.known.len());
+        let count = || passes.count(&suspects, self.known.len());
         let counts = self.count.then(count).transpose()?;
-        passes.print(&first, counts.as_deref(), printer)?;
+        passes.print(&suspects, counts.as_deref(), printer)?;
         state.remove()?;
-        Ok(Basis::Suspects(first.suspects.len()))
+        Ok(Basis::Suspects(suspects.hashes().count()))
     }
 
     /// Returns the state in which a killed run finds what it did.

@@ -77,7 +77,7 @@ impl Output {
                 *header = Some(start.header.clone());
                 self.write(&start.header)
             }
-            Self::Folder(folder) => folder.begin(index, start),
+            Self::Folder(folder) => folder.begin(index, start, 0),
         }
     }
 
@@ -85,6 +85,7 @@ impl Output {
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         match self {
             Self::Nothing => Ok(()),
+            _ if bytes.is_empty() => Ok(()),
             Self::Standard { file, .. } => {
                 file.write_all(bytes)
                     .unwrap_or_else(|error| report::end_without_output(&error));
@@ -94,17 +95,15 @@ impl Output {
         }
     }
 
-    /// Adds bytes to a buffer, which is written first if they would overfill it.
+    /// Adds bytes to a buffer. If they would overfill it, both are written.
     pub fn gather(&mut self, gathered: &mut Vec<u8>, bytes: &[u8]) -> Result<()> {
-        if !gathered.is_empty() && gathered.len() + bytes.len() > MOST_BYTES {
-            self.write(gathered)?;
-            gathered.clear();
+        if gathered.len() + bytes.len() <= MOST_BYTES {
+            gathered.extend_from_slice(bytes);
+            return Ok(());
         }
-        if bytes.len() > MOST_BYTES {
-            return self.write(bytes);
-        }
-        gathered.extend_from_slice(bytes);
-        Ok(())
+        self.write(gathered)?;
+        gathered.clear();
+        self.write(bytes)
     }
 
     /// Ends the last file.
@@ -159,24 +158,17 @@ impl Folder {
         let mut files = Vec::with_capacity(inputs.len());
         let mut names = HashSet::new();
         for input in inputs {
-            let name = input
-                .file_name()
-                .filter(|name| *name != "-")
-                .ok_or_else(|| {
-                    Failure::usage(format!("{} has no name for --out", input.display()))
-                })?;
-            if is_own(name) {
-                let text = format!(
-                    "{} has a name that this program gives to files",
-                    input.display()
-                );
-                return Err(Failure::usage(text));
-            }
+            let refused = |why| Err(Failure::usage(format!("{} {why}", input.display())));
+            let name = match input.file_name().filter(|name| *name != "-") {
+                None => return refused("has no name for --out"),
+                Some(name) if is_own(name) => {
+                    return refused("has a name that this program gives to files");
+                }
+                Some(name) => name,
+            };
             if !names.insert(name) {
-                let text = format!(
-                    "two files have the name {}: write them to two folders",
-                    name.display()
-                );
+                let name = name.display();
+                let text = format!("two files have the name {name}: write them to two folders");
                 return Err(Failure::usage(text));
             }
             let path = folder.join(name);
@@ -212,26 +204,6 @@ impl Folder {
         self.files.iter().all(|file| file.is_finished)
     }
 
-    /// Continues a file after its first bytes, unless it is finished.
-    pub fn resume(&mut self, index: usize, packed: Packed, bytes: u64) -> Result<()> {
-        let Target { path, is_finished } = &self.files[index];
-        if *is_finished {
-            return Ok(());
-        }
-        let open = || {
-            let mut file = File::options().write(true).open(unfinished(path))?;
-            if file.seek(SeekFrom::End(0))? < bytes {
-                return Err(io::Error::other("it has lost what an earlier run wrote"));
-            }
-            file.set_len(bytes)?;
-            file.seek(SeekFrom::Start(bytes))?;
-            Ok(file)
-        };
-        let file = open().map_err(|error| failed("continue", &unfinished(path), &error))?;
-        self.open = Some((path.clone(), Writer::Members(file, packed)));
-        Ok(())
-    }
-
     /// Flushes what was written of a file that can be cut to the disk. Returns its length; 0 if none is open.
     pub fn sync(&mut self) -> Result<u64> {
         let Some((path, Writer::Members(file, _))) = &mut self.open else {
@@ -241,14 +213,21 @@ impl Folder {
         synced.map_err(|error| failed("write", path, &error))
     }
 
-    fn begin(&mut self, index: usize, start: &Start) -> Result<()> {
+    /// Begins the file of an input, or continues it if an earlier run has put some bytes of it on the disk, unless it is
+    /// finished.
+    pub fn begin(&mut self, index: usize, start: &Start, done_bytes: u64) -> Result<()> {
         self.finish()?;
         let Target { path, is_finished } = &self.files[index];
         if *is_finished {
             return Ok(());
         }
+        let name = unfinished(path);
+        let file = if done_bytes > 0 {
+            continued(&name, done_bytes).map_err(|error| failed("continue", &name, &error))?
+        } else {
+            File::create(name).map_err(|error| failed("write", path, &error))?
+        };
         let fault = |error| failed("write", path, &error);
-        let file = File::create(unfinished(path)).map_err(fault)?;
         if self.can_be_cut {
             // A checkpoint may describe the file, so its name must be on the disk.
             self.locked.sync_all().map_err(fault)?;
@@ -263,6 +242,9 @@ impl Folder {
             packed => Writer::Members(file, packed),
         };
         self.open = Some((path.clone(), writer));
+        if done_bytes > 0 {
+            return Ok(());
+        }
         self.write(&start.header)
     }
 
@@ -296,4 +278,15 @@ impl Folder {
         let placed = file.and_then(|file| put_in_place(&file, &path));
         placed.map_err(|error| failed("write", &path, &error))
     }
+}
+
+/// Opens a file after its first bytes, and cuts off the others.
+fn continued(path: &Path, bytes: u64) -> io::Result<File> {
+    let mut file = File::options().write(true).open(path)?;
+    if file.seek(SeekFrom::End(0))? < bytes {
+        return Err(io::Error::other("it has lost what an earlier run wrote"));
+    }
+    file.set_len(bytes)?;
+    file.seek(SeekFrom::Start(bytes))?;
+    Ok(file)
 }

@@ -10,7 +10,7 @@ use super::claims::{Claims, ITEM_BITS};
 use super::layer::Hash;
 use super::ordered;
 use super::printer::Printer;
-use super::suspects::{Marks, Suspects};
+use super::suspects::{Found, Marks, Suspects};
 use crate::failure::Result;
 use crate::lines::{Block, Input, bytes_of};
 use crate::progress::{Progress, Show};
@@ -22,37 +22,6 @@ pub struct Passes<'p> {
     bytes: Option<u64>,
     threads: usize,
     pub show: Show,
-}
-
-/// What the first pass found.
-pub struct FirstPass {
-    /// The key of the hashes.
-    seed: Seed,
-    pub suspects: Suspects,
-}
-
-impl FirstPass {
-    /// Returns the words of a state: the suspects, and the seed.
-    pub fn to_words(&self) -> impl Iterator<Item = u128> {
-        let (seed, _) = self.seed.as_bytes().as_chunks();
-        let seed = seed.iter().copied().map(u128::from_le_bytes);
-        self.suspects.hashes().chain(seed)
-    }
-
-    /// Returns what an earlier run saved; `None` if the words are not of a first pass.
-    pub fn of_words(mut words: Vec<u128>) -> Option<Self> {
-        let seed = words.split_off(words.len().checked_sub(2)?);
-        let seed: Vec<u8> = seed.into_iter().flat_map(u128::to_le_bytes).collect();
-        let seed = Seed::new(seed.try_into().ok()?);
-        let is_ascending = [0]
-            .iter()
-            .chain(&words)
-            .is_sorted_by(|one, next| one < next);
-        is_ascending.then(|| Self {
-            seed,
-            suspects: Suspects::of_ascending(&words),
-        })
-    }
 }
 
 /// Passes on the hash of each item of a block.
@@ -118,7 +87,7 @@ impl<'p> Passes<'p> {
     }
 
     /// Makes the first pass.
-    pub fn find_suspects(&self) -> Result<FirstPass> {
+    pub fn find_suspects(&self) -> Result<Suspects> {
         let seed = Seed::random();
         let claims = Claims::new(ITEM_BITS);
         let records = AtomicU64::new(0);
@@ -134,37 +103,35 @@ impl<'p> Passes<'p> {
             }
         };
         self.each("reading", worker, Ok)?;
-        Ok(FirstPass {
-            seed,
-            suspects: claims.into_suspects(self.threads),
-        })
+        let parts = claims.into_parts(self.threads);
+        Ok(Suspects::new(seed, parts))
     }
 
-    /// Looks up the items of all blocks, and passes the blocks to `step`, each with the number of each item that is a suspect.
+    /// Looks up the items of all blocks, and passes the blocks to `step`, each with those of its items that are suspects.
     fn look_up(
         &self,
         what: &'static str,
-        FirstPass { seed, suspects }: &FirstPass,
-        mut step: impl FnMut(Block, Vec<Option<usize>>) -> Result<()>,
+        suspects: &Suspects,
+        mut step: impl FnMut(Block, Vec<Found>) -> Result<()>,
     ) -> Result<()> {
         let worker = || {
             let mut hashes = Vec::new();
             move |block| {
                 hashes.clear();
-                hash_each(seed, &block, |hash| hashes.push(hash));
-                let numbers = suspects.find_each(&hashes);
-                Ok((block, numbers))
+                hash_each(&suspects.seed, &block, |hash| hashes.push(hash));
+                let found = suspects.find_each(&hashes);
+                Ok((block, found))
             }
         };
-        self.each(what, worker, |(block, numbers)| step(block, numbers))
+        self.each(what, worker, |(block, found)| step(block, found))
     }
 
     /// Counts the records of each suspect, without those of the first `known` files.
-    pub fn count(&self, first: &FirstPass, known: usize) -> Result<Vec<u64>> {
-        let mut counts = vec![0; first.suspects.end()];
-        self.look_up("counting", first, |block, numbers| {
+    pub fn count(&self, suspects: &Suspects, known: usize) -> Result<Vec<u64>> {
+        let mut counts = vec![0; suspects.end()];
+        self.look_up("counting", suspects, |block, found| {
             if block.index >= known {
-                for number in numbers.into_iter().flatten() {
+                for Found { number, .. } in found {
                     counts[number] += 1;
                 }
             }
@@ -176,17 +143,18 @@ impl<'p> Passes<'p> {
     /// Prints the records. `counts` are those of the suspects, if they are printed.
     pub fn print(
         &self,
-        first: &FirstPass,
+        suspects: &Suspects,
         counts: Option<&[u64]>,
         printer: &mut Printer,
     ) -> Result<()> {
-        let mut marks = Marks::new(first.suspects.end());
-        self.look_up("writing", first, |mut block, numbers| {
-            marks.touch(numbers.iter().copied().flatten());
-            let numbers = numbers.into_iter();
-            let counts = numbers.map(|number| match number {
-                Some(number) if marks.mark(number) => 0,
-                Some(number) => counts.map_or(1, |counts| counts[number]),
+        let mut marks = Marks::new(suspects.end());
+        self.look_up("writing", suspects, |mut block, found| {
+            marks.touch(found.iter().map(|it| it.number));
+            let mut found = found.into_iter().peekable();
+            let items = 0..block.len();
+            let counts = items.map(|item| match found.next_if(|it| it.index == item) {
+                Some(it) if marks.mark(it.number) => 0,
+                Some(it) => counts.map_or(1, |counts| counts[it.number]),
                 None => 1,
             });
             printer.print_block(&mut block, counts)

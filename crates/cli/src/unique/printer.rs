@@ -133,9 +133,6 @@ impl Printer {
             run.end = place.end;
         }
         self.output.gather(&mut self.gathered, &whole[run])?;
-        if self.gathered.is_empty() {
-            return Ok(());
-        }
         self.output.write(&self.gathered)
     }
 }

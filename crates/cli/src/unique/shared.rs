@@ -195,7 +195,7 @@ impl Run<'_> {
             && file == self.saved.file
             && output_bytes > 0
         {
-            let begun = folder.resume(index, start.packed, output_bytes);
+            let begun = folder.begin(index, start, output_bytes);
             return begun.map_err(|failure| {
                 self.receipts.discard();
                 failure.with_note("restore that file, or run all inputs again, with another key")

@@ -58,13 +58,10 @@ impl State {
             ))),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => {
-                // Other errors may pass.
-                let is_of_no_use =
-                    matches!(error.kind(), ErrorKind::Other | ErrorKind::UnexpectedEof);
-                let advice = if is_of_no_use {
-                    "; remove it to begin anew"
-                } else {
-                    ""
+                let advice = match error.kind() {
+                    ErrorKind::Other | ErrorKind::UnexpectedEof => "; remove it to begin anew",
+                    // It may pass.
+                    _ => "",
                 };
                 Err(Failure::new(format!(
                     "could not read {file}: {error}{advice}"

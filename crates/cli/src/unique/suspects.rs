@@ -3,7 +3,7 @@
 //! Each part of them is a hash table whose entries are ascending, with half as many free slots as hashes. A lookup nearly
 //! always reads one cache line. A filter before the table has the answer for nearly all other hashes.
 
-use std::iter;
+use valkeybloom_sketches::Seed;
 
 use super::layer::{Hash, Layer, PARTS, part_of, place_in_part, touch_each};
 
@@ -20,10 +20,9 @@ const FREE: Hash = 0;
 
 /// A set of hashes. Each has a number.
 pub struct Suspects {
-    /// The hashes of each part.
+    /// The key of the hashes.
+    pub seed: Seed,
     parts: Vec<Part>,
-    /// The number of each part's first slot, and that of all slots.
-    firsts: Vec<usize>,
 }
 
 /// The hashes with the same highest bits.
@@ -32,111 +31,109 @@ pub struct Part {
     slots: Vec<Hash>,
     /// The number of slots that are homes.
     homes: usize,
-    /// The number of hashes.
-    count: usize,
     filter: Layer,
+}
+
+/// An item that is a suspect.
+pub struct Found {
+    /// The index of its hash among those that were looked up.
+    pub index: usize,
+    /// The number of the suspect.
+    pub number: usize,
 }
 
 impl Part {
     /// Creates the part of ascending hashes.
     pub fn new(hashes: &[Hash]) -> Self {
         let homes = hashes.len() + hashes.len() / 2;
-        let mut part = Self {
-            slots: Vec::with_capacity(homes + LAST_SLOTS),
-            homes,
-            count: hashes.len(),
-            filter: Layer::new(hashes.len(), FILTER_BITS),
-        };
+        let mut filter = Layer::new(hashes.len(), FILTER_BITS);
+        let mut slots = Vec::with_capacity(homes + LAST_SLOTS);
         for hash in hashes {
-            part.filter.add(*hash);
-            let place = part.home(*hash).max(part.slots.len());
-            part.slots.resize(place, FREE);
-            part.slots.push(*hash);
+            filter.add(*hash);
+            let slot = place_in_part(*hash, homes).max(slots.len());
+            slots.resize(slot, FREE);
+            slots.push(*hash);
         }
-        let end = homes.max(part.slots.len());
-        part.slots.resize(end + NEAR + 1, FREE);
-        part
-    }
-
-    /// Returns the slot where a hash is, or before it if that one was taken.
-    fn home(&self, hash: Hash) -> usize {
-        place_in_part(hash, self.homes)
+        let end = homes.max(slots.len());
+        slots.resize(end + NEAR + 1, FREE);
+        Self {
+            slots,
+            homes,
+            filter,
+        }
     }
 
     /// Reads the cache lines where a hash nearly always is.
     fn touch(&self, hash: Hash) -> Hash {
-        let home = self.home(hash);
+        let home = place_in_part(hash, self.homes);
         self.slots[home] | self.slots[home + NEAR]
     }
 
-    /// Returns the place of a hash.
+    /// Returns the slot of a hash.
     fn find(&self, hash: Hash) -> Option<usize> {
-        let home = self.home(hash);
+        let home = place_in_part(hash, self.homes);
         let mut slots = (home..).zip(&self.slots[home..]);
-        let (place, slot) = slots.find(|(_, slot)| **slot >= hash || **slot == FREE)?;
-        (*slot == hash).then_some(place)
-    }
-
-    fn hashes(&self) -> impl Iterator<Item = Hash> {
-        let slots = self.slots.iter().copied();
-        slots.filter(|slot| *slot != FREE)
+        let (slot, found) = slots.find(|(_, found)| **found >= hash || **found == FREE)?;
+        (*found == hash).then_some(slot)
     }
 }
 
 impl Suspects {
     /// Creates the set of the hashes of all parts.
-    pub fn new(parts: Vec<Part>) -> Self {
-        let mut end = 0;
-        let ends = parts.iter().map(|part| {
-            end += part.slots.len();
-            end
-        });
-        let firsts = iter::once(0).chain(ends).collect();
-        Self { parts, firsts }
-    }
-
-    /// Creates the set of ascending hashes.
-    pub fn of_ascending(mut hashes: &[Hash]) -> Self {
-        let parts = (0..PARTS).map(|part| {
-            let count = hashes.partition_point(|hash| part_of(*hash) <= part);
-            let (own, others) = hashes.split_at(count);
-            hashes = others;
-            Part::new(own)
-        });
-        Self::new(parts.collect())
-    }
-
-    /// Returns the number of hashes.
-    pub fn len(&self) -> usize {
-        self.parts.iter().map(|part| part.count).sum()
-    }
-
-    /// Returns a number above that of each hash.
-    pub fn end(&self) -> usize {
-        self.firsts[PARTS]
+    pub fn new(seed: Seed, parts: Vec<Part>) -> Self {
+        Self { seed, parts }
     }
 
     /// Returns the hashes, ascending.
     pub fn hashes(&self) -> impl Iterator<Item = Hash> {
-        self.parts.iter().flat_map(Part::hashes)
+        let slots = self.parts.iter().flat_map(|part| &part.slots);
+        slots.copied().filter(|slot| *slot != FREE)
     }
 
-    /// Returns for each of these hashes its number, if it is in the set.
-    pub fn find_each(&self, hashes: &[Hash]) -> Vec<Option<usize>> {
-        let part = |hash| &self.parts[part_of(hash)];
-        let mut numbers = vec![None; hashes.len()];
-        let mut claimed = Vec::with_capacity(BATCH);
-        for (batch, numbers) in hashes.chunks(BATCH).zip(numbers.chunks_mut(BATCH)) {
-            touch_each(batch.iter().map(|hash| part(*hash).filter.touch(*hash)));
-            let all = batch.iter().copied().zip(numbers);
-            claimed.extend(all.filter(|(hash, _)| part(*hash).filter.contains(*hash)));
-            touch_each(claimed.iter().map(|(hash, _)| part(*hash).touch(*hash)));
-            for (hash, number) in claimed.drain(..) {
-                let place = part(hash).find(hash);
-                *number = place.map(|place| self.firsts[part_of(hash)] + place);
-            }
+    /// Returns the words of a state: the hashes, and the key.
+    pub fn to_words(&self) -> impl Iterator<Item = u128> {
+        let (seed, _) = self.seed.as_bytes().as_chunks();
+        self.hashes()
+            .chain(seed.iter().copied().map(u128::from_le_bytes))
+    }
+
+    /// Returns what an earlier run saved; `None` if the words are not of suspects.
+    pub fn of_words(mut hashes: Vec<u128>) -> Option<Self> {
+        let seed = hashes.split_off(hashes.len().checked_sub(2)?);
+        let seed: Vec<u8> = seed.into_iter().flat_map(u128::to_le_bytes).collect();
+        let seed = Seed::new(seed.try_into().ok()?);
+        let all = [FREE].iter().chain(&hashes);
+        if !all.is_sorted_by(|one, next| one < next) {
+            return None;
         }
-        numbers
+        let start = |part| hashes.partition_point(|hash| part_of(*hash) < part);
+        let parts = (0..PARTS).map(|part| Part::new(&hashes[start(part)..start(part + 1)]));
+        Some(Self::new(seed, parts.collect()))
+    }
+
+    /// Returns a number above that of each hash. The parts have about the same size, so few numbers are not used.
+    pub fn end(&self) -> usize {
+        let most = self.parts.iter().map(|part| part.slots.len()).max();
+        PARTS * most.unwrap_or(0)
+    }
+
+    /// Finds the hashes that are in the set, in their order.
+    pub fn find_each(&self, hashes: &[Hash]) -> Vec<Found> {
+        let part = |hash| &self.parts[part_of(hash)];
+        let mut found = Vec::new();
+        let mut claimed = Vec::with_capacity(BATCH);
+        for (batch, start) in hashes.chunks(BATCH).zip((0..).step_by(BATCH)) {
+            touch_each(batch.iter().map(|hash| part(*hash).filter.touch(*hash)));
+            let all = (start..).zip(batch.iter().copied());
+            claimed.extend(all.filter(|(_, hash)| part(*hash).filter.contains(*hash)));
+            touch_each(claimed.iter().map(|(_, hash)| part(*hash).touch(*hash)));
+            found.extend(claimed.drain(..).filter_map(|(index, hash)| {
+                let slot = part(hash).find(hash)?;
+                let number = slot * PARTS + part_of(hash);
+                Some(Found { index, number })
+            }));
+        }
+        found
     }
 }
 
@@ -165,12 +162,14 @@ impl Marks {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
-    fn each_hash_has_its_place_and_no_other_has_one() {
+    fn each_hash_has_its_number_and_no_other_has_one() {
         for count in [0, 1, 2, 9, 10_000] {
-            let seed = valkeybloom_sketches::Seed::FIXED;
+            let seed = Seed::FIXED;
             let hash = |number: usize| {
                 let (a, b) = seed.probe(&number.to_le_bytes()).hashes();
                 u128::from(a) << 64 | u128::from(b)
@@ -178,27 +177,26 @@ mod tests {
             let mut hashes: Vec<Hash> = (0..count).map(hash).collect();
             hashes.extend([1, Hash::MAX - 2, Hash::MAX - 1, Hash::MAX]);
             hashes.sort_unstable();
-            let suspects = Suspects::of_ascending(&hashes);
-            assert_eq!(suspects.len(), hashes.len());
-            assert!(suspects.hashes().eq(hashes.iter().copied()));
-            let others: Vec<_> = (count..count + 10_000)
-                .map(hash)
-                .chain([2, Hash::MAX - 3])
-                .collect();
-            assert!(suspects.find_each(&others).iter().all(Option::is_none));
+            let words = [&hashes[..], &[5, 6]].concat();
+            let suspects = Suspects::of_words(words.clone()).expect("they ascend");
+            assert!(suspects.to_words().eq(words));
+            let others = (count..count + 10_000).map(hash);
+            let others: Vec<_> = others.chain([2, Hash::MAX - 3]).collect();
+            assert!(suspects.find_each(&others).is_empty());
             let found = suspects.find_each(&hashes);
-            let numbers: Vec<_> = found.iter().copied().flatten().collect();
-            assert_eq!(numbers.len(), hashes.len());
-            assert!(numbers.is_sorted_by(|one, next| one < next));
+            assert!(found.iter().map(|it| it.index).eq(0..hashes.len()));
+            let numbers: Vec<_> = found.iter().map(|it| it.number).collect();
             assert!(numbers.iter().all(|number| *number < suspects.end()));
-            let others = others.iter().cycle();
-            let mixed = others
-                .zip(&hashes)
-                .flat_map(|(other, hash)| [*other, *hash]);
-            let expected = found.into_iter().flat_map(|number| [None, number]);
-            let mixed: Vec<_> = mixed.collect();
-            assert!(suspects.find_each(&mixed).into_iter().eq(expected));
+            let different: HashSet<_> = numbers.iter().collect();
+            assert_eq!(different.len(), hashes.len());
+            let mixed = others.iter().cycle().zip(&hashes);
+            let mixed: Vec<_> = mixed.flat_map(|(other, hash)| [*other, *hash]).collect();
+            let found = suspects.find_each(&mixed).into_iter();
+            let found = found.map(|it| (it.index, it.number));
+            assert!(found.eq((1..).step_by(2).zip(numbers)));
         }
-        assert_eq!(Suspects::of_ascending(&[]).find_each(&[5]), [None]);
+        let empty = Suspects::of_words(vec![5, 6]).expect("there is a key");
+        assert!(empty.find_each(&[5]).is_empty());
+        assert!(Suspects::of_words(vec![7]).is_none());
     }
 }
