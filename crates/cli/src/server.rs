@@ -327,7 +327,8 @@ fn primaries_in(reply: Value, host: &str) -> Result<Nodes, Fault> {
         let number = |of: &i64| u16::try_from(*of).map_err(|_| unexpected());
         let announced: Option<String> = read(announced.clone()).map_err(|_| unexpected())?;
         let host = match announced.as_deref() {
-            None | Some("") => host,
+            // The client library takes a wildcard address for that of the node, too.
+            None | Some("" | "0.0.0.0" | "::") => host,
             Some("?") => {
                 let why = "a node has no host in CLUSTER SLOTS: set its cluster-announce-hostname";
                 return Err(Fault::Unusable(why.to_owned()));
@@ -446,7 +447,7 @@ mod tests {
     #[test]
     fn primaries_without_a_host_have_that_of_the_address() {
         let listed = primaries(
-            "*4 *4 :0 :1 *2 $1 a :1 *2 $1 b :2 *3 :2 :2 *2 $0  :1 *3 :3 :3 *2 $-1 :1 *3 :9 :9 *3 $1 a :1 $1 i",
+            "*5 *4 :0 :1 *2 $1 a :1 *2 $1 b :2 *3 :2 :2 *2 $0  :1 *3 :3 :3 *2 $-1 :1 *3 :4 :4 *2 $7 0.0.0.0 :1 *3 :9 :9 *3 $1 a :1 $1 i",
         );
         let listed = listed.expect("the reply is one of CLUSTER SLOTS");
         let node = |host: &str| SingleNodeRoutingInfo::ByAddress {
@@ -459,7 +460,7 @@ mod tests {
         };
         let expected = [
             (node("a"), slots(vec![0, 1, 9]).collect()),
-            (node("own"), slots(vec![2, 3]).collect()),
+            (node("own"), slots(vec![2, 3, 4]).collect()),
         ];
         assert_eq!(listed, Nodes::from(expected));
     }

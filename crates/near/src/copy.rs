@@ -12,6 +12,7 @@ const MOST_OWN: usize = 65_536;
 /// A copy of a filter, and items that the program added at the server.
 #[derive(Debug)]
 pub struct LocalCopy {
+    /// A plain filter, which has no periods: so lookups in it need no time.
     pub object: Object,
     /// Items that the copy may lack, by their first hash.
     own: HashMap<u64, Pending>,
@@ -23,8 +24,8 @@ struct Pending {
     probe: Probe,
     /// A time when the server had it.
     had: Duration,
-    /// Whether the copy should have it by now, and lacks it: it is lost, or the server that is read is cut off. Only the
-    /// server that was written to knows.
+    /// Whether the copy should have it by now, and lacks it: either the item is lost, or the server that is read gets no
+    /// changes. Only the server that was written to knows.
     is_overdue: bool,
 }
 
@@ -68,9 +69,9 @@ impl LocalCopy {
     /// Keeps an item that the server has. Returns whether there was room. An item that the filter claims is kept, too: the
     /// filter that replaces it may have been read before.
     pub fn keep(&mut self, item: &[u8], now: Duration) -> bool {
-        let has_room = self.own.len() < MOST_OWN;
+        let probe = self.object.probe(item);
+        let has_room = self.own.len() < MOST_OWN || self.own.contains_key(&probe.hashes().0);
         if has_room {
-            let probe = self.object.probe(item);
             let own = Pending {
                 probe,
                 had: now,

@@ -7,7 +7,7 @@ use valkeybloom_sketches::Probe;
 use valkeybloom_sketches::bloom::{Limits, Object};
 
 use crate::copy::LocalCopy;
-use crate::loading::{Loading, Mark, REPLACED};
+use crate::loading::{Loaded, Loading, Mark, REPLACED};
 use crate::{Options, POLL_ITEMS, Reply, Request, State, Stats, Step};
 
 /// The longest time until the filter is fetched again, unless polls are rarer.
@@ -214,11 +214,17 @@ impl Follower {
                 self.fetch(Some(Mark { cursor, items }), true, now);
                 Ok(())
             }
-            (Phase::Fetch(mut loading), Reply::Chunk { cursor, bytes, id }) => {
-                if loading.belongs(id) {
-                    self.load(loading, cursor, bytes, at)
-                } else {
-                    Err(REPLACED.to_owned())
+            (Phase::Fetch(loading), Reply::Chunk { cursor, bytes, id }) => {
+                self.stats.bytes += bytes.len() as u64;
+                self.due = now;
+                let begun = loading.begun;
+                match loading.load(cursor, id, bytes) {
+                    Ok(Loaded::Complete(object, mark)) => self.hold(object, mark, begun, at),
+                    Ok(Loaded::More(loading)) => {
+                        self.phase = Phase::Fetch(loading);
+                        Ok(())
+                    }
+                    Err(misfit) => Err(misfit.to_string()),
                 }
             }
             (
@@ -250,22 +256,14 @@ impl Follower {
         self.due = now;
     }
 
-    /// Loads a chunk of the filter.
-    fn load(
+    /// Takes the filter that was fetched since `begun` for the copy.
+    fn hold(
         &mut self,
-        mut loading: Box<Loading>,
-        cursor: u64,
-        chunk: &[u8],
+        object: Object,
+        mark: Option<Mark>,
+        begun: Duration,
         at: Arrival,
     ) -> Result<(), String> {
-        self.stats.bytes += chunk.len() as u64;
-        self.due = at.now;
-        if !loading.load(cursor, chunk)? {
-            self.phase = Phase::Fetch(loading);
-            return Ok(());
-        }
-        let begun = loading.begun;
-        let (mark, object) = loading.end().ok_or("the filter lacks chunks")?;
         if !object.is_plain() {
             self.refuse(&Error::NO_FEED.to_string(), LONGEST_DELAY, at);
             return Ok(());

@@ -1,5 +1,6 @@
 //! A filter that is being fetched in chunks.
 
+use std::fmt;
 use std::time::Duration;
 
 use valkeybloom_sketches::DecodeError;
@@ -18,27 +19,35 @@ pub const REPLACED: &str = "the filter was replaced while it was fetched";
 
 /// Why a chunk was not loaded.
 #[derive(Debug)]
-pub enum Unfit {
+pub enum Misfit {
     NoMemory,
-    Other(String),
+    Replaced,
+    Invalid(DecodeError),
 }
 
-impl From<LoadError> for Unfit {
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoMemory => f.write_str("out of memory"),
+            Self::Replaced => f.write_str(REPLACED),
+            Self::Invalid(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<LoadError> for Misfit {
     fn from(error: LoadError) -> Self {
         match error {
             LoadError::TooLarge | LoadError::Decode(DecodeError::NoMemory) => Self::NoMemory,
-            LoadError::Decode(error) => Self::Other(error.to_string()),
+            LoadError::Decode(error) => Self::Invalid(error),
         }
     }
 }
 
-impl From<Unfit> for String {
-    fn from(unfit: Unfit) -> Self {
-        match unfit {
-            Unfit::NoMemory => "out of memory".to_owned(),
-            Unfit::Other(text) => text,
-        }
-    }
+/// What a chunk made of a filter that is being fetched.
+pub enum Loaded {
+    More(Box<Loading>),
+    Complete(Object, Option<Mark>),
 }
 
 /// A filter that is being fetched.
@@ -77,42 +86,44 @@ impl Loading {
         }
     }
 
-    /// Returns whether a chunk with this id is of the same filter as those before it.
-    pub fn belongs(&mut self, id: &[u8]) -> bool {
-        **self.id.get_or_insert_with(|| id.into()) == *id
-    }
-
-    /// Loads the chunk at [`next`](Self::next), which came with the cursor after it. Returns whether the filter is
-    /// complete. Without a feed, that is only so once the first chunk has come again, and shows that all chunks belong
-    /// together.
+    /// Loads the chunk at [`next`](Self::next), which came with the cursor after it and the filter's id. Without a feed, the
+    /// filter is complete only once the first chunk has come again, and shows that items alone were added since then: some
+    /// may have come between two chunks.
     ///
     /// # Errors
     /// The reason why the chunk does not fit.
-    pub fn load(&mut self, cursor: u64, chunk: &[u8]) -> Result<bool, Unfit> {
-        match &mut self.value {
+    pub fn load(
+        mut self: Box<Self>,
+        cursor: u64,
+        id: &[u8],
+        chunk: &[u8],
+    ) -> Result<Loaded, Misfit> {
+        if **self.id.get_or_insert_with(|| id.into()) != *id {
+            return Err(Misfit::Replaced);
+        }
+        let value = match self.value.take() {
             None => {
-                self.value = Some(chunks::begin(chunk, Limits::NONE)?);
                 self.header = chunk.into();
+                chunks::begin(chunk, Limits::NONE)?
             }
-            Some(Value::Partial(partial)) => {
-                if let Some(object) = partial.load_within(cursor, chunk, Limits::NONE)? {
-                    self.value = Some(Value::Complete(object));
-                }
+            Some(Value::Partial(mut partial)) => {
+                let object = partial.load_within(cursor, chunk, Limits::NONE)?;
+                object.map_or(Value::Partial(partial), Value::Complete)
             }
-            Some(Value::Complete(_)) if precedes(&self.header, chunk) => return Ok(true),
-            Some(Value::Complete(_)) => return Err(Unfit::Other(REPLACED.to_owned())),
-        }
-        let is_complete = matches!(self.value, Some(Value::Complete(_)));
-        self.next = if is_complete { 0 } else { cursor };
-        Ok(is_complete && self.mark.is_some())
-    }
-
-    /// Returns the filter, if it is complete.
-    pub fn end(self) -> Option<(Option<Mark>, Object)> {
-        match self.value {
-            Some(Value::Complete(object)) => Some((self.mark, object)),
-            _ => None,
-        }
+            Some(Value::Complete(object)) if precedes(&self.header, chunk) => {
+                return Ok(Loaded::Complete(object, self.mark));
+            }
+            Some(Value::Complete(_)) => return Err(Misfit::Replaced),
+        };
+        self.next = match value {
+            Value::Complete(object) if self.mark.is_some() => {
+                return Ok(Loaded::Complete(object, self.mark));
+            }
+            Value::Complete(_) => 0,
+            Value::Partial(_) => cursor,
+        };
+        self.value = Some(value);
+        Ok(Loaded::More(self))
     }
 }
 

@@ -7,7 +7,7 @@ use valkeybloom_sketches::bloom::Dialect;
 use valkeybloom_sketches::{DecodeError, Seed, Sketch};
 
 use super::said::{End, Failure, Reply, Words, number, types, words};
-use crate::loading::{Loading, Unfit};
+use crate::loading::{Loaded, Loading, Misfit};
 
 /// The most attempts to read a filter that is replaced while it is read.
 const ATTEMPTS: u32 = 5;
@@ -130,7 +130,7 @@ impl<E> Fetch<E> {
 
     fn load(
         &mut self,
-        mut loading: Box<Loading>,
+        loading: Box<Loading>,
         cursor: &[u8],
         bytes: &[u8],
         id: &[u8],
@@ -141,17 +141,13 @@ impl<E> Fetch<E> {
             return Some(Err(Failure::Unexpected));
         };
         let has_ids = loading.has_ids;
-        if !loading.belongs(id) {
-            self.attempt(has_ids);
-            return None;
-        }
-        match loading.load(cursor, bytes) {
-            Ok(true) => return Some(Ok(loading.end().map(|(_, object)| Sketch::Bloom(object)))),
-            Ok(false) => self.phase = Phase::Chunks(loading),
-            Err(Unfit::NoMemory) => {
+        match loading.load(cursor, id, bytes) {
+            Ok(Loaded::Complete(object, _)) => return Some(Ok(Some(Sketch::Bloom(object)))),
+            Ok(Loaded::More(loading)) => self.phase = Phase::Chunks(loading),
+            Err(Misfit::NoMemory) => {
                 return Some(Err(Failure::Undecodable(DecodeError::NoMemory)));
             }
-            Err(Unfit::Other(_)) => self.attempt(has_ids),
+            Err(Misfit::Replaced | Misfit::Invalid(_)) => self.attempt(has_ids),
         }
         None
     }
