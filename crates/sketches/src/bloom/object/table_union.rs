@@ -18,7 +18,7 @@ use super::part::{Part, refusal};
 use super::tables::{Tables, oldest};
 use super::window::Window;
 
-/// The least number of entries from which the number of all is estimated, about.
+/// The entries from which the number of all is estimated; half as many at least.
 const SAMPLE: u64 = 1 << 16;
 /// A sample is one of at most this many parts.
 const SAMPLE_PARTS: u64 = 16;
@@ -236,7 +236,7 @@ impl<'u> Union<'u> {
         let all: u64 = self.members.iter().map(of_member).sum();
         let mut sizes: Vec<u64> = reserved(self.steps.len())?;
         // A power of two: all fingerprints with the same prefix are in the same part, so a part that differs is a change.
-        let sample = 1 << (all / SAMPLE).clamp(1, SAMPLE_PARTS).ilog2();
+        let sample = all.div_ceil(SAMPLE).next_power_of_two().min(SAMPLE_PARTS);
         for parts in [sample, 1] {
             sizes.clear();
             sizes.resize(self.steps.len(), 0);
@@ -263,6 +263,9 @@ impl<'u> Union<'u> {
         let mut bytes = Tables::BASE_BYTES + self.steps.len() as u64 * Tables::ENTRY_BYTES;
         // Stops before the tables take much more than the limits admit.
         let mut charge = |less: u64, more: u64| {
+            if more == less {
+                return Ok(());
+            }
             bytes = bytes + more - less;
             let is_within = more <= limits.filter_bytes && bytes <= limits.object_bytes;
             is_within.then_some(()).ok_or(TOO_LARGE)
@@ -510,6 +513,7 @@ struct Claims<E> {
 
 impl<E: FnMut(Prefix, u64) -> Result<(), MergeError>> Claims<E> {
     /// Emits a fingerprint whose periods are known, unless one that it begins with stays for as long.
+    #[inline(always)]
     fn close(&mut self, claim: Claim) -> Result<(), MergeError> {
         let key = claim.prefix.key;
         while self.open.pop_if(|open| !open.prefix.claims(key)).is_some() {}
