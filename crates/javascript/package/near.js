@@ -2,10 +2,11 @@
 
 import { answersIn, commandsOf, isOne, pause, unexpected } from './clients.js';
 import { Receipts } from './once.js';
+import { listOf, number, options } from './parameters.js';
 import { Bloom, objectAt } from './sketches.js';
 import {
-  SketchError, call, f64, itemBytes, keyBytes, listOf, nowMicros, number, numbers, options, release, result, run,
-  takeBuffer, takeItems, textOf, u32, wasm, withBytes, withItem, withNumbers, withPlace,
+  SketchError, call, f64, itemBytes, keyBytes, nowMicros, numbers, release, result, run, takeBuffer, takeItems, textOf, u32,
+  wasm, withBytes, withItem, withNumbers, withPlace,
 } from './wasm.js';
 
 const STATES = ['syncing', 'following', 'missing', 'stale', 'refused'];

@@ -1,9 +1,10 @@
 // `Once`: additions whose answers the server can repeat.
 
 import { answersIn, commandsOf, unexpected } from './clients.js';
+import { integer, listOf, options } from './parameters.js';
 import {
-  SketchError, call, f64, integer, keyBytes, lastError, listOf, nowMicros, options, result, run, takeBuffer, takeItems, textOf,
-  u32, wasm, withBytes, withItem, withPlace,
+  SketchError, call, f64, keyBytes, lastError, nowMicros, result, run, takeBuffer, takeItems, textOf, u32, wasm, withBytes,
+  withItem, withPlace,
 } from './wasm.js';
 
 /** What an error means to a call: `Refusal` of the crate `near`, as `valkeybloom_once_refuse` numbers it. */

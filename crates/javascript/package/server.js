@@ -1,10 +1,11 @@
 // `fetch` and `store`: the objects of a server's keys. The WebAssembly says which command is next.
 
 import { commandsOf, pause } from './clients.js';
+import { number, options } from './parameters.js';
 import { objectAt, familyOf, isSketch, pointerOf } from './sketches.js';
 import {
-  SketchError, call, itemBytes, keyBytes, nowMicros, number, numbers, options, result, takeBuffer, takeItems, textOf, u32, wasm,
-  withBatch, withBytes, withPlace,
+  SketchError, call, itemBytes, keyBytes, nowMicros, numbers, result, takeBuffer, takeItems, textOf, u32, wasm, withBatch,
+  withBytes, withPlace,
 } from './wasm.js';
 
 /** How conversations end, in the order of the WebAssembly. */

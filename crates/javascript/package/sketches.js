@@ -1,16 +1,23 @@
 // The classes of the five families.
 
+import { bytesOf, integer, lengthOf, listOf, number, options, rate } from './parameters.js';
 import {
-  RESULT_BYTES, SketchError, bytesOf, call, check, checkBatch, copied, f64, integer, isTrue, listOf, number, numbers,
-  rate, options, release, result, run, takeBuffer, takeItems, textOf, u32, u64, using, wasm, withBatch, withBytes,
-  withItem, withNumbers, withPlace, withWords,
+  RESULT_BYTES, SketchError, call, check, checkBatch, copied, f64, isTrue, numbers, release, result, run, takeBuffer, takeItems,
+  textOf, u32, u64, using, wasm, withBatch, withBytes, withItem, withNumbers, withPlace, withWords,
 } from './wasm.js';
+
+const freed = new FinalizationRegistry((pointer) => wasm.valkeybloom_free(pointer));
 
 /** An object of the WebAssembly that no object of JavaScript has taken yet. It is passed to a constructor. */
 class Made {
   #pointer;
 
   constructor(pointer) { this.#pointer = pointer; }
+
+  get isTaken() { return this.#pointer === 0; }
+
+  /** The number of the object's family. */
+  get number() { return result(u32, 'family_of', this.#pointer); }
 
   take() {
     const pointer = this.#pointer;
@@ -19,14 +26,14 @@ class Made {
     return pointer;
   }
 
-  /** Makes an object of a class, which may be derived, so that its constructor may run any code. */
-  toObject(family) {
+  /** Frees an object that was not taken. If the engine's stack is full, it is freed after this has been collected. */
+  free() {
+    if (this.isTaken) return;
+    const pointer = this.take();
     try {
-      const object = new family(this);
-      if (this.#pointer === 0) return object;
-      throw new TypeError(`the constructor of ${family.name} has to pass its parameters to super`);
-    } finally {
-      if (this.#pointer !== 0) release('free', this.take());
+      release('free', pointer);
+    } catch {
+      freed.register(this, pointer);
     }
   }
 }
@@ -35,31 +42,58 @@ class Made {
 const madeOf = (first, make) => (first instanceof Made ? first : new Made(make()));
 
 /** The property of classes' prototypes with the number of their family in `FAMILIES`. Derived classes inherit it. */
-const FAMILY = Symbol();
-
-const freed = new FinalizationRegistry((pointer) => wasm.valkeybloom_free(pointer));
+const FAMILY = Symbol('family');
 
 /**
- * Returns the pointer of a sketch for the next call. If the sketch has a window, it sets the clock, which may be code of a
- * program: items and options are written after that. Iterables are read before, because their code may free the sketch.
+ * Makes an object of a class from the pointer that a call returned. `Sketch` stands for the class of the object's family. The
+ * class may be derived, so its constructor may run any code.
  */
+export function objectAt(pointer, given = Sketch) {
+  const made = new Made(pointer);
+  try {
+    const [number, wanted] = [made.number, given.prototype[FAMILY]];
+    if (wanted !== undefined && wanted !== number) {
+      throw new SketchError('UNDECODABLE', `the bytes are a ${FAMILIES[number].name}, not a ${FAMILIES[wanted].name}`);
+    }
+    const family = wanted === undefined ? FAMILIES[number].class : given;
+    const object = new family(made);
+    if (made.isTaken) return object;
+    throw new TypeError(`the constructor of ${family.name} has to pass its parameters to super`);
+  } finally {
+    made.free();
+  }
+}
+
+/**
+ * Returns the pointers of sketches for the next call. If one of them has a window, the clock is set first. A program may have
+ * replaced the clock by code that frees sketches or uses the memory. So a call reads the program's iterables and options,
+ * then calls this, and only then writes an item or options.
+ */
+export let pointersOf;
+
+/** Returns the pointer of a sketch for the next call, as `pointersOf` does. */
 export let pointerOf;
 
 /** Returns a parameter as the WebAssembly takes it: a number, or the address of the numbers of options. */
 const argumentOf = (parameter) => (typeof parameter === 'object' ? withNumbers(parameter) : parameter ?? 0);
 
-/**
- * Calls a function with an object, an item, and a number or options, if it has such a parameter. Returns its answer, which
- * `read` finds. A list of parameters, spread into the call, would take as long again.
- */
-const callWithItem = (fn, sketch, item, parameter, read = isTrue) => {
+/** Calls a function with a sketch and an item. Returns its answer, which `read` finds. */
+const callWithItem = (fn, sketch, item, read = isTrue) => {
   const pointer = pointerOf(sketch);
   return withItem(item, (address, length, place) => {
-    const status =
-      parameter === undefined
-        ? run(fn, pointer, address, length, place)
-        : run(fn, pointer, address, length, argumentOf(parameter), place);
-    check(status);
+    check(run(fn, pointer, address, length, place));
+    return read(place);
+  });
+};
+
+/**
+ * Calls a function with a sketch, an item, and a number or options. Returns its answer, which `read` finds. One function with a
+ * list of parameters, spread into the call, would take twice as long.
+ */
+const callWithParameter = (fn, sketch, item, parameter, read = isTrue) => {
+  const pointer = pointerOf(sketch);
+  return withItem(item, (address, length, place) => {
+    check(run(fn, pointer, address, length, argumentOf(parameter), place));
     return read(place);
   });
 };
@@ -79,6 +113,10 @@ export class Sketch {
   #hasTime;
 
   static {
+    pointersOf = (sketches) => {
+      if (sketches.some((sketch) => sketch.#hasTime)) wasm.valkeybloom_set_time(Date.now());
+      return sketches.map((sketch) => sketch.#pointer);
+    };
     pointerOf = (sketch) => {
       if (sketch.#hasTime) wasm.valkeybloom_set_time(Date.now());
       return sketch.#pointer;
@@ -95,13 +133,7 @@ export class Sketch {
   /** Decodes the bytes of `toBytes`, of DUMP, or of BF.LOAD. */
   static fromBytes(data) {
     const pointer = withBytes(bytesOf(data, 'data'), (address, length) => result(u32, 'from_bytes', address, length));
-    const [family, wanted] = [numberOf(pointer), this.prototype[FAMILY]];
-    const made = new Made(pointer);
-    if (wanted !== undefined && wanted !== family) {
-      release('free', made.take());
-      throw new SketchError('UNDECODABLE', `the bytes are a ${FAMILIES[family].name}, not a ${FAMILIES[wanted].name}`);
-    }
-    return made.toObject(wanted === undefined ? FAMILIES[family].class : this);
+    return objectAt(pointer, this);
   }
 
   toBytes() { return result(takeBuffer, 'to_bytes', pointerOf(this)); }
@@ -113,7 +145,7 @@ export class Sketch {
 
   equals(other) {
     if (!isSketch(other)) throw new TypeError('other is not a sketch');
-    return result(isTrue, 'equal', pointerOf(this), pointerOf(other));
+    return result(isTrue, 'equal', ...pointersOf([this, other]));
   }
 
   clear() { call('clear', pointerOf(this)); }
@@ -144,7 +176,7 @@ export class Sketch {
     }
   }
 
-  has(item, given) { return callWithItem(wasm.valkeybloom_contains, this, item, atOf(given) ?? 0); }
+  has(item, given) { return callWithParameter(wasm.valkeybloom_contains, this, item, atOf(given)); }
 
   hasMany(items, given) {
     const at = atOf(given);
@@ -154,7 +186,7 @@ export class Sketch {
     });
   }
 
-  count(item) { return callWithItem(wasm.valkeybloom_count, this, item, undefined, u64); }
+  count(item) { return callWithItem(wasm.valkeybloom_count, this, item, u64); }
 
   remove(item) { return callWithItem(wasm.valkeybloom_remove, this, item); }
 
@@ -187,13 +219,7 @@ export const isSketch = (value) => value instanceof Sketch;
 /** Returns the class of a sketch's family, whatever class was derived from it. */
 export const familyOf = (sketch) => FAMILIES[sketch[FAMILY]].class;
 
-/** Returns the number of the family of the object that a pointer points to. */
-const numberOf = (pointer) => result(u32, 'family_of', pointer);
-
-/** Makes an object of the pointer that a call has returned. */
-export const objectAt = (pointer, family = FAMILIES[numberOf(pointer)].class) => new Made(pointer).toObject(family);
-
-/** Describes a sketch, and reads what is at an offset of the structure. */
+/** Describes a sketch. Returns what `read` finds at an offset of the description. */
 function info(name, sketch, offset, read, ...parameters) {
   const pointer = pointerOf(sketch);
   return withPlace((place) => {
@@ -227,24 +253,25 @@ export class Loader {
   }
 }
 
-/** Calls `use` with the address of pointers to objects of a family, and their number. */
-const withAll = (family, sketches, use) =>
-  using(4 * sketches.length, (address) => {
-    sketches.forEach((sketch, index) => {
-      if (sketch?.[FAMILY] !== family.prototype[FAMILY]) throw new TypeError(`object ${index} is not a ${family.name}`);
-      numbers().setUint32(address + 4 * index, pointerOf(sketch), true);
-    });
-    return use(address, sketches.length);
+/** Calls `use` with the address of the pointers of sketches of a family. `use` runs no code of a program. */
+function withAll(family, sketches, use) {
+  sketches.forEach((sketch, index) => {
+    if (sketch?.[FAMILY] !== family.prototype[FAMILY]) throw new TypeError(`object ${index} is not a ${family.name}`);
   });
+  return using(4 * sketches.length, (address) => {
+    pointersOf(sketches).forEach((pointer, index) => numbers().setUint32(address + 4 * index, pointer, true));
+    return use(address);
+  });
+}
 
-/** Returns options that are integers as words of a command, which `words` has by their names. */
+/** Returns options that are integers as words of a command. `words` maps their names to keywords. */
 function wordsOf(given, words) {
   if (given === undefined) return '';
   const named = Object.entries(options(given, ...Object.keys(words))).filter(([, value]) => value !== undefined);
   return named.map(([name, value]) => `${words[name]} ${integer(value, name)}`).join(' ');
 }
 
-/** Returns the options of a call about a window as numbers, -1 for one that is missing; undefined if both are. */
+/** Returns the options `atMs` and `ttlMs` as numbers, -1 for a missing one; undefined if both are missing. */
 function timesOf(given, ...names) {
   if (given === undefined) return undefined;
   const { atMs, ttlMs } = options(given, ...names);
@@ -266,7 +293,9 @@ function makeBloom(capacity, errorRate, given, words) {
   const make = (address) => result(u32, 'bloom_new', ...parameters, withWords(`${growth} ${words}`), address);
   if (seed === undefined) return make(0);
   const bytes = bytesOf(seed, 'seed');
-  if (bytes.length !== 32) throw new RangeError(`seed has ${bytes.length} bytes: it has to have 32`);
+  // The length as the engine knows it: a program may have defined another one.
+  const length = lengthOf(bytes);
+  if (length !== 32) throw new RangeError(`seed has ${length} bytes: it has to have 32`);
   return withBytes(bytes, make);
 }
 
@@ -289,7 +318,7 @@ export class Bloom extends Sketch {
     return objectAt(makeBloom(capacity, errorRate, given, `SCALETO ${integer(capacity, 'capacity', 1)}`), this);
   }
 
-  add(item, given) { return callWithItem(wasm.valkeybloom_bloom_add, this, item, momentOf(given) ?? 0); }
+  add(item, given) { return callWithParameter(wasm.valkeybloom_bloom_add, this, item, momentOf(given)); }
 
   addMany(items, given) {
     return addMany(wasm.valkeybloom_bloom_add_many, this, items, momentOf(given));
@@ -300,7 +329,7 @@ export class Bloom extends Sketch {
   static union(filters, given) {
     const list = listOf(filters, 'filters');
     const at = atOf(given);
-    const pointer = withAll(this, list, (address, length) => result(u32, 'bloom_union', address, length, withNumbers(at)));
+    const pointer = withAll(this, list, (address) => result(u32, 'bloom_union', address, list.length, withNumbers(at)));
     return objectAt(pointer, this);
   }
 
@@ -321,9 +350,9 @@ export class CuckooFilter extends Sketch {
     }));
   }
 
-  add(item) { return callWithItem(wasm.valkeybloom_cuckoo_add, this, item, 0); }
+  add(item) { return callWithParameter(wasm.valkeybloom_cuckoo_add, this, item, 0); }
 
-  addNew(item) { return callWithItem(wasm.valkeybloom_cuckoo_add, this, item, 1); }
+  addNew(item) { return callWithParameter(wasm.valkeybloom_cuckoo_add, this, item, 1); }
 
   addMany(items) { return addMany(wasm.valkeybloom_cuckoo_add_many, this, items, 0); }
 
@@ -362,19 +391,18 @@ export class CountMin extends Sketch {
 
   static merged(pairs) {
     const list = listOf(pairs, 'sketches').map((pair, index) => (isSketch(pair) ? [pair, 1] : listOf(pair, `pair ${index}`)));
-    const pointer = withAll(this, list.map(([sketch]) => sketch), (address, length) =>
-      using(8 * length, (weights) => {
-        list.forEach(([, weight], index) => {
-          numbers().setBigInt64(weights + 8 * index, signed(weight, `weight ${index}`), true);
-        });
-        return result(u32, 'count_min_merge', address, weights, length);
+    const weights = list.map(([, weight], index) => signed(weight, `weight ${index}`));
+    const pointer = withAll(this, list.map(([sketch]) => sketch), (address) =>
+      using(8 * list.length, (place) => {
+        weights.forEach((weight, index) => numbers().setBigInt64(place + 8 * index, weight, true));
+        return result(u32, 'count_min_merge', address, place, list.length);
       }),
     );
     return objectAt(pointer, this);
   }
 
   add(item, n = 1) {
-    return callWithItem(wasm.valkeybloom_count_min_add, this, item, signed(n, 'n'), u64);
+    return callWithParameter(wasm.valkeybloom_count_min_add, this, item, signed(n, 'n'), u64);
   }
 
   addMany(items, counts) {
@@ -404,7 +432,7 @@ export class TopK extends Sketch {
 
   add(item, n = 1, given = {}) {
     const [by, convert] = [signed(n, 'n'), converterOf(given)];
-    const left = callWithItem(wasm.valkeybloom_top_k_add, this, item, by, takeBuffer);
+    const left = callWithParameter(wasm.valkeybloom_top_k_add, this, item, by, takeBuffer);
     return left && convert(left);
   }
 
@@ -439,9 +467,8 @@ export class TDigest extends Sketch {
 
   static merged(digests, given = {}) {
     const { compression = 0 } = options(given, 'compression');
-    const pointer = withAll(this, listOf(digests, 'digests'), (address, length) =>
-      result(u32, 'tdigest_merge', address, length, integer(compression, 'compression')),
-    );
+    const [list, number] = [listOf(digests, 'digests'), integer(compression, 'compression')];
+    const pointer = withAll(this, list, (address) => result(u32, 'tdigest_merge', address, list.length, number));
     return objectAt(pointer, this);
   }
 
@@ -463,25 +490,26 @@ export class TDigest extends Sketch {
   trimmedMean(low, high) {
     return result(f64, 'tdigest_trimmed_mean', pointerOf(this), number(low, 'low'), number(high, 'high'));
   }
-}
 
-// The queries of a t-digest that answer one number.
-for (const [method, name, reverse, read, write, convert] of [
-  ['cdf', 'cdf', [], f64, 'setFloat64', number],
-  ['rank', 'ranks', [0], i64, 'setFloat64', number],
-  ['revRank', 'ranks', [1], i64, 'setFloat64', number],
-  ['byRank', 'by_ranks', [0], f64, 'setBigUint64', integer],
-  ['byRevRank', 'by_ranks', [1], f64, 'setBigUint64', integer],
-]) {
-  const query = function (value) {
-    const [converted, pointer] = [convert(value, 'value 0'), pointerOf(this)];
+  cdf(value) { return this.#query('cdf', 'setFloat64', number(value, 'value'), f64); }
+
+  rank(value) { return this.#query('ranks', 'setFloat64', number(value, 'value'), i64, 0); }
+
+  revRank(value) { return this.#query('ranks', 'setFloat64', number(value, 'value'), i64, 1); }
+
+  byRank(rank) { return this.#query('by_ranks', 'setBigUint64', integer(rank, 'rank'), f64, 0); }
+
+  byRevRank(rank) { return this.#query('by_ranks', 'setBigUint64', integer(rank, 'rank'), f64, 1); }
+
+  /** Answers one number, which `write` writes to the memory. `read` reads the answer. */
+  #query(name, write, value, read, ...reverse) {
+    const pointer = pointerOf(this);
     return withPlace((place) => {
-      numbers()[write](place, converted, true);
+      numbers()[write](place, value, true);
       call(`tdigest_${name}`, pointer, place, 1, ...reverse, place);
       return read(place);
     });
-  };
-  Object.defineProperty(TDigest.prototype, method, { value: query, writable: true, configurable: true });
+  }
 }
 
 const optional = (address) => u64(address) || undefined;

@@ -1,11 +1,13 @@
 // The WebAssembly: its memory, items and batches in it, and the statuses of its calls.
 
+import { isUint8Array, kindOf, lengthOf, listOf } from './parameters.js';
+
 const CODES = [
   'OK', 'REFUSED', 'UNDECODABLE', 'NO_MEMORY', 'BAD_BATCH', 'BAD_TYPE', 'BROKEN', 'FREED', 'BAD_FAMILY',
 ];
-const [OK, REFUSED, , NO_MEMORY, , , , FREED] = CODES.keys();
+const [OK, REFUSED, FREED] = [0, 1, 7];
 
-/** The room for an item, for the results of a call, and for options, in bytes. */
+/** The bytes for an item, for the result of a call, and for options. */
 const ITEM_BYTES = 16_384;
 export const RESULT_BYTES = 128;
 const OPTIONS_BYTES = 512;
@@ -22,25 +24,25 @@ SketchError.prototype.name = 'SketchError';
 
 /** The functions of the WebAssembly. */
 export let wasm;
-let room, itemPlace, given, memory, stack, bytes, view, roomBytes;
+let memory, stack, bytes, view;
+
+/** The addresses of the bytes for an item, for its result and for options. `itemRoom` is the array of the first. */
+let itemAddress, resultAddress, optionsAddress, itemRoom;
 
 const encoder = new TextEncoder();
 // A byte order mark is part of an item.
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
-// The functions of the engine, as they are now: no code of a program runs within a call.
+// The function of the engine, as it is now: no code of a program runs within a call.
 const fillRandom = crypto.getRandomValues.bind(crypto);
-const TYPED_ARRAY = Object.getPrototypeOf(Uint8Array.prototype);
-const { get: lengthOf } = Object.getOwnPropertyDescriptor(TYPED_ARRAY, 'length');
-
 export function load(module) {
   const random = new BigUint64Array(1);
   const host = { random_bits: () => fillRandom(random)[0] };
   wasm = new WebAssembly.Instance(module, { host }).exports;
   [memory, stack] = [wasm.memory, wasm.__stack_pointer.value];
-  room = wasm.valkeybloom_allocate(ITEM_BYTES + RESULT_BYTES + OPTIONS_BYTES);
-  itemPlace = room + ITEM_BYTES;
-  given = itemPlace + RESULT_BYTES;
+  itemAddress = wasm.valkeybloom_allocate(ITEM_BYTES + RESULT_BYTES + OPTIONS_BYTES);
+  resultAddress = itemAddress + ITEM_BYTES;
+  optionsAddress = resultAddress + RESULT_BYTES;
   refresh();
 }
 
@@ -48,7 +50,7 @@ export function load(module) {
 function refresh() {
   bytes = new Uint8Array(memory.buffer);
   view = new DataView(memory.buffer);
-  roomBytes = bytes.subarray(room, room + ITEM_BYTES);
+  itemRoom = bytes.subarray(itemAddress, itemAddress + ITEM_BYTES);
 }
 
 /** Returns the bytes of the memory. */
@@ -95,9 +97,11 @@ export const nowMicros = () => performance.now() * 1000;
 /** Calls a function by its name, and throws its error. */
 export const call = (name, ...parameters) => check(run(wasm[`valkeybloom_${name}`], ...parameters));
 
+const noMemory = () => new SketchError('NO_MEMORY', 'not enough memory');
+
 /**
- * Calls a function. If there is no memory for a few words, it is aborted; if the engine's stack is full, it does not begin.
- * Then its stack in the memory is reset.
+ * Calls a function. If there is no memory for a few words, or if it has a bug, it is aborted; if the engine's stack is full, it
+ * does not begin. Then its stack in the memory is reset.
  */
 export function run(callee, ...parameters) {
   try {
@@ -105,7 +109,8 @@ export function run(callee, ...parameters) {
   } catch (error) {
     wasm.__stack_pointer.value = stack;
     if (!(error instanceof WebAssembly.RuntimeError)) throw error;
-    throw new SketchError('NO_MEMORY', 'not enough memory');
+    if (wasm.valkeybloom_allocation_failed() === 1) throw noMemory();
+    throw new SketchError('BROKEN', 'valkeybloom failed because of a bug in it');
   }
 }
 
@@ -138,7 +143,7 @@ export function release(name, pointer) {
 export function using(length, use) {
   // Offsets have 32 bits.
   const address = length < 2 ** 31 ? run(wasm.valkeybloom_allocate, length) >>> 0 : 0;
-  if (address === 0) throw new SketchError(CODES[NO_MEMORY], 'not enough memory');
+  if (address === 0) throw noMemory();
   try {
     return use(address);
   } finally {
@@ -146,166 +151,156 @@ export function using(length, use) {
   }
 }
 
-const kindOf = (value) => (value === null ? 'null' : Array.isArray(value) ? 'an array' : typeof value);
+/** Returns the noun of an item: `what` is one, or the index of the item in a list. */
+const nounOf = (what) => (typeof what === 'number' ? `item ${what}` : what);
 
-const nameOf = (index) => (index === undefined ? 'the item' : `item ${index}`);
-
-function wrongItem(value, index) {
+function wrongItem(value, what, kind) {
   const found = typeof value === 'number' ? `${value}` : kindOf(value);
-  return new TypeError(`${nameOf(index)} is ${found}: an item is a string, a Uint8Array, a safe integer or a bigint`);
+  return new TypeError(`${nounOf(what)} is ${found}: ${kind} is a string, a Uint8Array, a safe integer or a bigint`);
 }
 
-const malformed = (index) => new TypeError(`${nameOf(index)} has a lone surrogate, so it is not text`);
-
-const isBytes = (value) => ArrayBuffer.isView(value) && value instanceof Uint8Array;
+const malformed = (what) => new TypeError(`${nounOf(what)} has a lone surrogate, so it is not text`);
 
 /** Returns an item as a string or as bytes. */
-function wordOf(value, index) {
-  if (typeof value === 'string' || isBytes(value)) return value;
+function wordOf(value, what, kind = 'an item') {
+  if (typeof value === 'string' || isUint8Array(value)) return value;
   if (typeof value === 'bigint' || Number.isSafeInteger(value)) return String(value);
-  throw wrongItem(value, index);
+  throw wrongItem(value, what, kind);
 }
 
 /** Returns a copy of the bytes of an item. */
-export function itemBytes(value, index) {
-  const word = wordOf(value, index);
+export function itemBytes(value, what = 'the item', kind = 'an item') {
+  const word = wordOf(value, what, kind);
   if (typeof word !== 'string') return new Uint8Array(word);
-  if (!word.isWellFormed()) throw malformed(index);
+  if (!word.isWellFormed()) throw malformed(what);
   return encoder.encode(word);
 }
 
-/** Returns the bytes of a server's key, or of a part of one. */
-export function keyBytes(key, name = 'key') {
-  try {
-    return itemBytes(key);
-  } catch ({ message }) {
-    throw new TypeError(message.replace(/^the item/, `the ${name}`).replace('an item is', `a ${name} is`));
-  }
-}
+/** Returns a copy of the bytes of a server's key, or of a part of one. */
+export const keyBytes = (key, noun = 'key') => itemBytes(key, `the ${noun}`, `a ${noun}`);
 
 /** Calls `use` with the address and the length of an item, and a place for results. `use` runs no other code of a program. */
-export function withItem(value, use, index) {
-  const word = wordOf(value, index);
+export function withItem(value, use, what = 'the item') {
+  const word = wordOf(value, what);
   if (bytes.length === 0) refresh();
   // A character has three bytes at most.
-  const length = typeof word === 'string' ? word.length * 3 : lengthOf.call(word);
-  if (length > ITEM_BYTES) return withBytes(itemBytes(word, index), (...item) => use(...item, itemPlace));
+  const length = typeof word === 'string' ? word.length * 3 : lengthOf(word);
+  if (length > ITEM_BYTES) return withBytes(itemBytes(word, what), (...item) => use(...item, resultAddress));
   if (typeof word !== 'string') {
-    roomBytes.set(word);
-    return use(room, length, itemPlace);
+    itemRoom.set(word);
+    return use(itemAddress, length, resultAddress);
   }
-  const { written } = encoder.encodeInto(word, roomBytes);
-  if (written !== word.length && !word.isWellFormed()) throw malformed(index);
-  return use(room, written, itemPlace);
+  const { written } = encoder.encodeInto(word, itemRoom);
+  if (written !== word.length && !word.isWellFormed()) throw malformed(what);
+  return use(itemAddress, written, resultAddress);
 }
 
 /** Calls `use` with the address and the length of bytes. */
 export function withBytes(array, use) {
-  const length = lengthOf.call(array);
+  const length = lengthOf(array);
   return using(length, (address) => {
     heap().subarray(address, address + length).set(array);
     return use(address, length);
   });
 }
 
-/** Returns bytes that somebody passed, without a copy. */
-export function bytesOf(data, name) {
-  if (isBytes(data)) return data;
-  if (ArrayBuffer.isView(data)) return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-  const kind = Object.prototype.toString.call(data).slice(8, -1);
-  if (kind === 'ArrayBuffer' || kind === 'SharedArrayBuffer') return new Uint8Array(data);
-  throw new TypeError(`${name} is ${kindOf(data)}, not an ArrayBuffer or a view of one`);
-}
-
 /** Writes the words of options to the memory, for the next call. Returns their address, 0 without any. */
 export function withWords(text) {
   if (text === '') return 0;
-  encoder.encodeInto(`${text}\0`, heap().subarray(given, given + OPTIONS_BYTES));
-  return given;
+  const { read } = encoder.encodeInto(`${text}\0`, heap().subarray(optionsAddress, optionsAddress + OPTIONS_BYTES));
+  if (read !== text.length + 1) throw new RangeError(`the words of options have more than ${OPTIONS_BYTES - 1} bytes`);
+  return optionsAddress;
 }
 
 /** Writes the numbers of options to the memory, for the next call. Returns their address, 0 without any. */
 export function withNumbers(all) {
   if (all === undefined) return 0;
-  all.forEach((value, index) => numbers().setFloat64(given + 8 * index, value, true));
-  return given;
+  all.forEach((value, index) => numbers().setFloat64(optionsAddress + 8 * index, value, true));
+  return optionsAddress;
 }
 
-/** Returns the elements of an iterable. An array is copied, because getters could change it meanwhile. */
-export function listOf(values, name) {
-  const isBytes = values instanceof Uint8Array || values instanceof ArrayBuffer;
-  if (typeof values === 'string' || isBytes || typeof values?.[Symbol.iterator] !== 'function') {
-    const found = isBytes ? 'bytes' : kindOf(values);
-    throw new TypeError(`${name} is ${found}, not an array or another iterable`);
-  }
-  return [...values];
-}
-
-// A batch is a structure of seven words, the offsets, the answers and the counts of 8 bytes, and then the data.
+// A batch, as ffi/border/batch.rs reads it:
+//
+//     address       length, data, data length, offsets, 0, 0, 0      seven words of 4 bytes
+//     + HEADER      the results                                      `each` bytes for each item, and up to 7 unused ones
+//                   the offsets                                      4 bytes for each item, and 4 more
+//                   the data                                         the items, end to end
+//
+// The results may be words of 8 bytes, so they begin at a multiple of 8.
 const HEADER = 32;
 
-/**
- * Writes items to the memory, and calls `use` with the address of their batch, their number, and the address of `each` bytes
- * for each item, which begin with a multiple of eight.
- *
- * @param {number} each
- */
+/** A string of more code units may be too long for an engine. */
+const LONGEST_TEXT = 2 ** 28;
+
+/** Turns items into words, in the list itself. Returns what their data may take. A character has three bytes at most. */
+function measure(all) {
+  let [length, most, isText] = [0, 0, true];
+  for (let index = 0; index < all.length; index += 1) {
+    const word = typeof all[index] === 'string' ? all[index] : (all[index] = wordOf(all[index], index));
+    const isString = typeof word === 'string';
+    const size = isString ? word.length : lengthOf(word);
+    isText &&= isString;
+    length += size;
+    most += isString ? 3 * size : size;
+  }
+  return { length, most, isText };
+}
+
+/** Encodes strings in one go. Returns false if they are not ASCII. */
+function encodeAscii(all, room, mark) {
+  const { read, written } = encoder.encodeInto(all.join(''), room);
+  if (read !== room.length || written !== read) return false;
+  let end = 0;
+  for (const word of all) mark((end += word.length));
+  return true;
+}
+
+/** Encodes words one by one. */
+function encodeEach(all, room, mark) {
+  let end = 0;
+  all.forEach((word, index) => {
+    if (typeof word === 'string') {
+      if (!word.isWellFormed()) throw malformed(index);
+      end += encoder.encodeInto(word, room.subarray(end)).written;
+    } else {
+      room.set(word, end);
+      end += lengthOf(word);
+    }
+    mark(end);
+  });
+  return true;
+}
+
+/** Writes a batch with `encode`, which marks the end of each item, and calls `use` with its address. Returns what `encode` does. */
+function writeBatch(all, each, room, encode, use) {
+  const offsets = HEADER + 8 * Math.ceil((all.length * each) / 8);
+  const data = offsets + 4 * (all.length + 1);
+  return using(data + room, (address) => {
+    let [end, place] = [0, address + offsets];
+    const mark = (at) => {
+      end = at;
+      numbers().setInt32(place, at, true);
+      place += 4;
+    };
+    mark(0);
+    if (!encode(all, heap().subarray(address + data, address + data + room), mark)) return false;
+    [all.length, address + data, end, address + offsets, 0, 0, 0].forEach((word, index) => {
+      numbers().setUint32(address + 4 * index, word, true);
+    });
+    use(address);
+    return true;
+  });
+}
+
+/** Calls `use` with the address of a batch of items, their number, and the address of `each` bytes of results for each item. */
 export function withBatch(items, each, use) {
   const all = listOf(items, 'items');
-  const count = all.length;
-  let [length, isText, most] = [0, true, 0];
-  for (let index = 0; index < count; index += 1) {
-    const word = typeof all[index] === 'string' ? all[index] : (all[index] = wordOf(all[index], index));
-    isText &&= typeof word === 'string';
-    const size = typeof word === 'string' ? word.length : lengthOf.call(word);
-    length += size;
-    // A character has three bytes at most.
-    most += typeof word === 'string' ? 3 * size : size;
-  }
-  const offsets = HEADER + 8 * Math.ceil((count * each) / 8);
-  const data = offsets + 4 * (count + 1);
-  const write = (length, fill) =>
-    using(data + length, (address) => {
-      let at = address + offsets;
-      const mark = (end) => {
-        numbers().setInt32(at, end, true);
-        at += 4;
-      };
-      mark(0);
-      const end = fill(address + data, mark);
-      if (end < 0) return undefined;
-      [count, address + data, end, address + offsets, 0, 0, 0].forEach((word, place) => {
-        numbers().setUint32(address + 4 * place, word, true);
-      });
-      return { result: use(address, count, address + HEADER) };
-    });
-  // Text of one byte a character is encoded in one go, unless it is too long for a string. Its offsets are the lengths.
-  if (isText && length < 2 ** 28) {
-    const found = write(length, (address, mark) => {
-      const text = all.join('');
-      const { read, written } = encoder.encodeInto(text, heap().subarray(address, address + length));
-      if (read !== length || written !== length) return -1;
-      let end = 0;
-      for (const word of all) mark((end += word.length));
-      return end;
-    });
-    if (found !== undefined) return found.result;
-  }
-  return write(most, (address, mark) => {
-    const room = heap().subarray(address, address + most);
-    let end = 0;
-    all.forEach((word, index) => {
-      if (typeof word === 'string') {
-        if (!word.isWellFormed()) throw malformed(index);
-        end += encoder.encodeInto(word, room.subarray(end)).written;
-      } else {
-        room.set(word, end);
-        end += lengthOf.call(word);
-      }
-      mark(end);
-    });
-    return end;
-  }).result;
+  const { length, most, isText } = measure(all);
+  let answer;
+  const ask = (address) => { answer = use(address, all.length, address + HEADER); };
+  const isShort = isText && length < LONGEST_TEXT;
+  if (!isShort || !writeBatch(all, each, length, encodeAscii, ask)) writeBatch(all, each, most, encodeEach, ask);
+  return answer;
 }
 
 /** Returns the bytes of a buffer that a call has put at an address, and frees it. */
@@ -329,37 +324,6 @@ export function takeItems(address) {
   } finally {
     wasm.valkeybloom_items_free(address);
   }
-}
-
-/** Returns an integer that somebody passed, within a range. */
-export function integer(value, name, least = 0, most = Number.MAX_SAFE_INTEGER) {
-  if (typeof value !== 'bigint' && !Number.isInteger(value)) {
-    throw new TypeError(`${name} is ${typeof value === 'number' ? value : kindOf(value)}, not an integer`);
-  }
-  if (value < least || value > most) {
-    throw new RangeError(`${name} is ${value}: it has to be from ${least} to ${most}`);
-  }
-  return BigInt(value);
-}
-
-export function number(value, name) {
-  if (typeof value === 'number') return value;
-  throw new TypeError(`${name} is ${kindOf(value)}, not a number`);
-}
-
-/** Returns a rate that somebody passed. `takesOne` says whether it may be 1. */
-export function rate(value, name, takesOne = false) {
-  if ((number(value, name) > 0 && value < 1) || (takesOne && value === 1)) return value;
-  throw new RangeError(`${name} is ${value}: it has to be above 0 and ${takesOne ? 'at most' : 'below'} 1`);
-}
-
-/** Refuses options with other names. */
-export function options(given, ...names) {
-  if (given === null || typeof given !== 'object') throw new TypeError(`options are an object, not ${kindOf(given)}`);
-  for (const name of Object.keys(given)) {
-    if (!names.includes(name)) throw new TypeError(`unknown option ${name}: expected ${names.join(', ')}`);
-  }
-  return given;
 }
 
 /** Throws the error of a batch, with the first item that was not added. */

@@ -3,6 +3,7 @@
 
 #![allow(unsafe_code, reason = "JavaScript calls it, and writes to its memory")]
 
+mod allocator;
 mod conversation;
 mod memory;
 mod near;

@@ -2,8 +2,11 @@
 
 let memory;
 
-/** What fails on purpose: with 'memory' or 'status', the end of an addition. */
-export const failing = { atTheEnd: undefined };
+/**
+ * What fails on purpose: with 'memory' or 'status', the end of an addition, and the functions that `withoutStack` names, as if
+ * the engine's stack were full.
+ */
+export const failing = { atTheEnd: undefined, withoutStack: [] };
 
 WebAssembly.Instance = new Proxy(WebAssembly.Instance, {
   construct(of, parameters) {
@@ -17,7 +20,13 @@ WebAssembly.Instance = new Proxy(WebAssembly.Instance, {
       if (failing.atTheEnd === 'status') return 6;
       return instance.exports.valkeybloom_once_end(...parameters);
     };
-    return { exports: { ...instance.exports, valkeybloom_once_end } };
+    const valkeybloom_allocation_failed = () =>
+      (failing.atTheEnd === 'memory' ? 1 : instance.exports.valkeybloom_allocation_failed());
+    const orFull = Object.fromEntries(['valkeybloom_require_stack', 'valkeybloom_family_of'].map((name) => [name, (...parameters) => {
+      if (failing.withoutStack.includes(name)) throw new RangeError('Maximum call stack size exceeded');
+      return instance.exports[name](...parameters);
+    }]));
+    return { exports: { ...instance.exports, ...orFull, valkeybloom_once_end, valkeybloom_allocation_failed } };
   },
 });
 

@@ -7,35 +7,10 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
+import { limited } from './support.js';
+
 const modules = fileURLToPath(new URL('../node_modules/', import.meta.url));
 const PAGE = 65_536;
-
-/** Reads a number of WebAssembly (LEB128). Returns it and the place after it. */
-function readNumber(bytes, at) {
-  let number = 0;
-  for (let shift = 0; ; shift += 7, at += 1) {
-    number |= (bytes[at] & 127) << shift;
-    if (bytes[at] < 128) return [number, at + 1];
-  }
-}
-
-const numberOf = (value) => (value < 128 ? [value] : [(value & 127) | 128, ...numberOf(value >>> 7)]);
-
-/** Returns a WebAssembly with a greatest size of its memory, in pages above the least. */
-function limited(bytes, pages) {
-  for (let at = 8; at < bytes.length; ) {
-    const [length, start] = readNumber(bytes, at + 1);
-    // The section of memories: their number, the flags, and the least size.
-    if (bytes[at] === 5) {
-      assert.deepEqual([...bytes.subarray(start, start + 2)], [1, 0]);
-      const [least] = readNumber(bytes, start + 2);
-      const section = [1, 1, ...numberOf(least), ...numberOf(least + pages)];
-      return Buffer.concat([bytes.subarray(0, at), Buffer.from([5, section.length, ...section]), bytes.subarray(start + length)]);
-    }
-    at = start + length;
-  }
-  return assert.fail('no memory');
-}
 
 /** Loads the package with little memory. */
 function load(pages) {

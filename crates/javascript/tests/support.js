@@ -1,5 +1,6 @@
-// Servers with the module, and the clients of Node.js.
+// Servers with the module, the clients of Node.js, and a WebAssembly with little memory.
 
+import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import net from 'node:net';
@@ -180,4 +181,31 @@ export async function startProxy(target) {
       listening.close();
     },
   });
+}
+
+/** Reads a number of WebAssembly (LEB128). Returns it and the place after it. */
+function readNumber(bytes, at) {
+  let number = 0;
+  for (let shift = 0; ; shift += 7, at += 1) {
+    number |= (bytes[at] & 127) << shift;
+    if (bytes[at] < 128) return [number, at + 1];
+  }
+}
+
+const numberOf = (value) => (value < 128 ? [value] : [(value & 127) | 128, ...numberOf(value >>> 7)]);
+
+/** Returns a WebAssembly with a greatest size of its memory, in pages above the least. */
+export function limited(bytes, pages) {
+  for (let at = 8; at < bytes.length; ) {
+    const [length, start] = readNumber(bytes, at + 1);
+    // The section of memories: their number, the flags, and the least size.
+    if (bytes[at] === 5) {
+      assert.deepEqual([...bytes.subarray(start, start + 2)], [1, 0]);
+      const [least] = readNumber(bytes, start + 2);
+      const section = [1, 1, ...numberOf(least), ...numberOf(least + pages)];
+      return Buffer.concat([bytes.subarray(0, at), Buffer.from([5, section.length, ...section]), bytes.subarray(start + length)]);
+    }
+    at = start + length;
+  }
+  return assert.fail('no memory');
 }
