@@ -457,7 +457,7 @@ valkeybloom_status valkeybloom_tdigest_add_array(valkeybloom_object *digest,
                                                  const struct ArrowSchema *schema,
                                                  const struct ArrowArray *array);
 
-// Estimates quantiles: for each share, from 0 to 1, the value that this share of the observations is below; NaN if the
+// Estimates quantiles: for each share, from 0 to 1, the value that is larger than this share of the observations. NaN if the
 // digest is empty. `values` may be `shares`.
 valkeybloom_status valkeybloom_tdigest_quantiles(const valkeybloom_object *digest,
                                                  const double *shares,
@@ -465,14 +465,15 @@ valkeybloom_status valkeybloom_tdigest_quantiles(const valkeybloom_object *diges
                                                  double *values);
 
 // Estimates for each value the share of the observations below it, plus half of those equal to it; NaN if the digest
-// is empty. `shares` may be `values`.
+// is empty or the value is NaN. `shares` may be `values`.
 valkeybloom_status valkeybloom_tdigest_cdf(const valkeybloom_object *digest,
                                            const double *values,
                                            size_t length,
                                            double *shares);
 
-// Estimates the rank of each value: the number of observations below it, plus half of those equal to it; -1 if all are
-// larger, -2 if the digest is empty. With `reverse`, the number of those above it, and -1 if all are smaller.
+// Estimates the rank of each value: the number of observations below it, plus half of those equal to it; -1 if all
+// observations are larger, -2 if the digest is empty or the value is NaN. With `reverse`, observations above the value count
+// instead of those below it, and the rank is -1 if all are smaller.
 valkeybloom_status valkeybloom_tdigest_ranks(const valkeybloom_object *digest,
                                              const double *values,
                                              size_t length,
@@ -487,7 +488,8 @@ valkeybloom_status valkeybloom_tdigest_by_ranks(const valkeybloom_object *digest
                                                 bool reverse,
                                                 double *values);
 
-// Estimates the mean of the observations between two quantiles, from 0 to 1; NaN if the digest is empty.
+// Estimates the mean of the observations between two quantiles, from 0 to 1; NaN if the digest is empty. `low` has to be
+// below `high`.
 valkeybloom_status valkeybloom_tdigest_trimmed_mean(const valkeybloom_object *digest,
                                                     double low,
                                                     double high,

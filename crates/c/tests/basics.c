@@ -353,6 +353,15 @@ static void t_digests(void) {
     CHECK(answers[0] == 5 && answers[1] == 1 && isinf(answers[2]));
     OK(valkeybloom_tdigest_trimmed_mean(digest, 0, 1, &mean));
     CHECK(mean == 3);
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_tdigest_trimmed_mean(digest, 0.5, 0.5, &mean));
+    FAILS(VALKEYBLOOM_STATUS_REFUSED, "", valkeybloom_tdigest_trimmed_mean(digest, 0, NAN, &mean));
+    double none = NAN;
+    OK(valkeybloom_tdigest_cdf(digest, &none, 1, answers));
+    CHECK(isnan(answers[0]));
+    for (int reverse = 0; reverse < 2; reverse++) {
+        OK(valkeybloom_tdigest_ranks(digest, &none, 1, reverse, ranks));
+        CHECK(ranks[0] == -2);
+    }
     const valkeybloom_object *both[] = {digest, digest};
     FAILS(VALKEYBLOOM_STATUS_REFUSED, "nothing", valkeybloom_tdigest_merge(NULL, 0, 0, &other));
     OK(valkeybloom_tdigest_merge(both, 2, 0, &other));
@@ -361,6 +370,12 @@ static void t_digests(void) {
     CHECK(info.compression == 100 && info.observations == 10 && info.min == 1 && info.max == 5);
     valkeybloom_free(other);
     other = emptied_copy(digest);
+    OK(valkeybloom_tdigest_cdf(other, values, 1, answers));
+    CHECK(isnan(answers[0]));
+    OK(valkeybloom_tdigest_ranks(other, values, 1, false, ranks));
+    CHECK(ranks[0] == -2);
+    OK(valkeybloom_tdigest_trimmed_mean(other, 0, 1, &mean));
+    CHECK(isnan(mean));
 
     int32_t numbers[] = {0, 7, 9};
     const void *buffers[] = {NULL, numbers};

@@ -14,6 +14,7 @@ pub unsafe extern "C" fn valkeybloom_tdigest_new(
 ) -> Status {
     // SAFETY: the header requires valid pointers, and null is checked.
     call(|| unsafe {
+        // Parsed like the word of TDIGEST.CREATE, 0 and numbers above 2^63 - 1 are refused with a server's texts.
         let compression = compression.to_string();
         object::give_new(digest, || Ok(TDigest::create(compression.as_bytes())?))
     })
@@ -48,8 +49,8 @@ pub unsafe extern "C" fn valkeybloom_tdigest_add_array(
     })
 }
 
-/// Answers numbers one by one, from the compressed digest. The places of the answers may be those of the numbers. They are
-/// set to 0 before they are borrowed, which `From<u8>` is for.
+/// Answers numbers one by one, from the compressed digest. The answers may have the places of the numbers, so they are
+/// collected before the places are written.
 ///
 /// # Safety
 /// The digest is null or valid. There are `length` numbers and as many places, unless a pointer is null, for the length of
@@ -75,7 +76,7 @@ unsafe fn answer_each<T: Copy, A: Copy + From<u8>>(
     Ok(())
 }
 
-/// Estimates quantiles: for each share, from 0 to 1, the value that this share of the observations is below; NaN if the
+/// Estimates quantiles: for each share, from 0 to 1, the value that is larger than this share of the observations. NaN if the
 /// digest is empty. `values` may be `shares`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_quantiles(
@@ -94,7 +95,7 @@ pub unsafe extern "C" fn valkeybloom_tdigest_quantiles(
 }
 
 /// Estimates for each value the share of the observations below it, plus half of those equal to it; NaN if the digest
-/// is empty. `shares` may be `values`.
+/// is empty or the value is NaN. `shares` may be `values`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_cdf(
     digest: *const Object,
@@ -110,8 +111,9 @@ pub unsafe extern "C" fn valkeybloom_tdigest_cdf(
     })
 }
 
-/// Estimates the rank of each value: the number of observations below it, plus half of those equal to it; -1 if all are
-/// larger, -2 if the digest is empty. With `reverse`, the number of those above it, and -1 if all are smaller.
+/// Estimates the rank of each value: the number of observations below it, plus half of those equal to it; -1 if all
+/// observations are larger, -2 if the digest is empty or the value is NaN. With `reverse`, observations above the value count
+/// instead of those below it, and the rank is -1 if all are smaller.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_ranks(
     digest: *const Object,
@@ -154,7 +156,8 @@ pub unsafe extern "C" fn valkeybloom_tdigest_by_ranks(
     })
 }
 
-/// Estimates the mean of the observations between two quantiles, from 0 to 1; NaN if the digest is empty.
+/// Estimates the mean of the observations between two quantiles, from 0 to 1; NaN if the digest is empty. `low` has to be
+/// below `high`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_tdigest_trimmed_mean(
     digest: *const Object,

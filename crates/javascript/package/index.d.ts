@@ -198,13 +198,23 @@ export class TDigest extends Sketch {
   /** Returns the value that a share of the observations, from 0 to 1, is below. */
   quantile(share: number): number;
   quantiles(shares: Iterable<number>): number[];
-  /** Returns the share of the observations below a value, plus half of those equal to it. */
+  /** Returns the share of observations below a value, plus half of those equal to it; NaN for NaN or without observations. */
   cdf(value: number): number;
+  /**
+   * Returns the number of observations below a value, plus half of those equal to it; -1 if all are larger, -2 for NaN or without
+   * observations.
+   */
   rank(value: number): number;
+  /**
+   * Returns the number of observations above a value, plus half of those equal to it; -1 if all are smaller, -2 for NaN or
+   * without observations.
+   */
   revRank(value: number): number;
+  /** Returns the value of a rank, from 0 at the smallest observation; Infinity after the last, NaN without observations. */
   byRank(rank: number): number;
+  /** Returns the value of a rank, from 0 at the largest observation; -Infinity after the last, NaN without observations. */
   byRevRank(rank: number): number;
-  /** Returns the mean of the observations between two quantiles. */
+  /** Returns the mean of the observations between two quantiles. `low` has to be below `high`. */
   trimmedMean(low: number, high: number): number;
   readonly compression: number;
   readonly size: number;
