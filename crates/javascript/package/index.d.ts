@@ -198,7 +198,7 @@ export class TDigest extends Sketch {
   /** Returns the value that a share of the observations, from 0 to 1, is below. */
   quantile(share: number): number;
   quantiles(shares: Iterable<number>): number[];
-  /** Returns the share of observations below a value, plus half of those equal to it; NaN for NaN or without observations. */
+  /** Returns the share of observations below a value, plus half of those equal to it; NaN for NaN or if there are none. */
   cdf(value: number): number;
   /**
    * Returns the number of observations below a value, plus half of those equal to it; -1 if all are larger, -2 for NaN or without

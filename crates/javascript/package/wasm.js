@@ -226,7 +226,7 @@ export function withNumbers(all) {
 //                   the offsets                                      4 bytes for each item, and 4 more
 //                   the data                                         the items, end to end
 //
-// The results may be words of 8 bytes, so they begin at a multiple of 8.
+// The seven words take 28 bytes. The results may be words of 8 bytes, so they begin at the next multiple of 8.
 const HEADER = 32;
 
 /** A string of more code units may be too long for an engine. */
@@ -263,15 +263,17 @@ function encodeEach(all, room, mark) {
       if (!word.isWellFormed()) throw malformed(index);
       end += encoder.encodeInto(word, room.subarray(end)).written;
     } else {
+      // Another thread may lengthen shared memory meanwhile.
+      const size = lengthOf(word);
       room.set(word, end);
-      end += lengthOf(word);
+      end += size;
     }
     mark(end);
   });
   return true;
 }
 
-/** Writes a batch with `encode`, which marks the end of each item, and calls `use` with its address. Returns what `encode` does. */
+/** Writes a batch and calls `use` with its address, unless `encode` returns false. `encode` marks the end of each item. */
 function writeBatch(all, each, room, encode, use) {
   const offsets = HEADER + 8 * Math.ceil((all.length * each) / 8);
   const data = offsets + 4 * (all.length + 1);
