@@ -48,14 +48,14 @@ const FAMILY = Symbol('family');
  * Makes an object of a class from the pointer that a call returned. `Sketch` stands for the class of the object's family. The
  * class may be derived, so its constructor may run any code.
  */
-export function objectAt(pointer, given = Sketch) {
+export function objectAt(pointer, wanted = Sketch) {
   const made = new Made(pointer);
   try {
-    const [number, wanted] = [made.number, given.prototype[FAMILY]];
-    if (wanted !== undefined && wanted !== number) {
-      throw new SketchError('UNDECODABLE', `the bytes are a ${FAMILIES[number].name}, not a ${FAMILIES[wanted].name}`);
+    const [found, expected] = [made.number, wanted.prototype[FAMILY]];
+    if (expected !== undefined && expected !== found) {
+      throw new SketchError('UNDECODABLE', `the bytes are a ${FAMILIES[found].name}, not a ${FAMILIES[expected].name}`);
     }
-    const family = wanted === undefined ? FAMILIES[number].class : given;
+    const family = expected === undefined ? FAMILIES[found].class : wanted;
     const object = new family(made);
     if (made.isTaken) return object;
     throw new TypeError(`the constructor of ${family.name} has to pass its parameters to super`);
@@ -69,7 +69,7 @@ export function objectAt(pointer, given = Sketch) {
  * replaced the clock by code that frees sketches or uses the memory. So a call reads the program's iterables and options,
  * then calls this, and only then writes an item or options.
  */
-export let pointersOf;
+let pointersOf;
 
 /** Returns the pointer of a sketch for the next call, as `pointersOf` does. */
 export let pointerOf;
@@ -87,8 +87,8 @@ const callWithItem = (fn, sketch, item, read = isTrue) => {
 };
 
 /**
- * Calls a function with a sketch, an item, and a number or options. Returns its answer, which `read` finds. One function with a
- * list of parameters, spread into the call, would take twice as long.
+ * Calls a function with a sketch, an item, and a number or options. Returns its answer, which `read` finds. One function for
+ * both, with a list of parameters that is spread into the call, would take twice as long.
  */
 const callWithParameter = (fn, sketch, item, parameter, read = isTrue) => {
   const pointer = pointerOf(sketch);

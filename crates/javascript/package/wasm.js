@@ -100,8 +100,8 @@ export const call = (name, ...parameters) => check(run(wasm[`valkeybloom_${name}
 const noMemory = () => new SketchError('NO_MEMORY', 'not enough memory');
 
 /**
- * Calls a function. If there is no memory for a few words, or if it has a bug, it is aborted; if the engine's stack is full, it
- * does not begin. Then its stack in the memory is reset.
+ * Calls a function. The engine aborts it if there is no memory for a few words or if it has a bug, and does not begin it if
+ * the engine's stack is full. Then its stack in the memory is reset.
  */
 export function run(callee, ...parameters) {
   try {
@@ -294,7 +294,7 @@ function writeBatch(all, each, room, encode, use) {
   });
 }
 
-/** Calls `use` with the address of a batch of items, their number, and the address of `each` bytes of results for each item. */
+/** Calls `use` with the address of a batch of items, their number, and the address of their results, `each` bytes an item. */
 export function withBatch(items, each, use) {
   const all = listOf(items, 'items');
   const { length, most, isText } = measure(all);

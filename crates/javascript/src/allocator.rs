@@ -1,5 +1,5 @@
-//! The allocator, which notes whether memory is out. The engine reports a panic and an allocation that fails in the same way:
-//! by an error that ends the call.
+//! The allocator. It notes whether memory is out, because the engine aborts a call in the same way after a panic and after an
+//! allocation that failed.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,7 +40,8 @@ unsafe impl GlobalAlloc for Noting {
     }
 }
 
-/// Returns whether the latest allocation failed. After a call that the engine has ended, it tells a lack of memory from a bug.
+/// Returns whether the latest allocation failed. JavaScript calls it after the engine has aborted a call, to tell a lack of
+/// memory from a bug.
 #[unsafe(no_mangle)]
 pub extern "C" fn valkeybloom_allocation_failed() -> bool {
     HAS_FAILED.load(Ordering::Relaxed)
