@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   files → form    decompressed, or refused
-//!         → lines   blocks of whole lines            ┐
+//!         → split   blocks of whole lines            ┐
 //!         → table   the fields of a column           ┼→ block → the consumer
 //!         → json    the fields of a block of lines   ┘
 //! ```
@@ -14,11 +14,11 @@ mod block;
 mod form;
 mod json;
 mod records;
+mod split;
 mod strings;
 mod table;
 
 use std::collections::HashSet;
-use std::fmt;
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
@@ -38,11 +38,10 @@ use self::block::{OnFault, Unit};
 use self::form::Opened;
 pub use self::form::Packed;
 use self::json::Field;
+pub use self::split::failed;
+use self::split::lines;
 use self::table::Column;
 use super::failure::{Failure, Result};
-
-/// The approximate size of a block.
-const BLOCK_BYTES: usize = 1 << 20;
 
 /// The most blocks that wait for the consumer.
 const BLOCKS: usize = 4;
@@ -439,29 +438,6 @@ fn metadata(file: &Path) -> io::Result<Metadata> {
         return open(file)?.metadata();
     }
     file.metadata()
-}
-
-/// Passes on a block.
-type Sink<'s> = &'s dyn Fn(Block) -> Result<()>;
-
-/// Sends the items that end with a byte. The block is the first of the file.
-fn lines(mut block: Block, mut opened: Opened<'_>, end: u8, send: Sink<'_>) -> Result<()> {
-    loop {
-        match block.fill(&mut opened.from, BLOCK_BYTES, end) {
-            Ok(0) => {
-                block.end_last(end);
-                return send(block);
-            }
-            // An item that is longer than a block stays where it is.
-            Ok(_) if block.len() == 0 => {}
-            Ok(_) => send(block.take())?,
-            Err(error) => return Err(block.broken(error)),
-        }
-    }
-}
-
-pub fn failed(file: &Path, error: impl fmt::Display) -> Failure {
-    Failure::new(format!("could not read {}: {error}", file.display()))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use csv::ByteRecord;
 use super::block::{Block, OnFault, ended};
 use super::form::Opened;
 use super::records::{Keep, Records};
-use super::{BLOCK_BYTES, Sink, failed};
+use super::split::{BLOCK_BYTES, Sink, failed};
 use crate::failure::{Failure, Result, shown};
 use crate::report::counted;
 
