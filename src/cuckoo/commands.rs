@@ -1,5 +1,6 @@
 //! One function for each command: parse, open, act, publish, reply.
 
+use std::borrow::Cow;
 use std::ffi::CStr;
 use std::ops::Range;
 
@@ -9,7 +10,9 @@ use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::numerals::integer;
 use valkeybloom_protocol::words::CommandWords;
 use valkeybloom_sketches::cuckoo::wire::{self, HeaderError};
-use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Outline, Params, Refusal, Shape};
+use valkeybloom_sketches::cuckoo::{
+    ChunkError, Cuckoo, Limits, Params, Refusal, Shape, ValidOutline,
+};
 
 use crate::ffi::{Argument, Argv, Call, Ctx, Done, Reply, Str};
 use crate::keys::{Reader, Writer};
@@ -318,17 +321,20 @@ pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
     let cursor = cursor.ok_or(error::BAD_CURSOR)?;
     let reader = Reader::<Cuckoo>::open(keys, key(&args));
     let object = reader.existing()?;
-    let piece = if object.items() == 0 {
-        None
+    let (next, bytes) = if object.items() == 0 {
+        (0, Cow::default())
     } else if cursor == 0 {
-        Some((1, wire::write_header(object).into()))
+        (1, wire::write_header(object).into())
     } else {
-        wire::chunk(object, cursor).map_err(error::refused)?
+        wire::chunk(object, cursor).ok_or(error::refused(Refusal::OutOfMemory))?
     };
     ctx.reply_array(2);
-    let (next, bytes) = piece.unzip();
-    Reply::Count(next.unwrap_or(0)).send(ctx);
-    bytes.map_or_else(|| ctx.reply_null(), |bytes| ctx.reply_bytes(&bytes));
+    Reply::Count(next).send(ctx);
+    if bytes.is_empty() {
+        ctx.reply_null();
+    } else {
+        ctx.reply_bytes(&bytes);
+    }
     Ok(Reply::Sent)
 }
 
@@ -347,6 +353,7 @@ pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
         let begun = wire::begin(data, &limits_for(ctx)).map_err(|fault| match fault {
             HeaderError::Length => error::BAD_HEADER,
             HeaderError::Numbers => error::BAD_CLAIM,
+            HeaderError::NoMemory => error::refused(Refusal::OutOfMemory),
         });
         writer.store_verbatim(begun?, CREATED);
     } else {
@@ -354,9 +361,9 @@ pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
         let cursor = u64::try_from(cursor).unwrap_or(u64::MAX);
         let written = writer.update(|object| wire::load(object, cursor, data))?;
         match written.ok_or(Error::NOT_FOUND)? {
-            Ok(true) => writer.publish_verbatim([]),
-            Ok(false) => return Err(error::BAD_CHUNK),
-            Err(no_memory) => return Err(error::refused(no_memory)),
+            Ok(()) => writer.publish_verbatim([]),
+            Err(ChunkError::Misplaced) => return Err(error::BAD_CHUNK),
+            Err(ChunkError::NoMemory) => return Err(error::refused(Refusal::OutOfMemory)),
         }
     }
     Ok(Reply::Ok)
@@ -366,12 +373,7 @@ pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
 /// that a server with other settings makes the same object.
 fn store(writer: Writer<Cuckoo>, object: Cuckoo, params: &Params, items: &[Str]) {
     let name = writer.name().bytes();
-    let empty = Outline {
-        filters: 1,
-        items: 0,
-        deletes: 0,
-        ..object.outline()
-    };
+    let empty = ValidOutline::of_new(*object.shape());
     let mut change = writer.store(object, None);
     if CuckooOption::ALL.iter().any(|option| option.is(name)) {
         // RedisBloom parses such a key as the option in CF.RESERVE, and replicas here do the same.

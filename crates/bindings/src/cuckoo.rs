@@ -2,11 +2,11 @@
 
 use valkeybloom_protocol::cuckoo::{self as request, error};
 use valkeybloom_protocol::words::Grammar;
-use valkeybloom_sketches::cuckoo::{self, Limits, Params, Refusal, Shape, wire};
+use valkeybloom_sketches::cuckoo::wire::{self, HeaderError};
+use valkeybloom_sketches::cuckoo::{self, ChunkError, Limits, Params, Refusal, Shape};
 
 use super::batch::{Batch, copied, writer};
-use super::decode::undecodable;
-use super::error::Error;
+use super::error::{Code, Error};
 use super::family::{Chunked, family};
 use super::limits;
 use super::words::Command;
@@ -27,7 +27,7 @@ impl Cuckoo {
     /// Creates the filter of CF.RESERVE with these words after the key: the capacity, and options.
     ///
     /// # Errors
-    /// [`Code::Refused`](super::Code::Refused) or [`Code::NoMemory`](super::Code::NoMemory).
+    /// [`Code::Refused`] or [`Code::NoMemory`].
     pub fn reserve(words: &[&[u8]]) -> Result<Self, Error> {
         let words = Command::new(&[b"CF.RESERVE", b"key"], words);
         let params = request::reserve(&words, Params::REDISBLOOM, Grammar::Own)?;
@@ -39,7 +39,7 @@ impl Cuckoo {
     /// Adds an item, or with `unless_present` only an item that the filter lacks. Returns whether it was added.
     ///
     /// # Errors
-    /// [`Code::Refused`](super::Code::Refused) or [`Code::NoMemory`](super::Code::NoMemory). Then nothing has changed.
+    /// [`Code::Refused`] or [`Code::NoMemory`]. Then nothing has changed.
     #[inline]
     pub fn add(&mut self, item: &[u8], unless_present: bool) -> Result<bool, Error> {
         let added = self.0.add(item, unless_present, limits::of_cuckoo);
@@ -51,8 +51,8 @@ impl Cuckoo {
     /// room stay as they are.
     ///
     /// # Errors
-    /// [`Code::Refused`](super::Code::Refused) or [`Code::NoMemory`](super::Code::NoMemory). Then all other items that
-    /// have room are added.
+    /// The first refusal: [`Code::Refused`] or [`Code::NoMemory`]. All other items that have room are added all the same,
+    /// unless memory to read the batch runs out: then the items from there on are not.
     pub fn add_each(
         &mut self,
         batch: &Batch,
@@ -61,17 +61,22 @@ impl Cuckoo {
     ) -> Result<u64, Error> {
         let (mut new, mut first_refusal, mut answers) = (0, None, answers.iter_mut());
         batch.visit_all(|items| {
-            let outcome = |added: Result<bool, _>| match (added, answers.next()) {
-                (Err(refusal), _) => first_refusal = first_refusal.or(Some(refusal)),
-                (Ok(added), answer) => {
-                    new += u64::from(added);
-                    if let Some(answer) = answer {
-                        *answer = added.into();
+            let report = |outcome: Result<bool, _>| {
+                let answer = answers.next();
+                match outcome {
+                    Ok(is_new) => {
+                        new += u64::from(is_new);
+                        if let Some(answer) = answer {
+                            *answer = is_new.into();
+                        }
+                    }
+                    Err(refusal) => {
+                        first_refusal.get_or_insert(refusal);
                     }
                 }
             };
             self.0
-                .add_each(items, unless_present, limits::of_cuckoo, outcome);
+                .add_each(items, unless_present, limits::of_cuckoo, report);
         })?;
         first_refusal.map_or(Ok(new), |refusal| Err(refused(refusal)))
     }
@@ -79,7 +84,7 @@ impl Cuckoo {
     /// Looks items up. Writes 1 for each item that the filter claims, 0 for each other, until `answers` is full.
     ///
     /// # Errors
-    /// [`Code::NoMemory`](super::Code::NoMemory)
+    /// [`Code::NoMemory`]
     pub fn contains_each(&self, batch: &Batch, answers: &mut [u8]) -> Result<(), Error> {
         let mut answer = writer(answers);
         batch.visit_all(|items| {
@@ -91,7 +96,7 @@ impl Cuckoo {
     /// Removes all items. The parameters stay.
     ///
     /// # Errors
-    /// [`Code::NoMemory`](super::Code::NoMemory)
+    /// [`Code::NoMemory`]
     pub fn clear(&mut self) -> Result<(), Error> {
         let made = cuckoo::Cuckoo::new(*self.0.shape(), &Limits::NONE);
         self.0 = made.map_err(refused)?;
@@ -106,26 +111,22 @@ impl Chunked for Cuckoo {
         if cursor == 0 {
             return Ok((1, wire::write_header(&self.0)));
         }
-        let chunk = wire::chunk(&self.0, cursor).map_err(|_| Error::NO_MEMORY)?;
-        let Some((next, slots)) = chunk else {
-            return Ok((0, Vec::new()));
-        };
+        let (next, slots) = wire::chunk(&self.0, cursor).ok_or(Error::NO_MEMORY)?;
         Ok((next, copied(&slots)?))
     }
 
     fn begin(header: &[u8]) -> Result<cuckoo::Cuckoo, Error> {
         wire::begin(header, &Limits::NONE).map_err(|error| match error {
-            wire::HeaderError::Length => error::BAD_HEADER.into(),
-            wire::HeaderError::Numbers => error::BAD_CLAIM.into(),
+            HeaderError::NoMemory => Error::NO_MEMORY,
+            fault => Error::new(Code::Undecodable, fault.to_string()),
         })
     }
 
     fn load(loading: &mut cuckoo::Cuckoo, cursor: u64, chunk: &[u8]) -> Result<(), Error> {
-        match wire::load(loading, cursor, chunk) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(undecodable("the chunk is not within one filter")),
-            Err(_) => Err(Error::NO_MEMORY),
-        }
+        wire::load(loading, cursor, chunk).map_err(|error| match error {
+            ChunkError::NoMemory => Error::NO_MEMORY,
+            fault @ ChunkError::Misplaced => Error::new(Code::Undecodable, fault.to_string()),
+        })
     }
 
     fn end(loading: cuckoo::Cuckoo) -> Result<Self, Error> {
@@ -137,6 +138,9 @@ impl Chunked for Cuckoo {
 mod tests {
     use super::*;
     use crate::{Element, Family, Strided, Text};
+
+    /// What an answer holds before the batch, and after it if the item has no room.
+    const NOT_ADDED: u8 = 7;
 
     #[test]
     fn all_items_with_room_are_added_from_an_array_as_from_a_list() {
@@ -157,11 +161,31 @@ mod tests {
         let fill = |batch: &Batch<'_>| {
             let words: [&[u8]; 5] = [b"4096", b"EXPANSION", b"0", b"MAXITERATIONS", b"1"];
             let mut filter = Cuckoo::reserve(&words).unwrap();
-            filter.add_each(batch, false, &mut []).unwrap_err();
-            filter
+            let mut answers = [NOT_ADDED; 10_000];
+            let error = filter.add_each(batch, false, &mut answers).unwrap_err();
+            assert_eq!(
+                (error.code(), error.text()),
+                (Code::Refused, "Filter is full")
+            );
+            let added = answers.iter().filter(|answer| **answer == 1).count();
+            assert_eq!(added as u64, filter.items());
+            let refused = answers.iter().position(|answer| *answer == NOT_ADDED);
+            let after = &answers[refused.unwrap()..];
+            assert!(after.contains(&1), "an item after the first without room");
+            (filter, answers)
         };
         let (by_array, by_list) = (fill(&array), fill(&text.batch().unwrap()));
-        assert!(by_array.items() > 2048);
-        assert!(by_array.equals(&by_list).unwrap());
+        assert!(by_array.0.items() > 2048);
+        assert!(by_array.0.equals(&by_list.0).unwrap());
+        assert_eq!(by_array.1, by_list.1);
+    }
+
+    /// The header is too short, or its numbers are impossible.
+    #[test]
+    fn bytes_that_are_no_header_are_undecodable() {
+        for header in [&[0; 5][..], &[0; 38]] {
+            let error = Cuckoo::begin(header).unwrap_err();
+            assert_eq!(error.code(), Code::Undecodable, "{error}");
+        }
     }
 }

@@ -30,6 +30,16 @@ function filled() {
   return [...filters, hits, top, times];
 }
 
+/** The first chunk of a cuckoo filter of 2^31 buckets of 2 slots, which no WebAssembly can hold. */
+const CLAIM_OF_4_GIB = new Uint8Array(38);
+{
+  const numbers = new DataView(CLAIM_OF_4_GIB.buffer);
+  numbers.setBigUint64(8, 2n ** 31n, true);
+  numbers.setBigUint64(24, 1n, true);
+  numbers.setUint16(32, 2, true);
+  numbers.setUint16(34, 20, true);
+}
+
 test('an item is the same as text, bytes or a number, one at a time and in batches', () => {
   const texts = ['', 'a', 'é', '漢字', '😀', '\0', 'a'.repeat(100)];
   for (const length of LENGTHS) texts.push('x'.repeat(length), 'é'.repeat(length), '漢'.repeat(length));
@@ -108,6 +118,9 @@ test('errors have the text of a server, and name the option', () => {
     [() => TopK.fromBytes(new TDigest().toBytes()), 'UNDECODABLE', /^the bytes are a t-digest, not a top-k list$/],
     [() => Bloom.fromChunks([[7, new Uint8Array(3)]]), 'UNDECODABLE', /^the first chunk has cursor 1$/],
     [() => Bloom.fromChunks([]), 'UNDECODABLE', /^there are no chunks$/],
+    [() => CuckooFilter.fromChunks([[1, new Uint8Array(5)]]), 'UNDECODABLE', /^the header has the wrong length$/],
+    [() => CuckooFilter.fromChunks([[1, new Uint8Array(38)]]), 'UNDECODABLE', /^the header's numbers are out of range$/],
+    [() => CuckooFilter.fromChunks([[1, CLAIM_OF_4_GIB]]).toBytes(), 'NO_MEMORY', /^not enough memory$/],
     [() => new Bloom(2 ** 52, 1e-9), 'NO_MEMORY', /^not enough memory$/],
     [() => new Bloom(10, 0.1).hasMany(Array(17).fill('x'.repeat(2 ** 28))), 'NO_MEMORY', /^not enough memory$/],
     [() => new Bloom(10, 0.1).addMany(['é', ...Array(6).fill('x'.repeat(2 ** 28))]), 'NO_MEMORY', /^not enough memory$/],

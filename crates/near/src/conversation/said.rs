@@ -96,9 +96,7 @@ pub fn chunk_after(sketch: &Sketch, cursor: u64) -> Option<(u64, Vec<u8>)> {
         Sketch::Cuckoo(filter) if cursor == 0 => {
             return Some((1, cuckoo::wire::write_header(filter)));
         }
-        Sketch::Cuckoo(filter) => cuckoo::wire::chunk(filter, cursor)
-            .ok()?
-            .unwrap_or_default(),
+        Sketch::Cuckoo(filter) => cuckoo::wire::chunk(filter, cursor)?,
         _ => (0, Cow::default()),
     };
     let mut copy = Vec::new();

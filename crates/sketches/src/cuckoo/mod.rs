@@ -29,7 +29,7 @@ pub mod wire;
 
 pub use buckets::Buckets;
 pub use growth::Plan;
-pub use object::Cuckoo;
+pub use object::{ChunkError, Cuckoo};
 pub use outline::{Outline, ValidOutline};
 pub use place::Place;
 pub use shape::{FILTER_BYTES_MAX, FILTERS_MAX, Limits, Params, Refusal, Shape, ranges};

@@ -46,11 +46,8 @@ impl Cuckoo {
     }
 
     /// Creates the empty object that an outline claims: a filter takes memory with the first byte written to it.
-    /// Returns `None` if the limits don't admit all that is claimed, or if the table can't be allocated.
-    pub fn claimed(outline: &ValidOutline, limits: &Limits) -> Option<Self> {
-        if !outline.is_within(Self::BASE_BYTES, limits) {
-            return None;
-        }
+    /// Returns `None` if the table can't be allocated.
+    pub(super) fn claimed(outline: &ValidOutline) -> Option<Self> {
         let filters = usize::try_from(outline.filters).ok()?;
         let mut slots = memory::reserved(filters)?;
         slots.resize_with(filters, Vec::new);
@@ -94,6 +91,16 @@ impl Cuckoo {
             bucket_size: self.shape.bucket_size.into(),
             max_iterations: self.shape.max_iterations.into(),
             expansion: self.shape.expansion.into(),
+        }
+    }
+
+    /// Returns the object without its slots.
+    pub(super) const fn valid_outline(&self) -> ValidOutline {
+        ValidOutline {
+            shape: self.shape,
+            filters: self.filters.len() as u64,
+            items: self.items,
+            deletes: self.deletes,
         }
     }
 
@@ -374,22 +381,20 @@ impl Cuckoo {
         changed
     }
 
-    /// Overwrites stored slots, at an offset into the slots of all filters end to end. Returns whether they are within
-    /// one filter, as they must be.
+    /// Overwrites stored slots, at an offset into the slots of all filters end to end.
     ///
     /// # Errors
-    /// If the slots can't be allocated.
-    pub fn write(&mut self, offset: u64, slots: &[u8]) -> Result<bool, Refusal> {
-        let Some((index, within)) = self.find(offset) else {
-            return Ok(false);
-        };
+    /// Any [`ChunkError`]. Then nothing has changed.
+    pub fn write(&mut self, offset: u64, slots: &[u8]) -> Result<(), ChunkError> {
+        let (index, within) = self.find(offset).ok_or(ChunkError::Misplaced)?;
         let filter = &mut self.filters[index];
         if slots.is_empty() || slots.len() as u64 > filter.size() - within {
-            return Ok(false);
+            return Err(ChunkError::Misplaced);
         }
         let unallocated = filter.slots().is_empty();
-        let start = usize::try_from(within).map_err(|_| Refusal::OutOfMemory)?;
-        let lost = filter.write(start, slots)?;
+        let start = usize::try_from(within).map_err(|_| ChunkError::NoMemory)?;
+        let lost = filter.write(start, slots);
+        let lost = lost.map_err(|_| ChunkError::NoMemory)?;
         if unallocated {
             self.slot_bytes += filter.slots().len() as u64;
         }
@@ -405,7 +410,7 @@ impl Cuckoo {
             });
         }
         self.assert_valid();
-        Ok(true)
+        Ok(())
     }
 
     /// Returns the filter at an offset into the slots of all filters end to end, and the offset into its own slots.
@@ -484,6 +489,20 @@ impl Cuckoo {
         }
     }
 }
+
+/// The reason that a chunk is not loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChunkError {
+    /// The chunk is empty, or not within one filter.
+    Misplaced,
+    /// There is not enough memory for the filter's slots.
+    NoMemory,
+}
+
+crate::error::texts!(ChunkError {
+    Self::Misplaced => "the chunk is not within one filter",
+    Self::NoMemory => "not enough memory",
+});
 
 /// The condition for ending a compaction early.
 #[derive(Clone, Copy, PartialEq, Eq)]

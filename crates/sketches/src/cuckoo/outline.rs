@@ -79,6 +79,16 @@ impl Outline {
 }
 
 impl ValidOutline {
+    /// Returns a new object: one filter without items.
+    pub const fn of_new(shape: Shape) -> Self {
+        Self {
+            shape,
+            filters: 1,
+            items: 0,
+            deletes: 0,
+        }
+    }
+
     /// Returns the number of buckets of each filter.
     pub fn buckets(&self) -> impl Iterator<Item = u64> + use<> {
         let shape = self.shape;
@@ -108,7 +118,7 @@ impl ValidOutline {
         for (slots, buckets) in slots.into_iter().zip(self.buckets()) {
             let slots = memory::boxed(slots).ok_or(DecodeError::NoMemory)?;
             let filter = Buckets::from_slots(slots, buckets, self.shape.bucket_size);
-            filters.push(filter.ok_or("filter of another size than it should be")?);
+            filters.push(filter.ok_or("filter of the wrong size")?);
         }
         Ok(filters)
     }

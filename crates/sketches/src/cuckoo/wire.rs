@@ -11,14 +11,13 @@
 
 use std::borrow::Cow;
 
+use crate::bytes::{ByteCursor, CHUNK_BYTES, DecodeError, RdbRead, RdbWrite, push};
 use crate::machine::{memory, work};
 
 use super::buckets::Buckets;
-use super::object::Cuckoo;
-use super::outline::Outline;
-use super::shape::{Limits, Refusal};
-
-use crate::bytes::{ByteCursor, CHUNK_BYTES, DecodeError, RdbRead, RdbWrite, push};
+use super::object::{ChunkError, Cuckoo};
+use super::outline::{Outline, ValidOutline};
+use super::shape::Limits;
 
 /// The name of the type in a server.
 pub const TYPE_NAME: &std::ffi::CStr = c"MBbloomCF";
@@ -32,7 +31,7 @@ pub const RDB_VERSION: i32 = 4;
 /// Any [`DecodeError`].
 pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<Cuckoo, DecodeError> {
     if version < RDB_VERSION {
-        let older = "a cuckoo filter of RedisBloom 2.0 or older, whose hash function was another";
+        let older = "a cuckoo filter of RedisBloom 2.0 or older, which hashed items differently";
         return Err(older.into());
     }
     if version > RDB_VERSION {
@@ -55,7 +54,7 @@ pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<Cuckoo, DecodeE
         }
         let mut slots = from.bytes()?;
         if slots.len() as u64 != buckets * stored.bucket_size {
-            return Err("filter of another size than it should be".into());
+            return Err("filter of the wrong size".into());
         }
         // An empty filter that only a header claimed takes no memory after a reload either.
         if slots.iter().all(|slot| *slot == 0) {
@@ -83,45 +82,49 @@ pub fn write_rdb(object: &Cuckoo, to: &mut impl RdbWrite) {
     ] {
         to.uint(number);
     }
-    // It fits an allocation, or it could not have been claimed.
-    let size = |filter: &Buckets| memory::index(filter.size());
-    // Filters without memory share a buffer of zeros. Filters never shrink, so the newest of them needs the most.
+    // Filters without memory share a buffer of zeros. Filters never shrink, so the newest of them needs the most. The
+    // system does not back these pages, because nothing writes to them.
     let mut without_memory = object.filters().iter().filter(|f| f.slots().is_empty());
-    let largest = without_memory.next_back().map_or(0, size);
-    work::bytes(largest);
-    // The system does not back these pages, because nothing writes to them.
-    let Some(zeros) = memory::zeroed(largest) else {
+    let largest = without_memory.next_back().map_or(0, Buckets::size);
+    let zeros = usize::try_from(largest).ok().and_then(memory::zeroed);
+    let Some(zeros) = zeros else {
         return to.no_memory("an empty filter");
     };
+    work::bytes(zeros.len());
     for filter in object.filters() {
+        let slots = match filter.slots() {
+            [] => &zeros[..memory::index(filter.size())],
+            slots => slots,
+        };
         to.uint(filter.buckets());
-        work::bytes(size(filter));
-        if filter.slots().is_empty() {
-            to.bytes(&zeros[..size(filter)]);
-        } else {
-            to.bytes(filter.slots());
-        }
+        work::bytes(slots.len());
+        to.bytes(slots);
     }
 }
 
 /// Writes the header of an object's chunks.
 pub fn write_header(object: &Cuckoo) -> Vec<u8> {
-    header_of(&object.outline())
+    header_of(&object.valid_outline())
 }
 
-/// Returns the header of the numbers of an object.
-pub fn header_of(stored: &Outline) -> Vec<u8> {
+/// Returns the header of an object's chunks, given the object without its slots.
+pub fn header_of(object: &ValidOutline) -> Vec<u8> {
+    let ValidOutline { shape, .. } = object;
     let mut header = Vec::with_capacity(HEADER_BYTES);
     for number in [
-        stored.items,
-        stored.first_buckets,
-        stored.deletes,
-        stored.filters,
+        object.items,
+        shape.first_buckets,
+        object.deletes,
+        object.filters,
     ] {
         header.extend(number.to_le_bytes());
     }
-    for number in [stored.bucket_size, stored.max_iterations, stored.expansion] {
-        header.extend(&number.to_le_bytes()[..2]);
+    for number in [
+        shape.bucket_size.into(),
+        shape.max_iterations,
+        shape.expansion,
+    ] {
+        header.extend(number.to_le_bytes());
     }
     header
 }
@@ -138,11 +141,14 @@ pub enum HeaderError {
     Length,
     /// No object can have these numbers, or the limits don't admit it.
     Numbers,
+    /// There is not enough memory for the list of filters.
+    NoMemory,
 }
 
 crate::error::texts!(HeaderError {
     Self::Length => "the header has the wrong length",
     Self::Numbers => "the header's numbers are out of range",
+    Self::NoMemory => "not enough memory",
 });
 
 /// Creates the empty object of a header. Its filters take memory when their chunks arrive.
@@ -151,9 +157,11 @@ crate::error::texts!(HeaderError {
 /// Any [`HeaderError`].
 pub fn begin(header: &[u8], limits: &Limits) -> Result<Cuckoo, HeaderError> {
     let stored = read_header(header).ok_or(HeaderError::Length)?;
-    let outline = stored.check().ok();
-    let object = outline.and_then(|outline| Cuckoo::claimed(&outline, limits));
-    object.ok_or(HeaderError::Numbers)
+    let outline = stored.check().map_err(|_| HeaderError::Numbers)?;
+    if !outline.is_within(Cuckoo::BASE_BYTES, limits) {
+        return Err(HeaderError::Numbers);
+    }
+    Cuckoo::claimed(&outline).ok_or(HeaderError::NoMemory)
 }
 
 fn read_header(header: &[u8]) -> Option<Outline> {
@@ -175,44 +183,35 @@ fn read_header(header: &[u8]) -> Option<Outline> {
     })
 }
 
-/// The cursor of the next chunk, and slots.
-pub type Chunk<'a> = (u64, Cow<'a, [u8]>);
-
 /// Returns the cursor of the next chunk, and the chunk at this cursor: slots from offset `cursor - 1` of all filters
-/// end to end, up to [`CHUNK_BYTES`] and within one filter. Returns `None` past the end.
-///
-/// # Errors
-/// If a filter takes no memory, and its empty slots can't be allocated.
-pub fn chunk(object: &Cuckoo, cursor: u64) -> Result<Option<Chunk<'_>>, Refusal> {
+/// end to end, up to [`CHUNK_BYTES`] and within one filter. Past the end, the cursor is 0 and the chunk is empty. Returns
+/// `None` if the slots of a filter that takes no memory can't be allocated.
+pub fn chunk(object: &Cuckoo, cursor: u64) -> Option<(u64, Cow<'_, [u8]>)> {
     let Some((index, within)) = cursor.checked_sub(1).and_then(|at| object.find(at)) else {
-        return Ok(None);
+        return Some((0, Cow::default()));
     };
     let filter = &object.filters()[index];
     let length = (filter.size() - within).min(CHUNK_BYTES as u64);
     let next = cursor + length;
-    let position = |number| usize::try_from(number).map_err(|_| Refusal::OutOfMemory);
-    let (within, length) = (position(within)?, position(length)?);
-    let slots = match filter.slots().get(within..within + length) {
-        Some(slots) => Cow::Borrowed(slots),
-        None => Cow::Owned(
-            memory::zeroed(length)
-                .ok_or(Refusal::OutOfMemory)?
-                .into_vec(),
-        ),
+    let length = memory::index(length);
+    let slots = if filter.slots().is_empty() {
+        memory::zeroed(length)?.into_vec().into()
+    } else {
+        filter.slots()[memory::index(within)..][..length].into()
     };
-    Ok(Some((next, slots)))
+    Some((next, slots))
 }
 
-/// Overwrites slots with a chunk that ends at `cursor`. Returns whether the chunk is within one filter, as it must be.
+/// Overwrites slots with a chunk that ends at `cursor`.
 ///
 /// # Errors
-/// If the slots can't be allocated.
-pub fn load(object: &mut Cuckoo, cursor: u64, chunk: &[u8]) -> Result<bool, Refusal> {
-    let offset = cursor.checked_sub(1);
-    match offset.and_then(|end| end.checked_sub(chunk.len() as u64)) {
-        Some(offset) => object.write(offset, chunk),
-        None => Ok(false),
-    }
+/// Any [`ChunkError`]. Then nothing has changed.
+pub fn load(object: &mut Cuckoo, cursor: u64, chunk: &[u8]) -> Result<(), ChunkError> {
+    let offset = cursor
+        .checked_sub(1)
+        .and_then(|end| end.checked_sub(chunk.len() as u64))
+        .ok_or(ChunkError::Misplaced)?;
+    object.write(offset, chunk)
 }
 
 /// Returns the chunks that rebuild the object after its header, each with the cursor of the next. Filters that take no

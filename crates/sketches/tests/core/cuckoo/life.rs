@@ -21,7 +21,7 @@ fn somewhere_else(mut object: Cuckoo, rng: &mut Rng) -> Cuckoo {
                 let (start, end) = chunk.split_at(rng.below(chunk.len()));
                 for (cursor, part) in [(cursor, end), (cursor - end.len() as u64, start)] {
                     let written = wire::load(&mut loaded, cursor, part);
-                    assert_eq!(written, Ok(!part.is_empty()));
+                    assert_eq!(written.is_ok(), !part.is_empty());
                 }
             }
             loaded
@@ -109,7 +109,7 @@ fn live(
                 let byte = &mut naive.filters[number][slot];
                 *byte = u8::try_from(1 + rng.below(255)).unwrap() * u8::from(*byte > 0);
                 let end = 2 + (before + slot) as u64;
-                assert_eq!(wire::load(&mut object, end, &[*byte]), Ok(true));
+                assert_eq!(wire::load(&mut object, end, &[*byte]), Ok(()));
             }
             (93..97, _) if filters < 9 || step % 20 == 0 => {
                 let before = naive.clone();

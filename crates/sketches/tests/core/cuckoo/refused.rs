@@ -1,7 +1,7 @@
 //! Bytes that are not a cuckoo filter.
 
 use valkeybloom_sketches::cuckoo::wire;
-use valkeybloom_sketches::cuckoo::{Cuckoo, Limits};
+use valkeybloom_sketches::cuckoo::{ChunkError, Cuckoo, Limits};
 use valkeybloom_sketches::{DecodeError, work};
 use wire::HeaderError;
 
@@ -81,7 +81,7 @@ fn numbers_out_of_range_are_refused() {
         }
         for length in [0, 1, 63, 65, 127, 129] {
             let forged = read(fields.with(buckets + 1, Field::Bytes(vec![0; length])));
-            let error = "filter of another size than it should be";
+            let error = "filter of the wrong size";
             assert_eq!(forged.err(), Some(error.into()), "{length} bytes");
         }
     }
@@ -233,10 +233,14 @@ fn chunks_that_do_not_fit_change_nothing() {
         (u64::MAX, 128),
     ] {
         let loaded = wire::load(&mut sample, cursor, &vec![7; length]);
-        assert_eq!(loaded, Ok(false), "{length} bytes up to {cursor}");
+        assert_eq!(
+            loaded,
+            Err(ChunkError::Misplaced),
+            "{length} bytes up to {cursor}"
+        );
         assert_eq!(fields_of(&sample), before);
     }
-    assert_eq!(wire::load(&mut sample, 193, &[7; 128]), Ok(true));
-    assert_eq!(wire::load(&mut sample, 2, &[0]), Ok(true));
+    assert_eq!(wire::load(&mut sample, 193, &[7; 128]), Ok(()));
+    assert_eq!(wire::load(&mut sample, 2, &[0]), Ok(()));
     assert_eq!(sample.filters()[1].occupied(), 128);
 }

@@ -173,12 +173,12 @@ fn any_cursor_and_any_step_of_a_sketch_are_answered_or_refused() {
             continue;
         };
         for (cursor, length) in cursors(object.size()) {
-            let chunk = cuckoo::wire::chunk(&object, cursor).unwrap();
+            let (_, chunk) = cuckoo::wire::chunk(&object, cursor).unwrap();
             let is_within = (1..=object.size()).contains(&cursor);
-            assert_eq!(chunk.is_some(), is_within, "{cursor}");
-            let loaded = cuckoo::wire::load(&mut object, cursor, &vec![1; length]).unwrap();
+            assert_eq!(!chunk.is_empty(), is_within, "{cursor}");
+            let loaded = cuckoo::wire::load(&mut object, cursor, &vec![1; length]);
             let is_within = (2..=object.size() + 1).contains(&cursor) && length == 1;
-            assert_eq!(loaded, is_within, "{cursor} {length}");
+            assert_eq!(loaded.is_ok(), is_within, "{cursor} {length}");
         }
     }
 }

@@ -284,7 +284,10 @@ fn other_shapes_of_any_numbers_are_refused_or_valid() {
                 assert_eq!(filter.add(b"", true, || limits), Ok(true));
                 assert!(filter.outline().check().is_ok(), "{params:?}");
                 assert_eq!(filter.find(u64::MAX), None);
-                assert_eq!(filter.write(u64::MAX, b"1"), Ok(false));
+                assert_eq!(
+                    filter.write(u64::MAX, b"1"),
+                    Err(cuckoo::ChunkError::Misplaced)
+                );
             }
             if let Some(shape) = cms::Shape::new(one, other, CellSize::Eight)
                 && let Ok(mut sketch) = CountMin::new(shape, 1 << 20)
