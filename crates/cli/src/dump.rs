@@ -54,7 +54,7 @@ pub fn is_of_type(payload: &[u8], type_name: &str) -> bool {
         return false;
     };
     let name = CString::new(type_name).unwrap_or_default();
-    u64::from_be_bytes(*id) & !0x3ff == type_id(&name)
+    type_id(&name) == Some(u64::from_be_bytes(*id) & !0x3ff)
 }
 
 /// Returns the value in a payload, without the footer.

@@ -136,7 +136,7 @@ impl<'b> ByteCursor<'b> {
         if self.0.is_empty() {
             Ok(())
         } else {
-            Err("bytes behind the object".into())
+            Err("bytes after the object".into())
         }
     }
 

@@ -21,32 +21,35 @@ const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxy
 /// Returns a payload for RESTORE with a value of a type, whose fields `write` writes.
 ///
 /// # Panics
-/// If allocation fails, because a log depends on it. If no server has such a type: a name has nine characters, letters,
-/// digits, `-` and `_`, and an encoding version is from 0 to 1023.
-pub fn restore(type_name: &CStr, rdb_version: i32, write: impl FnOnce(&mut Payload)) -> Vec<u8> {
-    try_restore(type_name, rdb_version, write).expect("no memory for a payload")
+/// If allocation fails: a log would lack the value. If the name is not that of a type, as for [`type_id`], or the encoding
+/// version is not from 0 to 1023.
+pub fn restore(
+    type_name: &CStr,
+    encoding_version: i32,
+    write: impl FnOnce(&mut Payload),
+) -> Vec<u8> {
+    try_restore(type_name, encoding_version, write).expect("no memory for a payload")
 }
 
 /// Returns what [`restore`] does, or `None` if allocation fails.
 ///
 /// # Panics
-/// If no server has such a type, as [`restore`] does.
+/// If the name or the encoding version is invalid, as for [`restore`].
 pub fn try_restore(
     type_name: &CStr,
-    rdb_version: i32,
+    encoding_version: i32,
     write: impl FnOnce(&mut Payload),
 ) -> Option<Vec<u8>> {
     const OLDEST_VERSION: u16 = 9;
-    let name = type_name.to_bytes();
-    let is_name = name.len() == 9 && name.iter().all(|letter| LETTERS.contains(letter));
-    assert!(is_name, "no name of a type: {type_name:?}");
+    let id = type_id(type_name);
+    let id = id.unwrap_or_else(|| panic!("not the name of a type: {type_name:?}"));
     assert!(
-        (0..1024).contains(&rdb_version),
-        "no encoding version: {rdb_version}"
+        (0..1024).contains(&encoding_version),
+        "not an encoding version: {encoding_version}"
     );
     let mut payload = Payload(Buffer::default());
     payload.0.put(&[MODULE_VALUE]);
-    payload.length(type_id(type_name) | u64::from(rdb_version.unsigned_abs()));
+    payload.length(id | u64::from(encoding_version.unsigned_abs()));
     write(&mut payload);
     payload.0.put(&[END_OF_VALUE]);
     let mut bytes = payload.0.end()?;
@@ -57,10 +60,14 @@ pub fn try_restore(
 
 /// Returns the number that stands for a type in RDB: six bits for each letter of its name, then ten zeros, the bits of
 /// the encoding version.
-pub fn type_id(type_name: &CStr) -> u64 {
-    let bits = |letter| LETTERS.iter().position(|l| l == letter).unwrap_or(0) as u64;
-    let name = type_name.to_bytes().iter();
-    name.fold(0, |id, letter| id << 6 | bits(letter)) << 10
+/// Returns `None` for a name that is not nine letters, digits, `-` or `_`.
+pub fn type_id(type_name: &CStr) -> Option<u64> {
+    let name = type_name.to_bytes();
+    let bits = |letter| LETTERS.iter().position(|l| l == letter);
+    let id = name
+        .iter()
+        .try_fold(0, |id, letter| Some(id << 6 | bits(letter)? as u64))?;
+    (name.len() == 9).then_some(id << 10)
 }
 
 /// Appends the footer of a DUMP payload: the RDB version, and a checksum of all before.
@@ -98,17 +105,17 @@ impl Payload {
 
 impl RdbWrite for Payload {
     fn uint(&mut self, value: u64) {
-        self.0.put(&[2]);
+        self.length(UINT);
         self.length(value);
     }
 
     fn double(&mut self, value: f64) {
-        self.0.put(&[4]);
+        self.length(DOUBLE);
         self.0.put(&value.to_le_bytes());
     }
 
     fn bytes(&mut self, value: &[u8]) {
-        self.0.put(&[5]);
+        self.length(STRING);
         self.length(value.len() as u64);
         self.0.put(value);
     }
@@ -116,6 +123,16 @@ impl RdbWrite for Payload {
     fn no_memory(&mut self, of: &str) {
         self.0.no_memory(of);
     }
+}
+
+const UNKNOWN_LENGTH: DecodeError = DecodeError::Malformed("unknown encoding of a length");
+
+/// The number before a string.
+enum Length {
+    /// The string's length in bytes. Its bytes follow.
+    Plain(u64),
+    /// The number of the string's encoding.
+    Encoded(u8),
 }
 
 /// The fields of a payload of DUMP that are not read yet.
@@ -128,7 +145,7 @@ impl<'p> Fields<'p> {
         if CHECKSUM.checksum(body) != u64::from_le_bytes(*checksum) {
             return Err("wrong checksum".into());
         }
-        // What the value needs of its version of RDB is in its own fields.
+        // The fields of a module's value are the same in every version of RDB.
         let (value, _rdb_version) = body.split_last_chunk::<2>().ok_or(DecodeError::Truncated)?;
         match value {
             [MODULE_VALUE, fields @ ..] => Ok(Self(ByteCursor(fields))),
@@ -149,33 +166,35 @@ impl<'p> Fields<'p> {
         match self.0.0 {
             [END_OF_VALUE] => Ok(()),
             [] => Err(DecodeError::Truncated),
-            _ => Err("bytes behind the object".into()),
+            _ => Err("bytes after the object".into()),
         }
     }
 
-    /// Reads a number of these many bytes, big endian.
+    /// Reads a number of `length` bytes, big endian.
     fn big_endian(&mut self, length: u64) -> Result<u64, DecodeError> {
         let bytes = self.0.slice(length)?.iter();
         Ok(bytes.fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
-    /// Reads a length, or the encoding of a string.
-    fn length_or_encoding(&mut self) -> Result<Result<u64, u8>, DecodeError> {
+    /// Reads the length of a string, or its encoding.
+    fn string_length(&mut self) -> Result<Length, DecodeError> {
         let [first] = self.0.array()?;
         let low = first & 0x3f;
-        Ok(Ok(match (first >> 6, first) {
+        Ok(Length::Plain(match (first >> 6, first) {
             (0, _) => low.into(),
             (1, _) => u64::from(low) << 8 | self.big_endian(1)?,
             (_, 0x80) => self.big_endian(4)?,
             (_, 0x81) => self.big_endian(8)?,
-            (3, _) => return Ok(Err(low)),
-            _ => return Err("unknown encoding of a length".into()),
+            (3, _) => return Ok(Length::Encoded(low)),
+            _ => return Err(UNKNOWN_LENGTH),
         }))
     }
 
     fn length(&mut self) -> Result<u64, DecodeError> {
-        let length = self.length_or_encoding()?;
-        length.map_err(|_| "unknown encoding of a length".into())
+        match self.string_length()? {
+            Length::Plain(length) => Ok(length),
+            Length::Encoded(_) => Err(UNKNOWN_LENGTH),
+        }
     }
 
     fn field(&mut self, kind: u64) -> Result<(), DecodeError> {
@@ -201,9 +220,9 @@ impl RdbRead for Fields<'_> {
     fn bytes(&mut self) -> Result<Vec<u8>, DecodeError> {
         const LZF: u8 = 3;
         self.field(STRING)?;
-        let bytes = match self.length_or_encoding()? {
-            Ok(length) => self.0.slice(length)?,
-            Err(width @ 0..=2) => {
+        let bytes = match self.string_length()? {
+            Length::Plain(length) => self.0.slice(length)?,
+            Length::Encoded(width @ 0..=2) => {
                 // A string of digits as a little-endian integer of 1, 2 or 4 bytes.
                 let bytes = self.0.slice(1 << width)?;
                 let negative = bytes.last().is_some_and(|byte| *byte >= 0x80);
@@ -211,11 +230,11 @@ impl RdbRead for Fields<'_> {
                 number[..bytes.len()].copy_from_slice(bytes);
                 return Ok(i64::from_le_bytes(number).to_string().into_bytes());
             }
-            Err(LZF) => {
+            Length::Encoded(LZF) => {
                 let (compressed, length) = (self.length()?, self.length()?);
                 return decompressed(self.0.slice(compressed)?, length);
             }
-            Err(_) => return Err("unknown encoding of a string".into()),
+            Length::Encoded(_) => return Err("unknown encoding of a string".into()),
         };
         let copy = memory::copied(bytes).ok_or(DecodeError::NoMemory)?;
         Ok(copy.into_vec())
@@ -223,7 +242,7 @@ impl RdbRead for Fields<'_> {
 }
 
 /// Decompresses a string of the LZF format: literal runs, and copies of earlier bytes.
-fn decompressed(mut from: &[u8], length: u64) -> Result<Vec<u8>, DecodeError> {
+fn decompressed(from: &[u8], length: u64) -> Result<Vec<u8>, DecodeError> {
     const INVALID: DecodeError = DecodeError::Malformed("invalid compression");
     // Three bytes stand for at most 264.
     if length / 88 > from.len() as u64 {
@@ -231,27 +250,26 @@ fn decompressed(mut from: &[u8], length: u64) -> Result<Vec<u8>, DecodeError> {
     }
     let length = usize::try_from(length).map_err(|_| DecodeError::NoMemory)?;
     let mut to = memory::reserved(length).ok_or(DecodeError::NoMemory)?;
-    let mut byte = || {
-        let (first, rest) = from.split_first()?;
-        from = rest;
-        Some(usize::from(*first))
+    let mut from = ByteCursor(from);
+    let byte = |from: &mut ByteCursor<'_>| match from.array() {
+        Ok([byte]) => Ok(usize::from(byte)),
+        Err(_) => Err(INVALID),
     };
-    while let Some(control) = byte() {
+    while !from.0.is_empty() {
+        let control = byte(&mut from)?;
         let run = match control >> 5 {
             0 => control + 1,
-            7 => 9 + byte().ok_or(INVALID)?,
+            7 => 9 + byte(&mut from)?,
             short => short + 2,
         };
         if run > length - to.len() {
             return Err(INVALID);
         }
         if control < 32 {
-            for _ in 0..run {
-                let literal = byte().and_then(|byte| u8::try_from(byte).ok());
-                to.push(literal.ok_or(INVALID)?);
-            }
+            let literals = from.slice(run as u64).map_err(|_| INVALID)?;
+            to.extend_from_slice(literals);
         } else {
-            let distance = ((control & 31) << 8 | byte().ok_or(INVALID)?) + 1;
+            let distance = ((control & 31) << 8 | byte(&mut from)?) + 1;
             let start = to.len().checked_sub(distance).ok_or(INVALID)?;
             for index in start..start + run {
                 to.push(to[index]);

@@ -108,7 +108,7 @@ fn wrong_fields_are_refused() {
             let error = DecodeError::UnsupportedVersion;
             refused(&draft, ALL, error, |d| d.form = form);
         }
-        refused(&draft, super::CUT, "bytes behind the object", |d| {
+        refused(&draft, super::CUT, "bytes after the object", |d| {
             d.behind = vec![0];
         });
         for version in [0, 1, 3, 0x81, 0x82, 0xff] {
@@ -152,8 +152,8 @@ fn wrong_pieces_are_refused() {
             refused("period out of range", &|p| p[1].newest = period);
             refused("period out of range", &|p| p[1].dropped = period);
         }
-        refused("bytes behind the object", &|p| p[1].behind = vec![0]);
-        refused("bytes behind the object", &|p| p[1].count = 1);
+        refused("bytes after the object", &|p| p[1].behind = vec![0]);
+        refused("bytes after the object", &|p| p[1].count = 1);
     }
 }
 

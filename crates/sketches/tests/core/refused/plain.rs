@@ -22,7 +22,7 @@ fn wrong_numbers_of_filters_are_refused() {
     for more in [3, 1 << 16, 1 << 32, 1 << 63, u64::MAX] {
         refused(ALL, TRUNCATED, |d| d.count = Some(more));
     }
-    let behind = "bytes behind the object";
+    let behind = "bytes after the object";
     refused(CUT, behind, |d| d.count = Some(1));
     refused(FIELDS, TRUNCATED, |d| d.count = Some(1));
     refused(CUT, behind, |d| d.count = Some(0));
