@@ -4,7 +4,7 @@
 pub const HEADER_BYTES: usize = 45;
 
 /// The contents of a filter's blob.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cells {
     /// A header, then bits.
     #[default]

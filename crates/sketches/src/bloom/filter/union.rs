@@ -10,7 +10,7 @@ use super::{bits, rate};
 
 impl Filter {
     /// Returns a key that is equal for filters of the same size, in which an item has the same cells.
-    pub(crate) fn merge_key(&self) -> impl Eq + Hash + use<> {
+    pub(crate) fn merge_key(&self) -> impl Ord + Hash + use<> {
         (
             self.positions(),
             self.hashes(),

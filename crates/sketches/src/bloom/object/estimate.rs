@@ -7,46 +7,53 @@
 //! of them are within 11 %.
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::iter;
 
 use crate::bloom::filter::Filter;
 use crate::bloom::stack::{Tally, claims_counted};
 use crate::hash::{BATCH, Batch, Probe};
-use crate::number::{either, exp, expm1, ln_1p, next_random, to_double};
+use crate::number::{either, expm1, ln_1p, next_random, to_double, to_whole};
 
-/// The most positions in use that are looked at to compare filters, and by lookups of synthetic items.
-const POSITIONS: u64 = 1 << 19;
+/// The most that either kind of sampling may cost: in probes of small filters to compare filters, in filters' positions in
+/// use for lookups of synthetic items.
+const COST: u64 = 1 << 19;
 
 /// The most lookups of synthetic items, in one filter each.
 const LOOKUPS: u64 = 1 << 20;
 
 /// The most synthetic items that are looked up.
-const ITEMS: u64 = 1 << 16;
+const MAX_ITEMS: u64 = 1 << 16;
 
 /// The number of claimed items from which on their share is closer to the rate than the equations: its standard
 /// deviation is less than a fifth of it.
 const ENOUGH: u64 = 32;
 
-/// The positions in use that an estimate may still look at. All lookups end when none are left.
+/// What an estimate may still cost. All lookups end when nothing is left.
 struct Budget {
     left: Cell<u64>,
 }
 
 impl Budget {
-    /// Creates a budget of this number of positions.
-    const fn of(positions: u64) -> Self {
+    /// Creates a budget of this cost.
+    const fn of(cost: u64) -> Self {
         Self {
-            left: Cell::new(positions),
+            left: Cell::new(cost),
         }
     }
 
-    /// Subtracts positions that were looked at.
-    fn spend(&self, positions: u64) {
-        self.left.set(self.left.get().saturating_sub(positions));
+    /// Subtracts a cost.
+    fn spend(&self, cost: u64) {
+        self.left.set(self.left.get().saturating_sub(cost));
     }
 
-    /// Returns whether no positions are left.
+    /// Returns whether a position of a filter is in use, and subtracts the cost of the probe.
+    fn probe(&self, filter: &Filter, position: u64) -> bool {
+        self.spend(if filter.is_large() { LARGE_COST } else { 1 });
+        filter.is_in_use(position)
+    }
+
+    /// Returns whether nothing is left.
     const fn is_spent(&self) -> bool {
         self.left.get() == 0
     }
@@ -63,8 +70,9 @@ impl Tally for Budget {
 /// Returns the error rate of filters, given the rate that the equations yield if the filters hold different items.
 pub fn rate<'f>(by_equations: f64, filters: impl Iterator<Item = &'f Filter>) -> f64 {
     let all: Vec<&Filter> = filters.collect();
-    let (few, others): (Vec<&Filter>, Vec<&Filter>) = all.iter().partition(|view| view.holds_few());
-    let of_few = either(few.iter().map(|view| view.estimated_rate()));
+    let (few, others): (Vec<&Filter>, Vec<&Filter>) =
+        all.iter().partition(|filter| filter.holds_few());
+    let of_few = either(few.iter().map(|filter| filter.estimated_rate()));
     match sampled_rate(&few) {
         Some(sampled) if of_few < 1.0 => {
             let of_others = (1.0 - (1.0 - by_equations) / (1.0 - of_few)).clamp(0.0, 1.0);
@@ -76,15 +84,15 @@ pub fn rate<'f>(by_equations: f64, filters: impl Iterator<Item = &'f Filter>) ->
 
 /// Returns the rate of filters that may share items, given the rate that they have if they share none.
 fn rate_together(rate: f64, filters: &[&Filter]) -> f64 {
-    let factor = overlap(filters, &Budget::of(POSITIONS));
+    let factor = overlap(filters, &Budget::of(COST));
     let together = -expm1(factor * ln_1p(-rate));
     if together.is_finite() { together } else { rate }
 }
 
 /// Measures the error rate of small filters by lookups of synthetic items. Returns `None` if too few are claimed.
 fn sampled_rate(filters: &[&Filter]) -> Option<f64> {
-    let batches = LOOKUPS.checked_div(filters.len() as u64)?.min(ITEMS) / BATCH as u64;
-    let mut budget = Budget::of(POSITIONS);
+    let batches = LOOKUPS.checked_div(filters.len() as u64)?.min(MAX_ITEMS) / BATCH as u64;
+    let mut budget = Budget::of(COST);
     let mut random = 0;
     let mut probes =
         iter::repeat_with(|| Probe::new(next_random(&mut random), next_random(&mut random)));
@@ -92,10 +100,10 @@ fn sampled_rate(filters: &[&Filter]) -> Option<f64> {
     for _ in 0..batches {
         let batch = Batch::of_probes(&mut probes);
         let mut left = u64::MAX;
-        for view in filters {
-            left &= !claims_counted(&batch, view, left, &mut budget);
+        for filter in filters {
+            left &= !claims_counted(&batch, filter, left, &mut budget);
         }
-        // Items whose lookups were cut short count as claimed.
+        // In a batch whose lookups were cut short, items look claimed that may not be.
         if budget.is_spent() {
             break;
         }
@@ -108,8 +116,11 @@ fn sampled_rate(filters: &[&Filter]) -> Option<f64> {
 /// Roughly the most filters sampled.
 const SAMPLED_FILTERS: usize = 256;
 
-/// The fewest synthetic items.
-const LEAST_ITEMS: usize = 64;
+/// The fewest synthetic items drawn.
+const MIN_DRAWS: usize = 64;
+
+/// The most synthetic items drawn.
+const MAX_DRAWS: usize = 8 * MIN_DRAWS;
 
 /// The intended number of lookups in small filters. They take no longer than fewer lookups in large ones.
 const SMALL_LOOKUPS: usize = 24_576;
@@ -120,63 +131,72 @@ const LARGE_COST: u64 = 16;
 /// Returns the factor by which overlap shrinks the logarithm of the share of items that no filter claims: 1 if the
 /// filters hold different items, `1/n` if all `n` hold the same.
 ///
+/// An item drawn from one filter is claimed by *c* other filters, and counts 1/(1 + *c*). If the filters shared no items,
+/// *c* would have a Poisson distribution, whose mean is the sum of the others' rates: `chance`. Then 1/(1 + *c*) would be
+/// (1 − e^−`chance`)/`chance` on average. The factor is the ratio of the sums of both.
+///
 /// Also returns 1 if `budget` is spent before the end.
 fn overlap(all: &[&Filter], budget: &Budget) -> f64 {
     // An odd stride also samples both of two kinds that alternate.
     let stride = (all.len() / SAMPLED_FILTERS) | 1;
     let filters: Vec<&Filter> = all.iter().copied().step_by(stride).collect();
-    let mut alike: HashMap<_, Vec<usize>> = HashMap::new();
-    let key = |index: usize| filters[index].merge_key();
-    for index in 0..filters.len() {
-        alike.entry(key(index)).or_default().push(index);
+    let stride = to_double(stride as u64);
+    let mut alike: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+    for (index, filter) in filters.iter().enumerate() {
+        alike.entry(filter.merge_key()).or_default().push(index);
     }
     if alike.len() == filters.len() {
         return 1.0;
     }
-    let small = filters.iter().all(|filter| !filter.is_large());
-    let items = if small {
-        (SMALL_LOOKUPS / filters.len()).clamp(LEAST_ITEMS, 8 * LEAST_ITEMS)
-    } else {
-        LEAST_ITEMS
-    };
-    let items = to_double(items as u64);
-    let rates: Vec<f64> = filters.iter().map(|view| view.estimated_rate()).collect();
-    let sum: f64 = rates.iter().sum();
-    let stride = to_double(stride as u64);
-    let (mut found, mut expected) = (0.0, 0.0);
-    let (mut random, mut passed, mut next) = (0, 0.0, 0.5);
-    for (index, filter) in filters.iter().enumerate() {
-        passed += rates[index] / sum * items;
-        let others = || alike[&key(index)].iter().filter(|at| **at != index);
-        // The expected number of others that claim such an item by chance.
-        let chance = others().map(|at| rates[*at]).sum::<f64>() * stride;
-        // Each filter contributes items in proportion to its rate.
-        while next < passed {
-            next += 1.0;
-            let is_in_use = |view: &Filter, position| {
-                budget.spend(if view.is_large() { LARGE_COST } else { 1 });
-                view.is_in_use(position)
-            };
-            let positions =
-                filter.claimed_positions(|position| is_in_use(filter, position), &mut random);
-            let Some(positions) = positions else {
+    let rates: Vec<f64> = filters.iter().map(|f| f.estimated_rate()).collect();
+    let (mut counted, mut expected, mut random) = (0.0, 0.0, 0);
+    for (index, draws) in draws_of_each(&filters, &rates).enumerate() {
+        let filter = filters[index];
+        let others = alike[&filter.merge_key()].iter().copied();
+        let others = others.filter(|other| *other != index);
+        let chance = others.clone().map(|other| rates[other]).sum::<f64>() * stride;
+        for _ in 0..draws {
+            let is_in_use = |position| budget.probe(filter, position);
+            let Some(item) = filter.claimed_positions(is_in_use, &mut random) else {
                 continue;
             };
-            let claims = |at: &&usize| positions.iter().all(|p| is_in_use(filters[**at], *p));
-            let claiming = to_double(others().filter(claims).count() as u64) * stride;
+            let claims = |filter: &Filter| item.iter().all(|p| budget.probe(filter, *p));
+            let claiming = others.clone().filter(|other| claims(filters[*other]));
+            let claiming = to_double(claiming.count() as u64) * stride;
             if budget.is_spent() {
                 return 1.0;
             }
-            found += 1.0 / (1.0 + claiming);
-            expected += if chance > 1e-9 {
-                (1.0 - exp(-chance)) / chance
-            } else {
-                1.0
-            };
+            counted += 1.0 / (1.0 + claiming);
+            expected += mean_share(chance);
         }
     }
     if expected > 0.0 {
-        (found / expected).min(1.0)
+        (counted / expected).min(1.0)
+    } else {
+        1.0
+    }
+}
+
+/// Returns how many items to draw from each filter: numbers in proportion to the rates.
+fn draws_of_each(filters: &[&Filter], rates: &[f64]) -> impl Iterator<Item = u64> {
+    let draws = if filters.iter().any(|filter| filter.is_large()) {
+        MIN_DRAWS
+    } else {
+        (SMALL_LOOKUPS / filters.len()).clamp(MIN_DRAWS, MAX_DRAWS)
+    };
+    let (draws, sum) = (to_double(draws as u64), rates.iter().sum::<f64>());
+    let (mut passed, mut end) = (0.0, 0);
+    rates.iter().map(move |rate| {
+        passed += rate / sum * draws;
+        let before = std::mem::replace(&mut end, to_whole((passed - 0.5).ceil()));
+        end - before
+    })
+}
+
+/// Returns the mean of 1/(1 + *c*) for a number *c* with a Poisson distribution of this mean.
+fn mean_share(mean: f64) -> f64 {
+    if mean > 0.0 {
+        -expm1(-mean) / mean
     } else {
         1.0
     }
