@@ -23,7 +23,7 @@ impl Tables {
 
     /// Returns the number of different items that have not expired.
     pub fn items(&self, now_ms: impl FnOnce() -> u64) -> u64 {
-        let oldest = self.oldest(now_ms);
+        let oldest = self.oldest_live(now_ms);
         self.parts.iter().map(|part| part.items_since(oldest)).sum()
     }
 
@@ -35,7 +35,7 @@ impl Tables {
 
     /// Returns the error rate with the items that have not expired.
     pub fn rate(&self, now_ms: impl FnOnce() -> u64) -> f64 {
-        let oldest = self.oldest(now_ms);
+        let oldest = self.oldest_live(now_ms);
         let rate_of = |part: &Part| part.step.rate_at(part.items_since(oldest));
         either(self.parts.iter().map(rate_of))
     }
@@ -43,7 +43,7 @@ impl Tables {
     /// Returns the number of periods with items that have not expired, if there is a window.
     pub fn live_periods(&self, now_ms: impl FnOnce() -> u64) -> Option<u64> {
         self.shape.window()?;
-        let oldest = self.oldest(now_ms);
+        let oldest = self.oldest_live(now_ms);
         let periods = self.parts.iter().flat_map(|part| part.table.periods());
         let live = periods.map(|(period, _)| *period);
         let mut live: Vec<Period> = live.filter(|period| *period >= oldest).collect();

@@ -142,7 +142,9 @@ impl Tables {
         }
         let mut union = self.with_parts(parts);
         union.set_back(span.lead, span.oldest);
-        union.request_own_rate().ok_or(MergeError::Rates)?;
+        union
+            .raise_rate_to_claimed()
+            .map_err(|_| MergeError::Rates)?;
         let is_within = |part: &Part| part.table.memory_bytes() <= limits.filter_bytes;
         if union.memory_bytes() > limits.object_bytes || !union.parts().iter().all(is_within) {
             return Err(TOO_LARGE);

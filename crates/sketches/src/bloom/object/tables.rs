@@ -4,6 +4,11 @@
 //! `law/tables.rs`. The newest table takes new items. The table that claims an item keeps its count. A later period goes to
 //! the newest table, if that has room, and the older table keeps the entry as it is: it may be that of another item with the
 //! same fingerprint. So the older tables of a window become empty, and go.
+//!
+//! A period's number is the clock's number plus `ahead`. If the clock was set back, a write raises `ahead`, so that the number
+//! of the clock's period falls by one at most. For example, `ahead` is 10, and an item of the clock's period 100 has number
+//! 110. If the clock is then set back to period 60, `ahead` becomes 49: the clock's period has number 109, and items are
+//! still added to 110, the latest period in which the object was written.
 
 use crate::bloom::law::{Growth, Limits, Refusal, TableStep};
 use crate::bloom::stack::{self, Added};
@@ -29,6 +34,9 @@ pub struct Tables {
     /// The period before which all items were dropped.
     dropped: Period,
 }
+
+/// The tables keep a rate of 1 or more.
+pub(super) struct RateTooLarge;
 
 /// What the rates of tables may exceed that of their object by: sums of doubles are rounded.
 const ROUNDING: f64 = 1.0 + 1e-9;
@@ -83,8 +91,8 @@ impl Tables {
         };
         if tables.claimed_rate() > shape.params.error_rate.get() * ROUNDING {
             tables
-                .request_own_rate()
-                .ok_or("the error rates add up to 1 or more")?;
+                .raise_rate_to_claimed()
+                .map_err(|RateTooLarge| "the error rates add up to 1 or more")?;
         }
         tables.check()?;
         Ok(tables)
@@ -98,12 +106,12 @@ impl Tables {
         rates.sum()
     }
 
-    /// Requests the rate that the tables keep, with those that may follow, if it is larger. Returns `None` if it is 1 or more.
-    pub(super) fn request_own_rate(&mut self) -> Option<()> {
+    /// Raises the requested rate to the one that the tables keep with those that may follow, if that is larger.
+    pub(super) fn raise_rate_to_claimed(&mut self) -> Result<(), RateTooLarge> {
         let rate = self.claimed_rate() / TableStep::FIRST_SHARE;
         let rate = rate.max(self.shape.params.error_rate.get());
-        self.shape.params.error_rate = Fraction::new(rate)?;
-        Some(())
+        self.shape.params.error_rate = Fraction::new(rate).ok_or(RateTooLarge)?;
+        Ok(())
     }
 
     /// Returns an object like this of other tables.
@@ -124,25 +132,26 @@ impl Tables {
 
     /// Checks that the object is valid.
     pub fn check(&self) -> Result<(), &'static str> {
-        let (payload, mut parts) = (self.shape.payload(), self.parts.iter());
+        let payload = self.shape.payload();
         let is_of_kind =
             |Part { step, table }: &Part| table.payload() == payload && table.bits() == step.bits;
-        if parts.len() == 0 {
-            Err("no tables")
-        } else if !self
-            .parts
-            .is_sorted_by(|one, other| one.step.number < other.step.number)
-        {
-            Err("tables out of order")
-        } else if !parts.all(is_of_kind) {
-            Err("tables of another kind")
-        } else if self.parts_in_use().count() > TableStep::MOST {
-            Err("too many tables")
-        } else if self.claimed_rate() > self.shape.params.error_rate.get() * ROUNDING {
-            Err("tables that do not keep the error rate")
-        } else {
-            Ok(())
+        let parts = &self.parts;
+        if parts.is_empty() {
+            return Err("no tables");
         }
+        if !parts.is_sorted_by(|one, other| one.step.number < other.step.number) {
+            return Err("tables out of order");
+        }
+        if !parts.iter().all(is_of_kind) {
+            return Err("tables of another kind");
+        }
+        if self.parts_in_use().count() > TableStep::MOST {
+            return Err("too many tables");
+        }
+        if self.claimed_rate() > self.shape.params.error_rate.get() * ROUNDING {
+            return Err("tables that do not keep the error rate");
+        }
+        Ok(())
     }
 
     pub fn try_clone(&self) -> Option<Self> {
@@ -171,9 +180,9 @@ impl Tables {
 
     /// Returns the tables that have items, and the newest. Others are about to go.
     pub fn parts_in_use(&self) -> impl Iterator<Item = &Part> + Clone {
-        let newest = self.parts.len().saturating_sub(1);
+        let last = self.parts.len().saturating_sub(1);
         let parts = self.parts.iter().enumerate();
-        let in_use = parts.filter(move |(index, part)| *index == newest || !part.is_empty());
+        let in_use = parts.filter(move |(index, part)| *index == last || !part.is_empty());
         in_use.map(|(_, part)| part)
     }
 
@@ -197,14 +206,14 @@ impl Tables {
     }
 
     /// Returns the newest period with items; 0 without items.
-    pub fn newest(&self) -> Period {
+    pub fn newest_period(&self) -> Period {
         let last = |part: &Part| part.table.periods().last().map(|(period, _)| *period);
         self.parts.iter().filter_map(last).max().unwrap_or_default()
     }
 
     /// Returns the latest period in which the object was written.
     pub(super) fn reached(&self, window: Window) -> Period {
-        let newest_but_one = self.newest().0.saturating_sub(1);
+        let newest_but_one = self.newest_period().0.saturating_sub(1);
         Period(newest_but_one.max(self.dropped.0 + window.periods() - 1))
     }
 
@@ -241,7 +250,7 @@ impl Tables {
 
     /// Returns the oldest period that has not expired; 0 without a window.
     #[inline]
-    pub(super) fn oldest(&self, now_ms: impl FnOnce() -> u64) -> Period {
+    pub(super) fn oldest_live(&self, now_ms: impl FnOnce() -> u64) -> Period {
         match self.shape.kind {
             Kind::Windowed(window) => oldest(window, self.period_at(window, now_ms())),
             _ => Period::default(),
@@ -265,7 +274,7 @@ impl Tables {
 
     #[inline(never)]
     pub fn contains(&self, probe: Probe, now_ms: impl FnOnce() -> u64) -> bool {
-        let (hash, oldest) = (probe.hashes().0, self.oldest(now_ms));
+        let (hash, oldest) = (probe.hashes().0, self.oldest_live(now_ms));
         let mut newest_first = self.parts.iter().rev();
         newest_first.any(|part| part.contains(hash, oldest))
     }
@@ -276,7 +285,7 @@ impl Tables {
         now_ms: impl FnOnce() -> u64,
         answer: impl FnMut(Probe, bool),
     ) {
-        let oldest = self.oldest(now_ms);
+        let oldest = self.oldest_live(now_ms);
         let claims = |batch: &Batch, all: u64| self.claims(batch, all, oldest);
         stack::contains_each(&self.hasher, items, claims, answer);
     }
@@ -302,7 +311,8 @@ impl Tables {
         claimed
     }
 
-    /// Adds an item, after [`tidy`](Self::tidy).
+    /// Adds an item. [`tidy`](Self::tidy) has to be called before, with the same time: otherwise, expired items take up room,
+    /// and items live longer than they should after the clock was set back.
     pub fn add(
         &mut self,
         probe: Probe,
@@ -314,7 +324,7 @@ impl Tables {
     }
 
     /// Adds items in order, and passes the result of [`add`](Self::add) for each to `outcome`. Stops after the first
-    /// refusal.
+    /// refusal. Like `add`, it requires [`tidy`](Self::tidy) before.
     pub fn add_each<'i>(
         &mut self,
         mut items: impl Iterator<Item = &'i [u8]>,
@@ -325,23 +335,33 @@ impl Tables {
         let now = self.now(time);
         loop {
             let batch = Batch::of(&self.hasher, &mut items);
-            for together in batch.a[..batch.len()].chunks(Table::BATCH) {
-                for part in &self.parts {
-                    let fingerprints = together.iter().map(|hash| part.fingerprint(*hash));
-                    part.table.prefetch_each(fingerprints);
-                }
-                for hash in together {
-                    let added = self.add_hash(*hash, &now, &limits);
-                    outcome(added);
-                    if added.is_err() {
-                        return;
-                    }
-                }
-            }
-            if batch.len() < BATCH {
+            let hashes = &batch.a[..batch.len()];
+            let is_added = self.add_batch(hashes, &now, &limits, &mut outcome);
+            if !is_added || batch.len() < BATCH {
                 return;
             }
         }
+    }
+
+    /// Adds items like [`add_each`](Self::add_each), given their hashes. Returns whether none was refused.
+    fn add_batch(
+        &mut self,
+        hashes: &[u64],
+        now: &Now,
+        limits: &impl Fn() -> Limits,
+        outcome: &mut impl FnMut(Result<Added, Refusal>),
+    ) -> bool {
+        hashes.chunks(Table::BATCH).all(|together| {
+            for part in &self.parts {
+                let fingerprints = together.iter().map(|hash| part.fingerprint(*hash));
+                part.table.prefetch_each(fingerprints);
+            }
+            together.iter().all(|hash| {
+                let added = self.add_hash(*hash, now, limits);
+                outcome(added);
+                added.is_ok()
+            })
+        })
     }
 
     fn add_hash(
@@ -355,7 +375,7 @@ impl Tables {
             None => self.begin_with(hash, now, limits())?,
         };
         if self.parts.len() > 1 {
-            self.tidy_older();
+            self.free_empty_tables();
         }
         Ok(added)
     }
@@ -367,8 +387,8 @@ impl Tables {
         now: &Now,
         limits: &impl Fn() -> Limits,
     ) -> Result<Option<usize>, Refusal> {
-        let newest = self.parts.len() - 1;
-        if newest == 0 && !self.parts[0].is_full() {
+        let last = self.parts.len() - 1;
+        if last == 0 && !self.parts[0].is_full() {
             return Ok(Some(0));
         }
         // All counts of an item are in the oldest table that claims it.
@@ -377,14 +397,14 @@ impl Tables {
             return Ok(Some(claimant));
         }
         let has_room = |part: &Part| !part.is_full() && !part.is_empty();
-        if !self.parts[newest].is_full() {
-            Ok(Some(newest))
+        if !self.parts[last].is_full() {
+            Ok(Some(last))
         } else if let Some(older) = self.parts.iter().rposition(has_room) {
             Ok(Some(older))
         } else if self.shape.params.growth != Growth::Fixed {
             Ok(None)
         } else if limits().saturate {
-            Ok(Some(newest))
+            Ok(Some(last))
         } else {
             Err(Refusal::Full)
         }
@@ -427,12 +447,12 @@ impl Tables {
         now: &Now,
         limits: &impl Fn() -> Limits,
     ) -> Result<Added, Refusal> {
-        let newest = self.parts.len() - 1;
-        if index < newest && self.shape.window().is_some() && !self.parts[newest].is_full() {
+        let last = self.parts.len() - 1;
+        if index < last && self.shape.window().is_some() && !self.parts[last].is_full() {
             if self.parts[index].contains(hash, now.target) {
                 return Ok(Added::Present);
             }
-            let added = self.add_to(newest, hash, now, limits)?;
+            let added = self.add_to(last, hash, now, limits)?;
             return Ok(match added {
                 Added::New => Added::Again,
                 added => added,
@@ -444,17 +464,17 @@ impl Tables {
     }
 
     /// Frees older tables that have become empty, little by little.
-    fn tidy_older(&mut self) {
+    fn free_empty_tables(&mut self) {
         for part in &mut self.parts {
             part.table.sweep_next();
         }
-        let newest = self.parts.len() - 1;
+        let last = self.parts.len() - 1;
         let is_gone = |part: &Part| part.is_empty() && part.table.shards() == 1;
-        if self.parts[..newest].iter().any(is_gone) {
+        if self.parts[..last].iter().any(is_gone) {
             let mut index = 0;
             self.parts.retain(|part| {
                 index += 1;
-                index > newest || !is_gone(part)
+                index > last || !is_gone(part)
             });
             memory::fit(&mut self.parts);
         }

@@ -49,7 +49,8 @@ pub fn piece(tables: &Tables, begin: u64) -> Option<(u64, Vec<u8>)> {
             end = position_of(next, step.bits);
         }
     }
-    let [newest, dropped] = [tables.newest(), tables.dropped()].map(|period| tables.stored(period));
+    let [newest, dropped] =
+        [tables.newest_period(), tables.dropped()].map(|period| tables.stored(period));
     let count = parts.clone().count() as u64;
     let mut out = Buffer::default();
     for field in [begin, end, newest, dropped, count] {
@@ -84,7 +85,7 @@ fn write_part(tables: &Tables, part: &Part, range: std::ops::Range<u64>, out: &m
     let within = part.table.iter(begin..end);
     let count = within.clone().count() as u64;
     let k = rice(end.saturating_sub(begin), count);
-    let (mut next, newest) = (begin, tables.newest().0);
+    let (mut next, newest) = (begin, tables.newest_period().0);
     for (fingerprint, held) in within {
         let distance = fingerprint - next;
         next = fingerprint + 1;
