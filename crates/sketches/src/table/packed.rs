@@ -97,7 +97,8 @@ pub struct Iter<'s> {
     index: usize,
     /// The number of all entries.
     count: usize,
-    /// Which of the next entries end their runs, up to a multiple of 32: the first one in the highest bit.
+    /// A bit for each of the next entries: whether it ends its run; the next one in the highest bit. The first 57 are valid when
+    /// they are read, and they are read again at each multiple of 32.
     ends: u64,
     group: usize,
     /// The buckets of the group whose entries are still to come.
@@ -153,11 +154,13 @@ struct Writer {
     filled: u32,
     /// The byte to which they go.
     at: usize,
-    /// Which of the last entries but one end runs: the last one in the lowest bit.
+    /// A bit for each entry before the last one pushed: whether it ends its run; the latest in the lowest bit. The end of an
+    /// entry is known only when the next is pushed.
     ends: u64,
 }
 
 impl Writer {
+    /// Appends an entry, which begins a run or belongs to that of the entry before.
     #[inline(always)]
     fn push(&mut self, entry: u64, begins_run: bool) {
         self.ends = self.ends << 1 | u64::from(begins_run);
@@ -175,12 +178,14 @@ impl Writer {
         }
     }
 
+    /// Writes the ends of 64 entries, counted from the back in words.
     #[inline(always)]
     fn put_ends(&mut self, word: usize) {
         let at = self.shard.bytes.len() - SPARE - 8 * word;
         put_word(&mut self.shard.bytes, at, self.ends);
     }
 
+    /// Writes the last bits, and ends the run of the last entry.
     fn end(mut self) -> Shard {
         let Self { at, entries, .. } = self;
         let Some(last) = self.index.checked_sub(1) else {
@@ -188,12 +193,50 @@ impl Writer {
         };
         let rest = self.filled.div_ceil(8) as usize;
         self.shard.bytes[at..][..rest].copy_from_slice(&entries.to_le_bytes()[..rest]);
-        // Those before the first entry of this word would reach into the entries.
+        // Only the bytes with ends of these entries are written. Those after them may belong to entries.
         let bits = last % 64 + 1;
         self.ends = (self.ends << 1 | 1) << (64 - bits);
         let at = self.shard.bytes.len() - SPARE - 8 * (last / 64);
         let bytes = bits.div_ceil(8);
         self.shard.bytes[at - bytes..at].copy_from_slice(&self.ends.to_le_bytes()[8 - bytes..]);
         self.shard
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::number::next_random;
+
+    /// For widths from the narrowest to the widest, and numbers of entries around those that fill a word of ends.
+    #[test]
+    fn shards_hold_what_they_are_made_of() {
+        const OLDEST: u64 = 1000;
+        let mut random = 1;
+        for payload in [Payload::Nothing, Payload::Count, Payload::Period(12)] {
+            for range in [10, 11, 17, 32, 33, payload.most_bits()] {
+                let codec = Codec::new(range, payload);
+                let widths = codec.widths(range);
+                for count in [0, 1, 31, 32, 33, 63, 64, 65, 127, 128, 129, 700] {
+                    let mut held: Vec<(u64, u64)> = Vec::new();
+                    while held.len() < count {
+                        let distance = next_random(&mut random) & mask(range);
+                        let bits = next_random(&mut random) % 64;
+                        let kept = match payload {
+                            Payload::Nothing => 0,
+                            Payload::Count => next_random(&mut random) >> bits | 1,
+                            Payload::Period(periods) => OLDEST + bits % u64::from(periods),
+                        };
+                        match held.binary_search_by_key(&distance, |(distance, _)| *distance) {
+                            Ok(_) => {}
+                            Err(at) => held.insert(at, (distance, kept)),
+                        }
+                    }
+                    let shard = Shard::of(codec, widths, OLDEST, 0, &held).unwrap();
+                    let read: Vec<(u64, u64)> = shard.iter(codec, widths).collect();
+                    assert_eq!(read, held, "{payload:?} of {range} bits");
+                }
+            }
+        }
     }
 }
