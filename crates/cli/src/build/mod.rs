@@ -16,20 +16,19 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use valkeybloom_client::shard_keys;
-use valkeybloom_sketches::Fraction;
 use valkeybloom_sketches::bloom::{Dialect, Kind};
 
 use self::adding::{Adding, counts_equal_items};
 use self::filter::Filters;
 use self::source::{Counts, Source};
-use self::target::{Plan, Target, inapplicable};
+use self::target::{NewOptions, Plan, Target, inapplicable};
 use super::existing::{existing, required_family};
 use super::failure::{Failure, Result, shown};
 use super::family::{Family, dialect_of};
 use super::held::limits;
 use super::held::row::Row;
 use super::lines::Input;
-use super::options::{self, FilterOptions, KindOptions};
+use super::options;
 use super::progress::Show;
 use super::receipts::RunReceipts;
 use super::report::{self, Report, grouped};
@@ -49,28 +48,8 @@ pub struct Build {
     /// The key
     #[arg(long, value_name = "KEY")]
     key: String,
-    /// What to build
-    #[arg(long = "as", value_name = "FAMILY", default_value = "bloom")]
-    family: Family,
-    /// The error rate; of a count-min sketch, the error of an estimate as a share of all counts
-    #[arg(long, value_name = "P", value_parser = options::rate)]
-    rate: Option<Fraction>,
-    /// Number of items, like 100M or 2.5k; without it, the items are counted first
-    #[arg(long, value_name = "N", value_parser = options::items)]
-    items: Option<u64>,
     #[command(flatten)]
-    filter: FilterOptions,
-    #[command(flatten)]
-    kind: KindOptions,
-    /// Probability that a count-min sketch's estimate has a larger error [default: 0.01]
-    #[arg(long, value_name = "P", value_parser = options::rate)]
-    probability: Option<Fraction>,
-    /// Length of a Top-K's list
-    #[arg(long, value_name = "N", value_parser = options::items)]
-    k: Option<u64>,
-    /// Compression of a t-digest: more is more accurate [default: 100]
-    #[arg(long, value_name = "N", value_parser = options::items)]
-    compression: Option<u64>,
+    new: NewOptions,
     /// Replace the filter or sketch that is there
     #[arg(long)]
     replace: bool,
@@ -108,7 +87,7 @@ impl Build {
     pub fn run(&self, tls: &Tls, show: Show, json: bool) -> Result<()> {
         let start = Instant::now();
         let target = (!self.add)
-            .then(|| Target::from_options(self))
+            .then(|| Target::from_options(&self.new, self.shards.is_some()))
             .transpose()?;
         let keys = match self.shards {
             None => vec![self.key.clone()],
@@ -165,7 +144,7 @@ impl Build {
 
     /// Returns whether the items are counted in a first pass, because the capacity depends on their number.
     const fn counts_first(&self, target: &Target) -> bool {
-        target.has_capacity() && self.items.is_none()
+        target.has_capacity() && self.new.items.is_none()
     }
 
     /// Builds new values, and puts them in place.
@@ -194,7 +173,7 @@ impl Build {
             (0, None)
         };
         let server = counted_by.as_ref().unwrap_or(server);
-        let items = self.items.unwrap_or(counted);
+        let items = self.new.items.unwrap_or(counted);
         let (counts, replaced) = match target.plan(items, source.shards) {
             Plan::Local(shape) => {
                 let mut filters = Filters::new(server, keys, &shape)?;
@@ -313,7 +292,7 @@ impl Build {
         before: u64,
     ) -> Result<()> {
         let items = counts.items;
-        let promised = self.items.unwrap_or(0);
+        let promised = self.new.items.unwrap_or(0);
         // Filters count the items that were new to them.
         let comparable = if target.has_capacity() {
             counts.new

@@ -2,18 +2,46 @@
 
 use std::num::NonZeroU32;
 
+use clap::Args;
 use valkeybloom_client::shard_capacity;
 use valkeybloom_planner::TopK;
 use valkeybloom_sketches::Fraction;
 use valkeybloom_sketches::bloom::{Growth, Kind, Params, Shape, Tightening};
 use valkeybloom_sketches::topk;
 
-use super::Build;
 use crate::failure::{Failure, Result};
 use crate::family::Family;
+use crate::options::{self, FilterOptions, KindOptions};
 
 const DEFAULT_PROBABILITY: Fraction = Fraction::new(0.01).unwrap();
 const DEFAULT_COMPRESSION: u64 = 100;
+
+/// The options for a new filter or sketch.
+#[derive(Args)]
+pub struct NewOptions {
+    /// What to build
+    #[arg(long = "as", value_name = "FAMILY", default_value = "bloom")]
+    family: Family,
+    /// The error rate; of a count-min sketch, the error of an estimate as a share of all counts
+    #[arg(long, value_name = "P", value_parser = options::rate)]
+    rate: Option<Fraction>,
+    /// Number of items, like 100M or 2.5k; without it, the items are counted first
+    #[arg(long, value_name = "N", value_parser = options::items)]
+    pub items: Option<u64>,
+    #[command(flatten)]
+    filter: FilterOptions,
+    #[command(flatten)]
+    kind: KindOptions,
+    /// Probability that a count-min sketch's estimate has a larger error [default: 0.01]
+    #[arg(long, value_name = "P", value_parser = options::rate)]
+    probability: Option<Fraction>,
+    /// Length of a Top-K's list
+    #[arg(long, value_name = "N", value_parser = options::items)]
+    k: Option<u64>,
+    /// Compression of a t-digest: more is more accurate [default: 100]
+    #[arg(long, value_name = "N", value_parser = options::items)]
+    compression: Option<u64>,
+}
 
 /// A new filter or sketch.
 pub enum Target {
@@ -40,31 +68,31 @@ impl Target {
     ///
     /// # Errors
     /// The family needs an option that is missing, or has no use for one that is given.
-    pub fn from_options(build: &Build) -> Result<Self> {
-        let family = build.family;
-        let kind = build.kind.kind()?;
-        refuse_inapplicable_options(build, kind)?;
+    pub fn from_options(new: &NewOptions, has_shards: bool) -> Result<Self> {
+        let family = new.family;
+        let kind = new.kind.kind()?;
+        new.refuse_inapplicable(kind, has_shards)?;
         let required = |option: &str| {
             let object = family.object();
             Failure::usage(format!("a {object} needs {option}"))
         };
-        let rate = || build.rate.ok_or_else(|| required("--rate"));
+        let rate = || new.rate.ok_or_else(|| required("--rate"));
         Ok(match family {
             Family::Bloom => Self::Bloom {
                 error_rate: rate()?,
-                growth: build.filter.growth(),
+                growth: new.filter.growth(),
                 kind,
             },
             Family::Cuckoo => Self::Cuckoo,
             Family::Cms => Self::Cms {
                 error: rate()?,
-                probability: build.probability.unwrap_or(DEFAULT_PROBABILITY),
+                probability: new.probability.unwrap_or(DEFAULT_PROBABILITY),
             },
             Family::Topk => Self::Topk {
-                k: build.k.ok_or_else(|| required("--k"))?,
+                k: new.k.ok_or_else(|| required("--k"))?,
             },
             Family::Tdigest => Self::Tdigest {
-                compression: build.compression.unwrap_or(DEFAULT_COMPRESSION),
+                compression: new.compression.unwrap_or(DEFAULT_COMPRESSION),
             },
         })
     }
@@ -142,27 +170,39 @@ impl Plan {
     }
 }
 
-fn refuse_inapplicable_options(build: &Build, kind: Kind) -> Result<()> {
-    use Family::{Bloom, Cms, Cuckoo, Tdigest, Topk};
-    let options = [
-        ("--rate", build.rate.is_some(), &[Bloom, Cms][..]),
-        ("--items", build.items.is_some(), &[Bloom, Cuckoo]),
-        ("--nonscaling", build.filter.nonscaling, &[Bloom]),
-        ("--expansion", build.filter.expansion.is_some(), &[Bloom]),
-        ("--counting", kind == Kind::Counting, &[Bloom]),
-        ("--scale-to", kind == Kind::ScaledTo, &[Bloom]),
-        ("--window", matches!(kind, Kind::Windowed(_)), &[Bloom]),
-        ("--probability", build.probability.is_some(), &[Cms]),
-        ("--k", build.k.is_some(), &[Topk]),
-        ("--compression", build.compression.is_some(), &[Tdigest]),
-        ("--shards", build.shards.is_some(), &[Bloom]),
-    ];
-    for (option, is_given, families) in options {
-        if is_given && !families.contains(&build.family) {
-            return Err(inapplicable(option, build.family));
+impl NewOptions {
+    fn refuse_inapplicable(&self, kind: Kind, has_shards: bool) -> Result<()> {
+        use Family::{Bloom, Cms, Cuckoo, Tdigest, Topk};
+        let Self {
+            family,
+            rate,
+            items,
+            filter,
+            kind: _,
+            probability,
+            k,
+            compression,
+        } = self;
+        let options = [
+            ("--rate", rate.is_some(), &[Bloom, Cms][..]),
+            ("--items", items.is_some(), &[Bloom, Cuckoo]),
+            ("--nonscaling", filter.nonscaling, &[Bloom]),
+            ("--expansion", filter.expansion.is_some(), &[Bloom]),
+            ("--counting", kind == Kind::Counting, &[Bloom]),
+            ("--scale-to", kind == Kind::ScaledTo, &[Bloom]),
+            ("--window", matches!(kind, Kind::Windowed(_)), &[Bloom]),
+            ("--probability", probability.is_some(), &[Cms]),
+            ("--k", k.is_some(), &[Topk]),
+            ("--compression", compression.is_some(), &[Tdigest]),
+            ("--shards", has_shards, &[Bloom]),
+        ];
+        for (option, is_given, families) in options {
+            if is_given && !families.contains(family) {
+                return Err(inapplicable(option, *family));
+            }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Reports an option that a family has no use for.
