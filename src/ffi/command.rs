@@ -9,7 +9,7 @@ use super::api::{OK, call};
 use super::context::{Ctx, Keyspace};
 use super::positions::{Effect, MERGES, Sources};
 use super::reply::Reply;
-use super::string::{Argv, RawArgv};
+use super::string::{Argv, RawArgc, RawArgv};
 
 /// A command: its registration, and its documentation in COMMAND DOCS.
 pub struct Command {
@@ -225,7 +225,7 @@ pub struct Entry {
 }
 
 /// The function that the server calls to run a command.
-pub type EntryFn = for<'a> extern "C" fn(Ctx<'a>, RawArgv<'a>, c_int) -> c_int;
+pub type EntryFn = for<'a> extern "C" fn(Ctx<'a>, RawArgv<'a>, RawArgc) -> c_int;
 
 /// A call of a command, passed to its handler.
 pub struct Call<'c, 'a> {
@@ -248,7 +248,7 @@ macro_rules! entry {
         extern "C" fn run<'a>(
             $ctx: $crate::ffi::Ctx<'a>,
             $words: $crate::ffi::RawArgv<'a>,
-            $count: ::std::ffi::c_int,
+            $count: $crate::ffi::RawArgc,
         ) -> ::std::ffi::c_int {
             $body
         }
@@ -294,15 +294,15 @@ const fn accepts(arity: i32, count: c_int) -> bool {
 pub fn enter<'a>(
     ctx: Ctx<'a>,
     words: RawArgv<'a>,
-    count: c_int,
+    count: RawArgc,
     arity: i32,
     handler: impl Fn(Call<'_, 'a>) -> Done,
 ) -> c_int {
-    if !accepts(arity, count) {
+    if !accepts(arity, count.get()) {
         ctx.reply_error(Error::Arity);
         return OK;
     }
-    // SAFETY: an entry point passes on the words that the server gave it, which include at least the command's name.
+    // SAFETY: only the server makes words and their number, which include at least the command's name.
     let args = unsafe { Argv::new(words, count) };
     // SAFETY: the server calls an entry point once for each command, and this function is the entire call.
     let mut keyspace = unsafe { Keyspace::new(ctx) };
@@ -320,7 +320,7 @@ pub fn enter<'a>(
 pub fn enter_or_report<'a>(
     ctx: Ctx<'a>,
     words: RawArgv<'a>,
-    count: c_int,
+    count: RawArgc,
     arity: i32,
     report: impl Fn(Ctx<'a>, Argv<'a>),
     handler: impl Fn(Call<'_, 'a>) -> Done,
@@ -329,8 +329,8 @@ pub fn enter_or_report<'a>(
     if unsafe { call!(RedisModule_IsKeysPositionRequest(ctx.as_ptr())) } == 0 {
         return enter(ctx, words, count, arity, handler);
     }
-    if accepts(arity, count) {
-        // SAFETY: an entry point passes on the words that the server gave it, which include at least the command's name.
+    if accepts(arity, count.get()) {
+        // SAFETY: only the server makes words and their number, which include at least the command's name.
         report(ctx, unsafe { Argv::new(words, count) });
     }
     OK

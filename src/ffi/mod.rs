@@ -56,6 +56,6 @@ pub use replication::Argument;
 pub use reply::Reply;
 pub use setting::Setting;
 pub use stream::{AofWriter, Digest, RdbReader, RdbWriter};
-pub use string::{Argv, RawArgv, Str};
+pub use string::{Argv, RawArgc, RawArgv, Str};
 pub use timer::call_after;
 pub use value::{FORMS_MAX, Form, NativeType, TypeHandle, register_types};

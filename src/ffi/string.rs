@@ -58,6 +58,17 @@ pub(super) fn new_string(bytes: &[u8]) -> *mut raw::RedisModuleString {
 #[repr(transparent)]
 pub struct RawArgv<'a>(*const *mut raw::RedisModuleString, PhantomData<&'a ()>);
 
+/// The number of a command's arguments. Only the server makes one, so it is that of the [`RawArgv`] beside it.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct RawArgc(c_int);
+
+impl RawArgc {
+    pub(super) const fn get(self) -> c_int {
+        self.0
+    }
+}
+
 /// The arguments of a command, beginning with its name.
 #[derive(Clone, Copy)]
 pub struct Argv<'a>(&'a [Str<'a>]);
@@ -69,9 +80,9 @@ impl<'a> Argv<'a> {
     /// # Safety
     /// The server passed `words` and `count` together, to a call that lasts for `'a`, and the count is not 0.
     #[inline]
-    pub(super) unsafe fn new(words: RawArgv<'a>, count: c_int) -> Self {
+    pub(super) unsafe fn new(words: RawArgv<'a>, count: RawArgc) -> Self {
         // SAFETY: our caller guarantees an array of `count` strings, which are not null and alive for 'a.
-        Self(unsafe { std::slice::from_raw_parts(words.0.cast(), count as usize) })
+        Self(unsafe { std::slice::from_raw_parts(words.0.cast(), count.0 as usize) })
     }
 
     /// Returns the number of arguments, including the command's name.

@@ -130,7 +130,10 @@ impl Fault {
     /// Returns whether commands for other keys would fail as well.
     pub fn affects_all_keys(&self) -> bool {
         let codes = [
+            "BUSY",
+            "CLUSTERDOWN",
             "LOADING",
+            "MASTERDOWN",
             "MISCONF",
             "NOAUTH",
             "NOREPLICAS",
@@ -162,7 +165,7 @@ impl Fault {
         self.has_code_of(&["ASK", "CLUSTERDOWN", "MOVED", "TRYAGAIN"])
     }
 
-    /// Returns whether a limit of the server refused a cuckoo filter or a sketch.
+    /// Returns whether a limit of the server refused an object, by the texts of its errors.
     fn is_too_large(&self) -> bool {
         let texts = ["memory limit", "Insufficient memory to create"];
         matches!(self, Self::Refused(text) if texts.iter().any(|part| text.contains(part)))
@@ -184,9 +187,7 @@ impl Fault {
             "READONLY" => "this is a replica: name its primary",
             "OOM" => "raise maxmemory, or free memory",
             "LOADING" => "wait until it has loaded its data",
-            "MOVED" => {
-                "this is a node of a cluster: grant INFO and CLUSTER SLOTS, which list its nodes"
-            }
+            "MOVED" => "this is a node of a cluster, but its reply to HELLO does not say so",
             _ if starts(&format!("ERR unknown command '{BF_LOADCHUNK}'")) => {
                 "the module there takes no filters in chunks: load valkeybloom instead"
             }

@@ -1,7 +1,7 @@
 //! A connection to a server, or to a cluster, where commands go to the node of their key.
 
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
@@ -104,7 +104,8 @@ impl Server {
         Ok(1000 * seconds + microseconds / 1000)
     }
 
-    /// Calls commands in parallel, each once; commands for the same key run in order.
+    /// Calls commands in parallel. A single server runs them in order. A cluster's client begins them in order, and may call
+    /// one again, and so later, if its reply is lost or its slot moves.
     pub fn call_all(&self, commands: &[(Vec<u8>, Cmd)]) -> Vec<Result<Value, Fault>> {
         let at_once = match self.connection {
             Connection::One(_) => commands.len().max(1),
@@ -416,9 +417,7 @@ async fn log_in(
     let opened = timeout(CONNECT, opening).await.map_err(io::Error::from);
     let (mut one, driver) = opened??;
     tokio::spawn(driver);
-    // Without the permission for INFO, the connection is to a single node: in a cluster, commands then fail with advice.
-    let about = words("INFO cluster").query_async::<String>(&mut one).await;
-    if !about.is_ok_and(|about| about.contains("cluster_enabled:1")) {
+    if !is_in_cluster(&mut one).await? {
         return Ok(Connection::One(one));
     }
     let mut builder = ClusterClientBuilder::new([info.clone()])
@@ -432,6 +431,14 @@ async fn log_in(
     }
     let cluster = builder.build()?.get_async_connection().await?;
     Ok(Connection::Cluster(cluster))
+}
+
+/// Returns whether a server is a node of a cluster, by its reply to HELLO, for which no user needs a permission. What does not
+/// know HELLO, such as a proxy, stands for a single server.
+async fn is_in_cluster(one: &mut MultiplexedConnection) -> Result<bool, RedisError> {
+    let hello = one.send_packed_command(&words("HELLO")).await?;
+    let fields = HashMap::<String, Value>::from_redis_value(hello).unwrap_or_default();
+    Ok(matches!(fields.get("mode"), Some(Value::BulkString(mode)) if mode == b"cluster"))
 }
 
 #[cfg(test)]

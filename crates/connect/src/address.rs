@@ -150,9 +150,12 @@ fn checked_url(address: &str) -> Option<String> {
     let mut names = parameters
         .split('&')
         .map(|one| one.split_once('=').map_or(one, |(name, _)| name));
-    let is_known = names.all(|name| name.is_empty() || known.contains(&name));
+    let is_known = parameters.is_empty() || names.all(|name| known.contains(&name));
     // The user, the password and the host of a socket's URL are among them.
-    let has_host = is_of_socket(&url) && !url.contains(":///");
+    let has_host = is_of_socket(&url)
+        && url
+            .split_once(":///")
+            .is_none_or(|(scheme, _)| scheme.contains(':'));
     (is_known && !has_host && !url.contains('#')).then_some(url)
 }
 
@@ -194,6 +197,9 @@ mod tests {
             "unix:///a/socket?user=u",
             "unix://u:p@localhost/a/socket",
             "unix://localhost/a/socket",
+            "unix://u:p@localhost/s?pass=:///",
+            "redis://u:12?=3@localhost",
+            "redis://localhost?protocol=resp3&",
             "unix:///a/socket?database=2",
         ] {
             assert!(!is_address(address), "{address}");

@@ -147,10 +147,10 @@ impl Played {
         let named = |name: &str| self.keys.iter().find(|key| key.name == name);
         let info = |name| named(name).map_or_else(|| error("ERR not found"), Key::info);
         match *words {
-            ["INFO", ..] => bulk(format!(
-                "cluster_enabled:{}",
-                i32::from(self.slots.is_some())
-            )),
+            ["HELLO"] => {
+                let mode = self.slots.as_ref().map_or("standalone", |_| "cluster");
+                array([bulk("mode"), bulk(mode)])
+            }
             ["CLUSTER", "SLOTS"] => self.slots.clone().expect("it is a node of a cluster"),
             ["PING"] => Reply::Simple("PONG".to_owned()),
             ["CLIENT", ..] => ok(),

@@ -306,7 +306,7 @@ fn a_lasting_failure_ends_it() {
                 "ACL SETUSER watcher resetpass >second",
                 "CLIENT KILL USER watcher",
             ],
-            ": WRONGPASS ",
+            ": the server refuses user and password",
         ),
     ] {
         client.ok("ACL SETUSER watcher reset on >first ~* +@all");

@@ -56,10 +56,19 @@ impl<R: Read> Records<R> {
     /// The file can't be read, or ends within a quote.
     pub fn next(&mut self) -> Result<bool, String> {
         match self.reader.read_byte_record(&mut self.present) {
-            Ok(true) => Ok(self.present != self.sentinel),
-            Ok(false) => Err("an earlier quote is not closed".to_owned()),
+            Ok(true) if self.present == self.sentinel => Ok(false),
+            Ok(true) if !self.ends_with_sentinel() => Ok(true),
+            Ok(_) => Err("a quote is not closed".to_owned()),
             Err(error) => Err(error.to_string()),
         }
+    }
+
+    /// Returns whether the present record has taken in the one after the file.
+    fn ends_with_sentinel(&self) -> bool {
+        let last = self.present.iter().next_back().unwrap_or_default();
+        last.strip_suffix(b"\n")
+            .unwrap_or(last)
+            .ends_with(&self.sentinel[0])
     }
 
     /// Returns the fields of the record that was read last.

@@ -209,13 +209,19 @@ mod tests {
     #[test]
     fn what_is_not_a_table_is_refused_where_it_breaks() {
         let short = ", record 2: it has 1 column, and those before it 2";
-        let open = ", record 3: an earlier quote is not closed";
+        let open = ", record 2: a quote is not closed";
         for (text, column, why) in [
             ("a,b\n1,2\n", "c", ": it has no column c, but a, b"),
             ("a,a\n1,2\n", "a", ": two columns are named a"),
             ("a,b\n1,2\n", "3", ": it has 2 columns, not 3"),
             ("a,b\n1,2\n3\n", "a", short),
             ("a\n1\n\"2\n3\n", "a", open),
+            ("a,b\n1,2\n\"3,4\n", "a", open),
+            (
+                "id,\"url\n1,2\n",
+                "url",
+                ", record 1: a quote is not closed",
+            ),
         ] {
             let why = format!("could not read f{why}");
             assert_eq!(read(text, column, None), Err(why), "{text:?}");
