@@ -4,11 +4,11 @@
 //! The crate `near` has the commands, each of which may arrive twice. A sketch begins with the command that creates it,
 //! and the commands that add to it take the place of the chunks.
 
-use std::time::Duration;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 use redis::{Cmd, cmd};
 
-use valkeybloom_near::clock::now;
 use valkeybloom_near::conversation::{self, Finish, Words};
 pub use valkeybloom_near::conversation::{NewExpiry, is_temporary};
 use valkeybloom_protocol::names::{BF_INFO, BF_LOADCHUNK};
@@ -118,6 +118,12 @@ fn command(words: Words<'_>) -> Cmd {
 /// The system has no random numbers.
 pub fn random() -> u64 {
     getrandom::u64().expect("the system has random numbers")
+}
+
+/// Returns the time since the first call.
+fn now() -> Duration {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    START.elapsed()
 }
 
 /// Returns a duration in milliseconds.
