@@ -167,7 +167,7 @@ mod tests {
                 (error.code(), error.text()),
                 (Code::Refused, "Filter is full")
             );
-            let added = answers.iter().filter(|answer| **answer == 1).count();
+            let added: usize = answers.iter().map(|answer| usize::from(*answer == 1)).sum();
             assert_eq!(added as u64, filter.items());
             let refused = answers.iter().position(|answer| *answer == NOT_ADDED);
             let after = &answers[refused.unwrap()..];

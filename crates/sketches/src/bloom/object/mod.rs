@@ -2,6 +2,7 @@
 
 mod body;
 mod check;
+mod claims;
 mod estimate;
 mod figures;
 mod make;

@@ -13,6 +13,7 @@
 use crate::bloom::law::{Limits, TableStep};
 use crate::table::{Filling, Merge, Merged, Payload, Period, Refused, Table};
 
+use super::claims::{Claim, Claims, Prefix, Sums};
 use super::merge::{MergeError, NO_MEMORY, TOO_LARGE, reserved};
 use super::part::{Part, refusal};
 use super::tables::{Tables, oldest};
@@ -409,35 +410,6 @@ impl<'u> Union<'u> {
     }
 }
 
-/// The counts of fingerprints with the same prefix.
-struct Sums {
-    /// The sum of each object.
-    of_objects: Vec<u64>,
-    /// The objects whose sums are not 0.
-    counted: Vec<usize>,
-}
-
-impl Sums {
-    /// Adds a count, which is not 0.
-    fn add(&mut self, object: usize, count: u64) {
-        let sum = &mut self.of_objects[object];
-        if *sum == 0 {
-            self.counted.push(object);
-        }
-        *sum = sum.saturating_add(count);
-    }
-
-    /// Sets all sums to 0. Returns the largest, and whether any but the first object had one.
-    fn take(&mut self) -> (u64, bool) {
-        let (mut largest, mut has_others) = (0, false);
-        for object in self.counted.drain(..) {
-            largest = largest.max(std::mem::take(&mut self.of_objects[object]));
-            has_others |= object > 0;
-        }
-        (largest, has_others)
-    }
-}
-
 impl Member<'_> {
     /// Returns the fingerprint of the union with this key.
     #[inline]
@@ -447,86 +419,6 @@ impl Member<'_> {
             bits: self.bits,
             target: self.target,
         }
-    }
-}
-
-/// A fingerprint of a table of the union.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Prefix {
-    /// Its bits, followed by zeros.
-    key: u64,
-    bits: u32,
-    /// The number of the table.
-    target: usize,
-}
-
-impl Prefix {
-    /// Returns whether a fingerprint begins with this one.
-    #[inline]
-    const fn claims(self, key: u64) -> bool {
-        (key ^ self.key) >> (u64::BITS - self.bits) == 0
-    }
-
-    /// Returns whether the next of all fingerprints begins with this one.
-    #[inline]
-    fn claims_next(self, all: &Merge) -> bool {
-        all.next_key().is_some_and(|key| self.claims(key))
-    }
-
-    #[inline]
-    const fn fingerprint(self) -> u64 {
-        self.key >> (u64::BITS - self.bits)
-    }
-}
-
-/// A fingerprint, and until which periods the first object and the others claim it.
-#[derive(Clone, Copy, Debug)]
-struct Claim {
-    prefix: Prefix,
-    own: Option<u64>,
-    other: Option<u64>,
-}
-
-impl Claim {
-    const fn new(prefix: Prefix) -> Self {
-        Self {
-            prefix,
-            own: None,
-            other: None,
-        }
-    }
-
-    /// Returns the period until which the fingerprint stays.
-    fn until(&self) -> Option<u64> {
-        self.own.max(self.other)
-    }
-}
-
-/// The claims that the next fingerprint may begin with.
-struct Claims<E> {
-    /// Each begins with the one before it, and has more bits.
-    open: Vec<Claim>,
-    /// The first period that counts as a change.
-    changing: u64,
-    /// Whether the others claimed a fingerprint for longer than the first object.
-    is_changed: bool,
-    emit: E,
-}
-
-impl<E: FnMut(Prefix, u64) -> Result<(), MergeError>> Claims<E> {
-    /// Emits a fingerprint whose periods are known, unless one that it begins with stays for as long.
-    #[inline(always)]
-    fn close(&mut self, claim: Claim) -> Result<(), MergeError> {
-        let key = claim.prefix.key;
-        while self.open.pop_if(|open| !open.prefix.claims(key)).is_some() {}
-        let until = claim.until();
-        if self.open.last().is_some_and(|open| open.until() >= until) {
-            return Ok(());
-        }
-        let counts = |period| period >= self.changing;
-        self.is_changed |= claim.other > claim.own && claim.other.is_some_and(counts);
-        self.open.push(claim);
-        (self.emit)(claim.prefix, until.unwrap_or(0))
     }
 }
 
