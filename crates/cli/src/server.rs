@@ -1,7 +1,7 @@
 //! A connection to a server, or to a cluster, where commands go to the node of their key.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
@@ -18,6 +18,7 @@ use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
 use valkeybloom_connect::{Address, Bounded, IS_IT_UP, Place, Rules, advice_on_alert};
+use valkeybloom_near::slot;
 use valkeybloom_protocol::names::BF_INFO;
 
 use super::failure::{Failure, Fault, Result, shown, unless_refused};
@@ -35,13 +36,15 @@ const REPLY: Duration = Duration::from_secs(60);
 const CLUSTER_CALLS: usize = 16;
 /// The most time that a slot may take to move to another node.
 const SLOT_MOVE: Duration = Duration::from_secs(20);
-/// The highest slot of a cluster.
-const LAST_SLOT: u16 = 16_383;
 /// The command that lists a cluster's nodes.
 const CLUSTER_SLOTS: &str = "CLUSTER SLOTS";
 
-/// Nodes that hold keys, each with its slots.
-type Nodes = Vec<(SingleNodeRoutingInfo, Vec<Route>)>;
+/// A primary of a cluster.
+#[derive(Debug, PartialEq)]
+struct Node {
+    routing: SingleNodeRoutingInfo,
+    slots: Vec<RangeInclusive<u16>>,
+}
 
 #[derive(Clone)]
 enum Connection {
@@ -55,8 +58,8 @@ pub struct Server {
     connection: Connection,
     address: Address,
     database: i64,
-    /// The slots of nodes whose BF.INFO is known to lack ALL.
-    without_all: RefCell<HashSet<Route>>,
+    /// The slots of nodes whose BF.INFO is known to lack ALL; any for a single server.
+    without_all: RefCell<Vec<RangeInclusive<u16>>>,
 }
 
 impl Server {
@@ -145,12 +148,20 @@ impl Server {
 
     /// Returns the nodes that hold keys: a cluster's primaries, or the server itself.
     pub fn primaries(&self) -> Result<Vec<SingleNodeRoutingInfo>, Fault> {
-        Ok(self.nodes()?.into_iter().map(|(node, _)| node).collect())
+        if !self.is_cluster() {
+            return Ok(vec![SingleNodeRoutingInfo::RandomPrimary]);
+        }
+        let nodes = self.nodes()?.into_iter();
+        Ok(nodes.map(|node| node.routing).collect())
     }
 
     /// Returns whether BF.INFO of the node of a key is known to lack ALL.
     pub fn lacks_all(&self, key: &[u8]) -> bool {
-        self.without_all.borrow().contains(&slot(key))
+        let slot = slot(key);
+        self.without_all
+            .borrow()
+            .iter()
+            .any(|own| own.contains(&slot))
     }
 
     /// Notes that BF.INFO of the node of a key lacks ALL.
@@ -158,22 +169,22 @@ impl Server {
         if self.lacks_all(key) {
             return;
         }
-        // If the node's slots can't be read, at least this one is known.
-        let nodes = self.nodes().unwrap_or_default();
-        let mut all = nodes.into_iter().map(|(_, slots)| slots);
-        let own = all.find(|slots| slots.contains(&slot(key)));
+        let slot = slot(key);
         let mut without_all = self.without_all.borrow_mut();
-        without_all.extend(own.unwrap_or_default());
-        without_all.insert(slot(key));
+        if !self.is_cluster() {
+            without_all.push(0..=u16::MAX);
+            return;
+        }
+        // If the node's slots can't be read, at least this one is known.
+        without_all.push(slot..=slot);
+        let mut nodes = self.nodes().unwrap_or_default().into_iter();
+        let own = nodes.find(|node| node.slots.iter().any(|own| own.contains(&slot)));
+        without_all.extend(own.into_iter().flat_map(|node| node.slots));
     }
 
-    /// Returns the nodes that hold keys, each with its slots.
-    fn nodes(&self) -> Result<Nodes, Fault> {
-        if let Connection::One(_) = &self.connection {
-            let all = routes(0..=LAST_SLOT);
-            return Ok(vec![(SingleNodeRoutingInfo::RandomPrimary, all)]);
-        }
-        // A cluster's nodes that announce no host have that of the address.
+    /// Returns a cluster's primaries.
+    fn nodes(&self) -> Result<Vec<Node>, Fault> {
+        // Nodes that announce no host have that of the address.
         let host = match self.address.place() {
             Place::Port { host, .. } => host,
             Place::Socket(_) => "",
@@ -307,10 +318,10 @@ fn accepted(reply: Value) -> Result<Value, Fault> {
 }
 
 /// Returns the primaries in a reply to CLUSTER SLOTS. `host` is that of primaries that announce none.
-fn primaries_in(reply: Value, host: &str) -> Result<Nodes, Fault> {
+fn primaries_in(reply: Value, host: &str) -> Result<Vec<Node>, Fault> {
     let unexpected = || Fault::Unusable(format!("unexpected reply to {CLUSTER_SLOTS}"));
     let ranges: Vec<Vec<Value>> = read(reply).map_err(|_| unexpected())?;
-    let mut nodes = Nodes::new();
+    let mut nodes: Vec<Node> = Vec::new();
     for range in ranges {
         // A range consists of its first and last slot, its primary, and the replicas.
         let [
@@ -336,31 +347,24 @@ fn primaries_in(reply: Value, host: &str) -> Result<Nodes, Fault> {
             }
             Some(announced) => announced,
         };
-        let node = SingleNodeRoutingInfo::ByAddress {
+        let routing = SingleNodeRoutingInfo::ByAddress {
             host: host.to_owned(),
             port: number(port)?,
         };
-        let slots = routes(number(first)?..=number(last)?);
-        match nodes.iter_mut().find(|(known, _)| *known == node) {
-            Some((_, own)) => own.extend(slots),
-            None => nodes.push((node, slots)),
+        let slots = number(first)?..=number(last)?;
+        match nodes.iter_mut().find(|node| node.routing == routing) {
+            Some(node) => node.slots.push(slots),
+            None => nodes.push(Node {
+                routing,
+                slots: vec![slots],
+            }),
         }
     }
     Ok(nodes)
 }
 
-fn routes(slots: RangeInclusive<u16>) -> Vec<Route> {
-    let routes = slots.map(|slot| Route::new(slot, SlotAddr::Master));
-    routes.collect()
-}
-
-/// Returns the slot of a key in a cluster.
-fn slot(key: &[u8]) -> Route {
-    Route::with_key(key, SlotAddr::Master)
-}
-
 fn primary_of(key: &[u8]) -> SingleNodeRoutingInfo {
-    SingleNodeRoutingInfo::SpecificNode(slot(key))
+    SingleNodeRoutingInfo::SpecificNode(Route::with_key(key, SlotAddr::Master))
 }
 
 /// Converts a reply.
@@ -445,7 +449,7 @@ async fn is_in_cluster(one: &mut MultiplexedConnection) -> Result<bool, RedisErr
 mod tests {
     use super::*;
 
-    fn primaries(reply: &str) -> Result<Nodes, Fault> {
+    fn primaries(reply: &str) -> Result<Vec<Node>, Fault> {
         let reply = reply.replace(' ', "\r\n") + "\r\n";
         let reply = redis::parse_redis_value(reply.as_bytes());
         primaries_in(reply.expect("it is whole"), "own")
@@ -457,19 +461,18 @@ mod tests {
             "*5 *4 :0 :1 *2 $1 a :1 *2 $1 b :2 *3 :2 :2 *2 $0  :1 *3 :3 :3 *2 $-1 :1 *3 :4 :4 *2 $7 0.0.0.0 :1 *3 :9 :9 *3 $1 a :1 $1 i",
         );
         let listed = listed.expect("the reply is one of CLUSTER SLOTS");
-        let node = |host: &str| SingleNodeRoutingInfo::ByAddress {
-            host: host.to_owned(),
-            port: 1,
-        };
-        let slots = |all: Vec<u16>| {
-            all.into_iter()
-                .map(|slot| Route::new(slot, SlotAddr::Master))
+        let node = |host: &str, slots: &[RangeInclusive<u16>]| Node {
+            routing: SingleNodeRoutingInfo::ByAddress {
+                host: host.to_owned(),
+                port: 1,
+            },
+            slots: slots.to_vec(),
         };
         let expected = [
-            (node("a"), slots(vec![0, 1, 9]).collect()),
-            (node("own"), slots(vec![2, 3, 4]).collect()),
+            node("a", &[0..=1, 9..=9]),
+            node("own", &[2..=2, 3..=3, 4..=4]),
         ];
-        assert_eq!(listed, Nodes::from(expected));
+        assert_eq!(listed, expected);
     }
 
     #[test]

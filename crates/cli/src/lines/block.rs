@@ -250,7 +250,7 @@ impl Block {
 
     /// Returns the items of the whole records that have one.
     pub fn record_items(&self) -> impl Iterator<Item = &[u8]> {
-        self.found_items().flatten()
+        self.found_items().filter_map(Result::ok)
     }
 
     /// Returns the whole records.
