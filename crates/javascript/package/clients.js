@@ -105,8 +105,11 @@ function ofGlide(client, key) {
 function ofNodeRedis(client, key) {
   // Bulk strings and simple strings as bytes, for version 4 and for later ones.
   const options = { returnBuffers: true, typeMapping: { 36: Buffer, 43: Buffer } };
-  const isCluster = client.masters !== undefined;
-  const place = isCluster ? [key, false] : [];
+  // Clients of a cluster and of sentinels take whether a replica will do.
+  const place =
+    client.masters !== undefined ? [key, false]
+    : client.sendCommand.length === 3 ? [false]
+    : [];
   return { send: (...words) => client.sendCommand(...place, words, options) };
 }
 
@@ -128,10 +131,13 @@ export function answersIn(command, replies, count) {
   const end = replies.findIndex((reply) => reply instanceof Error);
   if (end < 0 && replies.length < count) throw new Error('the client returned too few replies');
   const answers = end < 0 ? replies : replies.slice(0, end);
-  return [Uint8Array.from(answers, (reply) => isOne(command, reply)), replies[end]];
+  return [Uint8Array.from(answers, (reply) => isOne(command, reply)), end < 0 ? undefined : replies[end]];
 }
 
-/** Returns functions that send commands about a key to its primary, and that tell refusals from lost replies. */
+/**
+ * Returns functions that send commands about a key to its primary, and that tell refusals from lost replies. With both a prefix
+ * and `scaleReads`, ioredis and iovalkey send reads that are the server's own commands to replicas.
+ */
 export function commandsOf(client, name) {
   const adapter =
     typeof client?.callBuffer === 'function' ? ofIoredis

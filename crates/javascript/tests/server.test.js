@@ -4,10 +4,11 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 
 import { ConnectionError, TimeoutError } from '@valkey/valkey-glide';
+import { createSentinel } from 'redis';
 import { Bloom, CountMin, CuckooFilter, Near, TDigest, TopK, fetch, store } from 'valkeybloom';
 
 import { client, server } from './own-server.js';
-import { CLIENTS, CLUSTER_CLIENTS, observer, startCluster, startProxy, until, withEach } from './support.js';
+import { CLIENTS, CLUSTER_CLIENTS, observer, startCluster, startProxy, startSentinel, until, withEach } from './support.js';
 
 const ITEMS = ['a', Uint8Array.of(0, 255), '', 'é', '42'];
 
@@ -45,6 +46,24 @@ test('what is stored is fetched, by every client', async () => {
     }
     assert.equal(await client.call('DBSIZE'), filled().length);
   });
+});
+
+test('a client of sentinels reaches the primary', async () => {
+  const sentinel = await startSentinel(server.port);
+  const one = createSentinel({ name: 'own', sentinelRootNodes: [{ host: '127.0.0.1', port: sentinel.port }] });
+  try {
+    one.on('error', () => {});
+    await one.connect();
+    const filter = new Bloom(100, 0.01);
+    filter.add('a');
+    await store(one, 'seen', filter);
+    assert.ok((await fetch(one, 'seen')).equals(filter));
+    // So does one that is leased.
+    await one.use(async (leased) => assert.ok((await fetch(leased, 'seen')).equals(filter)));
+  } finally {
+    one.destroy();
+    await sentinel.stop();
+  }
 });
 
 test('an object of a derived class is stored as one of its family', async () => {

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -20,19 +20,21 @@ function needed(name) {
   return process.env[name];
 }
 
-/** Starts a server with the module on a port of its own. Returns it once it answers. */
-export async function startServer(...options) {
+/**
+ * Starts the server's program on a port of its own, with words that depend on the port and a folder. Returns it once its log
+ * has a text.
+ */
+async function started(wordsOf, text) {
   const folder = mkdtempSync(join(tmpdir(), 'valkeybloom-js-'));
   for (;;) {
     port += 1;
-    const words = ['--port', port, '--bind', '127.0.0.1', '--save', '', '--dir', folder, '--enable-debug-command', 'yes'];
-    const server = spawn(needed('VALKEY_SERVER'), [...words, ...options, '--loadmodule', needed('VALKEYBLOOM_SO')]);
+    const server = spawn(needed('VALKEY_SERVER'), wordsOf(port, folder));
     let log = '';
     const ended = new Promise((resolve) => server.on('exit', resolve));
     const isReady = await new Promise((resolve) => {
-      server.stdout.on('data', (text) => {
-        log += text;
-        if (log.includes('Ready to accept connections')) resolve(true);
+      server.stdout.on('data', (more) => {
+        log += more;
+        if (log.includes(text)) resolve(true);
       });
       ended.then(() => resolve(false));
     });
@@ -49,6 +51,20 @@ export async function startServer(...options) {
     if (!log.includes('Address already in use')) throw new Error(log);
   }
 }
+
+/** Starts a server with the module. */
+export const startServer = (...options) => started((at, folder) => [
+  '--port', at, '--bind', '127.0.0.1', '--save', '', '--dir', folder, '--enable-debug-command', 'yes', ...options,
+  '--loadmodule', needed('VALKEYBLOOM_SO'),
+], 'Ready to accept connections');
+
+/** Starts a sentinel of a server. */
+export const startSentinel = (primary) => started((at, folder) => {
+  const config = join(folder, 'sentinel.conf');
+  const lines = [`port ${at}`, 'bind 127.0.0.1', `dir ${folder}`, `sentinel monitor own 127.0.0.1 ${primary} 1`];
+  writeFileSync(config, lines.join('\n'));
+  return [config, '--sentinel'];
+}, '+monitor');
 
 /** Each kind of client, for a server, with what closes it. */
 export const CLIENTS = {

@@ -222,7 +222,7 @@ mod tests {
         for (start, expansion, expected) in [
             (100, 0, "EXPANSION 0"),
             (100, 1, "the most filters, 65,535"),
-            (100, 2, "bf.cuckoo-memory-usage-limit"),
+            (100, 2, "bf.bloom-filter-max-memory-usage"),
         ] {
             let name = plan(start, expansion, 50, &limits).expect("it is large enough");
             assert_eq!(name, expected);

@@ -177,6 +177,7 @@ impl Block {
             ..Self::first_of(&self.file, Unit::Fields)
         };
         push(&self, &mut fields)?;
+        assert_eq!(fields.len(), self.len(), "an item for each line");
         fields.kept().records = self.items;
         Ok(fields)
     }

@@ -1,4 +1,4 @@
-//! Passes over the files: two, of which the first finds suspects, or one.
+//! Passes over the files. The first finds suspects, and the last one prints; `--count` needs another one between them.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -29,6 +29,7 @@ fn hash_each(seed: &Seed, block: &Block, mut take: impl FnMut(Hash)) {
     seed.probe_each(block.record_items(), |probe| {
         let (a, b) = probe.hashes();
         let hash = u128::from(a) << 64 | u128::from(b);
+        // 0 stands for a free place.
         take(hash.max(1));
     });
 }

@@ -113,7 +113,7 @@ fn sampled_rate(filters: &[&Filter]) -> Option<f64> {
     (claimed >= ENOUGH).then(|| to_double(claimed) / to_double(items))
 }
 
-/// Roughly the most filters sampled.
+/// The number of filters sampled, up to a factor of two.
 const SAMPLED_FILTERS: usize = 256;
 
 /// The fewest synthetic items drawn.

@@ -5,8 +5,8 @@
 //!
 //! The newest filter comes first, by itself. Others are searched in rounds where that pays: position number 0 of all, then
 //! number 1 where a bit was set, and so on. The lookups of a round do not wait for each other, so their cache misses
-//! overlap, and there is no branch between them to mispredict. All filters of a stack have cells of one kind, so a round
-//! hashes an item once for all of them, and filters with equally many cells share its position.
+//! overlap, and there is no branch between them to mispredict. All filters of a stack have cells of one kind and one
+//! hasher, so an item is hashed once for all of them, and filters with equally many cells share its positions.
 //!
 //! Measured against one filter after the other, whose times come second: in 24 filters of 500 items, one item takes 0.17 µs
 //! or 0.36, and a batch of 100 takes 6 µs or 10. In 10 large filters, a batch takes 28 µs or 42.
@@ -166,7 +166,7 @@ pub fn claims(batch: &Batch, filter: &Filter, candidates: u64) -> u64 {
 /// Returns the candidates that a filter claims whose cells miss the caches.
 ///
 /// A round waits for the last of its words, because the next one depends on it. Two rounds rule most absent items out.
-/// Then the remaining positions of all other items are read together.
+/// Then all positions of the items that are left are read together.
 #[inline(never)]
 fn claims_in_memory(batch: &Batch, filter: &Filter, candidates: u64) -> u64 {
     let left = words::run(Lookup {
