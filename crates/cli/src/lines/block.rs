@@ -222,8 +222,10 @@ impl Block {
 
     /// Returns all whole items, also those that are empty.
     pub fn all_items(&self) -> impl Iterator<Item = &[u8]> {
-        self.items.ranges().map(|Range { start, end }| {
+        let mut start = 0;
+        self.items.ends.iter().map(move |end| {
             let item = &self.items.bytes[start..end - 1];
+            start = *end;
             match item.strip_suffix(b"\r") {
                 Some(line) if self.unit == Unit::Lines => line,
                 _ => item,
@@ -240,13 +242,16 @@ impl Block {
     /// Returns the item of each whole record, or what becomes of a record without one.
     fn found_items(&self) -> impl Iterator<Item = std::result::Result<&[u8], Itemless>> {
         let itemless = self.kept.as_ref().map(|kept| &kept.itemless[..]);
-        let mut itemless = itemless.unwrap_or_default().iter().peekable();
-        self.all_items().enumerate().map(move |(index, item)| {
-            match itemless.next_if(|(at, _)| *at == index) {
-                None => Ok(item),
-                Some((_, itemless)) => Err(*itemless),
-            }
-        })
+        let mut itemless = itemless.unwrap_or_default();
+        self.all_items()
+            .enumerate()
+            .map(move |(index, item)| match itemless.split_first() {
+                Some(((at, fate), rest)) if *at == index => {
+                    itemless = rest;
+                    Err(*fate)
+                }
+                _ => Ok(item),
+            })
     }
 
     /// Returns the items of the whole records that have one.
