@@ -58,8 +58,8 @@ struct Adder {
     receipts: Arc<Mutex<once::Once>>,
 }
 
-/// Why a call has its addition while anything is asked of it.
-const ENDED: &str = "nothing is asked of a call that has ended";
+/// The reason why a call has its addition.
+const UNTIL_END: &str = "a call has its addition until it ends";
 
 const REQUIRED: Adding = Adding {
     creates: true,
@@ -202,11 +202,11 @@ impl<'o> Call<'o> {
     }
 
     fn addition(&self) -> &once::Addition {
-        self.addition.as_ref().expect(ENDED)
+        self.addition.as_ref().expect(UNTIL_END)
     }
 
     fn addition_mut(&mut self) -> &mut once::Addition {
-        self.addition.as_mut().expect(ENDED)
+        self.addition.as_mut().expect(UNTIL_END)
     }
 
     /// Sends the commands of the call, and passes the items of each to `added`.
