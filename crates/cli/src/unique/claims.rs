@@ -5,8 +5,8 @@
 //! cache lines. The first is small, the next ones are made for the items that the rest of the input seems to have, so nobody
 //! has to guess a number.
 //!
-//! A list of claimed hashes is sorted, and equal ones are dropped, each time it has doubled since it was last sorted. So a
-//! suspect takes at most 32 bytes, however often it comes.
+//! A list of claimed hashes is sorted, and equal ones are dropped, each time it has doubled since it was last sorted. So in a
+//! list a suspect takes at most 32 bytes, however often it comes.
 
 use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -72,17 +72,12 @@ impl Part {
 
     fn claim(&mut self, hash: Hash) {
         if self.claimed.len() == self.claimed.capacity() {
-            self.sort();
+            suspects::sort(&mut self.claimed);
             // Exactly twice, so that a list has no room that it does not need.
             let sorted = self.claimed.len();
             self.claimed.reserve_exact(sorted.max(LEAST_CLAIMED));
         }
         self.claimed.push(hash);
-    }
-
-    fn sort(&mut self) {
-        self.claimed.sort_unstable();
-        self.claimed.dedup();
     }
 }
 
@@ -145,7 +140,7 @@ impl Claims {
 fn suspects_of(part: &mut Mutex<Part>) -> suspects::Part {
     let mut part = mem::take(part.get_mut().unwrap_or_else(PoisonError::into_inner));
     part.layers = Vec::new();
-    part.sort();
+    suspects::sort(&mut part.claimed);
     suspects::Part::new(&part.claimed)
 }
 

@@ -1,7 +1,11 @@
 //! The hashes that a filter claimed, to be looked up by the second pass.
 //!
 //! Each part of them is a hash table whose entries are ascending, with half as many free slots as hashes. A lookup nearly
-//! always reads one cache line. A filter before the table has the answer for nearly all other hashes.
+//! always reads one cache line. A filter before the table has the answer for nearly all other hashes. It is not asked while most
+//! hashes are suspects.
+
+use std::cell::Cell;
+use std::mem;
 
 use valkeybloom_sketches::Seed;
 
@@ -11,8 +15,6 @@ use super::layer::{Hash, Layer, PARTS, part_of, place_in_part, touch_each};
 const BATCH: usize = 64;
 /// The bits for a hash in the filter before the table.
 const FILTER_BITS: usize = 12;
-/// The capacity for hashes that are pushed beyond the last home.
-const LAST_SLOTS: usize = 64;
 /// The slots after its home within which a hash nearly always is.
 const NEAR: usize = 2;
 /// A slot without a hash.
@@ -27,11 +29,16 @@ pub struct Suspects {
 
 /// The hashes with the same highest bits.
 pub struct Part {
-    /// The hashes, ascending, each at its home or in the next free slot. Free ones are the last.
+    table: Table,
+    filter: Layer,
+}
+
+/// A hash table.
+struct Table {
+    /// The hashes, ascending, each at its home or in the next slots. Free ones are the last.
     slots: Vec<Hash>,
     /// The number of slots that are homes.
     homes: usize,
-    filter: Layer,
 }
 
 /// An item that is a suspect.
@@ -42,24 +49,33 @@ pub struct Found {
     pub number: usize,
 }
 
-impl Part {
-    /// Creates the part of ascending hashes.
-    pub fn new(hashes: &[Hash]) -> Self {
+impl Table {
+    /// Creates the table of hashes, with one of equal ones, in the memory of other slots.
+    fn new(hashes: &[Hash], mut slots: Vec<Hash>) -> Self {
         let homes = hashes.len() + hashes.len() / 2;
-        let mut filter = Layer::new(hashes.len(), FILTER_BITS);
-        let mut slots = Vec::with_capacity(homes + LAST_SLOTS);
+        slots.clear();
+        slots.resize(homes + NEAR + 1, FREE);
+        let mut table = Self { slots, homes };
         for hash in hashes {
-            filter.add(*hash);
-            let slot = place_in_part(*hash, homes).max(slots.len());
-            slots.resize(slot, FREE);
-            slots.push(*hash);
+            table.insert(*hash);
         }
-        let end = homes.max(slots.len());
-        slots.resize(end + NEAR + 1, FREE);
-        Self {
-            slots,
-            homes,
-            filter,
+        table
+    }
+
+    fn insert(&mut self, mut hash: Hash) {
+        for slot in place_in_part(hash, self.homes).. {
+            if slot == self.slots.len() {
+                self.slots.push(FREE);
+            }
+            let there = &mut self.slots[slot];
+            if [hash, FREE].contains(there) {
+                *there = hash;
+                return;
+            }
+            // The larger one moves on.
+            if *there > hash {
+                mem::swap(there, &mut hash);
+            }
         }
     }
 
@@ -76,6 +92,37 @@ impl Part {
         let (slot, found) = slots.find(|(_, found)| **found >= hash || **found == FREE)?;
         (*found == hash).then_some(slot)
     }
+
+    /// Returns the hashes, ascending.
+    fn hashes(&self) -> impl Iterator<Item = Hash> {
+        self.slots.iter().copied().filter(|slot| *slot != FREE)
+    }
+}
+
+thread_local! {
+    /// Memory to sort in. Freed each time, it would leave gaps between the lists.
+    static SORTED: Cell<Vec<Hash>> = const { Cell::new(Vec::new()) };
+}
+
+/// Sorts hashes with the same highest bits, and keeps one of equal ones.
+pub fn sort(hashes: &mut Vec<Hash>) {
+    // Hashes are spread evenly, so a table sorts them in linear time.
+    let table = Table::new(hashes, SORTED.take());
+    hashes.clear();
+    hashes.extend(table.hashes());
+    SORTED.set(table.slots);
+}
+
+impl Part {
+    /// Creates the part of hashes.
+    pub fn new(hashes: &[Hash]) -> Self {
+        let mut filter = Layer::new(hashes.len(), FILTER_BITS);
+        for hash in hashes {
+            filter.add(*hash);
+        }
+        let table = Table::new(hashes, Vec::new());
+        Self { table, filter }
+    }
 }
 
 impl Suspects {
@@ -86,8 +133,7 @@ impl Suspects {
 
     /// Returns the hashes, ascending.
     pub fn hashes(&self) -> impl Iterator<Item = Hash> {
-        let slots = self.parts.iter().flat_map(|part| &part.slots);
-        slots.copied().filter(|slot| *slot != FREE)
+        self.parts.iter().flat_map(|part| part.table.hashes())
     }
 
     /// Returns the words of a state: the hashes, and the key.
@@ -113,7 +159,7 @@ impl Suspects {
 
     /// Returns a number above that of each hash. The parts have about the same size, so few numbers are not used.
     pub fn end(&self) -> usize {
-        let most = self.parts.iter().map(|part| part.slots.len()).max();
+        let most = self.parts.iter().map(|part| part.table.slots.len()).max();
         PARTS * most.unwrap_or(0)
     }
 
@@ -122,16 +168,27 @@ impl Suspects {
         let part = |hash| &self.parts[part_of(hash)];
         let mut found = Vec::new();
         let mut claimed = Vec::with_capacity(BATCH);
+        let mut are_many = false;
         for (batch, start) in hashes.chunks(BATCH).zip((0..).step_by(BATCH)) {
-            touch_each(batch.iter().map(|hash| part(*hash).filter.touch(*hash)));
             let all = (start..).zip(batch.iter().copied());
-            claimed.extend(all.filter(|(_, hash)| part(*hash).filter.contains(*hash)));
-            touch_each(claimed.iter().map(|(_, hash)| part(*hash).touch(*hash)));
+            if are_many {
+                claimed.extend(all);
+            } else {
+                touch_each(batch.iter().map(|hash| part(*hash).filter.touch(*hash)));
+                claimed.extend(all.filter(|(_, hash)| part(*hash).filter.contains(*hash)));
+            }
+            touch_each(
+                claimed
+                    .iter()
+                    .map(|(_, hash)| part(*hash).table.touch(*hash)),
+            );
+            let before = found.len();
             found.extend(claimed.drain(..).filter_map(|(index, hash)| {
-                let slot = part(hash).find(hash)?;
+                let slot = part(hash).table.find(hash)?;
                 let number = slot * PARTS + part_of(hash);
                 Some(Found { index, number })
             }));
+            are_many = found.len() - before > batch.len() / 2;
         }
         found
     }
