@@ -1,4 +1,5 @@
-//! A Bloom filter whose items each have one cache line, so that a lookup reads memory once.
+//! A Bloom filter whose items each have one bit in each word of one cache line, so that a lookup reads memory once, and no word
+//! waits for another.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -15,9 +16,8 @@ pub type Hash = u128;
 pub const PARTS: usize = 256;
 /// The highest bits of a hash, which choose its part.
 const PART_BITS: u32 = PARTS.trailing_zeros();
-/// The bits that an item sets in its cache line.
-const SET_BITS: usize = 7;
-const LINE_BITS: usize = 512;
+const LINE_WORDS: usize = 8;
+const LINE_BITS: usize = 64 * LINE_WORDS;
 
 /// A Bloom filter whose items each have one cache line.
 pub struct Layer {
@@ -28,8 +28,6 @@ pub struct Layer {
     /// The number of items that it still takes.
     pub(super) room: usize,
 }
-
-const LINE_WORDS: usize = LINE_BITS / 64;
 
 /// Reads words that do not wait for one another, so their cache misses overlap. A caller that reads them again finds them in
 /// the cache.
@@ -69,13 +67,10 @@ impl Layer {
         self.start + LINE_WORDS * place_in_part(hash, self.lines)
     }
 
-    /// Returns the word and the mask of each bit of a hash.
-    fn bits(hash: Hash) -> [(usize, u64); SET_BITS] {
+    /// Returns the bit of a hash in each word of its line.
+    fn bits(hash: Hash) -> [u64; LINE_WORDS] {
         let low = hash as u64;
-        std::array::from_fn(|index| {
-            let bit = (low >> (9 * index)) as usize % LINE_BITS;
-            (bit / 64, 1 << (bit % 64))
-        })
+        std::array::from_fn(|word| 1 << ((low >> (6 * word)) % 64))
     }
 
     /// Reads the cache line of a hash.
@@ -85,9 +80,10 @@ impl Layer {
 
     pub fn contains(&self, hash: Hash) -> bool {
         let line = &self.words[self.line(hash)..][..LINE_WORDS];
-        Self::bits(hash)
-            .iter()
-            .all(|(word, mask)| line[*word] & mask != 0)
+        // All words, because a branch for each would often be mispredicted.
+        let missing = |(word, bit): (&u64, u64)| !word & bit;
+        let words = line.iter().zip(Self::bits(hash)).map(missing);
+        words.fold(0, BitOr::bitor) == 0
     }
 
     /// Adds a hash. Returns whether it is new.
@@ -95,9 +91,9 @@ impl Layer {
         let at = self.line(hash);
         let line = &mut self.words[at..][..LINE_WORDS];
         let mut missing = 0;
-        for (word, mask) in Self::bits(hash) {
-            missing |= !line[word] & mask;
-            line[word] |= mask;
+        for (word, bit) in line.iter_mut().zip(Self::bits(hash)) {
+            missing |= !*word & bit;
+            *word |= bit;
         }
         self.room = self.room.saturating_sub(usize::from(missing != 0));
         missing != 0
