@@ -18,7 +18,7 @@ use super::suspects;
 
 /// The hashes that a thread collects for a part before it locks it.
 const COLLECTED: usize = 128;
-/// The bits for an item of the input: some 0.7 % of others are claimed.
+/// The bits for an item of the input: some 0.4 % of others are claimed.
 pub const ITEM_BITS: usize = 12;
 /// The room of the first layer of a part.
 const FIRST_ROOM: usize = 256;
