@@ -109,7 +109,7 @@ impl Block {
         self.items.bytes.len().max(self.record_bytes().len())
     }
 
-    /// Reads at most a number of bytes of items that a byte ends. Returns how many were read; those before an error stay, too.
+    /// Reads at most `most` bytes of items that `end` ends. Returns the number of bytes read; those before an error stay.
     pub fn fill(&mut self, from: impl Read, most: usize, end: u8) -> io::Result<usize> {
         let Strings { bytes, ends } = &mut self.items;
         let start = bytes.len();
@@ -126,10 +126,7 @@ impl Block {
 
     /// Adds an item of a record.
     pub fn push(&mut self, field: &[u8]) {
-        let Strings { bytes, ends } = &mut self.items;
-        bytes.extend_from_slice(field);
-        bytes.push(b'\n');
-        ends.push(bytes.len());
+        self.items.push([field, b"\n"]);
     }
 
     /// Adds a record that has no item because of a fault.
@@ -150,11 +147,7 @@ impl Block {
 
     /// Adds the bytes of the record whose item was added last.
     pub fn push_record(&mut self, record: &[u8]) {
-        let Strings { bytes, ends } = &mut self.kept().records;
-        for part in ended(record) {
-            bytes.extend_from_slice(part);
-        }
-        ends.push(bytes.len());
+        self.kept().records.push(ended(record));
     }
 
     fn kept(&mut self) -> &mut Kept {
@@ -200,8 +193,7 @@ impl Block {
     /// Ends the last item, if it is not ended.
     pub fn end_last(&mut self, end: u8) {
         if self.items.bytes.len() > self.whole_bytes() {
-            self.items.bytes.push(end);
-            self.items.ends.push(self.items.bytes.len());
+            self.items.push([&[end], b""]);
         }
     }
 
@@ -235,8 +227,13 @@ impl Block {
 
     /// Returns the bytes of the records, with their ends.
     pub fn record_bytes(&self) -> &[u8] {
-        let kept = self.kept.as_ref().map(|kept| &kept.records);
-        &kept.unwrap_or(&self.items).bytes
+        &self.record_strings().bytes
+    }
+
+    /// Returns the records, which are the items themselves unless those are fields.
+    fn record_strings(&self) -> &Strings {
+        let kept = self.kept.as_ref();
+        kept.map_or(&self.items, |kept| &kept.records)
     }
 
     /// Returns the item of each whole record, or what becomes of a record without one.
@@ -261,8 +258,7 @@ impl Block {
 
     /// Returns the whole records.
     pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
-        let records = self.kept.as_ref().map(|kept| &kept.records);
-        let places = records.unwrap_or(&self.items).ranges();
+        let places = self.record_strings().ranges();
         let records = self.found_items().zip(places);
         records.map(|(item, place)| Record { item, place })
     }

@@ -1,23 +1,32 @@
 //! The records of CSV, and the bytes of each where whole records are kept.
 //!
-//! The crate `csv` returns the fields of a record and where it begins, but not its bytes. So a copy is kept of what it has
-//! read, until it begins to read the record after:
+//! The crate `csv` returns the fields of a record and where it begins, but not its bytes. So one record is read ahead, and
+//! a copy is kept of what was read: the bytes of a record end where the one after it begins.
 //!
 //! ```text
-//!   recent:  ... kept | the record before | the present one | read ahead ...
-//!                 kept^                   ^the position of the present one
+//!   recent:  ... taken | the record that is returned | the record ahead | read, but not parsed
+//!                taken^                              ^the position of the record ahead
 //! ```
 
 use std::io::{self, Chain, Cursor, Read};
+use std::mem;
 
-use csv::{ByteRecord, Position, Reader, ReaderBuilder};
+use csv::{ByteRecord, Position, ReaderBuilder};
 
-/// The records of a file.
-pub struct Records<R> {
-    reader: Reader<Chain<Copying<R>, Cursor<Vec<u8>>>>,
-    present: ByteRecord,
-    /// The record that ends the file.
+/// A parser of a file, and of the sentinel after it.
+type Parser<R> = csv::Reader<Chain<Copying<R>, Cursor<Vec<u8>>>>;
+
+/// Reads the records of a file.
+pub struct CsvReader<R> {
+    parser: Parser<R>,
+    /// The record that is put after the file.
     sentinel: ByteRecord,
+    /// The record that was returned last.
+    present: ByteRecord,
+    /// The record after that one.
+    ahead: ByteRecord,
+    /// Whether there is a record ahead, or why it can't be read.
+    is_ahead: Result<bool, String>,
 }
 
 /// What is wanted of a record.
@@ -27,7 +36,14 @@ pub enum Keep {
     FieldsAndBytes,
 }
 
-impl<R: Read> Records<R> {
+/// A record of a file.
+pub struct CsvRecord<'r> {
+    pub fields: &'r ByteRecord,
+    /// The bytes, with the empty lines after the record; `None` if only fields are wanted.
+    pub bytes: Option<&'r [u8]>,
+}
+
+impl<R: Read> CsvReader<R> {
     /// Prepares to read the records of a file, with a buffer of `buffer_bytes`.
     ///
     /// # Errors
@@ -37,60 +53,63 @@ impl<R: Read> Records<R> {
         let end = format!("\n{sentinel}\n").into_bytes();
         let recent = (keep == Keep::FieldsAndBytes).then(Recent::default);
         let from = Copying { from, recent };
-        let reader = ReaderBuilder::new()
+        let parser = ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
             .delimiter(delimiter)
             .buffer_capacity(buffer_bytes)
             .from_reader(from.chain(Cursor::new(end)));
-        Ok(Self {
-            reader,
-            present: ByteRecord::new(),
+        let mut reader = Self {
+            parser,
             sentinel: vec![sentinel].into(),
-        })
+            present: ByteRecord::new(),
+            ahead: ByteRecord::new(),
+            is_ahead: Ok(false),
+        };
+        reader.is_ahead = reader.read_ahead();
+        // Only empty lines are before the first record.
+        bytes_before(&reader.ahead, &mut reader.parser);
+        Ok(reader)
     }
 
-    /// Reads the next record. Returns false at the end of the file, after which there is nothing to read.
+    /// Returns the next record; `None` at the end of the file.
     ///
     /// # Errors
     /// The file can't be read, or ends within a quote.
-    pub fn next(&mut self) -> Result<bool, String> {
-        match self.reader.read_byte_record(&mut self.present) {
-            Ok(true) if self.present == self.sentinel => Ok(false),
+    pub fn next(&mut self) -> Result<Option<CsvRecord<'_>>, String> {
+        if !mem::replace(&mut self.is_ahead, Ok(false))? {
+            return Ok(None);
+        }
+        mem::swap(&mut self.present, &mut self.ahead);
+        self.is_ahead = self.read_ahead();
+        let bytes = bytes_before(&self.ahead, &mut self.parser);
+        let fields = &self.present;
+        Ok(Some(CsvRecord { fields, bytes }))
+    }
+
+    /// Reads the record ahead. Returns false at the end of the file.
+    fn read_ahead(&mut self) -> Result<bool, String> {
+        match self.parser.read_byte_record(&mut self.ahead) {
+            Ok(true) if self.ahead == self.sentinel => Ok(false),
             Ok(true) if !self.ends_with_sentinel() => Ok(true),
             Ok(_) => Err("a quote is not closed".to_owned()),
             Err(error) => Err(error.to_string()),
         }
     }
 
-    /// Returns whether the present record has taken in the one after the file.
+    /// Returns whether the record ahead has taken in the sentinel.
     fn ends_with_sentinel(&self) -> bool {
-        let last = self.present.iter().next_back().unwrap_or_default();
+        let last = self.ahead.iter().next_back().unwrap_or_default();
         last.strip_suffix(b"\n")
             .unwrap_or(last)
             .ends_with(&self.sentinel[0])
     }
+}
 
-    /// Returns the fields of the record that was read last.
-    pub const fn present(&self) -> &ByteRecord {
-        &self.present
-    }
-
-    /// Returns the bytes of the record before the present one, with the empty lines after it, if bytes are wanted. The
-    /// present one is the sentinel at the end of the file. Call it once after each [`next`](Self::next). Before the first
-    /// record there are only empty lines.
-    pub fn take_before(&mut self) -> Option<&[u8]> {
-        let recent = &mut self.reader.get_mut().get_mut().0.recent;
-        let Recent { bytes, start, kept } = recent.as_mut()?;
-        let end = self.present.position().map_or(0, Position::byte) - *start;
-        // The sentinel may begin after the line feed before it, which the file lacks.
-        let end = usize::try_from(end).map_or(bytes.len(), |end| end.min(bytes.len()));
-        let rest = bytes[end..].iter();
-        let end = end + rest.take_while(|byte| b"\r\n".contains(byte)).count();
-        let before = *kept..end;
-        *kept = end;
-        Some(&bytes[before])
-    }
+/// Takes the bytes before the record that was read last, if bytes are wanted.
+fn bytes_before<'p, R: Read>(record: &ByteRecord, parser: &'p mut Parser<R>) -> Option<&'p [u8]> {
+    let recent = parser.get_mut().get_mut().0.recent.as_mut()?;
+    Some(recent.take_until(record.position().map_or(0, Position::byte)))
 }
 
 /// Returns the only field of a record that no file has, which is read after the file: `csv` accepts a quote that is never
@@ -106,8 +125,27 @@ struct Recent {
     bytes: Vec<u8>,
     /// The position of the first one in the file.
     start: u64,
-    /// The number of them that belong to records that were kept. They are removed when more are read: once for many records.
-    kept: usize,
+    /// The number of them that were taken. They are removed when more are read: once for many records.
+    taken: usize,
+}
+
+impl Recent {
+    fn push(&mut self, read: &[u8]) {
+        self.bytes.drain(..self.taken);
+        self.start += mem::take(&mut self.taken) as u64;
+        self.bytes.extend_from_slice(read);
+    }
+
+    /// Takes the bytes up to a position, and the line ends there. The sentinel's position is one after the end of a file that
+    /// lacks its last line feed.
+    fn take_until(&mut self, position: u64) -> &[u8] {
+        let end = usize::try_from(position - self.start).unwrap_or(usize::MAX);
+        let end = end.min(self.bytes.len());
+        let rest = self.bytes[end..].iter();
+        let end = end + rest.take_while(|byte| b"\r\n".contains(byte)).count();
+        let from = mem::replace(&mut self.taken, end);
+        &self.bytes[from..end]
+    }
 }
 
 /// A reader that copies what it reads, if there is a place for it.
@@ -120,10 +158,7 @@ impl<R: Read> Read for Copying<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let count = self.from.read(into)?;
         if let Some(recent) = &mut self.recent {
-            let kept = std::mem::take(&mut recent.kept);
-            recent.bytes.drain(..kept);
-            recent.start += kept as u64;
-            recent.bytes.extend_from_slice(&into[..count]);
+            recent.push(&into[..count]);
         }
         Ok(count)
     }
@@ -136,15 +171,52 @@ mod tests {
     #[test]
     fn any_delimiter_ends_a_field() {
         for delimiter in ['0', 'f', 'g', ';'] {
-            let text = format!("a{delimiter}b\n");
-            let mut records =
-                Records::new(text.as_bytes(), delimiter as u8, 64, Keep::FieldsAndBytes)
+            let text = format!("\na{delimiter}b\n");
+            let mut reader =
+                CsvReader::new(text.as_bytes(), delimiter as u8, 64, Keep::FieldsAndBytes)
                     .expect("random numbers");
-            assert!(records.next().expect("a record"));
-            assert_eq!(records.take_before(), Some(&b""[..]));
-            assert_eq!(records.present(), vec!["a", "b"]);
-            assert!(!records.next().expect("the end"));
-            assert_eq!(records.take_before(), Some(text.as_bytes()));
+            let record = reader.next().expect("no fault").expect("a record");
+            assert_eq!(record.fields, vec!["a", "b"]);
+            assert_eq!(record.bytes, Some(&text.as_bytes()[1..]));
+            for _ in 0..2 {
+                assert!(reader.next().expect("no fault").is_none());
+            }
         }
+    }
+
+    /// A fault belongs to the record that has it, not to the one before.
+    #[test]
+    fn a_record_before_a_fault_is_returned() {
+        let text = &b"a\n\"b\n"[..];
+        let mut reader = CsvReader::new(text, b',', 64, Keep::FieldsAndBytes).expect("a number");
+        let record = reader.next().expect("no fault").expect("a record");
+        assert_eq!(record.bytes, Some(&b"a\n"[..]));
+        assert_eq!(
+            reader.next().err().as_deref(),
+            Some("a quote is not closed")
+        );
+    }
+
+    #[test]
+    fn bytes_are_taken_with_the_line_ends_after_them() {
+        let mut recent = Recent::default();
+        recent.push(b"\n\na,b\r");
+        assert_eq!(recent.take_until(0), b"\n\n");
+        recent.push(b"\n\n1,2\n3,");
+        assert_eq!(recent.take_until(6), b"a,b\r\n\n");
+        assert_eq!(recent.take_until(11), b"1,2\n");
+        assert_eq!(
+            recent.bytes.len(),
+            12,
+            "what was taken stays until more is read"
+        );
+        recent.push(b"4");
+        assert_eq!(recent.bytes, b"3,4");
+        assert_eq!(
+            recent.take_until(16),
+            b"3,4",
+            "the file lacks the last line feed"
+        );
+        assert_eq!(recent.take_until(16), b"");
     }
 }

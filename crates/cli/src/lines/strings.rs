@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 /// Byte strings, one after another. Their memory comes from a pool, and goes back to it.
 pub struct Strings {
     pub bytes: Vec<u8>,
-    /// For each string, the position behind the byte or bytes that end it.
+    /// For each string, the position after the byte or bytes that end it.
     pub ends: Vec<usize>,
 }
 
@@ -21,6 +21,14 @@ const MOST_MEMORY: usize = 4 << 20;
 const MOST_POOLED: usize = 32;
 
 impl Strings {
+    /// Adds a string of two parts, the byte or bytes that end it included.
+    pub fn push(&mut self, parts: [&[u8]; 2]) {
+        for part in parts {
+            self.bytes.extend_from_slice(part);
+        }
+        self.ends.push(self.bytes.len());
+    }
+
     /// Returns the place of each string, with its end.
     pub fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
         let mut start = 0;

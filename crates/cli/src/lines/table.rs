@@ -1,14 +1,13 @@
 //! A column of CSV: its fields as the items of blocks.
 
-use std::io::Read;
-use std::mem;
+use std::num::NonZeroUsize;
 use std::str::FromStr;
 
 use csv::ByteRecord;
 
 use super::block::{Block, OnFault, ended};
 use super::form::Opened;
-use super::records::{Keep, Records};
+use super::records::{CsvReader, CsvRecord, Keep};
 use super::split::{BLOCK_BYTES, Sink, failed};
 use crate::failure::{Failure, Result, shown};
 use crate::report::counted;
@@ -19,18 +18,18 @@ pub enum Column {
     /// The name in the first record, which is no item.
     Name(String),
     /// The number, from 1, in files whose first record is like the others.
-    Number(usize),
+    Number(NonZeroUsize),
 }
 
 impl FromStr for Column {
     type Err = &'static str;
 
     fn from_str(word: &str) -> Result<Self, Self::Err> {
-        match word.parse() {
-            Ok(0) => Err("columns are counted from 1"),
-            Ok(number) => Ok(Self::Number(number)),
-            Err(_) => Ok(Self::Name(word.to_owned())),
-        }
+        let Ok(number) = word.parse::<usize>() else {
+            return Ok(Self::Name(word.to_owned()));
+        };
+        let number = NonZeroUsize::new(number).map(Self::Number);
+        number.ok_or("columns are counted from 1")
     }
 }
 
@@ -46,7 +45,7 @@ pub fn delimiter(word: &str) -> Result<u8, &'static str> {
 /// Sends the fields of a column. The block is the first of the file. If it has a start, it keeps whole records, and `bad` says
 /// what becomes of those with another number of fields than the first.
 pub fn send_column(
-    block: Block,
+    mut block: Block,
     opened: Opened<'_>,
     column: &Column,
     delimiter: Option<u8>,
@@ -58,44 +57,56 @@ pub fn send_column(
         Some(_) => Keep::FieldsAndBytes,
         None => Keep::Fields,
     };
-    let records = Records::new(opened.from, delimiter, BLOCK_BYTES, keep);
-    let mut table = Table {
-        records: records.map_err(Failure::new)?,
-        last: Last::Nothing,
-        block,
-    };
+    let reader = CsvReader::new(opened.from, delimiter, BLOCK_BYTES, keep);
+    let mut reader = reader.map_err(Failure::new)?;
     let mut width = None;
     let index = match column {
-        Column::Number(number) => number - 1,
+        Column::Number(number) => number.get() - 1,
         Column::Name(name) => {
-            if !table.advance(Last::Header)? {
-                return send(table.block);
+            let Some(header) = reader.next().map_err(|text| block.broken(text))? else {
+                return send(block);
+            };
+            if let (Some(start), Some(bytes)) = (&mut block.start, header.bytes) {
+                start.header = ended(bytes).concat();
             }
-            let header = table.records.present();
-            width = Some(header.len());
-            index_of(name, header).map_err(|text| failed(table.block.file(), text))?
+            width = Some(header.fields.len());
+            index_of(name, header.fields).map_err(|text| failed(block.file(), text))?
         }
     };
-    while table.advance(Last::Item)? {
-        let Table { records, block, .. } = &mut table;
+    while let Some(record) = reader.next().map_err(|text| block.broken(text))? {
         if block.size() >= BLOCK_BYTES {
             send(block.take())?;
         }
-        let record = records.present();
-        let columns = record.len();
-        let columns_text = || counted(columns as u64, "column");
-        let width = *width.get_or_insert(columns);
-        if columns != width {
-            let text = format_args!("it has {}, and those before it {width}", columns_text());
-            block.push_itemless(bad, text)?;
-        } else if let Some(field) = record.get(index) {
-            block.push(field);
-        } else {
-            let text = format!("it has {}, not {}", columns_text(), index + 1);
-            return Err(failed(block.file(), text));
-        }
+        let width = *width.get_or_insert(record.fields.len());
+        push(&mut block, &record, index, width, bad)?;
     }
-    send(table.block)
+    send(block)
+}
+
+/// Adds a record's field at `index` to a block, and the record's bytes if they are kept. `width` is the number of fields of the
+/// first record.
+fn push(
+    block: &mut Block,
+    record: &CsvRecord<'_>,
+    index: usize,
+    width: usize,
+    bad: OnFault,
+) -> Result<()> {
+    let columns = record.fields.len();
+    let columns_text = || counted(columns as u64, "column");
+    if columns != width {
+        let text = format_args!("it has {}, and those before it {width}", columns_text());
+        block.push_itemless(bad, text)?;
+    } else if let Some(field) = record.fields.get(index) {
+        block.push(field);
+    } else {
+        let text = format!("it has {}, not {}", columns_text(), index + 1);
+        return Err(failed(block.file(), text));
+    }
+    if let Some(bytes) = record.bytes {
+        block.push_record(bytes);
+    }
+    Ok(())
 }
 
 /// Returns the delimiter of a file: a tab if the first line has one, and else a comma.
@@ -105,40 +116,6 @@ fn delimiter_of(head: &[u8]) -> u8 {
         b'\t'
     } else {
         b','
-    }
-}
-
-/// The records of a file, and the block that they go to.
-struct Table<R> {
-    records: Records<R>,
-    last: Last,
-    block: Block,
-}
-
-/// What the record is that was read last.
-enum Last {
-    Nothing,
-    Header,
-    Item,
-}
-
-impl<R: Read> Table<R> {
-    /// Reads the next record, and keeps the bytes of the one before it. Returns false at the end of the file.
-    fn advance(&mut self, next: Last) -> Result<bool> {
-        let Self {
-            records,
-            last,
-            block,
-        } = self;
-        let is_there = records.next().map_err(|text| block.broken(text))?;
-        if let Some(bytes) = records.take_before() {
-            match (mem::replace(last, next), &mut block.start) {
-                (Last::Header, Some(start)) => start.header = ended(bytes).concat(),
-                (Last::Item, _) => block.push_record(bytes),
-                _ => {}
-            }
-        }
-        Ok(is_there)
     }
 }
 
@@ -239,7 +216,7 @@ mod tests {
         for bad in [OnFault::Keep, OnFault::Drop] {
             let opened = Opened::new(&b"a,b\n1,2\n"[..], true).expect("a list");
             let block = Block::first_of(Path::new("f"), Unit::Records);
-            let column = Column::Number(3);
+            let column = "3".parse().expect("a column");
             let read = send_column(block, opened, &column, None, bad, &|_| Ok(()));
             let why = read.expect_err("there is no third column").to_string();
             assert_eq!(why, "could not read f: it has 2 columns, not 3");
