@@ -11,6 +11,8 @@
 //! are in memory.
 
 mod block;
+mod blocks;
+mod files;
 mod form;
 mod json;
 mod records;
@@ -18,36 +20,26 @@ mod split;
 mod strings;
 mod table;
 
-use std::collections::HashSet;
-use std::fs::{File, Metadata};
-use std::io::{self, Read, Seek, SeekFrom};
-use std::os::fd::AsFd;
+use std::io::{Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::SyncSender;
 
 use clap::Args;
 
 pub use self::block::{Block, Itemless, Record, Start};
 use self::block::{OnFault, Unit};
+pub use self::blocks::Blocks;
+use self::files::{Counting, is_standard_input, open, stamps};
+pub use self::files::{Stamp, bytes_of};
 use self::form::Opened;
 pub use self::form::Packed;
 use self::json::Field;
 pub use self::split::failed;
-use self::split::lines;
+use self::split::{Sink, lines};
 use self::table::Column;
 use super::failure::{Failure, Result};
-
-/// The most blocks that wait for the consumer.
-const BLOCKS: usize = 4;
-
-/// How often a thread that waits for a block checks whether the blocks are stopped.
-const STOP: Duration = Duration::from_millis(50);
 
 /// The files with items, and their format.
 #[derive(Args, Clone)]
@@ -103,12 +95,10 @@ impl Records {
     /// A file does not exist, or is a folder, or a pipe has two names.
     pub fn after(&self, others: &[PathBuf]) -> Result<Input> {
         let files = [others, &self.input.files].concat();
-        let &Self { missing, bad, .. } = self;
-        let stamps = Input::stamps(&files)?;
         let keeping = Some(Keeping {
-            missing,
-            bad,
-            stamps,
+            missing: self.missing,
+            bad: self.bad,
+            stamps: stamps(&files)?,
         });
         Ok(Input {
             files,
@@ -119,34 +109,8 @@ impl Records {
 
     /// Describes what determines the items, and the records without one.
     pub fn format(&self) -> String {
-        let Self {
-            input,
-            missing,
-            bad,
-        } = self;
-        format!("{} {missing:?} {bad:?}", input.format())
-    }
-}
-
-/// The state of a file. Another content has another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
-    pub bytes: u64,
-    pub modified: (i64, i64),
-    /// The time when the content or the attributes changed, which programs can't set.
-    changed: (i64, i64),
-    /// The device and the inode.
-    pub place: (u64, u64),
-}
-
-impl Stamp {
-    pub fn of(about: &Metadata) -> Self {
-        Self {
-            bytes: about.len(),
-            modified: (about.mtime(), about.mtime_nsec()),
-            changed: (about.ctime(), about.ctime_nsec()),
-            place: (about.dev(), about.ino()),
-        }
+        let format = self.input.format();
+        format!("{format} {:?} {:?}", self.missing, self.bad)
     }
 }
 
@@ -170,14 +134,8 @@ impl Input {
     /// Describes the format, which determines the items. A receipt's name depends on the text, so that a run of another version
     /// of the program finds the receipt.
     fn format(&self) -> String {
-        let Self {
-            zero,
-            column,
-            delimiter,
-            field,
-            ..
-        } = self;
-        format!("{zero} {column:?} {delimiter:?} {field:?}")
+        let (zero, column) = (self.zero, &self.column);
+        format!("{zero} {column:?} {:?} {:?}", self.delimiter, self.field)
     }
 
     /// Returns the byte that ends a record.
@@ -200,40 +158,20 @@ impl Input {
     /// only once.
     ///
     /// # Errors
-    /// A file does not exist, or is a folder.
+    /// A file does not exist, or is a folder, or a pipe has two names.
     pub fn bytes(&self) -> Result<Option<u64>> {
-        Ok(bytes_of(&Self::stamps(&self.files)?))
+        Ok(bytes_of(&stamps(&self.files)?))
     }
 
-    /// Returns the state of each file, but for those that can be read only once.
+    /// Returns bytes that distinguish this input from others: its format, and the name, size and time of change of each file.
+    /// `None` if it can be read only once.
     ///
     /// # Errors
     /// A file does not exist, or is a folder, or a pipe has two names.
-    fn stamps(files: &[PathBuf]) -> Result<Vec<Option<Stamp>>> {
-        let mut pipes = HashSet::new();
-        let stamps = files.iter().map(|file| {
-            let about = metadata(file).map_err(|error| failed(file, error))?;
-            if about.is_dir() {
-                return Err(failed(file, io::Error::from(io::ErrorKind::IsADirectory)));
-            }
-            let kind = about.file_type();
-            if (kind.is_fifo() || kind.is_socket()) && !pipes.insert((about.dev(), about.ino())) {
-                return Err(failed(file, "it is a pipe that is read already"));
-            }
-            Ok(about.is_file().then(|| Stamp::of(&about)))
-        });
-        stamps.collect()
-    }
-
-    /// Returns what tells this input from others: its form, and the name, size and time of change of each file. `None` if it
-    /// can be read only once.
     pub fn identity(&self) -> Result<Option<Vec<u8>>> {
         let mut identity = self.format().into_bytes();
-        for (file, stamp) in self.files.iter().zip(Self::stamps(&self.files)?) {
-            let Some(Stamp {
-                bytes, modified, ..
-            }) = stamp
-            else {
+        for (file, stamp) in self.files.iter().zip(stamps(&self.files)?) {
+            let Some(stamp) = stamp else {
                 return Ok(None);
             };
             // The standard input may have been read in part.
@@ -243,8 +181,8 @@ impl Input {
                 Ok(0)
             };
             let start = start.map_err(|error| failed(file, error))?;
-            let numbers = [bytes, start].map(u64::to_le_bytes);
-            let times = <[i64; 2]>::from(modified).map(i64::to_le_bytes);
+            let numbers = [stamp.bytes, start].map(u64::to_le_bytes);
+            let times = <[i64; 2]>::from(stamp.modified).map(i64::to_le_bytes);
             identity.extend_from_slice(file.as_os_str().as_bytes());
             identity.push(0);
             identity.extend(numbers.into_iter().chain(times).flatten());
@@ -297,18 +235,7 @@ impl Input {
             let gone = |_| Failure::new("the receiver is gone");
             send.send(block).map_err(gone)
         };
-        if let Some(column) = &self.column {
-            let bad = self
-                .keeping
-                .as_ref()
-                .map_or(OnFault::Fail, |keeping| keeping.bad);
-            table::send_column(block, opened, column, self.delimiter, bad, &send)?;
-        } else {
-            if !self.zero {
-                form::require_line_feeds(&opened.head).map_err(fault)?;
-            }
-            lines(block, opened, self.end(), &send)?;
-        }
+        self.send_blocks(block, opened, &send)?;
         if let Some(Some(stamp)) = self.kept_stamps().get(index)
             && *stamp != Stamp::of(&from.metadata().map_err(fault)?)
         {
@@ -319,6 +246,20 @@ impl Input {
             from.seek(SeekFrom::Start(start)).map_err(fault)?;
         }
         Ok(())
+    }
+
+    /// Sends the blocks of an opened file, which begin with this one.
+    fn send_blocks(&self, first: Block, opened: Opened<'_>, send: Sink<'_>) -> Result<()> {
+        if let Some(column) = &self.column {
+            let keeping = self.keeping.as_ref();
+            let bad = keeping.map_or(OnFault::Fail, |keeping| keeping.bad);
+            return table::send_column(first, opened, column, self.delimiter, bad, send);
+        }
+        if !self.zero {
+            let required = form::require_line_feeds(&opened.head);
+            required.map_err(|error| failed(first.file(), error))?;
+        }
+        lines(first, opened, self.end(), send)
     }
 
     /// Returns the first block of a file.
@@ -336,108 +277,6 @@ impl Input {
         });
         block
     }
-}
-
-/// The blocks that a thread reads.
-pub struct Blocks {
-    receiver: Mutex<Receiver<Block>>,
-    is_stopped: AtomicBool,
-    bytes: Arc<AtomicU64>,
-    reader: JoinHandle<Result<()>>,
-}
-
-impl Blocks {
-    fn new(
-        read: impl FnOnce(&AtomicU64, &SyncSender<Block>) -> Result<()> + Send + 'static,
-    ) -> Self {
-        let (send, receive) = sync_channel(BLOCKS);
-        let bytes = Arc::new(AtomicU64::new(0));
-        let reader = thread::spawn({
-            let bytes = Arc::clone(&bytes);
-            move || read(&bytes, &send)
-        });
-        Self {
-            receiver: Mutex::new(receive),
-            is_stopped: AtomicBool::new(false),
-            bytes,
-            reader,
-        }
-    }
-
-    /// Returns the next block; `None` after the last, and once the blocks are stopped.
-    pub fn next(&self) -> Option<Block> {
-        let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            match receiver.recv_timeout(STOP) {
-                Ok(block) => return Some(block),
-                Err(RecvTimeoutError::Timeout) if !self.is_stopped.load(Relaxed) => {}
-                Err(_) => return None,
-            }
-        }
-    }
-
-    /// Ends a thread's wait for a block: the input may be a pipe in which nothing comes.
-    pub fn stop(&self) {
-        self.is_stopped.store(true, Relaxed);
-    }
-
-    /// Waits for the end of the thread that reads.
-    ///
-    /// # Errors
-    /// That of the thread, which may have panicked.
-    pub fn end(self) -> Result<()> {
-        let panicked = |_| Err(Failure::new("the thread that reads the files panicked"));
-        self.reader.join().unwrap_or_else(panicked)
-    }
-
-    /// Passes the blocks to `take`, until the thread that reads has ended well.
-    ///
-    /// # Errors
-    /// That of the thread, or that of `take`.
-    fn each(self, mut take: impl FnMut(&Block, u64) -> Result<()>) -> Result<()> {
-        while let Some(block) = self.next() {
-            // After an error the thread is not joined: it may wait for somebody who types.
-            take(&block, self.bytes.load(Relaxed))?;
-        }
-        self.end()
-    }
-}
-
-/// A reader that counts the bytes of a file.
-struct Counting<'c> {
-    from: &'c File,
-    bytes: &'c AtomicU64,
-}
-
-impl Read for Counting<'_> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let count = self.from.read(into)?;
-        self.bytes.fetch_add(count as u64, Relaxed);
-        Ok(count)
-    }
-}
-
-/// Returns the sum of the sizes of files with these states; `None` if one can be read only once.
-pub fn bytes_of(stamps: &[Option<Stamp>]) -> Option<u64> {
-    stamps.iter().map(|stamp| Some(stamp.as_ref()?.bytes)).sum()
-}
-
-fn is_standard_input(file: &Path) -> bool {
-    file == Path::new("-")
-}
-
-fn open(file: &Path) -> io::Result<File> {
-    if is_standard_input(file) {
-        return Ok(io::stdin().as_fd().try_clone_to_owned()?.into());
-    }
-    File::open(file)
-}
-
-fn metadata(file: &Path) -> io::Result<Metadata> {
-    if is_standard_input(file) {
-        return open(file)?.metadata();
-    }
-    file.metadata()
 }
 
 #[cfg(test)]
@@ -469,31 +308,6 @@ mod tests {
         ] {
             let words = ["test"].into_iter().chain(words.split(' '));
             assert_eq!(Words::parse_from(words).records.format(), expected);
-        }
-    }
-
-    #[test]
-    fn an_input_has_ended_only_if_its_reader_says_so() {
-        type End = fn() -> Result<()>;
-        let panicked = "the thread that reads the files panicked";
-        let ends: [(End, _); 3] = [
-            (|| Ok(()), Ok(())),
-            (|| Err(Failure::new("no more")), Err("no more".to_owned())),
-            (|| panic!("a fault of the reader"), Err(panicked.to_owned())),
-        ];
-        for (end, expected) in ends {
-            let read = move |_: &AtomicU64, to: &SyncSender<Block>| {
-                let block = Block::first_of(Path::new("f"), Unit::Lines);
-                to.send(block).expect("it is awaited");
-                end()
-            };
-            let mut count = 0;
-            let ended = Blocks::new(read).each(|_, _| {
-                count += 1;
-                Ok(())
-            });
-            let ended = ended.map_err(|failure| failure.to_string());
-            assert_eq!((count, ended), (1, expected));
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::failure::{Failure, Result};
 /// The approximate size of a block.
 pub const BLOCK_BYTES: usize = 1 << 20;
 
-/// Passes on a block.
+/// Passes on a block. Fails if the block is refused, or the receiver is gone.
 pub type Sink<'s> = &'s dyn Fn(Block) -> Result<()>;
 
 /// Sends the items that end with a byte. The block is the first of the file.
@@ -29,6 +29,7 @@ pub fn lines(mut block: Block, mut opened: Opened<'_>, end: u8, send: Sink<'_>) 
     }
 }
 
+/// Reports that a file can't be read.
 pub fn failed(file: &Path, error: impl fmt::Display) -> Failure {
     Failure::new(format!("could not read {}: {error}", file.display()))
 }
