@@ -1,33 +1,23 @@
 //! BF.LOAD, SCANDUMP, and LOADCHUNK: filters as dumps or in chunks. BF.READ: the items that were new to a filter after a cursor.
 
-use valkeybloom_protocol::bloom::Read;
 use valkeybloom_protocol::bloom::redisbloom::error as redisbloom;
+use valkeybloom_protocol::bloom::{Load, Read, ScanDump, chunk_cursor};
 use valkeybloom_protocol::error::{Error, Field};
-use valkeybloom_protocol::numerals::integer;
-use valkeybloom_protocol::words::CommandWords;
 use valkeybloom_sketches::bloom::{Refusal, chunks, dump};
 use valkeybloom_sketches::{Cursor, DecodeError};
 
 use crate::bloom::keys::{self, Reader, Writer};
 use crate::bloom::value::{Value, memory_bytes};
 use crate::family::Family;
-use crate::ffi::{Argv, Call, Ctx, Done, Reply};
+use crate::ffi::{Call, Ctx, Done, Reply};
 use crate::readers::Client;
 use crate::request::{expiry, key};
 use crate::settings::{error_for, follows_redisbloom, has_redisbloom_rules};
 
 /// `BF.LOAD key dump [ttl-ms]`
 pub fn load(Call { ctx, keys, args }: Call) -> Done {
-    let ttl_ms = match args.len() {
-        3 => 0,
-        4 => {
-            let ttl = integer(args.word(3)).map(u64::try_from);
-            ttl.and_then(Result::ok).ok_or(Error::Bad(Field::TTL))?
-        }
-        _ => return Err(Error::Arity),
-    };
-    // As in RESTORE, 0 means no time to live.
-    let expires_ms = (ttl_ms > 0).then(|| expiry(ttl_ms)).transpose()?;
+    let request = Load::parse(&args)?;
+    let expires_ms = request.ttl_ms.map(expiry).transpose()?;
     let mut writer = Writer::open(keys, key(&args));
     if writer.exists()? {
         return Err(Error::BUSY);
@@ -45,27 +35,15 @@ pub fn load(Call { ctx, keys, args }: Call) -> Done {
     Ok(Reply::Ok)
 }
 
-/// Parses a cursor. `redisbloom` is the error of one that is not a number on a server that follows `RedisBloom`.
-fn cursor(ctx: Ctx, args: &Argv, redisbloom: Error) -> Result<i64, Error> {
-    let bad = || error_for(ctx, Error::Bad(Field::CURSOR), redisbloom);
-    integer(args.word(2)).ok_or_else(bad)
-}
-
 /// `BF.SCANDUMP key cursor [WITHID]`
 pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
-    let with_id = match args.len() {
-        3 => false,
-        4 if args.word(3).eq_ignore_ascii_case(b"WITHID") => true,
-        _ => return Err(Error::Arity),
-    };
+    let bad_cursor = error_for(ctx, Error::Bad(Field::CURSOR), redisbloom::SCANDUMP_CURSOR);
+    let request = ScanDump::parse(&args, bad_cursor)?;
     let reader = Reader::open(keys, key(&args));
-    // RedisBloom looks for the key before it parses.
     let (object, feed) = reader.fed()?;
-    // A negative cursor is past the end, like a cursor above all bitmaps.
-    let cursor = cursor(ctx, &args, redisbloom::SCANDUMP_CURSOR)?;
-    let piece = chunks::piece(object, u64::try_from(cursor).unwrap_or(u64::MAX));
+    let piece = chunks::piece(object, request.cursor?);
     let (next, piece) = piece.ok_or(Error::Refused(Refusal::OutOfMemory))?;
-    let id = with_id.then(|| feed.id());
+    let id = request.with_id.then(|| feed.id());
     ctx.reply_array(if id.is_some() { 3 } else { 2 });
     Reply::Count(next).send(ctx);
     ctx.reply_bytes(&piece);
@@ -77,7 +55,8 @@ pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
 
 /// `BF.LOADCHUNK key cursor data`
 pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
-    let cursor = cursor(ctx, &args, redisbloom::LOADCHUNK_CURSOR)?;
+    let bad_cursor = error_for(ctx, Error::Bad(Field::CURSOR), redisbloom::LOADCHUNK_CURSOR);
+    let cursor = chunk_cursor(&args, bad_cursor)?;
     let data = args.string(3).bytes();
     let mut writer = Writer::open(keys, key(&args));
     // A step of an upload may arrive twice, because its reply was lost.

@@ -5,18 +5,19 @@ mod info;
 mod maker;
 mod once;
 pub mod redisbloom;
+mod transfer;
 
 use std::ops::Range;
 
 use crate::error::{Error, Field};
-use crate::numerals::natural;
 use crate::words::{CommandWords, Cursor, Origin, require_count};
 use valkeybloom_sketches::bloom::{Growth, Kind, New, Params, Shape, Tightening, Window};
-use valkeybloom_sketches::{Cursor as FeedCursor, Fraction, Seed};
+use valkeybloom_sketches::{Fraction, Seed};
 
 pub use info::{InfoField, InfoFields, InfoRequest};
 pub use maker::{Defaults, Maker};
 pub use once::{Answered, Once};
+pub use transfer::{Load, Read, ScanDump, chunk_cursor};
 
 use maker::Wanted;
 
@@ -384,49 +385,4 @@ impl Insert {
         let once = options.find(|index| words.word(*index).eq_ignore_ascii_case(b"ONCE"))?;
         Some(once + 1).filter(|receipt| *receipt < words.count())
     }
-}
-
-/// A request to read the feed of an object.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Read {
-    /// Where to read from; `None` asks for the cursor behind the last item.
-    pub from: Option<FeedCursor>,
-    /// The most items to return.
-    pub max_count: u64,
-}
-
-impl Read {
-    /// The most items that a reply has by default: a mebibyte.
-    pub const MAX_COUNT: u64 = 65_536;
-
-    /// Parses the words of BF.READ.
-    ///
-    /// # Errors
-    /// [`Error::Arity`], [`Error::Bad`], [`Error::Range`] or [`Error::UNKNOWN_OPTION`].
-    pub fn parse<W: CommandWords + ?Sized>(words: &W) -> Result<Self, Error> {
-        let mut words = Cursor::after_key(words);
-        let from = match words.take().ok_or(Error::Arity)? {
-            b"$" => None,
-            word => Some(feed_cursor(word).ok_or(Error::Bad(Field::CURSOR))?),
-        };
-        let mut max_count = Self::MAX_COUNT;
-        while let Some(option) = words.take() {
-            if !option.eq_ignore_ascii_case(b"MAX_COUNT") {
-                return Err(Error::UNKNOWN_OPTION);
-            }
-            max_count = words.positive(Field::MAX_COUNT)?;
-        }
-        Ok(Self { from, max_count })
-    }
-}
-
-/// Reads a cursor in its one form, which its `Display` writes.
-fn feed_cursor(word: &[u8]) -> Option<FeedCursor> {
-    let (id, sequence) = word.split_at_checked(FeedCursor::DIGITS)?;
-    let is_digit = |digit: &u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
-    id.iter().all(is_digit).then_some(())?;
-    Some(FeedCursor {
-        feed: u64::from_str_radix(str::from_utf8(id).ok()?, 16).ok()?,
-        sequence: natural(sequence.strip_prefix(b"-")?)?,
-    })
 }

@@ -10,6 +10,7 @@ mod once;
 mod redisbloom;
 mod tdigest;
 mod topk;
+mod transfer;
 
 use valkeybloom_protocol::bloom::{Defaults, Insert, Maker, Reserve};
 use valkeybloom_protocol::error::Error;
