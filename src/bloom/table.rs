@@ -1,6 +1,6 @@
 //! The commands for Bloom filters and their documentation, without logic.
 
-use crate::ffi::{Arg, Command, Sources, entry};
+use crate::ffi::{Arg, Command, entry};
 
 use super::commands;
 
@@ -43,8 +43,7 @@ pub const COMMANDS: &[Command] = &[
             .optional(),
             Arg::keyword(c"condition", c"NX").optional(),
         ]),
-    Command::adds(c"bf.insert", entry!(finding commands::receipt, commands::insert, -2))
-        .sources(Sources::After(c"ONCE"))
+    Command::adds(c"bf.insert", entry!(after c"ONCE" by commands::receipt, commands::insert, -2))
         .summary(c"Creates a bloom filter with the given parameters unless it exists, and adds items to it.")
         .complexity(c"O(N * K), where N is the number of filters or tables and K the number of items.")
         .args(&[
@@ -142,9 +141,8 @@ pub const COMMANDS: &[Command] = &[
         .summary(c"Counts the distinct items that are not in a bloom filter.")
         .complexity(c"O(N * K), where N is the number of filters or tables and K the number of items.")
         .args(&[ITEMS]),
-    Command::adds(c"bf.merge", entry!(commands::merge, -3))
+    Command::adds(c"bf.merge", entry!(rest commands::merge, -3))
         .slow()
-        .sources(Sources::Rest)
         .summary(c"Merges bloom filters into one. Creates it if it does not exist.")
         .complexity(c"O(N), where N is the size of all filters."),
 ];

@@ -16,7 +16,6 @@ pub struct Command {
     pub(super) name: &'static CStr,
     pub(super) entry: Entry,
     pub(super) effect: Effect,
-    pub(super) sources: Sources,
     pub(super) fast: bool,
     pub(super) tips: Option<&'static CStr>,
     pub(super) summary: &'static CStr,
@@ -33,7 +32,6 @@ impl Command {
             name,
             entry,
             effect,
-            sources: Sources::None,
             fast: true,
             tips: None,
             summary: c"",
@@ -67,11 +65,10 @@ impl Command {
         Self::new(name, entry, Effect::Removes)
     }
 
-    /// Returns a command that updates its key from numbered sources. Its entry point [finds keys](Entry::finds_keys).
+    /// Returns a command that updates its key from numbered sources.
     pub const fn merges(name: &'static CStr, entry: Entry) -> Self {
-        Self::new(name, entry, MERGES)
-            .sources(Sources::Numbered)
-            .slow()
+        assert!(matches!(entry.sources, Sources::Numbered));
+        Self::new(name, entry, MERGES).slow()
     }
 
     /// Returns the part of the name before the dot, in capitals: `BF` of `bf.add`.
@@ -79,15 +76,6 @@ impl Command {
         let name = self.name.to_string_lossy();
         let prefix = name.split('.').next().unwrap_or_default();
         prefix.to_ascii_uppercase()
-    }
-
-    /// Sets the keys besides the first one. For places that only the words say, the entry point
-    /// [finds keys](Entry::finds_keys).
-    pub const fn sources(mut self, sources: Sources) -> Self {
-        let is_found = matches!(sources, Sources::Numbered | Sources::After(_));
-        assert!(is_found == self.entry.finds_keys);
-        self.sources = sources;
-        self
     }
 
     /// Declares that the command's time depends on the size of the value.
@@ -212,16 +200,16 @@ impl Arg {
     }
 }
 
-/// A command's entry point and arity; [`entry!`] makes one from a handler.
+/// A command's entry point, with what follows from its words; [`entry!`] makes one from a handler.
 #[derive(Clone, Copy)]
 pub struct Entry {
     /// Runs the command.
     pub run: EntryFn,
     /// The number of words, including the command's name. If negative, its absolute value is a minimum.
     pub arity: i32,
-    /// Whether the entry point also reports the positions of a command's keys. Without that report, a cluster routes
-    /// commands of modules by their first key alone.
-    pub finds_keys: bool,
+    /// The keys besides the first one. The entry point reports their positions if [only the words show
+    /// them](Sources::are_reported).
+    pub sources: Sources,
 }
 
 /// The function that the server calls to run a command.
@@ -241,10 +229,10 @@ pub struct Call<'c, 'a> {
 pub type Done = Result<Reply, Error>;
 
 /// Makes the [`Entry`] of a command with this arity from its handler, which takes a [`Call`] and returns [`Done`].
-/// With `numbered`, the command has a first key and numbered sources. With `finding`, it has a first key to add to, and a
-/// function returns the place of another key after an option.
+/// Its keys besides the first one are `numbered`, or the `rest` of the words. With `after`, the command adds to its first key,
+/// and a function returns the place of another key after an option.
 macro_rules! entry {
-    (entering $arity:expr, $finds_keys:expr, |$ctx:ident, $words:ident, $count:ident| $body:expr) => {{
+    (entering $arity:expr, $sources:expr, |$ctx:ident, $words:ident, $count:ident| $body:expr) => {{
         extern "C" fn run<'a>(
             $ctx: $crate::ffi::Ctx<'a>,
             $words: $crate::ffi::RawArgv<'a>,
@@ -255,25 +243,31 @@ macro_rules! entry {
         $crate::ffi::Entry {
             run,
             arity: $arity,
-            finds_keys: $finds_keys,
+            sources: $sources,
         }
     }};
     (numbered $handler:path, $arity:expr) => {
-        $crate::ffi::entry!(entering $arity, true, |ctx, words, count| {
+        $crate::ffi::entry!(entering $arity, $crate::ffi::Sources::Numbered, |ctx, words, count| {
             let report = $crate::ffi::report_numbered;
             $crate::ffi::enter_or_report(ctx, words, count, $arity, report, $handler)
         })
     };
-    (finding $find:path, $handler:path, $arity:expr) => {
-        $crate::ffi::entry!(entering $arity, true, |ctx, words, count| {
+    (after $option:literal by $find:path, $handler:path, $arity:expr) => {
+        $crate::ffi::entry!(entering $arity, $crate::ffi::Sources::After($option), |ctx, words, count| {
             let report = |ctx, args| $crate::ffi::report_option(ctx, args, $find);
             $crate::ffi::enter_or_report(ctx, words, count, $arity, report, $handler)
         })
     };
-    ($handler:path, $arity:expr) => {
-        $crate::ffi::entry!(entering $arity, false, |ctx, words, count| $crate::ffi::enter(
+    (rest $handler:path, $arity:expr) => {
+        $crate::ffi::entry!(directly $handler, $arity, $crate::ffi::Sources::Rest)
+    };
+    (directly $handler:path, $arity:expr, $sources:expr) => {
+        $crate::ffi::entry!(entering $arity, $sources, |ctx, words, count| $crate::ffi::enter(
             ctx, words, count, $arity, $handler
         ))
+    };
+    ($handler:path, $arity:expr) => {
+        $crate::ffi::entry!(directly $handler, $arity, $crate::ffi::Sources::None)
     };
 }
 pub(crate) use entry;

@@ -40,6 +40,14 @@ pub enum Sources {
     After(&'static CStr),
 }
 
+impl Sources {
+    /// Returns whether a command reports the positions of its keys to the server, because only its words show where they are.
+    /// Without that report, a cluster routes commands of modules by their first key alone.
+    pub(super) const fn are_reported(self) -> bool {
+        matches!(self, Self::Numbered | Self::After(_))
+    }
+}
+
 /// The access to a source key.
 const SOURCE_ACCESS: u32 = raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS;
 

@@ -44,14 +44,15 @@ fn create(ctx: Ctx, command: &Command) -> Option<Handle> {
         _ => "write deny-oom",
     };
     let fast = if command.fast { " fast" } else { "" };
-    let finds_keys = if command.entry.finds_keys {
+    let sources = command.entry.sources;
+    let reports = if sources.are_reported() {
         " getkeys-api"
     } else {
         ""
     };
-    let flags = c_text(format!("{access}{fast}{finds_keys}"));
+    let flags = c_text(format!("{access}{fast}{reports}"));
     let name = command.name.as_ptr();
-    let last_key = match command.sources {
+    let last_key = match sources {
         Sources::Rest => -1,
         _ => 1,
     };
@@ -105,17 +106,18 @@ fn describe(handle: Handle, command: &Command) -> bool {
         sizeof_keyspec: size_of::<raw::RedisModuleCommandKeySpec>(),
         sizeof_arg: size_of::<raw::RedisModuleCommandArg>(),
     };
-    let mut keys = key_specs(command.effect, command.sources);
+    let sources = command.entry.sources;
+    let mut keys = key_specs(command.effect, sources);
     // The structures of an argument's parts must outlive the call.
     let mut parts = Vec::new();
     let mut args = vec![key_argument(c"key", 0)];
-    if command.sources == Sources::Numbered {
+    if sources == Sources::Numbered {
         args.push(argument(&Arg::integer(c"numkeys"), &mut parts));
     }
-    if matches!(command.sources, Sources::Rest | Sources::Numbered) {
-        let mut sources = key_argument(c"source", 1);
-        sources.flags = raw::REDISMODULE_CMD_ARG_MULTIPLE as c_int;
-        args.push(sources);
+    if matches!(sources, Sources::Rest | Sources::Numbered) {
+        let mut source = key_argument(c"source", 1);
+        source.flags = raw::REDISMODULE_CMD_ARG_MULTIPLE as c_int;
+        args.push(source);
     }
     args.extend(command.args.iter().map(|arg| argument(arg, &mut parts)));
     args.push(end_of_arguments());
