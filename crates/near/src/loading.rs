@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use valkeybloom_sketches::DecodeError;
-use valkeybloom_sketches::bloom::chunks::{self, LoadError, Value};
+use valkeybloom_sketches::bloom::chunks::{self, LoadError, Partial, Value};
 use valkeybloom_sketches::bloom::{Limits, Object, Stage};
 
 /// Where fetching began in the filter's feed.
@@ -63,9 +63,21 @@ pub struct Loading {
     pub next: u64,
     /// The filter's id, once it is known.
     id: Option<Box<[u8]>>,
-    /// The first chunk.
-    header: Box<[u8]>,
-    value: Option<Value>,
+    phase: Phase,
+}
+
+/// What the next chunk is for.
+#[derive(Debug)]
+enum Phase {
+    /// It is the first one, the header.
+    Header,
+    /// The object lacks it.
+    Chunks {
+        header: Box<[u8]>,
+        partial: Box<Partial>,
+    },
+    /// It is the first one once more, and shows whether all chunks are of one filter.
+    Check { header: Box<[u8]>, object: Object },
 }
 
 impl Loading {
@@ -81,8 +93,7 @@ impl Loading {
             has_ids,
             begun,
             next: 0,
-            header: Box::default(),
-            value: None,
+            phase: Phase::Header,
         }
     }
 
@@ -101,28 +112,28 @@ impl Loading {
         if **self.id.get_or_insert_with(|| id.into()) != *id {
             return Err(Misfit::Replaced);
         }
-        let value = match self.value.take() {
-            None => {
-                self.header = chunk.into();
-                chunks::begin(chunk, Limits::NONE)?
-            }
-            Some(Value::Partial(mut partial)) => {
+        let (header, value) = match self.phase {
+            Phase::Header => (chunk.into(), chunks::begin(chunk, Limits::NONE)?),
+            Phase::Chunks {
+                header,
+                mut partial,
+            } => {
                 let object = partial.load_within(cursor, chunk, Limits::NONE)?;
-                object.map_or(Value::Partial(partial), Value::Complete)
+                let value = object.map_or(Value::Partial(partial), Value::Complete);
+                (header, value)
             }
-            Some(Value::Complete(object)) if precedes(&self.header, chunk) => {
+            Phase::Check { header, object } if precedes(&header, chunk) => {
                 return Ok(Loaded::Complete(object, self.mark));
             }
-            Some(Value::Complete(_)) => return Err(Misfit::Replaced),
+            Phase::Check { .. } => return Err(Misfit::Replaced),
         };
-        self.next = match value {
+        (self.next, self.phase) = match value {
+            Value::Partial(partial) => (cursor, Phase::Chunks { header, partial }),
             Value::Complete(object) if self.mark.is_some() => {
                 return Ok(Loaded::Complete(object, self.mark));
             }
-            Value::Complete(_) => 0,
-            Value::Partial(_) => cursor,
+            Value::Complete(object) => (0, Phase::Check { header, object }),
         };
-        self.value = Some(value);
         Ok(Loaded::More(self))
     }
 }
@@ -131,4 +142,87 @@ impl Loading {
 fn precedes(header: &[u8], later: &[u8]) -> bool {
     let stages = Stage::of_header(header).zip(Stage::of_header(later));
     stages.is_some_and(|(stage, later)| stage.precedes(&later))
+}
+
+#[cfg(test)]
+mod tests {
+    use valkeybloom_sketches::Seed;
+    use valkeybloom_testing::support::{add, object, params};
+
+    use super::*;
+
+    const ID: &[u8] = b"00000000000000ff";
+
+    fn filter(capacity: u64, items: &[&str]) -> Object {
+        let mut filter = object(&params(capacity, 0.01, 2), Seed::FIXED);
+        for item in items {
+            add(&mut filter, item.as_bytes()).expect("room");
+        }
+        filter
+    }
+
+    /// Loads the chunks of a filter. Returns what the last one made of it.
+    fn load_all(mark: Option<Mark>, from: &Object) -> Result<Loaded, Misfit> {
+        let mut loading = Box::new(Loading::new(mark, true, Duration::ZERO));
+        loop {
+            let (next, chunk) = chunks::piece(from, loading.next).expect("memory");
+            loading = match loading.load(next, ID, &chunk)? {
+                Loaded::More(loading) if loading.next > 0 => loading,
+                loaded => return Ok(loaded),
+            };
+        }
+    }
+
+    fn is(object: &Object, expected: &Object) -> bool {
+        chunks::pieces(object).eq(chunks::pieces(expected))
+    }
+
+    #[test]
+    fn with_a_feed_the_last_chunk_completes_the_filter() {
+        let mark = |cursor: &[u8]| {
+            let cursor = cursor.into();
+            Some(Mark { cursor, items: 0 })
+        };
+        let filter = filter(100, &["a"]);
+        let loaded = load_all(mark(b"00000000000000ff-0"), &filter);
+        let Ok(Loaded::Complete(object, Some(_))) = loaded else {
+            panic!("it lacks chunks");
+        };
+        assert!(is(&object, &filter));
+        let other = load_all(mark(b"00000000000000fe-0"), &filter);
+        assert!(matches!(other, Err(Misfit::Replaced)), "another id");
+    }
+
+    #[test]
+    fn without_a_feed_the_header_comes_again() {
+        let begun = filter(100, &["a"]);
+        for (now, fits) in [
+            (filter(100, &["a"]), true),
+            (filter(100, &["a", "b"]), true),
+            (filter(100, &[]), false),
+            (filter(200, &["a", "b"]), false),
+        ] {
+            let Ok(Loaded::More(loading)) = load_all(None, &begun) else {
+                panic!("no header came again");
+            };
+            let header = chunks::header(&now).expect("memory");
+            match loading.load(1, ID, &header) {
+                Ok(Loaded::Complete(object, None)) => assert!(fits && is(&object, &begun)),
+                loaded => assert!(!fits && matches!(loaded, Err(Misfit::Replaced))),
+            }
+        }
+    }
+
+    #[test]
+    fn a_chunk_of_another_filter_does_not_fit() {
+        let (one, other) = (filter(100, &["a"]), filter(900, &["a"]));
+        let loading = Box::new(Loading::new(None, true, Duration::ZERO));
+        let (next, header) = chunks::piece(&one, 0).expect("memory");
+        let Ok(Loaded::More(loading)) = loading.load(next, ID, &header) else {
+            panic!("a header is no filter");
+        };
+        let (next, chunk) = chunks::piece(&other, next).expect("memory");
+        let loaded = loading.load(next, ID, &chunk);
+        assert!(matches!(loaded, Err(Misfit::Invalid(_))));
+    }
 }
