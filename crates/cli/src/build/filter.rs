@@ -18,9 +18,19 @@ const LIMITS: Limits = Limits {
 
 /// The filters of a run, one for each key.
 pub struct Filters<'f> {
-    keys: &'f [String],
-    objects: Vec<Object>,
+    filters: Vec<Filter<'f>>,
     time: Time,
+}
+
+struct Filter<'f> {
+    key: &'f str,
+    object: Object,
+}
+
+/// A complete value that waits under a temporary key, and the key that it is for.
+pub struct Ready<'r> {
+    pub key: &'r str,
+    pub upload: Upload<'r>,
 }
 
 impl<'f> Filters<'f> {
@@ -33,76 +43,82 @@ impl<'f> Filters<'f> {
         };
         let is_windowed = matches!(shape.kind, Kind::Windowed(_));
         let now = keys.first().filter(|_| is_windowed).map_or(Ok(0), now)?;
-        let make = |_| Object::new(shape, new_seed()?, LIMITS).map_err(no_filter);
-        let filters = Self {
-            keys,
-            objects: keys.iter().map(make).collect::<Result<_>>()?,
-            time: Time::at(now),
+        let make = |key: &'f String| {
+            let object = Object::new(shape, new_seed()?, LIMITS).map_err(no_filter)?;
+            Ok(Filter { key, object })
         };
+        let filters: Vec<_> = keys.iter().map(make).collect::<Result<_>>()?;
         // A trial upload of the header: the server may refuse it, which saves reading the files.
-        for (key, object) in keys.iter().zip(&filters.objects) {
-            begin(server, key, object)?;
+        for filter in &filters {
+            filter.begin(server)?;
         }
-        Ok(filters)
+        let time = Time::at(now);
+        Ok(Self { filters, time })
     }
 
     /// Adds the items of the source.
     pub fn fill(&mut self, source: &Source<'_>) -> Result<Counts> {
         source.each("filling", |block, counts| {
-            let mut shards = self.objects.iter_mut().zip(source.by_shard(block));
-            shards.try_for_each(|(object, items)| {
-                let added = add_to(object, &items, self.time, counts);
+            let mut shards = self.filters.iter_mut().zip(source.by_shard(block));
+            shards.try_for_each(|(filter, items)| {
+                let added = add_to(&mut filter.object, &items, self.time, counts);
                 added.map_err(|(refusal, item)| not_filled(refusal, &block.position(item)))
             })
         })
     }
 
     /// Sends the filters, which then wait under temporary keys.
-    pub fn send<'s>(&self, server: &'s Server, show: Show) -> Result<Vec<Upload<'s>>> {
-        let sum = self.objects.iter().map(Object::memory_bytes).sum();
+    pub fn send(&self, server: &'f Server, show: Show) -> Result<Vec<Ready<'f>>> {
+        let objects = self.filters.iter().map(|filter| &filter.object);
+        let sum = objects.map(Object::memory_bytes).sum();
         let mut progress = Progress::new(show, "sending", "bytes", Some(sum));
         let mut sent = 0;
-        let mut uploads = Vec::new();
-        for (key, object) in self.keys.iter().zip(&self.objects) {
-            let mut upload = begin(server, key, object)?;
-            for (cursor, chunk) in chunks::pieces(object).skip(1) {
-                renew_all(server, key, &mut uploads)?;
+        let mut ready = Vec::new();
+        for filter in &self.filters {
+            let mut upload = filter.begin(server)?;
+            for (cursor, chunk) in chunks::pieces(&filter.object).skip(1) {
+                renew_all(server, &mut ready)?;
                 let sending = upload.chunk(cursor, &chunk);
-                sending.map_err(|fault| not_sent(server, key, object, &fault))?;
+                sending.map_err(|fault| filter.not_sent(server, &fault))?;
                 sent += chunk.len() as u64;
                 progress.at(sent, sent);
             }
-            uploads.push(upload);
+            let key = filter.key;
+            ready.push(Ready { key, upload });
         }
         progress.end(sent);
-        Ok(uploads)
+        Ok(ready)
     }
 }
 
-fn begin<'s>(server: &'s Server, key: &str, object: &Object) -> Result<Upload<'s>> {
-    let header = chunks::header(object).ok_or_else(|| no_filter(Refusal::OutOfMemory))?;
-    let upload = Upload::begin(server, key.as_bytes(), &header);
-    upload.map_err(|fault| not_sent(server, key, object, &fault))
+impl Filter<'_> {
+    /// Begins to send the filter, with its header.
+    fn begin<'s>(&self, server: &'s Server) -> Result<Upload<'s>> {
+        let header = chunks::header(&self.object).ok_or_else(|| no_filter(Refusal::OutOfMemory))?;
+        let upload = Upload::begin(server, self.key.as_bytes(), &header);
+        upload.map_err(|fault| self.not_sent(server, &fault))
+    }
+
+    fn not_sent(&self, server: &Server, fault: &Fault) -> Failure {
+        let what = format!("could not build {} at", shown(self.key.as_bytes()));
+        let filters = self.object.filters();
+        let filters = filters.map(|(filter, _)| filter.geometry().cell_bytes);
+        let parts = self.object.parts().iter();
+        let tables = parts.map(|part| part.table.memory_bytes());
+        let sizes = Sizes {
+            filter: filters.chain(tables).max().unwrap_or(0),
+            object: self.object.memory_bytes(),
+        };
+        limits::failure(server, &what, fault, Some(sizes))
+    }
 }
 
-fn not_sent(server: &Server, key: &str, object: &Object, fault: &Fault) -> Failure {
-    let what = format!("could not build {} at", shown(key.as_bytes()));
-    let filters = object.filters();
-    let filters = filters.map(|(filter, _)| filter.geometry().cell_bytes);
-    let tables = object.parts().iter().map(|part| part.table.memory_bytes());
-    let filters = filters.chain(tables);
-    let sizes = Sizes {
-        filter: filters.max().unwrap_or(0),
-        object: object.memory_bytes(),
-    };
-    limits::failure(server, &what, fault, Some(sizes))
-}
-
-/// Renews the times to live of uploads that wait while others are sent or put in place, where that is due.
-pub fn renew_all(server: &Server, key: &str, uploads: &mut [Upload<'_>]) -> Result<()> {
-    let mut renewals = uploads.iter_mut().map(Upload::renew);
-    let failed = |fault| server.failure_of("build", key.as_bytes(), &fault);
-    renewals.try_for_each(|renewal| renewal.map_err(failed))
+/// Renews the times to live of values that wait while others are sent or put in place, where that is due.
+pub fn renew_all(server: &Server, ready: &mut [Ready<'_>]) -> Result<()> {
+    ready.iter_mut().try_for_each(|Ready { key, upload }| {
+        let renewed = upload.renew();
+        renewed.map_err(|fault| server.failure_of("build", key.as_bytes(), &fault))
+    })
 }
 
 /// Adds items to a filter, and counts them. Returns the refusal, and the item that was refused.

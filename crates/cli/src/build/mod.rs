@@ -7,6 +7,7 @@
 //! ```
 
 mod adding;
+mod enough;
 mod filter;
 mod source;
 mod target;
@@ -16,10 +17,10 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use valkeybloom_client::shard_keys;
-use valkeybloom_sketches::bloom::{Dialect, Kind};
+use valkeybloom_sketches::bloom::Dialect;
 
 use self::adding::{Adding, counts_equal_items};
-use self::filter::Filters;
+use self::filter::{Filters, Ready};
 use self::source::{Counts, Source};
 use self::target::{NewOptions, Plan, Target, inapplicable};
 use super::existing::{existing, required_family};
@@ -159,12 +160,7 @@ impl Build {
         if target.family() == Family::Bloom {
             server.require_bloom_filters()?;
         }
-        let mut before = 0;
-        for key in keys {
-            let row = self.check(target, server, key)?;
-            let alike = row.filter(|row| Family::of(&row.kind) == Some(target.family()));
-            before += alike.and_then(|row| row.items).unwrap_or(0);
-        }
+        let items_to_replace = self.items_to_replace(target, server, keys)?;
         // Connections that are idle while files are read may be closed by the server, or by what is between.
         let reconnect = || Server::connect(&self.to, tls);
         let (counted, counted_by) = if self.counts_first(target) {
@@ -178,19 +174,16 @@ impl Build {
             Plan::Local(shape) => {
                 let mut filters = Filters::new(server, keys, &shape)?;
                 let counts = filters.fill(source)?;
-                self.require_all(target, counted, &counts, before)?;
+                self.require_enough(target, counted, &counts, items_to_replace)?;
                 let server = reconnect()?;
-                let uploads = filters.send(&server, source.show)?;
-                (counts, self.put_in_place(target, &server, keys, uploads)?)
+                let ready = filters.send(&server, source.show)?;
+                (counts, self.put_in_place(target, &server, ready)?)
             }
             Plan::Command(creation) => {
-                let (counts, upload) =
-                    self.fill_on_server(target.family(), &creation, server, keys, source)?;
-                self.require_all(target, counted, &counts, before)?;
-                (
-                    counts,
-                    self.put_in_place(target, server, keys, vec![upload])?,
-                )
+                let (counts, ready) =
+                    self.fill_on_server(target.family(), &creation, server, source)?;
+                self.require_enough(target, counted, &counts, items_to_replace)?;
+                (counts, self.put_in_place(target, server, vec![ready])?)
             }
         };
         Ok(Done {
@@ -201,20 +194,32 @@ impl Build {
         })
     }
 
-    /// Renames the uploads to their keys, one after another. Returns the number of items that each replaced key had.
+    /// Returns the number of items of the keys that are to be replaced, as far as they are of the target's family.
+    fn items_to_replace(&self, target: &Target, server: &Server, keys: &[String]) -> Result<u64> {
+        let mut items = 0;
+        for key in keys {
+            let row = self.check(target, server, key)?;
+            let alike = row.filter(|row| Family::of(&row.kind) == Some(target.family()));
+            items += alike.and_then(|row| row.items).unwrap_or(0);
+        }
+        Ok(items)
+    }
+
+    /// Renames the values to their keys, one after another. Returns the number of items that each replaced key had.
     fn put_in_place(
         &self,
         target: &Target,
         server: &Server,
-        keys: &[String],
-        uploads: Vec<Upload<'_>>,
+        ready: Vec<Ready<'_>>,
     ) -> Result<Vec<Option<u64>>> {
         let mut replaced = Vec::new();
-        let mut uploads = uploads.into_iter();
-        for (place, key) in keys.iter().enumerate() {
-            let renewed = filter::renew_all(server, key, uploads.as_mut_slice());
-            let upload = uploads.next().expect("one for each key");
-            let put = renewed.and_then(|()| self.put(target, server, key, upload));
+        let mut waiting = ready.into_iter();
+        for place in 0.. {
+            let renewed = filter::renew_all(server, waiting.as_mut_slice());
+            let Some(next) = waiting.next() else {
+                break;
+            };
+            let put = renewed.and_then(|()| self.put(target, server, next));
             let row = put.map_err(|failure| match place {
                 0 => failure,
                 _ => failure.with_note("the shards before it are in place already"),
@@ -224,13 +229,12 @@ impl Build {
         Ok(replaced)
     }
 
-    /// Renames an upload to its key. Returns what it replaced.
+    /// Renames a value to its key. Returns what it replaced.
     fn put(
         &self,
         target: &Target,
         server: &Server,
-        key: &str,
-        upload: Upload<'_>,
+        Ready { key, upload }: Ready<'_>,
     ) -> Result<Option<Row>> {
         // Another client may have replaced it.
         let replaced = self.check(target, server, key)?;
@@ -248,13 +252,12 @@ impl Build {
 
     /// Creates a value under a temporary key, and has the server fill it.
     fn fill_on_server<'s>(
-        &self,
+        &'s self,
         family: Family,
         creation: &[String],
         server: &'s Server,
-        keys: &[String],
         source: &Source<'_>,
-    ) -> Result<(Counts, Upload<'s>)> {
+    ) -> Result<(Counts, Ready<'s>)> {
         let failed = |fault| {
             let what = format!("could not build {} at", shown(self.key.as_bytes()));
             limits::failure(server, &what, &fault, None)
@@ -265,7 +268,7 @@ impl Build {
         let adding = Adding {
             server,
             family,
-            names: keys,
+            names: std::slice::from_ref(&self.key),
             keys: vec![upload.temporary().to_vec()],
             // A cluster's client may send a command again by itself. CF.INSERTNX adds an item only once.
             receipts: (server.is_cluster() && family != Family::Cuckoo)
@@ -275,51 +278,37 @@ impl Build {
         if let Some(receipts) = adding.receipts {
             receipts.delete();
         }
-        Ok((counts, upload))
+        let key = &self.key;
+        Ok((counts, Ready { key, upload }))
     }
 
     const fn replaces(&self) -> bool {
         self.replace || self.change_kind
     }
 
-    /// Requires the items that were counted in the first pass, and half of those that `--items` promised or that are to
-    /// be replaced.
-    fn require_all(
+    /// Requires the items that were counted in the first pass, and unless few are allowed, half of those that `--items`
+    /// promised or that are to be replaced.
+    fn require_enough(
         &self,
         target: &Target,
         counted: u64,
         counts: &Counts,
-        before: u64,
+        items_to_replace: u64,
     ) -> Result<()> {
         let items = counts.items;
-        let promised = self.new.items.unwrap_or(0);
+        enough::require_counted(counted, items)?;
+        if self.allow_few {
+            return Ok(());
+        }
+        enough::require_any(items)?;
+        enough::require_promised(self.new.items.unwrap_or(0), items)?;
         // Filters count the items that were new to them.
         let comparable = if target.has_capacity() {
             counts.new
         } else {
             items
         };
-        let text = if items < counted {
-            let (first, second) = (grouped(counted), grouped(items));
-            format!("the files changed while they were read: {first} items at first, then {second}")
-        } else if self.allow_few {
-            return Ok(());
-        } else if items == 0 {
-            "there are no items: to build it without any, add --allow-few".to_owned()
-        } else if items < promised / 2 {
-            let (promised, items) = (grouped(promised), grouped(items));
-            format!(
-                "there are only {items} items, not {promised}: if they are all, add --allow-few"
-            )
-        } else if comparable < before / 2 {
-            let (before, items) = (grouped(before), grouped(comparable));
-            format!(
-                "there are only {items} items, and {before} would be replaced: if they are all, add --allow-few"
-            )
-        } else {
-            return Ok(());
-        };
-        Err(Failure::new(text))
+        enough::require_replaced(items_to_replace, comparable)
     }
 
     /// Returns what the key holds; `None` if it does not exist.
@@ -331,31 +320,24 @@ impl Build {
         let Some((family, row)) = existing(server, name)? else {
             return Ok(None);
         };
-        let at = format!("{} at {}", shown(name.as_bytes()), server.address());
-        if !self.replaces() {
-            let items = number_or_unknown(row.items);
-            return Err(Failure::new(format!(
-                "{at} exists, with {items} items: replace it with --replace, or add to it with --add"
-            )));
-        }
-        // A filter that lacks chunks has no kind, and may be replaced by any.
         let kind = row.bloom().map(|bloom| bloom.kind);
-        let wanted = target.kind();
-        let what = if family != target.family() {
-            let (object, word) = (family.object(), family.word());
-            format!("is a {object}: build it with --as {word}")
-        } else if matches!(kind, Some(Kind::Windowed(_))) && !matches!(wanted, Kind::Windowed(_)) {
-            "has a window: build it with --window and --periods".to_owned()
-        } else if kind == Some(Kind::Counting) && wanted != Kind::Counting {
-            "counts its items: build it with --counting".to_owned()
+        let why = if !self.replaces() {
+            let items = number_or_unknown(row.items);
+            format!(
+                "exists, with {items} items: replace it with --replace, or add to it with --add"
+            )
+        } else if !self.change_kind
+            && let Some(difference) = target.difference(family, kind)
+        {
+            format!("{difference}, or replace it with --change-kind")
         } else {
             return Ok(Some(row));
         };
-        if self.change_kind {
-            return Ok(Some(row));
-        }
-        let text = format!("{at} {what}, or replace it with --change-kind");
-        Err(Failure::new(text))
+        let name = shown(name.as_bytes());
+        Err(Failure::new(format!(
+            "{name} at {} {why}",
+            server.address()
+        )))
     }
 }
 

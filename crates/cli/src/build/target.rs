@@ -115,6 +115,24 @@ impl Target {
         }
     }
 
+    /// Returns how a value of a family differs from the target, and how to build one like it; `None` if it may be replaced. A
+    /// filter that lacks chunks has no kind, and may be replaced by any.
+    pub fn difference(&self, family: Family, kind: Option<Kind>) -> Option<String> {
+        if family != self.family() {
+            let (object, word) = (family.object(), family.word());
+            return Some(format!("is a {object}: build it with --as {word}"));
+        }
+        let text = match (kind?, self.kind()) {
+            (Kind::Windowed(_), Kind::Windowed(_)) => return None,
+            (Kind::Windowed(_), _) => "has a window: build it with --window and --periods",
+            (Kind::Counting, wanted) if wanted != Kind::Counting => {
+                "counts its items: build it with --counting"
+            }
+            _ => return None,
+        };
+        Some(text.to_owned())
+    }
+
     /// Returns whether the target is made for a number of items.
     pub const fn has_capacity(&self) -> bool {
         matches!(self, Self::Bloom { .. } | Self::Cuckoo)
