@@ -40,7 +40,7 @@ export function load(module) {
   const host = { random_bits: () => fillRandom(random)[0] };
   wasm = new WebAssembly.Instance(module, { host }).exports;
   [memory, stack] = [wasm.memory, wasm.__stack_pointer.value];
-  itemAddress = wasm.valkeybloom_allocate(ITEM_BYTES + RESULT_BYTES + OPTIONS_BYTES);
+  itemAddress = allocate(ITEM_BYTES + RESULT_BYTES + OPTIONS_BYTES);
   resultAddress = itemAddress + ITEM_BYTES;
   optionsAddress = resultAddress + RESULT_BYTES;
   refresh();
@@ -139,11 +139,17 @@ export function release(name, pointer) {
   wasm[`valkeybloom_${name}`](pointer);
 }
 
-/** Allocates memory for a while. */
-export function using(length, use) {
+/** Allocates memory, and returns its address. */
+function allocate(length) {
   // Offsets have 32 bits.
   const address = length < 2 ** 31 ? run(wasm.valkeybloom_allocate, length) >>> 0 : 0;
   if (address === 0) throw noMemory();
+  return address;
+}
+
+/** Calls `use` with the address of memory that is freed afterwards. */
+export function using(length, use) {
+  const address = allocate(length);
   try {
     return use(address);
   } finally {

@@ -55,6 +55,10 @@ test('a call that the engine ends because memory is out says so', async () => {
   assert.equal(ended, 3);
 });
 
+test('an instance without memory for its own places is refused', async () => {
+  await assert.rejects(load(0), { code: 'NO_MEMORY', message: 'not enough memory' });
+});
+
 test('words of options that are too long are refused', () => {
   assert.ok(withWords('x'.repeat(511)) > 0);
   const error = { name: 'RangeError', message: 'the words of options have more than 511 bytes' };
