@@ -1,12 +1,13 @@
 // `Near`: a copy of a server's filter that stays fresh.
 
 import { answersIn, commandsOf, isOne, pause, unexpected } from './clients.js';
+import { itemBytes, keyBytes, withItem } from './items.js';
 import { Receipts } from './once.js';
 import { listOf, number, options } from './parameters.js';
 import { Bloom, objectAt } from './sketches.js';
 import {
-  SketchError, call, f64, itemBytes, keyBytes, nowMicros, numbers, release, result, run, takeBuffer, takeItems, textOf, u32,
-  wasm, withBytes, withItem, withNumbers, withPlace,
+  SketchError, call, f64, nowMicros, numbers, release, result, run, takeBuffer, takeItems, textOf, u32, wasm, withBytes,
+  withNumbers, withPlace,
 } from './wasm.js';
 
 const STATES = ['syncing', 'following', 'missing', 'stale', 'refused'];

@@ -1,10 +1,11 @@
 // `Once`: additions whose answers the server can repeat.
 
 import { answersIn, commandsOf, unexpected } from './clients.js';
+import { keyBytes, withItem } from './items.js';
 import { integer, listOf, options } from './parameters.js';
 import {
-  SketchError, call, f64, keyBytes, lastError, nowMicros, result, run, takeBuffer, takeItems, textOf, u32, wasm, withBytes,
-  withItem, withPlace,
+  SketchError, call, encoder, f64, lastError, nowMicros, result, run, takeBuffer, takeItems, textOf, u32, wasm, withBytes,
+  withPlace,
 } from './wasm.js';
 
 /** What an error means to a call: `Refusal` of the crate `near`, as `valkeybloom_once_refuse` numbers it. */
@@ -99,7 +100,7 @@ async function send(client, name, addition, { command, words, items }, keep) {
 /** Throws an error, or a clearer one, unless the call goes on without receipts. */
 function requireRetry(addition, error, refusal, isElement) {
   if (refusal === undefined) throw error;
-  const text = new TextEncoder().encode(refusal);
+  const text = encoder.encode(refusal);
   const [meaning, first, end] = withPlace((known) => {
     const meaning = withBytes(text, (...bytes) =>
       run(wasm.valkeybloom_once_refuse, addition, ...bytes, isElement, known));

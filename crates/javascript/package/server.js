@@ -1,11 +1,11 @@
 // `fetch` and `store`: the objects of a server's keys. The WebAssembly says which command is next.
 
 import { commandsOf, pause } from './clients.js';
+import { itemBytes, keyBytes, withBatch } from './items.js';
 import { number, options } from './parameters.js';
 import { objectAt, familyOf, isSketch, pointerOf } from './sketches.js';
 import {
-  SketchError, call, itemBytes, keyBytes, nowMicros, numbers, result, takeBuffer, takeItems, textOf, u32, wasm, withBatch,
-  withBytes, withPlace,
+  SketchError, call, nowMicros, numbers, result, takeBuffer, takeItems, textOf, u32, wasm, withBytes, withPlace,
 } from './wasm.js';
 
 /** How conversations end, in the order of the WebAssembly. */

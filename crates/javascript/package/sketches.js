@@ -1,9 +1,10 @@
 // The classes of the five families.
 
+import { withBatch, withItem } from './items.js';
 import { bytesOf, integer, lengthOf, listOf, number, options, rate } from './parameters.js';
 import {
   RESULT_BYTES, SketchError, call, check, checkBatch, copied, f64, isTrue, numbers, release, result, run, takeBuffer, takeItems,
-  textOf, u32, u64, using, wasm, withBatch, withBytes, withItem, withNumbers, withPlace, withWords,
+  textOf, u32, u64, using, wasm, withBytes, withNumbers, withPlace, withWords,
 } from './wasm.js';
 
 const freed = new FinalizationRegistry((pointer) => wasm.valkeybloom_free(pointer));

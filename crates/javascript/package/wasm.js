@@ -1,16 +1,12 @@
-// The WebAssembly: its memory, items and batches in it, and the statuses of its calls.
+// The WebAssembly: its memory, its calls, and their statuses.
 
-import { isUint8Array, kindOf, lengthOf, listOf } from './parameters.js';
+import { lengthOf } from './parameters.js';
 
+/** The codes of statuses, by their numbers in ffi/border/status.rs. The only bad pointers are those of freed objects. */
 const CODES = [
   'OK', 'REFUSED', 'UNDECODABLE', 'NO_MEMORY', 'BAD_BATCH', 'BAD_TYPE', 'BROKEN', 'FREED', 'BAD_FAMILY',
 ];
-const [OK, REFUSED, FREED] = [0, 1, 7];
-
-/** The bytes for an item, for the result of a call, and for options. */
-const ITEM_BYTES = 16_384;
-export const RESULT_BYTES = 128;
-const OPTIONS_BYTES = 512;
+const [OK, REFUSED, FREED] = ['OK', 'REFUSED', 'FREED'].map((code) => CODES.indexOf(code));
 
 /** The errors of objects. `code` is REFUSED for what a server refuses with the same text. */
 export class SketchError extends Error {
@@ -24,12 +20,21 @@ SketchError.prototype.name = 'SketchError';
 
 /** The functions of the WebAssembly. */
 export let wasm;
-let memory, stack, bytes, view;
 
-/** The addresses of the bytes for an item, for its result and for options. `itemRoom` is the array of the first. */
-let itemAddress, resultAddress, optionsAddress, itemRoom;
+/** The memory, and arrays of all of it. */
+let memory, arrays;
 
-const encoder = new TextEncoder();
+/** The stack pointer before any call. */
+let stack;
+
+/** The places for an item, for the result of a call and for options, each with its bytes. No two calls use them at once. */
+export let itemAddress, resultAddress;
+let optionsAddress;
+export const ITEM_BYTES = 16_384;
+export const RESULT_BYTES = 128;
+const OPTIONS_BYTES = 512;
+
+export const encoder = new TextEncoder();
 // A byte order mark is part of an item.
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
@@ -43,27 +48,21 @@ export function load(module) {
   itemAddress = allocate(ITEM_BYTES + RESULT_BYTES + OPTIONS_BYTES);
   resultAddress = itemAddress + ITEM_BYTES;
   optionsAddress = resultAddress + RESULT_BYTES;
-  refresh();
+  arrays = arraysOf(memory.buffer);
 }
 
 // Memory that grows leaves its old arrays empty.
-function refresh() {
-  bytes = new Uint8Array(memory.buffer);
-  view = new DataView(memory.buffer);
-  itemRoom = bytes.subarray(itemAddress, itemAddress + ITEM_BYTES);
+function arraysOf(buffer) {
+  const bytes = new Uint8Array(buffer);
+  return { bytes, view: new DataView(buffer), room: bytes.subarray(itemAddress, itemAddress + ITEM_BYTES) };
 }
 
-/** Returns the bytes of the memory. */
-export function heap() {
-  if (bytes.length === 0) refresh();
-  return bytes;
-}
+const current = () => (arrays.bytes.length > 0 ? arrays : (arrays = arraysOf(memory.buffer)));
 
-/** Returns the numbers of the memory. */
-export function numbers() {
-  if (bytes.length === 0) refresh();
-  return view;
-}
+/** Return the bytes of the memory, its numbers, and the bytes for an item. */
+export const heap = () => current().bytes;
+export const numbers = () => current().view;
+export const itemRoom = () => current().room;
 
 export const u32 = (address) => numbers().getUint32(address, true);
 export const u64 = (address) => Number(numbers().getBigUint64(address, true));
@@ -157,50 +156,6 @@ export function using(length, use) {
   }
 }
 
-/** Returns the noun of an item: `what` is one, or the index of the item in a list. */
-const nounOf = (what) => (typeof what === 'number' ? `item ${what}` : what);
-
-function wrongItem(value, what, kind) {
-  const found = typeof value === 'number' ? `${value}` : kindOf(value);
-  return new TypeError(`${nounOf(what)} is ${found}: ${kind} is a string, a Uint8Array, a safe integer or a bigint`);
-}
-
-const malformed = (what) => new TypeError(`${nounOf(what)} has a lone surrogate, so it is not text`);
-
-/** Returns an item as a string or as bytes. */
-function wordOf(value, what, kind = 'an item') {
-  if (typeof value === 'string' || isUint8Array(value)) return value;
-  if (typeof value === 'bigint' || Number.isSafeInteger(value)) return String(value);
-  throw wrongItem(value, what, kind);
-}
-
-/** Returns a copy of the bytes of an item. */
-export function itemBytes(value, what = 'the item', kind = 'an item') {
-  const word = wordOf(value, what, kind);
-  if (typeof word !== 'string') return new Uint8Array(word);
-  if (!word.isWellFormed()) throw malformed(what);
-  return encoder.encode(word);
-}
-
-/** Returns a copy of the bytes of a server's key, or of a part of one. */
-export const keyBytes = (key, noun = 'key') => itemBytes(key, `the ${noun}`, `a ${noun}`);
-
-/** Calls `use` with the address and the length of an item, and a place for results. `use` runs no other code of a program. */
-export function withItem(value, use, what = 'the item') {
-  const word = wordOf(value, what);
-  if (bytes.length === 0) refresh();
-  // A character has three bytes at most.
-  const length = typeof word === 'string' ? word.length * 3 : lengthOf(word);
-  if (length > ITEM_BYTES) return withBytes(itemBytes(word, what), (...item) => use(...item, resultAddress));
-  if (typeof word !== 'string') {
-    itemRoom.set(word);
-    return use(itemAddress, length, resultAddress);
-  }
-  const { written } = encoder.encodeInto(word, itemRoom);
-  if (written !== word.length && !word.isWellFormed()) throw malformed(what);
-  return use(itemAddress, written, resultAddress);
-}
-
 /** Calls `use` with the address and the length of bytes. */
 export function withBytes(array, use) {
   const length = lengthOf(array);
@@ -223,92 +178,6 @@ export function withNumbers(all) {
   if (all === undefined) return 0;
   all.forEach((value, index) => numbers().setFloat64(optionsAddress + 8 * index, value, true));
   return optionsAddress;
-}
-
-// A batch, as ffi/border/batch.rs reads it:
-//
-//     address       length, data, data length, offsets, 0, 0, 0      seven words of 4 bytes
-//     + HEADER      the results                                      `each` bytes for each item, and up to 7 unused ones
-//                   the offsets                                      4 bytes for each item, and 4 more
-//                   the data                                         the items, end to end
-//
-// The seven words take 28 bytes. The results may be words of 8 bytes, so they begin at the next multiple of 8.
-const HEADER = 32;
-
-/** A string of more code units may be too long for an engine. */
-const LONGEST_TEXT = 2 ** 28;
-
-/** Turns items into words, in the list itself. Returns what their data may take. A character has three bytes at most. */
-function measure(all) {
-  let [length, most, isText] = [0, 0, true];
-  for (let index = 0; index < all.length; index += 1) {
-    const word = typeof all[index] === 'string' ? all[index] : (all[index] = wordOf(all[index], index));
-    const isString = typeof word === 'string';
-    const size = isString ? word.length : lengthOf(word);
-    isText &&= isString;
-    length += size;
-    most += isString ? 3 * size : size;
-  }
-  return { length, most, isText };
-}
-
-/** Encodes strings in one go. Returns false if they are not ASCII. */
-function encodeAscii(all, room, mark) {
-  const { read, written } = encoder.encodeInto(all.join(''), room);
-  if (read !== room.length || written !== read) return false;
-  let end = 0;
-  for (const word of all) mark((end += word.length));
-  return true;
-}
-
-/** Encodes words one by one. */
-function encodeEach(all, room, mark) {
-  let end = 0;
-  all.forEach((word, index) => {
-    if (typeof word === 'string') {
-      if (!word.isWellFormed()) throw malformed(index);
-      end += encoder.encodeInto(word, room.subarray(end)).written;
-    } else {
-      // Another thread may lengthen shared memory meanwhile.
-      const size = lengthOf(word);
-      room.set(word, end);
-      end += size;
-    }
-    mark(end);
-  });
-  return true;
-}
-
-/** Writes a batch and calls `use` with its address, unless `encode` returns false. `encode` marks the end of each item. */
-function writeBatch(all, each, room, encode, use) {
-  const offsets = HEADER + 8 * Math.ceil((all.length * each) / 8);
-  const data = offsets + 4 * (all.length + 1);
-  return using(data + room, (address) => {
-    let [end, place] = [0, address + offsets];
-    const mark = (at) => {
-      end = at;
-      numbers().setInt32(place, at, true);
-      place += 4;
-    };
-    mark(0);
-    if (!encode(all, heap().subarray(address + data, address + data + room), mark)) return false;
-    [all.length, address + data, end, address + offsets, 0, 0, 0].forEach((word, index) => {
-      numbers().setUint32(address + 4 * index, word, true);
-    });
-    use(address);
-    return true;
-  });
-}
-
-/** Calls `use` with the address of a batch of items, their number, and the address of their results, `each` bytes an item. */
-export function withBatch(items, each, use) {
-  const all = listOf(items, 'items');
-  const { length, most, isText } = measure(all);
-  let answer;
-  const ask = (address) => { answer = use(address, all.length, address + HEADER); };
-  const isShort = isText && length < LONGEST_TEXT;
-  if (!isShort || !writeBatch(all, each, length, encodeAscii, ask)) writeBatch(all, each, most, encodeEach, ask);
-  return answer;
 }
 
 /** Returns the bytes of a buffer that a call has put at an address, and frees it. */
