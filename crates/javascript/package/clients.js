@@ -1,8 +1,6 @@
 // A common way to send commands with all clients of servers.
 
-import { run, wasm, withBytes } from './wasm.js';
-
-const encoder = new TextEncoder();
+import { encoder, run, wasm, withBytes } from './wasm.js';
 
 /** Lets the events of a program run. */
 export const pause = () => new Promise((resume) => (globalThis.setImmediate ?? setTimeout)(resume));
@@ -61,6 +59,13 @@ const slotOf = (key) => withBytes(key, (...bytes) => run(wasm.valkeybloom_slot, 
 
 const joined = (prefix, key) => Buffer.concat([encoder.encode(prefix ?? ''), key]);
 
+/** Returns the node of a cluster that has a slot, with ioredis and iovalkey. The client itself, if it does not know one. */
+function primaryOf(client, slot) {
+  const [address] = client.slots?.[slot] ?? [];
+  const hasAddress = ({ options: { host, port } }) => `${host}:${port}` === address;
+  return (address && client.nodes('master').find(hasAddress)) || client;
+}
+
 /**
  * Returns how to send commands with ioredis and iovalkey. They add their prefix only to the keys of commands that they know:
  * those without a dot, and iovalkey only if the name is in lower case. In lower case, a cluster's reads may go to replicas.
@@ -68,28 +73,21 @@ const joined = (prefix, key) => Buffer.concat([encoder.encode(prefix ?? ''), key
 function ofIoredis(client, key) {
   const prefix = client.options?.keyPrefix;
   const slot = slotOf(joined(prefix, key));
+  const sendKnown = (name, ...words) => client.callBuffer(prefix ? name.toLowerCase() : name, ...words);
   // A cluster's client sends commands that it does not know to any node, which redirects them.
-  const node = () => {
-    const [address] = client.slots?.[slot] ?? [];
-    const hasAddress = ({ options: { host, port } }) => `${host}:${port}` === address;
-    return (address && client.nodes('master').find(hasAddress)) || client;
-  };
-  const send = async (name, ...words) => {
-    if (!name.includes('.')) return client.callBuffer(prefix ? name.toLowerCase() : name, ...words);
-    const [own, ...rest] = words;
+  const sendUnknown = async (name, own, ...words) => {
+    const command = [name, joined(prefix, own), ...words];
     try {
-      return await node().callBuffer(name, joined(prefix, own), ...rest);
+      return await primaryOf(client, slot).callBuffer(...command);
     } catch (error) {
       if (!client.slots || !/^(MOVED|ASK) /.test(error.message)) throw error;
-      return client.callBuffer(name, joined(prefix, own), ...rest);
+      return client.callBuffer(...command);
     }
   };
+  const send = (name, ...words) => (name.includes('.') ? sendUnknown : sendKnown)(name, ...words);
   // A script's key has the prefix and finds the node. Its arguments stay as they are.
-  const sendFull = (...words) => {
-    if (!prefix) return send(...words);
-    return client.callBuffer('eval', 'return redis.call(unpack(ARGV))', 1, key, ...words);
-  };
-  return { send, sendFull, prefix: encoder.encode(prefix ?? '') };
+  const sendInScript = (...words) => client.callBuffer('eval', 'return redis.call(unpack(ARGV))', 1, key, ...words);
+  return { send, sendFull: prefix ? sendInScript : send, prefix: encoder.encode(prefix ?? '') };
 }
 
 /** Returns how to send commands with valkey-glide. */
@@ -101,17 +99,32 @@ function ofGlide(client, key) {
   return { send: (...words) => client.customCommand(words, options), textOf: glideReplyOf };
 }
 
+/** Returns the parameters before the words of a command, with node-redis. They say that a replica will not do. */
+function leadOf(client, key) {
+  const isCluster = client.masters !== undefined;
+  const isOfSentinels = client.sendCommand.length === 3;
+  return isCluster ? [key, false] : isOfSentinels ? [false] : [];
+}
+
 /** Returns how to send commands with node-redis. */
 function ofNodeRedis(client, key) {
   // Bulk strings and simple strings as bytes, for version 4 and for later ones.
   const options = { returnBuffers: true, typeMapping: { 36: Buffer, 43: Buffer } };
-  // Clients of a cluster and of sentinels take whether a replica will do.
-  const place =
-    client.masters !== undefined ? [key, false]
-    : client.sendCommand.length === 3 ? [false]
-    : [];
-  return { send: (...words) => client.sendCommand(...place, words, options) };
+  const lead = leadOf(client, key);
+  return { send: (...words) => client.sendCommand(...lead, words, options) };
 }
+
+/** Returns the function that returns how to send commands with a client of this kind. */
+function adapterOf(client) {
+  if (typeof client?.callBuffer === 'function') return ofIoredis;
+  if (typeof client?.customCommand === 'function') return ofGlide;
+  if (typeof client?.sendCommand === 'function') return ofNodeRedis;
+  throw new TypeError('the client is not one of node-redis, ioredis, iovalkey or valkey-glide');
+}
+
+/** Returns a word as clients take it. */
+const argumentOf = (word) =>
+  word instanceof Uint8Array ? Buffer.from(word.buffer, word.byteOffset, word.length) : `${word}`;
 
 /** The replies of clients that stand for 1 and 0. */
 const [YES, NO] = [[1, 1n, '1', true], [0, 0n, '0', false]];
@@ -139,17 +152,15 @@ export function answersIn(command, replies, count) {
  * and `scaleReads`, ioredis and iovalkey send reads that are the server's own commands to replicas.
  */
 export function commandsOf(client, name) {
-  const adapter =
-    typeof client?.callBuffer === 'function' ? ofIoredis
-    : typeof client?.customCommand === 'function' ? ofGlide
-    : typeof client?.sendCommand === 'function' ? ofNodeRedis
-    : undefined;
-  if (adapter === undefined) {
-    throw new TypeError('the client is not one of node-redis, ioredis, iovalkey or valkey-glide');
-  }
+  const adapter = adapterOf(client);
   const { send, sendFull = send, prefix = new Uint8Array(), textOf = replyOf } = adapter(client, Buffer.from(name));
-  const wordOf = (value) =>
-    value instanceof Uint8Array ? Buffer.from(value.buffer, value.byteOffset, value.length) : `${value}`;
+  const sending = (sendWords) => async (...words) => {
+    try {
+      return await sendWords(...words.map(argumentOf));
+    } catch (error) {
+      throw named(error);
+    }
+  };
   /** Returns the text of a server's error; undefined if there was no reply. */
   const refusalOf = (error) => {
     try {
@@ -157,13 +168,6 @@ export function commandsOf(client, name) {
     } catch {
       // Anything can be thrown, also what has no message. It is not a server's.
       return undefined;
-    }
-  };
-  const sending = (sendWords) => async (...words) => {
-    try {
-      return await sendWords(...words.map(wordOf));
-    } catch (error) {
-      throw named(error);
     }
   };
   // `full` returns the name of a key at the server, and `sendFull` takes such names.
