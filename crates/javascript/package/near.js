@@ -6,15 +6,19 @@ import { Receipts } from './once.js';
 import { listOf, number, options } from './parameters.js';
 import { Bloom, objectAt } from './sketches.js';
 import {
-  SketchError, call, f64, nowMicros, numbers, release, result, run, takeBuffer, takeItems, textOf, u32, wasm, withBytes,
-  withNumbers, withPlace,
+  SketchError, call, encoder, f64, nowMicros, numbers, release, result, run, takeBuffer, takeItems, textOf, u32, wasm,
+  withBytes, withNumbers, withPlace,
 } from './wasm.js';
 
+/** The states, as `valkeybloom_near_describe` numbers them. */
 const STATES = ['syncing', 'following', 'missing', 'stale', 'refused'];
 const READY = ['following', 'missing'];
 
-/** What becomes of a command. */
-const [NEWS, CHUNK, REFUSAL, LOSS] = [0, 1, 2, 3];
+/** The numbers of a description, in the order of `valkeybloom_near_describe`. */
+const NUMBERS = ['state', 'age', 'polls', 'items', 'bytes', 'fetches', 'resyncs', 'errors'];
+
+/** What becomes of a command, as `valkeybloom_near_take` numbers it. */
+const [NEWS, CHUNK, REFUSAL, LOSS] = Array(4).keys();
 const NOTHING = new Uint8Array();
 
 /** Returns whether only the server has the answer to a lookup. */
@@ -40,6 +44,10 @@ function countOf(reply) {
   return number < 2n ** 64n ? number : undefined;
 }
 
+/** A reply as `valkeybloom_near_take` takes it: its kind, a number, a text and bytes. */
+const newsOf = ([cursor, items, hashes]) => [NEWS, items, cursor, hashes];
+const chunkOf = ([cursor, chunk, id]) => [CHUNK, cursor, id ?? NOTHING, chunk ?? NOTHING];
+
 /** Returns what an error says. Anything can be thrown, also what can't be turned into text. */
 function shown(error) {
   try {
@@ -51,9 +59,20 @@ function shown(error) {
 
 const sleep = (ms) => new Promise((resume) => setTimeout(resume, ms).unref?.());
 
-/** After a lack of memory, the milliseconds until the next attempt. */
+/** The milliseconds until the next attempt after a call of the WebAssembly failed: it has no memory now, or a bug. */
 const REST = 1000;
 
+/** Returns what a step with a copy returns, undefined if the copy is gone, and the time to rest if the step fails. */
+function attempt(weak, step) {
+  try {
+    const near = weak.deref();
+    return near && step(near);
+  } catch {
+    return REST;
+  }
+}
+
+/** Sends the commands that keep a copy fresh, until it is closed or gone. It holds the copy only within each step. */
 let drive;
 
 export class Near {
@@ -72,6 +91,7 @@ export class Near {
       throw new RangeError(`missing is ${String(missing)}: it has to be 'empty', 'error' or 'create'`);
     }
     if (seconds(maxAge, 'maxAge') <= seconds(every, 'every')) throw new RangeError('maxAge has to be larger than every');
+    if (refresh !== undefined) seconds(refresh, 'refresh');
     this.#name = keyBytes(key);
     this.#client = commandsOf(client, this.#name);
     this.#missing = missing;
@@ -81,49 +101,31 @@ export class Near {
       mayLack: true,
     });
     const reads = commandsOf(reader ?? client, this.#name);
-    if (refresh !== undefined) seconds(refresh, 'refresh');
     const times = [every, maxAge, refresh ?? 0, reader === undefined ? 0 : maxAge].map((time) => 1e6 * time);
     this.#pointer = result(u32, 'near_new', withNumbers(times), Boolean(confirm));
     freed.register(this, this.#pointer, this);
     drive(new WeakRef(this), reads, this.#name);
   }
 
-  /** Sends the commands that keep a copy fresh. It holds the copy only for a moment at each step. */
+  // esbuild renames a class that names itself, as it would to call a static method.
   static {
-    const isTaken = (weak, take) => {
-      try {
-        const near = weak.deref();
-        if (near !== undefined) take(near);
-        return true;
-      } catch {
-        return false;
-      }
-    };
     drive = async (weak, { send, refusalOf }, name) => {
-      for (;;) {
-        let step;
-        try {
-          step = weak.deref()?.#next();
-        } catch {
-          // There is no memory for the words now.
-          step = REST;
-        }
-        if (step === undefined) return;
-        if (typeof step === 'number') {
-          await sleep(step);
-          continue;
-        }
-        const [command, , ...words] = step;
-        let take;
+      /** Sends a command. Returns a step that passes what became of it to the copy. */
+      const outcomeOf = async ([command, , ...words]) => {
         try {
           const reply = await send(command, name, ...words);
           if (command === 'BF.SCANDUMP') await pause();
-          take = (near) => near.#take(command, reply);
+          return (near) => near.#take(command, reply);
         } catch (error) {
-          take = (near) => near.#fail(command, error, refusalOf);
+          return (near) => near.#fail(command, error, refusalOf);
         }
-        // There may be no memory for the reply now. Then the command is sent again.
-        if (!isTaken(weak, take)) await sleep(REST);
+      };
+      for (;;) {
+        const next = attempt(weak, (near) => near.#next());
+        if (next === undefined) return;
+        // If the copy does not take the outcome, the command is sent again.
+        const rest = typeof next === 'number' ? next : attempt(weak, await outcomeOf(next));
+        if (rest !== undefined) await sleep(rest);
       }
     };
   }
@@ -133,16 +135,19 @@ export class Near {
     if (this.#pointer === 0) return undefined;
     const time = nowMicros();
     return withPlace((place) => {
-      numbers().setUint32(place, 0, true);
-      call('near_next', this.#pointer, time, place, place + 32);
-      if (u32(place) === 0) return Math.min(Math.ceil(f64(place + 32) / 1000), LONGEST_TIMER);
-      return takeItems(place).map(([word], index) => (index === 0 ? textOf(word) : Buffer.from(word)));
+      const [wordsAt, waitAt] = [place, place + 32];
+      // The number of words. It stays 0 if the time is set.
+      numbers().setUint32(wordsAt, 0, true);
+      call('near_next', this.#pointer, time, wordsAt, waitAt);
+      if (u32(wordsAt) === 0) return Math.min(Math.ceil(f64(waitAt) / 1000), LONGEST_TIMER);
+      return takeItems(wordsAt).map(([word], index) => (index === 0 ? textOf(word) : Buffer.from(word)));
     });
   }
 
+  /** Takes a reply. */
   #take(command, reply) {
-    const [kind, first, second, third] = [command === 'BF.READ' ? NEWS : CHUNK, ...(Array.isArray(reply) ? reply : [])];
-    const [count, text, bytes] = kind === NEWS ? [second, first, third] : [first, third ?? NOTHING, second ?? NOTHING];
+    const partsOf = command === 'BF.READ' ? newsOf : chunkOf;
+    const [kind, count, text, bytes] = partsOf(Array.isArray(reply) ? reply : []);
     const number = countOf(count);
     if (number !== undefined && text instanceof Uint8Array && bytes instanceof Uint8Array) {
       this.#learn(kind, number, text, bytes);
@@ -151,6 +156,7 @@ export class Near {
     }
   }
 
+  /** Takes an error in place of a reply. */
   #fail(command, error, refusalOf = () => undefined) {
     const refusal = refusalOf(error);
     let text = refusal ?? shown(error);
@@ -158,10 +164,10 @@ export class Near {
     if (command === 'BF.READ' && refusal?.includes('unknown command')) {
       text += '; pass refresh to follow a server without BF.READ';
     }
-    this.#learn(refusal === undefined ? LOSS : REFUSAL, 0n, new TextEncoder().encode(text), NOTHING);
+    this.#learn(refusal === undefined ? LOSS : REFUSAL, 0n, encoder.encode(text), NOTHING);
   }
 
-  /** Takes what became of a command. */
+  /** Passes what became of a command to the WebAssembly. */
   #learn(kind, number, text, bytes) {
     if (this.#pointer === 0) return;
     const [time, random] = [nowMicros(), Math.random()];
@@ -188,8 +194,8 @@ export class Near {
     if (this.#missing === 'error' && this.state === 'missing') throw this.#noKey();
   }
 
-  /** Requires that the server has the key, which its answer "no" does not tell. */
-  async #requireKeyThere() {
+  /** Requires that the server has the key. Its answers to lookups are the same without one. */
+  async #requireKeyAtServer() {
     if (this.#missing === 'error' && !isOne('EXISTS', await this.#client.send('EXISTS', this.#name))) throw this.#noKey();
   }
 
@@ -222,7 +228,7 @@ export class Near {
       piece.forEach(({ index }, place) => (answers[index] = found[place]));
       isAnyDenied ||= found.includes(0);
     }
-    if (isAnyDenied) await this.#requireKeyThere();
+    if (isAnyDenied) await this.#requireKeyAtServer();
     return answers;
   }
 
@@ -268,27 +274,29 @@ export class Near {
     return READY.includes(state);
   }
 
-  /** Returns the numbers of a description, and the text of the latest error. */
+  /** Describes the copy: its state, its age in microseconds, and what was done. */
   #describe() {
+    if (this.#pointer === 0) return { state: 'closed', age: NaN };
     const time = nowMicros();
     return withPlace((place) => {
-      call('near_describe', this.#pointer, time, place, place + 64);
-      return [...Array.from({ length: 8 }, (_, field) => f64(place + 8 * field)), takeBuffer(place + 64)];
+      const errorAt = place + 8 * NUMBERS.length;
+      call('near_describe', this.#pointer, time, place, errorAt);
+      const { state, ...others } = Object.fromEntries(NUMBERS.map((name, index) => [name, f64(place + 8 * index)]));
+      const error = takeBuffer(errorAt);
+      return { state: STATES[state], ...others, lastError: error && textOf(error) };
     });
   }
 
-  get state() { return this.#pointer === 0 ? 'closed' : STATES[this.#describe()[0]]; }
+  get state() { return this.#describe().state; }
 
   get age() {
-    const age = this.#pointer === 0 ? NaN : this.#describe()[1];
+    const { age } = this.#describe();
     return Number.isNaN(age) ? undefined : age / 1e6;
   }
 
   get stats() {
-    const asked = this.#asked;
-    if (this.#pointer === 0) return { asked };
-    const [, , polls, items, bytes, fetches, resyncs, errors, error] = this.#describe();
-    return { polls, items, bytes, fetches, resyncs, errors, lastError: error && textOf(error), asked };
+    const { state, age, ...done } = this.#describe();
+    return { ...done, asked: this.#asked };
   }
 
   copy() {

@@ -3,10 +3,13 @@
 let memory;
 
 /**
- * What fails on purpose: with 'memory' or 'status', the end of an addition, and the functions that `withoutStack` names, as if
- * the engine's stack were full.
+ * What fails on purpose: with 'memory' or 'status', the end of an addition; the functions that `withoutStack` names, as if the
+ * engine's stack were full; and those that `functions` names, as after a bug.
  */
-export const failing = { atTheEnd: undefined, withoutStack: [] };
+export const failing = { atTheEnd: undefined, withoutStack: [], functions: [] };
+
+/** The status of a bug. */
+const BROKEN = 6;
 
 WebAssembly.Instance = new Proxy(WebAssembly.Instance, {
   construct(of, parameters) {
@@ -16,8 +19,7 @@ WebAssembly.Instance = new Proxy(WebAssembly.Instance, {
     memory = instance.exports.memory;
     const valkeybloom_once_end = (...parameters) => {
       if (failing.atTheEnd === 'memory') throw new WebAssembly.RuntimeError('unreachable');
-      // The status BROKEN.
-      if (failing.atTheEnd === 'status') return 6;
+      if (failing.atTheEnd === 'status') return BROKEN;
       return instance.exports.valkeybloom_once_end(...parameters);
     };
     const valkeybloom_allocation_failed = () =>
@@ -26,7 +28,9 @@ WebAssembly.Instance = new Proxy(WebAssembly.Instance, {
       if (failing.withoutStack.includes(name)) throw new RangeError('Maximum call stack size exceeded');
       return instance.exports[name](...parameters);
     }]));
-    return { exports: { ...instance.exports, ...orFull, valkeybloom_once_end, valkeybloom_allocation_failed } };
+    const orBroken = Object.fromEntries(['valkeybloom_near_next', 'valkeybloom_near_take'].map((name) => [name, (...parameters) =>
+      (failing.functions.includes(name) ? BROKEN : instance.exports[name](...parameters))]));
+    return { exports: { ...instance.exports, ...orFull, ...orBroken, valkeybloom_once_end, valkeybloom_allocation_failed } };
   },
 });
 

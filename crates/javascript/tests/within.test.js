@@ -5,7 +5,7 @@ import { test } from 'node:test';
 
 // Before the package.
 import { failing, memories } from './instance.js';
-import { Bloom, CountMin, TopK, decode, fetch } from 'valkeybloom';
+import { Bloom, CountMin, Near, TopK, decode, fetch } from 'valkeybloom';
 
 test('what a program does in the middle of a call harms nobody', () => {
   const others = Array.from({ length: 20 }, () => new Bloom(100, 0.0001));
@@ -161,4 +161,24 @@ test('code of the program that fails within a call changes nothing', (context) =
   assert.deepEqual([other.add(lies), other.has(new Uint8Array([1, 2, 3])), ...other.addMany([lies, 'z'])], [true, true, 0, 1]);
   const stranger = new Proxy(new Uint8Array(3), {});
   assert.throws(() => other.add(stranger), { name: 'TypeError', message: /^the item is object/ });
+});
+
+test('a copy rests after a bug, and goes on', async (context) => {
+  const rests = [];
+  const { setTimeout } = globalThis;
+  context.mock.method(globalThis, 'setTimeout', (resume, ms) => {
+    if (ms === 1000) rests.push(failing.functions.splice(0));
+    return setTimeout(resume, ms === 1000 ? 0 : ms);
+  });
+  class ReplyError extends Error {}
+  let commands = 0;
+  const client = { async callBuffer() { commands += 1; throw new ReplyError('ERR not found'); } };
+  for (const name of ['valkeybloom_near_next', 'valkeybloom_near_take']) {
+    failing.functions = [name];
+    const near = new Near(client, 'seen');
+    assert.equal(await near.wait(30), true);
+    assert.deepEqual([rests, near.state, commands > 0], [[[name]], 'missing', true]);
+    near.close();
+    rests.length = 0;
+  }
 });
