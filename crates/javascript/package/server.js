@@ -8,8 +8,8 @@ import {
   SketchError, call, nowMicros, numbers, result, takeBuffer, takeItems, textOf, u32, wasm, withBytes, withPlace,
 } from './wasm.js';
 
-/** How conversations end, in the order of the WebAssembly. */
-const [DONE, NO_KEY, NO_SKETCH, EXISTS, NOT_MERGEABLE, UNEXPECTED, CLIENT] = Array(7).keys();
+/** How conversations end, as `Ending` of the WebAssembly numbers it. */
+const [DONE, NO_KEY, NO_SKETCH, EXISTS, NOT_MERGEABLE, UNEXPECTED, , REFUSED] = Array(8).keys();
 
 const NOTHING = new Uint8Array();
 
@@ -55,7 +55,7 @@ function ended(pointer, errors, key, sketch) {
   }
   if (ending === NOT_MERGEABLE) throw new TypeError(`objects of ${familyOf(sketch).name} can't be merged`);
   if (ending === UNEXPECTED) throw new TypeError('the client returned something other than a reply to the command');
-  if (ending !== CLIENT) error.message = `store to ${shown}: ${text}`;
+  if (ending === REFUSED) error.message = `store to ${shown}: ${text}`;
   throw error;
 }
 
