@@ -76,7 +76,7 @@ let pointersOf;
 export let pointerOf;
 
 /** Returns a parameter as the WebAssembly takes it: a number, or the address of the numbers of options. */
-const argumentOf = (parameter) => (typeof parameter === 'object' ? withNumbers(parameter) : parameter ?? 0);
+const parameterOf = (parameter) => (typeof parameter === 'object' ? withNumbers(parameter) : parameter ?? 0);
 
 /** Calls a function with a sketch and an item. Returns its answer, which `read` finds. */
 const callWithItem = (fn, sketch, item, read = isTrue) => {
@@ -94,7 +94,7 @@ const callWithItem = (fn, sketch, item, read = isTrue) => {
 const callWithParameter = (fn, sketch, item, parameter, read = isTrue) => {
   const pointer = pointerOf(sketch);
   return withItem(item, (address, length, place) => {
-    check(run(fn, pointer, address, length, argumentOf(parameter), place));
+    check(run(fn, pointer, address, length, parameterOf(parameter), place));
     return read(place);
   });
 };
@@ -102,7 +102,7 @@ const callWithParameter = (fn, sketch, item, parameter, read = isTrue) => {
 /** Adds a batch to a filter, with a number or options. */
 const addMany = (fn, filter, items, parameter) =>
   withBatch(items, 1, (batch, count, place) => {
-    const status = run(fn, pointerOf(filter), batch, argumentOf(parameter), place, 0);
+    const status = run(fn, pointerOf(filter), batch, parameterOf(parameter), place, 0);
     const answers = copied(place, count);
     checkBatch(status, answers);
     return answers;
@@ -154,12 +154,16 @@ export class Sketch {
   // Not every family has chunks, lookups, counts or removals: the WebAssembly refuses what a family lacks.
 
   static fromChunks(pairs) {
-    const loader = new Loader(this);
+    const loader = result(u32, 'loader_new', this.prototype[FAMILY]);
     try {
-      listOf(pairs, 'chunks').forEach((pair, index) => loader.load(...listOf(pair, `pair ${index}`)));
-      return loader.end();
+      listOf(pairs, 'chunks').forEach((pair, index) => {
+        const [cursor, chunk] = listOf(pair, `pair ${index}`);
+        const [bytes, at] = [bytesOf(chunk ?? new Uint8Array(), 'the chunk'), integer(cursor, 'the cursor')];
+        withBytes(bytes, (address, length) => call('loader_load', loader, at, address, length));
+      });
+      return objectAt(result(u32, 'loader_finish', loader), this);
     } finally {
-      loader.free();
+      release('loader_free', loader);
     }
   }
 
@@ -225,33 +229,9 @@ function info(name, sketch, offset, read, ...parameters) {
   const pointer = pointerOf(sketch);
   return withPlace((place) => {
     numbers().setUint32(place, RESULT_BYTES, true);
-    call(`${name}_describe`, pointer, ...parameters.map(argumentOf), place);
+    call(`${name}_describe`, pointer, ...parameters.map(parameterOf), place);
     return read(place + offset);
   });
-}
-
-/** Loads a filter chunk by chunk. */
-export class Loader {
-  #pointer;
-
-  constructor(family) {
-    this.#pointer = result(u32, 'loader_new', family.prototype[FAMILY]);
-    this.family = family;
-  }
-
-  load(cursor, chunk) {
-    const bytes = bytesOf(chunk ?? new Uint8Array(), 'the chunk');
-    withBytes(bytes, (address, length) => {
-      call('loader_load', this.#pointer, integer(cursor, 'the cursor'), address, length);
-    });
-  }
-
-  end() { return objectAt(result(u32, 'loader_finish', this.#pointer), this.family); }
-
-  free() {
-    release('loader_free', this.#pointer);
-    this.#pointer = 0;
-  }
 }
 
 /** Calls `use` with the address of the pointers of sketches of a family. `use` runs no code of a program. */
@@ -321,9 +301,7 @@ export class Bloom extends Sketch {
 
   add(item, given) { return callWithParameter(wasm.valkeybloom_bloom_add, this, item, momentOf(given)); }
 
-  addMany(items, given) {
-    return addMany(wasm.valkeybloom_bloom_add_many, this, items, momentOf(given));
-  }
+  addMany(items, given) { return addMany(wasm.valkeybloom_bloom_add_many, this, items, momentOf(given)); }
 
   union(...others) { return this.constructor.union([this, ...others]); }
 
@@ -334,13 +312,9 @@ export class Bloom extends Sketch {
     return objectAt(pointer, this);
   }
 
-  card(given) {
-    return info('bloom', this, 8, u64, atOf(given));
-  }
+  card(given) { return info('bloom', this, 8, u64, atOf(given)); }
 
-  get estimatedErrorRate() {
-    return result(f64, 'bloom_estimated_error_rate', pointerOf(this), 0);
-  }
+  get estimatedErrorRate() { return result(f64, 'bloom_estimated_error_rate', pointerOf(this), 0); }
 }
 
 export class CuckooFilter extends Sketch {
@@ -402,9 +376,7 @@ export class CountMin extends Sketch {
     return objectAt(pointer, this);
   }
 
-  add(item, n = 1) {
-    return callWithParameter(wasm.valkeybloom_count_min_add, this, item, signed(n, 'n'), u64);
-  }
+  add(item, n = 1) { return callWithParameter(wasm.valkeybloom_count_min_add, this, item, signed(n, 'n'), u64); }
 
   addMany(items, counts) {
     withCounts(items, counts, (batch, by) => call('count_min_add_many', pointerOf(this), batch, by));
@@ -475,9 +447,7 @@ export class TDigest extends Sketch {
 
   add(...values) { this.addMany(values); }
 
-  addMany(values) {
-    withDoubles(values, (address, length) => call('tdigest_add', pointerOf(this), address, length));
-  }
+  addMany(values) { withDoubles(values, (address, length) => call('tdigest_add', pointerOf(this), address, length)); }
 
   quantiles(shares) {
     return withDoubles(shares, (address, length) => {
