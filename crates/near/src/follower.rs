@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use valkeybloom_protocol::error::{Error, lacks_ids};
+use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::Probe;
 use valkeybloom_sketches::bloom::{Limits, Object};
 
 use crate::copy::LocalCopy;
+use crate::error_kind::ErrorKind;
 use crate::loading::{Loaded, Loading, Mark, REPLACED};
 use crate::{Options, POLL_ITEMS, Reply, Request, State, Stats, Step};
 
@@ -357,39 +358,30 @@ impl Follower {
 
     /// Takes an error of the server.
     fn take_refusal(&mut self, phase: Phase, text: &str, at: Arrival) {
-        let is = |error: Error| {
-            let error = error.to_string();
-            text == error || Some(text) == error.strip_prefix("ERR ")
-        };
         let has_feed = !matches!(&phase, Phase::Fetch(loading) if loading.mark.is_none());
-        let is_denied = text.contains("unknown command")
-            || text.contains("no permissions")
-            || text.starts_with("NOPERM");
-        // No command of this connection will succeed: it did not log in, or another node has the key.
-        let codes = ["NOAUTH", "WRONGPASS", "MOVED"];
-        let is_shut = codes.iter().any(|code| text.starts_with(code));
-        if is(Error::NOT_FOUND) {
-            self.drop_copy(at.now);
-            self.answers = Answers::Missing;
-            if has_feed {
-                self.phase = Phase::Begin;
-                self.stay_fresh_for(self.sent, self.options.max_age);
-                self.due = self.sent + at.shortened(self.options.every);
-            } else {
-                self.rest(self.sent, at);
+        match ErrorKind::of(text) {
+            ErrorKind::NotFound => self.hold_nothing(has_feed, at),
+            ErrorKind::Denied if has_feed && self.options.refresh.is_some() => {
+                self.fetch(None, true, at.now);
             }
-        } else if is_denied && has_feed && self.options.refresh.is_some() {
-            self.fetch(None, true, at.now);
-        } else if !has_feed && lacks_ids(text) {
-            self.fetch(None, false, at.now);
-        } else if is_denied || is_shut {
-            self.refuse(text, LONGEST_DELAY, at);
-        } else if is(Error::NO_FEED) || is(Error::WRONG_TYPE) {
-            self.refuse(text, LONGEST_PAUSE, at);
-        } else if text.starts_with("RESYNC") || is(Error::STILL_LOADING) {
-            self.begin_anew(text, at);
+            ErrorKind::LacksIds if !has_feed => self.fetch(None, false, at.now),
+            ErrorKind::Denied | ErrorKind::Shut => self.refuse(text, LONGEST_DELAY, at),
+            ErrorKind::Unfit => self.refuse(text, LONGEST_PAUSE, at),
+            ErrorKind::Outdated => self.begin_anew(text, at),
+            ErrorKind::LacksIds | ErrorKind::Other => self.lose(phase, text, at),
+        }
+    }
+
+    /// Takes a missing key for a filter without items.
+    fn hold_nothing(&mut self, has_feed: bool, at: Arrival) {
+        self.drop_copy(at.now);
+        self.answers = Answers::Missing;
+        if has_feed {
+            self.phase = Phase::Begin;
+            self.stay_fresh_for(self.sent, self.options.max_age);
+            self.due = self.sent + at.shortened(self.options.every);
         } else {
-            self.lose(phase, text, at);
+            self.rest(self.sent, at);
         }
     }
 

@@ -24,6 +24,7 @@
 pub mod clock;
 pub mod conversation;
 mod copy;
+mod error_kind;
 mod follower;
 mod loading;
 pub mod once;
