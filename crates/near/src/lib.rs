@@ -94,19 +94,19 @@ pub enum Request {
 impl Request {
     /// Returns the words of the command.
     pub fn words(&self, key: &[u8]) -> Vec<Vec<u8>> {
-        let (name, cursor, with_id) = match self {
-            Self::Read(cursor) => (&b"BF.READ"[..], cursor.to_vec(), false),
-            Self::Chunk { cursor, with_id } => {
-                let cursor = cursor.to_string().into_bytes();
-                (&b"BF.SCANDUMP"[..], cursor, *with_id)
+        let words = |name: &str, cursor: &[u8]| vec![name.into(), key.to_vec(), cursor.to_vec()];
+        match self {
+            Self::Read(cursor) if POLL_ITEMS < Read::MAX_COUNT => {
+                let most = POLL_ITEMS.to_string().into_bytes();
+                [words("BF.READ", cursor), vec![b"MAX_COUNT".to_vec(), most]].concat()
             }
-        };
-        let mut words = vec![name.to_vec(), key.to_vec(), cursor];
-        words.extend(with_id.then(|| b"WITHID".to_vec()));
-        if POLL_ITEMS < Read::MAX_COUNT && name == b"BF.READ" {
-            words.extend([b"MAX_COUNT".to_vec(), POLL_ITEMS.to_string().into_bytes()]);
+            Self::Read(cursor) => words("BF.READ", cursor),
+            Self::Chunk { cursor, with_id } => {
+                let mut words = words("BF.SCANDUMP", cursor.to_string().as_bytes());
+                words.extend(with_id.then(|| b"WITHID".to_vec()));
+                words
+            }
         }
-        words
     }
 }
 
