@@ -77,12 +77,10 @@ impl<E> Fetch<E> {
             }
             (_, Reply::Failed { error, refusal }) => self.fail(error, refusal),
             (Phase::Kind(failure), Reply::Came(&[kind])) => self.begin(kind, failure),
-            (Phase::Chunks(loading), Reply::Came(&[cursor, bytes, ref id @ ..])) => self.load(
-                loading,
-                cursor,
-                bytes,
-                id.first().copied().unwrap_or_default(),
-            ),
+            (Phase::Chunks(loading), Reply::Came(&[cursor, bytes, ref rest @ ..])) => {
+                let id = rest.first().copied().unwrap_or_default();
+                self.load(loading, cursor, bytes, id)
+            }
             // The key was deleted meanwhile.
             (Phase::Dump, Reply::Came([])) => self.doubt(Failure::NoKey),
             (Phase::Dump, Reply::Came(&[payload])) => match Sketch::from_dump(payload, self.seed) {

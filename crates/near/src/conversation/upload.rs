@@ -64,11 +64,8 @@ impl Upload {
     pub fn new(prefix: &[u8], key: &[u8], random: u64) -> Self {
         let tag = [prefix, key].concat();
         let is_tag = !tag.is_empty() && !tag.iter().any(|byte| b"{}".contains(byte));
-        let suffix = if is_tag {
-            [b":{", &tag[..], b"}"].concat()
-        } else {
-            Vec::new()
-        };
+        let suffix = is_tag.then(|| [b":{", &tag[..], b"}"].concat());
+        let suffix = suffix.unwrap_or_default();
         let runs = (0..=u64::MAX).map(|run| random.wrapping_add(run));
         let mut names =
             runs.map(|run| [key, format!("{MARK}{run:016x}").as_bytes(), &suffix].concat());
