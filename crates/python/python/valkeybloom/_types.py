@@ -47,8 +47,11 @@ Key: TypeAlias = str | bytes | int
 Command: TypeAlias = tuple[str | bytes | int, ...]
 Exchange: TypeAlias = Generator[Command, Any, Any]
 
-#: A command of a `Near`: its name, the key, a cursor, and perhaps an option.
+#: The words of a command: its name, and the rest as bytes.
 Words: TypeAlias = tuple[str, *tuple[bytes, ...]]
+
+#: The next step of a `Near`: a command to send, or the seconds to wait.
+Step: TypeAlias = Words | float
 
 #: The outcome of a command: a function that passes it to a copy.
 Outcome: TypeAlias = Callable[[Follower], None]

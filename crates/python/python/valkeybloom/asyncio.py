@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 
 from ._exchange import encoded, fetching, options, routing, storing
-from .near import Driver, NearBase, NearStats, failure, limited, outcome
+from .near import Driver, NearBase, NearStats, answered, failed, limited
 from .once import Forgotten, OnceBase, Routed
 
 TYPE_CHECKING = False
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ._core import Addition
     from ._exchange import Sketch
-    from ._types import AsyncClient, Exchange, Item, Items, Key, Outcome, Words
+    from ._types import AsyncClient, Exchange, Item, Items, Key, Outcome, Step
 
 __all__ = ["Forgotten", "Near", "NearStats", "Once", "fetch", "store"]
 
@@ -106,12 +106,12 @@ class Near(NearBase):
     async def add(self, item: Item, /) -> bool:
         """Add an item to the server's filter, as `valkeybloom.Near.add` does. Return True if it was new."""
         addition = self._begin(self._receipts, item)
-        return addition is not None and await self._add(addition, self._adding(addition))
+        return addition is not None and await self._run(self._adding(addition), addition)
 
     async def add_many(self, items: Items, /) -> memoryview:
         """Add a batch of items to the server's filter, as `valkeybloom.Near.add_many` does."""
         addition = self._begin_many(self._receipts, items)
-        new: memoryview = await self._add(addition, self._adding_many(addition))
+        new: memoryview = await self._run(self._adding_many(addition), addition)
         return new
 
     async def update(self, items: Items, /) -> int:
@@ -158,15 +158,10 @@ class Near(NearBase):
         if self.state != "closed" and (worker is None or worker.loop is not loop or worker.task.done()):
             self._driver = AsyncWorker(self, loop)
 
-    async def _run(self, exchange: Exchange) -> Any:
-        """Sends the commands of an exchange. Starts the task, unless it runs."""
+    async def _run(self, exchange: Exchange, addition: Addition | None = None) -> Any:
+        """Sends the commands of an exchange, which is that of a call if it adds items. Starts the task, unless it runs."""
         self._start()
-        return await _run(self._client, exchange)
-
-    async def _add(self, addition: Addition, exchange: Exchange) -> Any:
-        """Sends the commands of a call that adds items."""
-        self._start()
-        return await _run(AsyncRouted(self._client, self._key, addition), exchange)
+        return await _run(self._client if addition is None else AsyncRouted(self._client, self._key, addition), exchange)
 
 
 class AsyncWorker(Driver):
@@ -193,28 +188,28 @@ class AsyncWorker(Driver):
             # The loop is closed.
             pass
 
-    def step(self, outcome: Outcome | None) -> float | Words | None:
+    def next_step(self, outcome: Outcome | None) -> Step | None:
         # The client may suppress a cancellation that comes at the same time as a reply: `asyncio.wait_for` of Python 3.11 does.
-        return None if self.task.cancelling() else super().step(outcome)
+        return None if self.task.cancelling() else super().next_step(outcome)
 
     async def run(self) -> None:
         try:
-            step = self.step(None)
+            step = self.next_step(None)
             while step is not None:
-                step = self.step(await self.take(step))
+                step = self.next_step(await self.perform(step))
                 self.notify()
         finally:
             # Calls that wait start another task, unless the copy is closed.
             self.notify()
 
-    async def take(self, step: float | Words) -> Outcome | None:
+    async def perform(self, step: Step) -> Outcome | None:
         """Waits, or sends a command and returns its outcome."""
         if isinstance(step, float):
             return await asyncio.sleep(step, None)
         try:
-            return outcome(step[0], await self.client.execute_command(*step, **routing(self.client, self.key, self.plain)))
+            return answered(step[0], await self.client.execute_command(*step, **routing(self.client, self.key, self.plain)))
         except Exception as error:
-            return failure(step[0], error)
+            return failed(step[0], error)
 
 
 class Once(OnceBase):

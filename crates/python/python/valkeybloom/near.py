@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from typing import Any, Literal, Self
     from weakref import ref
 
-    from ._types import Client, Exchange, Item, Items, Key, Outcome, Words
+    from ._types import Client, Exchange, Item, Items, Key, Outcome, Step
 
 __all__ = ["Near", "NearStats"]
 
-#: Held while a thread is started.
+#: Held while a thread is started, and while the process forks: so a child has no thread that was half started.
 starting = RLock()
 
 
@@ -58,7 +58,12 @@ def chance() -> float:
     return random()
 
 
-def failure(command: str, error: Exception) -> Outcome:
+def lost(text: str) -> Outcome:
+    """Returns the outcome of a command without a reply. The text is the reason."""
+    return lambda near: near._take_loss(text, chance())
+
+
+def failed(command: str, error: Exception) -> Outcome:
     """Returns the outcome of a command that raised an error: the server refused it, or there is no reply."""
     text = refusal(error)
     if text is None:
@@ -70,8 +75,8 @@ def failure(command: str, error: Exception) -> Outcome:
     return lambda near: near._take_refusal(text, chance())
 
 
-def outcome(command: str, reply: Any) -> Outcome:
-    """Returns the outcome of a command with a reply."""
+def answered(command: str, reply: Any) -> Outcome:
+    """Returns the outcome of a command with a reply, which is BF.READ's or BF.SCANDUMP's, with the filter's id or without."""
     match reply:
         case [bytes() as cursor, int() as items, bytes() as hashes] if 0 <= items < 2**64:
             return lambda near: near._take_news(cursor, items, hashes, chance())
@@ -80,11 +85,6 @@ def outcome(command: str, reply: Any) -> Outcome:
         case [int() as iterator, (bytes() | None) as chunk, bytes() as id] if 0 <= iterator < 2**64:
             return lambda near: near._take_chunk(iterator, chunk or b"", id, chance())
     return lost(f"execute_command returned {type(reply).__name__}, not the reply of {command}")
-
-
-def lost(text: str) -> Outcome:
-    """Returns the outcome of a command without a reply. The text is the reason."""
-    return lambda near: near._take_loss(text, chance())
 
 
 class NearBase(Follower):
@@ -173,26 +173,29 @@ class NearBase(Follower):
         return found
 
     def _looking_up(self, items: Items) -> Exchange:
+        """Looks up a batch in the copy, and the items that it leaves open on the server."""
         found, pieces = self._look_up_many(items)
-        at, is_any_denied = 0, False
+        place, is_any_denied = 0, False
         for piece in pieces:
             replies = yield "BF.MEXISTS", self._key, *piece
             answers, refused = answers_in("BF.MEXISTS", replies, len(piece))
             if refused is not None:
                 raise refused
-            for is_found in answers:
-                at = found.index(OPEN, at)
-                found[at] = is_found
-                is_any_denied |= not is_found
+            for answer in answers:
+                place = found.index(OPEN, place)
+                found[place] = answer
+            is_any_denied |= not all(answers)
         if is_any_denied:
             yield from self._requiring_key()
         return memoryview(found).toreadonly().cast("?")
 
     def _adding(self, addition: Addition) -> Exchange:
+        """Adds the only item of a call. Returns whether it was new."""
         answers = yield from adding(self._receipts, addition, Addition._answers, self._take)
         return answers[0]
 
     def _adding_many(self, addition: Addition) -> Exchange:
+        """Adds the items of a call. Returns for each whether it was new."""
         return adding(self._receipts, addition, Addition._view, self._take)
 
     @property
@@ -280,7 +283,7 @@ class Near(NearBase):
         again: it returns True if the item was new to the first call.
         """
         addition = self._begin(self._receipts, item)
-        return addition is not None and self._add(addition, self._adding(addition))
+        return addition is not None and self._run(self._adding(addition), addition)
 
     def add_many(self, items: Items, /) -> memoryview:
         """Add a batch of items to the server's filter. Return a memoryview of bool: for each item, whether it was new.
@@ -290,7 +293,7 @@ class Near(NearBase):
         returns which were new. A missing key is as for `add`.
         """
         addition = self._begin_many(self._receipts, items)
-        new: memoryview = self._add(addition, self._adding_many(addition))
+        new: memoryview = self._run(self._adding_many(addition), addition)
         return new
 
     def update(self, items: Items, /) -> int:
@@ -349,22 +352,14 @@ class Near(NearBase):
                 self._driver = Worker(self)
                 self._driver.thread.start()
 
-    def _run(self, exchange: Exchange) -> Any:
-        """Sends the commands of an exchange. Starts the thread, unless it runs."""
-        self._start_if_possible()
-        return _run(self._client, exchange)
-
-    def _start_if_possible(self) -> None:
+    def _run(self, exchange: Exchange, addition: Addition | None = None) -> Any:
+        """Sends the commands of an exchange, which is that of a call if it adds items. Starts the thread, unless it runs."""
         try:
             self._start()
         except RuntimeError:
             # The interpreter ends, or the system has no more threads. The server answers nevertheless.
             pass
-
-    def _add(self, addition: Addition, exchange: Exchange) -> Any:
-        """Sends the commands of a call that adds items."""
-        self._start_if_possible()
-        return _run(Routed(self._client, self._key, addition), exchange)
+        return _run(self._client if addition is None else Routed(self._client, self._key, addition), exchange)
 
     def _ask(self, item: bytes) -> bool:
         """Asks the server about an item. A lookup that the copy does not answer calls it."""
@@ -387,8 +382,8 @@ class Driver:
         """Wakes the driver, whose `Near` is closed or gone."""
         raise NotImplementedError
 
-    def step(self, outcome: Outcome | None) -> float | Words | None:
-        """Passes the outcome of a command to the copy. Returns the next command, or the seconds until then; None at the end."""
+    def next_step(self, outcome: Outcome | None) -> Step | None:
+        """Passes the outcome of the last step to the copy, if it was a command. Returns the next step; None at the end."""
         near = self.near()
         if near is None or near._driver is not self or near.state == "closed":
             return None
@@ -416,17 +411,17 @@ class Worker(Driver):
         self.wake.put(None)
 
     def run(self) -> None:
-        step = self.step(None)
+        step = self.next_step(None)
         while step is not None:
-            step = self.step(self.take(step))
+            step = self.next_step(self.perform(step))
 
-    def step(self, outcome: Outcome | None) -> float | Words | None:
+    def next_step(self, outcome: Outcome | None) -> Step | None:
         with self.changed:
-            step = super().step(outcome)
+            step = super().next_step(outcome)
             self.changed.notify_all()
             return step
 
-    def take(self, step: float | Words) -> Outcome | None:
+    def perform(self, step: Step) -> Outcome | None:
         """Waits, or sends a command and returns its outcome."""
         if isinstance(step, float):
             from queue import Empty
@@ -437,6 +432,6 @@ class Worker(Driver):
                 pass
             return None
         try:
-            return outcome(step[0], self.client.execute_command(*step, **routing(self.client, self.key, self.plain)))
+            return answered(step[0], self.client.execute_command(*step, **routing(self.client, self.key, self.plain)))
         except Exception as error:
-            return failure(step[0], error)
+            return failed(step[0], error)
