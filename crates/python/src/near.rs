@@ -168,18 +168,6 @@ impl Follower {
         })
     }
 
-    /// Requires that the key existed at the last answer of the server.
-    fn require_key(&self, py: Python<'_>) -> PyResult<()> {
-        if self.needs_key
-            && look(py, self.follower(), |follower| {
-                Ok(follower.state(now()) == State::Missing)
-            })?
-        {
-            return Err(PyKeyError::new_err(PyBytes::new(py, &self.key).unbind()));
-        }
-        Ok(())
-    }
-
     fn take(&self, py: Python<'_>, reply: Reply<'_>, random: f64) -> PyResult<()> {
         detached(py, || {
             self.follower()
@@ -432,9 +420,17 @@ impl Follower {
         self.take(py, Reply::Lost(text), random)
     }
 
-    /// Raise KeyError if the key is missing, and that is an error.
-    fn _require_key(&self, py: Python<'_>) -> PyResult<()> {
-        self.require_key(py)
+    /// Raise KeyError if the key was missing at the last answer of the server, and that is an error.
+    #[pyo3(name = "_require_key")]
+    fn require_key(&self, py: Python<'_>) -> PyResult<()> {
+        if self.needs_key
+            && look(py, self.follower(), |follower| {
+                Ok(follower.state(now()) == State::Missing)
+            })?
+        {
+            return Err(PyKeyError::new_err(PyBytes::new(py, &self.key).unbind()));
+        }
+        Ok(())
     }
 
     /// Return whether the copy answers.

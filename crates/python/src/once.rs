@@ -46,9 +46,10 @@ pub enum Refusal {
     Other {},
 }
 
-/// Returns the object of a process, with receipts of its own or a consumer's.
-fn made(key: &[u8], consumer: Option<&(Box<[u8]>, u64)>, adding: Adding) -> Once {
+/// Returns the object of a process, with receipts of its own or a consumer's, or without any.
+fn made(key: &[u8], consumer: Option<&(Box<[u8]>, u64)>, adding: Adding, is_on: bool) -> Once {
     let receipts = match consumer {
+        _ if !is_on => once::Receipts::Off,
         Some((consumer, begin)) => once::Receipts::Consumer(consumer, *begin),
         None => once::Receipts::Own(random()),
     };
@@ -63,13 +64,11 @@ fn random() -> u128 {
 }
 
 impl Receipts {
+    /// Returns the object of this process. A child has receipts unless the server refused those of its parent.
     pub fn once(&self) -> &Shared<Once> {
         self.own.get(|parents| {
             let is_off = matches!(parents.try_read(), Ok(Some(once)) if !once.has_receipts());
-            if is_off {
-                return Once::new(&self.key, once::Receipts::Off, self.adding);
-            }
-            made(&self.key, self.consumer.as_ref(), self.adding)
+            made(&self.key, self.consumer.as_ref(), self.adding, !is_off)
         })
     }
 
@@ -105,16 +104,11 @@ impl Receipts {
     ) -> Self {
         let consumer = consumer.map(|consumer| (consumer.into(), begin));
         let adding = Adding { creates, may_lack };
-        let own = if is_on {
-            made(key, consumer.as_ref(), adding)
-        } else {
-            Once::new(key, once::Receipts::Off, adding)
-        };
         Self {
             key: key.into(),
+            own: PerProcess::new(made(key, consumer.as_ref(), adding, is_on)),
             consumer,
             adding,
-            own: PerProcess::new(own),
         }
     }
 
@@ -175,6 +169,14 @@ impl Addition {
     pub fn with<R>(&self, with: impl FnOnce(&mut once::Addition) -> R) -> Option<R> {
         self.held().as_mut().map(with)
     }
+
+    fn answers(&self) -> Vec<bool> {
+        let answers = |addition: &mut once::Addition| {
+            let answers = addition.answers().into_iter();
+            answers.map(Option::unwrap_or_default).collect()
+        };
+        self.with(answers).unwrap_or_default()
+    }
 }
 
 #[pymethods]
@@ -230,15 +232,5 @@ impl Addition {
     fn _view<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let answers: Vec<u8> = self.answers().into_iter().map(u8::from).collect();
         batches::view(py, &answers, "?")
-    }
-}
-
-impl Addition {
-    fn answers(&self) -> Vec<bool> {
-        let answers = |addition: &mut once::Addition| {
-            let answers = addition.answers().into_iter();
-            answers.map(Option::unwrap_or_default).collect()
-        };
-        self.with(answers).unwrap_or_default()
     }
 }
