@@ -20,6 +20,8 @@ pub struct Receipts {
     key: Box<[u8]>,
     consumer: Option<(Box<[u8]>, u64)>,
     adding: Adding,
+    /// Whether the program wants receipts.
+    is_on: bool,
     own: PerProcess<Once>,
 }
 
@@ -64,11 +66,13 @@ fn random() -> u128 {
 }
 
 impl Receipts {
-    /// Returns the object of this process. A child has receipts unless the server refused those of its parent.
+    /// Returns the object of this process. A child has receipts if the program wants them, unless the server refused those of
+    /// its parent.
     pub fn once(&self) -> &Shared<Once> {
         self.own.get(|parents| {
-            let is_off = matches!(parents.try_read(), Ok(Some(once)) if !once.has_receipts());
-            made(&self.key, self.consumer.as_ref(), self.adding, !is_off)
+            let refused = matches!(parents.try_read(), Ok(Some(once)) if !once.has_receipts());
+            let is_on = self.is_on && !refused;
+            made(&self.key, self.consumer.as_ref(), self.adding, is_on)
         })
     }
 
@@ -109,6 +113,7 @@ impl Receipts {
             own: PerProcess::new(made(key, consumer.as_ref(), adding, is_on)),
             consumer,
             adding,
+            is_on,
         }
     }
 
