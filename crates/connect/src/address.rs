@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, parse_redis_url};
 
 /// The parameters of a URL that the client library reads. It ignores others.
 const TCP_PARAMETERS: [&str; 1] = ["protocol"];
@@ -43,20 +43,13 @@ impl Address {
     /// # Errors
     /// It is neither, or has parts that would be ignored.
     pub fn parse(address: &str) -> Result<Self, NotAnAddress> {
-        let info = if is_path(address) {
-            ConnectionAddr::Unix(address.into()).into_connection_info()
+        let info = if begins_as_path(address) {
+            info_of_path(address)
         } else {
-            checked_url(address)
-                .ok_or(NotAnAddress)?
-                .into_connection_info()
+            info_of_url(address)
         };
-        let info = info.map_err(|_| NotAnAddress)?;
-        let user = info.redis_settings();
-        // The client library ignores a user without a password.
-        if user.username().is_some() && user.password().is_none() {
-            return Err(NotAnAddress);
-        }
-        let place = place_of(info.addr()).ok_or(NotAnAddress)?;
+        let info = info.ok_or(NotAnAddress)?;
+        let place = Place::of(info.addr()).ok_or(NotAnAddress)?;
         Ok(Self { info, place })
     }
 
@@ -100,70 +93,71 @@ impl fmt::Display for NotAnAddress {
 
 impl std::error::Error for NotAnAddress {}
 
-fn place_of(address: &ConnectionAddr) -> Option<Place> {
-    let (host, port, has_tls) = match address {
-        ConnectionAddr::Unix(path) => return Some(Place::Socket(path.clone())),
-        ConnectionAddr::Tcp(host, port) => (host, port, false),
-        ConnectionAddr::TcpTls { host, port, .. } => (host, port, true),
-        _ => return None,
+impl Place {
+    fn of(address: &ConnectionAddr) -> Option<Self> {
+        let (host, port, has_tls) = match address {
+            ConnectionAddr::Unix(path) => return Some(Self::Socket(path.clone())),
+            ConnectionAddr::Tcp(host, port) => (host, port, false),
+            ConnectionAddr::TcpTls { host, port, .. } => (host, port, true),
+            _ => return None,
+        };
+        Some(Self::Port {
+            host: host.clone(),
+            port: *port,
+            has_tls,
+        })
+    }
+}
+
+/// Reads the path of a socket. Returns `None` if parameters follow it, because they may hold a password.
+fn info_of_path(path: &str) -> Option<ConnectionInfo> {
+    if has_parameters(path) {
+        return None;
+    }
+    ConnectionAddr::Unix(path.into())
+        .into_connection_info()
+        .ok()
+}
+
+/// Reads a URL, or one without its scheme. Returns `None` if it has parts that the client library would ignore: they may be
+/// meant as a database, or be the rest of a password.
+fn info_of_url(address: &str) -> Option<ConnectionInfo> {
+    let url = if address.contains("://") {
+        parse_redis_url(address)
+    } else {
+        parse_redis_url(&format!("redis://{address}"))
+    }?;
+    let is_socket = url.scheme().ends_with("unix");
+    let known = if is_socket {
+        &SOCKET_PARAMETERS[..]
+    } else {
+        &TCP_PARAMETERS
     };
-    Some(Place::Port {
-        host: host.clone(),
-        port: *port,
-        has_tls,
-    })
+    // Not `query_pairs`, which skips empty parameters.
+    let query = url.query().filter(|query| !query.is_empty());
+    let mut parameters = query.into_iter().flat_map(|query| query.split('&'));
+    let has_unknown = parameters.any(|one| !known.contains(&one.split('=').next().unwrap_or(one)));
+    // The user and the password of a socket are parameters.
+    let has_authority = is_socket && !url.authority().is_empty();
+    if has_unknown || has_authority || url.fragment().is_some() {
+        return None;
+    }
+    let info = url.into_connection_info().ok()?;
+    let settings = info.redis_settings();
+    let has_user_alone = settings.username().is_some() && settings.password().is_none();
+    (!has_user_alone).then_some(info)
 }
 
-/// Returns whether an address is the path of a socket. A path followed by parameters is refused, because they may hold a
-/// password.
-fn is_path(address: &str) -> bool {
-    begins_as_path(address) && !has_parameters(address)
-}
-
+/// Returns whether a word is meant as the path of a socket.
 pub fn begins_as_path(word: &str) -> bool {
     word.starts_with(['/', '.'])
 }
 
 /// Returns whether a path is followed by parameters of a URL. Otherwise a `?` belongs to the path.
 pub fn has_parameters(path: &str) -> bool {
-    let mut names = path.split(['?', '&']).skip(1);
-    names.any(|one| {
-        let name = one.split_once('=').map(|(name, _)| name);
-        name.is_some_and(|name| SOCKET_PARAMETERS.contains(&name))
-    })
-}
-
-/// Returns the URL of an address; `None` if it has parts that the client library would ignore: they may be meant as a
-/// database, or be the rest of a password.
-fn checked_url(address: &str) -> Option<String> {
-    let url = if address.contains("://") {
-        address.to_owned()
-    } else {
-        format!("redis://{address}")
-    };
-    let parameters = url.split_once('?').map_or("", |(_, parameters)| parameters);
-    let known = if is_of_socket(&url) {
-        &SOCKET_PARAMETERS[..]
-    } else {
-        &TCP_PARAMETERS
-    };
-    let mut names = parameters
-        .split('&')
-        .map(|one| one.split_once('=').map_or(one, |(name, _)| name));
-    let is_known = parameters.is_empty() || names.all(|name| known.contains(&name));
-    // The user, the password and the host of a socket's URL are among them.
-    let has_host = is_of_socket(&url)
-        && url
-            .split_once(":///")
-            .is_none_or(|(scheme, _)| scheme.contains(':'));
-    (is_known && !has_host && !url.contains('#')).then_some(url)
-}
-
-/// Returns whether a URL has the scheme of a socket: `unix`, `redis+unix` or `valkey+unix`, in any case.
-pub fn is_of_socket(url: &str) -> bool {
-    let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
-    let transport = scheme.rsplit('+').next().unwrap_or_default();
-    transport.eq_ignore_ascii_case("unix")
+    let parameters = path.split(['?', '&']).skip(1);
+    let mut names = parameters.filter_map(|one| Some(one.split_once('=')?.0));
+    names.any(|name| SOCKET_PARAMETERS.contains(&name))
 }
 
 #[cfg(test)]
@@ -182,6 +176,9 @@ mod tests {
             "unix:///a/socket?db=2&user=u&pass=p",
             "UNIX:///a/socket?db=2",
             "valkey+unix:///a/socket?db=2",
+            "/a/socket",
+            "../a@b/s?.sock",
+            "/a?b=2",
         ] {
             assert!(is_address(address), "{address}");
         }
@@ -201,20 +198,11 @@ mod tests {
             "redis://u:12?=3@localhost",
             "redis://localhost?protocol=resp3&",
             "unix:///a/socket?database=2",
+            " unix://localhost/a/socket",
+            "/a/socket?user=u&pass=p",
         ] {
             assert!(!is_address(address), "{address}");
         }
-    }
-
-    #[test]
-    fn paths_have_no_parameters() {
-        for path in ["/a/socket", "./socket", "../a@b/s?.sock", "/a?b=2"] {
-            assert!(is_path(path), "{path}");
-        }
-        for address in ["/a/socket?user=u&pass=p", "localhost", "unix:///a/socket"] {
-            assert!(!is_path(address), "{address}");
-        }
-        assert_eq!(checked_url("/a/socket?user=u&pass=p"), None);
     }
 
     #[test]

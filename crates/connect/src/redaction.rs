@@ -2,7 +2,7 @@
 
 use clap::error::ContextValue;
 
-use crate::address::{begins_as_path, has_parameters, is_of_socket};
+use crate::address::{begins_as_path, has_parameters};
 
 /// Removes users and passwords from the words of the command line that an error quotes.
 #[must_use]
@@ -19,18 +19,14 @@ pub fn without_passwords(mut error: clap::Error) -> clap::Error {
 
 /// Returns a word of a command line without the user and the password of an address.
 fn without_password(word: &str) -> String {
-    let word = if is_of_socket(word) || begins_as_path(word) && has_parameters(word) {
-        // They are parameters, and any `&` in a password looks like the start of another one.
-        let word = word.split('?').next().unwrap_or_default();
-        // A path has no user, but somebody may have written one before it.
-        if begins_as_path(word) || word.contains(":///") {
-            return word.to_owned();
-        }
-        word
-    } else {
-        word
-    };
-    let Some((secret, rest)) = word.rsplit_once('@') else {
+    let is_path = begins_as_path(word) && has_parameters(word);
+    let is_socket = is_path || is_url_of_socket(word);
+    // In a socket's address they are parameters. Any `&` in a password looks like the start of another one.
+    let end = word.find('?').filter(|_| is_socket);
+    let word = &word[..end.unwrap_or(word.len())];
+    // A path has no user, but somebody may have written one before it.
+    let has_no_user = is_path || is_socket && word.contains(":///");
+    let Some((secret, rest)) = word.rsplit_once('@').filter(|_| !has_no_user) else {
         return word.to_owned();
     };
     match secret.split_once("://") {
@@ -39,6 +35,14 @@ fn without_password(word: &str) -> String {
         }
         _ => rest.to_owned(),
     }
+}
+
+/// Returns whether a word has the scheme of a socket: `unix`, `redis+unix` or `valkey+unix`, in any case. URLs may begin with
+/// spaces.
+fn is_url_of_socket(word: &str) -> bool {
+    let scheme = word.split_once("://").map_or("", |(scheme, _)| scheme);
+    let transport = scheme.rsplit('+').next().unwrap_or_default();
+    transport.trim_start().eq_ignore_ascii_case("unix")
 }
 
 #[cfg(test)]
@@ -61,6 +65,7 @@ mod tests {
             ("/a@b/s?user=u&pass=p@w", "/a@b/s"),
             ("/s?.sock", "/s?.sock"),
             ("Redis+Unix:///s?db=2&pass=p", "Redis+Unix:///s"),
+            (" unix:///s?user=u&pass=p", " unix:///s"),
             ("host:1", "host:1"),
             ("redis://host", "redis://host"),
             ("", ""),
