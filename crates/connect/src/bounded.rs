@@ -66,9 +66,11 @@ impl Replies {
         text_bytes: 0,
     };
 
-    /// Follows the next bytes of the stream. Returns `false` if the reply exceeds a bound. Malformed replies are left to the
-    /// client library.
-    fn follow(&mut self, mut bytes: &[u8]) -> bool {
+    /// Follows the next bytes of the stream. Malformed replies are left to the client library.
+    ///
+    /// # Errors
+    /// The reply exceeds a bound.
+    fn follow(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             match &mut self.at {
                 At::Text(rest) => {
@@ -85,24 +87,21 @@ impl Replies {
                     let taken = end.map_or(bytes.len(), |end| end + 1);
                     line.extend_from_slice(&bytes[..taken]);
                     bytes = &bytes[taken..];
-                    if line.len() > LINE_BYTES {
-                        return false;
-                    }
+                    require(line.len() <= LINE_BYTES)?;
                     if end.is_some() {
                         let line = std::mem::take(line);
-                        if !self.take_line(&line) {
-                            return false;
-                        }
+                        self.take_line(&line)?;
                     }
                 }
             }
         }
-        true
+        Ok(())
     }
 
-    fn take_line(&mut self, line: &[u8]) -> bool {
+    /// Takes a line, which is an element, or begins a text or a list.
+    fn take_line(&mut self, line: &[u8]) -> io::Result<()> {
         let [kind, rest @ ..] = line else {
-            return true;
+            return Ok(());
         };
         // Null, and texts of unknown length, have none that is announced.
         let number = str::from_utf8(rest.trim_ascii()).ok();
@@ -112,7 +111,7 @@ impl Replies {
             b'$' | b'=' | b'!' if !is_null => {
                 self.text_bytes = self.text_bytes.saturating_add(number);
                 self.at = At::Text(number.saturating_add(2));
-                return self.text_bytes <= TEXT_BYTES;
+                return require(self.text_bytes <= TEXT_BYTES);
             }
             b'*' | b'~' | b'>' => self.owe(number),
             b'%' => self.owe(number.saturating_mul(2)),
@@ -121,7 +120,7 @@ impl Replies {
             _ => {}
         }
         self.end_element();
-        self.elements <= ELEMENTS
+        require(self.elements <= ELEMENTS)
     }
 
     fn owe(&mut self, elements: u64) {
@@ -138,6 +137,11 @@ impl Replies {
     }
 }
 
+fn require(is_bounded: bool) -> io::Result<()> {
+    let exceeded = || io::Error::new(io::ErrorKind::InvalidData, EXCEEDED);
+    is_bounded.then_some(()).ok_or_else(exceeded)
+}
+
 impl AsyncRead for Bounded {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -146,12 +150,7 @@ impl AsyncRead for Bounded {
     ) -> Poll<io::Result<()>> {
         let before = into.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, into))?;
-        let is_bounded = self.replies.follow(&into.filled()[before..]);
-        Poll::Ready(if is_bounded {
-            Ok(())
-        } else {
-            Err(io::Error::new(io::ErrorKind::InvalidData, EXCEEDED))
-        })
+        Poll::Ready(self.replies.follow(&into.filled()[before..]))
     }
 }
 
@@ -180,7 +179,9 @@ mod tests {
     /// Follows replies in pieces of this length.
     fn is_bounded(replies: &[u8], length: usize) -> bool {
         let mut all = Replies::START;
-        replies.chunks(length).all(|piece| all.follow(piece))
+        replies
+            .chunks(length)
+            .all(|piece| all.follow(piece).is_ok())
     }
 
     #[test]
@@ -189,7 +190,7 @@ mod tests {
         for length in 1..replies.len() {
             let mut all = Replies::START;
             for piece in replies.chunks(length) {
-                assert!(all.follow(piece));
+                all.follow(piece).expect("it is bounded");
             }
             let is_start = matches!(&all.at, At::Line(line) if line.is_empty());
             assert!(is_start && all.owed == 1 && all.elements == 0, "{length}");
@@ -221,8 +222,8 @@ mod tests {
         }
         // The bounds are those of one reply.
         let mut all = Replies::START;
-        assert!(all.follow(b"*8000000\r\n"));
+        all.follow(b"*8000000\r\n").expect("it is bounded");
         all.owed = 1;
-        assert!(all.follow(b":1\r\n*8000000\r\n"));
+        all.follow(b":1\r\n*8000000\r\n").expect("it is bounded");
     }
 }
