@@ -17,7 +17,7 @@ use redis::{
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
-use valkeybloom_connect::{Address, Bounded, IS_IT_UP, Place, Rules, advice_on_alert};
+use valkeybloom_connect::{Address, Bounded, Connector, IS_IT_UP, Place, advice_on_text};
 use valkeybloom_near::slot;
 use valkeybloom_protocol::names::BF_INFO;
 
@@ -66,16 +66,16 @@ impl Server {
     /// Connects to the server at an address like `redis://user:password@host:port/database`, or to its cluster.
     pub fn connect(address: &str, tls: &Tls) -> Result<Self> {
         let address = parse(address)?;
-        let rules = tls.rules(&address).map_err(Failure::new)?;
+        let tls = tls.connector(&address).map_err(Failure::new)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| Failure::new(error.to_string()))?;
-        let opening = valkeybloom_connect::open(&address, rules.as_ref(), CONNECT);
+        let opening = valkeybloom_connect::open(&address, tls.as_ref(), CONNECT);
         let stream = runtime
             .block_on(opening)
             .map_err(|why| not_connected(&address, &why.to_string()))?;
-        let logging_in = log_in(address.info(), stream, rules);
+        let logging_in = log_in(address.info(), stream, tls);
         let connection = runtime
             .block_on(logging_in)
             .map_err(|error| login_failure(error, &address))?;
@@ -397,10 +397,8 @@ fn login_failure(error: RedisError, address: &Address) -> Failure {
     };
     let advice = if is_strange && !is_socket && !address.has_tls() {
         "if that port speaks TLS, write rediss://"
-    } else if text.contains("CaUsedAsEndEntity") {
-        "make the certificates of a cluster with basicConstraints=CA:FALSE"
     } else if is_strange || matches!(fault, Fault::Lost(_)) {
-        advice_on_alert(text).unwrap_or(IS_IT_UP)
+        advice_on_text(text).unwrap_or(IS_IT_UP)
     } else {
         return failure("could not connect to", address, &fault);
     };
@@ -412,7 +410,7 @@ fn login_failure(error: RedisError, address: &Address) -> Failure {
 async fn log_in(
     info: &ConnectionInfo,
     stream: Bounded,
-    rules: Option<Rules>,
+    tls: Option<Connector>,
 ) -> Result<Connection, RedisError> {
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECT))
@@ -430,8 +428,8 @@ async fn log_in(
         .retries(8)
         .min_retry_wait(20)
         .max_retry_wait(500);
-    if let Some(rules) = rules {
-        builder = builder.certs(rules.certificates().clone());
+    if let Some(tls) = tls {
+        builder = builder.certs(tls.certificates().clone());
     }
     let cluster = builder.build()?.get_async_connection().await?;
     Ok(Connection::Cluster(cluster))

@@ -7,6 +7,7 @@ mod address;
 mod bounded;
 mod redaction;
 mod tls;
+mod verifier;
 
 use std::fmt;
 use std::io;
@@ -18,18 +19,18 @@ use tokio::time::timeout;
 pub use address::{Address, NotAnAddress, Place};
 pub use bounded::{Bounded, EXCEEDED};
 pub use redaction::without_passwords;
-pub use tls::{Rules, Tls, advice_on_alert};
+pub use tls::{Connector, Tls, advice_on_text};
 
 /// What to check after a failure to connect.
 pub const IS_IT_UP: &str = "is that its address, and is it up?";
 
-/// Opens a stream to a server. The address has TLS if there are rules for it. TCP and TLS may take `limit` each.
+/// Opens a stream to a server, by TLS if there is a connector for it. TCP and TLS may take `limit` each.
 ///
 /// # Errors
 /// The server is not there, or the two do not agree on TLS.
 pub async fn open(
     address: &Address,
-    rules: Option<&Rules>,
+    connector: Option<&Connector>,
     limit: Duration,
 ) -> Result<Bounded, Unreachable> {
     let down = |error| Unreachable::new(error, IS_IT_UP);
@@ -44,9 +45,9 @@ pub async fn open(
             let socket = timeout(limit, connecting).await;
             let socket = socket.map_err(io::Error::from).flatten().map_err(down)?;
             socket.set_nodelay(true).map_err(down)?;
-            match rules {
+            match connector {
                 None => Ok(Bounded::new(socket)),
-                Some(rules) => Ok(Bounded::new(rules.secure(socket, host, limit).await?)),
+                Some(tls) => Ok(Bounded::new(tls.connect(socket, host, limit).await?)),
             }
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Pipeline, RedisResult, Value};
 use tokio::time::{Instant, timeout};
-use valkeybloom_connect::{Address, Rules};
+use valkeybloom_connect::{Address, Connector};
 use valkeybloom_near::conversation;
 
 use crate::log;
@@ -19,7 +19,7 @@ const IDLE: Duration = Duration::from_secs(1);
 /// A connection to the server, which may be down.
 pub struct Link {
     address: Address,
-    rules: Option<Rules>,
+    tls: Option<Connector>,
     /// The timeout of a call, from the connection attempt to the last reply.
     timeout: Duration,
     connection: Option<MultiplexedConnection>,
@@ -36,10 +36,10 @@ impl Link {
     pub fn new(options: &Options) -> Result<Self, Box<dyn Error>> {
         let address = Address::parse(&options.server)?;
         options.tls.check([&address])?;
-        let rules = options.tls.rules(&address)?;
+        let tls = options.tls.connector(&address)?;
         Ok(Self {
             address,
-            rules,
+            tls,
             timeout: options.server_timeout,
             connection: None,
             used: Instant::now(),
@@ -94,7 +94,7 @@ impl Link {
             none => {
                 // A server that does not speak TLS may wait for more, and there has to be time to say so.
                 let limit = self.timeout / 2;
-                none.insert(connect(&self.address, self.rules.as_ref(), limit).await?)
+                none.insert(connect(&self.address, self.tls.as_ref(), limit).await?)
             }
         };
         let count = commands.len();
@@ -105,10 +105,10 @@ impl Link {
 /// Connects to a server. TCP and TLS may take `limit` each; the caller limits all steps together.
 async fn connect(
     address: &Address,
-    rules: Option<&Rules>,
+    tls: Option<&Connector>,
     limit: Duration,
 ) -> RedisResult<MultiplexedConnection> {
-    let opened = valkeybloom_connect::open(address, rules, limit).await;
+    let opened = valkeybloom_connect::open(address, tls, limit).await;
     let stream = opened.map_err(io::Error::from)?;
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(None)
