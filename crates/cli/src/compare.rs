@@ -208,7 +208,7 @@ impl Comparing<'_> {
     /// Returns the bytes of values at the server where they are larger; `None` for a key that is missing.
     fn sizes(&self, keys: &[&[u8]]) -> Result<Vec<Option<u64>>> {
         let read = |server: &Server| -> Result<Vec<Option<u64>>> {
-            let replies = server.get_all(keys, "MEMORY USAGE").into_iter();
+            let replies = server.query_all(keys, "MEMORY USAGE").into_iter();
             // A value whose size is unknown may be large.
             let size = |reply| Ok(unless_final(server, reply)?.unwrap_or(Some(u64::MAX)));
             replies.map(size).collect()
@@ -383,7 +383,8 @@ fn unless_final<T>(server: &Server, result: Result<T, Fault>) -> Result<Option<T
 
 /// Reads the values under keys; `None` for a key that is missing, or that the server refuses to read.
 fn held(server: &Server, keys: &[&[u8]]) -> Result<Vec<Option<Held>>> {
-    let payloads = server.get_all::<Option<Vec<u8>>>(keys, "DUMP").into_iter();
+    let payloads = server.query_all::<Option<Vec<u8>>>(keys, "DUMP");
+    let payloads = payloads.into_iter();
     let pairs = payloads.zip(Expiry::of_all(server, keys));
     let held = pairs.map(|(payload, expiry)| {
         let held = payload.and_then(|payload| Ok(payload.zip(Some(expiry?))));
@@ -406,7 +407,7 @@ fn digest((payload, expiry): &Held) -> u64 {
 
 /// Returns the types of keys, as TYPE returns them; `None` for missing keys.
 fn kinds(server: &Server, keys: &[&[u8]]) -> Result<Vec<Option<String>>> {
-    let replies = server.get_all::<String>(keys, "TYPE").into_iter();
+    let replies = server.query_all::<String>(keys, "TYPE").into_iter();
     let kinds = replies.map(|kind| match kind {
         Ok(kind) => Ok(Some(kind).filter(|kind| kind != "none")),
         Err(fault) => Err(server.failure("could not read from", &fault)),

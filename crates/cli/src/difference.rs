@@ -53,7 +53,7 @@ pub fn compare(
     let ended = match is_filter(kind).then(|| comparison.by_chunks()) {
         // Only this module and RedisBloom have chunks.
         Some(Err(Stop::Fault(SideFault::Source(fault) | SideFault::Target(fault))))
-            if fault.lacks_command() =>
+            if fault.forbids_calls() =>
         {
             comparison.by_dump()
         }

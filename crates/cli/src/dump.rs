@@ -30,20 +30,20 @@ pub fn scan(server: &Server, key: &[u8], cursor: u64, with_id: bool) -> Result<C
     let mut scan = cmd("BF.SCANDUMP");
     scan.arg(key).arg(cursor);
     if with_id {
-        match server.get(key, scan.clone().arg("WITHID")) {
+        match server.query(key, scan.clone().arg("WITHID")) {
             Ok((next, bytes, id)) => return Ok(Chunk { next, bytes, id }),
             Err(Fault::Refused(text)) if lacks_ids(&text) => {}
             Err(fault) => return Err(fault),
         }
     }
-    let (next, bytes) = server.get(key, &scan)?;
+    let (next, bytes) = server.query(key, &scan)?;
     let id = None;
     Ok(Chunk { next, bytes, id })
 }
 
 /// Reads the payload of DUMP.
 pub fn payload(server: &Server, key: &[u8]) -> Result<Vec<u8>, Fault> {
-    let payload: Option<_> = server.get(key, cmd("DUMP").arg(key))?;
+    let payload: Option<_> = server.query(key, cmd("DUMP").arg(key))?;
     payload.ok_or_else(|| Error::NOT_FOUND.into())
 }
 

@@ -30,7 +30,7 @@ fn local_ms() -> u64 {
 impl Expiry {
     /// Reads the expiry time of a key.
     pub fn of(server: &Server, key: &[u8]) -> Result<Self, Fault> {
-        let call = |command: &str| vec![server.get(key, cmd(command).arg(key))];
+        let call = |command: &str| vec![server.query(key, cmd(command).arg(key))];
         Self::read_all(call, || server.time_ms(key)).swap_remove(0)
     }
 
@@ -38,7 +38,7 @@ impl Expiry {
     pub fn of_all(server: &Server, keys: &[&[u8]]) -> Vec<Result<Self, Fault>> {
         let key = keys.first().copied().unwrap_or_default();
         Self::read_all(
-            |command| server.get_all(keys, command),
+            |command| server.query_all(keys, command),
             || server.time_ms(key),
         )
     }
@@ -49,9 +49,9 @@ impl Expiry {
         time: impl Fn() -> Result<u64, Fault>,
     ) -> Vec<Result<Self, Fault>> {
         let times = call("PEXPIRETIME");
-        let lacks_command =
-            |time: &Result<_, Fault>| time.as_ref().is_err_and(Fault::lacks_command);
-        if !times.iter().any(lacks_command) {
+        let forbids_calls =
+            |time: &Result<_, Fault>| time.as_ref().is_err_and(Fault::forbids_calls);
+        if !times.iter().any(forbids_calls) {
             let read = |time: Result<i64, Fault>| Self::read(time?, 0, Duration::ZERO);
             return times.into_iter().map(read).collect();
         }
@@ -63,7 +63,7 @@ impl Expiry {
         let slack = SLACK + start.elapsed();
         let read = |(time, left): (Result<i64, Fault>, Result<i64, Fault>)| match (time, left) {
             (Err(first), Err(second))
-                if first.code() == Some("NOPERM") && second.lacks_command() =>
+                if first.code() == Some("NOPERM") && second.forbids_calls() =>
             {
                 Err(first)
             }

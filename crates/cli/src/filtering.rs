@@ -70,7 +70,7 @@ impl Filtering {
         let key = self.key.as_bytes();
         let kind = server.type_of(key)?;
         if kind == "none" {
-            return Err(Failure::new(server.missing(key)));
+            return Err(Failure::new(server.missing_key(key)));
         }
         let family = required_family(server, &self.key, &kind)?;
         let name = match family {

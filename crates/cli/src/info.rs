@@ -21,7 +21,7 @@ impl Info {
     pub fn of(server: &Server, key: &[u8]) -> Result<Self, Fault> {
         let mut reply = server.call(key, &command(server, key));
         if lacks_all(&reply) {
-            server.note_lack_of_all(key);
+            server.note_lack_of_info_all(key);
             reply = server.call(key, &command(server, key));
         }
         Ok(Self::from(reply?))
@@ -59,7 +59,7 @@ impl From<Value> for Info {
 pub fn command(server: &Server, key: &[u8]) -> Cmd {
     let mut info = cmd(BF_INFO);
     info.arg(key);
-    if !server.lacks_all(key) {
+    if !server.lacks_info_all(key) {
         info.arg("ALL");
     }
     info
@@ -72,7 +72,7 @@ pub fn call_all(server: &Server, commands: &[(Vec<u8>, Cmd)]) -> Vec<Result<Valu
     let refused = pairs
         .filter(|(_, reply)| lacks_all(reply))
         .map(|((key, _), reply)| {
-            server.note_lack_of_all(key);
+            server.note_lack_of_info_all(key);
             ((key.clone(), command(server, key)), reply)
         });
     let (again, refused): (Vec<_>, Vec<_>) = refused.unzip();

@@ -102,7 +102,7 @@ impl Selection {
         if let Some(pattern) = &self.pattern {
             scan.arg("MATCH").arg(pattern);
         }
-        match server.call_on(node, &scan) {
+        match server.query_on(node, &scan) {
             // Some servers refuse to search for a type that they do not have.
             Err(Fault::Refused(text)) if text.contains("unknown type") => Ok((0, vec![])),
             page => page,

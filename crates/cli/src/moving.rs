@@ -189,7 +189,8 @@ impl Moving<'_> {
 
     /// Returns the current type of a key, which must be one of those that are moved.
     fn kind_now(&self, key: &[u8]) -> Result<String, Stop> {
-        let kind: String = self.or_source_stop(self.pair.source.get(key, cmd("TYPE").arg(key)))?;
+        let kind: String =
+            self.or_source_stop(self.pair.source.query(key, cmd("TYPE").arg(key)))?;
         match &kind[..] {
             "none" => Err(skipped(GONE)),
             name if self.pair.kinds.contains(&name) => Ok(kind),
@@ -224,7 +225,7 @@ impl Moving<'_> {
     fn plan(&self, found: &Found) -> Result<Fate, Stop> {
         let (Found { key, kind }, options) = (found, self.options);
         let target: String =
-            self.or_target_stop(self.pair.target.get(key, cmd("TYPE").arg(key)))?;
+            self.or_target_stop(self.pair.target.query(key, cmd("TYPE").arg(key)))?;
         let is_replaceable = target == *kind || is_filter(&target) && is_filter(kind);
         let fate = match &target[..] {
             "none" if options.dry_run => Fate::WOULD_MOVE,
@@ -259,7 +260,7 @@ impl Moving<'_> {
         } else {
             self.pair
                 .source
-                .get(key, cmd("MEMORY").arg("USAGE").arg(key))
+                .query(key, cmd("MEMORY").arg("USAGE").arg(key))
         };
         self.or_source_stop(size)?.ok_or_else(|| skipped(GONE))
     }
@@ -290,7 +291,7 @@ impl Moving<'_> {
         expires_ms: Option<u64>,
     ) -> Result<Option<Stop>, Stop> {
         let payload = match dump::payload(&self.pair.source, key) {
-            Err(fault) if fault.lacks_command() => return Ok(Some(at_source(self.pair, &fault))),
+            Err(fault) if fault.forbids_calls() => return Ok(Some(at_source(self.pair, &fault))),
             payload => self.or_source_stop(payload)?,
         };
         // The payload contains its type. A separate TYPE could miss a change between the two commands.
@@ -309,12 +310,12 @@ impl Moving<'_> {
                 let obstacle = sketches::obstacle(&payload, self.pair.capabilities.program);
                 Ok(Some(refused(obstacle.unwrap_or(UNREADABLE.to_owned()))))
             }
-            Err(fault) if fault.lacks_command() => Ok(Some(at_target(self.pair, &fault))),
+            Err(fault) if fault.forbids_calls() => Ok(Some(at_target(self.pair, &fault))),
             // The client may have sent it again, because the first reply was lost.
             Err(fault) if fault.code() == Some("BUSYKEY") => {
                 match dump::payload(&self.pair.target, key) {
                     Ok(other) if sketches::are_same(&payload, &other) => Ok(None),
-                    Err(fault) if !fault.lacks_command() => Err(at_target(self.pair, &fault)),
+                    Err(fault) if !fault.forbids_calls() => Err(at_target(self.pair, &fault)),
                     _ => Err(skipped(TAKEN)),
                 }
             }
@@ -329,7 +330,7 @@ impl Moving<'_> {
         expires_ms: Option<u64>,
     ) -> Result<bool, Stop> {
         let first = match dump::scan(&self.pair.source, key, 0, true) {
-            Err(fault) if fault.lacks_command() => return Ok(false),
+            Err(fault) if fault.forbids_calls() => return Ok(false),
             first => self.or_source_stop(first)?,
         };
         let pair = self.pair;
@@ -389,7 +390,7 @@ impl Moving<'_> {
         // The key may have been copied. Another attempt would find its own copy at the target.
         let changed = || refused("it changed before it was verified");
         let is_gone = |server: &Server| {
-            let kind = server.get::<String>(key, cmd("TYPE").arg(key));
+            let kind = server.query::<String>(key, cmd("TYPE").arg(key));
             kind.is_ok_and(|kind| kind == "none")
         };
         // No pauses: the target, which was written to directly, does not lag behind.

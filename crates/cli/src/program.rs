@@ -1,7 +1,5 @@
 //! The program that a server runs, and the values that it can't take.
 
-use redis::cmd;
-
 use valkeybloom_protocol::names::{BF_MDEL, BF_SCANDUMP, TYPES};
 use valkeybloom_sketches::bloom::Dialect;
 
@@ -30,11 +28,15 @@ impl Capabilities {
     pub fn of(server: &Server) -> Result<Self> {
         let failed = |fault| server.failure("could not find filters at", &fault);
         let lacking = lacking(server).map_err(failed)?;
+        let has = |command| match server.missing_command(command) {
+            Ok(missing) => Ok(missing.is_none()),
+            Err(fault) => Err(server.failure("could not talk to", &fault)),
+        };
         // Only this module can be loaded without Bloom filters.
         let has_other_families_only = lacking.iter().any(|kind| is_filter(kind));
-        let program = if has_other_families_only || server.lacks(BF_MDEL)?.is_none() {
+        let program = if has_other_families_only || has(BF_MDEL)? {
             Program::ThisModule
-        } else if server.lacks(BF_SCANDUMP)?.is_none() {
+        } else if has(BF_SCANDUMP)? {
             Program::RedisBloom
         } else {
             Program::ValkeyBloom
@@ -71,13 +73,9 @@ pub fn lacking(server: &Server) -> Result<Vec<&'static str>, Fault> {
     let mut lacking = Vec::new();
     let mut first = None;
     for kind in TYPES {
-        match server.call(b"", &cmd(info_command(kind))) {
-            Err(fault) if fault.is_unknown_command() => {
-                lacking.push(kind);
-                first.get_or_insert(fault);
-            }
-            Ok(_) | Err(Fault::Refused(_)) => {}
-            Err(fault) => return Err(fault),
+        if let Some(fault) = server.missing_command(info_command(kind))? {
+            lacking.push(kind);
+            first.get_or_insert(fault);
         }
     }
     match first {

@@ -369,7 +369,7 @@ impl KeyReceipt {
 
     /// Reads what an earlier run left.
     fn read(self, server: &Server) -> Result<Self, Fault> {
-        let found: Option<Vec<u8>> = server.get(&self.key, cmd("GET").arg(&self.name))?;
+        let found: Option<Vec<u8>> = server.query(&self.key, cmd("GET").arg(&self.name))?;
         let Some(found) = found else {
             return Ok(self);
         };

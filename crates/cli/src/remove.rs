@@ -11,7 +11,7 @@ use super::lines::{Block, Input};
 use super::progress::{Progress, Show};
 use super::receipts::RunReceipts;
 use super::report::{self, Report, grouped};
-use super::server::{COMMAND_ITEMS, Server, Tls, read};
+use super::server::{COMMAND_ITEMS, Server, Tls, convert};
 
 /// Remove the items in files from a counting filter, or from a cuckoo filter
 #[derive(Args)]
@@ -92,7 +92,7 @@ impl Remove {
         match &server.type_of(self.key.as_bytes())?[..] {
             kind if kind.as_bytes() == cuckoo::wire::TYPE_NAME.to_bytes() => Ok("CF.DEL"),
             kind if is_filter(kind) => Ok(BF_MDEL),
-            "none" => Err(Failure::new(server.missing(self.key.as_bytes()))),
+            "none" => Err(Failure::new(server.missing_key(self.key.as_bytes()))),
             kind => Err(Failure::new(format!(
                 "{key} at {address} has type {kind}, which is not a filter: name another key"
             ))),
@@ -119,7 +119,7 @@ impl Remove {
             command.arg(batch);
             let reply = server.call(self.key.as_bytes(), &command);
             let reply = receipts.settle(0, &command, reply);
-            let reply = reply.and_then(read);
+            let reply = reply.and_then(convert);
             (counts.removed, counts.refused) = reply.map_err(|fault| {
                 let verb = format!("remove {} from", block.position(batch[0]));
                 server.failure_of(&verb, self.key.as_bytes(), &fault)

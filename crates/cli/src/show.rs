@@ -49,7 +49,7 @@ impl Show {
     pub fn run(&self, tls: &Tls, json: bool) -> Result<()> {
         let server = Server::connect(&self.url, tls)?;
         let Some((family, row)) = existing(&server, &self.key)? else {
-            return Err(Failure::new(server.missing(self.key.as_bytes())));
+            return Err(Failure::new(server.missing_key(self.key.as_bytes())));
         };
         let mut object = output::json(&row);
         let lines = match family {
@@ -121,7 +121,7 @@ impl Show {
         arguments: &[&str],
     ) -> Result<T> {
         let key = self.key.as_bytes();
-        let read = server.get(key, cmd(command).arg(key).arg(arguments));
+        let read = server.query(key, cmd(command).arg(key).arg(arguments));
         read.map_err(|fault| server.failure_of("read", key, &fault))
     }
 }

@@ -282,7 +282,7 @@ impl Existing {
         let key = self.key.as_bytes();
         let kind = server.type_of(key)?;
         if kind == "none" {
-            return Err(Failure::new(server.missing(key)));
+            return Err(Failure::new(server.missing_key(key)));
         }
         let info =
             Info::of(&server, key).map_err(|fault| server.failure_of("read", key, &fault))?;

@@ -72,8 +72,8 @@ impl<'s> Upload<'s> {
 
     /// Returns the type of the temporary key, as TYPE returns it.
     pub fn type_name(&self) -> Result<String, Fault> {
-        let mut kind = cmd("TYPE");
-        self.server.get(self.own.key(), kind.arg(self.temporary()))
+        let (key, mut kind) = (self.own.key(), cmd("TYPE"));
+        self.server.query(key, kind.arg(self.temporary()))
     }
 
     /// Renames the complete value to its key. Returns false if the key exists, unless `replace` is set.
@@ -90,7 +90,7 @@ impl<'s> Upload<'s> {
             Finish::Keep
         };
         let finish = command(self.own.finish(how, expiry));
-        let there: String = self.server.get(self.own.key(), &finish)?;
+        let there: String = self.server.query(self.own.key(), &finish)?;
         Ok(there == "none")
     }
 }

@@ -385,7 +385,7 @@ fn family_of(server: &Server, keys: &[String]) -> Result<(Family, bool)> {
     for key in keys {
         let kind = server.type_of(key.as_bytes())?;
         if kind == "none" {
-            let missing = server.missing(key.as_bytes());
+            let missing = server.missing_key(key.as_bytes());
             return Err(Failure::new(missing + ": build it without --add"));
         }
         family = required_family(server, key, &kind)?;

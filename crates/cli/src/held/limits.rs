@@ -36,7 +36,7 @@ impl Settings {
             (CUCKOO_FILTERS, &mut settings.cuckoo_filters),
         ] {
             let command = words(&format!("CONFIG GET {name}"));
-            let found = server.call_on::<HashMap<String, String>>(&node, &command);
+            let found = server.query_on::<HashMap<String, String>>(&node, &command);
             let found = unless_refused(found)?.unwrap_or_default();
             *setting = found.get(name).and_then(|value| options::bytes(value).ok());
         }

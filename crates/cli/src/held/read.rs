@@ -68,7 +68,7 @@ impl<'s> Reader<'s> {
     /// Returns the keys that hold values of these types now.
     fn present(&self, keys: Vec<Vec<u8>>, kinds: &[&str]) -> Result<Vec<Found>, Fault> {
         let names: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
-        let types = self.server.get_all::<String>(&names, "TYPE");
+        let types = self.server.query_all::<String>(&names, "TYPE");
         let mut found = Vec::new();
         for (key, kind) in keys.into_iter().zip(types) {
             let kind = kind?;
@@ -130,9 +130,9 @@ impl<'s> Reader<'s> {
                 Err(fault) if fault.affects_all_keys() || fault.is_slot_moving() => {
                     return Err(fault);
                 }
-                Err(fault) if is_last || fault.lacks_command() => {
+                Err(fault) if is_last || fault.forbids_calls() => {
                     unreadable.keys += 1;
-                    unreadable.reason.get_or_insert(fault.to_string());
+                    unreadable.reason.get_or_insert_with(|| fault.with_advice());
                 }
                 Ok(None) | Err(_) => again.push(found.key),
             }

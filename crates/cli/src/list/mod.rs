@@ -150,7 +150,7 @@ fn write(file: &Path, text: &str) -> Result<()> {
 fn memory(server: &Server) -> Result<Option<Memory>, Fault> {
     let mut memory = Memory::default();
     for node in server.primaries()? {
-        let info = server.call_on::<String>(&node, &words("INFO memory"));
+        let info = server.query_on::<String>(&node, &words("INFO memory"));
         let Some(info) = unless_refused(info)? else {
             return Ok(None);
         };

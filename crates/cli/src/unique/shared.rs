@@ -137,7 +137,7 @@ impl SharedFilter<'_> {
     fn error_rate(&self) -> Result<f64> {
         let key = self.key.as_bytes();
         let mut info = cmd(BF_INFO);
-        let rates: Result<Vec<f64>, Fault> = self.server.get(key, info.arg(key).arg("ERROR"));
+        let rates: Result<Vec<f64>, Fault> = self.server.query(key, info.arg(key).arg("ERROR"));
         let first = |rates: Vec<f64>| rates.first().copied().ok_or_else(|| unexpected(BF_INFO));
         match rates.and_then(first) {
             Ok(rate) => Ok(rate),

@@ -54,7 +54,7 @@ pub fn start(watch: Watch, tls: Tls, server: Server) -> Updates {
             else {
                 return;
             };
-            let is_last = failure.is_permanent();
+            let is_last = failure.is_permanent;
             let update = if is_last {
                 Err(failure)
             } else {

@@ -1,10 +1,9 @@
-//! Errors in one line: what failed, where, and what to do about it.
+//! Why a server did not execute a command, and what to do about it.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use redis::{ErrorKind, RedisError, ServerError};
-use serde_json::{Map, Value};
 
 use valkeybloom_connect::EXCEEDED;
 use valkeybloom_near::conversation;
@@ -12,89 +11,10 @@ use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::names::{BF_LOADCHUNK, FILTER_MEMORY, OBJECT_MEMORY};
 use valkeybloom_sketches::bloom::Refusal;
 
-/// The error of a run.
-#[derive(Debug)]
-pub struct Failure {
-    /// The exit status.
-    pub status: u8,
-    text: String,
-    /// The results before the failure, for the JSON object of the run; `None` if that is written already.
-    results: Option<Map<String, Value>>,
-    is_permanent: bool,
-}
-
-/// The result of a subcommand, or of a step of one.
-pub type Result<T, E = Failure> = std::result::Result<T, E>;
-
-impl Failure {
-    /// Reports invalid words on the command line: status 2, like clap's errors.
-    pub fn usage(text: impl Into<String>) -> Self {
-        Self {
-            status: 2,
-            ..Self::new(text)
-        }
-    }
-
-    /// Reports any other failure: status 1.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self {
-            status: 1,
-            text: text.into(),
-            results: Some(Map::new()),
-            is_permanent: false,
-        }
-    }
-
-    /// Marks a failure that another attempt would meet as well.
-    pub fn permanent(self, is_permanent: bool) -> Self {
-        Self {
-            is_permanent,
-            ..self
-        }
-    }
-
-    /// Returns whether another attempt would fail as well.
-    pub const fn is_permanent(&self) -> bool {
-        self.is_permanent
-    }
-
-    /// Adds the results before the failure.
-    pub fn with_results(self, results: Map<String, Value>) -> Self {
-        let results = Some(results);
-        Self { results, ..self }
-    }
-
-    /// Appends what else is to be said.
-    pub fn with_note(self, text: &str) -> Self {
-        let text = format!("{}; {text}", self.text);
-        Self { text, ..self }
-    }
-
-    /// Marks the JSON object of the run as written already.
-    pub fn already_written(self) -> Self {
-        let results = None;
-        Self { results, ..self }
-    }
-
-    /// Returns the JSON object of a failed run, unless it is written already: the results before the failure, and
-    /// `error`.
-    pub fn into_json(self) -> Option<Value> {
-        let error = self.to_string();
-        let mut results = self.results?;
-        results.insert("error".to_owned(), error.into());
-        Some(results.into())
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Texts of servers and of the system may have several lines.
-        let text = self.text.lines().map(str::trim).collect::<Vec<_>>();
-        f.write_str(&text.join(" "))
-    }
-}
-
 const CHECK_LOGIN: &str = "check user and password: redis://user:password@host:port";
+
+/// The beginning of the error for a command that the server lacks.
+const UNKNOWN_COMMAND: &str = "ERR unknown command";
 
 /// The reason why a server did not execute a command.
 #[derive(Debug)]
@@ -114,7 +34,7 @@ impl Fault {
     pub fn code(&self) -> Option<&str> {
         match self {
             Self::Refused(text) => text.split(' ').next(),
-            Self::LoginRefused | Self::Lost(_) | Self::Unusable(_) => None,
+            _ => None,
         }
     }
 
@@ -146,18 +66,18 @@ impl Fault {
     /// Returns whether another attempt would fail as well, until somebody changes the server's settings or its program.
     pub fn needs_operator(&self) -> bool {
         matches!(self, Self::LoginRefused | Self::Unusable(_))
-            || self.lacks_command()
+            || self.forbids_calls()
             || self.has_code_of(&["NOAUTH", "WRONGPASS"])
     }
 
-    /// Returns whether the server lacks the command, or this user may not call it.
-    pub fn lacks_command(&self) -> bool {
+    /// Returns whether no call of the command can succeed: the server lacks it, or this user may not call it.
+    pub fn forbids_calls(&self) -> bool {
         self.is_unknown_command() || self.code() == Some("NOPERM")
     }
 
     /// Returns whether the server lacks the command.
     pub fn is_unknown_command(&self) -> bool {
-        matches!(self, Self::Refused(text) if text.starts_with("ERR unknown command"))
+        matches!(self, Self::Refused(text) if text.starts_with(UNKNOWN_COMMAND))
     }
 
     /// Returns whether the error is temporary, because a slot is moving to another node.
@@ -165,47 +85,48 @@ impl Fault {
         self.has_code_of(&["ASK", "CLUSTERDOWN", "MOVED", "TRYAGAIN"])
     }
 
-    /// Returns whether a limit of the server refused an object, by the texts of its errors.
-    fn is_too_large(&self) -> bool {
-        let texts = ["memory limit", "Insufficient memory to create"];
-        matches!(self, Self::Refused(text) if texts.iter().any(|part| text.contains(part)))
+    /// Returns the error, and what the user can do about it.
+    pub fn with_advice(&self) -> String {
+        let advice = match self {
+            Self::Refused(text) => advice_on_refusal(text),
+            Self::LoginRefused => Some(CHECK_LOGIN.into()),
+            Self::Lost(_) => Some("when the server is up again, run this again".into()),
+            Self::Unusable(_) => None,
+        };
+        let advice = advice.map(|advice| format!("; {advice}"));
+        format!("{self}{}", advice.unwrap_or_default())
     }
+}
 
-    /// Returns what the user can do about the fault.
-    fn advice(&self) -> Option<String> {
-        let text = match self {
-            Self::Refused(text) => text,
-            Self::LoginRefused => return Some(CHECK_LOGIN.to_owned()),
-            Self::Lost(_) => return Some("when the server is up again, run this again".to_owned()),
-            Self::Unusable(_) => return None,
-        };
-        let starts = |start: &str| text.starts_with(start);
-        let is = |refusal: Refusal| starts(&Error::from(refusal).to_string());
-        let advice = match self.code().unwrap_or_default() {
-            "WRONGPASS" | "NOAUTH" => CHECK_LOGIN,
-            "NOPERM" => "grant it with ACL SETUSER, or name another user",
-            "READONLY" => "this is a replica: name its primary",
-            "OOM" => "raise maxmemory, or free memory",
-            "LOADING" => "wait until it has loaded its data",
-            "MOVED" => "this is a node of a cluster, but its reply to HELLO does not say so",
-            _ if starts(&format!("ERR unknown command '{BF_LOADCHUNK}'")) => {
-                "the module there takes no filters in chunks: load valkeybloom instead"
-            }
-            _ if self.is_unknown_command() => {
-                "load the module there, or add the command's family to its bf.families"
-            }
-            _ if is(Refusal::MemoryLimit) || self.is_too_large() => {
-                let limits = format!("{FILTER_MEMORY} or {OBJECT_MEMORY}");
-                return Some(format!("raise {limits} there, whichever it exceeds"));
-            }
-            _ if is(Refusal::Full) => "build a larger one: `valkeybloom size` prints how large",
-            _ if starts("ERR DB index is out of range") => {
-                "the server has fewer databases, a cluster only database 0"
-            }
-            _ => return None,
-        };
-        Some(advice.to_owned())
-    }
+fn advice_on_refusal(text: &str) -> Option<Cow<'static, str>> {
+    let starts = |start: &str| text.starts_with(start);
+    let is = |refusal: Refusal| starts(&Error::from(refusal).to_string());
+    // Texts of other modules.
+    let mut too_large = ["memory limit", "Insufficient memory to create"].into_iter();
+    let advice = match text.split(' ').next().unwrap_or_default() {
+        "WRONGPASS" | "NOAUTH" => CHECK_LOGIN,
+        "NOPERM" => "grant it with ACL SETUSER, or name another user",
+        "READONLY" => "this is a replica: name its primary",
+        "OOM" => "raise maxmemory, or free memory",
+        "LOADING" => "wait until it has loaded its data",
+        "MOVED" => "this is a node of a cluster, but its reply to HELLO does not say so",
+        _ if starts(&format!("{UNKNOWN_COMMAND} '{BF_LOADCHUNK}'")) => {
+            "the module there takes no filters in chunks: load valkeybloom instead"
+        }
+        _ if starts(UNKNOWN_COMMAND) => {
+            "load the module there, or add the command's family to its bf.families"
+        }
+        _ if is(Refusal::MemoryLimit) || too_large.any(|part| text.contains(part)) => {
+            let limits = format!("{FILTER_MEMORY} or {OBJECT_MEMORY}");
+            return Some(format!("raise {limits} there, whichever it exceeds").into());
+        }
+        _ if is(Refusal::Full) => "build a larger one: `valkeybloom size` prints how large",
+        _ if starts("ERR DB index is out of range") => {
+            "the server has fewer databases, a cluster only database 0"
+        }
+        _ => return None,
+    };
+    Some(advice.into())
 }
 
 /// Returns the result of a command, or `None` if the server refused the command.
@@ -217,15 +138,14 @@ pub fn unless_refused<T>(result: Result<T, Fault>) -> Result<Option<T>, Fault> {
     }
 }
 
+/// The error alone, without advice.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
             Self::Refused(text) | Self::Lost(text) | Self::Unusable(text) => text,
             Self::LoginRefused => "the server refuses user and password, or has none",
         };
-        f.write_str(conversation::without_arguments(text).trim_end_matches('.'))?;
-        let advice = self.advice().map(|advice| format!("; {advice}"));
-        f.write_str(&advice.unwrap_or_default())
+        f.write_str(conversation::without_arguments(text).trim_end_matches('.'))
     }
 }
 
@@ -269,41 +189,6 @@ impl From<ServerError> for Fault {
         let forbidden = reason.strip_prefix("ERR ACL failure in script: ");
         Self::Refused(forbidden.map_or(reason.to_owned(), |text| format!("NOPERM {text}")))
     }
-}
-
-/// Returns a key as a word of a command line: verbatim if it is readable, else quoted and escaped.
-pub fn word(key: &[u8]) -> Cow<'_, str> {
-    match str::from_utf8(key) {
-        Ok(text) if shown(key) == text && !text.contains(['"', '\'', '\\']) => text.into(),
-        _ => format!("\"{}\"", key.escape_ascii()).into(),
-    }
-}
-
-/// Returns a key for a message: verbatim if it is readable, else quoted and escaped.
-pub fn shown(key: &[u8]) -> Cow<'_, str> {
-    match str::from_utf8(key) {
-        Ok(text) if !text.is_empty() && !text.contains(' ') && visible(text) == text => text.into(),
-        _ => format!("\"{}\"", key.escape_ascii()).into(),
-    }
-}
-
-/// Returns a text with escapes for all that a terminal would act on, or not show: control and format characters, spaces
-/// other than the usual one, and characters without a meaning.
-pub fn visible(text: &str) -> String {
-    // Backslashes and quotes are visible, and joiners change the letters and emoji beside them.
-    let plain = [
-        ("\\\"", "\""),
-        ("\\'", "'"),
-        ("\\u{200c}", "\u{200c}"),
-        ("\\u{200d}", "\u{200d}"),
-    ];
-    let escaped = |part: &str| {
-        let (text, plain) = (part.escape_debug().to_string(), plain.iter());
-        plain.fold(text, |text, (escape, plain)| text.replace(escape, plain))
-    };
-    // Between backslashes, each that is there after escaping begins an escape.
-    let parts: Vec<_> = text.split('\\').map(escaped).collect();
-    parts.join("\\")
 }
 
 #[cfg(test)]
@@ -370,13 +255,5 @@ mod tests {
                 "{text}"
             );
         }
-    }
-
-    #[test]
-    fn texts_that_look_like_escapes_stay() {
-        for text in [r"\u{200c}", r"\\u{200d}\'", r#"\""#, "a\u{200c}b", r"\n\"] {
-            assert_eq!(visible(text), text);
-        }
-        assert_eq!(visible("a\n\u{202e}"), r"a\n\u{202e}");
     }
 }
