@@ -27,6 +27,8 @@ pub enum Fault {
     Lost(String),
     /// The server replied with something that is of no use to this program.
     Unusable(String),
+    /// The server no longer has the receipt of this name.
+    ReceiptGone(String),
 }
 
 impl Fault {
@@ -60,7 +62,7 @@ impl Fault {
             "READONLY",
             "WRONGPASS",
         ];
-        !matches!(self, Self::Refused(_)) || self.has_code_of(&codes)
+        !matches!(self, Self::Refused(_) | Self::ReceiptGone(_)) || self.has_code_of(&codes)
     }
 
     /// Returns whether another attempt would fail as well, until somebody changes the server's settings or its program.
@@ -91,7 +93,7 @@ impl Fault {
             Self::Refused(text) => advice_on_refusal(text),
             Self::LoginRefused => Some(CHECK_LOGIN.into()),
             Self::Lost(_) => Some("when the server is up again, run this again".into()),
-            Self::Unusable(_) => None,
+            Self::Unusable(_) | Self::ReceiptGone(_) => None,
         };
         let advice = advice.map(|advice| format!("; {advice}"));
         format!("{self}{}", advice.unwrap_or_default())
@@ -144,6 +146,9 @@ impl fmt::Display for Fault {
         let text = match self {
             Self::Refused(text) | Self::Lost(text) | Self::Unusable(text) => text,
             Self::LoginRefused => "the server refuses user and password, or has none",
+            Self::ReceiptGone(name) => &format!(
+                "the receipt {name} is gone: it expired, was deleted or evicted, or is on another server"
+            ),
         };
         f.write_str(conversation::without_arguments(text).trim_end_matches('.'))
     }

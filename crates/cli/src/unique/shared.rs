@@ -31,7 +31,7 @@ use crate::failure::{Failure, Fault, Result, shown};
 use crate::held::limits;
 use crate::lines::{Block, Record, Start};
 use crate::progress::Show;
-use crate::receipts::RunReceipts;
+use crate::receipts::{Reason, RunReceipts};
 use crate::report::warn;
 use crate::server::{COMMAND_ITEMS, Server};
 
@@ -114,6 +114,7 @@ impl SharedFilter<'_> {
         }
         let keys = [self.key.as_bytes().to_vec()];
         let receipts = RunReceipts::read(self.server, &keys, "unique", passes.input)?;
+        let receipts = receipts.needing_answers();
         let saved = checkpoint.unwrap_or_default();
         printer.figures = saved.figures;
         let mut run = Run {
@@ -125,8 +126,8 @@ impl SharedFilter<'_> {
             position: saved.position,
             file: saved.file,
         };
-        run.begin(checkpoint.is_some(), passes.show)?;
-        let done = run.print_records(passes);
+        let begun = run.begin(checkpoint.is_some(), passes.show);
+        let done = begun.and_then(|()| run.print_records(passes));
         let rate = done.and_then(|()| self.error_rate());
         let rate = rate.map_err(|failure| run.receipts.explain(failure))?;
         run.receipts.delete();
@@ -196,10 +197,7 @@ impl Run<'_> {
             && output_bytes > 0
         {
             let begun = folder.begin(index, start, output_bytes);
-            return begun.map_err(|failure| {
-                self.receipts.discard();
-                failure.with_note("restore that file, or run all inputs again, with another key")
-            });
+            return begun.inspect_err(|_| self.receipts.discard(Reason::OutputChanged));
         }
         // The file before gets its name once the checkpoint says that all its records are done.
         self.save()?;
@@ -263,8 +261,7 @@ impl Run<'_> {
         Ok(are_new)
     }
 
-    /// Returns the failure to add the item at a position, or without one, to use the receipt. If the receipt has lost answers,
-    /// it is discarded.
+    /// Returns the failure to add the item at a position, or without one, to use the receipt.
     fn fail(&self, position: Option<&str>, fault: &Fault) -> Failure {
         if matches!(fault, Fault::Refused(text) if is_lacking(text)) {
             return Failure::new(LACKING);
@@ -273,14 +270,7 @@ impl Run<'_> {
         let verb = position.map(|position| format!("add {position} to"));
         let verb = verb.as_deref().unwrap_or("use the receipt of");
         let what = format!("could not {verb} {} at", shown(key.as_bytes()));
-        let failure = limits::failure(server, &what, fault, None);
-        if !self.receipts.lost_answers(fault) {
-            return failure;
-        }
-        self.receipts.discard();
-        failure.with_note(
-            "the server's answers for some items are lost, so which of them are new can't be known: run all inputs again, with another key",
-        )
+        limits::failure(server, &what, fault, None)
     }
 }
 

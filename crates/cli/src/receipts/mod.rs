@@ -4,6 +4,8 @@
 //! Its name is derived from the command line and the files, so the same run finds it again. Additions to Bloom filters
 //! have receipts of the module, all other commands those of a script.
 
+mod state;
+
 use std::cell::RefCell;
 use std::ops::Range;
 
@@ -13,6 +15,7 @@ use valkeybloom_near::once::receipt_prefix;
 use valkeybloom_protocol::names::BF_INSERT;
 use valkeybloom_sketches::{Answers, Forgotten, Receipt, Seed};
 
+use self::state::{Piped, State};
 use super::failure::{Failure, Fault, Result, shown};
 use super::interrupt;
 use super::lines::Input;
@@ -21,6 +24,8 @@ use super::report::{counted, warn};
 use super::server::Server;
 use super::upload::random;
 
+pub use self::state::Reason;
+
 /// How long a receipt of the script outlives the last command of its run, in milliseconds: a week, or as long as a temporary
 /// key. The module keeps its own ones for `bf.bloom-receipt-ttl`, which is a week by default.
 const LEASE_MS: u64 = 7 * 24 * 3_600_000;
@@ -28,42 +33,15 @@ const TEMPORARY_LEASE_MS: u64 = 300_000;
 
 const SCRIPT: &str = include_str!("receipts.lua");
 
-const CONTINUES: &str = "with unchanged files, and as long as the server keeps the receipt (a week by default), the same command continues from there";
-const APPLIES_TWICE: &str = "the same command would apply them twice";
-const PASS_LATER: &str = "pass only the later items, some of which may be done too";
-
-/// What is known about a run: what the same command does after it, and which items are done.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum State {
-    /// It begins anew, whatever is done.
-    Restarts,
-    /// It reads the input again, after the items that are done: at least this number.
-    Continues(u64),
-    /// It would apply items again, because a receipt is gone. At least this number are done.
-    Lost(u64),
-    /// It has no input, because a pipe can't be read again.
-    Pipe(Piped),
-}
-
-/// Which items of a pipe are done.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Piped {
-    /// None: no command got an answer, and no reply was lost.
-    Nothing,
-    /// Perhaps some, but it is unknown which.
-    Unknown,
-    /// The first ones.
-    First(u64),
-}
-
-/// The receipts of a run, one for each key, and what is known about the run. Each method that changes the number of items
-/// that are done also sets what the process reports if it is interrupted.
+/// The receipts of a run, one for each key, and what is known about the run.
 pub struct RunReceipts<'s> {
     pub server: &'s Server,
     receipts: Vec<KeyReceipt>,
     lease_ms: u64,
     /// Whether items are sent in the order of the input, so that a receipt's items are the first.
     sends_in_order: bool,
+    /// Whether the run can't go on without the answers to earlier calls.
+    needs_answers: bool,
     /// In a cell because replies are taken through `&self`: callers share the receipts.
     state: RefCell<State>,
 }
@@ -124,6 +102,7 @@ impl<'s> RunReceipts<'s> {
         Self {
             server,
             sends_in_order: receipts.len() == 1,
+            needs_answers: false,
             receipts,
             lease_ms,
             state: RefCell::new(state),
@@ -131,11 +110,15 @@ impl<'s> RunReceipts<'s> {
     }
 
     /// Notes that the items of a block are not sent in the order of the input.
-    pub fn out_of_order(self) -> Self {
-        Self {
-            sends_in_order: false,
-            ..self
-        }
+    pub fn out_of_order(mut self) -> Self {
+        self.sends_in_order = false;
+        self
+    }
+
+    /// Notes that the run can't go on without the answers to earlier calls.
+    pub fn needing_answers(mut self) -> Self {
+        self.needs_answers = true;
+        self
     }
 
     /// Returns the receipt of the only key.
@@ -161,8 +144,8 @@ impl<'s> RunReceipts<'s> {
             return Ok(());
         }
         if continues {
-            self.state.borrow_mut().lose();
-            return Err(Fault::Refused(receipt.gone()));
+            self.forget(0);
+            return Err(receipt.gone());
         }
         let mut empty = Answers::with_room(0, 0).expect("there is memory for a head");
         // If another process of this run creates it first, both use it.
@@ -180,8 +163,7 @@ impl<'s> RunReceipts<'s> {
 
     /// Returns the number of items that earlier runs did.
     pub fn done_before(&self) -> u64 {
-        let receipts = self.receipts.iter();
-        receipts.map(|receipt| receipt.contents().end).sum()
+        self.receipts.iter().map(|key| key.contents().end).sum()
     }
 
     /// Returns the numbers of items that an earlier run removed from the only key, and whose removal was refused to it.
@@ -221,29 +203,40 @@ impl<'s> RunReceipts<'s> {
         if reply.as_ref().is_err_and(is_early) {
             reply = self.server.call(&receipt.key, command);
         }
-        let mut state = self.state.borrow_mut();
-        if !matches!(reply, Err(Fault::Refused(_))) {
-            *state = state.with_unknown();
+        let Err(fault @ Fault::Refused(_)) = &reply else {
+            self.change(|state| *state = state.after_call());
+            return reply;
+        };
+        if let Some(Forgotten { to, .. }) = forgotten(fault) {
+            self.forget(to);
+            if to == 0 {
+                return Err(receipt.gone());
+            }
         }
-        reply.map_err(|fault| match forgotten(&fault) {
-            Some(Forgotten { to: 0, .. }) => {
-                state.lose();
-                Fault::Refused(receipt.gone())
-            }
-            Some(Forgotten { to, .. }) => {
-                state.forget(to, self.sends_in_order);
-                state.announce();
-                fault
-            }
-            None => fault,
-        })
+        reply
+    }
+
+    /// Notes that the receipt of a key has only the first `to` of its items.
+    fn forget(&self, to: u64) {
+        if self.needs_answers {
+            return self.discard(Reason::AnswersLost);
+        }
+        self.change(|state| state.forget(to, self.sends_in_order));
+    }
+
+    /// Changes what is known, and what the process reports if it is interrupted.
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.state.borrow_mut();
+        change(&mut state);
+        // An interrupt may leave a call without its reply.
+        if let Some(note) = state.after_call().note() {
+            interrupt::say(note);
+        }
     }
 
     /// Sets the number of items that are done, which are the first of the input.
     pub fn set_first_done(&self, done: u64) {
-        let mut state = self.state.borrow_mut();
-        state.set_first_done(done);
-        state.announce();
+        self.change(|state| state.set_first_done(done));
     }
 
     /// Sets the number of items that are done, within a block. If they are not the first of the input, a run whose input can't
@@ -255,16 +248,9 @@ impl<'s> RunReceipts<'s> {
         }
     }
 
-    /// Notes that the same command begins anew, whatever is done.
-    pub fn discard(&self) {
-        *self.state.borrow_mut() = State::Restarts;
-    }
-
-    /// Returns whether a fault says that answers of earlier calls are lost.
-    pub fn lost_answers(&self, fault: &Fault) -> bool {
-        let receipts = &self.receipts;
-        let is_gone = |text: &str| receipts.iter().any(|receipt| receipt.gone() == text);
-        forgotten(fault).is_some() || matches!(fault, Fault::Refused(text) if is_gone(text))
+    /// Notes that no command can continue the run.
+    pub fn discard(&self, reason: Reason) {
+        self.change(|state| *state = State::Discarded(reason));
     }
 
     /// Adds to a failure of the run what is done, and how to continue.
@@ -293,71 +279,6 @@ impl<'s> RunReceipts<'s> {
     }
 }
 
-impl State {
-    fn set_first_done(&mut self, done: u64) {
-        match self {
-            Self::Restarts => {}
-            Self::Continues(before) | Self::Lost(before) => *before = done,
-            Self::Pipe(_) if done == 0 => {}
-            Self::Pipe(before) => *before = Piped::First(done),
-        }
-    }
-
-    /// Notes that a receipt is gone.
-    fn lose(&mut self) {
-        if let Self::Continues(done) = *self {
-            *self = Self::Lost(done);
-        }
-    }
-
-    /// Takes back items that a key's receipt no longer has: the key has the first `to` of its items.
-    fn forget(&mut self, to: u64, is_in_order: bool) {
-        match self {
-            Self::Restarts => {}
-            Self::Continues(done) | Self::Lost(done) => *done = to.min(*done),
-            Self::Pipe(Piped::First(done)) if is_in_order => *done = to.min(*done),
-            Self::Pipe(done) => *done = Piped::Unknown,
-        }
-    }
-
-    /// Returns what is known if more items may be done.
-    fn with_unknown(self) -> Self {
-        match self {
-            Self::Pipe(Piped::Nothing) => Self::Pipe(Piped::Unknown),
-            _ => self,
-        }
-    }
-
-    /// Sets what the process reports if it is interrupted. The command that an interrupt leaves without a reply may be done.
-    fn announce(self) {
-        if let Some(note) = self.with_unknown().note() {
-            interrupt::say(note);
-        }
-    }
-
-    /// Returns what is done, and how to continue; `None` if the same command begins with the first item.
-    fn note(self) -> Option<String> {
-        let some = || "some items may be done".to_owned();
-        let at_least = |done| format!("at least {}", are_done(done));
-        match self {
-            Self::Restarts | Self::Continues(0) | Self::Pipe(Piped::Nothing) => None,
-            Self::Continues(done) => Some(format!("{}; {CONTINUES}", at_least(done))),
-            Self::Lost(0) => Some(format!("{}; {APPLIES_TWICE}", some())),
-            Self::Lost(done) => Some(format!("{}; {APPLIES_TWICE}", at_least(done))),
-            Self::Pipe(Piped::Unknown) => Some(some()),
-            Self::Pipe(Piped::First(done)) => {
-                Some(format!("the first {}; {PASS_LATER}", are_done(done)))
-            }
-        }
-    }
-}
-
-/// Returns a text like "5 items are done".
-fn are_done(items: u64) -> String {
-    let be = if items == 1 { "is" } else { "are" };
-    format!("{} {be} done", counted(items, "item"))
-}
-
 impl KeyReceipt {
     fn new(key: &[u8], suffix: &str) -> Self {
         Self {
@@ -370,14 +291,9 @@ impl KeyReceipt {
     /// Reads what an earlier run left.
     fn read(self, server: &Server) -> Result<Self, Fault> {
         let found: Option<Vec<u8>> = server.query(&self.key, cmd("GET").arg(&self.name))?;
-        let Some(found) = found else {
-            return Ok(self);
-        };
-        let contents = Contents::of_module(&found).or_else(|| Contents::of_script(&found));
-        if contents.is_none() {
-            let name = shown(&self.name);
-            return Err(Fault::Refused(format!("{name} is not a receipt")));
-        }
+        let invalid = || Fault::Refused(format!("{} is not a receipt", shown(&self.name)));
+        let read = |found: Vec<u8>| Contents::read(&found).ok_or_else(invalid);
+        let contents = found.map(read).transpose()?;
         Ok(Self { contents, ..self })
     }
 
@@ -386,27 +302,22 @@ impl KeyReceipt {
         self.contents.unwrap_or_default()
     }
 
-    /// Says that the receipt is gone.
-    fn gone(&self) -> String {
-        let name = shown(&self.name);
-        format!(
-            "the receipt {name} is gone: it expired, was deleted or evicted, or is on another server"
-        )
+    /// Returns the fault of a receipt that is gone.
+    fn gone(&self) -> Fault {
+        Fault::ReceiptGone(shown(&self.name).into_owned())
     }
 }
 
 impl Contents {
-    /// Reads a receipt of the module.
-    fn of_module(bytes: &[u8]) -> Option<Self> {
-        let end = Receipt::read(bytes)?.end();
-        Some(Self {
-            end,
-            ..Self::default()
-        })
-    }
-
-    /// Reads the numbers that the script keeps.
-    fn of_script(bytes: &[u8]) -> Option<Self> {
+    /// Reads a receipt of the module, or the numbers that the script keeps.
+    fn read(bytes: &[u8]) -> Option<Self> {
+        if let Some(receipt) = Receipt::read(bytes) {
+            let end = receipt.end();
+            return Some(Self {
+                end,
+                ..Self::default()
+            });
+        }
         let numbers = str::from_utf8(bytes).ok()?.split(' ');
         let numbers: Result<Vec<u64>, _> = numbers.map(str::parse).collect();
         let [end, removed, refused] = numbers.ok()?.try_into().ok()?;
@@ -422,51 +333,6 @@ impl Contents {
 fn forgotten(fault: &Fault) -> Option<Forgotten> {
     match fault {
         Fault::Refused(text) => Forgotten::read(text),
-        Fault::LoginRefused | Fault::Lost(_) | Fault::Unusable(_) => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_note_says_what_is_done_and_how_to_continue() {
-        for (state, parts) in [
-            (State::Restarts, &[][..]),
-            (State::Continues(0), &[]),
-            (
-                State::Continues(5000),
-                &["at least 5,000 items are done", CONTINUES],
-            ),
-            (State::Lost(0), &["some items may be done", APPLIES_TWICE]),
-            (State::Lost(1), &["at least 1 item is done", APPLIES_TWICE]),
-            (State::Pipe(Piped::Nothing), &[]),
-            (State::Pipe(Piped::Unknown), &["some items may be done"]),
-            (
-                State::Pipe(Piped::First(5000)),
-                &["the first 5,000 items are done", PASS_LATER],
-            ),
-        ] {
-            let note = (!parts.is_empty()).then(|| parts.join("; "));
-            assert_eq!(state.note(), note, "{state:?}");
-        }
-    }
-
-    #[test]
-    fn items_that_an_older_receipt_lacks_are_not_done() {
-        let first = |done| State::Pipe(Piped::First(done));
-        for (state, to, is_in_order, expected) in [
-            (State::Continues(5000), 3000, false, State::Continues(3000)),
-            // Another key's items may be done.
-            (State::Continues(5000), 7000, false, State::Continues(5000)),
-            (first(5000), 3000, true, first(3000)),
-            // Some of a pipe's first 3,000 items may come after others in their block.
-            (first(5000), 3000, false, State::Pipe(Piped::Unknown)),
-        ] {
-            let mut found = state;
-            found.forget(to, is_in_order);
-            assert_eq!(found, expected);
-        }
+        _ => None,
     }
 }
