@@ -47,8 +47,11 @@ impl Writer<'_, '_> {
     /// [`Error::BAD_CHUNK`] or a [`Refusal`].
     pub fn load_header(self, ctx: Ctx, header: &[u8]) -> Result<(), Error> {
         let value = chunks::begin(header, limits_for(ctx, false)).map_err(refusal)?;
-        let is_complete = matches!(value, Value::Complete(_));
-        publish_chunk(self.store(value, None), is_complete);
+        let loaded = match value {
+            Value::Complete(_) => Loaded::Completed,
+            Value::Partial(_) => Loaded::More,
+        };
+        loaded.publish(self.store(value, None));
         Ok(())
     }
 
@@ -59,9 +62,26 @@ impl Writer<'_, '_> {
     pub fn load_chunk(mut self, ctx: Ctx, cursor: u64, bytes: &[u8]) -> Result<(), Error> {
         let held = self.held()?.ok_or(Error::BAD_CHUNK)?;
         let chunk = Chunk { ctx, cursor, bytes };
-        let completes = held.update(|value, feed| chunk.load(value, feed))?;
-        publish_chunk(self.close(), completes);
+        let loaded = held.update(|value, feed| chunk.load(value, feed))?;
+        loaded.publish(self.close());
         Ok(())
+    }
+}
+
+/// What a loaded chunk made of its object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Loaded {
+    /// The object still lacks chunks, or was complete before.
+    More,
+    /// The chunk completed the object.
+    Completed,
+}
+
+impl Loaded {
+    /// Publishes that a chunk was loaded. An object counts as created once it is complete.
+    fn publish(self, mut change: Change) {
+        change.replicate_verbatim();
+        change.publish((self == Self::Completed).then_some(CREATED));
     }
 }
 
@@ -74,25 +94,29 @@ struct Chunk<'c> {
 }
 
 impl Chunk<'_> {
-    /// Loads the chunk. Returns whether it completes the object. By `RedisBloom`'s rules a chunk may be empty.
-    fn load(&self, value: &mut Value, feed: &FeedSlot) -> Result<bool, Error> {
+    /// Loads the chunk. By `RedisBloom`'s rules a chunk may be empty.
+    ///
+    /// # Errors
+    /// [`Error::BAD_CHUNK`], any of [`misplaced`](Self::misplaced), or a [`Refusal`].
+    fn load(&self, value: &mut Value, feed: &FeedSlot) -> Result<Loaded, Error> {
         let partial = match value {
-            Value::Complete(object) => return self.load_complete(object, feed).map(|()| false),
+            Value::Complete(object) => return self.load_complete(object, feed),
             Value::Partial(partial) => partial,
         };
         if self.bytes.is_empty() && has_redisbloom_rules(self.ctx) {
-            return Ok(false);
+            return Ok(Loaded::More);
         }
         match partial.load_within(self.cursor, self.bytes, limits_for(self.ctx, false)) {
-            Ok(None) => Ok(false),
+            Ok(None) => Ok(Loaded::More),
             Ok(Some(object)) => {
                 *value = Value::Complete(object);
-                Ok(true)
+                Ok(Loaded::Completed)
             }
             // Chunks that were already executed elsewhere come in any order.
             Err(LoadError::Decode(DecodeError::Malformed(_))) if self.ctx.must_obey() => {
                 fill(value).map_err(refusal)?;
-                self.overwrite(value.object_mut()?, feed).map(|()| true)
+                let overwritten = self.overwrite(value.object_mut()?, feed);
+                overwritten.map(|()| Loaded::Completed)
             }
             Err(error) => Err(refusal(error)),
         }
@@ -100,14 +124,21 @@ impl Chunk<'_> {
 
     /// Loads the chunk into a complete object of `RedisBloom`. Without items, such an object is complete with its header,
     /// and accepts chunks. With items it accepts them only by `RedisBloom`'s rules, because they replace bits of the items.
-    fn load_complete(&self, object: &mut Object, feed: &FeedSlot) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// [`Error::BAD_CHUNK`] or any of [`misplaced`](Self::misplaced).
+    fn load_complete(&self, object: &mut Object, feed: &FeedSlot) -> Result<Loaded, Error> {
         let (_, items, _) = object.totals();
         if items > 0 && !has_redisbloom_rules(self.ctx) {
             return Err(Error::BAD_CHUNK);
         }
-        self.overwrite(object, feed)
+        self.overwrite(object, feed).map(|()| Loaded::More)
     }
 
+    /// Overwrites bits of the object with those of the chunk. A feed holds items, so it ends.
+    ///
+    /// # Errors
+    /// [`Error::BAD_CHUNK`] or any of [`misplaced`](Self::misplaced).
     fn overwrite(&self, object: &mut Object, feed: &FeedSlot) -> Result<(), Error> {
         chunks::overwrite(object, self.cursor, self.bytes).map_err(|error| match error {
             DecodeError::Malformed(_) if follows_redisbloom(self.ctx) => self.misplaced(object),
@@ -151,10 +182,4 @@ fn refusal(error: impl Into<LoadError>) -> Error {
         LoadError::Decode(DecodeError::NoMemory) => Error::Refused(Refusal::OutOfMemory),
         LoadError::Decode(_) => Error::BAD_CHUNK,
     }
-}
-
-/// Publishes that a chunk was loaded, and whether it completes the object.
-fn publish_chunk(mut change: Change, completes: bool) {
-    change.replicate_verbatim();
-    change.publish(completes.then_some(CREATED));
 }
