@@ -15,12 +15,11 @@ use crate::bloom::stack::{Tally, claims_counted};
 use crate::hash::{BATCH, Batch, Probe};
 use crate::number::{either, expm1, ln_1p, next_random, to_double, to_whole};
 
-/// The most that either kind of sampling may cost: in probes of small filters to compare filters, in filters' positions in
-/// use for lookups of synthetic items.
-const COST: u64 = 1 << 19;
+/// The most that the lookups of synthetic items may cost, in positions in use of the filters.
+const LOOKUP_COST: u64 = 1 << 19;
 
 /// The most lookups of synthetic items, in one filter each.
-const LOOKUPS: u64 = 1 << 20;
+const MAX_LOOKUPS: u64 = 1 << 20;
 
 /// The most synthetic items that are looked up.
 const MAX_ITEMS: u64 = 1 << 16;
@@ -29,22 +28,31 @@ const MAX_ITEMS: u64 = 1 << 16;
 /// deviation is less than a fifth of it.
 const ENOUGH: u64 = 32;
 
+/// The most that the comparison of filters may cost, in probes of small ones.
+const COMPARISON_COST: u64 = 1 << 19;
+
+/// The cost of a probe in a large filter, which is likely to miss the caches, relative to one in a small filter.
+const LARGE_COST: u64 = 16;
+
+/// The number of filters that are compared, up to a factor of two.
+const COMPARED_FILTERS: usize = 256;
+
+/// The fewest synthetic items that are drawn from filters to compare them.
+const MIN_DRAWS: usize = 64;
+
+/// The most synthetic items that are drawn from filters to compare them.
+const MAX_DRAWS: usize = 8 * MIN_DRAWS;
+
+/// The intended number of lookups of drawn items in small filters. They take no longer than fewer lookups in large ones.
+const SMALL_LOOKUPS: usize = 24_576;
+
 /// What an estimate may still cost. All lookups end when nothing is left.
-struct Budget {
-    left: Cell<u64>,
-}
+struct Budget(Cell<u64>);
 
 impl Budget {
-    /// Creates a budget of this cost.
-    const fn of(cost: u64) -> Self {
-        Self {
-            left: Cell::new(cost),
-        }
-    }
-
     /// Subtracts a cost.
     fn spend(&self, cost: u64) {
-        self.left.set(self.left.get().saturating_sub(cost));
+        self.0.set(self.0.get().saturating_sub(cost));
     }
 
     /// Returns whether a position of a filter is in use, and subtracts the cost of the probe.
@@ -55,7 +63,7 @@ impl Budget {
 
     /// Returns whether nothing is left.
     const fn is_spent(&self) -> bool {
-        self.left.get() == 0
+        self.0.get() == 0
     }
 }
 
@@ -84,15 +92,16 @@ pub fn rate<'f>(by_equations: f64, filters: impl Iterator<Item = &'f Filter>) ->
 
 /// Returns the rate of filters that may share items, given the rate that they have if they share none.
 fn rate_together(rate: f64, filters: &[&Filter]) -> f64 {
-    let factor = overlap(filters, &Budget::of(COST));
+    let factor = overlap(filters, &Budget(Cell::new(COMPARISON_COST)));
     let together = -expm1(factor * ln_1p(-rate));
     if together.is_finite() { together } else { rate }
 }
 
 /// Measures the error rate of small filters by lookups of synthetic items. Returns `None` if too few are claimed.
 fn sampled_rate(filters: &[&Filter]) -> Option<f64> {
-    let batches = LOOKUPS.checked_div(filters.len() as u64)?.min(MAX_ITEMS) / BATCH as u64;
-    let mut budget = Budget::of(COST);
+    let items = MAX_LOOKUPS.checked_div(filters.len() as u64)?;
+    let batches = items.min(MAX_ITEMS) / BATCH as u64;
+    let mut budget = Budget(Cell::new(LOOKUP_COST));
     let mut random = 0;
     let mut probes =
         iter::repeat_with(|| Probe::new(next_random(&mut random), next_random(&mut random)));
@@ -113,21 +122,6 @@ fn sampled_rate(filters: &[&Filter]) -> Option<f64> {
     (claimed >= ENOUGH).then(|| to_double(claimed) / to_double(items))
 }
 
-/// The number of filters sampled, up to a factor of two.
-const SAMPLED_FILTERS: usize = 256;
-
-/// The fewest synthetic items drawn.
-const MIN_DRAWS: usize = 64;
-
-/// The most synthetic items drawn.
-const MAX_DRAWS: usize = 8 * MIN_DRAWS;
-
-/// The intended number of lookups in small filters. They take no longer than fewer lookups in large ones.
-const SMALL_LOOKUPS: usize = 24_576;
-
-/// The cost of a probe in a large filter, which is likely to miss the caches, relative to one in a small filter.
-const LARGE_COST: u64 = 16;
-
 /// Returns the factor by which overlap shrinks the logarithm of the share of items that no filter claims: 1 if the
 /// filters hold different items, `1/n` if all `n` hold the same.
 ///
@@ -138,7 +132,7 @@ const LARGE_COST: u64 = 16;
 /// Also returns 1 if `budget` is spent before the end.
 fn overlap(all: &[&Filter], budget: &Budget) -> f64 {
     // An odd stride also samples both of two kinds that alternate.
-    let stride = (all.len() / SAMPLED_FILTERS) | 1;
+    let stride = (all.len() / COMPARED_FILTERS) | 1;
     let filters: Vec<&Filter> = all.iter().copied().step_by(stride).collect();
     let stride = to_double(stride as u64);
     let mut alike: BTreeMap<_, Vec<usize>> = BTreeMap::new();
@@ -155,18 +149,15 @@ fn overlap(all: &[&Filter], budget: &Budget) -> f64 {
         let others = alike[&filter.merge_key()].iter().copied();
         let others = others.filter(|other| *other != index);
         let chance = others.clone().map(|other| rates[other]).sum::<f64>() * stride;
+        let others = others.map(|other| filters[other]);
         for _ in 0..draws {
-            let is_in_use = |position| budget.probe(filter, position);
-            let Some(item) = filter.claimed_positions(is_in_use, &mut random) else {
+            let Some(claims) = draw_from(filter, others.clone(), budget, &mut random) else {
                 continue;
             };
-            let claims = |filter: &Filter| item.iter().all(|p| budget.probe(filter, *p));
-            let claiming = others.clone().filter(|other| claims(filters[*other]));
-            let claiming = to_double(claiming.count() as u64) * stride;
             if budget.is_spent() {
                 return 1.0;
             }
-            counted += 1.0 / (1.0 + claiming);
+            counted += 1.0 / (1.0 + to_double(claims) * stride);
             expected += mean_share(chance);
         }
     }
@@ -175,6 +166,18 @@ fn overlap(all: &[&Filter], budget: &Budget) -> f64 {
     } else {
         1.0
     }
+}
+
+/// Draws an item that a filter claims. Returns how many of the other filters claim it, or `None` if none was found.
+fn draw_from<'f>(
+    filter: &Filter,
+    others: impl Iterator<Item = &'f Filter>,
+    budget: &Budget,
+    random: &mut u64,
+) -> Option<u64> {
+    let item = filter.claimed_positions(|position| budget.probe(filter, position), random)?;
+    let claims = |other: &&Filter| item.iter().all(|position| budget.probe(other, *position));
+    Some(others.filter(claims).count() as u64)
 }
 
 /// Returns how many items to draw from each filter: numbers in proportion to the rates.
