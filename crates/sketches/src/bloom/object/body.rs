@@ -305,9 +305,7 @@ impl Object {
 
     /// Returns whether the clock was set back since the last write: [`tidy`](Self::tidy) sets the periods of all items back.
     pub fn is_ahead(&self, now_ms: u64) -> bool {
-        let tables = self.tables();
-        let window = tables.and_then(|tables| Some((tables, tables.shape().window()?)));
-        window.is_some_and(|(tables, window)| tables.lead(window, now_ms) > 0)
+        self.tables().is_some_and(|tables| tables.lead(now_ms) > 0)
     }
 
     /// Drops the items that have expired; their memory is freed as others are added. If the clock was set back, sets the

@@ -54,7 +54,7 @@ impl Tables {
 
     /// Returns the number of items in the current period, if there is a window.
     pub fn period_items(&self, now_ms: impl FnOnce() -> u64) -> Option<u64> {
-        let current = self.period_at(self.shape.window()?, now_ms());
+        let current = self.clock()?.period_at(now_ms());
         let periods = self.parts.iter().flat_map(|part| part.table.periods());
         let of_current = periods.filter(|(period, _)| *period == current);
         Some(of_current.map(|(_, count)| count).sum())

@@ -3,6 +3,7 @@
 mod body;
 mod check;
 mod claims;
+mod clock;
 mod estimate;
 mod figures;
 mod make;
@@ -18,6 +19,7 @@ mod window;
 
 pub use body::Object;
 pub use check::FilterFields;
+pub use clock::Clock;
 pub use merge::MergeError;
 pub use outline::{FilterOutline, Outline};
 pub use part::Part;

@@ -4,6 +4,8 @@ use crate::bloom::law::{Refusal, TableStep};
 use crate::bloom::stack::Added;
 use crate::table::{Kept, Payload, Period, Refused, Room, Table};
 
+use super::clock::Now;
+
 /// A table, and how many items it is for.
 #[derive(Debug)]
 pub struct Part {
@@ -11,17 +13,6 @@ pub struct Part {
     pub step: TableStep,
     /// The fingerprints.
     pub table: Table,
-}
-
-/// The time of an operation on a window; zeros without a window.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Now {
-    /// The current period.
-    pub current: Period,
-    /// The oldest one that has not expired.
-    pub oldest: Period,
-    /// The period to which items are added.
-    pub target: Period,
 }
 
 impl Part {

@@ -14,10 +14,10 @@ use crate::bloom::law::{Limits, TableStep};
 use crate::table::{Filling, Merge, Merged, Payload, Period, Refused, Table};
 
 use super::claims::{Claim, Claims, Prefix, Sums};
+use super::clock::Clock;
 use super::merge::{MergeError, NO_MEMORY, TOO_LARGE, reserved};
 use super::part::{Part, refusal};
-use super::tables::{Tables, oldest};
-use super::window::Window;
+use super::tables::Tables;
 
 /// The entries from which the number of all is estimated; half as many at least.
 const SAMPLE: u64 = 1 << 16;
@@ -40,7 +40,7 @@ impl Shift {
 /// The periods of a union; zeros without a window.
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
-    /// The [lead](Tables::lead) by which the first object is set back.
+    /// The [lead](Clock::lead) by which the first object is set back.
     lead: u64,
     /// The period before the newest of all objects.
     current: Period,
@@ -89,8 +89,8 @@ impl Tables {
         limits: Limits,
     ) -> Result<Option<Self>, MergeError> {
         let mut shifts = reserved(1 + others.len())?;
-        let span = if let Some(window) = self.shape().window() {
-            self.span(others, window, now_ms, &mut shifts)
+        let span = if let Some(clock) = self.clock() {
+            self.span(others, clock, now_ms, &mut shifts)
         } else {
             shifts.resize(1 + others.len(), Shift::default());
             Span::default()
@@ -108,25 +108,25 @@ impl Tables {
     fn span(
         &self,
         others: &[&Self],
-        window: Window,
+        clock: Clock,
         now_ms: Option<u64>,
         shifts: &mut Vec<Shift>,
     ) -> Span {
-        let lead = |tables: &Self| now_ms.map_or(0, |now_ms| tables.lead(window, now_ms));
+        let lead = |tables: &Self| now_ms.map_or(0, |now_ms| tables.lead(now_ms));
         let ahead = |tables: &Self| tables.ahead.saturating_add(lead(tables));
-        let (own_lead, mut current) = (lead(self), self.reached(window));
+        let (own_lead, mut current) = (lead(self), self.reached(clock));
         shifts.push(Shift::default());
         for other in others {
             let shift = Shift {
                 add: ahead(self),
                 subtract: ahead(other),
             };
-            current = current.max(Period(shift.of(other.reached(window).0)));
+            current = current.max(Period(shift.of(other.reached(clock).0)));
             shifts.push(shift);
         }
-        let first = oldest(window, current);
-        let expired = now_ms.map(|now_ms| self.period_at(window, now_ms).0 + own_lead);
-        let expired = expired.map(|current| oldest(window, Period(current)));
+        let first = clock.oldest(current);
+        let expired = now_ms.map(|now_ms| clock.period_at(now_ms).0 + own_lead);
+        let expired = expired.map(|current| clock.oldest(Period(current)));
         Span {
             lead: own_lead,
             current,
@@ -168,9 +168,8 @@ fn shorten(steps: &mut [TableStep], least: Option<u32>) -> bool {
 /// Returns the number of the longest table of at most `bits` bits.
 fn longest_within(steps: &[TableStep], bits: u32) -> usize {
     let shorter = (0..steps.len()).filter(|target| steps[*target].bits <= bits);
-    shorter
-        .max_by_key(|target| steps[*target].bits)
-        .unwrap_or(0)
+    let longest = shorter.max_by_key(|target| steps[*target].bits);
+    longest.unwrap_or(0)
 }
 
 const fn refused(why: Refused) -> MergeError {
@@ -426,7 +425,7 @@ impl Member<'_> {
 mod tests {
     use super::*;
     use crate::bloom::law::{Growth, Params, Tightening};
-    use crate::bloom::object::{Kind, Shape};
+    use crate::bloom::object::{Kind, Shape, Window};
     use crate::hash::{Hasher, Seed};
     use crate::number::Fraction;
 

@@ -4,11 +4,6 @@
 //! `law/tables.rs`. The newest table takes new items. The table that claims an item keeps its count. A later period goes to
 //! the newest table, if that has room, and the older table keeps the entry as it is: it may be that of another item with the
 //! same fingerprint. So the older tables of a window become empty, and go.
-//!
-//! A period's number is the clock's number plus `ahead`. If the clock was set back, a write raises `ahead`, so that the number
-//! of the clock's period falls by one at most. For example, `ahead` is 10, and an item of the clock's period 100 has number
-//! 110. If the clock is then set back to period 60, `ahead` becomes 49: the clock's period has number 109, and items are
-//! still added to 110, the latest period in which the object was written.
 
 use crate::bloom::law::{Growth, Limits, Refusal, TableStep};
 use crate::bloom::stack::{self, Added};
@@ -17,9 +12,10 @@ use crate::machine::memory::{self, Relocate};
 use crate::number::Fraction;
 use crate::table::{Period, Table};
 
-use super::part::{Now, Part, refusal};
-use super::shape::{Kind, Shape};
-use super::window::{Time, Window};
+use super::clock::{Clock, Now};
+use super::part::{Part, refusal};
+use super::shape::Shape;
+use super::window::Time;
 
 /// An object of tables.
 #[derive(Debug)]
@@ -28,8 +24,7 @@ pub struct Tables {
     hasher: Hasher,
     /// Oldest first; never empty.
     pub(super) parts: Vec<Part>,
-    /// What is added to the number of a period. It grows when the clock was set back, so that the current period's number never
-    /// falls by more than one.
+    /// What is added to the clock's number of a period. It grows when the clock was set back (`clock.rs`).
     pub(super) ahead: u64,
     /// The period before which all items were dropped.
     dropped: Period,
@@ -48,9 +43,6 @@ impl Tables {
     /// Size of the entry of a table, in bytes.
     pub const ENTRY_BYTES: u64 = memory::stated::<Part>(168) as u64;
 
-    /// The last number of a current period, which is some 35,000 years away if each takes a millisecond.
-    pub const LAST_PERIOD: u64 = 1 << 50;
-
     /// Creates an empty object.
     pub fn new(shape: &Shape, hasher: Hasher, limits: Limits) -> Result<Self, Refusal> {
         let mut tables = Self::without_parts(shape, hasher);
@@ -63,12 +55,11 @@ impl Tables {
         let mut shape = *shape;
         shape.params.tightening = shape.tightening();
         shape.params.capacity = shape.params.capacity.max(1);
-        let ahead = Self::least_ahead(&shape);
         Self {
             shape,
             hasher,
             parts: Vec::new(),
-            ahead,
+            ahead: Clock::least_ahead(shape.window()),
             dropped: Period::default(),
         }
     }
@@ -119,15 +110,9 @@ impl Tables {
         Self { parts, ..*self }
     }
 
-    /// Returns what is added to the number of a period as long as the clock was not set back: so much that it is larger than
-    /// that of the periods of a window even in 1970.
-    pub fn least_ahead(shape: &Shape) -> u64 {
-        shape.window().map_or(0, |window| 2 * window.periods() + 4)
-    }
-
     /// Returns the number that a period has in an object that is read.
     pub fn stored(&self, period: Period) -> u64 {
-        (period.0 + Self::least_ahead(&self.shape)).saturating_sub(self.ahead)
+        (period.0 + Clock::least_ahead(self.shape.window())).saturating_sub(self.ahead)
     }
 
     /// Checks that the object is valid.
@@ -211,16 +196,27 @@ impl Tables {
         self.parts.iter().filter_map(last).max().unwrap_or_default()
     }
 
-    /// Returns the latest period in which the object was written.
-    pub(super) fn reached(&self, window: Window) -> Period {
-        let newest_but_one = self.newest_period().0.saturating_sub(1);
-        Period(newest_but_one.max(self.dropped.0 + window.periods() - 1))
+    /// Returns the clock, if the object has a window.
+    #[inline]
+    pub(super) fn clock(&self) -> Option<Clock> {
+        let ahead = self.ahead;
+        self.shape.window().map(|window| Clock { window, ahead })
     }
 
-    /// Returns the number of the latest period in which the object was written, without what is added to it.
+    /// Returns the latest period in which the object was written.
+    pub(super) fn reached(&self, clock: Clock) -> Period {
+        clock.reached(self.newest_period(), self.dropped)
+    }
+
+    /// Returns by how many periods, but for one, the clock was set back since the last write.
+    pub(super) fn lead(&self, now_ms: u64) -> u64 {
+        let lead = |clock: Clock| clock.lead(now_ms, self.reached(clock));
+        self.clock().map_or(0, lead)
+    }
+
+    /// Returns the clock's number of the latest period in which the object was written, if it has a window.
     pub fn reached_period(&self) -> Option<u64> {
-        let window = self.shape.window()?;
-        self.reached(window).0.checked_sub(self.ahead)
+        self.reached(self.clock()?).0.checked_sub(self.ahead)
     }
 
     /// Moves the allocations, starting with number `first`, until `by` stops. Returns the number of the next one, if there
@@ -243,33 +239,16 @@ impl Tables {
         None
     }
 
-    /// Returns the current period at a time.
-    pub(super) fn period_at(&self, window: Window, now_ms: u64) -> Period {
-        Period(window.period_at(now_ms).min(Self::LAST_PERIOD) + self.ahead)
-    }
-
     /// Returns the oldest period that has not expired; 0 without a window.
     #[inline]
     pub(super) fn oldest_live(&self, now_ms: impl FnOnce() -> u64) -> Period {
-        match self.shape.kind {
-            Kind::Windowed(window) => oldest(window, self.period_at(window, now_ms())),
-            _ => Period::default(),
-        }
+        let oldest = |clock: Clock| clock.oldest(clock.period_at(now_ms()));
+        self.clock().map_or(Period::default(), oldest)
     }
 
     fn now(&self, time: Time) -> Now {
-        let Kind::Windowed(window) = self.shape.kind else {
-            return Now::default();
-        };
-        let (current, _) = self.current_and_lead(window, time.now_ms);
-        let oldest = oldest(window, current);
-        let least = time.ttl_ms.map_or(current, |_| oldest);
-        let target = Period(window.target(time, self.ahead));
-        Now {
-            current,
-            oldest,
-            target: target.clamp(least, Period(current.0 + 1)),
-        }
+        let now = |clock: Clock| clock.now(time, self.reached(clock));
+        self.clock().map_or_else(Now::default, now)
     }
 
     #[inline(never)]
@@ -501,29 +480,11 @@ impl Tables {
     /// Drops the items that have expired. If the clock was set back, the periods of all items are set back with it. Returns
     /// whether anything changed.
     pub fn tidy(&mut self, now_ms: u64) -> bool {
-        let Kind::Windowed(window) = self.shape.kind else {
+        let Some(clock) = self.clock() else {
             return false;
         };
-        let (current, lead) = self.current_and_lead(window, now_ms);
-        self.set_back(lead, oldest(window, current))
+        let reached = self.reached(clock);
+        let current = clock.current(now_ms, reached);
+        self.set_back(clock.lead(now_ms, reached), clock.oldest(current))
     }
-
-    /// Returns the period that counts as the current one for a write, and by how many periods, but for one, the clock was set
-    /// back. After it was, the current period is the latest before: otherwise, items would become older each time that the
-    /// clock goes to and fro.
-    fn current_and_lead(&self, window: Window, now_ms: u64) -> (Period, u64) {
-        let period = self.period_at(window, now_ms);
-        let current = period.max(self.reached(window));
-        (current, current.0.saturating_sub(period.0 + 1))
-    }
-
-    /// Returns by how many periods the clock was set back, but for one.
-    pub(super) fn lead(&self, window: Window, now_ms: u64) -> u64 {
-        self.current_and_lead(window, now_ms).1
-    }
-}
-
-/// Returns the oldest period of the window that ends with one.
-pub(super) const fn oldest(window: Window, current: Period) -> Period {
-    Period(window.oldest(current.0))
 }

@@ -14,7 +14,7 @@
 
 use crate::MAX_CAPACITY;
 use crate::bloom::law::TableStep;
-use crate::bloom::object::{Object, Part, Shape, Tables};
+use crate::bloom::object::{Clock, Object, Part, Shape, Tables};
 use crate::bytes::{Buffer, ByteCursor, DecodeError, RdbRead, RdbWrite, push};
 use crate::hash::Hasher;
 use crate::machine::memory;
@@ -280,7 +280,7 @@ impl<'p> Piece<'p> {
         if !(1..=TableStep::MOST as u64).contains(&count) {
             return Err("piece of too many tables".into());
         }
-        if newest.max(dropped) > Tables::LAST_PERIOD + 1 + Tables::least_ahead(shape) {
+        if newest.max(dropped) > Clock::LAST_PERIOD + 1 + Clock::least_ahead(shape.window()) {
             return Err("period out of range".into());
         }
         let mut sections: Vec<Section> = Vec::new();
