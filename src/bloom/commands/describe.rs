@@ -56,7 +56,7 @@ fn field_value(object: &Object, feed: &FeedSlot, shape: &Shape, field: InfoField
         InfoField::Expansion if !scaling => Reply::Null,
         InfoField::Expansion => Reply::Count(u64::from(params.growth.expansion())),
         InfoField::Error => Reply::Rate(params.error_rate.get()),
-        InfoField::Tightening if scaling => Reply::Rate(params.tightening.ratio()),
+        InfoField::Tightening if scaling => Reply::Rate(params.tightening.ratio().get()),
         InfoField::MaxScaledCapacity if scaling => Reply::Count(object.reach(keys::limits())),
         InfoField::Tightening | InfoField::MaxScaledCapacity => return None,
         InfoField::EstimatedError => Reply::Rate(object.estimated_rate(now)),

@@ -98,9 +98,9 @@ impl Wanted {
             }
             (None, _) => {
                 let mut shape = self.shape;
-                let default = shape.params.tightening.ratio();
-                let ratio = self.tightening.map_or(default, Fraction::get);
-                shape.params.tightening = Tightening::like_valkey_bloom(ratio);
+                let tightening = &mut shape.params.tightening;
+                let ratio = self.tightening.unwrap_or(tightening.ratio());
+                *tightening = Tightening::like_valkey_bloom(ratio);
                 Ok(New::Own(shape))
             }
         }

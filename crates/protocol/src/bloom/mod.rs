@@ -280,9 +280,7 @@ pub fn require_ttl_within(kind: Kind, ttl_ms: Option<u64>) -> Result<(), Error> 
 fn tightening(ratio: Fraction, origin: Origin) -> Tightening {
     match origin {
         Origin::Client => Tightening::ours(ratio),
-        Origin::Elsewhere => {
-            Tightening::from_stored(ratio.get()).unwrap_or(Tightening::ours(ratio))
-        }
+        Origin::Elsewhere => Tightening::from_stored(ratio),
     }
 }
 

@@ -93,7 +93,10 @@ fn text_of(new: &New) -> String {
                 Kind::ScaledTo => " scaled".to_owned(),
                 Kind::Windowed(it) => format!(" {} periods of {} ms", it.periods(), it.period_ms()),
             };
-            (params, format!("{law}{}{kind}", params.tightening.ratio()))
+            (
+                params,
+                format!("{law}{}{kind}", params.tightening.ratio().get()),
+            )
         }
     };
     let growth = match params.growth {

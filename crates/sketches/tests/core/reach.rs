@@ -6,7 +6,7 @@ use valkeybloom_sketches::bloom::{
     Growth, Kind, Limits, MAX_FILTERS, New, Object, Params, PartSize, Refusal, Shape, Tightening,
     Window,
 };
-use valkeybloom_sketches::{MAX_CAPACITY, Seed};
+use valkeybloom_sketches::{Fraction, MAX_CAPACITY, Seed};
 
 use crate::sizes::{self, next_capacity};
 use crate::support::{
@@ -237,7 +237,7 @@ fn a_plan_is_what_an_object_becomes() {
     for (capacity, items, expansion) in [(1, 1, 2), (50, 2000, 2), (30, 700, 1), (900, 800, 0)] {
         let own = Shape::plain(params(capacity, 0.01, 0.5, expansion));
         let mut theirs = own;
-        theirs.params.tightening = Tightening::like_valkey_bloom(0.5);
+        theirs.params.tightening = Tightening::like_valkey_bloom(Fraction::HALF);
         let redisbloom = New::RedisBloom {
             params: own.params,
             factor: expansion.max(1),

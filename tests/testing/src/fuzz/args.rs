@@ -367,7 +367,7 @@ fn check_insert(line: &Line, defaults: Defaults, origin: Origin) {
     let tightening = match origin {
         Origin::Client => {
             assert!(params.tightening.is_ours());
-            params.tightening.ratio()
+            params.tightening.ratio().get()
         }
         Origin::Elsewhere => params.tightening.to_stored(),
     };
@@ -417,7 +417,7 @@ fn options_of(shape: &Shape) -> String {
 fn in_range(shape: &Shape) -> &Params {
     let params = &shape.params;
     assert!((1..=MAX_CAPACITY).contains(&params.capacity));
-    for rate in [params.error_rate.get(), params.tightening.ratio()] {
+    for rate in [params.error_rate, params.tightening.ratio()].map(Fraction::get) {
         assert!(0.0 < rate && rate < 1.0);
     }
     if let Kind::Windowed(window) = shape.kind {

@@ -169,7 +169,7 @@ pub const fn scaled_to(params: Params) -> Shape {
 /// ends because a double can't hold it.
 #[allow(clippy::cast_precision_loss, reason = "indices are small")]
 pub fn rate_of(params: &Params, index: u64) -> Option<Fraction> {
-    let (p, r) = (params.error_rate.get(), params.tightening.ratio());
+    let (p, r) = (params.error_rate.get(), params.tightening.ratio().get());
     if params.growth == Growth::Fixed {
         return Some(params.error_rate);
     }

@@ -54,11 +54,11 @@ impl Geometry {
     /// Returns the size of [`for_rate`](Self::for_rate). The search for the best number of hash functions begins at
     /// `hashes`, and is quicker if that is near.
     pub fn for_rate_near(capacity: u64, rate: Fraction, cells: Cells, hashes: u32) -> Self {
-        let (items, rate) = (to_double(capacity.max(1)), rate.get());
+        let items = to_double(capacity.max(1));
         let most = most_hashes(rate);
         let near = hashes.clamp(1, most);
         // Coincidences alone need this many positions, whatever the number of hash functions.
-        if 0.25 * items / rate > MOST_POSITIONS * MOST_POSITIONS {
+        if 0.25 * items / rate.get() > MOST_POSITIONS * MOST_POSITIONS {
             return Self::of_bytes(MOST_BYTES, near, cells);
         }
         let positions = |hashes| positions_for(items, rate, hashes);
@@ -114,8 +114,8 @@ impl Geometry {
 }
 
 /// Returns the most hash functions of a filter for this rate.
-fn most_hashes(rate: f64) -> u32 {
-    (-ln(rate) / LN_2).ceil() as u32 + 1
+fn most_hashes(rate: Fraction) -> u32 {
+    (-ln(rate.get()) / LN_2).ceil() as u32 + 1
 }
 
 /// Finds the minimum of a function that falls, then rises, over the whole numbers from 1 to `most`. Returns the number
@@ -139,7 +139,7 @@ fn least(near: u32, most: u32, function: impl Fn(u32) -> f64) -> (u32, f64) {
 }
 
 /// Returns the number of positions of a filter for `items` at this rate, with this many hash functions.
-fn positions_for(items: f64, rate: f64, hashes: u32) -> f64 {
+fn positions_for(items: f64, rate: Fraction, hashes: u32) -> f64 {
     items / items_per_position_for(items, rate, hashes)
 }
 
@@ -156,7 +156,8 @@ fn whole_bytes(positions: f64, hashes: u32) -> u64 {
 
 /// Returns `A(x)` of a filter with this rate `q` that holds `n` items: at the `x` that solves `xᵏ + c·A(x)²/n = q`, found
 /// by Newton's method within bounds.
-fn items_per_position_for(items: f64, rate: f64, hashes: u32) -> f64 {
+fn items_per_position_for(items: f64, rate: Fraction, hashes: u32) -> f64 {
+    let rate = rate.get();
     let (mut low, mut high) = (0.0, exp(ln(rate) / f64::from(hashes)));
     let mut fill = high;
     let mut found = 0.0;

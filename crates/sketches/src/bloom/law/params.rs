@@ -93,18 +93,16 @@ impl Tightening {
 
     /// Returns the ratio of an object that grows by valkey-bloom's law. A ratio that marks an object as ours is cut to
     /// 15 digits.
-    pub fn like_valkey_bloom(ratio: f64) -> Self {
-        let stored = Self::from_stored(ratio).unwrap_or(Self::HALF);
-        Self::of_valkey_bloom(stored.ratio)
+    pub fn like_valkey_bloom(ratio: Fraction) -> Self {
+        Self::of_valkey_bloom(Self::from_stored(ratio).ratio)
     }
 
-    /// Decodes the ratio in files and in commands of a primary. Returns `None` if it is not strictly between 0 and 1.
-    pub fn from_stored(stored: f64) -> Option<Self> {
-        let ratio = Fraction::new(stored)?;
-        Some(match Fraction::new(stored.next_down()) {
+    /// Decodes the ratio in files and in commands of a primary.
+    pub fn from_stored(stored: Fraction) -> Self {
+        match Fraction::new(stored.get().next_down()) {
             Some(below) if cut(below) == below => Self::ours(below),
-            _ => Self::of_valkey_bloom(ratio),
-        })
+            _ => Self::of_valkey_bloom(stored),
+        }
     }
 
     /// Returns the same ratio under a law of this module.
@@ -119,14 +117,14 @@ impl Tightening {
     /// Returns the number for files and replicated commands.
     pub const fn to_stored(self) -> f64 {
         match self.author {
-            Author::Ours => self.ratio().next_up(),
-            Author::ValkeyBloom => self.ratio(),
+            Author::Ours => self.ratio.get().next_up(),
+            Author::ValkeyBloom => self.ratio.get(),
         }
     }
 
     /// Returns the ratio itself.
-    pub const fn ratio(self) -> f64 {
-        self.ratio.get()
+    pub const fn ratio(self) -> Fraction {
+        self.ratio
     }
 
     /// Returns whether the object grows by a law of this module.
@@ -168,11 +166,12 @@ impl Params {
         expansion: u64,
     ) -> Result<Self, &'static str> {
         let expansion = u32::try_from(expansion).map_err(|_| "expansion out of range")?;
+        let error_rate = Fraction::new(error_rate).ok_or("error rate out of range")?;
+        let tightening = Fraction::new(tightening).ok_or("tightening ratio out of range")?;
         Ok(Self {
             capacity,
-            error_rate: Fraction::new(error_rate).ok_or("error rate out of range")?,
-            tightening: Tightening::from_stored(tightening)
-                .ok_or("tightening ratio out of range")?,
+            error_rate,
+            tightening: Tightening::from_stored(tightening),
             growth: Growth::from_expansion(expansion),
         })
     }

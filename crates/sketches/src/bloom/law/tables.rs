@@ -1,14 +1,14 @@
 //! The law of objects that are tables of fingerprints: how many items each table is for, and the bits of its fingerprints.
 //!
-//! A table of *n* fingerprints of *p* bits claims a stranger with a probability of at most *n* / 2ᵖ. The first table of an
-//! object, for *N* items, has the fewest bits with which *N* / 2ᵖ is at most 31/32 of the object's rate. Each further one
-//! has the fewest that take at most ¾ of the rate left by the tables before it. A non-scaling object has one table, which
-//! may take all of it.
+//! A table of *n* fingerprints of *p* bits claims an item that was never added with a probability of at most *n* / 2ᵖ. The
+//! first table of an object, for *N* items, has the fewest bits with which *N* / 2ᵖ is at most 31/32 of the object's rate.
+//! Each further one has the fewest that take at most ¾ of the rate left by the tables before it. A non-scaling object has one
+//! table, which may take all of it.
 //!
 //! A table takes memory only for what is in it, and each doubling of *N* costs a bit of each item. So a table is for eight
 //! times as many items as the expansion says: an object that was reserved too small has few tables.
 
-use crate::number::{MAX_CAPACITY, power, to_double};
+use crate::number::{Fraction, MAX_CAPACITY, power, to_double};
 use crate::table::{Payload, Table, expected_bytes, largest_bytes};
 
 use super::limits::Refusal;
@@ -63,11 +63,12 @@ impl TableStep {
             number = step.number.saturating_add(1);
             share = NEXT_SHARE;
         }
-        let (most, bits) = fitting(wanted, first, left * share, payload)?;
+        let rate = Fraction::new(left * share).ok_or(Refusal::RateTooSmall)?;
+        let (most, bits) = size(wanted, first, rate, payload)?;
         Ok(Self { number, most, bits })
     }
 
-    /// Returns the probability with which the table claims a stranger when it has this number of items.
+    /// Returns the probability with which the table, with this number of items, claims one that was never added.
     #[must_use]
     pub fn rate_at(&self, items: u64) -> f64 {
         (to_double(items) * power(0.5, self.bits.into())).min(1.0)
@@ -85,10 +86,10 @@ impl TableStep {
 }
 
 /// Returns the number of items that a table is for, at most `wanted`, and the fewest bits that keep its rate.
-fn fitting(wanted: u64, first: u64, rate: f64, payload: Payload) -> Result<(u64, u32), Refusal> {
-    let claimed = |most: u64, bits: u32| to_double(most) * power(0.5, bits.into());
+fn size(wanted: u64, first: u64, rate: Fraction, payload: Payload) -> Result<(u64, u32), Refusal> {
+    let keeps_rate = |most: u64, bits: u32| to_double(most) * power(0.5, bits.into()) <= rate.get();
     let mut most = wanted;
-    while claimed(most, payload.most_bits()) > rate {
+    while !keeps_rate(most, payload.most_bits()) {
         most /= 2;
         // A table for fewer items than the first would not be worth a lookup.
         if most < first {
@@ -97,6 +98,6 @@ fn fitting(wanted: u64, first: u64, rate: f64, payload: Payload) -> Result<(u64,
     }
     // With fewer than four bits more than it takes to number them, fingerprints would crowd.
     let least = Table::LEAST_BITS.max(most.ilog2() + 5);
-    let bits = (least..payload.most_bits()).find(|bits| claimed(most, *bits) <= rate);
+    let bits = (least..payload.most_bits()).find(|bits| keeps_rate(most, *bits));
     Ok((most, bits.unwrap_or(payload.most_bits())))
 }
