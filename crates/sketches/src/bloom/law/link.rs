@@ -65,15 +65,12 @@ impl Link {
             return Err("bitmap shorter than its bits");
         }
         let geometry = Geometry {
-            positions: self.modulus(),
             cell_bytes,
             hashes,
-            cells: Cells::BareBits,
+            ..self.own_geometry()
         };
-        match Filter::unused(geometry) {
-            Some(_) => Ok(geometry),
-            None => Err("more bytes than bits"),
-        }
+        let unused = Filter::unused(geometry).ok_or("more bytes than bits");
+        unused.map(|_| geometry)
     }
 }
 

@@ -12,7 +12,7 @@ mod patience;
 mod row;
 
 use crate::bloom::filter::{Cells, Filter};
-use crate::bloom::law::{Growth, Law, Limits, NextFilter, Refusal, State};
+use crate::bloom::law::{Growth, Law, Limits, Refusal, State};
 use crate::hash::{BATCH, Batch, Hasher, Probe};
 use crate::machine::memory::{self, Relocate};
 use crate::number::{MAX_CAPACITY, Sums, either};
@@ -71,9 +71,7 @@ impl Stack {
             newest: capacity.max(1),
             ..self.state()
         };
-        let step = self.law.step(&first, limits)?;
-        let filter = Filter::new(step.capacity, step.geometry, &self.hasher);
-        self.push(&step, filter)?;
+        self.grow(&first, limits)?;
         Ok(self)
     }
 
@@ -347,12 +345,15 @@ impl Stack {
         }
     }
 
-    fn push(&mut self, step: &NextFilter, filter: Option<Filter>) -> Result<(), Refusal> {
+    /// Stacks the filter that follows from a state.
+    fn grow(&mut self, at: &State, limits: Limits) -> Result<(), Refusal> {
+        let step = self.law.step(at, limits)?;
+        let filter = Filter::new(step.capacity, step.geometry, &self.hasher);
+        let filter = filter.ok_or(Refusal::OutOfMemory)?;
         // The table has no spare places: growth is rare, and the stack's size stays a plain sum.
         let room = self.filters.try_reserve_exact(1);
         room.map_err(|_| Refusal::OutOfMemory)?;
-        let filter = filter.ok_or(Refusal::OutOfMemory)?;
-        self.law.enter(step)?;
+        self.law.enter(&step)?;
         if let Some(newest) = self.filters.last() {
             self.older_rate = with_rate(self.older_rate, newest);
         }
@@ -372,11 +373,7 @@ impl Stack {
             Growth::Fixed if is_countable && limits.saturate => Ok(()),
             Growth::Fixed => Err(Refusal::Full),
             Growth::By(_) if !is_countable => Err(Refusal::MemoryLimit),
-            Growth::By(_) => {
-                let step = self.law.step(&self.state(), limits)?;
-                let filter = Filter::new(step.capacity, step.geometry, &self.hasher);
-                self.push(&step, filter)
-            }
+            Growth::By(_) => self.grow(&self.state(), limits),
         }
     }
 
