@@ -1,8 +1,8 @@
 //! What a table keeps of each fingerprint, as bits of entries.
 //!
-//! Nothing takes no bits. A period takes its last bits (`periods.rs`). A count takes two, the *tag*: it is the count less one,
-//! up to 2. A count of three or more is 2 there, and what exceeds three follows in entries of its own, whose tag is 3: their
-//! remainders are its digits, the lowest first.
+//! An entry ends with a *tag*. In a set it has no bits. In a window it is the last bits of the period (`periods.rs`). The tag of
+//! a count has two bits: 0 and 1 stand for one and two, and 2 for three or more. What exceeds three follows in entries of its
+//! own, whose tag is 3: their remainders are its digits, the lowest first.
 
 use std::ops::Range;
 
@@ -68,45 +68,45 @@ impl Payload {
         }
     }
 
-    /// Returns the most entries of a fingerprint, if this count or period is kept of it.
-    pub fn entries(self, held: u64) -> u64 {
+    /// Returns the most entries of a fingerprint with this value.
+    pub fn entries(self, value: u64) -> u64 {
         let Self::Count = self else { return 1 };
-        let above = held.saturating_sub(MANY + 1);
+        let above = value.saturating_sub(MANY + 1);
         1 + u64::from(u64::BITS - above.leading_zeros()).div_ceil(DIGIT_BITS.into())
     }
+}
+
+/// A fingerprint that a table holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// The fingerprint.
+    pub fingerprint: u64,
+    /// What is kept of it: its count, or the number of its period; else 0.
+    pub value: u64,
 }
 
 /// The bits of a shard's entries, at most `bits::MOST`.
 #[derive(Clone, Copy, Debug)]
 pub struct Widths {
-    remainder: u32,
-    tag: u32,
-    /// Whether entries whose tag is all ones belong to the one before them.
+    /// The bits of a remainder.
+    pub remainder: u32,
+    /// The bits of a tag.
+    pub tag: u32,
+    /// Whether an entry may be a digit of the one before it.
     has_digits: bool,
 }
 
 impl Widths {
-    /// Returns the bits of a remainder.
-    #[inline]
-    pub const fn remainder(self) -> u32 {
-        self.remainder
-    }
-
-    /// Returns the bits of a tag.
-    #[inline]
-    pub const fn tag(self) -> u32 {
-        self.tag
-    }
-
+    /// Returns the bits of an entry.
     #[inline]
     pub const fn entry(self) -> u32 {
-        self.remainder() + self.tag()
+        self.remainder + self.tag
     }
 
-    /// Returns whether an entry belongs to the one before it.
+    /// Returns whether an entry is a digit of the one before it.
     #[inline]
     pub const fn is_digit(self, entry: u64) -> bool {
-        self.has_digits && entry & mask(self.tag()) == DIGIT
+        self.has_digits && entry & mask(self.tag) == DIGIT
     }
 }
 
@@ -131,6 +131,7 @@ impl Codec {
     /// The most bits of a fingerprint.
     pub const MOST_BITS: u32 = 60;
 
+    /// Returns the codec of fingerprints of this many bits.
     pub const fn new(bits: u32, payload: Payload) -> Self {
         Self {
             bits,
@@ -164,38 +165,38 @@ impl Codec {
         self.payload == Payload::Count && tag == MANY
     }
 
-    /// Returns the tag of an entry.
+    /// Returns the tag of the entry of a fingerprint with this value.
     #[inline]
-    pub fn tag(self, held: u64, widths: Widths) -> u64 {
+    pub fn tag(self, value: u64, widths: Widths) -> u64 {
         match self.payload {
             Payload::Nothing => 0,
-            Payload::Count => (held - 1).min(MANY),
-            Payload::Period(_) => held & mask(widths.tag()),
+            Payload::Count => (value - 1).min(MANY),
+            Payload::Period(_) => value & mask(widths.tag),
         }
     }
 
-    /// Returns the entries that follow.
+    /// Returns the entries that follow that of a fingerprint with this value.
     #[inline]
-    pub fn digits(self, held: u64, widths: Widths) -> impl Iterator<Item = u64> {
+    pub fn digits(self, value: u64, widths: Widths) -> impl Iterator<Item = u64> {
         let mut left = match self.payload {
-            Payload::Count => held.saturating_sub(MANY + 1),
+            Payload::Count => value.saturating_sub(MANY + 1),
             Payload::Nothing | Payload::Period(_) => 0,
         };
         std::iter::from_fn(move || {
-            let digit = left & mask(widths.remainder());
+            let digit = left & mask(widths.remainder);
             let is_digit = left > 0;
-            left >>= widths.remainder();
-            is_digit.then_some(digit << widths.tag() | DIGIT)
+            left >>= widths.remainder;
+            is_digit.then_some(digit << widths.tag | DIGIT)
         })
     }
 
-    /// Returns what is kept of a fingerprint with this tag, which [has no digits](Self::may_have_digits).
+    /// Returns the value of a fingerprint with this tag, which [has no digits](Self::may_have_digits).
     #[inline]
     pub const fn decoded(self, tag: u64, oldest: u64, widths: Widths) -> u64 {
         match self.payload {
             Payload::Nothing => 0,
             Payload::Count => tag + 1,
-            Payload::Period(_) => periods::period_of(oldest, tag, widths.tag()),
+            Payload::Period(_) => periods::period_of(oldest, tag, widths.tag),
         }
     }
 }

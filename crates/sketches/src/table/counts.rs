@@ -8,19 +8,16 @@ use super::shards::{Location, Room, Shards};
 #[derive(Debug)]
 pub struct Counts {
     pub(super) shards: Shards,
+    /// The number of different fingerprints.
     pub(super) fingerprints: u64,
 }
 
 impl Counts {
-    /// Returns the number of different fingerprints.
-    pub const fn fingerprints(&self) -> u64 {
-        self.fingerprints
-    }
-
     /// Returns whether a fingerprint has a count.
     #[inline]
     pub fn contains(&self, fingerprint: u64) -> bool {
-        self.shards.find(fingerprint).2.is_there()
+        let (_, _, found) = self.shards.find(fingerprint);
+        found.is_there()
     }
 
     /// Returns the count of a fingerprint, 0 if it was not counted.
@@ -33,9 +30,10 @@ impl Counts {
         }
     }
 
+    /// Returns the count of a fingerprint that was found.
     fn count_at(&self, at: &Location, found: Found) -> u64 {
         let shard = self.shards.shard(at.address);
-        shard.held(found, self.shards.codec(), at.widths)
+        shard.value(found, self.shards.codec(), at.widths)
     }
 
     /// Adds one to the count of a fingerprint. Returns the count before.
@@ -46,7 +44,7 @@ impl Counts {
         let at = self.shards.locate(fingerprint);
         let count = if let Some(found) = self.shards.insert(&at, 0, room)? {
             let count = self.count_at(&at, found);
-            self.recount(&at, found, [count, count.saturating_add(1)], room)?;
+            self.replace(&at, found, [count, count.saturating_add(1)], room)?;
             count
         } else {
             self.fingerprints += 1;
@@ -56,7 +54,7 @@ impl Counts {
         Ok(count)
     }
 
-    /// Takes one off the count of a fingerprint, which goes with the last. Returns the count before.
+    /// Takes one off the count of a fingerprint. One without a count left is removed. Returns the count before.
     pub fn count_down(&mut self, fingerprint: u64) -> u64 {
         let (at, _, found) = self.shards.find(fingerprint);
         if !found.is_there() {
@@ -68,15 +66,15 @@ impl Counts {
             self.shards.change(at.address, remove);
             self.fingerprints -= 1;
         } else {
-            let fewer = self.recount(&at, found, [count, count - 1], &|| u64::MAX);
+            let fewer = self.replace(&at, found, [count, count - 1], &|| u64::MAX);
             debug_assert!(fewer.is_ok(), "a smaller count takes no more entries");
         }
         self.shards.settle(at.address, fingerprint, &|| u64::MAX);
         count
     }
 
-    /// Replaces a count by another. One that takes no more digits is never refused.
-    fn recount(
+    /// Replaces an old count by a new one. A count that takes no more digits than the old one is never refused.
+    fn replace(
         &mut self,
         at: &Location,
         found: Found,
@@ -99,7 +97,7 @@ impl Counts {
                 shard.remove(place, found, before, widths);
                 before -= 1;
             }
-            let entry = place.remainder() << widths.tag() | codec.tag(new, widths);
+            let entry = place.entry(codec.tag(new, widths), widths);
             shard.replace(found, 0, widths, entry);
             for (after, digit) in (1..).zip(digits(new)) {
                 shard.replace(found, after, widths, digit);

@@ -1,22 +1,21 @@
 //! Crowds: shards that have far more entries than their share.
 //!
-//! Hashes of items are random, so each shard gets about its share. But items that were chosen by whoever knows the seed may have
-//! the first bits of their hashes in common, and bytes from outside may hold any fingerprints. So a shard that has four times
-//! its share becomes a *crowd*: a list of leaves. A leaf that has too many entries is split at the median. The place
-//! of a crowd has no shard. A crowd that has about its share becomes a shard again, for example because the table was split
-//! often enough.
+//! Hashes of items are random, so each shard gets about its share. But whoever knows the seed can choose items whose hashes
+//! have the first bits in common, and bytes from outside may hold any fingerprints. So a shard that has four times its share
+//! becomes a *crowd*: a list of leaves. A leaf that has too many entries is split at the median. The place of a crowd has no
+//! shard. A crowd that has about its share, for example because the table was split often enough, becomes a shard again.
 
 use std::ops::Range;
 
 use crate::machine::memory::{self, Relocate};
 
-use super::codec::bits_of;
+use super::codec::{Held, bits_of};
 use super::refused::Refused;
 use super::shard::Shard;
 use super::shards::{Address, CROWD_BYTES, Crowd, Leaf, Room, Shards, Spot};
 
 /// The entries up to which a crowd becomes a shard again: one and a half times the average at which shards are split, and far
-/// fewer than the 4096 above which a shard becomes a crowd, so that it does not become a crowd again soon.
+/// fewer than the 4,096 above which a shard becomes a crowd, so that it does not become a crowd again soon.
 const CALM_ENTRIES: usize = 1536;
 /// The entries above which a leaf is split.
 const LEAF_ENTRIES: usize = 1024;
@@ -31,15 +30,16 @@ impl Shards {
     #[cold]
     #[inline(never)]
     pub(super) fn spot(&self, fingerprint: u64) -> Spot {
-        // A crowd begins at or before each of its fingerprints, and its first leaf begins where it does. So at least one crowd
+        // A crowd starts at or before each of its fingerprints, and its first leaf starts where it does. So at least one crowd
         // and one leaf are counted, and the last of them has the fingerprint.
-        let begins = |crowd: &Crowd| crowd[0].first <= fingerprint;
-        let crowd = self.crowds.partition_point(begins) - 1;
+        let starts = |crowd: &Crowd| crowd[0].first <= fingerprint;
+        let crowd = self.crowds.partition_point(starts) - 1;
         let leaves = &self.crowds[crowd];
         let leaf = leaves.partition_point(|leaf| leaf.first <= fingerprint) - 1;
         Spot { crowd, leaf }
     }
 
+    /// Returns the leaf at a place.
     pub(super) fn leaf(&self, at: Spot) -> &Leaf {
         &self.crowds[at.crowd][at.leaf]
     }
@@ -57,16 +57,16 @@ impl Shards {
     /// Returns the first fingerprint of a leaf's range, and the bits of the range.
     #[cold]
     #[inline(never)]
-    pub(super) fn begin_and_bits(&self, at: Spot) -> (u64, u32) {
+    pub(super) fn first_and_bits(&self, at: Spot) -> (u64, u32) {
         let range = self.range_of_leaf(at);
         (range.start, bits_of(&range))
     }
 
-    /// Makes a crowd of one leaf of a shard, unless it is a crowd. Returns its place.
+    /// Makes a crowd of one leaf of a shard, unless it is a crowd. Returns the number of the crowd.
     pub(super) fn ensure_crowd(&mut self, number: usize, room: Room) -> Result<usize, Refused> {
         let first = self.range_of(number).start;
         let at = self.crowds.partition_point(|crowd| crowd[0].first < first);
-        if self.regular[number].is_none() {
+        if self.is_crowd(number) {
             return Ok(at);
         }
         let mut leaves = memory::reserved(1).ok_or(Refused::OutOfMemory)?;
@@ -113,8 +113,8 @@ impl Shards {
         if entries > LEAF_ENTRIES {
             let (range, held) = (self.range_of_leaf(at), self.held([Address::Leaf(at)])?);
             return match held.get(held.len() / 2) {
-                Some((middle, _)) if *middle > range.start => {
-                    self.split_leaf(at, &held, *middle, room)
+                Some(middle) if middle.fingerprint > range.start => {
+                    self.split_leaf(at, &held, middle.fingerprint, room)
                 }
                 // Nearly all entries of the leaf are of dropped periods, so it is made anew without them.
                 _ => {
@@ -132,7 +132,7 @@ impl Shards {
         self.end_crowd_if_small(number, room)
     }
 
-    /// Splits a crowd in two. The second begins with `middle`.
+    /// Splits a crowd in two. The second starts with `middle`.
     pub(super) fn split_crowd(&mut self, middle: u64, room: Room) -> Result<(), Refused> {
         let mut at = self.spot(middle);
         if self.leaf(at).first != middle {
@@ -159,11 +159,11 @@ impl Shards {
         Ok(())
     }
 
-    /// Splits a leaf of these fingerprints, so that another begins with `middle`.
+    /// Splits a leaf, which has these fingerprints, so that another starts with `middle`.
     fn split_leaf(
         &mut self,
         at: Spot,
-        held: &[(u64, u64)],
+        held: &[Held],
         middle: u64,
         room: Room,
     ) -> Result<(), Refused> {
@@ -171,10 +171,9 @@ impl Shards {
         let bytes = low.memory_bytes() + high.memory_bytes();
         self.reserve(at.crowd, 1, room)?;
         self.check(self.leaf(at).shard.memory_bytes(), bytes, room)?;
-        self.insert_leaf(at.crowd, at.leaf + 1, middle);
         self.replace_leaf(at, low);
         let leaf = at.leaf + 1;
-        self.replace_leaf(Spot { leaf, ..at }, high);
+        self.insert_leaf(Spot { leaf, ..at }, middle, high);
         Ok(())
     }
 
@@ -193,14 +192,16 @@ impl Shards {
         Ok(())
     }
 
+    /// Replaces the shard of a leaf.
     fn replace_leaf(&mut self, at: Spot, shard: Shard) {
         self.change(Address::Leaf(at), |old| *old = shard);
     }
 
-    /// Inserts a leaf without a shard, for which there is [room](Self::reserve).
-    fn insert_leaf(&mut self, crowd: usize, at: usize, first: u64) {
+    /// Inserts a leaf, for which there is [room](Self::reserve).
+    fn insert_leaf(&mut self, at: Spot, first: u64, with: Shard) {
         let shard = Shard::default();
-        self.crowds[crowd].insert(at, Leaf { first, shard });
+        self.crowds[at.crowd].insert(at.leaf, Leaf { first, shard });
+        self.replace_leaf(at, with);
     }
 
     /// Makes room for more leaves.
@@ -216,6 +217,7 @@ impl Shards {
         Ok(())
     }
 
+    /// Inserts a crowd, for which it makes room.
     fn insert_crowd(&mut self, at: usize, crowd: Crowd, room: Room) -> Result<(), Refused> {
         let more = if self.crowds.len() == self.crowds.capacity() {
             1 + self.crowds.len() / 4
@@ -241,8 +243,8 @@ impl Shards {
         crowd
     }
 
-    /// Appends a crowd without leaves to a table that is being made. After an error the
-    /// whole table is dropped, so nothing reads a crowd without leaves.
+    /// Appends a crowd without leaves to a table that is being made. If its first leaf can't be made, the whole table is
+    /// dropped, so nothing reads a crowd without leaves.
     pub(super) fn append_crowd(&mut self) -> Result<(), Refused> {
         self.insert_crowd(self.crowds.len(), Crowd::new(), &|| u64::MAX)
     }
@@ -252,8 +254,7 @@ impl Shards {
         let crowd = self.crowds.len() - 1;
         let leaf = self.crowds[crowd].len();
         self.reserve(crowd, 1, &|| u64::MAX)?;
-        self.insert_leaf(crowd, leaf, first);
-        self.replace_leaf(Spot { crowd, leaf }, shard);
+        self.insert_leaf(Spot { crowd, leaf }, first, shard);
         Ok(())
     }
 
@@ -269,10 +270,8 @@ impl Shards {
 
     /// Returns the bytes of the unused capacity of the lists of leaves.
     pub(super) fn spare_bytes(&self) -> u64 {
-        let spare = self
-            .crowds
-            .iter()
-            .map(|crowd| crowd.capacity() - crowd.len());
+        let crowds = self.crowds.iter();
+        let spare = crowds.map(|crowd| crowd.capacity() - crowd.len());
         (spare.sum::<usize>() * LEAF_BYTES) as u64
     }
 

@@ -6,6 +6,7 @@ use std::slice;
 
 use crate::machine::work;
 
+use super::codec::Held;
 use super::packed::Iter;
 use super::shards::{Leaf, Shards};
 
@@ -13,7 +14,7 @@ use super::shards::{Leaf, Shards};
 const BATCH: usize = 32;
 
 impl Shards {
-    /// Returns the fingerprints of a range and what is kept of each, in order, without those that were dropped.
+    /// Returns the fingerprints of a range in order, without those that were dropped.
     pub fn iter(&self, range: Range<u64>) -> Entries<'_> {
         let last = (1 << self.codec().bits) - 1;
         let number = self.number_of(range.start.min(last)).0;
@@ -22,14 +23,13 @@ impl Shards {
             numbers: self.numbers_from(number),
             leaves: [].iter(),
             crowd_end: 0,
-            begin: 0,
             current: None,
             range,
-            batch: [(0, 0); BATCH],
+            batch: [Held::default(); BATCH],
             read: 0,
             decoded: 0,
         };
-        if self.regular[number].is_none() && entries.range.start <= last {
+        if self.is_crowd(number) && entries.range.start <= last {
             // The crowd may have many leaves before.
             let at = self.spot(entries.range.start);
             entries.numbers.next();
@@ -49,12 +49,11 @@ pub struct Entries<'t> {
     /// The leaves of a crowd that are still to come, and the end of its range.
     leaves: slice::Iter<'t, Leaf>,
     crowd_end: u64,
-    /// The first fingerprint of the range of the shard that is being read.
-    begin: u64,
+    /// The shard that is being read.
     current: Option<Iter<'t>>,
     range: Range<u64>,
     /// The fingerprints that were decoded.
-    batch: [(u64, u64); BATCH],
+    batch: [Held; BATCH],
     /// How many of them were read.
     read: usize,
     /// How many there are.
@@ -74,13 +73,13 @@ impl Entries<'_> {
                 return false;
             };
             while self.decoded < BATCH {
-                let Some((distance, held)) = current.next() else {
+                let Some(held) = current.next() else {
                     self.current = None;
                     break;
                 };
-                let fingerprint = self.begin + distance;
-                let is_in = self.range.contains(&fingerprint) && held >= self.shards.dropped;
-                self.batch[self.decoded] = (fingerprint, held);
+                let is_in =
+                    self.range.contains(&held.fingerprint) && held.value >= self.shards.dropped;
+                self.batch[self.decoded] = held;
                 self.decoded += usize::from(is_in);
             }
         }
@@ -100,7 +99,7 @@ impl Entries<'_> {
                 return false;
             };
             let range = shards.range_of(number);
-            if !shards.regular[number].is_none() {
+            if !shards.is_crowd(number) {
                 break (&shards.regular[number], range);
             }
             self.crowd_end = range.end;
@@ -110,15 +109,13 @@ impl Entries<'_> {
         if range.start >= self.range.end {
             return false;
         }
-        self.begin = range.start;
-        self.current = Some(shard.iter(codec, codec.widths_of(&range)));
+        self.current = Some(shard.iter(codec, codec.widths_of(&range), range.start));
         true
     }
 }
 
 impl Iterator for Entries<'_> {
-    /// A fingerprint; and 0, its count, or the number of its period.
-    type Item = (u64, u64);
+    type Item = Held;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {

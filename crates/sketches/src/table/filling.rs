@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use crate::machine::memory::{self, index};
 
-use super::codec::Payload;
+use super::codec::{Held, Payload};
 use super::periods::{Period, Periods};
 use super::refused::Refused;
 use super::shard::Shard;
 use super::shards::{CROWD, SPLIT, Shards};
 
-/// The entries of a leaf that is made, so that it can take more.
+/// The fingerprints of a leaf that is made: fewer than those of one that is split, so that it can take more.
 const LEAF_FILLED: usize = 768;
 
 /// A table that is being filled in the order of fingerprints.
@@ -21,10 +21,10 @@ pub struct Filling {
     count: usize,
     /// What is left of the range of the shard that is being filled.
     range: Range<u64>,
-    /// Whether the shard has become a crowd: leaves have the begin of its range.
+    /// Whether the shard has become a crowd: leaves have the start of its range.
     is_crowd: bool,
-    /// The fingerprints of the range so far, and what is kept of each.
-    held: Vec<(u64, u64)>,
+    /// The fingerprints of the range so far.
+    held: Vec<Held>,
     fingerprints: u64,
     /// The fingerprints of each period, from the oldest of the window on to the one after it.
     periods: Vec<u64>,
@@ -72,7 +72,7 @@ impl Filling {
         self.shards.memory_bytes()
     }
 
-    /// Appends a fingerprint, and its count or period.
+    /// Appends a fingerprint with its [value](Held::value).
     ///
     /// # Errors
     /// [`Refused::OutOfMemory`]
@@ -81,19 +81,19 @@ impl Filling {
     /// The fingerprint is too large or not larger than the one before, the count is 0, or the period is neither of the window
     /// nor the next.
     #[inline]
-    pub fn push(&mut self, fingerprint: u64, held: u64) -> Result<(), Refused> {
+    pub fn push(&mut self, fingerprint: u64, value: u64) -> Result<(), Refused> {
         while fingerprint >= self.range.end {
             self.end_shard()?;
         }
         if !self.periods.is_empty() {
-            self.periods[index(held.wrapping_sub(self.shards.dropped))] += 1;
+            self.periods[index(value.wrapping_sub(self.shards.dropped))] += 1;
         }
         self.fingerprints += 1;
         let most = if self.is_crowd { LEAF_FILLED } else { CROWD };
         if self.held.len() >= most {
             self.end_leaves(fingerprint)?;
         }
-        self.held.push((fingerprint, held));
+        self.held.push(Held { fingerprint, value });
         Ok(())
     }
 
@@ -103,7 +103,7 @@ impl Filling {
         let mut rest = &self.held[..];
         while !rest.is_empty() {
             let (leaf, after) = rest.split_at(rest.len().min(LEAF_FILLED));
-            let end = after.first().map_or(end, |(first, _)| *first);
+            let end = after.first().map_or(end, |first| first.fingerprint);
             let range = std::mem::replace(&mut self.range.start, end)..end;
             let shard = self.shards.shard_of(range.clone(), leaf)?;
             if !std::mem::replace(&mut self.is_crowd, true) {
@@ -143,7 +143,7 @@ impl Filling {
         let all = (self.shards.dropped..).zip(&self.periods);
         let counts = all.filter(|(_, count)| **count > 0);
         let mut periods = Periods::default();
-        periods.take(counts.map(|(period, count)| (Period(period), *count)))?;
+        periods.replace(counts.map(|(period, count)| (Period(period), *count)))?;
         Ok((self.shards, self.fingerprints, periods))
     }
 }

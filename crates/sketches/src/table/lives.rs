@@ -11,16 +11,17 @@ use super::shards::{Address, Room, Shards};
 #[derive(Debug)]
 pub struct Lives {
     pub(super) shards: Shards,
+    /// The number of fingerprints, without those whose periods were [dropped](Self::drop_before).
     pub(super) fingerprints: u64,
     pub(super) periods: Periods,
     /// Where the sweep goes on: the first fingerprint of the next shard to sweep.
     pub(super) sweep_from: u64,
 }
 
-/// What became of a fingerprint.
+/// What [`keep`](Lives::keep) did to a fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// It has this period or a later one already.
+    /// It had this period or a later one.
     Unchanged,
     /// It had an earlier period.
     Extended,
@@ -29,22 +30,17 @@ pub enum Kept {
 }
 
 impl Lives {
-    /// Returns the number of fingerprints, without those whose periods were [dropped](Self::drop_before).
-    pub const fn fingerprints(&self) -> u64 {
-        self.fingerprints
-    }
-
     /// Returns the periods that have fingerprints, each with their number, in order.
     pub fn periods(&self) -> &[(Period, u64)] {
         &self.periods.counts
     }
 
-    /// Returns the period before which all were dropped.
+    /// Returns the period before which all fingerprints were dropped.
     pub const fn dropped(&self) -> Period {
         Period(self.shards.dropped)
     }
 
-    /// Drops the fingerprints of periods before one. Their entries go little by little.
+    /// Drops the fingerprints of periods before one. [Sweeps](Self::sweep_next) remove their entries little by little.
     pub fn drop_before(&mut self, oldest: Period) {
         if oldest > self.dropped() {
             self.fingerprints -= self.periods.drop_before(oldest);
@@ -52,14 +48,14 @@ impl Lives {
         }
     }
 
-    /// Returns whether a fingerprint has the period `oldest` or a later one, and that was not dropped.
+    /// Returns whether a fingerprint has the period `oldest` or a later one that was not dropped.
     #[inline]
     pub fn contains(&self, fingerprint: u64, oldest: Period) -> bool {
         let (at, shard, found) = self.shards.find(fingerprint);
         found.is_there() && self.is_live(shard, found, at.widths, oldest)
     }
 
-    /// Returns whether an entry has the period `oldest` or a later one, and that was not dropped.
+    /// Returns whether an entry has the period `oldest` or a later one that was not dropped.
     #[inline]
     pub(super) fn is_live(
         &self,
@@ -91,6 +87,7 @@ impl Lives {
         kept
     }
 
+    /// Gives a fingerprint a period, unless it has a later one.
     fn set_period(
         &mut self,
         fingerprint: u64,
@@ -105,15 +102,16 @@ impl Lives {
         let grown = self.periods_with_room(fingerprint, period, room)?;
         let others = grown.as_ref().unwrap_or(&self.periods).memory_bytes();
         let room: Room = &|| room().saturating_sub(others);
-        let tag = period.0 & mask(at.widths.tag());
+        let tag = period.0 & mask(at.widths.tag);
         let found = self.shards.insert(&at, tag, room)?;
         let before = found.map(|found| self.shards.shard(at.address).period(found, at.widths));
+        // The entry of a dropped period may still be there. The fingerprint counts as new.
         let before = before.filter(|before| *before >= self.dropped());
         if before >= Some(period) {
             return Ok(Kept::Unchanged);
         }
         if let Some(found) = found {
-            let entry = at.place.remainder() << at.widths.tag() | tag;
+            let entry = at.place.entry(tag, at.widths);
             let replace = |shard: &mut Shard| shard.replace(found, 0, at.widths, entry);
             self.shards.change(at.address, replace);
         } else {
@@ -132,7 +130,7 @@ impl Lives {
         }
     }
 
-    /// Returns the periods with room for more, if they need it to give a fingerprint this period.
+    /// Returns a copy of the periods with room for more, if a fingerprint that gets this period needs it.
     fn periods_with_room(
         &self,
         fingerprint: u64,
@@ -149,7 +147,7 @@ impl Lives {
         Ok(Some(grown))
     }
 
-    /// Removes entries whose periods were dropped from one more shard, and splits or joins shards if it is time.
+    /// Removes the entries of dropped periods from one more shard, and splits or joins shards if it is time.
     pub fn sweep_next(&mut self, room: Room) {
         let others = self.periods.memory_bytes();
         let room: Room = &|| room().saturating_sub(others);
@@ -159,13 +157,13 @@ impl Lives {
         let (first, at) = (self.sweep_from, self.shards.locate(self.sweep_from).address);
         self.sweep_from = self.shards.range_at(at).end & mask(self.shards.codec().bits);
         if self.shards.shard(at).oldest < self.shards.dropped {
-            // Without memory, they stay for a while.
+            // Without memory, the entries stay for a while.
             let _ = self.sweep(at);
         }
         self.shards.settle(at, first, room);
     }
 
-    /// Makes a shard anew, without the entries whose periods were dropped.
+    /// Makes a shard anew, without the entries of dropped periods.
     fn sweep(&mut self, at: Address) -> Result<(), Refused> {
         let held = self.shards.held([at])?;
         let shard = self.shards.shard_of(self.shards.range_at(at), &held)?;

@@ -12,8 +12,8 @@ pub struct Source<'t> {
     cut: u32,
     /// The bits of that table's fingerprints.
     bits: u32,
-    /// What is kept of the next fingerprint.
-    held: u64,
+    /// The value of the next fingerprint.
+    value: u64,
 }
 
 /// A fingerprint of a source.
@@ -23,30 +23,30 @@ pub struct Merged {
     pub key: u64,
     /// The number of the source.
     pub source: usize,
-    /// What is kept of it: 0, its count, or the number of its period.
-    pub held: u64,
+    /// Its [value](super::Held::value).
+    pub value: u64,
 }
 
 /// The key after all others.
 const NONE: u64 = u64::MAX;
 
 impl<'t> Source<'t> {
-    /// Takes fingerprints, and cuts off `cut` bits, so that they have `bits` bits.
+    /// Returns the source of fingerprints that have `bits` bits once `cut` bits are taken off.
     pub(super) const fn new(entries: Entries<'t>, cut: u32, bits: u32) -> Self {
         Self {
             entries,
             cut,
             bits,
-            held: 0,
+            value: 0,
         }
     }
 
     /// Returns the next key.
     #[inline]
     fn next(&mut self) -> u64 {
-        self.entries.next().map_or(NONE, |(fingerprint, held)| {
-            self.held = held;
-            fingerprint >> self.cut << (u64::BITS - self.bits)
+        self.entries.next().map_or(NONE, |held| {
+            self.value = held.value;
+            held.fingerprint >> self.cut << (u64::BITS - self.bits)
         })
     }
 }
@@ -116,13 +116,13 @@ impl Iterator for Merge<'_> {
         if key == NONE {
             return None;
         }
-        let held = self.sources[source].held;
+        let value = self.sources[source].value;
         self.keys[source] = self.sources[source].next();
         let mut node = self.keys.len().midpoint(source);
         while node > 0 {
             self.choose(node);
             node /= 2;
         }
-        Some(Merged { key, source, held })
+        Some(Merged { key, source, value })
     }
 }

@@ -1,22 +1,24 @@
 //! An exact table of fingerprints that grows and shrinks in small steps.
 //!
-//! A fingerprint is the first bits of an item's hash. A table of *n* fingerprints of *p* bits claims a stranger with a
-//! probability of at most *n* / 2ᵖ. With jemalloc it takes *p* − log₂ *n* + 3 to 4 bits for each, and 2 more for a count.
+//! A fingerprint is the first bits of an item's hash. A table of *n* fingerprints of *p* bits claims an item that was never
+//! added with a probability of at most *n* / 2ᵖ. With jemalloc it takes *p* − log₂ *n* + 3 to 4 bits for each, and 2 more for
+//! a count.
 //!
 //! ```text
 //! fingerprint   0110…01 | 0101110011 | 1101001
 //!               shard     bucket       remainder, which is stored
 //! ```
 //!
-//! A table takes any fingerprints, with any counts and periods: only memory refuses. What it holds does not say in which shards
-//! it lies, so whatever lives can be stored, and comes back equal.
+//! A table takes any fingerprints, with any counts and periods: only memory refuses. What it holds does not depend on its
+//! shards, so any table can be stored, and comes back equal.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `set.rs`, `counts.rs`, `lives.rs` | the three tables: of each fingerprint nothing is kept, a count, or a period |
-//! | `filling.rs`, `entries.rs`, `merge.rs` | tables made of ascending fingerprints, and read in that order, one or several |
-//! | `shards.rs`, `crowds.rs` | which shard has a fingerprint; shards that have more than their share |
-//! | `shard.rs`, `packed.rs`, `codec.rs`, `periods.rs`, `bits.rs` | a shard, and what is kept of its fingerprints, as bits |
+//! | `set.rs`, `counts.rs`, `lives.rs` | the three tables: fingerprints alone, with counts, or with periods |
+//! | `filling.rs`, `entries.rs`, `merge.rs` | making a table of ascending fingerprints; reading one table, or several, in order |
+//! | `shards.rs`, `crowds.rs` | which shard holds a fingerprint; shards that have more than their share |
+//! | `shard.rs`, `packed.rs` | searching and changing a shard; writing and reading all of it |
+//! | `codec.rs`, `periods.rs`, `bits.rs` | fingerprints, counts and periods as bits |
 //! | `size.rs`, `refused.rs` | the memory that a table takes; why memory refuses |
 
 mod bits;
@@ -35,7 +37,7 @@ mod shard;
 mod shards;
 mod size;
 
-pub use codec::Payload;
+pub use codec::{Held, Payload};
 pub use counts::Counts;
 pub use entries::Entries;
 pub use filling::Filling;
@@ -58,11 +60,11 @@ use shards::Shards;
 /// A table of fingerprints.
 #[derive(Debug)]
 pub enum Table {
-    /// Nothing is kept of them.
+    /// Fingerprints alone.
     Set(Set),
-    /// They are counted.
+    /// Fingerprints with counts.
     Counts(Counts),
-    /// They stay until a period.
+    /// Fingerprints with periods, until which they stay.
     Lives(Lives),
 }
 
@@ -80,7 +82,7 @@ impl Table {
         Some(Self::of(Shards::new(bits, payload)?, 0, Periods::default()))
     }
 
-    /// Creates the table of ascending fingerprints.
+    /// Creates the table that was filled with ascending fingerprints.
     ///
     /// # Errors
     /// [`Refused::OutOfMemory`]
@@ -105,6 +107,7 @@ impl Table {
         }
     }
 
+    /// Returns all shards.
     #[inline]
     const fn all(&self) -> &Shards {
         match self {
@@ -141,9 +144,9 @@ impl Table {
     /// Returns the number of different fingerprints, without those whose periods were dropped.
     pub const fn fingerprints(&self) -> u64 {
         match self {
-            Self::Set(set) => set.fingerprints(),
-            Self::Counts(counts) => counts.fingerprints(),
-            Self::Lives(lives) => lives.fingerprints(),
+            Self::Set(set) => set.0.entries(),
+            Self::Counts(counts) => counts.fingerprints,
+            Self::Lives(lives) => lives.fingerprints,
         }
     }
 
@@ -189,8 +192,9 @@ impl Table {
         }
     }
 
-    /// Removes entries whose periods were dropped from one more shard, and joins two if there are few entries.
+    /// Removes the entries of dropped periods from one more shard, and joins two shards if there are few entries.
     pub fn sweep_next(&mut self) {
+        // Without room, no shard is split.
         match self {
             Self::Set(set) => set.0.resize(&|| 0),
             Self::Counts(counts) => counts.shards.resize(&|| 0),
@@ -204,7 +208,7 @@ impl Table {
         self.all().locate_each(fingerprints);
     }
 
-    /// Returns whether a fingerprint is in the table. One with a period is if that is `oldest` or later.
+    /// Returns whether a fingerprint is in the table; of those with periods, only if its period is `oldest` or later.
     #[inline]
     pub fn contains(&self, fingerprint: u64, oldest: Period) -> bool {
         match self {
@@ -235,8 +239,7 @@ impl Table {
         Source::new(self.iter(0..end), self.bits() - bits, bits)
     }
 
-    /// Returns the fingerprints of a range in order, each with 0, its count, or the number of its period. Those whose periods
-    /// were dropped are left out.
+    /// Returns the fingerprints of a range in order, without those whose periods were dropped.
     pub fn iter(&self, range: Range<u64>) -> Entries<'_> {
         self.all().iter(range)
     }

@@ -3,12 +3,12 @@
 use crate::machine::{memory, work};
 
 use super::bits::{SPARE, mask, put_word};
-use super::codec::{Codec, Payload, Widths};
+use super::codec::{Codec, Held, Payload, Widths};
 use super::refused::Refused;
-use super::shard::{GROUP_BITS, GROUPS, HEAD, Shard, allocated_for, bytes_of};
+use super::shard::{GROUP_BITS, GROUPS, HEAD, Place, Shard, allocated_for, bytes_of};
 
 impl Shard {
-    /// Makes a shard of ascending fingerprints, each with what is kept of it. Its range begins with `first`.
+    /// Makes a shard of ascending fingerprints. Its range starts with `first`, and its periods with `oldest`.
     ///
     /// # Errors
     /// [`Refused::OutOfMemory`]
@@ -17,13 +17,13 @@ impl Shard {
         widths: Widths,
         oldest: u64,
         first: u64,
-        held: &[(u64, u64)],
+        all: &[Held],
     ) -> Result<Self, Refused> {
-        work::steps(held.len());
-        let digits = |(_, held): &(u64, u64)| codec.digits(*held, widths).count();
+        work::steps(all.len());
+        let digits = |held: &Held| codec.digits(held.value, widths).count();
         let count = match codec.payload {
-            Payload::Count => held.len() + held.iter().map(digits).sum::<usize>(),
-            Payload::Nothing | Payload::Period(_) => held.len(),
+            Payload::Count => all.len() + all.iter().map(digits).sum::<usize>(),
+            Payload::Nothing | Payload::Period(_) => all.len(),
         };
         // In a narrower range, counts have more digits.
         if count > Self::MOST {
@@ -34,50 +34,36 @@ impl Shard {
         let mut writer = Writer {
             shard: Self { bytes, oldest },
             widths,
+            bucket: u32::MAX,
+            group: 0,
+            used: 0,
             index: 0,
             entries: 0,
             filled: 0,
             at: HEAD,
             ends: 0,
         };
-        let (mut group, mut bucket, mut used) = (0, u64::MAX, 0);
-        for (fingerprint, held) in held {
-            let distance = fingerprint - first;
-            let next = distance >> widths.remainder();
-            let begins_run = next != bucket;
-            if begins_run {
-                bucket = next;
-                let next = memory::index(bucket >> GROUP_BITS);
-                if next != group {
-                    writer.shard.set_used(group, used);
-                    used = 0;
-                    for group in group + 1..=next {
-                        writer.shard.set_before(group, writer.index);
-                    }
-                    group = next;
-                }
-                used |= 1 << (bucket & mask(GROUP_BITS));
-            }
-            let remainder = distance & mask(widths.remainder());
-            let tag = codec.tag(*held, widths);
-            writer.push(remainder << widths.tag() | tag, begins_run);
+        for Held { fingerprint, value } in all {
+            let place = Place::new(fingerprint - first, widths);
+            let begins_run = writer.enter(&place);
+            let tag = codec.tag(*value, widths);
+            writer.push(place.entry(tag, widths), begins_run);
             if codec.may_have_digits(tag) {
-                for digit in codec.digits(*held, widths) {
+                for digit in codec.digits(*value, widths) {
                     writer.push(digit, false);
                 }
             }
         }
-        writer.shard.set_used(group, used);
-        (group + 1..=GROUPS).for_each(|group| writer.shard.set_before(group, count));
         Ok(writer.end())
     }
 
-    /// Returns the fingerprints of the shard, by their distances from the begin of its range, in order.
-    pub fn iter(&self, codec: Codec, widths: Widths) -> Iter<'_> {
+    /// Returns the fingerprints of the shard in order. Its range starts with `first`.
+    pub fn iter(&self, codec: Codec, widths: Widths, first: u64) -> Iter<'_> {
         Iter {
             shard: self,
             codec,
             widths,
+            first,
             index: 0,
             count: self.entries(),
             ends: 0,
@@ -93,6 +79,8 @@ pub struct Iter<'s> {
     shard: &'s Shard,
     codec: Codec,
     widths: Widths,
+    /// The first fingerprint of the shard's range.
+    first: u64,
     /// The number of the next entry.
     index: usize,
     /// The number of all entries.
@@ -106,8 +94,7 @@ pub struct Iter<'s> {
 }
 
 impl Iterator for Iter<'_> {
-    /// A distance, and what is kept of the fingerprint.
-    type Item = (u64, u64);
+    type Item = Held;
 
     #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
@@ -121,8 +108,8 @@ impl Iterator for Iter<'_> {
         let widths = self.widths;
         let bucket = (self.group << GROUP_BITS) as u64 | u64::from(self.used.trailing_zeros());
         let entry = self.shard.entry(self.index, widths);
-        let tag = entry & mask(widths.tag());
-        let held = if self.codec.may_have_digits(tag) {
+        let tag = entry & mask(widths.tag);
+        let value = if self.codec.may_have_digits(tag) {
             let (count, next) = self.shard.count_at(self.index, widths);
             self.index = next;
             self.ends = self.shard.ends_from(next - 1);
@@ -139,14 +126,20 @@ impl Iterator for Iter<'_> {
         if is_last {
             self.used &= self.used - 1;
         }
-        Some((bucket << widths.remainder() | entry >> widths.tag(), held))
+        let fingerprint = self.first + (bucket << widths.remainder | entry >> widths.tag);
+        Some(Held { fingerprint, value })
     }
 }
 
-/// Writes the entries of a shard one after another.
+/// Writes the head and the entries of a shard, in order.
 struct Writer {
     shard: Shard,
     widths: Widths,
+    /// The bucket of the last entry: one that no shard has before the first.
+    bucket: u32,
+    /// The group of that bucket, and which of its buckets have entries so far: a bit each.
+    group: usize,
+    used: u32,
     /// The number of the next entry.
     index: usize,
     /// The last bits of the entries so far, and their number, which is less than 64.
@@ -160,6 +153,30 @@ struct Writer {
 }
 
 impl Writer {
+    /// Enters the bucket of the next entry. Returns whether that begins a run.
+    #[inline(always)]
+    fn enter(&mut self, place: &Place) -> bool {
+        let begins_run = place.bucket != self.bucket;
+        if begins_run {
+            self.bucket = place.bucket;
+            if place.group() != self.group {
+                self.begin_group(place.group());
+            }
+            self.used |= 1 << place.in_group();
+        }
+        begins_run
+    }
+
+    /// Writes the head up to the number of entries before a later group.
+    #[inline(always)]
+    fn begin_group(&mut self, group: usize) {
+        self.shard.set_used(self.group, self.used);
+        for later in self.group + 1..=group {
+            self.shard.set_before(later, self.index);
+        }
+        (self.group, self.used) = (group, 0);
+    }
+
     /// Appends an entry, which begins a run or belongs to that of the entry before.
     #[inline(always)]
     fn push(&mut self, entry: u64, begins_run: bool) {
@@ -185,8 +202,9 @@ impl Writer {
         put_word(&mut self.shard.bytes, at, self.ends);
     }
 
-    /// Writes the last bits, and ends the run of the last entry.
+    /// Writes the last bits and the rest of the head, and ends the run of the last entry.
     fn end(mut self) -> Shard {
+        self.begin_group(GROUPS);
         let Self { at, entries, .. } = self;
         let Some(last) = self.index.checked_sub(1) else {
             return self.shard;
@@ -212,29 +230,30 @@ mod tests {
     #[test]
     fn shards_hold_what_they_are_made_of() {
         const OLDEST: u64 = 1000;
+        const FIRST: u64 = 1 << 60;
         let mut random = 1;
         for payload in [Payload::Nothing, Payload::Count, Payload::Period(12)] {
             for range in [10, 11, 17, 32, 33, payload.most_bits()] {
                 let codec = Codec::new(range, payload);
                 let widths = codec.widths(range);
                 for count in [0, 1, 31, 32, 33, 63, 64, 65, 127, 128, 129, 700] {
-                    let mut held: Vec<(u64, u64)> = Vec::new();
-                    while held.len() < count {
-                        let distance = next_random(&mut random) & mask(range);
+                    let mut all: Vec<Held> = Vec::new();
+                    while all.len() < count {
+                        let fingerprint = FIRST + (next_random(&mut random) & mask(range));
                         let bits = next_random(&mut random) % 64;
-                        let kept = match payload {
+                        let value = match payload {
                             Payload::Nothing => 0,
                             Payload::Count => next_random(&mut random) >> bits | 1,
                             Payload::Period(periods) => OLDEST + bits % u64::from(periods),
                         };
-                        match held.binary_search_by_key(&distance, |(distance, _)| *distance) {
+                        match all.binary_search_by_key(&fingerprint, |held| held.fingerprint) {
                             Ok(_) => {}
-                            Err(at) => held.insert(at, (distance, kept)),
+                            Err(at) => all.insert(at, Held { fingerprint, value }),
                         }
                     }
-                    let shard = Shard::of(codec, widths, OLDEST, 0, &held).unwrap();
-                    let read: Vec<(u64, u64)> = shard.iter(codec, widths).collect();
-                    assert_eq!(read, held, "{payload:?} of {range} bits");
+                    let shard = Shard::of(codec, widths, OLDEST, FIRST, &all).unwrap();
+                    let read: Vec<Held> = shard.iter(codec, widths, FIRST).collect();
+                    assert_eq!(read, all, "{payload:?} of {range} bits");
                 }
             }
         }

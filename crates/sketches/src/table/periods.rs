@@ -1,8 +1,8 @@
 //! Periods of fingerprints.
 //!
-//! The tag of an entry is the last bits of the number of its period. A shard knows the first period that its tags may mean: the
+//! The tag of an entry is the last bits of the number of its period. A shard keeps the first period that its tags may mean: the
 //! oldest one that was not dropped when the shard was made. Every entry that it got since then has a period of the window at
-//! that time, or one of a few later ones, and their last bits all differ. So a tag is read rightly however long ago that was,
+//! that time, or one of a few later ones, and their last bits all differ. So a tag means one period, however old the shard is,
 //! and a shard is made anew only when it gets an entry of a much later period.
 
 use crate::machine::memory::{self, Relocate};
@@ -49,8 +49,11 @@ pub struct Periods {
 }
 
 impl Periods {
+    /// Size of a period with its number of fingerprints, in bytes.
+    pub const ENTRY_BYTES: u64 = memory::stated::<(Period, u64)>(16) as u64;
+
     pub const fn memory_bytes(&self) -> u64 {
-        (self.counts.capacity() * size_of::<(Period, u64)>()) as u64
+        self.counts.capacity() as u64 * Self::ENTRY_BYTES
     }
 
     /// Copies the periods, with room for more, or returns `None` if allocation fails.
@@ -64,8 +67,8 @@ impl Periods {
         self.counts = by.table(std::mem::take(&mut self.counts));
     }
 
-    /// Takes the periods that have fingerprints, each with their number, in order.
-    pub fn take(
+    /// Replaces all periods by these, each with the number of its fingerprints, in order.
+    pub fn replace(
         &mut self,
         counts: impl Iterator<Item = (Period, u64)> + Clone,
     ) -> Result<(), Refused> {

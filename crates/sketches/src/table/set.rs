@@ -1,4 +1,4 @@
-//! Fingerprints without anything beside them.
+//! Fingerprints alone.
 
 use super::refused::Refused;
 use super::shards::{Room, Shards};
@@ -8,15 +8,11 @@ use super::shards::{Room, Shards};
 pub struct Set(pub(super) Shards);
 
 impl Set {
-    /// Returns the number of fingerprints.
-    pub const fn fingerprints(&self) -> u64 {
-        self.0.entries()
-    }
-
     /// Returns whether a fingerprint is in the set.
     #[inline]
     pub fn contains(&self, fingerprint: u64) -> bool {
-        self.0.find(fingerprint).2.is_there()
+        let (_, _, found) = self.0.find(fingerprint);
+        found.is_there()
     }
 
     /// Adds a fingerprint. Returns whether it is new.

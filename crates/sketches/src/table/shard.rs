@@ -1,17 +1,17 @@
 //! A shard of a table: the fingerprints of a range in ascending order, without empty slots.
 //!
-//! A fingerprint's distance from the begin of the range is split into a *bucket*, one of at most 1,024, and a
+//! A fingerprint's distance from the start of the range is split into a *bucket*, one of at most 1,024, and a
 //! *remainder*. An entry is a remainder above a tag of a few bits. The entries of a bucket are a *run*.
 //!
 //! ```text
-//! head     for each 32 buckets, a group: how many entries come before; and which buckets have entries: a bit each
+//! head     for each group of 32 buckets: how many entries come before it; which buckets have entries, a bit each
 //! entries  packed
 //! slack
-//! ends     which entries end a run: a bit each, from the back
+//! ends     which entries end a run, a bit each, from the back
 //! ```
 //!
-//! So counting bits finds the run of a bucket: as many runs of its group come before it as there are buckets with entries
-//! before it. An addition moves the entries after it by the bits of one, and their ends by one bit.
+//! Counting bits finds the run of a bucket: in its group, as many runs come before it as buckets with entries do. An addition
+//! moves the entries after it by the bits of one, and their ends by one bit.
 
 use crate::machine::memory;
 use crate::machine::words::{self, Task, Use, Words};
@@ -44,69 +44,70 @@ const NEAR: usize = 12;
 /// Where in a shard the entry of a fingerprint belongs.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    bucket: u32,
+    pub(super) bucket: u32,
     remainder: u64,
 }
 
 impl Place {
-    /// Returns the place of a fingerprint by its distance from the begin of the shard's range.
+    /// Returns the place of a fingerprint at this distance from the start of the shard's range.
     #[inline]
     pub const fn new(distance: u64, widths: Widths) -> Self {
         Self {
             #[allow(clippy::cast_possible_truncation, reason = "it has ten bits")]
-            bucket: (distance >> widths.remainder()) as u32,
-            remainder: distance & mask(widths.remainder()),
+            bucket: (distance >> widths.remainder) as u32,
+            remainder: distance & mask(widths.remainder),
         }
     }
 
     /// Returns the group of the bucket.
     #[inline]
-    const fn group(&self) -> usize {
+    pub(super) const fn group(&self) -> usize {
         (self.bucket >> GROUP_BITS) as usize
     }
 
     /// Returns the number of the bucket in its group.
     #[inline]
-    const fn in_group(&self) -> u32 {
+    pub(super) const fn in_group(&self) -> u32 {
         self.bucket & ((1 << GROUP_BITS) - 1)
     }
 
-    /// Returns the remainder.
-    pub const fn remainder(&self) -> u64 {
-        self.remainder
+    /// Returns the entry with a tag.
+    #[inline]
+    pub const fn entry(&self, tag: u64, widths: Widths) -> u64 {
+        self.remainder << widths.tag | tag
     }
 }
 
 /// Where a search ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
-    /// The number of the entry.
+    /// The number of the entry, or the one that it would get.
     index: usize,
-    what: What,
+    stop: Stop,
 }
 
-/// What a search ended at.
+/// What ended a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
+enum Stop {
     /// The entry.
     Entry,
     /// A larger entry of the run.
     Larger,
     /// The end of the run.
-    End,
-    /// An empty bucket.
-    Nothing,
+    RunEnd,
+    /// A bucket without a run.
+    EmptyBucket,
 }
 
 impl Found {
     /// Returns whether the entry is there.
     #[inline]
     pub fn is_there(self) -> bool {
-        self.what == What::Entry
+        self.stop == Stop::Entry
     }
 
-    const fn new(index: usize, what: What) -> Self {
-        Self { index, what }
+    const fn new(index: usize, stop: Stop) -> Self {
+        Self { index, stop }
     }
 }
 
@@ -151,21 +152,21 @@ impl Task for Insert<'_> {
         if found.is_there() || !shard.has_room(widths) {
             return Some(found);
         }
-        match found.what {
-            What::Nothing => {
+        match found.stop {
+            Stop::EmptyBucket => {
                 shard.insert_end(found.index, true);
                 let group = place.group();
                 shard.set_used(group, shard.used(group) | 1 << place.in_group());
             }
-            What::End => shard.insert_end(found.index - 1, false),
-            What::Entry | What::Larger => shard.insert_end(found.index, false),
+            Stop::RunEnd => shard.insert_end(found.index - 1, false),
+            Stop::Entry | Stop::Larger => shard.insert_end(found.index, false),
         }
         shard.insert_entry(place, found.index, widths, entry);
         None
     }
 }
 
-/// The entries of a shard. The default is no shard, and takes no memory.
+/// The entries of a shard. The default is no shard: it takes no memory.
 #[derive(Debug, Default)]
 pub struct Shard {
     /// The head, the entries, the slack, the ends, and `SPARE` bytes.
@@ -235,7 +236,7 @@ impl Shard {
         self.bytes[2 * group..][..2].copy_from_slice(&(entries as u16).to_le_bytes());
     }
 
-    /// Returns which buckets of a group have entries.
+    /// Returns which buckets of a group have entries: a bit each.
     #[inline]
     pub(super) fn used(&self, group: usize) -> u32 {
         let (used, _) = self.bytes[NUMBERS + 4 * group..]
@@ -249,6 +250,7 @@ impl Shard {
         self.bytes[NUMBERS + 4 * group..][..4].copy_from_slice(&used.to_le_bytes());
     }
 
+    /// Returns the entry with this number.
     #[inline]
     pub(super) fn entry(&self, index: usize, widths: Widths) -> u64 {
         get(&self.bytes, first_bit(index, widths), widths.entry())
@@ -336,20 +338,20 @@ impl Shard {
             None => begin,
         };
         if used >> place.in_group() & 1 == 0 {
-            return Found::new(index, What::Nothing);
+            return Found::new(index, Stop::EmptyBucket);
         }
         let (width, mut bit) = (widths.entry(), first_bit(index, widths));
         let (mut ends, last) = (self.ends_from(index), index + NEAR);
         while index < last {
             let entry = get(&self.bytes, bit, width);
-            let other = entry >> widths.tag();
+            let other = entry >> widths.tag;
             if other >= place.remainder && !widths.is_digit(entry) {
                 let is_it = other == place.remainder;
-                return Found::new(index, if is_it { What::Entry } else { What::Larger });
+                return Found::new(index, if is_it { Stop::Entry } else { Stop::Larger });
             }
             index += 1;
             if ends >> 63 == 1 {
-                return Found::new(index, What::End);
+                return Found::new(index, Stop::RunEnd);
             }
             ends <<= 1;
             bit += width as usize;
@@ -370,30 +372,30 @@ impl Shard {
                 at -= 1;
             }
             let entry = self.entry(at, widths);
-            if widths.is_digit(entry) || entry >> widths.tag() < remainder {
+            if widths.is_digit(entry) || entry >> widths.tag < remainder {
                 low = middle + 1;
             } else {
                 high = at;
             }
         }
         if low == end {
-            return Found::new(end, What::End);
+            return Found::new(end, Stop::RunEnd);
         }
-        let is_it = self.entry(low, widths) >> widths.tag() == remainder;
-        Found::new(low, if is_it { What::Entry } else { What::Larger })
+        let is_it = self.entry(low, widths) >> widths.tag == remainder;
+        Found::new(low, if is_it { Stop::Entry } else { Stop::Larger })
     }
 
     /// Returns the period of an entry.
     #[inline]
     pub fn period(&self, found: Found, widths: Widths) -> Period {
-        let tag = self.entry(found.index, widths) & mask(widths.tag());
-        Period(period_of(self.oldest, tag, widths.tag()))
+        let tag = self.entry(found.index, widths) & mask(widths.tag);
+        Period(period_of(self.oldest, tag, widths.tag))
     }
 
-    /// Returns what is kept of an entry.
+    /// Returns the [value](super::Held::value) of an entry's fingerprint.
     #[inline]
-    pub fn held(&self, found: Found, codec: Codec, widths: Widths) -> u64 {
-        let tag = self.entry(found.index, widths) & mask(widths.tag());
+    pub fn value(&self, found: Found, codec: Codec, widths: Widths) -> u64 {
+        let tag = self.entry(found.index, widths) & mask(widths.tag);
         if codec.may_have_digits(tag) {
             self.count_at(found.index, widths).0
         } else {
@@ -411,8 +413,8 @@ impl Shard {
             if !widths.is_digit(digit) {
                 break;
             }
-            count += digit >> widths.tag() << shift;
-            shift += widths.remainder();
+            count += digit >> widths.tag << shift;
+            shift += widths.remainder;
             index += 1;
         }
         (count, index + 1)
@@ -424,14 +426,14 @@ impl Shard {
         put(&mut self.bytes, at, widths.entry(), entry);
     }
 
-    /// Inserts an entry, unless it is there or there is no [room](Self::has_room). Returns where a search for it ended then.
+    /// Inserts an entry, unless it is there or there is no [room](Self::has_room). Then returns where a search for it ended.
     #[inline]
     pub fn insert(&mut self, place: &Place, widths: Widths, tag: u64) -> Option<Found> {
         words::run(Insert {
             shard: self,
             place,
             widths,
-            entry: place.remainder << widths.tag() | tag,
+            entry: place.entry(tag, widths),
         })
     }
 
@@ -450,6 +452,7 @@ impl Shard {
         close(&mut self.bytes, free, bit + 1, 1, ends);
     }
 
+    /// Inserts an entry, without its end, and counts it.
     #[inline(always)]
     fn insert_entry(&mut self, place: &Place, index: usize, widths: Widths, entry: u64) {
         let (begin, end) = (first_bit(index, widths), first_bit(self.entries(), widths));
@@ -457,7 +460,7 @@ impl Shard {
         self.recount(place.group(), 1);
     }
 
-    /// Adds to the number of entries before each later group.
+    /// Adds to the number of entries before each later group, modulo 2¹⁶.
     #[inline(always)]
     fn recount(&mut self, group: usize, by: u16) {
         let head = self.bytes.first_chunk_mut::<NUMBERS>().expect("a head");

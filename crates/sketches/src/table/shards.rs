@@ -1,8 +1,8 @@
-//! The shards of a table: which one has a fingerprint, and how they are split, joined and read in order.
+//! The shards of a table: which of them holds a fingerprint, and how they are split and joined.
 //!
-//! The first bits of a fingerprint choose its shard. If there are too many entries for the shards, one of these is split: the
-//! fingerprints of a half have one more bit in common. So no addition or removal touches more than one shard, or two that are
-//! joined. Once all shards of a length are split, the halves are whole.
+//! The first bits of a fingerprint choose its shard. If there are too many entries for the shards, one of them is split: the
+//! fingerprints of a half have one more bit in common. So an addition or a removal splits at most one shard, or joins at most
+//! two. Once all shards are split, the halves are the whole shards of the next level.
 //!
 //! A shard that has four times its share becomes a crowd (`crowds.rs`). Nothing else depends on whether fingerprints are random.
 
@@ -12,7 +12,7 @@ use std::ops::Range;
 use crate::machine::memory::{self, Relocate, index};
 
 use super::bits::mask;
-use super::codec::{BUCKET_BITS, Codec, Payload, Widths};
+use super::codec::{BUCKET_BITS, Codec, Held, Payload, Widths};
 use super::refused::Refused;
 use super::shard::{Found, HEAD, Place, Shard};
 
@@ -44,11 +44,11 @@ pub struct Shards {
     pub(super) entries: u64,
     /// The bytes of all shards, and of the lists of leaves.
     pub(super) shard_bytes: u64,
-    /// The period before which all were dropped; 0 without periods. Entries of earlier ones are about to go.
+    /// The period before which all fingerprints were dropped; 0 without periods. Entries of earlier periods are about to go.
     pub dropped: u64,
 }
 
-/// A shard of a part of a crowd's range, which ends where that of the next leaf begins.
+/// A shard for a part of a crowd's range. The part ends where that of the next leaf starts.
 #[derive(Debug)]
 pub struct Leaf {
     /// The first fingerprint of the part.
@@ -115,7 +115,7 @@ impl Shards {
         })
     }
 
-    /// Appends a shard while they are being made: none for a crowd.
+    /// Appends a shard while the table is being made; the default for a crowd.
     pub fn append(&mut self, shard: Shard) {
         self.shard_bytes += shard.memory_bytes() as u64;
         self.entries += shard.entries() as u64;
@@ -137,6 +137,7 @@ impl Shards {
         })
     }
 
+    /// Returns how the fingerprints are written.
     pub const fn codec(&self) -> Codec {
         self.codec
     }
@@ -157,7 +158,7 @@ impl Shards {
         index(2 << self.level) - self.wholes
     }
 
-    /// Returns the number of shards and leaves. A crowd's place stands for its list.
+    /// Returns the number of shards and leaves. A crowd's place counts, too: it stands for the list of leaves.
     pub fn count(&self) -> usize {
         self.regular_count() + self.crowds.iter().map(Vec::len).sum::<usize>()
     }
@@ -188,6 +189,12 @@ impl Shards {
         }
         self.regular = by.table(std::mem::take(&mut self.regular));
         None
+    }
+
+    /// Returns whether a crowd has the place of this shard.
+    #[inline(always)]
+    pub(super) fn is_crowd(&self, number: usize) -> bool {
+        self.regular[number].is_none()
     }
 
     /// Returns the bits that the fingerprints of a shard have in common.
@@ -234,12 +241,13 @@ impl Shards {
         number << bits..(number + 1) << bits
     }
 
+    /// Returns where the entry of a fingerprint belongs.
     #[inline(always)]
     pub fn locate(&self, fingerprint: u64) -> Location {
         let (number, range) = self.number_of(fingerprint);
-        let (address, distance, range) = if self.regular[number].is_none() {
+        let (address, distance, range) = if self.is_crowd(number) {
             let at = self.spot(fingerprint);
-            let (first, range) = self.begin_and_bits(at);
+            let (first, range) = self.first_and_bits(at);
             (Address::Leaf(at), fingerprint - first, range)
         } else {
             (Address::Regular(number), fingerprint & mask(range), range)
@@ -252,6 +260,7 @@ impl Shards {
         }
     }
 
+    /// Returns the shard at a place.
     #[inline(always)]
     pub fn shard(&self, address: Address) -> &Shard {
         match address {
@@ -268,7 +277,7 @@ impl Shards {
         }
     }
 
-    /// Returns the range of a shard.
+    /// Returns the range of the shard at a place.
     pub fn range_at(&self, address: Address) -> Range<u64> {
         match address {
             Address::Regular(number) => self.range_of(number),
@@ -276,7 +285,7 @@ impl Shards {
         }
     }
 
-    /// Looks for a fingerprint.
+    /// Looks for a fingerprint. Returns where its entry belongs, the shard, and where in the shard the search ended.
     #[inline(always)]
     pub fn find(&self, fingerprint: u64) -> (Location, &Shard, Found) {
         let at = self.locate(fingerprint);
@@ -304,7 +313,7 @@ impl Shards {
         places
     }
 
-    /// Inserts an entry, unless it is there. Returns where it was found then.
+    /// Inserts an entry, unless it is there. Then returns where it was found.
     ///
     /// # Errors
     /// [`Refused`]; then nothing has changed.
@@ -337,20 +346,20 @@ impl Shards {
         self.change(at.address, |shard| shard.grow(at.widths, admits))
     }
 
-    /// Changes a shard.
+    /// Changes a shard, and the sums of the bytes and entries of all.
     #[inline]
     pub fn change<T>(&mut self, address: Address, by: impl FnOnce(&mut Shard) -> T) -> T {
         let shard = self.shard_mut(address);
         let size = |shard: &Shard| (shard.memory_bytes() as u64, shard.entries() as u64);
-        let (less, fewer) = size(shard);
+        let (old_bytes, old_entries) = size(shard);
         let done = by(shard);
-        let (more, many) = size(shard);
-        self.shard_bytes = self.shard_bytes - less + more;
-        self.entries = self.entries - fewer + many;
+        let (bytes, entries) = size(shard);
+        self.shard_bytes = self.shard_bytes - old_bytes + bytes;
+        self.entries = self.entries - old_entries + entries;
         done
     }
 
-    /// Checks that there is room for more bytes in place of others.
+    /// Checks that there is room for `more` bytes in place of `less`.
     ///
     /// # Errors
     /// [`Refused::MemoryLimit`]
@@ -361,21 +370,21 @@ impl Shards {
         Ok(())
     }
 
-    /// Splits or joins what has become too large or too small by the change of a fingerprint's entries. Without memory, all
+    /// Splits or joins what has become too large or too small when the entries of a fingerprint changed. Without memory, all
     /// stays as it is: a shard may be larger for a while.
     #[inline]
     pub fn settle(&mut self, at: Address, fingerprint: u64, room: Room) {
-        let is_crowd = match at {
+        let is_crowded = match at {
             Address::Regular(number) => self.regular[number].entries() > CROWD,
             Address::Leaf(_) => true,
         };
-        if is_crowd {
+        if is_crowded {
             let _ = self.settle_crowd(fingerprint, room);
         }
         self.resize(room);
     }
 
-    /// Splits or joins a shard if it is time.
+    /// Splits a shard if there are many entries for the shards, or joins two if there are few.
     #[inline]
     pub fn resize(&mut self, room: Room) {
         let shards = self.regular_count() as u64;
@@ -401,7 +410,8 @@ impl Shards {
         let last = self.wholes - 1;
         let range = self.range_of(last);
         let middle = range.start.midpoint(range.end);
-        let halves = if self.regular[last].is_none() {
+        let is_crowd = self.is_crowd(last);
+        let halves = if is_crowd {
             [Shard::default(), Shard::default()]
         } else {
             let held = self.held([Address::Regular(last)])?;
@@ -418,7 +428,7 @@ impl Shards {
         if more > 0 {
             self.move_shards(more).ok_or(Refused::OutOfMemory)?;
         }
-        if self.regular[last].is_none() {
+        if is_crowd {
             self.split_crowd(middle, room)?;
         }
         let first = last + self.unused() - 1;
@@ -426,7 +436,7 @@ impl Shards {
         self.wholes = last;
         for (number, half) in (first..).zip(halves) {
             self.replace(number, half);
-            if self.regular[number].is_none() {
+            if self.is_crowd(number) {
                 let _ = self.end_crowd_if_small(number, room);
             }
         }
@@ -446,7 +456,7 @@ impl Shards {
         let first = self.wholes + self.unused();
         let halves = [first, first + 1];
         let range = self.range_of(first).start..self.range_of(first + 1).end;
-        let are_calm = halves.iter().all(|half| !self.regular[*half].is_none());
+        let are_calm = !halves.iter().any(|half| self.is_crowd(*half));
         let entries = halves.map(|half| self.regular[half].entries());
         let joined = if are_calm && entries[0] + entries[1] <= CROWD {
             self.shard_of(range, &self.held(halves.map(Address::Regular))?)?
@@ -488,31 +498,25 @@ impl Shards {
         self.change(Address::Regular(number), |old| *old = shard);
     }
 
-    /// Returns the fingerprints of shards that follow one another, and what is kept of each, without those that were dropped.
+    /// Returns the fingerprints of shards that follow one another, without those that were dropped.
     pub(super) fn held(
         &self,
         shards: impl IntoIterator<Item = Address> + Clone,
-    ) -> Result<Vec<(u64, u64)>, Refused> {
+    ) -> Result<Vec<Held>, Refused> {
         let entries = |at| self.shard(at).entries();
         let all = shards.clone().into_iter().map(entries).sum();
         let mut held = memory::reserved(all).ok_or(Refused::OutOfMemory)?;
         for at in shards {
             let range = self.range_at(at);
-            let all = self
-                .shard(at)
-                .iter(self.codec, self.codec.widths_of(&range));
-            let live = all.filter(|(_, held)| *held >= self.dropped);
-            held.extend(live.map(|(distance, held)| (range.start + distance, held)));
+            let widths = self.codec.widths_of(&range);
+            let all = self.shard(at).iter(self.codec, widths, range.start);
+            held.extend(all.filter(|held| held.value >= self.dropped));
         }
         Ok(held)
     }
 
     /// Makes a shard of the fingerprints of a range.
-    pub(super) fn shard_of(
-        &self,
-        range: Range<u64>,
-        held: &[(u64, u64)],
-    ) -> Result<Shard, Refused> {
+    pub(super) fn shard_of(&self, range: Range<u64>, held: &[Held]) -> Result<Shard, Refused> {
         let widths = self.codec.widths_of(&range);
         Shard::of(self.codec, widths, self.dropped, range.start, held)
     }
@@ -522,9 +526,9 @@ impl Shards {
         &self,
         range: Range<u64>,
         middle: u64,
-        held: &[(u64, u64)],
+        held: &[Held],
     ) -> Result<[Shard; 2], Refused> {
-        let (low, high) = held.split_at(held.partition_point(|(other, _)| *other < middle));
+        let (low, high) = held.split_at(held.partition_point(|held| held.fingerprint < middle));
         Ok([
             self.shard_of(range.start..middle, low)?,
             self.shard_of(middle..range.end, high)?,

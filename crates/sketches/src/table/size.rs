@@ -3,11 +3,11 @@
 use crate::number::{exp, to_double, to_whole};
 
 use super::codec::{Codec, Payload, Widths};
+use super::periods::Periods;
 use super::shard::{self, Shard};
 use super::shards::{SPLIT, Shards};
 
-/// Returns the expected bytes of a table of `number` random fingerprints, each with a count of one or two, if they have
-/// counts.
+/// Returns the expected bytes of a table of `number` random fingerprints. Counts, if it keeps them, are one or two.
 pub fn expected_bytes(bits: u32, payload: Payload, number: u64) -> u64 {
     let shards = number.div_ceil(SPLIT).max(1);
     let level = shards.ilog2().min(bits - Shards::LEAST_BITS);
@@ -24,13 +24,13 @@ pub fn expected_bytes(bits: u32, payload: Payload, number: u64) -> u64 {
     to_whole((of_shards[0] + of_shards[1] + entries).round()) + of_periods(payload, number)
 }
 
-/// Returns the bytes that not one in a million of such tables exceeds.
+/// Returns the bytes that fewer than one in a million of such tables exceed.
 ///
 /// A shard of *b* bytes is rounded up by at most *b* / 4, and evenly distributed up to there: a standard deviation of at most
 /// *b* / √192. The deviation of the sum is that of a shard times the root of their number; five of them are added.
 ///
-/// While entries are added and removed, a shard keeps the allocation of the most that it had of late, and these are up to an
-/// eighth more than the mean.
+/// While entries are added and removed, a shard keeps the allocation for the most that it had of late, up to an eighth more
+/// than the mean.
 pub fn largest_bytes(bits: u32, payload: Payload, number: u64) -> u64 {
     let number = match payload {
         Payload::Nothing => number,
@@ -48,7 +48,7 @@ fn of_periods(payload: Payload, number: u64) -> u64 {
     };
     let all = number.min(u64::from(periods) + 1);
     // Room for them grows by an eighth at a time.
-    16 * (all + all / 16)
+    Periods::ENTRY_BYTES * (all + all / 16)
 }
 
 /// Returns the expected bytes of a shard with this number of entries.

@@ -2,13 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use valkeybloom_sketches::table::{Filling, Kept, Payload, Period, Refused, Table};
+use valkeybloom_sketches::table::{Filling, Held, Kept, Payload, Period, Refused, Table};
 use valkeybloom_sketches::work;
 
 use crate::support::{Rng, Weighing};
 
 /// What a table has to hold: 0, the count or the period of each fingerprint.
 type Map = BTreeMap<u64, u64>;
+
+/// Returns a fingerprint and its value, as in a map.
+fn pair(held: Held) -> (u64, u64) {
+    (held.fingerprint, held.value)
+}
 
 /// The fingerprints that a round draws.
 #[derive(Clone, Copy, Debug)]
@@ -218,7 +223,7 @@ impl Pair {
             next = table.relocate(first, &mut weighing);
         }
         assert_eq!(bytes, weighing.bytes, "{draw:?}");
-        let held = table.iter(0..u64::MAX);
+        let held = table.iter(0..u64::MAX).map(pair);
         assert!(held.eq(self.map.clone()), "{draw:?}");
         assert_eq!(table.fingerprints(), self.map.len() as u64, "{draw:?}");
         let mut periods = Map::new();
@@ -234,7 +239,7 @@ impl Pair {
         let range = one.min(other)..one.max(other);
         let expected = self.map.range(range.clone());
         let expected = expected.map(|(key, value)| (*key, *value));
-        assert!(table.iter(range).eq(expected), "{draw:?}");
+        assert!(table.iter(range).map(pair).eq(expected), "{draw:?}");
     }
 
     /// Makes the table anew.
@@ -437,7 +442,7 @@ fn memory_follows_the_fingerprints() {
             }
         }
         let [_, (plain, _)] = &tables;
-        let map = plain.iter(0..u64::MAX).collect();
+        let map = plain.iter(0..u64::MAX).map(pair).collect();
         let again = filled(bits, Payload::Nothing, plain.fingerprints(), 0, &map);
         for (table, tag) in tables.iter().chain([&(again, 0.0)]) {
             let more = 8.0 * table.memory_bytes() as f64 / number as f64 - tag - f64::from(bits)

@@ -1,6 +1,6 @@
 //! Tables of fingerprints.
 
-use valkeybloom_sketches::table::{Counts, Filling, Lives, Payload, Period, Refused, Table};
+use valkeybloom_sketches::table::{Counts, Filling, Held, Lives, Payload, Period, Refused, Table};
 use valkeybloom_testing::support::Rng;
 
 use crate::refusing::{each_refused, each_refused_of};
@@ -47,7 +47,7 @@ fn periods() -> Table {
     table
 }
 
-fn stored(table: &Table) -> Vec<(u64, u64)> {
+fn stored(table: &Table) -> Vec<Held> {
     table.iter(0..u64::MAX).collect()
 }
 
@@ -75,7 +75,7 @@ fn tables_grow_shrink_and_are_copied() {
         },
         |(table, refusals), refused| {
             assert!(refusals <= usize::from(refused));
-            let counts = |stored: &[(u64, u64)]| stored.iter().map(|(_, count)| count).sum::<u64>();
+            let counts = |stored: &[Held]| stored.iter().map(|held| held.value).sum::<u64>();
             let all = counts(&expected) + 1_000 - refusals as u64;
             assert_eq!(counts(&stored(&table)), all);
         },
@@ -83,9 +83,9 @@ fn tables_grow_shrink_and_are_copied() {
     let removed = each_refused(
         || table.try_clone().unwrap(),
         |mut table| {
-            for (fingerprint, count) in &expected[..expected.len() / 2] {
-                for left in (1..=*count).rev() {
-                    assert_eq!(counts(&mut table).count_down(*fingerprint), left);
+            for held in &expected[..expected.len() / 2] {
+                for left in (1..=held.value).rev() {
+                    assert_eq!(counts(&mut table).count_down(held.fingerprint), left);
                 }
             }
             table
@@ -130,10 +130,10 @@ fn tables_are_made_anew() {
         let (payload, expected) = (table.payload(), stored(&table));
         let refusals = each_refused_of(
             || {
-                let entries = expected.iter().map(|(_, held)| payload.entries(*held));
+                let entries = expected.iter().map(|held| payload.entries(held.value));
                 let mut filling = Filling::new(24, payload, entries.sum(), Period(400))?;
-                for (fingerprint, held) in &expected {
-                    filling.push(*fingerprint, *held)?;
+                for held in &expected {
+                    filling.push(held.fingerprint, held.value)?;
                 }
                 Table::filled(filling)
             },

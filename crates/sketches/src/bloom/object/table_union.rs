@@ -242,8 +242,8 @@ impl<'u> Union<'u> {
         for parts in [sample, 1] {
             sizes.clear();
             sizes.resize(self.steps.len(), 0);
-            let is_changed = self.pass(parts, |prefix, held| {
-                sizes[prefix.target] += self.payload.entries(held) * parts;
+            let is_changed = self.pass(parts, |prefix, value| {
+                sizes[prefix.target] += self.payload.entries(value) * parts;
                 Ok(())
             })?;
             if is_changed || self.is_shorter {
@@ -279,10 +279,10 @@ impl<'u> Union<'u> {
             charge(0, filling.memory_bytes())?;
             fillings.push(filling);
         }
-        let is_changed = self.pass(1, |prefix, held| {
+        let is_changed = self.pass(1, |prefix, value| {
             let filling = &mut fillings[prefix.target];
             let before = filling.memory_bytes();
-            filling.push(prefix.fingerprint(), held).map_err(refused)?;
+            filling.push(prefix.fingerprint(), value).map_err(refused)?;
             charge(before, filling.memory_bytes())
         })?;
         debug_assert!(is_changed || self.is_shorter, "a change was found");
@@ -296,8 +296,8 @@ impl<'u> Union<'u> {
         Ok(parts)
     }
 
-    /// Passes each fingerprint of the first part of the union, of `parts` equal ones, to `emit`, with what is kept of it. Those
-    /// of a table come in order. Returns whether the union differs from the first object there.
+    /// Passes each fingerprint of the first part of the union, of `parts` equal ones, to `emit`, with its value. Those of a table
+    /// come in order. Returns whether the union differs from the first object there.
     fn pass(
         &self,
         parts: u64,
@@ -332,8 +332,8 @@ impl<'u> Union<'u> {
         let mut current: Option<Claim> = None;
         for merged in all {
             let member = &self.members[merged.source];
-            let held = member.shift.of(merged.held);
-            if held < self.span.oldest.0 {
+            let period = member.shift.of(merged.value);
+            if period < self.span.oldest.0 {
                 continue;
             }
             let prefix = member.prefix(merged.key);
@@ -348,7 +348,7 @@ impl<'u> Union<'u> {
                 } else {
                     &mut claim.other
                 };
-                *by = (*by).max(Some(held));
+                *by = (*by).max(Some(period));
             }
         }
         if let Some(last) = current {
@@ -379,7 +379,7 @@ impl<'u> Union<'u> {
                 largest
             } else {
                 is_changed |= member.object > 0;
-                first.held
+                first.value
             };
             emit(prefix, largest)?;
         }
@@ -397,12 +397,12 @@ impl<'u> Union<'u> {
     ) -> Option<u64> {
         let mut is_own = false;
         let mut current = Some(first);
-        while let Some(Merged { key, source, held }) = current {
+        while let Some(Merged { key, source, value }) = current {
             let member = &self.members[source];
             if member.object == 0 {
                 is_own = sums.of_objects[0] == 0 && prefix == member.prefix(key);
             }
-            sums.add(member.object, held);
+            sums.add(member.object, value);
             current = prefix.claims_next(all).then(|| all.next()).flatten();
         }
         is_own.then_some(sums.of_objects[0])
@@ -428,11 +428,12 @@ mod tests {
     use crate::bloom::object::{Kind, Shape, Window};
     use crate::hash::{Hasher, Seed};
     use crate::number::Fraction;
+    use crate::table::Held;
 
     /// The period of the window's end.
     const CURRENT: Period = Period(100);
 
-    /// A table: the bits of its fingerprints, and each with what is kept of it.
+    /// A table: the bits of its fingerprints, and each with its value.
     type Content<'c> = (u32, &'c [(u64, u64)]);
 
     fn object(kind: Kind, contents: &[Content]) -> Tables {
@@ -446,8 +447,8 @@ mod tests {
         let parts = (0..).zip(contents).map(|(number, (bits, all))| {
             let entries = all.len() as u64;
             let mut filling = Filling::new(*bits, shape.payload(), entries, CURRENT).unwrap();
-            for (fingerprint, held) in *all {
-                filling.push(*fingerprint, *held).unwrap();
+            for (fingerprint, value) in *all {
+                filling.push(*fingerprint, *value).unwrap();
             }
             let (bits, most) = (*bits, 1000);
             Part {
@@ -465,8 +466,9 @@ mod tests {
         let [first, other] = [first, other].map(|contents| object(kind, contents));
         let union = first.union(&[&other], None, Limits::NONE).unwrap().unwrap();
         let found = union.parts().iter().map(|Part { step, table }| {
-            let all = table.iter(0..1 << step.bits).collect::<Vec<_>>();
-            (step.bits, all)
+            let all = table.iter(0..1 << step.bits);
+            let pair = |held: Held| (held.fingerprint, held.value);
+            (step.bits, all.map(pair).collect::<Vec<_>>())
         });
         let expected = expected.iter().map(|(bits, all)| (*bits, all.to_vec()));
         assert!(

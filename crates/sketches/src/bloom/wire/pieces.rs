@@ -19,7 +19,7 @@ use crate::bytes::{Buffer, ByteCursor, DecodeError, RdbRead, RdbWrite, push};
 use crate::hash::Hasher;
 use crate::machine::memory;
 use crate::machine::words::begun_with;
-use crate::table::{Filling, Payload, Period, Refused, Table};
+use crate::table::{Filling, Held, Payload, Period, Refused, Table};
 
 /// The bits of a position. Cursors are positions, and some clients read integers as doubles.
 const POSITION_BITS: u32 = 52;
@@ -44,9 +44,9 @@ pub fn piece(tables: &Tables, begin: u64) -> Option<(u64, Vec<u8>)> {
     for Part { step, table } in parts.clone() {
         let [first, after] = [begin, end].map(|position| fingerprint_at(position, step.bits));
         if table.fingerprints() > MOST_ENTRIES as u64
-            && let Some((next, _)) = table.iter(first..after).nth(MOST_ENTRIES)
+            && let Some(next) = table.iter(first..after).nth(MOST_ENTRIES)
         {
-            end = position_of(next, step.bits);
+            end = position_of(next.fingerprint, step.bits);
         }
     }
     let [newest, dropped] =
@@ -86,7 +86,7 @@ fn write_part(tables: &Tables, part: &Part, range: std::ops::Range<u64>, out: &m
     let count = within.clone().count() as u64;
     let k = rice(end.saturating_sub(begin), count);
     let (mut next, newest) = (begin, tables.newest_period().0);
-    for (fingerprint, held) in within {
+    for Held { fingerprint, value } in within {
         let distance = fingerprint - next;
         next = fingerprint + 1;
         entries.put_ones(distance >> k);
@@ -94,12 +94,12 @@ fn write_part(tables: &Tables, part: &Part, range: std::ops::Range<u64>, out: &m
         match part.table.payload() {
             Payload::Nothing => {}
             Payload::Count => {
-                let log = held.ilog2();
+                let log = value.ilog2();
                 entries.put_ones(log.into());
                 entries.put(0, 1);
-                entries.put(held ^ 1 << log, log);
+                entries.put(value ^ 1 << log, log);
             }
-            Payload::Period(periods) => entries.put(newest - held, age_bits(periods)),
+            Payload::Period(periods) => entries.put(newest - value, age_bits(periods)),
         }
     }
     let Some(entries) = entries.end() else {
