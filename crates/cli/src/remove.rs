@@ -49,11 +49,14 @@ impl Remove {
             refused,
         };
         let mut progress = Progress::new(show, "removing", "items", bytes);
-        let all_removed = self.input.each(|block, read| {
-            self.remove(&receipts, name, block, &mut counts)?;
-            progress.at(read, counts.items);
-            Ok(())
-        });
+        let all_removed = self.input.each(
+            || Ok(()),
+            |block, read| {
+                self.remove(&receipts, name, block, &mut counts)?;
+                progress.at(read, counts.items);
+                Ok(())
+            },
+        );
         all_removed.map_err(|failure| receipts.explain(failure))?;
         progress.end(counts.items);
 

@@ -57,7 +57,11 @@ impl<'s> Upload<'s> {
     pub fn renew(&mut self) -> Result<(), Fault> {
         if self.own.is_due(now()) {
             let renew = command(self.own.renew(now()));
-            self.server.call(self.own.key(), &renew)?;
+            let is_there: bool = self.server.query(self.own.key(), &renew)?;
+            if !is_there {
+                let text = "its temporary key has expired, or was deleted";
+                return Err(Fault::Unusable(text.to_owned()));
+            }
         }
         Ok(())
     }

@@ -208,6 +208,49 @@ fn shards_that_wait_renew_their_leases() {
     assert_eq!(renewals(true), renewals(false) + 1);
 }
 
+/// A pipe may pause for longer than a temporary key lives.
+#[test]
+fn a_sketch_is_kept_while_the_input_pauses() {
+    let ahead = Plugin::build("ahead.c");
+    for is_deleted in [false, true] {
+        let server = Server::start();
+        let mut client = server.client();
+        let file = server.dir().join("ahead");
+        let line = format!("build - --as topk --k 3 --key k --to {}", url(&server));
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        let mut build = command(&line.split(' ').collect::<Vec<_>>());
+        build.env("LD_PRELOAD", ahead.path()).env("AHEAD", &file);
+        build.stdin(reader).stderr(Stdio::piped());
+        let build = build.spawn().expect("the program runs");
+        wait_until("the temporary key is there", || {
+            !left(&mut client).is_empty()
+        });
+        let renewals = |client: &mut Client| {
+            let stats = client.cmd("INFO commandstats").text();
+            let calls = stats.split("cmdstat_pexpire:calls=").nth(1);
+            calls.map(|calls| calls.split(',').next().map(str::to_owned))
+        };
+        let before = renewals(&mut client);
+        if is_deleted {
+            client.cmd("FLUSHALL");
+        }
+        fs::write(&file, "").expect("the folder can be written to");
+        wait_until("it is renewed", || renewals(&mut client) != before);
+        // The program does not read on if its key is gone.
+        let written = writer.write_all(b"a\na\n");
+        drop(writer);
+        let output = build.wait_with_output().expect("it is ours");
+        assert_eq!(output.status.success(), !is_deleted, "{output:?}");
+        if is_deleted {
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert!(error.contains("its temporary key has expired"), "{error}");
+        } else {
+            written.expect("the program reads it");
+            client.expect("TOPK.COUNT k a", array([int(2)]));
+        }
+    }
+}
+
 /// Any bytes but the separator; and items that are longer than a block.
 #[test]
 fn items_are_bytes_of_any_length() {

@@ -48,16 +48,15 @@ impl Batch<'_> {
 }
 
 impl Adding<'_> {
-    /// Adds the items of the source, and calls `before_block` before each of its blocks.
+    /// Adds the items of the source, and calls `meanwhile` before and while it waits for each of its blocks.
     pub fn add(
         &self,
         source: &Source<'_>,
-        mut before_block: impl FnMut() -> Result<()>,
+        meanwhile: impl FnMut() -> Result<()>,
     ) -> Result<Counts> {
         // For each key, the number of items in the blocks before.
         let mut starts = vec![0; self.keys.len()];
-        source.each("adding", |block, counts| {
-            before_block()?;
+        source.each("adding", meanwhile, |block, counts| {
             let of_keys = source.by_shard(block);
             let ends = of_keys.iter().zip(&starts);
             let ends: Vec<u64> = ends

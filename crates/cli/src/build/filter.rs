@@ -58,13 +58,17 @@ impl<'f> Filters<'f> {
 
     /// Adds the items of the source.
     pub fn fill(&mut self, source: &Source<'_>) -> Result<Counts> {
-        source.each("filling", |block, counts| {
-            let mut shards = self.filters.iter_mut().zip(source.by_shard(block));
-            shards.try_for_each(|(filter, items)| {
-                let added = add_to(&mut filter.object, &items, self.time, counts);
-                added.map_err(|(refusal, item)| not_filled(refusal, &block.position(item)))
-            })
-        })
+        source.each(
+            "filling",
+            || Ok(()),
+            |block, counts| {
+                let mut shards = self.filters.iter_mut().zip(source.by_shard(block));
+                shards.try_for_each(|(filter, items)| {
+                    let added = add_to(&mut filter.object, &items, self.time, counts);
+                    added.map_err(|(refusal, item)| not_filled(refusal, &block.position(item)))
+                })
+            },
+        )
     }
 
     /// Sends the filters, which then wait under temporary keys.

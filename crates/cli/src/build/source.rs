@@ -25,15 +25,17 @@ pub struct Counts {
 }
 
 impl Source<'_> {
-    /// Passes the blocks of the input to `take`, which counts the items, and shows the progress.
+    /// Passes the blocks of the input to `take`, which counts the items, and shows the progress. Calls `meanwhile` before and
+    /// while it waits for a block.
     pub fn each(
         &self,
         what: &'static str,
+        meanwhile: impl FnMut() -> Result<()>,
         mut take: impl FnMut(&Block, &mut Counts) -> Result<()>,
     ) -> Result<Counts> {
         let mut progress = Progress::new(self.show, what, "items", self.bytes);
         let mut counts = Counts::default();
-        self.input.each(|block, read| {
+        self.input.each(meanwhile, |block, read| {
             take(block, &mut counts)?;
             progress.at(read, counts.items);
             Ok(())
@@ -44,10 +46,14 @@ impl Source<'_> {
 
     /// Counts the items, which determines the capacity.
     pub fn count(&self) -> Result<u64> {
-        let counts = self.each("counting", |block, counts| {
-            counts.items += block.items().count() as u64;
-            Ok(())
-        });
+        let counts = self.each(
+            "counting",
+            || Ok(()),
+            |block, counts| {
+                counts.items += block.items().count() as u64;
+                Ok(())
+            },
+        );
         Ok(counts?.items)
     }
 

@@ -12,8 +12,8 @@ use crate::failure::{Failure, Result};
 /// The most blocks that wait for the consumer.
 const BLOCKS: usize = 4;
 
-/// How often a thread that waits for a block checks whether the blocks are stopped.
-const STOP: Duration = Duration::from_millis(50);
+/// How often a thread that waits for a block looks at what else it has to do.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The blocks that a thread reads.
 pub struct Blocks {
@@ -42,14 +42,20 @@ impl Blocks {
         }
     }
 
-    /// Returns the next block; `None` after the last, and once the blocks are stopped.
+    /// Returns the next block; `None` after the last, or if none is there once the blocks are stopped.
     pub fn next(&self) -> Option<Block> {
+        self.wait(|| Ok(())).unwrap_or(None)
+    }
+
+    /// Returns the next block, and calls `meanwhile` before and while it waits.
+    fn wait(&self, mut meanwhile: impl FnMut() -> Result<()>) -> Result<Option<Block>> {
         let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            match receiver.recv_timeout(STOP) {
-                Ok(block) => return Some(block),
+            meanwhile()?;
+            match receiver.recv_timeout(PAUSE) {
+                Ok(block) => return Ok(Some(block)),
                 Err(RecvTimeoutError::Timeout) if !self.is_stopped.load(Relaxed) => {}
-                Err(_) => return None,
+                Err(_) => return Ok(None),
             }
         }
     }
@@ -68,12 +74,17 @@ impl Blocks {
         self.reader.join().unwrap_or_else(panicked)
     }
 
-    /// Passes the blocks to `take`, until the thread that reads has ended well.
+    /// Passes the blocks to `take`, until the thread that reads has ended well. Calls `meanwhile` before and while it waits for
+    /// a block.
     ///
     /// # Errors
-    /// That of the thread, or that of `take`.
-    pub fn each(self, mut take: impl FnMut(&Block, u64) -> Result<()>) -> Result<()> {
-        while let Some(block) = self.next() {
+    /// That of the thread, of `meanwhile`, or of `take`.
+    pub fn each(
+        self,
+        mut meanwhile: impl FnMut() -> Result<()>,
+        mut take: impl FnMut(&Block, u64) -> Result<()>,
+    ) -> Result<()> {
+        while let Some(block) = self.wait(&mut meanwhile)? {
             // After an error the thread is not joined: it may wait for somebody who types.
             take(&block, self.bytes.load(Relaxed))?;
         }
@@ -104,12 +115,32 @@ mod tests {
                 end()
             };
             let mut count = 0;
-            let ended = Blocks::new(read).each(|_, _| {
+            let take = |_: &Block, _| {
                 count += 1;
                 Ok(())
-            });
+            };
+            let ended = Blocks::new(read).each(|| Ok(()), take);
             let ended = ended.map_err(|failure| failure.to_string());
             assert_eq!((count, ended), (1, expected));
         }
+    }
+
+    #[test]
+    fn a_consumer_is_called_while_it_waits() {
+        let (go, wait) = std::sync::mpsc::channel();
+        let blocks = Blocks::new(move |_, _| wait.recv().map_err(|_| Failure::new("no word")));
+        let mut calls = 0;
+        let meanwhile = || {
+            calls += 1;
+            // Only a call after the first one lets the input end.
+            if calls == 3 {
+                go.send(()).expect("it waits");
+            }
+            Ok(())
+        };
+        blocks.each(meanwhile, |_, _| Ok(())).expect("it ends");
+        let blocks = Blocks::new(|_, _| Ok(()));
+        let failed = blocks.each(|| Err(Failure::new("too late")), |_, _| Ok(()));
+        assert_eq!(failed.expect_err("it fails").to_string(), "too late");
     }
 }

@@ -82,7 +82,7 @@ pub struct Records {
 struct Keeping {
     /// What becomes of a record without the field.
     missing: OnFault,
-    /// What becomes of a record that is not JSON, or lacks the column.
+    /// What becomes of a line that is not JSON, or a record with another number of columns than the first.
     bad: OnFault,
     /// The state of each regular file, which must not change.
     stamps: Vec<Option<Stamp>>,
@@ -131,8 +131,8 @@ impl Input {
         Some(file)
     }
 
-    /// Describes the format, which determines the items. A receipt's name depends on the text, so that a run of another version
-    /// of the program finds the receipt.
+    /// Describes the format, which determines the items. The text is part of a receipt's name, so it never changes: another
+    /// version of the program has to find the receipt.
     fn format(&self) -> String {
         let (zero, column) = (self.zero, &self.column);
         format!("{zero} {column:?} {:?} {:?}", self.delimiter, self.field)
@@ -190,12 +190,17 @@ impl Input {
         Ok(Some(identity))
     }
 
-    /// Passes each block to `take`, with the number of bytes of the files that were read so far.
+    /// Passes each block to `take`, with the number of bytes of the files that were read so far. Calls `meanwhile` before and
+    /// while it waits for a block.
     ///
     /// # Errors
-    /// A file could not be read, named with the line; or the error of `take`.
-    pub fn each(&self, take: impl FnMut(&Block, u64) -> Result<()>) -> Result<()> {
-        self.blocks().each(take)
+    /// A file could not be read, named with the line; or the error of `meanwhile` or `take`.
+    pub fn each(
+        &self,
+        meanwhile: impl FnMut() -> Result<()>,
+        take: impl FnMut(&Block, u64) -> Result<()>,
+    ) -> Result<()> {
+        self.blocks().each(meanwhile, take)
     }
 
     /// Starts to read, and returns the blocks.
