@@ -213,6 +213,14 @@ impl Folder {
         synced.map_err(|error| failed("write", path, &error))
     }
 
+    /// Returns whether the file of an input still has the bytes that an earlier run put on the disk, as far as can be told.
+    pub fn has_kept(&self, index: usize, bytes: u64) -> bool {
+        match fs::metadata(unfinished(&self.files[index].path)) {
+            Ok(about) => about.len() >= bytes,
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        }
+    }
+
     /// Begins the file of an input, or continues it if an earlier run has put some bytes of it on the disk, unless it is
     /// finished.
     pub fn begin(&mut self, index: usize, start: &Start, done_bytes: u64) -> Result<()> {

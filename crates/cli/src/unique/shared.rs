@@ -197,7 +197,10 @@ impl Run<'_> {
             && output_bytes > 0
         {
             let begun = folder.begin(index, start, output_bytes);
-            return begun.inspect_err(|_| self.receipts.discard(Reason::OutputChanged));
+            if begun.is_err() && !folder.has_kept(index, output_bytes) {
+                self.receipts.discard(Reason::OutputChanged);
+            }
+            return begun;
         }
         // The file before gets its name once the checkpoint says that all its records are done.
         self.save()?;
